@@ -1,0 +1,64 @@
+# make demo        train a small network and compare operations with NumPy, on the GPU or else the CPU
+# make test        the whole test suite (GPU tests too, where there is a GPU)
+# make bench       measure against whatever peers are installed; results below benchmarks/results/
+# make notebooks   execute the notebooks in place
+# make lint        ruff, mypy and the import contracts
+#
+# Each first sets up .venv in this folder, once, and installs nothing elsewhere.
+
+PYTHON  ?= python3
+WORKERS ?= 2
+# On a machine with a GPU the CUDA 13.0 libraries come along; override with `make EXTRAS=test,demo` to use
+# an installed toolkit (CUDA_PATH or CUDA_HOME) instead.
+EXTRAS  ?= test,demo$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,cu13)
+RUN     := .venv/bin/python
+STAMP   := .venv/.cudamath-installed
+
+.PHONY: setup demo test test-cpu test-simulator test-gpu bench notebooks lint clean
+
+setup: $(STAMP)
+
+$(STAMP): setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit( \
+	  "cudamath needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.12" % v[:2])'
+	@echo "Setting up .venv with [$(EXTRAS)]: once, a few minutes"
+	@$(PYTHON) -m venv .venv
+	@$(RUN) -m pip install -qq --disable-pip-version-check --no-warn-script-location -e '.[$(EXTRAS)]'
+	@touch $@
+
+demo: $(STAMP)
+	@$(RUN) -m cudamath demo
+
+# Three runs: the CPU (and everything that needs no device), Numba's simulator, the GPU. The third reports how
+# many tests it skipped for want of a GPU. All three run even if one fails.
+test: $(STAMP)
+	@status=0; \
+	for part in test-cpu test-simulator test-gpu; do $(MAKE) --no-print-directory $$part || status=1; done; \
+	exit $$status
+
+# One BLAS thread a worker: two workers on two cores would otherwise fight over them.
+test-cpu: $(STAMP)
+	@echo "== CPU"
+	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) -q -m "not gpu and not multigpu and not simulator"
+
+test-simulator: $(STAMP)
+	@echo "== Numba's simulator"
+	@NUMBA_ENABLE_CUDASIM=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) -q -m simulator
+
+test-gpu: $(STAMP)
+	@echo "== GPU"
+	@$(RUN) -m pytest -q -p benchmarks.record -m "gpu or multigpu"
+
+bench: $(STAMP)
+	@$(RUN) -m benchmarks.run
+
+notebooks: $(STAMP)
+	@.venv/bin/jupyter-execute --inplace notebooks/*.ipynb
+
+lint: $(STAMP)
+	@.venv/bin/ruff check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports --no-logo
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,121 @@
+"""The demo: operations beside NumPy, then a small network trained on real images. `python -m cudamath demo`.
+
+`network.py` is the network (read and change it), `train.py` the training loop, `compare.py` the operations,
+`plot.py` the picture.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json as json_module
+import os
+import pathlib
+
+import cudamath as cm
+from cudamath.info import device_sentence, versions
+from cudamath.runtime import module
+
+from . import compare, plot, train
+
+ACCURACY = 0.98  # what the full training has to reach on the held-out images
+
+__all__ = ["run"]
+
+
+def run(
+    *,
+    device: str | None = None,
+    epochs: int = train.EPOCHS,
+    out: str | os.PathLike[str] = "demo-output",
+    json: str | os.PathLike[str] | None = None,
+) -> bool:
+    """Run the demo and print what it finds.
+
+    Args:
+        device: "cpu", "cuda", "cuda:1", ...; None: the default device.
+        epochs: passes over the training images.
+        out: folder for the picture, made if need be.
+        json: file for the figures, if wanted.
+
+    Returns:
+        True if every operation was within tolerance of float64 and, after the full training (20 epochs or more),
+        the network classified at least 98 % of the held-out images.
+
+    Raises:
+        DeviceError: there is no such device.
+        ValueError: epochs is less than 1.
+        ImportError: matplotlib or scikit-learn is missing (`pip install 'cudamath[demo]'`).
+    """
+    with cm.device(cm.default_device() if device is None else device):
+        return _run(epochs, pathlib.Path(out), json)
+
+
+def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) -> bool:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.table import Table
+
+    try:
+        digits = train.load()
+        import matplotlib  # noqa: F401  (found missing now rather than after the training)
+    except ImportError as error:
+        raise ImportError(f"demo: {error}; pip install 'cudamath[demo]' brings what it needs") from error
+    if epochs < 1:
+        raise ValueError(f"demo: epochs must be at least 1, got {epochs}")
+    console = Console(highlight=False)
+    device = cm.default_device()
+    console.print(f"Device  {device_sentence()}", markup=False)
+
+    table = Table(title="Operations, float32: largest error against float64, and time, beside NumPy",
+                  title_justify="left")
+    table.add_column("operation", no_wrap=True)
+    table.add_column("arguments", no_wrap=True)
+    for heading in ("error", "NumPy's", "ms", "NumPy's", "faster"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    comparisons = []
+    with console.status("comparing with NumPy"):
+        for case in compare.cases():
+            comparison = compare.compare(case)
+            comparisons.append(comparison)
+            time, numpy_time = comparison.time.median, comparison.numpy_time.median
+            table.add_row(
+                comparison.name, comparison.shapes, f"{comparison.error:.1e}", f"{comparison.numpy_error:.1e}",
+                f"{1e3 * time:.3f}", f"{1e3 * numpy_time:.3f}", f"{numpy_time / time:.1f}x",
+                "[green]ok" if comparison.passed else "[red]WRONG")
+    console.print(table)
+
+    console.print(f"Training  {len(digits.images)} images of digits, {len(digits.held_out_images)} held out, "
+                  f"{epochs} epochs; the network is in {pathlib.Path(train.network.__file__)}", markup=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("first step", total=epochs * train.steps_per_epoch(digits))
+        result = train.train(
+            digits,
+            epochs=epochs,
+            after_step=lambda: progress.advance(task),
+            after_epoch=lambda loss, accuracy: progress.update(
+                task, description=f"loss {loss:.4f}, held-out accuracy {accuracy:.2%}"),
+        )
+    good = result.accuracy >= ACCURACY
+    mistakes = round((1 - result.accuracy) * len(digits.held_out_labels))
+    console.print(f"Held-out accuracy  {result.accuracy:.2%} ({mistakes} of {len(digits.held_out_labels)} wrong), "
+                  f"after {result.seconds:.1f} s of training", style="bold green" if good else "bold red")
+    console.print(f"Kernels  {module.statistics['compiled']} compiled, "
+                  f"{module.statistics['loaded_from_disk']} loaded from {module.cache_directory()}", markup=False)
+
+    out.mkdir(parents=True, exist_ok=True)
+    picture = out / "demo.png"
+    plot.save(plot.draw(digits, result, comparisons, str(device)), picture)
+    console.print(f"Picture  {picture}", markup=False)
+    if json is not None:
+        record = {
+            "device": device_sentence(),
+            "versions": versions(),
+            "operations": [dataclasses.asdict(comparison) for comparison in comparisons],
+            "training": {"epochs": epochs, "seconds": result.seconds, "losses": result.losses,
+                         "accuracies": result.accuracies, "accuracy": result.accuracy},
+            "kernels": dict(module.statistics),
+        }
+        pathlib.Path(json).write_text(json_module.dumps(record, indent=1) + "\n")
+    return all(comparison.passed for comparison in comparisons) and (good or epochs < train.EPOCHS)

@@ -1,0 +1,103 @@
+"""What this machine offers, and what is missing: `python -m cudamath info`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from typing import Any
+
+from .core.devices import default_device
+from .runtime import device as devices
+from .runtime import libraries, memory, module
+
+PACKAGES = ("cudamath", "numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core", "nvmath-python", "ml_dtypes")
+VARIABLES = ("CUDAMATH_DEVICE", "CUDAMATH_CACHE_DIR", "CUDA_PATH", "CUDA_HOME", "CUDNN_PATH", "CUDA_VISIBLE_DEVICES")
+
+
+def versions() -> dict[str, str | None]:
+    """Python's and the packages' versions; None for a package that is not installed.
+
+    >>> versions()["cudamath"] is not None
+    True
+    """
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def processor() -> str:
+    """The CPU's name and its number of cores."""
+    name = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            name = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), name)
+    except OSError:
+        pass  # not Linux
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}, {usable} core{'' if usable == 1 else 's'}"
+
+
+def describe(index: int) -> str:
+    """One line about a device: a GPU's number, or -1 for the CPU."""
+    if index < 0:
+        return processor()
+    gpu = devices.info(index)
+    major, minor = gpu.capability
+    return (f"{gpu.name}, compute capability {major}.{minor}, {memory.human(gpu.total_memory)}, "
+            f"{gpu.multiprocessors} multiprocessors")
+
+
+def device_sentence() -> str:
+    """The default device, what it is, and why it is the default."""
+    device = default_device()
+    if device.index >= 0:
+        why = f"one of {devices.device_count()} found"
+    elif devices.device_count():
+        why = "chosen, though there is a GPU"
+    else:
+        why = f"no GPU to use: not found: {devices.missing()}"
+    return f"{device}: {describe(device.index)} ({why})"
+
+
+def tables() -> list[Any]:
+    """The report as rich tables: devices, libraries, packages and settings."""
+    from rich.table import Table
+    from rich.text import Text
+
+    gpus = Table(title="Devices", title_justify="left")
+    gpus.add_column("device", no_wrap=True)
+    gpus.add_column("what it is")
+    default = default_device()
+    for index in range(-1, devices.device_count()):
+        name = "cpu" if index < 0 else f"cuda:{index}"
+        gpus.add_row(name + (" (default)" if index == default.index else ""), describe(index))
+    if not devices.device_count():
+        gpus.add_row("cuda", f"not found: {devices.missing()}")
+
+    found = Table(title="CUDA libraries", title_justify="left")
+    found.add_column("library", no_wrap=True)
+    found.add_column("for")
+    found.add_column("version")
+    found.add_column("where, or what brings it", overflow="fold")
+    for library in libraries.libraries():
+        # Text, not markup: a remedy like "cudamath[cu13]" has brackets.
+        where = library.path or f"missing ({library.looked}). Brought by: {library.remedy}"
+        found.add_row(library.name, library.purpose, library.version or "-", Text(where))
+
+    settings = Table(title="Versions and settings", title_justify="left")
+    settings.add_column("name", no_wrap=True)
+    settings.add_column("value", overflow="fold")
+    for package, version in versions().items():
+        settings.add_row(package, version or "not installed")
+    for variable in VARIABLES:
+        settings.add_row(variable, os.environ.get(variable, "not set"))
+    folder = module.cache_directory()
+    kernels = list(folder.glob("*.cubin"))
+    size = memory.human(sum(path.stat().st_size for path in kernels))
+    settings.add_row("kernel cache", f"{folder}: {len(kernels)} kernels, {size}")
+    return [gpus, found, settings]

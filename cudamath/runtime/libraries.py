@@ -1,0 +1,136 @@
+"""Where the CUDA libraries are: driver, compilers, cuBLAS and its relatives, cuDNN.
+
+Searched in the order of cuda.pathfinder: pip packages, conda, the system's loader, then CUDA_PATH or CUDA_HOME.
+cuDNN is looked for below CUDNN_PATH first. Finding a library loads it; nothing here creates a CUDA context.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import glob
+import os
+import pathlib
+from collections.abc import Callable
+
+
+@dataclasses.dataclass(frozen=True)
+class Library:
+    """One library: `path` and `version` are None where it was not found, and `looked` then says where it was sought."""
+
+    name: str
+    purpose: str
+    remedy: str  # what to install
+    path: str | None
+    version: str | None
+    looked: str = ""
+
+
+def _by_property(prefix: str) -> Callable[[ctypes.CDLL], str]:
+    """Version of a library that has <prefix>GetProperty(major | minor | patch, int *)."""
+
+    def version(library: ctypes.CDLL) -> str:
+        parts = []
+        for kind in range(3):
+            value = ctypes.c_int()
+            getattr(library, prefix + "GetProperty")(kind, ctypes.byref(value))
+            parts.append(str(value.value))
+        return ".".join(parts)
+
+    return version
+
+
+def _by_pair(function: str) -> Callable[[ctypes.CDLL], str]:
+    """Version of a library that has <function>(int *major, int *minor)."""
+
+    def version(library: ctypes.CDLL) -> str:
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        getattr(library, function)(ctypes.byref(major), ctypes.byref(minor))
+        return f"{major.value}.{minor.value}"
+
+    return version
+
+
+def _by_number(function: str) -> Callable[[ctypes.CDLL], str]:
+    """Version of a library that has <function>(int *), with 13010 for 13.1."""
+
+    def version(library: ctypes.CDLL) -> str:
+        value = ctypes.c_int()
+        getattr(library, function)(ctypes.byref(value))
+        return f"{value.value // 1000}.{value.value % 1000 // 10}"
+
+    return version
+
+
+_DRIVER = "an NVIDIA driver (the 580 series or newer)"
+_COMPILER = "pip install 'cudamath[cu13]', or a CUDA 13 toolkit named by CUDA_PATH"
+
+# pathfinder's name -> (shown name, what it is for, what brings it, how to ask for its version)
+_KNOWN: dict[str, tuple[str, str, str, Callable[[ctypes.CDLL], str]]] = {
+    "cuda": ("driver", "everything on the GPU", _DRIVER, _by_number("cuDriverGetVersion")),
+    "nvvm": ("NVVM", "compiles kernels", _COMPILER, _by_pair("nvvmVersion")),
+    "nvrtc": ("NVRTC", "compiles bfloat16 and float16 helpers", _COMPILER, _by_pair("nvrtcVersion")),
+    "nvJitLink": ("nvJitLink", "links kernels", _COMPILER, _by_pair("nvJitLinkVersion")),
+    "cudart": ("CUDA runtime", "loaded by the libraries", _COMPILER, _by_number("cudaRuntimeGetVersion")),
+    "cublas": ("cuBLAS", "matrix products", _COMPILER, _by_property("cublas")),
+    "cublasLt": ("cuBLASLt", "matrix products with epilogues", _COMPILER, _by_property("cublas")),
+    "cusolver": ("cuSOLVER", "linear algebra", _COMPILER, _by_property("cusolver")),
+    "cufft": ("cuFFT", "Fourier transforms", _COMPILER, _by_property("cufft")),
+    "cudnn": ("cuDNN", "convolutions", "pip install 'cudamath[cudnn]', or a cuDNN 9 named by CUDNN_PATH",
+              _by_property("cudnn")),
+}
+
+
+def _below_cudnn_path() -> tuple[str | None, str]:
+    """(cuDNN below CUDNN_PATH or None, where it was sought)."""
+    root = os.environ.get("CUDNN_PATH")
+    if not root:
+        return None, ""
+    patterns = ["lib/libcudnn.so*", "lib64/libcudnn.so*", "lib/*/libcudnn.so*", "bin/cudnn64_*.dll"]
+    found = [path for pattern in patterns for path in sorted(glob.glob(str(pathlib.Path(root) / pattern)))]
+    return (found[0] if found else None), f"CUDNN_PATH={root}: no {' or '.join(patterns)}"
+
+
+def find(name: str) -> Library:
+    """Look for one library.
+
+    Args:
+        name: pathfinder's name of it: "cuda" (the driver), "nvvm", "nvrtc", "nvJitLink", "cudart", "cublas",
+            "cublasLt", "cusolver", "cufft" or "cudnn".
+
+    Returns:
+        a Library; its `path` is None if it was not found.
+
+    Raises:
+        KeyError: the name is none of these.
+
+    >>> find("cuda").name
+    'driver'
+    """
+    shown, purpose, remedy, ask = _KNOWN[name]
+    path, looked = _below_cudnn_path() if name == "cudnn" else (None, "")
+    if path is None:
+        try:
+            from cuda.pathfinder import load_nvidia_dynamic_lib
+        except ImportError:
+            return Library(shown, purpose, "pip install cuda-python", None, None, "no package cuda-pathfinder")
+        try:
+            path = load_nvidia_dynamic_lib(name).abs_path
+        except RuntimeError as error:  # pathfinder's "not found" and "not on this system" are both of this class
+            looked = "; ".join(filter(None, [looked, str(error).split(",")[0].split("\n")[0].strip()]))
+    if path is None:
+        return Library(shown, purpose, remedy, None, None, looked)
+    try:
+        version = ask(ctypes.CDLL(path))
+    except (OSError, AttributeError) as error:  # present but broken: say so instead of guessing
+        return Library(shown, purpose, remedy, None, None, f"{path} cannot be used: {error}")
+    return Library(shown, purpose, remedy, path, version)
+
+
+def libraries() -> list[Library]:
+    """Every library cudamath can use, found or not (see `find`).
+
+    >>> [library.name for library in libraries()][:3]
+    ['driver', 'NVVM', 'NVRTC']
+    """
+    return [find(name) for name in _KNOWN]

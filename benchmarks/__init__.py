@@ -1,0 +1,1 @@
+"""Measurements of cudamath beside its peers. `python -m benchmarks.run`, or `python -m cudamath bench NAMES`."""

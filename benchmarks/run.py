@@ -1,0 +1,252 @@
+"""Measure rows and keep the figures: `python -m benchmarks.run [NAMES...] [--device D] [--out DIR]`.
+
+Records go to benchmarks/results/<processor>/rows.json, each with what it ran on and beside: commit, versions, device,
+and the ceilings (device copy, large matrix product) measured in the same run. A row that was there before is replaced.
+README's tables come from these files by `python -m benchmarks.report`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.metadata
+import json as json_module
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import cudamath as cm
+from benchmarks import timer
+from benchmarks.report import duration
+from benchmarks.rows import BIG, ROWS, Row
+from cudamath.info import describe, processor, versions
+from cudamath.runtime import device as devices
+from cudamath.timing import Spread, interleave, nothing
+
+RESULTS = pathlib.Path(__file__).parent / "results"
+PEERS = ("torch", "cupy", "cupy-cuda13x", "jax", "scikit-learn")
+
+
+def commit() -> str:
+    """The commit that is measured, "+" for changes on top; from CUDAMATH_COMMIT where the tree came without git."""
+    told = os.environ.get("CUDAMATH_COMMIT")
+    if told:
+        return told
+    root = pathlib.Path(__file__).parents[1]
+    git = ["git", "-C", str(root)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
+        paths = ["--", "cudamath", "benchmarks/*.py", "tests"]
+        changes = subprocess.run([*git, "status", "--porcelain", *paths], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head.stdout.strip() + ("+" if changes.stdout.strip() else "")
+
+
+def environment(device: str) -> dict[str, Any]:
+    """What a record says about where it was made."""
+    found = versions()
+    for name in PEERS:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "device": describe(cm.device(device).index),
+        "processor": processor(),
+        "commit": commit(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "versions": found,
+    }
+
+
+def folder(device: str) -> str:
+    """Name of the results folder: the GPU's, or the CPU's with its number of cores."""
+    name = processor() if device == "cpu" else devices.info(cm.device(device).index).name
+    return re.sub(r"[^a-z0-9]+", "-", re.sub(r"\((R|TM)\)|CPU|Processor", " ", name).lower()).strip("-")
+
+
+def ceilings(device: str) -> dict[str, float]:
+    """What this device can do today: bytes a second of a copy (read and written), flops a second of a large product.
+
+    On a GPU both are vendor code: the driver's device-to-device copy and cuBLAS in float32.
+    """
+    side = 8192 if device != "cpu" else 1024
+    length = BIG if device != "cpu" else 16_000_000
+    ours = timer.Cudamath(device)
+    source = ours.array(np.ones(length, np.float32))
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((side, side), dtype=np.float32)
+    if device == "cpu":
+        host = np.ones(length, np.float32)
+        target = np.empty_like(host)
+        spread = interleave({"copy": lambda: np.copyto(target, host), "product": lambda: a @ a}, rounds=7)
+    else:
+        b = ours.array(a)
+        spread = timer.on_device({"copy": lambda: cm.copy(source), "product": lambda: b @ b}, rounds=9)
+    return {"B": 8 * length / spread["copy"].median, "FLOP": 2 * side**3 / spread["product"].median}
+
+
+def measure(row: Row, device: str, libraries: Sequence[timer.Peer], quick: bool = False) -> dict[str, Spread]:
+    """Time one row in each library that takes part; name -> Spread, cudamath's kernels by name included."""
+    values = row.arguments(np.random.default_rng(0))
+    calls = {}
+    for name, bind in row.calls.items():
+        library = next((peer for peer in libraries if peer.name == name), None)
+        if library is None and name in ("numpy", "torch", "cupy", "jax"):
+            continue  # not installed, or not on this device
+        library = library or libraries[0]  # a kernel of cudamath, by name
+        if row.kind == "device" and not library.default_stream:
+            continue
+        copies = [tuple(library.array(value) for value in values) for _ in range(row.copies)]
+        bound = [bind(library.library, *arrays) for arrays in copies]
+        calls[name] = bound[0] if len(bound) == 1 else timer.turns(bound)
+    synchronize = cm.cuda.synchronize if device != "cpu" else nothing
+    if row.kind == "device":
+        return timer.on_device(calls, rounds=5 if quick else 15)
+    if row.kind == "host":  # at most 500 launches a turn: a full launch queue would time the GPU instead
+        return interleave(calls, rounds=7 if quick else 51, most=500, synchronize=synchronize, wait=False)
+    return interleave(calls, rounds=5 if quick else 21)
+
+
+def record(row: Row, spreads: dict[str, Spread], ceiling: dict[str, float], where: dict[str, Any]) -> dict[str, Any]:
+    """The JSON of a row: seconds a call, what share of the ceiling that is, and the environment."""
+    results = {}
+    for name, spread in spreads.items():
+        results[name] = dataclasses.asdict(spread)
+        if row.unit:
+            results[name]["rate"] = row.work / spread.median
+            results[name]["of_ceiling"] = row.work / spread.median / ceiling[row.unit]
+    return {"name": row.name, "kind": row.kind, "title": row.title, "work": row.work, "unit": row.unit,
+            "results": results, "ceilings": ceiling, **where}
+
+
+def run(names: Sequence[str], device: str, quick: bool = False) -> tuple[list[dict[str, Any]], list[str]]:
+    """Measure the rows whose names contain one of `names` (all rows, if there are none) and that fit the device.
+
+    Args:
+        names: parts of names of rows.
+        device: "cpu", "cuda:0", ... : CPU rows run for "cpu", device rows for a GPU, host rows for both.
+        quick: fewer rounds.
+
+    Returns:
+        (records, printed as a table; names of the rows that failed, each printed with its error).
+
+    Raises:
+        ValueError: no row fits.
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    fitting = ("host", "cpu") if device == "cpu" else ("host", "device")
+    chosen = [row for row in ROWS.values()
+              if row.kind in fitting and (not names or any(name in row.name for name in names))]
+    if not chosen:
+        raise ValueError(f"bench: no row on {device} has a name with {' or '.join(names)}; there are "
+                         + " ".join(row.name for row in ROWS.values() if row.kind in fitting))
+    console = Console(highlight=False)
+    libraries, absent = timer.peers(device)
+    console.print(f"{device}: {describe(cm.device(device).index)}; beside cudamath: "
+                  + (", ".join(peer.name for peer in libraries[1:]) or "nobody"), markup=False)
+    for name, why in absent.items():
+        console.print(f"  without {name}: {why}", markup=False, style="dim")
+    records, failed = [], []
+    with cm.device(device):
+        where, ceiling = environment(device), ceilings(device)
+        for row in track(chosen, description="rows", console=console):
+            try:
+                records.append(record(row, measure(row, device, libraries, quick), ceiling, where))
+            except Exception as error:  # one row out of memory, say, must not cost the others' figures
+                failed.append(row.name)
+                console.print(f"{row.name} failed: {type(error).__name__}: {error}", markup=False, style="red")
+    if records:
+        console.print(table(records))
+    return records, failed
+
+
+def table(records: Sequence[dict[str, Any]]) -> Any:
+    """A rich table of records."""
+    from rich.table import Table
+
+    names = list(dict.fromkeys(name for each in records for name in each["results"]))
+    made = Table(title="a call takes (median; in brackets the share of the ceiling)", title_justify="left")
+    made.add_column("row")
+    for name in names:
+        made.add_column(name, justify="right")
+    for each in records:
+        cells = []
+        for name in names:
+            result = each["results"].get(name)
+            share = f" ({result['of_ceiling']:.0%})" if result and "of_ceiling" in result else ""
+            cells.append(duration(result["median"]) + share if result else "-")
+        made.add_row(each["title"], *cells)
+    return made
+
+
+def chart(records: Sequence[dict[str, Any]], path: str | os.PathLike[str]) -> None:
+    """Bars of each library's time as a multiple of cudamath's, as a PNG."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 1.5 + 0.8 * len(records)), layout="constrained")
+    axes = figure.subplots()
+    names = list(dict.fromkeys(name for each in records for name in each["results"]))
+    height = 0.8 / len(names)
+    for place, name in enumerate(names):
+        rows = [i for i, each in enumerate(records) if name in each["results"]]
+        ratios = [records[i]["results"][name]["median"] / records[i]["results"]["cudamath"]["median"] for i in rows]
+        axes.barh([i + place * height for i in rows], ratios, height, label=name)
+    axes.set_yticks([i + 0.4 - height / 2 for i in range(len(records))], [each["title"] for each in records])
+    axes.axvline(1, color="black", linewidth=0.5)
+    axes.set(xscale="log", xlabel="time of a call, cudamath = 1 (longer is slower)", title=records[0]["device"])
+    axes.invert_yaxis()
+    axes.legend()
+    figure.savefig(path, dpi=100)
+
+
+def command(names: Sequence[str], *, plot: str | None = None, json: str | None = None) -> int:
+    """`python -m cudamath bench`: run rows on the default device, print them, keep them only where asked."""
+    if not names:
+        print("rows: " + " ".join(ROWS))
+        return 0
+    records, failed = run(names, str(cm.default_device()))
+    if plot and records:
+        chart(records, plot)
+        print(f"chart: {plot}")
+    if json:
+        pathlib.Path(json).write_text(json_module.dumps(records, indent=1) + "\n")
+        print(f"figures: {json}")
+    return 1 if failed else 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m benchmarks.run`: run rows and keep each as a JSON file."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", help="rows whose name contains one of these (default: all)")
+    parser.add_argument("--device", default=str(cm.default_device()))
+    parser.add_argument("--out", type=pathlib.Path, help="folder for rows.json (default: benchmarks/results/...)")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--plot", help="also write a chart to this PNG file")
+    arguments = parser.parse_args(argv)
+    records, failed = run(arguments.names, arguments.device, arguments.quick)
+    out = arguments.out or RESULTS / folder(arguments.device)
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / "rows.json"
+    kept = {each["name"]: each for each in (json_module.loads(file.read_text()) if file.exists() else [])}
+    kept |= {each["name"]: each for each in records}
+    ordered = [kept[name] for name in ROWS if name in kept]  # rows that no longer exist are dropped
+    file.write_text(json_module.dumps(ordered, indent=1) + "\n")
+    print(f"{len(records)} rows measured; {file} holds {len(ordered)}")
+    if arguments.plot and records:
+        chart(records, arguments.plot)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""Fair timing of one operation in several libraries, on one device, in one process.
+
+Host cost and CPU time come from cudamath.timing (turns in random order, median over the rounds). Time on the GPU
+comes from CUDA events around a turn of calls (cudamath, torch and CuPy all work in CUDA's default stream). There the
+device is kept busy from the first turn to the last, because a GPU that has just idled clocks higher than one at its
+power limit, and whoever is timed first after a pause would win by up to a tenth. Calls walk through copies of their
+arguments that together exceed the second-level cache, so that nothing is timed out of a cache which a real program
+would not find filled.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import cudamath as cm
+from cudamath.runtime.stream import Event, elapsed, synchronize
+from cudamath.timing import Spread
+
+
+class Peer:
+    """A library to measure: how to give it an array, and how to time it. ImportError if it cannot run here.
+
+    `library` is the module whose functions the rows call.
+    """
+
+    name: str
+    library: Any
+    default_stream = True  # works in CUDA's default stream, where events can time it
+
+    def array(self, values: np.ndarray) -> Any:
+        """These values as the library's array on the device under test."""
+        raise NotImplementedError
+
+
+class Cudamath(Peer):
+    """cudamath itself."""
+
+    name = "cudamath"
+    library = cm
+
+    def __init__(self, device: str):
+        self.device = device
+
+    def array(self, values: np.ndarray) -> Any:
+        return cm.asarray(values, device=self.device)
+
+
+class NumPy(Peer):
+    """NumPy: on the CPU only."""
+
+    name = "numpy"
+    library = np
+
+    def __init__(self, device: str):
+        if device != "cpu":
+            raise ImportError("NumPy has no GPU")
+
+    def array(self, values: np.ndarray) -> Any:
+        return values
+
+
+class Torch(Peer):
+    """PyTorch, eager."""
+
+    name = "torch"
+
+    def __init__(self, device: str):
+        import torch
+
+        self.library = torch
+        self.device = device
+        if device != "cpu" and not torch.cuda.is_available():
+            raise ImportError("this torch has no CUDA")
+
+    def array(self, values: np.ndarray) -> Any:
+        return self.library.from_numpy(values).to(self.device)
+
+
+class CuPy(Peer):
+    """CuPy: on a GPU only."""
+
+    name = "cupy"
+
+    def __init__(self, device: str):
+        if device == "cpu":
+            raise ImportError("CuPy has no CPU")
+        import cupy
+
+        self.library = cupy
+
+    def array(self, values: np.ndarray) -> Any:
+        return self.library.asarray(values)
+
+
+class Jax(Peer):
+    """JAX, each function jitted by the row. It keeps its own streams, so rows timed by events leave it out."""
+
+    name = "jax"
+    default_stream = False
+
+    def __init__(self, device: str):
+        import jax
+
+        platform = "cpu" if device == "cpu" else "gpu"
+        try:
+            self.place = jax.devices(platform)[0]
+        except RuntimeError as error:
+            raise ImportError(f"this JAX has no {platform}") from error
+        self.library = jax
+
+    def array(self, values: np.ndarray) -> Any:
+        return self.library.device_put(values, self.place)
+
+
+def peers(device: str) -> tuple[list[Peer], dict[str, str]]:
+    """(the libraries that can run on this device, cudamath first; name -> why another cannot)."""
+    there: list[Peer] = []
+    absent = {}
+    for kind in (Cudamath, NumPy, Torch, CuPy, Jax):
+        try:
+            there.append(kind(device))  # type: ignore[call-arg]
+        except ImportError as error:
+            absent[kind.name] = str(error)
+    return there, absent
+
+
+def turns(calls: Sequence[Callable[[], object]]) -> Callable[[], None]:
+    """One function that runs these calls in turn (the same operation on copies of its arguments)."""
+    walk = itertools.cycle(calls).__next__
+
+    def call() -> None:
+        walk()()
+
+    return call
+
+
+def on_device(
+    calls: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int = 15,
+    seconds: float = 0.01,
+    warm: float = 0.5,
+) -> dict[str, Spread]:
+    """Time on the GPU, by events, seconds a call.
+
+    Args:
+        calls: name -> function without arguments that works in CUDA's default stream.
+        rounds: how often each takes its turn.
+        seconds: about how long one turn lasts.
+        warm: seconds of steady load before anything is timed.
+
+    Returns:
+        name -> Spread.
+
+    Raises:
+        ValueError: there are no calls.
+    """
+    if not calls:
+        raise ValueError("on_device: no calls")
+
+    def turn(call: Callable[[], object], count: int) -> tuple[Event, Event]:
+        call()  # fills the queue, so that the first timed launch does not wait for the host
+        start = Event().record()
+        for _ in range(count):
+            call()
+        return start, Event().record()
+
+    counts = {}
+    for name, call in calls.items():
+        turn(call, 2)
+        synchronize()
+        counts[name] = max(2, round(seconds / max(elapsed(*turn(call, 3)) / 3e3, 1e-6)))
+    deadline = time.perf_counter() + warm
+    while time.perf_counter() < deadline:
+        for name, call in calls.items():
+            turn(call, counts[name])
+        synchronize()
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    order = list(calls)
+    shuffle = random.Random(0).shuffle
+    for _ in range(rounds):
+        shuffle(order)
+        recorded = [(name, turn(calls[name], counts[name])) for name in order]
+        synchronize()
+        for name, (start, stop) in recorded:
+            samples[name].append(elapsed(start, stop) / 1e3 / counts[name])
+    return {name: Spread.of(times) for name, times in samples.items()}

@@ -162,25 +162,21 @@ row("take", "device", "take(a, i, 0), 16384 rows of 50257x768",
 MATMUL = 4096
 
 
-def planned(family: str, op: str, version: str, **params: Any) -> Bind:
-    """cudamath's kernel of that name, straight from its planner."""
+def planned(path: str, version: str, **params: Any) -> Bind:
+    """cudamath's kernel of that name, by the planner `path` = "file.function" (see cudamath/kernels)."""
 
     def bind(lib: Any, *arrays: Any) -> Call:
-        import functools
-        import importlib
-
         from cudamath.core.op import Op
 
-        planner = getattr(importlib.import_module(f"cudamath.kernels.{family}"), op)
-        named = Op(version, cpu=f"{family}.{op}", cuda=functools.partial(planner, version=version))
-        return lambda: named(*arrays, **params)
+        named = Op(f"benchmark of {version}", cpu=path, cuda=path)
+        return lambda: named(*arrays, version=version, **params)
 
     return bind
 
 
 row("matmul", "device", "a @ b, 4096x4096", normal((MATMUL, MATMUL), (MATMUL, MATMUL)), {
     **everywhere(lambda lib, a, b: lambda: a @ b, *PEERS),
-    **{version: planned("matmul", "matmul", version)
+    **{version: planned("matmul.matmul", version)
        for version in ("matmul_naive", "matmul_tiled", "matmul_register")}},
     work=2 * MATMUL**3, unit="FLOP", copies=2)
 

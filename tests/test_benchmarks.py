@@ -1,0 +1,158 @@
+"""The measuring itself is tested: the timer on calls of known cost, the report on records of known content."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import time
+
+import numpy as np
+import pytest
+
+from benchmarks import report, rows, run, timer
+from cudamath.timing import Spread, interleave
+
+pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="nothing here is simulated")
+
+
+def test_spread_is_numpys_quantiles() -> None:
+    samples = list(np.random.default_rng(0).random(51))
+    spread = Spread.of(samples)
+    quantiles = np.quantile(samples, [0.2, 0.5, 0.8])
+    np.testing.assert_allclose([spread.low, spread.median, spread.high], quantiles, rtol=1e-12)
+
+
+def test_interleave_measures_what_a_call_takes() -> None:
+    spreads = interleave({"long": lambda: time.sleep(0.02), "short": lambda: time.sleep(0.005)},
+                         rounds=5, seconds=0.02, warm=0)
+    assert spreads["long"].rounds == 5
+    assert 0.02 <= spreads["long"].median < 0.04
+    assert 0.005 <= spreads["short"].median < 0.015
+
+
+def test_interleave_times_the_host_alone_on_request() -> None:
+    waiting: list[float] = []
+
+    def synchronize() -> None:  # stands for a device that takes 10 ms a call
+        time.sleep(0.01 * len(waiting))
+        waiting.clear()
+
+    calls = {"launch": lambda: waiting.append(0)}
+    arguments = {"rounds": 3, "seconds": 0.01, "warm": 0, "synchronize": synchronize, "most": 3}
+    assert interleave(calls, wait=False, **arguments)["launch"].median < 0.001
+    assert interleave(calls, wait=True, **arguments)["launch"].median >= 0.01
+
+
+@pytest.mark.parametrize("arguments", [{"calls": {}}, {"calls": {"a": int}, "rounds": 0}])
+def test_interleave_refuses_nothing_to_do(arguments: dict) -> None:
+    with pytest.raises(ValueError, match="interleave: needs at least one call and one round"):
+        interleave(**arguments)
+
+
+def test_turns_walks_through_the_copies() -> None:
+    seen: list[int] = []
+    call = timer.turns([lambda i=i: seen.append(i) for i in range(3)])  # type: ignore[misc]
+    for _ in range(7):
+        call()
+    assert seen == [0, 1, 2, 0, 1, 2, 0]
+
+
+def test_absent_peers_are_named() -> None:
+    there, absent = timer.peers("cpu")
+    assert [peer.name for peer in there][:2] == ["cudamath", "numpy"]
+    assert set(absent) | {peer.name for peer in there} == {"cudamath", "numpy", "torch", "cupy", "jax"}
+    assert absent["cupy"]
+
+
+@pytest.mark.parametrize("name", [name for name, row in rows.ROWS.items() if row.kind == "cpu"
+                                  or (row.kind == "host")])
+def test_libraries_agree_on_a_row(name: str) -> None:
+    """What is timed side by side is the same computation: results agree with NumPy's or torch's."""
+    row = rows.ROWS[name]
+    if row.work > 1e9 or sum(np.prod(a.shape) for a in row.arguments(np.random.default_rng(0))) > 2e6:
+        pytest.skip("large; the smaller rows of its family are compared")
+    there, _ = timer.peers("cpu")
+    results = {}
+    for peer in there:
+        if peer.name in row.calls and peer.name != "jax":
+            arguments = [peer.array(a) for a in row.arguments(np.random.default_rng(0))]
+            results[peer.name] = flat(row.calls[peer.name](peer.library, *arguments)())
+    if len(results) < 2:
+        pytest.skip("no peer installed")
+    reference = results.pop("torch" if "torch" in results else "numpy")
+    for other in results.values():
+        np.testing.assert_allclose(other, reference, rtol=2e-4, atol=2e-4 * np.abs(reference).max())
+
+
+def flat(result: object) -> np.ndarray:
+    """Arrays of any library, nested in tuples, as one vector. A gradient row of torch has no value, ours has one."""
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], tuple):
+        result = result[1]  # (value, gradients)
+    if isinstance(result, (tuple, list)):
+        return np.concatenate([flat(part) for part in result])
+    detach = getattr(result, "detach", None)
+    return np.asarray(detach() if detach else result, dtype=np.float64).ravel()
+
+
+def sample(**changes: object) -> dict:
+    spread = {"low": 1e-6, "high": 3e-6, "rounds": 5}
+    return {"name": "add", "kind": "device", "title": "a + b", "work": 4e6, "unit": "B",
+            "results": {"cudamath": {"median": 2e-6, "rate": 2e12, "of_ceiling": 0.5, **spread},
+                        "torch": {"median": 4e-6, "rate": 1e12, "of_ceiling": 0.25, **spread},
+                        "add_naive": {"median": 8e-6, "rate": 5e11, "of_ceiling": 0.125, **spread}},
+            "ceilings": {"B": 4e12, "FLOP": 5e13}, "device": "A GPU", "processor": "A CPU", "commit": "abc",
+            "date": "2026-01-01", "versions": {"numpy": "2.4", "torch": None}} | changes
+
+
+def test_report_shows_the_records(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "a-gpu"
+    folder.mkdir()
+    (folder / "rows.json").write_text(json.dumps([sample()]))
+    (folder / "tests.json").write_text(json.dumps(
+        {"marks": "gpu", "devices": 1, "device": "A GPU", "passed": 7, "failed": 1, "error": 1, "skipped": 3,
+         "commit": "abc", "date": "2026-01-01"}))
+    text = report.markdown(tmp_path)
+    assert "### A GPU" in text and "copy 4,000 GB/s" in text and "50 TFLOP/s" in text
+    assert "| a + b | 2 us | 4 us | 0.50 | 50% |" in text
+    assert "| `add_naive` | a + b | 8 us | 0.25 |" in text
+    assert "7 passed, 2 failed, 3 skipped" in text
+
+
+def test_report_without_records_is_empty(tmp_path: pathlib.Path) -> None:
+    assert report.markdown(tmp_path) == "" == report.markdown(tmp_path / "absent")
+    readme = f"a\n{report.START}\nold\n{report.END}\nb\n"
+    assert report.replaced(readme, "") == f"a\n{report.START}\n{report.END}\nb\n"
+    with pytest.raises(ValueError, match="README has no"):
+        report.replaced("no markers", "text")
+
+
+def test_run_keeps_rows_it_did_not_measure(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rows.json").write_text(json.dumps([sample(name="host_exp"), sample(name="gone")]))
+    monkeypatch.setattr(run, "run", lambda *args: ([sample(name="host_add")], ["host_sum"]))
+    assert run.main(["--device", "cpu", "--out", str(tmp_path)]) == 1  # a row failed
+    assert [row["name"] for row in json.loads((tmp_path / "rows.json").read_text())] == ["host_add", "host_exp"]
+
+
+def test_a_failing_row_does_not_cost_the_others(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    def measure(row: rows.Row, *args: object) -> dict[str, Spread]:
+        if row.name == "host_add":
+            raise MemoryError("too large")
+        return {"cudamath": Spread(1e-6, 1e-6, 1e-6, 1)}
+
+    monkeypatch.setattr(run, "measure", measure)
+    monkeypatch.setattr(run, "ceilings", lambda device: {"B": 1e9, "FLOP": 1e9})
+    records, failed = run.run(["host_add", "host_exp"], "cpu")
+    assert [each["name"] for each in records] == ["host_exp"] and failed == ["host_add"]
+    assert "host_add failed: MemoryError: too large" in capsys.readouterr().out
+
+
+@pytest.mark.gpu
+def test_events_measure_the_device() -> None:
+    import cudamath as cm
+
+    x = cm.ones((1 << 26,), dtype="float32", device="cuda")
+    once, twice = lambda: x + x, lambda: (x + x, x + x)
+    spreads = timer.on_device({"once": once, "twice": twice}, rounds=5)
+    assert 1.7 < spreads["twice"].median / spreads["once"].median < 2.3
+    assert 1e11 < 12 * 2**26 / spreads["once"].median < 2e13  # bytes a second: between a laptop's and no GPU's

@@ -1,0 +1,153 @@
+"""The rules of the house: style, types, import contracts, file lengths, what an import costs, the command line."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "cudamath"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+ALL = SOURCES + sorted((ROOT / "tests").rglob("*.py")) + sorted((ROOT / "benchmarks").rglob("*.py"))
+
+# Numba compiles inside the process only when a test needs it; a simulator run would see other modules.
+pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="nothing here is simulated")
+
+
+def python(*arguments: str, timeout: float = 300, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run this interpreter in the project's root."""
+    return subprocess.run([sys.executable, *arguments], cwd=ROOT, env=os.environ | environment,
+                          capture_output=True, text=True, timeout=timeout)
+
+
+def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command-line tool of this environment."""
+    path = pathlib.Path(sys.executable).parent / name
+    if not path.exists():
+        pytest.skip(f"{name} is not installed here (pip install 'cudamath[test]')")
+    return subprocess.run([str(path), *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300)
+
+
+def relative(path: pathlib.Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("command", [("ruff", "check", "."), ("mypy",), ("lint-imports", "--no-cache")],
+                         ids=["style", "types", "contracts"])
+def test_tool(command: tuple[str, ...]) -> None:
+    done = tool(*command)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", ALL, ids=relative)
+def test_file_is_short_enough_to_read(path: pathlib.Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 600
+
+
+def imported(path: pathlib.Path) -> set[str]:
+    """Absolute names of what a file imports, in functions too: `from numba import cuda` gives numba and numba.cuda."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+@pytest.mark.parametrize(("module", "room"), [("numba.cuda", "kernels"), ("cuda", "runtime"), ("nvmath", "runtime")])
+def test_sole_importer(module: str, room: str) -> None:
+    users = {relative(path) for path in SOURCES
+             if any(name == module or name.startswith(module + ".") for name in imported(path))}
+    assert users, f"nothing imports {module}: is this test still right?"
+    assert {user for user in users if not user.startswith(f"cudamath/{room}/")} == set()
+
+
+def test_every_dependency_is_declared() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    lines = config["options"]["install_requires"] + "\n" + "\n".join(config["options.extras_require"].values())
+    declared = {re.split(r"[<>=\[;~! ]", line)[0].replace("-", "_").lower() for line in lines.split("\n") if line}
+    modules = {"sklearn": "scikit_learn", "cuda": "cuda_python", "nvmath": "nvmath_python"}
+    wanted = {name.split(".")[0] for path in SOURCES for name in imported(path)} - set(sys.stdlib_module_names)
+    missing = {name for name in wanted - {"cudamath", "benchmarks"} if modules.get(name, name) not in declared}
+    # Foreign arrays are recognised by their own libraries, which are there if such an array is.
+    assert missing <= {"torch", "cupy", "jax", "dask"}
+
+
+def test_import_is_light() -> None:
+    done = python("-c", "import sys, cudamath; print(*sorted(sys.modules))")
+    assert done.returncode == 0, done.stderr
+    heavy = re.compile(r"(numba|cuda|nvmath|torch|cupy|jax|matplotlib|sklearn|scipy|rich)(\.|$)")
+    assert [name for name in done.stdout.split() if heavy.match(name)] == []
+
+
+def test_import_is_quick() -> None:
+    code = "import numpy, time; t = time.perf_counter(); import cudamath; print(time.perf_counter() - t)"
+    python("-c", code)  # byte-compiles
+    assert min(float(python("-c", code).stdout) for _ in range(5)) <= 0.150
+
+
+def test_version_is_the_installed_one() -> None:
+    import importlib.metadata
+
+    import cudamath
+
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", cudamath.__version__)
+    try:
+        assert importlib.metadata.version("cudamath") == cudamath.__version__
+    except importlib.metadata.PackageNotFoundError:
+        pass  # run from the tree, not installed
+
+
+def test_info_names_every_library_and_what_brings_it() -> None:
+    done = python("-m", "cudamath", "info", COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    for word in ("driver", "NVVM", "NVRTC", "nvJitLink", "cuBLAS", "cuDNN", "kernel cache", "CUDA_PATH", "CUDNN_PATH"):
+        assert word in done.stdout
+    import cudamath as cm
+
+    if cm.cuda.device_count() == 0:
+        assert "not found" in done.stdout and "cudamath[cu13]" in done.stdout
+
+
+def test_info_honours_cudnn_path(tmp_path: pathlib.Path) -> None:
+    done = python("-c", "from cudamath.runtime.libraries import find; print(find('cudnn'))", CUDNN_PATH=str(tmp_path))
+    if "path=None" in done.stdout:
+        assert str(tmp_path) in done.stdout  # said where it was looked for
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libcudnn.so.9").write_bytes(b"not a library")
+    done = python("-c", "from cudamath.runtime.libraries import find; print(find('cudnn'))", CUDNN_PATH=str(tmp_path))
+    assert str(tmp_path / "lib" / "libcudnn.so.9") in done.stdout and "cannot be used" in done.stdout
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (("demo", "--device", "gpu"), "'gpu' is not a device"),
+    (("demo", "--device", "cuda:99"), "cuda:99"),
+    (("demo", "--device", "cpu", "--epochs", "0"), "epochs must be at least 1, got 0"),
+    (("bench", "no_such_row"), "no_such_row"),
+    (("nonsense",), "invalid choice"),
+])
+def test_wrong_use_is_explained(arguments: tuple[str, ...], words: str) -> None:
+    done = python("-m", "cudamath", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_bench_short_form(tmp_path: pathlib.Path) -> None:
+    import json
+
+    figures, picture = tmp_path / "figures.json", tmp_path / "chart.png"
+    done = python("-m", "cudamath", "bench", "host_add", "--json", str(figures), "--plot", str(picture))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = json.loads(figures.read_text())
+    assert row["name"] == "host_add" and 0 < row["results"]["cudamath"]["median"] < 1e-3
+    assert picture.read_bytes().startswith(b"\x89PNG")

@@ -7,21 +7,23 @@ import os
 import platform
 from typing import Any
 
+import cudamath
+
 from .core.devices import default_device
 from .runtime import device as devices
 from .runtime import libraries, memory, module
 
-PACKAGES = ("cudamath", "numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core", "nvmath-python", "ml_dtypes")
+PACKAGES = ("numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core", "nvmath-python", "ml_dtypes")
 VARIABLES = ("CUDAMATH_DEVICE", "CUDAMATH_CACHE_DIR", "CUDA_PATH", "CUDA_HOME", "CUDNN_PATH", "CUDA_VISIBLE_DEVICES")
 
 
 def versions() -> dict[str, str | None]:
     """Python's and the packages' versions; None for a package that is not installed.
 
-    >>> versions()["cudamath"] is not None
+    >>> versions()["cudamath"] == cudamath.__version__
     True
     """
-    found: dict[str, str | None] = {"python": platform.python_version()}
+    found: dict[str, str | None] = {"python": platform.python_version(), "cudamath": cudamath.__version__}
     for name in PACKAGES:
         try:
             found[name] = importlib.metadata.version(name)
@@ -86,7 +88,7 @@ def tables() -> list[Any]:
     found.add_column("where, or what brings it", overflow="fold")
     for library in libraries.libraries():
         # Text, not markup: a remedy like "cudamath[cu13]" has brackets.
-        where = library.path or f"missing ({library.looked}). Brought by: {library.remedy}"
+        where = library.path or f"missing: {library.looked}. Brought by {library.remedy}"
         found.add_row(library.name, library.purpose, library.version or "-", Text(where))
 
     settings = Table(title="Versions and settings", title_justify="left")

@@ -11,6 +11,7 @@ import dataclasses
 import glob
 import os
 import pathlib
+import re
 from collections.abc import Callable
 
 
@@ -80,6 +81,8 @@ _KNOWN: dict[str, tuple[str, str, str, Callable[[ctypes.CDLL], str]]] = {
               _by_property("cudnn")),
 }
 
+_FILE = {"cuda": "libcuda.so.1 or nvcuda.dll"}  # what pathfinder does not name
+
 
 def _below_cudnn_path() -> tuple[str | None, str]:
     """(cuDNN below CUDNN_PATH or None, where it was sought)."""
@@ -117,7 +120,8 @@ def find(name: str) -> Library:
         try:
             path = load_nvidia_dynamic_lib(name).abs_path
         except RuntimeError as error:  # pathfinder's "not found" and "not on this system" are both of this class
-            looked = "; ".join(filter(None, [looked, str(error).split(",")[0].split("\n")[0].strip()]))
+            sought = re.search(r'Failure finding "(.*?)"', str(error))
+            looked = "; ".join(filter(None, [looked, f"no {sought[1] if sought else _FILE.get(name, name)}"]))
     if path is None:
         return Library(shown, purpose, remedy, None, None, looked)
     try:

@@ -1,0 +1,483 @@
+"""Convolution on the CPU: a matrix product whose right-hand matrix is never written down.
+
+The idea. Write one image with its padding as one long line, row after row, `pitch` numbers a row. Then
+
+    y[k, p] = sum_j  w[k, j] * line[shift[j] + p]          j = (channel, tap row, tap column)
+
+for every output position p = row * pitch + column: each tap is the *same line, shifted*. So there is no im2col:
+one table of shifts turns convolution into a matrix product, and all loads are contiguous vectors. (The last few
+columns of each row are computed for nothing, pitch - Q of them, and dropped.)
+
+- A stride splits the line into *planes*, one per residue of the coordinates (rows 0, 2, 4, ... and 1, 3, 5, ...),
+  in which the step is one again. Dilation only changes the shifts; groups only which channels are read.
+- The input gradient is the same sum over the output gradient, once per residue of the input coordinates.
+- The weight gradient is a sum over p instead: `w[k, j] = sum_p dy[k, p] * line[shift[j] + p]`.
+
+Both inner loops are register tiles of SIMD vectors. Numba has no vector type, so the two tiles are written as LLVM
+vectors below (`shifted_tile`, `product_tile`); everything else is plain Numba. Work is cut into items (a block of rows
+of one image) whose line fits in the L2 cache. How it is cut never depends on the number of threads: the same
+inputs give the same bits on any number of them.
+
+The floor is arithmetic: 2 * N * K * P * Q * C * R * S operations at two fused multiply-adds per cycle and lane.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import llvmlite.binding
+import numpy as np
+from llvmlite import ir
+from numba import njit, prange, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+FEATURES = llvmlite.binding.get_host_cpu_features()
+if FEATURES.get("avx512f"):                 # bytes of a vector, and tiles that leave registers for the operands:
+    VECTOR, ROWS, COLUMNS = 64, 8, 3        # 32 registers, 24 hold sums
+elif FEATURES.get("avx"):
+    VECTOR, ROWS, COLUMNS = 32, 4, 3        # 16 registers, 12 hold sums
+else:
+    VECTOR, ROWS, COLUMNS = 16, 8, 3        # NEON: 32 registers
+GRADIENT_ROWS, GRADIENT_COLUMNS = 4, ROWS * COLUMNS // 4      # the tile of the weight gradient, equally many sums
+CACHED = 384 * 1024                         # bytes of an item's line: it and the weights share a 1 MB L2 cache
+PARTIALS = 64 * 1024 * 1024                 # bytes of partial weight gradients at most
+
+
+# --------------------------------------------------------------------------------------- the register tiles
+
+
+class _Emit:
+    """The few LLVM operations that the tiles below are made of, for one call of an intrinsic."""
+
+    def __init__(self, context, builder, types, values, dtype):
+        self.context, self.builder, self.types, self.values = context, builder, types, values
+        self.itemsize = dtype.bitwidth // 8
+        self.lanes = VECTOR // self.itemsize
+        self.vector = ir.VectorType(context.get_data_type(dtype), self.lanes)
+        self.bits = ir.VectorType(ir.IntType(8 * self.itemsize), self.lanes)
+        self.zero = ir.Constant(self.vector, None)
+
+    def at(self, k, *index):
+        """Pointer to the element of argument k whose index is the sum of `index` (LLVM integers or Python's)."""
+        word = ir.IntType(64)
+        total = word(0)
+        for i in index:
+            total = self.builder.add(total, word(i) if isinstance(i, int) else i)
+        array = self.context.make_array(self.types[k])(self.context, self.builder, self.values[k])
+        return self.builder.gep(array.data, [total])
+
+    def load(self, pointer, vector=None):
+        vector = vector or self.vector
+        return self.builder.load(self.builder.bitcast(pointer, vector.as_pointer()), align=self.itemsize)
+
+    def store(self, value, pointer):
+        self.builder.store(value, self.builder.bitcast(pointer, self.vector.as_pointer()), align=self.itemsize)
+
+    def splat(self, scalar):
+        value = self.builder.insert_element(self.zero, scalar, ir.IntType(32)(0))
+        return self.shuffle(value, value, [0] * self.lanes)
+
+    def shuffle(self, a, b, lanes):
+        return self.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
+
+    def sums(self, count):
+        """`count` vectors of zeros that stay in registers."""
+        return [cgutils.alloca_once_value(self.builder, self.zero) for _ in range(count)]
+
+    def add_product(self, total, a, b):
+        product = self.builder.fmul(a, b, flags=("contract",))
+        self.builder.store(self.builder.fadd(product, self.builder.load(total), flags=("contract",)), total)
+
+
+def _make_shifted_tile(columns):
+    @intrinsic
+    def shifted_tile(typingctx, weights, w0, source, s0, shifts, count, tile, t0):
+        """tile[i, t0 + p] = sum over j < count of weights[w0 + j * ROWS + i] * source[s0 + shifts[j] + p].
+
+        for p < columns * lanes; weights, source: 1-D; shifts: 1-D int64; tile: (ROWS, COLUMNS * lanes)."""
+
+        def codegen(context, builder, sig, args):
+            do = _Emit(context, builder, sig.args, args, sig.args[6].dtype)
+            sums = do.sums(ROWS * columns)
+            with cgutils.for_range(builder, args[5]) as loop:
+                shift = builder.load(do.at(4, loop.index))
+                values = [do.load(do.at(2, args[3], shift, v * do.lanes)) for v in range(columns)]
+                row = builder.mul(loop.index, ir.IntType(64)(ROWS))
+                for i in range(ROWS):
+                    weight = do.splat(builder.load(do.at(0, args[1], row, i)))
+                    for v, value in enumerate(values):
+                        do.add_product(sums[i * columns + v], weight, value)
+            for i, v in itertools.product(range(ROWS), range(columns)):
+                do.store(builder.load(sums[i * columns + v]), do.at(6, args[7], (i * COLUMNS + v) * do.lanes))
+            return context.get_dummy_value()
+
+        return types.void(weights, w0, source, s0, shifts, count, tile, t0), codegen
+
+    return shifted_tile
+
+
+wide_tile, narrow_tile = _make_shifted_tile(COLUMNS), _make_shifted_tile(1)
+
+
+@intrinsic
+def store_piece(typingctx, tile, t0, bias, out, o0, count):
+    """out[o0 + v] = tile[t0 + v] + bias for v < count <= COLUMNS * lanes; tile, out: arrays, flat positions."""
+
+    def codegen(context, builder, sig, args):
+        do = _Emit(context, builder, sig.args, args, sig.args[0].dtype)
+        flags = ir.VectorType(ir.IntType(1), do.lanes)
+        masked = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [do.vector, do.vector.as_pointer(), ir.IntType(32), flags]),
+            f"llvm.masked.store.v{do.lanes}f{8 * do.itemsize}.p0")
+        bias, word = do.splat(args[2]), ir.VectorType(ir.IntType(64), do.lanes)
+        count = builder.insert_element(ir.Constant(word, None), args[5], ir.IntType(32)(0))
+        count = do.shuffle(count, count, [0] * do.lanes)
+        for v in range(COLUMNS):
+            with builder.if_then(builder.icmp_signed(">", args[5], ir.IntType(64)(v * do.lanes))):
+                value = builder.fadd(do.load(do.at(0, args[1], v * do.lanes)), bias)
+                lanes = ir.Constant(word, list(range(v * do.lanes, (v + 1) * do.lanes)))
+                pointer = builder.bitcast(do.at(3, args[4], v * do.lanes), do.vector.as_pointer())
+                builder.call(masked, [value, pointer, ir.IntType(32)(do.itemsize),
+                                      builder.icmp_signed("<", lanes, count)])
+        return context.get_dummy_value()
+
+    return types.void(tile, t0, bias, out, o0, count), codegen
+
+
+@intrinsic
+def copy_row(typingctx, source, s0, step, line, l0, count):
+    """line[l0 + u] = source[s0 + u * step] for u < count; source, line: contiguous arrays, flat positions."""
+
+    def codegen(context, builder, sig, args):
+        do = _Emit(context, builder, sig.args, args, sig.args[3].dtype)
+        with builder.if_else(builder.icmp_signed("==", args[2], ir.IntType(64)(1))) as (adjacent, strided):
+            with adjacent, builder.if_then(builder.icmp_signed(">", args[5], ir.IntType(64)(0))):
+                cgutils.raw_memcpy(builder, do.at(3, args[4]), do.at(0, args[1]), args[5], do.itemsize)
+            with strided, cgutils.for_range(builder, args[5]) as loop:
+                value = builder.load(do.at(0, args[1], builder.mul(loop.index, args[2])))
+                builder.store(value, do.at(3, args[4], loop.index))
+        return context.get_dummy_value()
+
+    return types.void(source, s0, step, line, l0, count), codegen
+
+
+@intrinsic
+def product_tile(typingctx, grad, g0, row, source, shifts, j0, mask, vectors, images, grad_image, line_image, tile):
+    """tile[i, j] = sum over images b, p < vectors * lanes of
+    grad[g0 + i * row + b * grad_image + p] * source[shifts[j0 + j] + b * line_image + p],
+    for those p whose mask[p] has all bits set (0 skips that p, whatever the source holds there).
+
+    grad, source: 1-D; shifts: 1-D int64; mask: 1-D integers as wide as the numbers;
+    tile: (sums of the tile, filled up to whole vectors), overwritten with i * GRADIENT_COLUMNS + j."""
+
+    def codegen(context, builder, sig, args):
+        do = _Emit(context, builder, sig.args, args, sig.args[11].dtype)
+        sums = do.sums(GRADIENT_ROWS * GRADIENT_COLUMNS)
+        lines = [builder.load(do.at(4, args[5], j)) for j in range(GRADIENT_COLUMNS)]
+        rows = [builder.add(args[1], builder.mul(args[2], ir.IntType(64)(i))) for i in range(GRADIENT_ROWS)]
+        with cgutils.for_range(builder, args[8]) as image:
+            g, s = (builder.mul(image.index, args[k]) for k in (9, 10))
+            with cgutils.for_range(builder, args[7]) as loop:
+                p = builder.mul(loop.index, ir.IntType(64)(do.lanes))
+                keep = do.load(do.at(6, p), do.bits)
+                grads = [do.load(do.at(0, r, g, p)) for r in rows]
+                for j, line in enumerate(lines):
+                    value = builder.and_(do.load(do.at(3, line, s, p), do.bits), keep)
+                    value = builder.bitcast(value, do.vector)
+                    for i, other in enumerate(grads):
+                        do.add_product(sums[i * GRADIENT_COLUMNS + j], other, value)
+        totals = [builder.load(s) for s in sums]
+        totals += [do.zero] * (-len(totals) % do.lanes)
+        for k in range(0, len(totals), do.lanes):        # sum the lanes of `lanes` vectors at once: add neighbours
+            group = totals[k:k + do.lanes]               # of two vectors into one, until one vector holds all sums
+            while len(group) > 1:
+                group = [builder.fadd(do.shuffle(a, b, list(range(0, 2 * do.lanes, 2))),
+                                      do.shuffle(a, b, list(range(1, 2 * do.lanes, 2))))
+                         for a, b in zip(group[::2], group[1::2], strict=True)]
+            do.store(group[0], do.at(11, k))
+        return context.get_dummy_value()
+
+    return types.void(grad, g0, row, source, shifts, j0, mask, vectors, images, grad_image, line_image, tile), codegen
+
+
+# ------------------------------------------------------------------------------------------- the two drivers
+
+
+@njit(cache=True, nogil=True)
+def _lay_out(image, first_row, planes, step, rows, pitch, line, at):
+    """Copy rows of an image (C, H, W) to line[at:], zeros so far: (C, planes, rows, pitch) flattened.
+
+    planes (n, 2): input row and column of each plane's corner, before first_row; step: rows and columns apart."""
+    channels, height, width = image.shape
+    for c in range(channels):
+        for plane in range(planes.shape[0]):
+            left = planes[plane, 1]
+            low = min(pitch, max(0, -(left // step[1])))             # 0 <= left + u * step < width from low to high
+            high = min(pitch, (width - left + step[1] - 1) // step[1])
+            for r in range(rows):
+                h = planes[plane, 0] + first_row + r * step[0]
+                if 0 <= h < height:
+                    copy_row(image, (c * height + h) * width + left + low * step[1], step[1], line, at + low, high - low)
+                at += pitch
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _shifted_item(image, weights, shifts, planes, step, halo, pitch, bias, out, place, first, rows, columns):
+    """One block of output rows of one image and group; arguments as in `_shifted`, out: (K, H, W) of this image."""
+    line_rows, taps = rows + halo, shifts.shape[0]
+    lanes = VECTOR // image.itemsize
+    width, end = COLUMNS * lanes, rows * pitch
+    line = np.zeros(image.shape[0] * planes.shape[0] * line_rows * pitch + width, image.dtype)   # the last tile reads
+    _lay_out(image, first * step[0], planes, step, line_rows, pitch, line, 0)                 # a little more, for nothing
+    here = np.empty(taps, np.int64)                  # shifts: plane, row, column -> distance in this line
+    for j in range(taps):
+        here[j] = (shifts[j, 0] * line_rows + shifts[j, 1]) * pitch + shifts[j, 2]
+    tile = np.empty((ROWS, width), image.dtype)
+    top, left, down, right = place
+    for p in range(0, end, width):
+        row, column = p // pitch, p % pitch          # of the tile's first position
+        for panel in range(weights.shape[0]):
+            w0 = panel * taps * ROWS
+            if end - p > width - lanes:
+                wide_tile(weights, w0, line, p, here, taps, tile, 0)
+            else:
+                for t in range(0, end - p, lanes):
+                    narrow_tile(weights, w0, line, p + t, here, taps, tile, t)
+            for i in range(min(ROWS, out.shape[0] - panel * ROWS)):
+                k = panel * ROWS + i
+                t, y, u = 0, row, column
+                while t < min(width, end - p):       # the tile's piece of each row
+                    count = min(width - t, end - p - t, columns - u)
+                    h, w = top + (first + y) * down, left + u * right
+                    if right == 1:
+                        store_piece(tile, i * width + t, bias[k], out, (k * out.shape[1] + h) * out.shape[2] + w, count)
+                    else:
+                        for v in range(count):
+                            out[k, h, w + v * right] = tile[i, t + v] + bias[k]
+                    t += pitch - u
+                    y, u = y + 1, 0
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def _shifted(source, weights, shifts, planes, step, halo, pitch, bias, out, place, shape, block):
+    """out[n, k, top + y * down, left + u * right] = bias[k] + sum_j weights[k, j] * line_n[shifts[j] + (y, u)].
+
+    source (N, G*C, H, W); weights (G, panels, J, ROWS); shifts (J, 3): plane (with its channel), row, column;
+    planes (n, 2): corners; step (2,): distance in the source; halo: rows a shift can reach down; bias (G*K,);
+    out (N, G*K, ...); place: (top, left, down, right); shape: rows, columns to compute; block: rows an item."""
+    groups = weights.shape[0]
+    channels, outputs = source.shape[1] // groups, out.shape[1] // groups
+    blocks = (shape[0] + block - 1) // block
+    for item in prange(source.shape[0] * groups * blocks):
+        n = item // (groups * blocks)
+        g = item // blocks % groups
+        first = item % blocks * block
+        _shifted_item(source[n, g * channels:(g + 1) * channels], weights[g], shifts, planes, step, halo, pitch,
+                      bias[g * outputs:(g + 1) * outputs], out[n, g * outputs:(g + 1) * outputs], place, first,
+                      min(block, shape[0] - first), shape[1])
+
+
+@njit(cache=True, nogil=True)
+def _product_item(grad, source, shifts, planes, step, halo, pitch, keep, first, rows, total):
+    """Add to total (K, J) what a block of rows gives to the weight gradient of K outputs and one group.
+
+    grad (N, K, P, Q), source (N, C, H, W); other arguments as in `_product`."""
+    images, outputs, columns = grad.shape[0], grad.shape[1], grad.shape[3]
+    channels, line_rows, taps = source.shape[1], rows + halo, shifts.shape[0]
+    lanes = VECTOR // source.itemsize
+    vectors = (rows * pitch + lanes - 1) // lanes
+    length = vectors * lanes                         # of one output and image in `grads`
+    image_size = channels * planes.shape[0] * line_rows * pitch
+    line = np.zeros(images * image_size + lanes, source.dtype)
+    panels = (outputs + GRADIENT_ROWS - 1) // GRADIENT_ROWS
+    grads = np.zeros(panels * GRADIENT_ROWS * images * length, source.dtype)
+    at = 0
+    for n in range(images):
+        at = _lay_out(source[n], first * step[0], planes, step, line_rows, pitch, line, at)
+        for k in range(outputs):
+            for y in range(rows):
+                copy_row(grad[n, k], (first + y) * columns, 1, grads, (k * images + n) * length + y * pitch, columns)
+    mask = np.zeros(length, keep.dtype)              # 0 * inf is no 0: what is no output position must not be read
+    for y in range(rows):
+        mask[y * pitch:y * pitch + columns] = keep[0]
+    here = np.zeros((taps + GRADIENT_COLUMNS - 1) // GRADIENT_COLUMNS * GRADIENT_COLUMNS, np.int64)
+    for j in range(taps):
+        here[j] = (shifts[j, 0] * line_rows + shifts[j, 1]) * pitch + shifts[j, 2]
+    tile = np.empty(GRADIENT_ROWS * GRADIENT_COLUMNS + lanes, source.dtype)
+    for j in range(0, taps, GRADIENT_COLUMNS):
+        for panel in range(panels):
+            k = panel * GRADIENT_ROWS
+            product_tile(grads, k * images * length, images * length, line, here, j, mask, vectors, images,
+                         length, image_size, tile)
+            for a in range(min(GRADIENT_ROWS, outputs - k)):
+                for b in range(min(GRADIENT_COLUMNS, taps - j)):
+                    total[k + a, j + b] += tile[a * GRADIENT_COLUMNS + b]
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def _product(grad, source, shifts, planes, step, halo, pitch, keep, images, block, outputs, partial):
+    """partial[c, g, k, j] = sum over the items of chunk c of grad[k, p] * line[shifts[j] + p].
+
+    grad (N, G*K, P, Q); source (N, G*C, H, W); shifts, planes, step, halo, pitch as in `_shifted`; keep: one integer
+    with all bits set, as wide as the numbers; images, block: images and rows an item; outputs: of the K at a time;
+    partial (chunks, G, K, J), zeros."""
+    chunks, groups, all_outputs = partial.shape[:3]
+    channels = source.shape[1] // groups
+    panels = (all_outputs + outputs - 1) // outputs
+    blocks = (grad.shape[2] + block - 1) // block
+    items = (source.shape[0] + images - 1) // images * blocks
+    for unit in prange(chunks * groups * panels):
+        c, g, k = unit // (groups * panels), unit // panels % groups, unit % panels * outputs
+        k_end = min(all_outputs, k + outputs)
+        for item in range(items * c // chunks, items * (c + 1) // chunks):
+            n, first = item // blocks * images, item % blocks * block
+            _product_item(grad[n:n + images, g * all_outputs + k:g * all_outputs + k_end],
+                          source[n:n + images, g * channels:(g + 1) * channels], shifts, planes, step, halo, pitch,
+                          keep, first, min(block, grad.shape[2] - first), partial[c, g, k:k_end])
+
+
+# -------------------------------------------------------------------------------------- tables and functions
+
+
+def _shifts(channels, planes, rows, columns):
+    """(channels * R * S, 3): plane (with its channel), row and column of every tap; rows, columns: (plane, shift)."""
+    c, r, q = (grid.ravel() for grid in np.meshgrid(range(channels), range(len(rows)), range(len(columns)),
+                                                    indexing="ij"))
+    rows, columns = (np.array(axis, np.int64).reshape(-1, 2) for axis in (rows, columns))
+    plane = c * planes[0] * planes[1] + rows[r, 0] * planes[1] + columns[q, 0]
+    return np.stack([plane, rows[r, 1], columns[q, 1]], 1).astype(np.int64)
+
+
+@functools.lru_cache(1024)
+def _forward_tables(kernel, stride, padding, dilation, channels):
+    """planes (n, 2), shifts (channels * R * S, 3) and (rows, columns) a shift reaches at most."""
+    corners, taps = [], []
+    for i in (0, 1):
+        positions = [t * dilation[i] for t in range(kernel[i])]
+        residues = sorted({p % stride[i] for p in positions})
+        corners.append([r - padding[2 * i] for r in residues])
+        taps.append([(residues.index(p % stride[i]), p // stride[i]) for p in positions])
+    planes = np.array(list(itertools.product(*corners)), np.int64).reshape(-1, 2)
+    shifts = _shifts(channels, [len(c) for c in corners], *taps)
+    return planes, shifts, [max(s for _, s in axis) for axis in taps]
+
+
+@functools.lru_cache(1024)
+def _input_tables(kernel, size, stride, padding, dilation, outputs):
+    """For each pair of residues that has taps: their slices of the kernel, planes (1, 2), shifts (outputs * taps, 3),
+    (rows, columns) a shift reaches, place (top, left, down, right) and number (rows, columns) of its positions."""
+    axes = []
+    for i in (0, 1):
+        axis = []
+        for residue in range(stride[i]):
+            taps = [t for t in range(kernel[i]) if (residue - t * dilation[i]) % stride[i] == 0]
+            first = -((residue - padding[2 * i]) // stride[i])          # the first position that is no padding
+            start = first * stride[i] + residue - padding[2 * i]
+            count = -(-(size[i] - start) // stride[i])
+            if taps and count > 0:
+                shift = [(residue - t * dilation[i]) // stride[i] for t in taps]
+                part = slice(taps[0], None, taps[1] - taps[0] if len(taps) > 1 else kernel[i])
+                axis.append((part, first + min(shift), [(0, s - min(shift)) for s in shift], max(shift) - min(shift),
+                             start, count))
+        axes.append(axis)
+    return [((rows[0], columns[0]), np.array([[rows[1], columns[1]]], np.int64),
+             _shifts(outputs, (1, 1), rows[2], columns[2]), (rows[3], columns[3]),
+             (rows[4], columns[4], *stride), (rows[5], columns[5]))
+            for rows, columns in itertools.product(*axes)]
+
+
+@njit(cache=True, nogil=True)
+def _panels(weights):
+    """(G, C, K, R, S), any strides -> (G, panels, C * R * S, ROWS): the weights of ROWS outputs beside each other."""
+    groups, channels, outputs, height, width = weights.shape
+    taps = height * width
+    packed = np.zeros((groups, (outputs + ROWS - 1) // ROWS, channels * taps, ROWS), weights.dtype)
+    for g in range(groups):
+        for k in range(outputs):
+            for c in range(channels):
+                for r in range(height):
+                    for s in range(width):
+                        packed[g, k // ROWS, c * taps + r * width + s, k % ROWS] = weights[g, c, k, r, s]
+    return packed
+
+
+def _block(rows, row_bytes, images, halo):
+    """Rows an item: its line fits the cache, and a few items there are for every core even if images are few."""
+    fit = max(4, CACHED // max(row_bytes, 1) - halo)
+    share = max(4, -(-rows * images // 16))
+    return max(1, min(rows, fit, share))
+
+
+def _plain(*arrays):
+    """C-contiguous, writable (one compiled signature), 16-bit floats widened to float32."""
+    wide = [a if a.dtype in (np.float32, np.float64) else a.astype(np.float32) for a in arrays]
+    return [np.require(a, requirements="CW") for a in wide]
+
+
+def conv2d(x, weight, bias=None, *, stride, padding, dilation, groups):
+    """x (N, G*C, H, W), weight (G*K, C, R, S), bias (G*K,); padding (top, bottom, left, right) -> (N, G*K, P, Q)."""
+    images, _, height, width = x.shape
+    (outputs, channels), kernel = weight.shape[:2], weight.shape[2:]
+    size = tuple((n + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1
+                 for i, n in enumerate((height, width)))
+    source, weights = _plain(x, weight)
+    out = np.empty((images, outputs, *size), source.dtype)
+    bias = np.zeros(outputs, source.dtype) if bias is None else _plain(bias)[0]
+    if out.size and weight.size:
+        planes, shifts, reach = _forward_tables(kernel, stride, padding, dilation, channels)
+        pitch = size[1] + reach[1]
+        block = _block(size[0], channels * len(planes) * pitch * source.itemsize, images * groups, reach[0])
+        weights = weights.reshape(groups, outputs // groups, channels, *kernel)
+        _shifted(source, _panels(weights.swapaxes(1, 2)), shifts, planes, stride, reach[0],
+                 pitch, bias, out, (0, 0, 1, 1), size, block)
+    else:
+        out[:] = bias[:, None, None]
+    return out.astype(x.dtype, copy=False)
+
+
+def conv2d_input_grad(grad, weight, *, size, stride, padding, dilation, groups):
+    """grad (N, G*K, P, Q), weight (G*K, C, R, S), size (H, W) -> (N, G*C, H, W).
+
+    Row h of the input meets output row y through tap r where h + top = y * stride + r * dilation. For the rows with
+    one residue a = (h + top) mod stride, only the taps with r * dilation = a (mod stride) take part, and each is a
+    shift by (a - r * dilation) / stride: stride**2 sums of shifted lines, each of which fills its own positions."""
+    images = grad.shape[0]
+    (outputs, channels), kernel = weight.shape[:2], weight.shape[2:]
+    source, weights = _plain(grad, weight)
+    out = np.zeros((images, groups * channels, *size), source.dtype)
+    weights = weights.reshape(groups, outputs // groups, channels, *kernel)
+    bias = np.zeros(groups * channels, source.dtype)
+    if images and weights.size:
+        for part, planes, shifts, reach, place, count in _input_tables(kernel, size, stride, padding, dilation,
+                                                                       outputs // groups):
+            pitch = count[1] + reach[1]
+            block = _block(count[0], outputs // groups * pitch * source.itemsize, images * groups, reach[0])
+            _shifted(source, _panels(weights[..., part[0], part[1]]), shifts, planes, (1, 1), reach[0], pitch, bias,
+                     out, place, count, block)
+    return out.astype(grad.dtype, copy=False)
+
+
+def conv2d_weight_grad(grad, x, *, kernel, stride, padding, dilation, groups):
+    """grad (N, G*K, P, Q), x (N, G*C, H, W), kernel (R, S) -> (G*K, C, R, S)."""
+    images, outputs, height, width = grad.shape
+    channels = x.shape[1] // groups
+    grads, source = _plain(grad, x)
+    out = np.zeros((outputs, channels, *kernel), source.dtype)
+    if grad.size and out.size:
+        planes, shifts, reach = _forward_tables(kernel, stride, padding, dilation, channels)
+        pitch = width + reach[1]
+        share = min(outputs // groups, 64)                   # outputs at a time, so that their gradients stay cached
+        row_bytes = (channels * len(planes) + share) * pitch * source.itemsize
+        block = min(height, max(4, CACHED // row_bytes - reach[0]))
+        together = max(1, 512 // (block * pitch))            # small images share an item: sum over >= 512 positions
+        items = -(-images // together) * -(-height // block)
+        chunks = max(1, min(items, 32 // (groups * -(-outputs // groups // share)), PARTIALS // out.nbytes))
+        partial = np.zeros((chunks, groups, outputs // groups, len(shifts)), source.dtype)
+        keep = np.full(1, -1, np.int32 if source.itemsize == 4 else np.int64)
+        _product(grads, source, shifts, planes, stride, reach[0], pitch, keep, together, block,
+                 share, partial)
+        out[:] = partial.sum(0).reshape(out.shape)
+    return out.astype(grad.dtype, copy=False)

@@ -1,0 +1,149 @@
+"""Pooling on the CPU: one pass over the windows, one plane (image and channel) after the other, planes in parallel.
+
+Windows and planes are (H, W); a plane's gradient is scattered by one thread in a fixed order, so the same inputs give
+the same bits on any number of threads. The floor is memory: read x once, write y (and the positions of the maxima).
+
+Sizes arrive complete from the card: kernel, stride, padding (top, left), dilation and the output's `size`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+
+def _plain(a):
+    """C-contiguous, writable, (planes, H, W); 16-bit floats widened to float32."""
+    wide = a if a.dtype in (np.float32, np.float64, np.int32) else a.astype(np.float32)
+    return np.require(wide, requirements="CW").reshape(math.prod(a.shape[:-2]), *a.shape[-2:])
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _clip(start, count, dilation, length):
+    """First and last + 1 of those taps t < count for which 0 <= start + t * dilation < length."""
+    first = 0 if start >= 0 else (-start + dilation - 1) // dilation
+    last = min(count, (length - start + dilation - 1) // dilation)
+    return first, last
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def _max_pool(x, kernel, stride, padding, dilation, y, index):
+    """x (planes, H, W) -> y (planes, P, Q) and index (planes, P, Q) int32: position h * W + w of the maximum."""
+    planes, height, width = x.shape
+    for plane in prange(planes):
+        for p in range(y.shape[1]):
+            top = p * stride[0] - padding[0]
+            r0, r1 = _clip(top, kernel[0], dilation[0], height)
+            for q in range(y.shape[2]):
+                left = q * stride[1] - padding[1]
+                s0, s1 = _clip(left, kernel[1], dilation[1], width)
+                best, where = x.dtype.type(-np.inf), -1
+                if r0 < r1 and s0 < s1:              # else the window holds padding only: -inf, no position
+                    where = (top + r0 * dilation[0]) * width + left + s0 * dilation[1]
+                for r in range(r0, r1):
+                    h = top + r * dilation[0]
+                    for s in range(s0, s1):
+                        w = left + s * dilation[1]
+                        value = x[plane, h, w]
+                        if value > best or value != value:                     # NaN wins, as in NumPy and torch
+                            best, where = value, h * width + w
+                y[plane, p, q] = best
+                index[plane, p, q] = where
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def _max_pool_grad(grad, index, dx):
+    """grad, index (planes, P, Q); adds each gradient to its position in dx (planes, H, W), zeros so far."""
+    width = dx.shape[2]
+    for plane in prange(grad.shape[0]):
+        for p in range(grad.shape[1]):
+            for q in range(grad.shape[2]):
+                where = index[plane, p, q]
+                if where >= 0:
+                    h = where // width
+                    dx[plane, h, where - h * width] += grad[plane, p, q]
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def _avg_pool(x, kernel, stride, padding, count_include_pad, y):
+    """x (planes, H, W) -> y (planes, P, Q), the mean over each window."""
+    planes, height, width = x.shape
+    for plane in prange(planes):
+        for p in range(y.shape[1]):
+            top = p * stride[0] - padding[0]
+            h0, h1 = max(top, 0), min(top + kernel[0], height)
+            rows = min(top + kernel[0], height + padding[0]) - top if count_include_pad else h1 - h0
+            for q in range(y.shape[2]):
+                left = q * stride[1] - padding[1]
+                w0, w1 = max(left, 0), min(left + kernel[1], width)
+                columns = min(left + kernel[1], width + padding[1]) - left if count_include_pad else w1 - w0
+                total = x.dtype.type(0)
+                for h in range(h0, h1):
+                    for w in range(w0, w1):
+                        total += x[plane, h, w]
+                y[plane, p, q] = total / (rows * columns)
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def _avg_pool_grad(grad, kernel, stride, padding, count_include_pad, dx):
+    """grad (planes, P, Q); adds each gradient's share to its window in dx (planes, H, W), zeros so far."""
+    planes, height, width = dx.shape
+    for plane in prange(planes):
+        for p in range(grad.shape[1]):
+            top = p * stride[0] - padding[0]
+            h0, h1 = max(top, 0), min(top + kernel[0], height)
+            rows = min(top + kernel[0], height + padding[0]) - top if count_include_pad else h1 - h0
+            for q in range(grad.shape[2]):
+                left = q * stride[1] - padding[1]
+                w0, w1 = max(left, 0), min(left + kernel[1], width)
+                columns = min(left + kernel[1], width + padding[1]) - left if count_include_pad else w1 - w0
+                share = grad[plane, p, q] / (rows * columns)
+                for h in range(h0, h1):
+                    for w in range(w0, w1):
+                        dx[plane, h, w] += share
+
+
+def max_pool2d(x, *, size, kernel, stride, padding, dilation):
+    """x (N, C, H, W) -> maxima (N, C, P, Q) and their positions h * W + w (int32; -1 in a window of padding only)."""
+    source = _plain(x)
+    y = np.empty((len(source), *size), source.dtype)
+    index = np.empty(y.shape, np.int32)
+    _max_pool(source, kernel, stride, padding, dilation, y, index)
+    shape = (*x.shape[:2], *size)
+    return y.reshape(shape).astype(x.dtype, copy=False), index.reshape(shape)
+
+
+def max_pool2d_grad(grad, index, *, size):
+    """grad, index (N, C, P, Q) -> (N, C, H, W): each gradient at its position; size (H, W)."""
+    source = _plain(grad)
+    dx = np.zeros((len(source), *size), source.dtype)
+    _max_pool_grad(source, _plain(index), dx)
+    return dx.reshape(*grad.shape[:2], *size).astype(grad.dtype, copy=False)
+
+
+def max_pool2d_take(x, index):
+    """x (N, C, H, W), index (N, C, P, Q) -> x at these positions (N, C, P, Q), 0 where the position is -1."""
+    flat = x.reshape(*x.shape[:2], -1)
+    where = index.reshape(*x.shape[:2], -1)
+    if not flat.size:
+        return np.zeros(index.shape, x.dtype)
+    taken = np.take_along_axis(flat, np.maximum(where, 0).astype(np.intp), axis=2)
+    return np.where(where >= 0, taken, x.dtype.type(0)).reshape(index.shape)
+
+
+def avg_pool2d(x, *, size, kernel, stride, padding, count_include_pad):
+    """x (N, C, H, W) -> means (N, C, P, Q)."""
+    source = _plain(x)
+    y = np.empty((len(source), *size), source.dtype)
+    _avg_pool(source, kernel, stride, padding, count_include_pad, y)
+    return y.reshape(*x.shape[:2], *size).astype(x.dtype, copy=False)
+
+
+def avg_pool2d_grad(grad, *, size, kernel, stride, padding, count_include_pad):
+    """grad (N, C, P, Q) -> (N, C, H, W): each gradient shared out over its window; size (H, W)."""
+    source = _plain(grad)
+    dx = np.zeros((len(source), *size), source.dtype)
+    _avg_pool_grad(source, kernel, stride, padding, count_include_pad, dx)
+    return dx.reshape(*grad.shape[:2], *size).astype(grad.dtype, copy=False)

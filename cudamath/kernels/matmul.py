@@ -1,0 +1,450 @@
+"""Matrix products: three kernels from simple to fast, and cuBLAS as the other candidate.
+
+The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M K + K N + M N numbers. A GPU does some
+30 operations in the time it takes to read one number from memory, so everything is about using each number often:
+
+``matmul_naive``     one thread per element of C. Each multiply-add reads two numbers: the reads set the speed
+                     (about 1/20 of the arithmetic the device could do).
+``matmul_tiled``     a block computes a 16 x 16 tile of C and brings 16 x 16 tiles of A and B into shared memory.
+                     Every number is read from memory once per tile, not once per element: 16 times fewer reads.
+                     But each multiply-add still reads two numbers, now from shared memory, which is the new limit.
+``matmul_register``  a block computes 128 x 128, a thread 8 x 8 of it in 64 registers. Per step of k a thread reads
+                     8 + 8 numbers from shared memory, as four 16-byte loads, and does 64 multiply-adds: the
+                     arithmetic units set the speed. While one k-slab is multiplied, the next one is already on its
+                     way from memory into registers (shared memory holds two slabs in turn: one barrier per slab).
+cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unless TF32 is asked for.
+
+The floor is 2 M N K / (multiprocessors x 128 lanes x 2 x clock): about 60 TFLOP/s in float32 on an H200.
+
+How 256 threads share a 128 x 128 tile. Eight warps tile it 2 x 4, each 64 x 32. In a warp, lane l owns the rows
+4 a .. 4 a + 3 and 32 + 4 a .. and the columns 4 b .. 4 b + 3 and 16 + 4 b .., where a = (l / 2) % 8 and
+b = 2 (l / 16) + l % 2. So 32 lanes read 8 different 16-byte words of A and 4 of B: no word comes from a shared-memory
+bank that serves another one, and neighbouring lanes ask for the same words, which the hardware broadcasts.
+
+A is kept k-major in shared memory (``a[k, m]``), so that a thread's 4 rows are one 16-byte load. Slab rows are padded
+from 128 to 132 numbers: the 32 lanes of a warp, writing the transposed slab, then hit 32 different banks.
+
+Integers run in the same kernels (int32 arithmetic for up to 32 bits, int64 above: C integer arithmetic wraps, as
+NumPy's does), 16-bit floats are widened to float32 on load, bool means "any of".
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+from numba import cuda, types
+
+from ..core import shapes
+from ..core.layout import Layout
+from ..core.plan import Call, Input, Launch, Output, Plan, Temp
+from ..runtime import blas
+from .build import codec
+from .copy import copy_part, whole
+from .ptx import load_vector, store_vector
+
+TILE = 16  # of matmul_tiled
+SIDE = 128  # of the tile of C that a block of matmul_register computes
+DEPTH = 8  # of its slabs along k; 16 halves the barriers but takes all 128 registers: no gain
+SLABS = (2, DEPTH, SIDE + 4)  # two slabs in turn, padded
+GROUP = 8  # tile rows walked together, so that the blocks running at a time share slabs in the L2 cache
+MOST_BATCH = 65535  # blocks along the second grid dimension
+
+
+@functools.cache
+def arithmetic(dtype: np.dtype) -> tuple[Any, Any, Any]:
+    """(read, write, C): device functions from storage to the type C the sums are kept in, and back."""
+    load, store, computed = codec(dtype)
+    if dtype.kind in "iub":
+        computed = types.int64 if dtype.itemsize > 4 else types.int32
+
+        @cuda.jit(device=True)
+        def read(value):
+            return computed(value)
+
+        if dtype.kind == "b":
+
+            @cuda.jit(device=True)
+            def write(value):
+                return types.uint8(value != 0)
+
+        else:
+
+            @cuda.jit(device=True)
+            def write(value):
+                return value  # assignment to the narrower array keeps the low bits
+
+        return read, write, computed
+    return load, store, computed
+
+
+# ------------------------------------------------------------------------------------------------ kernels
+
+
+@functools.cache
+def matmul_naive(dtype: np.dtype) -> Any:
+    """One thread an element of C."""
+    read, write, C = arithmetic(dtype)
+
+    @cuda.jit
+    def matmul_naive(a, b, out):
+        """a: (batch, m, k), b: (batch, k, n), any strides; out: (batch, m, n). A thread per (m, n), batches in turn."""
+        rows, columns, depth = out.shape[1], out.shape[2], a.shape[2]
+        element = cuda.grid(1)
+        if element >= rows * columns:
+            return
+        row = element // columns
+        column = element - row * columns
+        for batch in range(cuda.blockIdx.y, out.shape[0], cuda.gridDim.y):
+            total = C(0)
+            for k in range(depth):
+                total = C(total + read(a[batch, row, k]) * read(b[batch, k, column]))
+            out[batch, row, column] = write(total)
+
+    return matmul_naive
+
+
+@functools.cache
+def matmul_tiled(dtype: np.dtype) -> Any:
+    """A block a 16 x 16 tile of C; A and B pass through shared memory."""
+    read, write, C = arithmetic(dtype)
+
+    @cuda.jit
+    def matmul_tiled(a, b, out):
+        """a: (batch, m, k), b: (batch, k, n), any strides; out: (batch, m, n). Blocks of 16 x 16 threads."""
+        rows, columns, depth = out.shape[1], out.shape[2], a.shape[2]
+        tile_a = cuda.shared.array((TILE, TILE), C)
+        tile_b = cuda.shared.array((TILE, TILE + 1), C)
+        x, y = cuda.threadIdx.x, cuda.threadIdx.y
+        tiles_across = (columns + TILE - 1) // TILE
+        tile_row = cuda.blockIdx.x // tiles_across
+        row = tile_row * TILE + y
+        column = (cuda.blockIdx.x - tile_row * tiles_across) * TILE + x
+        for batch in range(cuda.blockIdx.y, out.shape[0], cuda.gridDim.y):
+            total = C(0)
+            for k in range(0, depth, TILE):
+                if row < rows and k + x < depth:
+                    tile_a[y, x] = read(a[batch, row, k + x])
+                else:
+                    tile_a[y, x] = C(0)
+                if column < columns and k + y < depth:
+                    tile_b[y, x] = read(b[batch, k + y, column])
+                else:
+                    tile_b[y, x] = C(0)
+                cuda.syncthreads()
+                for i in range(TILE):
+                    total = C(total + tile_a[y, i] * tile_b[i, x])
+                cuda.syncthreads()
+            if row < rows and column < columns:
+                out[batch, row, column] = write(total)
+
+    return matmul_tiled
+
+
+@functools.cache
+def _slab(dtype: np.dtype, order: str) -> tuple[Any, Any, Any]:
+    """How a block brings a slab of 128 x DEPTH of an operand x[i, k] into shared memory s[stage, k, i].
+
+    order: the direction in which the 4 numbers a thread moves at once are neighbours in memory, "k" or "i"; an
+    upper-case letter when they are (one load), a lower-case one when strides or sizes forbid it (4 loads).
+    Returns device functions place(thread) -> (i, k), fetch(x, i, k) -> 4 numbers, put(s, stage, i, k, numbers).
+    """
+    read, _, C = arithmetic(dtype)
+
+    if order in "Kk":  # 2 neighbouring threads bring 8 numbers of one row
+
+        @cuda.jit(device=True)
+        def place(thread):
+            return thread >> 1, (thread & 1) << 2
+
+        @cuda.jit(device=True)
+        def put(s, stage, i, k, v):
+            s[stage, k, i] = v[0]
+            s[stage, k + 1, i] = v[1]
+            s[stage, k + 2, i] = v[2]
+            s[stage, k + 3, i] = v[3]
+
+    else:  # a warp brings 128 numbers of one k
+
+        @cuda.jit(device=True)
+        def place(thread):
+            return (thread & 31) << 2, thread >> 5
+
+        @cuda.jit(device=True)
+        def put(s, stage, i, k, v):
+            store_vector(s, (stage, k, i), v)
+
+    if order in "KI":  # sizes are multiples of 4, so a vector is inside or outside as a whole
+
+        @cuda.jit(device=True)
+        def fetch(x, i, k):
+            if i < x.shape[0] and k < x.shape[1]:
+                v = load_vector(x, (i, k), 4)
+                return read(v[0]), read(v[1]), read(v[2]), read(v[3])
+            return C(0), C(0), C(0), C(0)
+
+    else:
+
+        @cuda.jit(device=True)
+        def one(x, i, k):
+            if i < x.shape[0] and k < x.shape[1]:
+                return read(x[i, k])
+            return C(0)
+
+        if order == "k":
+
+            @cuda.jit(device=True)
+            def fetch(x, i, k):
+                return one(x, i, k), one(x, i, k + 1), one(x, i, k + 2), one(x, i, k + 3)
+
+        else:
+
+            @cuda.jit(device=True)
+            def fetch(x, i, k):
+                return one(x, i, k), one(x, i + 1, k), one(x, i + 2, k), one(x, i + 3, k)
+
+    return place, fetch, put
+
+
+@functools.cache
+def _multiply(C: Any) -> Any:
+    """The inner step: 64 multiply-adds on 8 + 8 numbers from shared memory."""
+
+    @cuda.jit(device=True)
+    def multiply(sa, sb, stage, k, m, n, x, y, total):
+        """sa, sb: SLABS; x, y: (8,) and total: (64,) in registers. total[8 i + j] += a[m_i, k] b[k, n_j]."""
+        x[0], x[1], x[2], x[3] = load_vector(sa, (stage, k, m), 4)
+        x[4], x[5], x[6], x[7] = load_vector(sa, (stage, k, m + 32), 4)
+        y[0], y[1], y[2], y[3] = load_vector(sb, (stage, k, n), 4)
+        y[4], y[5], y[6], y[7] = load_vector(sb, (stage, k, n + 16), 4)
+        for i in range(8):
+            for j in range(8):
+                total[8 * i + j] = C(total[8 * i + j] + x[i] * y[j])
+
+    return multiply
+
+
+@functools.cache
+def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
+    """A block of 256 threads a 128 x 128 tile of C, a thread 8 x 8 of it. `order_a`, `order_b`: see _slab;
+    `wide`: rows of C hold a multiple of 4 numbers, which are stored at once."""
+    _, write, C = arithmetic(dtype)
+    place_a, fetch_a, put_a = _slab(dtype, order_a)
+    place_b, fetch_b, put_b = _slab(dtype, order_b)
+    multiply = _multiply(C)
+
+    if wide:
+
+        @cuda.jit(device=True)
+        def write_4(out, row, column, total, i):
+            if column < out.shape[1]:
+                store_vector(out, (row, column),
+                             (write(total[i]), write(total[i + 1]), write(total[i + 2]), write(total[i + 3])))
+
+    else:
+
+        @cuda.jit(device=True)
+        def write_4(out, row, column, total, i):
+            for j in range(4):
+                if column + j < out.shape[1]:
+                    out[row, column + j] = write(total[i + j])
+
+    @cuda.jit(launch_bounds=(256, 2))  # two blocks a multiprocessor: at most 128 registers a thread
+    def matmul_register(a, b, out):
+        """a: (batch, m, k), b: (batch, n, k) (transposed: both operands are treated alike), out: (batch, m, n)."""
+        slab_a = cuda.shared.array(SLABS, C, alignment=16)
+        slab_b = cuda.shared.array(SLABS, C, alignment=16)
+        total = cuda.local.array(64, C)
+        x = cuda.local.array(8, C)
+        y = cuda.local.array(8, C)
+
+        # which tile: groups of GROUP tile rows, within a group down the columns
+        tiles_down = (out.shape[1] + SIDE - 1) // SIDE
+        tiles_across = (out.shape[2] + SIDE - 1) // SIDE
+        group = cuda.blockIdx.x // (GROUP * tiles_across)
+        within = cuda.blockIdx.x - group * GROUP * tiles_across
+        height = min(tiles_down - group * GROUP, GROUP)
+        tile_column = within // height
+        row0 = (group * GROUP + within - tile_column * height) * SIDE
+        column0 = tile_column * SIDE
+
+        # which part of it
+        thread = cuda.threadIdx.x
+        lane, warp = thread & 31, thread >> 5
+        m = (warp >> 2) * 64 + ((lane >> 1) & 7) * 4
+        n = (warp & 3) * 32 + ((lane >> 4) * 2 + (lane & 1)) * 4
+        row_a, k_a = place_a(thread)
+        row_b, k_b = place_b(thread)
+        depth = a.shape[2]
+
+        for batch in range(cuda.blockIdx.y, out.shape[0], cuda.gridDim.y):
+            matrix_a, matrix_b, matrix_c = a[batch], b[batch], out[batch]
+            for i in range(64):
+                total[i] = C(0)
+            put_a(slab_a, 0, row_a, k_a, fetch_a(matrix_a, row0 + row_a, k_a))
+            put_b(slab_b, 0, row_b, k_b, fetch_b(matrix_b, column0 + row_b, k_b))
+            cuda.syncthreads()
+            stage = 0
+            for k in range(DEPTH, depth + DEPTH, DEPTH):
+                # the next slab sets out; past the end it is zeros, fetched from nowhere
+                next_a = fetch_a(matrix_a, row0 + row_a, k + k_a)
+                next_b = fetch_b(matrix_b, column0 + row_b, k + k_b)
+                # written out, not a loop: so ptxas mixes the loads of one step with the arithmetic of another
+                multiply(slab_a, slab_b, stage, 0, m, n, x, y, total)
+                multiply(slab_a, slab_b, stage, 1, m, n, x, y, total)
+                multiply(slab_a, slab_b, stage, 2, m, n, x, y, total)
+                multiply(slab_a, slab_b, stage, 3, m, n, x, y, total)
+                multiply(slab_a, slab_b, stage, 4, m, n, x, y, total)
+                multiply(slab_a, slab_b, stage, 5, m, n, x, y, total)
+                multiply(slab_a, slab_b, stage, 6, m, n, x, y, total)
+                multiply(slab_a, slab_b, stage, 7, m, n, x, y, total)
+                stage ^= 1
+                put_a(slab_a, stage, row_a, k_a, next_a)
+                put_b(slab_b, stage, row_b, k_b, next_b)
+                cuda.syncthreads()
+            for i in range(8):
+                row = row0 + m + (i & 3) + (i >> 2) * 32
+                if row < out.shape[1]:
+                    write_4(matrix_c, row, column0 + n, total, 8 * i)
+                    write_4(matrix_c, row, column0 + n + 16, total, 8 * i + 4)
+
+    return matmul_register
+
+
+# ------------------------------------------------------------------------------------------------ planner
+
+
+class _Product:
+    """One (batched) product as a planner sees it.
+
+    batch, m, k, n: sizes. strides_a, strides_b, strides_c: bytes from one matrix, row and column to the next.
+    parts: byte offsets (in A, in B, in C) of the launches or library calls it takes. One, unless broadcasting makes
+    the batch dimensions of A and B impossible to walk with a single stride each.
+    """
+
+    def __init__(self, a: Layout, b: Layout):
+        shape_a, strides_a = (a.shape, a.strides) if a.ndim > 1 else ((1, *a.shape), (0, *a.strides))
+        shape_b, strides_b = (b.shape, b.strides) if b.ndim > 1 else ((*b.shape, 1), (*b.strides, 0))
+        lead = shapes.broadcast_shapes("matmul", shape_a[:-2], shape_b[:-2])
+        m, self.k, n = shape_a[-2], shape_a[-1], shape_b[-1]
+        self.out = a.like(lead + ((m,) if a.ndim > 1 else ()) + ((n,) if b.ndim > 1 else ()))
+        batch_a = shapes.broadcast_strides(shape_a[:-2], strides_a[:-2], lead)
+        batch_b = shapes.broadcast_strides(shape_b[:-2], strides_b[:-2], lead)
+        *batch_c, row_c, column_c = shapes.contiguous_strides((*lead, m, n), a.itemsize)
+        row_a, column_a = strides_a[-2:]
+        if lead and not any(batch_b):
+            # one B for all: the rows of all A's form one tall matrix if they are evenly spaced across the batch
+            tall, along_a, along_c = shapes.collapse((*lead, m), (*batch_a, row_a), (*batch_c, row_c))
+            if len(tall) == 1:
+                (m,), (row_a,), (row_c,) = tall, along_a, along_c
+                lead, batch_a, batch_b, batch_c = (), (), (), []
+        self.m, self.n = m, n
+        sizes, *walks = shapes.collapse(lead, batch_a, batch_b, tuple(batch_c))
+        inner = sizes.index(max(sizes)) if sizes else -1
+        self.batch = sizes[inner] if sizes else 1
+        step_a, step_b, step_c = (walk[inner] if sizes else 0 for walk in walks)
+        self.strides_a = (step_a, row_a, column_a)
+        self.strides_b = (step_b, *strides_b[-2:])
+        self.strides_c = (step_c, row_c, column_c)
+        self.parts = [(0, 0, 0)]
+        for i, (size, x, y, z) in enumerate(zip(sizes, *walks, strict=True)):
+            if i != inner:
+                self.parts = [(p + j * x, q + j * y, r + j * z) for p, q, r in self.parts for j in range(size)]
+
+
+def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = None) -> Plan:
+    """Planner of a @ b for two layouts of one dtype.
+
+    version: "cublas", "register", "tiled" or "naive"; by default cuBLAS for floats and complex numbers where it can
+    be loaded, else the kernel that suits the sizes. `tf32` lets cuBLAS round float32 inputs to 10 bits.
+    """
+    p = _Product(a, b)
+    if p.out.size == 0:
+        return Plan([p.out], [])
+    if version is None:
+        version = "cublas" if p.k and a.dtype in blas.DTYPES and blas.available() else _own_version(p, a.dtype)
+    if version == "cublas":
+        return _cublas(p, a, b, tf32)
+    launch = {"register": _register, "tiled": _tiled, "naive": _naive}[version]
+    return Plan([p.out], [launch(p, a, b, offsets) for offsets in p.parts])
+
+
+def _matrices(p: _Product, itemsize: int) -> list[blas.Matrix | None]:
+    """A, B and C as cuBLAS reads them; None for an operand that has to be copied first."""
+    sizes = ((p.m, p.k), (p.k, p.n), (p.m, p.n))
+    found = []
+    for (rows, columns), (batch, row, column) in zip(sizes, (p.strides_a, p.strides_b, p.strides_c), strict=True):
+        found.append(blas.matrix(rows, columns, row // itemsize, column // itemsize, batch // itemsize))
+    return found
+
+
+def _cublas(p: _Product, a: Layout, b: Layout, tf32: bool) -> Plan:
+    """Operands that are neither row- nor column-major are made contiguous in scratch memory first."""
+    temps: list[Layout] = []
+    steps: list[Any] = []
+    arguments = []
+    operands = []
+    for i, (layout, found) in enumerate(zip((a, b), _matrices(p, a.itemsize), strict=False)):
+        if found is None:
+            arguments.append(Temp(len(temps)))
+            operands.append(layout.like())
+            temps.append(operands[-1])
+            steps += copy_part(whole(Input(i), layout), whole(arguments[-1], operands[-1]))
+        else:
+            arguments.append(Input(i))
+            operands.append(layout)
+    if temps:
+        p = _Product(*operands)
+    product = blas.gemm(a.dtype, p.m, p.n, p.k, *_matrices(p, a.itemsize), p.batch, tf32=tf32)
+    for part in p.parts:
+        views = []
+        for argument, layout, offset in zip((*arguments, Output(0)), (*operands, p.out), part, strict=True):
+            views.append(argument.view(layout.shape, layout.strides, offset=offset) if offset else argument)
+        steps.append(Call(product, views))
+    return Plan([p.out], steps, temps)
+
+
+def _own_version(p: _Product, dtype: np.dtype) -> str:
+    """Register tiles pay when there are enough of them to fill the device; they are for 4-byte arithmetic."""
+    if p.k == 0:
+        return "naive"
+    wide = dtype.kind == "c" or dtype.itemsize == 8
+    return "tiled" if wide or min(p.m, p.n) <= 32 or p.m * p.n * p.batch < 64 * SIDE * SIDE else "register"
+
+
+def _views(p: _Product, offsets: tuple[int, int, int]) -> list[Any]:
+    """The three arrays as (batch, m, k), (batch, k, n) and (batch, m, n)."""
+    return [Input(0).view((p.batch, p.m, p.k), p.strides_a, offset=offsets[0]),
+            Input(1).view((p.batch, p.k, p.n), p.strides_b, offset=offsets[1]),
+            Output(0).view((p.batch, p.m, p.n), p.strides_c, offset=offsets[2])]
+
+
+def _naive(p: _Product, a: Layout, b: Layout, offsets: tuple[int, int, int]) -> Launch:
+    grid = (-(-p.m * p.n // 256), min(p.batch, MOST_BATCH))
+    return Launch(matmul_naive(a.dtype), grid, 256, _views(p, offsets))
+
+
+def _tiled(p: _Product, a: Layout, b: Layout, offsets: tuple[int, int, int]) -> Launch:
+    grid = (-(-p.m // TILE) * -(-p.n // TILE), min(p.batch, MOST_BATCH))
+    return Launch(matmul_tiled(a.dtype), grid, (TILE, TILE), _views(p, offsets))
+
+
+def _order(layout: Layout, size: int, depth: int, strides: tuple[int, int, int], offset: int) -> str:
+    """The way to fetch slabs of an operand seen as (batch, size, depth): see _slab."""
+    vector = 4 * layout.itemsize
+    batch, along_i, along_k = strides
+    even = layout.aligned and offset % vector == 0 and batch % vector == 0
+    if along_k == layout.itemsize:
+        return "K" if even and depth % 4 == 0 and along_i % vector == 0 else "k"
+    if along_i == layout.itemsize:
+        return "I" if even and size % 4 == 0 and along_k % vector == 0 else "i"
+    return "k" if abs(along_k) <= abs(along_i) else "i"
+
+
+def _register(p: _Product, a: Layout, b: Layout, offsets: tuple[int, int, int]) -> Launch:
+    flipped = (p.strides_b[0], p.strides_b[2], p.strides_b[1])
+    kernel = matmul_register(a.dtype, _order(a, p.m, p.k, p.strides_a, offsets[0]),
+                             _order(b, p.n, p.k, flipped, offsets[1]), p.n % 4 == 0)
+    x, _, z = _views(p, offsets)
+    y = Input(1).view((p.batch, p.n, p.k), flipped, offset=offsets[1])
+    grid = (-(-p.m // SIDE) * -(-p.n // SIDE), min(p.batch, MOST_BATCH))
+    return Launch(kernel, grid, 256, [x, y, z])

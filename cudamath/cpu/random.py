@@ -1,0 +1,463 @@
+"""Random numbers on the CPU: Philox4x32-10, compiled by Numba, the same numbers as kernels/random.py.
+
+A counter-based generator has no state to advance: block `c` of four 32-bit words is a keyed mixing of the number
+`c` itself. So element i of a draw depends only on (key, stream, offset, i), any thread may compute any part, and
+the GPU gets the same numbers in another order of work.
+
+    counter = (offset + i // 4, attempt, stream)    128 bits: 56 bits of block number, 8 of attempt, 64 of stream
+    words   = philox(counter, key)                  four uint32: elements 4 (i // 4) ... + 3 of the draw
+                                                    (64-bit results take two words each)
+
+`attempt` counts the rejections of a bounded integer; 255 is kept for `spawn` (ops/random.py).
+
+What must be bit for bit equal to the GPU uses only operations that IEEE 754 fixes: +, *, sqrt and fma, the last
+one written out because a GPU compiler fuses multiplications and additions as it likes. That is why `normal` has
+its own logarithm, sine and cosine: libm's differ from machine to machine.
+
+Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+"""
+
+import os
+import threading
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+# Philox4x32: two multipliers and two Weyl constants (golden ratio, sqrt(3) - 1).
+M0, M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+W0, W1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
+LOW32 = np.uint64(0xFFFFFFFF)
+SHIFT32 = np.uint64(32)
+RETRY = np.uint64(1 << 56)  # one attempt further, in the upper byte of the block number
+
+SPLIT = 1 << 18  # elements a thread must have to be worth starting (~0.1 ms of work each)
+# Bits of a uniform number, so that every value is exact and below one.
+UNIFORM_BITS = {"float32": 24, "float16": 11, "bfloat16": 8}
+
+
+@intrinsic
+def fma(typing, a, b, c):
+    """a * b + c with one rounding: one instruction where the CPU has it (every one since 2013)."""
+    return a(a, a, a), lambda context, builder, signature, args: builder.fma(*args)
+
+
+@intrinsic
+def float_bits(typing, x):
+    """The bits of a float32 or float64 as a signed integer of the same width."""
+    bits = types.int32 if x == types.float32 else types.int64
+    return bits(x), lambda context, builder, signature, args: builder.bitcast(args[0], ir.IntType(bits.bitwidth))
+
+
+@intrinsic
+def bits_float(typing, n):
+    """The float32 or float64 that has the bits of this int32 or int64."""
+    real, llvm = (types.float32, ir.FloatType()) if n == types.int32 else (types.float64, ir.DoubleType())
+    return real(n), lambda context, builder, signature, args: builder.bitcast(args[0], llvm)
+
+
+# ------------------------------------------------------------------------------------------------- Philox
+
+
+@njit(cache=True, nogil=True)
+def philox(block, stream, key):
+    """Four uint32 words of block number `block` (uint64) in `stream` (uint64) under `key` (uint64)."""
+    c0, c1 = np.uint32(block), np.uint32(block >> SHIFT32)
+    c2, c3 = np.uint32(stream), np.uint32(stream >> SHIFT32)
+    k0, k1 = np.uint32(key), np.uint32(key >> SHIFT32)
+    for _ in range(10):
+        p0 = np.uint64(c0) * M0
+        p1 = np.uint64(c2) * M1
+        c0, c1, c2, c3 = (
+            np.uint32(np.uint32(p1 >> SHIFT32) ^ c1 ^ k0),
+            np.uint32(p1),
+            np.uint32(np.uint32(p0 >> SHIFT32) ^ c3 ^ k1),
+            np.uint32(p0),
+        )
+        k0 = np.uint32(np.uint64(k0) + W0)
+        k1 = np.uint32(np.uint64(k1) + W1)
+    return c0, c1, c2, c3
+
+
+@njit(cache=True, nogil=True)
+def word(block, stream, key, lane):
+    """Word `lane` (0..3) of a block."""
+    w = philox(block, stream, key)
+    if lane < 2:
+        return w[0] if lane == 0 else w[1]
+    return w[2] if lane == 2 else w[3]
+
+
+@njit(cache=True, nogil=True)
+def join(low, high):
+    """Two uint32 words as one uint64."""
+    return np.uint64(low) | (np.uint64(high) << SHIFT32)
+
+
+@njit(cache=True, nogil=True)
+def fill_words(out, first, stream, key):
+    """out: (n,) uint32; element i is word i % 4 of block first + i // 4."""
+    n = out.size
+    for b in range(n // 4):
+        out[4 * b], out[4 * b + 1], out[4 * b + 2], out[4 * b + 3] = philox(first + np.uint64(b), stream, key)
+    for i in range(n - n % 4, n):
+        out[i] = word(first + np.uint64(i // 4), stream, key, i % 4)
+
+
+@njit(cache=True, nogil=True)
+def fill_words64(out, first, stream, key):
+    """out: (n,) uint64; element i is the word pair i % 2 of block first + i // 2."""
+    n = out.size
+    for b in range((n + 1) // 2):
+        w0, w1, w2, w3 = philox(first + np.uint64(b), stream, key)
+        out[2 * b] = join(w0, w1)
+        if 2 * b + 1 < n:
+            out[2 * b + 1] = join(w2, w3)
+
+
+# ------------------------------------------------------------------------- logarithm, sine and cosine, by hand
+
+
+@njit(cache=True, nogil=True)
+def log32(x):
+    """ln(x) of a normal float32, within 1 ulp or so (Cephes' logf, in fused form)."""
+    bits = np.int32(float_bits(x) + np.int32(0x3F800000 - 0x3F3504F3))  # so that the mantissa is in sqrt(1/2..2)
+    e = np.float32(np.int32(bits >> np.int32(23)) - np.int32(127))
+    f = bits_float(np.int32((bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3))) - np.float32(1)
+    z = f * f
+    p = np.float32(7.0376836292e-2)
+    p = fma(p, f, np.float32(-1.1514610310e-1))
+    p = fma(p, f, np.float32(1.1676998740e-1))
+    p = fma(p, f, np.float32(-1.2420140846e-1))
+    p = fma(p, f, np.float32(1.4249322787e-1))
+    p = fma(p, f, np.float32(-1.6668057665e-1))
+    p = fma(p, f, np.float32(2.0000714765e-1))
+    p = fma(p, f, np.float32(-2.4999993993e-1))
+    p = fma(p, f, np.float32(3.3333331174e-1))
+    y = (p * f) * z
+    y = fma(e, np.float32(-2.12194440e-4), y)  # ln 2 in two parts: the first is exact when multiplied by e
+    y = fma(np.float32(-0.5), z, y)
+    return fma(e, np.float32(0.693359375), f + y)
+
+
+@njit(cache=True, nogil=True)
+def sincos32(turn):
+    """sin and cos of 2 pi turn / 2^32, turn uint32: the angle is reduced exactly, in integers."""
+    quarter = (turn >> np.uint32(29)) + np.uint32(1) >> np.uint32(1)  # the nearest; 4 stands for 0
+    rest = np.int32(np.int32(np.uint32(turn << np.uint32(2))) >> np.int32(2))  # within 1/8 turn of it
+    x = np.float32(rest) * np.float32(1.4629180792671596e-9)  # 2 pi / 2^32
+    z = x * x
+    p = fma(np.float32(-1.9515295891e-4), z, np.float32(8.3321608736e-3))
+    p = fma(p, z, np.float32(-1.6666654611e-1))
+    s = fma(p * z, x, x)
+    p = fma(np.float32(2.443315711809948e-5), z, np.float32(-1.388731625493765e-3))
+    p = fma(p, z, np.float32(4.166664568298827e-2))
+    c = fma(p * z, z, fma(np.float32(-0.5), z, np.float32(1)))
+    if quarter & np.uint64(1):
+        s, c = c, -s
+    if quarter & np.uint64(2):
+        s, c = -s, -c
+    return s, c
+
+
+@njit(cache=True, nogil=True)
+def normal32(w0, w1):
+    """Two independent standard normals (float32) from two words: Box-Muller."""
+    u = fma(np.float32(w0), np.float32(2.0**-32), np.float32(2.0**-33))  # in [2^-33, 1]: |result| <= 6.77
+    r = np.sqrt(np.float32(-2) * log32(u))
+    s, c = sincos32(w1)
+    return r * c, r * s
+
+
+@njit(cache=True, nogil=True)
+def log64(x):
+    """ln(x) of a normal float64, within 1 ulp (fdlibm's log, in fused form)."""
+    bits = float_bits(x) + np.int64(0x3FF0000000000000 - 0x3FE6A09E00000000)
+    e = np.float64((bits >> np.int64(52)) - np.int64(1023))
+    f = bits_float((bits & np.int64(0xFFFFFFFFFFFFF)) + np.int64(0x3FE6A09E00000000)) - 1.0
+    h = 0.5 * f
+    s = f / (2.0 + f)
+    z = s * s
+    w = z * z
+    even = fma(fma(1.531383769920937332e-1, w, 2.222219843214978396e-1), w, 3.999999999940941908e-1) * w
+    odd = fma(fma(1.479819860511658591e-1, w, 1.818357216161805012e-1), w, 2.857142874366239149e-1)
+    odd = fma(odd, w, 6.666666666666735130e-1)
+    r = fma(odd, z, even)
+    y = s * fma(h, f, r)
+    y = fma(e, 1.90821492927058770002e-10, y)
+    return fma(e, 6.93147180369123816490e-1, f + fma(-h, f, y))
+
+
+@njit(cache=True, nogil=True)
+def sincos64(turn):
+    """sin and cos of 2 pi turn / 2^64, turn uint64 (fdlibm's polynomials)."""
+    quarter = (turn >> np.uint64(61)) + np.uint64(1) >> np.uint64(1)
+    rest = np.int64(turn << np.uint64(2)) >> np.int64(2)
+    x = np.float64(rest) * 3.4061215800304616e-19  # 2 pi / 2^64
+    z = x * x
+    p = fma(1.58969099521155010221e-10, z, -2.50507602534068634195e-8)
+    p = fma(p, z, 2.75573137070700676789e-6)
+    p = fma(p, z, -1.98412698298579493134e-4)
+    p = fma(p, z, 8.33333333332248946124e-3)
+    p = fma(p, z, -1.66666666666666324348e-1)
+    s = fma(p * z, x, x)
+    p = fma(-1.13596475577881948265e-11, z, 2.08757232129817482790e-9)
+    p = fma(p, z, -2.75573143513906633035e-7)
+    p = fma(p, z, 2.48015872894767294178e-5)
+    p = fma(p, z, -1.38888888888741095749e-3)
+    p = fma(p, z, 4.16666666666666019037e-2)
+    c = fma(p * z, z, fma(-0.5, z, 1.0))
+    if quarter & np.uint64(1):
+        s, c = c, -s
+    if quarter & np.uint64(2):
+        s, c = -s, -c
+    return s, c
+
+
+@njit(cache=True, nogil=True)
+def normal64(w0, w1):
+    """Two independent standard normals (float64) from two 64-bit words."""
+    u = np.float64((w0 >> np.uint64(11)) + np.uint64(1)) * 2.0**-53  # in [2^-53, 1]: |result| <= 8.57
+    r = np.sqrt(-2.0 * log64(u))
+    s, c = sincos64(w1)
+    return r * c, r * s
+
+
+# -------------------------------------------------------------------------------------- one loop a distribution
+
+
+@njit(cache=True, nogil=True)
+def fill_uniform32(out, first, stream, key, low, width, drop):
+    """out: (n,) float32 = low + width * u, u of 32 - drop bits in [0, 1)."""
+    n = out.size
+    scale = np.float32(1) / np.float32(np.uint64(1) << np.uint64(np.uint32(32) - drop))
+    for b in range(n // 4):
+        w0, w1, w2, w3 = philox(first + np.uint64(b), stream, key)
+        out[4 * b] = fma(np.float32(w0 >> drop) * scale, width, low)
+        out[4 * b + 1] = fma(np.float32(w1 >> drop) * scale, width, low)
+        out[4 * b + 2] = fma(np.float32(w2 >> drop) * scale, width, low)
+        out[4 * b + 3] = fma(np.float32(w3 >> drop) * scale, width, low)
+    for i in range(n - n % 4, n):
+        w = word(first + np.uint64(i // 4), stream, key, i % 4)
+        out[i] = fma(np.float32(w >> drop) * scale, width, low)
+
+
+@njit(cache=True, nogil=True)
+def fill_uniform64(out, first, stream, key, low, width):
+    """out: (n,) float64 = low + width * u, u of 53 bits in [0, 1)."""
+    n = out.size
+    for b in range((n + 1) // 2):
+        w0, w1, w2, w3 = philox(first + np.uint64(b), stream, key)
+        out[2 * b] = fma(np.float64(join(w0, w1) >> np.uint64(11)) * 2.0**-53, width, low)
+        if 2 * b + 1 < n:
+            out[2 * b + 1] = fma(np.float64(join(w2, w3) >> np.uint64(11)) * 2.0**-53, width, low)
+
+
+@njit(cache=True, nogil=True)
+def fill_normal32(out, first, stream, key, loc, scale):
+    """out: (n,) float32 = loc + scale * z; two pairs a block."""
+    n = out.size
+    for b in range(n // 4):
+        w0, w1, w2, w3 = philox(first + np.uint64(b), stream, key)
+        z0, z1 = normal32(w0, w1)
+        z2, z3 = normal32(w2, w3)
+        out[4 * b] = fma(z0, scale, loc)
+        out[4 * b + 1] = fma(z1, scale, loc)
+        out[4 * b + 2] = fma(z2, scale, loc)
+        out[4 * b + 3] = fma(z3, scale, loc)
+    if n % 4:
+        w0, w1, w2, w3 = philox(first + np.uint64(n // 4), stream, key)
+        z0, z1 = normal32(w0, w1)
+        z2, z3 = normal32(w2, w3)
+        z = (z0, z1, z2, z3)
+        for i in range(n % 4):
+            out[n - n % 4 + i] = fma(z[i], scale, loc)
+
+
+@njit(cache=True, nogil=True)
+def fill_normal64(out, first, stream, key, loc, scale):
+    """out: (n,) float64 = loc + scale * z; one pair a block."""
+    n = out.size
+    for b in range((n + 1) // 2):
+        w0, w1, w2, w3 = philox(first + np.uint64(b), stream, key)
+        z0, z1 = normal64(join(w0, w1), join(w2, w3))
+        out[2 * b] = fma(z0, scale, loc)
+        if 2 * b + 1 < n:
+            out[2 * b + 1] = fma(z1, scale, loc)
+
+
+@njit(cache=True, nogil=True)
+def fill_bounded32(out, first, stream, key, count, reject):
+    """out: (n,) uint32 in [0, count), count <= 2^32 (uint64): Lemire's multiplication with rejection.
+
+    The upper word of w * count is the result; a lower word below reject = 2^32 mod count marks the few w that
+    would make some results likelier, and the element tries again with the next attempt's block.
+    """
+    for b in range((out.size + 3) // 4):
+        block = first + np.uint64(b)
+        w = philox(block, stream, key)
+        for lane in range(min(4, out.size - 4 * b)):
+            product = np.uint64(w[lane]) * count
+            attempt = block
+            for _ in range(254):
+                if (product & LOW32) >= reject:
+                    break
+                attempt += RETRY
+                product = np.uint64(word(attempt, stream, key, lane)) * count
+            out[4 * b + lane] = np.uint32(product >> SHIFT32)
+
+
+@njit(cache=True, nogil=True)
+def fill_bounded64(out, first, stream, key, last, mask):
+    """out: (n,) uint64 in [0, last]: as many low bits as `last` has, and again while they exceed it."""
+    for b in range((out.size + 1) // 2):
+        block = first + np.uint64(b)
+        w = philox(block, stream, key)
+        for lane in range(min(2, out.size - 2 * b)):
+            value = join(w[2 * lane], w[2 * lane + 1]) & mask
+            attempt = block
+            for _ in range(254):
+                if value <= last:
+                    break
+                attempt += RETRY
+                again = philox(attempt, stream, key)
+                value = join(again[2 * lane], again[2 * lane + 1]) & mask
+            out[2 * b + lane] = value if value <= last else np.uint64(0)
+
+
+@njit(cache=True, nogil=True)
+def fill_below(out, first, stream, key, threshold):
+    """out: (n,) uint8 = word < threshold (uint64, 0 .. 2^32): Bernoulli."""
+    n = out.size
+    for b in range(n // 4):
+        w0, w1, w2, w3 = philox(first + np.uint64(b), stream, key)
+        out[4 * b] = np.uint64(w0) < threshold
+        out[4 * b + 1] = np.uint64(w1) < threshold
+        out[4 * b + 2] = np.uint64(w2) < threshold
+        out[4 * b + 3] = np.uint64(w3) < threshold
+    for i in range(n - n % 4, n):
+        out[i] = np.uint64(word(first + np.uint64(i // 4), stream, key, i % 4)) < threshold
+
+
+@njit(cache=True, nogil=True)
+def fill_bijection(out, start, count, round_keys, left_bits, right_bits):
+    """out: (m,) int64: images of start .. start + m - 1 under a keyed permutation of [0, count).
+
+    24 rounds of a small Philox (a Feistel-like network) permute [0, 2^bits), the least power of two >= count;
+    who lands at or beyond count goes round again (cycle walking): less than two walks on average.
+    """
+    left_mask = np.uint32((np.uint64(1) << left_bits) - np.uint64(1))
+    right_mask = np.uint32((np.uint64(1) << right_bits) - np.uint64(1))
+    shift = np.uint32(right_bits - left_bits)
+    for i in range(out.size):
+        value = start + np.uint64(i)
+        while True:
+            left = np.uint32(value >> right_bits)
+            right = np.uint32(np.uint32(value) & right_mask)
+            for r in range(24):
+                product = np.uint64(left) * np.uint64(0xD2B74407B1CE6E93)
+                left, right = (
+                    np.uint32((np.uint32(product >> SHIFT32) ^ round_keys[r] ^ right) & left_mask),
+                    np.uint32(((np.uint32(product) << shift) | (right >> np.uint32(left_bits))) & right_mask),
+                )
+            value = (np.uint64(left) << right_bits) | np.uint64(right)
+            if value < count:
+                break
+        out[i] = np.int64(value)
+
+
+def split(fill, out, per_block, first, *args):
+    """Run fill(out, first, *args) on a few threads: a counter-based draw can be cut between any two blocks."""
+    parts = min(os.cpu_count() or 1, out.size // SPLIT)
+    if parts <= 1:
+        fill(out, first, *args)
+        return
+    size = -(-out.size // (parts * per_block)) * per_block
+    threads = [
+        threading.Thread(target=fill, args=(out[at : at + size], np.uint64(int(first) + at // per_block), *args))
+        for at in range(size, out.size, size)
+    ]
+    for thread in threads:
+        thread.start()
+    fill(out[:size], first, *args)
+    for thread in threads:
+        thread.join()
+
+
+# ------------------------------------------------------- the CPU functions; scalars = (key, stream, offset, ...)
+
+
+def keyed(scalars):
+    """(first block, stream, key) as uint64, and the remaining scalars of a draw."""
+    key, stream, offset, *rest = scalars
+    return (np.uint64(offset), np.uint64(stream), np.uint64(key)), rest
+
+
+def uniform(*, scalars, shape, dtype, device):
+    """scalars = (key, stream, offset, low, high - low, 0) -> shape, dtype."""
+    counter, (low, width, _) = keyed(scalars)
+    if dtype == np.float64:
+        out = np.empty(shape, np.float64)
+        split(fill_uniform64, out.reshape(-1), 2, *counter, np.float64(low), np.float64(width))
+        return out
+    out = np.empty(shape, np.float32)
+    drop = np.uint32(32 - UNIFORM_BITS[np.dtype(dtype).name])
+    split(fill_uniform32, out.reshape(-1), 4, *counter, np.float32(low), np.float32(width), drop)
+    return out.astype(dtype, copy=False)
+
+
+def normal(*, scalars, shape, dtype, device):
+    """scalars = (key, stream, offset, mean, standard deviation, 0) -> shape, dtype."""
+    counter, (loc, scale, _) = keyed(scalars)
+    wide = dtype == np.float64
+    out = np.empty(shape, np.float64 if wide else np.float32)
+    real = out.dtype.type
+    split(fill_normal64 if wide else fill_normal32, out.reshape(-1), 2 if wide else 4, *counter, real(loc), real(scale))
+    return out.astype(dtype, copy=False)
+
+
+def integers(*, scalars, shape, dtype, device, wide):
+    """scalars = (key, stream, offset, low, then the last two arguments of the fill) -> shape, dtype."""
+    counter, (low, a, b) = keyed(scalars)
+    out = np.empty(shape, np.uint64 if wide else np.uint32)
+    split(fill_bounded64 if wide else fill_bounded32, out.reshape(-1), 2 if wide else 4, *counter, np.uint64(a), np.uint64(b))
+    if low:
+        out = out + np.uint64(low)  # modulo 2^64: two's complement takes care of the signs
+    return np.asarray(out).astype(dtype, copy=False)
+
+
+def bernoulli(*, scalars, shape, device):
+    """scalars = (key, stream, offset, threshold, 0, 0) -> shape, bool: word < threshold."""
+    counter, (threshold, _, _) = keyed(scalars)
+    out = np.empty(shape, np.bool_)
+    split(fill_below, out.reshape(-1).view(np.uint8), 4, *counter, np.uint64(threshold))
+    return out
+
+
+def permutation(*, scalars, count, ranked, bits, device):
+    """scalars = (key, stream, offset, n) -> (count,) int64: the first elements of a permutation of 0..n-1.
+
+    ranked: element i is the rank of the i-th of n random 64-bit keys, every order equally likely.
+    Otherwise a keyed bijection of [0, n), evaluated only where asked; bits = (n - 1).bit_length().
+    """
+    (first, stream, key), (n,) = keyed(scalars)
+    if ranked:
+        keys = np.empty(n, np.uint64)
+        fill_words64(keys, first, stream, key)
+        ranks = np.empty(n, np.int64)
+        ranks[np.argsort(keys, kind="stable")] = np.arange(n)
+        return ranks[:count]
+    round_keys = np.empty(24, np.uint32)
+    fill_words(round_keys, first, stream, key)
+    out = np.empty(count, np.int64)
+    split(fill_bijection, out, 1, np.uint64(0), np.uint64(n), round_keys, np.uint64(bits // 2), np.uint64(bits - bits // 2))
+    return out
+
+
+def choice(thresholds, *, scalars, shape):
+    """thresholds: (k,) uint64, cumulative probabilities times 2^53 -> shape, int64 indices in [0, k)."""
+    counter, _ = keyed(scalars)
+    words = np.empty(shape, np.uint64)
+    split(fill_words64, words.reshape(-1), 2, *counter)
+    return np.searchsorted(thresholds, words >> np.uint64(11), side="right").astype(np.int64, copy=False).reshape(shape)

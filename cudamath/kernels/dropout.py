@@ -1,0 +1,101 @@
+"""Dropout: y = x * scale where a random word says keep, else 0. The mask is computed, never stored.
+
+The idea. Element i is kept when word i % 4 of Philox block first + i // 4 reaches a threshold (p times 2^32). The
+gradient needs the same mask for the gradient of y: it runs this very kernel on it, with the same counter, and the
+same words come out. A stored mask would cost a byte an element of memory and of traffic, both ways.
+
+Versions: `each`, one thread an element (any GPU, the simulator); `vectors`, RUNS runs of 16 bytes a thread, all of
+them loaded before the first Philox round, so that memory and arithmetic overlap.
+
+The floor is one read and one write of x: 8 bytes an element for float32, 4 for the 16-bit types. Philox adds about
+12 instructions an element; at two bytes each way that is as long as the memory takes.
+"""
+
+import functools
+
+import numpy as np
+from numba import cuda, types
+
+from ..core.dtypes import compute_dtype
+from ..core.plan import Input, Launch, Output, Plan, Scalar
+from .build import codec
+from .philox import philox
+from .random import run_width
+from .rows import reader, writer
+
+THREADS = 256
+RUNS = 2
+LANES = 4  # elements a Philox block decides
+
+
+@functools.cache
+def each(dtype):
+    """x, y: (n,) dtype; key, stream, first, threshold: uint64; scale: compute type. One thread an element."""
+    load, store, T = codec(dtype)
+
+    @cuda.jit
+    def each(x, y, key, stream, first, threshold, scale):
+        i = cuda.grid(1)
+        if i < x.size:
+            w0, w1, w2, w3 = philox(first + types.uint64(i // LANES), stream, key)
+            lane = i % LANES
+            w = (w0 if lane == 0 else w1) if lane < 2 else (w2 if lane == 2 else w3)
+            y[i] = store(load(x[i]) * scale if types.uint64(w) >= threshold else T(0))
+
+    return each
+
+
+@functools.cache
+def vectors(dtype, read_width):
+    """Arguments of `each`; y 16-byte aligned, and x too if read_width > 1."""
+    load, store, T = codec(dtype)
+    width = run_width(dtype)
+    G = max(LANES, width)  # elements a run
+    held = RUNS * G
+    read, write = reader(dtype, read_width), writer(dtype, width)
+
+    @cuda.jit
+    def vectors(x, y, key, stream, first, threshold, scale):
+        v = cuda.local.array(held, T)
+        start = (cuda.blockIdx.x * RUNS * THREADS + cuda.threadIdx.x) * G
+        for run in range(RUNS):
+            i = start + run * (THREADS * G)
+            if i + G <= x.size:
+                for e in range(0, G, read_width):
+                    read(x, i + e, v, run * G + e)
+            else:
+                for e in range(G):
+                    if i + e < x.size:
+                        v[run * G + e] = load(x[i + e])
+        for run in range(RUNS):
+            i = start + run * (THREADS * G)
+            for e in range(0, G, LANES):
+                w0, w1, w2, w3 = philox(first + types.uint64((i + e) // LANES), stream, key)
+                at = run * G + e
+                v[at] = v[at] * scale if types.uint64(w0) >= threshold else T(0)
+                v[at + 1] = v[at + 1] * scale if types.uint64(w1) >= threshold else T(0)
+                v[at + 2] = v[at + 2] * scale if types.uint64(w2) >= threshold else T(0)
+                v[at + 3] = v[at + 3] * scale if types.uint64(w3) >= threshold else T(0)
+        for run in range(RUNS):
+            i = start + run * (THREADS * G)
+            if i + G <= x.size:
+                for e in range(0, G, width):
+                    write(y, i + e, v, run * G + e)
+            else:
+                for e in range(G):
+                    if i + e < x.size:
+                        y[i + e] = store(v[run * G + e])
+
+    return vectors
+
+
+def dropout(x, *, version="vectors"):
+    """Planner: x contiguous -> y like x. Scalars: key, stream, first block, threshold, scale."""
+    y = x.like()
+    arguments = [Input(0).flat, Output(0).flat, *(Scalar(i, np.uint64) for i in range(4)), Scalar(4, compute_dtype(x.dtype))]
+    if version == "each":
+        return Plan([y], [Launch(each(x.dtype), -(-x.size // THREADS), THREADS, arguments)])
+    width = run_width(x.dtype)
+    per_block = THREADS * RUNS * max(LANES, width)
+    kernel = vectors(x.dtype, width if x.aligned else 1)
+    return Plan([y], [Launch(kernel, -(-x.size // per_block), THREADS, arguments)])

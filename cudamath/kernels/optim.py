@@ -1,0 +1,204 @@
+"""Optimizer steps: every parameter of a model updated in place by one launch.
+
+The idea. A step is elementwise and each element is touched once, so its floor is the memory it moves: for Adam on
+float32, p, g, m, v read and p, m, v written, 28 bytes an element. What wastes time is not arithmetic but launches:
+a model has hundreds of parameter arrays, most of them small. So the kernel takes all of them at once. A table made
+with the plan cuts the arrays into chunks, one chunk a block:
+
+    block b  ->  (array, first element, end)          and the addresses of the arrays come in a table of the call
+
+Each block looks up its row, turns the addresses into arrays, and works through its chunk with 16-byte accesses.
+
+Versions: `one`, an array a launch and an element a thread (any GPU, the simulator); `many`, the fused one, with or
+without wide accesses according to the arrays' alignment (arrays are sorted into at most two launches a dtype).
+
+The rules, element by element. Parameters and gradients of float16 and bfloat16 are widened to float32; moments and
+velocities are float32 for them and of the parameter's dtype otherwise.
+
+    sgd        d = g + weight_decay p;  p -= lr d
+    momentum   d as above;  u = momentum u + d;  p -= lr u,  or lr (d + momentum u) for Nesterov
+    adam       x = p keep;  d = g + l2 x;  m += (1 - beta1)(d - m);  v = beta2 v + (1 - beta2) d^2
+               p = x - step_size m / (sqrt(v) inverse + eps)
+               with step_size = lr / (1 - beta1^t), inverse = 1 / sqrt(1 - beta2^t); Adam: keep = 1, l2 = weight_decay;
+               AdamW: keep = 1 - lr weight_decay, l2 = 0
+
+Sources: Kingma and Ba, "Adam", 2014; Loshchilov and Hutter, "Decoupled weight decay regularization", 2017.
+"""
+
+import functools
+import math
+
+import numpy as np
+from numba import cuda
+
+from ..core.dtypes import compute_dtype
+from ..core.plan import Addresses, Constant, Input, Launch, Plan, Scalar
+from .build import SIMULATOR, blocks, codec
+from .rows import reader, writer
+
+if not SIMULATOR:
+    from .ptx import array_at
+
+THREADS = 256
+CHUNK = 4096  # elements a block: 4 rounds of 16 bytes a thread and array; a multiple of every vector
+SCALARS = 8  # every rule takes so many; the ones it has no use for are 0
+
+
+@cuda.jit(device=True)
+def sgd_rule(p, g, s, t, lr, weight_decay, c2, c3, c4, c5, c6, c7):
+    """No state."""
+    return p - lr * (g + weight_decay * p), s, t
+
+
+@cuda.jit(device=True)
+def momentum_rule(p, g, u, t, lr, weight_decay, momentum, c3, c4, c5, c6, c7):
+    """One state: the velocity u."""
+    u = momentum * u + (g + weight_decay * p)
+    return p - lr * u, u, t
+
+
+@cuda.jit(device=True)
+def nesterov_rule(p, g, u, t, lr, weight_decay, momentum, c3, c4, c5, c6, c7):
+    """One state: the velocity u."""
+    d = g + weight_decay * p
+    u = momentum * u + d
+    return p - lr * (d + momentum * u), u, t
+
+
+@cuda.jit(device=True)
+def adam_rule(p, g, m, v, step_size, keep, l2, rest1, beta2, rest2, inverse, eps):
+    """Two states: the moments m and v."""
+    x = p * keep
+    d = g + l2 * x
+    m = m + rest1 * (d - m)
+    v = beta2 * v + rest2 * (d * d)
+    return x - step_size * m / (math.sqrt(v) * inverse + eps), m, v
+
+
+@functools.cache
+def one(rule, states, dtype):
+    """p, g: (n,) dtype; s, t: (n,) compute type, or p again where the rule has no such state. A thread an element."""
+    load, store, T = codec(dtype)
+
+    @cuda.jit
+    def one(p, g, s, t, c0, c1, c2, c3, c4, c5, c6, c7):
+        i = cuda.grid(1)
+        if i < p.size:
+            old_s = s[i] if states > 0 else T(0)
+            old_t = t[i] if states > 1 else T(0)
+            new, new_s, new_t = rule(load(p[i]), load(g[i]), T(old_s), T(old_t), c0, c1, c2, c3, c4, c5, c6, c7)
+            p[i] = store(new)
+            if states > 0:
+                s[i] = new_s
+            if states > 1:
+                t[i] = new_t
+
+    return one
+
+
+@functools.cache
+def many(rule, states, dtype, width):
+    """addresses: ((2 + states) count,) int64: of all p, all g, and each state; table: (blocks, 3) int64.
+
+    p0, s0: any parameter and any state (for their types); count: int64, arrays in this launch.
+    """
+    T = codec(dtype)[2]
+    compute = compute_dtype(dtype)
+    read, write = reader(dtype, width), writer(dtype, width)
+    read_one, write_one = reader(dtype, 1), writer(dtype, 1)
+    read_state, write_state = reader(compute, width), writer(compute, width)
+
+    @cuda.jit
+    def many(addresses, table, p0, s0, count, c0, c1, c2, c3, c4, c5, c6, c7):
+        array = table[cuda.blockIdx.x, 0]
+        start = table[cuda.blockIdx.x, 1]
+        end = table[cuda.blockIdx.x, 2]
+        p = array_at(p0, addresses[array])
+        g = array_at(p0, addresses[count + array])
+        s = array_at(s0, addresses[min(states, 1) * 2 * count + array])
+        t = array_at(s0, addresses[min(states, 2) // 2 * 3 * count + array])
+        vp = cuda.local.array(width, T)
+        vg = cuda.local.array(width, T)
+        vs = cuda.local.array(width, T)
+        vt = cuda.local.array(width, T)
+        whole = end - (end - start) % width
+        for i in range(start + cuda.threadIdx.x * width, whole, THREADS * width):
+            read(p, i, vp, 0)
+            read(g, i, vg, 0)
+            if states > 0:
+                read_state(s, i, vs, 0)
+            if states > 1:
+                read_state(t, i, vt, 0)
+            for e in range(width):
+                vp[e], vs[e], vt[e] = rule(vp[e], vg[e], vs[e], vt[e], c0, c1, c2, c3, c4, c5, c6, c7)
+            write(p, i, vp, 0)
+            if states > 0:
+                write_state(s, i, vs, 0)
+            if states > 1:
+                write_state(t, i, vt, 0)
+        i = whole + cuda.threadIdx.x  # what is left of the last chunk of an array: fewer than `width` elements
+        if i < end:
+            read_one(p, i, vp, 0)
+            read_one(g, i, vg, 0)
+            if states > 0:
+                vs[0] = s[i]
+            if states > 1:
+                vt[0] = t[i]
+            vp[0], vs[0], vt[0] = rule(vp[0], vg[0], vs[0], vt[0], c0, c1, c2, c3, c4, c5, c6, c7)
+            write_one(p, i, vp, 0)
+            if states > 0:
+                s[i] = vs[0]
+            if states > 1:
+                t[i] = vt[0]
+
+    return many
+
+
+def chunks(sizes):
+    """The table of `many`: one row (array, first element, end) a block."""
+    rows = [(i, start, min(start + CHUNK, n)) for i, n in enumerate(sizes) for start in range(0, n, CHUNK)]
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
+def update(rule, states, layouts, version):
+    """Plan: `layouts` are those of all parameters, then all gradients, then each state, in one order; in place."""
+    count = len(layouts) // (2 + states)
+    steps = []
+    if version == "one":
+        for i in range(count):
+            p = layouts[i]
+            arrays = [Input(min(k, 1 + states) * count + i).flat for k in range(2)]
+            arrays += [Input(k * count + i).flat if k < 2 + states else arrays[0] for k in (2, 3)]
+            scalars = [Scalar(k, compute_dtype(p.dtype)) for k in range(SCALARS)]
+            steps.append(Launch(one(rule, states, p.dtype), blocks(p.size, THREADS), THREADS, [*arrays, *scalars]))
+        return Plan([], steps)
+    groups: dict[tuple, list[int]] = {}
+    for i in range(count):
+        wide = all(layout.aligned for layout in layouts[i::count])
+        groups.setdefault((layouts[i].dtype, wide), []).append(i)
+    for (dtype, wide), members in groups.items():
+        compute = compute_dtype(dtype)
+        table = chunks([layouts[i].size for i in members])
+        arguments = [
+            Addresses(*[k * count + i for k in range(2 + states) for i in members]), Constant(table),
+            Input(members[0]).flat, Input((2 * count if states else 0) + members[0]).flat, len(members),
+            *[Scalar(k, compute) for k in range(SCALARS)],
+        ]
+        kernel = many(rule, states, dtype, 16 // compute.itemsize if wide else 1)
+        steps.append(Launch(kernel, len(table), THREADS, arguments))
+    return Plan([], steps)
+
+
+def sgd(*layouts, version="many"):
+    """Planner: parameters, gradients. Scalars: lr, weight_decay, 0 ..."""
+    return update(sgd_rule, 0, layouts, version)
+
+
+def momentum(*layouts, nesterov, version="many"):
+    """Planner: parameters, gradients, velocities. Scalars: lr, weight_decay, momentum, 0 ..."""
+    return update(nesterov_rule if nesterov else momentum_rule, 1, layouts, version)
+
+
+def adam(*layouts, version="many"):
+    """Planner: parameters, gradients, first and second moments. Scalars: the eight of the rule."""
+    return update(adam_rule, 2, layouts, version)

@@ -1,0 +1,71 @@
+"""Philox4x32-10 for kernels: random words from nothing but a counter and a key.
+
+The idea. A classical generator walks from state to state, so number i can only be had after number i - 1. Philox
+instead *encrypts the index*: ten rounds of multiply-and-xor turn a 128-bit counter and a 64-bit key into 128 random
+bits. Every thread computes the numbers it needs from their indices; nothing is stored, and the same index gives the
+same number in any grid, on any GPU, and on the CPU (cpu/random.py).
+
+    counter = (block & 2^56 - 1, attempt << 56, stream)       words 0, 1: block; words 2, 3: stream
+    round     (c0, c1, c2, c3) -> (hi(M1 c2) ^ c1 ^ k0, lo(M1 c2), hi(M0 c0) ^ c3 ^ k1, lo(M0 c0));  k += W
+
+Cost: 20 wide multiplications and 20 three-way xors for 16 bytes (the keys are the same in all threads, and the
+compiler computes them once per thread), about 12 instructions a float32. An H200 issues some 27 instructions in the
+time in which its memory takes 4 bytes, so a uniform draw is bound by memory, and Box-Muller about as much by one as
+by the other.
+
+Numba widens uint32 products to 64 bits, which is what a round wants: `mul.wide.u32`. Everything is cast back to
+uint32 explicitly; an uncast sum would go on in 64 bits.
+
+Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011; checked against the
+known answers published with it (tests/test_random.py).
+"""
+
+from numba import config, cuda, types
+
+# Device functions are inlined into their kernels; the simulator has no such option and needs none.
+INLINE = {} if config.ENABLE_CUDASIM else {"forceinline": True}
+
+if config.ENABLE_CUDASIM:
+
+    def mul_hi(a, b):
+        """The upper half of the 64-bit product of two uint32."""
+        return types.uint32(int(a) * int(b) >> 32)
+
+    def mul_lo(a, b):
+        """The lower half."""
+        return types.uint32(int(a) * int(b) & 0xFFFFFFFF)
+
+else:
+    from numba.cuda import libdevice
+
+    mul_hi = libdevice.umulhi
+
+    @cuda.jit(device=True, forceinline=True)
+    def mul_lo(a, b):
+        return types.uint32(a * b)
+
+ROUNDS = 10
+MULTIPLIER_0, MULTIPLIER_1 = 0xD2511F53, 0xCD9E8D57
+WEYL_0, WEYL_1 = 0x9E3779B9, 0xBB67AE85  # golden ratio, sqrt(3) - 1
+RETRY = 1 << 56  # added to the block number: the words of the next attempt
+
+
+@cuda.jit(device=True, **INLINE)
+def philox(block, stream, key):
+    """block, stream, key: uint64 -> four uint32 words."""
+    c0, c1 = types.uint32(block), types.uint32(block >> types.uint64(32))
+    c2, c3 = types.uint32(stream), types.uint32(stream >> types.uint64(32))
+    k0, k1 = types.uint32(key), types.uint32(key >> types.uint64(32))
+    for _ in range(ROUNDS):
+        high0, low0 = mul_hi(c0, types.uint32(MULTIPLIER_0)), mul_lo(c0, types.uint32(MULTIPLIER_0))
+        high1, low1 = mul_hi(c2, types.uint32(MULTIPLIER_1)), mul_lo(c2, types.uint32(MULTIPLIER_1))
+        c0, c1, c2, c3 = types.uint32(high1 ^ c1 ^ k0), low1, types.uint32(high0 ^ c3 ^ k1), low0
+        k0 = types.uint32(types.uint64(k0) + types.uint64(WEYL_0))
+        k1 = types.uint32(types.uint64(k1) + types.uint64(WEYL_1))
+    return c0, c1, c2, c3
+
+
+@cuda.jit(device=True, **INLINE)
+def join(low, high):
+    """Two uint32 words as one uint64."""
+    return types.uint64(low) | (types.uint64(high) << types.uint64(32))

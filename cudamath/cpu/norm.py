@@ -1,0 +1,128 @@
+"""Batch, layer and RMS normalisation, and their gradients, in NumPy.
+
+All three standardise groups of elements, y = (x - mean) * rstd * weight + bias. An array is viewed as (N, C, S): batch
+norm takes its statistics over N and S for each channel C; layer and RMS norm, with N = 1, over S for each row C.
+The variance is the mean square of x - mean (two passes), never E[x^2] - E[x]^2, which cancels.
+"""
+
+import numpy as np
+
+from .rows import dot_outer, sum_outer, sum_rows, widen
+
+
+def _channels(x: np.ndarray) -> np.ndarray:
+    """(N, C, ...) -> (N, C, S) in compute precision."""
+    return widen(x).reshape(x.shape[0], x.shape[1], -1)
+
+
+def _column(v: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """(C,) -> (C, 1) in the dtype of `like`, to broadcast over (N, C, S)."""
+    return v.astype(like.dtype, copy=False)[:, None]
+
+
+def _standardise(x: np.ndarray, eps: float, center: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(N, C, S) -> x - mean (N, C, S) in x's dtype, mean (C,) and variance (C,) in float64.
+
+    Without `center` the mean counts as 0 and the variance is the mean square.
+    """
+    count = x.shape[0] * x.shape[2]
+    if not center:
+        return x, np.zeros(x.shape[1]), dot_outer(x, x) / count
+    mean = sum_outer(x) / count
+    d = x - _column(mean, x)
+    # The mean was rounded to x's dtype when it was subtracted; what is left of it is the mean of d.
+    rest = sum_outer(d) / count
+    return d, mean, np.maximum(dot_outer(d, d) / count - rest * rest, 0)
+
+
+def batch_norm_train(x, weight, bias, running_mean, running_var, *, momentum, eps):
+    """x (N, C, ...), all others (C,) -> y like x, mean (C,), rstd (C,), new running_mean (C,), new running_var (C,)."""
+    x3 = _channels(x)
+    count = x3.shape[0] * x3.shape[2]
+    with np.errstate(invalid="ignore"):
+        d, mean, var = _standardise(x3, eps)
+    rstd = 1 / np.sqrt(var + eps)
+    d *= _column(rstd * weight.astype(np.float64), d)
+    d += _column(bias, d)
+    new_mean = running_mean.astype(np.float64) * (1 - momentum) + mean * momentum
+    new_var = running_var.astype(np.float64) * (1 - momentum) + var * (count / (count - 1)) * momentum
+    return (d.reshape(x.shape).astype(x.dtype, copy=False), mean.astype(d.dtype), rstd.astype(d.dtype),
+            new_mean.astype(running_mean.dtype), new_var.astype(running_var.dtype))
+
+
+def batch_norm_grad(g, x, weight, mean, rstd):
+    """g, x (N, C, ...); weight, mean, rstd (C,) -> gradients of x, weight and bias of batch_norm_train."""
+    g3, x3 = _channels(g), _channels(x)
+    count = x3.shape[0] * x3.shape[2]
+    d = x3 - _column(mean, x3)
+    wide_rstd = rstd.astype(np.float64)
+    sum_g = sum_outer(g3)
+    sum_gd = dot_outer(g3, d)
+    # dx = weight * rstd * (g - sum_g / count - d * rstd^2 * sum_gd / count), the last two sums being constants.
+    d *= _column(-wide_rstd * wide_rstd * sum_gd / count, d)
+    d += g3
+    d -= _column(sum_g / count, d)
+    d *= _column(weight.astype(np.float64) * wide_rstd, d)
+    return (d.reshape(x.shape).astype(x.dtype, copy=False), (sum_gd * wide_rstd).astype(weight.dtype),
+            sum_g.astype(weight.dtype))
+
+
+def batch_norm_inference(x, running_mean, running_var, weight, bias, *, eps):
+    """x (N, C, ...), all others (C,) -> y like x."""
+    x3 = _channels(x)
+    scale = weight.astype(np.float64) / np.sqrt(running_var.astype(np.float64) + eps)
+    y = x3 - _column(running_mean, x3)
+    y *= _column(scale, y)
+    y += _column(bias, y)
+    return y.reshape(x.shape).astype(x.dtype, copy=False)
+
+
+def layer_norm(x, weight, bias, *, eps):
+    """x (rows, columns); weight, bias (columns,) -> y like x, mean (rows,), rstd (rows,)."""
+    return _row_norm(x, weight, bias, eps)
+
+
+def rms_norm(x, weight, *, eps):
+    """x (rows, columns); weight (columns,) -> y like x, rstd (rows,)."""
+    y, _, rstd = _row_norm(x, weight, None, eps)
+    return y, rstd
+
+
+def _row_norm(x, weight, bias, eps):
+    wide = widen(x)
+    if x.size == 0:
+        nothing = np.zeros(x.shape[0], wide.dtype)
+        return np.empty_like(x), nothing, nothing
+    with np.errstate(invalid="ignore"):
+        d, mean, var = _standardise(wide[None], eps, center=bias is not None)
+    rstd = 1 / np.sqrt(var + eps)
+    y = d[0] * _column(rstd, d)
+    y *= weight.astype(y.dtype, copy=False)
+    if bias is not None:
+        y += bias.astype(y.dtype, copy=False)
+    return y.astype(x.dtype, copy=False), mean.astype(y.dtype), rstd.astype(y.dtype)
+
+
+def layer_norm_grad(g, x, weight, mean, rstd):
+    """g, x (rows, columns); weight (columns,); mean, rstd (rows,) -> gradients of x, weight and bias."""
+    return _row_norm_grad(g, x, weight, mean, rstd)
+
+
+def rms_norm_grad(g, x, weight, rstd):
+    """g, x (rows, columns); weight (columns,); rstd (rows,) -> gradients of x and weight."""
+    return _row_norm_grad(g, x, weight, None, rstd)[:2]
+
+
+def _row_norm_grad(g, x, weight, mean, rstd):
+    g, wide = widen(g), widen(x)
+    if x.size == 0:
+        return np.empty_like(x), np.zeros_like(weight), np.zeros_like(weight)
+    columns = x.shape[1]
+    xhat = (wide if mean is None else wide - mean[:, None]) * rstd[:, None]
+    gw = g * weight.astype(g.dtype, copy=False)
+    dx = gw - xhat * _column(dot_outer(gw[None], xhat[None]) / columns, xhat)
+    if mean is not None:
+        dx -= _column(sum_outer(gw[None]) / columns, dx)
+    dx *= rstd[:, None]
+    xhat *= g
+    return dx.astype(x.dtype, copy=False), sum_rows(xhat).astype(weight.dtype), sum_rows(g).astype(weight.dtype)

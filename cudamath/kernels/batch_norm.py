@@ -1,0 +1,421 @@
+"""Batch norm: every channel standardised by its own mean and variance. (The gradient: batch_norm_grad.py.)
+
+    y = (x - mean) * rstd * weight + bias,   mean, variance over all but the channel axis,   rstd = 1 / sqrt(variance + eps)
+
+An array is seen as (N, C, S): for N, C, H, W in C order S = H W; with channels last in memory N H W takes the place of
+N, and S = 1. The floor is memory: statistics need all of x before the first y, so read x, read x, write y
+(3 x size bytes). The L2 cache takes some of the second reads.
+
+Steps: (a) parts of each channel -> (count, mean, M2), M2 the sum of squared distances from that mean;
+(b) the parts of a channel merged; (c) y.
+
+Two parts merge exactly (Chan, Golub & LeVeque 1979): with f = n2 / (n1 + n2) and delta = mean2 - mean1,
+
+    mean = mean1 + delta f,   M2 = M2_1 + M2_2 + delta^2 n1 f
+
+so a thread takes a few vectors at a time, finds their mean and M2 in registers, in two passes, and merges them with
+what it has. Nothing cancels, however large the mean. All orders are fixed by the shapes: no atomics.
+
+Versions of (a): `plain_*` one thread a channel (any GPU, and the simulator); `segments_*` for S > 1, a block reads
+the runs of S elements of one channel; `columns_*` for S = 1, threads own neighbouring channels and walk down N.
+Weight, bias and running statistics have x's dtype or float32; mean and rstd the compute type T.
+"""
+
+import functools
+import math
+from typing import NamedTuple
+
+from numba import cuda
+
+from ..core.layout import Layout
+from ..core.plan import Input, Launch, Output, Plan, Temp
+from .build import blocks, codec, power_of_two
+from .rows import reader, vector_width, wide, writer
+
+HELD = 16  # elements a thread reads before it works on them
+THREADS = 256  # a block, at most
+BLOCKS = 1024  # enough to fill a GPU several times
+SPLITS = 128  # parts of a channel, at most: one thread merges them
+
+
+@functools.cache
+def chan(T):
+    """Device function: (count, mean, M2) of two disjoint parts -> of both together."""
+
+    @cuda.jit(device=True, forceinline=True)
+    def merged(n1, mean1, m1, n2, mean2, m2):
+        n = n1 + n2
+        f = n2 / max(n, T(1))
+        delta = mean2 - mean1
+        return n, mean1 + delta * f, m1 + m2 + delta * delta * n1 * f
+
+    return merged
+
+
+@functools.cache
+def plain_moments(dtype):
+    """One thread a channel; x: (N, C, S); parts: (3, 1, C)."""
+    load, _, T = codec(dtype)
+
+    @cuda.jit
+    def batch_plain_moments(x, parts):
+        c = cuda.grid(1)
+        if c < x.shape[1]:
+            count = T(x.shape[0] * x.shape[2])
+            total = T(0)
+            for n in range(x.shape[0]):
+                for s in range(x.shape[2]):
+                    total += load(x[n, c, s])
+            mean = total / count
+            total = T(0)
+            for n in range(x.shape[0]):
+                for s in range(x.shape[2]):
+                    d = load(x[n, c, s]) - mean
+                    total += d * d
+            parts[0, 0, c] = count
+            parts[1, 0, c] = mean
+            parts[2, 0, c] = total
+
+    return batch_plain_moments
+
+
+@functools.cache
+def segments_moments(dtype, threads, rows, width):
+    """Block (c, split) reads some runs of channel c; x: (N * C * S,); parts: (3, splits, C); block (threads, rows).
+
+    An item of work is a chunk of a run, as many elements as `threads` threads hold; `chunks` of them make a run.
+    """
+    _, _, T = codec(dtype)
+    read = reader(dtype, width)
+    merged = chan(T)
+    vectors = HELD // width
+    chunk = threads * HELD
+    size = threads * rows
+
+    @cuda.jit(launch_bounds=threads * rows)
+    def batch_segments_moments(x, parts, items, chunks, channels, run):
+        counts = cuda.shared.array(size, T)
+        means = cuda.shared.array(size, T)
+        squares = cuda.shared.array(size, T)
+        c = cuda.blockIdx.x
+        v = cuda.local.array(HELD, T)
+        count = T(0)
+        mean = T(0)
+        m2 = T(0)
+        for item in range(cuda.blockIdx.y * rows + cuda.threadIdx.y, items, cuda.gridDim.y * rows):
+            start = (item // chunks * channels + c) * run
+            first = item % chunks * chunk + cuda.threadIdx.x * width
+            for k in range(vectors):
+                if first + k * threads * width < run:
+                    read(x, start + first + k * threads * width, v, k * width)
+            here = T(0)
+            total = T(0)
+            for k in range(vectors):
+                if first + k * threads * width < run:
+                    here += T(width)
+                    for e in range(k * width, (k + 1) * width):
+                        total += v[e]
+            middle = total / max(here, T(1))
+            total = T(0)
+            for k in range(vectors):
+                if first + k * threads * width < run:
+                    for e in range(k * width, (k + 1) * width):
+                        total += (v[e] - middle) * (v[e] - middle)
+            count, mean, m2 = merged(count, mean, m2, here, middle, total)
+        t = cuda.threadIdx.y * threads + cuda.threadIdx.x
+        counts[t] = count
+        means[t] = mean
+        squares[t] = m2
+        half = size // 2
+        while half > 0:
+            cuda.syncthreads()
+            if t < half:
+                u = t + half
+                count, mean, m2 = merged(count, mean, m2, counts[u], means[u], squares[u])
+                counts[t] = count
+                means[t] = mean
+                squares[t] = m2
+            half //= 2
+        if t == 0:
+            parts[0, cuda.blockIdx.y, c] = count
+            parts[1, cuda.blockIdx.y, c] = mean
+            parts[2, cuda.blockIdx.y, c] = m2
+
+    return batch_segments_moments
+
+
+@functools.cache
+def columns_moments(dtype, threads, rows, width):
+    """Threads own `width` neighbouring channels and walk down N; x: (N * C,); parts: (3, splits, C).
+
+    Block (threads, rows): `rows` threads share a channel. Grid: (channels, splits).
+    """
+    _, _, T = codec(dtype)
+    read = reader(dtype, width)
+    merged = chan(T)
+    depth = HELD // width
+
+    @cuda.jit(launch_bounds=threads * rows)
+    def batch_columns_moments(x, parts, n, channels):
+        counts = cuda.shared.array((rows, threads), T)
+        means = cuda.shared.array((rows, threads), T)
+        squares = cuda.shared.array((rows, threads), T)
+        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+        c = (cuda.blockIdx.x * threads + tx) * width
+        v = cuda.local.array(HELD, T)
+        mean = cuda.local.array(width, T)
+        m2 = cuda.local.array(width, T)
+        count = T(0)
+        for j in range(width):
+            mean[j] = T(0)
+            m2[j] = T(0)
+        step = cuda.gridDim.y * rows
+        if c < channels:
+            for first in range(cuda.blockIdx.y * rows + ty, n, depth * step):
+                here = T(0)
+                for k in range(depth):
+                    if first + k * step < n:
+                        read(x, (first + k * step) * channels + c, v, k * width)
+                        here += T(1)
+                together = count
+                for j in range(width):
+                    total = T(0)
+                    for k in range(depth):
+                        if first + k * step < n:
+                            total += v[k * width + j]
+                    middle = total / here
+                    total = T(0)
+                    for k in range(depth):
+                        if first + k * step < n:
+                            total += (v[k * width + j] - middle) * (v[k * width + j] - middle)
+                    together, mean[j], m2[j] = merged(count, mean[j], m2[j], here, middle, total)
+                count = together
+        for j in range(width):
+            counts[ty, tx] = count
+            means[ty, tx] = mean[j]
+            squares[ty, tx] = m2[j]
+            cuda.syncthreads()
+            if ty == 0 and c < channels:
+                all_count, all_mean, all_m2 = count, mean[j], m2[j]
+                for r in range(1, rows):
+                    all_count, all_mean, all_m2 = merged(all_count, all_mean, all_m2,
+                                                         counts[r, tx], means[r, tx], squares[r, tx])
+                parts[0, cuda.blockIdx.y, c + j] = all_count
+                parts[1, cuda.blockIdx.y, c + j] = all_mean
+                parts[2, cuda.blockIdx.y, c + j] = all_m2
+            cuda.syncthreads()
+
+    return batch_columns_moments
+
+
+@functools.cache
+def finish(param):
+    """One thread a channel merges the parts; parts: (3, splits, C); everything else: (C,)."""
+    load, store, T = codec(param)
+    merged = chan(T)
+
+    @cuda.jit
+    def batch_finish(parts, running_mean, running_var, mean, rstd, new_mean, new_var, momentum, eps):
+        c = cuda.grid(1)
+        if c < parts.shape[2]:
+            count = parts[0, 0, c]
+            middle = parts[1, 0, c]
+            m2 = parts[2, 0, c]
+            for split in range(1, parts.shape[1]):
+                count, middle, m2 = merged(count, middle, m2, parts[0, split, c], parts[1, split, c], parts[2, split, c])
+            mean[c] = middle
+            rstd[c] = T(1) / math.sqrt(m2 / count + eps)
+            keep = T(1) - momentum
+            new_mean[c] = store(load(running_mean[c]) * keep + middle * momentum)
+            new_var[c] = store(load(running_var[c]) * keep + m2 / (count - T(1)) * momentum)
+
+    return batch_finish
+
+
+@functools.cache
+def apply_segments(dtype, param, stat, inference, threads, rows, width):
+    """y, for S > 1; x, y: (N * C * S,); weight, bias, mean, scale: (C,); block (threads, rows), grid (runs, chunks).
+
+    `scale` is rstd, or in inference the variance to make it from.
+    """
+    _, _, T = codec(dtype)
+    read, write = reader(dtype, width), writer(dtype, width)
+    load_param, load_stat = codec(param)[0], codec(stat)[0]
+    vectors = HELD // width
+
+    @cuda.jit(launch_bounds=threads * rows)
+    def batch_apply_segments(x, mean, scale, weight, bias, y, runs, channels, run, eps):
+        line = cuda.blockIdx.x * rows + cuda.threadIdx.y
+        first = cuda.blockIdx.y * (threads * HELD) + cuda.threadIdx.x * width
+        v = cuda.local.array(HELD, T)
+        if line < runs:
+            c = line % channels
+            start = line * run
+            for k in range(vectors):
+                if first + k * threads * width < run:
+                    read(x, start + first + k * threads * width, v, k * width)
+            spread_ = load_stat(scale[c])
+            rstd = T(1) / math.sqrt(spread_ + eps) if inference else spread_
+            factor = rstd * load_param(weight[c])
+            middle = load_stat(mean[c])
+            shift = load_param(bias[c])
+            for k in range(vectors):
+                if first + k * threads * width < run:
+                    for e in range(k * width, (k + 1) * width):
+                        v[e] = (v[e] - middle) * factor + shift
+                    write(y, start + first + k * threads * width, v, k * width)
+
+    return batch_apply_segments
+
+
+@functools.cache
+def apply_columns(dtype, param, stat, inference, threads, rows, width):
+    """y, for S = 1; x, y: (N * C,); weight, bias, mean, scale: (C,); block (threads, rows), grid (channels, splits)."""
+    _, _, T = codec(dtype)
+    read, write = reader(dtype, width), writer(dtype, width)
+    load_param, load_stat = codec(param)[0], codec(stat)[0]
+    depth = HELD // width
+
+    @cuda.jit(launch_bounds=threads * rows)
+    def batch_apply_columns(x, mean, scale, weight, bias, y, n, channels, eps):
+        c = (cuda.blockIdx.x * threads + cuda.threadIdx.x) * width
+        v = cuda.local.array(HELD, T)
+        factor = cuda.local.array(width, T)
+        middle = cuda.local.array(width, T)
+        shift = cuda.local.array(width, T)
+        step = cuda.gridDim.y * rows
+        if c < channels:
+            for j in range(width):
+                spread_ = load_stat(scale[c + j])
+                rstd = T(1) / math.sqrt(spread_ + eps) if inference else spread_
+                factor[j] = rstd * load_param(weight[c + j])
+                middle[j] = load_stat(mean[c + j])
+                shift[j] = load_param(bias[c + j])
+            for first in range(cuda.blockIdx.y * rows + cuda.threadIdx.y, n, depth * step):
+                for k in range(depth):
+                    if first + k * step < n:
+                        read(x, (first + k * step) * channels + c, v, k * width)
+                for k in range(depth):
+                    if first + k * step < n:
+                        for j in range(width):
+                            v[k * width + j] = (v[k * width + j] - middle[j]) * factor[j] + shift[j]
+                        write(y, (first + k * step) * channels + c, v, k * width)
+
+    return batch_apply_columns
+
+
+# Planners.
+
+
+class Geometry(NamedTuple):
+    """An array as (n, channels, run), and how its threads lie: `block`, and `grid` for kernels that visit all of it."""
+
+    n: int
+    channels: int
+    run: int
+    width: int
+    block: tuple[int, int]
+
+    @property
+    def segments(self) -> bool:
+        return self.run > 1
+
+    @property
+    def chunks(self) -> int:
+        """Pieces of a run that a row of threads reads at once (segments)."""
+        return blocks(self.run, self.block[0] * HELD)
+
+    @property
+    def side(self) -> int:
+        """Blocks side by side over the channels (columns)."""
+        return blocks(self.channels, self.block[0] * self.width)
+
+    def parts(self) -> int:
+        """Parts that each channel is cut into for the sums."""
+        if self.segments:
+            pieces, side = blocks(self.n * self.chunks, self.block[1]), self.channels
+        else:
+            pieces, side = blocks(self.n, self.block[1] * HELD // self.width), self.side
+        return max(1, min(pieces, SPLITS, BLOCKS // side))
+
+    def whole(self) -> tuple[int, int]:
+        """The grid of a kernel that visits every element once."""
+        if self.segments:
+            return blocks(self.n * self.channels, self.block[1]), self.chunks
+        return self.side, min(blocks(self.n, self.block[1] * HELD // self.width), BLOCKS)
+
+
+def geometry(*layouts: Layout) -> Geometry:
+    """(N, C, ...) arrays in C order, or with the channels last in memory, all in the same order."""
+    x = layouts[0]
+    n, channels, run = x.shape[0], x.shape[1], math.prod(x.shape[2:])
+    if not x.contiguous:
+        n, run = n * run, 1
+    width = vector_width(run if run > 1 else channels, *layouts)
+    if run > 1:
+        threads = min(power_of_two(blocks(run, HELD)), THREADS)
+        return Geometry(n, channels, run, width, (threads, max(128 // threads, 1)))
+    threads = min(power_of_two(blocks(channels, width)), 32)
+    return Geometry(n, channels, run, width, (threads, THREADS // threads))
+
+
+def moments(version: str, x: Layout, geo: Geometry, array) -> tuple[Launch, Layout]:
+    """Step (a) by name, "plain" or "fast": the launch, which fills Temp(0), and the layout of that."""
+    T = wide(x.dtype)
+    if version == "plain":
+        view = array.view((geo.n, geo.channels, geo.run))
+        return (Launch(plain_moments(x.dtype), blocks(geo.channels, 128), 128, [view, Temp(0)]),
+                x.like((3, 1, geo.channels), T))
+    splits = geo.parts()
+    parts = x.like((3, splits, geo.channels), T)
+    flat = array.view((x.size,))
+    if geo.segments:
+        return Launch(segments_moments(x.dtype, *geo.block, geo.width), (geo.channels, splits), geo.block,
+                      [flat, Temp(0), geo.n * geo.chunks, geo.chunks, geo.channels, geo.run]), parts
+    return Launch(columns_moments(x.dtype, *geo.block, geo.width), (geo.side, splits), geo.block,
+                  [flat, Temp(0), geo.n, geo.channels]), parts
+
+
+def apply(x: Layout, param, stat, inference: bool, geo: Geometry, arrays, eps: float) -> Launch:
+    """Step (c); arrays: x, mean, scale, weight, bias, y."""
+    flat = [arrays[0].view((x.size,)), *arrays[1:5], arrays[5].view((x.size,))]
+    if geo.segments:
+        kernel = apply_segments(x.dtype, param, stat, inference, *geo.block, geo.width)
+        sizes = [geo.n * geo.channels, geo.channels, geo.run]
+    else:
+        kernel = apply_columns(x.dtype, param, stat, inference, *geo.block, geo.width)
+        sizes = [geo.n, geo.channels]
+    return Launch(kernel, geo.whole(), geo.block, [*flat, *sizes, wide(x.dtype).type(eps)])
+
+
+def train(version: str, x: Layout, weight: Layout, momentum: float, eps: float) -> Plan:
+    """The plan of one version of step (a) by name; inputs x, weight, bias, running mean, running variance."""
+    T = wide(x.dtype)
+    stat = weight.like(dtype=T)
+    outputs = [Layout.of(x.shape, x.strides, x.dtype, x.device), stat, stat, weight.like(), weight.like()]
+    if x.size == 0:
+        return Plan(outputs, [])
+    geo = geometry(x)
+    first, parts = moments(version, x, geo, Input(0))
+    return Plan(outputs, [
+        first,
+        Launch(finish(weight.dtype), blocks(geo.channels, 128), 128,
+               [Temp(0), Input(3), Input(4), Output(1), Output(2), Output(3), Output(4), T.type(momentum), T.type(eps)]),
+        apply(x, weight.dtype, T, False, geo, [Input(0), Output(1), Output(2), Input(1), Input(2), Output(0)], eps),
+    ], [parts])
+
+
+def batch_norm_train(x: Layout, weight: Layout, bias: Layout, running_mean: Layout, running_var: Layout, *,
+                     momentum: float, eps: float) -> Plan:
+    """x: (N, C, ...), others (C,) -> y like x, mean, rstd, new running mean, new running variance (C,)."""
+    return train("fast", x, weight, momentum, eps)
+
+
+def batch_norm_inference(x: Layout, running_mean: Layout, running_var: Layout, weight: Layout, bias: Layout, *,
+                         eps: float) -> Plan:
+    """x: (N, C, ...), others (C,) -> y like x."""
+    out = Layout.of(x.shape, x.strides, x.dtype, x.device)
+    if x.size == 0:
+        return Plan([out], [])
+    arrays = [*(Input(i) for i in range(5)), Output(0)]
+    return Plan([out], [apply(x, weight.dtype, running_mean.dtype, True, geometry(x), arrays, eps)])

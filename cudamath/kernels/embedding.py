@@ -1,0 +1,91 @@
+"""Embedding: rows of a table chosen by index, and the gradient that adds rows of equal index.
+
+The floor is memory: n rows read, n rows written (2 x n x columns x itemsize bytes). A row is copied as words of 16, 8,
+4 or 2 bytes, as wide as its length and place allow; a float is never looked into, so one kernel serves all dtypes.
+
+Versions: `plain`, one thread an element of the result, any GPU and the simulator; `rows`, a group of up to 256
+threads a row, which reads the index once a group and several words a thread.
+
+An index outside the table raises the device's error flag; its row of the result stays undefined. Negative indices
+are errors, not counted from the end: in a table of tokens, -1 is a mistake.
+
+The gradient is a scatter-add in a fixed order, sorted by index: segments.py.
+"""
+
+import functools
+
+import numpy as np
+from numba import cuda
+
+from ..core.layout import Layout
+from ..core.plan import Flag, Input, Launch, Output, Plan, Ticket
+from .build import blocks, power_of_two
+from .ptx import load_vector, store_vector
+from .segments import gather_grad
+
+THREADS = 256
+
+
+@cuda.jit
+def plain(indices, weight, out, flag, ticket):
+    """One thread an element; indices: (n,); weight: (rows, columns); out: (n, columns)."""
+    i = cuda.grid(1)
+    if i < out.size:
+        row = i // out.shape[1]
+        column = i % out.shape[1]
+        index = indices[row]
+        if index < 0 or index >= weight.shape[0]:
+            flag[0] = ticket
+        else:
+            out[row, column] = weight[index, column]
+
+
+@functools.cache
+def rows(width):
+    """Groups of threads copy rows; indices: (n,); weight: (rows * columns,); out: (n * columns,), words.
+
+    An access moves `width` words; `columns` counts words. Block (threads a row, rows).
+    """
+
+    @cuda.jit
+    def embedding_rows(indices, weight, out, rows, columns, flag, ticket):
+        row = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
+        if row < indices.size:
+            index = indices[row]
+            if index < 0 or index >= rows:
+                flag[0] = ticket
+            else:
+                for column in range(cuda.threadIdx.x * width, columns, cuda.blockDim.x * width):
+                    store_vector(out, row * columns + column, load_vector(weight, index * columns + column, width))
+
+    return embedding_rows
+
+
+def lookup(version: str, indices: Layout, weight: Layout) -> Plan:
+    """The plan of one version by name, "plain" or "rows"."""
+    n, (count, columns) = indices.size, weight.shape
+    out = weight.like((n, columns))
+    if version == "plain":
+        return Plan([out], [Launch(plain, blocks(out.size, 128), 128,
+                                   [Input(0), Input(1), Output(0), Flag(), Ticket()])])
+    nbytes = columns * weight.itemsize
+    itemsize = min(weight.itemsize, 4)
+    width = next(w for w in (16 // itemsize, 8 // itemsize, 4 // itemsize, 1)
+                 if w and nbytes % (w * itemsize) == 0 and (weight.aligned or w * itemsize <= weight.itemsize))
+    words = nbytes // itemsize
+    word = np.dtype(f"uint{8 * itemsize}")
+    threads = min(power_of_two(blocks(words, width)), THREADS)
+    block = threads, THREADS // threads
+    flat = [Input(1).view((count * words,), dtype=word), Output(0).view((n * words,), dtype=word)]
+    return Plan([out], [Launch(rows(width), blocks(n, block[1]), block,
+                               [Input(0), *flat, count, words, Flag(), Ticket()])])
+
+
+def embedding(indices: Layout, weight: Layout) -> Plan:
+    """indices: (n,) integers, weight: (rows, columns), C order -> (n, columns)."""
+    return lookup("rows", indices, weight)
+
+
+def embedding_grad(g: Layout, indices: Layout, *, rows: int) -> Plan:
+    """g: (n, columns), indices: (n,) -> (rows, columns), sums of g's rows of equal index."""
+    return gather_grad(g, indices, shape=(rows, g.shape[1]), axis=0)

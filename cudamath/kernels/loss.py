@@ -1,0 +1,426 @@
+"""Cross entropy and negative log likelihood with class indices, and their gradients.
+
+For logits x and a target class t,   loss = log sum exp(x_j) - x_t = log_sum - (x_t - top),   top = max x
+with label smoothing a:              (1 - a) * that + a * mean over c of (log_sum - (x_c - top))
+gradient:                            (exp(x_c - top - log_sum) - a / C - (1 - a) [c = t]) * g / divisor
+
+Fused, the logits are read once and nothing of their size is written; `top` and `log_sum` are kept for the gradient,
+apart, because their sum would lose the digits of log_sum behind those of top. The gradient reads the logits and
+writes their gradient. So the floor is 1 x size bytes forward and 2 x backward; log_softmax followed by picking and
+by its own gradients moves 6 x.
+
+Logits are (N, C, D): samples, classes, positions a sample; targets (N, D). Versions:
+
+1. `plain`  one thread a target, walking over the classes with an online softmax (see softmax.py). For D > 1 it is
+            also the fast one: neighbouring threads read neighbouring positions. Any GPU, and the simulator.
+2. `rows`   D = 1: a group of threads a row (see rows.py), vector reads; rows of any length, a chunk at a time.
+            Label smoothing sums x_c - top, once top is known, in a second trip (out of the caches).
+
+Each target leaves its loss and whether it counts (it is not `ignore_index`) in `pairs`; the last kernel adds them, in
+an order fixed by their number alone. A target outside the classes raises the device's error flag.
+"""
+
+import functools
+import math
+
+from numba import cuda
+
+from ..core.layout import Layout
+from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
+from .build import blocks, codec, power_of_two
+from .rows import WARP, fitting, group_max, group_sum, reader, vector_width, wide, writer
+from .softmax import online, rescale
+
+HELD = 16  # elements of a row a thread reads at a time
+LAST = 1024  # threads of the last kernel, which is one block
+MANY = 1 << 16  # more pairs than this are first added by FOLDS blocks
+FOLDS = 128
+THREADS = 256  # threads a block, at most
+
+
+@functools.cache
+def plain(dtype, smooth):
+    """One thread a target; x: (N, C, D); targets: (N, D); pairs: (2, N, D) loss, counts; stats: (2, N, D) top, log_sum."""
+    load, _, T = codec(dtype)
+    lowest = T(-math.inf)
+
+    @cuda.jit
+    def cross_entropy_plain(x, targets, pairs, stats, ignore, smoothing, flag, ticket):
+        i = cuda.grid(1)
+        samples, classes, depth = x.shape
+        if i < samples * depth:
+            n = i // depth
+            d = i % depth
+            top = lowest
+            total = T(0)
+            for c in range(classes):
+                v = load(x[n, c, d])
+                if v > top:
+                    total = total * math.exp(top - v) + T(1)
+                    top = v
+                elif v != lowest:
+                    total += math.exp(v - top)
+            if top == lowest or top == -lowest:
+                total = top - top  # NaN: -inf throughout, or +inf
+            log_sum = math.log(total)
+            target = targets[n, d]
+            loss = T(0)
+            counts = T(0)
+            if target != ignore:
+                counts = T(1)
+                if target < 0 or target >= classes:
+                    flag[0] = ticket
+                else:
+                    loss = log_sum - (load(x[n, target, d]) - top)
+                    if smooth:
+                        away = T(0)
+                        for c in range(classes):
+                            away += top - load(x[n, c, d])
+                        loss = loss * (T(1) - smoothing) + (log_sum + away / T(classes)) * smoothing
+            pairs[0, n, d] = loss
+            pairs[1, n, d] = counts
+            stats[0, n, d] = top
+            stats[1, n, d] = log_sum
+
+    return cross_entropy_plain
+
+
+@functools.cache
+def rows(dtype, threads, width, smooth):
+    """A group of `threads` threads a row; x: (N * C,); targets: (N,); pairs, stats: (2, N); block (threads, rows)."""
+    load, _, T = codec(dtype)
+    read = reader(dtype, width)
+    take, rescaled = online(T), rescale(T)
+    group_top, total_of = group_max(threads, T), group_sum(threads, T)
+    held = fitting(HELD, dtype)
+    vectors = held // width
+    stride = threads * width
+    lowest = T(-math.inf)
+
+    @cuda.jit(launch_bounds=max(threads, 128))
+    def cross_entropy_rows(x, targets, pairs, stats, classes, ignore, smoothing, flag, ticket):
+        row = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
+        inside = row < targets.size
+        start = row * classes
+        end = classes if inside else 0
+        v = cuda.local.array(held, T)
+        m = lowest
+        total = T(0)
+        for first in range(cuda.threadIdx.x * width, end, vectors * stride):
+            for e in range(held):
+                v[e] = lowest
+            for k in range(vectors):
+                if first + k * stride < classes:
+                    read(x, start + first + k * stride, v, k * width)
+            m, total = take(m, total, v, held)
+        top = group_top(m)
+        total = total_of(rescaled(m, total, top))
+        log_sum = math.log(total) if total > T(0) else top - top  # NaN: -inf throughout
+        away = T(0)
+        if smooth:
+            for first in range(cuda.threadIdx.x * width, end, stride):
+                read(x, start + first, v, 0)
+                for e in range(width):
+                    away += top - v[e]
+            away = total_of(away)
+        if inside and cuda.threadIdx.x == 0:
+            target = targets[row]
+            loss = T(0)
+            counts = T(0)
+            if target != ignore:
+                counts = T(1)
+                if target < 0 or target >= classes:
+                    flag[0] = ticket
+                else:
+                    loss = log_sum - (load(x[start + target]) - top)
+                    if smooth:
+                        loss = loss * (T(1) - smoothing) + (log_sum + away / T(classes)) * smoothing
+            pairs[0, row] = loss
+            pairs[1, row] = counts
+            stats[0, row] = top
+            stats[1, row] = log_sum
+
+    return cross_entropy_rows
+
+
+@functools.cache
+def pick(dtype):
+    """The losses of nll_loss, one thread a target; x: (N, C, D); targets: (N, D); pairs: (2, N, D) loss, counts."""
+    load, _, T = codec(dtype)
+
+    @cuda.jit
+    def nll_pick(x, targets, pairs, ignore, flag, ticket):
+        i = cuda.grid(1)
+        samples, classes, depth = x.shape
+        if i < samples * depth:
+            n = i // depth
+            d = i % depth
+            target = targets[n, d]
+            loss = T(0)
+            counts = T(0)
+            if target != ignore:
+                counts = T(1)
+                if target < 0 or target >= classes:
+                    flag[0] = ticket
+                else:
+                    loss = -load(x[n, target, d])
+            pairs[0, n, d] = loss
+            pairs[1, n, d] = counts
+
+    return nll_pick
+
+
+@functools.cache
+def copy_losses(dtype):
+    """Without reduction; pairs: (2, n); losses: (n,) in the logits' dtype; divisor: (1,), set to 1."""
+    _, store, T = codec(dtype)
+
+    @cuda.jit
+    def loss_copy(pairs, losses, divisor):
+        i = cuda.grid(1)
+        if i < losses.size:
+            losses[i] = store(pairs[0, i])
+        if i == 0:
+            divisor[0] = T(1)
+
+    return loss_copy
+
+
+@functools.cache
+def fold(dtype):
+    """FOLDS blocks of LAST threads add up a share of the pairs each; pairs: (2, n); sums: (2, FOLDS)."""
+    T = codec(dtype)[2]
+    total_of = group_sum(LAST, T)
+
+    @cuda.jit(launch_bounds=LAST)
+    def loss_fold(pairs, sums):
+        loss = T(0)
+        counted = T(0)
+        for i in range(cuda.blockIdx.x * LAST + cuda.threadIdx.x, pairs.shape[1], FOLDS * LAST):
+            loss += pairs[0, i]
+            counted += pairs[1, i]
+        loss = total_of(loss)
+        counted = total_of(counted)
+        if cuda.threadIdx.x == 0:
+            sums[0, cuda.blockIdx.x] = loss
+            sums[1, cuda.blockIdx.x] = counted
+
+    return loss_fold
+
+
+@functools.cache
+def finish(dtype, mean):
+    """One block of LAST threads; pairs: (2, n); loss: (1,), their sum or mean; divisor: (1,), by what was divided."""
+    _, store, T = codec(dtype)
+    total_of = group_sum(LAST, T)
+
+    @cuda.jit(launch_bounds=LAST)
+    def loss_finish(pairs, loss, divisor):
+        total = T(0)
+        counted = T(0)
+        for i in range(cuda.threadIdx.x, pairs.shape[1], LAST):
+            total += pairs[0, i]
+            counted += pairs[1, i]
+        total = total_of(total)
+        counted = total_of(counted)
+        if cuda.threadIdx.x == 0:
+            loss[0] = store(total / counted) if mean else store(total)
+            divisor[0] = counted if mean else T(1)
+
+    return loss_finish
+
+
+@functools.cache
+def plain_finish(dtype, mean):
+    """As `finish`, by one thread: for the simulator."""
+    _, store, T = codec(dtype)
+
+    @cuda.jit
+    def loss_plain_finish(pairs, loss, divisor):
+        total = T(0)
+        counted = T(0)
+        for i in range(pairs.shape[1]):
+            total += pairs[0, i]
+            counted += pairs[1, i]
+        loss[0] = store(total / counted) if mean else store(total)
+        divisor[0] = counted if mean else T(1)
+
+    return loss_plain_finish
+
+
+# Gradients.
+
+
+@functools.cache
+def plain_grad(dtype, reduced):
+    """One thread a target; x, dx: (N, C, D); targets: (N, D); stats: (2, N, D); divisor: (1,); g: (1,) or (N, D)."""
+    load, store, T = codec(dtype)
+
+    @cuda.jit
+    def cross_entropy_plain_grad(g, x, targets, stats, divisor, dx, ignore, smoothing):
+        i = cuda.grid(1)
+        samples, classes, depth = x.shape
+        if i < samples * depth:
+            n = i // depth
+            d = i % depth
+            target = targets[n, d]
+            factor = (load(g[0]) if reduced else load(g[n, d])) / divisor[0]
+            top = stats[0, n, d]
+            log_sum = stats[1, n, d]
+            spread_out = smoothing / T(classes)
+            for c in range(classes):
+                v = math.exp(load(x[n, c, d]) - top - log_sum) - spread_out
+                if c == target:
+                    v -= T(1) - smoothing
+                dx[n, c, d] = store(v * factor if target != ignore else T(0))
+
+    return cross_entropy_plain_grad
+
+
+@functools.cache
+def rows_grad(dtype, reduced, threads, rows, width):
+    """x, dx: (N * C,); targets: (N,); stats: (2, N); divisor: (1,); g: (1,) or (N,).
+
+    Block (threads, rows); grid (rows, chunks of a row).
+    """
+    load, _, T = codec(dtype)
+    read, write = reader(dtype, width), writer(dtype, width)
+    vectors = HELD // width
+
+    @cuda.jit(launch_bounds=threads * rows)
+    def cross_entropy_rows_grad(g, x, targets, stats, divisor, dx, classes, ignore, smoothing):
+        row = cuda.blockIdx.x * rows + cuda.threadIdx.y
+        first = cuda.blockIdx.y * (threads * HELD) + cuda.threadIdx.x * width
+        v = cuda.local.array(HELD, T)
+        if row < targets.size:
+            start = row * classes
+            for k in range(vectors):
+                if first + k * threads * width < classes:
+                    read(x, start + first + k * threads * width, v, k * width)
+            target = targets[row]
+            factor = (load(g[0]) if reduced else load(g[row])) / divisor[0]
+            top = stats[0, row]
+            log_sum = stats[1, row]
+            spread_out = smoothing / T(classes)
+            for k in range(vectors):
+                column = first + k * threads * width
+                if column < classes:
+                    for j in range(width):
+                        e = k * width + j
+                        v[e] = math.exp(v[e] - top - log_sum) - spread_out
+                        if column + j == target:
+                            v[e] -= T(1) - smoothing
+                        v[e] = v[e] * factor if target != ignore else T(0)
+                    write(dx, start + column, v, k * width)
+
+    return cross_entropy_rows_grad
+
+
+@functools.cache
+def pick_grad(dtype, reduced):
+    """nll_loss: one thread an element; dx: (N, C, D); targets: (N, D); divisor: (1,); g: (1,) or (N, D)."""
+    load, store, T = codec(dtype)
+
+    @cuda.jit
+    def nll_grad(g, targets, divisor, dx, ignore):
+        i = cuda.grid(1)
+        samples, classes, depth = dx.shape
+        if i < samples * classes * depth:
+            d = i % depth
+            c = i // depth % classes
+            n = i // depth // classes
+            target = targets[n, d]
+            v = T(0)
+            if c == target and target != ignore:
+                v = -(load(g[0]) if reduced else load(g[n, d])) / divisor[0]
+            dx[n, c, d] = store(v)
+
+    return nll_grad
+
+
+# Planners. x: (N, C, D), C order; targets: (N, D).
+
+
+def reduction_steps(version: str, dtype, targets: Layout, reduction: str, divisor) -> tuple[list[Launch], list[Layout]]:
+    """From pairs in Temp(0) to Output(0), the loss, and `divisor`; the scratch arrays."""
+    T = wide(dtype)
+    n = targets.size
+    pairs = Temp(0).view((2, n))
+    temps = [targets.like((2, *targets.shape), T)]
+    if reduction == "none":
+        return [Launch(copy_losses(dtype), max(blocks(n, 256), 1), 256, [pairs, Output(0).flat, divisor])], temps
+    if version == "plain":
+        return [Launch(plain_finish(dtype, reduction == "mean"), 1, 1, [pairs, Output(0), divisor])], temps
+    steps = []
+    if n > MANY:
+        steps.append(Launch(fold(dtype), FOLDS, LAST, [pairs, Temp(1)]))
+        temps.append(targets.like((2, FOLDS), T))
+        pairs = Temp(1)
+    steps.append(Launch(finish(dtype, reduction == "mean"), 1, LAST, [pairs, Output(0), divisor]))
+    return steps, temps
+
+
+def losses(version: str, x: Layout, targets: Layout, reduction: str, ignore_index: int, label_smoothing: float) -> Plan:
+    """The plan of one version of cross entropy by name, "plain" or "rows" (D = 1)."""
+    T = wide(x.dtype)
+    n, classes, depth = x.shape
+    outputs = [x.like(targets.shape if reduction == "none" else ()), x.like((2, *targets.shape), T), x.like((), T)]
+    smooth = label_smoothing != 0
+    settings = [ignore_index, T.type(label_smoothing), Flag(), Ticket()]
+    if version == "plain":
+        first = Launch(plain(x.dtype, smooth), blocks(n * depth, 128), 128,
+                       [Input(0), Input(1), Temp(0), Output(1), *settings])
+    else:
+        width = vector_width(classes, x)
+        threads = min(power_of_two(blocks(classes, HELD)), THREADS)
+        block = threads, max(128 // threads, 1) if threads <= WARP else 1
+        flat = [Input(0).flat, Input(1).flat, Temp(0).view((2, n)), Output(1).view((2, n))]
+        first = Launch(rows(x.dtype, threads, width, smooth), blocks(n, block[1]), block, [*flat, classes, *settings])
+    rest, temps = reduction_steps(version, x.dtype, targets, reduction, Output(2))
+    return Plan(outputs, [first, *rest], temps)
+
+
+def gradient(version: str, g: Layout, x: Layout, label_smoothing: float, ignore_index: int) -> Plan:
+    """The plan of one version of the gradient by name; inputs g, x, targets, stats, divisor."""
+    T = wide(x.dtype)
+    n, classes, depth = x.shape
+    reduced = g.ndim == 0
+    settings = [ignore_index, T.type(label_smoothing)]
+    arrays = [Input(i) for i in range(5)]
+    if version == "plain":
+        return Plan([x.like()], [Launch(plain_grad(x.dtype, reduced), blocks(n * depth, 128), 128,
+                                        [*arrays, Output(0), *settings])])
+    width = vector_width(classes, x)
+    threads = min(power_of_two(blocks(classes, HELD)), THREADS)
+    block = threads, max(128 // threads, 1)
+    chunks = blocks(classes, threads * HELD)
+    flat = [Input(0) if reduced else Input(0).flat, Input(1).flat, Input(2).flat, Input(3).view((2, n)), Input(4)]
+    return Plan([x.like()], [Launch(rows_grad(x.dtype, reduced, *block, width), (blocks(n, block[1]), chunks), block,
+                                    [*flat, Output(0).flat, classes, *settings])])
+
+
+def cross_entropy(x: Layout, targets: Layout, *, reduction: str, ignore_index: int, label_smoothing: float) -> Plan:
+    """x: (N, C, D), targets: (N, D) -> loss () or (N, D), stats (2, N, D): top and log_sum, divisor ()."""
+    return losses("plain" if x.shape[2] != 1 else "rows", x, targets, reduction, ignore_index, label_smoothing)
+
+
+def cross_entropy_grad(g: Layout, x: Layout, targets: Layout, stats: Layout, divisor: Layout, *, ignore_index: int,
+                       label_smoothing: float) -> Plan:
+    """g: () or (N, D), x: (N, C, D), targets: (N, D), stats: (2, N, D), divisor: () -> like x."""
+    return gradient("plain" if x.shape[2] != 1 else "rows", g, x, label_smoothing, ignore_index)
+
+
+def nll_loss(x: Layout, targets: Layout, *, reduction: str, ignore_index: int) -> Plan:
+    """x: (N, C, D), targets: (N, D) -> loss () or (N, D), divisor ()."""
+    outputs = [x.like(targets.shape if reduction == "none" else ()), x.like((), wide(x.dtype))]
+    first = Launch(pick(x.dtype), blocks(targets.size, 128), 128,
+                   [Input(0), Input(1), Temp(0), ignore_index, Flag(), Ticket()])
+    rest, temps = reduction_steps("fast", x.dtype, targets, reduction, Output(1))
+    return Plan(outputs, [first, *rest], temps)
+
+
+def nll_loss_grad(g: Layout, targets: Layout, divisor: Layout, *, classes: int, ignore_index: int) -> Plan:
+    """g: () or (N, D), targets: (N, D), divisor: () -> (N, C, D) in g's dtype."""
+    out = g.like((targets.shape[0], classes, targets.shape[1]))
+    return Plan([out], [Launch(pick_grad(g.dtype, g.ndim == 0), blocks(out.size, 256), 256,
+                               [Input(0), Input(1), Input(2), Output(0), ignore_index])])

@@ -1,0 +1,166 @@
+"""What softmax, norm and loss kernels share: a row of numbers spread over the registers of a group of threads.
+
+The picture. A *group* of `threads` threads owns one row. Thread t holds the vectors t, t + threads, t + 2 threads, ...
+of the row; a vector is `width` neighbouring elements that one 16-byte access moves. So the group reads whole
+128-byte lines, has several reads in flight per thread, and meets every element once:
+
+    threads = 4, width = 2, vectors = 2        | 0 0 | 1 1 | 2 2 | 3 3 | 0 0 | 1 1 | 2 2 | 3 3 |   (owner of each element)
+
+Short rows get a group of 1 .. 32 threads inside one warp, several rows to a block; their reductions are butterfly
+shuffles and need no barrier. Longer rows get a whole block of up to 1024 threads; its warps meet in shared memory.
+Every reduction is a fixed tree: the same numbers in the same order give the same bits, whatever the grid.
+"""
+
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import cuda
+
+from .build import blocks, codec, power_of_two
+from .ptx import load_vector, store_vector
+
+WARP = 32
+FULL = 0xFFFFFFFF  # all lanes of a warp take part in the shuffle
+
+
+class Rows(NamedTuple):
+    """How rows are spread over threads: the launch and the compile-time constants of a rows kernel."""
+
+    threads: int  # threads a row
+    rows: int  # rows a block; 1 when a row has more than a warp
+    width: int  # elements an access
+    vectors: int  # accesses a thread
+
+    @property
+    def block(self) -> tuple[int, int]:
+        return self.threads, self.rows
+
+    def grid(self, rows: int) -> int:
+        """Blocks for that many rows."""
+        return blocks(rows, self.rows)
+
+
+def wide(dtype: np.dtype) -> np.dtype:
+    """The NumPy dtype of what is computed from this one: float32 for float16 and bfloat16, otherwise itself."""
+    return np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+
+
+def fitting(held: int, dtype: np.dtype) -> int:
+    """How many elements take as many registers as `held` of float32: half as many of float64."""
+    return held * 4 // wide(dtype).itemsize
+
+
+def vector_width(columns: int, *layouts) -> int:
+    """Elements a 16-byte access moves, or 1 where rows of `columns` elements are not all 16-byte aligned.
+
+    The widest element decides; narrower ones move fewer than 16 bytes at once.
+    """
+    width = 16 // max(layout.itemsize for layout in layouts)
+    return width if columns % width == 0 and all(layout.aligned for layout in layouts) else 1
+
+
+def spread(columns: int, width: int, held: int, limit: int = 1024) -> Rows | None:
+    """Rows of `columns` elements over threads holding `held` elements each; None if `limit` threads are too few.
+
+    Few distinct answers (`vectors` depends on `width` and `held` alone): each costs a compiled kernel.
+    """
+    vectors = held // width if width > 1 else min(held, 8)
+    threads = power_of_two(blocks(columns, width * vectors))
+    if threads > limit:
+        return None
+    return Rows(threads, max(128 // threads, 1) if threads <= WARP else 1, width, vectors)
+
+
+@functools.cache
+def reader(dtype, width: int):
+    """Device function (a, i, v, e): v[e], v[e + 1], ... = the `width` elements of `a` from i on, in compute type."""
+    load, _, _ = codec(dtype)
+
+    @cuda.jit(device=True, forceinline=True)
+    def read_one(a, i, v, e):
+        v[e] = load(a[i])
+
+    @cuda.jit(device=True, forceinline=True)
+    def read_vector(a, i, v, e):
+        packed = load_vector(a, i, width)
+        for j in range(width):
+            v[e + j] = load(packed[j])
+
+    return read_one if width == 1 else read_vector
+
+
+@functools.cache
+def writer(dtype, width: int):
+    """Device function (a, i, v, e): the `width` elements of `a` from i on = v[e], v[e + 1], ..., rounded."""
+    _, store, _ = codec(dtype)
+
+    @cuda.jit(device=True, forceinline=True)
+    def write_1(a, i, v, e):
+        a[i] = store(v[e])
+
+    @cuda.jit(device=True, forceinline=True)
+    def write_2(a, i, v, e):
+        store_vector(a, i, (store(v[e]), store(v[e + 1])))
+
+    @cuda.jit(device=True, forceinline=True)
+    def write_4(a, i, v, e):
+        store_vector(a, i, (store(v[e]), store(v[e + 1]), store(v[e + 2]), store(v[e + 3])))
+
+    @cuda.jit(device=True, forceinline=True)
+    def write_8(a, i, v, e):
+        store_vector(a, i, (store(v[e]), store(v[e + 1]), store(v[e + 2]), store(v[e + 3]),
+                            store(v[e + 4]), store(v[e + 5]), store(v[e + 6]), store(v[e + 7])))
+
+    return {1: write_1, 2: write_2, 4: write_4, 8: write_8}[width]
+
+
+@functools.cache
+def group_sum(threads: int, T):
+    """Device function: v of each thread -> the sum over the thread's group, the same bits in every thread."""
+    return _reduction(threads, T, _add, T(0))
+
+
+@functools.cache
+def group_max(threads: int, T):
+    """Device function: v of each thread -> the maximum over the thread's group."""
+    return _reduction(threads, T, _larger, T(-math.inf))
+
+
+@cuda.jit(device=True, forceinline=True)
+def _add(a, b):
+    return a + b
+
+
+@cuda.jit(device=True, forceinline=True)
+def _larger(a, b):
+    return max(a, b)
+
+
+def _reduction(threads: int, T, combine, neutral):
+    steps = (min(threads, WARP) - 1).bit_length()
+
+    @cuda.jit(device=True, forceinline=True)
+    def within_warp(v):
+        for step in range(steps):
+            v = combine(v, cuda.shfl_xor_sync(FULL, v, 1 << step))
+        return v
+
+    if threads <= WARP:
+        return within_warp
+    warps = threads // WARP
+
+    @cuda.jit(device=True, forceinline=True)
+    def within_block(v):
+        parts = cuda.shared.array(WARP, T)
+        v = within_warp(v)
+        lane = cuda.threadIdx.x % WARP
+        if lane == 0:
+            parts[cuda.threadIdx.x // WARP] = v
+        cuda.syncthreads()
+        v = within_warp(parts[lane] if lane < warps else neutral)
+        cuda.syncthreads()  # everybody has read `parts`: the next reduction may write it
+        return v
+
+    return within_block

@@ -1,0 +1,412 @@
+"""Softmax and log-softmax along one axis, and their gradients.
+
+    y_i = exp(x_i - m) / s,   m = max x,   s = sum exp(x_j - m)          log-softmax: (x_i - m) - log s
+    dx  = y (g - sum(g y))                                               log-softmax: g - exp(y) sum(g)
+
+The floor is memory: read x once, write y once (2 x size bytes); the gradient reads g and y and writes dx (3 x).
+An exponential is cheaper than a trip to memory, so nothing is stored that can be computed again.
+
+Versions, from simple to fast. An array is seen as (outer, n, inner), the axis in the middle.
+
+1. `plain`      one thread a line of n elements; three trips over it. Any axis, any GPU, and the simulator.
+2. `rows`       inner = 1: a line spread over the registers of a group of threads (see rows.py). One trip.
+3. `long_rows`  inner = 1, lines too long for registers: the *online* softmax. Maximum and sum are found in one trip:
+                when the maximum grows from m to m', the sum so far is multiplied by exp(m - m'). A second trip,
+                mostly served by the L2 cache, writes.
+4. `columns`    inner > 1: 32 neighbouring lines to a block, so that a warp reads 32 neighbouring elements;
+                16 threads share a line, each finds an online (m, s) of its part, and the parts are merged.
+
+A line with +inf or NaN, or with -inf throughout, is NaN throughout, as on the CPU.
+"""
+
+import functools
+import math
+
+from numba import cuda
+
+from ..core.layout import Layout
+from ..core.plan import Input, Launch, Output, Plan
+from .build import blocks, codec
+from .rows import fitting, group_max, group_sum, reader, spread, vector_width, writer
+
+HELD = 32  # elements of a line a thread holds: half of the 64 registers that a block of 1024 threads leaves it
+HELD_GRAD = 16  # the gradient holds g and y
+LONG = 1024  # threads for a line of any length
+VECTORS = 4  # independent reads in flight in long_rows
+LANES, PARTS = 32, 16  # columns: lines a block, threads a line
+
+
+@functools.cache
+def plain(dtype, log):
+    """One thread a line; x, y: (outer, n, inner)."""
+    load, store, T = codec(dtype)
+
+    @cuda.jit
+    def softmax_plain(x, y):
+        line = cuda.grid(1)
+        outer, n, inner = x.shape
+        if line < outer * inner:
+            o = line // inner
+            i = line % inner
+            top = load(x[o, 0, i])
+            for k in range(1, n):
+                top = max(top, load(x[o, k, i]))
+            total = T(0)
+            for k in range(n):
+                total += math.exp(load(x[o, k, i]) - top)
+            shift = math.log(total)
+            scale = T(1) / total
+            for k in range(n):
+                v = load(x[o, k, i]) - top
+                y[o, k, i] = store(v - shift if log else math.exp(v) * scale)
+
+    return softmax_plain
+
+
+@functools.cache
+def rows(dtype, threads, vectors, width, log):
+    """A line in the registers of `threads` threads; x, y: (lines * columns,); block (threads, lines a block)."""
+    _, _, T = codec(dtype)
+    read, write = reader(dtype, width), writer(dtype, width)
+    group_top, group_total = group_max(threads, T), group_sum(threads, T)
+    held = vectors * width
+    lowest = T(-math.inf)
+
+    @cuda.jit(launch_bounds=max(threads, 128))
+    def softmax_rows(x, y, lines, columns):
+        line = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
+        start = line * columns
+        v = cuda.local.array(held, T)
+        for e in range(held):
+            v[e] = lowest  # beyond the end: never the maximum, and exp(-inf) adds nothing
+        for k in range(vectors):
+            column = (k * threads + cuda.threadIdx.x) * width
+            if line < lines and column < columns:
+                read(x, start + column, v, k * width)
+        top = lowest
+        for e in range(held):
+            top = max(top, v[e])
+        top = group_top(top)
+        total = T(0)
+        for e in range(held):
+            v[e] = v[e] - top if log else math.exp(v[e] - top)
+            total += math.exp(v[e]) if log else v[e]
+        total = group_total(total)
+        shift = math.log(total)
+        scale = T(1) / total
+        for e in range(held):
+            v[e] = v[e] - shift if log else v[e] * scale
+        for k in range(vectors):
+            column = (k * threads + cuda.threadIdx.x) * width
+            if line < lines and column < columns:
+                write(y, start + column, v, k * width)
+
+    return softmax_rows
+
+
+@functools.cache
+def online(T):
+    """Device function (m, s, v, count): maximum and sum of exp(. - maximum), with v[0], ..., v[count - 1] added to them.
+
+    A maximum of -inf (nothing seen but -inf) shifts by 0 instead: -inf minus -inf would be NaN.
+    """
+    lowest = T(-math.inf)
+
+    @cuda.jit(device=True, forceinline=True)
+    def take(m, s, v, count):
+        top = m
+        for e in range(count):
+            top = max(top, v[e])
+        shift = top if top != lowest else T(0)
+        s = s * math.exp(m - shift)
+        for e in range(count):
+            s += math.exp(v[e] - shift)
+        return top, s
+
+    return take
+
+
+@functools.cache
+def rescale(T):
+    """Device function (m, s, top): what the sum s of exp(. - m) becomes when the maximum grows from m to top."""
+    lowest = T(-math.inf)
+
+    @cuda.jit(device=True, forceinline=True)
+    def rescaled(m, s, top):
+        return s * math.exp(m - (top if top != lowest else T(0)))
+
+    return rescaled
+
+
+@functools.cache
+def long_rows(dtype, width, log):
+    """One block of LONG threads a line of any length; x, y: (lines * columns,); grid: lines."""
+    _, _, T = codec(dtype)
+    read, write = reader(dtype, width), writer(dtype, width)
+    take, rescaled = online(T), rescale(T)
+    group_top, group_total = group_max(LONG, T), group_sum(LONG, T)
+    held = VECTORS * width
+    stride = LONG * width
+    lowest = T(-math.inf)
+
+    @cuda.jit(launch_bounds=LONG)
+    def softmax_long_rows(x, y, columns):
+        start = cuda.blockIdx.x * columns
+        v = cuda.local.array(held, T)
+        m = lowest
+        s = T(0)
+        for first in range(cuda.threadIdx.x * width, columns, VECTORS * stride):
+            for e in range(held):
+                v[e] = lowest
+            for k in range(VECTORS):
+                if first + k * stride < columns:
+                    read(x, start + first + k * stride, v, k * width)
+            m, s = take(m, s, v, held)
+        top = group_top(m)
+        s = group_total(rescaled(m, s, top))
+        shift = math.log(s)
+        scale = T(1) / s
+        for first in range(cuda.threadIdx.x * width, columns, stride):
+            read(x, start + first, v, 0)
+            for e in range(width):
+                v[e] = v[e] - top - shift if log else math.exp(v[e] - top) * scale
+            write(y, start + first, v, 0)
+
+    return softmax_long_rows
+
+
+@functools.cache
+def columns(dtype, log):
+    """PARTS threads a line, LANES neighbouring lines a block; x, y: (outer * n * inner,); block (LANES, PARTS)."""
+    load, store, T = codec(dtype)
+    rescaled = rescale(T)
+    lowest = T(-math.inf)
+
+    @cuda.jit(launch_bounds=LANES * PARTS)
+    def softmax_columns(x, y, lines, n, inner):
+        tops = cuda.shared.array((PARTS, LANES), T)
+        sums = cuda.shared.array((PARTS, LANES), T)
+        lane, part = cuda.threadIdx.x, cuda.threadIdx.y
+        line = cuda.blockIdx.x * LANES + lane
+        start = line // inner * n * inner + line % inner
+        m = lowest
+        s = T(0)
+        if line < lines:
+            for k in range(part, n, PARTS):
+                v = load(x[start + k * inner])
+                if v > m:
+                    s = s * math.exp(m - v) + T(1)
+                    m = v
+                elif v != lowest:
+                    s += math.exp(v - m)  # also when v is NaN, which makes s NaN
+        tops[part, lane] = m
+        sums[part, lane] = s
+        cuda.syncthreads()
+        for p in range(PARTS):
+            m = max(m, tops[p, lane])
+        s = T(0)
+        for p in range(PARTS):
+            s += rescaled(tops[p, lane], sums[p, lane], m)
+        log_sum = math.log(s)
+        scale = T(1) / s
+        if line < lines:
+            for k in range(part, n, PARTS):
+                v = load(x[start + k * inner]) - m
+                y[start + k * inner] = store(v - log_sum if log else math.exp(v) * scale)
+
+    return softmax_columns
+
+
+# Gradients. The same four versions; a line's sum of `term` is found first, then `slope` is dx.
+
+
+@functools.cache
+def formula(T, log):
+    """Device functions: term(g, y) to be summed over the line, and slope(g, y, sum)."""
+
+    @cuda.jit(device=True, forceinline=True)
+    def term(g, y):
+        return g if log else g * y
+
+    @cuda.jit(device=True, forceinline=True)
+    def slope(g, y, total):
+        return g - math.exp(y) * total if log else y * (g - total)
+
+    return term, slope
+
+
+@functools.cache
+def plain_grad(dtype, log):
+    """One thread a line; g, y, dx: (outer, n, inner)."""
+    load, store, T = codec(dtype)
+
+    @cuda.jit
+    def softmax_plain_grad(g, y, dx):
+        line = cuda.grid(1)
+        outer, n, inner = g.shape
+        if line < outer * inner:
+            o = line // inner
+            i = line % inner
+            total = T(0)
+            for k in range(n):
+                total += load(g[o, k, i]) if log else load(g[o, k, i]) * load(y[o, k, i])
+            for k in range(n):
+                a = load(g[o, k, i])
+                b = load(y[o, k, i])
+                dx[o, k, i] = store(a - math.exp(b) * total if log else b * (a - total))
+
+    return softmax_plain_grad
+
+
+@functools.cache
+def rows_grad(dtype, threads, vectors, width, log):
+    """A line in the registers of `threads` threads; g, y, dx: (lines * columns,); block (threads, lines a block)."""
+    _, _, T = codec(dtype)
+    read, write = reader(dtype, width), writer(dtype, width)
+    group_total = group_sum(threads, T)
+    term, slope = formula(T, log)
+    held = vectors * width
+
+    @cuda.jit(launch_bounds=max(threads, 128))
+    def softmax_rows_grad(g, y, dx, lines, columns):
+        line = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
+        start = line * columns
+        a = cuda.local.array(held, T)
+        b = cuda.local.array(held, T)
+        for e in range(held):
+            a[e] = T(0)
+            b[e] = T(0)
+        for k in range(vectors):
+            column = (k * threads + cuda.threadIdx.x) * width
+            if line < lines and column < columns:
+                read(g, start + column, a, k * width)
+                read(y, start + column, b, k * width)
+        total = T(0)
+        for e in range(held):
+            total += term(a[e], b[e])
+        total = group_total(total)
+        for e in range(held):
+            a[e] = slope(a[e], b[e], total)
+        for k in range(vectors):
+            column = (k * threads + cuda.threadIdx.x) * width
+            if line < lines and column < columns:
+                write(dx, start + column, a, k * width)
+
+    return softmax_rows_grad
+
+
+@functools.cache
+def long_rows_grad(dtype, width, log):
+    """One block of LONG threads a line of any length; g, y, dx: (lines * columns,); grid: lines."""
+    _, _, T = codec(dtype)
+    read, write = reader(dtype, width), writer(dtype, width)
+    group_total = group_sum(LONG, T)
+    term, slope = formula(T, log)
+
+    @cuda.jit(launch_bounds=LONG)
+    def softmax_long_rows_grad(g, y, dx, columns):
+        start = cuda.blockIdx.x * columns
+        a = cuda.local.array(width, T)
+        b = cuda.local.array(width, T)
+        total = T(0)
+        for first in range(cuda.threadIdx.x * width, columns, LONG * width):
+            read(g, start + first, a, 0)
+            read(y, start + first, b, 0)
+            for e in range(width):
+                total += term(a[e], b[e])
+        total = group_total(total)
+        for first in range(cuda.threadIdx.x * width, columns, LONG * width):
+            read(g, start + first, a, 0)
+            read(y, start + first, b, 0)
+            for e in range(width):
+                a[e] = slope(a[e], b[e], total)
+            write(dx, start + first, a, 0)
+
+    return softmax_long_rows_grad
+
+
+@functools.cache
+def columns_grad(dtype, log):
+    """PARTS threads a line, LANES neighbouring lines a block; g, y, dx: (outer * n * inner,); block (LANES, PARTS)."""
+    load, store, T = codec(dtype)
+    term, slope = formula(T, log)
+
+    @cuda.jit(launch_bounds=LANES * PARTS)
+    def softmax_columns_grad(g, y, dx, lines, n, inner):
+        sums = cuda.shared.array((PARTS, LANES), T)
+        lane, part = cuda.threadIdx.x, cuda.threadIdx.y
+        line = cuda.blockIdx.x * LANES + lane
+        start = line // inner * n * inner + line % inner
+        total = T(0)
+        if line < lines:
+            for k in range(part, n, PARTS):
+                total += term(load(g[start + k * inner]), load(y[start + k * inner]))
+        sums[part, lane] = total
+        cuda.syncthreads()
+        total = T(0)
+        for p in range(PARTS):
+            total += sums[p, lane]
+        if line < lines:
+            for k in range(part, n, PARTS):
+                at = start + k * inner
+                dx[at] = store(slope(load(g[at]), load(y[at]), total))
+
+    return softmax_columns_grad
+
+
+# Planners.
+
+
+def plan(version: str, inputs: tuple[Layout, ...], axis: int, log: bool, grad: bool) -> Plan:
+    """The plan of one version by name: "plain", "rows", "long_rows" or "columns", which the tests ask for too."""
+    x = inputs[-1]
+    out = x.like()
+    if x.size == 0:
+        return Plan([out], [])
+    n, inner = x.shape[axis], math.prod(x.shape[axis + 1:])
+    lines = x.size // n
+    arrays = [*(Input(i) for i in range(len(inputs))), Output(0)]
+    if version == "plain":
+        kernel = (plain_grad if grad else plain)(x.dtype, log)
+        views = [a.view((lines // inner, n, inner)) for a in arrays]
+        return Plan([out], [Launch(kernel, blocks(lines, 128), 128, views)])
+    flat = [a.flat for a in arrays]
+    if version == "columns":
+        kernel = (columns_grad if grad else columns)(x.dtype, log)
+        return Plan([out], [Launch(kernel, blocks(lines, LANES), (LANES, PARTS), [*flat, lines, n, inner])])
+    width = vector_width(n, out, *inputs)
+    if version == "long_rows":
+        kernel = (long_rows_grad if grad else long_rows)(x.dtype, width, log)
+        return Plan([out], [Launch(kernel, lines, LONG, [*flat, n])])
+    shape = spread(n, width, fitting(HELD_GRAD if grad else HELD, x.dtype))
+    kernel = (rows_grad if grad else rows)(x.dtype, shape.threads, shape.vectors, width, log)
+    return Plan([out], [Launch(kernel, shape.grid(lines), shape.block, [*flat, lines, n])])
+
+
+def best(inputs: tuple[Layout, ...], axis: int, held: int) -> str:
+    """The fastest version for this layout."""
+    shape = inputs[0].shape
+    if math.prod(shape[axis + 1:]) != 1:
+        return "columns"
+    held = fitting(held, inputs[0].dtype)
+    return "rows" if spread(shape[axis], vector_width(shape[axis], *inputs), held) else "long_rows"
+
+
+def softmax(x: Layout, *, axis: int) -> Plan:
+    """x: any shape, C order -> like x."""
+    return plan(best((x,), axis, HELD), (x,), axis, False, False)
+
+
+def log_softmax(x: Layout, *, axis: int) -> Plan:
+    """x: any shape, C order -> like x."""
+    return plan(best((x,), axis, HELD), (x,), axis, True, False)
+
+
+def softmax_grad(g: Layout, y: Layout, *, axis: int) -> Plan:
+    """g, y: same shape, C order -> like y."""
+    return plan(best((g, y), axis, HELD_GRAD), (g, y), axis, False, True)
+
+
+def log_softmax_grad(g: Layout, y: Layout, *, axis: int) -> Plan:
+    """g, y: same shape, C order -> like y."""
+    return plan(best((g, y), axis, HELD_GRAD), (g, y), axis, True, True)

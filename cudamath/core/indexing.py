@@ -42,9 +42,8 @@ class Advanced(NamedTuple):
     @property
     def indexed(self) -> Shape:
         """All axes of the view that the arrays index."""
-        return tuple(
-            axis + i for axis, a in zip(self.axes, self.arrays, strict=True) for i in range(a.ndim if _is_mask(a) else 1)
-        )
+        widths = [a.ndim if _is_mask(a) else 1 for a in self.arrays]
+        return tuple(axis + i for axis, width in zip(self.axes, widths, strict=True) for i in range(width))
 
 
 def result_shape(index: Advanced, common: Shape) -> Shape:
@@ -207,7 +206,8 @@ def _item(item: Any) -> Any:
         if not item.ndim:
             raise _invalid(item)
         raise IndexError(
-            f"index: arrays used as indices must be of integer (or boolean) type, got {item.dtype} of shape {item.shape}"
+            "index: arrays used as indices must be of integer (or boolean) type, got "
+            f"{item.dtype} of shape {item.shape}"
         )
     return item
 

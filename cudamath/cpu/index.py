@@ -1,0 +1,113 @@
+"""Indexing by arrays and masks in NumPy. Functions that write into an argument return ()."""
+
+import numpy as np
+
+
+def _box(indices, axis):
+    return (*[slice(None)] * axis, *indices)
+
+
+def _checked(name, function):
+    """NumPy's IndexError with the op's name in front."""
+    try:
+        return function()
+    except IndexError as error:
+        raise IndexError(f"{name}: {error}") from None
+
+
+def gather(x, *indices, axis):
+    """x[..., indices, ...] with the index arrays on neighbouring axes from ``axis`` on."""
+    return np.asarray(_checked("index", lambda: x[_box(indices, axis)]), order="C")
+
+
+def scatter(x, values, *indices, axis):
+    """x[..., indices, ...] = values; of equal indices the last one wins."""
+    _checked("index", lambda: x.__setitem__(_box(indices, axis), values))
+    return ()
+
+
+def positions(indices, sizes):
+    """Index arrays over axes of these sizes as one array of row-major positions; IndexError."""
+    at = np.zeros(np.broadcast_shapes(*[i.shape for i in indices]), np.int64)
+    for axis, (index, size) in enumerate(zip(indices, sizes, strict=True)):
+        wrong = (index < -size) | (index >= size)
+        if wrong.any():
+            raise IndexError(f"index: index {index[wrong].flat[0]} is out of bounds for axis {axis} with size {size}")
+        at = at * size + np.where(index < 0, index.astype(np.int64) + size, index.astype(np.int64))
+    return at
+
+
+def add_rows(x, values, rows):
+    """x[:, rows[j], :] += values[:, j, :] in the order of j, for x (before, n, after); 16-bit floats sum in float32.
+
+    Sorting by row, keeping the order within one, turns the sums into sums of neighbours: ``reduceat``.
+    """
+    if not rows.size:
+        return
+    order = np.argsort(rows, kind="stable")
+    ordered = rows[order]
+    first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    wide = np.float32 if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x.dtype
+    sums = np.add.reduceat(values[:, order].astype(wide, copy=False), first, axis=1)
+    at = ordered[first]
+    x[:, at] = (x[:, at].astype(wide, copy=False) + sums).astype(x.dtype, copy=False)
+
+
+def scatter_add(x, values, *indices, axis):
+    """x[..., indices, ...] += values, with equal indices added one after another."""
+    sizes = x.shape[axis : axis + len(indices)]
+    at = positions(indices, sizes)
+    shape = (*x.shape[:axis], *at.shape, *x.shape[axis + len(indices) :])
+    box = (int(np.prod(shape[:axis])), int(np.prod(sizes)), int(np.prod(x.shape[axis + len(indices) :])))
+    flat = np.ascontiguousarray(x).reshape(box)
+    given = np.broadcast_to(values, shape).astype(x.dtype, copy=False).reshape(box[0], at.size, box[2])
+    add_rows(flat, given, at.ravel())
+    if not np.shares_memory(flat, x):
+        x[...] = flat.reshape(x.shape)
+    return ()
+
+
+def gather_grad(g, *indices, shape, axis):
+    """Zeros of a shape with g added at the indices."""
+    out = np.zeros(shape, g.dtype)
+    scatter_add(out, g, *indices, axis=axis)
+    return out
+
+
+def take_along(x, index, *, axis):
+    """x[..., index[..., j, ...], ...] along one axis."""
+    return _checked("take_along_axis", lambda: np.take_along_axis(x, index, axis))
+
+
+def take_along_grad(g, index, *, size, axis):
+    """Zeros of ``size`` along ``axis`` with g added at the indices, one slice after another."""
+    wide = np.float32 if g.dtype.itemsize == 2 and g.dtype.kind in "fV" else g.dtype
+    out = np.zeros((*g.shape[:axis], size, *g.shape[axis + 1 :]), wide)
+    for j in range(g.shape[axis]):
+        at = tuple([slice(None)] * axis + [slice(j, j + 1)])
+        along = index[at]
+        total = np.take_along_axis(out, along, axis) + g[at].astype(wide, copy=False)
+        np.put_along_axis(out, along, total, axis)
+    return out.astype(g.dtype, copy=False)
+
+
+def where(mask, a, b):
+    """mask ? a : b, for a and b of one dtype."""
+    return np.asarray(np.where(mask, a, b))
+
+
+def where_into(x, mask, value):
+    """x = mask ? value : x, in place."""
+    np.copyto(x, value, where=mask)
+    return ()
+
+
+def true_offsets(x):
+    """On the CPU only the total is needed: how many elements are not zero."""
+    return np.array([np.count_nonzero(x)])
+
+
+def true_positions(x, offsets, *, count):
+    """Coordinates of the elements that are not zero."""
+    assert offsets[-1] == count
+    return tuple(np.nonzero(x if x.ndim else x.reshape(1)))

@@ -1,0 +1,63 @@
+"""Creation and manipulation in NumPy. Functions that write into an argument return ()."""
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ..core.dtypes import COMPLEX, FLOATING, compute_dtype
+
+
+def copy(x, *, dtype=None):
+    """A contiguous copy, cast to dtype; of a complex number cast to a real one the real part remains."""
+    dtype = x.dtype if dtype is None else dtype
+    if x.dtype in COMPLEX and dtype not in COMPLEX and dtype != np.bool_:
+        x = x.real
+    with np.errstate(invalid="ignore", over="ignore"):  # out of range is the caller's affair, as in NumPy on a GPU
+        return x.astype(dtype, order="C")
+
+
+def copy_into(target, source):
+    """target[...] = source, cast."""
+    target[...] = copy(source, dtype=target.dtype) if source.dtype != target.dtype else source
+    return ()
+
+
+def fill(target, *, scalars):
+    """target[...] = the value whose bytes are the two 8-byte scalars (repeated)."""
+    target[...] = np.array(scalars, np.uint64).view(target.dtype)[0]
+    return ()
+
+
+def ramp(target, *, count, scalars):
+    """target[i] = start + i * step for i < count, stop from there on."""
+    start, step, stop = scalars
+    T = compute_dtype(target.dtype) if target.dtype in FLOATING else np.dtype(np.int64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = np.arange(target.size).astype(T)
+        values *= T.type(step)
+        values += T.type(start)
+    values[count:] = stop
+    target[...] = values
+    return ()
+
+
+def concat(*inputs, axis, sizes):
+    """The inputs one after another along axis."""
+    assert len(sizes) == len(inputs)
+    return np.concatenate(inputs, axis=axis)
+
+
+def unview(g, *, shape, view):
+    """Zeros of a shape with g written where the view (shape, strides, offset in elements) lies."""
+    out = np.zeros(shape, g.dtype)
+    if g.size:
+        inside, strides, offset = view
+        as_strided(out.reshape(-1)[offset:], inside, [s * g.itemsize for s in strides])[...] = g
+    return out
+
+
+def pad(x, *, widths, scalars):
+    """x in the middle of an array filled with one value."""
+    out = np.empty([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)], x.dtype)
+    fill(out, scalars=scalars)
+    out[tuple([slice(before, before + n) for n, (before, _) in zip(x.shape, widths, strict=True)])] = x
+    return out

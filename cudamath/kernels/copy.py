@@ -1,0 +1,467 @@
+"""Moving elements: copies between any two layouts, casts, fills, and the pieces of concat, pad and where.
+
+The idea. A copy reads every element once and writes it once; the floor is (bytes in + bytes out) / bandwidth, and
+only the order of the accesses decides how near a kernel comes: neighbouring threads should touch neighbouring
+addresses, in wide words, with several loads in flight. What the bits mean does not matter to a copy, so all kernels
+but the casts move unsigned words of 1, 2, 4 or 8 bytes.
+
+What ``copy_part`` does with a pair of layouts:
+
+1. Sorts the axes by the stride of the target and merges those that are contiguous in both (``shapes.collapse``).
+   Most copies become one- or two-dimensional; a copy between two equally transposed arrays becomes a straight line.
+2. Widens: where the innermost runs are contiguous in both and all distances are multiples of 8 bytes, a run of
+   float32 becomes a run of uint64 half as long.
+3. Picks a kernel:
+   ``line``     both contiguous: a straight line of words, 4 independent loads in flight a thread; and
+   ``line_vector`` the same by accesses of 16 bytes, where both sides are aligned to that.
+   ``tiled``    the target runs along one axis and the source along another (a transpose, NCHW <-> NHWC): squares
+                are staged in shared memory, so that each side is walked along its own rows.
+   ``strided``  anything else of up to 4 dimensions: the element's number is taken apart by division. More
+                dimensions than that (rare after merging) become several launches.
+
+``fill`` writes one value, ``ramp`` an arithmetic progression, ``select`` is ``mask ? a : b`` on any layouts.
+Other planners use ``copy_part`` and ``fill_part`` too: a ``Part`` is a view inside one of a plan's arguments.
+"""
+
+import functools
+from collections.abc import Iterator
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda
+
+from ..core import shapes
+from ..core.dtypes import BOOLEAN, COMPLEX, compute_dtype
+from ..core.layout import Layout
+from ..core.plan import Input, Launch, Output, Plan, Scalar, Temp
+from .build import SIMULATOR, codec, numba_type
+
+if not SIMULATOR:
+    from .ptx import load_vector, store_vector
+
+THREADS = 256
+IN_FLIGHT = 4  # independent loads a thread has under way, to cover the latency of DRAM
+MOST_DIMS = 4  # of the strided kernels
+TILE = 32  # side of a shared-memory square, in elements
+PITCH = TILE + 1  # one column more than needed: threads that read a column of a square then use 32 different banks
+TILE_ROWS = 8  # rows of a square that a block moves at a time
+TILE_LEAST = 16  # below this, a square would be mostly empty
+_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+# ------------------------------------------------------------------------------------------------- casts
+
+
+@functools.cache
+def converter(source: np.dtype, target: np.dtype) -> Any:
+    """A device function from a stored element of dtype ``source`` to one of ``target``, as NumPy's ``astype``."""
+    if source == target:
+
+        @cuda.jit(device=True, inline="always")
+        def same(v):
+            return v
+
+        return same
+    load = codec(source)[0]
+    _, store, T = codec(target)
+    if target in BOOLEAN:
+
+        @cuda.jit(device=True, inline="always")
+        def truth(v):
+            return T(1) if load(v) != 0 else T(0)
+
+        return truth
+    if source in COMPLEX and target not in COMPLEX:
+
+        @cuda.jit(device=True, inline="always")
+        def real(v):
+            return store(T(load(v).real))
+
+        return real
+
+    @cuda.jit(device=True, inline="always")
+    def cast(v):
+        return store(T(load(v)))
+
+    return cast
+
+
+# ----------------------------------------------------------------------------------------------- kernels
+
+
+@functools.cache
+def line(source: np.dtype, target: np.dtype) -> Any:
+    """(n,) -> (n,), both contiguous. Block b moves elements 1024 b ...; thread t takes t, t + 256, t + 512, t + 768."""
+    convert = converter(source, target)
+
+    @cuda.jit
+    def line(x, y):  # x: (n,) source, y: (n,) target
+        first = cuda.blockIdx.x * (THREADS * IN_FLIGHT) + cuda.threadIdx.x
+        if first + 3 * THREADS < y.size:  # all four loads go out before the first store waits for one
+            a = x[first]
+            b = x[first + THREADS]
+            c = x[first + 2 * THREADS]
+            d = x[first + 3 * THREADS]
+            y[first] = convert(a)
+            y[first + THREADS] = convert(b)
+            y[first + 2 * THREADS] = convert(c)
+            y[first + 3 * THREADS] = convert(d)
+        else:
+            for i in range(first, min(first + 4 * THREADS, y.size), THREADS):
+                y[i] = convert(x[i])
+
+    return line
+
+
+@functools.cache
+def line_vector(source: np.dtype, target: np.dtype, count: int) -> Any:
+    """(n,) -> (n,), both contiguous, 16-byte aligned, n a multiple of ``count``: a thread moves ``count`` neighbours
+    by one wide load and one wide store, 4 times."""
+    convert = converter(source, target)
+    same = source == target
+
+    @cuda.jit
+    def line_vector(x, y):  # x: (n,) source, y: (n,) target
+        first = cuda.blockIdx.x * (THREADS * IN_FLIGHT) + cuda.threadIdx.x
+        last = y.size // count
+        if first + 3 * THREADS < last:
+            a = load_vector(x, first * count, count)
+            b = load_vector(x, (first + THREADS) * count, count)
+            c = load_vector(x, (first + 2 * THREADS) * count, count)
+            d = load_vector(x, (first + 3 * THREADS) * count, count)
+            if same:
+                store_vector(y, first * count, a)
+                store_vector(y, (first + THREADS) * count, b)
+                store_vector(y, (first + 2 * THREADS) * count, c)
+                store_vector(y, (first + 3 * THREADS) * count, d)
+            else:  # four of them
+                store_vector(y, first * count, (convert(a[0]), convert(a[1]), convert(a[2]), convert(a[3])))
+                store_vector(y, (first + THREADS) * count, (convert(b[0]), convert(b[1]), convert(b[2]), convert(b[3])))
+                store_vector(y, (first + 2 * THREADS) * count,
+                             (convert(c[0]), convert(c[1]), convert(c[2]), convert(c[3])))
+                store_vector(y, (first + 3 * THREADS) * count,
+                             (convert(d[0]), convert(d[1]), convert(d[2]), convert(d[3])))
+        else:
+            for i in range(first, min(first + 4 * THREADS, last), THREADS):
+                for k in range(i * count, (i + 1) * count):
+                    y[k] = convert(x[k])
+
+    return line_vector
+
+
+@functools.cache
+def strided(rank: int, source: np.dtype, target: np.dtype, index: Any) -> Any:
+    """Any strides, 1 to 4 dimensions; thread i moves the i-th element in row-major order. ``index`` is uint32, or
+    uint64 for 2**32 elements and more: 64-bit divisions cost several times as much."""
+    convert = converter(source, target)
+
+    @cuda.jit
+    def strided(x, y):  # x, y: same shape, `rank` dimensions
+        i = index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x)
+        # `rank` is a constant: Numba drops the branches of the other ranks before it looks at their types.
+        if rank == 1:
+            if i < y.shape[0]:
+                y[i] = convert(x[i])
+        elif rank == 2:
+            n = index(y.shape[1])
+            j = i // n
+            if j < y.shape[0]:
+                y[j, i - j * n] = convert(x[j, i - j * n])
+        elif rank == 3:
+            n = index(y.shape[2])
+            m = index(y.shape[1])
+            j = i // n
+            k = j // m
+            if k < y.shape[0]:
+                y[k, j - k * m, i - j * n] = convert(x[k, j - k * m, i - j * n])
+        else:
+            n = index(y.shape[3])
+            m = index(y.shape[2])
+            o = index(y.shape[1])
+            j = i // n
+            k = j // m
+            p = k // o
+            if p < y.shape[0]:
+                y[p, k - p * o, j - k * m, i - j * n] = convert(x[p, k - p * o, j - k * m, i - j * n])
+
+    return strided
+
+
+@functools.cache
+def tiled(source: np.dtype, target: np.dtype) -> Any:
+    """A transpose: x is dense along rows, y along columns. A block of 32 x 8 threads moves a square of 32 x 32."""
+    convert = converter(source, target)
+    word = numba_type(source)
+
+    @cuda.jit
+    def tiled(x, y):  # x, y: (batch, rows, columns); grid: (squares, batches)
+        square = cuda.shared.array((TILE, PITCH), word)
+        across = (y.shape[2] + TILE - 1) // TILE
+        row = cuda.blockIdx.x // across * TILE
+        column = cuda.blockIdx.x % across * TILE
+        fast = cuda.threadIdx.x
+        for b in range(cuda.blockIdx.y, y.shape[0], cuda.gridDim.y):
+            for slow in range(cuda.threadIdx.y, TILE, TILE_ROWS):
+                if row + fast < y.shape[1] and column + slow < y.shape[2]:
+                    square[slow, fast] = x[b, row + fast, column + slow]  # neighbours: neighbouring rows of x
+            cuda.syncthreads()
+            for slow in range(cuda.threadIdx.y, TILE, TILE_ROWS):
+                if row + slow < y.shape[1] and column + fast < y.shape[2]:
+                    y[b, row + slow, column + fast] = convert(square[fast, slow])  # neighbouring columns of y
+            cuda.syncthreads()  # before the next batch overwrites the square
+
+    return tiled
+
+
+@functools.cache
+def fill_line(word: Any) -> Any:
+    """Every word of a contiguous target = the low bits of ``even`` or ``odd`` by turns (complex128 is two words)."""
+
+    @cuda.jit
+    def fill_line(y, even, odd):  # y: (n,) words; even, odd: uint64
+        first = cuda.blockIdx.x * (THREADS * IN_FLIGHT) + cuda.threadIdx.x
+        for i in range(first, min(first + IN_FLIGHT * THREADS, y.size), THREADS):
+            y[i] = word(odd) if i & 1 else word(even)
+
+    return fill_line
+
+
+@functools.cache
+def ramp_line(dtype: np.dtype) -> Any:
+    """y[i] = start + i * step for i < count, stop from there on (linspace: its last element is exactly the end)."""
+    _, store, T = codec(dtype)
+
+    @cuda.jit
+    def ramp_line(y, start, step, stop, count):  # y: (n,); start, step, stop: T; count: int64
+        i = cuda.grid(1)
+        if i < y.size:
+            y[i] = store(start + T(i) * step) if i < count else store(stop)
+
+    return ramp_line
+
+
+@functools.cache
+def select(rank: int, index: Any) -> Any:
+    """y = mask ? a : b, any strides (zero along broadcast axes), 1 to 4 dimensions; y may be a or b itself."""
+
+    @cuda.jit
+    def select(mask, a, b, y):  # all of the same shape, `rank` dimensions; mask: uint8
+        i = index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x)
+        if rank == 1:
+            if i < y.shape[0]:
+                y[i] = a[i] if mask[i] else b[i]
+        elif rank == 2:
+            n = index(y.shape[1])
+            j = i // n
+            r = i - j * n
+            if j < y.shape[0]:
+                y[j, r] = a[j, r] if mask[j, r] else b[j, r]
+        elif rank == 3:
+            n = index(y.shape[2])
+            m = index(y.shape[1])
+            j = i // n
+            k = j // m
+            r = i - j * n
+            s = j - k * m
+            if k < y.shape[0]:
+                y[k, s, r] = a[k, s, r] if mask[k, s, r] else b[k, s, r]
+        else:
+            n = index(y.shape[3])
+            m = index(y.shape[2])
+            o = index(y.shape[1])
+            j = i // n
+            k = j // m
+            p = k // o
+            r = i - j * n
+            s = j - k * m
+            t = k - p * o
+            if p < y.shape[0]:
+                y[p, t, s, r] = a[p, t, s, r] if mask[p, t, s, r] else b[p, t, s, r]
+
+    return select
+
+
+# ------------------------------------------------------------------------------- launches for parts of arguments
+
+
+class Part(NamedTuple):
+    """A view inside an argument of a plan: ``layout`` starting ``offset`` bytes after the argument's first element."""
+
+    argument: Any
+    layout: Layout
+    offset: int = 0
+
+    def slice(self, axis: int, start: int, size: int) -> "Part":
+        """Elements start ... start + size - 1 along one axis."""
+        layout = self.layout
+        step = start * layout.strides[axis] if layout.size else 0
+        shape = (*layout.shape[:axis], size, *layout.shape[axis + 1 :])
+        return Part(self.argument, layout.view(shape, layout.strides, step), self.offset + step)
+
+    def broadcast(self, shape: shapes.Shape) -> "Part":
+        """The same elements repeated to a shape."""
+        layout = self.layout
+        return self._replace(layout=layout.view(shape, shapes.broadcast_strides(layout.shape, layout.strides, shape)))
+
+
+def whole(argument: Any, layout: Layout) -> Part:
+    """All of an argument."""
+    return Part(argument, layout)
+
+
+def copy_part(source: Part, target: Part) -> list[Launch]:
+    """Launches for ``target[...] = source`` with a cast if the dtypes differ. Shapes must be equal; the parts must
+    not overlap."""
+    if not target.layout.size:
+        return []
+    order = shapes.axes_by_stride(target.layout.strides)
+    shape, from_strides, to_strides = shapes.collapse(
+        *(tuple([s[i] for i in order]) for s in (target.layout.shape, source.layout.strides, target.layout.strides))
+    )
+    words = (source.layout.dtype, target.layout.dtype)
+    wide = source.layout.aligned and target.layout.aligned and not COMPLEX & {*words}
+    if words[0] == words[1]:
+        shape, from_strides, to_strides, word = _widen(shape, from_strides, to_strides, source.layout, target.layout)
+        words = (word, word)
+        wide = wide and word.itemsize == 8
+    return list(_copies(source.argument, source.offset, from_strides, target.argument, target.offset, to_strides, shape,
+                        words, wide))
+
+
+def _widen(shape, from_strides, to_strides, source, target):
+    """The same copy in the widest words: of 8 bytes if both sides allow it, else of the item's size."""
+    size = target.itemsize
+    if size == 16:  # two words an element
+        return (*shape, 2), (*from_strides, 8), (*to_strides, 8), np.dtype(np.uint64)
+    word = np.dtype(_WORDS[size])
+    if not shape or from_strides[-1] != size or to_strides[-1] != size or not (source.aligned and target.aligned):
+        return shape, from_strides, to_strides, word
+    if any(s % 8 for s in (*from_strides[:-1], *to_strides[:-1], shape[-1] * size)):
+        return shape, from_strides, to_strides, word
+    short = (*shape[:-1], shape[-1] * size // 8)
+    return short, (*from_strides[:-1], 8), (*to_strides[:-1], 8), np.dtype(np.uint64)
+
+
+def _copies(source, from_offset, from_strides, target, to_offset, to_strides, shape, words, wide) -> Iterator[Launch]:
+    """The kernel for collapsed dimensions, or one for each step along the outermost if they are too many."""
+    if len(shape) > MOST_DIMS:
+        for i in range(shape[0]):
+            yield from _copies(source, from_offset + i * from_strides[0], from_strides[1:],
+                               target, to_offset + i * to_strides[0], to_strides[1:], shape[1:], words, False)
+        return
+    if not shape:
+        shape, from_strides, to_strides = (1,), (words[0].itemsize,), (words[1].itemsize,)
+    size = prod(shape)
+    if len(shape) == 1 and from_strides[0] == words[0].itemsize and to_strides[0] == words[1].itemsize:
+        count = 2 if words[0] == words[1] else 4  # elements of an access of 16 bytes: two words, or a cast
+        vector = wide and size % count == 0 and not SIMULATOR
+        yield Launch(line_vector(*words, count) if vector else line(*words),
+                     -(-size // (THREADS * IN_FLIGHT * (count if vector else 1))), THREADS,
+                     [_view(source, shape, from_strides, words[0], from_offset),
+                      _view(target, shape, to_strides, words[1], to_offset)])
+        return
+    dense = next((i for i, s in enumerate(from_strides) if s == words[0].itemsize), None)
+    last = len(shape) - 1
+    if (dense is not None and dense != last and len(shape) <= 3 and to_strides[last] == words[1].itemsize
+            and min(shape[dense], shape[last]) >= TILE_LEAST):
+        batch = 1 - dense if len(shape) == 3 else None  # the remaining axis: 0 or 1
+        axes = (dense, last)
+        grid = (-(-shape[dense] // TILE) * -(-shape[last] // TILE), 1 if batch is None else min(shape[batch], 65535))
+
+        def cube(strides):
+            return (0 if batch is None else strides[batch], *(strides[i] for i in axes))
+
+        cubic = (1 if batch is None else shape[batch], *(shape[i] for i in axes))
+        yield Launch(tiled(*words), grid, (TILE, TILE_ROWS),
+                     [_view(source, cubic, cube(from_strides), words[0], from_offset),
+                      _view(target, cubic, cube(to_strides), words[1], to_offset)])
+        return
+    yield Launch(strided(len(shape), *words, index_type(size)), -(-size // THREADS), THREADS,
+                 [_view(source, shape, from_strides, words[0], from_offset),
+                  _view(target, shape, to_strides, words[1], to_offset)])
+
+
+def _view(argument, shape, strides, dtype, offset):
+    return argument.view(shape, strides, dtype=dtype, offset=offset)
+
+
+def index_type(size: int) -> Any:
+    """The index type for that many threads: the last block may count past the end."""
+    return np.uint32 if size + THREADS < 2**32 else np.uint64
+
+
+def fill_part(target: Part, even: Any, odd: Any, temp: Any) -> list[Launch]:
+    """Launches that fill a part with one value, given as the two 8-byte halves of 16 bytes of it
+    (``ops.shape.bits``).
+    ``temp`` is scratch for one element, used only if the part is not contiguous."""
+    layout = target.layout
+    if not layout.size:
+        return []
+    if not layout.contiguous:
+        one = Layout.new((), layout.dtype, layout.device)
+        return [*fill_part(whole(temp, one), even, odd, None),
+                *copy_part(whole(temp, one).broadcast(layout.shape), target)]
+    size = 8 if layout.nbytes % 8 == 0 and layout.aligned else layout.itemsize
+    words = layout.nbytes // size
+    return [Launch(fill_line(_WORDS[size]), -(-words // (THREADS * IN_FLIGHT)), THREADS,
+                   [_view(target.argument, (words,), (size,), np.dtype(_WORDS[size]), target.offset), even, odd])]
+
+
+# ------------------------------------------------------------------------------------------------ planners
+
+
+def copy(x: Layout, *, dtype: np.dtype | None = None) -> Plan:
+    """A contiguous copy, cast to ``dtype`` if given."""
+    out = x.like(dtype=dtype)
+    return Plan([out], copy_part(whole(Input(0), x), whole(Output(0), out)))
+
+
+def copy_into(target: Layout, source: Layout) -> Plan:
+    """``target[...] = source``, broadcast and cast."""
+    return Plan([], copy_part(whole(Input(1), source).broadcast(target.shape), whole(Input(0), target)))
+
+
+def fill(target: Layout) -> Plan:
+    """``target[...] = value``; scalars: ``ops.shape.bits(value)``."""
+    one = target.like(())
+    return Plan([], fill_part(whole(Input(0), target), Scalar(0, np.uint64), Scalar(1, np.uint64), Temp(0)), [one])
+
+
+def ramp(target: Layout, *, count: int) -> Plan:
+    """An arithmetic progression into a contiguous vector; scalars: start, step, stop in the compute dtype."""
+    T = compute_dtype(target.dtype)
+    return Plan([], [Launch(ramp_line(target.dtype), -(-target.size // THREADS), THREADS,
+                            [Input(0).flat, *(Scalar(i, T) for i in range(3)), count])] if target.size else [])
+
+
+def concat(*inputs: Layout, axis: int, sizes: tuple[int, ...]) -> Plan:
+    """The inputs, of one dtype and ``sizes`` along ``axis``, one after another: a copy into each slice."""
+    first = inputs[0].shape
+    out = inputs[0].like((*first[:axis], sum(sizes), *first[axis + 1 :]))
+    steps: list[Launch] = []
+    start = 0
+    for i, (x, size) in enumerate(zip(inputs, sizes, strict=True)):
+        steps += copy_part(whole(Input(i), x), whole(Output(0), out).slice(axis, start, size))
+        start += size
+    return Plan([out], steps)
+
+
+def unview(g: Layout, *, shape: tuple[int, ...], view: tuple) -> Plan:
+    """Zeros of ``shape`` with g written where a view lies; ``view``: (shape, strides, offset) in elements."""
+    out = g.like(shape)
+    size = out.itemsize
+    inside = out.view(view[0], tuple([s * size for s in view[1]]), view[2] * size)
+    zero = np.uint64(0)
+    return Plan([out], [*fill_part(whole(Output(0), out), zero, zero, None),
+                        *copy_part(whole(Input(0), g), Part(Output(0), inside, view[2] * size))])
+
+
+def pad(x: Layout, *, widths: tuple[tuple[int, int], ...]) -> Plan:
+    """x in the middle of an array filled with one value; scalars: ``ops.shape.bits(value)``."""
+    out = x.like(tuple([before + n + after for n, (before, after) in zip(x.shape, widths, strict=True)]))
+    inside = whole(Output(0), out)
+    steps = fill_part(inside, Scalar(0, np.uint64), Scalar(1, np.uint64), None)
+    for axis, (before, _) in enumerate(widths):
+        inside = inside.slice(axis, before, x.shape[axis])
+    return Plan([out], [*steps, *copy_part(whole(Input(0), x), inside)])

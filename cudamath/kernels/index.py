@@ -1,0 +1,505 @@
+"""Gather and scatter by index arrays, selection by masks.
+
+The idea. An array that is indexed along some neighbouring axes is seen as a box (before, rows, after): the indexed
+axes merged into ``rows``, the axes in front and behind merged too. Index arrays become one list of row positions;
+``gather`` is then out[b, j, a] = x[b, position[j], a] and ``scatter`` the reverse. Negative positions count from the
+end; a position out of range sets the device's error flag (an IndexError at the next synchronising call) and is
+replaced by row 0 in a gather and left out of a scatter. ``after`` runs are moved in words as wide as alignment
+allows, up to 8 bytes, so that gathering long rows costs what copying them costs: the floor is
+(2 x output + positions) bytes / bandwidth, and each row read is at least one 32-byte sector.
+
+``scatter`` with repeated positions: the last one wins, as in NumPy, on every run. That takes an auction first:
+every j bids for its row by an integer atomic max; then only the winner writes.
+
+``true_*`` turn a mask into positions in order: count per block, scan the counts, write. The length of the result is
+then known on the host, which costs the one synchronisation that no mask can avoid.
+
+Adding into rows (the gradient of a gather) lives in ``segments.py``.
+"""
+
+import functools
+from math import prod
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from ..core import shapes
+from ..core.dtypes import compute_dtype
+from ..core.layout import Layout
+from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
+from .build import codec
+from .copy import MOST_DIMS, Part, copy_part, fill_part, index_type, select, whole
+
+THREADS = 256
+SCAN_ITEMS = 4  # mask elements a thread counts
+COUNT_TILE = THREADS * SCAN_ITEMS
+_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+
+# ------------------------------------------------------------------------------------------------ positions
+
+
+@cuda.jit
+def first_position(index, positions, size, flag, ticket):  # index, positions: (m,); size: of the axis
+    """positions[j] = index[j], counted from the front and checked."""
+    j = cuda.grid(1)
+    if j < positions.size:
+        i = np.int64(index[j])
+        if i < 0:
+            i += size
+        if i < 0 or i >= size:
+            flag[0] = ticket
+            i = -1
+        positions[j] = i
+
+
+@cuda.jit
+def next_position(index, positions, size, flag, ticket):  # index, positions: (m,); size: of the axis
+    """positions[j] = positions[j] * size + index[j]: row-major position over one axis more; -1 stays -1."""
+    j = cuda.grid(1)
+    if j < positions.size:
+        i = np.int64(index[j])
+        if i < 0:
+            i += size
+        if i < 0 or i >= size:
+            flag[0] = ticket
+            i = -1
+        positions[j] = positions[j] * size + i if i >= 0 and positions[j] >= 0 else -1
+
+
+# ------------------------------------------------------------------------------------------ gather and scatter
+
+
+@functools.cache
+def gather_rows(index: Any) -> Any:
+    """out[b, j, a] = x[b, positions[j], a]; thread i takes the i-th word of the output. ``index``: see index_type."""
+
+    @cuda.jit
+    def gather_rows(x, positions, out):  # x: (before, rows, after), positions: (m,), out: (before, m, after)
+        i = index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x)
+        after = index(out.shape[2])
+        m = index(out.shape[1])
+        q = i // after
+        b = q // m
+        if b < out.shape[0]:
+            j = q - b * m
+            a = i - q * after
+            out[b, j, a] = x[b, max(positions[j], 0), a]
+
+    return gather_rows
+
+
+@cuda.jit
+def bid(positions, winner):  # positions: (m,), winner: (rows,) int64
+    """winner[row] = the largest j with positions[j] == row. ``winner`` starts as -1."""
+    j = cuda.grid(1)
+    if j < positions.size and positions[j] >= 0:
+        cuda.atomic.max(winner, positions[j], j)
+
+
+@functools.cache
+def scatter_rows(index: Any) -> Any:
+    """x[b, positions[j], a] = values[b, j, a] for the winners j; thread i takes the i-th word of the values."""
+
+    @cuda.jit
+    def scatter_rows(x, positions, winner, values):  # x: (before, rows, after), values: (before, m, after)
+        i = index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x)
+        after = index(values.shape[2])
+        m = index(values.shape[1])
+        q = i // after
+        b = q // m
+        if b < values.shape[0]:
+            j = q - b * m
+            a = i - q * after
+            row = positions[j]
+            if row >= 0 and winner[row] == j:
+                x[b, row, a] = values[b, j, a]
+
+    return scatter_rows
+
+
+@cuda.jit
+def reset_winner(winner):  # (rows,) int64
+    """winner[...] = -1."""
+    i = cuda.grid(1)
+    if i < winner.size:
+        winner[i] = -1
+
+
+# ----------------------------------------------------------------------------------------- along one axis
+
+
+@functools.cache
+def gather_along(index: Any) -> Any:
+    """out[b, j, a] = x[b, indices[b, j, a], a]; thread i takes the i-th element of the output."""
+
+    @cuda.jit
+    def gather_along(x, indices, out, flag, ticket):  # x: (before, n, after); indices, out: (before, m, after)
+        i = index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x)
+        after = index(out.shape[2])
+        m = index(out.shape[1])
+        q = i // after
+        b = q // m
+        if b < out.shape[0]:
+            j = q - b * m
+            a = i - q * after
+            n = x.shape[1]
+            k = np.int64(indices[b, j, a])
+            if k < 0:
+                k += n
+            if k < 0 or k >= n:
+                flag[0] = ticket
+                k = 0
+            out[b, j, a] = x[b, k, a]
+
+    return gather_along
+
+
+@functools.cache
+def add_along(dtype: np.dtype) -> Any:
+    """out[b, index[b, j, a], a] += g[b, j, a] for j = 0, 1, ... in this order: one thread owns a column (b, a).
+    ``out`` starts as zeros, in the compute dtype. Parallel over columns only: m steps one after another."""
+    load, _, T = codec(dtype)
+
+    @cuda.jit
+    def add_along(g, index, out, flag, ticket):  # g, index: (before, m, after); out: (before, n, after) of T
+        i = cuda.grid(1)
+        b = i // out.shape[2]
+        if b < out.shape[0]:
+            a = i - b * out.shape[2]
+            n = out.shape[1]
+            for j in range(g.shape[1]):
+                k = np.int64(index[b, j, a])
+                if k < 0:
+                    k += n
+                if k < 0 or k >= n:
+                    flag[0] = ticket
+                else:
+                    out[b, k, a] += load(g[b, j, a])
+
+    return add_along
+
+
+# --------------------------------------------------------------------------------------------------- masks
+
+
+@functools.cache
+def true_count(dtype: np.dtype) -> Any:
+    """counts[k] = how many of the elements 1024 k ... 1024 k + 1023 are not zero."""
+    load = codec(dtype)[0]
+
+    @cuda.jit
+    def true_count(x, counts):  # x: (n,), counts: (blocks + 1,) int64
+        shared = cuda.shared.array(THREADS, np.int32)
+        t = cuda.threadIdx.x
+        first = cuda.blockIdx.x * COUNT_TILE + t * SCAN_ITEMS
+        mine = np.int32(0)
+        for i in range(first, min(first + SCAN_ITEMS, x.size)):
+            if load(x[i]) != 0:
+                mine += np.int32(1)
+        shared[t] = mine
+        cuda.syncthreads()
+        half = THREADS // 2
+        while half > 0:  # a tree of additions
+            if t < half:
+                shared[t] += shared[t + half]
+            cuda.syncthreads()
+            half //= 2
+        if t == 0:
+            counts[cuda.blockIdx.x] = shared[0]
+
+    return true_count
+
+
+@cuda.jit
+def scan_counts(counts):  # (n + 1,) int64; the last entry is only written
+    """Running sums in place, exclusive: counts[k] becomes the sum of those before it; the last entry the total.
+    One block: thread t sums a stretch, the stretches are scanned in shared memory, and t goes over its own again."""
+    shared = cuda.shared.array(THREADS, np.int64)
+    t = cuda.threadIdx.x
+    n = counts.size - 1
+    stretch = (n + THREADS - 1) // THREADS
+    first = min(t * stretch, n)
+    last = min(first + stretch, n)
+    total = np.int64(0)
+    for i in range(first, last):
+        total += counts[i]
+    shared[t] = total
+    cuda.syncthreads()
+    step = 1
+    while step < THREADS:  # Hillis and Steele: after step s every entry holds the sum of the 2 s up to it
+        before = shared[t - step] if t >= step else np.int64(0)
+        cuda.syncthreads()
+        shared[t] += before
+        cuda.syncthreads()
+        step *= 2
+    running = shared[t] - total
+    for i in range(first, last):
+        here = counts[i]
+        counts[i] = running
+        running += here
+    if t == THREADS - 1:
+        counts[n] = shared[t]
+
+
+@functools.cache
+def true_write(dtype: np.dtype) -> Any:
+    """The positions of the elements that are not zero, in order; block k starts writing at offsets[k]."""
+    load = codec(dtype)[0]
+
+    @cuda.jit
+    def true_write(x, offsets, positions):  # x: (n,), offsets: (blocks + 1,), positions: (count,) int64
+        shared = cuda.shared.array(THREADS, np.int32)
+        t = cuda.threadIdx.x
+        first = cuda.blockIdx.x * COUNT_TILE + t * SCAN_ITEMS
+        last = min(first + SCAN_ITEMS, x.size)
+        mine = np.int32(0)
+        for i in range(first, last):
+            if load(x[i]) != 0:
+                mine += np.int32(1)
+        shared[t] = mine
+        cuda.syncthreads()
+        step = 1
+        while step < THREADS:
+            before = shared[t - step] if t >= step else np.int32(0)
+            cuda.syncthreads()
+            shared[t] += before
+            cuda.syncthreads()
+            step *= 2
+        at = offsets[cuda.blockIdx.x] + shared[t] - mine
+        for i in range(first, last):
+            if load(x[i]) != 0:
+                positions[at] = i
+                at += 1
+
+    return true_write
+
+
+@cuda.jit
+def unravel_axis(positions, index, inner, size):  # positions, index: (m,) int64
+    """index[j] = (positions[j] // inner) % size: the coordinate of a flat position along one axis."""
+    j = cuda.grid(1)
+    if j < positions.size:
+        index[j] = positions[j] // inner % size
+
+
+# ------------------------------------------------------------------------------------------------- planners
+
+
+def _blocks(n: int) -> int:
+    return -(-n // THREADS)
+
+
+def dense(argument: Any, x: Layout, shape: tuple[int, ...], dtype: np.dtype, temps: list[Layout]) -> tuple[list, Any]:
+    """An argument broadcast to a shape, cast and contiguous: (steps, argument); itself if it is that already."""
+    full = x.like(shape, dtype)
+    if x is full:
+        return [], argument
+    temps.append(full)
+    temp = Temp(len(temps) - 1)
+    return copy_part(whole(argument, x).broadcast(shape), whole(temp, full)), temp
+
+
+def flat_positions(indices: tuple[Layout, ...], sizes: tuple[int, ...], first: int, temps: list[Layout]) -> tuple:
+    """Steps that merge the index arrays (inputs ``first`` ..., all of one shape) over axes of these sizes into one
+    list of checked row positions; returns (steps, argument of the list). Appends to ``temps``."""
+    m = indices[0].size
+    device = indices[0].device
+    temps.append(Layout.new((m,), np.dtype(np.int64), device))
+    positions = Temp(len(temps) - 1).flat
+    steps: list[Any] = []
+    for k, (index, size) in enumerate(zip(indices, sizes, strict=True)):
+        more, source = dense(Input(first + k), index, index.shape, index.dtype, temps)
+        steps += more
+        kernel = next_position if k else first_position
+        steps.append(Launch(kernel, _blocks(m), THREADS, [source.flat, positions, size, Flag(), Ticket()]))
+    return steps, positions
+
+
+def box(argument: Any, x: Layout, axis: int, count: int, temps: list[Layout]) -> tuple[list, Any, Layout, Part | None]:
+    """An array as (before, rows, after), rows being ``count`` axes from ``axis`` on: (steps, argument, its layout,
+    the temporary copy or None). A copy is made only if a group of axes does not merge into one."""
+    split = (x.shape[:axis], x.shape[axis : axis + count], x.shape[axis + count :])
+    sizes = tuple(map(prod, split))
+    parts = (x.strides[:axis], x.strides[axis : axis + count], x.strides[axis + count :])
+    strides = []
+    for shape, part, size in zip(split, parts, sizes, strict=True):
+        merged = shapes.reshape_strides(shape, part, (size,), x.itemsize)
+        if merged is None:
+            copy = x.like()
+            temps.append(copy)
+            temp = Temp(len(temps) - 1)
+            steps = copy_part(whole(argument, x), whole(temp, copy))
+            return steps, temp.view(sizes), copy.like(sizes), whole(temp, copy)
+        strides.append(merged[0])
+    layout = x.view(sizes, tuple(strides))
+    return [], argument.view(sizes, tuple(strides)), layout, None
+
+
+def _wide(*boxes: tuple[Any, Layout]) -> list[Any]:
+    """Boxes (argument, layout) of equal ``after`` in words as wide as all of them allow."""
+    layouts = [layout for _, layout in boxes]
+    size = layouts[0].itemsize
+    after = layouts[0].shape[2]
+    dense = all(x.strides[2] == size or after == 1 for x in layouts)
+    wide = (
+        size < 8 and dense and all(x.aligned for x in layouts) and after * size % 8 == 0
+        and not any(s % 8 for x in layouts for s in x.strides[:2])
+    )
+    if wide:
+        return [argument.view((*x.shape[:2], after * size // 8), (*x.strides[:2], 8), dtype=np.dtype(np.uint64))
+                for argument, x in boxes]
+    return [argument.view(x.shape, x.strides, dtype=np.dtype(_WORDS[size])) for argument, x in boxes]
+
+
+def gather(x: Layout, *indices: Layout, axis: int) -> Plan:
+    """x indexed along ``len(indices)`` axes from ``axis`` on by arrays of one shape."""
+    count = len(indices)
+    out = x.like((*x.shape[:axis], *indices[0].shape, *x.shape[axis + count :]))
+    if not out.size:
+        return Plan([out], [])
+    temps: list[Layout] = []
+    steps, positions = flat_positions(indices, x.shape[axis : axis + count], 1, temps)
+    more, argument, layout, _ = box(Input(0), x, axis, count, temps)
+    flat = out.like((layout.shape[0], indices[0].size, layout.shape[2]))
+    source, target = _wide((argument, layout), (Output(0).view(flat.shape, flat.strides), flat))
+    words = prod(target.shape)
+    launch = Launch(gather_rows(index_type(words)), _blocks(words), THREADS, [source, positions, target])
+    return Plan([out], [*steps, *more, launch], temps)
+
+
+def scatter(x: Layout, values: Layout, *indices: Layout, axis: int) -> Plan:
+    """``x[..., indices, ...] = values`` in place; values broadcast to the shape that gather gives; last one wins."""
+    count = len(indices)
+    shape = (*x.shape[:axis], *indices[0].shape, *x.shape[axis + count :])
+    if 0 in shape:
+        return Plan([], [])
+    temps: list[Layout] = []
+    steps, positions = flat_positions(indices, x.shape[axis : axis + count], 2, temps)
+    more, argument, layout, copied = box(Input(0), x, axis, count, temps)
+    steps += more
+    more, given = dense(Input(1), values, shape, x.dtype, temps)
+    steps += more
+    flat = x.like((layout.shape[0], indices[0].size, layout.shape[2]))
+    target, source = _wide((argument, layout), (given.view(flat.shape, flat.strides), flat))
+    words, rows = prod(source.shape), layout.shape[1]
+    temps.append(x.like((rows,), np.dtype(np.int64)))
+    winner = Temp(len(temps) - 1)
+    steps += [
+        Launch(reset_winner, _blocks(rows), THREADS, [winner]),
+        Launch(bid, _blocks(indices[0].size), THREADS, [positions, winner]),
+        Launch(scatter_rows(index_type(words)), _blocks(words), THREADS, [target, positions, winner, source]),
+    ]
+    if copied is not None:
+        steps += copy_part(copied, whole(Input(0), x))
+    return Plan([], steps, temps)
+
+
+def take_along(x: Layout, index: Layout, *, axis: int) -> Plan:
+    """out[..., j, ...] = x[..., index[..., j, ...], ...]; the other axes are of equal size."""
+    out = x.like(index.shape)
+    if not out.size:
+        return Plan([out], [])
+    temps: list[Layout] = []
+    steps, argument, layout, _ = box(Input(0), x, axis, 1, temps)
+    more, given = dense(Input(1), index, index.shape, index.dtype, temps)
+    shape = (layout.shape[0], index.shape[axis], layout.shape[2])
+    word = np.dtype(_WORDS[x.itemsize])
+    launch = Launch(gather_along(index_type(out.size)), _blocks(out.size), THREADS,
+                    [argument.view(layout.shape, layout.strides, dtype=word), given.view(shape),
+                     Output(0).view(shape, dtype=word), Flag(), Ticket()])
+    return Plan([out], [*steps, *more, launch], temps)
+
+
+def take_along_grad(g: Layout, index: Layout, *, size: int, axis: int) -> Plan:
+    """Zeros of ``size`` along ``axis`` with g[..., j, ...] added at index[..., j, ...], in the order of j."""
+    out = g.like((*g.shape[:axis], size, *g.shape[axis + 1 :]))
+    if not out.size:
+        return Plan([out], [])
+    T = compute_dtype(g.dtype)
+    temps: list[Layout] = []
+    total: Any = Output(0)
+    if T != g.dtype:
+        temps.append(out.like(dtype=T))
+        total = Temp(0)
+    sums = whole(total, out.like(dtype=T))
+    steps = list(fill_part(sums, np.uint64(0), np.uint64(0), None))
+    before, after = prod(g.shape[:axis]), prod(g.shape[axis + 1 :])
+    if g.size:
+        more, given = dense(Input(0), g, g.shape, g.dtype, temps)
+        again, indices = dense(Input(1), index, g.shape, index.dtype, temps)
+        shape = (before, g.shape[axis], after)
+        steps += [*more, *again, Launch(add_along(g.dtype), _blocks(before * after), THREADS,
+                                        [given.view(shape), indices.view(shape), total.view((before, size, after)),
+                                         Flag(), Ticket()])]
+    if T != g.dtype:
+        steps += copy_part(sums, whole(Output(0), out))
+    return Plan([out], steps, temps)
+
+
+def where(mask: Layout, a: Layout, b: Layout) -> Plan:
+    """mask ? a : b, broadcast; a and b of one dtype."""
+    out = a.like(shapes.broadcast_shapes("where", mask.shape, a.shape, b.shape))
+    return Plan([out], _select([mask, a, b, out], [Input(0), Input(1), Input(2), Output(0)]))
+
+
+def where_into(x: Layout, mask: Layout, value: Layout) -> Plan:
+    """``x = mask ? value : x`` in place; mask and value broadcast to x; x and value of one dtype."""
+    return Plan([], _select([mask, value, x, x], [Input(1), Input(2), Input(0), Input(0)]))
+
+
+def _select(layouts: list[Layout], arguments: list[Any]) -> list[Launch]:
+    """Launches of ``select`` for (mask, a, b, target)."""
+    target = layouts[3]
+    if not target.size:
+        return []
+    strides = [shapes.broadcast_strides(x.shape, x.strides, target.shape) for x in layouts]
+    order = shapes.axes_by_stride(strides[3])
+    shape, *strides = shapes.collapse(*(tuple([s[i] for i in order]) for s in (target.shape, *strides)))
+    word = np.dtype(_WORDS[target.itemsize])
+    return list(_selects(shape, strides, [0] * 4, arguments, (np.dtype(np.uint8), word, word, word)))
+
+
+def _selects(shape, strides, offsets, arguments, dtypes):
+    if len(shape) > MOST_DIMS:
+        for i in range(shape[0]):
+            moved = [offset + i * s[0] for offset, s in zip(offsets, strides, strict=True)]
+            yield from _selects(shape[1:], [s[1:] for s in strides], moved, arguments, dtypes)
+        return
+    if not shape:
+        shape, strides = (1,), [(d.itemsize,) for d in dtypes]
+    size = prod(shape)
+    views = [argument.view(shape, s, dtype=dtype, offset=offset)
+             for argument, s, dtype, offset in zip(arguments, strides, dtypes, offsets, strict=True)]
+    yield Launch(select(len(shape), index_type(size)), _blocks(size), THREADS, views)
+
+
+def true_offsets(x: Layout) -> Plan:
+    """How many non-zero elements come before each stretch of 1024, and in the last entry how many there are."""
+    blocks = -(-x.size // COUNT_TILE)
+    out = x.like((blocks + 1,), np.dtype(np.int64))
+    temps: list[Layout] = []
+    steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
+    if blocks:
+        steps = [*steps, Launch(true_count(x.dtype), blocks, THREADS, [given.flat, Output(0)])]
+    return Plan([out], [*steps, Launch(scan_counts, 1, THREADS, [Output(0)])], temps)
+
+
+def true_positions(x: Layout, offsets: Layout, *, count: int) -> Plan:
+    """Coordinates of the non-zero elements in row-major order, one array an axis; offsets from ``true_offsets``."""
+    out = x.like((count,), np.dtype(np.int64))
+    outputs = [out] * max(x.ndim, 1)
+    if not count:
+        return Plan(outputs, [])
+    temps: list[Layout] = []
+    steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
+    flat = Output(0)
+    if x.ndim > 1:
+        temps.append(out)
+        flat = Temp(len(temps) - 1)
+    steps = [*steps, Launch(true_write(x.dtype), -(-x.size // COUNT_TILE), THREADS, [given.flat, Input(1), flat])]
+    if x.ndim > 1:
+        for axis in range(x.ndim):
+            steps.append(Launch(unravel_axis, _blocks(count), THREADS,
+                                [flat, Output(axis), prod(x.shape[axis + 1 :]), x.shape[axis]]))
+    return Plan(outputs, steps, temps)

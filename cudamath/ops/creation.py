@@ -1,0 +1,443 @@
+"""Creation: arrays from other objects, filled arrays, ranges, diagonals and grids.
+
+On a GPU an array is made there by one kernel (a fill, a ramp); nothing crosses the bus but what comes from the host.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import array as core
+from ..core import dtypes, tape
+from ..core.array import ndarray, upload, wrap
+from ..core.devices import CPU, index_of
+from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
+from ..core.op import Op, coerce, require
+from ..core.shapes import normalize_shape
+from ..runtime import memory, stream
+from .shape import _broadcast, _copy, _fill, bits, broadcast_to, diagonal, expand_dims, reshape
+
+__all__ = [
+    "arange", "array", "asarray", "diag", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "identity",
+    "linspace", "meshgrid", "ones", "ones_like", "tri", "tril", "triu", "zeros", "zeros_like",
+]
+
+Shape = int | Sequence[int]
+
+_ramp = Op("ramp", cpu="shape.ramp", cuda="copy.ramp")
+
+# ------------------------------------------------------------------------------------------------- from objects
+
+
+def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> ndarray:
+    """An array from any object: a NumPy array, scalar or nested list, or an array of another library on CPU or GPU.
+
+    Args: obj: anything with DLPack, ``__cuda_array_interface__`` or the NumPy protocols; dtype: converted to if given;
+    device: "cpu", "cuda:1", ...; default: where a GPU array is, else the default device; copy: True always copies, None
+    only if dtype or device require it, False raises ValueError instead. Raises: TypeError for objects that are no
+    numbers. Gradient: passes through.
+
+    >>> import cudamath as cm
+    >>> cm.asarray([[1, 2], [3, 4]], dtype="float32")
+    array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
+    return core.asarray(obj, dtype, device, copy)
+
+
+def array(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = True) -> ndarray:
+    """A new array from any object: ``asarray`` with a copy.
+
+    >>> import cudamath as cm
+    >>> cm.array((1.5, 2.5))
+    array([1.5, 2.5])
+    """
+    return core.asarray(obj, dtype, device, copy, name="array")
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> ndarray:
+    """An array over the memory of another library's array, by the DLPack protocol.
+
+    Args: x: an object with ``__dlpack__`` (NumPy, torch, CuPy, JAX, ...); device: moved there if given; copy: as in
+    ``asarray``. Raises: TypeError if ``x`` has no ``__dlpack__``. Gradient: none through other libraries.
+
+    >>> import numpy as np, cudamath as cm
+    >>> cm.from_dlpack(np.arange(3))
+    array([0, 1, 2])
+    """
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__")
+    if isinstance(x, np.ndarray):  # host memory stays where it is unless a device is named
+        device = "cpu" if device is None else device
+    return core.asarray(x, None, device, copy, name="from_dlpack")
+
+
+class _Transfer:
+    """The card of a copy between devices; its gradient goes the other way."""
+
+    name = "to"
+    several = broadcasts = False
+
+    @staticmethod
+    def vjp(g: ndarray, _y: None, _x: None, source: int) -> tuple[ndarray]:
+        return (to_device(g, source),)
+
+    @staticmethod
+    def saves(count: int) -> tuple[bool, tuple[bool, ...]]:
+        return False, (False,) * count
+
+
+def to_device(x: ndarray, index: int) -> ndarray:
+    """``x`` copied to a device number; what ``x.to(device)`` does when it is not there yet. Between GPUs peer to peer
+    where the hardware can. Gradient: copied back."""
+    source = x._layout.device
+    plain = x if x._layout.contiguous else _copy(x)
+    if source == CPU:
+        out = upload(plain._data, index)
+    elif index == CPU:
+        out = wrap(plain.to_numpy())
+    else:
+        out = core.empty(plain.shape, plain.dtype, index)
+        memory.copy_peer(out._data, stream.stream_of(index), plain._data, stream.stream_of(source), plain.nbytes)
+    if x._node is not None:
+        tape.record(_Transfer, (x,), out, {"source": source})
+    return out
+
+
+# ----------------------------------------------------------------------------------------------------- filled
+
+
+def _float(dtype: Any) -> np.dtype:
+    return dtypes.default_float() if dtype is None else dtypes.as_dtype(dtype)
+
+
+def _filled(shape: tuple[int, ...], value: Any, dtype: np.dtype, index: int) -> ndarray:
+    if index == CPU:
+        # zeros come from the system already cleared, page by page as they are touched
+        return wrap(np.zeros(shape, dtype) if value == 0 else np.full(shape, np.array(value, dtype)))
+    out = core.empty(shape, dtype, index)
+    if out.size:
+        _fill(out, scalars=bits(value, dtype))
+    return out
+
+
+def empty(shape: Shape, dtype: Any = None, *, device: Any = None) -> ndarray:
+    """A new array whose elements are undefined.
+
+    Args: shape: an integer or integers >= 0; dtype: default float (float64 unless ``set_default_dtype``); device: where.
+    Raises: ValueError for a negative size, OutOfMemoryError if there is no room.
+
+    >>> import cudamath as cm
+    >>> cm.empty((2, 3), "float16").shape
+    (2, 3)
+    """
+    return core.empty(normalize_shape("empty", shape), _float(dtype), index_of(device))
+
+
+def zeros(shape: Shape, dtype: Any = None, *, device: Any = None) -> ndarray:
+    """A new array of zeros. Arguments and errors as ``empty``.
+
+    >>> import cudamath as cm
+    >>> cm.zeros(3)
+    array([0., 0., 0.])
+    """
+    return _filled(normalize_shape("zeros", shape), 0, _float(dtype), index_of(device))
+
+
+def ones(shape: Shape, dtype: Any = None, *, device: Any = None) -> ndarray:
+    """A new array of ones. Arguments and errors as ``empty``.
+
+    >>> import cudamath as cm
+    >>> cm.ones((1, 2), "int32")
+    array([[1, 1]], dtype=int32)
+    """
+    return _filled(normalize_shape("ones", shape), 1, _float(dtype), index_of(device))
+
+
+def full(shape: Shape, fill_value: Any, dtype: Any = None, *, device: Any = None) -> ndarray:
+    """A new array that holds one value everywhere.
+
+    Args: shape: an integer or integers >= 0; fill_value: a scalar, or an array that broadcasts to ``shape``; dtype: that
+    of the value by default; device: where. Raises: ValueError for a negative size or values that do not broadcast.
+
+    >>> import cudamath as cm
+    >>> cm.full(2, 7)
+    array([7, 7])
+    """
+    sizes = normalize_shape("full", shape)
+    if isinstance(fill_value, bool | int | float | complex) and not isinstance(fill_value, np.generic):
+        kind = dtypes.scalar_dtype(type(fill_value)) if dtype is None else dtypes.as_dtype(dtype)
+        return _filled(sizes, fill_value, kind, index_of(device))
+    value = core.asarray(fill_value, dtype, device, name="full")
+    return _copy(broadcast_to(value, sizes))
+
+
+def _like(name: str, x: Any, dtype: Any, device: Any, shape: Any) -> tuple[tuple[int, ...], np.dtype, int]:
+    x = require(name, x)
+    return (x.shape if shape is None else normalize_shape(name, shape),
+            x.dtype if dtype is None else dtypes.as_dtype(dtype), x._layout.device if device is None else index_of(device))
+
+
+def empty_like(x: Any, /, dtype: Any = None, *, device: Any = None, shape: Any = None) -> ndarray:
+    """A new array with the shape, dtype and device of ``x`` unless others are given; its elements are undefined.
+
+    >>> import cudamath as cm
+    >>> cm.empty_like(cm.zeros((2, 3)), dtype="int8").dtype
+    dtype('int8')
+    """
+    return core.empty(*_like("empty_like", x, dtype, device, shape))
+
+
+def zeros_like(x: Any, /, dtype: Any = None, *, device: Any = None, shape: Any = None) -> ndarray:
+    """Zeros with the shape, dtype and device of ``x`` unless others are given.
+
+    >>> import cudamath as cm
+    >>> cm.zeros_like(cm.asarray([1, 2]))
+    array([0, 0])
+    """
+    sizes, kind, index = _like("zeros_like", x, dtype, device, shape)
+    return _filled(sizes, 0, kind, index)
+
+
+def ones_like(x: Any, /, dtype: Any = None, *, device: Any = None, shape: Any = None) -> ndarray:
+    """Ones with the shape, dtype and device of ``x`` unless others are given.
+
+    >>> import cudamath as cm
+    >>> cm.ones_like(cm.asarray([1.5, 2.5]))
+    array([1., 1.])
+    """
+    sizes, kind, index = _like("ones_like", x, dtype, device, shape)
+    return _filled(sizes, 1, kind, index)
+
+
+def full_like(x: Any, fill_value: Any, /, dtype: Any = None, *, device: Any = None, shape: Any = None) -> ndarray:
+    """One value everywhere, with the shape, dtype and device of ``x`` unless others are given.
+
+    >>> import cudamath as cm
+    >>> cm.full_like(cm.asarray([1.5, 2.5]), 7)
+    array([7., 7.])
+    """
+    sizes, kind, index = _like("full_like", x, dtype, device, shape)
+    return full(sizes, fill_value, kind, device=core.device_of(index))
+
+
+# ----------------------------------------------------------------------------------------------------- ranges
+
+
+def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> ndarray:
+    """Evenly spaced numbers: start, start + step, ... below ``stop``.
+
+    Args: start: first number, or the stop if it is the only one (then the first is 0); stop: not reached; step: not 0;
+    dtype: by default int64 for integers, else the default float; device: where. Returns: shape
+    ``(ceil((stop - start) / step),)``, or ``(0,)``. Raises: ValueError if step is 0 or the length is not finite, TypeError
+    for a bool dtype.
+
+    >>> import cudamath as cm
+    >>> cm.arange(2, 8, 2)
+    array([2, 4, 6])
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    first, last, step = (v.item() if isinstance(v, ndarray | np.generic) else v for v in (first, last, step))
+    if dtype is None:
+        whole = all(isinstance(v, int) for v in (first, last, step))
+        kind = np.dtype(np.int64) if whole else dtypes.default_float()
+    else:
+        kind = dtypes.as_dtype(dtype)
+    if kind in BOOLEAN or kind in COMPLEX or kind in STORAGE:
+        raise TypeError(f"arange: wants a real numeric dtype, got {kind}")
+    if step == 0:
+        raise ValueError("arange: step must not be 0")
+    span = (last - first) / step
+    if not math.isfinite(span):
+        raise ValueError(f"arange: from {first} to {last} by {step} is no finite number of steps")
+    if all(isinstance(v, int) for v in (first, last, step)):
+        size = max(0, -((first - last) // step))
+    else:
+        size = max(0, math.ceil(span))
+    out = core.empty((size,), kind, index_of(device))
+    if not size:
+        return out
+    if kind in FLOATING:  # the step as it is between the first two elements, rounded as they are: NumPy's rule
+        T = dtypes.compute_dtype(kind).type
+        begin = T(kind.type(first))
+        step = float(T(kind.type(first + step)) - begin)
+        first = float(begin)
+    else:
+        begin = int(first)
+        first, step = begin, int(first + step) - begin
+    _ramp(out, scalars=(first, step, first), count=size)
+    return out
+
+
+def linspace(start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, device: Any = None, endpoint: bool = True) -> ndarray:
+    """``num`` evenly spaced numbers from ``start`` to ``stop``.
+
+    out[i] = start + i * (stop - start) / (num - 1), the last one exactly ``stop``; without ``endpoint`` the division is by
+    ``num`` and ``stop`` is left out.
+
+    Args: start, stop: numbers; num: how many, >= 0; dtype: default float (complex for complex ends). Raises: ValueError if
+    num is negative. Accuracy: computed in the dtype itself (float32 for 16-bit floats).
+
+    >>> import cudamath as cm
+    >>> cm.linspace(0, 1, 5)
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    """
+    start, stop = (v.item() if isinstance(v, ndarray | np.generic) else v for v in (start, stop))
+    num = int(num)
+    if num < 0:
+        raise ValueError(f"linspace: num must be at least 0, got {num}")
+    if dtype is None:
+        is_complex = isinstance(start, complex) or isinstance(stop, complex)
+        kind = dtypes.scalar_dtype(complex if is_complex else float)
+    else:
+        kind = dtypes.as_dtype(dtype)
+    if kind not in FLOATING:  # complex or whole numbers: rare and short; NumPy makes them
+        return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index_of(device))
+    out = core.empty((num,), kind, index_of(device))
+    if num:
+        steps = num - 1 if endpoint else num
+        step = (stop - start) / steps if steps else 0.0
+        _ramp(out, scalars=(float(start), float(step), float(stop)), count=num - 1 if endpoint and num > 1 else num)
+    return out
+
+
+# ------------------------------------------------------------------------------------------ diagonals and triangles
+
+
+def eye(rows: int, columns: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> ndarray:
+    """Zeros with ones on a diagonal.
+
+    Args: rows, columns: sizes (columns: as rows); k: which diagonal, > 0 above the main one; dtype: default float.
+    Raises: ValueError for a negative size.
+
+    >>> import cudamath as cm
+    >>> cm.eye(2, 3, k=1)
+    array([[0., 1., 0.],
+           [0., 0., 1.]])
+    """
+    out = _filled(normalize_shape("eye", (rows, rows if columns is None else columns)), 0, _float(dtype), index_of(device))
+    line = diagonal(out, offset=k)
+    if line.size:
+        _fill(line, scalars=bits(1, out.dtype))
+    return out
+
+
+def identity(n: int, /, dtype: Any = None, *, device: Any = None) -> ndarray:
+    """The n x n identity matrix.
+
+    >>> import cudamath as cm
+    >>> cm.identity(2)
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    return eye(n, dtype=dtype, device=device)
+
+
+def tri(rows: int, columns: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> ndarray:
+    """Ones on and below a diagonal, zeros above.
+
+    Args: rows, columns: sizes; k: which diagonal, > 0 above the main one; dtype: default float.
+
+    >>> import cudamath as cm
+    >>> cm.tri(2, 3)
+    array([[1., 0., 0.],
+           [1., 1., 0.]])
+    """
+    n, m = normalize_shape("tri", (rows, rows if columns is None else columns))
+    down, across = arange(n, device=device), arange(-k, m - k, device=device)
+    return (expand_dims(down, axis=1) >= across).astype(_float(dtype))
+
+
+def tril(x: Any, /, *, k: int = 0) -> ndarray:
+    """The lower triangles of the matrices in the last two axes: 0 above diagonal ``k``.
+
+    Args: x: array of at least 2 dimensions; k: > 0 above the main diagonal. Raises: ValueError if it has fewer.
+    Gradient: the same triangle of the gradient.
+
+    >>> import cudamath as cm
+    >>> cm.tril(cm.asarray([[1, 2], [3, 4]]))
+    array([[1, 0],
+           [3, 4]])
+    """
+    return _triangle("tril", x, k, lower=True)
+
+
+def triu(x: Any, /, *, k: int = 0) -> ndarray:
+    """The upper triangles of the matrices in the last two axes: 0 below diagonal ``k``.
+
+    Args: x: array of at least 2 dimensions; k: > 0 above the main diagonal. Raises: ValueError if it has fewer.
+    Gradient: the same triangle of the gradient.
+
+    >>> import cudamath as cm
+    >>> cm.triu(cm.asarray([[1, 2], [3, 4]]))
+    array([[1, 2],
+           [0, 4]])
+    """
+    return _triangle("triu", x, k - 1, lower=False)
+
+
+def _triangle(name: str, x: Any, k: int, lower: bool) -> ndarray:
+    from .index import where
+
+    x = require(name, x)
+    if x.ndim < 2:
+        raise ValueError(f"{name}: wants at least 2 dimensions, got shape {x.shape}")
+    below = tri(*x.shape[-2:], k=k, dtype=np.bool_, device=x.device)
+    zero = _filled((), 0, x.dtype, x._layout.device)
+    return where(below, x, zero) if lower else where(below, zero, x)
+
+
+def diag(x: Any, /, *, k: int = 0) -> ndarray:
+    """The diagonal of a matrix (a copy), or a matrix with a vector on its diagonal.
+
+    Args: x: array of 1 or 2 dimensions; k: which diagonal, > 0 above the main one. Raises: ValueError for other
+    dimensions. Gradient: the other way round.
+
+    >>> import cudamath as cm
+    >>> cm.diag(cm.asarray([1, 2]))
+    array([[1, 0],
+           [0, 2]])
+    """
+    from .shape import _unview
+
+    x = require("diag", x)
+    if x.ndim == 2:
+        return _copy(diagonal(x, offset=k))
+    if x.ndim != 1:
+        raise ValueError(f"diag: wants 1 or 2 dimensions, got shape {x.shape}")
+    n = x.size + abs(k)
+    return _unview(x, shape=(n, n), view=(x.shape, (n + 1,), k if k >= 0 else -k * n))
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[ndarray, ...]:
+    """Coordinates of a grid: for each vector an array of the grid's shape that varies along one axis.
+
+    Args: arrays: vectors (or scalars); indexing: "ij": array i varies along axis i; "xy": the first two are exchanged.
+    Returns: as many arrays as given. Raises: ValueError for another indexing or more than 1 dimension. Gradient: summed.
+
+    >>> import cudamath as cm
+    >>> x, y = cm.meshgrid(cm.arange(3), cm.arange(2))
+    >>> y
+    array([[0, 0, 0],
+           [1, 1, 1]])
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+    if not arrays:
+        return ()
+    inputs = coerce("meshgrid", arrays)
+    if any(x.ndim > 1 for x in inputs):
+        raise ValueError(f"meshgrid: wants vectors, got shapes {[x.shape for x in inputs]}")
+    order = list(range(len(inputs)))
+    if indexing == "xy" and len(inputs) > 1:
+        order[:2] = 1, 0
+    shape = tuple([inputs[i].size for i in order])
+    out = []
+    for i, x in enumerate(inputs):
+        line = reshape(x, tuple([x.size if axis == order.index(i) else 1 for axis in range(len(inputs))]))
+        out.append(_copy(_broadcast(line, shape=shape, old=line.shape)))
+    return tuple(out)

@@ -1,0 +1,443 @@
+"""Indexing: what ``x[key]`` and ``x[key] = v`` do, and the functions that gather, scatter and select.
+
+Basic keys are views (``shape.view_of``). Any other key comes in the normal form of ``core/indexing.py``: a view, index
+arrays on neighbouring axes of it, one gather or scatter. A mask becomes index arrays by ``nonzero``, whose length must
+be known on the host: one synchronisation. Assigning a scalar by a mask needs none.
+
+Index arrays out of range raise IndexError: at once on the CPU, on a GPU at the next synchronising call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes, indexing, shapes
+from ..core.array import asarray, basic_view, ndarray
+from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC
+from ..core.op import Op, coerce, require
+from ..core.shapes import normalize_axis
+from .creation import full
+from .shape import (
+    _broadcast,
+    _broadcast_as,
+    _copy,
+    _copy_into,
+    _fill,
+    _permute,
+    _reshape,
+    _window,
+    astype,
+    bits,
+    ravel,
+    view_of,
+)
+
+__all__ = ["add_at", "argwhere", "fill", "flatnonzero", "index_add", "nonzero", "put", "take", "take_along_axis", "where"]
+
+_SCALARS = (bool, int, float, complex)
+
+# ----------------------------------------------------------------------------------------------------- cards
+
+
+def _gathering(name: str) -> Op:
+    return Op(name, cpu="index.gather", cuda="index.gather",
+              vjp=lambda g, _y, x, *indices, axis: (_gather_grad(g, *indices, shape=x.shape, axis=axis),
+                                                    *(None for _ in indices)))
+
+
+_gather = _gathering("index")
+_take = _gathering("take")
+_gather_grad = Op("index_grad", cpu="index.gather_grad", cuda="segments.gather_grad",
+                  vjp=lambda g, _y, _g, *indices, shape, axis: (_gather(g, *indices, axis=axis),
+                                                                *(None for _ in indices)))
+_scatter = Op("index_put", cpu="index.scatter", cuda="index.scatter")
+_scatter_add = Op("add_at", cpu="index.scatter_add", cuda="segments.scatter_add")
+_along = Op("take_along_axis", cpu="index.take_along", cuda="index.take_along",
+            vjp=lambda g, _y, x, index, axis: (_along_grad(g, index, size=x.shape[axis], axis=axis), None))
+_along_grad = Op("take_along_axis_grad", cpu="index.take_along_grad", cuda="index.take_along_grad",
+                 vjp=lambda g, _y, _g, index, size, axis: (_along(g, index, axis=axis), None))
+_where = Op("where", cpu="index.where", cuda="index.where", broadcasts=True,
+            vjp=lambda g, _y, mask, _a, _b: (None, where(mask, g, 0), where(mask, 0, g)))
+_where_into = Op("where_into", cpu="index.where_into", cuda="index.where_into")
+_true_offsets = Op("count_true", cpu="index.true_offsets", cuda="index.true_offsets")
+_true_positions = Op("nonzero", cpu="index.true_positions", cuda="index.true_positions")
+
+# ------------------------------------------------------------------------------------------------ x[key], x[key] = v
+
+
+def getitem(x: ndarray, key: Any) -> ndarray:
+    """``x[key]``: a view for basic keys, a copy otherwise."""
+    seen = view_of(x, key)
+    if seen is not None:
+        return seen
+    form = indexing.advanced(x.shape, x.strides, key)
+    here = (form.shape, form.strides, form.offset)
+    if x._node is None:
+        base = x._view(x._layout.view(*here), form.offset)
+    else:
+        plain = indexing.advanced(x.shape, shapes.contiguous_strides(x.shape, 1), key)
+        base = _window(x, here=here, view=(plain.shape, plain.strides, plain.offset), shape=x.shape)
+    base, axes, arrays = _index_arrays(base, form)
+    base, axis = _neighbours(base, axes, form.position)
+    return _gather(base, *arrays, axis=axis)
+
+
+def setitem(x: ndarray, key: Any, value: Any) -> None:
+    """``x[key] = value`` in place; ``value`` is cast and broadcast. Of repeated positions the last one wins."""
+    _check_writable("setitem", x)
+    found = basic_view(x._layout, key)
+    if found is not None:
+        _assign(x._view(*found), value)
+        return
+    form = indexing.advanced(x.shape, x.strides, key)
+    base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
+    if len(form.arrays) == 1 and form.arrays[0].dtype == np.bool_ and _is_scalar(value):
+        mask = asarray(form.arrays[0], device=x.device)
+        before, after = form.axes[0], base.ndim - form.axes[0] - mask.ndim
+        mask = _reshape(mask, shape=(1,) * before + mask.shape + (1,) * after, old=mask.shape)
+        _where_into(base, mask, _value("setitem", x, value))
+        return
+    base, axes, arrays = _index_arrays(base, form)
+    base, axis = _neighbours(base, axes, form.position)
+    shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
+    _scatter(base, _apart(x, _fitted("setitem", _value("setitem", x, value), shape)), *arrays, axis=axis)
+
+
+def _is_scalar(value: Any) -> bool:
+    return type(value) in _SCALARS or getattr(value, "ndim", None) == 0
+
+
+def _check_writable(name: str, x: ndarray) -> None:
+    if x._node is not None:
+        raise RuntimeError(f"{name}: an array of shape {x.shape} cannot be changed in place while a gradient is recorded "
+                           "for it; make a new one (where, index_add, concat)")
+    if not x._layout.contiguous and shapes.overlaps_itself(x.shape, x.strides, x.itemsize):
+        raise ValueError(f"{name}: elements of this array of shape {x.shape} share memory (a broadcast view); copy it first")
+
+
+def _value(name: str, x: ndarray, value: Any) -> ndarray:
+    """What is assigned, as an array of x's dtype on x's device."""
+    if type(value) in _SCALARS:
+        out = full((), value, x.dtype, device=x.device)
+    else:
+        out = coerce(name, (x, value))[1]
+        if out._node is not None:
+            raise RuntimeError(f"{name}: a gradient is recorded for the assigned value of shape {out.shape}; it would "
+                               "be lost in an assignment; make a new array instead (where, index_add, concat)")
+    return out if out.dtype == x.dtype else astype(out, x.dtype)
+
+
+def _fitted(name: str, value: ndarray, shape: tuple[int, ...]) -> ndarray:
+    """The value, less leading axes of size 1 that the target does not have, checked to broadcast to ``shape``."""
+    while value.ndim > len(shape) and value.shape[0] == 1:
+        value = _reshape(value, shape=value.shape[1:], old=value.shape)
+    _broadcast_as(name, value, shape)
+    return value
+
+
+def _apart(x: ndarray, value: ndarray) -> ndarray:
+    """The value, copied first if it may share memory with the array that is written."""
+    described = [(a.ptr, a.shape, a.strides, a.itemsize) for a in (x, value)]
+    return _copy(value) if shapes.may_overlap(*described) else value
+
+
+def _assign(target: ndarray, value: Any) -> None:
+    """``target[...] = value``."""
+    if type(value) in _SCALARS:
+        if target.size:
+            _fill(target, scalars=bits(value, target.dtype))
+        return
+    given = _fitted("setitem", coerce("setitem", (target, value))[1], target.shape)
+    if given._node is not None:
+        _value("setitem", target, given)
+    if target.size:
+        _copy_into(target, _apart(target, given))
+
+
+def _index_arrays(base: ndarray, form: indexing.Advanced) -> tuple[ndarray, list[int], list[ndarray]]:
+    """The view, the axes that are indexed, and an integer array for each, all of one shape."""
+    axes: list[int] = []
+    arrays: list[ndarray] = []
+    merged = 0  # axes that have become one with the axis before
+    for given, axis in zip(form.arrays, form.axes, strict=True):
+        array = asarray(given, device=base.device)
+        axis -= merged
+        if array.dtype != np.bool_:
+            axes.append(axis)
+            arrays.append(array)
+            continue
+        if array.ndim > 1 and array._layout.contiguous:
+            # A mask over axes that merge into one needs one position an element instead of one for each axis.
+            shape = (*base.shape[:axis], array.size, *base.shape[axis + array.ndim :])
+            if shapes.reshape_strides(base.shape, base.strides, shape) is not None:
+                base = _reshape(base, shape=shape, old=base.shape)
+                merged += array.ndim - 1
+                array = ravel(array)
+        for i, positions in enumerate(nonzero(array)):
+            axes.append(axis + i)
+            arrays.append(positions)
+    try:
+        shape = shapes.broadcast_shapes("index", *[a.shape for a in arrays])
+    except ValueError:
+        listed = " ".join(str(a.shape) for a in arrays)
+        raise IndexError("index: shape mismatch: indexing arrays could not be broadcast together with shapes "
+                         f"{listed}") from None
+    return base, axes, [a if a.shape == shape else _broadcast(a, shape=shape, old=a.shape) for a in arrays]
+
+
+def _neighbours(base: ndarray, axes: list[int], position: int) -> tuple[ndarray, int]:
+    """The view with its indexed axes side by side at ``position``."""
+    if axes == list(range(position, position + len(axes))):
+        return base, position
+    rest = [i for i in range(base.ndim) if i not in axes]
+    return _permute(base, axes=(*rest[:position], *axes, *rest[position:])), position
+
+
+def fill(x: ndarray, value: Any, /) -> None:
+    """Sets every element of ``x`` to one value, in place: ``x[...] = value``.
+
+    Args: x: any array; value: a scalar. Raises: ValueError if ``value`` is no scalar. Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.empty(2)
+    >>> cm.fill(x, 3)
+    >>> x
+    array([3., 3.])
+    """
+    if not _is_scalar(value):
+        raise ValueError(f"fill: wants a scalar, got shape {np.shape(value)}")
+    _check_writable("fill", x)
+    _assign(x, value)
+
+
+# ------------------------------------------------------------------------------------------------ gather, scatter
+
+
+def _integers(name: str, indices: Any, device: Any) -> ndarray:
+    if not isinstance(indices, ndarray):
+        host = asarray(indices, device=device, name=name)
+        indices = host.astype(np.int64) if not host.size and host.dtype == dtypes.default_float() else host
+    return require(name, indices, INTEGER, "indices")
+
+
+def take(x: Any, indices: Any, /, axis: int | None = None) -> ndarray:
+    """The elements (or slices along ``axis``) of ``x`` at some positions.
+
+    out[..., j, ...] = x[..., indices[j], ...]
+
+    Args: x: any array; indices: integers of any shape, negative ones count from the end; axis: None ravels ``x`` first.
+    Returns: an array in which ``indices.shape`` takes the place of ``axis``. Raises: IndexError if an index is out of
+    range, TypeError if indices are no integers. Gradient: added up at the positions, in a fixed order.
+
+    >>> import cudamath as cm
+    >>> cm.take(cm.asarray([10, 20, 30]), cm.asarray([2, 0, -1]))
+    array([30, 10, 30])
+    """
+    x = require("take", x)
+    positions = _integers("take", indices, x.device)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normalize_axis("take", axis, x.ndim)
+    if not x.shape[axis] and positions.size:
+        raise IndexError(f"take: axis {axis} of shape {x.shape} is empty, nothing can be taken from it")
+    return _take(x, positions, axis=axis)
+
+
+def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> ndarray:
+    """The elements of ``x`` at positions that differ from one line along ``axis`` to the next.
+
+    out[i, j, k] = x[i, indices[i, j, k], k] for axis 1
+
+    Args: x: array of at least 1 dimension; indices: integers, as many dimensions as ``x``; the axes but ``axis``
+    broadcast. Raises: IndexError if an index is out of range, ValueError if shapes do not fit, TypeError if indices are
+    no integers. Gradient: added up at the positions, in a fixed order.
+
+    >>> import cudamath as cm
+    >>> x = cm.asarray([[3, 1, 2], [6, 5, 4]])
+    >>> cm.take_along_axis(x, cm.asarray([[1, 2, 0], [2, 1, 0]]), axis=1)
+    array([[1, 2, 3],
+           [4, 5, 6]])
+    """
+    x = require("take_along_axis", x)
+    index = _integers("take_along_axis", indices, x.device)
+    axis = normalize_axis("take_along_axis", axis, x.ndim)
+    if index.ndim != x.ndim:
+        raise ValueError(f"take_along_axis: indices of shape {index.shape} must have the {x.ndim} dimensions of {x.shape}")
+    others = [(*a.shape[:axis], 1, *a.shape[axis + 1 :]) for a in (x, index)]
+    shape = shapes.broadcast_shapes("take_along_axis", *others)
+    if not x.shape[axis] and index.size:
+        raise IndexError(f"take_along_axis: axis {axis} of shape {x.shape} is empty, nothing can be taken from it")
+    wide = [(*shape[:axis], a.shape[axis], *shape[axis + 1 :]) for a in (x, index)]
+    x, index = (a if a.shape == to else _broadcast(a, shape=to, old=a.shape)
+                for a, to in zip((x, index), wide, strict=True))
+    return _along(x, index, axis=axis)
+
+
+def index_add(x: Any, indices: Any, values: Any, /, axis: int = 0) -> ndarray:
+    """``x`` with ``values`` added to its slices at some positions; a position may occur several times.
+
+    out = x;  out[..., indices[j], ...] += values[..., j, ...] for each j, in this order
+
+    Args: x: numeric array; indices: integers (m,); values: array that broadcasts to x's shape with m along ``axis``.
+    Returns: a new array. Raises: IndexError if an index is out of range, ValueError if shapes do not fit. Gradient: of x
+    the gradient, of values the gradient taken at the indices. Bitwise reproducible: no float atomics.
+
+    >>> import cudamath as cm
+    >>> cm.index_add(cm.zeros(3), cm.asarray([0, 2, 0]), cm.asarray([1.0, 2.0, 3.0]))
+    array([4., 0., 2.])
+    """
+    x = require("index_add", x, NUMERIC)
+    positions = _integers("index_add", indices, x.device)
+    axis = normalize_axis("index_add", axis, x.ndim)
+    if positions.ndim != 1:
+        raise ValueError(f"index_add: indices must have 1 dimension, got shape {positions.shape}")
+    given = coerce("index_add", (x, values))[1]
+    given = given if given.dtype == x.dtype else astype(given, x.dtype)
+    given = _broadcast_as("index_add", given, (*x.shape[:axis], positions.size, *x.shape[axis + 1 :]))
+    return x + _gather_grad(given, positions, shape=x.shape, axis=axis)
+
+
+def add_at(x: ndarray, key: Any, values: Any, /) -> None:
+    """``x[key] += values`` in place, where positions that occur several times are added to several times.
+
+    Args: x: numeric array; key: whatever ``x[key]`` takes; values: broadcast and cast. Raises: as ``x[key] = values``.
+    Bitwise reproducible: equal positions are added in their order, without float atomics. Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.zeros(3)
+    >>> cm.add_at(x, [0, 2, 0], cm.asarray([1.0, 2.0, 3.0]))
+    >>> x
+    array([4., 0., 2.])
+    """
+    x = require("add_at", x, NUMERIC)
+    _check_writable("add_at", x)
+    found = basic_view(x._layout, key)
+    if found is not None:
+        target = x._view(*found)
+        _assign(target, target + _fitted("add_at", _value("add_at", x, values), target.shape))
+        return
+    form = indexing.advanced(x.shape, x.strides, key)
+    base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
+    base, axes, arrays = _index_arrays(base, form)
+    base, axis = _neighbours(base, axes, form.position)
+    shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
+    _scatter_add(base, _apart(x, _fitted("add_at", _value("add_at", x, values), shape)), *arrays, axis=axis)
+
+
+def put(x: ndarray, indices: Any, values: Any, /) -> None:
+    """Assigns to elements of ``x``, counted in C order, in place.
+
+    x.flat[indices[j]] = values[j]; ``values`` is repeated if it is shorter; of repeated positions the last one wins.
+
+    Args: x: any array; indices: integers; values: array or scalar, cast to x's dtype. Raises: IndexError if an index is
+    out of range, ValueError if there are no values. Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.zeros((2, 2))
+    >>> cm.put(x, [0, -1], [1.0, 2.0])
+    >>> x
+    array([[1., 0.],
+           [0., 2.]])
+    """
+    x = require("put", x)
+    _check_writable("put", x)
+    positions = ravel(_integers("put", indices, x.device))
+    if not positions.size:
+        return
+    given = ravel(_value("put", x, values))
+    if not given.size:
+        raise ValueError(f"put: there are no values for {positions.size} positions")
+    if not x.size:
+        raise IndexError(f"put: an array of shape {x.shape} has no elements to assign to")
+    if given.size not in (1, positions.size):
+        count = asarray(np.arange(positions.size) % given.size, device=x.device)
+        given = take(given, count)
+    strides = shapes.reshape_strides(x.shape, x.strides, (x.size,), x.itemsize)
+    flat = _copy(x) if strides is None else x
+    _scatter(_reshape(flat, shape=(x.size,), old=x.shape), _apart(x, given), positions, axis=0)
+    if flat is not x:
+        _copy_into(x, flat)
+
+
+# ------------------------------------------------------------------------------------------------------ selection
+
+
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    """``x`` where the condition holds, else ``y``; with the condition alone, ``nonzero(condition)``.
+
+    Args: condition: bool array (numbers count as true if not 0); x, y: arrays or scalars; all three broadcast.
+    Returns: a new array of the common dtype of x and y. Raises: ValueError if shapes do not broadcast or only one of x
+    and y is given. Gradient: of x the gradient where the condition holds, of y where it does not.
+
+    >>> import cudamath as cm
+    >>> cm.where(cm.asarray([True, False]), cm.asarray([1.0, 2.0]), 0.0)
+    array([1., 0.])
+    """
+    if x is None and y is None:
+        return nonzero(condition)
+    if x is None or y is None:
+        raise ValueError("where: wants both x and y, or neither")
+    place = next((a for a in (condition, x, y) if type(a) is ndarray), None)
+    mask = coerce("where", (condition,) if place is None else (place, condition))[-1]
+    if mask.dtype not in BOOLEAN:
+        mask = astype(mask, np.bool_)
+    dtype = dtypes.result_type(*[a if type(a) in _SCALARS or hasattr(a, "dtype") else asarray(a, device="cpu")
+                                 for a in (x, y)])
+    operands = []
+    for a in (x, y):
+        if type(a) in _SCALARS:
+            a = full((), a, dtype, device=mask.device)
+        else:
+            a = coerce("where", (mask, a))[1]
+            a = a if a.dtype == dtype else astype(a, dtype)
+        operands.append(a)
+    shapes.broadcast_shapes("where", mask.shape, *[a.shape for a in operands])
+    return _where(mask, *operands)
+
+
+def nonzero(x: Any, /) -> tuple[ndarray, ...]:
+    """The positions of the elements that are not 0 (or true), in C order: one int64 array for each axis.
+
+    Args: x: array of at least 1 dimension. Raises: ValueError if it is 0-d. Gradient: none. On a GPU the call waits for
+    the number of positions.
+
+    >>> import cudamath as cm
+    >>> cm.nonzero(cm.asarray([[0, 7], [8, 0]]))
+    (array([0, 1]), array([1, 0]))
+    """
+    x = require("nonzero", x)
+    if not x.ndim:
+        raise ValueError("nonzero: wants at least 1 dimension, got a 0-d array")
+    offsets = _true_offsets(x)
+    count = view_of(offsets, -1).item()  # type: ignore[union-attr]
+    found = _true_positions(x, offsets, count=count)
+    return found if isinstance(found, tuple) else (found,)
+
+
+def flatnonzero(x: Any, /) -> ndarray:
+    """The positions, in the raveled array, of the elements that are not 0.
+
+    Args: x: any array. Returns: int64 array. Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.flatnonzero(cm.asarray([[0, 7], [8, 0]]))
+    array([1, 2])
+    """
+    return nonzero(ravel(x))[0]
+
+
+def argwhere(x: Any, /) -> ndarray:
+    """The positions of the elements that are not 0, one a row: shape (count, ndim), int64.
+
+    Args: x: array of at least 1 dimension. Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.argwhere(cm.asarray([[0, 7], [8, 0]]))
+    array([[0, 1],
+           [1, 0]])
+    """
+    from .join import stack
+
+    return stack(nonzero(x), axis=1)

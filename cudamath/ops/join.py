@@ -1,0 +1,351 @@
+"""Joining, splitting and rearranging: ``concat`` and what is made of it, padding, tiles and repeats."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes, shapes
+from ..core.array import asarray, ndarray
+from ..core.op import Op, coerce, require
+from ..core.shapes import normalize_axis
+from .shape import (
+    Axes,
+    _broadcast,
+    _cast,
+    _copy,
+    atleast_1d,
+    atleast_2d,
+    bits,
+    expand_dims,
+    ravel,
+    reshape,
+    span,
+    view_of,
+)
+
+__all__ = ["array_split", "concat", "concatenate", "hstack", "pad", "repeat", "roll", "split", "stack", "tile", "unstack",
+           "vstack"]
+
+# ----------------------------------------------------------------------------------------------------- cards
+
+
+def _pieces(g: ndarray, axis: int, sizes: tuple) -> tuple[ndarray, ...]:
+    ends = list(itertools.accumulate(sizes))
+    return tuple([span(g, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)])
+
+
+_concat = Op("concat", cpu="shape.concat", cuda="copy.concat",
+             vjp=lambda g, _y, *_xs, axis, sizes: _pieces(g, axis, sizes))
+_pad = Op("pad", cpu="shape.pad", cuda="copy.pad",
+          vjp=lambda g, _y, _x, widths, scalars: (
+              view_of(g, tuple([slice(b, n - a) for n, (b, a) in zip(g.shape, widths, strict=True)])),))
+
+
+# ---------------------------------------------------------------------------------------------- joining, splitting
+
+
+def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> ndarray:
+    """The arrays one after another along an existing axis.
+
+    Args: arrays: at least one, of equal shape but along ``axis``; axis: None ravels them first. Returns: a new array
+    of their common dtype. Raises: ValueError if there are none, one is 0-d, or shapes differ. Gradient: its pieces.
+
+    >>> import cudamath as cm
+    >>> cm.concat([cm.asarray([1, 2]), cm.asarray([3.5])])
+    array([1. , 2. , 3.5])
+    """
+    return _joined("concat", arrays, axis)
+
+
+def concatenate(arrays: Sequence[Any], /, axis: int | None = 0) -> ndarray:
+    """NumPy's name of ``concat``.
+
+    >>> import cudamath as cm
+    >>> cm.concatenate([cm.zeros((2, 1)), cm.ones((2, 1))], axis=1)
+    array([[0., 1.],
+           [0., 1.]])
+    """
+    return _joined("concatenate", arrays, axis)
+
+
+def _inputs(name: str, arrays: Any) -> list[ndarray]:
+    arrays = tuple(arrays)
+    if not arrays:
+        raise ValueError(f"{name}: wants at least one array")
+    return coerce(name, arrays)
+
+
+def _joined(name: str, arrays: Sequence[Any], axis: int | None) -> ndarray:
+    inputs = _inputs(name, arrays)
+    if axis is None:
+        inputs, axis = [ravel(x) for x in inputs], 0
+    first = inputs[0].shape
+    if not all(x.ndim for x in inputs):
+        raise ValueError(f"{name}: 0-d arrays cannot be joined along an axis; got shapes {_listed(inputs)}")
+    axis = normalize_axis(name, axis, len(first))
+    for x in inputs:
+        if x.ndim != len(first) or x.shape[:axis] != first[:axis] or x.shape[axis + 1 :] != first[axis + 1 :]:
+            raise ValueError(f"{name}: shapes must be equal but along axis {axis}, got {_listed(inputs)}")
+    dtype = dtypes.result_type(*inputs)
+    inputs = [x if x.dtype == dtype else _cast(x, dtype=dtype) for x in inputs]
+    return _concat(*inputs, axis=axis, sizes=tuple([x.shape[axis] for x in inputs]))
+
+
+def _listed(inputs: Sequence[ndarray]) -> str:
+    return ", ".join([str(x.shape) for x in inputs])
+
+
+def stack(arrays: Sequence[Any], /, axis: int = 0) -> ndarray:
+    """The arrays, all of one shape, along a new axis.
+
+    Args: arrays: at least one; axis: place of the new axis in the result. Raises: ValueError if there are none or
+    shapes differ. Gradient: its slices.
+
+    >>> import cudamath as cm
+    >>> cm.stack([cm.asarray([1, 2]), cm.asarray([3, 4])], axis=1)
+    array([[1, 3],
+           [2, 4]])
+    """
+    inputs = _inputs("stack", arrays)
+    if any(x.shape != inputs[0].shape for x in inputs):
+        raise ValueError(f"stack: wants arrays of one shape, got {_listed(inputs)}")
+    axis = normalize_axis("stack", axis, inputs[0].ndim + 1)
+    return _joined("stack", [expand_dims(x, axis=axis) for x in inputs], axis)
+
+
+def vstack(arrays: Sequence[Any], /) -> ndarray:
+    """The arrays under one another: along axis 0, 1-d arrays as rows. See ``concat``.
+
+    >>> import cudamath as cm
+    >>> cm.vstack([cm.asarray([1, 2]), cm.asarray([3, 4])])
+    array([[1, 2],
+           [3, 4]])
+    """
+    return _joined("vstack", [atleast_2d(x) for x in _inputs("vstack", arrays)], 0)
+
+
+def hstack(arrays: Sequence[Any], /) -> ndarray:
+    """The arrays side by side: along axis 1, or axis 0 if they are 1-d. See ``concat``.
+
+    >>> import cudamath as cm
+    >>> cm.hstack([cm.asarray([1, 2]), cm.asarray([3])])
+    array([1, 2, 3])
+    """
+    inputs = [atleast_1d(x) for x in _inputs("hstack", arrays)]
+    return _joined("hstack", inputs, 0 if inputs[0].ndim == 1 else 1)
+
+
+def unstack(x: Any, /, axis: int = 0) -> tuple[ndarray, ...]:
+    """Views of the slices of ``x`` along an axis, without that axis.
+
+    Args: x: array of at least 1 dimension; axis: the axis. Raises: ValueError if out of bounds. Gradient: stacked.
+
+    >>> import cudamath as cm
+    >>> cm.unstack(cm.asarray([[1, 2], [3, 4]]))
+    (array([1, 2]), array([3, 4]))
+    """
+    x = require("unstack", x)
+    axis = normalize_axis("unstack", axis, x.ndim)
+    return tuple([view_of(x, (*[slice(None)] * axis, i)) for i in range(x.shape[axis])])  # type: ignore[misc]
+
+
+def array_split(x: Any, sections: int | Sequence[int], /, axis: int = 0) -> list[ndarray]:
+    """Views of ``x`` cut along an axis: into ``sections`` parts of nearly equal size (the longer ones first), or
+    before each of the given indices.
+
+    Args: x: array of at least 1 dimension; sections: how many, or where. Raises: ValueError if there are to be no
+    parts or the axis is out of bounds. Gradient: joined.
+
+    >>> import cudamath as cm
+    >>> cm.array_split(cm.arange(5), 2)
+    [array([0, 1, 2]), array([3, 4])]
+    """
+    return _cut("array_split", x, sections, axis, even=False)
+
+
+def split(x: Any, sections: int | Sequence[int], /, axis: int = 0) -> list[ndarray]:
+    """Views of ``x`` cut along an axis: into ``sections`` parts of equal size, or before each of the given indices.
+
+    Args: x: array of at least 1 dimension; sections: how many, or where. Raises: ValueError if the axis cannot be
+    divided evenly or is out of bounds. Gradient: joined.
+
+    >>> import cudamath as cm
+    >>> cm.split(cm.arange(6), [1, 3])
+    [array([0]), array([1, 2]), array([3, 4, 5])]
+    """
+    return _cut("split", x, sections, axis, even=True)
+
+
+def _cut(name: str, x: Any, sections: int | Sequence[int], axis: int, even: bool) -> list[ndarray]:
+    x = require(name, x)
+    axis = normalize_axis(name, axis, x.ndim)
+    size = x.shape[axis]
+    if hasattr(sections, "__len__") and getattr(sections, "ndim", 1):
+        at = [0, *[int(i) for i in sections], size]  # type: ignore[union-attr]
+    else:
+        count = int(sections)  # type: ignore[arg-type]
+        if count <= 0:
+            raise ValueError(f"{name}: wants at least one part, got {count}")
+        if even and size % count:
+            raise ValueError(f"{name}: axis {axis} of shape {x.shape} cannot be divided into {count} equal parts")
+        each, more = divmod(size, count)
+        at = [0, *itertools.accumulate([each + 1] * more + [each] * (count - more))]
+    return [span(x, axis, start, stop) for start, stop in itertools.pairwise(at)]
+
+
+# ------------------------------------------------------------------------------------------------- rearranging
+
+
+def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
+    """A copy with the elements moved on by ``shift`` places; those that fall off the end come back at the start.
+
+    Args: x: any array; shift: an integer, or one for each axis; axis: None rolls the raveled array. Raises: ValueError
+    if shifts and axes do not match. Gradient: rolled back.
+
+    >>> import cudamath as cm
+    >>> cm.roll(cm.arange(5), 2)
+    array([3, 4, 0, 1, 2])
+    """
+    x = require("roll", x)
+    if axis is None:
+        if isinstance(shift, tuple | list):
+            raise ValueError("roll: several shifts want as many axes")
+        return reshape(roll(ravel(x), shift, axis=0), x.shape)
+    axes = [normalize_axis("roll", a, x.ndim) for a in (axis if isinstance(axis, tuple | list) else (axis,))]
+    steps = list(shift) if isinstance(shift, tuple | list) else [shift]
+    if len(steps) == 1:
+        steps *= len(axes)
+    if len(axes) == 1:
+        axes *= len(steps)
+    if len(steps) != len(axes):
+        raise ValueError(f"roll: {len(steps)} shifts do not match {len(axes)} axes")
+    totals: dict[int, int] = {}
+    for a, step in zip(axes, steps, strict=True):
+        totals[a] = totals.get(a, 0) + int(step)
+    out = x
+    for a, step in totals.items():
+        size = x.shape[a]
+        if size and step % size:
+            at = size - step % size
+            out = _joined("roll", [span(out, a, at, size), span(out, a, 0, at)], a)
+    return _copy(x) if out is x else out
+
+
+def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> ndarray:
+    """``x`` with elements put before and after along each axis.
+
+    Args: x: any array; pad_width: an integer, a pair (before, after), or such a pair for each axis; mode:
+    "constant": ``constant_values`` (a scalar); "edge": the nearest element; "reflect": mirrored, the edge not repeated;
+    "symmetric": mirrored, the edge repeated; "wrap": from the other end. Returns: a new array of the same dtype.
+    Raises: ValueError for a negative width, an unknown mode, or nothing to take values from. Gradient: that of the
+    elements of ``x``, plus (but for "constant") that of their copies.
+
+    >>> import cudamath as cm
+    >>> cm.pad(cm.asarray([1, 2, 3]), (2, 1), mode="reflect")
+    array([3, 2, 1, 2, 3, 2])
+    """
+    x = require("pad", x)
+    try:
+        widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
+    except ValueError:
+        raise ValueError(f"pad: pad_width {pad_width!r} does not fit an array of shape {x.shape}") from None
+    if any(type(n) is not int for pair in widths for n in pair):
+        raise TypeError(f"pad: pad_width must be integers, got {pad_width!r}")
+    if any(n < 0 for pair in widths for n in pair):
+        raise ValueError(f"pad: pad_width cannot be negative, got {pad_width!r}")
+    if mode == "constant":
+        return _pad(x, scalars=bits(constant_values, x.dtype), widths=tuple(map(tuple, widths)))
+    if mode not in ("edge", "reflect", "symmetric", "wrap"):
+        raise ValueError(f"pad: mode must be constant, edge, reflect, symmetric or wrap, got {mode!r}")
+    out = x
+    for axis, (before, after) in enumerate(widths):
+        if before or after:
+            if not x.shape[axis]:
+                raise ValueError(f"pad: axis {axis} of shape {x.shape} is empty: mode {mode!r} has nothing to repeat")
+            # NumPy pads the numbers 0 ... n - 1; every stretch of neighbours in the result is then a slice of x.
+            order = np.pad(np.arange(x.shape[axis]), (before, after), mode=mode)  # type: ignore[call-overload]
+            out = _joined("pad", [_stretch(out, axis, *s) for s in _stretches(order.tolist())], axis)
+    return _copy(x) if out is x else out
+
+
+def _stretches(order: list[int]) -> list[tuple[int, int, int]]:
+    """Cut positions into runs (first, step, count) of step 1, 0 or -1."""
+    runs: list[tuple[int, int, int]] = []
+    i = 0
+    while i < len(order):
+        step = order[i + 1] - order[i] if i + 1 < len(order) else 1
+        end = i + 1
+        if abs(step) <= 1:
+            while end < len(order) and order[end] - order[end - 1] == step:
+                end += 1
+        else:
+            step = 1
+        runs.append((order[i], step, end - i))
+        i = end
+    return runs
+
+
+def _stretch(x: ndarray, axis: int, first: int, step: int, count: int) -> ndarray:
+    if step == 0:
+        one = span(x, axis, first, first + 1)
+        return _broadcast(one, shape=(*one.shape[:axis], count, *one.shape[axis + 1 :]), old=one.shape)
+    stop = first + step * count
+    key = (*[slice(None)] * axis, slice(first, None if stop < 0 else stop, step))
+    return view_of(x, key)  # type: ignore[return-value]
+
+
+def tile(x: Any, repetitions: int | Sequence[int], /) -> ndarray:
+    """Copies of ``x`` laid side by side: ``repetitions`` along each axis, new axes in front if there are more of them.
+
+    Args: x: any array; repetitions: an integer or several, >= 0. Raises: ValueError if negative. Gradient: summed.
+
+    >>> import cudamath as cm
+    >>> cm.tile(cm.asarray([1, 2]), (2, 2))
+    array([[1, 2, 1, 2],
+           [1, 2, 1, 2]])
+    """
+    x = require("tile", x)
+    counts = shapes.normalize_shape("tile", repetitions)
+    ndim = max(len(counts), x.ndim)
+    counts = (1,) * (ndim - len(counts)) + counts
+    sizes = (1,) * (ndim - x.ndim) + x.shape
+    apart = reshape(x, tuple(itertools.chain.from_iterable((1, n) for n in sizes)))
+    together = tuple(itertools.chain.from_iterable(zip(counts, sizes, strict=True)))
+    out = _copy(_broadcast(apart, shape=together, old=apart.shape))
+    return reshape(out, tuple([c * n for c, n in zip(counts, sizes, strict=True)]))
+
+
+def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> ndarray:
+    """Each element (or slice along ``axis``) several times in a row.
+
+    Args: x: any array; repeats: an integer, or one for each element along the axis; axis: None ravels first.
+    Raises: ValueError if a number is negative or their count does not fit. Gradient: summed.
+
+    >>> import cudamath as cm
+    >>> cm.repeat(cm.asarray([1, 2, 3]), [1, 0, 2])
+    array([1, 3, 3])
+    """
+    from .index import take
+
+    x = require("repeat", x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normalize_axis("repeat", axis, x.ndim)
+    counts = repeats.to_numpy() if isinstance(repeats, ndarray) else np.asarray(repeats)
+    if counts.dtype.kind not in "iu":
+        raise TypeError(f"repeat: repeats must be integers, got {counts.dtype}")
+    if counts.size and counts.min() < 0:
+        raise ValueError(f"repeat: repeats cannot be negative, got {counts.min()}")
+    if counts.size == 1:
+        apart = expand_dims(x, axis=axis + 1)
+        count = int(counts.reshape(())[()])
+        shape = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
+        out = _copy(_broadcast(apart, shape=shape, old=apart.shape))
+        return reshape(out, (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :]))
+    if counts.shape != (x.shape[axis],):
+        raise ValueError(f"repeat: repeats of shape {counts.shape} do not fit axis {axis} of shape {x.shape}")
+    return take(x, asarray(np.repeat(np.arange(x.shape[axis]), counts), device=x.device), axis=axis)

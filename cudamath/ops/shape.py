@@ -1,0 +1,503 @@
+"""Other shapes, dtypes and orders of the axes, as views where the elements can stay and copies where they must move.
+
+Views (``reshape`` where strides allow it, transposes, ``broadcast_to``, ``flip``, ``diagonal``, basic slices) cost no
+kernel. ``join.py`` has what makes one array from several or several from one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes, indexing, shapes
+from ..core.array import basic_view, ndarray
+from ..core.dtypes import COMPLEX, INEXACT
+from ..core.layout import Layout
+from ..core.op import Op, ViewOp, require
+from ..core.shapes import normalize_axes, normalize_axis
+
+__all__ = [
+    "astype", "atleast_1d", "atleast_2d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "copy", "diagonal",
+    "expand_dims", "flatten", "flip", "imag", "matrix_transpose", "moveaxis", "permute_dims", "ravel", "real", "reshape",
+    "rot90", "squeeze", "swapaxes", "transpose",
+]
+
+Axes = int | Sequence[int] | None
+
+# ----------------------------------------------------------------------------------------------------- cards
+
+
+def _reshaped(layout: Layout, *, shape: tuple, old: tuple) -> tuple[Layout, int]:
+    strides = shapes.reshape_strides(old, layout.strides, shape, layout.itemsize)
+    assert strides is not None
+    return layout.view(shape, strides), 0
+
+
+def _permuted(layout: Layout, *, axes: tuple) -> tuple[Layout, int]:
+    return layout.view(tuple([layout.shape[i] for i in axes]), tuple([layout.strides[i] for i in axes])), 0
+
+
+def _repeated(layout: Layout, *, shape: tuple, old: tuple) -> tuple[Layout, int]:
+    return layout.view(shape, shapes.broadcast_strides(old, layout.strides, shape)), 0
+
+
+def _seen(layout: Layout, *, here: tuple, view: tuple, shape: tuple) -> tuple[Layout, int]:
+    return layout.view(*here), here[2]
+
+
+def _inverse(axes: tuple) -> tuple:
+    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
+
+
+def _sum_to(g: ndarray, shape: tuple) -> ndarray:
+    """The adjoint of a broadcast: sums over the axes along which ``shape`` was repeated."""
+    extra = g.ndim - len(shape)
+    repeated = tuple([i for i, n in enumerate(g.shape) if i < extra or shape[i - extra] == 1 and n != 1])
+    return reshape(g.sum(axis=repeated), shape) if repeated else g
+
+
+def _part(layout: Layout, *, part: int) -> tuple[Layout, int]:
+    dtype = dtypes.real_dtype(layout.dtype)
+    return layout.view(layout.shape, layout.strides, part * dtype.itemsize, dtype), part * dtype.itemsize
+
+
+def _within(x: ndarray, view: tuple) -> ndarray:
+    """A view given as (shape, strides, offset) in elements of a contiguous array."""
+    x = x if x._layout.contiguous else copy(x)
+    size = x.itemsize
+    here = (view[0], tuple([s * size for s in view[1]]), view[2] * size)
+    return _window(x, here=here, view=view, shape=x.shape)
+
+
+_reshape = ViewOp("reshape", _reshaped, vjp=lambda g, _y, _x, shape, old: (reshape(g, old),))
+_permute = ViewOp("permute_dims", _permuted, vjp=lambda g, _y, _x, axes: (_permute(g, axes=_inverse(axes)),))
+_broadcast = ViewOp("broadcast_to", _repeated, vjp=lambda g, _y, _x, shape, old: (_sum_to(g, old),))
+# A basic slice, diagonal or flip. here: (shape, strides, offset) in bytes of this layout; view: the same in elements
+# of a contiguous array of x's shape, which is where the gradient is written.
+_window = ViewOp("getitem", _seen, vjp=lambda g, _y, _x, here, view, shape: (_unview(g, shape=shape, view=view),))
+_unview = Op("unview", cpu="shape.unview", cuda="copy.unview",
+             vjp=lambda g, _y, _g, shape, view: (_within(g, view),))
+_complex_part = ViewOp("complex_part", _part, vjp=lambda g, _y, x, part: (astype(g, x.dtype) * (1j if part else 1),))
+_copy = Op("copy", cpu="shape.copy", cuda="copy.copy", vjp=lambda g, _y, _x: (g,))
+_cast = Op("astype", cpu="shape.copy", cuda="copy.copy",
+           vjp=lambda g, _y, x, dtype: (astype(g, x.dtype) if x.dtype in INEXACT else None,))
+_copy_into = Op("copy_into", cpu="shape.copy_into", cuda="copy.copy_into")
+_fill = Op("fill", cpu="shape.fill", cuda="copy.fill")
+def span(x: ndarray, axis: int, start: int, stop: int) -> ndarray:
+    """Elements start ... stop - 1 along an axis, as a view."""
+    return view_of(x, (*[slice(None)] * axis, slice(start, stop)))  # type: ignore[return-value]
+
+
+def view_of(x: ndarray, key: Any) -> ndarray | None:
+    """``x[key]`` as a view, recorded; None if the key is not basic."""
+    found = basic_view(x._layout, key)
+    if found is None:
+        return None
+    seen, offset = found
+    if x._node is None:
+        return x._view(seen, offset)
+    view = indexing.basic(x.shape, shapes.contiguous_strides(x.shape, 1), key)
+    return _window(x, here=(seen.shape, seen.strides, offset), view=view, shape=x.shape)
+
+
+def bits(value: Any, dtype: np.dtype) -> tuple[int, int]:
+    """The 16 bytes that repeat in memory filled with ``value``, as two integers of 8 bytes: the scalars of a fill."""
+    element = np.array(value, dtype).reshape(1)
+    pattern = np.tile(element, 16 // element.itemsize).view(np.uint64)
+    return int(pattern[0]), int(pattern[1])
+
+
+# -------------------------------------------------------------------------------------------- copies and casts
+
+
+def copy(x: Any, /) -> ndarray:
+    """A copy of ``x`` in C order.
+
+    Args: x: array of any shape and dtype. Returns: a contiguous array of the same shape, dtype and device.
+    Gradient: passes through.
+
+    >>> import cudamath as cm
+    >>> x = cm.asarray([1, 2, 3])
+    >>> y = cm.copy(x)
+    >>> y[0] = 9
+    >>> x
+    array([1, 2, 3])
+    """
+    return _copy(require("copy", x))
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> ndarray:
+    """``x`` with its elements converted to ``dtype``.
+
+    Floats become integers by truncation, numbers become bool by ``!= 0``, complex numbers become real by dropping the
+    imaginary part. Values that the new type cannot hold are undefined, as in C.
+
+    Args: x: any array; dtype: the new dtype; copy: False returns ``x`` itself if it has the dtype already; device:
+    where the result shall be. Raises: TypeError if ``dtype`` is none that arrays can have. Gradient: the gradient cast
+    back, for floating-point and complex ``x``.
+
+    >>> import cudamath as cm
+    >>> cm.astype(cm.asarray([0.5, 1.9, -1.9]), "int32")
+    array([ 0,  1, -1], dtype=int32)
+    """
+    x = require("astype", x)
+    if device is not None:
+        x = x.to(device)
+    wanted = dtypes.as_dtype(dtype)
+    if wanted == x.dtype:
+        return _copy(x) if copy else x
+    return _cast(x, dtype=wanted)
+
+
+def real(x: Any, /) -> ndarray:
+    """The real part: a view of a complex array; any other array itself.
+
+    Args: x: any array. Gradient: of the real part.
+
+    >>> import cudamath as cm
+    >>> cm.real(cm.asarray([1 + 2j, 3 - 4j]))
+    array([1., 3.])
+    """
+    x = require("real", x)
+    return _complex_part(x, part=0) if x.dtype in COMPLEX else x
+
+
+def imag(x: Any, /) -> ndarray:
+    """The imaginary part: a view of a complex array; zeros for any other.
+
+    Args: x: any array. Gradient: i times that of the imaginary part.
+
+    >>> import cudamath as cm
+    >>> cm.imag(cm.asarray([1 + 2j, 3 - 4j]))
+    array([ 2., -4.])
+    """
+    from .creation import zeros_like
+
+    x = require("imag", x)
+    return _complex_part(x, part=1) if x.dtype in COMPLEX else zeros_like(x)
+
+
+# ------------------------------------------------------------------------------------------------- new shapes
+
+
+def reshape(x: Any, shape: int | Sequence[int], /, *, copy: bool | None = None) -> ndarray:
+    """The elements of ``x``, in C order, in another shape; a view where the strides of ``x`` allow it.
+
+    Args: x: any array; shape: an integer or integers, one of which may be -1 (what is left); copy: True always
+    copies, False raises ValueError instead of copying. Raises: ValueError if the number of elements differs.
+    Gradient: the gradient in the old shape.
+
+    >>> import cudamath as cm
+    >>> cm.reshape(cm.arange(6), (2, -1))
+    array([[0, 1, 2],
+           [3, 4, 5]])
+    """
+    x = require("reshape", x)
+    layout = x._layout
+    if type(shape) is not tuple:
+        shape = tuple(shape) if isinstance(shape, list) else (shape,)  # type: ignore[assignment]
+    try:
+        new = shapes.resolve_shape("reshape", layout.size, shape)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"reshape: shape must be an integer or a sequence of integers, got {shape!r}") from None
+    new = tuple(map(int, new))
+    if not layout.contiguous and shapes.reshape_strides(layout.shape, layout.strides, new) is None:
+        if copy is False:
+            raise ValueError(f"reshape: {layout.shape} with strides {layout.strides} cannot become {new} without a copy")
+        x = _copy(x)
+    elif copy:
+        x = _copy(x)
+    return _reshape(x, shape=new, old=layout.shape)
+
+
+def ravel(x: Any, /) -> ndarray:
+    """``x`` in one dimension, C order; a view if ``x`` is contiguous.
+
+    Args: x: any array. Returns: shape ``(x.size,)``. Gradient: the gradient in the old shape.
+
+    >>> import cudamath as cm
+    >>> cm.ravel(cm.asarray([[1, 2], [3, 4]]))
+    array([1, 2, 3, 4])
+    """
+    return reshape(x, (-1,)) if require("ravel", x).size else reshape(x, (0,))
+
+
+def flatten(x: Any, /) -> ndarray:
+    """A copy of ``x`` in one dimension, C order.
+
+    Args: x: any array. Returns: a new array of shape ``(x.size,)``. Gradient: the gradient in the old shape.
+
+    >>> import cudamath as cm
+    >>> cm.flatten(cm.asarray([[1, 2], [3, 4]]))
+    array([1, 2, 3, 4])
+    """
+    return ravel(_copy(require("flatten", x)))
+
+
+def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> ndarray:
+    """A view with new axes of size 1 at the given places of the result.
+
+    Args: x: any array; axis: an integer or several, counted in the result. Raises: ValueError if an axis is out of
+    bounds or repeated. Gradient: the gradient in the old shape.
+
+    >>> import cudamath as cm
+    >>> cm.expand_dims(cm.zeros((2, 3)), axis=1).shape
+    (2, 1, 3)
+    """
+    x = require("expand_dims", x)
+    count = len(axis) if isinstance(axis, tuple | list) else 1
+    new = set(normalize_axes("expand_dims", axis, x.ndim + count))
+    sizes = iter(x.shape)
+    return _reshape(x, shape=tuple([1 if i in new else next(sizes) for i in range(x.ndim + count)]), old=x.shape)
+
+
+def squeeze(x: Any, /, axis: Axes = None) -> ndarray:
+    """A view without axes of size 1: the given ones, or all.
+
+    Args: x: any array; axis: an integer, several, or None. Raises: ValueError if a given axis is not of size 1.
+    Gradient: the gradient in the old shape.
+
+    >>> import cudamath as cm
+    >>> cm.squeeze(cm.zeros((1, 3, 1)), axis=0).shape
+    (3, 1)
+    """
+    x = require("squeeze", x)
+    if axis is None:
+        gone = {i for i, n in enumerate(x.shape) if n == 1}
+    else:
+        gone = set(normalize_axes("squeeze", axis, x.ndim))
+        if any(x.shape[i] != 1 for i in gone):
+            raise ValueError(f"squeeze: axes {sorted(gone)} of shape {x.shape} are not all of size 1")
+    return _reshape(x, shape=tuple([n for i, n in enumerate(x.shape) if i not in gone]), old=x.shape)
+
+
+def atleast_1d(*arrays: Any) -> Any:
+    """Each array with at least one dimension; a tuple if several are given.
+
+    Gradient: the gradient in the old shape.
+
+    >>> import cudamath as cm
+    >>> cm.atleast_1d(cm.asarray(3.0)).shape
+    (1,)
+    """
+    out = tuple([reshape(x, (1,)) if x.ndim == 0 else x for x in (require("atleast_1d", a) for a in arrays)])
+    return out[0] if len(out) == 1 else out
+
+
+def atleast_2d(*arrays: Any) -> Any:
+    """Each array with at least two dimensions, new ones in front; a tuple if several are given.
+
+    Gradient: the gradient in the old shape.
+
+    >>> import cudamath as cm
+    >>> cm.atleast_2d(cm.zeros(3)).shape
+    (1, 3)
+    """
+    out = tuple([_reshape(x, shape=(1,) * (2 - x.ndim) + x.shape, old=x.shape) if x.ndim < 2 else x
+                 for x in (require("atleast_2d", a) for a in arrays)])
+    return out[0] if len(out) == 1 else out
+
+
+# ------------------------------------------------------------------------------------------------ order of axes
+
+
+def permute_dims(x: Any, /, axes: Sequence[int]) -> ndarray:
+    """A view with the axes in another order: axis i of the result is axis ``axes[i]`` of ``x``.
+
+    Args: x: any array; axes: every axis once. Raises: ValueError otherwise. Gradient: the inverse permutation.
+
+    >>> import cudamath as cm
+    >>> cm.permute_dims(cm.zeros((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
+    return _permuted_by("permute_dims", require("permute_dims", x), axes)
+
+
+def transpose(x: Any, /, axes: Sequence[int] | None = None) -> ndarray:
+    """A view with the axes reversed, or in the order ``axes``.
+
+    Args: x: any array; axes: every axis once, or None. Raises: ValueError otherwise. Gradient: the inverse permutation.
+
+    >>> import cudamath as cm
+    >>> cm.transpose(cm.zeros((2, 3, 4))).shape
+    (4, 3, 2)
+    """
+    x = require("transpose", x)
+    return _permuted_by("transpose", x, tuple(range(x.ndim - 1, -1, -1)) if axes is None else axes)
+
+
+def _permuted_by(name: str, x: ndarray, axes: Sequence[int]) -> ndarray:
+    order = normalize_axes(name, tuple(axes), x.ndim)
+    if len(order) != x.ndim:
+        raise ValueError(f"{name}: axes {tuple(axes)} do not name each of the {x.ndim} axes of shape {x.shape}")
+    return _permute(x, axes=order)
+
+
+def matrix_transpose(x: Any, /) -> ndarray:
+    """A view with the last two axes exchanged: ``x.mT``.
+
+    Args: x: array of at least 2 dimensions. Raises: ValueError if it has fewer. Gradient: the gradient transposed.
+
+    >>> import cudamath as cm
+    >>> cm.matrix_transpose(cm.zeros((5, 2, 3))).shape
+    (5, 3, 2)
+    """
+    x = require("matrix_transpose", x)
+    if x.ndim < 2:
+        raise ValueError(f"matrix_transpose: wants at least 2 dimensions, got shape {x.shape}")
+    return _permute(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def swapaxes(x: Any, axis1: int, axis2: int, /) -> ndarray:
+    """A view with two axes exchanged.
+
+    Args: x: any array; axis1, axis2: the axes. Raises: ValueError if one is out of bounds. Gradient: exchanged back.
+
+    >>> import cudamath as cm
+    >>> cm.swapaxes(cm.zeros((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
+    x = require("swapaxes", x)
+    i, j = normalize_axis("swapaxes", axis1, x.ndim), normalize_axis("swapaxes", axis2, x.ndim)
+    axes = list(range(x.ndim))
+    axes[i], axes[j] = axes[j], axes[i]
+    return _permute(x, axes=tuple(axes))
+
+
+def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int], /) -> ndarray:
+    """A view with some axes moved to other places; the others keep their order.
+
+    Args: x: any array; source, destination: integers, or as many of each. Raises: ValueError if their numbers differ,
+    or an axis is out of bounds or repeated. Gradient: moved back.
+
+    >>> import cudamath as cm
+    >>> cm.moveaxis(cm.zeros((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    x = require("moveaxis", x)
+    here, there = normalize_axes("moveaxis", source, x.ndim), normalize_axes("moveaxis", destination, x.ndim)
+    if len(here) != len(there):
+        raise ValueError(f"moveaxis: source {source} and destination {destination} are not equally many")
+    order = [i for i in range(x.ndim) if i not in here]
+    for to, axis in sorted(zip(there, here, strict=True)):
+        order.insert(to, axis)
+    return _permute(x, axes=tuple(order))
+
+
+def flip(x: Any, /, axis: Axes = None) -> ndarray:
+    """A view with the elements in reverse order along the given axes, or all.
+
+    Args: x: any array; axis: an integer, several, or None. Raises: ValueError if out of bounds. Gradient: flipped back.
+
+    >>> import cudamath as cm
+    >>> cm.flip(cm.asarray([1, 2, 3]))
+    array([3, 2, 1])
+    """
+    x = require("flip", x)
+    axes = normalize_axes("flip", axis, x.ndim)
+    return view_of(x, tuple([slice(None, None, -1 if i in axes else 1) for i in range(x.ndim)]))  # type: ignore
+
+
+def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
+    """A view rotated by ``k`` quarter turns in the plane of two axes, from the first towards the second.
+
+    Args: x: array of at least 2 dimensions; k: an integer; axes: two different axes. Raises: ValueError otherwise.
+    Gradient: rotated back.
+
+    >>> import cudamath as cm
+    >>> cm.rot90(cm.asarray([[1, 2], [3, 4]]))
+    array([[2, 4],
+           [1, 3]])
+    """
+    x = require("rot90", x)
+    plane = normalize_axes("rot90", tuple(axes), x.ndim)
+    if len(plane) != 2:
+        raise ValueError(f"rot90: axes must be two, got {tuple(axes)}")
+    k %= 4
+    if k == 1:
+        return swapaxes(flip(x, axis=plane[1]), *plane)
+    if k == 2:
+        return flip(x, axis=plane)
+    if k == 3:
+        return flip(swapaxes(x, *plane), axis=plane[1])
+    return flip(x, axis=())
+
+
+def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndarray:
+    """A view of the diagonals of the planes of two axes, as the last axis of the result.
+
+    Args: x: array of at least 2 dimensions; offset: > 0 above, < 0 below the main diagonal; axis1, axis2: rows and
+    columns. Raises: ValueError if ``x`` has fewer than 2 dimensions or the axes are equal or out of bounds.
+    Gradient: zeros with the gradient on the diagonal.
+
+    >>> import cudamath as cm
+    >>> cm.diagonal(cm.asarray([[1, 2], [3, 4]]))
+    array([1, 4])
+    """
+    x = require("diagonal", x)
+    if x.ndim < 2:
+        raise ValueError(f"diagonal: wants at least 2 dimensions, got shape {x.shape}")
+    rows, columns = normalize_axes("diagonal", (axis1, axis2), x.ndim)
+
+    def along(strides: tuple) -> tuple[tuple, tuple, int]:
+        start = offset * strides[columns] if offset >= 0 else -offset * strides[rows]
+        size = max(0, min(x.shape[rows] - max(-offset, 0), x.shape[columns] - max(offset, 0)))
+        rest = [i for i in range(x.ndim) if i not in (rows, columns)]
+        shape = (*[x.shape[i] for i in rest], size)
+        return shape, (*[strides[i] for i in rest], strides[rows] + strides[columns]), start if 0 not in shape else 0
+
+    return _window(x, here=along(x.strides), view=along(shapes.contiguous_strides(x.shape, 1)), shape=x.shape)
+
+
+# -------------------------------------------------------------------------------------------------- broadcasting
+
+
+def broadcast_shapes(*shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape that arrays of these shapes broadcast to.
+
+    Raises: ValueError if they do not.
+
+    >>> import cudamath as cm
+    >>> cm.broadcast_shapes((3, 1), (4,))
+    (3, 4)
+    """
+    return shapes.broadcast_shapes("broadcast_shapes", *[shapes.normalize_shape("broadcast_shapes", s) for s in shape])
+
+
+def broadcast_to(x: Any, shape: int | Sequence[int], /) -> ndarray:
+    """A view of ``x`` repeated to ``shape``; it cannot be written to.
+
+    Args: x: any array; shape: one that ``x.shape`` broadcasts to. Raises: ValueError if it does not.
+    Gradient: summed over the repeated axes.
+
+    >>> import cudamath as cm
+    >>> cm.broadcast_to(cm.asarray([1, 2]), (2, 2))
+    array([[1, 2],
+           [1, 2]])
+    """
+    x = require("broadcast_to", x)
+    wanted = shapes.normalize_shape("broadcast_to", shape)
+    return _broadcast_as("broadcast_to", x, wanted)
+
+
+def _broadcast_as(name: str, x: ndarray, shape: tuple) -> ndarray:
+    extra = len(shape) - x.ndim
+    if extra < 0 or any(n not in (1, to) for n, to in zip(x.shape, shape[extra:], strict=True)):
+        raise ValueError(f"{name}: an array of shape {x.shape} cannot be broadcast to {shape}")
+    return _broadcast(x, shape=shape, old=x.shape)
+
+
+def broadcast_arrays(*arrays: Any) -> list[ndarray]:
+    """Views of the arrays, all repeated to their common shape.
+
+    Raises: ValueError if the shapes do not broadcast. Gradient: summed over the repeated axes.
+
+    >>> import cudamath as cm
+    >>> [a.shape for a in cm.broadcast_arrays(cm.zeros((3, 1)), cm.zeros(4))]
+    [(3, 4), (3, 4)]
+    """
+    inputs = [require("broadcast_arrays", x) for x in arrays]
+    shape = shapes.broadcast_shapes("broadcast_arrays", *[x.shape for x in inputs])
+    return [_broadcast(x, shape=shape, old=x.shape) for x in inputs]

@@ -17,12 +17,20 @@ def sgd_pass(p, g, lr, weight_decay):
 
 
 @njit(cache=True, nogil=True)
-def momentum_pass(p, g, u, lr, weight_decay, momentum, nesterov):
-    """p, g, u: (n,) of one dtype. u = momentum u + g;  p -= lr u, or lr (g + momentum u) for Nesterov."""
+def momentum_pass(p, g, u, lr, weight_decay, momentum):
+    """p, g, u: (n,) of one dtype. u = momentum u + d, d = g + weight_decay p;  p -= lr u."""
+    for i in range(p.size):
+        u[i] = momentum * u[i] + (g[i] + weight_decay * p[i])
+        p[i] -= lr * u[i]
+
+
+@njit(cache=True, nogil=True)
+def nesterov_pass(p, g, u, lr, weight_decay, momentum):
+    """p, g, u: (n,) of one dtype. u as above;  p -= lr (d + momentum u)."""
     for i in range(p.size):
         d = g[i] + weight_decay * p[i]
         u[i] = momentum * u[i] + d
-        p[i] -= lr * (d + momentum * u[i] if nesterov else u[i])
+        p[i] -= lr * (d + momentum * u[i])
 
 
 @njit(cache=True, nogil=True)
@@ -51,22 +59,24 @@ def in_place(step, arrays, scalars):
         p.reshape(-1)[:] = wide.astype(p.dtype)
 
 
-def sgd(*arrays, scalars):
-    """arrays: all parameters, then all gradients; scalars = (lr, weight_decay). In place."""
-    count = len(arrays) // 2
+def each(step, states, arrays, scalars):
+    """`step` on every parameter; arrays: all parameters, all gradients, then each state."""
+    count = len(arrays) // (2 + states)
     for i in range(count):
-        in_place(sgd_pass, arrays[i::count], scalars)
+        in_place(step, arrays[i::count], scalars)
+    return ()
+
+
+def sgd(*arrays, scalars):
+    """arrays: parameters, gradients; scalars = (lr, weight_decay, 0 ...). In place."""
+    return each(sgd_pass, 0, arrays, scalars[:2])
 
 
 def momentum(*arrays, scalars, nesterov):
-    """arrays: parameters, gradients, velocities; scalars = (lr, weight_decay, momentum). In place."""
-    count = len(arrays) // 3
-    for i in range(count):
-        in_place(momentum_pass, arrays[i::count], (*scalars, nesterov))
+    """arrays: parameters, gradients, velocities; scalars = (lr, weight_decay, momentum, 0 ...). In place."""
+    return each(nesterov_pass if nesterov else momentum_pass, 1, arrays, scalars[:3])
 
 
 def adam(*arrays, scalars):
-    """arrays: parameters, gradients, first and second moments; scalars as in kernels/optim.py. In place."""
-    count = len(arrays) // 4
-    for i in range(count):
-        in_place(adam_pass, arrays[i::count], scalars)
+    """arrays: parameters, gradients, first and second moments; scalars: the eight of the rule. In place."""
+    return each(adam_pass, 2, arrays, scalars)

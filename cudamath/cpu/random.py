@@ -421,7 +421,8 @@ def integers(*, scalars, shape, dtype, device, wide):
     """scalars = (key, stream, offset, low, then the last two arguments of the fill) -> shape, dtype."""
     counter, (low, a, b) = keyed(scalars)
     out = np.empty(shape, np.uint64 if wide else np.uint32)
-    split(fill_bounded64 if wide else fill_bounded32, out.reshape(-1), 2 if wide else 4, *counter, np.uint64(a), np.uint64(b))
+    fill = fill_bounded64 if wide else fill_bounded32
+    split(fill, out.reshape(-1), 2 if wide else 4, *counter, np.uint64(a), np.uint64(b))
     if low:
         out = out + np.uint64(low)  # modulo 2^64: two's complement takes care of the signs
     return np.asarray(out).astype(dtype, copy=False)
@@ -451,7 +452,8 @@ def permutation(*, scalars, count, ranked, bits, device):
     round_keys = np.empty(24, np.uint32)
     fill_words(round_keys, first, stream, key)
     out = np.empty(count, np.int64)
-    split(fill_bijection, out, 1, np.uint64(0), np.uint64(n), round_keys, np.uint64(bits // 2), np.uint64(bits - bits // 2))
+    widths = np.uint64(bits // 2), np.uint64(bits - bits // 2)
+    split(fill_bijection, out, 1, np.uint64(0), np.uint64(n), round_keys, *widths)
     return out
 
 

@@ -18,10 +18,12 @@ from numba import cuda, types
 
 from ..core.dtypes import compute_dtype
 from ..core.plan import Input, Launch, Output, Plan, Scalar
-from .build import codec
+from .build import SIMULATOR, blocks, codec
 from .philox import philox
 from .random import run_width
-from .rows import reader, writer
+
+if not SIMULATOR:
+    from .rows import reader, writer
 
 THREADS = 256
 RUNS = 2
@@ -92,10 +94,11 @@ def vectors(dtype, read_width):
 def dropout(x, *, version="vectors"):
     """Planner: x contiguous -> y like x. Scalars: key, stream, first block, threshold, scale."""
     y = x.like()
-    arguments = [Input(0).flat, Output(0).flat, *(Scalar(i, np.uint64) for i in range(4)), Scalar(4, compute_dtype(x.dtype))]
+    scalars = [*(Scalar(i, np.uint64) for i in range(4)), Scalar(4, compute_dtype(x.dtype))]
+    arguments = [Input(0).flat, Output(0).flat, *scalars]
     if version == "each":
-        return Plan([y], [Launch(each(x.dtype), -(-x.size // THREADS), THREADS, arguments)])
+        return Plan([y], [Launch(each(x.dtype), blocks(x.size, THREADS), THREADS, arguments)])
     width = run_width(x.dtype)
     per_block = THREADS * RUNS * max(LANES, width)
     kernel = vectors(x.dtype, width if x.aligned else 1)
-    return Plan([y], [Launch(kernel, -(-x.size // per_block), THREADS, arguments)])
+    return Plan([y], [Launch(kernel, blocks(x.size, per_block), THREADS, arguments)])

@@ -34,10 +34,10 @@ from numba import cuda
 from ..core.dtypes import compute_dtype
 from ..core.plan import Addresses, Constant, Input, Launch, Plan, Scalar
 from .build import SIMULATOR, blocks, codec
-from .rows import reader, writer
 
 if not SIMULATOR:
     from .ptx import array_at
+    from .rows import reader, writer
 
 THREADS = 256
 CHUNK = 4096  # elements a block: 4 rounds of 16 bytes a thread and array; a multiple of every vector
@@ -75,9 +75,14 @@ def adam_rule(p, g, m, v, step_size, keep, l2, rest1, beta2, rest2, inverse, eps
     return x - step_size * m / (math.sqrt(v) * inverse + eps), m, v
 
 
+def places(states):
+    """Where p, g, s, t are among the inputs (times their count); states that a rule has not are g again."""
+    return 0, 1, 2 if states > 0 else 1, 3 if states > 1 else 1
+
+
 @functools.cache
 def one(rule, states, dtype):
-    """p, g: (n,) dtype; s, t: (n,) compute type, or p again where the rule has no such state. A thread an element."""
+    """p, g: (n,) dtype; s, t: (n,) compute type, or g again where the rule has no such state. A thread an element."""
     load, store, T = codec(dtype)
 
     @cuda.jit
@@ -103,6 +108,7 @@ def many(rule, states, dtype, width):
     p0, s0: any parameter and any state (for their types); count: int64, arrays in this launch.
     """
     T = codec(dtype)[2]
+    place_s, place_t = places(states)[2:]
     compute = compute_dtype(dtype)
     read, write = reader(dtype, width), writer(dtype, width)
     read_one, write_one = reader(dtype, 1), writer(dtype, 1)
@@ -115,8 +121,8 @@ def many(rule, states, dtype, width):
         end = table[cuda.blockIdx.x, 2]
         p = array_at(p0, addresses[array])
         g = array_at(p0, addresses[count + array])
-        s = array_at(s0, addresses[min(states, 1) * 2 * count + array])
-        t = array_at(s0, addresses[min(states, 2) // 2 * 3 * count + array])
+        s = array_at(s0, addresses[place_s * count + array])
+        t = array_at(s0, addresses[place_t * count + array])
         vp = cuda.local.array(width, T)
         vg = cuda.local.array(width, T)
         vs = cuda.local.array(width, T)
@@ -167,8 +173,7 @@ def update(rule, states, layouts, version):
     if version == "one":
         for i in range(count):
             p = layouts[i]
-            arrays = [Input(min(k, 1 + states) * count + i).flat for k in range(2)]
-            arrays += [Input(k * count + i).flat if k < 2 + states else arrays[0] for k in (2, 3)]
+            arrays = [Input(k * count + i).flat for k in places(states)]
             scalars = [Scalar(k, compute_dtype(p.dtype)) for k in range(SCALARS)]
             steps.append(Launch(one(rule, states, p.dtype), blocks(p.size, THREADS), THREADS, [*arrays, *scalars]))
         return Plan([], steps)
@@ -181,7 +186,7 @@ def update(rule, states, layouts, version):
         table = chunks([layouts[i].size for i in members])
         arguments = [
             Addresses(*[k * count + i for k in range(2 + states) for i in members]), Constant(table),
-            Input(members[0]).flat, Input((2 * count if states else 0) + members[0]).flat, len(members),
+            Input(members[0]).flat, Input(places(states)[2] * count + members[0]).flat, len(members),
             *[Scalar(k, compute) for k in range(SCALARS)],
         ]
         kernel = many(rule, states, dtype, 16 // compute.itemsize if wide else 1)

@@ -20,12 +20,14 @@ Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3
 known answers published with it (tests/test_random.py).
 """
 
-from numba import config, cuda, types
+from numba import cuda, types
+
+from .build import SIMULATOR
 
 # Device functions are inlined into their kernels; the simulator has no such option and needs none.
-INLINE = {} if config.ENABLE_CUDASIM else {"forceinline": True}
+INLINE = {} if SIMULATOR else {"forceinline": True}
 
-if config.ENABLE_CUDASIM:
+if SIMULATOR:
 
     def mul_hi(a, b):
         """The upper half of the 64-bit product of two uint32."""

@@ -40,13 +40,13 @@ import functools
 import math
 
 import numpy as np
-from numba import config, cuda, types
+from numba import cuda, types
 
+from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Scalar
-from .build import codec
+from .build import SIMULATOR, blocks, codec
 from .philox import INLINE, RETRY, join, philox
-from .rows import writer
 
 THREADS = 256
 RUNS = 4  # 16-byte runs a thread: enough work to hide the start of a block, and the round keys are computed once
@@ -54,7 +54,7 @@ RANKED = 1024  # `ranks` holds its keys in the shared memory of one block
 CIPHER_ROUNDS = 24
 UNIFORM_BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # as in cpu/random.py
 
-if config.ENABLE_CUDASIM:
+if SIMULATOR:
 
     def float_bits(x):
         return x.view(np.int32 if x.dtype == np.float32 else np.int64)
@@ -65,6 +65,8 @@ if config.ENABLE_CUDASIM:
     float_bits64, bits_float64 = float_bits, bits_float
 else:
     from numba.cuda import libdevice
+
+    from .rows import writer
 
     float_bits, bits_float = libdevice.float_as_int, libdevice.int_as_float
     float_bits64, bits_float64 = libdevice.double_as_longlong, libdevice.longlong_as_double
@@ -365,23 +367,26 @@ def draw(distribution, out, E, kind, version="vectors"):
     per_block = THREADS if version == "each" else THREADS * RUNS * G
     kernel = (each if version == "each" else vectors)(distribution, out.dtype, E)
     scalars = [Scalar(i, np.uint64) for i in range(3)] + [Scalar(3 + i, kind) for i in range(3)]
-    return Plan([out], [Launch(kernel, -(-out.size // per_block), THREADS, [Output(0).flat, *scalars])])
+    return Plan([out], [Launch(kernel, blocks(out.size, per_block), THREADS, [Output(0).flat, *scalars])])
+
+
+def lanes(dtype):
+    """Floating-point numbers from one Philox block."""
+    return 2 if dtype == np.float64 else 4
 
 
 def uniform(*, shape, dtype, device, version="vectors"):
     """Planner. Scalars: key, stream, first block, low, high - low, 0."""
-    wide = dtype == np.float64
-    return draw(uniform_of, Layout.new(shape, dtype, device), 2 if wide else 4, np.float64 if wide else np.float32, version)
+    return draw(uniform_of, Layout.new(shape, dtype, device), lanes(dtype), compute_dtype(dtype), version)
 
 
 def normal(*, shape, dtype, device, version="vectors"):
     """Planner. Scalars: key, stream, first block, mean, standard deviation, 0."""
-    wide = dtype == np.float64
-    return draw(normal_of, Layout.new(shape, dtype, device), 2 if wide else 4, np.float64 if wide else np.float32, version)
+    return draw(normal_of, Layout.new(shape, dtype, device), lanes(dtype), compute_dtype(dtype), version)
 
 
 def integers(*, shape, dtype, device, wide, version="vectors"):
-    """Planner. Scalars: key, stream, first block, then a, b, c of bounded64 (wide: more than 2^32 values) or bounded32."""
+    """Planner. Scalars: key, stream, first block, and a, b, c of bounded64 (wide: over 2^32 values) or bounded32."""
     out = Layout.new(shape, dtype, device)
     return draw(bounded64_of if wide else bounded32_of, out, 2 if wide else 4, np.uint64, version)
 
@@ -442,8 +447,8 @@ def bijection(out, key, stream, first, n, left_bits, right_bits):
             left = types.uint32(value >> right_bits)
             right = types.uint32(types.uint32(value) & right_mask)
             for r in range(CIPHER_ROUNDS):
-                low = types.uint64(left) * types.uint64(0xB7CE6E93)
-                high = types.uint32((types.uint64(left) * types.uint64(0xD2B74407) + (low >> types.uint64(32))))
+                low = types.uint64(left) * types.uint64(0xB1CE6E93)
+                high = types.uint32(types.uint64(left) * types.uint64(0xD2B74407) + (low >> types.uint64(32)))
                 joined = (types.uint64(types.uint32(low)) << shift) | (types.uint64(right) >> left_bits)
                 left = types.uint32((high ^ round_keys[r] ^ right) & left_mask)
                 right = types.uint32(types.uint32(joined) & right_mask)
@@ -462,8 +467,8 @@ def permutation(*, count, ranked, bits, device):
     if ranked:
         return Plan([out], [Launch(ranks, min(count, 1), RANKED, [Output(0), *scalars])])
     parts = [np.uint64(bits // 2), np.uint64(bits - bits // 2)]
-    blocks = min(-(-count // THREADS), 4096)
-    return Plan([out], [Launch(bijection, blocks, THREADS, [Output(0), *scalars, *parts])])
+    grid = min(blocks(count, THREADS), 4096)
+    return Plan([out], [Launch(bijection, grid, THREADS, [Output(0), *scalars, *parts])])
 
 
 # ------------------------------------------------------------------------------------------------- choice by weight
@@ -493,4 +498,4 @@ def choice(thresholds, *, shape):
     """Planner: thresholds (k,) uint64 -> shape, int64. Scalars: key, stream, first block."""
     out = Layout.new(shape, np.dtype(np.int64), thresholds.device)
     scalars = [Scalar(i, np.uint64) for i in range(3)]
-    return Plan([out], [Launch(choice_each, -(-out.size // THREADS), THREADS, [Input(0), Output(0).flat, *scalars])])
+    return Plan([out], [Launch(choice_each, blocks(out.size, THREADS), THREADS, [Input(0), Output(0).flat, *scalars])])

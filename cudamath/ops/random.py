@@ -26,8 +26,8 @@ from ..core.devices import device_of, index_of
 from ..core.op import FLOATING, INTEGER, Op, lazy
 from ..core.shapes import normalize_axis, normalize_shape
 
-__all__ = ["Generator", "bernoulli", "choice", "default_rng", "integers", "normal", "permutation", "rand", "randn", "random",
-           "seed", "standard_normal", "uniform"]
+__all__ = ["Generator", "bernoulli", "choice", "default_rng", "integers", "normal", "permutation", "rand", "randn",
+           "random", "seed", "standard_normal", "uniform"]
 
 Size = int | Sequence[int] | None
 
@@ -62,8 +62,8 @@ def _number(name: str, what: str, value: Any) -> float:
     try:
         value = float(value)
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: wants {what} as one number, got {type(value).__name__}; for arrays, scale and shift the "
-                        "draw") from None
+        raise TypeError(f"{name}: wants {what} as one number, got {type(value).__name__}; for arrays, scale and shift "
+                        "the draw") from None
     if not math.isfinite(value):
         raise ValueError(f"{name}: wants a finite {what}, got {value}")
     return value
@@ -137,7 +137,7 @@ class Generator:
             self._offset, self._children = values["offset"], values["children"]
 
     def take(self, name: str, blocks: int) -> tuple[int, int, int]:
-        """Reserve `blocks` Philox blocks: (key, stream, first block). For functions that draw in kernels of their own."""
+        """Reserve `blocks` Philox blocks: (key, stream, first block). For functions that draw in their own kernels."""
         with self._lock:
             first = self._offset
             if first + blocks > _LAST_BLOCK:
@@ -177,7 +177,8 @@ class Generator:
         """
         return self.uniform(0.0, 1.0, size, dtype, device)
 
-    def uniform(self, low: float = 0.0, high: float = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def uniform(self, low: float = 0.0, high: float = 1.0, size: Size = None, dtype: Any = None,
+                device: Any = None) -> ndarray:
         """Uniform numbers: `low + (high - low) * u`, u uniform in [0, 1).
 
         u has as many random bits as the dtype holds exactly: float64 53, float32 24, float16 11, bfloat16 8.
@@ -214,7 +215,8 @@ class Generator:
         shape, dtype = _shape(name, size), _dtype(name, dtype, FLOATING, dtypes.default_float())
         return self._draw(_uniform, shape, dtype, device, (low, width, 0.0))
 
-    def normal(self, loc: float = 0.0, scale: float = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+    def normal(self, loc: float = 0.0, scale: float = 1.0, size: Size = None, dtype: Any = None,
+               device: Any = None) -> ndarray:
         """Normal (Gaussian) numbers of mean `loc` and standard deviation `scale`, by Box-Muller.
 
         z = sqrt(-2 ln u) cos(2 pi t) and the same with sin, for two random words u and t. float32 and the 16-bit types
@@ -259,9 +261,9 @@ class Generator:
         return self.normal(0.0, 1.0, size, dtype, device)
 
     def _draw(self, op: Op, shape: tuple[int, ...], dtype: np.dtype, device: Any, parameters: tuple) -> ndarray:
-        per_block = 2 if dtype == dtypes.float64 else 4
-        counter = self.take(op.name, -(-math.prod(shape) // per_block))
-        return op(scalars=counter + parameters, shape=shape, dtype=dtype, device=index_of(device))
+        place = index_of(device)
+        counter = self.take(op.name, -(-math.prod(shape) // (2 if dtype == dtypes.float64 else 4)))
+        return op(scalars=counter + parameters, shape=shape, dtype=dtype, device=place)
 
     # ------------------------------------------------------------ discrete
 
@@ -305,13 +307,15 @@ class Generator:
             raise ValueError(f"{name}: wants low {'<=' if endpoint else '<'} high, got {low} and {high}")
         info = np.iinfo(dtype)
         if low < info.min or last > info.max:
-            raise ValueError(f"{name}: wants bounds that {dtype} can hold ({info.min} to {info.max}), got {low} and {last}")
+            raise ValueError(f"{name}: wants bounds that {dtype} can hold ({info.min} to {info.max}), got {low} "
+                             f"and {last}")
         shape = _shape(name, size)
         span = last - low
         wide = span >= 1 << 32
         limits = (span, (1 << span.bit_length()) - 1) if wide else (span + 1, (1 << 32) % (span + 1))
+        place = index_of(device)
         counter = self.take(name, -(-math.prod(shape) // (2 if wide else 4)))
-        return _integers(scalars=(*counter, low & _MASK, *limits), shape=shape, dtype=dtype, device=index_of(device), wide=wide)
+        return _integers(scalars=(*counter, low & _MASK, *limits), shape=shape, dtype=dtype, device=place, wide=wide)
 
     def bernoulli(self, p: float = 0.5, size: Size = None, device: Any = None) -> ndarray:
         """True with probability `p`: a random 32-bit word is compared with p 2^32 (so p counts to 2^-33).
@@ -339,8 +343,9 @@ class Generator:
         name = "random.bernoulli"
         threshold = round(probability(name, p) * (1 << 32))
         shape = _shape(name, size)
+        place = index_of(device)
         counter = self.take(name, -(-math.prod(shape) // 4))
-        return _bernoulli(scalars=(*counter, threshold, 0, 0), shape=shape, device=index_of(device))
+        return _bernoulli(scalars=(*counter, threshold, 0, 0), shape=shape, device=place)
 
     def _order(self, name: str, n: int, count: int, device: int) -> ndarray:
         """The first `count` elements of a random permutation of 0 .. n - 1."""
@@ -382,7 +387,8 @@ class Generator:
             return self._order(name, n, n, index_of(device))
         x = asarray(x, name=name)
         if not x.ndim:
-            raise ValueError(f"{name}: wants an integer or an array of at least one dimension, got a 0-d array of {x.dtype}")
+            raise ValueError(f"{name}: wants an integer or an array of at least one dimension, got a 0-d array of "
+                             f"{x.dtype}")
         axis = normalize_axis(name, axis, x.ndim)
         n = x.shape[axis]
         return _along(x, self._order(name, n, n, x._layout.device), axis)
@@ -399,15 +405,15 @@ class Generator:
         replace : bool
             Whether an element may come again.
         p : array-like, optional
-            Probability of each element, adding up to 1; equal ones by default. It is read on the host: an array on a GPU is
-            waited for. Without replacement, each next element is drawn with probabilities proportional to p among those
-            left, on the host.
+            Probability of each element, adding up to 1; equal ones by default. It is read on the host: an array on a
+            GPU is waited for. Without replacement, each next element is drawn with probabilities proportional to p
+            among those left, on the host.
 
         Raises
         ------
         ValueError
-            Nothing to draw from; more asked for than there is, without replacement; p of another length, negative or not
-            adding up to 1; `a` of more than one dimension.
+            Nothing to draw from; more asked for than there is, without replacement; p of another length, negative or
+            not adding up to 1; `a` of more than one dimension.
 
         >>> import cudamath as cm
         >>> rng = cm.random.default_rng(7)
@@ -446,7 +452,8 @@ class Generator:
         if weights.shape != (n,):
             raise ValueError(f"{name}: wants p of shape ({n},), got {weights.shape}")
         if not np.all(weights >= 0) or abs(weights.sum() - 1) > 1e-6:
-            raise ValueError(f"{name}: wants p >= 0 adding up to 1, got sum {weights.sum()}, least {weights.min(initial=0)}")
+            raise ValueError(f"{name}: wants p >= 0 adding up to 1, got sum {weights.sum()}, least "
+                             f"{weights.min(initial=0)}")
         count = math.prod(shape)
         if replace:
             cumulative = np.cumsum(weights)
@@ -473,7 +480,6 @@ def _restored(state: dict[str, int]) -> Generator:
     generator = Generator(0)
     generator.state = state
     return generator
-'''
 
 
 def default_rng(seed: int | Generator | None = None) -> Generator:

@@ -1,0 +1,69 @@
+"""Dropout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.array import ndarray
+from ..core.op import FLOATING, Op, require
+from ..ops.random import Generator, default_generator, probability
+
+__all__ = ["dropout"]
+
+
+def dropout(x: Any, p: float = 0.5, *, training: bool = True, rng: Generator | None = None) -> ndarray:
+    """Set elements to zero with probability `p` and scale the others so that the mean stays the same.
+
+    y = x / (1 - p) with probability 1 - p, else 0, for each element by itself. CudaML's `keep_prob` is 1 - p.
+
+    The mask is not stored: the gradient computes it again from the generator's key and counter. Element i is kept when
+    Philox word i reaches p 2^32, so the same generator state drops the same elements on every device.
+
+    Parameters
+    ----------
+    x : array of float16, bfloat16, float32 or float64, any shape
+        A dropped infinity or NaN becomes 0.
+    p : float
+        Probability of being dropped, in [0, 1]. 0 returns `x` itself and draws nothing.
+    training : bool
+        False: returns `x` itself and draws nothing.
+    rng : Generator, optional
+        Where the mask comes from; by default the generator of `cm.random`. It moves on by one word an element.
+
+    Returns
+    -------
+    ndarray
+        Shape and dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point; `rng` is no Generator.
+    ValueError
+        p outside [0, 1].
+
+    Gradient: the same mask and scale on the incoming gradient, of any order.
+
+    Source: Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR 2014.
+
+    >>> import cudamath as cm
+    >>> y = cm.ml.dropout(cm.ones(1000), 0.25, rng=cm.random.default_rng(1))
+    >>> bool(((y == 0) | (abs(y - 4 / 3) < 1e-12)).all()), 200 < int((y == 0).sum()) < 300
+    (True, True)
+    """
+    x = require("dropout", x, FLOATING)
+    p = probability("dropout", p)
+    if rng is not None and not isinstance(rng, Generator):
+        raise TypeError(f"dropout: wants rng as a cudamath.random.Generator, got {type(rng).__name__}")
+    if not training or p == 0:
+        return x
+    counter = (default_generator() if rng is None else rng).take("dropout", -(-x.size // 4))
+    return _masked(x, (*counter, round(p * (1 << 32)), 1 / (1 - p) if p < 1 else 0.0))
+
+
+def _masked(x: ndarray, scalars: tuple) -> ndarray:
+    return _dropout(x if x._layout.contiguous else x.copy(), scalars=scalars)
+
+
+_dropout = Op("dropout", cpu="dropout.dropout", cuda="dropout.dropout",
+              vjp=lambda g, _y, _x, *, scalars: (_masked(g, scalars),))

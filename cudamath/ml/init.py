@@ -1,0 +1,165 @@
+"""`cudamath.ml.init`: initial values of parameters, with the fans and gains of torch.nn.init."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import ndarray, upload
+from ..core.devices import index_of
+from ..core.op import FLOATING
+from ..core.shapes import normalize_shape
+from ..ops.random import Generator, default_generator
+
+__all__ = ["kaiming_normal", "kaiming_uniform", "normal", "ones", "xavier_normal", "xavier_uniform", "zeros"]
+
+Shape = int | Sequence[int]
+
+
+def _fans(name: str, shape: Shape) -> tuple[tuple[int, ...], int, int]:
+    """(shape, fan_in, fan_out) of a weight of shape (out, in, *kernel)."""
+    shape = normalize_shape(name, shape)
+    if len(shape) < 2:
+        raise ValueError(f"{name}: wants a shape of at least two dimensions (out, in, ...), got {shape}")
+    receptive = math.prod(shape[2:])
+    return shape, shape[1] * receptive, shape[0] * receptive
+
+
+def _gain(name: str, nonlinearity: str, a: float) -> float:
+    gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 0.75,
+             "leaky_relu": math.sqrt(2 / (1 + a * a))}
+    if nonlinearity not in gains:
+        raise ValueError(f"{name}: wants nonlinearity to be one of {', '.join(gains)}, got {nonlinearity!r}")
+    return gains[nonlinearity]
+
+
+def _kaiming(name: str, shape: Shape, a: float, mode: str, nonlinearity: str) -> tuple[tuple[int, ...], float]:
+    shape, fan_in, fan_out = _fans(name, shape)
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"{name}: wants mode 'fan_in' or 'fan_out', got {mode!r}")
+    fan = fan_in if mode == "fan_in" else fan_out
+    return shape, _gain(name, nonlinearity, a) / math.sqrt(max(fan, 1))
+
+
+def _generator(rng: Generator | None) -> Generator:
+    return default_generator() if rng is None else rng
+
+
+def kaiming_normal(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+                   dtype: Any = "float32", device: Any = None, rng: Generator | None = None) -> ndarray:
+    """Normal values of standard deviation gain / sqrt(fan): keeps the variance through layers with that nonlinearity.
+
+    fan_in = shape[1] prod(shape[2:]), fan_out = shape[0] prod(shape[2:]); gain = sqrt(2 / (1 + a^2)) for leaky_relu of
+    slope `a`, and so sqrt(2) by default, as for relu.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        (out, in, *kernel): two or more dimensions.
+    a : float
+        Negative slope of the leaky_relu that follows.
+    mode : {"fan_in", "fan_out"}
+        Whether to keep the variance forward or backward.
+    nonlinearity : str
+        linear, sigmoid, tanh, relu, leaky_relu or selu.
+    dtype, device, rng
+        As for `cm.random.Generator.normal`; float32 by default.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two dimensions; an unknown mode or nonlinearity.
+
+    Source: He et al., "Delving deep into rectifiers", 2015.
+
+    >>> import cudamath as cm
+    >>> w = cm.ml.init.kaiming_normal((256, 128), rng=cm.random.default_rng(0))
+    >>> abs(float(w.std()) - (2 / 128) ** 0.5) < 0.002
+    True
+    """
+    shape, std = _kaiming("kaiming_normal", shape, a, mode, nonlinearity)
+    return _generator(rng).normal(0.0, std, shape, dtype, device)
+
+
+def kaiming_uniform(shape: Shape, *, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+                    dtype: Any = "float32", device: Any = None, rng: Generator | None = None) -> ndarray:
+    """Uniform values in (-b, b), b = gain sqrt(3 / fan): the deviation of `kaiming_normal`, whose arguments it takes.
+
+    >>> import cudamath as cm
+    >>> w = cm.ml.init.kaiming_uniform((64, 3, 5, 5))
+    >>> float(abs(w).max()) <= (6 / 75) ** 0.5
+    True
+    """
+    shape, std = _kaiming("kaiming_uniform", shape, a, mode, nonlinearity)
+    bound = math.sqrt(3) * std
+    return _generator(rng).uniform(-bound, bound, shape, dtype, device)
+
+
+def xavier_normal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", device: Any = None,
+                  rng: Generator | None = None) -> ndarray:
+    """Normal values of standard deviation gain sqrt(2 / (fan_in + fan_out)); arguments as for `kaiming_normal`.
+
+    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
+
+    >>> import cudamath as cm
+    >>> w = cm.ml.init.xavier_normal((300, 200), rng=cm.random.default_rng(0))
+    >>> abs(float(w.std()) - (2 / 500) ** 0.5) < 0.002
+    True
+    """
+    shape, fan_in, fan_out = _fans("xavier_normal", shape)
+    return _generator(rng).normal(0.0, gain * math.sqrt(2 / max(fan_in + fan_out, 1)), shape, dtype, device)
+
+
+def xavier_uniform(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", device: Any = None,
+                   rng: Generator | None = None) -> ndarray:
+    """Uniform values in (-b, b), b = gain sqrt(6 / (fan_in + fan_out)); arguments as for `kaiming_normal`.
+
+    >>> import cudamath as cm
+    >>> float(abs(cm.ml.init.xavier_uniform((300, 200))).max()) <= (6 / 500) ** 0.5
+    True
+    """
+    shape, fan_in, fan_out = _fans("xavier_uniform", shape)
+    bound = gain * math.sqrt(6 / max(fan_in + fan_out, 1))
+    return _generator(rng).uniform(-bound, bound, shape, dtype, device)
+
+
+def normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, dtype: Any = "float32", device: Any = None,
+           rng: Generator | None = None) -> ndarray:
+    """Normal values of this mean and standard deviation, float32 by default.
+
+    >>> import cudamath as cm
+    >>> cm.ml.init.normal((2, 3), std=0.02).dtype
+    dtype('float32')
+    """
+    return _generator(rng).normal(mean, std, shape, dtype, device)
+
+
+def _full(name: str, shape: Shape, value: float, dtype: Any, device: Any) -> ndarray:
+    dtype = dtypes.as_dtype(dtype)
+    if dtype not in FLOATING:
+        raise TypeError(f"{name}: wants a floating-point dtype, got {dtype}")
+    return upload(np.full(normalize_shape(name, shape), value, dtype), index_of(device))
+
+
+def zeros(shape: Shape, *, dtype: Any = "float32", device: Any = None) -> ndarray:
+    """Zeros, float32 by default.
+
+    >>> import cudamath as cm
+    >>> cm.ml.init.zeros(2)
+    array([0., 0.], dtype=float32)
+    """
+    return _full("init.zeros", shape, 0.0, dtype, device)
+
+
+def ones(shape: Shape, *, dtype: Any = "float32", device: Any = None) -> ndarray:
+    """Ones, float32 by default.
+
+    >>> import cudamath as cm
+    >>> cm.ml.init.ones(2)
+    array([1., 1.], dtype=float32)
+    """
+    return _full("init.ones", shape, 1.0, dtype, device)

@@ -1,0 +1,346 @@
+"""Optimizers: functions of (parameters, gradients, state) over trees of arrays, updating in place.
+
+    state = ml.adam_init(params)
+    loss, grads = cm.value_and_grad(loss_fn)(params, batch)
+    params, state = ml.adam_update(params, grads, state, lr=1e-3)
+
+A tree is any nesting of dicts, lists, tuples and registered classes with arrays as leaves. All arrays of a tree are
+updated by one kernel launch. Everything is checked before it: a call that raises has changed nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import optree
+
+from ..core.array import ndarray, upload
+from ..core.devices import CPU
+from ..core.dtypes import FLOATING, compute_dtype, float64
+from ..core.layout import Layout
+from ..core.op import Op, require
+
+__all__ = ["adam_init", "adam_update", "adamw_update", "clip_grad_norm", "sgd_init", "sgd_update"]
+
+Tree = Any
+
+_sgd = Op("sgd_update", cpu="optim.sgd", cuda="optim.sgd")
+_momentum = Op("sgd_update (momentum)", cpu="optim.momentum", cuda="optim.momentum")
+_adam = Op("adam_update", cpu="optim.adam", cuda="optim.adam")
+
+_sound: set[tuple] = set()  # (name, layouts) that have passed `_check`
+
+
+# ------------------------------------------------------------ checks
+
+
+def _paths(tree: Tree) -> list[str]:
+    """How to get at each leaf, for messages: "['layer']['weight']"."""
+    return ["".join(f"[{part!r}]" for part in path) or "the array" for path in optree.tree_paths(tree)]
+
+
+def _arrays(name: str, params: Tree, **others: Tree) -> list[ndarray]:
+    """All parameters, then the leaves of each other tree, checked against them."""
+    leaves, structure = optree.tree_flatten(params)
+    arrays = list(leaves)
+    for what, tree in others.items():
+        more, other = optree.tree_flatten(tree)
+        if other != structure:
+            raise ValueError(f"{name}: wants {what} of the structure of params, {structure}, got {other}")
+        arrays += more
+    for i, x in enumerate(arrays):
+        if type(x) is not ndarray:
+            what = ["params", *others][i // len(leaves)]
+            path = _paths(params)[i % len(leaves)]
+            raise TypeError(f"{name}: wants cudamath arrays in {what}, got {type(x).__name__} at {path}")
+    count = len(leaves)
+    for i in range(count, min(2 * count, len(arrays))):
+        if not arrays[i]._layout.contiguous:
+            arrays[i] = arrays[i].copy()  # gradients are only read
+    key = (name, *[x._layout for x in arrays])
+    if key not in _sound:
+        _check(name, params, ["params", *others], arrays, count)
+        if len(_sound) >= 4096:
+            _sound.clear()
+        _sound.add(key)
+    for i, x in enumerate(arrays):
+        if i // count != 1 and x._node is not None:
+            raise ValueError(f"{name}: updates in place, but a gradient is being recorded for "
+                             f"{_paths(params)[i % count]}; call it outside the differentiated function")
+        if i // count != 1 and x._layout.device == CPU and not x._data.flags.writeable:
+            raise ValueError(f"{name}: updates in place, but the memory of {_paths(params)[i % count]} is read-only")
+    return arrays
+
+
+def _check(name: str, params: Tree, trees: Sequence[str], arrays: list[ndarray], count: int) -> None:
+    """Dtypes, shapes, layouts and devices."""
+    paths = _paths(params)
+    for i, x in enumerate(arrays):
+        p: Layout = arrays[i % count]._layout
+        tree, path = trees[i // count], paths[i % count]
+        if p.dtype not in FLOATING:
+            raise TypeError(f"{name}: wants floating-point parameters, got {p.dtype} of shape {p.shape} at {path}")
+        wanted = p.dtype if i < 2 * count else compute_dtype(p.dtype)
+        if x.dtype != wanted:
+            raise TypeError(f"{name}: wants {tree} of {wanted} at {path}, got {x.dtype} of shape {x.shape}")
+        if x.shape != p.shape:
+            raise ValueError(f"{name}: wants {tree} of shape {p.shape} at {path}, got {x.shape}")
+        if x._layout.device != arrays[0]._layout.device:
+            raise ValueError(f"{name}: wants all arrays on one device, got {tree} at {path} on {x.device} and others "
+                             f"on {arrays[0].device}")
+        if not x._layout.contiguous:
+            raise ValueError(f"{name}: updates in place and wants contiguous arrays, got {tree} of shape {x.shape} "
+                             f"and strides {x.strides} at {path}")
+
+
+def _at_least_zero(name: str, **values: float) -> None:
+    for what, value in values.items():
+        if not (isinstance(value, (int, float, np.number)) and not isinstance(value, bool)):
+            raise TypeError(f"{name}: wants {what} as a number, got {type(value).__name__}")
+        if not (value >= 0 and math.isfinite(value)):
+            raise ValueError(f"{name}: wants a finite {what} >= 0, got {value}")
+
+
+def _zeros(params: Tree, name: str) -> Tree:
+    """Zeros in the shapes of a tree, of the dtype that its arrays compute in."""
+
+    def like(p: Any) -> ndarray:
+        if type(p) is not ndarray:
+            raise TypeError(f"{name}: wants cudamath arrays in params, got {type(p).__name__}")
+        if p.dtype not in FLOATING:
+            raise TypeError(f"{name}: wants floating-point parameters, got {p.dtype} of shape {p.shape}")
+        return upload(np.zeros(p.shape, compute_dtype(p.dtype)), p._layout.device)
+
+    return optree.tree_map(like, params)
+
+
+# ------------------------------------------------------------ stochastic gradient descent
+
+
+def sgd_init(params: Tree) -> Tree:
+    """The velocities with which `sgd_update` with momentum starts: zeros like the parameters.
+
+    float16 and bfloat16 parameters get float32 velocities.
+
+    >>> import cudamath as cm
+    >>> cm.ml.sgd_init({"w": cm.ones(2)})
+    {'w': array([0., 0.])}
+    """
+    return _zeros(params, "sgd_init")
+
+
+def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: float, momentum: float = 0.0,
+               nesterov: bool = False, weight_decay: float = 0.0) -> tuple[Tree, Tree | None]:
+    """One step of stochastic gradient descent, in place. The formulas of torch.optim.SGD (dampening 0).
+
+    d = g + weight_decay p;  p -= lr d.
+    With momentum: u = momentum u + d;  p -= lr u, or lr (d + momentum u) for Nesterov.
+
+    Parameters
+    ----------
+    params : tree of contiguous arrays, float16, bfloat16, float32 or float64
+        Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
+    grads : tree of the same structure, shapes and dtypes
+        Only read.
+    state : tree of velocities, optional
+        From `sgd_init` or the last call; overwritten. None with momentum starts from zeros.
+    lr, momentum, weight_decay : float
+        Not negative.
+    nesterov : bool
+        Look ahead along the velocity; needs momentum > 0.
+
+    Returns
+    -------
+    (params, state)
+        The arrays that were passed. `state` is None without momentum (and is not looked at).
+
+    Raises
+    ------
+    ValueError
+        Trees of different structure or shapes, non-contiguous or read-only arrays, several devices, negative numbers,
+        Nesterov without momentum, or a parameter whose gradient is being recorded. Nothing has been changed then.
+    TypeError
+        Leaves that are no arrays, integer parameters, gradients or velocities of another dtype.
+
+    Not differentiable.
+
+    >>> import cudamath as cm
+    >>> params = {"w": cm.array([1.0, 2.0])}
+    >>> params, state = cm.ml.sgd_update(params, {"w": cm.array([1.0, 1.0])}, lr=0.5)
+    >>> params["w"]
+    array([0.5, 1.5])
+    """
+    name = "sgd_update"
+    _at_least_zero(name, lr=lr, momentum=momentum, weight_decay=weight_decay)
+    if not momentum:
+        if nesterov:
+            raise ValueError(f"{name}: nesterov wants momentum > 0, got {momentum}")
+        arrays = _arrays(name, params, grads=grads)
+        if arrays:
+            _sgd(*arrays, scalars=(float(lr), float(weight_decay), *[0.0] * 6))
+        return params, None
+    if state is None:
+        state = _zeros(params, name)
+    arrays = _arrays(name, params, grads=grads, state=state)
+    if arrays:
+        scalars = (float(lr), float(weight_decay), float(momentum), *[0.0] * 5)
+        _momentum(*arrays, scalars=scalars, nesterov=bool(nesterov))
+    return params, state
+
+
+# ------------------------------------------------------------ Adam
+
+
+def adam_init(params: Tree) -> dict[str, Any]:
+    """The state with which `adam_update` and `adamw_update` start: {"step": 0, "m": zeros, "v": zeros}.
+
+    m and v are trees like `params`: the first and second moments, in float32 for float16 and bfloat16 parameters.
+
+    >>> import cudamath as cm
+    >>> cm.ml.adam_init([cm.ones(1)])
+    {'step': 0, 'm': [array([0.])], 'v': [array([0.])]}
+    """
+    return {"step": 0, "m": _zeros(params, "adam_init"), "v": _zeros(params, "adam_init")}
+
+
+def _adam_step(name: str, params: Tree, grads: Tree, state: dict[str, Any], lr: float, betas: Sequence[float],
+               eps: float, keep: float, l2: float) -> tuple[Tree, dict[str, Any]]:
+    if not isinstance(state, dict) or set(state) != {"step", "m", "v"}:
+        raise ValueError(f"{name}: wants a state of adam_init, with step, m and v, got {type(state).__name__}"
+                         + (f" with {', '.join(map(str, state))}" if isinstance(state, dict) else ""))
+    if len(betas) != 2 or not all(0 <= b < 1 for b in betas):
+        raise ValueError(f"{name}: wants two betas in [0, 1), got {betas}")
+    lr, (beta1, beta2) = float(lr), map(float, betas)
+    step = int(state["step"]) + 1
+    if step < 1:
+        raise ValueError(f"{name}: wants a step >= 0 in state, got {step - 1}")
+    arrays = _arrays(name, params, grads=grads, m=state["m"], v=state["v"])
+    if arrays:
+        _adam(*arrays, scalars=(lr / (1 - beta1**step), keep, l2, 1 - beta1, beta2, 1 - beta2,
+                                1 / math.sqrt(1 - beta2**step), float(eps)))
+    state["step"] = step
+    return params, state
+
+
+def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: float = 1e-3,
+                betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0
+                ) -> tuple[Tree, dict[str, Any]]:
+    """One step of Adam, in place. The formulas of torch.optim.Adam.
+
+    With d = g + weight_decay p and t the number of the step (from 1):
+
+    m = beta1 m + (1 - beta1) d;  v = beta2 v + (1 - beta2) d^2;
+    p -= lr / (1 - beta1^t) m / (sqrt(v / (1 - beta2^t)) + eps)
+
+    Parameters
+    ----------
+    params : tree of contiguous arrays, float16, bfloat16, float32 or float64
+        Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
+    grads : tree of the same structure, shapes and dtypes
+        Only read.
+    state : dict
+        From `adam_init` or the last call; its arrays and its step are overwritten.
+    lr, eps, weight_decay : float
+        Not negative.
+    betas : (float, float)
+        Each in [0, 1).
+
+    Returns
+    -------
+    (params, state)
+        The objects that were passed.
+
+    Raises
+    ------
+    ValueError
+        Trees of different structure or shapes, non-contiguous or read-only arrays, several devices, numbers out of
+        range, a state of another form, or a parameter whose gradient is being recorded. Nothing has been changed then.
+    TypeError
+        Leaves that are no arrays, integer parameters, gradients or moments of another dtype.
+
+    Not differentiable. The same bits in every run on one device; CPU and GPU agree to rounding.
+
+    Source: Kingma and Ba, "Adam: a method for stochastic optimization", 2014.
+
+    >>> import cudamath as cm
+    >>> params = {"w": cm.array([1.0, -1.0])}
+    >>> state = cm.ml.adam_init(params)
+    >>> for _ in range(3):
+    ...     params, state = cm.ml.adam_update(params, {"w": params["w"] * 2}, state, lr=0.1)
+    >>> [round(v, 4) for v in params["w"].tolist()], state["step"]
+    ([0.7004, -0.7004], 3)
+    """
+    _at_least_zero("adam_update", lr=lr, eps=eps, weight_decay=weight_decay)
+    return _adam_step("adam_update", params, grads, state, lr, betas, eps, 1.0, float(weight_decay))
+
+
+def adamw_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: float = 1e-3,
+                 betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.01
+                 ) -> tuple[Tree, dict[str, Any]]:
+    """One step of AdamW, in place: Adam whose weight decay acts on the parameter itself. As torch.optim.AdamW.
+
+    p *= 1 - lr weight_decay, then the step of `adam_update` without weight decay. Arguments, results, errors and state
+    are those of `adam_update`.
+
+    Source: Loshchilov and Hutter, "Decoupled weight decay regularization", 2017.
+
+    >>> import cudamath as cm
+    >>> params = [cm.array([1.0])]
+    >>> params, state = cm.ml.adamw_update(params, [cm.array([0.0])], cm.ml.adam_init(params), lr=0.1, weight_decay=0.5)
+    >>> params
+    [array([0.95])]
+    """
+    _at_least_zero("adamw_update", lr=lr, eps=eps, weight_decay=weight_decay)
+    return _adam_step("adamw_update", params, grads, state, lr, betas, eps, 1.0 - lr * weight_decay, 0.0)
+
+
+# ------------------------------------------------------------ clipping
+
+
+def clip_grad_norm(grads: Tree, max_norm: float) -> tuple[Tree, ndarray]:
+    """Scale gradients down so that the norm of all of them together is at most `max_norm`.
+
+    norm = sqrt(sum of all squares);  each g *= min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.
+
+    Parameters
+    ----------
+    grads : tree of arrays, float16, bfloat16, float32 or float64
+        Not changed.
+    max_norm : float
+        Not negative.
+
+    Returns
+    -------
+    (tree, ndarray)
+        The scaled gradients, in new arrays of the same dtypes, and the norm before scaling: 0-d, float32 (float64 if a
+        gradient is). Nothing waits for the GPU. A norm that is not finite makes every gradient so.
+
+    Raises
+    ------
+    ValueError
+        A negative max_norm, or a tree without arrays.
+    TypeError
+        Leaves that are not floating-point.
+
+    >>> import cudamath as cm
+    >>> clipped, norm = cm.ml.clip_grad_norm([cm.array([3.0]), cm.array([4.0])], 1.0)
+    >>> float(norm), [round(float(g[0]), 4) for g in clipped]
+    (5.0, [0.6, 0.8])
+    """
+    name = "clip_grad_norm"
+    _at_least_zero(name, max_norm=max_norm)
+    leaves, structure = optree.tree_flatten(grads)
+    if not leaves:
+        raise ValueError(f"{name}: wants a tree of arrays, got one without any")
+    leaves = [require(name, g, FLOATING) for g in leaves]
+    compute = "float64" if any(g.dtype == float64 for g in leaves) else "float32"
+    total: Any = 0.0
+    for g in leaves:
+        wide = g.astype(compute)
+        total = (wide * wide).sum() + total
+    norm = total**0.5
+    scale = (max_norm / (norm + 1e-6)).clip(None, 1.0)
+    return optree.tree_unflatten(structure, [(g * scale).astype(g.dtype) for g in leaves]), norm

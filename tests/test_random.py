@@ -1,0 +1,505 @@
+"""Random numbers and dropout: against published vectors, against a Philox in plain Python, and against statistics."""
+
+import math
+import threading
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cudamath as cm
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+FLOATS = [np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), BF16]
+COUNTER = (0x0123456789ABCDEF, 0xFEDCBA9876543210, (1 << 40) + 3)  # key, stream, first block
+M64 = (1 << 64) - 1
+
+# ------------------------------------------------------------------------------------ the reference, in Python integers
+
+
+def philox(counter, key):
+    """Random123's philox4x32_10: four 32-bit words of counter, two of key."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(p1 >> 32) ^ c[1] ^ k[0], p1 & 0xFFFFFFFF, (p0 >> 32) ^ c[3] ^ k[1], p0 & 0xFFFFFFFF]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return c
+
+
+def block(number, stream, key):
+    halves = [number & 0xFFFFFFFF, number >> 32, stream & 0xFFFFFFFF, stream >> 32]
+    return philox(halves, [key & 0xFFFFFFFF, key >> 32])
+
+
+def words32(n, counter=COUNTER):
+    key, stream, first = counter
+    return [w for b in range(-(-n // 4)) for w in block(first + b, stream, key)][:n]
+
+
+def words64(n, counter=COUNTER):
+    w = words32(2 * n, counter)
+    return [low | high << 32 for low, high in zip(w[::2], w[1::2], strict=True)]
+
+
+def reference_uniform(n, dtype, low, high):
+    if dtype == np.float64:
+        return np.array([low + (high - low) * (w >> 11) * 2.0**-53 for w in words64(n)])
+    bits = {"float32": 24, "float16": 11, "bfloat16": 8}[dtype.name]
+    u = np.array([(w >> (32 - bits)) * 2.0**-bits for w in words32(n)])
+    return (low + (high - low) * u).astype(np.float32).astype(dtype)
+
+
+def reference_normal(n):
+    """Box-Muller in float64 from the words of a float32 draw."""
+    w = np.array(words32(n + n % 4 + 4), np.float64)[: n + n % 2]
+    r = np.sqrt(-2 * np.log((w[::2] + 0.5) / 2**32))
+    angle = 2 * np.pi * w[1::2] / 2**32
+    return np.stack([r * np.cos(angle), r * np.sin(angle)], 1).reshape(-1)[:n]
+
+
+def reference_integers(n, low, high):
+    """[low, high): Lemire up to 2^32 values, mask and reject beyond; attempts in the top byte of the block number."""
+    key, stream, first = COUNTER
+    count = high - low
+    out = []
+    for i in range(n):
+        attempt = 0
+        while True:
+            if count <= 1 << 32:
+                w = block(first + i // 4 + (attempt << 56), stream, key)[i % 4]
+                value, good = (w * count) >> 32, (w * count) & 0xFFFFFFFF >= (1 << 32) % count
+            else:
+                w = block(first + i // 2 + (attempt << 56), stream, key)
+                value = (w[2 * (i % 2)] | w[2 * (i % 2) + 1] << 32) & ((1 << (count - 1).bit_length()) - 1)
+                good = value < count
+            if good:
+                break
+            attempt += 1
+        out.append(low + value)
+    return out
+
+
+def reference_cipher(n, count):
+    """The bijection as in CCCL's feistel_bijection: 24 rounds of VariablePhilox with cycle walking."""
+    keys = words32(24)
+    bits = (n - 1).bit_length()
+    left_bits, right_bits = bits // 2, bits - bits // 2
+    out = []
+    for value in range(count):
+        while True:
+            left, right = value >> right_bits, value & ((1 << right_bits) - 1)
+            for k in keys:
+                product = 0xD2B74407B1CE6E93 * left & M64
+                high, low = product >> 32, product & 0xFFFFFFFF
+                low = (low << (right_bits - left_bits) | right >> left_bits) & 0xFFFFFFFF
+                left, right = (high ^ k ^ right) & ((1 << left_bits) - 1), low & ((1 << right_bits) - 1)
+            value = left << right_bits | right
+            if value < n:
+                break
+        out.append(value)
+    return out
+
+
+def at(counter=COUNTER):
+    """A generator that stands at a counter."""
+    rng = cm.random.default_rng(0)
+    rng.state = {"key": counter[0], "stream": counter[1], "offset": counter[2], "children": 0}
+    return rng
+
+
+def numpy(x):
+    return x.to_numpy()
+
+
+# -------------------------------------------------------------------------------------------------- exact values
+
+
+@pytest.mark.parametrize(("counter", "key", "words"), [
+    ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+    ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+    ((0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0),
+     (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)),
+])
+def test_known_answers_of_random123(counter, key, words):
+    from cudamath.cpu import random as cpu
+
+    got = cpu.philox(np.uint64(counter[0] | counter[1] << 32), np.uint64(counter[2] | counter[3] << 32),
+                     np.uint64(key[0] | key[1] << 32))
+    assert tuple(map(int, got)) == words
+    assert tuple(philox(counter, key)) == words  # the reference below
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 8, 30, 1025])
+def test_uniform_is_the_reference(device, dtype, n):
+    got = numpy(at().uniform(-2, 6, n, dtype=dtype))
+    assert got.dtype == dtype
+    np.testing.assert_array_equal(got, reference_uniform(n, dtype, -2, 6))  # a width of 2^k is exact
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, BF16], ids=str)
+def test_unit_uniforms_stay_below_one(device, dtype):
+    x = numpy(cm.random.default_rng(3).random(300_000, dtype=dtype)).astype(np.float64)
+    assert x.min() >= 0
+    assert x.max() < 1
+    levels = 2 ** {2: 11 if dtype == np.float16 else 8, 4: 24, 8: 53}[np.dtype(dtype).itemsize]
+    assert (x * levels == np.floor(x * levels)).all()
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 7, 1026])
+def test_normal_is_box_muller(device, n):
+    want = reference_normal(n)
+    got = numpy(at().normal(size=n, dtype="float32"))
+    np.testing.assert_allclose(got, want, rtol=0, atol=2e-6)
+    scaled = numpy(at().normal(3.0, 0.5, n, dtype="float32"))
+    np.testing.assert_allclose(scaled, 3 + 0.5 * want, rtol=0, atol=2e-6)
+    for dtype, eps in ((np.float16, 2**-11), (BF16, 2**-8)):
+        half = numpy(at().normal(size=n, dtype=dtype)).astype(np.float64)
+        np.testing.assert_allclose(half, want, rtol=1.01 * eps, atol=2e-6)
+
+
+def test_normal_float64(device):
+    n = 2000
+    w = words64(n)
+    u, t = np.array([((a >> 11) + 1) * 2.0**-53 for a in w[::2]]), np.array([a / 2**64 for a in w[1::2]])
+    r = np.sqrt(-2 * np.log(u))
+    want = np.stack([r * np.cos(2 * np.pi * t), r * np.sin(2 * np.pi * t)], 1).reshape(-1)
+    np.testing.assert_allclose(numpy(at().normal(size=n, dtype="float64")), want, rtol=0, atol=4e-15)
+
+
+@pytest.mark.parametrize(("low", "high", "dtype"), [
+    (0, 1, np.int64), (-3, 8, np.int8), (-128, 128, np.int8), (0, 256, np.uint8), (0, 999, np.int16), (5, 6, np.uint16),
+    (0, 3 << 30, np.uint32), (0, (1 << 31) + 1, np.uint32), (0, 1 << 32, np.uint32), (-(1 << 31), 1 << 31, np.int32),
+    (0, (1 << 32) + 1, np.int64), (-(1 << 62), 1 << 62, np.int64), (-(1 << 63), 1 << 63, np.int64),
+    (0, 1 << 64, np.uint64), (7, 7 + (1 << 33), np.uint64), (-5, (1 << 40), np.int64),
+])
+def test_integers_are_the_reference(device, low, high, dtype):
+    for n in (0, 1, 3, 57):
+        got = numpy(at().integers(low, high, n, dtype=dtype))
+        assert got.dtype == dtype
+        assert [int(v) for v in got] == reference_integers(n, low, high)
+    assert numpy(at().integers(low, high - 1, 57, dtype, endpoint=True)).tolist() == got.tolist()
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-9, 0.3, 0.5, 1 - 1e-9, 1.0])
+def test_bernoulli_is_the_reference(device, p):
+    got = numpy(at().bernoulli(p, 403))
+    assert got.dtype == bool
+    assert got.tolist() == [w < round(p * 2**32) for w in words32(403)]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 17, 1023, 1024])
+def test_short_permutations_are_ranks(device, n):
+    keys = words64(n)
+    want = np.empty(n, np.int64)
+    want[np.argsort(np.array(keys, np.uint64), kind="stable")] = np.arange(n)
+    got = numpy(at().permutation(n))
+    assert got.dtype == np.int64
+    assert got.tolist() == want.tolist()
+
+
+@pytest.mark.parametrize("n", [1025, 1026, 2048, 4095, 4096, 4097, 70_000])
+def test_long_permutations_are_the_cipher(device, n):
+    got = numpy(at().permutation(n))
+    assert sorted(got.tolist()) == list(range(n))
+    assert got[:50].tolist() == reference_cipher(n, 50)
+
+
+def test_permutation_of_arrays(device):
+    x = np.arange(24.0).reshape(6, 4)
+    order = numpy(at().permutation(6))
+    np.testing.assert_array_equal(numpy(at().permutation(cm.asarray(x))), x[order])
+    order = numpy(at().permutation(4))
+    np.testing.assert_array_equal(numpy(at().permutation(cm.asarray(x), axis=-1)), x[:, order])
+
+
+def test_choice(device):
+    assert numpy(at().choice(5, (3, 4))).tolist() == np.reshape(reference_integers(12, 0, 5), (3, 4)).tolist()
+    p = np.array([0.1, 0.0, 0.4, 0.25, 0.25])
+    cumulative = np.cumsum(p)
+    want = [int(np.searchsorted(cumulative, (w >> 11) * 2.0**-53, side="right")) for w in words64(500)]
+    assert numpy(at().choice(5, 500, p=p)).tolist() == want
+    assert 1 not in want
+    picked = numpy(at().choice(cm.asarray([10.0, 20.0, 30.0]), 3, replace=False))
+    assert sorted(picked.tolist()) == [10, 20, 30]
+    assert numpy(at().choice(5000, 40, replace=False)).tolist() == reference_cipher(5000, 40)
+    counts = np.zeros(3)
+    rng = cm.random.default_rng(5)
+    for _ in range(600):
+        first, second = numpy(rng.choice(3, 2, replace=False, p=[0.5, 0.3, 0.2])).tolist()
+        assert first != second
+        counts[first] += 1
+    assert np.abs(counts / 600 - [0.5, 0.3, 0.2]).max() < 4 * 0.5 / math.sqrt(600)
+    assert numpy(rng.choice(0, 0)).shape == (0,)
+
+
+# ---------------------------------------------------------------------------------------------------- statistics
+
+
+def chi_square_is_plausible(counts, expected=None):
+    """Pearson's statistic within 5 standard deviations (Wilson and Hilferty) of what chance gives, on both sides."""
+    counts = np.asarray(counts, np.float64).reshape(-1)
+    expected = counts.sum() / counts.size if expected is None else expected
+    statistic, k = ((counts - expected) ** 2 / expected).sum(), counts.size - 1
+    z = ((statistic / k) ** (1 / 3) - (1 - 2 / (9 * k))) / math.sqrt(2 / (9 * k))
+    return abs(z) < 5
+
+
+def kolmogorov(sample, cdf):
+    """sqrt(n) times the largest distance between the empirical and the true distribution; above 2.2 once in 10^4."""
+    x = np.sort(np.asarray(sample, np.float64))
+    f, n = cdf(x), x.size
+    return math.sqrt(n) * max((np.arange(1, n + 1) / n - f).max(), (f - np.arange(n) / n).max())
+
+
+N = 200_000
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=str)
+def test_uniform_statistics(device, dtype):
+    x = numpy(cm.random.default_rng(11).random(N, dtype=dtype)).astype(np.float64)
+    assert kolmogorov(x, lambda v: v) < 2.2
+    assert abs(x.mean() - 0.5) < 5 / math.sqrt(12 * N)
+    assert chi_square_is_plausible(np.bincount((x * 1000).astype(int), minlength=1000))
+    pairs = (x[::2] * 32).astype(int) * 32 + (x[1::2] * 32).astype(int)
+    assert chi_square_is_plausible(np.bincount(pairs, minlength=1024))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=str)
+def test_normal_statistics(device, dtype):
+    x = numpy(cm.random.default_rng(12).normal(size=N, dtype=dtype)).astype(np.float64)
+    cdf = np.vectorize(lambda v: 0.5 * (1 + math.erf(v / math.sqrt(2))))
+    assert kolmogorov(x, cdf) < 2.2
+    for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert abs((x**power).mean() - moment) < 5 * math.sqrt(variance / N)
+    assert abs((x[::2] * x[1::2]).mean()) < 5 / math.sqrt(N / 2)  # the two of a pair
+
+
+def test_integers_statistics(device):
+    rng = cm.random.default_rng(13)
+    assert chi_square_is_plausible(np.bincount(numpy(rng.integers(0, 100, N)), minlength=100))
+    thirds = numpy(rng.integers(0, 3 << 30, N, dtype=np.uint32)) >> 30  # a quarter of the words is rejected
+    assert chi_square_is_plausible(np.bincount(thirds, minlength=3))
+    wide = numpy(rng.integers(0, 3 << 40, N, dtype=np.uint64)) >> np.uint64(40)
+    assert chi_square_is_plausible(np.bincount(wide.astype(int), minlength=3))
+
+
+def test_independence_of_offsets_seeds_and_children():
+    rng = cm.random.default_rng(14)
+    children = rng.spawn(2)
+    streams = [rng.random(N), rng.random(N), *[g.random(N) for g in children], cm.random.default_rng(15).random(N)]
+    streams = [numpy(s) - 0.5 for s in streams]
+    for i in range(len(streams)):
+        for j in range(i):
+            assert abs((streams[i] * streams[j]).mean() * 12) < 5 / math.sqrt(N)
+            assert abs((streams[i][1:] * streams[j][:-1]).mean() * 12) < 5 / math.sqrt(N)
+
+
+def test_permutation_statistics():
+    rng = cm.random.default_rng(16)
+    orders = {}
+    for _ in range(4800):
+        order = tuple(numpy(rng.permutation(4)).tolist())
+        orders[order] = orders.get(order, 0) + 1
+    assert len(orders) == 24
+    assert chi_square_is_plausible(list(orders.values()))
+    n, draws = 1100, 1500
+    places, rising, fixed = np.zeros(n), 0, 0
+    for _ in range(draws):
+        order = numpy(rng.permutation(n))
+        places[order[:50]] += 1
+        rising += int((order[1:] > order[:-1]).sum())
+        fixed += int((order == np.arange(n)).sum())
+    assert chi_square_is_plausible(places.reshape(-1, 10).sum(1))
+    assert abs(rising - draws * (n - 1) / 2) < 5 * math.sqrt(draws * (n + 1) / 12)  # ascents: variance (n + 1) / 12
+    assert abs(fixed - draws) < 5 * math.sqrt(draws)  # fixed points: mean 1, variance 1
+
+
+def test_bernoulli_statistics(device):
+    x = numpy(cm.random.default_rng(17).bernoulli(0.3, N))
+    assert abs(x.mean() - 0.3) < 5 * math.sqrt(0.21 / N)
+
+
+# ----------------------------------------------------------------------------------------------------- generators
+
+
+def test_a_draw_continues_where_the_last_ended(device):
+    whole = numpy(at().uniform(size=32, dtype="float32"))
+    rng = at()
+    parts = [numpy(rng.uniform(size=n, dtype="float32")) for n in (8, 0, 4, 20)]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    rng = at()
+    rng.uniform(size=5, dtype="float32")  # takes two blocks
+    np.testing.assert_array_equal(numpy(rng.uniform(size=8, dtype="float32")), whole[8:16])
+
+
+def test_large_draws_do_not_depend_on_how_they_are_cut():
+    n = (1 << 20) + 7  # several threads on the CPU
+    for draw in (lambda g, n: g.uniform(size=n, dtype="float32"), lambda g, n: g.normal(size=n, dtype="float64"),
+                 lambda g, n: g.integers(0, 1000, n), lambda g, n: g.bernoulli(0.5, n)):
+        whole, tail = numpy(draw(at(), n)), at()
+        tail.state = {**tail.state, "offset": COUNTER[2] + (n - 7 - 64) // (2 if whole.dtype == np.float64 else 4)}
+        np.testing.assert_array_equal(numpy(draw(tail, 71)), whole[-71:])
+
+
+def test_state_spawn_and_seeds():
+    import pickle
+
+    rng = cm.random.default_rng(5)
+    before = rng.state
+    a = numpy(rng.random(10))
+    children = [numpy(g.random(10)).tolist() for g in rng.spawn(3)]
+    after = rng.state
+    assert after["children"] == 3
+    assert after["offset"] > before["offset"]
+    rng.state = before
+    np.testing.assert_array_equal(numpy(rng.random(10)), a)
+    assert [numpy(g.random(10)).tolist() for g in rng.spawn(3)] == children  # spawning is part of the state
+    assert len({tuple(c) for c in children}) == 3
+    copy = pickle.loads(pickle.dumps(rng))
+    np.testing.assert_array_equal(numpy(copy.random(10)), numpy(rng.random(10)))
+    assert cm.random.default_rng(rng) is rng
+    wide = (3 << 64) + 5
+    assert cm.random.default_rng(wide).state == {"key": 5, "stream": 3, "offset": 0, "children": 0}
+    assert cm.random.default_rng().state != cm.random.default_rng().state
+    rng.state = {"key": 0, "stream": 0, "offset": 1 << 56, "children": 0}
+    with pytest.raises(OverflowError, match="random.uniform"):
+        rng.random(1)
+
+
+def test_threads_take_separate_stretches():
+    rng, got = cm.random.default_rng(9), []
+    threads = [threading.Thread(target=lambda: got.extend(numpy(rng.random(64)).tolist())) for _ in range(16)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert sorted(got) == sorted(numpy(cm.random.default_rng(9).random(1024)).tolist())
+
+
+def test_module_functions(device):
+    def draws():
+        r = cm.random
+        return [r.random(3), r.uniform(1, 2, 3), r.normal(1, 2, 3), r.standard_normal(3), r.integers(0, 9, 3),
+                r.bernoulli(0.5, 3), r.permutation(5), r.choice(4, 3), r.rand(2, 2), r.randn(2, 2), r.rand()]
+
+    cm.random.seed(3)
+    first = [numpy(x) for x in draws()]
+    cm.random.seed(3)
+    for a, b in zip(first, draws(), strict=True):
+        np.testing.assert_array_equal(a, numpy(b))
+    assert [x.shape for x in first] == [(3,)] * 6 + [(5,), (3,), (2, 2), (2, 2), ()]
+
+
+def test_defaults(device):
+    rng = cm.random.default_rng(1)
+    assert rng.random().shape == ()
+    assert rng.random().dtype == np.float64
+    assert rng.integers(5, size=(2, 0)).shape == (2, 0)
+    assert rng.normal(size=(2, 3)).device == cm.default_device()
+    cm.set_default_dtype("float32")
+    try:
+        assert rng.random().dtype == rng.normal().dtype == np.float32
+    finally:
+        cm.set_default_dtype("float64")
+
+
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda g: g.uniform(2, 1), ValueError, "random.uniform: wants low <= high, got 2.0 and 1.0"),
+    (lambda g: g.uniform(0, math.inf), ValueError, "finite high"),
+    (lambda g: g.uniform(-1.7e308, 1.7e308), ValueError, "high - low"),
+    (lambda g: g.uniform("a"), TypeError, "random.uniform: wants low as one number"),
+    (lambda g: g.uniform(size=3, dtype="int32"), TypeError, "floating-point dtype, got int32"),
+    (lambda g: g.uniform(size=-1), ValueError, "random.uniform"),
+    (lambda g: g.normal(0, -1), ValueError, "scale >= 0, got -1.0"),
+    (lambda g: g.normal(math.nan), ValueError, "finite loc"),
+    (lambda g: g.normal(np.zeros(3)), TypeError, "scale and shift"),
+    (lambda g: g.integers(5, 5), ValueError, "low < high, got 5 and 5"),
+    (lambda g: g.integers(6, 5, endpoint=True), ValueError, "low <= high, got 6 and 5"),
+    (lambda g: g.integers(0, 300, dtype="int8"), ValueError, "int8 can hold"),
+    (lambda g: g.integers(-1, 3, dtype="uint8"), ValueError, "uint8 can hold"),
+    (lambda g: g.integers(0.5, 3), TypeError, "low as an integer"),
+    (lambda g: g.integers(3, dtype="float32"), TypeError, "integer dtype, got float32"),
+    (lambda g: g.bernoulli(1.5), ValueError, "probability p in [0, 1], got 1.5"),
+    (lambda g: g.bernoulli(math.nan), ValueError, "finite probability"),
+    (lambda g: g.permutation(-1), ValueError, "random.permutation: wants an integer >= 0"),
+    (lambda g: g.permutation(cm.asarray(1.0)), ValueError, "0-d array of float64"),
+    (lambda g: g.permutation(cm.zeros((2, 2)), axis=2), ValueError, "random.permutation"),
+    (lambda g: g.choice(0, 1), ValueError, "something to draw from"),
+    (lambda g: g.choice(cm.zeros((2, 2))), ValueError, "1-d array, got shape (2, 2)"),
+    (lambda g: g.choice(3, 4, replace=False), ValueError, "at most the 3 elements"),
+    (lambda g: g.choice(3, p=[0.5, 0.5]), ValueError, "p of shape (3,), got (2,)"),
+    (lambda g: g.choice(2, p=[0.5, 0.6]), ValueError, "adding up to 1"),
+    (lambda g: g.choice(2, p=[1.5, -0.5]), ValueError, "adding up to 1"),
+    (lambda g: g.choice(3, 2, replace=False, p=[1, 0, 0]), ValueError, "at least 2 elements with p > 0"),
+    (lambda g: g.spawn(-1), ValueError, "Generator.spawn"),
+    (lambda g: setattr(g, "state", {"key": 1}), ValueError, "Generator.state"),
+    (lambda g: setattr(g, "state", {**g.state, "offset": -1}), ValueError, "offset in"),
+    (lambda g: cm.random.default_rng(-1), ValueError, "seed in"),
+    (lambda g: cm.random.default_rng("x"), TypeError, "seed as an integer"),
+    (lambda g: cm.random.seed(1 << 128), ValueError, "seed in"),
+])
+def test_errors(device, call, error, words):
+    rng = cm.random.default_rng(1)
+    before = rng.state
+    with pytest.raises(error) as caught:
+        call(rng)
+    assert words in str(caught.value)
+    assert rng.state == before  # a call that fails draws nothing
+
+
+# -------------------------------------------------------------------------------------------------------- dropout
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("shape", [(), (0, 3), (1,), (7,), (3, 50), (2, 3, 700)])
+def test_dropout_is_the_reference(device, dtype, shape):
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    got = cm.ml.dropout(cm.asarray(x), 0.3, rng=at())
+    assert (got.dtype, got.shape) == (dtype, shape)
+    kept = np.array([w >= round(0.3 * 2**32) for w in words32(x.size)], bool).reshape(shape)
+    wide = np.float64 if dtype == np.float64 else np.float32
+    np.testing.assert_array_equal(numpy(got), np.where(kept, x.astype(wide) * wide(1 / 0.7), 0).astype(dtype))
+
+
+def test_dropout_of_views(device):
+    x = np.random.default_rng(0).standard_normal((40, 30)).astype(np.float32)
+    a = numpy(cm.ml.dropout(cm.asarray(np.ascontiguousarray(x.T)), 0.5, rng=at()))
+    np.testing.assert_array_equal(numpy(cm.ml.dropout(cm.asarray(x).T, 0.5, rng=at())), a)
+    tail = numpy(cm.ml.dropout(cm.asarray(x.reshape(-1))[1:], 0.5, rng=at()))  # not 16-byte aligned
+    kept = np.array(words32(1199)) >= 2**31
+    np.testing.assert_array_equal(tail, np.where(kept, x.reshape(-1)[1:] * 2, 0))
+
+
+def test_dropout_edges(device):
+    x = cm.asarray(np.array([1.0, np.inf, np.nan, -2.0], np.float32))
+    rng = at()
+    assert cm.ml.dropout(x, 0.0, rng=rng) is x
+    assert cm.ml.dropout(x, 0.9, training=False, rng=rng) is x
+    assert rng.state["offset"] == COUNTER[2]
+    np.testing.assert_array_equal(numpy(cm.ml.dropout(x, 1.0, rng=rng)), np.zeros(4, np.float32))
+    cm.random.seed(4)
+    a = numpy(cm.ml.dropout(cm.ones(100)))
+    cm.random.seed(4)
+    np.testing.assert_array_equal(numpy(cm.ml.dropout(cm.ones(100))), a)
+    for bad, error in ((lambda: cm.ml.dropout(x, 1.1), ValueError), (lambda: cm.ml.dropout(x, -0.1), ValueError),
+                       (lambda: cm.ml.dropout(cm.asarray([1, 2])), TypeError),
+                       (lambda: cm.ml.dropout(x, rng=np.random.default_rng(0)), TypeError)):
+        with pytest.raises(error, match="^dropout: "):
+            bad()
+
+
+def test_dropout_gradient(device):
+    x = cm.asarray(np.random.default_rng(1).standard_normal((20, 30)))
+    weight = cm.asarray(np.random.default_rng(2).standard_normal((20, 30)))
+    kept = np.array([w >= 2**32 // 4 for w in words32(600)], bool).reshape(20, 30)
+    mask = np.where(kept, 1 / 0.75, 0)
+
+    def loss(x):
+        return (cm.ml.dropout(x, 0.25, rng=at()) ** 2 * weight).sum()
+
+    got = numpy(cm.grad(loss)(x))
+    np.testing.assert_allclose(got, 2 * numpy(x) * mask**2 * numpy(weight), rtol=1e-14)
+    second = numpy(cm.grad(lambda x: (cm.grad(loss)(x) ** 2).sum())(x))
+    np.testing.assert_allclose(second, 8 * numpy(x) * mask**4 * numpy(weight) ** 2, rtol=1e-13)

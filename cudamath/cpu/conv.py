@@ -219,7 +219,8 @@ def _lay_out(image, first_row, planes, step, rows, pitch, line, at):
             for r in range(rows):
                 h = planes[plane, 0] + first_row + r * step[0]
                 if 0 <= h < height:
-                    copy_row(image, (c * height + h) * width + left + low * step[1], step[1], line, at + low, high - low)
+                    start = (c * height + h) * width + left + low * step[1]
+                    copy_row(image, start, step[1], line, at + low, high - low)
                 at += pitch
     return at
 
@@ -230,8 +231,9 @@ def _shifted_item(image, weights, shifts, planes, step, halo, pitch, bias, out, 
     line_rows, taps = rows + halo, shifts.shape[0]
     lanes = VECTOR // image.itemsize
     width, end = COLUMNS * lanes, rows * pitch
-    line = np.zeros(image.shape[0] * planes.shape[0] * line_rows * pitch + width, image.dtype)   # the last tile reads
-    _lay_out(image, first * step[0], planes, step, line_rows, pitch, line, 0)                 # a little more, for nothing
+    size = image.shape[0] * planes.shape[0] * line_rows * pitch
+    line = np.zeros(size + width, image.dtype)       # the last tile reads, and drops, a little more
+    _lay_out(image, first * step[0], planes, step, line_rows, pitch, line, 0)
     here = np.empty(taps, np.int64)                  # shifts: plane, row, column -> distance in this line
     for j in range(taps):
         here[j] = (shifts[j, 0] * line_rows + shifts[j, 1]) * pitch + shifts[j, 2]

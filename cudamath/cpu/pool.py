@@ -115,15 +115,16 @@ def max_pool2d(x, *, size, kernel, stride, padding, dilation):
     return y.reshape(shape).astype(x.dtype, copy=False), index.reshape(shape)
 
 
-def max_pool2d_grad(grad, index, *, size):
-    """grad, index (N, C, P, Q) -> (N, C, H, W): each gradient at its position; size (H, W)."""
+def max_pool2d_grad(grad, index, *, size, **_):
+    """grad, index (N, C, P, Q) -> (N, C, H, W): each gradient at its position; size (H, W). (Where the windows lie
+    is for the GPU, whose threads search them.)"""
     source = _plain(grad)
     dx = np.zeros((len(source), *size), source.dtype)
     _max_pool_grad(source, _plain(index), dx)
     return dx.reshape(*grad.shape[:2], *size).astype(grad.dtype, copy=False)
 
 
-def max_pool2d_take(x, index):
+def max_pool2d_take(x, index, **_):
     """x (N, C, H, W), index (N, C, P, Q) -> x at these positions (N, C, P, Q), 0 where the position is -1."""
     flat = x.reshape(*x.shape[:2], -1)
     where = index.reshape(*x.shape[:2], -1)

@@ -30,7 +30,7 @@ from numba import cuda
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import blocks, codec, power_of_two
-from .rows import reader, vector_width, wide, writer
+from .rows import device, reader, vector_width, wide, writer
 
 HELD = 16  # elements a thread reads before it works on them
 THREADS = 256  # a block, at most
@@ -42,7 +42,7 @@ SPLITS = 128  # parts of a channel, at most: one thread merges them
 def chan(T):
     """Device function: (count, mean, M2) of two disjoint parts -> of both together."""
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def merged(n1, mean1, m1, n2, mean2, m2):
         n = n1 + n2
         f = n2 / max(n, T(1))

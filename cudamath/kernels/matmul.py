@@ -38,11 +38,12 @@ from ..core import shapes
 from ..core.layout import Layout
 from ..core.plan import Call, Input, Launch, Output, Plan, Temp
 from ..runtime import blas
+from . import ptx
 from .build import codec
 from .copy import copy_part, whole
-from .ptx import load_vector, store_vector
 
 TILE = 16  # of matmul_tiled
+TILES = (TILE, TILE)
 SIDE = 128  # of the tile of C that a block of matmul_register computes
 DEPTH = 8  # of its slabs along k; 16 halves the barriers but takes all 128 registers: no gain
 SLABS = (2, DEPTH, SIDE + 4)  # two slabs in turn, padded
@@ -52,28 +53,16 @@ MOST_BATCH = 65535  # blocks along the second grid dimension
 
 @functools.cache
 def arithmetic(dtype: np.dtype) -> tuple[Any, Any, Any]:
-    """(read, write, C): device functions from storage to the type C the sums are kept in, and back."""
+    """(read, write, C): from storage to the type C that sums are kept in, and back (integers keep their low bits)."""
     load, store, computed = codec(dtype)
     if dtype.kind in "iub":
         computed = types.int64 if dtype.itemsize > 4 else types.int32
 
         @cuda.jit(device=True)
-        def read(value):
-            return computed(value)
+        def any_of(value):
+            return types.uint8(value != 0)
 
-        if dtype.kind == "b":
-
-            @cuda.jit(device=True)
-            def write(value):
-                return types.uint8(value != 0)
-
-        else:
-
-            @cuda.jit(device=True)
-            def write(value):
-                return value  # assignment to the narrower array keeps the low bits
-
-        return read, write, computed
+        return computed, any_of if dtype.kind == "b" else store, computed
     return load, store, computed
 
 
@@ -87,18 +76,18 @@ def matmul_naive(dtype: np.dtype) -> Any:
 
     @cuda.jit
     def matmul_naive(a, b, out):
-        """a: (batch, m, k), b: (batch, k, n), any strides; out: (batch, m, n). A thread per (m, n), batches in turn."""
+        """a: (batch, m, k), b: (batch, k, n), any strides; out: (batch, m, n). A thread per (m, n)."""
         rows, columns, depth = out.shape[1], out.shape[2], a.shape[2]
         element = cuda.grid(1)
         if element >= rows * columns:
             return
         row = element // columns
         column = element - row * columns
-        for batch in range(cuda.blockIdx.y, out.shape[0], cuda.gridDim.y):
-            total = C(0)
-            for k in range(depth):
-                total = C(total + read(a[batch, row, k]) * read(b[batch, k, column]))
-            out[batch, row, column] = write(total)
+        batch = cuda.blockIdx.y
+        total = C(0)
+        for k in range(depth):
+            total = C(total + read(a[batch, row, k]) * read(b[batch, k, column]))
+        out[batch, row, column] = write(total)
 
     return matmul_naive
 
@@ -112,110 +101,113 @@ def matmul_tiled(dtype: np.dtype) -> Any:
     def matmul_tiled(a, b, out):
         """a: (batch, m, k), b: (batch, k, n), any strides; out: (batch, m, n). Blocks of 16 x 16 threads."""
         rows, columns, depth = out.shape[1], out.shape[2], a.shape[2]
-        tile_a = cuda.shared.array((TILE, TILE), C)
-        tile_b = cuda.shared.array((TILE, TILE + 1), C)
+        tile_a = cuda.shared.array(TILES, C)
+        tile_b = cuda.shared.array(TILES, C)
         x, y = cuda.threadIdx.x, cuda.threadIdx.y
         tiles_across = (columns + TILE - 1) // TILE
         tile_row = cuda.blockIdx.x // tiles_across
         row = tile_row * TILE + y
         column = (cuda.blockIdx.x - tile_row * tiles_across) * TILE + x
-        for batch in range(cuda.blockIdx.y, out.shape[0], cuda.gridDim.y):
-            total = C(0)
-            for k in range(0, depth, TILE):
-                if row < rows and k + x < depth:
-                    tile_a[y, x] = read(a[batch, row, k + x])
-                else:
-                    tile_a[y, x] = C(0)
-                if column < columns and k + y < depth:
-                    tile_b[y, x] = read(b[batch, k + y, column])
-                else:
-                    tile_b[y, x] = C(0)
-                cuda.syncthreads()
-                for i in range(TILE):
-                    total = C(total + tile_a[y, i] * tile_b[i, x])
-                cuda.syncthreads()
-            if row < rows and column < columns:
-                out[batch, row, column] = write(total)
+        batch = cuda.blockIdx.y
+        total = C(0)
+        for k in range(0, depth, TILE):
+            if row < rows and k + x < depth:
+                tile_a[y, x] = read(a[batch, row, k + x])
+            else:
+                tile_a[y, x] = C(0)
+            if column < columns and k + y < depth:
+                tile_b[y, x] = read(b[batch, k + y, column])
+            else:
+                tile_b[y, x] = C(0)
+            cuda.syncthreads()
+            for i in range(TILE):
+                total = C(total + tile_a[y, i] * tile_b[i, x])
+            cuda.syncthreads()
+        if row < rows and column < columns:
+            out[batch, row, column] = write(total)
 
     return matmul_tiled
 
 
 @functools.cache
-def _slab(dtype: np.dtype, order: str) -> tuple[Any, Any, Any]:
-    """How a block brings a slab of 128 x DEPTH of an operand x[i, k] into shared memory s[stage, k, i].
+def _slab(dtype: np.dtype, order: str) -> tuple[Any, Any, Any, Any]:
+    """How a block brings a slab of 128 x DEPTH of an operand x[batch, i, k] into shared memory s[stage, k, i].
 
-    order: the direction in which the 4 numbers a thread moves at once are neighbours in memory, "k" or "i"; an
-    upper-case letter when they are (one load), a lower-case one when strides or sizes forbid it (4 loads).
-    Returns device functions place(thread) -> (i, k), fetch(x, i, k) -> 4 numbers, put(s, stage, i, k, numbers).
+    A thread moves 4 numbers at a time. order: "K" if they are neighbours in memory along k, "I" if along i; lower
+    case if strides or sizes forbid reading all 4 at once. Returns device functions
+    place(thread) -> (i, k), start(x, batch, i) -> element number of x[batch, i, 0],
+    fetch(x, from, i, k) -> 4 numbers (zeros outside x), put(s, stage, i, k, numbers).
     """
     read, _, C = arithmetic(dtype)
+    item = dtype.itemsize
+    load_vector, store_vector = ptx.load_vector, ptx.store_vector
 
-    if order in "Kk":  # 2 neighbouring threads bring 8 numbers of one row
+    @cuda.jit(device=True, forceinline=True)
+    def start(x, batch, i):
+        return batch * (x.strides[0] // item) + i * (x.strides[1] // item)
 
-        @cuda.jit(device=True)
+    if order in "Kk":  # 2 neighbouring threads bring 8 numbers of one i
+
+        @cuda.jit(device=True, forceinline=True)
         def place(thread):
             return thread >> 1, (thread & 1) << 2
 
-        @cuda.jit(device=True)
+        @cuda.jit(device=True, forceinline=True)
         def put(s, stage, i, k, v):
-            s[stage, k, i] = v[0]
-            s[stage, k + 1, i] = v[1]
-            s[stage, k + 2, i] = v[2]
-            s[stage, k + 3, i] = v[3]
+            at = (stage * DEPTH + k) * (SIDE + 4) + i
+            store_vector(s, at, (v[0],))
+            store_vector(s, at + (SIDE + 4), (v[1],))
+            store_vector(s, at + 2 * (SIDE + 4), (v[2],))
+            store_vector(s, at + 3 * (SIDE + 4), (v[3],))
 
     else:  # a warp brings 128 numbers of one k
 
-        @cuda.jit(device=True)
+        @cuda.jit(device=True, forceinline=True)
         def place(thread):
             return (thread & 31) << 2, thread >> 5
 
-        @cuda.jit(device=True)
+        @cuda.jit(device=True, forceinline=True)
         def put(s, stage, i, k, v):
-            store_vector(s, (stage, k, i), v)
+            store_vector(s, (stage * DEPTH + k) * (SIDE + 4) + i, v)
 
-    if order in "KI":  # sizes are multiples of 4, so a vector is inside or outside as a whole
+    if order in "KI":  # sizes are multiples of 4: all 4 are inside, or none
 
-        @cuda.jit(device=True)
-        def fetch(x, i, k):
-            if i < x.shape[0] and k < x.shape[1]:
-                v = load_vector(x, (i, k), 4)
+        @cuda.jit(device=True, forceinline=True)
+        def fetch(x, begin, i, k):
+            if i < x.shape[1] and k < x.shape[2]:
+                v = load_vector(x, begin + (k if order == "K" else k * (x.strides[2] // item)), 4)
                 return read(v[0]), read(v[1]), read(v[2]), read(v[3])
             return C(0), C(0), C(0), C(0)
 
     else:
+        di, dk = (0, 1) if order == "k" else (1, 0)
 
-        @cuda.jit(device=True)
-        def one(x, i, k):
-            if i < x.shape[0] and k < x.shape[1]:
-                return read(x[i, k])
+        @cuda.jit(device=True, forceinline=True)
+        def one(x, begin, i, k, j):
+            if i + j * di < x.shape[1] and k + j * dk < x.shape[2]:
+                along = j * di * (x.strides[1] // item) + (k + j * dk) * (x.strides[2] // item)
+                return read(load_vector(x, begin + along, 1)[0])
             return C(0)
 
-        if order == "k":
+        @cuda.jit(device=True, forceinline=True)
+        def fetch(x, begin, i, k):
+            return one(x, begin, i, k, 0), one(x, begin, i, k, 1), one(x, begin, i, k, 2), one(x, begin, i, k, 3)
 
-            @cuda.jit(device=True)
-            def fetch(x, i, k):
-                return one(x, i, k), one(x, i, k + 1), one(x, i, k + 2), one(x, i, k + 3)
-
-        else:
-
-            @cuda.jit(device=True)
-            def fetch(x, i, k):
-                return one(x, i, k), one(x, i + 1, k), one(x, i + 2, k), one(x, i + 3, k)
-
-    return place, fetch, put
+    return place, start, fetch, put
 
 
 @functools.cache
 def _multiply(C: Any) -> Any:
     """The inner step: 64 multiply-adds on 8 + 8 numbers from shared memory."""
+    load_vector = ptx.load_vector
 
-    @cuda.jit(device=True)
-    def multiply(sa, sb, stage, k, m, n, x, y, total):
-        """sa, sb: SLABS; x, y: (8,) and total: (64,) in registers. total[8 i + j] += a[m_i, k] b[k, n_j]."""
-        x[0], x[1], x[2], x[3] = load_vector(sa, (stage, k, m), 4)
-        x[4], x[5], x[6], x[7] = load_vector(sa, (stage, k, m + 32), 4)
-        y[0], y[1], y[2], y[3] = load_vector(sb, (stage, k, n), 4)
-        y[4], y[5], y[6], y[7] = load_vector(sb, (stage, k, n + 16), 4)
+    @cuda.jit(device=True, forceinline=True)
+    def multiply(sa, sb, at, m, n, x, y, total):
+        """sa, sb: SLABS, of which the row at `at` is used; x, y: (8,) and total: (64,), in registers."""
+        x[0], x[1], x[2], x[3] = load_vector(sa, at + m, 4)
+        x[4], x[5], x[6], x[7] = load_vector(sa, at + m + 32, 4)
+        y[0], y[1], y[2], y[3] = load_vector(sb, at + n, 4)
+        y[4], y[5], y[6], y[7] = load_vector(sb, at + n + 16, 4)
         for i in range(8):
             for j in range(8):
                 total[8 * i + j] = C(total[8 * i + j] + x[i] * y[j])
@@ -225,32 +217,32 @@ def _multiply(C: Any) -> Any:
 
 @functools.cache
 def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
-    """A block of 256 threads a 128 x 128 tile of C, a thread 8 x 8 of it. `order_a`, `order_b`: see _slab;
-    `wide`: rows of C hold a multiple of 4 numbers, which are stored at once."""
+    """A block of 256 threads a 128 x 128 tile of C, a thread 8 x 8 of it. B is treated as A is, as its transpose
+    (n, k). `order_a`, `order_b`: see _slab. `wide`: rows of C hold a multiple of 4 numbers, stored 4 at once."""
     _, write, C = arithmetic(dtype)
-    place_a, fetch_a, put_a = _slab(dtype, order_a)
-    place_b, fetch_b, put_b = _slab(dtype, order_b)
+    place_a, start_a, fetch_a, put_a = _slab(dtype, order_a)
+    place_b, start_b, fetch_b, put_b = _slab(dtype, order_b)
     multiply = _multiply(C)
+    store_vector = ptx.store_vector
+    item = dtype.itemsize
 
-    if wide:
+    @cuda.jit(device=True, forceinline=True)
+    def write_4(out, batch, row, column, total, i):
+        for j in range(4):
+            if column + j < out.shape[2]:
+                out[batch, row, column + j] = write(total[i + j])
 
-        @cuda.jit(device=True)
-        def write_4(out, row, column, total, i):
-            if column < out.shape[1]:
-                store_vector(out, (row, column),
-                             (write(total[i]), write(total[i + 1]), write(total[i + 2]), write(total[i + 3])))
+    @cuda.jit(device=True, forceinline=True)
+    def write_4_at_once(out, batch, row, column, total, i):
+        if column < out.shape[2]:
+            v = (write(total[i]), write(total[i + 1]), write(total[i + 2]), write(total[i + 3]))
+            store_vector(out, batch * (out.strides[0] // item) + row * (out.strides[1] // item) + column, v)
 
-    else:
-
-        @cuda.jit(device=True)
-        def write_4(out, row, column, total, i):
-            for j in range(4):
-                if column + j < out.shape[1]:
-                    out[row, column + j] = write(total[i + j])
+    finish = write_4_at_once if wide else write_4
 
     @cuda.jit(launch_bounds=(256, 2))  # two blocks a multiprocessor: at most 128 registers a thread
     def matmul_register(a, b, out):
-        """a: (batch, m, k), b: (batch, n, k) (transposed: both operands are treated alike), out: (batch, m, n)."""
+        """a: (batch, m, k), b: (batch, n, k), any strides; out: (batch, m, n), rows contiguous. 256 threads."""
         slab_a = cuda.shared.array(SLABS, C, alignment=16)
         slab_b = cuda.shared.array(SLABS, C, alignment=16)
         total = cuda.local.array(64, C)
@@ -264,48 +256,51 @@ def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> 
         within = cuda.blockIdx.x - group * GROUP * tiles_across
         height = min(tiles_down - group * GROUP, GROUP)
         tile_column = within // height
-        row0 = (group * GROUP + within - tile_column * height) * SIDE
-        column0 = tile_column * SIDE
+        row0 = types.int32((group * GROUP + within - tile_column * height) * SIDE)
+        column0 = types.int32(tile_column * SIDE)
 
         # which part of it
         thread = cuda.threadIdx.x
+        batch = cuda.blockIdx.y
         lane, warp = thread & 31, thread >> 5
         m = (warp >> 2) * 64 + ((lane >> 1) & 7) * 4
         n = (warp & 3) * 32 + ((lane >> 4) * 2 + (lane & 1)) * 4
-        row_a, k_a = place_a(thread)
-        row_b, k_b = place_b(thread)
-        depth = a.shape[2]
+        i_a, k_a = place_a(thread)
+        i_b, k_b = place_b(thread)
+        begin_a = start_a(a, batch, row0 + i_a)
+        begin_b = start_b(b, batch, column0 + i_b)
 
-        for batch in range(cuda.blockIdx.y, out.shape[0], cuda.gridDim.y):
-            matrix_a, matrix_b, matrix_c = a[batch], b[batch], out[batch]
-            for i in range(64):
-                total[i] = C(0)
-            put_a(slab_a, 0, row_a, k_a, fetch_a(matrix_a, row0 + row_a, k_a))
-            put_b(slab_b, 0, row_b, k_b, fetch_b(matrix_b, column0 + row_b, k_b))
+        for i in range(64):
+            total[i] = C(0)
+        put_a(slab_a, 0, i_a, k_a, fetch_a(a, begin_a, row0 + i_a, k_a))
+        put_b(slab_b, 0, i_b, k_b, fetch_b(b, begin_b, column0 + i_b, k_b))
+        cuda.syncthreads()
+        stage = 0
+        k = 0
+        while k < a.shape[2]:
+            k += DEPTH
+            # the next slab sets out; past the end it is zeros, fetched from nowhere
+            next_a = fetch_a(a, begin_a, row0 + i_a, k + k_a)
+            next_b = fetch_b(b, begin_b, column0 + i_b, k + k_b)
+            # written out, not a loop: so the assembler mixes the loads of one step with the arithmetic of another
+            at = stage * DEPTH * (SIDE + 4)
+            multiply(slab_a, slab_b, at, m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 1 * (SIDE + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 2 * (SIDE + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 3 * (SIDE + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 4 * (SIDE + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 5 * (SIDE + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 6 * (SIDE + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 7 * (SIDE + 4), m, n, x, y, total)
+            stage ^= 1
+            put_a(slab_a, stage, i_a, k_a, next_a)
+            put_b(slab_b, stage, i_b, k_b, next_b)
             cuda.syncthreads()
-            stage = 0
-            for k in range(DEPTH, depth + DEPTH, DEPTH):
-                # the next slab sets out; past the end it is zeros, fetched from nowhere
-                next_a = fetch_a(matrix_a, row0 + row_a, k + k_a)
-                next_b = fetch_b(matrix_b, column0 + row_b, k + k_b)
-                # written out, not a loop: so ptxas mixes the loads of one step with the arithmetic of another
-                multiply(slab_a, slab_b, stage, 0, m, n, x, y, total)
-                multiply(slab_a, slab_b, stage, 1, m, n, x, y, total)
-                multiply(slab_a, slab_b, stage, 2, m, n, x, y, total)
-                multiply(slab_a, slab_b, stage, 3, m, n, x, y, total)
-                multiply(slab_a, slab_b, stage, 4, m, n, x, y, total)
-                multiply(slab_a, slab_b, stage, 5, m, n, x, y, total)
-                multiply(slab_a, slab_b, stage, 6, m, n, x, y, total)
-                multiply(slab_a, slab_b, stage, 7, m, n, x, y, total)
-                stage ^= 1
-                put_a(slab_a, stage, row_a, k_a, next_a)
-                put_b(slab_b, stage, row_b, k_b, next_b)
-                cuda.syncthreads()
-            for i in range(8):
-                row = row0 + m + (i & 3) + (i >> 2) * 32
-                if row < out.shape[1]:
-                    write_4(matrix_c, row, column0 + n, total, 8 * i)
-                    write_4(matrix_c, row, column0 + n + 16, total, 8 * i + 4)
+        for i in range(8):
+            row = row0 + m + (i & 3) + (i >> 2) * 32
+            if row < out.shape[1]:
+                finish(out, batch, row, column0 + n, total, 8 * i)
+                finish(out, batch, row, column0 + n + 16, total, 8 * i + 4)
 
     return matmul_register
 
@@ -419,32 +414,30 @@ def _views(p: _Product, offsets: tuple[int, int, int]) -> list[Any]:
 
 
 def _naive(p: _Product, a: Layout, b: Layout, offsets: tuple[int, int, int]) -> Launch:
-    grid = (-(-p.m * p.n // 256), min(p.batch, MOST_BATCH))
+    grid = (-(-p.m * p.n // 256), p.batch)
     return Launch(matmul_naive(a.dtype), grid, 256, _views(p, offsets))
 
 
 def _tiled(p: _Product, a: Layout, b: Layout, offsets: tuple[int, int, int]) -> Launch:
-    grid = (-(-p.m // TILE) * -(-p.n // TILE), min(p.batch, MOST_BATCH))
+    grid = (-(-p.m // TILE) * -(-p.n // TILE), p.batch)
     return Launch(matmul_tiled(a.dtype), grid, (TILE, TILE), _views(p, offsets))
 
 
 def _order(layout: Layout, size: int, depth: int, strides: tuple[int, int, int], offset: int) -> str:
-    """The way to fetch slabs of an operand seen as (batch, size, depth): see _slab."""
+    """How matmul_register is to fetch an operand x[batch, i, k] of shape (..., size, depth): see _slab."""
+    step, along_i, along_k = strides
+    by_k = along_k == layout.itemsize or (along_i != layout.itemsize and abs(along_k) <= abs(along_i))
+    inner, row, count = (along_k, along_i, depth) if by_k else (along_i, along_k, size)
     vector = 4 * layout.itemsize
-    batch, along_i, along_k = strides
-    even = layout.aligned and offset % vector == 0 and batch % vector == 0
-    if along_k == layout.itemsize:
-        return "K" if even and depth % 4 == 0 and along_i % vector == 0 else "k"
-    if along_i == layout.itemsize:
-        return "I" if even and size % 4 == 0 and along_k % vector == 0 else "i"
-    return "k" if abs(along_k) <= abs(along_i) else "i"
+    even = layout.aligned and offset % vector == step % vector == row % vector == 0
+    whole = inner == layout.itemsize and even and count % 4 == 0
+    return ("K" if by_k else "I") if whole else ("k" if by_k else "i")
 
 
 def _register(p: _Product, a: Layout, b: Layout, offsets: tuple[int, int, int]) -> Launch:
+    x, _, z = _views(p, offsets)
     flipped = (p.strides_b[0], p.strides_b[2], p.strides_b[1])
+    y = Input(1).view((p.batch, p.n, p.k), flipped, offset=offsets[1])
     kernel = matmul_register(a.dtype, _order(a, p.m, p.k, p.strides_a, offsets[0]),
                              _order(b, p.n, p.k, flipped, offsets[1]), p.n % 4 == 0)
-    x, _, z = _views(p, offsets)
-    y = Input(1).view((p.batch, p.n, p.k), flipped, offset=offsets[1])
-    grid = (-(-p.m // SIDE) * -(-p.n // SIDE), min(p.batch, MOST_BATCH))
-    return Launch(kernel, grid, 256, [x, y, z])
+    return Launch(kernel, (-(-p.m // SIDE) * -(-p.n // SIDE), p.batch), 256, [x, y, z])

@@ -18,8 +18,8 @@ Versions, from simple to fast.
 3. `long_rows`  rows too long for registers: one block a row, which reads it again for each step (from the L2 cache),
             and the sums over rows in a kernel of their own, by blocks of columns.
 
-weight and bias have x's dtype or float32. RMS norm has no bias and no mean: its planner puts weight and rstd in their
-places, and kernels made with center = False do not touch them.
+weight and bias have x's dtype or float32. RMS norm has no bias and no mean: inputs stand in their
+places, which kernels made with center = False do not touch.
 """
 
 import functools
@@ -428,7 +428,7 @@ def forward(version: str, inputs: tuple[Layout, ...], eps: float) -> Plan:
     outputs = [x.like(), per_row, per_row] if center else [x.like(), per_row]
     if x.size == 0:
         return Plan(outputs, [])
-    bias, mean, rstd = (Input(2), Output(1), Output(2)) if center else (Input(1), Output(1), Output(1))
+    bias, mean, rstd = (Input(2), Output(1), Output(2)) if center else (Input(1), Input(1), Output(1))
     if version == "plain":
         return Plan(outputs, [Launch(plain(x.dtype, weight.dtype, center), blocks(rows_, 128), 128,
                                      [Input(0), Input(1), bias, Output(0), mean, rstd, T.type(eps)])])
@@ -449,8 +449,8 @@ def backward(version: str, inputs: tuple[Layout, ...]) -> Plan:
     rows_, columns = x.shape
     T = wide(x.dtype)
     outputs = [x.like(), weight.like(), weight.like()][:3 if center else 2]
-    dweight, dbias = Output(1), Output(2 if center else 1)
-    mean, rstd = Input(3), Input(4 if center else 3)
+    mean, rstd = (Input(3), Input(4)) if center else (Input(3), Input(3))
+    dweight, dbias = Output(1), Output(2) if center else rstd
     last = blocks(columns, LANES)
     if version == "plain" or x.size == 0:  # without rows, `plain_sums` writes the zeros of dweight and dbias
         return Plan(outputs, [

@@ -18,10 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import cuda
 
-from .build import blocks, codec, power_of_two
+from .build import SIMULATOR, blocks, codec, power_of_two
 from .ptx import load_vector, store_vector
 
 WARP = 32
+device = cuda.jit(device=True) if SIMULATOR else cuda.jit(device=True, forceinline=True)  # decorates device functions
 FULL = 0xFFFFFFFF  # all lanes of a warp take part in the shuffle
 
 
@@ -78,11 +79,11 @@ def reader(dtype, width: int):
     """Device function (a, i, v, e): v[e], v[e + 1], ... = the `width` elements of `a` from i on, in compute type."""
     load, _, _ = codec(dtype)
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def read_one(a, i, v, e):
         v[e] = load(a[i])
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def read_vector(a, i, v, e):
         packed = load_vector(a, i, width)
         for j in range(width):
@@ -96,19 +97,19 @@ def writer(dtype, width: int):
     """Device function (a, i, v, e): the `width` elements of `a` from i on = v[e], v[e + 1], ..., rounded."""
     _, store, _ = codec(dtype)
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def write_1(a, i, v, e):
         a[i] = store(v[e])
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def write_2(a, i, v, e):
         store_vector(a, i, (store(v[e]), store(v[e + 1])))
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def write_4(a, i, v, e):
         store_vector(a, i, (store(v[e]), store(v[e + 1]), store(v[e + 2]), store(v[e + 3])))
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def write_8(a, i, v, e):
         store_vector(a, i, (store(v[e]), store(v[e + 1]), store(v[e + 2]), store(v[e + 3]),
                             store(v[e + 4]), store(v[e + 5]), store(v[e + 6]), store(v[e + 7])))
@@ -128,12 +129,12 @@ def group_max(threads: int, T):
     return _reduction(threads, T, _larger, T(-math.inf))
 
 
-@cuda.jit(device=True, forceinline=True)
+@device
 def _add(a, b):
     return a + b
 
 
-@cuda.jit(device=True, forceinline=True)
+@device
 def _larger(a, b):
     return max(a, b)
 
@@ -141,7 +142,7 @@ def _larger(a, b):
 def _reduction(threads: int, T, combine, neutral):
     steps = (min(threads, WARP) - 1).bit_length()
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def within_warp(v):
         for step in range(steps):
             v = combine(v, cuda.shfl_xor_sync(FULL, v, 1 << step))
@@ -151,7 +152,7 @@ def _reduction(threads: int, T, combine, neutral):
         return within_warp
     warps = threads // WARP
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def within_block(v):
         parts = cuda.shared.array(WARP, T)
         v = within_warp(v)

@@ -27,7 +27,7 @@ from numba import cuda
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
 from .build import blocks, codec
-from .rows import fitting, group_max, group_sum, reader, spread, vector_width, writer
+from .rows import device, fitting, group_max, group_sum, reader, spread, vector_width, writer
 
 HELD = 32  # elements of a line a thread holds: half of the 64 registers that a block of 1024 threads leaves it
 HELD_GRAD = 16  # the gradient holds g and y
@@ -112,7 +112,7 @@ def online(T):
     """
     lowest = T(-math.inf)
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def take(m, s, v, count):
         top = m
         for e in range(count):
@@ -131,7 +131,7 @@ def rescale(T):
     """Device function (m, s, top): what the sum s of exp(. - m) becomes when the maximum grows from m to top."""
     lowest = T(-math.inf)
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def rescaled(m, s, top):
         return s * math.exp(m - (top if top != lowest else T(0)))
 
@@ -224,11 +224,11 @@ def columns(dtype, log):
 def formula(T, log):
     """Device functions: term(g, y) to be summed over the line, and slope(g, y, sum)."""
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def term(g, y):
         return g if log else g * y
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def slope(g, y, total):
         return g - math.exp(y) * total if log else y * (g - total)
 

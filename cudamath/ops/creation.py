@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..core import array as core
-from ..core import dtypes, tape
+from ..core import dtypes
 from ..core.array import ndarray, upload, wrap
 from ..core.devices import CPU, index_of
 from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
 from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_shape
-from ..runtime import memory, stream
 from .shape import _broadcast, _copy, _fill, bits, broadcast_to, diagonal, expand_dims, reshape
 
 __all__ = [
@@ -76,38 +75,6 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> n
     return core.asarray(x, None, device, copy, name="from_dlpack")
 
 
-class _Transfer:
-    """The card of a copy between devices; its gradient goes the other way."""
-
-    name = "to"
-    several = broadcasts = False
-
-    @staticmethod
-    def vjp(g: ndarray, _y: None, _x: None, source: int) -> tuple[ndarray]:
-        return (to_device(g, source),)
-
-    @staticmethod
-    def saves(count: int) -> tuple[bool, tuple[bool, ...]]:
-        return False, (False,) * count
-
-
-def to_device(x: ndarray, index: int) -> ndarray:
-    """``x`` copied to a device number; what ``x.to(device)`` does when it is not there yet. Between GPUs peer to peer
-    where the hardware can. Gradient: copied back."""
-    source = x._layout.device
-    plain = x if x._layout.contiguous else _copy(x)
-    if source == CPU:
-        out = upload(plain._data, index)
-    elif index == CPU:
-        out = wrap(plain.to_numpy())
-    else:
-        out = core.empty(plain.shape, plain.dtype, index)
-        memory.copy_peer(out._data, stream.stream_of(index), plain._data, stream.stream_of(source), plain.nbytes)
-    if x._node is not None:
-        tape.record(_Transfer, (x,), out, {"source": source})
-    return out
-
-
 # ----------------------------------------------------------------------------------------------------- filled
 
 
@@ -128,8 +95,8 @@ def _filled(shape: tuple[int, ...], value: Any, dtype: np.dtype, index: int) -> 
 def empty(shape: Shape, dtype: Any = None, *, device: Any = None) -> ndarray:
     """A new array whose elements are undefined.
 
-    Args: shape: an integer or integers >= 0; dtype: default float (float64 unless ``set_default_dtype``); device: where.
-    Raises: ValueError for a negative size, OutOfMemoryError if there is no room.
+    Args: shape: an integer or integers >= 0; dtype: default float (float64 unless ``set_default_dtype``); device:
+    where. Raises: ValueError for a negative size, OutOfMemoryError if there is no room.
 
     >>> import cudamath as cm
     >>> cm.empty((2, 3), "float16").shape
@@ -161,8 +128,9 @@ def ones(shape: Shape, dtype: Any = None, *, device: Any = None) -> ndarray:
 def full(shape: Shape, fill_value: Any, dtype: Any = None, *, device: Any = None) -> ndarray:
     """A new array that holds one value everywhere.
 
-    Args: shape: an integer or integers >= 0; fill_value: a scalar, or an array that broadcasts to ``shape``; dtype: that
-    of the value by default; device: where. Raises: ValueError for a negative size or values that do not broadcast.
+    Args: shape: an integer or integers >= 0; fill_value: a scalar, or an array that broadcasts to ``shape``; dtype:
+    that of the value by default; device: where. Raises: ValueError for a negative size or values that do not
+    broadcast.
 
     >>> import cudamath as cm
     >>> cm.full(2, 7)
@@ -179,7 +147,8 @@ def full(shape: Shape, fill_value: Any, dtype: Any = None, *, device: Any = None
 def _like(name: str, x: Any, dtype: Any, device: Any, shape: Any) -> tuple[tuple[int, ...], np.dtype, int]:
     x = require(name, x)
     return (x.shape if shape is None else normalize_shape(name, shape),
-            x.dtype if dtype is None else dtypes.as_dtype(dtype), x._layout.device if device is None else index_of(device))
+            x.dtype if dtype is None else dtypes.as_dtype(dtype),
+            x._layout.device if device is None else index_of(device))
 
 
 def empty_like(x: Any, /, dtype: Any = None, *, device: Any = None, shape: Any = None) -> ndarray:
@@ -231,10 +200,10 @@ def full_like(x: Any, fill_value: Any, /, dtype: Any = None, *, device: Any = No
 def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> ndarray:
     """Evenly spaced numbers: start, start + step, ... below ``stop``.
 
-    Args: start: first number, or the stop if it is the only one (then the first is 0); stop: not reached; step: not 0;
-    dtype: by default int64 for integers, else the default float; device: where. Returns: shape
-    ``(ceil((stop - start) / step),)``, or ``(0,)``. Raises: ValueError if step is 0 or the length is not finite, TypeError
-    for a bool dtype.
+    Args: start: first number, or the stop if it is the only one (then the first is 0); stop: not reached; step: not
+    0; dtype: by default int64 for integers, else the default float; device: where. Returns: shape ``(ceil((stop -
+    start) / step),)``, or ``(0,)``. Raises: ValueError if step is 0 or the length is not finite, TypeError for a
+    bool dtype.
 
     >>> import cudamath as cm
     >>> cm.arange(2, 8, 2)
@@ -273,14 +242,15 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *,
     return out
 
 
-def linspace(start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, device: Any = None, endpoint: bool = True) -> ndarray:
+def linspace(start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, device: Any = None,
+             endpoint: bool = True) -> ndarray:
     """``num`` evenly spaced numbers from ``start`` to ``stop``.
 
-    out[i] = start + i * (stop - start) / (num - 1), the last one exactly ``stop``; without ``endpoint`` the division is by
-    ``num`` and ``stop`` is left out.
+    out[i] = start + i * (stop - start) / (num - 1), the last one exactly ``stop``; without ``endpoint`` the
+    division is by ``num`` and ``stop`` is left out.
 
-    Args: start, stop: numbers; num: how many, >= 0; dtype: default float (complex for complex ends). Raises: ValueError if
-    num is negative. Accuracy: computed in the dtype itself (float32 for 16-bit floats).
+    Args: start, stop: numbers; num: how many, >= 0; dtype: default float (complex for complex ends). Raises:
+    ValueError if num is negative. Accuracy: computed in the dtype itself (float32 for 16-bit floats).
 
     >>> import cudamath as cm
     >>> cm.linspace(0, 1, 5)
@@ -319,7 +289,8 @@ def eye(rows: int, columns: int | None = None, /, *, k: int = 0, dtype: Any = No
     array([[0., 1., 0.],
            [0., 0., 1.]])
     """
-    out = _filled(normalize_shape("eye", (rows, rows if columns is None else columns)), 0, _float(dtype), index_of(device))
+    sizes = normalize_shape("eye", (rows, rows if columns is None else columns))
+    out = _filled(sizes, 0, _float(dtype), index_of(device))
     line = diagonal(out, offset=k)
     if line.size:
         _fill(line, scalars=bits(1, out.dtype))
@@ -416,8 +387,9 @@ def diag(x: Any, /, *, k: int = 0) -> ndarray:
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[ndarray, ...]:
     """Coordinates of a grid: for each vector an array of the grid's shape that varies along one axis.
 
-    Args: arrays: vectors (or scalars); indexing: "ij": array i varies along axis i; "xy": the first two are exchanged.
-    Returns: as many arrays as given. Raises: ValueError for another indexing or more than 1 dimension. Gradient: summed.
+    Args: arrays: vectors (or scalars); indexing: "ij": array i varies along axis i; "xy": the first two are
+    exchanged. Returns: as many arrays as given. Raises: ValueError for another indexing or more than 1 dimension.
+    Gradient: summed.
 
     >>> import cudamath as cm
     >>> x, y = cm.meshgrid(cm.arange(3), cm.arange(2))

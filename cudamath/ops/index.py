@@ -34,7 +34,8 @@ from .shape import (
     view_of,
 )
 
-__all__ = ["add_at", "argwhere", "fill", "flatnonzero", "index_add", "nonzero", "put", "take", "take_along_axis", "where"]
+__all__ = ["add_at", "argwhere", "flatnonzero", "index_add", "nonzero", "put", "take", "take_along_axis",
+           "where"]
 
 _SCALARS = (bool, int, float, complex)
 
@@ -111,10 +112,11 @@ def _is_scalar(value: Any) -> bool:
 
 def _check_writable(name: str, x: ndarray) -> None:
     if x._node is not None:
-        raise RuntimeError(f"{name}: an array of shape {x.shape} cannot be changed in place while a gradient is recorded "
-                           "for it; make a new one (where, index_add, concat)")
+        raise RuntimeError(f"{name}: an array of shape {x.shape} cannot be changed in place while a gradient is "
+                           "recorded for it; make a new one (where, index_add, concat)")
     if not x._layout.contiguous and shapes.overlaps_itself(x.shape, x.strides, x.itemsize):
-        raise ValueError(f"{name}: elements of this array of shape {x.shape} share memory (a broadcast view); copy it first")
+        raise ValueError(f"{name}: elements of this array of shape {x.shape} share memory (a broadcast view); "
+                         "copy it first")
 
 
 def _value(name: str, x: ndarray, value: Any) -> ndarray:
@@ -195,23 +197,6 @@ def _neighbours(base: ndarray, axes: list[int], position: int) -> tuple[ndarray,
     return _permute(base, axes=(*rest[:position], *axes, *rest[position:])), position
 
 
-def fill(x: ndarray, value: Any, /) -> None:
-    """Sets every element of ``x`` to one value, in place: ``x[...] = value``.
-
-    Args: x: any array; value: a scalar. Raises: ValueError if ``value`` is no scalar. Gradient: none, in place.
-
-    >>> import cudamath as cm
-    >>> x = cm.empty(2)
-    >>> cm.fill(x, 3)
-    >>> x
-    array([3., 3.])
-    """
-    if not _is_scalar(value):
-        raise ValueError(f"fill: wants a scalar, got shape {np.shape(value)}")
-    _check_writable("fill", x)
-    _assign(x, value)
-
-
 # ------------------------------------------------------------------------------------------------ gather, scatter
 
 
@@ -264,7 +249,8 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> ndarray:
     index = _integers("take_along_axis", indices, x.device)
     axis = normalize_axis("take_along_axis", axis, x.ndim)
     if index.ndim != x.ndim:
-        raise ValueError(f"take_along_axis: indices of shape {index.shape} must have the {x.ndim} dimensions of {x.shape}")
+        raise ValueError(f"take_along_axis: indices of shape {index.shape} must have as many dimensions as x of shape "
+                         f"{x.shape}")
     others = [(*a.shape[:axis], 1, *a.shape[axis + 1 :]) for a in (x, index)]
     shape = shapes.broadcast_shapes("take_along_axis", *others)
     if not x.shape[axis] and index.size:
@@ -280,9 +266,10 @@ def index_add(x: Any, indices: Any, values: Any, /, axis: int = 0) -> ndarray:
 
     out = x;  out[..., indices[j], ...] += values[..., j, ...] for each j, in this order
 
-    Args: x: numeric array; indices: integers (m,); values: array that broadcasts to x's shape with m along ``axis``.
-    Returns: a new array. Raises: IndexError if an index is out of range, ValueError if shapes do not fit. Gradient: of x
-    the gradient, of values the gradient taken at the indices. Bitwise reproducible: no float atomics.
+    Args: x: numeric array; indices: integers (m,); values: array that broadcasts to x's shape with m along
+    ``axis``. Returns: a new array. Raises: IndexError if an index is out of range, ValueError if shapes do not fit.
+    Gradient: of x the gradient, of values the gradient taken at the indices. Bitwise reproducible: no float
+    atomics.
 
     >>> import cudamath as cm
     >>> cm.index_add(cm.zeros(3), cm.asarray([0, 2, 0]), cm.asarray([1.0, 2.0, 3.0]))

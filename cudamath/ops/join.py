@@ -27,8 +27,8 @@ from .shape import (
     view_of,
 )
 
-__all__ = ["array_split", "concat", "concatenate", "hstack", "pad", "repeat", "roll", "split", "stack", "tile", "unstack",
-           "vstack"]
+__all__ = ["array_split", "concat", "concatenate", "hstack", "pad", "repeat", "roll", "split", "stack", "tile",
+           "unstack", "vstack"]
 
 # ----------------------------------------------------------------------------------------------------- cards
 

@@ -13,15 +13,15 @@ import numpy as np
 
 from ..core import dtypes, indexing, shapes
 from ..core.array import basic_view, ndarray
-from ..core.dtypes import COMPLEX, INEXACT
+from ..core.dtypes import INEXACT
 from ..core.layout import Layout
 from ..core.op import Op, ViewOp, require
 from ..core.shapes import normalize_axes, normalize_axis
 
 __all__ = [
     "astype", "atleast_1d", "atleast_2d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "copy", "diagonal",
-    "expand_dims", "flatten", "flip", "imag", "matrix_transpose", "moveaxis", "permute_dims", "ravel", "real", "reshape",
-    "rot90", "squeeze", "swapaxes", "transpose",
+    "expand_dims", "flatten", "flip", "matrix_transpose", "moveaxis", "permute_dims", "ravel",
+    "reshape", "rot90", "squeeze", "swapaxes", "transpose",
 ]
 
 Axes = int | Sequence[int] | None
@@ -58,11 +58,6 @@ def _sum_to(g: ndarray, shape: tuple) -> ndarray:
     return reshape(g.sum(axis=repeated), shape) if repeated else g
 
 
-def _part(layout: Layout, *, part: int) -> tuple[Layout, int]:
-    dtype = dtypes.real_dtype(layout.dtype)
-    return layout.view(layout.shape, layout.strides, part * dtype.itemsize, dtype), part * dtype.itemsize
-
-
 def _within(x: ndarray, view: tuple) -> ndarray:
     """A view given as (shape, strides, offset) in elements of a contiguous array."""
     x = x if x._layout.contiguous else copy(x)
@@ -79,7 +74,6 @@ _broadcast = ViewOp("broadcast_to", _repeated, vjp=lambda g, _y, _x, shape, old:
 _window = ViewOp("getitem", _seen, vjp=lambda g, _y, _x, here, view, shape: (_unview(g, shape=shape, view=view),))
 _unview = Op("unview", cpu="shape.unview", cuda="copy.unview",
              vjp=lambda g, _y, _g, shape, view: (_within(g, view),))
-_complex_part = ViewOp("complex_part", _part, vjp=lambda g, _y, x, part: (astype(g, x.dtype) * (1j if part else 1),))
 _copy = Op("copy", cpu="shape.copy", cuda="copy.copy", vjp=lambda g, _y, _x: (g,))
 _cast = Op("astype", cpu="shape.copy", cuda="copy.copy",
            vjp=lambda g, _y, x, dtype: (astype(g, x.dtype) if x.dtype in INEXACT else None,))
@@ -151,34 +145,6 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> n
     return _cast(x, dtype=wanted)
 
 
-def real(x: Any, /) -> ndarray:
-    """The real part: a view of a complex array; any other array itself.
-
-    Args: x: any array. Gradient: of the real part.
-
-    >>> import cudamath as cm
-    >>> cm.real(cm.asarray([1 + 2j, 3 - 4j]))
-    array([1., 3.])
-    """
-    x = require("real", x)
-    return _complex_part(x, part=0) if x.dtype in COMPLEX else x
-
-
-def imag(x: Any, /) -> ndarray:
-    """The imaginary part: a view of a complex array; zeros for any other.
-
-    Args: x: any array. Gradient: i times that of the imaginary part.
-
-    >>> import cudamath as cm
-    >>> cm.imag(cm.asarray([1 + 2j, 3 - 4j]))
-    array([ 2., -4.])
-    """
-    from .creation import zeros_like
-
-    x = require("imag", x)
-    return _complex_part(x, part=1) if x.dtype in COMPLEX else zeros_like(x)
-
-
 # ------------------------------------------------------------------------------------------------- new shapes
 
 
@@ -205,7 +171,7 @@ def reshape(x: Any, shape: int | Sequence[int], /, *, copy: bool | None = None) 
     new = tuple(map(int, new))
     if not layout.contiguous and shapes.reshape_strides(layout.shape, layout.strides, new) is None:
         if copy is False:
-            raise ValueError(f"reshape: {layout.shape} with strides {layout.strides} cannot become {new} without a copy")
+            raise ValueError(f"reshape: {layout.shape} with strides {layout.strides} cannot become {new} as a view")
         x = _copy(x)
     elif copy:
         x = _copy(x)

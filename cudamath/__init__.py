@@ -1,0 +1,54 @@
+"""cudamath: NumPy on your GPU, with every kernel in Python you can read.
+
+Functions take NumPy-like arguments and return `ndarray`s on the default device: the first GPU if there is one, else
+the CPU. Importing this package creates no CUDA context and imports no CUDA library.
+
+>>> import cudamath as cm
+>>> float(cm.sum(cm.array([1.0, 2.0, 3.0]) ** 2))
+14.0
+"""
+
+from numpy import (
+    bool_,
+    complex64,
+    complex128,
+    e,
+    euler_gamma,
+    float16,
+    float32,
+    float64,
+    inf,
+    int8,
+    int16,
+    int32,
+    int64,
+    nan,
+    newaxis,
+    pi,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+from . import cuda, linalg, ml, random, testing
+from .autodiff import *  # noqa: F403
+from .core.array import ndarray
+from .core.devices import default_device, device, set_default_device
+from .core.dtypes import result_type, set_default_dtype
+from .ops import methods as _methods
+from .ops.creation import *  # noqa: F403
+from .ops.elementwise import *  # noqa: F403
+from .ops.index import *  # noqa: F403
+from .ops.join import *  # noqa: F403
+from .ops.linalg import *  # noqa: F403
+from .ops.reduce import *  # noqa: F403
+from .ops.shape import *  # noqa: F403
+from .ops.transfer import *  # noqa: F403
+
+from ml_dtypes import bfloat16, float8_e4m3fn as float8_e4m3, float8_e5m2  # isort: skip
+
+bool = bool_
+__version__ = "0.1.0"
+
+_methods.install()

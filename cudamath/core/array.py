@@ -1,0 +1,490 @@
+"""The array: a layout, where its bytes are, and who keeps them alive.
+
+Operators and methods that compute (`+`, `.sum()`, `x[mask]`, ...) are put on the class by `ops/methods.py`, because
+ops stand above this room. Here are creation from foreign objects, transfer, views and protocols.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..runtime import memory, stream
+from ..runtime.errors import DeviceError
+from . import dtypes, indexing, shapes
+from .devices import CPU, Device, default_index, device_of, index_of
+from .layout import Layout
+
+
+class ndarray:
+    """An n-dimensional array on the CPU or on a GPU. Make one with `cm.array`, `cm.zeros`, ... or any function.
+
+    On the CPU `_data` is a NumPy array of exactly this shape and these strides; on a GPU it is an address, and
+    `_owner` keeps the memory alive. `_node` is set while a gradient is being recorded.
+
+    >>> import cudamath as cm
+    >>> x = cm.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> (x @ x).shape, x.dtype
+    ((2, 2), dtype('float64'))
+    """
+
+    __slots__ = ("_layout", "_data", "_owner", "_node", "__weakref__")
+    __array_priority__ = 1000
+
+    _layout: Layout
+    _data: Any
+    _owner: Any
+    _node: Any
+
+    if TYPE_CHECKING:  # installed by ops/methods.py
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __add__(self, other: Any) -> ndarray: ...
+        def __radd__(self, other: Any) -> ndarray: ...
+        def __sub__(self, other: Any) -> ndarray: ...
+        def __rsub__(self, other: Any) -> ndarray: ...
+        def __mul__(self, other: Any) -> ndarray: ...
+        def __rmul__(self, other: Any) -> ndarray: ...
+        def __truediv__(self, other: Any) -> ndarray: ...
+        def __rtruediv__(self, other: Any) -> ndarray: ...
+        def __floordiv__(self, other: Any) -> ndarray: ...
+        def __mod__(self, other: Any) -> ndarray: ...
+        def __pow__(self, other: Any) -> ndarray: ...
+        def __rpow__(self, other: Any) -> ndarray: ...
+        def __matmul__(self, other: Any) -> ndarray: ...
+        def __neg__(self) -> ndarray: ...
+        def __abs__(self) -> ndarray: ...
+        def __invert__(self) -> ndarray: ...
+        def __and__(self, other: Any) -> ndarray: ...
+        def __or__(self, other: Any) -> ndarray: ...
+        def __xor__(self, other: Any) -> ndarray: ...
+        def __lt__(self, other: Any) -> ndarray: ...
+        def __le__(self, other: Any) -> ndarray: ...
+        def __gt__(self, other: Any) -> ndarray: ...
+        def __ge__(self, other: Any) -> ndarray: ...
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> ndarray:
+        raise TypeError("ndarray: make arrays with cm.array, cm.zeros, cm.empty, ... or cm.asarray")
+
+    # ------------------------------------------------------------ attributes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the dimensions."""
+        return self._layout.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next along each dimension."""
+        return self._layout.strides
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the elements."""
+        return self._layout.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return self._layout.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._layout.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self._layout.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._layout.nbytes
+
+    @property
+    def device(self) -> Device:
+        """Where the array is: "cpu" or "cuda:i"."""
+        return device_of(self._layout.device)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in C order without gaps."""
+        return self._layout.contiguous
+
+    def __len__(self) -> int:
+        if not self._layout.ndim:
+            raise TypeError("len() of a 0-d array")
+        return self._layout.shape[0]
+
+    # ------------------------------------------------------------ views and aliases
+
+    def _alias(self) -> ndarray:
+        """Another array object over the same elements, recorded by nobody."""
+        out = object.__new__(ndarray)
+        out._layout, out._data, out._owner, out._node = self._layout, self._data, self._owner, None
+        return out
+
+    def _view(self, layout: Layout, offset: int = 0) -> ndarray:
+        """A view in another layout, `offset` bytes further; recorded by nobody (ops record it)."""
+        out = object.__new__(ndarray)
+        out._layout, out._owner, out._node = layout, self._owner, None
+        out._data = _numpy_view(self._data, layout, offset) if layout.device == CPU else self._data + offset
+        return out
+
+    @property
+    def ptr(self) -> int:
+        """Address of the first element (host or device)."""
+        return self._data.ctypes.data if self._layout.device == CPU else self._data
+
+    def __getitem__(self, key: Any) -> ndarray:
+        if type(key) is slice and self._node is None:
+            layout = self._layout
+            if layout.device != CPU:
+                try:
+                    seen, offset = _slices[layout, key.start, key.stop, key.step]
+                except (KeyError, TypeError):
+                    return self._getitem(key)
+                out = object.__new__(ndarray)
+                out._layout, out._data, out._owner, out._node = seen, self._data + offset, self._owner, None
+                return out
+        return self._getitem(key)
+
+    # ------------------------------------------------------------ transfer
+
+    def to_numpy(self) -> np.ndarray:
+        """The elements as a NumPy array. On the CPU this shares memory; from a GPU it is a copy, and waits for it."""
+        layout = self._layout
+        if layout.device == CPU:
+            return self._data
+        if not layout.contiguous:
+            return self.copy().to_numpy()
+        host = np.empty(layout.shape, layout.dtype)
+        memory.download(host.ctypes.data, self._data, layout.nbytes, stream.stream_of(layout.device))
+        return host
+
+    def to(self, device: Any, *, copy: bool = False) -> ndarray:
+        """This array on another device ("cpu", "cuda:1", ...); itself if it is there already and no copy is asked for."""
+        index = index_of(device)
+        if index == self._layout.device:
+            return self.copy() if copy else self
+        return self._to(index)
+
+    def item(self, *index: int) -> Any:
+        """The only element (or the one at `index`) as a Python scalar."""
+        chosen = self[index] if index else self
+        if chosen.size != 1:
+            raise ValueError(f"item: wants an array of one element, got shape {self.shape}")
+        return chosen.to_numpy().item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python scalars."""
+        return self.to_numpy().tolist()
+
+    def tobytes(self) -> bytes:
+        """The elements' bytes in C order."""
+        return self.to_numpy().tobytes()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(f"the truth value of an array of shape {self.shape} is ambiguous; use any() or all()")
+        return bool(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype not in dtypes.INTEGER or self.ndim:
+            raise TypeError(f"only 0-d integer arrays can be an index, got {self.dtype} of shape {self.shape}")
+        return int(self.item())
+
+    # ------------------------------------------------------------ protocols
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        host = self.to_numpy()
+        if dtype is not None and np.dtype(dtype) != host.dtype:
+            if copy is False:
+                raise ValueError(f"__array__: {host.dtype} cannot become {np.dtype(dtype)} without a copy")
+            return host.astype(dtype)
+        if copy is False and self._layout.device != CPU:
+            raise ValueError(f"__array__: the array is on {self.device}; NumPy cannot see it without a copy")
+        return host.copy() if copy and self._layout.device == CPU else host
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        layout = self._layout
+        if layout.device == CPU:
+            raise AttributeError(f"__cuda_array_interface__: the array is on the CPU, dtype {layout.dtype}")
+        if layout.dtype.kind == "V":
+            raise AttributeError(f"__cuda_array_interface__: the protocol has no {layout.dtype}; use DLPack")
+        # 1 is the legacy default stream: the consumer waits for our work on it.
+        handle = stream.stream_of(layout.device).ptr or 1
+        return {"shape": layout.shape, "typestr": layout.dtype.str, "data": (self._data, False), "version": 3,
+                "strides": None if layout.contiguous else layout.strides, "stream": handle}
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        index = self._layout.device
+        return (1, 0) if index == CPU else (2, index)
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        from . import dlpack
+
+        return dlpack.export(self, stream, max_version, dl_device, copy)
+
+    def __reduce__(self) -> tuple:
+        return _unpickle, (self.to_numpy(), self._layout.device)
+
+    def __copy__(self) -> ndarray:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> ndarray:
+        return self.copy()
+
+    def __repr__(self) -> str:
+        body = np.array2string(self.to_numpy(), separator=", ", prefix="array(")
+        extra = "" if self.dtype in (np.float64, np.int64, np.bool_, np.complex128) and self.size else f", dtype={self.dtype}"
+        place = "" if self._layout.device == CPU else f", device='{self.device}'"
+        return f"array({body}{extra}{place})"
+
+    def __str__(self) -> str:
+        return str(self.to_numpy())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item() if self.ndim == 0 and spec else self.to_numpy(), spec)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        head = f"{'×'.join(map(str, self.shape)) or 'scalar'} {self.dtype} on {self.device}"
+        return f"<div><small>{head}, {memory.human(self.nbytes)}</small><pre>{escape(str(self))}</pre></div>"
+
+    __hash__ = None  # type: ignore[assignment]  # == compares elements
+
+
+#: Views made by a single slice: (layout, start, stop, step) -> (layout of the view, byte offset).
+_slices: dict[tuple, tuple[Layout, int]] = {}
+
+
+def basic_view(layout: Layout, key: Any) -> tuple[Layout, int] | None:
+    """Layout and byte offset of the view that a basic key selects; None if the key holds arrays."""
+    found = indexing.basic(layout.shape, layout.strides, key)
+    if found is None:
+        return None
+    shape, strides, offset = found
+    seen = layout.view(shape, strides, offset)
+    if type(key) is slice:
+        try:
+            if len(_slices) >= 1 << 14:
+                _slices.clear()
+            _slices[layout, key.start, key.stop, key.step] = (seen, offset)
+        except TypeError:  # unhashable bounds: an array as start, say
+            pass
+    return seen, offset
+
+
+class _Holder:
+    """Gives NumPy a view of an array's memory in any strides, and keeps that memory alive."""
+
+    def __init__(self, base: np.ndarray, layout: Layout, offset: int):
+        self.base = base
+        self.__array_interface__ = {
+            "data": (base.ctypes.data + offset, not base.flags.writeable), "shape": layout.shape,
+            "strides": layout.strides, "typestr": f"|V{layout.itemsize}", "version": 3,
+        }
+
+
+def _numpy_view(base: np.ndarray, layout: Layout, offset: int) -> np.ndarray:
+    if layout.size == 0:
+        return np.empty(layout.shape, layout.dtype)
+    return np.asarray(_Holder(base, layout, offset)).view(layout.dtype)
+
+
+# ---------------------------------------------------------------- making arrays
+
+
+def wrap(data: np.ndarray) -> ndarray:
+    """A NumPy array as an ndarray on the CPU, over the same memory."""
+    out = object.__new__(ndarray)
+    out._layout = Layout.of(data.shape, data.strides, data.dtype, CPU)
+    out._data, out._owner, out._node = data, None, None
+    return out
+
+
+def allocate(layout: Layout) -> ndarray:
+    """A new array, its elements undefined. `layout` must be that of a new array (C order)."""
+    if layout.device == CPU:
+        return wrap(np.empty(layout.shape, layout.dtype))
+    current = stream.stream_of(layout.device)
+    buffer = memory.Buffer(layout.nbytes, current)
+    return over(layout, buffer.address, buffer)
+
+
+def over(layout: Layout, address: int, owner: Any) -> ndarray:
+    """An array over device memory that `owner` keeps alive."""
+    out = object.__new__(ndarray)
+    out._layout, out._data, out._owner, out._node = layout, address, owner, None
+    return out
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype, device: int) -> ndarray:
+    """A new array of this shape, dtype and device number, its elements undefined."""
+    return allocate(Layout.new(shape, dtype, device))
+
+
+def upload(host: np.ndarray, device: int) -> ndarray:
+    """A NumPy array copied to a device number; on the CPU the same memory."""
+    if device == CPU:
+        return wrap(host)
+    host = np.ascontiguousarray(host).reshape(host.shape)  # ascontiguousarray makes 0-d arrays 1-d
+    out = empty(host.shape, host.dtype, device)
+    memory.upload(out._data, host.ctypes.data, host.nbytes, out._owner.stream)
+    return out
+
+
+def _unpickle(host: np.ndarray, device: int) -> ndarray:
+    from ..runtime.device import device_count
+
+    return upload(host, device if device < device_count() else CPU)
+
+
+def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None = None, name: str = "asarray") -> ndarray:
+    """`obj` as an ndarray: NumPy arrays, scalars, nested lists, and anything with DLPack or `__cuda_array_interface__`.
+
+    Arrays that are already on the wanted device are taken without a copy unless `copy=True` or the dtype changes;
+    `copy=False` raises ValueError where a copy would be needed.
+    """
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    if isinstance(obj, ndarray):
+        out = obj
+    elif isinstance(obj, (bool, int, float, complex)) and not isinstance(obj, np.generic):
+        if wanted is None:
+            wanted = dtypes.scalar_dtype(type(obj) if type(obj) in (bool, int, float, complex) else type(obj).__base__)
+        return upload(_cast_host(name, np.asarray(obj), wanted, copy=False), index_of(device))
+    else:
+        out = _foreign(obj, name)
+        if out is None:
+            host = _host_array(obj, name)
+            if wanted is not None:
+                host = _cast_host(name, host, wanted, copy)
+            index = index_of(device)
+            if copy is False and (index != CPU or not isinstance(obj, (np.ndarray, np.generic))):
+                raise ValueError(f"{name}: {type(obj).__name__} cannot become an array on {device_of(index)} without a copy")
+            return upload(host.copy() if copy and index == CPU else host, index)
+    if wanted is not None and out.dtype != wanted:
+        if copy is False:
+            raise ValueError(f"{name}: {out.dtype} cannot become {wanted} without a copy")
+        out, copy = out.astype(wanted), None
+    if device is not None and index_of(device) != out._layout.device:
+        if copy is False:
+            raise ValueError(f"{name}: an array on {out.device} cannot become one on {device} without a copy")
+        out, copy = out.to(device), None
+    return out.copy() if copy else out
+
+
+def _cast_host(name: str, host: np.ndarray, dtype: np.dtype, copy: bool | None) -> np.ndarray:
+    if host.dtype == dtype:
+        return host
+    if copy is False and host.ndim:
+        raise ValueError(f"{name}: {host.dtype} cannot become {dtype} without a copy")
+    return host.astype(dtype)
+
+
+def _host_array(obj: Any, name: str) -> np.ndarray:
+    """NumPy's reading of an object that is no GPU array."""
+    if isinstance(obj, (list, tuple)) and _holds_ndarray(obj):
+        obj = _to_host(obj)
+    try:
+        host = np.asarray(obj)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{name}: {type(obj).__name__} cannot become an array: {error}") from None
+    if host.dtype not in dtypes.ANY and host.dtype not in dtypes.STORAGE:
+        raise TypeError(f"{name}: wants numbers or something with the array protocols, got {type(obj).__name__} "
+                        f"(dtype {host.dtype})")
+    if not isinstance(obj, (np.ndarray, np.generic)) and not hasattr(obj, "__array__") and host.dtype in (
+            np.float64, np.complex128):
+        host = host.astype(dtypes.scalar_dtype(float if host.dtype == np.float64 else complex), copy=False)
+    return host
+
+
+def _holds_ndarray(obj: Any) -> bool:
+    return isinstance(obj, ndarray) or isinstance(obj, (list, tuple)) and any(map(_holds_ndarray, obj))
+
+
+def _to_host(obj: Any) -> Any:
+    if isinstance(obj, ndarray):
+        return obj.to_numpy()
+    return [_to_host(item) for item in obj] if isinstance(obj, (list, tuple)) else obj
+
+
+def _foreign(obj: Any, name: str) -> ndarray | None:
+    """An array of another library on a GPU (or, by DLPack, anywhere) without a copy; None if it is not one."""
+    if isinstance(obj, (np.ndarray, np.generic)):
+        return None
+    if hasattr(obj, "__dlpack_device__") and hasattr(obj, "__dlpack__"):
+        from . import dlpack
+
+        return dlpack.take(obj, name)
+    interface = getattr(obj, "__cuda_array_interface__", None)
+    return None if interface is None else from_cuda_array_interface(obj, interface, name)
+
+
+def from_cuda_array_interface(obj: Any, interface: dict[str, Any], name: str = "asarray") -> ndarray:
+    """An array over the memory that `obj` exposes; our work waits for the stream the protocol names."""
+    dtype = np.dtype(interface["typestr"])
+    shape = tuple(interface["shape"])
+    if dtype not in dtypes.ANY:
+        raise TypeError(f"{name}: arrays of {dtype} are not supported")
+    address = int(interface["data"][0])
+    strides = interface.get("strides") or shapes.contiguous_strides(shape, dtype.itemsize)
+    index = _device_of_pointer(address) if address else stream.current_device()
+    current = stream.stream_of(index)
+    producer = interface.get("stream")
+    if producer not in (None, 1, 2) and producer != current.ptr:
+        current.wait(stream.external_stream(producer, index))
+    elif producer in (1, 2) and current.ptr != 0:
+        current.wait(stream.default_stream(index))
+    layout = Layout.of(shape, tuple(strides), dtype, index, address % 16 == 0)
+    return over(layout, address, memory.Borrowed(obj, current))
+
+
+def _device_of_pointer(address: int) -> int:
+    from ..runtime.device import driver
+    from ..runtime.errors import check
+
+    stream.current_stream()
+    cu = driver()
+    kind = cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    return int(check(cu.cuPointerGetAttribute(kind, address)))
+
+
+def from_address(address: int, nbytes: int) -> Any:
+    """Host memory as a ctypes array."""
+    return (ctypes.c_char * nbytes).from_address(address)
+
+
+def same_device(name: str, arrays: Any) -> int:
+    """The device number all arrays share; DeviceError that names both if they do not."""
+    first = None
+    for x in arrays:
+        if x is None:
+            continue
+        if first is None:
+            first = x
+        elif x._layout.device != first._layout.device:
+            raise DeviceError(f"{name}: arrays are on different devices: {first.device} (shape {first.shape}) and "
+                              f"{x.device} (shape {x.shape}); move one with .to(...)")
+    return default_index() if first is None else first._layout.device
+
+
+Method = Callable[..., Any]

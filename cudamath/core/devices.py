@@ -1,0 +1,117 @@
+"""Device names and the default device: where arrays go when nobody says."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from typing import Any
+
+from ..runtime import device as runtime
+from ..runtime.errors import DeviceError
+
+CPU = -1  # a layout's `device` for host arrays; GPUs are numbered from 0
+
+
+class Device:
+    """A place for arrays: "cpu" or "cuda:i". Compares equal to its name. As a context it is the default device.
+
+    >>> import cudamath as cm
+    >>> with cm.device("cpu"):
+    ...     cm.zeros(2).device
+    Device('cpu')
+    """
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int):
+        self.index = index
+
+    @property
+    def name(self) -> str:
+        """'cpu' or 'cuda:0', ..."""
+        return "cpu" if self.index == CPU else f"cuda:{self.index}"
+
+    @property
+    def type(self) -> str:
+        """'cpu' or 'cuda'."""
+        return "cpu" if self.index == CPU else "cuda"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return self.name == ("cuda:0" if other == "cuda" else other)
+        return isinstance(other, Device) and other.index == self.index
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Device({self.name!r})"
+
+    def __enter__(self) -> Device:
+        _local.stack = (*_local.stack, self.index)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _local.stack = _local.stack[:-1]
+
+
+class _Local(threading.local):
+    stack: tuple[int, ...] = ()
+
+
+_local = _Local()
+_default: int | None = None
+_known = functools.cache(Device)
+
+
+def device(name: Any) -> Device:
+    """The device of that name: "cpu", "cuda" (device 0), "cuda:1", a number, or a Device. DeviceError if there is none."""
+    if isinstance(name, Device):
+        return name
+    if isinstance(name, str):
+        if name == "cpu":
+            return _known(CPU)
+        if name == "cuda":
+            return _known(runtime.validate(0))
+        kind, _, number = name.partition(":")
+        if kind == "cuda" and number.isdigit():
+            return _known(runtime.validate(int(number)))
+    elif isinstance(name, int) and not isinstance(name, bool):
+        return _known(runtime.validate(name))
+    raise DeviceError(f"device: {name!r} is not a device; wants 'cpu', 'cuda' or 'cuda:<number>'")
+
+
+def device_of(index: int) -> Device:
+    """The Device of a layout's device number."""
+    return _known(index)
+
+
+def default_index() -> int:
+    """Number of the default device: of `with cm.device(...)`, else as set, else the first GPU, else the CPU."""
+    global _default
+    if _local.stack:
+        return _local.stack[-1]
+    if _default is None:
+        named = os.environ.get("CUDAMATH_DEVICE")
+        _default = device(named).index if named else (0 if runtime.device_count() else CPU)
+    return _default
+
+
+def index_of(name: Any) -> int:
+    """Device number of a `device=` argument; None means the default."""
+    return default_index() if name is None else device(name).index
+
+
+def set_default_device(name: Any) -> None:
+    """Choose where new arrays go (CUDAMATH_DEVICE does the same from outside)."""
+    global _default
+    _default = device(name).index
+
+
+def default_device() -> Device:
+    """Where new arrays go when nobody says."""
+    return device_of(default_index())

@@ -1,0 +1,157 @@
+"""dtypes: categories, promotion, storage.
+
+Promotion is NumPy's (NEP 50: Python scalars are weak), extended with bfloat16, which promotes as float16 does except
+that the two together give float32.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+float8_e4m3 = np.dtype(ml_dtypes.float8_e4m3fn)
+float8_e5m2 = np.dtype(ml_dtypes.float8_e5m2)
+float16 = np.dtype(np.float16)
+float32 = np.dtype(np.float32)
+float64 = np.dtype(np.float64)
+
+
+class Category(frozenset):
+    """A set of dtypes with a name for error messages."""
+
+    name: str
+
+    def __new__(cls, name: str, dtypes: Any) -> Category:
+        self = super().__new__(cls, (np.dtype(d) for d in dtypes))
+        self.name = name
+        return self
+
+
+BOOLEAN = Category("bool", [np.bool_])
+SIGNED = Category("signed integer", [np.int8, np.int16, np.int32, np.int64])
+UNSIGNED = Category("unsigned integer", [np.uint8, np.uint16, np.uint32, np.uint64])
+INTEGER = Category("integer", SIGNED | UNSIGNED)
+FLOATING = Category("floating-point", [float16, bfloat16, float32, float64])
+COMPLEX = Category("complex", [np.complex64, np.complex128])
+INEXACT = Category("floating-point or complex", FLOATING | COMPLEX)
+REAL = Category("real numeric", INTEGER | FLOATING)
+NUMERIC = Category("numeric", REAL | COMPLEX)
+INTEGER_OR_BOOL = Category("integer or bool", INTEGER | BOOLEAN)
+REAL_OR_BOOL = Category("real numeric or bool", REAL | BOOLEAN)
+ANY = Category("array", NUMERIC | BOOLEAN)
+STORAGE = Category("storage", [float8_e4m3, float8_e5m2])
+
+_default_float = float64
+
+
+def default_float() -> np.dtype:
+    """The dtype of Python floats: float64 as in NumPy, unless `set_default_dtype` chose another."""
+    return _default_float
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Choose the dtype that Python floats, `zeros`, and the mean of integers get: 'float64' (default) or 'float32'.
+
+    >>> import cudamath as cm
+    >>> cm.set_default_dtype("float32")
+    >>> cm.zeros(3).dtype
+    dtype('float32')
+    >>> cm.set_default_dtype("float64")
+    """
+    global _default_float
+    chosen = as_dtype(dtype)
+    if chosen not in (float32, float64):
+        raise TypeError(f"set_default_dtype: wants float32 or float64, got {chosen}")
+    _default_float = chosen
+
+
+@functools.cache
+def as_dtype(dtype: Any) -> np.dtype:
+    """A dtype from a name ('bfloat16' included), a NumPy type or a dtype; TypeError for what arrays cannot hold."""
+    names = {"bfloat16": bfloat16, "float8_e4m3": float8_e4m3, "float8_e5m2": float8_e5m2}
+    try:
+        found = names.get(dtype) if isinstance(dtype, str) else None
+        found = np.dtype(dtype) if found is None else found
+    except TypeError:
+        raise TypeError(f"dtype: {dtype!r} is not a dtype") from None
+    if found not in ANY and found not in STORAGE:
+        raise TypeError(f"dtype: arrays of {found} are not supported")
+    return found.newbyteorder("=")
+
+
+@functools.cache
+def promote(a: np.dtype, b: np.dtype) -> np.dtype:
+    """The dtype that two arrays meet in."""
+    if a == b:
+        return a
+    if bfloat16 in (a, b):
+        other = b if a == bfloat16 else a
+        if other == float16:
+            return float32
+        met = np.promote_types(float16, other)
+        return bfloat16 if met == float16 else met
+    return np.promote_types(a, b)
+
+
+@functools.cache
+def promote_scalar(dtype: np.dtype, kind: type) -> np.dtype:
+    """The dtype that an array and a Python scalar (bool, int, float, complex) meet in: the scalar never widens."""
+    if kind is bool:
+        return dtype
+    if kind is int:
+        return np.dtype(np.int64) if dtype in BOOLEAN else dtype
+    if kind is float:
+        return dtype if dtype in INEXACT else _default_float
+    if dtype in COMPLEX:
+        return dtype
+    wide = dtype in INTEGER_OR_BOOL and _default_float == float64 or dtype == float64
+    return np.dtype(np.complex128 if wide else np.complex64)
+
+
+def result_type(*operands: Any) -> np.dtype:
+    """The dtype of an operation on these arrays, dtypes and Python scalars.
+
+    >>> import cudamath as cm
+    >>> cm.result_type(cm.bfloat16, cm.float16)
+    dtype('float32')
+    >>> cm.result_type(cm.float32, 1.0)
+    dtype('float32')
+    """
+    strong: np.dtype | None = None
+    weak: list[type] = []
+    for operand in operands:
+        if type(operand) in (bool, int, float, complex):
+            weak.append(type(operand))
+        else:
+            dtype = as_dtype(getattr(operand, "dtype", operand))
+            strong = dtype if strong is None else promote(strong, dtype)
+    if strong is None:
+        if not weak:
+            raise ValueError("result_type: wants at least one array, dtype or scalar")
+        strong = scalar_dtype(weak.pop(0))
+    for kind in weak:
+        strong = promote_scalar(strong, kind)
+    return strong
+
+
+def scalar_dtype(kind: type) -> np.dtype:
+    """The dtype of an array made of Python scalars of this type."""
+    if kind is float:
+        return _default_float
+    if kind is complex:
+        return np.dtype(np.complex64 if _default_float == float32 else np.complex128)
+    return np.dtype(kind)
+
+
+def compute_dtype(dtype: np.dtype) -> np.dtype:
+    """What an op computes in: float32 for 16-bit floats, the dtype itself otherwise."""
+    return float32 if dtype in (float16, bfloat16) else dtype
+
+
+def real_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype of a number's real part."""
+    return {np.dtype(np.complex64): float32, np.dtype(np.complex128): float64}.get(dtype, dtype)

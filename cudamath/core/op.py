@@ -1,0 +1,208 @@
+"""The op card: name, CPU function, GPU planner, gradient rule; and its call."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import tape
+from .array import asarray, ndarray, same_device, wrap
+from .devices import CPU
+from .dtypes import (
+    ANY,
+    BOOLEAN,
+    COMPLEX,
+    FLOATING,
+    INEXACT,
+    INTEGER,
+    INTEGER_OR_BOOL,
+    NUMERIC,
+    REAL,
+    REAL_OR_BOOL,
+    Category,
+)
+from .layout import Layout
+
+__all__ = ["ANY", "BOOLEAN", "COMPLEX", "FLOATING", "INEXACT", "INTEGER", "INTEGER_OR_BOOL", "NUMERIC", "REAL",
+           "REAL_OR_BOOL", "Category", "Op", "ViewOp", "coerce", "lazy", "registry", "require"]
+
+#: Every op card by name (tests/test_complete.py compares it with records, docs and benchmark rows).
+registry: dict[str, Op | ViewOp] = {}
+
+_MOST_PLANS = 4096  # an op called with ever new shapes forgets its plans now and then
+
+
+def require(name: str, x: Any, category: Category = ANY, what: str = "") -> ndarray:
+    """`x` as an ndarray whose dtype belongs to `category`; TypeError naming op, dtype and what was wanted."""
+    if type(x) is not ndarray:
+        x = asarray(x, name=name)
+    if x._layout.dtype not in category:
+        raise TypeError(f"{name}: wants {category.name} {what or 'arrays'}, got {x.dtype} of shape {x.shape}")
+    return x
+
+
+def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray]:
+    """Operands as ndarrays on one device: host objects (NumPy arrays, lists, scalars) go where the first ndarray is."""
+    place = next((x.device for x in operands if type(x) is ndarray), None)
+    out = []
+    for x in operands:
+        if type(x) is not ndarray:
+            x = asarray(x, device=None if hasattr(x, "__dlpack__") and not isinstance(x, np.ndarray) else place, name=name)
+        out.append(require(name, x, category))
+    same_device(name, out)
+    return out
+
+
+@functools.cache
+def lazy(room: str, path: str) -> Callable:
+    """The function `path` = "file.name" of cudamath.cpu or cudamath.kernels, imported when first needed."""
+    file, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(f"cudamath.{room}.{file}"), name)
+
+
+def _uses(rule: Callable | tuple[Callable, ...] | None) -> tuple[bool, tuple[bool, ...] | None]:
+    """Which of (y, each input) a gradient rule `rule(g, y, *inputs, **params)` uses; inputs None: every one."""
+    if rule is None:
+        return False, ()
+    if isinstance(rule, tuple):
+        each = [_uses(r) for r in rule]
+        return any(out for out, _ in each), tuple(map(any, zip(*[ins or () for _, ins in each], strict=True)))
+    used: list[bool] = []
+    for parameter in inspect.signature(rule).parameters.values():
+        wanted = not parameter.name.startswith("_")
+        if parameter.kind == parameter.VAR_POSITIONAL:
+            if len(used) < 2:
+                return wanted, (None if wanted else ())
+            return used[1], (None if wanted else tuple(used[2:]))
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            used.append(wanted)
+    return used[1], tuple(used[2:])
+
+
+class Op:
+    """An operation on arrays.
+
+    Parameters
+    ----------
+    name : str
+        The public name; errors start with it.
+    cpu : str
+        "file.function" below `cudamath.cpu`: takes NumPy arrays and the parameters, returns NumPy array(s).
+    cuda : str
+        "file.planner" below `cudamath.kernels`: takes layouts and the parameters, returns a Plan.
+    vjp : callable, optional
+        `rule(g, y, *inputs, **params)` -> one gradient (or None) per input. Arguments whose names begin with "_"
+        are not kept and arrive as None. None: results are constants.
+    outputs : int
+        1: the op returns an array; more: a tuple, and `g` and `y` of the rule are tuples.
+    broadcasts : bool
+        Gradients are summed over axes along which an input was broadcast.
+    """
+
+    def __init__(self, name: str, *, cpu: str, cuda: str, vjp: Callable | None = None, outputs: int = 1,
+                 broadcasts: bool = False):
+        self.name, self.cpu, self.cuda, self.vjp = name, cpu, cuda, vjp
+        self.several = outputs > 1
+        self.broadcasts = broadcasts
+        self._saves_output, self._saves_inputs = _uses(vjp)
+        self.plans: dict[Any, Callable] = {}
+        registry[name] = self
+
+    def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
+        """What the gradient rule uses: (output?, (input 0?, ...))."""
+        if self._saves_inputs is None:
+            return self._saves_output, (True,) * count
+        return self._saves_output, (self._saves_inputs + (False,) * count)[:count]
+
+    def __call__(self, *arrays: ndarray | None, scalars: tuple = (), **params: Any) -> Any:
+        key = (*[None if x is None else x._layout for x in arrays], *params.values())
+        try:
+            run = self.plans[key]
+        except KeyError:
+            run = self.plan(key, arrays, len(scalars), params)
+        out = run(*arrays, *scalars)
+        for x in arrays:
+            if x is not None and x._node is not None:
+                # rules of ops with run-time scalars get them as `scalars`, like the CPU function
+                tape.record(self, arrays, out, {**params, "scalars": scalars} if scalars else params)
+                break
+        return out
+
+    def plan(self, key: Any, arrays: tuple, scalars: int, params: dict) -> Callable:
+        """Make, remember and return the function that runs this call: the slow part, once per layouts."""
+        device = same_device(self.name, arrays) if arrays else params["device"]
+        if device == CPU:
+            run = cpu_runner(lazy("cpu", self.cpu), params, scalars)
+        else:
+            layouts = [None if x is None else x._layout for x in arrays]
+            plan = lazy("kernels", self.cuda)(*layouts, **params)
+            run = plan.bind(self.name, [x for x in layouts if x is not None], scalars, device)
+            if None in layouts:
+                run = _without_none(run, [x is not None for x in layouts], scalars)
+        if len(self.plans) >= _MOST_PLANS:
+            self.plans.clear()
+        self.plans[key] = run
+        return run
+
+    def __repr__(self) -> str:
+        return f"<Op {self.name}>"
+
+
+def cpu_runner(function: Callable, params: dict, scalars: int) -> Callable:
+    """`run(*arrays, *scalars)` for the CPU."""
+
+    def run(*operands: Any) -> Any:
+        count = len(operands) - scalars
+        data = [None if x is None else x._data for x in operands[:count]]
+        extra = {"scalars": operands[count:]} if scalars else {}
+        result = function(*data, **extra, **params)
+        if isinstance(result, tuple):
+            return tuple([wrap(r if isinstance(r, np.ndarray) else np.asarray(r)) for r in result])
+        return wrap(result if isinstance(result, np.ndarray) else np.asarray(result))
+
+    return run
+
+
+def _without_none(run: Callable, present: list[bool], scalars: int) -> Callable:
+    """Plans number only the inputs that are there."""
+
+    def shortened(*operands: Any) -> Any:
+        count = len(present)
+        return run(*[x for x, there in zip(operands[:count], present, strict=True) if there], *operands[count:])
+
+    return shortened
+
+
+class ViewOp:
+    """An op whose result shares its input's memory: `fn(layout, **params) -> (layout, byte offset)`."""
+
+    several = False
+    broadcasts = False
+
+    def __init__(self, name: str, fn: Callable[..., tuple[Layout, int]], vjp: Callable):
+        self.name, self.fn, self.vjp = name, fn, vjp
+        self._saves_output, self._saves_inputs = _uses(vjp)
+        self.views: dict[Any, tuple[Layout, int]] = {}
+        registry[name] = self
+
+    saves = Op.saves
+
+    def __call__(self, x: ndarray, **params: Any) -> ndarray:
+        key = (x._layout, *params.values())
+        try:
+            layout, offset = self.views[key]
+        except KeyError:
+            if len(self.views) >= _MOST_PLANS:
+                self.views.clear()
+            layout, offset = self.views[key] = self.fn(x._layout, **params)
+        except TypeError:  # a parameter that cannot be hashed (an index with slices)
+            layout, offset = self.fn(x._layout, **params)
+        out = x._view(layout, offset)
+        if x._node is not None:
+            tape.record(self, (x,), out, params)
+        return out

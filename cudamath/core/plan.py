@@ -1,0 +1,354 @@
+"""Plans: what a call does, worked out once per combination of layouts.
+
+A planner (in `kernels/`) turns layouts and parameters into a Plan: the output layouts, scratch, and the steps.
+`Plan.bind` compiles and loads the kernels and writes a small Python function, `run`, in which everything known is a
+constant. What is left at each call: take blocks for the outputs, write a few addresses into a prepared argument
+block, call the driver. That is why the function is generated: straight-line code costs about 1 us beside the
+driver's 2.7, and a loop over a description of the same work costs twice that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..runtime import flags, memory, module, stream
+from . import shapes
+from .array import ndarray
+from .layout import Layout
+
+# ---------------------------------------------------------------- arguments of a step
+
+
+@dataclasses.dataclass(frozen=True)
+class ArrayArg:
+    """An array argument: the plan's i-th input (kind "x"), output ("y") or scratch array ("t"), perhaps reshaped."""
+
+    kind: str
+    index: int
+    shape: tuple[int, ...] | None = None  # None: the array's own
+    strides: tuple[int, ...] | None = None
+    dtype: np.dtype | None = None
+    offset: int = 0
+    flattened: bool = False
+
+    @property
+    def flat(self) -> ArrayArg:
+        """The same memory as one dimension; the array must be contiguous."""
+        return dataclasses.replace(self, flattened=True)
+
+    def view(self, shape: Sequence[int], strides: Sequence[int] | None = None, dtype: Any = None,
+             offset: int = 0) -> ArrayArg:
+        """The same memory in another shape. Strides and offset in bytes; C order by default."""
+        return ArrayArg(self.kind, self.index, tuple(shape), None if strides is None else tuple(strides),
+                        None if dtype is None else np.dtype(dtype), self.offset + offset)
+
+    def resolve(self, layout: Layout) -> Layout:
+        """The layout that the kernel sees."""
+        if self.flattened:
+            if not layout.contiguous:
+                raise AssertionError(f"a flat view wants a contiguous array, got {layout}")
+            return Layout.new((layout.size,), layout.dtype, layout.device)
+        if self.shape is None:
+            return layout
+        dtype = layout.dtype if self.dtype is None else self.dtype
+        strides = shapes.contiguous_strides(self.shape, dtype.itemsize) if self.strides is None else self.strides
+        return Layout.of(self.shape, strides, dtype, layout.device, layout.aligned and self.offset % 16 == 0)
+
+
+def Input(index: int) -> ArrayArg:
+    """The op's i-th input."""
+    return ArrayArg("x", index)
+
+
+def Output(index: int) -> ArrayArg:
+    """The plan's i-th output."""
+    return ArrayArg("y", index)
+
+
+def Temp(index: int) -> ArrayArg:
+    """The plan's i-th scratch array."""
+    return ArrayArg("t", index)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scalar:
+    """The i-th run-time scalar of the call, as this dtype: a value that is no part of the plan's key."""
+
+    index: int
+    dtype: Any
+
+
+class Addresses(tuple):
+    """A device array (int64) of the addresses of these inputs: `Addresses(0, 1, 2)`."""
+
+    def __new__(cls, *inputs: int) -> Addresses:
+        return super().__new__(cls, inputs)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Constant:
+    """A NumPy array that the kernel reads, uploaded once."""
+
+    array: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Flag:
+    """The device's error flag, int64 (1,): a kernel that meets a bad index writes its Ticket there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ticket:
+    """An int64 that stands for this call in the error flag; IndexError with the user's line follows at the next sync."""
+
+
+# ---------------------------------------------------------------- steps
+
+
+def triple(size: int | Sequence[int]) -> tuple[int, int, int]:
+    """A grid or block as three dimensions."""
+    sizes = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
+    return tuple(int(n) for n in (*sizes, 1, 1)[:3])  # type: ignore[return-value]
+
+
+class Launch:
+    """A kernel launch: `kernel` is a `@cuda.jit` function; grid, block: int or tuple; shared: dynamic bytes."""
+
+    __slots__ = ("kernel", "grid", "block", "args", "shared")
+
+    def __init__(self, kernel: Any, grid: int | Sequence[int], block: int | Sequence[int], args: Sequence[Any],
+                 shared: int = 0):
+        self.kernel = kernel
+        self.grid, self.block = triple(grid), triple(block)
+        self.args = tuple(args)
+        self.shared = shared
+
+    def __repr__(self) -> str:
+        return f"Launch({getattr(self.kernel, '__name__', self.kernel)}, grid={self.grid}, block={self.block})"
+
+
+class Call:
+    """A library call: `fn(stream, *values)`; arrays arrive as addresses (int), scalars as they are."""
+
+    __slots__ = ("fn", "args")
+
+    def __init__(self, fn: Callable, args: Sequence[Any]):
+        self.fn = fn
+        self.args = tuple(args)
+
+    def __repr__(self) -> str:
+        return f"Call({getattr(self.fn, '__name__', self.fn)})"
+
+
+#: compile(kernel, argument layouts and scalars, capability) -> cubin; set by kernels/build.py when it is imported.
+compiler: Callable[[Any, list[Any], tuple[int, int]], bytes] | None = None
+
+
+class Plan:
+    """Outputs, scratch and steps of a call on given layouts. Pure description until `bind`."""
+
+    def __init__(self, outputs: Sequence[Layout], steps: Sequence[Launch | Call], temps: Sequence[Layout] = ()):
+        self.outputs = list(outputs)
+        self.temps = list(temps)
+        self.steps = [s for s in steps if not (isinstance(s, Launch) and 0 in s.grid)]  # nothing to do: no launch
+
+    def layout(self, arg: ArrayArg, inputs: Sequence[Layout]) -> Layout:
+        """What a step sees of an array argument."""
+        table = {"x": inputs, "y": self.outputs, "t": self.temps}[arg.kind]
+        return arg.resolve(table[arg.index])
+
+    def signature(self, launch: Launch, inputs: Sequence[Layout]) -> list[Any]:
+        """The types of a launch's arguments: a Layout for an array, a NumPy dtype for a scalar."""
+        kinds: list[Any] = []
+        device = inputs[0].device if inputs else self.outputs[0].device
+        for arg in launch.args:
+            if isinstance(arg, ArrayArg):
+                kinds.append(self.layout(arg, inputs))
+            elif isinstance(arg, Scalar):
+                kinds.append(np.dtype(arg.dtype))
+            elif isinstance(arg, Constant):
+                kinds.append(Layout.new(arg.array.shape, arg.array.dtype, device))
+            elif isinstance(arg, Addresses):
+                kinds.append(Layout.new((len(arg),), np.dtype(np.int64), device))
+            elif isinstance(arg, Flag):
+                kinds.append(Layout.new((1,), np.dtype(np.int64), device))
+            else:
+                kinds.append(np.dtype(np.int64) if isinstance(arg, (int, Ticket)) else arg.dtype)
+        return kinds
+
+    def bind(self, name: str, inputs: Sequence[Layout], scalars: int = 0, device: int | None = None) -> Callable:
+        """Compile and load the kernels; return `run(*input arrays, *scalars) -> output array(s)`."""
+        if device is None:
+            device = inputs[0].device if inputs else self.outputs[0].device
+        return _Writer(self, name, list(inputs), scalars, device).function()
+
+
+def array_words(layout: Layout) -> list[int]:
+    """The words by which a Numba kernel receives an array; the fifth (index 4) is the address."""
+    shape, strides = (layout.shape, layout.strides) if layout.ndim else ((1,), (layout.itemsize,))
+    return [0, 0, layout.size, layout.itemsize, 0, *shape, *strides]
+
+
+_HIGH, _MASK = 1 << 63, (1 << 64) - 1
+
+
+class _Writer:
+    """Writes the `run` function of one plan."""
+
+    def __init__(self, plan: Plan, name: str, inputs: list[Layout], scalars: int, device: int):
+        self.plan, self.name, self.inputs, self.scalars, self.device = plan, name, inputs, scalars, device
+        self.constants: dict[str, Any] = {"ndarray": ndarray, "device": device, "on_device": stream.on_device}
+        self.lines: list[str] = []
+
+    def function(self) -> Callable:
+        arrays = [f"x{i}" for i in range(len(self.inputs))]
+        parameters = arrays + [f"s{i}" for i in range(self.scalars)]
+        self.emit("stream = local.stream")
+        self.emit("if stream is None or stream.device != device:")
+        self.emit(f"    with on_device(device): return run({', '.join(parameters)})")
+        for x in arrays:
+            self.emit(f"if {x}._owner.stream is not stream: {x}._owner.used_on(stream)")
+        for i, layout in enumerate(self.plan.outputs):
+            self.take(f"y{i}", layout)
+            self.constants[f"layout_y{i}"] = layout
+            self.emit(f"y{i} = new(ndarray); y{i}._layout = layout_y{i}; y{i}._data = y{i}_address")
+            self.emit(f"y{i}._owner = y{i}_buffer; y{i}._node = None")
+        for i, layout in enumerate(self.plan.temps):
+            self.take(f"t{i}", layout)
+        if any(isinstance(arg, Ticket) for step in self.plan.steps for arg in step.args):
+            self.constants["ticket"] = functools.partial(flags.ticket, self.name)
+            self.emit("call_ticket = ticket()")
+        for number, step in enumerate(self.plan.steps):
+            (self.launch if isinstance(step, Launch) else self.call)(number, step)
+        outputs = ", ".join(f"y{i}" for i in range(len(self.plan.outputs)))
+        if len(self.plan.outputs) == 1:
+            self.emit(f"return {outputs}")
+        else:
+            self.emit(f"return ({outputs}{',' if outputs else ''})")
+        body = "\n        ".join(self.lines)
+        names = sorted(self.constants)
+        source = (f"def make({', '.join(names)}):\n    def run({', '.join(parameters)}):\n        {body}\n    return run\n")
+        return _factory(source)(**self.constants)
+
+    def emit(self, line: str) -> None:
+        self.lines.append(line)
+
+    def take(self, target: str, layout: Layout) -> None:
+        """A block of memory for an output or scratch array."""
+        self.constants[f"{target}_size"] = memory.rounded(layout.nbytes)
+        self.emit(f"{target}_address = allocate({target}_size, stream)")
+        self.emit(f"{target}_buffer = b = new(Buffer); b.address = {target}_address; b.size = {target}_size")
+        self.emit("b.stream = stream; b.users = None")
+
+    def address(self, arg: ArrayArg) -> str:
+        at = f"x{arg.index}._data" if arg.kind == "x" else f"{arg.kind}{arg.index}_address"
+        return f"{at} + {arg.offset}" if arg.offset else at
+
+    def launch(self, number: int, step: Launch) -> None:
+        signature = self.plan.signature(step, self.inputs)
+        function = _load(step, signature, self.device)
+        words: list[int] = []
+        writes: list[str] = []
+        for arg, kind in zip(step.args, signature, strict=True):
+            at = len(words)
+            if isinstance(kind, Layout):
+                words += array_words(kind)
+                if isinstance(arg, ArrayArg):
+                    writes.append(f"q[{at + 4}] = {self.address(arg)}")
+                elif isinstance(arg, Addresses):
+                    self.constants["address_table"] = memory.address_table
+                    values = ", ".join(f"x{i}._data" for i in arg)
+                    writes.append(f"q[{at + 4}] = address_table(({values},), stream)")
+                else:
+                    data = flags.address(self.device) if isinstance(arg, Flag) else memory.constant(
+                        np.ascontiguousarray(arg.array).tobytes(), self.device)
+                    words[at + 4] = data
+            elif isinstance(arg, Scalar):
+                words.append(0)
+                writes.append(self.scalar(arg, at))
+            elif isinstance(arg, Ticket):
+                words.append(0)
+                writes.append(f"q[{at}] = call_ticket")
+            else:
+                words.append(module.word(arg))
+        blocks, fresh = _block_supply(tuple(words))
+        for key, value in (("take", blocks.pop), ("give", blocks.append), ("fresh", fresh), ("kernel", function),
+                           ("handle", function.handle)):
+            self.constants[f"{key}{number}"] = value
+        self.emit(f"try: block = take{number}()")
+        self.emit(f"except IndexError: block = fresh{number}()")
+        self.emit("q = block.q")
+        if any("f[" in w for w in writes):
+            self.emit("f = block.f")
+        if any("d[" in w for w in writes):
+            self.emit("d = block.d")
+        for line in writes:
+            self.emit(line)
+        grid = ", ".join(map(str, (*step.grid, *step.block, step.shared)))
+        self.emit(f"status, = launch(handle{number}, {grid}, stream.handle, block.pointer, 0)")
+        self.emit(f"give{number}(block)")
+        self.emit(f"recent(kernel{number})")
+        self.emit(f"if status: fail(status, kernel{number})")
+
+    def scalar(self, arg: Scalar, at: int) -> str:
+        """Write a run-time scalar into word `at`."""
+        dtype = np.dtype(arg.dtype)
+        if dtype == np.float32:
+            return f"f[{2 * at}] = s{arg.index}"
+        if dtype == np.float64:
+            return f"d[{at}] = s{arg.index}"
+        if dtype.kind in "iu":
+            return f"q[{at}] = ((int(s{arg.index}) & {_MASK}) ^ {_HIGH}) - {_HIGH}"
+        raise AssertionError(f"run-time scalars are float32, float64 or integers, not {dtype}")
+
+    def call(self, number: int, step: Call) -> None:
+        values = ["stream"]
+        for position, arg in enumerate(step.args):
+            if isinstance(arg, ArrayArg):
+                values.append(self.address(arg))
+            elif isinstance(arg, Scalar):
+                values.append(f"s{arg.index}")
+            else:
+                self.constants[f"value{number}_{position}"] = arg
+                values.append(f"value{number}_{position}")
+        self.constants[f"call{number}"] = step.fn
+        self.emit(f"call{number}({', '.join(values)})")
+
+
+@functools.cache
+def _factory(source: str) -> Callable:
+    """Plans that differ only in constants share the compiled code."""
+    namespace = module.prepare_launcher()
+    made: dict[str, Any] = {}
+    exec(compile(source, "<cudamath plan>", "exec"), namespace, made)
+    return made["make"]
+
+
+def _block_supply(words: tuple[int, ...]) -> tuple[list[module.Block], Callable[[], module.Block]]:
+    """Argument blocks of one launch: a thread takes one for the duration of the driver's call (which drops the GIL)."""
+    blocks = [module.Block(words)]
+    return blocks, functools.partial(module.Block, words)
+
+
+_functions: dict[tuple, module.Function] = {}
+
+
+def _load(step: Launch, signature: list[Any], device: int) -> module.Function:
+    """The loaded kernel of a launch, compiled at most once per kernel and signature."""
+    from ..runtime.device import capability
+
+    if compiler is None:
+        raise AssertionError("kernels/build.py has not been imported")
+    key = (step.kernel, device, step.shared > 48 << 10 and step.shared,
+           *((k.dtype, k.ndim, k.contiguous) if isinstance(k, Layout) else k for k in signature))
+    found = _functions.get(key)
+    if found is None:
+        name = getattr(step.kernel, "__name__", "kernel")
+        cubin = compiler(step.kernel, signature, capability(device))
+        found = _functions[key] = module.load(name, cubin, device, step.shared)
+    return found

@@ -1,0 +1,1 @@
+"""What the GPU executes: plain @cuda.jit kernels, and the planners that say how to launch them on given layouts."""

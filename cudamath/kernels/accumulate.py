@@ -1,0 +1,307 @@
+"""What reductions do with their elements: accumulators and the four functions on them (see reduce.py)."""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda, types
+
+from ..core.dtypes import compute_dtype
+from .build import codec, numba_type
+
+SIGNED, UNSIGNED = types.int64, types.uint64
+
+
+class Reduction(NamedTuple):
+    """Device functions lift, combine, identity, finish; `kinds`: the types of an accumulator's numbers."""
+
+    lift: Any
+    combine: Any
+    identity: Any
+    finish: Any
+    kinds: tuple[Any, ...]
+
+
+def device(function: Any) -> Any:
+    """A device function that is always inlined."""
+    return cuda.jit(device=True, forceinline=True)(function)
+
+
+def accumulator(dtype: np.dtype) -> Any:
+    """The type in which numbers of a dtype are accumulated: 64-bit integers, float32 for 16-bit floats."""
+    if dtype.kind in "bi":
+        return SIGNED
+    if dtype.kind == "u":
+        return UNSIGNED
+    return numba_type(compute_dtype(dtype))
+
+
+@functools.cache
+def reduction(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
+    """The functions of one reduction: of elements of dtype `source` to a result of dtype `target`.
+
+    kind: sum, mean, prod, max, min, argmax, argmin, any, all, count_nonzero, var, std, norm (root of the sum of squared
+    absolute values).
+    """
+    if kind in ("sum", "mean", "prod"):
+        return _arithmetic(kind, source, target)
+    if kind in ("max", "min"):
+        return _extreme(kind == "max", source, target)
+    if kind in ("argmax", "argmin"):
+        return _position(kind == "argmax", source)
+    if kind in ("any", "all", "count_nonzero"):
+        return _truth(kind, source)
+    if kind in ("var", "std"):
+        return _spread(kind == "std", source, target)
+    return _norm(source, target)
+
+
+def _result(target: np.dtype) -> tuple[Any, Any]:
+    """(accumulator type A, function from A to what the output array holds)."""
+    _, store, _ = codec(target)
+    return accumulator(target), store
+
+
+def _arithmetic(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
+    load = codec(source)[0]
+    A, store = _result(target)
+    start = A(1) if kind == "prod" else A(0)
+
+    @device
+    def lift(value, j):
+        return (A(load(value)),)
+
+    if kind == "prod":
+
+        @device
+        def combine(a, b):
+            return (A(a[0] * b[0]),)
+
+    else:
+
+        @device
+        def combine(a, b):
+            return (A(a[0] + b[0]),)
+
+    @device
+    def identity():
+        return (start,)
+
+    if kind != "mean":
+
+        @device
+        def finish(a, divisor):
+            return store(a[0])
+
+    elif target.kind == "c":
+
+        @device
+        def finish(a, divisor):
+            return A(complex(a[0].real / divisor, a[0].imag / divisor))
+
+    else:
+
+        @device
+        def finish(a, divisor):
+            return store(a[0] / divisor)
+
+    return Reduction(lift, combine, identity, finish, (A,))
+
+
+def _limits(A: Any) -> tuple[Any, Any]:
+    """(lowest, highest) value of an accumulator type."""
+    if isinstance(A, types.Integer):
+        return A(A.minval), A(A.maxval)
+    return A(-math.inf), A(math.inf)
+
+
+def _extreme(largest: bool, source: np.dtype, target: np.dtype) -> Reduction:
+    load = codec(source)[0]
+    A, store = _result(target)
+    lowest, highest = _limits(A)
+    start = lowest if largest else highest
+
+    @device
+    def lift(value, j):
+        return (A(load(value)),)
+
+    if largest:
+
+        @device
+        def combine(a, b):  # x != x: NaN wins
+            return a if a[0] >= b[0] or a[0] != a[0] else b
+
+    else:
+
+        @device
+        def combine(a, b):
+            return a if a[0] <= b[0] or a[0] != a[0] else b
+
+    @device
+    def identity():
+        return (start,)
+
+    @device
+    def finish(a, divisor):
+        return store(a[0])
+
+    return Reduction(lift, combine, identity, finish, (A,))
+
+
+def _position(largest: bool, source: np.dtype) -> Reduction:
+    load = codec(source)[0]
+    A = accumulator(source)
+    lowest, highest = _limits(A)
+    start = lowest if largest else highest
+    nowhere = SIGNED(SIGNED.maxval)  # any element is before it
+
+    @device
+    def lift(value, j):
+        return A(load(value)), SIGNED(j)
+
+    if largest:
+
+        @device
+        def beats(a, b):
+            return a > b
+
+    else:
+
+        @device
+        def beats(a, b):
+            return a < b
+
+    @device
+    def combine(a, b):  # of equal values, and of NaNs, the first; a NaN beats every number
+        if beats(b[0], a[0]) or (b[0] != b[0] and a[0] == a[0]):
+            return b
+        if (b[0] == a[0] or (b[0] != b[0] and a[0] != a[0])) and b[1] < a[1]:
+            return b
+        return a
+
+    @device
+    def identity():
+        return start, nowhere
+
+    @device
+    def finish(a, divisor):
+        return a[1]
+
+    return Reduction(lift, combine, identity, finish, (A, SIGNED))
+
+
+def _truth(kind: str, source: np.dtype) -> Reduction:
+    load = codec(source)[0]
+    A = SIGNED if kind == "count_nonzero" else types.int32
+    start, yes, no = A(1) if kind == "all" else A(0), A(1), A(0)
+
+    if source.kind == "c":
+
+        @device
+        def lift(value, j):
+            return (yes if value.real != 0 or value.imag != 0 else no,)
+
+    else:
+        zero = codec(source)[2](0)
+
+        @device
+        def lift(value, j):
+            return (yes if load(value) != zero else no,)
+
+    if kind == "count_nonzero":
+
+        @device
+        def combine(a, b):
+            return (A(a[0] + b[0]),)
+
+    elif kind == "any":
+
+        @device
+        def combine(a, b):
+            return (A(a[0] | b[0]),)
+
+    else:
+
+        @device
+        def combine(a, b):
+            return (A(a[0] & b[0]),)
+
+    @device
+    def identity():
+        return (start,)
+
+    @device
+    def finish(a, divisor):
+        return a[0]
+
+    return Reduction(lift, combine, identity, finish, (A,))
+
+
+def _spread(root: bool, source: np.dtype, target: np.dtype) -> Reduction:
+    load = codec(source)[0]
+    A, store = _result(target)
+    none, one = A(0), A(1)
+
+    @device
+    def lift(value, j):
+        return A(load(value)), none, one
+
+    @device
+    def combine(a, b):
+        count = a[2] + b[2]
+        if count == none:
+            return a
+        delta, part = b[0] - a[0], b[2] / count
+        return a[0] + delta * part, a[1] + b[1] + delta * delta * (a[2] * part), count
+
+    @device
+    def identity():
+        return none, none, none
+
+    if root:
+
+        @device
+        def finish(a, divisor):
+            return store(math.sqrt(a[1] / divisor))
+
+    else:
+
+        @device
+        def finish(a, divisor):
+            return store(a[1] / divisor)
+
+    return Reduction(lift, combine, identity, finish, (A, A, A))
+
+
+def _norm(source: np.dtype, target: np.dtype) -> Reduction:
+    load = codec(source)[0]
+    A, store = _result(target)
+    none = A(0)
+
+    if source.kind == "c":
+
+        @device
+        def lift(value, j):
+            return (A(value.real * value.real + value.imag * value.imag),)
+
+    else:
+
+        @device
+        def lift(value, j):
+            v = A(load(value))
+            return (v * v,)
+
+    @device
+    def combine(a, b):
+        return (a[0] + b[0],)
+
+    @device
+    def identity():
+        return (none,)
+
+    @device
+    def finish(a, divisor):
+        return store(math.sqrt(a[0]))
+
+    return Reduction(lift, combine, identity, finish, (A,))

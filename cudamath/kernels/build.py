@@ -1,0 +1,236 @@
+"""Compiling kernels: the one module that touches numba.cuda's internals.
+
+A kernel goes Python -> NVVM IR -> LTO-IR (Numba) -> cubin (nvJitLink), which needs the CUDA compiler libraries but
+no GPU, so every kernel can be compiled for every architecture anywhere. Its key on disk is its source as the compiler
+sees it: bytecode, constants, and the same of all it refers to.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import pathlib
+import threading
+import types as python_types
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+if not hasattr(np, "row_stack"):  # numba-cuda 0.30 names it at import; NumPy 2.5 dropped it
+    np.row_stack = np.vstack  # type: ignore[attr-defined]
+
+from numba import config, cuda, types
+from numba.core.errors import NumbaPerformanceWarning
+
+from ..core import plan
+from ..core.dtypes import bfloat16, float8_e4m3, float8_e5m2, float16, float32
+from ..core.layout import Layout
+from ..runtime import module
+
+SIMULATOR = bool(config.ENABLE_CUDASIM)
+
+#: Compute capabilities the kernels are compiled for in the tests; "a" = architecture-specific instructions.
+CAPABILITIES = ((7, 5), (8, 0), (8, 9), (9, 0), (10, 0), (12, 0))
+
+warnings.filterwarnings("ignore", category=NumbaPerformanceWarning)
+
+
+# ---------------------------------------------------------------- types
+
+
+@functools.cache
+def storage(dtype: np.dtype) -> np.dtype:
+    """What a kernel sees of a dtype: 16-bit floats as uint16, bool and 8-bit floats as uint8."""
+    if dtype in (float16, bfloat16):
+        return np.dtype(np.uint16)
+    if dtype in (np.dtype(np.bool_), float8_e4m3, float8_e5m2):
+        return np.dtype(np.uint8)
+    return dtype
+
+
+@functools.cache
+def numba_type(dtype: np.dtype) -> Any:
+    """Numba's type of a storage dtype."""
+    return getattr(types, storage(dtype).name)
+
+
+def argument_type(kind: Layout | np.dtype) -> Any:
+    """Numba's type of a kernel argument: an array's Layout or a scalar's dtype."""
+    if isinstance(kind, Layout):
+        return types.Array(numba_type(kind.dtype), max(kind.ndim, 1), "C" if kind.contiguous else "A")
+    return numba_type(kind)
+
+
+def codec(dtype: np.dtype) -> tuple[Callable, Callable, Any]:
+    """(load, store, T) for a dtype: widen a stored value, round a computed one, and the compute type.
+
+    float16 and bfloat16 compute in float32; everything else in itself. `T(0)` makes a constant of the compute type.
+    """
+    from . import ptx
+
+    dtype = np.dtype(dtype)
+    if dtype == float16:
+        return ptx.half_to_float, ptx.float_to_half, types.float32
+    if dtype == bfloat16:
+        return ptx.bfloat_to_float, ptx.float_to_bfloat, types.float32
+    T = numba_type(dtype)
+    return _identity, T, T
+
+
+@cuda.jit(device=True, inline="always")
+def _identity(value):
+    return value
+
+
+def blocks(count: int, per_block: int) -> int:
+    """How many blocks cover `count` items."""
+    return -(-count // per_block)
+
+
+def power_of_two(n: int) -> int:
+    """The smallest power of two that is at least n (and at least 1)."""
+    return 1 << max(0, math.ceil(math.log2(max(n, 1))))
+
+
+# ---------------------------------------------------------------- compiling
+
+_lock = threading.RLock()
+_capability: list[tuple] = []  # the target of the compilation under way, and of the one before
+
+
+def target(capability: tuple[int, int]) -> tuple:
+    """Numba's name of a target: from 9.0 on the architecture-specific one."""
+    return (*capability, "a") if capability >= (9, 0) else tuple(capability)
+
+
+@contextmanager
+def _compiling_for(cc: tuple) -> Iterator[None]:
+    """Numba asks the current device for its capability when a kernel calls a device function: answer for it."""
+    from numba.cuda import dispatcher
+
+    original = dispatcher.get_current_device
+    dispatcher.get_current_device = lambda: python_types.SimpleNamespace(compute_capability=cc)
+    try:
+        if _capability[-1:] != [cc]:  # device functions are compiled once per dispatcher, not per target: forget them
+            _capability[:] = [cc]
+            for found in _dispatchers():
+                if found.targetoptions.get("device"):
+                    found.overloads.clear()
+        yield
+    finally:
+        dispatcher.get_current_device = original
+
+
+def _dispatchers() -> list[Any]:
+    import gc
+
+    from numba.cuda.dispatcher import CUDADispatcher
+
+    return [o for o in gc.get_objects() if isinstance(o, CUDADispatcher)]
+
+
+def compile_cubin(kernel: Any, signature: list[Any], capability: tuple[int, int]) -> bytes:
+    """The machine code of a kernel for these argument types and this compute capability; from the disk if it is there."""
+    cc = target(capability)
+    arguments = types.void(*[argument_type(kind) for kind in signature])
+    key = f"{fingerprint(kernel)}|{arguments}|{cc}|{_toolchain()}"
+    return module.cached_cubin(key, lambda: compile_now(kernel, arguments, cc)[0])
+
+
+def compile_now(kernel: Any, arguments: Any, cc: tuple) -> tuple[bytes, str]:
+    """(cubin, the assembler's report on registers and spills)."""
+    options = kernel.targetoptions
+    keep = {k: options[k] for k in ("fastmath", "launch_bounds", "lineinfo") if options.get(k)}
+    with _lock, _compiling_for(cc):
+        code, _ = cuda.compile(kernel.py_func, arguments, cc=cc, device=False, abi="numba", output="ltoir", **keep)
+    return module.link(code, "sm_" + "".join(map(str, cc)), options.get("max_registers"))
+
+
+def ptx_of(kernel: Any, signature: list[Any], capability: tuple[int, int]) -> str:
+    """A kernel's PTX (for checks: float64 instructions, vector loads)."""
+    cc = target(capability)
+    arguments = types.void(*[argument_type(kind) for kind in signature])
+    with _lock, _compiling_for(cc):
+        return cuda.compile(kernel.py_func, arguments, cc=cc, device=False, abi="numba", output="ptx",
+                            **{k: kernel.targetoptions[k] for k in ("fastmath", "launch_bounds")
+                               if kernel.targetoptions.get(k)})[0]
+
+
+plan.compiler = compile_cubin
+
+
+# ---------------------------------------------------------------- keys
+
+
+@functools.cache
+def _toolchain() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = []
+    for name in ("numba-cuda", "numba", "llvmlite", "nvidia-nvjitlink", "nvidia-nvvm", "cuda-core"):
+        try:
+            found.append(f"{name}={version(name)}")
+        except PackageNotFoundError:
+            found.append(f"{name}=system")
+    intrinsics = hashlib.sha256(pathlib.Path(__file__).with_name("ptx.py").read_bytes()).hexdigest()
+    return ",".join([*found, intrinsics])
+
+
+def fingerprint(kernel: Any) -> str:
+    """A digest of a kernel's code and of everything it refers to."""
+    digest = hashlib.sha256()
+    _digest(kernel, digest, set())
+    options = getattr(kernel, "targetoptions", {})
+    digest.update(repr([(k, options.get(k)) for k in ("fastmath", "launch_bounds", "max_registers", "lineinfo")]).encode())
+    return digest.hexdigest()
+
+
+def _digest(value: Any, digest: Any, seen: set[int]) -> None:
+    """Feed a function, device function or constant into the digest, following names and closures."""
+    value = getattr(value, "py_func", value)
+    if isinstance(value, python_types.FunctionType):
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        _digest_code(value.__code__, digest)
+        captured = {name: cell.cell_contents for name, cell in
+                    zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)}
+        names = sorted(_names(value.__code__))
+        for name in names:
+            if name in captured:
+                digest.update(name.encode())
+                _digest(captured[name], digest, seen)
+            elif name in value.__globals__:
+                digest.update(name.encode())
+                _digest(value.__globals__[name], digest, seen)
+    elif isinstance(value, python_types.ModuleType):
+        digest.update(value.__name__.encode())
+    elif isinstance(value, np.ndarray):
+        digest.update(str((value.dtype, value.shape)).encode() + value.tobytes())
+    elif isinstance(value, (int, float, complex, str, bytes, bool, tuple, list, dict, frozenset, type(None), np.generic,
+                            np.dtype, types.Type)):
+        digest.update(repr(value).encode())
+    else:  # intrinsics and builtins: named here, their source is part of the toolchain
+        digest.update(f"{getattr(value, '__module__', '')}.{getattr(value, '__name__', type(value).__name__)}".encode())
+
+
+def _digest_code(code: python_types.CodeType, digest: Any) -> None:
+    digest.update(code.co_code)
+    for constant in code.co_consts:
+        if isinstance(constant, python_types.CodeType):
+            _digest_code(constant, digest)
+        else:
+            digest.update(repr(constant).encode())
+    digest.update(repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+
+
+def _names(code: python_types.CodeType) -> set[str]:
+    names = {*code.co_names, *code.co_freevars}
+    for constant in code.co_consts:
+        if isinstance(constant, python_types.CodeType):
+            names |= _names(constant)
+    return names

@@ -1,0 +1,167 @@
+"""PTX instructions as Numba intrinsics, each stated once.
+
+In Numba's simulator the same names are plain Python functions where a meaning without a GPU exists (conversions).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numba import config, cuda, types
+
+if config.ENABLE_CUDASIM:
+
+    @cuda.jit(device=True)
+    def half_to_float(bits):
+        """float16, held as uint16, widened to float32."""
+        return np.float32(np.uint16(bits).view(np.float16))
+
+    @cuda.jit(device=True)
+    def float_to_half(value):
+        """float32 rounded to float16, held as uint16."""
+        return np.float16(value).view(np.uint16)
+
+    @cuda.jit(device=True)
+    def bfloat_to_float(bits):
+        """bfloat16, held as uint16, widened to float32."""
+        return np.uint32(int(bits) << 16).view(np.float32)
+
+    @cuda.jit(device=True)
+    def float_to_bfloat(value):
+        """float32 rounded to the nearest bfloat16, held as uint16."""
+        return np.asarray(value, np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)[()]
+
+else:
+    from llvmlite import ir
+    from numba.cuda.extending import intrinsic
+
+    _LLVM = {types.uint16: ir.IntType(16), types.int32: ir.IntType(32), types.uint32: ir.IntType(32),
+             types.int64: ir.IntType(64), types.uint64: ir.IntType(64), types.float32: ir.FloatType(),
+             types.float64: ir.DoubleType()}
+    _REGISTER = {types.uint16: "h", types.int32: "r", types.uint32: "r", types.int64: "l", types.uint64: "l",
+                 types.float32: "f", types.float64: "d"}
+
+    def instruction(name: str, assembly: str, result: Any, arguments: tuple, doc: str, *, pure: bool = True) -> Any:
+        """An intrinsic that emits `assembly`: $0 is the result, $1.. the arguments. Pure: no memory, may be moved."""
+
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            kind = ir.FunctionType(_LLVM[result], [_LLVM[a] for a in arguments])
+            constraints = ",".join([f"={_REGISTER[result]}", *(_REGISTER[a] for a in arguments)]
+                                   + ([] if pure else ["~{memory}"]))
+            return builder.call(ir.InlineAsm(kind, assembly, constraints, side_effect=not pure), values)
+
+        names = ", ".join(f"a{i}" for i in range(len(arguments)))
+        namespace = {"signature": result(*arguments), "generate": generate}
+        exec(f"def {name}(typingctx, {names}):\n    return signature, generate\n", namespace)
+        function = namespace[name]
+        function.__doc__ = doc
+        return intrinsic(function)
+
+    half_to_float = instruction("half_to_float", "cvt.f32.f16 $0, $1;", types.float32, (types.uint16,),
+                                "float16, held as uint16, widened to float32.")
+    float_to_half = instruction("float_to_half", "cvt.rn.f16.f32 $0, $1;", types.uint16, (types.float32,),
+                                "float32 rounded to float16, held as uint16.")
+    bfloat_to_float = instruction("bfloat_to_float", "{ .reg .b16 z; mov.b16 z, 0; mov.b32 $0, {z, $1}; }", types.float32,
+                                  (types.uint16,), "bfloat16, held as uint16, widened to float32.")
+
+    @cuda.jit(device=True, inline="always")
+    def float_to_bfloat(value):
+        """float32 rounded to the nearest bfloat16 (ties to even), held as uint16.
+
+        cvt.rn.bf16.f32 exists from compute capability 8.0 on; the integer form serves 7.5 as well and costs four
+        operations, which a memory-bound kernel does not notice.
+        """
+        bits = _bits(types.float32(value))
+        rounded = (bits + types.uint32(0x7FFF) + ((bits >> types.uint32(16)) & types.uint32(1))) >> types.uint32(16)
+        return types.uint16(rounded) if value == value else types.uint16(0x7FC0)
+
+    _bits = instruction("_bits", "mov.b32 $0, $1;", types.uint32, (types.float32,), "The bits of a float32.")
+
+    @intrinsic
+    def load_vector(typingctx, array, index, count):
+        """`count` (a literal) consecutive elements of a 1-D contiguous array from `index` on, as a tuple.
+
+        The address must be a multiple of min(16, count * itemsize) bytes: one 16-byte access is then the widest.
+        """
+        if not isinstance(count, types.IntegerLiteral):
+            return None  # Numba tries the arguments as literals next
+        number = count.literal_value
+        signature = types.UniTuple(array.dtype, number)(array, types.int64, count)
+
+        def generate(context, builder, sig, values):
+            element, pointer, width = _vector(context, builder, sig, values, number)
+            if element is None:  # complex numbers: a vector of them is no LLVM vector
+                items = [context.unpack_value(builder, array.dtype, builder.gep(pointer, [ir.Constant(ir.IntType(64), k)]))
+                         for k in range(number)]
+            else:
+                packed = _packed(element, number)
+                vector = ir.VectorType(ir.IntType(32), number // packed) if packed else ir.VectorType(element, number)
+                loaded = builder.load(builder.bitcast(pointer, vector.as_pointer()))
+                loaded.align = width
+                items = [builder.extract_element(loaded, ir.Constant(ir.IntType(32), k)) for k in range(vector.count)]
+                if packed:
+                    items = [builder.trunc(builder.lshr(item, ir.Constant(item.type, k * element.width)), element)
+                             for item in items for k in range(packed)]
+            return context.make_tuple(builder, sig.return_type, items)
+
+        return signature, generate
+
+    @intrinsic
+    def store_vector(typingctx, array, index, values):
+        """Store a tuple of elements to consecutive places of a 1-D contiguous array from `index` on (aligned as loads)."""
+        number = len(values)
+        signature = types.void(array, types.int64, types.UniTuple(array.dtype, number))
+
+        def generate(context, builder, sig, arguments):
+            element, pointer, width = _vector(context, builder, sig, arguments, number)
+            items = [builder.extract_value(arguments[2], k) for k in range(number)]
+            if element is None:
+                for k, item in enumerate(items):
+                    context.pack_value(builder, array.dtype, item, builder.gep(pointer, [ir.Constant(ir.IntType(64), k)]))
+            else:
+                packed = _packed(element, number)
+                if packed:
+                    word = ir.IntType(32)
+                    wide = [builder.shl(builder.zext(item, word), ir.Constant(word, k % packed * element.width))
+                            for k, item in enumerate(items)]
+                    items = [functools.reduce(builder.or_, wide[k:k + packed]) for k in range(0, number, packed)]
+                vector = ir.Constant(ir.VectorType(items[0].type, len(items)), ir.Undefined)
+                for k, item in enumerate(items):
+                    vector = builder.insert_element(vector, item, ir.Constant(ir.IntType(32), k))
+                stored = builder.store(vector, builder.bitcast(pointer, vector.type.as_pointer()))
+                stored.align = width
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    def _packed(element: Any, number: int) -> int:
+        """How many small integers travel in a 32-bit word, or 0: PTX moves at most four values at a time."""
+        if not isinstance(element, ir.IntType) or element.width >= 32 or number * element.width % 32:
+            return 0
+        return 32 // element.width
+
+    def _vector(context: Any, builder: Any, sig: Any, values: Any, number: int) -> tuple[Any, Any, int]:
+        """(LLVM element type or None for complex, pointer to the first element, alignment in bytes)."""
+        kind = sig.args[0]
+        array = context.make_array(kind)(context, builder, values[0])
+        pointer = builder.gep(array.data, [values[1]])
+        if isinstance(kind.dtype, types.Complex):
+            return None, pointer, 0
+        return pointer.type.pointee, pointer, min(16, number * kind.dtype.bitwidth // 8)
+
+    @intrinsic
+    def array_at(typingctx, like, address):
+        """The 1-D array at a device address (int64), of the type of the array `like`, whose length it claims to have."""
+        signature = like(like, types.int64)
+
+        def generate(context, builder, sig, values):
+            array = context.make_array(sig.args[0])(context, builder, values[0])
+            kind = array.data.type
+            in_global = builder.inttoptr(values[1], kind.pointee.as_pointer(1))
+            array.data = builder.addrspacecast(in_global, kind)
+            return array._getvalue()
+
+        return signature, generate

@@ -1,0 +1,669 @@
+"""Reductions: sum, mean, var, max, argmax, any, norm ... over any axes of an array with any strides.
+
+The idea. A reduction is four small functions on an *accumulator*, a tuple of one to three numbers:
+
+    lift(value, j)     element number j of the reduced axes -> accumulator
+    combine(a, b)      two accumulators -> one (associative)
+    identity()         the accumulator of no elements
+    finish(a, d)       accumulator -> result; d is the number to divide by (mean, var)
+
+      sum     (s)               a + b
+      max     (m)               the larger one; NaN if either is
+      argmax  (value, index)    the larger value; of equal ones the lower index
+      var     (mean, M2, n)     Chan, Golub & LeVeque: with f = nb / (na + nb) and d = mean_b - mean_a
+                                mean_a + d f,  M2_a + M2_b + d^2 na f,  na + nb: one pass, nothing cancels
+
+and everything below is written once, for all of them. Elements that a thread has read together are combined as a
+balanced tree, so a float32 sum is pairwise where it matters; in the tree of a variance all counts are constants, and
+the divisions disappear.
+
+The floor is memory: each element is read once, size x itemsize bytes / bandwidth. Versions, from simple to fast:
+
+``reduce_plain``     a thread per result walks its elements. Any strides, any GPU, and Numba's simulator.
+``reduce_rows``      the reduced elements are neighbours (last axis): 1 .. 1024 threads share a row, each with four
+                     16-byte loads in flight; then shuffles inside warps and one exchange between warps.
+``reduce_columns``   the kept elements are neighbours (first axis): each thread owns one vector of columns and walks
+                     down, four loads in flight; the threads of a block that share columns meet in shared memory.
+``..._split``        few results, many elements: every row or column is cut into segments, whose accumulators go to
+                     scratch memory; a second launch (``reduce_partials``) combines them. Nothing is added in the
+                     order of arrival: the same numbers in the same shape give the same bits.
+
+A planner sees an array as (kept axes ..., reduced axes ...). Axes are sorted by stride and merged where they can be,
+so most reductions have one axis of each kind, and the rest are walked by dividing an element number.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda, types
+
+from ..core import shapes
+from ..core.dtypes import compute_dtype
+from ..core.layout import Layout
+from ..core.plan import Input, Launch, Output, Plan, Temp
+from ..runtime import device
+from . import ptx
+from .accumulate import Reduction, reduction
+from .build import blocks, codec, numba_type, power_of_two
+
+FULL = 0xFFFFFFFF  # all lanes of a warp
+THREADS = 256  # a block, where the shape of the problem does not say otherwise
+RUN = 128  # elements that reduce_plain adds before it starts a new partial result
+FILL = 8  # blocks of THREADS that a multiprocessor holds
+LONG = 1 << 16  # elements from which on a row is worth a second launch
+MOST_THREADS = 1024
+
+
+# ------------------------------------------------------------------------------------------------ walking
+
+
+@functools.cache
+def _unravel(first: int, rank: int, narrow: bool) -> Any:
+    """Device function (x, j) -> index tuple of the j-th element of the dimensions first .. first + rank - 1 of x.
+
+    narrow: fewer than 2**31 elements, so that 32-bit division will do (about a quarter of the cost).
+    """
+    if rank == 1:
+
+        @cuda.jit(device=True, forceinline=True)
+        def unravel(x, j):
+            return (j,)
+
+        return unravel
+    rest = _unravel(first, rank - 1, narrow)
+    last = first + rank - 1
+    number = types.uint32 if narrow else types.int64
+
+    @cuda.jit(device=True, forceinline=True)
+    def unravel(x, j):
+        size = number(x.shape[last])
+        row = number(j) // size
+        return rest(x, types.int64(row)) + (types.int64(number(j) - row * size),)
+
+    return unravel
+
+
+@functools.cache
+def _offset(first: int, rank: int, narrow: bool, itemsize: int) -> Any:
+    """Device function (x, j) -> distance, in elements, of the j-th element of those dimensions from the first."""
+    last = first + rank - 1
+    if rank == 1:
+
+        @cuda.jit(device=True, forceinline=True)
+        def offset(x, j):
+            return j * (x.strides[first] // itemsize)
+
+        return offset
+    rest = _offset(first, rank - 1, narrow, itemsize)
+    number = types.uint32 if narrow else types.int64
+
+    @cuda.jit(device=True, forceinline=True)
+    def offset(x, j):
+        size = number(x.shape[last])
+        row = number(j) // size
+        column = types.int64(number(j) - row * size)
+        return rest(x, types.int64(row)) + column * (x.strides[last] // itemsize)
+
+    return offset
+
+
+@functools.cache
+def _reader(reduce: Reduction, width: int, along: bool) -> Any:
+    """Device function (numbers, j) -> `width` accumulators, of elements j, j + 1, ... (`along`) or all of number j."""
+    lift = reduce.lift
+    step = 1 if along else 0
+    if width == 1:
+
+        @cuda.jit(device=True, forceinline=True)
+        def read(v, j):
+            return (lift(v[0], j),)
+
+        return read
+    half = width // 2
+    low = _reader(reduce, half, along)
+
+    @cuda.jit(device=True, forceinline=True)
+    def read(v, j):
+        return low(v[:half], j) + low(v[half:], j + step * half)
+
+    return read
+
+
+@functools.cache
+def _tree(reduce: Reduction, width: int) -> Any:
+    """Device function: a tuple of `width` accumulators -> one."""
+    combine = reduce.combine
+    if width == 1:
+
+        @cuda.jit(device=True, forceinline=True)
+        def tree(a):
+            return a[0]
+
+        return tree
+    half = width // 2
+    low = _tree(reduce, half)
+
+    @cuda.jit(device=True, forceinline=True)
+    def tree(a):
+        return combine(low(a[:half]), low(a[half:]))
+
+    return tree
+
+
+@functools.cache
+def _pairs(reduce: Reduction, width: int) -> Any:
+    """Device function: two tuples of `width` accumulators -> one such tuple."""
+    combine = reduce.combine
+    if width == 1:
+
+        @cuda.jit(device=True, forceinline=True)
+        def pairs(a, b):
+            return (combine(a[0], b[0]),)
+
+        return pairs
+    half = width // 2
+    low = _pairs(reduce, half)
+
+    @cuda.jit(device=True, forceinline=True)
+    def pairs(a, b):
+        return low(a[:half], b[:half]) + low(a[half:], b[half:])
+
+    return pairs
+
+
+# ------------------------------------------------------------------------------------------------ meeting
+
+
+@functools.cache
+def _exchange(kind: Any) -> Any:
+    """Device function (value, lane distance) -> the value of the lane that many bits away."""
+    if isinstance(kind, types.Complex):
+        part = _exchange(kind.underlying_float)
+
+        @cuda.jit(device=True, forceinline=True)
+        def exchange(value, distance):
+            return kind(complex(part(value.real, distance), part(value.imag, distance)))
+
+    elif kind == types.uint64:
+
+        @cuda.jit(device=True, forceinline=True)
+        def exchange(value, distance):
+            return types.uint64(cuda.shfl_xor_sync(FULL, types.int64(value), distance))
+
+    else:
+
+        @cuda.jit(device=True, forceinline=True)
+        def exchange(value, distance):
+            return kind(cuda.shfl_xor_sync(FULL, value, distance))
+
+    return exchange
+
+
+@functools.cache
+def _swap(reduce: Reduction) -> Any:
+    """Device function (accumulator, lane distance) -> that lane's accumulator."""
+    parts = [_exchange(kind) for kind in reduce.kinds]
+    first, second, third = (parts * 3)[:3]
+    if len(parts) == 1:
+
+        @cuda.jit(device=True, forceinline=True)
+        def swap(a, distance):
+            return (first(a[0], distance),)
+
+    elif len(parts) == 2:
+
+        @cuda.jit(device=True, forceinline=True)
+        def swap(a, distance):
+            return first(a[0], distance), second(a[1], distance)
+
+    else:
+
+        @cuda.jit(device=True, forceinline=True)
+        def swap(a, distance):
+            return first(a[0], distance), second(a[1], distance), third(a[2], distance)
+
+    return swap
+
+
+@functools.cache
+def _store(reduce: Reduction) -> tuple[Any, Any]:
+    """Device functions put(arrays, i, accumulator) and get(arrays, i): one 1-d array per number, in a tuple of three."""
+    if len(reduce.kinds) == 1:
+
+        @cuda.jit(device=True, forceinline=True)
+        def put(arrays, i, a):
+            arrays[0][i] = a[0]
+
+        @cuda.jit(device=True, forceinline=True)
+        def get(arrays, i):
+            return (arrays[0][i],)
+
+    elif len(reduce.kinds) == 2:
+
+        @cuda.jit(device=True, forceinline=True)
+        def put(arrays, i, a):
+            arrays[0][i], arrays[1][i] = a
+
+        @cuda.jit(device=True, forceinline=True)
+        def get(arrays, i):
+            return arrays[0][i], arrays[1][i]
+
+    else:
+
+        @cuda.jit(device=True, forceinline=True)
+        def put(arrays, i, a):
+            arrays[0][i], arrays[1][i], arrays[2][i] = a
+
+        @cuda.jit(device=True, forceinline=True)
+        def get(arrays, i):
+            return arrays[0][i], arrays[1][i], arrays[2][i]
+
+    return put, get
+
+
+@functools.cache
+def _together(reduce: Reduction, threads: int) -> Any:
+    """Device function: the accumulators of `threads` neighbouring threads -> one, valid in the first of them.
+
+    Up to 32 threads: butterfly shuffles. More (a whole block then): the first lanes of the warps meet in shared memory.
+    """
+    combine, identity, swap = reduce.combine, reduce.identity, _swap(reduce)
+    put, get = _store(reduce)
+    first, second, third = (reduce.kinds * 3)[:3]
+    lanes, warps = min(threads, 32), threads // 32
+
+    @cuda.jit(device=True, forceinline=True)
+    def warp(a):
+        distance = lanes // 2
+        while distance:
+            a = combine(a, swap(a, distance))
+            distance //= 2
+        return a
+
+    if threads <= 32:
+        return warp
+
+    @cuda.jit(device=True, forceinline=True)
+    def block(a):
+        shared = cuda.shared.array(32, first), cuda.shared.array(32, second), cuda.shared.array(32, third)
+        a = warp(a)
+        if cuda.threadIdx.x & 31 == 0:
+            put(shared, cuda.threadIdx.x >> 5, a)
+        cuda.syncthreads()
+        if cuda.threadIdx.x < 32:
+            a = get(shared, cuda.threadIdx.x) if cuda.threadIdx.x < warps else identity()
+            a = warp(a)
+        return a
+
+    return block
+
+
+# ------------------------------------------------------------------------------------------------ kernels
+
+
+@functools.cache
+def reduce_plain(reduce: Reduction, kept: int, reduced: int, narrow: bool) -> Any:
+    """A thread a result: runs of RUN elements, one after the other, so that errors do not grow with every element."""
+    lift, combine, identity, finish = reduce.lift, reduce.combine, reduce.identity, reduce.finish
+    index_kept, index_reduced = _unravel(0, kept, narrow), _unravel(kept, reduced, narrow)
+
+    @cuda.jit
+    def reduce_plain(x, out, count, divisor):
+        """x: kept + reduced dimensions, any strides; out: the kept dimensions; count: elements of each result."""
+        o = cuda.grid(1)
+        if o < out.size:
+            where = index_kept(x, o)
+            total = identity()
+            for start in range(0, count, RUN):
+                run = identity()
+                for j in range(start, min(start + RUN, count)):
+                    run = combine(run, lift(x[where + index_reduced(x, j)], j))
+                total = combine(total, run)
+            out[where] = finish(total, divisor)
+
+    return reduce_plain
+
+
+class Walk(NamedTuple):
+    """What a compiled kernel knows of an array: dimensions kept and reduced, bytes of an element, elements a load."""
+
+    kept: int
+    reduced: int
+    narrow: bool
+    itemsize: int
+    width: int
+
+
+@functools.cache
+def _row(reduce: Reduction, walk: Walk, threads: int) -> Any:
+    """Device function: what the threads of a row have of its vectors first .. last - 1 and its elements up to `end`."""
+    load, combine, identity = ptx.load_vector, reduce.combine, reduce.identity
+    width = walk.width
+    read, tree, tree_1 = _reader(reduce, width, True), _tree(reduce, width), _reader(reduce, 1, True)
+    kept, reduced = (_offset(0, walk.kept, walk.narrow, walk.itemsize),
+                     _offset(walk.kept, walk.reduced, walk.narrow, walk.itemsize))
+
+    @cuda.jit(device=True, forceinline=True)
+    def row(x, o, lane, first, last, end):
+        base = kept(x, o)
+        a, b, c, d = identity(), identity(), identity(), identity()
+        v = first + lane
+        while v + 3 * threads < last:  # four loads set out before the first is used
+            p = load(x, base + reduced(x, v * width), width)
+            q = load(x, base + reduced(x, (v + threads) * width), width)
+            r = load(x, base + reduced(x, (v + 2 * threads) * width), width)
+            s = load(x, base + reduced(x, (v + 3 * threads) * width), width)
+            a = combine(a, tree(read(p, v * width)))
+            b = combine(b, tree(read(q, (v + threads) * width)))
+            c = combine(c, tree(read(r, (v + 2 * threads) * width)))
+            d = combine(d, tree(read(s, (v + 3 * threads) * width)))
+            v += 4 * threads
+        while v < last:
+            a = combine(a, tree(read(load(x, base + reduced(x, v * width), width), v * width)))
+            v += threads
+        j = last * width + lane  # a row that is no multiple of the vector
+        while j < end:
+            b = combine(b, tree_1(load(x, base + reduced(x, j), 1), j)[0])
+            j += threads
+        return combine(combine(a, b), combine(c, d))
+
+    return row
+
+
+@functools.cache
+def reduce_rows(reduce: Reduction, walk: Walk, threads: int) -> Any:
+    """`threads` threads a row; as many rows a block as fit in it."""
+    row, together, finish = _row(reduce, walk, threads), _together(reduce, threads), reduce.finish
+    index = _unravel(0, walk.kept, walk.narrow)
+    width = walk.width
+
+    @cuda.jit
+    def reduce_rows(x, out, count, divisor):
+        """x: kept + reduced dimensions, vectors contiguous along the last; out: the kept ones. Block (threads, rows)."""
+        o = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
+        inside = o < out.size  # threads past the end take part in the shuffles
+        last = count // width if inside else 0
+        a = together(row(x, o if inside else 0, cuda.threadIdx.x, 0, last, count if inside else 0))
+        if inside and cuda.threadIdx.x == 0:
+            out[index(out, o)] = finish(a, divisor)
+
+    return reduce_rows
+
+
+@functools.cache
+def reduce_rows_split(reduce: Reduction, walk: Walk) -> Any:
+    """A block of THREADS threads a segment of a row."""
+    row, together = _row(reduce, walk, THREADS), _together(reduce, THREADS)
+    put, _ = _store(reduce)
+    width = walk.width
+
+    @cuda.jit
+    def reduce_rows_split(x, p, q, r, count, segment):
+        """x as for reduce_rows; p, q, r: (results, segments), the numbers of the accumulators; segment: in vectors."""
+        o, part = cuda.blockIdx.x, cuda.blockIdx.y
+        vectors = count // width
+        first = part * segment
+        last = min(first + segment, vectors)
+        end = count if last == vectors else 0  # the last segment takes the rest
+        a = together(row(x, o, cuda.threadIdx.x, first, last, end))
+        if cuda.threadIdx.x == 0:
+            put((p, q, r), o * cuda.gridDim.y + part, a)
+
+    return reduce_rows_split
+
+
+@functools.cache
+def _exchange_columns(reduce: Reduction, width: int, room: int) -> tuple[Any, Any, Any]:
+    """For `width` accumulators at once, place i of `room`: device functions put, get (as in _store), and none()."""
+    put_one, get_one = _store(reduce)
+    identity = reduce.identity
+    if width == 1:
+
+        @cuda.jit(device=True, forceinline=True)
+        def put(arrays, i, a):
+            put_one(arrays, i, a[0])
+
+        @cuda.jit(device=True, forceinline=True)
+        def get(arrays, i):
+            return (get_one(arrays, i),)
+
+        @cuda.jit(device=True, forceinline=True)
+        def none():
+            return (identity(),)
+
+        return put, get, none
+    half = width // 2
+    put_half, get_half, none_half = _exchange_columns(reduce, half, room)
+
+    @cuda.jit(device=True, forceinline=True)
+    def put(arrays, i, a):
+        put_half(arrays, i, a[:half])
+        put_half(arrays, i + half * room, a[half:])
+
+    @cuda.jit(device=True, forceinline=True)
+    def get(arrays, i):
+        return get_half(arrays, i) + get_half(arrays, i + half * room)
+
+    @cuda.jit(device=True, forceinline=True)
+    def none():
+        return none_half() + none_half()
+
+    return put, get, none
+
+
+@functools.cache
+def _columns(reduce: Reduction, fetch: Any, width: int, across: int, down: int) -> Any:
+    """Device function: a block of (across, down) threads reduces elements first .. last - 1 of `across` vectors of
+    columns. fetch(arrays, c, j) -> `width` accumulators. The answer, `width` accumulators, is valid where y = 0."""
+    pairs = _pairs(reduce, width)
+    room = max(across * down // 2, 1)
+    put, get, none = _exchange_columns(reduce, width, room)
+    one, two, three = (reduce.kinds * 3)[:3]
+    size = width * room
+
+    @cuda.jit(device=True, forceinline=True)
+    def columns(arrays, c, first, last):
+        x, y = cuda.threadIdx.x, cuda.threadIdx.y
+        a, b = none(), none()
+        j = first + y
+        while j + 3 * down < last:  # four loads set out before the first is used
+            p = fetch(arrays, c, j)
+            q = fetch(arrays, c, j + down)
+            r = fetch(arrays, c, j + 2 * down)
+            s = fetch(arrays, c, j + 3 * down)
+            a = pairs(a, pairs(pairs(p, q), pairs(r, s)))
+            j += 4 * down
+        while j < last:
+            b = pairs(b, fetch(arrays, c, j))
+            j += down
+        a = pairs(a, b)
+        if down > 1:
+            shared = cuda.shared.array(size, one), cuda.shared.array(size, two), cuda.shared.array(size, three)
+            height = down // 2
+            while height:  # the lower half of the threads takes over what the upper half has
+                if height <= y < 2 * height:
+                    put(shared, (y - height) * across + x, a)
+                cuda.syncthreads()
+                if y < height:
+                    a = pairs(a, get(shared, y * across + x))
+                cuda.syncthreads()
+                height //= 2
+        return a
+
+    return columns
+
+
+@functools.cache
+def _fetch_columns(reduce: Reduction, walk: Walk) -> Any:
+    """Device function ((x,), c, j) -> accumulators of vector c of columns, element j of the reduced axes."""
+    load, width = ptx.load_vector, walk.width
+    read = _reader(reduce, width, False)
+    kept, reduced = (_offset(0, walk.kept, walk.narrow, walk.itemsize),
+                     _offset(walk.kept, walk.reduced, walk.narrow, walk.itemsize))
+
+    @cuda.jit(device=True, forceinline=True)
+    def fetch(arrays, c, j):
+        x = arrays[0]
+        return read(load(x, kept(x, c * width) + reduced(x, j), width), j)
+
+    return fetch
+
+
+@functools.cache
+def _each(act: Any, width: int) -> Any:
+    """Device function (arguments, o, accumulators): act(arguments, o + i, accumulator i) for all of them."""
+    if width == 1:
+
+        @cuda.jit(device=True, forceinline=True)
+        def each(arguments, o, a):
+            act(arguments, o, a[0])
+
+        return each
+    half = width // 2
+    low = _each(act, half)
+
+    @cuda.jit(device=True, forceinline=True)
+    def each(arguments, o, a):
+        low(arguments, o, a[:half])
+        low(arguments, o + half, a[half:])
+
+    return each
+
+
+@functools.cache
+def _write(reduce: Reduction, kept: int, narrow: bool) -> Any:
+    """Device function ((out, divisor), o, accumulator): the o-th result."""
+    index, finish = _unravel(0, kept, narrow), reduce.finish
+
+    @cuda.jit(device=True, forceinline=True)
+    def write(arguments, o, a):
+        arguments[0][index(arguments[0], o)] = finish(a, arguments[1])
+
+    return write
+
+
+@functools.cache
+def reduce_columns(reduce: Reduction, walk: Walk, across: int, down: int) -> Any:
+    """A block of (across, down) threads for `across` vectors of columns."""
+    columns = _columns(reduce, _fetch_columns(reduce, walk), walk.width, across, down)
+    write = _each(_write(reduce, walk.kept, walk.narrow), walk.width)
+    width = walk.width
+
+    @cuda.jit
+    def reduce_columns(x, out, count, divisor):
+        """x: kept + reduced dimensions, vectors contiguous along the last kept one; out: the kept ones."""
+        c = cuda.blockIdx.x * across + cuda.threadIdx.x
+        inside = c * width < out.size
+        a = columns((x,), c if inside else 0, 0, count if inside else 0)
+        if inside and cuda.threadIdx.y == 0:
+            write((out, divisor), c * width, a)
+
+    return reduce_columns
+
+
+@functools.cache
+def reduce_columns_split(reduce: Reduction, walk: Walk, across: int, down: int) -> Any:
+    """The same for one segment of the columns (the second grid dimension)."""
+    columns = _columns(reduce, _fetch_columns(reduce, walk), walk.width, across, down)
+    put = _each(_store(reduce)[0], walk.width)
+    width = walk.width
+
+    @cuda.jit
+    def reduce_columns_split(x, p, q, r, results, count, segment):
+        """p, q, r: (segments, results), the numbers of the accumulators; segment: elements of each column."""
+        c, part = cuda.blockIdx.x * across + cuda.threadIdx.x, cuda.blockIdx.y
+        inside = c * width < results
+        first = part * segment
+        last = min(first + segment, count) if inside else first
+        a = columns((x,), c if inside else 0, first, last)
+        if inside and cuda.threadIdx.y == 0:
+            put((p, q, r), part * results + c * width, a)
+
+    return reduce_columns_split
+
+
+@functools.cache
+def reduce_partials(reduce: Reduction, kept: int, narrow: bool, across: int, down: int) -> Any:
+    """The second launch: combines the accumulators of the segments of each result, in their order."""
+    _, get = _store(reduce)
+
+    @cuda.jit(device=True, forceinline=True)
+    def fetch(arrays, o, part):
+        return (get(arrays[0], o * arrays[1] + part * arrays[2]),)
+
+    columns = _columns(reduce, fetch, 1, across, down)
+    write = _write(reduce, kept, narrow)
+
+    @cuda.jit
+    def reduce_partials(p, q, r, out, parts, between_results, between_parts, divisor):
+        """p, q, r: accumulators, one dimension; out: the kept dimensions; distances in p, q, r in elements."""
+        o = cuda.blockIdx.x * across + cuda.threadIdx.x
+        inside = o < out.size
+        a = columns(((p, q, r), between_results, between_parts), o if inside else 0, 0, parts if inside else 0)
+        if inside and cuda.threadIdx.y == 0:
+            write((out, divisor), o, a[0])
+
+    return reduce_partials
+
+
+# ------------------------------------------------------------------------------------------------ planner
+
+
+class _View(NamedTuple):
+    """An array as the kernels see it: kept and reduced dimensions, byte strides, and where it starts."""
+
+    kept: tuple[int, ...]
+    reduced: tuple[int, ...]
+    kept_strides: tuple[int, ...]
+    reduced_strides: tuple[int, ...]
+    out_strides: tuple[int, ...]  # of the kept dimensions, in the output
+    offset: int
+
+
+def _view(x: Layout, axes: tuple[int, ...], out_itemsize: int, ordered: bool) -> _View:
+    """Split the axes, sort them by stride and merge what can be merged. ordered: element numbers matter (argmax)."""
+    kept = [i for i in range(x.ndim) if i not in axes]
+    out = dict(zip(kept, shapes.contiguous_strides(tuple(x.shape[i] for i in kept), out_itemsize), strict=True))
+    kept.sort(key=lambda i: -abs(x.strides[i]))
+    reduced, offset, strides = sorted(axes), 0, list(x.strides)
+    if not ordered:
+        reduced.sort(key=lambda i: -abs(x.strides[i]))
+        for i in reduced:
+            if strides[i] < 0:  # walk it from its other end
+                offset += strides[i] * (x.shape[i] - 1)
+                strides[i] = -strides[i]
+    k_shape, k_strides, o_strides = shapes.collapse(
+        tuple(x.shape[i] for i in kept), tuple(strides[i] for i in kept), tuple(out[i] for i in kept))
+    r_shape, r_strides = shapes.collapse(tuple(x.shape[i] for i in reduced), tuple(strides[i] for i in reduced))
+    return _View(k_shape or (1,), r_shape or (1,), k_strides or (0,), r_strides or (0,), o_strides or (0,), offset)
+
+
+def plan(x: Layout, *, kind: str, axis: tuple[int, ...], keepdims: bool, dtype: np.dtype, correction: float = 0,
+         version: str | None = None) -> Plan:
+    """Planner of every reduction.
+
+    kind: see accumulate.reduction; axis: the reduced axes; dtype: of the results; correction: of var and std.
+    version: "plain", "rows", "columns", "rows_split" or "columns_split"; by default what the strides suggest.
+    """
+    shape = tuple(1 if i in axis else n for i, n in enumerate(x.shape) if keepdims or i not in axis)
+    out = x.like(shape, dtype)
+    if out.size == 0:
+        return Plan([out], [])
+    reduce = reduction(kind, x.dtype, dtype)
+    view = _view(x, axis, out.itemsize, kind in ("argmax", "argmin"))
+    count = math.prod(view.reduced)
+    real = np.float64 if np.dtype(str(reduce.kinds[0])).itemsize // (1 + reduce.kinds[0].name.startswith("c")) == 8 else np.float32
+    divisor = real(max(count - correction, 0))
+    results = Output(0).view(view.kept, view.out_strides)
+    source = Input(0).view(view.kept + view.reduced, view.kept_strides + view.reduced_strides, offset=view.offset)
+    narrow = x.size < 1 << 31
+    if version is None:
+        version = _choose(x, view, out.size, count)
+    if version == "plain" or count == 0:
+        kernel = reduce_plain(reduce, len(view.kept), len(view.reduced), narrow)
+        return Plan([out], [Launch(kernel, blocks(out.size, THREADS), THREADS, [source, results, count, divisor])])
+    make = _rows if version.startswith("rows") else _columns_plan
+    return make(x, view, out, reduce, source, results, narrow, count, divisor, version.endswith("split"))

@@ -1,0 +1,242 @@
+"""What an elementwise expression may call, for each kind of compute type.
+
+`functions(T)` is the namespace in which an expression like "x if x > 0 else expm1(x)" is compiled: the math module's
+names on the compute type T, and the functions below, which say what NumPy's functions of that name do. Constants are
+of type T, so that nothing is widened to float64 on the way.
+"""
+
+from __future__ import annotations
+
+import cmath
+import functools
+import math
+from typing import Any
+
+from numba import cuda, types
+
+from .build import SIMULATOR
+
+if not SIMULATOR:
+    from numba.cuda import libdevice
+
+_REAL = ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos", "cosh", "erf", "erfc",
+         "exp", "expm1", "fabs", "floor", "fmod", "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p",
+         "log2", "sin", "sinh", "sqrt", "tan", "tanh", "trunc")
+_COMPLEX = ("cos", "cosh", "exp", "log", "sin", "sinh", "sqrt", "tan", "tanh", "isfinite", "isinf", "isnan")
+
+
+@functools.cache
+def functions(T: Any) -> dict[str, Any]:
+    """Names an expression on compute type T may use."""
+    if isinstance(T, types.Complex):
+        return {name: getattr(cmath, name) for name in _COMPLEX} | _complex(T)
+    if isinstance(T, types.Integer):
+        return _shared(T) | _integer(T)
+    return {name: getattr(math, name) for name in _REAL} | _shared(T) | _floating(T)
+
+
+def device(function: Any) -> Any:
+    """A device function that is always inlined."""
+    return cuda.jit(device=True, inline="always")(function)
+
+
+def _shared(T: Any) -> dict[str, Any]:
+    zero, one = T(0), T(1)
+
+    @device
+    def maximum(x, y):  # NaN if either is
+        return x if x >= y or x != x else y
+
+    @device
+    def minimum(x, y):
+        return x if x <= y or x != x else y
+
+    @device
+    def sign(x):  # NaN stays
+        return one if x > zero else (zero - one if x < zero else (x if x != x else zero))
+
+    return {"maximum": maximum, "minimum": minimum, "sign": sign}
+
+
+def _integer(T: Any) -> dict[str, Any]:
+    """Integer division rounds down, and by zero gives zero, as in NumPy."""
+    zero, bits = T(0), T.bitwidth
+    signed = T.signed
+
+    @device
+    def floor_divide(x, y):
+        return zero if y == zero else T(x // y)
+
+    @device
+    def remainder(x, y):
+        return zero if y == zero else T(x % y)
+
+    @device
+    def power(x, y):  # by squaring; a negative exponent is refused before the launch or gives 0 or +-1 as it should not
+        result = T(1)
+        base = x
+        left = y
+        while left > zero:
+            if left & T(1):
+                result = T(result * base)
+            base = T(base * base)
+            left = T(left >> T(1))
+        return result
+
+    @device
+    def shift_left(x, y):  # a shift by the width or more leaves nothing
+        return T(x << y) if y < T(bits - 1) + T(1) and y >= zero else zero
+
+    @device
+    def shift_right(x, y):
+        if y >= zero and y < T(bits - 1) + T(1):
+            return T(x >> y)
+        return T(-1) if signed and x < zero else zero
+
+    return {"floor_divide": floor_divide, "remainder": remainder, "power": power, "shift_left": shift_left,
+            "shift_right": shift_right}
+
+
+def _floating(T: Any) -> dict[str, Any]:
+    zero, half, one = T(0), T(0.5), T(1)
+    log_two = T(math.log(2))
+    infinity = T(math.inf)
+
+    @device
+    def remainder(x, y):  # the sign of y; y = 0 gives NaN
+        r = math.fmod(x, y)
+        if r != zero:
+            return r + y if (r < zero) != (y < zero) else r
+        return math.copysign(zero, y) if r == zero else r
+
+    @device
+    def floor_divide(x, y):  # by the remainder: rounding a rounded quotient down can be one off
+        if y == zero:
+            return x / y
+        r = math.fmod(x, y)
+        quotient = (x - r) / y
+        if r != zero and (r < zero) != (y < zero):
+            quotient -= one
+        if quotient == zero:
+            return math.copysign(zero, x / y)
+        whole = math.floor(quotient)
+        return whole + one if quotient - whole > half else whole
+
+    @device
+    def logaddexp(x, y):  # equal infinities must not meet in a difference
+        if x == y:
+            return x + log_two
+        difference = x - y
+        if difference > zero:
+            return x + math.log1p(math.exp(-difference))
+        return y + math.log1p(math.exp(difference))
+
+    @device
+    def round_even(x):  # to the nearest integer, ties to even; keeps the sign of zero
+        whole = math.floor(x)
+        rest = x - whole
+        if rest > half or (rest == half and math.fmod(whole, T(2)) != zero):
+            whole += one
+        return math.copysign(whole, x)
+
+    @device
+    def hypot(x, y):  # scaled: squares of large numbers must not overflow
+        x, y = abs(x), abs(y)
+        if x == infinity or y == infinity:
+            return infinity
+        high, low = (x, y) if x > y else (y, x)
+        if high == zero or high != high or low != low:
+            return x + y
+        ratio = low / high
+        return high * math.sqrt(one + ratio * ratio)
+
+    @device
+    def signbit(x):
+        return math.copysign(one, x) < zero
+
+    return {"remainder": remainder, "floor_divide": floor_divide, "logaddexp": logaddexp, "round_even": round_even,
+            "hypot": hypot, "signbit": signbit,
+            "nextafter": libdevice.nextafterf if T == types.float32 else libdevice.nextafter}
+
+
+def _complex(T: Any) -> dict[str, Any]:
+    R = T.underlying_float
+    zero, one, half, i = T(0), T(1), T(0.5), T(1j)
+    ln10, ln2 = T(math.log(10)), T(math.log(2))
+    rzero, rone = R(0), R(1)
+    part = _floating(R)
+    round_even = part["round_even"]
+    hypot = part["hypot"]
+
+    @device
+    def sign(x):  # x / |x|, the array API's meaning
+        size = hypot(x.real, x.imag)
+        return zero if size == rzero else T(complex(x.real / size, x.imag / size))
+
+    @device
+    def log2(x):
+        return cmath.log(x) / ln2
+
+    @device
+    def log10(x):
+        return cmath.log(x) / ln10
+
+    @device
+    def expm1(x):  # exp(a) cos(b) - 1 = expm1(a) cos(b) - 2 sin(b/2)^2 keeps small numbers
+        s = math.sin(x.imag / R(2))
+        return T(complex(math.expm1(x.real) * math.cos(x.imag) - R(2) * s * s, math.exp(x.real) * math.sin(x.imag)))
+
+    @device
+    def log1p(x):
+        a, b = x.real, x.imag
+        if abs(a) < R(0.5) and abs(b) < R(0.5):
+            return T(complex(math.log1p(a * (R(2) + a) + b * b) * R(0.5), math.atan2(b, rone + a)))
+        return cmath.log(one + x)
+
+    @device
+    def asinh(x):
+        return cmath.log(x + cmath.sqrt(x * x + one))
+
+    @device
+    def acosh(x):
+        return cmath.log(x + cmath.sqrt(x + one) * cmath.sqrt(x - one))
+
+    @device
+    def atanh(x):
+        return half * (cmath.log(one + x) - cmath.log(one - x))
+
+    @device
+    def asin(x):
+        return -i * cmath.log(i * x + cmath.sqrt(one - x * x))
+
+    @device
+    def acos(x):
+        return -i * cmath.log(x + i * cmath.sqrt(one - x * x))
+
+    @device
+    def atan(x):
+        return half * i * (cmath.log(one - i * x) - cmath.log(one + i * x))
+
+    @device
+    def conj(x):
+        return T(complex(x.real, -x.imag))
+
+    @device
+    def absolute(x):
+        return hypot(x.real, x.imag)
+
+    @device
+    def round_complex(x):
+        return T(complex(round_even(x.real), round_even(x.imag)))
+
+    @device
+    def power(x, y):
+        if y == zero:
+            return one
+        if x == zero:
+            return zero
+        return cmath.exp(y * cmath.log(x))
+
+    return {"sign": sign, "log2": log2, "log10": log10, "expm1": expm1, "log1p": log1p, "asinh": asinh, "acosh": acosh,
+            "atanh": atanh, "asin": asin, "acos": acos, "atan": atan, "conj": conj, "absolute": absolute,
+            "round_even": round_complex, "power": power}

@@ -1,0 +1,164 @@
+"""Pooling: the cards of max_pool2d, avg_pool2d and their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.array import ndarray
+from ..core.op import Op
+from .conv import images, pair
+
+__all__ = ["avg_pool2d", "max_pool2d"]
+
+
+def _windows(name: str, x: ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+             ceil_mode: bool) -> tuple[tuple[int, int], ...]:
+    """(output size, kernel, stride, padding, dilation), checked."""
+    kernel = pair(name, "kernel_size", kernel_size, 1)
+    step = kernel if stride is None else pair(name, "stride", stride, 1)
+    margin, dilation = pair(name, "padding", padding, 0), pair(name, "dilation", dilation, 1)
+    size = []
+    for i, length in enumerate(x.shape[2:]):
+        window = dilation[i] * (kernel[i] - 1) + 1
+        if margin[i] > window // 2:
+            raise ValueError(f"{name}: padding may be at most half the window ({window // 2} of {window} "
+                             f"{('rows', 'columns')[i]}), got padding {margin}")
+        room = length + 2 * margin[i] - window
+        if room < 0:
+            raise ValueError(f"{name}: a window of {window} {('rows', 'columns')[i]} (kernel_size {kernel}, dilation "
+                             f"{dilation}) is larger than the {length + 2 * margin[i]} of the padded images "
+                             f"(x {x.shape}, padding {margin})")
+        count = (room + (step[i] - 1 if ceil_mode else 0)) // step[i] + 1
+        if ceil_mode and (count - 1) * step[i] >= length + margin[i]:
+            count -= 1                                     # the last window would begin behind the image
+        size.append(count)
+    return (size[0], size[1]), kernel, step, margin, dilation
+
+
+def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[int, int] | None = None,
+               padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1,
+               ceil_mode: bool = False) -> ndarray:
+    """Maximum of every window of images.
+
+    y[n, c, p, q] = max over r, s of x[n, c, p * stride + r * dilation - padding, q * stride + s * dilation - padding];
+    places outside the image do not count. NaN in a window gives NaN.
+
+    Parameters
+    ----------
+    x : array (N, C, H, W) of float16, bfloat16, float32 or float64
+        Images. Any strides.
+    kernel_size : int or (rows, columns), at least 1
+        Size of the window.
+    stride : int or (rows, columns), at least 1, optional
+        Distance between windows; by default `kernel_size`.
+    padding : int or (rows, columns)
+        Places added around the image, at most half a window.
+    dilation : int or (rows, columns), at least 1
+        Distance between the places of a window.
+    ceil_mode : bool
+        Also take windows that reach beyond the lower or right edge, if they begin inside.
+
+    Returns
+    -------
+    ndarray
+        (N, C, P, Q), dtype of `x`; P = floor((H + 2 padding - dilation (R - 1) - 1) / stride) + 1, or with ceil.
+        A window that holds no place of the image (possible only with dilation) is -inf.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point.
+    ValueError
+        `x` is not four-dimensional; sizes out of range; a window larger than the padded images.
+
+    Gradient: goes to the first maximum of each window (as in PyTorch), of any order.
+
+    >>> import cudamath as cm
+    >>> x = cm.asarray([[[[1.0, 5.0, 2.0, 0.0], [3.0, 4.0, 8.0, 6.0]]]])
+    >>> cm.ml.max_pool2d(x, 2).tolist()
+    [[[[5.0, 8.0]]]]
+    """
+    x = images("max_pool2d", x)
+    size, kernel, step, margin, dilation = _windows("max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode)
+    return _max_pool2d(x, size=size, kernel=kernel, stride=step, padding=margin, dilation=dilation)[0]
+
+
+def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[int, int] | None = None,
+               padding: int | tuple[int, int] = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> ndarray:
+    """Mean of every window of images.
+
+    y[n, c, p, q] = 1 / count * sum over r, s of x[n, c, p * stride + r - padding, q * stride + s - padding];
+    x is 0 outside. count is the number of places of the window, padding included (but nothing beyond it).
+
+    Parameters
+    ----------
+    x : array (N, C, H, W) of float16, bfloat16, float32 or float64
+        Images. 16-bit numbers are summed in float32. Any strides.
+    kernel_size : int or (rows, columns), at least 1
+        Size of the window.
+    stride : int or (rows, columns), at least 1, optional
+        Distance between windows; by default `kernel_size`.
+    padding : int or (rows, columns)
+        Zeros around the image, at most half a window.
+    ceil_mode : bool
+        Also take windows that reach beyond the lower or right edge, if they begin inside.
+    count_include_pad : bool
+        False: count only the places inside the image.
+
+    Returns
+    -------
+    ndarray
+        (N, C, P, Q), dtype of `x`; sizes as in `max_pool2d`.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point.
+    ValueError
+        `x` is not four-dimensional; sizes out of range; a window larger than the padded images.
+
+    Gradient: each gradient is shared out evenly over its window, of any order.
+
+    >>> import cudamath as cm
+    >>> x = cm.asarray([[[[1.0, 5.0, 2.0, 0.0], [3.0, 3.0, 8.0, 6.0]]]])
+    >>> cm.ml.avg_pool2d(x, 2).tolist()
+    [[[[3.0, 4.0]]]]
+    """
+    x = images("avg_pool2d", x)
+    size, kernel, step, margin, _ = _windows("avg_pool2d", x, kernel_size, stride, padding, 1, ceil_mode)
+    return _avg_pool2d(x, size=size, kernel=kernel, stride=step, padding=margin,
+                       count_include_pad=bool(count_include_pad))
+
+
+# Values and their positions in the image (h * W + w); the gradient goes to these positions, and the gradient of that
+# takes from them.
+def _max_pool2d_rule(g: tuple, y: tuple, x: ndarray, *, size: Any, **where: Any) -> tuple:
+    return (None if g[0] is None else _max_pool2d_grad(g[0], y[1], size=x.shape[2:], **where),)
+
+
+def _max_pool2d_grad_rule(g: ndarray, _y: None, _grad: None, index: ndarray, *, size: Any, **where: Any) -> tuple:
+    return _max_pool2d_take(g, index, **where), None
+
+
+def _max_pool2d_take_rule(g: ndarray, _y: None, x: ndarray, index: ndarray, **where: Any) -> tuple:
+    return _max_pool2d_grad(g, index, size=x.shape[2:], **where), None
+
+
+_max_pool2d = Op("max_pool2d", cpu="pool.max_pool2d", cuda="pool.max_pool2d", outputs=2, vjp=_max_pool2d_rule)
+_max_pool2d_grad = Op("_max_pool2d_grad", cpu="pool.max_pool2d_grad", cuda="pool.max_pool2d_grad",
+                      vjp=_max_pool2d_grad_rule)
+_max_pool2d_take = Op("_max_pool2d_take", cpu="pool.max_pool2d_take", cuda="pool.max_pool2d_take",
+                      vjp=_max_pool2d_take_rule)
+
+
+def _avg_pool2d_rule(g: ndarray, _y: None, x: ndarray, *, size: Any, **where: Any) -> tuple:
+    return (_avg_pool2d_grad(g, size=x.shape[2:], **where),)
+
+
+def _avg_pool2d_grad_rule(g: ndarray, _y: None, grad: ndarray, *, size: Any, **where: Any) -> tuple:
+    return (_avg_pool2d(g, size=grad.shape[2:], **where),)
+
+
+_avg_pool2d = Op("avg_pool2d", cpu="pool.avg_pool2d", cuda="pool.avg_pool2d", vjp=_avg_pool2d_rule)
+_avg_pool2d_grad = Op("_avg_pool2d_grad", cpu="pool.avg_pool2d_grad", cuda="pool.avg_pool2d_grad",
+                      vjp=_avg_pool2d_grad_rule)

@@ -1,0 +1,241 @@
+"""Elementwise functions: every unary and binary function of the array API and their NumPy names.
+
+A line is a whole op: name, NumPy function (the CPU implementation and the dtype rule), the scalar expression of the
+GPU kernel, and the gradient. See `ufunc.py` for the meaning of the fields.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.array import ndarray
+from ..core.op import ANY, Category, COMPLEX, FLOATING, INTEGER, INTEGER_OR_BOOL, NUMERIC, REAL, REAL_OR_BOOL, require
+from . import ufunc
+
+__all__ = [
+    "abs", "absolute", "acos", "acosh", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+    "arctanh", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
+    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "clip", "conj", "conjugate",
+    "copysign", "cos", "cosh", "divide", "equal", "exp", "exp2", "expm1", "floor", "floor_divide", "greater",
+    "greater_equal", "hypot", "invert", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "log",
+    "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum",
+    "minimum", "mod", "multiply", "negative", "nextafter", "not_equal", "positive", "pow", "power", "reciprocal",
+    "remainder", "right_shift", "rint", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square", "subtract",
+    "tan", "tanh", "true_divide", "trunc",
+]
+
+unary = functools.partial(ufunc.unary, namespace=globals())
+binary = functools.partial(ufunc.binary, namespace=globals())
+
+# in 16 bits the next number is not the next float32, in which those dtypes are computed
+PRECISE = Category("float32 or float64", [np.float32, np.float64])
+
+# ---------------------------------------------------------------- arithmetic
+
+add = binary("add", np.add, "x + y", ("g", "g"), category=ANY, doc="Sum of two arrays.", formula="x + y")
+subtract = binary("subtract", np.subtract, "x - y", ("g", "-g"), doc="Difference of two arrays.", formula="x - y")
+multiply = binary("multiply", np.multiply, "x * y", ("g * conj(y)", "g * conj(x)"), category=ANY,
+                  doc="Product of two arrays.", formula="x * y")
+divide = binary("divide", np.divide, "x / y", ("g / conj(y)", "-g * conj(out) / conj(y)"), category=ANY,
+                doc="Quotient of two arrays; integers give floating-point numbers.", formula="x / y")
+floor_divide = binary("floor_divide", np.floor_divide, "floor_divide(x, y)", category=REAL,
+                      doc="Quotient rounded down; integers divided by zero give 0.", formula="floor(x / y)")
+remainder = binary("remainder", np.remainder, "remainder(x, y)", ("g", "-g * floor_divide(x, y)"), category=REAL,
+                   doc="Remainder of the division, with the sign of y.", formula="x - floor(x / y) * y")
+_power = binary("pow", np.power, {"": "x ** y", "i": "power(x, y)", "u": "power(x, y)", "c": "power(x, y)"},
+                ("g * y * _power(x, y - 1)", "g * where(x > 0, log(where(x > 0, x, 1)), 0) * out"),
+                doc="Power.", formula="x ** y", example="[2.0, 3.0], [2.0, 0.5]")
+negative = unary("negative", np.negative, "-x", "-g", doc="Each element with the opposite sign.", formula="-x")
+positive = unary("positive", np.positive, "x", "g", doc="A copy of each element.", formula="+x")
+abs = unary("abs", np.absolute, {"": "abs(x)", "u": "x", "b": "x", "c": "absolute(x)"}, "g * sign(x)", category=ANY,
+            doc="Absolute value; of complex numbers the modulus.", formula="|x|")
+square = unary("square", np.square, "x * x", "g * x * 2", doc="Square.", formula="x * x")
+sqrt = unary("sqrt", np.sqrt, "sqrt(x)", "g * 0.5 / out", category=ANY, doc="Square root.", formula="x ** 0.5")
+reciprocal = unary("reciprocal", np.reciprocal, {"": "1 / x", "i": "floor_divide(1, x)", "u": "floor_divide(1, x)"},
+                   "-g * out * out", doc="Reciprocal.", formula="1 / x")
+sign = unary("sign", np.sign, "sign(x)", "g * 0", doc="-1, 0 or 1; of complex numbers x / |x|.")
+hypot = binary("hypot", np.hypot, "hypot(x, y)", ("g * x / out", "g * y / out"), category=REAL,
+               doc="Length of the hypotenuse, without overflow.", formula="sqrt(x**2 + y**2)")
+copysign = binary("copysign", np.copysign, "copysign(x, y)", ("g * sign(x) * copysign(ones_like(y), y)", "g * 0"),
+                  category=REAL, doc="Magnitude of x with the sign of y.")
+nextafter = binary("nextafter", np.nextafter, "nextafter(x, y)", category=PRECISE,
+                   doc="The next representable number after x towards y.")
+
+# ---------------------------------------------------------------- exponentials and logarithms
+
+exp = unary("exp", np.exp, "exp(x)", "g * out", category=ANY, doc="Exponential.", formula="e ** x")
+expm1 = unary("expm1", np.expm1, "expm1(x)", "g * (out + 1)", category=ANY,
+              doc="exp(x) - 1, accurate near 0.", formula="e ** x - 1")
+exp2 = unary("exp2", np.exp2, "2 ** x", "g * out * LN2", category=REAL_OR_BOOL, doc="Power of two.", formula="2 ** x")
+log = unary("log", np.log, "log(x)", "g / x", category=ANY, doc="Natural logarithm.", formula="ln x")
+log1p = unary("log1p", np.log1p, "log1p(x)", "g / (x + 1)", category=ANY, doc="log(1 + x), accurate near 0.",
+              formula="ln(1 + x)")
+log2 = unary("log2", np.log2, "log2(x)", "g / (x * LN2)", category=ANY, doc="Logarithm to base 2.")
+log10 = unary("log10", np.log10, "log10(x)", "g / (x * LN10)", category=ANY, doc="Logarithm to base 10.")
+logaddexp = binary("logaddexp", np.logaddexp, "logaddexp(x, y)", ("g * exp(x - out)", "g * exp(y - out)"), category=REAL,
+                   doc="Logarithm of a sum of exponentials.", formula="log(exp(x) + exp(y))")
+LN2, LN10 = math.log(2), math.log(10)
+
+# ---------------------------------------------------------------- trigonometric and hyperbolic
+
+sin = unary("sin", np.sin, "sin(x)", "g * cos(x)", category=ANY, doc="Sine; radians.")
+cos = unary("cos", np.cos, "cos(x)", "-g * sin(x)", category=ANY, doc="Cosine; radians.")
+tan = unary("tan", np.tan, "tan(x)", "g * (out * out + 1)", category=ANY, doc="Tangent; radians.")
+asin = unary("asin", np.arcsin, "asin(x)", "g / sqrt(1 - x * x)", category=ANY, doc="Inverse sine; radians.")
+acos = unary("acos", np.arccos, "acos(x)", "-g / sqrt(1 - x * x)", category=ANY, doc="Inverse cosine; radians.")
+atan = unary("atan", np.arctan, "atan(x)", "g / (x * x + 1)", category=ANY, doc="Inverse tangent; radians.")
+sinh = unary("sinh", np.sinh, "sinh(x)", "g * cosh(x)", category=ANY, doc="Hyperbolic sine.")
+cosh = unary("cosh", np.cosh, "cosh(x)", "g * sinh(x)", category=ANY, doc="Hyperbolic cosine.")
+tanh = unary("tanh", np.tanh, "tanh(x)", "g * (1 - out * out)", category=ANY, doc="Hyperbolic tangent.")
+asinh = unary("asinh", np.arcsinh, "asinh(x)", "g / sqrt(x * x + 1)", category=ANY, doc="Inverse hyperbolic sine.")
+acosh = unary("acosh", np.arccosh, "acosh(x)", "g / sqrt(x * x - 1)", category=ANY, doc="Inverse hyperbolic cosine.",
+              example="[1.5, 2.0]")
+atanh = unary("atanh", np.arctanh, "atanh(x)", "g / (1 - x * x)", category=ANY, doc="Inverse hyperbolic tangent.")
+atan2 = binary("atan2", np.arctan2, "atan2(x, y)", ("g * y / (x * x + y * y)", "-g * x / (x * x + y * y)"), category=REAL,
+               doc="Angle of the point (y, x): inverse tangent of x / y in the right quadrant; radians.")
+
+# ---------------------------------------------------------------- rounding
+
+floor = unary("floor", np.floor, {"": "x", "f": "floor(x)"}, "g * 0", category=REAL_OR_BOOL,
+              doc="The largest integer not above x.")
+ceil = unary("ceil", np.ceil, {"": "x", "f": "ceil(x)"}, "g * 0", category=REAL_OR_BOOL,
+             doc="The smallest integer not below x.")
+trunc = unary("trunc", np.trunc, {"": "x", "f": "trunc(x)"}, "g * 0", category=REAL_OR_BOOL, doc="x without its fraction.")
+_rint = unary("rint", np.rint, {"": "x", "f": "round_even(x)", "c": "round_even(x)"}, "g * 0",
+              doc="The nearest integer; ties go to the even one.")
+
+# ---------------------------------------------------------------- comparison, extremes
+
+equal = binary("equal", np.equal, "x == y", category=ANY, doc="Whether elements are equal.", formula="x == y")
+not_equal = binary("not_equal", np.not_equal, "x != y", category=ANY, doc="Whether elements differ.", formula="x != y")
+less = binary("less", np.less, "x < y", category=REAL_OR_BOOL, doc="Whether x is less than y.", formula="x < y")
+less_equal = binary("less_equal", np.less_equal, "x <= y", category=REAL_OR_BOOL, doc="Whether x is at most y.",
+                    formula="x <= y")
+greater = binary("greater", np.greater, "x > y", category=REAL_OR_BOOL, doc="Whether x is greater than y.",
+                 formula="x > y")
+greater_equal = binary("greater_equal", np.greater_equal, "x >= y", category=REAL_OR_BOOL, doc="Whether x is at least y.",
+                       formula="x >= y")
+maximum = binary("maximum", np.maximum, "maximum(x, y)", ("g * _share(x, y)", "g * _share(y, x)"),
+                 category=REAL_OR_BOOL, doc="The larger of two elements; NaN if either is NaN.")
+minimum = binary("minimum", np.minimum, "minimum(x, y)", ("g * _share(y, x)", "g * _share(x, y)"),
+                 category=REAL_OR_BOOL, doc="The smaller of two elements; NaN if either is NaN.")
+isfinite = unary("isfinite", np.isfinite, {"": "True", "f": "isfinite(x)", "c": "isfinite(x)"}, category=ANY,
+                 doc="Whether elements are neither infinite nor NaN.")
+isinf = unary("isinf", np.isinf, {"": "False", "f": "isinf(x)", "c": "isinf(x)"}, category=ANY,
+              doc="Whether elements are infinite.")
+isnan = unary("isnan", np.isnan, {"": "False", "f": "x != x", "c": "x != x"}, category=ANY, doc="Whether elements are NaN.")
+signbit = unary("signbit", np.signbit, "signbit(x)", category=FLOATING, doc="Whether the sign bit is set (-0.0 included).")
+
+
+def _share(x: ndarray, y: ndarray) -> ndarray:
+    """The part of a maximum's gradient that goes to x: all, none, or half of it where both are equal."""
+    return where(x > y, 1.0, where(x == y, 0.5, 0.0)).astype(x.dtype if isinstance(x, ndarray) else y.dtype)
+
+
+# ---------------------------------------------------------------- logic and bits
+
+logical_and = binary("logical_and", np.logical_and, "x != 0 and y != 0", category=ANY, doc="Whether both are non-zero.")
+logical_or = binary("logical_or", np.logical_or, "x != 0 or y != 0", category=ANY, doc="Whether either is non-zero.")
+logical_xor = binary("logical_xor", np.logical_xor, "(x != 0) != (y != 0)", category=ANY,
+                     doc="Whether exactly one is non-zero.")
+logical_not = unary("logical_not", np.logical_not, "x == 0", category=ANY, doc="Whether elements are zero.")
+_BITS: dict[str, Any] = {"category": INTEGER_OR_BOOL, "example": "[3, 5], [2, 4]"}
+bitwise_and = binary("bitwise_and", np.bitwise_and, "x & y", doc="Bits set in both.", formula="x & y", **_BITS)
+bitwise_or = binary("bitwise_or", np.bitwise_or, "x | y", doc="Bits set in either.", formula="x | y", **_BITS)
+bitwise_xor = binary("bitwise_xor", np.bitwise_xor, "x ^ y", doc="Bits set in exactly one.", formula="x ^ y", **_BITS)
+bitwise_invert = unary("bitwise_invert", np.invert, {"": "~x", "b": "x == 0"}, category=INTEGER_OR_BOOL,
+                       doc="All bits flipped.", formula="~x", example="[3, 5]")
+bitwise_left_shift = binary("bitwise_left_shift", np.left_shift, "shift_left(x, y)", category=INTEGER,
+                            doc="Bits moved up by y.", formula="x << y", example="[3, 5], [2, 4]")
+bitwise_right_shift = binary("bitwise_right_shift", np.right_shift, "shift_right(x, y)", category=INTEGER,
+                             doc="Bits moved down by y; the sign is kept.", formula="x >> y", example="[3, 5], [2, 4]")
+
+# ---------------------------------------------------------------- complex
+
+_conj = unary("conj", np.conjugate, "conj(x)", "conj(g)", category=COMPLEX, doc="Complex conjugate.", example="[1j, 2 - 1j]")
+
+
+def conj(x: Any, /) -> ndarray:
+    """Complex conjugate; real arrays are returned as they are. Gradient: conj(g).
+
+    >>> import cudamath as cm
+    >>> cm.conj(1 + 2j).item()
+    (1-2j)
+    """
+    x = require("conj", x, NUMERIC)
+    return _conj(x) if x.dtype in COMPLEX else x
+
+
+def pow(x: Any, y: Any, /) -> ndarray:
+    """Power x ** y. Shapes broadcast; dtype as NumPy's `power`; negative integer exponents of integers are a ValueError.
+
+    Gradient: g * y * x**(y-1) and g * log(x) * out. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.pow([2.0, 3.0], 2).tolist()
+    [4.0, 9.0]
+    """
+    if type(y) in (int, float) and not isinstance(x, (bool, int, float, complex)):
+        x = require("pow", x, NUMERIC)
+        if y == 2:
+            return square(x)
+        if y < 0 and x.dtype in INTEGER and type(y) is int:
+            raise ValueError(f"pow: integers to a negative integer power ({y}) are not integers; convert to a float dtype first")
+    return _power(x, y)
+
+
+def round(x: Any, /, decimals: int = 0) -> ndarray:
+    """Round to `decimals` decimals, ties to even. Any shape; numeric dtypes; integers are returned as they are
+    for decimals >= 0. Gradient: 0.
+
+    >>> import cudamath as cm
+    >>> cm.round([0.5, 1.5, 2.567], 1).tolist()
+    [0.5, 1.5, 2.6]
+    """
+    x = require("round", x, NUMERIC)
+    if x.dtype in INTEGER and decimals >= 0:
+        return positive(x)
+    if decimals == 0:
+        return _rint(x)
+    scale = 10.0 ** decimals
+    return (_rint(x * scale) / scale).astype(x.dtype)
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> ndarray:
+    """Limit elements to [min, max]; either may be None. Bounds are scalars or arrays that broadcast; the dtype is x's
+    promoted with array bounds. Gradient: g where x lies between the bounds.
+
+    >>> import cudamath as cm
+    >>> cm.clip([1.0, 5.0, 9.0], 2.0, 6.0).tolist()
+    [2.0, 5.0, 6.0]
+    """
+    x = require("clip", x, REAL)
+    if min is not None:
+        x = maximum(x, min)
+    return positive(x) if min is None and max is None else x if max is None else minimum(x, max)
+
+
+def ones_like(x: Any) -> ndarray:
+    """Ones in the shape and dtype of x (for gradient expressions)."""
+    from .creation import ones_like as make
+
+    return make(x)
+
+
+def where(condition: Any, x: Any, y: Any) -> ndarray:
+    """x where the condition holds, else y (for gradient expressions; the public one is in `index.py`)."""
+    from .index import where as choose
+
+    return choose(condition, x, y)
+
+
+# NumPy's names of the same functions
+absolute, true_divide, mod, power, arctan2 = abs, divide, remainder, pow, atan2
+arcsin, arccos, arctan, arcsinh, arccosh, arctanh = asin, acos, atan, asinh, acosh, atanh
+invert, bitwise_not, left_shift, right_shift, conjugate = (
+    bitwise_invert, bitwise_invert, bitwise_left_shift, bitwise_right_shift, conj)
+rint = _rint

@@ -1,0 +1,140 @@
+"""Gives ndarray its operators and methods: the functions of this room, by the names NumPy users expect."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.array import ndarray
+from . import elementwise, index, linalg, reduce, shape, transfer
+
+_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
+
+
+def _takes(other: Any) -> bool:
+    """Whether an operator accepts this operand; what it does not know gets its own turn (NotImplemented)."""
+    return isinstance(other, _NUMBERS) or hasattr(other, "__dlpack__") or hasattr(other, "__cuda_array_interface__")
+
+
+def _operator(function: Callable) -> tuple[Callable, Callable]:
+    """(x op y, y op x) from a two-input function whose first operand is an ndarray."""
+    if not hasattr(function, "card"):
+        def forward(x: ndarray, y: Any) -> Any:
+            return function(x, y) if type(y) is ndarray or _takes(y) else NotImplemented
+    else:
+        card = function.card
+        plans, record = card.plans, elementwise.ufunc.tape.record
+
+        def forward(x: ndarray, y: Any) -> Any:
+            try:
+                run = plans[x._layout, y._layout]
+            except (AttributeError, KeyError):
+                return card.call((x, y)) if type(y) is ndarray or _takes(y) else NotImplemented
+            out = run(x, y)
+            if x._node is not None or y._node is not None:
+                record(card, (x, y), out, {})
+            return out
+
+    def reflected(x: ndarray, y: Any) -> Any:
+        return function(y, x) if _takes(y) else NotImplemented
+
+    return forward, reflected
+
+
+def _inplace(function: Callable, symbol: str) -> Callable:
+    def assign(x: ndarray, y: Any) -> Any:
+        if x._node is not None or getattr(y, "_node", None) is not None:
+            raise RuntimeError(f"{function.__name__}: `{symbol}=` on an array whose gradient is being recorded would change "
+                               f"a value the gradient needs; write x = x {symbol} y")
+        if not hasattr(function, "card"):
+            x[...] = function(x, y)
+            return x
+        return function.card.call((x, y), target=x)
+
+    return assign
+
+
+_ARITHMETIC = {
+    "add": (elementwise.add, "+"), "sub": (elementwise.subtract, "-"), "mul": (elementwise.multiply, "*"),
+    "truediv": (elementwise.divide, "/"), "floordiv": (elementwise.floor_divide, "//"),
+    "mod": (elementwise.remainder, "%"), "pow": (elementwise.pow, "**"), "matmul": (linalg.matmul, "@"),
+    "and": (elementwise.bitwise_and, "&"), "or": (elementwise.bitwise_or, "|"), "xor": (elementwise.bitwise_xor, "^"),
+    "lshift": (elementwise.bitwise_left_shift, "<<"), "rshift": (elementwise.bitwise_right_shift, ">>"),
+}
+_COMPARISONS = {"eq": elementwise.equal, "ne": elementwise.not_equal, "lt": elementwise.less, "le": elementwise.less_equal,
+                "gt": elementwise.greater, "ge": elementwise.greater_equal}
+
+
+def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+    """np.sin(x), np.add(x, y) on our arrays: our function of that name, on the device."""
+    function = _BY_UFUNC.get(ufunc)
+    if function is None or method != "__call__" or kwargs or out is not None:
+        return NotImplemented
+    return function(*inputs)
+
+
+def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs: Any) -> Any:
+    """np.concatenate([x, y]), np.sum(x), ...: our function of that name, on the device."""
+    import cudamath
+
+    function = getattr(cudamath, func.__name__, None)
+    return NotImplemented if function is None else function(*args, **kwargs)
+
+
+def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
+    """The array API namespace: this package."""
+    import cudamath
+
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
+        raise ValueError(f"__array_namespace__: unknown version {api_version!r} of the array API")
+    return cudamath
+
+
+_BY_UFUNC = {f.card.ufunc: f for f in vars(elementwise).values() if hasattr(f, "card") and f.card.cpu is None}
+_BY_UFUNC |= {np.power: elementwise.pow, np.conjugate: elementwise.conj, np.matmul: linalg.matmul}
+
+
+def install() -> None:
+    """Put operators and methods on the class."""
+    for name, (function, symbol) in _ARITHMETIC.items():
+        forward, reflected = _operator(function)
+        setattr(ndarray, f"__{name}__", forward)
+        setattr(ndarray, f"__r{name}__", reflected)
+        setattr(ndarray, f"__i{name}__", _inplace(function, symbol))
+    for name, function in _COMPARISONS.items():
+        setattr(ndarray, f"__{name}__", _operator(function)[0])
+    unary = {"neg": elementwise.negative, "pos": elementwise.positive, "abs": elementwise.abs,
+             "invert": elementwise.bitwise_invert}
+    for name, one in unary.items():
+        setattr(ndarray, f"__{name}__", lambda x, _f=one: _f(x))
+    methods = {
+        **{name: getattr(reduce, name) for name in ("sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax",
+                                                    "any", "all")},
+        **{name: getattr(shape, name) for name in ("ravel", "flatten", "swapaxes", "squeeze", "astype", "copy")},
+        "reshape": _reshape, "transpose": _transpose, "take": index.take, "nonzero": index.nonzero, "fill": transfer.fill,
+        "clip": elementwise.clip, "round": elementwise.round, "conj": elementwise.conj, "dot": linalg.dot,
+        "_getitem": index.getitem, "__setitem__": index.setitem, "_to": transfer.to_device, "copy_to": transfer.copy_to,
+        "__array_ufunc__": _array_ufunc, "__array_function__": _array_function, "__array_namespace__": _namespace,
+    }
+    for name, method in methods.items():
+        setattr(ndarray, name, method)
+    for name, getter in {"T": shape.transpose, "mT": shape.matrix_transpose, "real": transfer.real, "imag": transfer.imag}.items():
+        setattr(ndarray, name, property(getter, doc=getter.__doc__))
+
+
+def _reshape(x: ndarray, *new_shape: Any, **kwargs: Any) -> ndarray:
+    """The elements in another shape: x.reshape(2, 3) or x.reshape((2, 3)); one length may be -1."""
+    return shape.reshape(x, new_shape[0] if len(new_shape) == 1 and not hasattr(new_shape[0], "__index__") else new_shape,
+                         **kwargs)
+
+
+def _transpose(x: ndarray, *axes: Any) -> ndarray:
+    """The array with its axes permuted: reversed, or as given."""
+    if len(axes) == 1 and not hasattr(axes[0], "__index__"):
+        axes = (() if axes[0] is None else tuple(axes[0]))
+    return shape.permute_dims(x, tuple(map(operator.index, axes))) if axes else shape.transpose(x)
+
+

@@ -1,0 +1,134 @@
+"""Between devices and between views of the same bytes: `.to`, real and imaginary parts, filling, copying into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core import tape
+from ..core.array import allocate, asarray, ndarray, upload, wrap
+from ..core.devices import CPU
+from ..core.dtypes import COMPLEX, NUMERIC, real_dtype
+from ..core.layout import Layout
+from ..core.op import ViewOp, registry, require
+from ..runtime import memory, stream
+from ..runtime.errors import DeviceError
+
+__all__ = ["imag", "real"]
+
+
+class _Transfer:
+    """The card of `x.to(device)`: its gradient goes back to where x was."""
+
+    name = "to"
+    several = broadcasts = False
+
+    @staticmethod
+    def vjp(g: ndarray, _y: Any, _x: Any, *, source: int, **_: Any) -> tuple:
+        return (to_device(g, source),)
+
+    @staticmethod
+    def saves(count: int) -> tuple[bool, tuple[bool, ...]]:
+        return False, (False,) * count
+
+    def __call__(self, x: ndarray, *, source: int, index: int) -> ndarray:
+        if index == CPU:
+            return wrap(x.to_numpy())
+        if source == CPU:
+            return upload(x._data, index)
+        x = x if x.is_contiguous else x._alias().copy()
+        out = allocate(x._layout.__class__.new(x.shape, x.dtype, index))
+        memory.copy_peer(out._data, out._owner.stream, x._data, stream.stream_of(source), x.nbytes)
+        return out
+
+
+_to = _Transfer()
+registry["to"] = _to  # type: ignore[assignment]
+
+
+def to_device(x: ndarray, index: int) -> ndarray:
+    """A copy of `x` on the device of that number; between GPUs peer to peer where the hardware can."""
+    params = {"source": x._layout.device, "index": index}
+    out = _to(x, **params)
+    if x._node is not None:
+        tape.record(_to, (x,), out, params)
+    return out
+
+
+def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
+    """Copy the elements into `target`, an array of the same shape and dtype: an ndarray anywhere, or a NumPy array.
+
+    On a `stream` the copy is asynchronous; with page-locked host memory (`cm.cuda.pinned`) it then overlaps with
+    computation on other streams. Synchronise the stream before reading the target.
+
+    >>> import cudamath as cm, numpy as np
+    >>> cm.arange(3).copy_to(np.empty(3, np.int64)).tolist()
+    [0, 1, 2]
+    """
+    if target.shape != x.shape or target.dtype != x.dtype:
+        raise ValueError(f"copy_to: target must be {x.dtype} of shape {x.shape}, got {target.dtype} of shape {target.shape}")
+    target = target if isinstance(target, ndarray) else wrap(asarray(target, copy=False, device="cpu")._data)
+    source_at, target_at = x._layout.device, target._layout.device
+    if source_at == CPU and target_at == CPU:
+        target._data[...] = x._data
+        return target
+    if not (x.is_contiguous and target.is_contiguous):
+        raise ValueError("copy_to: between devices both arrays must be contiguous; call .copy() first")
+    if stream is None:
+        from ..runtime.stream import stream_of
+
+        stream = stream_of(max(source_at, target_at))
+        wait = True
+    else:
+        wait = False
+    if source_at == CPU:
+        memory.upload(target._data, x.ptr, x.nbytes, stream)
+        target._owner.used_on(stream)
+    elif target_at == CPU:
+        memory.download(target.ptr, x._data, x.nbytes, stream, wait=wait)
+        x._owner.used_on(stream)
+    elif source_at == target_at:
+        memory.copy(target._data, x._data, x.nbytes, stream)
+        x._owner.used_on(stream)
+        target._owner.used_on(stream)
+    else:
+        raise DeviceError(f"copy_to: arrays are on {x.device} and {target.device}; use x.to(...) between GPUs")
+    return target
+
+
+def _part(layout: Layout, *, offset: int) -> tuple[Layout, int]:
+    dtype = real_dtype(layout.dtype)
+    return layout.view(layout.shape, layout.strides, offset, dtype), offset
+
+
+_real = ViewOp("real", _part, lambda g, _y, _x, offset: (g.astype("complex128") if g.dtype == "float64"
+                                                         else g.astype("complex64"),))
+_imag = ViewOp("imag", _part, lambda g, _y, _x, offset: (g * 1j,))
+
+
+def real(x: Any, /) -> ndarray:
+    """Real part: a view of complex arrays, the array itself otherwise. Gradient: g.
+
+    >>> import cudamath as cm
+    >>> cm.real(cm.array([1 + 2j])).tolist()
+    [1.0]
+    """
+    x = require("real", x, NUMERIC)
+    return _real(x, offset=0) if x.dtype in COMPLEX else x
+
+
+def imag(x: Any, /) -> ndarray:
+    """Imaginary part: a view of complex arrays, zeros otherwise. Gradient: 1j g.
+
+    >>> import cudamath as cm
+    >>> cm.imag(cm.array([1 + 2j])).tolist()
+    [2.0]
+    """
+    from .creation import zeros_like
+
+    x = require("imag", x, NUMERIC)
+    return _imag(x, offset=x.itemsize // 2) if x.dtype in COMPLEX else zeros_like(x)
+
+
+def fill(x: ndarray, value: Any) -> None:
+    """Set every element."""
+    x[...] = value

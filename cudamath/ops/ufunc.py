@@ -1,0 +1,281 @@
+"""Elementwise ops: the card of one, and its call.
+
+A card holds a NumPy ufunc (which is also the dtype rule: what NumPy would return is what we return), the scalar
+expression the GPU kernel is generated from, and a gradient expression per input. Gradient expressions are Python on
+`g` (gradient of the result), `out` (the result), `x`, `y`, `z` (the inputs).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes, shapes, tape
+from ..core.array import ndarray, same_device, wrap
+from ..core.devices import CPU
+from ..core.dtypes import bfloat16, float16
+from ..core.layout import Layout
+from ..core.op import ANY, Category, coerce, lazy, registry
+
+SCALARS = (bool, int, float, complex)
+_MOST_PLANS = 4096
+_NAMES = ("x", "y", "z")
+
+
+@functools.cache
+def resolve(name: str, ufunc: np.ufunc, common: np.dtype) -> tuple[np.dtype, np.dtype]:
+    """(compute dtype, result dtype) of a ufunc on operands of one dtype, as NumPy has it; bfloat16 goes as float16."""
+    seen = float16 if common == bfloat16 else common
+    try:
+        *inputs, result = ufunc.resolve_dtypes((*(seen,) * ufunc.nin, None))
+    except TypeError:
+        raise TypeError(f"{name}: not defined for dtype {common}") from None
+    compute = inputs[0]
+    if common == bfloat16:
+        compute, result = (bfloat16 if d == float16 else d for d in (compute, result))
+    if common in dtypes.INTEGER_OR_BOOL and compute in dtypes.FLOATING and compute == np.float64:
+        compute = dtypes.default_float()
+        result = compute if result == np.float64 else result
+    return compute, result
+
+
+def rule(expression: str, count: int, namespace: Mapping[str, Any]) -> Callable:
+    """A gradient expression as a function (g, out, *inputs); names it does not use get a leading underscore."""
+    names = compile(expression, "<gradient>", "eval").co_names
+    parameters = ["g", *(n if n in names else f"_{n}" for n in ("out", *_NAMES[:count]))]
+    return eval(f"lambda {', '.join(parameters)}: {expression}", namespace)  # type: ignore[arg-type]
+
+
+class Elementwise:
+    """The card of an elementwise op.
+
+    Parameters
+    ----------
+    name : public name
+    ufunc : NumPy ufunc (or a stand-in with the same dtype rule, when `cpu` is given)
+    expression : scalar expression, or a dict from dtype kind ("b", "i", "u", "f", "c") to one; "" is the default
+    grad : gradient expressions, one an input; None where the result is constant
+    category : dtypes allowed
+    cpu : "file.function" below cudamath.cpu, when NumPy has no such function
+    """
+
+    several = False
+    broadcasts = True
+
+    def __init__(self, name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: tuple[str, ...] | None,
+                 category: Category, cpu: str | None, namespace: Mapping[str, Any]):
+        self.name, self.ufunc, self.grad, self.category, self.cpu = name, ufunc, grad, category, cpu
+        self.nin = 3 if grad is not None and len(grad) == 3 else ufunc.nin
+        self.expressions = expression if isinstance(expression, dict) else {"": expression}
+        self.namespace = namespace
+        self.compares = category is ANY and grad is None
+        self.plans: dict[Any, Callable] = {}
+        registry[name] = self  # type: ignore[assignment]
+
+    @functools.cached_property
+    def vjp(self) -> tuple[Callable, ...] | None:
+        """Gradient rules, one an input."""
+        return None if self.grad is None else tuple(rule(e, len(self.grad), self.namespace) for e in self.grad)
+
+    @functools.cached_property
+    def _saves(self) -> tuple[bool, tuple[bool, ...]]:
+        from ..core.op import _uses
+
+        out, inputs = _uses(self.vjp)
+        return out, inputs or ()
+
+    def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
+        """What the gradient rules use: (output?, (input 0?, ...))."""
+        return self._saves
+
+    def expression(self, dtype: np.dtype) -> str:
+        """The scalar expression for a compute dtype."""
+        kind = "f" if dtype == bfloat16 else dtype.kind
+        return self.expressions.get(kind, self.expressions[""] if "" in self.expressions else "")
+
+    # ------------------------------------------------------------ the slow path: once per combination of layouts
+
+    def call(self, operands: tuple, target: ndarray | None = None) -> ndarray:
+        """The op on any operands: ndarrays, array-likes and Python scalars. With `target`, written into operand 0."""
+        scalars = tuple([type(x) in SCALARS for x in operands])
+        if all(scalars):
+            operands, scalars = tuple(coerce(self.name, operands)), (False,) * len(operands)
+        arrays = coerce(self.name, tuple([x for x, s in zip(operands, scalars, strict=True) if not s]), self.category)
+        seen = iter(arrays)
+        operands = tuple([x if s else next(seen) for x, s in zip(operands, scalars, strict=True)])
+        key = (*[type(x) if s else x._layout for x, s in zip(operands, scalars, strict=True)], target is not None)
+        run = self.plans.get(key)
+        if run is None:
+            run = self.plan(operands, scalars, target is not None)
+            if len(self.plans) >= _MOST_PLANS:
+                self.plans.clear()
+            self.plans[key] = run
+            if target is None and not any(scalars):  # what the fast path looks up
+                self.plans[key[:-1] if self.nin > 1 else key[0]] = run
+        out = run(*operands)
+        if target is not None:
+            return target
+        if self.grad is not None and any([x._node is not None for x in arrays]):
+            tape.record(self, operands, out, {})
+        return out
+
+    def plan(self, operands: tuple, scalars: tuple[bool, ...], inplace: bool) -> Callable:
+        """`run(*operands)` for these layouts and kinds of scalars."""
+        arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
+        shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
+        common = dtypes.result_type(*operands)
+        if self.compares and any(scalars):
+            common = self._wide_enough(common, [x for x, s in zip(operands, scalars, strict=True) if s])
+        if common not in self.category:
+            raise TypeError(f"{self.name}: wants {self.category.name} arrays, got "
+                            + " and ".join(f"{getattr(x, 'dtype', type(x).__name__)}" for x in operands))
+        compute, result = resolve(self.name, self.ufunc, common)
+        if inplace:
+            first = operands[0]
+            if shape != first.shape:
+                raise ValueError(f"{self.name}: the result of shape {shape} cannot be written into an array of shape {first.shape}")
+            if result != first.dtype and not np.can_cast(_numpy(result), _numpy(first.dtype), "same_kind"):
+                raise TypeError(f"{self.name}: a result of dtype {result} cannot be written into an array of dtype {first.dtype}")
+            result = first.dtype
+        device = same_device(self.name, arrays)
+        if device == CPU:
+            return self._cpu(scalars, common, compute, result, inplace)
+        return self._cuda(operands, scalars, common, compute, result, inplace, device)
+
+    def _wide_enough(self, common: np.dtype, values: list) -> np.dtype:
+        """Comparisons answer for Python integers beyond the array's dtype too: compare in a dtype that holds them."""
+        for value in values:
+            if type(value) is int and common in dtypes.INTEGER:
+                limits = np.iinfo(common)
+                if not limits.min <= value <= limits.max:
+                    common = dtypes.promote(common, np.dtype(np.int64 if value < 1 << 63 else np.uint64))
+        return common
+
+    def _cpu(self, scalars: tuple[bool, ...], common: np.dtype, compute: np.dtype, result: np.dtype,
+             inplace: bool) -> Callable:
+        function: Callable = self.ufunc if self.cpu is None else lazy("cpu", self.cpu)
+        is_ufunc = self.cpu is None
+        wide = dtypes.compute_dtype(compute) if not is_ufunc else compute
+
+        def run(*operands: Any) -> ndarray:
+            data = [np.asarray(x, common) if s else x._data for x, s in zip(operands, scalars, strict=True)]
+            data = [d if d.dtype == wide else d.astype(wide) for d in data]
+            with np.errstate(all="ignore"):
+                out = np.asarray(function(*data))
+                if out.dtype != result:
+                    out = out.astype(result)
+            if inplace:
+                operands[0]._data[...] = out
+                return operands[0]
+            return wrap(out)
+
+        return run
+
+    def _cuda(self, operands: tuple, scalars: tuple[bool, ...], common: np.dtype, compute: np.dtype, result: np.dtype,
+              inplace: bool, device: int) -> Callable:
+        from ..core.array import upload
+
+        by_value = dtypes.compute_dtype(compute)
+        boxed = by_value in dtypes.COMPLEX or by_value == np.bool_  # such scalars travel as 0-d arrays
+        kinds: list[Any] = []
+        for x, s in zip(operands, scalars, strict=True):
+            kinds.append(Layout.new((), by_value, device) if s and boxed else by_value if s else x._layout)
+        plan = lazy("kernels", "elementwise.elementwise")(
+            *kinds, expression=self.expression(by_value), compute=compute, output=result, inplace=inplace)
+        bound = plan.bind(self.name, [k for k in kinds if isinstance(k, Layout)],
+                          sum(not isinstance(k, Layout) for k in kinds), device)
+        if not any(scalars):
+            return bound
+        arrays_at = [i for i, s in enumerate(scalars) if not s or boxed]
+        values_at = [i for i, s in enumerate(scalars) if s and not boxed]
+        limits = np.iinfo(common) if common in dtypes.INTEGER else None
+
+        def run(*operands: Any) -> ndarray:
+            if boxed:
+                operands = tuple([upload(np.asarray(x, by_value), device) if s else x
+                                  for x, s in zip(operands, scalars, strict=True)])
+            values = [operands[i] for i in values_at]
+            if limits is not None:
+                for value in values:
+                    if not limits.min <= value <= limits.max:
+                        raise OverflowError(f"{self.name}: Python integer {value} out of bounds for {common}")
+            return bound(*[operands[i] for i in arrays_at], *values)
+
+        return run
+
+    def __repr__(self) -> str:
+        return f"<Elementwise {self.name}>"
+
+
+def _numpy(dtype: np.dtype) -> np.dtype:
+    """The dtype by whose casting rules NumPy can judge."""
+    return float16 if dtype == bfloat16 else dtype
+
+
+# ---------------------------------------------------------------- public functions from cards
+
+
+def unary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: str | None = None, *,
+          category: Category = dtypes.NUMERIC, cpu: str | None = None, doc: str, formula: str = "",
+          example: str = "[0.25, 0.5]", namespace: Mapping[str, Any]) -> Callable[[Any], ndarray]:
+    """The public function of a one-input card."""
+    card = Elementwise(name, ufunc, expression, None if grad is None else (grad,), category, cpu, namespace)
+    plans, record = card.plans, tape.record
+
+    def function(x: Any, /) -> ndarray:
+        try:
+            run = plans[x._layout]
+        except (AttributeError, KeyError):
+            return card.call((x,))
+        out = run(x)
+        if x._node is not None:
+            record(card, (x,), out, {})
+        return out
+
+    return _finish(function, card, ("x",), doc, formula, example)
+
+
+def binary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: tuple[str, str] | None = None, *,
+           category: Category = dtypes.NUMERIC, cpu: str | None = None, doc: str, formula: str = "",
+           example: str = "[3.0, 5.0], [2.0, 4.0]", namespace: Mapping[str, Any]) -> Callable[[Any, Any], ndarray]:
+    """The public function of a two-input card."""
+    card = Elementwise(name, ufunc, expression, grad, category, cpu, namespace)
+    plans, record = card.plans, tape.record
+
+    def function(x: Any, y: Any, /) -> ndarray:
+        try:
+            run = plans[x._layout, y._layout]
+        except (AttributeError, KeyError):
+            return card.call((x, y))
+        out = run(x, y)
+        if x._node is not None or y._node is not None:
+            record(card, (x, y), out, {})
+        return out
+
+    return _finish(function, card, ("x", "y"), doc, formula, example)
+
+
+def _finish(function: Callable, card: Elementwise, inputs: tuple[str, ...], doc: str, formula: str, example: str) -> Callable:
+    function.__name__ = function.__qualname__ = card.name
+    function.__module__ = card.namespace["__name__"]
+    function.card = card  # type: ignore[attr-defined]
+    operands = " and ".join(f"`{n}`" for n in inputs)
+    shapes_line = "Shapes broadcast." if len(inputs) > 1 else "Any shape."
+    gradient = "none: the result is constant" if card.grad is None else ", ".join(f"`{e}`" for e in card.grad)
+    peer = f"np.{card.ufunc.__name__}" if card.cpu is None else None
+    truth = (f"    >>> import numpy as np, cudamath as cm\n    >>> np.allclose(cm.{card.name}({example}), {peer}({example}))\n"
+             "    True\n" if peer else f"    >>> import cudamath as cm\n    >>> cm.{card.name}({example}).shape\n    (2,)\n")
+    function.__doc__ = f"""{doc}
+
+    {(formula + '. ') if formula else ''}{shapes_line} {operands}: {card.category.name} arrays, array-likes or Python scalars
+    (which never widen an array). Returns a new array of the dtype NumPy's `{card.ufunc.__name__}` returns; 16-bit floats
+    are computed in float32. Gradient: {gradient}. TypeError for other dtypes{', ValueError for shapes that do not broadcast'
+    if len(inputs) > 1 else ''}. Deterministic.
+
+{truth}"""
+    return function
+
+

@@ -1,0 +1,159 @@
+"""Devices and their primary contexts.
+
+Nothing here runs at import: the driver is loaded when a device is first asked for. Where there is none,
+`device_count()` is 0 and `missing()` says what was looked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import threading
+from typing import Any
+
+from .errors import DeviceError, check
+
+
+@functools.cache
+def driver() -> Any:
+    """The cuda.bindings driver module (imported on first use; tests put a fake in its place)."""
+    from cuda.bindings import driver as module
+
+    return module
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceInfo:
+    """What a device is: name, compute capability, memory in bytes, multiprocessors, L2 cache in bytes."""
+
+    index: int
+    name: str
+    capability: tuple[int, int]
+    total_memory: int
+    multiprocessors: int
+    l2_cache: int
+    max_shared_memory: int
+
+
+_pid = os.getpid()
+_lock = threading.RLock()
+_contexts: dict[int, Any] = {}
+
+
+@functools.cache
+def _probe() -> tuple[int, str]:
+    """(number of devices, what was missing if there is none)."""
+    if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+        return 0, "Numba's CUDA simulator is switched on (NUMBA_ENABLE_CUDASIM=1)"
+    try:
+        cu = driver()
+    except ImportError as error:
+        return 0, f"the Python package cuda-python (pip install cuda-python): {error}"
+    try:
+        check(cu.cuInit(0))
+        return int(check(cu.cuDeviceGetCount())), "no CUDA device is visible to the driver"
+    except Exception as error:  # libcuda absent: the bindings raise RuntimeError, NotFoundError, ... by version
+        return 0, f"the NVIDIA driver (libcuda.so.1 / nvcuda.dll): {' '.join(str(error).split())[:200]}"
+
+
+def device_count() -> int:
+    """Number of CUDA devices; 0 where there is no GPU or no driver."""
+    return _probe()[0]
+
+
+def missing() -> str:
+    """What was looked for and not found, when there is no device."""
+    return _probe()[1]
+
+
+def validate(index: int, name: str = "device") -> int:
+    """Check a device number; DeviceError says how many devices there are."""
+    if os.getpid() != _pid:
+        raise DeviceError(f"{name}: this process was forked after CUDA was set up, and CUDA does not survive a fork; "
+                          "start workers with the 'spawn' method of multiprocessing")
+    count = device_count()
+    if not isinstance(index, int) or not 0 <= index < count:
+        if count == 0:
+            raise DeviceError(f"{name}: cuda:{index} was asked for but no CUDA device was found; not found: {missing()}. "
+                              "Install an NVIDIA driver, then `pip install cudamath[cu13]`")
+        raise DeviceError(f"{name}: cuda:{index} was asked for but there {'is' if count == 1 else 'are'} {count} "
+                          f"device{'s' if count > 1 else ''}: cuda:0{f'..cuda:{count - 1}' if count > 1 else ''}")
+    return index
+
+
+def context(index: int) -> Any:
+    """The primary context of a device, retained once."""
+    found = _contexts.get(index)
+    if found is None:
+        validate(index)
+        with _lock:
+            if index not in _contexts:
+                cu = driver()
+                _contexts[index] = check(cu.cuDevicePrimaryCtxRetain(check(cu.cuDeviceGet(index))))
+            found = _contexts[index]
+    return found
+
+
+def activate(index: int) -> None:
+    """Make a device's context current in this thread."""
+    check(driver().cuCtxSetCurrent(context(index)))
+
+
+@functools.cache
+def info(index: int) -> DeviceInfo:
+    """Properties of one device (see DeviceInfo)."""
+    validate(index, "devices")
+    cu = driver()
+    handle = check(cu.cuDeviceGet(index))
+    kinds = cu.CUdevice_attribute
+
+    def attribute(name: str) -> int:
+        return int(check(cu.cuDeviceGetAttribute(getattr(kinds, "CU_DEVICE_ATTRIBUTE_" + name), handle)))
+
+    return DeviceInfo(
+        index=index,
+        name=check(cu.cuDeviceGetName(128, handle)).split(b"\0")[0].decode(),
+        capability=(attribute("COMPUTE_CAPABILITY_MAJOR"), attribute("COMPUTE_CAPABILITY_MINOR")),
+        total_memory=int(check(cu.cuDeviceTotalMem(handle))),
+        multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
+        l2_cache=attribute("L2_CACHE_SIZE"),
+        max_shared_memory=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+    )
+
+
+def capability(index: int) -> tuple[int, int]:
+    """Compute capability of a device. Where plans are made without that GPU (compile checks), `assume` sets it."""
+    return _assumed[-1].capability if _assumed else info(index).capability
+
+
+def multiprocessors(index: int) -> int:
+    """Number of multiprocessors of a device, or of the assumed one."""
+    return _assumed[-1].multiprocessors if _assumed else info(index).multiprocessors
+
+
+_assumed: list[DeviceInfo] = []
+
+
+class assume:
+    """Context: make plans as if the devices had this compute capability (used by compile-only checks and the simulator)."""
+
+    def __init__(self, capability: tuple[int, int], multiprocessors: int = 132):
+        self.info = DeviceInfo(0, "assumed", capability, 1 << 37, multiprocessors, 50 << 20, 48 << 10)
+
+    def __enter__(self) -> assume:
+        _assumed.append(self.info)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _assumed.pop()
+
+
+def _after_fork() -> None:
+    from . import stream
+
+    stream.local.__dict__.clear()  # the next use goes through validate(), which explains
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

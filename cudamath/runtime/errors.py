@@ -1,0 +1,52 @@
+"""One status check for every CUDA call, and the exceptions users see."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+
+class CudaError(RuntimeError):
+    """A CUDA call failed. `.status` is the driver's or library's status."""
+
+    def __init__(self, message: str, status: Any = None):
+        super().__init__(message)
+        self.status = status
+
+
+class DeviceError(RuntimeError):
+    """A device that does not exist, cannot be used, or was mixed with another."""
+
+
+class OutOfMemoryError(MemoryError):
+    """Device memory is exhausted or a limit was reached; the message says what was asked for and what there is."""
+
+
+#: Names of the kernels launched last, newest at the right: an asynchronous fault is reported with them.
+recent_launches: collections.deque = collections.deque(maxlen=16)
+
+# These statuses mean that the context is lost: the fault belongs to an earlier, asynchronous launch.
+_STICKY = ("ILLEGAL_ADDRESS", "LAUNCH_FAILED", "LAUNCH_TIMEOUT", "MISALIGNED", "ILLEGAL_INSTRUCTION", "HARDWARE_STACK",
+           "INVALID_ADDRESS_SPACE", "INVALID_PC", "ASSERT")
+
+
+def check(result: tuple) -> Any:
+    """Unpack what a cuda.bindings call returned: raise if its status is not success, else give back its value(s)."""
+    status = result[0]
+    if status:
+        fail(status)
+    if len(result) == 2:
+        return result[1]
+    return result[1:] if len(result) > 2 else None
+
+
+def fail(status: Any, what: str = "") -> None:
+    """Raise the exception that belongs to a non-zero CUDA status."""
+    name = getattr(status, "name", str(status))
+    message = f"{what}: {name}" if what else name
+    if "OUT_OF_MEMORY" in name:
+        raise OutOfMemoryError(message)
+    if any(word in name for word in _STICKY):
+        names = ", ".join(str(launch) for launch in reversed(recent_launches)) or "none"
+        message += f" (reported asynchronously; last launches, newest first: {names})"
+    raise CudaError(message, status)

@@ -1,0 +1,187 @@
+"""From a compiled kernel to its launch, and the on-disk cache of compiled kernels.
+
+A kernel is compiled once per source, signature and compute capability (by `kernels/build.py`), kept as a cubin on
+disk, and loaded into the driver as a library that serves every device of that capability.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+import hashlib
+import os
+import pathlib
+import struct
+import tempfile
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from . import device as devices
+from . import stream as streams
+from .errors import CudaError, check, fail, recent_launches
+from .memory import Buffer, allocate
+
+statistics = {"compiled": 0, "loaded_from_disk": 0}
+_lock = threading.RLock()
+
+
+# ---------------------------------------------------------------- the cache on disk
+
+
+def cache_directory() -> pathlib.Path:
+    """Where compiled kernels are kept: CUDAMATH_CACHE_DIR, or the user's cache folder."""
+    chosen = os.environ.get("CUDAMATH_CACHE_DIR")
+    if chosen:
+        return pathlib.Path(chosen)
+    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(base) / "cudamath" / "kernels"
+
+
+def clear_kernel_cache() -> int:
+    """Delete every compiled kernel on disk; returns how many there were."""
+    count = 0
+    for path in cache_directory().glob("*.cubin"):
+        path.unlink(missing_ok=True)
+        count += 1
+    return count
+
+
+def cached_cubin(key: str, compile: Callable[[], bytes]) -> bytes:
+    """The cubin stored under `key`, or a fresh one, stored for the next process."""
+    path = cache_directory() / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.cubin"
+    try:
+        data = path.read_bytes()
+        if data[:4] == b"\x7fELF":  # anything else is a damaged file: compile again
+            statistics["loaded_from_disk"] += 1
+            return data
+    except OSError:
+        pass
+    statistics["compiled"] += 1
+    data = compile()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)  # atomic: other processes see the whole file or none
+    except OSError:
+        pass  # a read-only home costs the next process its warm start, nothing else
+    return data
+
+
+def link(ltoir: bytes, arch: str, registers: int | None = None) -> tuple[bytes, str]:
+    """LTO-IR to machine code for one architecture ("sm_90a"): (cubin, the assembler's report). Needs no GPU."""
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+
+    limits = {"max_register_count": registers} if registers else {}
+    options = LinkerOptions(arch=arch, link_time_optimization=True, ptxas_options=["-v"], **limits)
+    linker = Linker(ObjectCode.from_ltoir(ltoir), options=options)
+    return bytes(linker.link("cubin").code), linker.get_info_log() or ""
+
+
+# ---------------------------------------------------------------- loaded kernels
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Function:
+    """A kernel loaded on a device: the driver's handles and the resources the compiler gave it."""
+
+    name: str
+    handle: Any  # CUfunction, for launching
+    kernel: Any  # CUkernel, for attributes
+    device: int
+
+    def attribute(self, name: str) -> int:
+        """A resource of the kernel: NUM_REGS, LOCAL_SIZE_BYTES, SHARED_SIZE_BYTES, MAX_THREADS_PER_BLOCK ..."""
+        cu = devices.driver()
+        kind = getattr(cu.CUfunction_attribute, "CU_FUNC_ATTRIBUTE_" + name)
+        return int(check(cu.cuKernelGetAttribute(kind, self.kernel, check(cu.cuDeviceGet(self.device)))))
+
+    def allow_shared(self, nbytes: int) -> None:
+        """Allow this much dynamic shared memory a block (beyond 48 KiB it must be asked for)."""
+        if nbytes > 48 << 10:
+            cu = devices.driver()
+            kind = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            check(cu.cuKernelSetAttribute(kind, nbytes, self.kernel, check(cu.cuDeviceGet(self.device))))
+
+    def occupancy(self, block: int, shared: int = 0) -> int:
+        """How many blocks of this size one multiprocessor holds at a time."""
+        with streams.on_device(self.device):
+            return int(check(devices.driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(self.handle, block, shared)))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@functools.cache
+def _library(cubin: bytes) -> tuple[Any, Any]:
+    """(CUlibrary, its only kernel). Libraries are not bound to a device: one serves all of its capability."""
+    cu = devices.driver()
+    library = check(cu.cuLibraryLoadData(cubin, [], [], 0, [], [], 0))
+    if check(cu.cuLibraryGetKernelCount(library)) != 1:
+        raise CudaError("a compiled kernel must hold exactly one entry point")
+    return library, check(cu.cuLibraryEnumerateKernels(1, library))[0]
+
+
+def load(name: str, cubin: bytes, index: int, shared: int = 0) -> Function:
+    """Load a compiled kernel on a device."""
+    cu = devices.driver()
+    with _lock, streams.on_device(index):
+        _, kernel = _library(cubin)
+        function = Function(name, check(cu.cuKernelGetFunction(kernel)), kernel, index)
+        function.allow_shared(shared)
+    return function
+
+
+# ---------------------------------------------------------------- launching
+
+
+class Block:
+    """The words of a kernel's arguments, one 64-bit word each, and the array of their addresses that the driver reads.
+
+    `q`, `f` and `d` are the same memory seen as int64, float32 (two a word) and float64.
+    """
+
+    __slots__ = ("memory", "q", "f", "d", "addresses", "pointer")
+
+    def __init__(self, words: tuple[int, ...]):
+        count = max(len(words), 1)
+        self.memory = bytearray(8 * count)
+        struct.pack_into(f"<{len(words)}q", self.memory, 0, *words)
+        view = memoryview(self.memory)
+        self.q, self.f, self.d = view.cast("q"), view.cast("f"), view.cast("d")
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.addresses = (ctypes.c_void_p * count)(*range(base, base + 8 * count, 8))
+        self.pointer = ctypes.addressof(self.addresses)
+
+
+def word(value: Any) -> int:
+    """A scalar argument (int, or a NumPy scalar of at most 8 bytes) as the 64-bit word the driver reads."""
+    raw = value.to_bytes(8, "little", signed=value < 0) if type(value) is int else value.tobytes().ljust(8, b"\0")
+    return struct.unpack("<q", raw)[0]
+
+
+#: The namespace in which the launch code of plans runs (see core/plan.py). Its entry `launch` is the driver's
+#: cuLaunchKernel; profiling replaces that one entry and so sees every launch, while a run without it pays nothing.
+launcher: dict[str, Any] = {}
+
+
+def prepare_launcher() -> dict[str, Any]:
+    """The launcher namespace, filled on first use (the driver is not imported before)."""
+    if "launch" not in launcher:
+        launcher.update(launch=devices.driver().cuLaunchKernel, local=streams.local, recent=recent_launches.append,
+                        fail=fail, allocate=allocate, Buffer=Buffer, new=object.__new__)
+    return launcher
+
+
+def launch(function: Function, grid: tuple, block: tuple, words: tuple[int, ...], shared: int = 0) -> None:
+    """Launch on the current stream with arguments given as words (see `word`); the convenient, not the fast way."""
+    stream = streams.stream_of(function.device)
+    arguments = Block(words)
+    with streams.on_device(function.device):
+        (status,) = prepare_launcher()["launch"](function.handle, *grid, *block, shared, stream.handle, arguments.pointer, 0)
+    recent_launches.append(function)
+    if status:
+        fail(status, function.name)

@@ -1,0 +1,137 @@
+"""Checks for kernels and plans that need no GPU, and comparisons that say what differs.
+
+`compile_plan` compiles a plan's kernels for any architecture; `simulate` runs them in Numba's CUDA simulator (start
+Python with NUMBA_ENABLE_CUDASIM=1). Both are how this package tests its kernels; they serve your own as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .core.array import ndarray
+from .core.layout import Layout
+from .core.plan import Addresses, ArrayArg, Constant, Flag, Launch, Plan, Scalar, Ticket
+from .runtime.device import assume
+
+__all__ = ["Resources", "assert_close", "compile_plan", "layout_of", "simulate"]
+
+
+class Resources(NamedTuple):
+    """What the compiler gave a kernel: registers a thread, bytes spilled, bytes of static shared memory."""
+
+    kernel: str
+    registers: int
+    spills: int
+    shared: int
+
+
+def layout_of(x: np.ndarray, device: int = 0) -> Layout:
+    """The layout that this NumPy array would have on a device.
+
+    >>> import numpy as np, cudamath.testing as t
+    >>> t.layout_of(np.zeros((2, 3), np.float32))
+    Layout((2, 3), float32, cuda:0)
+    """
+    return Layout.of(x.shape, x.strides, x.dtype, device)
+
+
+def compile_plan(plan: Plan, inputs: Sequence[Layout], capability: tuple[int, int]) -> list[Resources]:
+    """Compile every kernel of a plan for a compute capability, without a GPU; their registers and spills."""
+    from .kernels import build
+
+    found = []
+    with assume(capability):
+        for step in plan.steps:
+            if isinstance(step, Launch):
+                arguments = build.types.void(*[build.argument_type(k) for k in plan.signature(step, inputs)])
+                _, log = build.compile_now(step.kernel, arguments, build.target(capability))
+                found.append(Resources(step.kernel.__name__, _number(r"Used (\d+) registers", log),
+                                       _number(r"(\d+) bytes spill stores", log), _number(r"(\d+) bytes smem", log)))
+    return found
+
+
+def _number(pattern: str, text: str) -> int:
+    match = re.search(pattern, text)
+    return int(match.group(1)) if match else 0
+
+
+def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> Any:
+    """Run a plan's kernels on NumPy arrays in Numba's CUDA simulator; returns what the op would (arrays, or one).
+
+    An input that the plan writes into is changed. RuntimeError where the simulator is not switched on;
+    IndexError when a kernel raised the error flag.
+    """
+    from numba import config, cuda
+
+    if not config.ENABLE_CUDASIM:
+        raise RuntimeError("simulate: start Python with NUMBA_ENABLE_CUDASIM=1")
+    from .kernels.build import storage
+
+    def new(layout: Layout) -> np.ndarray:
+        poison = np.full(max(layout.nbytes, 1), 0xA5, np.uint8)  # what is not written shows
+        return poison[: layout.nbytes].view(layout.dtype).reshape(layout.shape)
+
+    arrays = {"x": list(inputs), "y": [new(x) for x in plan.outputs], "t": [new(x) for x in plan.temps]}
+    layouts = [layout_of(x) for x in inputs]
+    flag = np.zeros(1, np.int64)
+    for step in plan.steps:
+        if not isinstance(step, Launch):
+            raise RuntimeError(f"simulate: {step} is a library call; plan a kernel version")
+        args: list[Any] = []
+        for arg in step.args:
+            if isinstance(arg, ArrayArg):
+                base = arrays[arg.kind][arg.index]
+                seen = arg.resolve(layout_of(base)) if arg.kind != "x" else plan.layout(arg, layouts)
+                args.append(_seen(base, seen, arg.offset, storage(seen.dtype)))
+            elif isinstance(arg, Scalar):
+                args.append(np.dtype(arg.dtype).type(scalars[arg.index]))
+            elif isinstance(arg, Constant):
+                args.append(arg.array.view(storage(arg.array.dtype)))
+            elif isinstance(arg, Addresses):
+                raise RuntimeError("simulate: tables of addresses have no meaning in the simulator")
+            elif isinstance(arg, (Flag, Ticket)):
+                args.append(flag if isinstance(arg, Flag) else 1)
+            else:
+                args.append(arg)
+        step.kernel[step.grid, step.block, 0, step.shared](*args)
+    cuda.synchronize()
+    if flag[0]:
+        raise IndexError("an index is out of range")
+    return arrays["y"][0] if len(plan.outputs) == 1 else tuple(arrays["y"])
+
+
+def _seen(base: np.ndarray, layout: Layout, offset: int, kind: np.dtype) -> np.ndarray:
+    """`base`'s memory in another layout, as the storage dtype kernels see."""
+    shape, strides = (layout.shape, layout.strides) if layout.ndim else ((1,), (layout.itemsize,))
+    if base.size == 0 or 0 in shape:
+        return np.empty(shape, kind)
+    holder = type("Holder", (), {"__array_interface__": {
+        "data": (base.ctypes.data + offset, False), "shape": shape, "strides": strides,
+        "typestr": kind.str, "version": 3}})()
+    holder.base = base
+    return np.asarray(holder)
+
+
+def assert_close(actual: Any, expected: Any, *, rtol: float, atol: float = 0.0, what: str = "") -> None:
+    """Fail with the worst element unless |actual - expected| <= atol + rtol |expected| everywhere (NaN equals NaN).
+
+    >>> import cudamath as cm
+    >>> cm.testing.assert_close(cm.array([1.0, 2.0]), [1.0, 2.0], rtol=0)
+    """
+    a = actual.to_numpy() if isinstance(actual, ndarray) else np.asarray(actual)
+    e = np.asarray(expected)
+    if a.shape != e.shape:
+        raise AssertionError(f"{what}: shape {a.shape}, expected {e.shape}")
+    kind = np.complex128 if "c" in (a.dtype.kind, e.dtype.kind) else np.float64
+    a, e = a.astype(kind), e.astype(kind)
+    with np.errstate(all="ignore"):
+        wrong = ~((a == e) | (np.isnan(a) & np.isnan(e)) | (np.abs(a - e) <= atol + rtol * np.abs(e)))
+    if wrong.any():
+        error = np.where(wrong, np.abs(a - e) / np.maximum(np.abs(e), atol or 1e-300), 0)
+        worst = np.unravel_index(np.argmax(np.nan_to_num(error, nan=np.inf)), a.shape)
+        raise AssertionError(f"{what}: {wrong.sum()} of {a.size} elements differ; worst at {tuple(map(int, worst))}: {a[worst]} expected "
+                             f"{e[worst]} (relative {error[worst]:.3g}, allowed {rtol:.3g})")

@@ -1,0 +1,37 @@
+"""Fixtures: one body runs on every device. GPU tests are marked and skipped, counted, where there is no GPU."""
+
+import os
+
+import pytest
+
+import cudamath as cm
+
+SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+
+
+def pytest_configure(config):
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile("cudamath", deadline=None, max_examples=40, derandomize=True,
+                              suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+    settings.load_profile("cudamath")
+
+
+def pytest_collection_modifyitems(config, items):
+    gpus = cm.cuda.device_count()
+    for item in items:
+        if "gpu" in item.keywords and gpus < 1:
+            item.add_marker(pytest.mark.skip(reason="no GPU"))
+        if "multigpu" in item.keywords and gpus < 2:
+            item.add_marker(pytest.mark.skip(reason="fewer than two GPUs"))
+        if "simulator" in item.keywords and not SIMULATED:
+            item.add_marker(pytest.mark.skip(reason="runs in the simulator's own process"))
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request):
+    """Name of the device that is the default inside the test."""
+    with cm.device(request.param):
+        yield request.param
+        if request.param == "cuda":
+            cm.cuda.synchronize()

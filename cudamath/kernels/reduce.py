@@ -34,20 +34,18 @@ so most reductions have one axis of each kind, and the rest are walked by dividi
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda, types
 
 from ..core import shapes
-from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from ..runtime import device
 from . import ptx
 from .accumulate import Reduction, reduction
-from .build import blocks, codec, numba_type, power_of_two
+from .build import blocks, power_of_two
 
 FULL = 0xFFFFFFFF  # all lanes of a warp
 THREADS = 256  # a block, where the shape of the problem does not say otherwise
@@ -655,15 +653,101 @@ def plan(x: Layout, *, kind: str, axis: tuple[int, ...], keepdims: bool, dtype: 
     reduce = reduction(kind, x.dtype, dtype)
     view = _view(x, axis, out.itemsize, kind in ("argmax", "argmin"))
     count = math.prod(view.reduced)
-    real = np.float64 if np.dtype(str(reduce.kinds[0])).itemsize // (1 + reduce.kinds[0].name.startswith("c")) == 8 else np.float32
-    divisor = real(max(count - correction, 0))
+    divisor = (np.float32 if reduce.kinds[0] in (types.float32, types.complex64) else np.float64)(max(count - correction, 0))
     results = Output(0).view(view.kept, view.out_strides)
     source = Input(0).view(view.kept + view.reduced, view.kept_strides + view.reduced_strides, offset=view.offset)
     narrow = x.size < 1 << 31
     if version is None:
-        version = _choose(x, view, out.size, count)
+        version = _choose(view, x.itemsize)
     if version == "plain" or count == 0:
         kernel = reduce_plain(reduce, len(view.kept), len(view.reduced), narrow)
         return Plan([out], [Launch(kernel, blocks(out.size, THREADS), THREADS, [source, results, count, divisor])])
-    make = _rows if version.startswith("rows") else _columns_plan
-    return make(x, view, out, reduce, source, results, narrow, count, divisor, version.endswith("split"))
+    along_rows = version.startswith("rows")
+    walk = Walk(len(view.kept), len(view.reduced), narrow, x.itemsize, _width(x, view, along_rows))
+    split = version.endswith("split")
+    cut = (_cut_rows if along_rows else _cut_columns)(x, walk, out.size, count, forced=split)
+    if cut.parts == 1 and not split:
+        if along_rows:
+            kernel = reduce_rows(reduce, walk, cut.block[0])
+        else:
+            kernel = reduce_columns(reduce, walk, *cut.block)
+        return Plan([out], [Launch(kernel, cut.groups, cut.block, [source, results, count, divisor])])
+    temps = [x.like((out.size * cut.parts,), np.dtype(str(kind))) for kind in reduce.kinds]
+    numbers = [Temp(i if i < len(temps) else 0) for i in range(3)]
+    grid = (cut.groups, cut.parts)
+    if along_rows:
+        first = Launch(reduce_rows_split(reduce, walk), grid, cut.block, [source, *numbers, count, cut.segment])
+        between = (cut.parts, 1)
+    else:
+        first = Launch(reduce_columns_split(reduce, walk, *cut.block), grid, cut.block,
+                       [source, *numbers, out.size, count, cut.segment])
+        between = (1, out.size)
+    across = min(power_of_two(out.size), 32)
+    down = min(power_of_two(cut.parts), THREADS // across)
+    kernel = reduce_partials(reduce, len(view.kept), narrow, across, down)
+    second = Launch(kernel, blocks(out.size, across), (across, down), [*numbers, results, cut.parts, *between, divisor])
+    return Plan([out], [first, second], temps)
+
+
+def _choose(view: _View, itemsize: int) -> str:
+    """Rows if the reduced elements are closer together in memory than the kept ones."""
+    nearest = [min([abs(s) for n, s in zip(*side, strict=True) if n > 1] or [math.inf])
+               for side in ((view.reduced, view.reduced_strides), (view.kept, view.kept_strides))]
+    return "rows" if nearest[0] <= nearest[1] else "columns"
+
+
+def _width(x: Layout, view: _View, along_rows: bool) -> int:
+    """Elements of a load: as many as 16 bytes hold (at most 8), if they are neighbours and all loads are aligned."""
+    sizes, strides = (view.reduced, view.reduced_strides) if along_rows else (view.kept, view.kept_strides)
+    if strides[-1] != x.itemsize or not x.aligned:
+        return 1
+    others = [*view.kept_strides, *view.reduced_strides, view.offset]
+    others.remove(x.itemsize)
+    width = min(16 // x.itemsize, 8)
+    # the end of a row need not be a multiple, if rows are not walked by division; columns are taken as a whole
+    whole = 0 if along_rows and len(sizes) == 1 else sizes[-1]
+    while width > 1 and (whole % width or any(s % (width * x.itemsize) for s in others)):
+        width //= 2
+    return width
+
+
+class _Cut(NamedTuple):
+    """How the work is cut: blocks over the results, threads of a block, parts of each result, length of a part."""
+
+    groups: int
+    block: tuple[int, int]
+    parts: int
+    segment: int
+
+
+def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, *, forced: bool) -> _Cut:
+    """`forced`: parts even where one would do."""
+    vectors = max(count // walk.width, 1)
+    fill = FILL * device.multiprocessors(x.device)
+    if forced or (count >= LONG and rows * 2 <= fill):
+        parts = max(min(fill // rows, vectors // (4 * THREADS)), 2 if forced else 1)
+        if parts > 1:
+            segment = blocks(vectors, parts)
+            return _Cut(rows, (THREADS, 1), blocks(vectors, segment), segment)
+    if vectors <= 1024 and rows >= fill:  # many rows: up to a warp for each, a few loads a thread
+        threads = min(power_of_two(blocks(vectors, 4)), 32)
+    else:  # few rows: spread each wide, one to four loads a thread
+        threads = min(power_of_two(blocks(vectors, 4)), MOST_THREADS)
+        threads = max(threads, min(power_of_two(vectors), 64))
+    height = max(THREADS // threads, 1) if threads <= 32 else 1
+    return _Cut(blocks(rows, height), (threads, height), 1, vectors)
+
+
+def _cut_columns(x: Layout, walk: Walk, results: int, count: int, *, forced: bool) -> _Cut:
+    vectors = results // walk.width
+    across = min(power_of_two(vectors), 32)
+    down = min(power_of_two(blocks(count, 4)), THREADS // across)
+    across = min(power_of_two(vectors), THREADS // down)
+    groups = blocks(vectors, across)
+    fill = FILL * device.multiprocessors(x.device)
+    parts = min(blocks(fill, groups), count // (16 * down))
+    if not forced and x.size < LONG:
+        parts = 1
+    parts = max(parts, min(2, count) if forced else 1)
+    segment = blocks(count, parts)
+    return _Cut(groups, (across, down), blocks(count, segment), segment)

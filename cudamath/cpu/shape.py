@@ -30,13 +30,17 @@ def fill(target, *, scalars):
 def ramp(target, *, count, scalars):
     """target[i] = start + i * step for i < count, stop from there on."""
     start, step, stop = scalars
-    T = compute_dtype(target.dtype) if target.dtype in FLOATING else np.dtype(np.int64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = np.arange(target.size).astype(T)
-        values *= T.type(step)
-        values += T.type(start)
-    values[count:] = stop
-    target[...] = values
+    if target.dtype in FLOATING:
+        T = compute_dtype(target.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.arange(target.size).astype(T)
+            values *= T.type(step)
+            values += T.type(start)
+        values[count:] = stop
+    else:  # modulo 2**64, which is right for signed and unsigned numbers of any width
+        start, step = (np.uint64(v & 0xFFFFFFFFFFFFFFFF) for v in (start, step))
+        values = start + np.arange(target.size).astype(np.uint64) * step
+    target[...] = values.astype(target.dtype)
     return ()
 
 

@@ -84,8 +84,9 @@ def _float(dtype: Any) -> np.dtype:
 
 def _filled(shape: tuple[int, ...], value: Any, dtype: np.dtype, index: int) -> ndarray:
     if index == CPU:
-        # zeros come from the system already cleared, page by page as they are touched
-        return wrap(np.zeros(shape, dtype) if value == 0 else np.full(shape, np.array(value, dtype)))
+        # Zeros come from the system already cleared, page by page as they are touched.
+        cleared = bits(value, dtype) == (0, 0)  # and not -0.0
+        return wrap(np.zeros(shape, dtype) if cleared else np.full(shape, np.array(value, dtype)))
     out = core.empty(shape, dtype, index)
     if out.size:
         _fill(out, scalars=bits(value, dtype))

@@ -55,7 +55,7 @@ abs = unary("abs", np.absolute, {"": "abs(x)", "u": "x", "b": "x", "c": "absolut
             doc="Absolute value; of complex numbers the modulus.", formula="|x|")
 square = unary("square", np.square, "x * x", "g * x * 2", doc="Square.", formula="x * x")
 sqrt = unary("sqrt", np.sqrt, "sqrt(x)", "g * 0.5 / out", category=ANY, doc="Square root.", formula="x ** 0.5")
-reciprocal = unary("reciprocal", np.reciprocal, {"": "1 / x", "i": "floor_divide(1, x)", "u": "floor_divide(1, x)"},
+reciprocal = unary("reciprocal", np.reciprocal, {"": "1 / x", "i": "x if x * x == 1 else 0", "u": "x if x == 1 else 0"},
                    "-g * out * out", doc="Reciprocal.", formula="1 / x")
 sign = unary("sign", np.sign, "sign(x)", "g * 0", doc="-1, 0 or 1; of complex numbers x / |x|.")
 hypot = binary("hypot", np.hypot, "hypot(x, y)", ("g * x / out", "g * y / out"), category=REAL,

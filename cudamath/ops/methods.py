@@ -28,10 +28,16 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
         card = function.card
         plans, record = card.plans, elementwise.ufunc.tape.record
 
-        def forward(x: ndarray, y: Any) -> Any:
+        def forward(x: ndarray, y: Any) -> Any:  # the same as the public function (ufunc.binary), one frame less
             try:
-                run = plans[x._layout, y._layout]
-            except (AttributeError, KeyError):
+                if type(y) is ndarray:
+                    run = plans[x._layout, y._layout]
+                else:
+                    out = plans[x._layout, type(y)](x, y)
+                    if x._node is not None:
+                        record(card, (x, y), out, {})
+                    return out
+            except KeyError:
                 return card.call((x, y)) if type(y) is ndarray or _takes(y) else NotImplemented
             out = run(x, y)
             if x._node is not None or y._node is not None:

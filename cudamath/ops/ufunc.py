@@ -113,7 +113,7 @@ class Elementwise:
             if len(self.plans) >= _MOST_PLANS:
                 self.plans.clear()
             self.plans[key] = run
-            if target is None and not any(scalars):  # what the fast path looks up
+            if target is None:  # what the fast paths look up
                 self.plans[key[:-1] if self.nin > 1 else key[0]] = run
         out = run(*operands)
         if target is not None:
@@ -189,20 +189,20 @@ class Elementwise:
                           sum(not isinstance(k, Layout) for k in kinds), device)
         if not any(scalars):
             return bound
-        arrays_at = [i for i, s in enumerate(scalars) if not s or boxed]
-        values_at = [i for i, s in enumerate(scalars) if s and not boxed]
+        if boxed:
+            return lambda *operands: bound(*[upload(np.asarray(x, by_value), device) if s else x
+                                             for x, s in zip(operands, scalars, strict=True)])
         limits = np.iinfo(common) if common in dtypes.INTEGER else None
+        if scalars == (False, True) and limits is None:  # `x * 2.0`: already in the order of the bound plan
+            return bound
+        order = sorted(range(len(scalars)), key=scalars.__getitem__)  # arrays first, then the values
 
         def run(*operands: Any) -> ndarray:
-            if boxed:
-                operands = tuple([upload(np.asarray(x, by_value), device) if s else x
-                                  for x, s in zip(operands, scalars, strict=True)])
-            values = [operands[i] for i in values_at]
             if limits is not None:
-                for value in values:
-                    if not limits.min <= value <= limits.max:
+                for value, s in zip(operands, scalars, strict=True):
+                    if s and not limits.min <= value <= limits.max:
                         raise OverflowError(f"{self.name}: Python integer {value} out of bounds for {common}")
-            return bound(*[operands[i] for i in arrays_at], *values)
+            return bound(*[operands[i] for i in order])
 
         return run
 
@@ -247,7 +247,13 @@ def binary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: t
 
     def function(x: Any, y: Any, /) -> ndarray:
         try:
-            run = plans[x._layout, y._layout]
+            if type(y) is ndarray:
+                run = plans[x._layout, y._layout]
+            else:  # a Python scalar
+                out = plans[x._layout, type(y)](x, y)
+                if x._node is not None:
+                    record(card, (x, y), out, {})
+                return out
         except (AttributeError, KeyError):
             return card.call((x, y))
         out = run(x, y)

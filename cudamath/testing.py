@@ -113,7 +113,12 @@ def _seen(base: np.ndarray, layout: Layout, offset: int, kind: np.dtype) -> np.n
         "data": (base.ctypes.data + offset, False), "shape": shape, "strides": strides,
         "typestr": kind.str, "version": 3}})()
     holder.base = base
-    return np.asarray(holder)
+    seen = np.asarray(holder)
+    if not seen.flags.c_contiguous:  # the simulator copies plain arrays to its "device", and refuses those with gaps
+        from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
+
+        return FakeCUDAArray(seen)
+    return seen
 
 
 def assert_close(actual: Any, expected: Any, *, rtol: float, atol: float = 0.0, what: str = "") -> None:

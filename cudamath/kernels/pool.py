@@ -25,7 +25,7 @@ THREADS = 256
 
 @functools.cache
 def place(large: bool) -> Any:
-    """Device function i -> (n, c, row, column) in an array (N, C, rows, columns), by 32-bit divisions unless `large`."""
+    """Device function i -> (n, c, row, column) in an array (N, C, rows, columns), 32-bit divisions unless large."""
     T = types.uint64 if large else types.uint32
 
     @cuda.jit(device=True)

@@ -1,0 +1,395 @@
+"""Matrix products and norms: cards. Kernels: kernels/matmul.py; cuBLAS: runtime/blas.py."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import asarray, ndarray
+from ..core.op import ANY, NUMERIC, Op, require
+from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
+from . import reduce
+from .elementwise import abs, conj, multiply
+from .shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
+
+__all__ = ["dot", "gemm", "gemv", "inner", "matmul", "matrix_norm", "norm", "outer", "set_matmul_precision", "tensordot",
+           "vdot", "vecdot", "vector_norm"]
+
+_tf32 = False
+
+
+def set_matmul_precision(precision: str) -> None:
+    """Choose how cuBLAS multiplies float32 matrices on a GPU: "highest" (default) in float32, "tf32" with inputs
+    rounded to 10 bits of mantissa, on tensor cores (about 8 times as fast).
+
+    Raises: ValueError for another word.
+
+    >>> import cudamath as cm
+    >>> cm.set_matmul_precision("tf32")
+    >>> cm.set_matmul_precision("highest")
+    """
+    global _tf32
+    if precision not in ("highest", "tf32"):
+        raise ValueError(f"set_matmul_precision: wants 'highest' or 'tf32', got {precision!r}")
+    _tf32 = precision == "tf32"
+
+
+# ------------------------------------------------------------------------------------------------ products
+
+
+def _matmul_grad(g: ndarray, _y: Any, a: ndarray, b: ndarray, *, tf32: bool) -> tuple[ndarray, ndarray]:
+    """g b^H and a^H g. Sums over broadcast batches are the tape's (`broadcasts`), except where one product does both."""
+    if a.dtype.kind == "c":
+        a, b = conj(a), conj(b)
+    if a.ndim == 1 and b.ndim == 1:
+        return g * b, g * a
+    if a.ndim == 1:  # (k) @ (..., k, n) -> (..., n)
+        return _matmul(b, expand_dims(g, axis=-1), tf32=tf32)[..., 0], expand_dims(a, axis=1) * expand_dims(g, axis=-2)
+    if b.ndim == 1:  # (..., m, k) @ (k) -> (..., m)
+        rows = reshape(a, (-1, b.shape[0])) if a.size else reshape(a, (0, b.shape[0]))
+        return expand_dims(g, axis=-1) * b, _matmul(matrix_transpose(rows), reshape(g, (rows.shape[0],)), tf32=tf32)
+    for_a = _matmul(g, matrix_transpose(b), tf32=tf32)
+    if b.ndim == 2 and a.ndim > 2:  # one b for the whole batch: one tall product instead of a batch and a sum
+        count = math.prod(a.shape[:-1])
+        a, g = reshape(a, (count, a.shape[-1])), reshape(g, (count, g.shape[-1]))
+    return for_a, _matmul(matrix_transpose(a), g, tf32=tf32)
+
+
+_matmul = Op("matmul", cpu="matmul.matmul", cuda="matmul.matmul", vjp=_matmul_grad, broadcasts=True)
+
+
+def _pair(name: str, a: Any, b: Any) -> tuple[ndarray, ndarray]:
+    """Two operands as arrays of one dtype; what is no array yet goes where the other is."""
+    if type(a) is not ndarray and type(b) is ndarray:
+        a = asarray(a, device=b.device, name=name)
+    elif type(b) is not ndarray and type(a) is ndarray:
+        b = asarray(b, device=a.device, name=name)
+    a, b = require(name, a, ANY), require(name, b, ANY)
+    if a.dtype != b.dtype:
+        common = dtypes.promote(a.dtype, b.dtype)
+        a, b = astype(a, common, copy=False), astype(b, common, copy=False)
+    return a, b
+
+
+def matmul(a: Any, b: Any, /) -> ndarray:
+    """Matrix product: y[..., i, j] = Σ_k a[..., i, k] b[..., k, j].
+
+    Args:
+        a: array (..., m, k), or (k,), which counts as (1, k) and drops that axis from the result.
+        b: array (..., k, n), or (k,), which counts as (k, 1) and drops that axis from the result.
+            Leading axes broadcast. Numeric or bool, of any strides; different dtypes are promoted.
+
+    Returns: array (..., m, n) of the common dtype. 16-bit floats are summed in float32 and rounded once; integers wrap.
+    Raises: TypeError (dtype), ValueError (0-d operands; sizes that do not match).
+    Gradient: g b^T for a, a^T g for b, summed over broadcast axes.
+    Accuracy: float32 stays float32 (no TF32 unless `set_matmul_precision("tf32")`); repeated calls agree bit for bit.
+
+    >>> import cudamath as cm
+    >>> cm.matmul([[1, 2], [3, 4]], [1, 1]).tolist()
+    [3, 7]
+    """
+    if type(a) is not ndarray or type(b) is not ndarray or a._layout.dtype is not b._layout.dtype or (
+            a._layout.dtype not in ANY):
+        a, b = _pair("matmul", a, b)
+    left, right = a._layout.shape, b._layout.shape
+    if not left or not right:
+        raise ValueError(f"matmul: wants arrays of at least one dimension, got shapes {left} and {right}")
+    if left[-1] != right[-2 if len(right) > 1 else 0]:
+        raise ValueError(f"matmul: the last axis of a must be as long as the last but one of b (the only one of a vector), "
+                         f"got shapes {left} and {right}")
+    if len(left) > 2 and len(right) > 2 and left[:-2] != right[:-2]:
+        try:
+            broadcast_shapes("matmul", left[:-2], right[:-2])
+        except ValueError:
+            raise ValueError(f"matmul: the leading axes of shapes {left} and {right} cannot be broadcast together") from None
+    return _matmul(a, b, tf32=_tf32)
+
+
+def gemm(a: Any, b: Any, alpha: float = 1, c: Any = None, beta: float = 0) -> ndarray:
+    """General matrix product: alpha a @ b + beta c.
+
+    Args:
+        a, b: as for `matmul`, at least two-dimensional.
+        alpha, beta: numbers.
+        c: array that broadcasts to the product's shape; not read where beta is 0.
+
+    Returns: array of the product's shape, as `matmul` and the arithmetic of Python scalars give it.
+    Raises: TypeError (dtype), ValueError (shapes; beta without c).
+    Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.gemm([[1.0, 2.0]], [[3.0], [4.0]], alpha=2, c=[[1.0]], beta=10).tolist()
+    [[32.0]]
+    """
+    a, b = _pair("gemm", a, b)
+    if a.ndim < 2 or b.ndim < 2:
+        raise ValueError(f"gemm: wants matrices, got shapes {a.shape} and {b.shape}")
+    return _scaled("gemm", matmul(a, b), alpha, c, beta)
+
+
+def gemv(a: Any, x: Any, alpha: float = 1, y: Any = None, beta: float = 0) -> ndarray:
+    """General matrix-vector product: alpha a @ x + beta y.
+
+    Args: a: matrix (m, k); x: vector (k,); alpha, beta: numbers; y: vector (m,), not read where beta is 0.
+    Returns: vector (m,), as `matmul` and the arithmetic of Python scalars give it.
+    Raises: TypeError (dtype), ValueError (shapes; beta without y).
+    Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.gemv([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0], alpha=2).tolist()
+    [6.0, 14.0]
+    """
+    a, x = _pair("gemv", a, x)
+    if a.ndim != 2 or x.ndim != 1:
+        raise ValueError(f"gemv: wants a matrix and a vector, got shapes {a.shape} and {x.shape}")
+    return _scaled("gemv", matmul(a, x), alpha, y, beta)
+
+
+def _scaled(name: str, product: ndarray, alpha: float, c: Any, beta: float) -> ndarray:
+    """alpha product + beta c."""
+    if alpha != 1:
+        product = product * alpha
+    if beta == 0:
+        return product
+    if c is None:
+        raise ValueError(f"{name}: beta is {beta}, but there is nothing to multiply it with")
+    c = require(name, c if type(c) is ndarray else asarray(c, device=product.device, name=name), NUMERIC)
+    if broadcast_shapes(name, c.shape, product.shape) != product.shape:
+        raise ValueError(f"{name}: an array of shape {c.shape} cannot be added to a product of shape {product.shape}")
+    return product + (c if beta == 1 else c * beta)
+
+
+def vecdot(a: Any, b: Any, /, *, axis: int = -1) -> ndarray:
+    """Dot products of vectors along an axis: y = Σ_k conj(a[..., k]) b[..., k].
+
+    Args: a, b: numeric arrays whose shapes broadcast and agree along `axis`; axis: int, counted from the end.
+    Returns: array of the broadcast shape without that axis, of the common dtype.
+    Raises: TypeError (dtype), ValueError (shapes, axis).
+    Gradient: g b for a, g a for b.
+
+    >>> import cudamath as cm
+    >>> cm.vecdot([[1, 2], [3, 4]], [1, 1]).tolist()
+    [3, 7]
+    """
+    a, b = _pair("vecdot", a, b)
+    a, b = require("vecdot", a, NUMERIC), require("vecdot", b, NUMERIC)
+    if not a.ndim or not b.ndim:
+        raise ValueError(f"vecdot: wants arrays of at least one dimension, got shapes {a.shape} and {b.shape}")
+    i, j = normalize_axis("vecdot", axis, a.ndim), normalize_axis("vecdot", axis, b.ndim)
+    if a.shape[i] != b.shape[j]:
+        raise ValueError(f"vecdot: lengths along axis {axis} differ: shapes {a.shape} and {b.shape}")
+    a, b = moveaxis(a, i, -1), moveaxis(b, j, -1)
+    broadcast_shapes("vecdot", a.shape, b.shape)
+    if a.dtype.kind == "c":
+        a = conj(a)
+    row, column = expand_dims(a, axis=-2), expand_dims(b, axis=-1)
+    return reshape(matmul(row, column), broadcast_shapes("vecdot", a.shape[:-1], b.shape[:-1]))
+
+
+def vdot(a: Any, b: Any, /) -> ndarray:
+    """Dot product of two arrays seen as vectors: Σ conj(a) b.
+
+    Args: a, b: numeric arrays with equally many elements.
+    Returns: 0-d array of the common dtype.
+    Raises: TypeError (dtype), ValueError (sizes).
+    Gradient: g b for a, g a for b.
+
+    >>> import cudamath as cm
+    >>> int(cm.vdot([[1, 2]], [[3], [4]]))
+    11
+    """
+    a, b = _pair("vdot", a, b)
+    if a.size != b.size:
+        raise ValueError(f"vdot: wants equally many elements, got shapes {a.shape} and {b.shape}")
+    return vecdot(reshape(a, (a.size,)), reshape(b, (b.size,)))
+
+
+def dot(a: Any, b: Any, /) -> ndarray:
+    """NumPy's dot: the product of two vectors or matrices; of more dimensions, over the last axis of a and the last but
+    one of b; with a 0-d operand, elementwise.
+
+    Args: a, b: numeric or bool arrays.
+    Returns: array of the common dtype, of shape a.shape[:-1] + b.shape[:-2] + b.shape[-1:].
+    Raises: TypeError (dtype), ValueError (sizes that do not match).
+    Gradient: as `matmul`'s.
+
+    >>> import cudamath as cm
+    >>> int(cm.dot([1, 2, 3], [4, 5, 6]))
+    32
+    """
+    a, b = _pair("dot", a, b)
+    if not a.ndim or not b.ndim:
+        return multiply(a, b)
+    if a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        raise ValueError(f"dot: the last axis of a must be as long as the last but one of b (the only one of a vector), "
+                         f"got shapes {a.shape} and {b.shape}")
+    if b.ndim <= 2:
+        return matmul(a, b)
+    return tensordot(a, b, axes=((-1,), (-2,)))
+
+
+def inner(a: Any, b: Any, /) -> ndarray:
+    """Products over the last axes: y[i.., j..] = Σ_k a[i.., k] b[j.., k].
+
+    Args: a, b: numeric or bool arrays; a 0-d operand multiplies elementwise.
+    Returns: array of the common dtype, of shape a.shape[:-1] + b.shape[:-1].
+    Raises: TypeError (dtype), ValueError (last axes of different lengths).
+    Gradient: as `matmul`'s.
+
+    >>> import cudamath as cm
+    >>> cm.inner([[1, 2], [3, 4]], [1, 1]).tolist()
+    [3, 7]
+    """
+    a, b = _pair("inner", a, b)
+    if not a.ndim or not b.ndim:
+        return multiply(a, b)
+    return tensordot(a, b, axes=((-1,), (-1,)))
+
+
+def outer(a: Any, b: Any, /) -> ndarray:
+    """Outer product: y[i, j] = a[i] b[j].
+
+    Args: a, b: numeric or bool arrays, flattened.
+    Returns: array (a.size, b.size) of the common dtype.
+    Raises: TypeError (dtype).
+    Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.outer([1, 2], [3, 4]).tolist()
+    [[3, 4], [6, 8]]
+    """
+    a, b = _pair("outer", a, b)
+    return multiply(reshape(a, (a.size, 1)), reshape(b, (1, b.size)))
+
+
+def tensordot(a: Any, b: Any, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> ndarray:
+    """Sum of products over pairs of axes.
+
+    Args:
+        a, b: numeric or bool arrays.
+        axes: n: the last n axes of a with the first n of b, in order; or a pair of sequences of axes.
+
+    Returns: array of the common dtype; its axes are the remaining ones of a, then those of b.
+    Raises: TypeError (dtype), ValueError (axes; lengths that do not match).
+    Gradient: as `matmul`'s.
+
+    >>> import cudamath as cm
+    >>> cm.tensordot(cm.ones((2, 3, 4)), cm.ones((3, 4, 5)), axes=2).shape
+    (2, 5)
+    """
+    a, b = _pair("tensordot", a, b)
+    if isinstance(axes, (int, np.integer)):
+        count = int(axes)
+        if not 0 <= count <= builtins.min(a.ndim, b.ndim):
+            raise ValueError(f"tensordot: axes={count} does not fit shapes {a.shape} and {b.shape}")
+        of_a, of_b = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
+    else:
+        first, second = axes
+        of_a, of_b = normalize_axes("tensordot", first, a.ndim), normalize_axes("tensordot", second, b.ndim)
+    if [a.shape[i] for i in of_a] != [b.shape[j] for j in of_b]:
+        raise ValueError(f"tensordot: axes {of_a} of shape {a.shape} and axes {of_b} of shape {b.shape} differ in length")
+    rest_a = tuple(i for i in range(a.ndim) if i not in of_a)
+    rest_b = tuple(j for j in range(b.ndim) if j not in of_b)
+    shape_a, shape_b = tuple(a.shape[i] for i in rest_a), tuple(b.shape[j] for j in rest_b)
+    depth = math.prod([a.shape[i] for i in of_a])
+    left = reshape(permute_dims(a, rest_a + of_a), (math.prod(shape_a), depth))
+    right = reshape(permute_dims(b, of_b + rest_b), (depth, math.prod(shape_b)))
+    return reshape(matmul(left, right), shape_a + shape_b)
+
+
+# --------------------------------------------------------------------------------------------------- norms
+
+
+def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: float = 2) -> ndarray:
+    """Norm of vectors: (Σ |x|^ord)^(1 / ord); ord = inf: max |x|; -inf: min |x|; 0: how many are not 0.
+
+    Args:
+        x: numeric array of any shape.
+        axis: the axis or axes whose elements form a vector; None: all of them.
+        keepdims: keep these axes as axes of size 1.
+        ord: order of the norm.
+
+    Returns: real array of x's precision (float64 for integers), without the reduced axes.
+    Raises: TypeError (dtype), ValueError (axis; ord = inf of no elements).
+    Gradient: ord 2: g x / y, and 0 where y is 0; otherwise by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.vector_norm([[3.0, 4.0], [6.0, 8.0]], axis=1).tolist()
+    [5.0, 10.0]
+    """
+    x = require("vector_norm", x, NUMERIC)
+    axes = tuple(sorted(normalize_axes("vector_norm", axis, x.ndim)))
+    return _vector_norm("vector_norm", x, axes, keepdims, ord)
+
+
+def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float) -> ndarray:
+    if ord == 2:
+        return reduce.vector_length(name, x, axes, keepdims)
+    result = dtypes.real_dtype(dtypes.default_float() if x.dtype.kind in "iu" else x.dtype)
+    if ord == 0:
+        return astype(reduce.count_nonzero(x, axis=axes, keepdims=keepdims), result)
+    sizes = astype(abs(x), result, copy=False)
+    if ord == 1:
+        return reduce.sum(sizes, axis=axes, keepdims=keepdims)
+    if math.isinf(ord):
+        return (reduce.max if ord > 0 else reduce.min)(sizes, axis=axes, keepdims=keepdims)
+    return reduce.sum(sizes ** ord, axis=axes, keepdims=keepdims) ** (1 / ord)
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") -> ndarray:
+    """Norm of matrices: "fro": root of the sum of squares; 1 or -1: largest or smallest sum of absolute values of a
+    column; inf or -inf: of a row.
+
+    Args: x: numeric array (..., m, n); keepdims: keep the last two axes as axes of size 1; ord: as above.
+    Returns: real array (...) of x's precision (float64 for integers).
+    Raises: TypeError (dtype), ValueError (fewer than two dimensions; another ord).
+    Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> float(cm.matrix_norm([[1.0, -7.0], [2.0, 3.0]], ord=1))
+    10.0
+    """
+    x = require("matrix_norm", x, NUMERIC)
+    if x.ndim < 2:
+        raise ValueError(f"matrix_norm: wants arrays of at least two dimensions, got shape {x.shape}")
+    if ord == "fro":
+        return reduce.vector_length("matrix_norm", x, (x.ndim - 2, x.ndim - 1), keepdims)
+    if not isinstance(ord, (int, float)) or builtins.abs(ord) not in (1, math.inf):
+        raise ValueError(f"matrix_norm: wants ord 'fro', 1, -1, inf or -inf, got {ord!r}")
+    lines = -2 if builtins.abs(ord) == 1 else -1
+    sums = _vector_norm("matrix_norm", x, (x.ndim + lines,), True, 1)
+    choose = reduce.max if ord > 0 else reduce.min
+    return choose(sums, axis=(x.ndim - 2, x.ndim - 1), keepdims=keepdims)
+
+
+def norm(x: Any, /, ord: float | str | None = None, axis: int | Sequence[int] | None = None, *,
+         keepdims: bool = False) -> ndarray:
+    """NumPy's linalg.norm: `vector_norm` for one axis, `matrix_norm` for two; with neither ord nor axis, of all elements.
+
+    Args: x: numeric array; ord: order, None: 2 for vectors, "fro" for matrices; axis: int, pair of ints or None;
+        keepdims: keep the reduced axes as axes of size 1.
+    Returns: real array of x's precision (float64 for integers).
+    Raises: TypeError (dtype), ValueError (axis, ord, or more than two dimensions with an ord and no axis).
+    Gradient: as `vector_norm`'s and `matrix_norm`'s.
+
+    >>> import cudamath as cm
+    >>> float(cm.norm([[1.0, 2.0], [2.0, 4.0]]))
+    5.0
+    """
+    x = require("norm", x, NUMERIC)
+    if ord is None and axis is None:
+        return reduce.vector_length("norm", x, tuple(range(x.ndim)), keepdims)
+    axes = normalize_axes("norm", axis, x.ndim)
+    if len(axes) == 1:
+        if isinstance(ord, str):
+            raise ValueError(f"norm: wants a number as the order of a vector norm, got {ord!r}")
+        return _vector_norm("norm", x, axes, keepdims, 2 if ord is None else ord)
+    if len(axes) != 2:
+        raise ValueError(f"norm: wants one axis or two, got axes {axes} of an array of shape {x.shape}")
+    moved = matrix_norm(moveaxis(x, axes, (-2, -1)), keepdims=keepdims, ord="fro" if ord is None else ord)
+    return moveaxis(moved, (-2, -1), axes) if keepdims else moved

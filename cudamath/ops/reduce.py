@@ -1,0 +1,381 @@
+"""Reductions: cards of the functions that turn axes into single numbers. Kernels: kernels/reduce.py."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from math import prod as product
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import ndarray
+from ..core.op import ANY, NUMERIC, REAL_OR_BOOL, Op, require
+from ..core.shapes import normalize_axes
+from .elementwise import conj
+from .index import where
+from .shape import broadcast_to, reshape
+
+__all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "std", "sum",
+           "var"]
+
+Axis = int | Sequence[int] | None
+
+_INT, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
+_ALL_AXES = tuple([tuple(range(n)) for n in range(65)])  # NumPy's arrays have at most 64 dimensions
+
+# ----------------------------------------------------------------------------------------------- gradients
+
+
+def _kept(y: ndarray, shape: tuple, axis: tuple) -> ndarray:
+    """A result with the reduced axes kept as axes of size 1."""
+    kept = tuple([1 if i in axis else n for i, n in enumerate(shape)])
+    return y if y.shape == kept else reshape(y, kept)
+
+
+def _back(g: ndarray, shape: tuple, axis: tuple) -> ndarray:
+    """The gradient of a sum: g for each of the summands."""
+    return broadcast_to(_kept(g, shape, axis), shape)
+
+
+def _count(shape: tuple, axis: tuple) -> int:
+    return product([shape[i] for i in axis])
+
+
+def _prod_grad(g: ndarray, x: ndarray, axis: tuple, dtype: np.dtype) -> ndarray:
+    """g times the product of all the others. Where one factor is 0 only its own gradient is not 0."""
+    zero = x == 0
+    others = where(zero, 1, x)
+    zeros = sum(zero, axis=axis, keepdims=True)
+    rest = _kept(g, x.shape, axis) * conj(prod(others, axis=axis, keepdims=True, dtype=dtype))
+    alone = zero & (zeros == 1)
+    return where((zeros == 0) | alone, rest / conj(others), 0)
+
+
+def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: tuple) -> ndarray:
+    """g shared equally among the elements that attain the extreme."""
+    hit = (x == _kept(y, x.shape, axis)).astype(x.dtype)
+    return hit * (_kept(g, x.shape, axis) / sum(hit, axis=axis, keepdims=True))
+
+
+def _from_mean(x: ndarray, axis: tuple) -> ndarray:
+    return x - mean(x, axis=axis, keepdims=True)
+
+
+def _var_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
+    freedom = builtins.max(_count(x.shape, axis) - correction, 0)
+    return (_kept(g, x.shape, axis) * _from_mean(x, axis) * (2 / freedom if freedom else np.inf),)
+
+
+def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
+    freedom = builtins.max(_count(x.shape, axis) - correction, 0)
+    return (_from_mean(x, axis) * (_kept(g, x.shape, axis) / (_kept(y, x.shape, axis) * freedom)),)
+
+
+def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, **_: Any) -> tuple:
+    length = _kept(y, x.shape, axis)
+    return (x * where(length == 0, 0, _kept(g, x.shape, axis) / where(length == 0, 1, length)),)
+
+
+def _op(name: str, vjp: Any = None) -> Op:
+    return Op(name, cpu="reduce.reduce", cuda="reduce.plan", vjp=vjp)
+
+
+_sum = _op("sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),))
+_mean = _op("mean", lambda g, _y, _x, *, axis, shape, **_: (_back(g / _count(shape, axis), shape, axis),))
+_prod = _op("prod", lambda g, _y, x, *, axis, dtype, **_: (_prod_grad(g, x, axis, dtype),))
+_max = _op("max", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),))
+_min = _op("min", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),))
+_var = _op("var", _var_grad)
+_std = _op("std", _std_grad)
+_norm = _op("vector_norm", _norm_grad)
+_argmax, _argmin, _any, _all = _op("argmax"), _op("argmin"), _op("any"), _op("all")
+_count_nonzero = _op("count_nonzero")
+
+# -------------------------------------------------------------------------------------------------- checks
+
+
+def _axes(name: str, axis: Axis, ndim: int) -> tuple[int, ...]:
+    """The reduced axes from the front, in ascending order."""
+    if axis is None:
+        return _ALL_AXES[ndim]
+    return tuple(sorted(normalize_axes(name, axis, ndim)))
+
+
+def _total_dtype(name: str, own: np.dtype, dtype: Any) -> np.dtype:
+    """The dtype of a sum or product: 64 bits for integers and bool, unless another is asked for."""
+    if dtype is not None:
+        asked = dtypes.as_dtype(dtype)
+        if asked not in NUMERIC:
+            raise TypeError(f"{name}: wants a numeric dtype for its result, got {asked}")
+        if own.kind == "c" and asked.kind != "c":
+            raise TypeError(f"{name}: the result of {own} arrays is complex, got dtype {asked}")
+        return asked
+    if own.kind in "bi":
+        return _INT
+    return np.dtype(np.uint64) if own.kind == "u" else own
+
+
+def _floating_dtype(own: np.dtype) -> np.dtype:
+    """The dtype of a mean: the array's own, or the default floating-point dtype for integers and bool."""
+    return dtypes.default_float() if own.kind in "biu" else own
+
+
+def _nonempty(name: str, x: ndarray, axes: tuple[int, ...]) -> None:
+    if 0 in [x.shape[i] for i in axes]:
+        raise ValueError(f"{name}: no elements to choose from along axes {axes} of an array of shape {x.shape}")
+
+
+def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
+    if correction is not None and ddof is not None:
+        raise ValueError(f"{name}: correction and ddof mean the same; got correction={correction} and ddof={ddof}")
+    chosen = correction if correction is not None else ddof if ddof is not None else 0
+    if not isinstance(chosen, (int, float)):
+        raise TypeError(f"{name}: correction must be a number, got {chosen!r}")
+    return chosen
+
+
+# ------------------------------------------------------------------------------------------------- summing
+
+
+def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
+    """Sum of the elements over the given axes: y = Σ x.
+
+    Args:
+        x: array of any shape, numeric or bool.
+        axis: int, tuple of ints, or None for all axes.
+        dtype: dtype of the result, in which the sum is taken (16-bit floats: in float32). By default x's own; int64
+            for bool and signed, uint64 for unsigned integers.
+        keepdims: keep the reduced axes as axes of size 1.
+
+    Returns: array of `dtype`, x's shape without the reduced axes. The sum of no elements is 0.
+    Raises: TypeError (dtype), ValueError (axis out of range or repeated).
+    Gradient: g, repeated along the reduced axes.
+    Accuracy: partial sums are combined in a tree of fixed shape; repeated calls agree bit for bit.
+
+    >>> import cudamath as cm
+    >>> cm.sum([[1.0, 2.0], [3.0, 4.0]], axis=0).tolist()
+    [4.0, 6.0]
+    """
+    x = require("sum", x, ANY)
+    layout = x._layout
+    return _sum(x, kind="sum", axis=_axes("sum", axis, layout.ndim), keepdims=keepdims,
+                dtype=_total_dtype("sum", layout.dtype, dtype), shape=() if x._node is None else layout.shape)
+
+
+def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
+    """Product of the elements over the given axes: y = Π x.
+
+    Args: x, axis, dtype, keepdims: as for `sum`.
+    Returns: array of `dtype`. The product of no elements is 1.
+    Raises: TypeError (dtype), ValueError (axis out of range or repeated).
+    Gradient: g times the product of the other elements; exact where elements are 0 (there to first order only).
+
+    >>> import cudamath as cm
+    >>> cm.prod([[1, 2], [3, 4]], axis=1).tolist()
+    [2, 12]
+    """
+    x = require("prod", x, ANY)
+    return _prod(x, kind="prod", axis=_axes("prod", axis, x.ndim), keepdims=keepdims,
+                 dtype=_total_dtype("prod", x.dtype, dtype))
+
+
+def mean(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
+    """Arithmetic mean over the given axes: y = Σ x / n.
+
+    Args: x: array of any shape, numeric or bool; axis, keepdims: as for `sum`.
+    Returns: array of x's dtype; of the default floating-point dtype (float64) for integers and bool. The mean of no
+        elements is NaN.
+    Raises: TypeError (dtype), ValueError (axis out of range or repeated).
+    Gradient: g / n, repeated along the reduced axes.
+
+    >>> import cudamath as cm
+    >>> float(cm.mean([1, 2, 4, 5]))
+    3.0
+    """
+    x = require("mean", x, ANY)
+    layout = x._layout
+    return _mean(x, kind="mean", axis=_axes("mean", axis, layout.ndim), keepdims=keepdims,
+                 dtype=_floating_dtype(layout.dtype), shape=() if x._node is None else layout.shape)
+
+
+def var(x: Any, /, axis: Axis = None, *, correction: float | None = None, ddof: float | None = None,
+        keepdims: bool = False) -> ndarray:
+    """Variance over the given axes: y = Σ (x - mean)^2 / (n - correction).
+
+    Args:
+        x: array of any shape, real or bool.
+        axis, keepdims: as for `sum`.
+        correction: degrees of freedom to subtract: 0 (default) for the population's variance, 1 for the unbiased
+            estimate from a sample. `ddof` is NumPy's name of the same argument.
+
+    Returns: array of x's dtype; of the default floating-point dtype (float64) for integers and bool. NaN or infinite
+        if n <= correction.
+    Raises: TypeError (dtype), ValueError (axis; correction and ddof together).
+    Gradient: g 2 (x - mean) / (n - correction).
+    Source: Chan, Golub, LeVeque (1979), Updating formulae and a pairwise algorithm for computing sample variances.
+
+    >>> import cudamath as cm
+    >>> float(cm.var([1.0, 2.0, 3.0, 6.0], correction=1))
+    4.666666666666667
+    """
+    x = require("var", x, REAL_OR_BOOL)
+    return _var(x, kind="var", axis=_axes("var", axis, x.ndim), keepdims=keepdims, dtype=_floating_dtype(x.dtype),
+                correction=_freedom("var", correction, ddof))
+
+
+def std(x: Any, /, axis: Axis = None, *, correction: float | None = None, ddof: float | None = None,
+        keepdims: bool = False) -> ndarray:
+    """Standard deviation over the given axes: the root of `var`.
+
+    Args: x, axis, correction, ddof, keepdims: as for `var`.
+    Returns: as for `var`.
+    Raises: as for `var`.
+    Gradient: g (x - mean) / (y (n - correction)); infinite or NaN where all elements are equal.
+
+    >>> import cudamath as cm
+    >>> float(cm.std([1.0, 3.0]))
+    1.0
+    """
+    x = require("std", x, REAL_OR_BOOL)
+    return _std(x, kind="std", axis=_axes("std", axis, x.ndim), keepdims=keepdims, dtype=_floating_dtype(x.dtype),
+                correction=_freedom("std", correction, ddof))
+
+
+def vector_length(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
+    """The root of the sum of squared absolute values: what `linalg.vector_norm` and `matrix_norm` share."""
+    return _norm(x, kind="norm", axis=axes, keepdims=keepdims, dtype=dtypes.real_dtype(_floating_dtype(x.dtype)))
+
+
+# ------------------------------------------------------------------------------------------------ choosing
+
+
+def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
+    """Largest element over the given axes; NaN if there is one.
+
+    Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims: as for `sum`.
+    Returns: array of x's dtype.
+    Raises: TypeError (dtype), ValueError (axis; no elements).
+    Gradient: g, shared equally among the elements that equal the result.
+
+    >>> import cudamath as cm
+    >>> cm.max([[1, 5], [7, 3]], axis=0).tolist()
+    [7, 5]
+    """
+    x = require("max", x, REAL_OR_BOOL)
+    axes = _axes("max", axis, x.ndim)
+    _nonempty("max", x, axes)
+    return _max(x, kind="max", axis=axes, keepdims=keepdims, dtype=x.dtype)
+
+
+def min(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
+    """Smallest element over the given axes; NaN if there is one.
+
+    Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims: as for `sum`.
+    Returns: array of x's dtype.
+    Raises: TypeError (dtype), ValueError (axis; no elements).
+    Gradient: g, shared equally among the elements that equal the result.
+
+    >>> import cudamath as cm
+    >>> cm.min([[1, 5], [7, 3]], axis=1).tolist()
+    [1, 3]
+    """
+    x = require("min", x, REAL_OR_BOOL)
+    axes = _axes("min", axis, x.ndim)
+    _nonempty("min", x, axes)
+    return _min(x, kind="min", axis=axes, keepdims=keepdims, dtype=x.dtype)
+
+
+def _position(op: Op, x: Any, axis: int | None, keepdims: bool) -> ndarray:
+    name = op.name
+    x = require(name, x, REAL_OR_BOOL)
+    if isinstance(axis, (tuple, list)):
+        raise TypeError(f"{name}: axis must be one integer or None, got {axis!r}")
+    axes = _axes(name, axis, x.ndim)
+    _nonempty(name, x, axes)
+    return op(x, kind=name, axis=axes, keepdims=keepdims, dtype=_INT)
+
+
+def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> ndarray:
+    """Index of the first largest element along an axis, or in the flattened array; of the first NaN if there is one.
+
+    Args: x: array, real or bool; axis: int, or None for the flattened array; keepdims: as for `sum`.
+    Returns: int64 array.
+    Raises: TypeError (dtype; several axes), ValueError (axis; no elements).
+    Gradient: none (the result is a constant).
+
+    >>> import cudamath as cm
+    >>> cm.argmax([[1, 5], [7, 3]], axis=1).tolist()
+    [1, 0]
+    """
+    return _position(_argmax, x, axis, keepdims)
+
+
+def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> ndarray:
+    """Index of the first smallest element along an axis, or in the flattened array; of the first NaN if there is one.
+
+    Args: x: array, real or bool; axis: int, or None for the flattened array; keepdims: as for `sum`.
+    Returns: int64 array.
+    Raises: TypeError (dtype; several axes), ValueError (axis; no elements).
+    Gradient: none (the result is a constant).
+
+    >>> import cudamath as cm
+    >>> int(cm.argmin([3.0, 1.0, 2.0, 1.0]))
+    1
+    """
+    return _position(_argmin, x, axis, keepdims)
+
+
+# ------------------------------------------------------------------------------------------------- logical
+
+
+def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
+    """Whether any element is not zero (NaN is not zero), over the given axes.
+
+    Args: x: array of any shape and dtype; axis, keepdims: as for `sum`.
+    Returns: bool array; False for no elements.
+    Raises: TypeError (no array), ValueError (axis out of range or repeated).
+    Gradient: none (the result is a constant).
+
+    >>> import cudamath as cm
+    >>> cm.any([[0, 1], [0, 0]], axis=1).tolist()
+    [True, False]
+    """
+    x = require("any", x, ANY)
+    return _any(x, kind="any", axis=_axes("any", axis, x.ndim), keepdims=keepdims, dtype=_BOOL)
+
+
+def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
+    """Whether no element is zero (NaN is not zero), over the given axes.
+
+    Args: x: array of any shape and dtype; axis, keepdims: as for `sum`.
+    Returns: bool array; True for no elements.
+    Raises: TypeError (no array), ValueError (axis out of range or repeated).
+    Gradient: none (the result is a constant).
+
+    >>> import cudamath as cm
+    >>> cm.all([[2, 1], [0, 1]], axis=1).tolist()
+    [True, False]
+    """
+    x = require("all", x, ANY)
+    return _all(x, kind="all", axis=_axes("all", axis, x.ndim), keepdims=keepdims, dtype=_BOOL)
+
+
+def count_nonzero(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
+    """Number of elements that are not zero (NaN is not zero), over the given axes.
+
+    Args: x: array of any shape and dtype; axis, keepdims: as for `sum`.
+    Returns: int64 array.
+    Raises: TypeError (no array), ValueError (axis out of range or repeated).
+    Gradient: none (the result is a constant).
+
+    >>> import cudamath as cm
+    >>> int(cm.count_nonzero([0.0, 1.5, -2.0]))
+    2
+    """
+    x = require("count_nonzero", x, ANY)
+    return _count_nonzero(x, kind="count_nonzero", axis=_axes("count_nonzero", axis, x.ndim), keepdims=keepdims, dtype=_INT)
+
+
+amax, amin = max, min  # NumPy's names of the same functions

@@ -142,7 +142,7 @@ def normalize_axes(name: str, axes: "int | Sequence[int] | None", ndim: int) -> 
     """A tuple of axes counted from the front, in the given order; None means all of them. Repeats are an error."""
     if axes is None:
         return tuple(range(ndim))
-    if not isinstance(axes, tuple | list):
+    if not isinstance(axes, tuple | list | range):
         return (normalize_axis(name, axes, ndim),)  # type: ignore[arg-type]
     result = tuple([normalize_axis(name, axis, ndim) for axis in axes])
     if len(set(result)) != len(result):

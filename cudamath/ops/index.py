@@ -207,7 +207,7 @@ def _integers(name: str, indices: Any, device: Any) -> ndarray:
     return require(name, indices, INTEGER, "indices")
 
 
-def take(x: Any, indices: Any, /, axis: int | None = None) -> ndarray:
+def take(x: Any, /, indices: Any, axis: int | None = None) -> ndarray:
     """The elements (or slices along ``axis``) of ``x`` at some positions.
 
     out[..., j, ...] = x[..., indices[j], ...]
@@ -230,7 +230,7 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> ndarray:
     return _take(x, positions, axis=axis)
 
 
-def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> ndarray:
+def take_along_axis(x: Any, /, indices: Any, axis: int = -1) -> ndarray:
     """The elements of ``x`` at positions that differ from one line along ``axis`` to the next.
 
     out[i, j, k] = x[i, indices[i, j, k], k] for axis 1
@@ -261,7 +261,7 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> ndarray:
     return _along(x, index, axis=axis)
 
 
-def index_add(x: Any, indices: Any, values: Any, /, axis: int = 0) -> ndarray:
+def index_add(x: Any, /, indices: Any, values: Any, axis: int = 0) -> ndarray:
     """``x`` with ``values`` added to its slices at some positions; a position may occur several times.
 
     out = x;  out[..., indices[j], ...] += values[..., j, ...] for each j, in this order

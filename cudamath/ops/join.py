@@ -153,7 +153,7 @@ def unstack(x: Any, /, axis: int = 0) -> tuple[ndarray, ...]:
     return tuple([view_of(x, (*[slice(None)] * axis, i)) for i in range(x.shape[axis])])  # type: ignore[misc]
 
 
-def array_split(x: Any, sections: int | Sequence[int], /, axis: int = 0) -> list[ndarray]:
+def array_split(x: Any, /, sections: int | Sequence[int], axis: int = 0) -> list[ndarray]:
     """Views of ``x`` cut along an axis: into ``sections`` parts of nearly equal size (the longer ones first), or
     before each of the given indices.
 
@@ -167,7 +167,7 @@ def array_split(x: Any, sections: int | Sequence[int], /, axis: int = 0) -> list
     return _cut("array_split", x, sections, axis, even=False)
 
 
-def split(x: Any, sections: int | Sequence[int], /, axis: int = 0) -> list[ndarray]:
+def split(x: Any, /, sections: int | Sequence[int], axis: int = 0) -> list[ndarray]:
     """Views of ``x`` cut along an axis: into ``sections`` parts of equal size, or before each of the given indices.
 
     Args: x: array of at least 1 dimension; sections: how many, or where. Raises: ValueError if the axis cannot be
@@ -298,7 +298,7 @@ def _stretch(x: ndarray, axis: int, first: int, step: int, count: int) -> ndarra
     return view_of(x, key)  # type: ignore[return-value]
 
 
-def tile(x: Any, repetitions: int | Sequence[int], /) -> ndarray:
+def tile(x: Any, /, repetitions: int | Sequence[int]) -> ndarray:
     """Copies of ``x`` laid side by side: ``repetitions`` along each axis, new axes in front if there are more of them.
 
     Args: x: any array; repetitions: an integer or several, >= 0. Raises: ValueError if negative. Gradient: summed.
@@ -319,7 +319,7 @@ def tile(x: Any, repetitions: int | Sequence[int], /) -> ndarray:
     return reshape(out, tuple([c * n for c, n in zip(counts, sizes, strict=True)]))
 
 
-def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> ndarray:
+def repeat(x: Any, /, repeats: Any, axis: int | None = None) -> ndarray:
     """Each element (or slice along ``axis``) several times in a row.
 
     Args: x: any array; repeats: an integer, or one for each element along the axis; axis: None ravels first.

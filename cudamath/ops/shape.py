@@ -6,6 +6,7 @@ kernel. ``join.py`` has what makes one array from several or several from one.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -148,7 +149,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> n
 # ------------------------------------------------------------------------------------------------- new shapes
 
 
-def reshape(x: Any, shape: int | Sequence[int], /, *, copy: bool | None = None) -> ndarray:
+def reshape(x: Any, /, shape: int | Sequence[int], *, copy: bool | None = None) -> ndarray:
     """The elements of ``x``, in C order, in another shape; a view where the strides of ``x`` allow it.
 
     Args: x: any array; shape: an integer or integers, one of which may be -1 (what is left); copy: True always
@@ -162,13 +163,11 @@ def reshape(x: Any, shape: int | Sequence[int], /, *, copy: bool | None = None) 
     """
     x = require("reshape", x)
     layout = x._layout
-    if type(shape) is not tuple:
-        shape = tuple(shape) if isinstance(shape, list) else (shape,)  # type: ignore[assignment]
     try:
-        new = shapes.resolve_shape("reshape", layout.size, shape)  # type: ignore[arg-type]
+        sizes = tuple(map(operator.index, shape if isinstance(shape, tuple | list) else (shape,)))
     except TypeError:
         raise TypeError(f"reshape: shape must be an integer or a sequence of integers, got {shape!r}") from None
-    new = tuple(map(int, new))
+    new = shapes.resolve_shape("reshape", layout.size, sizes)
     if not layout.contiguous and shapes.reshape_strides(layout.shape, layout.strides, new) is None:
         if copy is False:
             raise ValueError(f"reshape: {layout.shape} with strides {layout.strides} cannot become {new} as a view")
@@ -187,7 +186,8 @@ def ravel(x: Any, /) -> ndarray:
     >>> cm.ravel(cm.asarray([[1, 2], [3, 4]]))
     array([1, 2, 3, 4])
     """
-    return reshape(x, (-1,)) if require("ravel", x).size else reshape(x, (0,))
+    x = require("ravel", x)
+    return _reshape(x if x._layout.contiguous else _copy(x), shape=(x.size,), old=x.shape)
 
 
 def flatten(x: Any, /) -> ndarray:
@@ -316,7 +316,7 @@ def matrix_transpose(x: Any, /) -> ndarray:
     return _permute(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
-def swapaxes(x: Any, axis1: int, axis2: int, /) -> ndarray:
+def swapaxes(x: Any, /, axis1: int, axis2: int) -> ndarray:
     """A view with two axes exchanged.
 
     Args: x: any array; axis1, axis2: the axes. Raises: ValueError if one is out of bounds. Gradient: exchanged back.
@@ -332,7 +332,7 @@ def swapaxes(x: Any, axis1: int, axis2: int, /) -> ndarray:
     return _permute(x, axes=tuple(axes))
 
 
-def moveaxis(x: Any, source: int | Sequence[int], destination: int | Sequence[int], /) -> ndarray:
+def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence[int]) -> ndarray:
     """A view with some axes moved to other places; the others keep their order.
 
     Args: x: any array; source, destination: integers, or as many of each. Raises: ValueError if their numbers differ,
@@ -432,7 +432,7 @@ def broadcast_shapes(*shape: Sequence[int]) -> tuple[int, ...]:
     return shapes.broadcast_shapes("broadcast_shapes", *[shapes.normalize_shape("broadcast_shapes", s) for s in shape])
 
 
-def broadcast_to(x: Any, shape: int | Sequence[int], /) -> ndarray:
+def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
     """A view of ``x`` repeated to ``shape``; it cannot be written to.
 
     Args: x: any array; shape: one that ``x.shape`` broadcasts to. Raises: ValueError if it does not.

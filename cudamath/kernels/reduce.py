@@ -46,257 +46,13 @@ from ..runtime import device
 from . import ptx
 from .accumulate import Reduction, reduction
 from .build import blocks, power_of_two
+from .reduce_parts import across_threads, columns_exchange, components, for_each, index_walker, lift_all, offset_walker, pairwise, tree_of
 
-FULL = 0xFFFFFFFF  # all lanes of a warp
 THREADS = 256  # a block, where the shape of the problem does not say otherwise
 RUN = 128  # elements that reduce_plain adds before it starts a new partial result
 FILL = 8  # blocks of THREADS that a multiprocessor holds
 LONG = 1 << 16  # elements from which on a row is worth a second launch
 MOST_THREADS = 1024
-
-
-# ------------------------------------------------------------------------------------------------ walking
-
-
-@functools.cache
-def _unravel(first: int, rank: int, narrow: bool) -> Any:
-    """Device function (x, j) -> index tuple of the j-th element of the dimensions first .. first + rank - 1 of x.
-
-    narrow: fewer than 2**31 elements, so that 32-bit division will do (about a quarter of the cost).
-    """
-    if rank == 1:
-
-        @cuda.jit(device=True, forceinline=True)
-        def unravel(x, j):
-            return (j,)
-
-        return unravel
-    rest = _unravel(first, rank - 1, narrow)
-    last = first + rank - 1
-    number = types.uint32 if narrow else types.int64
-
-    @cuda.jit(device=True, forceinline=True)
-    def unravel(x, j):
-        size = number(x.shape[last])
-        row = number(j) // size
-        return rest(x, types.int64(row)) + (types.int64(number(j) - row * size),)
-
-    return unravel
-
-
-@functools.cache
-def _offset(first: int, rank: int, narrow: bool, itemsize: int) -> Any:
-    """Device function (x, j) -> distance, in elements, of the j-th element of those dimensions from the first."""
-    last = first + rank - 1
-    if rank == 1:
-
-        @cuda.jit(device=True, forceinline=True)
-        def offset(x, j):
-            return j * (x.strides[first] // itemsize)
-
-        return offset
-    rest = _offset(first, rank - 1, narrow, itemsize)
-    number = types.uint32 if narrow else types.int64
-
-    @cuda.jit(device=True, forceinline=True)
-    def offset(x, j):
-        size = number(x.shape[last])
-        row = number(j) // size
-        column = types.int64(number(j) - row * size)
-        return rest(x, types.int64(row)) + column * (x.strides[last] // itemsize)
-
-    return offset
-
-
-@functools.cache
-def _reader(reduce: Reduction, width: int, along: bool) -> Any:
-    """Device function (numbers, j) -> `width` accumulators, of elements j, j + 1, ... (`along`) or all of number j."""
-    lift = reduce.lift
-    step = 1 if along else 0
-    if width == 1:
-
-        @cuda.jit(device=True, forceinline=True)
-        def read(v, j):
-            return (lift(v[0], j),)
-
-        return read
-    half = width // 2
-    low = _reader(reduce, half, along)
-
-    @cuda.jit(device=True, forceinline=True)
-    def read(v, j):
-        return low(v[:half], j) + low(v[half:], j + step * half)
-
-    return read
-
-
-@functools.cache
-def _tree(reduce: Reduction, width: int) -> Any:
-    """Device function: a tuple of `width` accumulators -> one."""
-    combine = reduce.combine
-    if width == 1:
-
-        @cuda.jit(device=True, forceinline=True)
-        def tree(a):
-            return a[0]
-
-        return tree
-    half = width // 2
-    low = _tree(reduce, half)
-
-    @cuda.jit(device=True, forceinline=True)
-    def tree(a):
-        return combine(low(a[:half]), low(a[half:]))
-
-    return tree
-
-
-@functools.cache
-def _pairs(reduce: Reduction, width: int) -> Any:
-    """Device function: two tuples of `width` accumulators -> one such tuple."""
-    combine = reduce.combine
-    if width == 1:
-
-        @cuda.jit(device=True, forceinline=True)
-        def pairs(a, b):
-            return (combine(a[0], b[0]),)
-
-        return pairs
-    half = width // 2
-    low = _pairs(reduce, half)
-
-    @cuda.jit(device=True, forceinline=True)
-    def pairs(a, b):
-        return low(a[:half], b[:half]) + low(a[half:], b[half:])
-
-    return pairs
-
-
-# ------------------------------------------------------------------------------------------------ meeting
-
-
-@functools.cache
-def _exchange(kind: Any) -> Any:
-    """Device function (value, lane distance) -> the value of the lane that many bits away."""
-    if isinstance(kind, types.Complex):
-        part = _exchange(kind.underlying_float)
-
-        @cuda.jit(device=True, forceinline=True)
-        def exchange(value, distance):
-            return kind(complex(part(value.real, distance), part(value.imag, distance)))
-
-    elif kind == types.uint64:
-
-        @cuda.jit(device=True, forceinline=True)
-        def exchange(value, distance):
-            return types.uint64(cuda.shfl_xor_sync(FULL, types.int64(value), distance))
-
-    else:
-
-        @cuda.jit(device=True, forceinline=True)
-        def exchange(value, distance):
-            return kind(cuda.shfl_xor_sync(FULL, value, distance))
-
-    return exchange
-
-
-@functools.cache
-def _swap(reduce: Reduction) -> Any:
-    """Device function (accumulator, lane distance) -> that lane's accumulator."""
-    parts = [_exchange(kind) for kind in reduce.kinds]
-    first, second, third = (parts * 3)[:3]
-    if len(parts) == 1:
-
-        @cuda.jit(device=True, forceinline=True)
-        def swap(a, distance):
-            return (first(a[0], distance),)
-
-    elif len(parts) == 2:
-
-        @cuda.jit(device=True, forceinline=True)
-        def swap(a, distance):
-            return first(a[0], distance), second(a[1], distance)
-
-    else:
-
-        @cuda.jit(device=True, forceinline=True)
-        def swap(a, distance):
-            return first(a[0], distance), second(a[1], distance), third(a[2], distance)
-
-    return swap
-
-
-@functools.cache
-def _store(reduce: Reduction) -> tuple[Any, Any]:
-    """Device functions put(arrays, i, accumulator) and get(arrays, i): one 1-d array per number, in a tuple of three."""
-    if len(reduce.kinds) == 1:
-
-        @cuda.jit(device=True, forceinline=True)
-        def put(arrays, i, a):
-            arrays[0][i] = a[0]
-
-        @cuda.jit(device=True, forceinline=True)
-        def get(arrays, i):
-            return (arrays[0][i],)
-
-    elif len(reduce.kinds) == 2:
-
-        @cuda.jit(device=True, forceinline=True)
-        def put(arrays, i, a):
-            arrays[0][i], arrays[1][i] = a
-
-        @cuda.jit(device=True, forceinline=True)
-        def get(arrays, i):
-            return arrays[0][i], arrays[1][i]
-
-    else:
-
-        @cuda.jit(device=True, forceinline=True)
-        def put(arrays, i, a):
-            arrays[0][i], arrays[1][i], arrays[2][i] = a
-
-        @cuda.jit(device=True, forceinline=True)
-        def get(arrays, i):
-            return arrays[0][i], arrays[1][i], arrays[2][i]
-
-    return put, get
-
-
-@functools.cache
-def _together(reduce: Reduction, threads: int) -> Any:
-    """Device function: the accumulators of `threads` neighbouring threads -> one, valid in the first of them.
-
-    Up to 32 threads: butterfly shuffles. More (a whole block then): the first lanes of the warps meet in shared memory.
-    """
-    combine, identity, swap = reduce.combine, reduce.identity, _swap(reduce)
-    put, get = _store(reduce)
-    first, second, third = (reduce.kinds * 3)[:3]
-    lanes, warps = min(threads, 32), threads // 32
-
-    @cuda.jit(device=True, forceinline=True)
-    def warp(a):
-        distance = lanes // 2
-        while distance:
-            a = combine(a, swap(a, distance))
-            distance //= 2
-        return a
-
-    if threads <= 32:
-        return warp
-
-    @cuda.jit(device=True, forceinline=True)
-    def block(a):
-        shared = cuda.shared.array(32, first), cuda.shared.array(32, second), cuda.shared.array(32, third)
-        a = warp(a)
-        if cuda.threadIdx.x & 31 == 0:
-            put(shared, cuda.threadIdx.x >> 5, a)
-        cuda.syncthreads()
-        if cuda.threadIdx.x < 32:
-            a = get(shared, cuda.threadIdx.x) if cuda.threadIdx.x < warps else identity()
-            a = warp(a)
-        return a
-
-    return block
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -306,7 +62,7 @@ def _together(reduce: Reduction, threads: int) -> Any:
 def reduce_plain(reduce: Reduction, kept: int, reduced: int, narrow: bool) -> Any:
     """A thread a result: runs of RUN elements, one after the other, so that errors do not grow with every element."""
     lift, combine, identity, finish = reduce.lift, reduce.combine, reduce.identity, reduce.finish
-    index_kept, index_reduced = _unravel(0, kept, narrow), _unravel(kept, reduced, narrow)
+    index_kept, index_reduced = index_walker(0, kept, narrow), index_walker(kept, reduced, narrow)
 
     @cuda.jit
     def reduce_plain(x, out, count, divisor):
@@ -340,9 +96,9 @@ def _row(reduce: Reduction, walk: Walk, threads: int) -> Any:
     """Device function: what the threads of a row have of its vectors first .. last - 1 and its elements up to `end`."""
     load, combine, identity = ptx.load_vector, reduce.combine, reduce.identity
     width = walk.width
-    read, tree, tree_1 = _reader(reduce, width, True), _tree(reduce, width), _reader(reduce, 1, True)
-    kept, reduced = (_offset(0, walk.kept, walk.narrow, walk.itemsize),
-                     _offset(walk.kept, walk.reduced, walk.narrow, walk.itemsize))
+    read, tree, tree_1 = lift_all(reduce, width, True), tree_of(reduce, width), lift_all(reduce, 1, True)
+    kept, reduced = (offset_walker(0, walk.kept, walk.narrow, walk.itemsize),
+                     offset_walker(walk.kept, walk.reduced, walk.narrow, walk.itemsize))
 
     @cuda.jit(device=True, forceinline=True)
     def row(x, o, lane, first, last, end):
@@ -374,8 +130,8 @@ def _row(reduce: Reduction, walk: Walk, threads: int) -> Any:
 @functools.cache
 def reduce_rows(reduce: Reduction, walk: Walk, threads: int) -> Any:
     """`threads` threads a row; as many rows a block as fit in it."""
-    row, together, finish = _row(reduce, walk, threads), _together(reduce, threads), reduce.finish
-    index = _unravel(0, walk.kept, walk.narrow)
+    row, together, finish = _row(reduce, walk, threads), across_threads(reduce, threads), reduce.finish
+    index = index_walker(0, walk.kept, walk.narrow)
     width = walk.width
 
     @cuda.jit
@@ -394,8 +150,8 @@ def reduce_rows(reduce: Reduction, walk: Walk, threads: int) -> Any:
 @functools.cache
 def reduce_rows_split(reduce: Reduction, walk: Walk) -> Any:
     """A block of THREADS threads a segment of a row."""
-    row, together = _row(reduce, walk, THREADS), _together(reduce, THREADS)
-    put, _ = _store(reduce)
+    row, together = _row(reduce, walk, THREADS), across_threads(reduce, THREADS)
+    put, _ = components(reduce)
     width = walk.width
 
     @cuda.jit
@@ -414,51 +170,12 @@ def reduce_rows_split(reduce: Reduction, walk: Walk) -> Any:
 
 
 @functools.cache
-def _exchange_columns(reduce: Reduction, width: int, room: int) -> tuple[Any, Any, Any]:
-    """For `width` accumulators at once, place i of `room`: device functions put, get (as in _store), and none()."""
-    put_one, get_one = _store(reduce)
-    identity = reduce.identity
-    if width == 1:
-
-        @cuda.jit(device=True, forceinline=True)
-        def put(arrays, i, a):
-            put_one(arrays, i, a[0])
-
-        @cuda.jit(device=True, forceinline=True)
-        def get(arrays, i):
-            return (get_one(arrays, i),)
-
-        @cuda.jit(device=True, forceinline=True)
-        def none():
-            return (identity(),)
-
-        return put, get, none
-    half = width // 2
-    put_half, get_half, none_half = _exchange_columns(reduce, half, room)
-
-    @cuda.jit(device=True, forceinline=True)
-    def put(arrays, i, a):
-        put_half(arrays, i, a[:half])
-        put_half(arrays, i + half * room, a[half:])
-
-    @cuda.jit(device=True, forceinline=True)
-    def get(arrays, i):
-        return get_half(arrays, i) + get_half(arrays, i + half * room)
-
-    @cuda.jit(device=True, forceinline=True)
-    def none():
-        return none_half() + none_half()
-
-    return put, get, none
-
-
-@functools.cache
 def _columns(reduce: Reduction, fetch: Any, width: int, across: int, down: int) -> Any:
     """Device function: a block of (across, down) threads reduces elements first .. last - 1 of `across` vectors of
     columns. fetch(arrays, c, j) -> `width` accumulators. The answer, `width` accumulators, is valid where y = 0."""
-    pairs = _pairs(reduce, width)
+    pairs = pairwise(reduce, width)
     room = max(across * down // 2, 1)
-    put, get, none = _exchange_columns(reduce, width, room)
+    put, get, none = columns_exchange(reduce, width, room)
     one, two, three = (reduce.kinds * 3)[:3]
     size = width * room
 
@@ -498,9 +215,9 @@ def _columns(reduce: Reduction, fetch: Any, width: int, across: int, down: int) 
 def _fetch_columns(reduce: Reduction, walk: Walk) -> Any:
     """Device function ((x,), c, j) -> accumulators of vector c of columns, element j of the reduced axes."""
     load, width = ptx.load_vector, walk.width
-    read = _reader(reduce, width, False)
-    kept, reduced = (_offset(0, walk.kept, walk.narrow, walk.itemsize),
-                     _offset(walk.kept, walk.reduced, walk.narrow, walk.itemsize))
+    read = lift_all(reduce, width, False)
+    kept, reduced = (offset_walker(0, walk.kept, walk.narrow, walk.itemsize),
+                     offset_walker(walk.kept, walk.reduced, walk.narrow, walk.itemsize))
 
     @cuda.jit(device=True, forceinline=True)
     def fetch(arrays, c, j):
@@ -511,30 +228,9 @@ def _fetch_columns(reduce: Reduction, walk: Walk) -> Any:
 
 
 @functools.cache
-def _each(act: Any, width: int) -> Any:
-    """Device function (arguments, o, accumulators): act(arguments, o + i, accumulator i) for all of them."""
-    if width == 1:
-
-        @cuda.jit(device=True, forceinline=True)
-        def each(arguments, o, a):
-            act(arguments, o, a[0])
-
-        return each
-    half = width // 2
-    low = _each(act, half)
-
-    @cuda.jit(device=True, forceinline=True)
-    def each(arguments, o, a):
-        low(arguments, o, a[:half])
-        low(arguments, o + half, a[half:])
-
-    return each
-
-
-@functools.cache
 def _write(reduce: Reduction, kept: int, narrow: bool) -> Any:
     """Device function ((out, divisor), o, accumulator): the o-th result."""
-    index, finish = _unravel(0, kept, narrow), reduce.finish
+    index, finish = index_walker(0, kept, narrow), reduce.finish
 
     @cuda.jit(device=True, forceinline=True)
     def write(arguments, o, a):
@@ -547,7 +243,7 @@ def _write(reduce: Reduction, kept: int, narrow: bool) -> Any:
 def reduce_columns(reduce: Reduction, walk: Walk, across: int, down: int) -> Any:
     """A block of (across, down) threads for `across` vectors of columns."""
     columns = _columns(reduce, _fetch_columns(reduce, walk), walk.width, across, down)
-    write = _each(_write(reduce, walk.kept, walk.narrow), walk.width)
+    write = for_each(_write(reduce, walk.kept, walk.narrow), walk.width)
     width = walk.width
 
     @cuda.jit
@@ -566,7 +262,7 @@ def reduce_columns(reduce: Reduction, walk: Walk, across: int, down: int) -> Any
 def reduce_columns_split(reduce: Reduction, walk: Walk, across: int, down: int) -> Any:
     """The same for one segment of the columns (the second grid dimension)."""
     columns = _columns(reduce, _fetch_columns(reduce, walk), walk.width, across, down)
-    put = _each(_store(reduce)[0], walk.width)
+    put = for_each(components(reduce)[0], walk.width)
     width = walk.width
 
     @cuda.jit
@@ -586,7 +282,7 @@ def reduce_columns_split(reduce: Reduction, walk: Walk, across: int, down: int) 
 @functools.cache
 def reduce_partials(reduce: Reduction, kept: int, narrow: bool, across: int, down: int) -> Any:
     """The second launch: combines the accumulators of the segments of each result, in their order."""
-    _, get = _store(reduce)
+    _, get = components(reduce)
 
     @cuda.jit(device=True, forceinline=True)
     def fetch(arrays, o, part):
@@ -640,14 +336,15 @@ def _view(x: Layout, axes: tuple[int, ...], out_itemsize: int, ordered: bool) ->
 
 
 def plan(x: Layout, *, kind: str, axis: tuple[int, ...], keepdims: bool, dtype: np.dtype, correction: float = 0,
-         version: str | None = None) -> Plan:
+         shape: tuple[int, ...] = (), version: str | None = None) -> Plan:
     """Planner of every reduction.
 
-    kind: see accumulate.reduction; axis: the reduced axes; dtype: of the results; correction: of var and std.
+    kind: see accumulate.reduction; axis: the reduced axes; dtype: of the results; correction: of var and std; `shape`
+    is for the gradient rule.
     version: "plain", "rows", "columns", "rows_split" or "columns_split"; by default what the strides suggest.
     """
-    shape = tuple(1 if i in axis else n for i, n in enumerate(x.shape) if keepdims or i not in axis)
-    out = x.like(shape, dtype)
+    results_shape = tuple(1 if i in axis else n for i, n in enumerate(x.shape) if keepdims or i not in axis)
+    out = x.like(results_shape, dtype)
     if out.size == 0:
         return Plan([out], [])
     reduce = reduction(kind, x.dtype, dtype)

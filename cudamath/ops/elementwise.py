@@ -6,6 +6,7 @@ GPU kernel, and the gradient. See `ufunc.py` for the meaning of the fields.
 
 from __future__ import annotations
 
+import cmath
 import functools
 import math
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.op import ANY, Category, COMPLEX, FLOATING, INTEGER, INTEGER_OR_BOOL, NUMERIC, REAL, REAL_OR_BOOL, require
+from ..core.op import ANY, Category, COMPLEX, FLOATING, INEXACT, INTEGER, INTEGER_OR_BOOL, NUMERIC, REAL, REAL_OR_BOOL, require
 from . import ufunc
 
 __all__ = [
@@ -38,16 +39,16 @@ PRECISE = Category("float32 or float64", [np.float32, np.float64])
 
 add = binary("add", np.add, "x + y", ("g", "g"), category=ANY, doc="Sum of two arrays.", formula="x + y")
 subtract = binary("subtract", np.subtract, "x - y", ("g", "-g"), doc="Difference of two arrays.", formula="x - y")
-multiply = binary("multiply", np.multiply, "x * y", ("g * conj(y)", "g * conj(x)"), category=ANY,
+multiply = binary("multiply", np.multiply, "x * y", ("g * y", "g * x"), category=ANY,
                   doc="Product of two arrays.", formula="x * y")
-divide = binary("divide", np.divide, "x / y", ("g / conj(y)", "-g * conj(out) / conj(y)"), category=ANY,
+divide = binary("divide", np.divide, "x / y", ("g / y", "-g * out / y"), category=ANY,
                 doc="Quotient of two arrays; integers give floating-point numbers.", formula="x / y")
 floor_divide = binary("floor_divide", np.floor_divide, "floor_divide(x, y)", category=REAL,
                       doc="Quotient rounded down; integers divided by zero give 0.", formula="floor(x / y)")
 remainder = binary("remainder", np.remainder, "remainder(x, y)", ("g", "-g * floor_divide(x, y)"), category=REAL,
                    doc="Remainder of the division, with the sign of y.", formula="x - floor(x / y) * y")
 _power = binary("pow", np.power, {"": "x ** y", "i": "power(x, y)", "u": "power(x, y)", "c": "power(x, y)"},
-                ("g * y * _power(x, y - 1)", "g * where(x > 0, log(where(x > 0, x, 1)), 0) * out"),
+                ("_power_by_base(g, x, y)", "_power_by_exponent(g, out, x)"),
                 doc="Power.", formula="x ** y", example="[2.0, 3.0], [2.0, 0.5]")
 negative = unary("negative", np.negative, "-x", "-g", doc="Each element with the opposite sign.", formula="-x")
 positive = unary("positive", np.positive, "x", "g", doc="A copy of each element.", formula="+x")
@@ -55,12 +56,12 @@ abs = unary("abs", np.absolute, {"": "abs(x)", "u": "x", "b": "x", "c": "absolut
             doc="Absolute value; of complex numbers the modulus.", formula="|x|")
 square = unary("square", np.square, "x * x", "g * x * 2", doc="Square.", formula="x * x")
 sqrt = unary("sqrt", np.sqrt, "sqrt(x)", "g * 0.5 / out", category=ANY, doc="Square root.", formula="x ** 0.5")
-reciprocal = unary("reciprocal", np.reciprocal, {"": "1 / x", "i": "x if x * x == 1 else 0", "u": "x if x == 1 else 0"},
+reciprocal = unary("reciprocal", np.reciprocal, {"": "1 / x", "i": "x if x == 1 or x == -1 else 0", "u": "x if x == 1 else 0"},
                    "-g * out * out", doc="Reciprocal.", formula="1 / x")
-sign = unary("sign", np.sign, "sign(x)", "g * 0", doc="-1, 0 or 1; of complex numbers x / |x|.")
+sign = unary("sign", np.sign, "sign(x)", "_sign_grad(g, out, x)", doc="-1, 0 or 1; of complex numbers x / |x|.")
 hypot = binary("hypot", np.hypot, "hypot(x, y)", ("g * x / out", "g * y / out"), category=REAL,
                doc="Length of the hypotenuse, without overflow.", formula="sqrt(x**2 + y**2)")
-copysign = binary("copysign", np.copysign, "copysign(x, y)", ("g * sign(x) * copysign(ones_like(y), y)", "g * 0"),
+copysign = binary("copysign", np.copysign, "copysign(x, y)", ("g * sign(x) * sign(out)", "g * 0"),
                   category=REAL, doc="Magnitude of x with the sign of y.")
 nextafter = binary("nextafter", np.nextafter, "nextafter(x, y)", category=PRECISE,
                    doc="The next representable number after x towards y.")
@@ -92,7 +93,7 @@ sinh = unary("sinh", np.sinh, "sinh(x)", "g * cosh(x)", category=ANY, doc="Hyper
 cosh = unary("cosh", np.cosh, "cosh(x)", "g * sinh(x)", category=ANY, doc="Hyperbolic cosine.")
 tanh = unary("tanh", np.tanh, "tanh(x)", "g * (1 - out * out)", category=ANY, doc="Hyperbolic tangent.")
 asinh = unary("asinh", np.arcsinh, "asinh(x)", "g / sqrt(x * x + 1)", category=ANY, doc="Inverse hyperbolic sine.")
-acosh = unary("acosh", np.arccosh, "acosh(x)", "g / sqrt(x * x - 1)", category=ANY, doc="Inverse hyperbolic cosine.",
+acosh = unary("acosh", np.arccosh, "acosh(x)", "g / (sqrt(x - 1) * sqrt(x + 1))", category=ANY, doc="Inverse hyperbolic cosine.",
               example="[1.5, 2.0]")
 atanh = unary("atanh", np.arctanh, "atanh(x)", "g / (1 - x * x)", category=ANY, doc="Inverse hyperbolic tangent.")
 atan2 = binary("atan2", np.arctan2, "atan2(x, y)", ("g * y / (x * x + y * y)", "-g * x / (x * x + y * y)"), category=REAL,
@@ -100,12 +101,12 @@ atan2 = binary("atan2", np.arctan2, "atan2(x, y)", ("g * y / (x * x + y * y)", "
 
 # ---------------------------------------------------------------- rounding
 
-floor = unary("floor", np.floor, {"": "x", "f": "floor(x)"}, "g * 0", category=REAL_OR_BOOL,
+floor = unary("floor", np.floor, {"": "x", "f": "floor(x)"}, category=REAL_OR_BOOL,
               doc="The largest integer not above x.")
-ceil = unary("ceil", np.ceil, {"": "x", "f": "ceil(x)"}, "g * 0", category=REAL_OR_BOOL,
+ceil = unary("ceil", np.ceil, {"": "x", "f": "ceil(x)"}, category=REAL_OR_BOOL,
              doc="The smallest integer not below x.")
-trunc = unary("trunc", np.trunc, {"": "x", "f": "trunc(x)"}, "g * 0", category=REAL_OR_BOOL, doc="x without its fraction.")
-_rint = unary("rint", np.rint, {"": "x", "f": "round_even(x)", "c": "round_even(x)"}, "g * 0",
+trunc = unary("trunc", np.trunc, {"": "x", "f": "trunc(x)"}, category=REAL_OR_BOOL, doc="x without its fraction.")
+_rint = unary("rint", np.rint, {"": "x", "f": "round_even(x)", "c": "round_even(x)"},
               doc="The nearest integer; ties go to the even one.")
 
 # ---------------------------------------------------------------- comparison, extremes
@@ -119,9 +120,9 @@ greater = binary("greater", np.greater, "x > y", category=REAL_OR_BOOL, doc="Whe
                  formula="x > y")
 greater_equal = binary("greater_equal", np.greater_equal, "x >= y", category=REAL_OR_BOOL, doc="Whether x is at least y.",
                        formula="x >= y")
-maximum = binary("maximum", np.maximum, "maximum(x, y)", ("g * _share(x, y)", "g * _share(y, x)"),
+maximum = binary("maximum", np.maximum, "maximum(x, y)", ("_share(g, x, y)", "_share(g, y, x)"),
                  category=REAL_OR_BOOL, doc="The larger of two elements; NaN if either is NaN.")
-minimum = binary("minimum", np.minimum, "minimum(x, y)", ("g * _share(y, x)", "g * _share(x, y)"),
+minimum = binary("minimum", np.minimum, "minimum(x, y)", ("_share(g, y, x)", "_share(g, x, y)"),
                  category=REAL_OR_BOOL, doc="The smaller of two elements; NaN if either is NaN.")
 isfinite = unary("isfinite", np.isfinite, {"": "True", "f": "isfinite(x)", "c": "isfinite(x)"}, category=ANY,
                  doc="Whether elements are neither infinite nor NaN.")
@@ -131,9 +132,33 @@ isnan = unary("isnan", np.isnan, {"": "False", "f": "x != x", "c": "x != x"}, ca
 signbit = unary("signbit", np.signbit, "signbit(x)", category=FLOATING, doc="Whether the sign bit is set (-0.0 included).")
 
 
-def _share(x: ndarray, y: ndarray) -> ndarray:
+def _share(g: ndarray, x: Any, y: Any) -> ndarray:
     """The part of a maximum's gradient that goes to x: all, none, or half of it where both are equal."""
-    return where(x > y, 1.0, where(x == y, 0.5, 0.0)).astype(x.dtype if isinstance(x, ndarray) else y.dtype)
+    return where(x > y, g, where(x == y, g * 0.5, 0))
+
+
+def _power_by_base(g: ndarray, x: ndarray, y: Any) -> ndarray:
+    """g y x^(y-1), and 0 where y is 0, also at x = 0."""
+    if not isinstance(y, ndarray):
+        return g * (y * _power(x, y - 1)) if y else g * 0
+    return where(y == 0, 0, g * (y * _power(x, y - 1)))
+
+
+def _power_by_exponent(g: ndarray, out: ndarray, x: Any) -> ndarray:
+    """g log(x) x^y, and 0 where x is 0. For negative x the power is defined at whole y only: NaN."""
+    if not isinstance(x, ndarray):
+        return g * out * (cmath.log(x) if isinstance(x, complex) or g.dtype in COMPLEX else
+                          math.log(x) if x > 0 else math.nan) if x else g * 0
+    return g * out * where(x == 0, 0, log(where(x == 0, 1, x)))
+
+
+def _sign_grad(g: ndarray, out: ndarray, x: ndarray) -> ndarray:
+    """0 for real numbers; on the complex plane sign(x) = x / |x| turns but does not grow: what is along x goes."""
+    if x.dtype not in COMPLEX:
+        return g * 0
+    g = conj(g)  # the rule around this one conjugates twice
+    along = out * (g * conj(out)).real
+    return conj(where(x == 0, 0, (g - along) / where(x == 0, 1, abs(x))))
 
 
 # ---------------------------------------------------------------- logic and bits
@@ -171,7 +196,8 @@ def conj(x: Any, /) -> ndarray:
 
 
 def pow(x: Any, y: Any, /) -> ndarray:
-    """Power x ** y. Shapes broadcast; dtype as NumPy's `power`; negative integer exponents of integers are a ValueError.
+    """Power x ** y. Shapes broadcast; dtype as NumPy's `power`. Negative integer exponents of integers are a
+    ValueError; in an array on a GPU, which is not looked through beforehand, they give x ** y without its fraction.
 
     Gradient: g * y * x**(y-1) and g * log(x) * out. Deterministic.
 
@@ -181,7 +207,7 @@ def pow(x: Any, y: Any, /) -> ndarray:
     """
     if type(y) in (int, float) and not isinstance(x, (bool, int, float, complex)):
         x = require("pow", x, NUMERIC)
-        if y == 2:
+        if y == 2 and (type(y) is int or x.dtype in INEXACT):
             return square(x)
         if y < 0 and x.dtype in INTEGER and type(y) is int:
             raise ValueError(f"pow: integers to a negative integer power ({y}) are not integers; convert to a float dtype first")
@@ -217,13 +243,6 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> ndarray:
     if min is not None:
         x = maximum(x, min)
     return positive(x) if min is None and max is None else x if max is None else minimum(x, max)
-
-
-def ones_like(x: Any) -> ndarray:
-    """Ones in the shape and dtype of x (for gradient expressions)."""
-    from .creation import ones_like as make
-
-    return make(x)
 
 
 def where(condition: Any, x: Any, y: Any) -> ndarray:

@@ -7,6 +7,7 @@ expression the GPU kernel is generated from, and a gradient expression per input
 
 from __future__ import annotations
 
+import contextvars
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,6 +24,12 @@ from ..core.op import ANY, Category, coerce, lazy, registry
 SCALARS = (bool, int, float, complex)
 _MOST_PLANS = 4096
 _NAMES = ("x", "y", "z")
+_COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
+
+#: `_quiet().run(f, ...)` calls f where floating-point errors pass in silence, at a tenth of the price of np.errstate.
+_context = contextvars.copy_context()
+_context.run(np.seterr, all="ignore")
+_quiet = _context.copy
 
 
 @functools.cache
@@ -43,10 +50,21 @@ def resolve(name: str, ufunc: np.ufunc, common: np.dtype) -> tuple[np.dtype, np.
 
 
 def rule(expression: str, count: int, namespace: Mapping[str, Any]) -> Callable:
-    """A gradient expression as a function (g, out, *inputs); names it does not use get a leading underscore."""
+    """A gradient expression as a function (g, out, *inputs); names it does not use get a leading underscore.
+
+    An expression says g times the derivative. For complex numbers g times its conjugate is wanted: the same with g
+    conjugated on the way in and out.
+    """
     names = compile(expression, "<gradient>", "eval").co_names
     parameters = ["g", *(n if n in names else f"_{n}" for n in ("out", *_NAMES[:count]))]
-    return eval(f"lambda {', '.join(parameters)}: {expression}", namespace)  # type: ignore[arg-type]
+    real = eval(f"lambda {', '.join(parameters)}: {expression}", namespace)  # type: ignore[arg-type]
+
+    @functools.wraps(real)
+    def gradient(g: ndarray, *rest: Any) -> Any:
+        return conj(real(conj(g), *rest)) if g._layout.dtype.kind == "c" else real(g, *rest)
+
+    conj = namespace["conj"]
+    return gradient
 
 
 class Elementwise:
@@ -71,7 +89,7 @@ class Elementwise:
         self.nin = 3 if grad is not None and len(grad) == 3 else ufunc.nin
         self.expressions = expression if isinstance(expression, dict) else {"": expression}
         self.namespace = namespace
-        self.compares = category is ANY and grad is None
+        self.compares = ufunc in _COMPARISONS
         self.plans: dict[Any, Callable] = {}
         registry[name] = self  # type: ignore[assignment]
 
@@ -94,7 +112,7 @@ class Elementwise:
     def expression(self, dtype: np.dtype) -> str:
         """The scalar expression for a compute dtype."""
         kind = "f" if dtype == bfloat16 else dtype.kind
-        return self.expressions.get(kind, self.expressions[""] if "" in self.expressions else "")
+        return self.expressions.get(kind, self.expressions.get("", ""))
 
     # ------------------------------------------------------------ the slow path: once per combination of layouts
 
@@ -127,8 +145,6 @@ class Elementwise:
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
         shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
         common = dtypes.result_type(*operands)
-        if self.compares and any(scalars):
-            common = self._wide_enough(common, [x for x, s in zip(operands, scalars, strict=True) if s])
         if common not in self.category:
             raise TypeError(f"{self.name}: wants {self.category.name} arrays, got "
                             + " and ".join(f"{getattr(x, 'dtype', type(x).__name__)}" for x in operands))
@@ -141,38 +157,59 @@ class Elementwise:
                 raise TypeError(f"{self.name}: a result of dtype {result} cannot be written into an array of dtype {first.dtype}")
             result = first.dtype
         device = same_device(self.name, arrays)
+        if inplace and shapes.overlaps_itself(first.shape, first.strides, first.itemsize):
+            raise ValueError(f"{self.name}: elements of the array of shape {shape} share memory (a broadcast view); "
+                             "copy it before changing it in place")
         if device == CPU:
-            return self._cpu(scalars, common, compute, result, inplace)
-        return self._cuda(operands, scalars, common, compute, result, inplace, device)
+            return self._cpu(operands, scalars, common, compute, result, inplace)
+        run = self._cuda(operands, scalars, common, compute, result, inplace, device)
+        return _apart(run) if inplace else run
 
-    def _wide_enough(self, common: np.dtype, values: list) -> np.dtype:
-        """Comparisons answer for Python integers beyond the array's dtype too: compare in a dtype that holds them."""
-        for value in values:
-            if type(value) is int and common in dtypes.INTEGER:
-                limits = np.iinfo(common)
-                if not limits.min <= value <= limits.max:
-                    common = dtypes.promote(common, np.dtype(np.int64 if value < 1 << 63 else np.uint64))
-        return common
-
-    def _cpu(self, scalars: tuple[bool, ...], common: np.dtype, compute: np.dtype, result: np.dtype,
+    def _cpu(self, operands: tuple, scalars: tuple[bool, ...], common: np.dtype, compute: np.dtype, result: np.dtype,
              inplace: bool) -> Callable:
+        """`run` for NumPy arrays: the ufunc itself wherever its dtype rule is ours."""
         function: Callable = self.ufunc if self.cpu is None else lazy("cpu", self.cpu)
-        is_ufunc = self.cpu is None
-        wide = dtypes.compute_dtype(compute) if not is_ufunc else compute
+        native = self.cpu is None and self._native(operands, scalars, compute, result)
+        first = operands[0]
+        whole_power = self.ufunc is np.power and common in dtypes.INTEGER  # may raise
+        if native and not (inplace or whole_power or any(scalars)) and first.ndim and first.size and all(
+                x._layout is Layout.new(first.shape, x.dtype, CPU) for x in operands):
+            return _straight(function, first._layout.like(dtype=result), self.nin)
+        wide = compute if self.cpu is None else dtypes.compute_dtype(compute)
 
         def run(*operands: Any) -> ndarray:
-            data = [np.asarray(x, common) if s else x._data for x, s in zip(operands, scalars, strict=True)]
-            data = [d if d.dtype == wide else d.astype(wide) for d in data]
-            with np.errstate(all="ignore"):
-                out = np.asarray(function(*data))
-                if out.dtype != result:
-                    out = out.astype(result)
+            if native:
+                data = [x if s else x._data for x, s in zip(operands, scalars, strict=True)]
+            else:
+                data = [np.asarray(x, common) if s else x._data for x, s in zip(operands, scalars, strict=True)]
+                data = [d if d.dtype == wide else d.astype(wide) for d in data]
             if inplace:
-                operands[0]._data[...] = out
+                target = operands[0]._data
+                if native:
+                    function(*data, out=target, casting="same_kind")
+                else:
+                    np.copyto(target, function(*data), casting="unsafe")
                 return operands[0]
-            return wrap(out)
+            return wrap(np.asarray(function(*data), result))
 
-        return run
+        def quiet(*operands: Any) -> ndarray:
+            try:
+                return _quiet().run(run, *operands)
+            except (OverflowError, ValueError) as error:  # a Python integer too large; a read-only target
+                raise type(error)(f"{self.name}: {error}") from None
+
+        return quiet
+
+    def _native(self, operands: tuple, scalars: tuple[bool, ...], compute: np.dtype, result: np.dtype) -> bool:
+        """Whether the ufunc, left alone with these operands, computes and returns in our dtypes."""
+        kinds = [type(x) if s else x.dtype for x, s in zip(operands, scalars, strict=True)]
+        if bool in kinds or any(scalars) and bfloat16 in kinds:  # no weak type of NumPy's
+            return False
+        try:
+            *inputs, output = self.ufunc.resolve_dtypes((*kinds, None))
+        except TypeError:
+            return False
+        return output == result and (self.compares or all(d == compute for d in inputs))
 
     def _cuda(self, operands: tuple, scalars: tuple[bool, ...], common: np.dtype, compute: np.dtype, result: np.dtype,
               inplace: bool, device: int) -> Callable:
@@ -193,6 +230,8 @@ class Elementwise:
             return lambda *operands: bound(*[upload(np.asarray(x, by_value), device) if s else x
                                              for x, s in zip(operands, scalars, strict=True)])
         limits = np.iinfo(common) if common in dtypes.INTEGER else None
+        if common != by_value and common in dtypes.FLOATING:  # a scalar is rounded to 16 bits first, like any element
+            plain, bound = bound, lambda *values: plain(*[x if type(x) is ndarray else float(common.type(x)) for x in values])
         if scalars == (False, True) and limits is None:  # `x * 2.0`: already in the order of the bound plan
             return bound
         order = sorted(range(len(scalars)), key=scalars.__getitem__)  # arrays first, then the values
@@ -201,13 +240,54 @@ class Elementwise:
             if limits is not None:
                 for value, s in zip(operands, scalars, strict=True):
                     if s and not limits.min <= value <= limits.max:
+                        if self.compares:  # the answer is the same for every number of this dtype
+                            return self._constant(operands, scalars, common)
                         raise OverflowError(f"{self.name}: Python integer {value} out of bounds for {common}")
             return bound(*[operands[i] for i in order])
 
         return run
 
+    def _constant(self, operands: tuple, scalars: tuple[bool, ...], common: np.dtype) -> ndarray:
+        """A comparison with a Python integer that the array's dtype cannot hold."""
+        from .creation import full
+
+        answer = self.ufunc(*[x if s else common.type(0) for x, s in zip(operands, scalars, strict=True)])
+        array = operands[scalars.index(False)]
+        return full(array.shape, bool(answer), device=array.device)
+
     def __repr__(self) -> str:
         return f"<Elementwise {self.name}>"
+
+
+def _straight(function: Callable, layout: Layout, count: int) -> Callable:
+    """`run` for contiguous arrays of one shape: what comes out is known."""
+    quiet, new = _quiet, object.__new__
+
+    def one(x: ndarray) -> ndarray:
+        out = new(ndarray)
+        out._data = quiet().run(function, x._data)
+        out._layout, out._owner, out._node = layout, None, None
+        return out
+
+    def two(x: ndarray, y: ndarray) -> ndarray:
+        out = new(ndarray)
+        out._data = quiet().run(function, x._data, y._data)
+        out._layout, out._owner, out._node = layout, None, None
+        return out
+
+    return one if count == 1 else two
+
+
+def _apart(run: Callable) -> Callable:
+    """In place on a GPU: an operand that reaches into the target's memory, other than itself, is copied first."""
+
+    def safe(target: ndarray, *operands: Any) -> ndarray:
+        here = (target._data, target.shape, target.strides, target.itemsize)
+        clear = [x.copy() if type(x) is ndarray and (x._data != target._data or x._layout is not target._layout)
+                 and shapes.may_overlap(here, (x._data, x.shape, x.strides, x.itemsize)) else x for x in operands]
+        return run(target, *clear)
+
+    return safe
 
 
 def _numpy(dtype: np.dtype) -> np.dtype:

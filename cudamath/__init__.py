@@ -41,6 +41,7 @@ from .ops.creation import *  # noqa: F403
 from .ops.elementwise import *  # noqa: F403
 from .ops.index import *  # noqa: F403
 from .ops.join import *  # noqa: F403
+from .ops.join import *  # noqa: F403
 from .ops.linalg import *  # noqa: F403
 from .ops.reduce import *  # noqa: F403
 from .ops.shape import *  # noqa: F403

@@ -1,1 +1,13 @@
 """Machine-learning operations, functional as in torch.nn.functional: forward and gradient, on CPU and GPU."""
+
+from . import init
+from .activation import *  # noqa: F403
+from .conv import *  # noqa: F403
+from .dropout import *  # noqa: F403
+from .embedding import *  # noqa: F403
+from .linear import *  # noqa: F403
+from .loss import *  # noqa: F403
+from .norm import *  # noqa: F403
+from .optim import *  # noqa: F403
+from .pool import *  # noqa: F403
+from .softmax import *  # noqa: F403

@@ -19,9 +19,10 @@ from numba import cuda
 
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Ticket
-from .build import blocks, power_of_two
-from .ptx import load_vector, store_vector
-from .segments import gather_grad
+from .build import SIMULATOR, blocks, power_of_two
+
+if not SIMULATOR:
+    from .ptx import load_vector, store_vector
 
 THREADS = 256
 
@@ -84,8 +85,3 @@ def lookup(version: str, indices: Layout, weight: Layout) -> Plan:
 def embedding(indices: Layout, weight: Layout) -> Plan:
     """indices: (n,) integers, weight: (rows, columns), C order -> (n, columns)."""
     return lookup("rows", indices, weight)
-
-
-def embedding_grad(g: Layout, indices: Layout, *, rows: int) -> Plan:
-    """g: (n, columns), indices: (n,) -> (rows, columns), sums of g's rows of equal index."""
-    return gather_grad(g, indices, shape=(rows, g.shape[1]), axis=0)

@@ -19,7 +19,9 @@ import numpy as np
 from numba import cuda
 
 from .build import SIMULATOR, blocks, codec, power_of_two
-from .ptx import load_vector, store_vector
+
+if not SIMULATOR:
+    from .ptx import load_vector, store_vector
 
 WARP = 32
 device = cuda.jit(device=True) if SIMULATOR else cuda.jit(device=True, forceinline=True)  # decorates device functions

@@ -1,0 +1,342 @@
+"""Normalisation: batch, layer and RMS norm, and their gradients."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ..core.array import ndarray
+from ..core.layout import Layout
+from ..core.op import FLOATING, Op, coerce
+from ..ops.creation import ones, zeros
+from ..ops.elementwise import sqrt
+from ..ops.shape import copy, moveaxis
+from .softmax import in_order
+
+__all__ = ["batch_norm", "layer_norm", "rms_norm"]
+
+
+# --------------------------------------------------------------------------------------------------- checks
+
+
+def _parameters(name: str, x: ndarray, shape: tuple[int, ...], values: dict[str, ndarray | None]) -> list[ndarray]:
+    """Weight, bias, ...: checked, of one dtype; ones for a missing weight (or variance), zeros for the rest."""
+    dtype = next((v.dtype for v in values.values() if v is not None), x.dtype)
+    out = []
+    for what, value in values.items():
+        if value is None:
+            value = (ones if what in ("weight", "running_var") else zeros)(shape, dtype=dtype, device=x.device)
+        if value.shape != shape:
+            raise ValueError(f"{name}: x of shape {x.shape} wants {what} of shape {shape}, got {value.shape}")
+        if value.dtype != dtype or dtype not in (x.dtype, np.float32) or x.dtype == np.float64 != dtype:
+            raise TypeError(f"{name}: x of dtype {x.dtype} wants all parameters in {x.dtype}"
+                            + (" or all in float32" if x.dtype.itemsize == 2 else "") + f", got {what} of {value.dtype}")
+        out.append(in_order(value))
+    return out
+
+
+def _operands(name: str, x: Any, values: dict[str, Any]) -> tuple[ndarray, dict[str, ndarray | None]]:
+    """x and the parameters that are there as floating-point arrays on one device."""
+    there = [what for what, value in values.items() if value is not None]
+    x, *found = coerce(name, (x, *(values[what] for what in there)), FLOATING)
+    return x, dict.fromkeys(values) | dict(zip(there, found, strict=True))
+
+
+@functools.cache
+def _order(layout: Layout) -> str:
+    """How (N, C, ...) lies in memory: "C", "channels last", or "" for anything else."""
+    if layout.contiguous:
+        return "C"
+    last = (layout.shape[0], *layout.shape[2:], layout.shape[1])
+    strides = Layout.new(last, layout.dtype, layout.device).strides
+    return "channels last" if layout.strides == (strides[0], strides[-1], *strides[1:-1]) else ""
+
+
+def _ordered_as(g: ndarray, x: ndarray) -> ndarray:
+    """`g` with the strides of `x`: itself, or a copy."""
+    if g.strides == x.strides:
+        return g
+    return in_order(g) if x.is_contiguous else moveaxis(copy(moveaxis(g, 1, -1)), -1, 1)
+
+
+# ----------------------------------------------------------------------------------------------- batch norm
+
+
+def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None, *,
+               training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Any:
+    """Batch normalisation: every channel standardised over the batch, then scaled and shifted.
+
+    y[n, c, ...] = (x[n, c, ...] - mean[c]) / sqrt(var[c] + eps) * weight[c] + bias[c]
+
+    In training, mean and variance are those of `x` over all axes but the channels; otherwise the running ones.
+    Nothing is updated in place: training returns the new running statistics,
+
+    new_mean = (1 - momentum) running_mean + momentum mean,   new_var the same with the variance over count - 1.
+
+    Parameters
+    ----------
+    x : array (N, C) or (N, C, d1, ...) of float16, bfloat16, float32 or float64
+        In C order or with the channels last in memory; the result lies in the same order on the GPU.
+    running_mean, running_var : arrays (C,)
+        Wanted unless `training`; without them training returns the statistics of this batch.
+    weight, bias : arrays (C,), optional
+        1 and 0 if missing. All four in the dtype of `x`; for 16-bit `x` also all in float32.
+    training : bool
+    momentum : float
+        Share of this batch in the new running statistics.
+    eps : float
+        Added to the variance.
+
+    Returns
+    -------
+    ndarray, or in training a tuple (y, new_mean, new_var)
+        y in shape and dtype of `x`; new statistics (C,). No gradient flows through the new statistics.
+
+    Raises
+    ------
+    TypeError
+        An operand is not floating-point, or parameters of another dtype than said above.
+    ValueError
+        Shapes that do not fit; inference without running statistics; training with fewer than two values a channel.
+
+    Gradient: with respect to x, weight and bias (and, in inference, the statistics), of any order. Deterministic.
+    Accuracy: the variance is found from distances to the mean, so a large mean costs no digits.
+    Source: Ioffe & Szegedy (2015); parts are merged as in Chan, Golub & LeVeque (1979).
+
+    >>> import cudamath as cm
+    >>> x = cm.array([[1.0, 10.0], [3.0, 30.0]])
+    >>> y, mean, var = cm.ml.batch_norm(x, cm.zeros(2), cm.ones(2), training=True)
+    >>> y.round(3).tolist()
+    [[-1.0, -1.0], [1.0, 1.0]]
+    >>> mean.round(3).tolist(), var.round(3).tolist()
+    ([0.2, 2.0], [1.1, 20.9])
+    >>> cm.ml.batch_norm(x, cm.array([2.0, 20.0]), cm.ones(2)).round(3).tolist()
+    [[-1.0, -10.0], [1.0, 10.0]]
+    """
+    name = "batch_norm"
+    x, given = _operands(name, x, {"running_mean": running_mean, "running_var": running_var, "weight": weight,
+                                   "bias": bias})
+    if x.ndim < 2:
+        raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
+    without = given["running_mean"] is None
+    if without != (given["running_var"] is None) or (without and not training):
+        raise ValueError(f"{name}: wants running_mean and running_var" + (" both or neither" if training else "")
+                         + f", got {'no' if without else 'only'} running_mean")
+    mean, var, weight, bias = _parameters(name, x, (x.shape[1],), given)
+    if not _order(x._layout):
+        x = copy(x)
+    if not training:
+        return _batch_norm_inference(x, mean, var, weight, bias, eps=float(eps))
+    count = x.shape[0] * math.prod(x.shape[2:])
+    if count < 2:
+        raise ValueError(f"{name}: training wants at least two values a channel, x of shape {x.shape} has {count}")
+    y, _, _, new_mean, new_var = _batch_norm_train(x, weight, bias, mean, var, momentum=1.0 if without else float(momentum),
+                                                   eps=float(eps))
+    return y, new_mean._alias(), new_var._alias()
+
+
+def _batch_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray, _bias: None, _mean: None, _var: None, *,
+                     momentum: float, eps: float) -> tuple:
+    if g[0] is None:
+        return None, None, None, None, None
+    return *_batch_norm_grad(_ordered_as(g[0], x), x, weight, y[1], y[2]), None, None
+
+
+def _batch_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray, mean: ndarray,
+                          rstd: ndarray) -> tuple:
+    axes = (0, *range(2, x.ndim))
+    weight, mean, rstd = (_over_channels(v, x) for v in (weight, mean, rstd))
+    h = h[0], *(None if v is None else _over_channels(v, x) for v in h[1:])
+    dg, dx, dweight = _second_order(h, g, x, weight, mean, rstd, axes)
+    return dg, dx, None if dweight is None else dweight.sum(axes), None, None
+
+
+def _over_channels(v: ndarray, x: ndarray) -> ndarray:
+    """(C,) -> (1, C, 1, ...), to broadcast over x."""
+    return v.reshape((1, -1, *(1,) * (x.ndim - 2)))
+
+
+def _inference_rule(g: ndarray, _y: None, x: ndarray, mean: ndarray, var: ndarray, weight: ndarray, _bias: None, *,
+                    eps: float) -> tuple:
+    axes = (0, *range(2, x.ndim))
+    rstd = 1 / sqrt(var + eps)
+    distance = x - _over_channels(mean, x)
+    sum_g, sum_gd = g.sum(axes), (g * distance).sum(axes)
+    scale = rstd * weight
+    return (g * _over_channels(scale, x), -sum_g * scale, sum_gd * scale * rstd * rstd * -0.5, sum_gd * rstd, sum_g)
+
+
+_batch_norm_train = Op("batch_norm", cpu="norm.batch_norm_train", cuda="batch_norm.batch_norm_train", outputs=5,
+                       vjp=_batch_norm_rule)
+_batch_norm_grad = Op("batch_norm_grad", cpu="norm.batch_norm_grad", cuda="batch_norm_grad.batch_norm_grad", outputs=3,
+                      vjp=_batch_norm_grad_rule)
+_batch_norm_inference = Op("batch_norm_inference", cpu="norm.batch_norm_inference", cuda="batch_norm.batch_norm_inference",
+                           vjp=_inference_rule)
+
+
+# --------------------------------------------------------------------------------------- layer and RMS norm
+
+
+def _rows(name: str, x: ndarray, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
+    """The trailing shape to normalise over, checked."""
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or 0 in shape or x.shape[-len(shape):] != shape:
+        raise ValueError(f"{name}: normalized_shape {shape} is not the non-empty end of x's shape {x.shape}")
+    return shape
+
+
+def _as_rows(x: ndarray, columns: int) -> ndarray:
+    """x as (rows, columns) in C order."""
+    x = in_order(x)
+    return x if x.ndim == 2 and x.shape[1] == columns else x.reshape((x.size // columns, columns))
+
+
+def layer_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None,
+               eps: float = 1e-5) -> ndarray:
+    """Layer normalisation: the trailing axes standardised, then scaled and shifted.
+
+    y = (x - mean) / sqrt(var + eps) * weight + bias, mean and variance over the axes of `normalized_shape`.
+
+    Parameters
+    ----------
+    x : array (..., *normalized_shape) of float16, bfloat16, float32 or float64
+    normalized_shape : int or sequence of int
+        Lengths of the trailing axes to normalise over.
+    weight, bias : arrays of shape `normalized_shape`, optional
+        1 and 0 if missing. In the dtype of `x`; for 16-bit `x` also both in float32.
+    eps : float
+        Added to the variance.
+
+    Returns
+    -------
+    ndarray
+        Shape and dtype of `x`. 16-bit numbers are computed in float32.
+
+    Raises
+    ------
+    TypeError
+        An operand is not floating-point, or parameters of another dtype than said above.
+    ValueError
+        Shapes that do not fit.
+
+    Gradient: with respect to x, weight and bias, of any order. Deterministic: sums over rows in a fixed order.
+    Source: Ba, Kiros & Hinton (2016).
+
+    >>> import cudamath as cm
+    >>> cm.ml.layer_norm(cm.array([[1.0, 3.0], [5.0, 5.0]]), 2).round(3).tolist()
+    [[-1.0, 1.0], [0.0, 0.0]]
+    """
+    x, given = _operands("layer_norm", x, {"weight": weight, "bias": bias})
+    shape = _rows("layer_norm", x, normalized_shape)
+    weight, bias = (v.reshape((-1,)) for v in _parameters("layer_norm", x, shape, given))
+    y = _layer_norm(_as_rows(x, math.prod(shape)), weight, bias, eps=float(eps))[0]
+    return y if y.shape == x.shape else y.reshape(x.shape)
+
+
+def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None) -> ndarray:
+    """Root-mean-square normalisation: the trailing axes divided by their root mean square, then scaled.
+
+    y = x / sqrt(mean(x^2) + eps) * weight, the mean over the axes of `normalized_shape`.
+
+    Parameters
+    ----------
+    x : array (..., *normalized_shape) of float16, bfloat16, float32 or float64
+    normalized_shape : int or sequence of int
+        Lengths of the trailing axes to normalise over.
+    weight : array of shape `normalized_shape`, optional
+        1 if missing. In the dtype of `x`; for 16-bit `x` also in float32.
+    eps : float, optional
+        By default the distance from 1 to the next number of x's dtype, as in PyTorch.
+
+    Returns
+    -------
+    ndarray
+        Shape and dtype of `x`. 16-bit numbers are computed in float32.
+
+    Raises
+    ------
+    TypeError
+        An operand is not floating-point, or weight of another dtype than said above.
+    ValueError
+        Shapes that do not fit.
+
+    Gradient: with respect to x and weight, of any order. Deterministic: sums over rows in a fixed order.
+    Source: Zhang & Sennrich (2019).
+
+    >>> import cudamath as cm
+    >>> cm.ml.rms_norm(cm.array([3.0, 4.0, 0.0, 0.0]), 4).round(3).tolist()
+    [1.2, 1.6, 0.0, 0.0]
+    """
+    x, given = _operands("rms_norm", x, {"weight": weight})
+    shape = _rows("rms_norm", x, normalized_shape)
+    weight, = (v.reshape((-1,)) for v in _parameters("rms_norm", x, shape, given))
+    eps = float(ml_dtypes.finfo(x.dtype).eps) if eps is None else float(eps)
+    y = _rms_norm(_as_rows(x, math.prod(shape)), weight, eps=eps)[0]
+    return y if y.shape == x.shape else y.reshape(x.shape)
+
+
+def _layer_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray, _bias: None, *, eps: float) -> tuple:
+    return (None, None, None) if g[0] is None else _layer_norm_grad(in_order(g[0]), x, weight, y[1], y[2])
+
+
+def _layer_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray, mean: ndarray,
+                          rstd: ndarray) -> tuple:
+    dg, dx, dweight = _second_order(h, g, x, weight, mean.reshape((-1, 1)), rstd.reshape((-1, 1)), (1,))
+    return dg, dx, None if dweight is None else dweight.sum(0), None, None
+
+
+def _rms_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray, *, eps: float) -> tuple:
+    return (None, None) if g[0] is None else _rms_norm_grad(in_order(g[0]), x, weight, y[1])
+
+
+def _rms_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray, rstd: ndarray) -> tuple:
+    dg, dx, dweight = _second_order((*h, None), g, x, weight, None, rstd.reshape((-1, 1)), (1,))
+    return dg, dx, None if dweight is None else dweight.sum(0), None
+
+
+_layer_norm = Op("layer_norm", cpu="norm.layer_norm", cuda="norm.layer_norm", outputs=3, vjp=_layer_norm_rule)
+_layer_norm_grad = Op("layer_norm_grad", cpu="norm.layer_norm_grad", cuda="norm.layer_norm_grad", outputs=3,
+                      vjp=_layer_norm_grad_rule)
+_rms_norm = Op("rms_norm", cpu="norm.rms_norm", cuda="norm.rms_norm", outputs=2, vjp=_rms_norm_rule)
+_rms_norm_grad = Op("rms_norm_grad", cpu="norm.rms_norm_grad", cuda="norm.rms_norm_grad", outputs=2,
+                    vjp=_rms_norm_grad_rule)
+
+
+# --------------------------------------------------------------------------------------------- second order
+
+
+def _second_order(h: tuple, g: ndarray, x: ndarray, weight: ndarray, mean: ndarray | None, rstd: ndarray,
+                  axes: tuple[int, ...]) -> tuple[ndarray, ndarray, ndarray | None]:
+    """Gradients of (dx, dweight, dbias) with respect to g, x and weight, the last before its sum over the parameter's axes.
+
+    The first-order rule is dx = rstd P(g weight) with the projection P(v) = v - avg(v) - xhat avg(v xhat), the averages
+    over `axes` (RMS norm, mean None: without avg(v)); P is its own transpose. dweight and dbias sum g xhat and g.
+    h = (h of dx, of dweight, of dbias), each perhaps None; weight, mean and rstd broadcast over x. mean and rstd count
+    as functions of x.
+    """
+    def avg(v: ndarray) -> ndarray:
+        return v.mean(axes, keepdims=True)
+
+    def project(v: ndarray) -> ndarray:
+        rest = v - xhat * avg(v * xhat)
+        return rest if mean is None else rest - avg(v)
+
+    xhat = (x if mean is None else x - mean) * rstd
+    to_g, to_xhat = x * 0, x * 0
+    to_x, to_weight = to_g, None
+    if h[0] is not None:
+        gw = g * weight
+        back = rstd * project(h[0])
+        to_g, to_weight = back * weight, back * g
+        to_xhat = -rstd * (h[0] * avg(gw * xhat) + gw * avg(h[0] * xhat))
+        to_x = -rstd * rstd * xhat * avg(h[0] * project(gw))  # through rstd itself: d rstd / dx = -rstd^2 xhat / count
+    if h[1] is not None:
+        to_g, to_xhat = to_g + h[1] * xhat, to_xhat + h[1] * g
+    if h[2] is not None:
+        to_g = to_g + h[2]
+    return to_g, to_x + rstd * project(to_xhat), to_weight

@@ -61,9 +61,12 @@ def rule(expression: str, count: int, namespace: Mapping[str, Any]) -> Callable:
 
     @functools.wraps(real)
     def gradient(g: ndarray, *rest: Any) -> Any:
-        return conj(real(conj(g), *rest)) if g._layout.dtype.kind == "c" else real(g, *rest)
+        if g._layout.dtype.kind != "c":
+            return real(g, *rest)
+        from .elementwise import conj
 
-    conj = namespace["conj"]
+        return conj(real(conj(g), *rest))
+
     return gradient
 
 

@@ -5,7 +5,9 @@ An elementwise op reads each input once and writes its output once; it does a fe
 
 1. `plain`: one thread an element, any strides. Where the arrays have the same number of dimensions after merging
    (`shapes.collapse`), an element's number is taken apart by 32-bit divisions, which hide behind the loads.
-2. `vector`: all arrays contiguous. A thread moves 16 bytes of the narrowest array per access (PTX `ld.v4`): an eighth
+2. `rows`: the innermost runs are contiguous (or one value repeated) in every array: a bias, a slice of columns, one
+   value a row. A thread still moves 16 bytes; the division finds its row.
+3. `vector`: all arrays contiguous. A thread moves 16 bytes of the narrowest array per access (PTX `ld.v4`): an eighth
    to a quarter of the load instructions, more bytes in flight.
 
 The expression is Python source on names x, y, z (inputs in order), e.g. "x if x > 0 else expm1(x)". Its number
@@ -98,6 +100,44 @@ def vector_kernel(function: Any, arrays: tuple[bool, ...], width: int) -> Any:
 
 
 @functools.cache
+def rows_kernel(function: Any, kinds: tuple[str, ...], ndim: int, width: int, wide: bool) -> Any:
+    """`rows`: `width` neighbours a thread. kinds[i]: "run" (contiguous inside a row), "one" (one value a row) or "value".
+
+    Arguments: the arrays (as the one-dimensional memory behind them), the element strides of each array along the
+    outer dimensions, the sizes of the dimensions (the innermost in accesses), the number of accesses.
+    """
+    names = NAMES[: len(kinds)]
+    arrays = [n for n, kind in zip(names, kinds, strict=True) if kind != "value"]
+    outer = range(ndim - 1)
+    integer = "types.int64" if wide else "types.uint32"
+    parameters = [*names, "out", *[f"{n}_{d}" for n in [*arrays, "out"] for d in outer], *[f"size{d}" for d in range(ndim)]]
+    lines = [f"        rest = {integer}(n)\n"]
+    for d in range(ndim - 1, 0, -1):
+        lines.append(f"        next = rest // {integer}(size{d})\n        i{d} = types.int64(rest - next * {integer}(size{d}))\n"
+                     "        rest = next\n")
+    lines.append("        i0 = types.int64(rest)\n")
+    for n, kind in zip([*names, "out"], [*kinds, "run"], strict=True):
+        if kind != "value":
+            terms = [f"i{d} * {n}_{d}" for d in outer] + ([f"i{ndim - 1} * {width}"] if kind == "run" else [])
+            lines.append(f"        at_{n} = {' + '.join(terms) or '0'}\n")
+            if kind == "run" and n != "out":
+                lines.append(f"        {n}v = load_vector({n}, at_{n}, {width})\n")
+            elif kind == "one":
+                lines.append(f"        {n}v = {n}[at_{n}]\n")
+
+    def element(n: str, kind: str, k: int) -> str:
+        return {"run": f"{n}v[{k}]", "one": f"{n}v", "value": n}[kind]
+
+    results = ", ".join(f"function({', '.join(element(n, kind, k) for n, kind in zip(names, kinds, strict=True))})"
+                        for k in range(width))
+    source = (f"def rows({', '.join(parameters)}, count):\n    n = cuda.grid(1)\n    if n < count:\n{''.join(lines)}"
+              f"        store_vector(out, at_out, ({results},))\n")
+    namespace = {"cuda": cuda, "types": types, "load_vector": load_vector, "store_vector": store_vector,
+                 "function": function}
+    return cuda.jit(compiled(source, "rows", namespace))
+
+
+@functools.cache
 def plain_kernel(function: Any, arrays: tuple[bool, ...], ndim: int, wide: bool) -> Any:
     """`plain`: operands of `ndim` dimensions with any strides, one thread an element; `wide`: 64-bit element numbers."""
     names = NAMES[: len(arrays)]
@@ -131,32 +171,45 @@ def elementwise(*operands: Layout | np.dtype, expression: str, compute: np.dtype
     straight = all(x.contiguous and x.shape == shape for x in layouts) and target.contiguous
     width = max(1, ACCESS // min([x.itemsize for x in layouts] + [target.itemsize]))
     aligned = all(x.aligned for x in layouts) and not any(x.dtype in COMPLEX for x in [*layouts, target])
-    if version is None:
-        version = "vector" if straight and aligned and not SIMULATOR else "plain"
-    place = Input(0) if inplace else Output(0)
-    if version == "vector":
-        args = _arguments(operands, lambda ref, layout: ref.flat)
-        launch = Launch(vector_kernel(function, arrays, width), blocks(target.size, THREADS * width), THREADS,
-                        [*args, place.flat])
-        return Plan([] if inplace else [target], [launch])
     strides = [shapes.broadcast_strides(x.shape, x.strides, shape) for x in layouts]
-    merged, *merged_strides = shapes.collapse(shape, *strides, target.strides)
-    ndim = max(len(merged), 1)
-    seen = iter(merged_strides)
-    args = _arguments(operands, lambda ref, layout: ref.view(merged or (1,), next(seen) or (layout.itemsize,)))
-    out = place.view(merged or (1,), next(seen) or (target.itemsize,))
-    kernel = plain_kernel(function, arrays, ndim, target.size >= 1 << 31)
-    launch = Launch(kernel, blocks(target.size, THREADS), THREADS, [*args, out, target.size])
-    return Plan([] if inplace else [target], [launch])
+    merged, *steps = shapes.collapse(shape, *strides, target.strides)
+    inner = [step[-1] if step else 0 for step in steps]
+    # in `rows` an operand is a run of elements or one value; the merged dimensions but the last walk on 16-byte borders
+    rows = (aligned and bool(merged) and min(map(min, steps)) >= 0 and merged[-1] % width == 0 and inner[-1] == target.itemsize
+            and all(i in (0, x.itemsize) for i, x in zip(inner, layouts, strict=False))
+            and all(s % min(ACCESS, width * x.itemsize) == 0
+                    for step, x, i in zip(steps, [*layouts, target], inner, strict=True) if i for s in step[:-1]))
+    if version is None:
+        version = "plain" if SIMULATOR else "vector" if straight and aligned else "rows" if rows else "plain"
+    place = Input(0) if inplace else Output(0)
+    outputs = [] if inplace else [target]
+    if version == "vector":
+        args = _arguments(operands, lambda ref, layout, step: ref.flat, steps)
+        return Plan(outputs, [Launch(vector_kernel(function, arrays, width), blocks(target.size, THREADS * width), THREADS,
+                                     [*args, place.flat])])
+    if version == "rows":
+        seen = iter(inner)
+        kinds = tuple("value" if not array else "run" if next(seen) else "one" for array in arrays)
+        args = _arguments(operands, lambda ref, layout, step: ref.view((max(layout.size, 1),)), steps)
+        elements = [s // x.itemsize for step, x in zip(steps, [*layouts, target], strict=True) for s in step[:-1]]
+        count = target.size // width
+        kernel = rows_kernel(function, kinds, len(merged), width, count >= 1 << 31)
+        return Plan(outputs, [Launch(kernel, blocks(count, THREADS), THREADS,
+                                     [*args, place.view((max(target.size, 1),)), *elements,
+                                      *merged[:-1], merged[-1] // width, count])])
+    args = _arguments(operands, lambda ref, layout, step: ref.view(merged or (1,), step or (layout.itemsize,)), steps)
+    out = place.view(merged or (1,), steps[-1] or (target.itemsize,))
+    kernel = plain_kernel(function, arrays, max(len(merged), 1), target.size >= 1 << 31)
+    return Plan(outputs, [Launch(kernel, blocks(target.size, THREADS), THREADS, [*args, out, target.size])])
 
 
-def _arguments(operands: tuple, see: Any) -> list[Any]:
+def _arguments(operands: tuple, see: Any, steps: list) -> list[Any]:
     """Array operands as inputs in order (seen as `see` says), the others as run-time scalars in order."""
     args: list[Any] = []
     inputs = scalars = 0
     for operand in operands:
         if isinstance(operand, Layout):
-            args.append(see(Input(inputs), operand))
+            args.append(see(Input(inputs), operand, steps[inputs]))
             inputs += 1
         else:
             args.append(Scalar(scalars, operand))

@@ -503,3 +503,134 @@ def test_dropout_gradient(device):
     np.testing.assert_allclose(got, 2 * numpy(x) * mask**2 * numpy(weight), rtol=1e-14)
     second = numpy(cm.grad(lambda x: (cm.grad(loss)(x) ** 2).sum())(x))
     np.testing.assert_allclose(second, 8 * numpy(x) * mask**4 * numpy(weight) ** 2, rtol=1e-13)
+
+
+# ------------------------------------------------------------------------------------------ kernel versions by name
+
+VERSIONS = ("each", "vectors")
+LOW = (1 << 64) - 5  # -5 as the kernels get it
+PLANS = {
+    "uniform": [(dict(dtype=d), COUNTER + (-1.5, 4.0, 0.0)) for d in FLOATS],
+    "normal": [(dict(dtype=d), COUNTER + (2.0, 3.0, 0.0)) for d in FLOATS],
+    "integers": [(dict(dtype=np.dtype(d), wide=wide), COUNTER + limits)
+                 for d in (np.int8, np.uint16, np.int32, np.int64, np.uint64)
+                 for wide, limits in ((False, (LOW, 11, (1 << 32) % 11)), (False, (0, (1 << 31) + 1, (1 << 31) - 1)),
+                                      (True, (LOW, 5 << 40, (8 << 40) - 1)))],
+    "bernoulli": [({}, COUNTER + (1 << 31, 0, 0))],
+}
+DRAWS = [(name, *case) for name, cases in PLANS.items() for case in cases]
+IDS = [f"{name}-{p.get('dtype', 'bool')}-{i}" for i, (name, p, _) in enumerate(DRAWS)]
+
+
+def from_cpu(name, shape, params, scalars):
+    from cudamath.cpu import random as cpu
+
+    return getattr(cpu, name)(scalars=scalars, shape=shape, device=-1, **params)
+
+
+def planner(name):
+    from cudamath.kernels import random as kernels
+
+    return getattr(kernels, name)
+
+
+def same(name, got, want, ulps):
+    """Equal bit for bit, or, for normals where the machine at hand has no fused multiply-add, within some ulps."""
+    if name == "normal" and ulps:
+        scale = np.spacing(np.maximum(np.abs(want.astype(np.float64)), 4).astype(got.dtype)).astype(np.float64)
+        assert np.abs(got.astype(np.float64) - want.astype(np.float64)).max() <= (ulps * scale).max()
+    else:
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.simulator
+@pytest.mark.filterwarnings("ignore:.*overflow encountered")
+@pytest.mark.parametrize(("name", "params", "scalars"), DRAWS, ids=IDS)
+def test_each_in_the_simulator(name, params, scalars):
+    plan = planner(name)(shape=(41,), device=0, version="each", **params)
+    same(name, cm.testing.simulate(plan, scalars=scalars), from_cpu(name, (41,), params, scalars), ulps=4)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize(("n", "count"), [(1, 1), (13, 13), (40, 7), (1025, 60), (4096, 60), (5000, 60)])
+def test_permutation_in_the_simulator(n, count):
+    plan = planner("permutation")(count=count, ranked=n <= 1024, bits=(n - 1).bit_length(), device=0)
+    got = cm.testing.simulate(plan, scalars=(*COUNTER, n))
+    assert got.tolist() == numpy(at().permutation(n, device="cpu"))[:count].tolist()
+
+
+@pytest.mark.simulator
+def test_choice_in_the_simulator():
+    thresholds = np.rint(np.cumsum([0.1, 0.2, 0.0, 0.7]) * 2.0**53).astype(np.uint64)
+    plan = planner("choice")(cm.testing.layout_of(thresholds), shape=(60,))
+    want = np.searchsorted(thresholds, np.array(words64(60), np.uint64) >> np.uint64(11), side="right")
+    np.testing.assert_array_equal(cm.testing.simulate(plan, thresholds, scalars=COUNTER), want)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_dropout_each_in_the_simulator(dtype):
+    from cudamath.cpu import dropout as cpu
+    from cudamath.kernels import dropout as kernels
+
+    x = np.random.default_rng(0).standard_normal((3, 15)).astype(dtype)
+    scalars = (*COUNTER, 1 << 30, 4 / 3)
+    got = cm.testing.simulate(kernels.dropout(cm.testing.layout_of(x), version="each"), x, scalars=scalars)
+    np.testing.assert_array_equal(got, cpu.dropout(x, scalars=scalars))
+
+
+# One element, either side of a 16-byte run, of a block's share of work (256 threads x 4 runs x 4 elements), and more.
+SIZES = (1, 3, 4, 5, 8, 9, 4095, 4096, 4097, 8193, 100_003)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(("name", "params", "scalars"), DRAWS, ids=IDS)
+def test_draws_on_the_gpu_are_those_of_the_cpu(name, params, scalars, version):
+    for n in SIZES:
+        run = planner(name)(shape=(n,), device=0, version=version, **params).bind(name, [], len(scalars), 0)
+        np.testing.assert_array_equal(numpy(run(*scalars)), from_cpu(name, (n,), params, scalars), err_msg=str(n))
+
+
+@pytest.mark.gpu
+def test_permutations_on_the_gpu_are_those_of_the_cpu():
+    for n in (1, 2, 31, 1023, 1024, 1025, 4096, 4097, 1_000_003):
+        got = numpy(at().permutation(n, device="cuda"))
+        np.testing.assert_array_equal(got, numpy(at().permutation(n, device="cpu")))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_dropout_on_the_gpu_is_that_of_the_cpu(dtype, version):
+    from cudamath.cpu import dropout as cpu
+    from cudamath.kernels import dropout as kernels
+
+    scalars = (*COUNTER, 1 << 30, 4 / 3)
+    for n in SIZES:
+        for start in (0, 1):  # 1: not 16-byte aligned
+            host = np.random.default_rng(n).standard_normal(n + start).astype(dtype)
+            x = cm.asarray(host, device="cuda")[start:]
+            run = kernels.dropout(x._layout, version=version).bind("dropout", [x._layout], len(scalars), 0)
+            np.testing.assert_array_equal(numpy(run(x, *scalars)), cpu.dropout(host[start:], scalars=scalars))
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=str)
+def test_kernels_compile(capability):
+    """Without spills, without float64 in float32 kernels, with wide stores."""
+    from cudamath.kernels import build, dropout
+
+    plans = [(planner(name)(shape=(9,), device=0, version=version, **params), [], params.get("dtype"))
+             for name, params, _ in DRAWS for version in VERSIONS]
+    plans += [(planner("permutation")(count=9, ranked=ranked, bits=12, device=0), [], None) for ranked in (True, False)]
+    for dtype in FLOATS:
+        x = cm.testing.layout_of(np.empty(9, dtype))
+        plans += [(dropout.dropout(x, version=version), [x], dtype) for version in VERSIONS]
+    plans = {plan.steps[0].kernel: (plan, inputs, dtype) for plan, inputs, dtype in plans}  # each kernel once
+    for plan, inputs, dtype in plans.values():
+        for found in cm.testing.compile_plan(plan, inputs, capability):
+            assert found.spills == 0, found
+        ptx = build.ptx_of(plan.steps[0].kernel, plan.signature(plan.steps[0], inputs), capability)
+        assert dtype == np.float64 or ".f64" not in ptx
+        if plan.steps[0].kernel.__name__ == "vectors" and dtype is not None and dtype.itemsize > 1:
+            assert "st.global.v4.b32" in ptx.replace("v4.u32", "v4.b32").replace("v4.f32", "v4.b32") or "v2." in ptx

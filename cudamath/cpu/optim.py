@@ -33,7 +33,7 @@ def nesterov_pass(p, g, u, lr, weight_decay, momentum):
         p[i] -= lr * (d + momentum * u[i])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")  # 0 / 0 is NaN, as on the GPU
 def adam_pass(p, g, m, v, step_size, keep, l2, rest1, beta2, rest2, inverse, eps):
     """p, g, m, v: (n,) of one dtype; the scalars are those of kernels/optim.py: adam."""
     for i in range(p.size):

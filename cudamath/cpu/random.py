@@ -146,7 +146,7 @@ def sincos32(turn):
     """sin and cos of 2 pi turn / 2^32, turn uint32: the angle is reduced exactly, in integers."""
     quarter = (turn >> np.uint32(29)) + np.uint32(1) >> np.uint32(1)  # the nearest; 4 stands for 0
     rest = np.int32(np.int32(np.uint32(turn << np.uint32(2))) >> np.int32(2))  # within 1/8 turn of it
-    x = np.float32(rest) * np.float32(1.4629180792671596e-9)  # 2 pi / 2^32
+    x = np.float32(rest) * np.float32(1.4629180792671596e-09)  # 2 pi / 2^32
     z = x * x
     p = fma(np.float32(-1.9515295891e-4), z, np.float32(8.3321608736e-3))
     p = fma(p, z, np.float32(-1.6666654611e-1))
@@ -170,7 +170,7 @@ def normal32(w0, w1):
     return r * c, r * s
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def log64(x):
     """ln(x) of a normal float64, within 1 ulp (fdlibm's log, in fused form)."""
     bits = float_bits(x) + np.int64(0x3FF0000000000000 - 0x3FE6A09E00000000)
@@ -194,7 +194,7 @@ def sincos64(turn):
     """sin and cos of 2 pi turn / 2^64, turn uint64 (fdlibm's polynomials)."""
     quarter = (turn >> np.uint64(61)) + np.uint64(1) >> np.uint64(1)
     rest = np.int64(turn << np.uint64(2)) >> np.int64(2)
-    x = np.float64(rest) * 3.4061215800304616e-19  # 2 pi / 2^64
+    x = np.float64(rest) * 3.4061215800865545e-19  # 2 pi / 2^64
     z = x * x
     p = fma(1.58969099521155010221e-10, z, -2.50507602534068634195e-8)
     p = fma(p, z, 2.75573137070700676789e-6)
@@ -215,7 +215,7 @@ def sincos64(turn):
     return s, c
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def normal64(w0, w1):
     """Two independent standard normals (float64) from two 64-bit words."""
     u = np.float64((w0 >> np.uint64(11)) + np.uint64(1)) * 2.0**-53  # in [2^-53, 1]: |result| <= 8.57
@@ -275,7 +275,7 @@ def fill_normal32(out, first, stream, key, loc, scale):
             out[n - n % 4 + i] = fma(z[i], scale, loc)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def fill_normal64(out, first, stream, key, loc, scale):
     """out: (n,) float64 = loc + scale * z; one pair a block."""
     n = out.size

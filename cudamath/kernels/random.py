@@ -102,7 +102,7 @@ def sincos32(turn):
     """sin and cos of 2 pi turn / 2^32, turn: uint32. The angle is reduced in integers: exactly."""
     quarter = (turn >> types.uint32(29)) + types.uint32(1) >> types.uint32(1)  # the nearest; 4 stands for 0
     rest = types.int32(types.int32(types.uint32(turn << types.uint32(2))) >> types.int32(2))  # within 1/8 turn of it
-    x = types.float32(rest) * types.float32(1.4629180792671596e-9)  # 2 pi / 2^32
+    x = types.float32(rest) * types.float32(1.4629180792671596e-09)  # 2 pi / 2^32
     z = x * x
     p = cuda.fma(types.float32(-1.9515295891e-4), z, types.float32(8.3321608736e-3))
     p = cuda.fma(p, z, types.float32(-1.6666654611e-1))
@@ -142,7 +142,7 @@ def sincos64(turn):
     """sin and cos of 2 pi turn / 2^64, turn: uint64."""
     quarter = (turn >> types.uint64(61)) + types.uint64(1) >> types.uint64(1)  # the nearest; 4 stands for 0
     rest = types.int64(turn << types.uint64(2)) >> types.int64(2)  # within 1/8 turn of it
-    x = types.float64(rest) * types.float64(3.4061215800304616e-19)  # 2 pi / 2^64
+    x = types.float64(rest) * types.float64(3.4061215800865545e-19)  # 2 pi / 2^64
     z = x * x
     p = cuda.fma(types.float64(1.58969099521155010221e-10), z, types.float64(-2.50507602534068634195e-8))
     p = cuda.fma(p, z, types.float64(2.75573137070700676789e-6))

@@ -6,7 +6,8 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.op import FLOATING, Op, require
-from ..ops.random import Generator, default_generator, probability
+from ..ops.generator import Generator, probability
+from ..ops.random import default_generator
 
 __all__ = ["dropout"]
 

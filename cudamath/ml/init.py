@@ -13,7 +13,8 @@ from ..core.array import ndarray, upload
 from ..core.devices import index_of
 from ..core.op import FLOATING
 from ..core.shapes import normalize_shape
-from ..ops.random import Generator, default_generator
+from ..ops.generator import Generator
+from ..ops.random import default_generator
 
 __all__ = ["kaiming_normal", "kaiming_uniform", "normal", "ones", "xavier_normal", "xavier_uniform", "zeros"]
 

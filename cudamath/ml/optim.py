@@ -261,7 +261,8 @@ def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: float =
     TypeError
         Leaves that are no arrays, integer parameters, gradients or moments of another dtype.
 
-    Not differentiable. The same bits in every run on one device; CPU and GPU agree to rounding.
+    Not differentiable. The same bits in every run on one device; CPU and GPU agree to rounding. Captured in a CUDA
+    graph, a step keeps the number (and so the bias correction) and the lr it had then.
 
     Source: Kingma and Ba, "Adam: a method for stochastic optimization", 2014.
 

@@ -1,0 +1,334 @@
+"""Optimizers and initial values against torch.optim and torch.nn.init."""
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cudamath as cm
+
+torch = pytest.importorskip("torch")
+BF16 = np.dtype(ml_dtypes.bfloat16)
+SHAPES = [(7, 5), (3,), (0, 2), (), (4096,), (2, 3, 700)]  # no element, one, a chunk of the fused kernel, more than one
+METHODS = {
+    "sgd": (lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.01), "sgd_update", dict(lr=0.1, weight_decay=0.01)),
+    "momentum": (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01), "sgd_update",
+                 dict(lr=0.1, momentum=0.9, weight_decay=0.01)),
+    "nesterov": (lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.8, nesterov=True), "sgd_update",
+                 dict(lr=0.05, momentum=0.8, nesterov=True)),
+    "adam": (lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1), "adam_update",
+             dict(lr=0.01, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1)),
+    "adam defaults": (lambda p: torch.optim.Adam(p), "adam_update", {}),
+    "adamw": (lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1), "adamw_update",
+              dict(lr=0.01, weight_decay=0.1)),
+    "adamw defaults": (lambda p: torch.optim.AdamW(p), "adamw_update", {}),
+}
+
+
+def tree(arrays):
+    """Six arrays as a tree with a dict, a list and a tuple in it."""
+    a, b, c, d, e, f = arrays
+    return {"a": a, "list": [b, c], "deeper": {"pair": (d, e), "f": f}}
+
+
+def flat(t):
+    return [t["a"], *t["list"], *t["deeper"]["pair"], t["deeper"]["f"]]
+
+
+def start(function, params):
+    return cm.ml.adam_init(params) if function.startswith("adam") else None
+
+
+def normals(seed, dtype):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(shape).astype(dtype) for shape in SHAPES]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-6)], ids=["float64", "float32"])
+@pytest.mark.parametrize("method", METHODS)
+def test_five_steps_as_in_torch(device, method, dtype, tolerance):
+    make, function, options = METHODS[method]
+    host = normals(0, dtype)
+    theirs = [torch.tensor(x, requires_grad=True) for x in host]
+    optimizer = make(theirs)
+    params = tree([cm.array(x) for x in host])
+    kept = flat(params)
+    state = start(function, params)
+    for step in range(1, 6):
+        grads = normals(step, dtype)
+        for t, g in zip(theirs, grads, strict=True):
+            t.grad = torch.tensor(g)
+        optimizer.step()
+        params, state = getattr(cm.ml, function)(params, tree([cm.array(g) for g in grads]), state, **options)
+        for ours, t in zip(flat(params), theirs, strict=True):
+            np.testing.assert_allclose(ours.to_numpy(), t.detach().numpy(), rtol=tolerance, atol=tolerance)
+    assert all(a is b for a, b in zip(flat(params), kept, strict=True))  # in place
+    if function.startswith("adam"):
+        assert state["step"] == 5
+        for ours, t in zip(flat(state["v"]), theirs, strict=True):
+            np.testing.assert_allclose(ours.to_numpy(), optimizer.state[t]["exp_avg_sq"].numpy(), rtol=tolerance)
+    elif "momentum" in options:
+        for ours, t in zip(flat(state), theirs, strict=True):
+            np.testing.assert_allclose(ours.to_numpy(), optimizer.state[t]["momentum_buffer"].numpy(), rtol=tolerance,
+                                       atol=tolerance)
+    else:
+        assert state is None
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), BF16], ids=str)
+@pytest.mark.parametrize("method", ["sgd", "momentum", "adam", "adamw"])
+def test_half_precision_steps_in_float32(device, method, dtype):
+    """Each step: the float32 step of torch from the same (rounded) parameters and states, rounded once."""
+    make, function, options = METHODS[method]
+    params = tree([cm.array(x) for x in normals(0, dtype)])
+    state = start(function, params)
+    wide = [torch.tensor(x.astype(np.float32), requires_grad=True) for x in normals(0, dtype)]
+    optimizer = make(wide)
+    for step in range(1, 4):
+        grads = normals(step, dtype)
+        for t, g in zip(wide, grads, strict=True):
+            t.grad = torch.tensor(g.astype(np.float32))
+        optimizer.step()
+        params, state = getattr(cm.ml, function)(params, tree([cm.array(g) for g in grads]), state, **options)
+        for ours, t in zip(flat(params), wide, strict=True):
+            got, want = ours.to_numpy().astype(np.float64), t.detach().numpy().astype(np.float64)
+            assert ours.dtype == dtype
+            eps = 2.0**-11 if dtype == np.float16 else 2.0**-8
+            assert (np.abs(got - want) <= eps * np.abs(want) * 1.01 + 2e-6).all()
+            with torch.no_grad():
+                t.copy_(torch.tensor(got.astype(np.float32)))  # go on from the rounded parameters
+    if state is not None:
+        assert all(v.dtype == np.float32 for v in flat(state["v"] if "v" in state else state))
+
+
+def test_mixed_dtypes_alignments_and_views(device):
+    rng = np.random.default_rng(0)
+    host = [rng.standard_normal(50).astype(dtype) for dtype in (np.float32, np.float64, BF16)]
+    base = cm.array(np.arange(101, dtype=np.float32))
+    params = [cm.array(x) for x in host] + [base[1:]]  # a view that is not 16-byte aligned
+    grads = [cm.array(np.full(50, 0.5, x.dtype)) for x in host]
+    grads.append(cm.array(np.ones((100, 2), np.float32))[:, 0])
+    before = [p.to_numpy().astype(np.float64).copy() for p in params]
+    cm.ml.sgd_update(params, grads, lr=0.25)
+    for p, b, g in zip(params, before, grads, strict=True):
+        np.testing.assert_allclose(p.to_numpy().astype(np.float64), b - 0.25 * g.to_numpy().astype(np.float64),
+                                   rtol=2.0**-8 if p.dtype == BF16 else 1e-6)
+    np.testing.assert_array_equal(base.to_numpy(), np.concatenate([[0], np.arange(1, 101) - 0.25]))
+    assert params[2].to_numpy().astype(np.float64).tolist() != before[2].tolist()
+
+
+def test_empty_trees_and_single_arrays(device):
+    assert cm.ml.sgd_update({}, {}, lr=0.1) == ({}, None)
+    params, state = cm.ml.adam_update([], [], cm.ml.adam_init([]))
+    assert (params, state["step"]) == ([], 1)
+    p = cm.array([1.0])
+    cm.ml.sgd_update(p, cm.array([1.0]), lr=0.5)
+    assert p.tolist() == [0.5]
+
+
+def test_training_finds_the_minimum(device):
+    target = cm.array(np.linspace(-1, 1, 10))
+    params = {"w": cm.zeros(10)}
+    state = cm.ml.adam_init(params)
+    for _ in range(300):
+        grads = cm.grad(lambda p: ((p["w"] - target) ** 2).sum())(params)
+        params, state = cm.ml.adam_update(params, grads, state, lr=0.05)
+    np.testing.assert_allclose(params["w"].to_numpy(), target.to_numpy(), atol=1e-3)
+
+
+def test_the_same_bits_every_time(device):
+    def run():
+        params = tree([cm.array(x) for x in normals(3, np.float32)])
+        state = cm.ml.adam_init(params)
+        for step in range(3):
+            cm.ml.adamw_update(params, tree([cm.array(g) for g in normals(step, np.float32)]), state)
+        return [p.to_numpy().tobytes() for p in flat(params)]
+
+    assert run() == run()
+
+
+
+def params_of(dtype="float64"):
+    return {"w": cm.array([1.0, 2.0, 3.0]).astype(dtype)}
+
+
+def adam(p, g, s=None, **options):
+    return cm.ml.adam_update(p, g, cm.ml.adam_init(p) if s is None else s, **options)
+
+
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda p: cm.ml.sgd_update(p, {"v": p["w"]}, lr=0.1), ValueError, "sgd_update: wants grads of the structure"),
+    (lambda p: cm.ml.sgd_update(p, [p["w"]], lr=0.1), ValueError, "sgd_update: wants grads of the structure"),
+    (lambda p: cm.ml.sgd_update(p, {"w": cm.zeros(2)}, lr=0.1), ValueError, "grads of shape (3,) at ['w'], got (2,)"),
+    (lambda p: cm.ml.sgd_update(p, {"w": cm.zeros(3).astype("float32")}, lr=0.1), TypeError,
+     "grads of float64 at ['w'], got float32"),
+    (lambda p: cm.ml.sgd_update(p, {"w": [1, 2, 3]}, lr=0.1), ValueError, "structure"),
+    (lambda p: cm.ml.sgd_update(p, {"w": np.ones(3)}, lr=0.1), TypeError, "cudamath arrays in grads, got ndarray"),
+    (lambda p: cm.ml.sgd_update({"w": cm.array([1, 2])}, {"w": cm.array([1, 2])}, lr=0.1), TypeError,
+     "floating-point parameters, got int64"),
+    (lambda p: cm.ml.sgd_update(p, p, lr=-0.1), ValueError, "lr >= 0, got -0.1"),
+    (lambda p: cm.ml.sgd_update(p, p, lr=math.nan), ValueError, "finite lr"),
+    (lambda p: cm.ml.sgd_update(p, p, lr="1"), TypeError, "lr as a number, got str"),
+    (lambda p: cm.ml.sgd_update(p, p, lr=1, momentum=-1), ValueError, "momentum >= 0"),
+    (lambda p: cm.ml.sgd_update(p, p, lr=1, weight_decay=-1), ValueError, "weight_decay >= 0"),
+    (lambda p: cm.ml.sgd_update(p, p, lr=1, nesterov=True), ValueError, "nesterov wants momentum > 0"),
+    (lambda p: cm.ml.sgd_update(p, p, {"w": cm.zeros(4)}, lr=1, momentum=0.9), ValueError, "state of shape (3,)"),
+    (lambda p: cm.ml.sgd_update({"w": p["w"][::2]}, {"w": p["w"][::2]}, lr=1), ValueError, "contiguous"),
+    (lambda p: adam(p, p, {"m": p}), ValueError, "adam_update: wants a state of adam_init"),
+    (lambda p: adam(p, p, 3), ValueError, "got int"),
+    (lambda p: adam(p, p, betas=(0.9, 1.0)), ValueError, "betas in [0, 1)"),
+    (lambda p: adam(p, p, eps=-1), ValueError, "eps >= 0"),
+    (lambda p: adam(p, p, {"step": -1, "m": p, "v": p}), ValueError, "step >= 0"),
+    (lambda p: adam(p, p, {"step": 0, "m": {"w": cm.zeros(3).astype("float32")}, "v": p}), TypeError, "m of float64"),
+    (lambda p: cm.ml.adamw_update(p, {}, cm.ml.adam_init(p)), ValueError, "adamw_update: wants grads"),
+    (lambda p: cm.ml.adam_init({"w": 3}), TypeError, "adam_init: wants cudamath arrays"),
+    (lambda p: cm.ml.adam_init(cm.array([1])), TypeError, "floating-point parameters"),
+    (lambda p: cm.ml.clip_grad_norm({}, 1.0), ValueError, "clip_grad_norm: wants a tree of arrays"),
+    (lambda p: cm.ml.clip_grad_norm(p, -1.0), ValueError, "max_norm >= 0"),
+    (lambda p: cm.ml.clip_grad_norm(cm.array([1]), 1.0), TypeError, "clip_grad_norm: wants floating-point"),
+    (lambda p: cm.grad(lambda q: cm.ml.sgd_update(q, p, lr=1)[0]["w"].sum())(p), ValueError, "is being recorded"),
+])
+def test_errors_leave_everything_as_it_was(device, call, error, words):
+    params = params_of()
+    with pytest.raises(error) as caught:
+        call(params)
+    assert words in str(caught.value)
+    assert params["w"].tolist() == [1, 2, 3]
+
+
+def test_a_failed_adam_step_changes_no_state(device):
+    params = params_of()
+    state = cm.ml.adam_init(params)
+    with pytest.raises(ValueError, match="shape"):
+        cm.ml.adam_update(params, {"w": cm.ones(4)}, state)
+    assert state["step"] == 0
+    assert state["m"]["w"].tolist() == state["v"]["w"].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, BF16], ids=str)
+def test_clip_grad_norm_as_in_torch(device, dtype):
+    grads = [g.astype(dtype) for g in normals(1, np.float64)]
+    for most in (0.5, 1e9):
+        theirs = [torch.nn.Parameter(torch.tensor(g.astype(np.float64))) for g in grads]
+        for t in theirs:
+            t.grad = t.detach().clone()
+        total = torch.nn.utils.clip_grad_norm_(theirs, most)
+        clipped, norm = cm.ml.clip_grad_norm(tree([cm.array(g) for g in grads]), most)
+        eps = {8: 1e-13, 4: 1e-6}.get(np.dtype(dtype).itemsize, 2.0**-8)
+        assert abs(float(norm) / float(total) - 1) < min(eps, 1e-5)
+        for ours, t in zip(flat(clipped), theirs, strict=True):
+            assert ours.dtype == dtype
+            np.testing.assert_allclose(ours.to_numpy().astype(np.float64), t.grad.numpy(), rtol=eps, atol=1e-7)
+
+
+# ------------------------------------------------------------------------------------------------- kernels by name
+
+
+def cases(dtype):
+    """(planner name, parameters, scalars, arrays): p, g and states for shapes (5,) and (3,)."""
+    state = np.float64 if dtype == np.float64 else np.float32
+    rng = np.random.default_rng(1)
+
+    def some(states):
+        arrays = [rng.standard_normal(n).astype(dtype) for _ in range(2) for n in (5, 3)]
+        return arrays + [np.abs(rng.standard_normal(n)).astype(state) for _ in range(states) for n in (5, 3)]
+
+    return [("sgd", {}, (0.1, 0.01, *[0.0] * 6), some(0)),
+            ("momentum", {"nesterov": False}, (0.1, 0.01, 0.9, *[0.0] * 5), some(1)),
+            ("momentum", {"nesterov": True}, (0.1, 0.01, 0.9, *[0.0] * 5), some(1)),
+            ("adam", {}, (0.1, 0.99, 0.01, 0.1, 0.99, 0.01, 1.2, 1e-8), some(2))]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), BF16], ids=str)
+def test_plain_kernels_in_the_simulator(dtype):
+    from cudamath.cpu import optim as cpu
+    from cudamath.kernels import optim as kernels
+
+    for name, params, scalars, arrays in cases(dtype):
+        plan = getattr(kernels, name)(*map(cm.testing.layout_of, arrays), version="one", **params)
+        want = [a.copy() for a in arrays]
+        getattr(cpu, name)(*want, scalars=scalars, **params)
+        cm.testing.simulate(plan, *arrays, scalars=scalars)
+        for got, expected in zip(arrays, want, strict=True):
+            np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", ["one", "many"])
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), BF16], ids=str)
+def test_kernels_on_the_gpu(dtype, version):
+    from cudamath.cpu import optim as cpu
+    from cudamath.kernels import optim as kernels
+
+    for name, params, scalars, arrays in cases(dtype):
+        on_gpu = [cm.array(a, device="cuda") for a in arrays]
+        layouts = [x._layout for x in on_gpu]
+        getattr(kernels, name)(*layouts, version=version, **params).bind(name, layouts, len(scalars))(*on_gpu, *scalars)
+        getattr(cpu, name)(*arrays, scalars=scalars, **params)
+        rtol = {"bfloat16": 2.0**-8, "float16": 2.0**-10}.get(dtype.name, 1e-6)
+        for got, expected in zip(on_gpu, arrays, strict=True):
+            np.testing.assert_allclose(got.to_numpy().astype(np.float64), expected.astype(np.float64), rtol=rtol,
+                                       atol=1e-7)
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=str)
+def test_kernels_compile(capability):
+    from cudamath.kernels import build
+    from cudamath.kernels import optim as kernels
+
+    for dtype in (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), BF16):
+        for name, params, _, arrays in cases(dtype):
+            layouts = [cm.testing.layout_of(a) for a in arrays]
+            for version in ("one", "many"):
+                plan = getattr(kernels, name)(*layouts, version=version, **params)
+                assert len(plan.steps) == (2 if version == "one" else 1)  # one launch for the whole tree
+                assert all(found.spills == 0 for found in cm.testing.compile_plan(plan, layouts, capability))
+                ptx = build.ptx_of(plan.steps[0].kernel, plan.signature(plan.steps[0], layouts), capability)
+                assert dtype == np.float64 or ".f64" not in ptx
+                if version == "many":
+                    assert "ld.global.v" in ptx
+                    assert "st.global.v" in ptx
+
+
+def test_the_table_of_chunks():
+    from cudamath.kernels import optim as kernels
+
+    assert kernels.chunks([3, 0, 4096, 4097]).tolist() == [[0, 0, 3], [2, 0, 4096], [3, 0, 4096], [3, 4096, 4097]]
+    assert kernels.chunks([]).shape == (0, 3)
+
+
+# ------------------------------------------------------------------------------------------------- initial values
+
+
+@pytest.mark.parametrize("shape", [(200, 100), (40, 30, 5, 5)])
+@pytest.mark.parametrize(("ours", "theirs", "options"), [
+    ("kaiming_normal", "kaiming_normal_", {}),
+    ("kaiming_normal", "kaiming_normal_", dict(mode="fan_out", nonlinearity="tanh")),
+    ("kaiming_uniform", "kaiming_uniform_", dict(a=math.sqrt(5))),
+    ("xavier_normal", "xavier_normal_", dict(gain=2.0)),
+    ("xavier_uniform", "xavier_uniform_", {}),
+])
+def test_init_has_the_scale_of_torch(device, ours, theirs, options, shape):
+    w = getattr(cm.ml.init, ours)(shape, rng=cm.random.default_rng(1), **options)
+    torch.manual_seed(1)
+    t = getattr(torch.nn.init, theirs)(torch.empty(shape), **options).numpy()
+    x = w.to_numpy()
+    assert (w.dtype, w.shape) == (np.float32, shape)
+    assert abs(x.mean()) < 5 * x.std() / math.sqrt(x.size)
+    assert abs(x.std() / t.std() - 1) < 5 * math.sqrt(1 / x.size)
+    if "uniform" in ours:
+        assert abs(np.abs(x).max() / np.abs(t).max() - 1) < 2e-3
+
+
+def test_init_constants_and_errors(device):
+    assert cm.ml.init.zeros(3, dtype="bfloat16").to_numpy().tolist() == [0, 0, 0]
+    assert cm.ml.init.ones((2, 1)).tolist() == [[1], [1]]
+    assert abs(float(cm.ml.init.normal((1000,), mean=3, std=0.1).mean()) - 3) < 0.02
+    for call, error, words in [(lambda: cm.ml.init.kaiming_normal(3), ValueError, "at least two dimensions"),
+                               (lambda: cm.ml.init.kaiming_normal((3, 3), mode="x"), ValueError, "fan_in"),
+                               (lambda: cm.ml.init.kaiming_uniform((3, 3), nonlinearity=""), ValueError, "linearity"),
+                               (lambda: cm.ml.init.zeros(3, dtype="int32"), TypeError, "floating-point dtype")]:
+        with pytest.raises(error, match=words):
+            call()

@@ -1,5 +1,6 @@
 """Reductions on the CPU: NumPy's, with 16-bit floats accumulated in float32."""
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -7,6 +8,8 @@ import numpy as np
 from ..core.dtypes import bfloat16, compute_dtype, real_dtype
 
 Axes = tuple[int, ...]
+
+RUN = 128  # rows added one after the other
 
 
 def reduce(x: np.ndarray, *, kind: str, axis: Axes, keepdims: bool, dtype: np.dtype, correction: float = 0,
@@ -27,15 +30,39 @@ def _count(x: np.ndarray, axis: Axes) -> int:
     return count
 
 
+def _total(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, _: float = 0) -> np.ndarray:
+    """A sum that is pairwise along every axis: NumPy's own is only along the innermost, elsewhere it adds row by row."""
+    if dtype.kind not in "fc":
+        return np.add.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    order = sorted((i for i in range(x.ndim) if x.shape[i] > 1), key=lambda i: abs(x.strides[i]))
+    inner = tuple(itertools.takewhile(axis.__contains__, order))
+    outer = [i for i in order if i in axis and i not in inner and x.shape[i] > RUN]
+    if not outer:
+        return np.add.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    rest = tuple(i for i in axis if i not in outer)
+    total = np.add.reduce(x, axis=rest, dtype=dtype, keepdims=True) if rest else x
+    for i in outer:
+        total = np.expand_dims(_by_runs(np.moveaxis(total, i, 0), dtype), i)
+    return total if keepdims else total.reshape([n for i, n in enumerate(total.shape) if i not in axis])
+
+
+def _by_runs(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The sum over the first axis, as a sum of sums of RUN rows."""
+    while len(x) > RUN:
+        whole = len(x) // RUN * RUN
+        runs = np.add.reduce(x[:whole].reshape(-1, RUN, *x.shape[1:]), axis=1, dtype=dtype)
+        x = runs if whole == len(x) else np.concatenate([runs, np.add.reduce(x[whole:], axis=0, dtype=dtype, keepdims=True)])
+    return np.add.reduce(x, axis=0, dtype=dtype)
+
+
 def _mean(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, _: float) -> np.ndarray:
-    return np.true_divide(np.add.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims), _count(x, axis), dtype=dtype)
+    return np.true_divide(_total(x, axis, keepdims, dtype), _count(x, axis), dtype=dtype)
 
 
 def _var(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, correction: float) -> np.ndarray:
-    from_mean = np.subtract(x, _mean(x, axis, True, dtype, 0), dtype=dtype)
+    from_mean = np.asarray(np.subtract(x, _mean(x, axis, True, dtype, 0), dtype=dtype))
     squares = np.multiply(from_mean, from_mean, out=from_mean)
-    total = np.add.reduce(squares, axis=axis, keepdims=keepdims)
-    return np.true_divide(total, max(_count(x, axis) - correction, 0), dtype=dtype)
+    return np.true_divide(_total(squares, axis, keepdims, dtype), max(_count(x, axis) - correction, 0), dtype=dtype)
 
 
 def _norm(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, _: float) -> np.ndarray:
@@ -44,7 +71,7 @@ def _norm(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, _: float) 
         squares = parts[0] * parts[0] + parts[1] * parts[1]
     else:
         squares = np.multiply(x, x, dtype=dtype)
-    return np.sqrt(np.add.reduce(squares, axis=axis, keepdims=keepdims))
+    return np.sqrt(_total(np.asarray(squares), axis, keepdims, dtype))
 
 
 def _position(find: Callable) -> Callable:
@@ -55,7 +82,7 @@ def _position(find: Callable) -> Callable:
 
 
 _KINDS: dict[str, Callable] = {
-    "sum": lambda x, axis, keepdims, dtype, _: np.add.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims),
+    "sum": _total,
     "prod": lambda x, axis, keepdims, dtype, _: np.multiply.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims),
     "mean": _mean,
     "max": lambda x, axis, keepdims, dtype, _: np.maximum.reduce(x, axis=axis, keepdims=keepdims),

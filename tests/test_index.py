@@ -1,0 +1,685 @@
+"""Indexing against NumPy: keys of every kind, read and written, gradients, scatter, selection, and the kernels by name."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import cudamath as cm
+from cudamath.core import indexing
+from cudamath.core.layout import Layout
+from cudamath.kernels import index as kernels
+from cudamath.kernels import segments
+
+DTYPES = [np.dtype(t) for t in ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16")]
+DTYPES.append(np.dtype(cm.bfloat16))
+INDEX_DTYPES = ["i1", "u1", "i2", "i4", "u4", "i8", "u8"]
+
+
+def same(ours, expected):
+    """Equal in shape, dtype and every element."""
+    expected = np.asarray(expected)
+    assert isinstance(ours, cm.ndarray)
+    assert ours.dtype == expected.dtype
+    assert ours.shape == expected.shape
+    np.testing.assert_array_equal(ours.to_numpy(), expected)
+
+
+def numbered(shape, dtype=np.float64):
+    return (np.arange(1, 1 + np.prod(shape, dtype=int)) % 97).reshape(shape).astype(dtype)
+
+
+def raises_on(device, error, call):
+    """The call raises: at once on the CPU, at the latest at the next synchronisation on a GPU."""
+    with pytest.raises(error):
+        call()
+        if device == "cuda":
+            cm.cuda.synchronize()
+
+
+# ------------------------------------------------------------------------------------------------- keys
+
+BASIC = st.one_of(st.none(), st.just(...), st.integers(-4, 3), st.slices(4), st.integers(-2, 2).map(np.int32))
+INDICES = hnp.arrays(st.sampled_from([np.dtype(t) for t in ("i1", "i4", "i8")]),
+                     hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3), elements=st.integers(-3, 2))
+MASKS = hnp.arrays(bool, hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3))
+ANY_ENTRY = st.one_of(BASIC, INDICES, MASKS, st.booleans(), st.lists(st.integers(-2, 1), max_size=3))
+SHAPES = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3)
+
+
+@st.composite
+def keys_for(draw, shape, entries=ANY_ENTRY):
+    """A key that often fits the shape: masks take the sizes of the axes they stand for."""
+    key, axis = [], 0
+    for _ in range(draw(st.integers(0, len(shape) + 1))):
+        kind = draw(st.sampled_from(["any", "mask", "index", "slice"]))
+        left = max(len(shape) - axis, 0)
+        if kind == "mask" and left:
+            width = draw(st.integers(1, left))
+            key.append(draw(hnp.arrays(bool, shape[axis : axis + width])))
+            axis += width
+        elif kind == "index" and left and shape[axis]:
+            n = shape[axis]
+            key.append(draw(hnp.arrays(np.int64, st.sampled_from([(), (2,), (1,), (3, 2), (3, 1)]),
+                                       elements=st.integers(-n, n - 1))))
+            axis += 1
+        elif kind == "slice":
+            key.append(draw(st.one_of(st.slices(shape[axis]) if left else st.none(), st.just(...), st.none())))
+            axis += isinstance(key[-1], slice)
+        else:
+            key.append(draw(entries))
+            axis += 1
+    return tuple(key) if len(key) != 1 or draw(st.booleans()) else key[0]
+
+
+def masks_fit(case):
+    """NumPy lets a mask of size 0 pass for an axis of size 1 in some keys, which ours never does: left out."""
+    shape, key = case
+    empty = [item for item in (key if isinstance(key, tuple) else (key,))
+             if isinstance(item, np.ndarray) and item.dtype == bool and item.size == 0]
+    return not empty or not isinstance(key, tuple) and key.shape == shape[: key.ndim]
+
+
+SHAPE_AND_KEY = SHAPES.flatmap(lambda shape: st.tuples(st.just(shape), keys_for(shape))).filter(masks_fit)
+
+
+def on_device(key):
+    """The key's NumPy arrays as arrays of the default device."""
+    if isinstance(key, tuple):
+        return tuple(on_device(item) for item in key)
+    return cm.asarray(key) if isinstance(key, np.ndarray) else key
+
+
+@settings(max_examples=300)
+@given(SHAPE_AND_KEY, st.booleans(), st.sampled_from(DTYPES))
+def test_getitem(device, case, converted, dtype):
+    shape, key = case
+    x = numbered(shape, dtype)
+    ours = cm.asarray(x)
+    given_ = on_device(key) if converted else key
+    try:
+        expected = x[key]
+    except (IndexError, ValueError) as error:
+        raises_on(device, type(error), lambda: ours[given_])
+        return
+    result = ours[given_]
+    same(result, expected)
+    if device == "cpu" and isinstance(expected, np.ndarray) and expected.size:
+        assert np.shares_memory(result.to_numpy(), x) == np.shares_memory(expected, x)
+
+
+@settings(max_examples=300)
+@given(SHAPE_AND_KEY, st.data())
+def test_getitem_gradient(device, case, data):
+    """<g, x[key]> = <pull(g), x>, exactly, in small integers; for views of x too."""
+    shape, key = case
+    x = cm.asarray(numbered(shape))
+    if data.draw(st.booleans()):
+        x = cm.copy(x.T).T
+    try:
+        expected = numbered(shape)[key]
+    except (IndexError, ValueError):
+        return
+    y, pull = cm.vjp(lambda x: x[key], x)
+    same(y, expected)
+    weights = ((np.arange(y.size) * 7) % 11 - 5.0).reshape(y.shape)
+    (g,) = pull(cm.asarray(weights))
+    assert (g.shape, g.dtype) == (x.shape, x.dtype)
+    assert np.vdot(g.to_numpy(), x.to_numpy()) == np.vdot(weights, expected)
+    h, back = cm.vjp(lambda w: pull(w)[0], cm.asarray(weights))
+    same(h, g.to_numpy())
+    same(back(x)[0], expected)  # the gradient of the gradient takes again
+
+
+@settings(max_examples=300)
+@given(SHAPE_AND_KEY, st.sampled_from(["scalar", "full", "row", "other dtype", "misfit"]), st.sampled_from(DTYPES), st.data())
+def test_setitem(device, case, what, dtype, data):
+    shape, key = case
+    x = numbered(shape, dtype)
+    turned = data.draw(st.booleans())  # write through a view
+    x = x.T.copy().T if turned else x
+    ours = cm.asarray(x.T.copy()).T if turned else cm.asarray(x.copy())
+    try:
+        target = x[key].shape
+    except (IndexError, ValueError) as error:
+        raises_on(device, type(error), lambda: ours.__setitem__(key, 1))
+        return
+    value = {
+        "scalar": True if dtype.kind == "b" else 1.0 if dtype.kind != "c" else 1 + 2j,
+        "full": numbered(target, dtype)[None] if target and data.draw(st.booleans()) else numbered(target, dtype),
+        "row": numbered(target[-1:], dtype),
+        "other dtype": numbered(target, "u1"),
+        "misfit": np.ones((*target, 2, 5), dtype),
+    }[what]
+    try:
+        x[key] = value
+    except (ValueError, TypeError):  # TypeError: what NumPy says where x has no dimensions
+        raises_on(device, ValueError, lambda: ours.__setitem__(key, value))
+        return
+    ours[on_device(key) if data.draw(st.booleans()) else key] = value
+    same(ours, x)
+
+
+@settings(max_examples=500)
+@given(SHAPE_AND_KEY)
+def test_parsing_alone(case):
+    """core/indexing.py: the view by its strides, the normal form carried out by plain NumPy."""
+    from numpy.lib.stride_tricks import as_strided
+
+    shape, key = case
+    x = numbered(shape, np.int64)
+    try:
+        expected = x[key]
+    except (IndexError, ValueError) as error:
+        with pytest.raises((type(error), ValueError)):  # ValueError: np.broadcast_shapes below
+            form = indexing.advanced(x.shape, x.strides, key)
+            for array, axis in zip(form.arrays, form.axes, strict=True):  # out of range is found by who reads the arrays
+                if array.dtype != bool:
+                    np.empty(form.shape)[(slice(None),) * axis + (array,)]
+            np.broadcast_shapes(*[np.nonzero(a)[0].shape if a.dtype == bool else a.shape for a in form.arrays])
+            pytest.fail("no error")
+        return
+    view = indexing.basic(x.shape, x.strides, key)
+    if view is not None and isinstance(expected, np.ndarray) and expected.size:
+        assert view[0] == expected.shape
+        assert view[2] == expected.__array_interface__["data"][0] - x.__array_interface__["data"][0]
+        assert all(a == b for a, b, n in zip(view[1], expected.strides, view[0], strict=True) if n > 1)
+    form = indexing.advanced(x.shape, x.strides, key)
+    base = as_strided(x.reshape(-1)[form.offset // 8 :], form.shape, form.strides) if x.size else np.empty(form.shape, "i8")
+    arrays = [part for a in form.arrays for part in (np.nonzero(a) if a.dtype == bool else (a,))]
+    common = np.broadcast_shapes(*[a.shape for a in arrays])
+    rest = [i for i in range(base.ndim) if i not in form.indexed]
+    found = base.transpose(*form.indexed, *rest)[tuple(arrays)] if arrays else base
+    found = np.moveaxis(found, range(len(common)), range(form.position, form.position + len(common)))
+    assert indexing.result_shape(form, common) == found.shape
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("key, text", [
+    (5, r"index 5 is out of bounds for axis 0 with size 3"),
+    ((0, -5), r"index -5 is out of bounds for axis 1 with size 4"),
+    ((0, 0, 0), r"too many indices for array: array is 2-dimensional, but 3 were indexed"),
+    ((..., 0, ...), r"an index can only have a single ellipsis"),
+    (1.0, r"only integers, slices"),
+    ("a", r"only integers, slices"),
+    (np.array([1.0]), r"arrays used as indices must be of integer \(or boolean\) type, got float64 of shape \(1,\)"),
+    (np.zeros((2, 4), bool), r"boolean index did not match indexed array along axis 0; size of axis is 3 but .* is 2"),
+    (([0, 1], [0, 1, 2]), r"shape mismatch: indexing arrays could not be broadcast together with shapes \(2,\) \(3,\)"),
+])
+def test_index_errors(device, key, text):
+    x = cm.zeros((3, 4))
+    with pytest.raises(IndexError, match="^index: " + text):
+        x[key]
+    with pytest.raises(IndexError, match="^index: " + text):
+        x[key] = 1
+    with pytest.raises(IndexError):
+        np.zeros((3, 4))[key]
+
+
+def test_out_of_range(device):
+    x = cm.asarray(numbered((3, 4)))
+    for bad in ([0, 3], [-4], np.array([[7]])):
+        raises_on(device, IndexError, lambda bad=bad: x[bad])
+        raises_on(device, IndexError, lambda bad=bad: x[:, 1:][1, bad])
+        raises_on(device, IndexError, lambda bad=bad: cm.take(x, bad, axis=0))
+        raises_on(device, IndexError, lambda bad=bad: x.__setitem__((slice(None), [9]), 0))
+        raises_on(device, IndexError, lambda bad=bad: cm.add_at(x, bad, 1.0))
+        raises_on(device, IndexError, lambda bad=bad: cm.index_add(x, np.ravel(bad), 1.0))
+    raises_on(device, IndexError, lambda: cm.take_along_axis(x, cm.asarray([[4]]), axis=1))
+    raises_on(device, IndexError, lambda: cm.put(x, [12], 0.0))
+    with pytest.raises(IndexError, match=r"^take: axis 0 of shape \(0, 2\) is empty"):
+        cm.take(cm.zeros((0, 2)), [0], axis=0)
+    same(cm.take(cm.zeros((0, 2)), np.zeros(0, int), axis=0), np.zeros((0, 2)))
+    # After an error everything goes on as before.
+    same(x[[0, -1]], numbered((3, 4))[[0, -1]])
+
+
+def test_0d_arrays_and_numpy_integers(device):
+    x = numbered((3, 4))
+    ours = cm.asarray(x)
+    same(ours[np.int8(1)], x[1])
+    same(ours[cm.asarray(1)], x[1])
+    same(ours[cm.asarray(1), cm.asarray([2, 0])], x[1, [2, 0]])
+    same(ours[True], x[True])
+    same(ours[cm.asarray(False)], x[np.array(False)])
+    same(cm.asarray(5.0)[()], np.array(5.0))
+    same(cm.asarray(5.0)[...], np.array(5.0))
+
+
+# ---------------------------------------------------------------------------------------------- assignment
+
+
+def test_setitem_overlapping(device):
+    """NumPy assigns as if the value had been copied first."""
+    for target, source in [(np.s_[1:], np.s_[:-1]), (np.s_[:-1], np.s_[1:]), (np.s_[::-1], np.s_[:]),
+                           ([4, 3, 2, 1, 0], np.s_[:5]), (np.s_[:5], [4, 3, 2, 1, 0])]:
+        x = numbered((8,))
+        ours = cm.asarray(x.copy())
+        x[target if isinstance(target, list) else target] = x[source].copy() if x[target].shape == x[source].shape else 0
+        value = ours[source]
+        ours[target] = value if value.shape == ours[target].shape else 0
+        same(ours, x)
+
+
+def test_setitem_errors(device):
+    x = cm.zeros((2, 3))
+    for key in (np.s_[0], [0], np.array([True, False])):
+        with pytest.raises(ValueError, match=r"^setitem: an array of shape \(2,\) cannot be broadcast to"):
+            x[key] = np.ones(2)
+    with pytest.raises(ValueError, match="^setitem: elements of this array .* share memory"):
+        cm.broadcast_to(cm.zeros(3), (2, 3))[0] = 1
+
+    def changes(x):
+        x[0] = 1.0
+        return x.sum()
+
+    with pytest.raises(RuntimeError, match="^setitem: an array of shape .* cannot be changed in place while a gradient"):
+        cm.grad(changes)(cm.zeros(3))
+
+    def loses(x):
+        y = cm.zeros(3)
+        y[1:] = x[1:]
+        return y.sum()
+
+    with pytest.raises(RuntimeError, match="^setitem: a gradient is recorded for the assigned value"):
+        cm.grad(loses)(cm.zeros(3))
+
+
+def test_setitem_casts_scalars_as_numpy(device):
+    x = cm.zeros(3, "i2")
+    x[0] = 7.9
+    x[1] = True
+    same(x, np.array([7, 1, 0], "i2"))
+    with pytest.raises(OverflowError):
+        x[0] = 70000
+    y = cm.zeros(2, "f2")
+    y[0], y[1] = np.float64(1.1), cm.asarray(2.2)
+    same(y, np.array([1.1, 2.2], "f2"))
+
+
+@given(st.lists(st.integers(-5, 4), max_size=40), st.sampled_from(DTYPES))
+def test_repeated_positions_last_wins(device, positions, dtype):
+    x = np.zeros((5, 3), dtype)
+    values = numbered((len(positions), 3), dtype)
+    ours = cm.asarray(x.copy())
+    index = np.array(positions, np.int64)
+    x[index] = values
+    ours[index] = values
+    same(ours, x)
+
+
+@given(SHAPE_AND_KEY, st.sampled_from(["i4", "f4", "f8", "c16"]))
+def test_add_at(device, case, dtype):
+    shape, key = case
+    x = numbered(shape, dtype)
+    ours = cm.asarray(x.copy())
+    try:
+        values = numbered(x[key].shape, dtype)
+    except (IndexError, ValueError) as error:
+        raises_on(device, type(error), lambda: cm.add_at(ours, key, 1))
+        return
+    np.add.at(x, key, values)  # small integers: exact in any order
+    cm.add_at(ours, key, values)
+    same(ours, x)
+
+
+@given(st.lists(st.integers(-4, 3), max_size=50), st.sampled_from(["f2", "f4", "f8", "c8", "i1", "i8", cm.bfloat16]),
+       st.sampled_from([(0, (4, 3)), (1, (3, 4)), (-1, (2, 3, 4)), (1, (2, 4, 3)), (0, (4,))]))
+def test_index_add(device, positions, dtype, where):
+    axis, shape = where
+    positions = np.array(positions, np.int64)
+    x = numbered(shape, dtype) % np.asarray(5).astype(dtype) if np.dtype(dtype).kind in "iu" else numbered(shape, dtype)
+    values = np.moveaxis((np.arange(positions.size * x.size // 4) % 3 - 1).astype("f8").reshape(
+        positions.size, *np.moveaxis(x, axis, 0).shape[1:]), 0, axis)
+    expected = x.astype("c16")
+    np.add.at(np.moveaxis(expected, axis, 0), positions, np.moveaxis(values, axis, 0))
+    if np.dtype(dtype).kind != "c":
+        expected = expected.real
+    same(cm.index_add(cm.asarray(x), positions, values.astype(dtype), axis=axis), expected.astype(dtype))
+
+
+@given(st.sampled_from(INDEX_DTYPES), st.data(), st.sampled_from(DTYPES))
+def test_take(device, index_dtype, data, dtype):
+    shape = data.draw(hnp.array_shapes(max_dims=3, min_side=1, max_side=4))
+    x = numbered(shape, dtype)
+    axis = data.draw(st.sampled_from([None, *range(-x.ndim, x.ndim)]))
+    n = x.size if axis is None else x.shape[axis]
+    least = 0 if index_dtype[0] == "u" else -n
+    indices = data.draw(hnp.arrays(index_dtype, hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=3),
+                                   elements=st.integers(least, n - 1)))
+    same(cm.take(cm.asarray(x), cm.asarray(indices), axis=axis), np.take(x, indices.astype("i8"), axis))
+    same(cm.take(cm.asarray(x).T, indices, axis), np.take(x.T, indices.astype("i8"), axis)) if axis is None else None
+
+
+@given(st.data(), st.sampled_from(DTYPES))
+def test_take_along_axis(device, data, dtype):
+    shape = data.draw(hnp.array_shapes(max_dims=3, min_side=1, max_side=4))
+    x = numbered(shape, dtype)
+    axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    wanted = list(shape)
+    wanted[axis] = data.draw(st.integers(0, 5))
+    other = (axis + 1) % x.ndim
+    if x.ndim > 1 and data.draw(st.booleans()):
+        wanted[other] = 1  # broadcasts
+    indices = data.draw(hnp.arrays(np.int64, tuple(wanted), elements=st.integers(-shape[axis], shape[axis] - 1)))
+    expected = np.take_along_axis(x, indices, axis)
+    same(cm.take_along_axis(cm.asarray(x), indices, axis), expected)
+    same(cm.take_along_axis(cm.asarray(x.T.copy()).T, cm.asarray(indices), axis=axis), expected)
+    a = cm.asarray(numbered(shape))
+    y, pull = cm.vjp(lambda a: cm.take_along_axis(a, indices, axis), a)
+    weights = ((np.arange(y.size) * 7) % 11 - 5.0).reshape(y.shape)
+    g = pull(cm.asarray(weights))[0].to_numpy()
+    assert np.vdot(g, numbered(shape)) == np.vdot(weights, y.to_numpy())
+    truth = np.zeros(shape)
+    wide = np.broadcast_to(indices, y.shape)
+    for at in np.ndindex(*y.shape):
+        to = list(at)
+        to[axis] = wide[at]
+        truth[tuple(to)] += weights[at]
+    np.testing.assert_array_equal(g, truth)
+
+
+def test_take_errors(device):
+    x = cm.zeros((2, 3))
+    for call, error, text in [
+        (lambda: cm.take(x, [0.5]), TypeError, "take: wants integer indices, got float64 of shape"),
+        (lambda: cm.take(x, [0], axis=2), ValueError, "take: axis 2 is out of bounds"),
+        (lambda: cm.take_along_axis(x, cm.zeros(2, "i8"), 0), ValueError, "take_along_axis: indices of shape"),
+        (lambda: cm.take_along_axis(x, cm.zeros((2, 2), "i8"), 0), ValueError, "take_along_axis: shapes"),
+        (lambda: cm.index_add(x, [[0]], 1.0), ValueError, "index_add: indices must have 1 dimension"),
+        (lambda: cm.index_add(x, [0], np.ones(4)), ValueError, "index_add: an array of shape"),
+        (lambda: cm.index_add(x > 0, [0], True), TypeError, "index_add: wants numeric arrays, got bool"),
+        (lambda: cm.put(x, [0], []), ValueError, "put: there are no values"),
+    ]:
+        with pytest.raises(error, match="^" + text):
+            call()
+
+
+@given(st.lists(st.integers(-6, 5), max_size=9), st.integers(1, 9), st.sampled_from(DTYPES), st.booleans())
+def test_put(device, positions, count, dtype, turned):
+    x = numbered((2, 3), dtype)
+    x = x.T.copy().T if turned else x
+    ours = cm.asarray(x.T.copy()).T if turned else cm.asarray(x.copy())
+    values = numbered((count,), dtype)
+    np.put(x, np.array(positions, np.int64), values)
+    cm.put(ours, np.array(positions, np.int64), values)
+    same(ours, x)
+
+
+# ----------------------------------------------------------------------------------------------- selection
+
+
+@given(st.sampled_from(DTYPES), st.sampled_from(DTYPES), st.data())
+def test_where(device, first, second, data):
+    shapes = data.draw(hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=3, max_side=4, min_side=0))
+    mask = data.draw(hnp.arrays(bool, shapes.input_shapes[0]))
+    a, b = numbered(shapes.input_shapes[1], first), numbered(shapes.input_shapes[2], second) + np.asarray(1, second)
+    dtype = cm.result_type(first, second)
+    expected = np.where(mask, a.astype(dtype), b.astype(dtype))
+    same(cm.where(cm.asarray(mask), cm.asarray(a), cm.asarray(b)), expected)
+    same(cm.where(mask, cm.asarray(a).T, 1) if a.ndim < 2 else cm.where(mask, cm.asarray(a), 1),
+         np.where(mask, a, np.asarray(1).astype(cm.result_type(cm.asarray(a), 1))).astype(cm.result_type(cm.asarray(a), 1)))
+
+
+@given(st.data())
+def test_where_gradient(device, data):
+    shapes = data.draw(hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=3, max_side=4))
+    mask = data.draw(hnp.arrays(bool, shapes.input_shapes[0]))
+    a, b = (cm.asarray(numbered(s)) for s in shapes.input_shapes[1:])
+    y, pull = cm.vjp(lambda a, b: cm.where(mask, a, b), a, b)
+    weights = ((np.arange(y.size) * 7) % 11 - 5.0).reshape(y.shape)
+    ga, gb = pull(cm.asarray(weights))
+    assert (ga.shape, gb.shape) == (a.shape, b.shape)
+    assert np.vdot(ga.to_numpy(), a.to_numpy()) + np.vdot(gb.to_numpy(), b.to_numpy()) == np.vdot(weights, y.to_numpy())
+    wide = np.broadcast_to(mask, y.shape)
+    assert ga.to_numpy().sum() == weights[wide].sum()
+    assert gb.to_numpy().sum() == weights[~wide].sum()
+
+
+def test_where_arguments(device):
+    x = cm.asarray([0.0, 2.0])
+    same(cm.where(x, 1, 2), np.where([0.0, 2.0], 1, 2))
+    same(cm.where(cm.asarray([True, False]), 1.0, x.astype("f4")), np.array([1.0, 2.0], "f4"))
+    assert [a.tolist() for a in cm.where(x)] == [[1]]
+    with pytest.raises(ValueError, match="^where: wants both"):
+        cm.where(x, 1)
+    with pytest.raises(ValueError, match="^where: shapes .* cannot be broadcast"):
+        cm.where(x, cm.zeros(3), 0)
+
+
+@given(st.data(), st.sampled_from(DTYPES))
+def test_nonzero(device, data, dtype):
+    shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5))
+    x = data.draw(hnp.arrays(bool, shape)).astype(dtype)
+    if dtype.kind in "fc" and x.size:
+        x.ravel()[0] = -0.0
+    for ours, theirs in [(cm.asarray(x), x), (cm.asarray(x).T, x.T)]:
+        found, expected = cm.nonzero(ours), np.nonzero(theirs)
+        assert len(found) == len(expected)
+        for a, b in zip(found, expected, strict=True):
+            same(a, b)
+        same(cm.argwhere(ours), np.argwhere(theirs))
+        same(cm.flatnonzero(ours), np.flatnonzero(theirs))
+
+
+def test_nonzero_of_0d(device):
+    with pytest.raises(ValueError, match="^nonzero: wants at least 1 dimension"):
+        cm.nonzero(cm.asarray(3))
+
+
+# ------------------------------------------------------------------------------------------- kernels by name
+
+
+def sim(plan, *inputs, scalars=()):
+    return cm.testing.simulate(plan, *inputs, scalars=scalars)
+
+
+def layouts(*arrays):
+    return [cm.testing.layout_of(x) for x in arrays]
+
+
+def named(plan):
+    return [step.kernel.__name__ for step in plan.steps]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "c16"])
+@pytest.mark.parametrize("shape, axis", [((5, 4), 0), ((4, 5), 1), ((3, 5, 2), 1), ((5,), 0)])
+def test_gather_simulated(shape, axis, dtype):
+    x = numbered(shape, dtype)
+    index = np.array([[4, -5], [0, 2]])
+    plan = kernels.gather(*layouts(x, index), axis=axis)
+    assert named(plan) == ["first_position", "gather_rows"]
+    np.testing.assert_array_equal(sim(plan, x, index), np.take(x, index, axis))
+    with pytest.raises(IndexError):
+        sim(plan, x, index + 1)
+    turned = x.T.copy().T
+    np.testing.assert_array_equal(sim(kernels.gather(*layouts(turned, index), axis=axis), turned, index),
+                                  np.take(x, index, axis))
+
+
+@pytest.mark.simulator
+def test_gather_by_two_arrays_simulated():
+    x = numbered((3, 4, 5), "f4")
+    i, j = np.array([[0, -1]]), np.array([[1], [3]])
+    i, j = np.broadcast_arrays(i, j)
+    plan = kernels.gather(*layouts(x, i, j), axis=1)
+    np.testing.assert_array_equal(sim(plan, x, i, j), x[:, i, j])
+    assert "next_position" in named(plan)
+
+
+@pytest.mark.simulator
+def test_scatter_simulated():
+    index = np.array([1, -1, 1, 0, 1])
+    for x in (np.zeros((4, 3), "f4"), np.zeros((6, 4), "f4").T[:, ::2], np.zeros((2, 4, 3), "f4").transpose(1, 2, 0)):
+        values = numbered((5, *x.shape[1:]), "i4")
+        expected = x.copy()
+        expected[index] = values
+        plan = kernels.scatter(*layouts(x, values, index), axis=0)
+        assert [n for n in named(plan) if n in ("reset_winner", "bid", "scatter_rows")] == [
+            "reset_winner", "bid", "scatter_rows"]
+        sim(plan, x, values, index)
+        np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.simulator
+def test_take_along_simulated():
+    x = numbered((2, 5, 3), "f2")
+    index = np.arange(12).reshape(2, 2, 3) % 10 - 5
+    np.testing.assert_array_equal(sim(kernels.take_along(*layouts(x, index), axis=1), x, index),
+                                  np.take_along_axis(x, index, 1))
+    g = numbered((2, 2, 3), "f2")
+    out = sim(kernels.take_along_grad(*layouts(g, index), size=5, axis=1), g, index)
+    expected = np.zeros_like(x)
+    for b, j, a in np.ndindex(2, 2, 3):
+        expected[b, index[b, j, a], a] += g[b, j, a]
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("rank", [1, 2, 3, 4, 6])
+def test_select_simulated(rank):
+    shape = (3,) * min(rank, 4) + (2,) * max(rank - 4, 0)
+    mask = numbered(shape) % 3 == 0
+    a = numbered([2 * n for n in shape], "f4")[(slice(None, None, 2),) * rank]
+    b = np.zeros(shape[-1:], "f4")
+    plan = kernels.where(*layouts(mask, a, b))
+    assert set(named(plan)) == {"select"}
+    np.testing.assert_array_equal(sim(plan, mask, a, b), np.where(mask, a, b))
+    x = a.copy()
+    sim(kernels.where_into(*layouts(x, mask, b)), x, mask, b)
+    np.testing.assert_array_equal(x, np.where(mask, b, a))
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("shape", [(1,), (1023,), (1024,), (1025,), (3, 700)])
+def test_nonzero_simulated(shape):
+    x = (numbered(shape) % 7 < 3).astype("f2")
+    offsets = sim(kernels.true_offsets(*layouts(x)), x)
+    assert offsets[-1] == np.count_nonzero(x)
+    plan = kernels.true_positions(*layouts(x, offsets), count=int(offsets[-1]))
+    found = sim(plan, x, offsets)
+    for a, b in zip(found if isinstance(found, tuple) else (found,), np.nonzero(x), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("counts", [1, 5, 256, 600])
+def test_scan_simulated(counts):
+    x = np.append(numbered((counts,), "i8"), -1)
+    expected = np.append(0, np.cumsum(x[:-1]))
+    kernels.scan_counts[1, kernels.THREADS](x)
+    np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("m, rows", [(1, 1), (5, 70), (1024, 3), (1030, 100), (1030, 5000)])
+def test_sort_simulated(m, rows):
+    """Stable: equal keys keep their order; keys out of range come last."""
+    positions = np.arange(m) * 7919 % (rows + 1) - 1
+    steps, keys, order = segments.sort_steps(segments.Input(0), m, rows, 0, temps := [])
+    plan = segments.Plan([Layout.new((m,), np.dtype("i8"), 0)] * 2,
+                         [*steps, *copies(keys, order, m)], temps)
+    k, o = sim(plan, positions)
+    expected = np.where(positions < 0, rows, positions)
+    np.testing.assert_array_equal(o, np.argsort(expected, kind="stable"))
+    np.testing.assert_array_equal(k, np.sort(expected))
+
+
+def copies(keys, order, m):
+    vector = Layout.new((m,), np.dtype("i8"), 0)
+    return [launch for i, a in enumerate((keys, order))
+            for launch in segments.copy_part(segments.whole(a, vector), segments.whole(segments.Output(i), vector))]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("m, rows, after", [(1, 3, 1), (31, 4, 3), (32, 1, 2), (33, 2, 2), (100, 3, 1), (70, 40, 2)])
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+def test_scatter_add_simulated(m, rows, after, dtype):
+    """Chunks that hold one key, many, the end of one and the start of another, or only the middle of a long one."""
+    index = np.arange(m) ** 2 % rows - rows * (np.arange(m) % 2)
+    g = (numbered((2, m, after)) % 5).astype(dtype)
+    expected = np.zeros((2, rows, after))
+    np.add.at(np.moveaxis(expected, 1, 0), index, np.moveaxis(g.astype("f8"), 1, 0))
+    out = sim(segments.gather_grad(*layouts(g, index), shape=(2, rows, after), axis=1), g, index)
+    np.testing.assert_array_equal(out, expected.astype(dtype))
+    x = numbered((2, after, rows), dtype).swapaxes(1, 2)
+    expected += x
+    sim(segments.scatter_add(*layouts(x, g, index), axis=1), x, g, index)
+    np.testing.assert_array_equal(x, expected.astype(dtype))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["f4", "f2", cm.bfloat16, "f8", "i4", "c8"])
+@pytest.mark.parametrize("rows, columns, m", [(50257, 768, 8192), (7, 33, 5000), (1, 5, 4099), (1000, 1, 100000)])
+def test_rows_on_gpu(rows, columns, m, dtype):
+    """Sizes of an embedding, few rows with many sources, one row, single elements; twice the same bits."""
+    rng = np.random.default_rng(7)
+    index = rng.integers(-rows, rows, m)
+    x = (np.arange(rows * columns) % 61).reshape(rows, columns).astype(dtype)
+    g = rng.integers(-2, 3, (m, columns)).astype(dtype)
+    with cm.device("cuda"):
+        same(cm.asarray(x)[index], x[index])
+        order = np.argsort(index % rows, kind="stable")
+        ends = np.flatnonzero(np.diff((index % rows)[order], append=-1))
+        sums = np.add.reduceat(g[order].astype("c16" if dtype == "c8" else "f8"), np.append(0, ends[:-1] + 1), axis=0)
+        expected = np.zeros((rows, columns), sums.dtype)
+        expected[(index % rows)[order][ends]] = sums
+        once = cm.index_add(cm.zeros((rows, columns), dtype), index, cm.asarray(g)).to_numpy()
+        np.testing.assert_array_equal(once, expected.astype(dtype))
+        noise = cm.asarray(rng.standard_normal((m, columns)).astype("f4"))
+        results = [cm.index_add(cm.zeros((rows, columns), "f4"), index, noise).to_numpy() for _ in range(3)]
+        assert all(np.array_equal(results[0], r) for r in results[1:])
+        y = cm.asarray(x)
+        y[index] = g
+        expected = x.copy()
+        expected[index] = g
+        same(y, expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [1, 1023, 1025, 300_000, 3_000_001])
+def test_masks_on_gpu(n):
+    x = (np.arange(n) * 7919 % 1000).astype("f4")
+    with cm.device("cuda"):
+        ours = cm.asarray(x)
+        same(ours[ours > 500], x[x > 500])
+        ours[ours > 900] = -1.0
+        x[x > 900] = -1
+        same(ours, x)
+        ours[ours < 0] = cm.arange(int((x < 0).sum()), dtype="f4")
+        x[x < 0] = np.arange((x < 0).sum())
+        same(ours, x)
+
+
+def on_gpu(shape, dtype):
+    return Layout.new(shape, np.dtype(dtype), 0)
+
+
+PLANS = {
+    "gather": lambda: (kernels.gather, [on_gpu((64, 64), "f4"), on_gpu((5,), "i4"), on_gpu((5,), "i8")], {"axis": 0}),
+    "scatter": lambda: (kernels.scatter, [on_gpu((64, 64), "f2"), on_gpu((5, 64), "f2"), on_gpu((5,), "i4")], {"axis": 0}),
+    "take_along": lambda: (kernels.take_along, [on_gpu((64, 64), "f4"), on_gpu((64, 3), "i8")], {"axis": 1}),
+    "take_along_grad": lambda: (kernels.take_along_grad, [on_gpu((64, 3), "f2"), on_gpu((64, 3), "i8")],
+                                {"axis": 1, "size": 64}),
+    "where": lambda: (kernels.where, [on_gpu((64, 64), "?"), on_gpu((64, 64), "f4"), on_gpu((64, 1), "f4")], {}),
+    "offsets": lambda: (kernels.true_offsets, [on_gpu((64, 64), cm.bfloat16)], {}),
+    "positions": lambda: (kernels.true_positions, [on_gpu((64, 64), "f4"), on_gpu((5,), "i8")], {"count": 7}),
+    "scatter_add": lambda: (segments.scatter_add, [on_gpu((64, 64), "f4"), on_gpu((5, 64), "f4"), on_gpu((5,), "i4")],
+                            {"axis": 0}),
+    "gather_grad": lambda: (segments.gather_grad, [on_gpu((5, 64), cm.bfloat16), on_gpu((5,), "i8")],
+                            {"axis": 0, "shape": (9, 64)}),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0)])
+def test_kernels_compile_without_spills(name, capability):
+    from numba import config
+
+    if config.ENABLE_CUDASIM:
+        pytest.skip("the simulator does not compile")
+    planner, inputs, parameters = PLANS[name]()
+    for used in cm.testing.compile_plan(planner(*inputs, **parameters), inputs, capability):
+        assert used.spills == 0, used

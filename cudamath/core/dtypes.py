@@ -127,7 +127,8 @@ def result_type(*operands: Any) -> np.dtype:
         if type(operand) in (bool, int, float, complex):
             weak.append(type(operand))
         else:
-            dtype = as_dtype(getattr(operand, "dtype", operand))
+            # a scalar type such as np.float32 has a `dtype` too: the descriptor of its instances
+            dtype = as_dtype(operand if isinstance(operand, type) else getattr(operand, "dtype", operand))
             strong = dtype if strong is None else promote(strong, dtype)
     if strong is None:
         if not weak:

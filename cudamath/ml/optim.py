@@ -272,7 +272,7 @@ def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: float =
     >>> for _ in range(3):
     ...     params, state = cm.ml.adam_update(params, {"w": params["w"] * 2}, state, lr=0.1)
     >>> [round(v, 4) for v in params["w"].tolist()], state["step"]
-    ([0.7004, -0.7004], 3)
+    ([0.7016, -0.7016], 3)
     """
     _at_least_zero("adam_update", lr=lr, eps=eps, weight_decay=weight_decay)
     return _adam_step("adam_update", params, grads, state, lr, betas, eps, 1.0, float(weight_decay))

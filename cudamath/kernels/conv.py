@@ -1,4 +1,4 @@
-"""Convolution: one thread an output, then one matrix product over two small tables.
+"""Convolution: one thread an output, then one matrix product over a table. (The weight gradient: conv_grad.py.)
 
 The idea. With *positions* n = (image, row p, column q) of the output and *taps* k = (channel, row r, column s),
 
@@ -16,18 +16,16 @@ padding is recognised (outside 0 <= row < H, 0 <= column < W the element is 0). 
 
 Versions, simple to fast:
 
-``conv2d_direct``          one thread an output, C * R * S multiply-adds each: two reads for each of them. Also the
-                           right one for depthwise convolutions, which have nothing to share.
-``conv2d_implicit_gemm``   a block computes a tile of (up to) 128 outputs m x 128 positions n, 8 taps at a time through
-                           shared memory; a thread keeps 8 x 8 sums in registers and does 64 multiply-adds per 16
-                           numbers read. The taps' table is read from memory, where all threads read the same row.
-``conv2d_weight_direct``   one block a weight, which walks all positions.
-``conv2d_weight_gemm``     the same tile for the weight gradient. It has few outputs and very long sums, so the
-                           positions are split over blocks, and the partial sums are added in a fixed order: no
-                           atomics, and the same bits every time.
+``conv2d_direct``         one thread an output, C * R * S multiply-adds each: two reads for each of them. Also the
+                          right one for depthwise convolutions, which have nothing to share.
+``conv2d_implicit_gemm``  a block computes a tile of (up to) 128 outputs m x 128 positions n, 8 taps at a time through
+                          shared memory; a thread keeps 8 x 8 sums in registers and does 64 multiply-adds per 16
+                          numbers read. The table of taps is read from memory, where all threads of a warp read the
+                          same row. While one slab of 8 taps is multiplied, the next one is under way into registers,
+                          and the table is read one step further ahead.
 
 The floor is 2 * N * K * P * Q * C * R * S operations: on an H200 67 TFLOP/s in float32, of which this tile can reach
-about 3/4 (512 of some 640 instructions per 8 taps are multiply-adds).
+about 3/4 (512 of some 690 instructions per 8 taps are multiply-adds).
 
 How the threads share a tile is told in kernels/matmul.py: four warps side by side, 32 positions each; in a warp,
 8 lanes down (4 outputs each, and 4 more 32 further) and 4 across (4 positions, and 4 more 16 further).
@@ -49,15 +47,12 @@ from .copy import copy_part, whole
 if not SIMULATOR:
     from .ptx import load_vector, store_vector
 
-THREADS = 256                # of the direct kernels
-REDUCERS = 128               # threads that add up one weight in conv2d_weight_direct
+THREADS = 256                # of kernels with a thread an element
 POSITIONS = 128              # columns of a tile
 DEPTH = 8                    # taps (or positions, in the weight gradient) that shared memory holds at a time
 PITCH = POSITIONS + 4        # of a shared row: stores by neighbouring taps hit different banks
 SIZE_B = 2 * DEPTH * PITCH     # two slabs in turn
 OUTSIDE = -(1 << 30)         # row of a tap or position that does not exist: it stays outside whatever is added
-ENOUGH_BLOCKS = 512          # the weight gradient splits its sums until there are about that many
-MOST_SPLITS = 256
 LEAST_OUTPUTS = 8            # per group, below which a tile would stay nearly empty
 
 
@@ -80,13 +75,13 @@ TILES = {128: Tile(128, 2, 8), 64: Tile(64, 1, 8), 32: Tile(32, 1, 4)}
 
 
 @functools.cache
-def conv2d_direct(dtype: np.dtype, biased: bool) -> Any:
+def conv2d_direct(dtype: np.dtype) -> Any:
     """One thread an output element."""
     load, store, C = codec(dtype)
 
     @cuda.jit
-    def conv2d_direct(x, w, bias, y, row_start, row_step, row_tap, column_start, column_step, column_tap):
-        """x (N, G, C, H, W), w (G, M, C, R, S), bias (G * M,), y (N, G, M, P, Q); any strides.
+    def conv2d_direct(x, w, bias, y, biased, row_start, row_step, row_tap, column_start, column_step, column_tap):
+        """x (N, G, C, H, W), w (G, M, C, R, S), bias (G * M,) if biased, y (N, G, M, P, Q); any strides.
 
         Input row = row_start + p * row_step + r * row_tap; columns alike."""
         images, groups, outputs, height, width = y.shape
@@ -110,54 +105,11 @@ def conv2d_direct(dtype: np.dtype, biased: bool) -> Any:
                         v = column_start + q * column_step + s * column_tap
                         if v >= 0 and v < x.shape[4]:
                             total += load(w[g, m, c, r, s]) * load(x[n, g, c, h, v])
-        if biased:
+        if biased != 0:
             total += load(bias[g * outputs + m])
         y[n, g, m, p, q] = store(total)
 
     return conv2d_direct
-
-
-@functools.cache
-def conv2d_weight_direct(dtype: np.dtype) -> Any:
-    """One block a weight: its threads walk the positions, then add up pairwise."""
-    load, store, C = codec(dtype)
-
-    @cuda.jit
-    def conv2d_weight_direct(dy, x, dw, row_start, row_step, row_tap, column_start, column_step, column_tap):
-        """dy (N, G, M, P, Q), x (N, G, C, H, W), dw (G, M, C, R, S); any strides. Rows and columns as above."""
-        sums = cuda.shared.array(REDUCERS, C)
-        t = cuda.threadIdx.x
-        i = cuda.blockIdx.x
-        s = i % dw.shape[4]
-        i //= dw.shape[4]
-        r = i % dw.shape[3]
-        i //= dw.shape[3]
-        c = i % dw.shape[2]
-        i //= dw.shape[2]
-        m = i % dw.shape[1]
-        g = i // dw.shape[1]
-        height, width = dy.shape[3], dy.shape[4]
-        total = C(0)
-        for n in range(dy.shape[0]):
-            for pixel in range(t, height * width, REDUCERS):
-                p = types.int32(types.uint32(pixel) // types.uint32(width))
-                q = pixel - p * width
-                h = row_start + p * row_step + r * row_tap
-                v = column_start + q * column_step + s * column_tap
-                if h >= 0 and h < x.shape[3] and v >= 0 and v < x.shape[4]:
-                    total += load(dy[n, g, m, p, q]) * load(x[n, g, c, h, v])
-        sums[t] = total
-        cuda.syncthreads()
-        half = REDUCERS // 2
-        while half > 0:
-            if t < half:
-                sums[t] += sums[t + half]
-            cuda.syncthreads()
-            half //= 2
-        if t == 0:
-            dw[g, m, c, r, s] = store(sums[0])
-
-    return conv2d_weight_direct
 
 
 @functools.cache
@@ -186,31 +138,6 @@ def pack_weights(dtype: np.dtype) -> Any:
     return pack_weights
 
 
-@functools.cache
-def sum_partials(dtype: np.dtype) -> Any:
-    """Partial sums added in a fixed order."""
-    _, store, C = codec(dtype)
-
-    @cuda.jit
-    def sum_partials(partial, out):
-        """partial (splits, n) in the compute type -> out (n,). Blocks of 32 elements x 8 threads an element."""
-        sums = cuda.shared.array((8, 32), C)
-        x, y = cuda.threadIdx.x, cuda.threadIdx.y
-        i = cuda.blockIdx.x * 32 + x
-        total = C(0)
-        if i < out.size:
-            for split in range(y, partial.shape[0], 8):
-                total += partial[split, i]
-        sums[y, x] = total
-        cuda.syncthreads()
-        if y == 0 and i < out.size:
-            for k in range(1, 8):
-                total += sums[k, x]
-            out[i] = store(total)
-
-    return sum_partials
-
-
 @cuda.jit(device=True)
 def split_position(n, area, width):
     """n = (image * area) + (row * width) + column -> image, row, column; 32-bit unsigned divisions."""
@@ -220,34 +147,11 @@ def split_position(n, area, width):
     return image, row, types.int32(rest - row * width)
 
 
-@cuda.jit
-def position_table(table, positions, area, width, row_start, row_step, column_start, column_step, x_image, x_row,
-                   x_column, y_image, y_row, y_column):
-    """table (positions + 2 * DEPTH, 4) int32: place in x, place in y, row and column in x of each position, and what
-    is read ahead of the end; strides in elements. A thread a row."""
-    n = cuda.grid(1)
-    if n >= table.shape[0]:
-        return
-    if n >= positions:
-        table[n, 0] = 0
-        table[n, 1] = 0
-        table[n, 2] = OUTSIDE
-        table[n, 3] = OUTSIDE
-    else:
-        image, p, q = split_position(n, area, width)
-        h = row_start + p * row_step
-        v = column_start + q * column_step
-        table[n, 0] = image * x_image + h * x_row + v * x_column
-        table[n, 1] = image * y_image + p * y_row + q * y_column
-        table[n, 2] = h
-        table[n, 3] = v
-
-
 # -------------------------------------------------------------------------------------- the tile in registers
 
 
 @functools.cache
-def _multiply(C: Any, tile: Tile) -> Any:
+def multiply_step(C: Any, tile: Tile) -> Any:
     """The inner step of a tile, and where a thread's outputs and positions lie."""
     high, pitch_a = tile.high, tile.rows + 4
 
@@ -279,21 +183,49 @@ def place_in_tile(thread, rows_per_warp):
 
 
 @functools.cache
-def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile, biased: bool, wide: bool) -> Any:
-    """A block a tile of outputs x positions. wide: four neighbouring positions are neighbours in y, and aligned."""
-    load, store, C = codec(dtype)
-    multiply = _multiply(C, tile)
+def _leave(dtype: np.dtype, high: int) -> tuple[Any, Any]:
+    """Device functions that store a thread's sums of one position, and of four that are neighbours in y.
+
+    y: a line; to: place of the thread's first output; apart: from one output to the next; room: outputs there are from
+    the first one on; j: column of the sums (a constant, so that they stay in registers)."""
+    store = codec(dtype)[1]
+
+    @cuda.jit(device=True)
+    def leave_1(y, to, apart, room, total, j):
+        for i in range(high):
+            row = (i & 3) + (i >> 2) * 32
+            if row < room:
+                y[to + row * apart] = store(total[8 * i + j])
+
+    @cuda.jit(device=True)
+    def leave_4(y, to, apart, room, total, j):
+        for i in range(high):
+            row = (i & 3) + (i >> 2) * 32
+            if row < room:
+                store_vector(y, to + row * apart, (store(total[8 * i + j]), store(total[8 * i + j + 1]),
+                                                   store(total[8 * i + j + 2]), store(total[8 * i + j + 3])))
+
+    return leave_1, leave_4
+
+
+@functools.cache
+def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
+    """A block a tile of outputs x positions."""
+    load, _, C = codec(dtype)
+    multiply = multiply_step(C, tile)
+    leave_1, leave_4 = _leave(dtype, tile.high)
     rows, threads, high = tile.rows, tile.threads, tile.high
     rows_per_warp, pitch_a, sums = rows // tile.down, rows + 4, 8 * high
     size_a = 2 * DEPTH * pitch_a
     each_a, each_b = rows * DEPTH // threads, POSITIONS * DEPTH // threads
 
     @cuda.jit(launch_bounds=(threads, 2 if threads == 256 or C == types.float64 else 3))
-    def conv2d_implicit_gemm(weights, x, taps, bias, y, outputs, depth, packed, positions, area, width, row_start,
-                             row_step, column_start, column_step, x_height, x_width, x_image, x_group, x_row, x_column,
-                             y_image, y_group, y_output, y_row, y_column):
+    def conv2d_implicit_gemm(weights, x, taps, bias, y, biased, wide, outputs, depth, packed, positions, area, width,
+                             row_start, row_step, column_start, column_step, x_height, x_width, x_image, x_group,
+                             x_row, x_column, y_image, y_group, y_output, y_row, y_column):
         """weights: (G, depth, packed) flattened; taps: (depth + DEPTH, 4) int32 flattened: place in x, -, row, column;
-        x, y: their memory as a line; bias (G * outputs,); all others int64 numbers, strides in elements."""
+        x, y: their memory as a line; bias (G * outputs,) if biased; all others int64 numbers, strides in elements.
+        wide: four neighbouring positions are neighbours in y, and aligned, so that they leave by one store."""
         slab_a = cuda.shared.array(size_a, C, alignment=16)
         slab_b = cuda.shared.array(SIZE_B, C, alignment=16)
         total = cuda.local.array(sums, C)
@@ -358,124 +290,31 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile, biased: bool, wide: bool) 
                     slab_b[(stage * DEPTH + k_b + i) * PITCH + n_b] = next_b[i]
                 cuda.syncthreads()
 
-        for j in range(0, 8, 4):                        # positions n .. n + 3, then n + 16 .. n + 19
-            first = n0 + n + j * 4
-            if wide:
-                if first < positions:
-                    image, p, q = split_position(first, area, width)
-                    to = image * y_image + group * y_group + p * y_row + q
-                    for i in range(high):
-                        row = m0 + m + (i & 3) + (i >> 2) * 32
-                        if row < outputs:
-                            base = load(bias[group * outputs + row]) if biased else C(0)
-                            store_vector(y, to + row * y_output, (
-                                store(C(total[8 * i + j] + base)), store(C(total[8 * i + j + 1] + base)),
-                                store(C(total[8 * i + j + 2] + base)), store(C(total[8 * i + j + 3] + base))))
-            else:
-                for e in range(4):
-                    if first + e < positions:
-                        image, p, q = split_position(first + e, area, width)
-                        to = image * y_image + group * y_group + p * y_row + q * y_column
-                        for i in range(high):
-                            row = m0 + m + (i & 3) + (i >> 2) * 32
-                            if row < outputs:
-                                base = load(bias[group * outputs + row]) if biased else C(0)
-                                y[to + row * y_output] = store(C(total[8 * i + j + e] + base))
+        if biased != 0:
+            for i in range(high):
+                row = m0 + m + (i & 3) + (i >> 2) * 32
+                if row < outputs:
+                    base = C(load(bias[group * outputs + row]))
+                    for j in range(8):
+                        total[8 * i + j] += base
+        to = group * y_group + (m0 + m) * y_output
+        room = outputs - m0 - m
+        if wide != 0:                                   # positions n .. n + 3, then n + 16 .. n + 19
+            for half in range(2):
+                if n0 + n + half * 16 < positions:
+                    image, p, q = split_position(n0 + n + half * 16, area, width)
+                    leave_4(y, to + image * y_image + p * y_row + q, y_output, room, total, 4 * half)
+        else:
+            for e in range(4):
+                if n0 + n + e < positions:
+                    image, p, q = split_position(n0 + n + e, area, width)
+                    leave_1(y, to + image * y_image + p * y_row + q * y_column, y_output, room, total, e)
+            for e in range(4):
+                if n0 + n + e + 16 < positions:
+                    image, p, q = split_position(n0 + n + e + 16, area, width)
+                    leave_1(y, to + image * y_image + p * y_row + q * y_column, y_output, room, total, e + 4)
 
     return conv2d_implicit_gemm
-
-
-@functools.cache
-def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
-    """A block a tile of outputs x taps, summed over its share of the positions."""
-    load, _, C = codec(dtype)
-    multiply = _multiply(C, tile)
-    rows, threads, high = tile.rows, tile.threads, tile.high
-    rows_per_warp, pitch_a, sums = rows // tile.down, rows + 4, 8 * high
-    size_a = 2 * DEPTH * pitch_a
-    apart = threads // DEPTH                            # a warp reads 8 neighbouring positions of 4 outputs or taps
-    each_a, each_b = rows // apart, POSITIONS // apart
-
-    @cuda.jit(launch_bounds=(threads, 2))
-    def conv2d_weight_gemm(dy, x, taps, table, partial, outputs, tap_count, positions, share, groups, x_height, x_width,
-                           x_group, y_group, y_output):
-        """dy, x: their memory as a line; taps (tap_count, 4) and table (positions + 2 * DEPTH, 4): int32, flattened;
-        share: positions a split adds up, a multiple of DEPTH; partial (splits, G, outputs, tap_count) flattened.
-        Grid: tiles, splits, groups."""
-        slab_a = cuda.shared.array(size_a, C, alignment=16)
-        slab_b = cuda.shared.array(SIZE_B, C, alignment=16)
-        total = cuda.local.array(sums, C)
-        a = cuda.local.array(8, C)
-        b = cuda.local.array(8, C)
-        next_a = cuda.local.array(each_a, C)
-        next_b = cuda.local.array(each_b, C)
-        tap_place = cuda.local.array(each_b, types.int32)
-        tap_h = cuda.local.array(each_b, types.int32)
-        tap_v = cuda.local.array(each_b, types.int32)
-
-        tiles_down = (outputs + rows - 1) // rows
-        tile_column = cuda.blockIdx.x // tiles_down
-        m0 = (cuda.blockIdx.x - tile_column * tiles_down) * rows
-        j0 = tile_column * POSITIONS
-        split, group = cuda.blockIdx.y, cuda.blockIdx.z
-        thread = cuda.threadIdx.x
-        m, n = place_in_tile(thread, rows_per_warp)
-
-        k_t, i_t = thread & (DEPTH - 1), thread // DEPTH          # this thread's position and first output and tap
-        for i in range(each_b):
-            tap_place[i], tap_h[i], tap_v[i] = 0, OUTSIDE, OUTSIDE
-            if j0 + i_t + i * apart < tap_count:
-                tap_place[i], _, tap_h[i], tap_v[i] = load_vector(taps, (j0 + i_t + i * apart) * 4, 4)
-        from_a = group * y_group + (m0 + i_t) * y_output
-        from_b = group * x_group
-        begin = split * share
-        end = min(begin + share, positions)
-
-        for i in range(8 * high):
-            total[i] = C(0)
-        stage = 0
-        x_place, y_place, h, v = load_vector(table, (begin + k_t) * 4, 4)
-        for k in range(begin, end + DEPTH, DEPTH):
-            if k < end:
-                for i in range(each_a):
-                    value = C(0)
-                    if k + k_t < end and m0 + i_t + i * apart < outputs:
-                        value = C(load(dy[types.uint64(from_a + i * apart * y_output + y_place)]))
-                    next_a[i] = value
-                for i in range(each_b):
-                    value = C(0)
-                    if (types.uint32(h + tap_h[i]) < types.uint32(x_height)
-                            and types.uint32(v + tap_v[i]) < types.uint32(x_width)):
-                        value = C(load(x[types.uint64(from_b + x_place + tap_place[i])]))
-                    next_b[i] = value
-                x_place, y_place, h, v = load_vector(table, (k + DEPTH + k_t) * 4, 4)
-            if k > begin:
-                multiply(slab_a, slab_b, stage, 0, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 1, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 2, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 3, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 4, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 5, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 6, m, n, a, b, total)
-                multiply(slab_a, slab_b, stage, 7, m, n, a, b, total)
-                stage ^= 1
-            if k < end:
-                for i in range(each_a):
-                    slab_a[(stage * DEPTH + k_t) * pitch_a + i_t + i * apart] = next_a[i]
-                for i in range(each_b):
-                    slab_b[(stage * DEPTH + k_t) * PITCH + i_t + i * apart] = next_b[i]
-                cuda.syncthreads()
-
-        for i in range(high):
-            row = m0 + m + (i & 3) + (i >> 2) * 32
-            if row < outputs:
-                to = ((split * groups + group) * outputs + row) * tap_count
-                for j in range(8):
-                    tap = j0 + n + (j & 3) + (j >> 2) * 16
-                    if tap < tap_count:
-                        partial[to + tap] = total[8 * i + j]
-
-    return conv2d_weight_gemm
 
 
 # ------------------------------------------------------------------------------------------------ planners
@@ -508,7 +347,7 @@ class Walk(NamedTuple):
     tap: int
 
 
-class _Sources:
+class Sources:
     """The inputs of a plan, with negative strides (and strides that are no whole elements) copied away first."""
 
     def __init__(self, *layouts: Layout):
@@ -528,7 +367,7 @@ class _Sources:
         return Temp(len(self.temps) - 1)
 
 
-def _grouped(argument: ArrayArg, layout: Layout, groups: int, axis: int) -> View:
+def grouped(argument: ArrayArg, layout: Layout, groups: int, axis: int) -> View:
     """View of (N, G*C, H, W) as (N, G, C, H, W) (axis 1), or of (G*M, C, R, S) as (G, M, C, R, S) (axis 0)."""
     shape, strides = list(layout.shape), list(layout.strides)
     each = shape[axis] // groups
@@ -536,11 +375,11 @@ def _grouped(argument: ArrayArg, layout: Layout, groups: int, axis: int) -> View
                 (*strides[:axis], each * strides[axis], strides[axis], *strides[axis + 1:]))
 
 
-def _numbers(*values: int) -> list[Any]:
+def numbers(*values: int) -> list[Any]:
     return [np.int64(v) for v in values]
 
 
-def _tap_table(channels: int, height: int, width: int, rows: Walk, columns: Walk, x: View, itemsize: int,
+def tap_table(channels: int, height: int, width: int, rows: Walk, columns: Walk, x: View, itemsize: int,
                length: int) -> np.ndarray:
     """(length, 4) int32: place in x, 0, row, column of each tap; rows past the last tap lie OUTSIDE."""
     c, r, s = (grid.ravel() for grid in np.meshgrid(range(channels), range(height), range(width), indexing="ij"))
@@ -551,40 +390,40 @@ def _tap_table(channels: int, height: int, width: int, rows: Walk, columns: Walk
     return table
 
 
-def _tile(outputs: int, dtype: np.dtype) -> Tile:
-    """The smallest tile that holds all outputs; float64 sums take the registers of two."""
-    if outputs > 64 and compute_dtype(dtype) != float64:
-        return TILES[128]
-    return TILES[64 if outputs > 32 else 32]
+def choose_tile(outputs: int, dtype: np.dtype) -> Tile:
+    """The smallest tile that holds all outputs, or the largest; float64 sums take the registers of two."""
+    if outputs <= 32 or compute_dtype(dtype) == float64:
+        return TILES[32]
+    return TILES[64 if outputs <= 64 else 128]
 
 
-def _fits(view: View, itemsize: int) -> bool:
+def fits(view: View, itemsize: int) -> bool:
     """Whether places in an operand, and their sums, are 32-bit numbers."""
     return view.span(itemsize) < 1 << 30
 
 
-def _tap_sum(sources: _Sources, dtype: np.dtype, x: View, w: View, bias: ArrayArg | None, y: View, rows: Walk,
+def _tap_sum(sources: Sources, dtype: np.dtype, x: View, w: View, bias: ArrayArg | None, y: View, rows: Walk,
              columns: Walk, version: str | None) -> None:
     """Append the launches of y[n, g, m, p, q] = bias + sum over (c, r, s) of w * x."""
     images, groups, outputs, height, width = y.shape
     channels, taps = w.shape[2], w.shape[2] * w.shape[3] * w.shape[4]
     biased = bias is not None
-    bias = bias if biased else w.argument.view((1,), (dtype.itemsize,))
+    bias = bias if biased else w.argument.view((1,), (dtype.itemsize,))       # not read
     positions, item = images * height * width, dtype.itemsize
     if version is None:
-        gemm = (outputs >= LEAST_OUTPUTS and groups <= 65535 and _fits(x, item) and positions < 1 << 30
+        gemm = (outputs >= LEAST_OUTPUTS and groups <= 65535 and fits(x, item) and positions < 1 << 30
                 and taps * outputs * groups < 1 << 30)
         version = "implicit_gemm" if gemm and taps else "direct"
     if version == "direct":
         sources.steps.append(Launch(
-            conv2d_direct(dtype, biased), blocks(positions * groups * outputs, THREADS), THREADS,
-            [x.array(), w.array(), bias, y.array(), *_numbers(*rows, *columns)]))
+            conv2d_direct(dtype), blocks(positions * groups * outputs, THREADS), THREADS,
+            [x.array(), w.array(), bias, y.array(), *numbers(biased, *rows, *columns)]))
         return
     if version != "implicit_gemm":
         raise ValueError(f"conv2d: no version {version!r}; there are 'direct' and 'implicit_gemm'")
-    tile = _tile(outputs, dtype)
+    tile = choose_tile(outputs, dtype)
     depth, wide_outputs = blocks(taps, DEPTH) * DEPTH, blocks(outputs, tile.rows) * tile.rows
-    table = _tap_table(channels, w.shape[3], w.shape[4], rows, columns, x, item, depth + DEPTH)
+    table = tap_table(channels, w.shape[3], w.shape[4], rows, columns, x, item, depth + DEPTH)
     packed = Layout.new((groups, depth, wide_outputs), compute_dtype(dtype), sources.found[0][1].device)
     weights = sources.temp(packed)
     to = [stride // item for stride in y.strides]
@@ -593,12 +432,12 @@ def _tap_sum(sources: _Sources, dtype: np.dtype, x: View, w: View, bias: ArrayAr
     from_ = [stride // item for stride in x.strides]
     sources.steps += [
         Launch(pack_weights(dtype), blocks(packed.size, THREADS), THREADS, [w.array(), weights]),
-        Launch(conv2d_implicit_gemm(dtype, tile, biased, wide),
+        Launch(conv2d_implicit_gemm(dtype, tile),
                (blocks(positions, POSITIONS) * (wide_outputs // tile.rows), groups), tile.threads,
                [weights.flat, x.line(item), Constant(table.ravel()), bias, y.line(item),
-                *_numbers(outputs, depth, wide_outputs, positions, height * width, width, rows.start, rows.step,
-                          columns.start, columns.step, x.shape[3], x.shape[4], from_[0], from_[1], from_[3], from_[4],
-                          *to)])]
+                *numbers(biased, wide, outputs, depth, wide_outputs, positions, height * width, width, rows.start,
+                         rows.step, columns.start, columns.step, x.shape[3], x.shape[4], from_[0], from_[1], from_[3],
+                         from_[4], *to)])]
 
 
 def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: tuple[int, int],
@@ -612,10 +451,10 @@ def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: tup
     out = x.like((x.shape[0], weight.shape[0], *size))
     if not out.size:
         return Plan([out], [])
-    sources = _Sources(*([x, weight] if bias is None else [x, weight, bias]))
+    sources = Sources(*([x, weight] if bias is None else [x, weight, bias]))
     (x_arg, x), (w_arg, weight), *rest = sources.found
-    _tap_sum(sources, x.dtype, _grouped(x_arg, x, groups, 1), _grouped(w_arg, weight, groups, 0),
-             rest[0][0] if rest else None, _grouped(Output(0), out, groups, 1),
+    _tap_sum(sources, x.dtype, grouped(x_arg, x, groups, 1), grouped(w_arg, weight, groups, 0),
+             rest[0][0] if rest else None, grouped(Output(0), out, groups, 1),
              Walk(-padding[0], stride[0], dilation[0]), Walk(-padding[2], stride[1], dilation[1]), version)
     return Plan([out], sources.steps, sources.temps)
 
@@ -644,10 +483,10 @@ def conv2d_input_grad(grad: Layout, weight: Layout, *, size: tuple[int, int], st
     out = grad.like((grad.shape[0], groups * weight.shape[1], *size))
     if not out.size:
         return Plan([out], [])
-    sources = _Sources(grad, weight)
+    sources = Sources(grad, weight)
     (g_arg, grad), (w_arg, weight) = sources.found
-    dy, w = _grouped(g_arg, grad, groups, 1), _grouped(w_arg, weight, groups, 0)
-    dx = _grouped(Output(0), out, groups, 1)
+    dy, w = grouped(g_arg, grad, groups, 1), grouped(w_arg, weight, groups, 0)
+    dx = grouped(Output(0), out, groups, 1)
     axes = [_residues(kernel[i], size[i], stride[i], padding[2 * i], dilation[i]) for i in (0, 1)]
     for (top, height, r, rows), (left, width, s, columns) in itertools.product(*axes):
         ws = w.strides                                             # (G, M, C, R, S) read as (G, C, M, R', S')
@@ -657,52 +496,4 @@ def conv2d_input_grad(grad: Layout, weight: Layout, *, size: tuple[int, int], st
         target = View(Output(0), (*dx.shape[:3], height, width), (*ds[:3], stride[0] * ds[3], stride[1] * ds[4]),
                       top * ds[3] + left * ds[4])
         _tap_sum(sources, grad.dtype, dy, part, None, target, rows, columns, version)
-    return Plan([out], sources.steps, sources.temps)
-
-
-def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: tuple[int, int], stride: tuple[int, int],
-                       padding: tuple[int, int, int, int], dilation: tuple[int, int], groups: int,
-                       version: str | None = None) -> Plan:
-    """grad (N, G*M, P, Q), x (N, G*C, H, W), kernel (R, S) -> (G*M, C, R, S).
-
-    version: "weight_direct" or "weight_gemm"; by default the second unless a group has very few outputs."""
-    out = grad.like((grad.shape[1], x.shape[1] // groups, *kernel))
-    if not out.size:
-        return Plan([out], [])
-    sources = _Sources(grad, x)
-    (g_arg, grad), (x_arg, x) = sources.found
-    dy, source = _grouped(g_arg, grad, groups, 1), _grouped(x_arg, x, groups, 1)
-    dw = _grouped(Output(0), out, groups, 0)
-    rows, columns = Walk(-padding[0], stride[0], dilation[0]), Walk(-padding[2], stride[1], dilation[1])
-    images, _, outputs, height, width = dy.shape
-    dtype, item, positions = grad.dtype, grad.itemsize, images * height * width
-    if version is None:
-        gemm = outputs >= LEAST_OUTPUTS and groups <= 65535 and _fits(dy, item) and _fits(source, item) and positions
-        version = "weight_gemm" if gemm else "weight_direct"
-    if version == "weight_direct":
-        launch = Launch(conv2d_weight_direct(dtype), out.size, REDUCERS,
-                        [dy.array(), source.array(), dw.array(), *_numbers(*rows, *columns)])
-        return Plan([out], [*sources.steps, launch], sources.temps)
-    if version != "weight_gemm":
-        raise ValueError(f"conv2d: no version {version!r}; there are 'weight_direct' and 'weight_gemm'")
-    tile = _tile(outputs, dtype)
-    tap_count = source.shape[2] * kernel[0] * kernel[1]
-    taps = _tap_table(source.shape[2], *kernel, rows, columns, source, item, tap_count)
-    tiles = blocks(outputs, tile.rows) * blocks(tap_count, POSITIONS)
-    splits = max(1, min(ENOUGH_BLOCKS // (tiles * groups), MOST_SPLITS, blocks(positions, 16 * DEPTH)))
-    share = blocks(blocks(positions, splits), DEPTH) * DEPTH
-    splits = blocks(positions, share)
-    rows_read = positions + 2 * DEPTH
-    table = sources.temp(Layout.new((rows_read, 4), np.dtype(np.int32), grad.device))
-    partial = sources.temp(Layout.new((splits, out.size), compute_dtype(dtype), grad.device))
-    from_, to = ([stride // item for stride in view.strides] for view in (source, dy))
-    sources.steps += [
-        Launch(position_table, blocks(rows_read, THREADS), THREADS,
-               [table, *_numbers(positions, height * width, width, rows.start, rows.step, columns.start, columns.step,
-                                 from_[0], from_[3], from_[4], to[0], to[3], to[4])]),
-        Launch(conv2d_weight_gemm(dtype, tile), (tiles, splits, groups), tile.threads,
-               [dy.line(item), source.line(item), Constant(taps.ravel()), table.flat, partial.flat,
-                *_numbers(outputs, tap_count, positions, share, groups, source.shape[3], source.shape[4], from_[1],
-                          to[1], to[2])]),
-        Launch(sum_partials(dtype), blocks(out.size, 32), (32, 8), [partial, Output(0).flat])]
     return Plan([out], sources.steps, sources.temps)

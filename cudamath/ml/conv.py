@@ -154,5 +154,5 @@ def _weight_grad_rule(g: ndarray, _y: None, grad: ndarray, x: ndarray, *, kernel
 _conv2d = Op("conv2d", cpu="conv.conv2d", cuda="conv.conv2d", vjp=_conv2d_rule)
 _conv2d_input_grad = Op("_conv2d_input_grad", cpu="conv.conv2d_input_grad", cuda="conv.conv2d_input_grad",
                         vjp=_input_grad_rule)
-_conv2d_weight_grad = Op("_conv2d_weight_grad", cpu="conv.conv2d_weight_grad", cuda="conv.conv2d_weight_grad",
+_conv2d_weight_grad = Op("_conv2d_weight_grad", cpu="conv.conv2d_weight_grad", cuda="conv_grad.conv2d_weight_grad",
                          vjp=_weight_grad_rule)

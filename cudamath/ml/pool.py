@@ -20,9 +20,8 @@ def _windows(name: str, x: ndarray, kernel_size: Any, stride: Any, padding: Any,
     size = []
     for i, length in enumerate(x.shape[2:]):
         window = dilation[i] * (kernel[i] - 1) + 1
-        if margin[i] > window // 2:
-            raise ValueError(f"{name}: padding may be at most half the window ({window // 2} of {window} "
-                             f"{('rows', 'columns')[i]}), got padding {margin}")
+        if margin[i] > kernel[i] // 2:
+            raise ValueError(f"{name}: padding may be at most half of kernel_size {kernel}, got padding {margin}")
         room = length + 2 * margin[i] - window
         if room < 0:
             raise ValueError(f"{name}: a window of {window} {('rows', 'columns')[i]} (kernel_size {kernel}, dilation "
@@ -52,7 +51,7 @@ def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     stride : int or (rows, columns), at least 1, optional
         Distance between windows; by default `kernel_size`.
     padding : int or (rows, columns)
-        Places added around the image, at most half a window.
+        Places added around the image, at most half of `kernel_size`.
     dilation : int or (rows, columns), at least 1
         Distance between the places of a window.
     ceil_mode : bool
@@ -99,7 +98,7 @@ def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     stride : int or (rows, columns), at least 1, optional
         Distance between windows; by default `kernel_size`.
     padding : int or (rows, columns)
-        Zeros around the image, at most half a window.
+        Zeros around the image, at most half of `kernel_size`.
     ceil_mode : bool
         Also take windows that reach beyond the lower or right edge, if they begin inside.
     count_include_pad : bool

@@ -1,0 +1,322 @@
+"""max_pool2d, avg_pool2d and their gradients: against loops in NumPy, PyTorch, and central differences."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cudamath as cm
+from cudamath.testing import assert_close, compile_plan, layout_of, simulate
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
+ROUNDING = {F64: 1e-15, F32: 6e-7, F16: 5e-4, BF16: 4e-3}      # of one result, relative to the largest summand
+
+# ------------------------------------------------------------------------------ the reference: one window at a time
+
+
+def windows(shape, kernel, stride=None, padding=0, dilation=1, ceil_mode=False):
+    """For every window: its rows and its columns inside the image, and how many places it has with the padding."""
+    two = lambda v: v if isinstance(v, tuple) else (v, v)  # noqa: E731
+    kernel, padding, dilation = two(kernel), two(padding), two(dilation)
+    stride = kernel if stride is None else two(stride)
+    axes = []
+    for length, k, s, pad, d in zip(shape[2:], kernel, stride, padding, dilation, strict=True):
+        starts = [t * s - pad for t in range(length + 2 * pad + k * d)]
+        last = length + pad - d * (k - 1) - 1                  # the last start of a window that lies inside the padding
+        starts = [t for t in starts if t <= last or (ceil_mode and t < min(last + s, length))]
+        inside = [[t + d * i for i in range(k) if 0 <= t + d * i < length] for t in starts]
+        axes.append([(places, min(t + k, length + pad) - t) for places, t in zip(inside, starts, strict=True)])
+    return axes
+
+
+def max_reference(x, *where, grad=None):
+    """Maxima, and the gradient at the first maximum of each window (the last NaN, as in PyTorch)."""
+    rows, columns = windows(x.shape, *where)
+    y = np.full((*x.shape[:2], len(rows), len(columns)), -np.inf)
+    dx = np.zeros(x.shape)
+    for n, c, p, q in np.ndindex(y.shape):
+        best = None
+        for h in rows[p][0]:
+            for w in columns[q][0]:
+                value = float(x[n, c, h, w])
+                if best is None or value > y[n, c, p, q] or np.isnan(value):
+                    y[n, c, p, q], best = value, (h, w)
+        if grad is not None and best is not None:
+            dx[(n, c, *best)] += grad[n, c, p, q]
+    return y, dx
+
+
+def mean_reference(x, kernel, stride=None, padding=0, ceil_mode=False, count_include_pad=True, grad=None):
+    rows, columns = windows(x.shape, kernel, stride, padding, 1, ceil_mode)
+    y, dx = np.zeros((*x.shape[:2], len(rows), len(columns))), np.zeros(x.shape)
+    for p, (r, height) in enumerate(rows):
+        for q, (s, width) in enumerate(columns):
+            count = height * width if count_include_pad else len(r) * len(s)
+            y[:, :, p, q] = x.astype(np.float64)[np.ix_(range(x.shape[0]), range(x.shape[1]), r, s)].sum((2, 3)) / count
+            if grad is not None:
+                dx[np.ix_(range(x.shape[0]), range(x.shape[1]), r, s)] += grad[:, :, p:p + 1, q:q + 1] / count
+    return y, dx
+
+
+def numbers(shape, dtype=F64, seed=0):
+    return np.random.default_rng(seed + 31 * len(shape) + sum(shape)).standard_normal(shape).astype(dtype)
+
+
+CASES = [  # x, kernel, stride, padding, dilation (of the maximum only), ceil_mode
+    ((2, 3, 8, 6), 2, None, 0, 1, False),
+    ((1, 2, 9, 10), 3, 2, 1, 1, False),
+    ((1, 2, 9, 10), 3, 2, 1, 1, True),
+    ((2, 1, 7, 8), (2, 3), (1, 2), (1, 0), 1, True),
+    ((1, 3, 11, 9), (3, 2), (2, 1), (1, 1), (3, 2), False),
+    ((3, 2, 5, 5), 5, None, 2, 1, False),
+    ((1, 1, 6, 7), 2, 5, 0, 1, True),
+    ((2, 2, 1, 1), 1, None, 0, 1, False),
+    ((1, 2, 4, 40), (1, 7), 3, (0, 3), 1, True),
+]
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, F16, BF16], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_max(device, case, dtype):
+    x = numbers(case[0], dtype)
+    y, pull = cm.vjp(lambda x: cm.ml.max_pool2d(x, *case[1:]), cm.asarray(x))
+    grad = numbers(y.shape, dtype, 1)
+    expected, dx = max_reference(x, *case[1:], grad=grad.astype(np.float64))
+    assert y.dtype == dtype
+    assert_close(y, expected, rtol=0)
+    (actual,) = pull(cm.asarray(grad))
+    assert_close(actual, dx, rtol=0, atol=ROUNDING[dtype] * 12)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, F16, BF16], ids=str)
+@pytest.mark.parametrize("count_include_pad", [True, False])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_mean(device, case, count_include_pad, dtype):
+    padding = case[3] if case[4] == 1 else 1               # the windows of a mean are not dilated, so smaller
+    where = (*case[1:3], padding, case[5], count_include_pad)
+    x = numbers(case[0], dtype)
+    y, pull = cm.vjp(lambda x: cm.ml.avg_pool2d(x, *where), cm.asarray(x))
+    grad = numbers(y.shape, dtype, 1)
+    expected, dx = mean_reference(x, *where, grad=grad.astype(np.float64))
+    assert y.dtype == dtype
+    assert_close(y, expected, rtol=0, atol=ROUNDING[dtype] * 4)
+    (actual,) = pull(cm.asarray(grad))
+    assert_close(actual, dx, rtol=0, atol=ROUNDING[dtype] * 12)
+
+
+@given(data=st.data())
+def test_any_geometry(data):
+    draw = lambda low, high: data.draw(st.integers(low, high))  # noqa: E731
+    kernel, stride, dilation = ((draw(1, 4), draw(1, 4)) for _ in range(3))
+    ceil_mode, include = data.draw(st.booleans()), data.draw(st.booleans())
+    for d in (dilation, (1, 1)):
+        extent = [e * (k - 1) + 1 for e, k in zip(d, kernel, strict=True)]
+        padding = tuple(draw(0, k // 2) for k in kernel)
+        least = [max(1, e - 2 * p) for e, p in zip(extent, padding, strict=True)]
+        x = numbers((draw(0, 2), draw(0, 3), *(n + draw(0, 9) for n in least)))
+        if d == dilation:
+            y, pull = cm.vjp(lambda x: cm.ml.max_pool2d(x, kernel, stride, padding, d, ceil_mode), x)  # noqa: B023
+            reference = lambda g: max_reference(x, kernel, stride, padding, d, ceil_mode, grad=g)  # noqa: B023, E731
+        else:
+            y, pull = cm.vjp(lambda x: cm.ml.avg_pool2d(x, kernel, stride, padding, ceil_mode, include), x)  # noqa: B023
+            reference = lambda g: mean_reference(x, kernel, stride, padding, ceil_mode, include, grad=g)  # noqa: B023, E731
+        grad = numbers(y.shape, seed=1)
+        expected, dx = reference(grad)
+        assert_close(y, expected, rtol=1e-13, atol=1e-13)
+        assert_close(pull(cm.asarray(grad))[0], dx, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_against_torch(device, case):
+    torch = pytest.importorskip("torch")
+    functional = torch.nn.functional
+    x, kernel, stride, padding, dilation, ceil_mode = case
+    x = numbers(x, F32)
+    pairs = [(lambda x: functional.max_pool2d(x, kernel, stride, padding, dilation, ceil_mode),
+              lambda x: cm.ml.max_pool2d(x, kernel, stride, padding, dilation, ceil_mode))]
+    if dilation == 1:
+        pairs += [(lambda x, i=i: functional.avg_pool2d(x, kernel, stride, padding, ceil_mode, i),
+                   lambda x, i=i: cm.ml.avg_pool2d(x, kernel, stride, padding, ceil_mode, i)) for i in (True, False)]
+    for theirs, ours in pairs:
+        leaf = torch.tensor(x, requires_grad=True)
+        expected = theirs(leaf)
+        grad = numbers(tuple(expected.shape), F32, 3)
+        (dx,) = torch.autograd.grad(expected, leaf, torch.tensor(grad))
+        y, pull = cm.vjp(ours, cm.asarray(x))
+        assert_close(y, expected.detach().numpy(), rtol=1e-6, atol=1e-6)
+        assert_close(pull(cm.asarray(grad))[0], dx.numpy(), rtol=1e-6, atol=1e-6)
+
+
+def test_gradients_are_central_differences(device):
+    x, weights = numbers((2, 2, 6, 7)), numbers((2, 2, 3, 3), seed=1)
+    direction, h = numbers(x.shape, seed=2), 1e-6
+    for ours, reference in ((cm.ml.max_pool2d, max_reference), (cm.ml.avg_pool2d, mean_reference)):
+        value = lambda t: (reference(x + t * direction, 3, 2, 1)[0][..., :3] ** 2 * weights).sum()  # noqa: B023, E731
+        gradient = cm.grad(lambda x: (ours(x, 3, 2, 1)[..., :3] ** 2 * weights).sum())(x)  # noqa: B023
+        assert_close(float((gradient.to_numpy() * direction).sum()), (value(h) - value(-h)) / (2 * h), rtol=1e-6)
+
+
+def test_gradients_of_gradients(device):
+    """f = sum(pool(x)**3): its Hessian times v is the gradient of 6 pool(x) * pool'(v) along the same positions."""
+    x, v = numbers((2, 2, 6, 7)), numbers((2, 2, 6, 7), seed=5)
+    h = 1e-6
+    where = (3, 2, 1)
+    for ours, reference in ((cm.ml.max_pool2d, max_reference), (cm.ml.avg_pool2d, mean_reference)):
+        gradient = lambda x: reference(x, *where, grad=3 * reference(x, *where)[0] ** 2)[1]  # noqa: B023, E731
+        product = cm.grad(lambda x: (cm.grad(lambda x: (ours(x, *where) ** 3).sum())(x) * v).sum())(x)  # noqa: B023
+        assert_close(product, (gradient(x + h * v) - gradient(x - h * v)) / (2 * h), rtol=1e-6, atol=1e-7)
+    first = cm.grad(lambda x: (cm.ml.max_pool2d(x, 2) ** 3).sum())
+    third = lambda x: (cm.grad(lambda x: (first(x) * v).sum())(x) * v).sum()  # noqa: E731
+    y, _ = max_reference(x, 2)
+    _, at = max_reference(x, 2, grad=np.ones_like(y))
+    assert_close(cm.grad(third)(x), 6 * v * v * at, rtol=1e-12, atol=1e-12)
+
+
+# ---------------------------------------------------------------------------------------------- special inputs
+
+
+def test_nan_infinity_and_ties(device):
+    x = np.array([[[[np.nan, 1, -np.inf, -np.inf], [2, 3, -np.inf, -np.inf], [5, 5, 0.0, -0.0], [5, 5, 0.0, 0.0]]]])
+    y, pull = cm.vjp(lambda x: cm.ml.max_pool2d(x, 2), x)
+    assert_close(y, [[[[np.nan, -np.inf], [5, 0]]]], rtol=0)
+    assert_close(pull(np.ones((1, 1, 2, 2)))[0], max_reference(x, 2, grad=np.ones((1, 1, 2, 2)))[1], rtol=0)
+    assert pull(np.ones((1, 1, 2, 2)))[0].tolist()[0][0] == [[1, 0, 1, 0], [0] * 4, [1, 0, 1, 0], [0] * 4]
+
+
+def test_a_window_of_padding_only(device):
+    """Possible with dilation: the taps step over a narrow image."""
+    y, pull = cm.vjp(lambda x: cm.ml.max_pool2d(x, 2, 1, 1, 2), np.ones((1, 1, 1, 1)))
+    assert y.tolist() == [[[[-np.inf]]]]
+    assert pull(np.ones((1, 1, 1, 1)))[0].tolist() == [[[[0.0]]]]
+
+
+def test_empty_and_strided(device):
+    for pool in (cm.ml.max_pool2d, cm.ml.avg_pool2d):
+        y, pull = cm.vjp(lambda x: pool(x, 2), np.ones((0, 3, 4, 6), np.float32))  # noqa: B023
+        assert y.shape == (0, 3, 2, 3) and pull(y)[0].shape == (0, 3, 4, 6)
+        assert pool(np.ones((2, 0, 4, 6), np.float32), 2).shape == (2, 0, 2, 3)
+        x = numbers((2, 6, 7, 5), F32)
+        last = cm.asarray(np.ascontiguousarray(x.transpose(0, 2, 3, 1))).transpose(0, 3, 1, 2)
+        flipped = cm.asarray(np.ascontiguousarray(x[:, :, ::-1]))[:, :, ::-1]
+        grad = numbers((2, 6, 3, 2), F32, 1)
+        wide = cm.asarray(np.concatenate([grad, grad], 3))[:, :, :, :2]
+        plain, pull = cm.vjp(lambda x: pool(x, 2), cm.asarray(x))  # noqa: B023
+        for view in (last, flipped):
+            y, pull_view = cm.vjp(lambda x: pool(x, 2), view)  # noqa: B023
+            np.testing.assert_array_equal(y.to_numpy(), plain.to_numpy())
+            np.testing.assert_array_equal(pull_view(wide)[0].to_numpy(), pull(cm.asarray(grad))[0].to_numpy())
+
+
+# ------------------------------------------------------------------------------------------------------ errors
+
+X = np.ones((2, 3, 5, 6), np.float32)
+
+
+@pytest.mark.parametrize(("x", "arguments", "error", "says"), [
+    (X[0], (2,), ValueError, r"\(3, 5, 6\)"),
+    (X.astype(int), (2,), TypeError, "int64"),
+    (X, (0,), ValueError, "kernel_size.*0"),
+    (X, ((2, 2, 2),), ValueError, r"\(2, 2, 2\)"),
+    (X, (2.5,), ValueError, "2.5"),
+    (X, (2, 0), ValueError, "stride.*0"),
+    (X, (2, 2, -1), ValueError, "padding.*-1"),
+    (X, (2, 2, 2), ValueError, "at most half of kernel_size.*padding"),
+    (X, (6,), ValueError, "window of 6 rows.*larger than the 5"),
+    (X, ((5, 7),), ValueError, "window of 7 columns.*larger than the 6"),
+])
+@pytest.mark.parametrize("name", ["max_pool2d", "avg_pool2d"])
+def test_errors(device, name, x, arguments, error, says):
+    with pytest.raises(error, match=says) as raised:
+        getattr(cm.ml, name)(x, *arguments)
+    assert str(raised.value).startswith(f"{name}: ")
+
+
+def test_dilation_errors(device):
+    with pytest.raises(ValueError, match="^max_pool2d: .*dilation.*0"):
+        cm.ml.max_pool2d(X, 2, 2, 0, 0)
+    with pytest.raises(ValueError, match="^max_pool2d: a window of 7 rows"):
+        cm.ml.max_pool2d(X, 3, 1, 0, 3)
+
+
+# ------------------------------------------------------------------------------------------- kernels, by name
+
+
+def plans(x, grad, kernel, stride, padding, dilation, size, dtype):
+    """name -> (plan, arrays, expected, tolerance)"""
+    from cudamath.kernels import pool
+
+    where = dict(kernel=kernel, stride=stride, padding=padding)
+    exact = grad.astype(np.float64)
+    y, dx = max_reference(x, kernel, stride, padding, dilation, grad=exact)
+    numbered = np.arange(x.shape[2] * x.shape[3]).reshape(x.shape[2:])
+    index = np.full(y.shape, -1, np.int32)                 # positions, from the reference's own gradient of one window
+    for at in np.ndindex(y.shape):
+        one = np.zeros(y.shape)
+        one[at] = 1
+        _, place = max_reference(x, kernel, stride, padding, dilation, grad=one)
+        index[at] = numbered[place[at[0], at[1]] != 0][0]
+    flat = np.take_along_axis(x.reshape(*x.shape[:2], -1), index.reshape(*x.shape[:2], -1).astype(int), 2)
+    lay, rounding = layout_of, ROUNDING[dtype] * 12
+    found = {
+        "max_pool2d": (pool.max_pool2d(lay(x), size=size, **where, dilation=dilation), (x,), (y, index), 0),
+        "max_pool2d_grad": (pool.max_pool2d_grad(lay(grad), lay(index), size=x.shape[2:], **where, dilation=dilation),
+                            (grad, index), (dx,), rounding),
+        "max_pool2d_take": (pool.max_pool2d_take(lay(x), lay(index)), (x, index), (flat.reshape(y.shape),), 0),
+    }
+    if dilation == (1, 1):
+        for include in (True, False):
+            mean, dmean = mean_reference(x, kernel, stride, padding, False, include, grad=exact)
+            plan = pool.avg_pool2d(lay(x), size=size, **where, count_include_pad=include)
+            found[f"avg_pool2d {include}"] = (plan, (x,), (mean,), rounding)
+            plan = pool.avg_pool2d_grad(lay(grad), size=x.shape[2:], **where, count_include_pad=include)
+            found[f"avg_pool2d_grad {include}"] = (plan, (grad,), (dmean,), rounding)
+    return found
+
+
+def kernel_case(dtype, dilation):
+    x = numbers((2, 2, 7, 6), dtype)
+    where = ((3, 2), (2, 1), (1, 1), dilation)
+    size = max_reference(x, *where)[0].shape[2:]
+    return x, numbers((2, 2, *size), dtype, 1), *where, size, dtype
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dilation", [(1, 1), (1, 2)], ids=str)
+@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
+def test_kernels_in_the_simulator(dtype, dilation):
+    for name, (plan, arrays, expected, tolerance) in plans(*kernel_case(dtype, dilation)).items():
+        out = simulate(plan, *arrays)
+        for actual, wanted in zip(out if isinstance(out, tuple) else (out,), expected, strict=True):
+            assert_close(actual.astype(np.float64), np.asarray(wanted, np.float64), rtol=0, atol=tolerance, what=name)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dilation", [(1, 1), (1, 2)], ids=str)
+@pytest.mark.parametrize("dtype", [F32, F64, F16, BF16], ids=str)
+def test_kernels_on_the_gpu(dtype, dilation):
+    for name, (plan, arrays, expected, tolerance) in plans(*kernel_case(dtype, dilation)).items():
+        inputs = [cm.asarray(a, device="cuda:0") for a in arrays]
+        out = plan.bind(name, [a._layout for a in inputs])(*inputs)
+        for actual, wanted in zip(out if isinstance(out, tuple) else (out,), expected, strict=True):
+            assert_close(actual.to_numpy().astype(np.float64), np.asarray(wanted, np.float64), rtol=0, atol=tolerance,
+                         what=name)
+
+
+@pytest.mark.gpu
+def test_large_images_on_the_gpu():
+    x = numbers((16, 64, 56, 56), F32)
+    for pool in (lambda x: cm.ml.max_pool2d(x, 3, 2, 1), lambda x: cm.ml.avg_pool2d(x, 3, 2, 1)):
+        y, pull = cm.vjp(pool, cm.asarray(x, device="cuda:0"))
+        expected, pull_expected = cm.vjp(pool, cm.asarray(x, device="cpu"))
+        assert_close(y, expected.to_numpy(), rtol=1e-6, atol=1e-6)
+        assert_close(pull(y)[0], pull_expected(expected)[0].to_numpy(), rtol=1e-6, atol=2e-6)
+        assert pull(y)[0].tobytes() == pull(y)[0].tobytes()
+
+
+@pytest.mark.parametrize("dtype", [F32, BF16, F64], ids=str)
+def test_kernels_compile_without_spills(dtype):
+    for name, (plan, arrays, _, _) in plans(*kernel_case(dtype, (1, 1))).items():
+        for found in compile_plan(plan, [layout_of(a) for a in arrays], (7, 5)):
+            assert found.spills == 0, name

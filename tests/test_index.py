@@ -1,4 +1,4 @@
-"""Indexing against NumPy: keys of every kind, read and written, gradients, scatter, selection, and the kernels by name."""
+"""Indexing against NumPy: keys of every kind, read and written, gradients, scatter, selection, kernels by name."""
 
 import numpy as np
 import pytest
@@ -133,7 +133,8 @@ def test_getitem_gradient(device, case, data):
 
 
 @settings(max_examples=300)
-@given(SHAPE_AND_KEY, st.sampled_from(["scalar", "full", "row", "other dtype", "misfit"]), st.sampled_from(DTYPES), st.data())
+@given(SHAPE_AND_KEY, st.sampled_from(["scalar", "full", "row", "other dtype", "misfit"]), st.sampled_from(DTYPES),
+       st.data())
 def test_setitem(device, case, what, dtype, data):
     shape, key = case
     x = numbered(shape, dtype)
@@ -174,7 +175,7 @@ def test_parsing_alone(case):
     except (IndexError, ValueError) as error:
         with pytest.raises((type(error), ValueError)):  # ValueError: np.broadcast_shapes below
             form = indexing.advanced(x.shape, x.strides, key)
-            for array, axis in zip(form.arrays, form.axes, strict=True):  # out of range is found by who reads the arrays
+            for array, axis in zip(form.arrays, form.axes, strict=True):  # (out of range)
                 if array.dtype != bool:
                     np.empty(form.shape)[(slice(None),) * axis + (array,)]
             np.broadcast_shapes(*[np.nonzero(a)[0].shape if a.dtype == bool else a.shape for a in form.arrays])
@@ -186,7 +187,9 @@ def test_parsing_alone(case):
         assert view[2] == expected.__array_interface__["data"][0] - x.__array_interface__["data"][0]
         assert all(a == b for a, b, n in zip(view[1], expected.strides, view[0], strict=True) if n > 1)
     form = indexing.advanced(x.shape, x.strides, key)
-    base = as_strided(x.reshape(-1)[form.offset // 8 :], form.shape, form.strides) if x.size else np.empty(form.shape, "i8")
+    base = np.empty(form.shape, "i8")
+    if x.size:
+        base = as_strided(x.reshape(-1)[form.offset // 8 :], form.shape, form.strides)
     arrays = [part for a in form.arrays for part in (np.nonzero(a) if a.dtype == bool else (a,))]
     common = np.broadcast_shapes(*[a.shape for a in arrays])
     rest = [i for i in range(base.ndim) if i not in form.indexed]
@@ -256,9 +259,8 @@ def test_setitem_overlapping(device):
                            ([4, 3, 2, 1, 0], np.s_[:5]), (np.s_[:5], [4, 3, 2, 1, 0])]:
         x = numbered((8,))
         ours = cm.asarray(x.copy())
-        x[target if isinstance(target, list) else target] = x[source].copy() if x[target].shape == x[source].shape else 0
-        value = ours[source]
-        ours[target] = value if value.shape == ours[target].shape else 0
+        x[target] = x[source].copy()
+        ours[target] = ours[source]
         same(ours, x)
 
 
@@ -274,7 +276,7 @@ def test_setitem_errors(device):
         x[0] = 1.0
         return x.sum()
 
-    with pytest.raises(RuntimeError, match="^setitem: an array of shape .* cannot be changed in place while a gradient"):
+    with pytest.raises(RuntimeError, match="^setitem: an array of shape .* cannot be changed in place while"):
         cm.grad(changes)(cm.zeros(3))
 
     def loses(x):
@@ -418,8 +420,8 @@ def test_where(device, first, second, data):
     dtype = cm.result_type(first, second)
     expected = np.where(mask, a.astype(dtype), b.astype(dtype))
     same(cm.where(cm.asarray(mask), cm.asarray(a), cm.asarray(b)), expected)
-    same(cm.where(mask, cm.asarray(a).T, 1) if a.ndim < 2 else cm.where(mask, cm.asarray(a), 1),
-         np.where(mask, a, np.asarray(1).astype(cm.result_type(cm.asarray(a), 1))).astype(cm.result_type(cm.asarray(a), 1)))
+    dtype = cm.result_type(cm.asarray(a), 1)
+    same(cm.where(mask, cm.asarray(a), 1), np.where(mask, a.astype(dtype), np.asarray(1).astype(dtype)))
 
 
 @given(st.data())
@@ -659,7 +661,8 @@ def on_gpu(shape, dtype):
 
 PLANS = {
     "gather": lambda: (kernels.gather, [on_gpu((64, 64), "f4"), on_gpu((5,), "i4"), on_gpu((5,), "i8")], {"axis": 0}),
-    "scatter": lambda: (kernels.scatter, [on_gpu((64, 64), "f2"), on_gpu((5, 64), "f2"), on_gpu((5,), "i4")], {"axis": 0}),
+    "scatter": lambda: (kernels.scatter, [on_gpu((64, 64), "f2"), on_gpu((5, 64), "f2"), on_gpu((5,), "i4")],
+                        {"axis": 0}),
     "take_along": lambda: (kernels.take_along, [on_gpu((64, 64), "f4"), on_gpu((64, 3), "i8")], {"axis": 1}),
     "take_along_grad": lambda: (kernels.take_along_grad, [on_gpu((64, 3), "f2"), on_gpu((64, 3), "i8")],
                                 {"axis": 1, "size": 64}),

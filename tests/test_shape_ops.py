@@ -191,7 +191,8 @@ def test_broadcast_to(device, case, front, data):
     grown = [data.draw(st.integers(0, 3)) if n == 1 else n for n in theirs.shape]
     shape = (*front, *grown)
     same(cm.broadcast_to(ours, shape), np.broadcast_to(theirs, shape))
-    for a, b in zip(cm.broadcast_arrays(ours, np.ones(shape)), np.broadcast_arrays(theirs, np.ones(shape)), strict=True):
+    ones = np.ones(shape)
+    for a, b in zip(cm.broadcast_arrays(ours, ones), np.broadcast_arrays(theirs, ones), strict=True):
         same(a, b)
     check_adjoint(lambda x: cm.broadcast_to(x, shape), ours)
     assert cm.broadcast_shapes(ours.shape, shape) == shape
@@ -275,7 +276,8 @@ def test_concat_and_stack(device, data, first, second):
     expected = np.concatenate([theirs.astype(dtype), other.astype(dtype)], axis)
     same(cm.concat([ours, other], axis=axis), expected)
     same(cm.concatenate([ours, other], axis), expected)
-    same(cm.concat([ours, other], axis=None), np.concatenate([theirs.ravel().astype(dtype), other.ravel().astype(dtype)]))
+    same(cm.concat([ours, other], axis=None),
+         np.concatenate([theirs.ravel().astype(dtype), other.ravel().astype(dtype)]))
     same(cm.concat([ours]), theirs)
     place = data.draw(st.integers(-theirs.ndim - 1, theirs.ndim))
     same(cm.stack([ours, ours], axis=place), np.stack([theirs, theirs], place))
@@ -290,7 +292,7 @@ def test_concat_errors(device):
     x = cm.zeros((2, 3))
     for call, text in [
         (lambda: cm.concat([]), "concat: wants at least one array"),
-        (lambda: cm.concat([x, cm.zeros((3, 2))]), r"concat: shapes must be equal but along axis 0, got \(2, 3\), \(3, 2\)"),
+        (lambda: cm.concat([x, cm.zeros((3, 2))]), r"concat: shapes must .* axis 0, got \(2, 3\), \(3, 2\)"),
         (lambda: cm.concat([x, cm.zeros(3)]), "concat: shapes must be equal"),
         (lambda: cm.concat([cm.zeros(()), cm.zeros(())]), "concat: 0-d arrays"),
         (lambda: cm.concat([x, x], axis=2), "concat: axis 2 is out of bounds"),
@@ -429,7 +431,8 @@ def layouts(*arrays):
 
 @pytest.mark.simulator
 @pytest.mark.parametrize("source, target", [("f4", "f4"), ("f4", "f2"), ("f2", "f8"), ("i4", "?"), ("c8", "c8"),
-                                            ("c16", "c16"), ("?", "f4"), ("i1", "c8"), ("c8", "f4"), ("bfloat16", "f4")])
+                                            ("c16", "c16"), ("?", "f4"), ("i1", "c8"), ("c8", "f4"), ("f8", "f2"),
+                                            ("bfloat16", "f4")])
 @pytest.mark.parametrize("n", [1, 255, 257, 1027])
 def test_line_simulated(source, target, n):
     source, target = (np.dtype(cm.bfloat16) if t == "bfloat16" else np.dtype(t) for t in (source, target))

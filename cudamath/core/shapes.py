@@ -155,6 +155,7 @@ def normalize_axes(name: str, axes: "int | Sequence[int] | None", ndim: int) -> 
 
 def normalize_shape(name: str, shape: "int | Iterable[int]") -> Shape:
     """A tuple of sizes from an integer or a sequence of integers; each must be >= 0."""
+    sizes: Shape
     try:
         sizes = (operator.index(shape),)  # type: ignore[arg-type]
     except TypeError:

@@ -32,9 +32,10 @@ import numpy as np
 from numba import cuda
 
 from ..core import shapes
-from ..core.dtypes import BOOLEAN, COMPLEX, compute_dtype
+from ..core.dtypes import BOOLEAN, COMPLEX, compute_dtype, float16, float64
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Scalar, Temp
+from . import ptx
 from .build import SIMULATOR, codec, numba_type
 
 if not SIMULATOR:
@@ -63,6 +64,8 @@ def converter(source: np.dtype, target: np.dtype) -> Any:
             return v
 
         return same
+    if (source, target) == (float64, float16):  # through float32 it would be rounded twice
+        return ptx.double_to_half
     load = codec(source)[0]
     _, store, T = codec(target)
     if target in BOOLEAN:
@@ -424,8 +427,8 @@ def copy_into(target: Layout, source: Layout) -> Plan:
 
 def fill(target: Layout) -> Plan:
     """``target[...] = value``; scalars: ``ops.shape.bits(value)``."""
-    one = target.like(())
-    return Plan([], fill_part(whole(Input(0), target), Scalar(0, np.uint64), Scalar(1, np.uint64), Temp(0)), [one])
+    temps = [] if target.contiguous else [target.like(())]
+    return Plan([], fill_part(whole(Input(0), target), Scalar(0, np.uint64), Scalar(1, np.uint64), Temp(0)), temps)
 
 
 def ramp(target: Layout, *, count: int) -> Plan:

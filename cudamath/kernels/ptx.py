@@ -25,6 +25,11 @@ if config.ENABLE_CUDASIM:
         return np.float16(value).view(np.uint16)
 
     @cuda.jit(device=True)
+    def double_to_half(value):
+        """float64 rounded once to float16, held as uint16."""
+        return np.float16(value).view(np.uint16)
+
+    @cuda.jit(device=True)
     def bfloat_to_float(bits):
         """bfloat16, held as uint16, widened to float32."""
         return np.uint32(int(bits) << 16).view(np.float32)
@@ -64,6 +69,8 @@ else:
                                 "float16, held as uint16, widened to float32.")
     float_to_half = instruction("float_to_half", "cvt.rn.f16.f32 $0, $1;", types.uint16, (types.float32,),
                                 "float32 rounded to float16, held as uint16.")
+    double_to_half = instruction("double_to_half", "cvt.rn.f16.f64 $0, $1;", types.uint16, (types.float64,),
+                                 "float64 rounded once to float16, held as uint16.")
     bfloat_to_float = instruction("bfloat_to_float", "{ .reg .b16 z; mov.b16 z, 0; mov.b32 $0, {z, $1}; }", types.float32,
                                   (types.uint16,), "bfloat16, held as uint16, widened to float32.")
 

@@ -57,7 +57,7 @@ _scatter = Op("index_put", cpu="index.scatter", cuda="index.scatter")
 _scatter_add = Op("add_at", cpu="index.scatter_add", cuda="segments.scatter_add")
 _along = Op("take_along_axis", cpu="index.take_along", cuda="index.take_along",
             vjp=lambda g, _y, x, index, axis: (_along_grad(g, index, size=x.shape[axis], axis=axis), None))
-_along_grad = Op("take_along_axis_grad", cpu="index.take_along_grad", cuda="index.take_along_grad",
+_along_grad: Op = Op("take_along_axis_grad", cpu="index.take_along_grad", cuda="index.take_along_grad",
                  vjp=lambda g, _y, _g, index, size, axis: (_along(g, index, axis=axis), None))
 _where = Op("where", cpu="index.where", cuda="index.where", broadcasts=True,
             vjp=lambda g, _y, mask, _a, _b: (None, where(mask, g, 0), where(mask, 0, g)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -180,14 +181,14 @@ def split(x: Any, /, sections: int | Sequence[int], axis: int = 0) -> list[ndarr
     return _cut("split", x, sections, axis, even=True)
 
 
-def _cut(name: str, x: Any, sections: int | Sequence[int], axis: int, even: bool) -> list[ndarray]:
+def _cut(name: str, x: Any, sections: Any, axis: int, even: bool) -> list[ndarray]:
     x = require(name, x)
     axis = normalize_axis(name, axis, x.ndim)
     size = x.shape[axis]
-    if hasattr(sections, "__len__") and getattr(sections, "ndim", 1):
-        at = [0, *[int(i) for i in sections], size]  # type: ignore[union-attr]
+    if isinstance(sections, Sequence) or getattr(sections, "ndim", 0):
+        at = [0, *[int(i) for i in sections], size]
     else:
-        count = int(sections)  # type: ignore[arg-type]
+        count = operator.index(sections)
         if count <= 0:
             raise ValueError(f"{name}: wants at least one part, got {count}")
         if even and size % count:
@@ -216,7 +217,7 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
             raise ValueError("roll: several shifts want as many axes")
         return reshape(roll(ravel(x), shift, axis=0), x.shape)
     axes = [normalize_axis("roll", a, x.ndim) for a in (axis if isinstance(axis, tuple | list) else (axis,))]
-    steps = list(shift) if isinstance(shift, tuple | list) else [shift]
+    steps: list[Any] = list(shift) if isinstance(shift, tuple | list) else [shift]
     if len(steps) == 1:
         steps *= len(axes)
     if len(axes) == 1:

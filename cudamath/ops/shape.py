@@ -68,12 +68,12 @@ def _within(x: ndarray, view: tuple) -> ndarray:
 
 
 _reshape = ViewOp("reshape", _reshaped, vjp=lambda g, _y, _x, shape, old: (reshape(g, old),))
-_permute = ViewOp("permute_dims", _permuted, vjp=lambda g, _y, _x, axes: (_permute(g, axes=_inverse(axes)),))
+_permute: ViewOp = ViewOp("permute_dims", _permuted, vjp=lambda g, _y, _x, axes: (_permute(g, axes=_inverse(axes)),))
 _broadcast = ViewOp("broadcast_to", _repeated, vjp=lambda g, _y, _x, shape, old: (_sum_to(g, old),))
 # A basic slice, diagonal or flip. here: (shape, strides, offset) in bytes of this layout; view: the same in elements
 # of a contiguous array of x's shape, which is where the gradient is written.
 _window = ViewOp("getitem", _seen, vjp=lambda g, _y, _x, here, view, shape: (_unview(g, shape=shape, view=view),))
-_unview = Op("unview", cpu="shape.unview", cuda="copy.unview",
+_unview: Op = Op("unview", cpu="shape.unview", cuda="copy.unview",
              vjp=lambda g, _y, _g, shape, view: (_within(g, view),))
 _copy = Op("copy", cpu="shape.copy", cuda="copy.copy", vjp=lambda g, _y, _x: (g,))
 _cast = Op("astype", cpu="shape.copy", cuda="copy.copy",

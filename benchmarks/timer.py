@@ -124,7 +124,7 @@ def peers(device: str) -> tuple[list[Peer], dict[str, str]]:
     absent = {}
     for kind in (Cudamath, NumPy, Torch, CuPy, Jax):
         try:
-            there.append(kind(device))  # type: ignore[call-arg]
+            there.append(kind(device))
         except ImportError as error:
             absent[kind.name] = str(error)
     return there, absent

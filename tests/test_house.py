@@ -75,7 +75,7 @@ def test_every_dependency_is_declared() -> None:
     config.read(ROOT / "setup.cfg")
     lines = config["options"]["install_requires"] + "\n" + "\n".join(config["options.extras_require"].values())
     declared = {re.split(r"[<>=\[;~! ]", line)[0].replace("-", "_").lower() for line in lines.split("\n") if line}
-    modules = {"sklearn": "scikit_learn", "cuda": "cuda_python", "nvmath": "nvmath_python"}
+    modules = {"llvmlite": "numba", "sklearn": "scikit_learn", "cuda": "cuda_python", "nvmath": "nvmath_python"}
     wanted = {name.split(".")[0] for path in SOURCES for name in imported(path)} - set(sys.stdlib_module_names)
     missing = {name for name in wanted - {"cudamath", "benchmarks"} if modules.get(name, name) not in declared}
     # Foreign arrays are recognised by their own libraries, which are there if such an array is.

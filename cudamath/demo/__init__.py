@@ -51,6 +51,7 @@ def run(
 
 
 def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) -> bool:
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Table
@@ -64,13 +65,13 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
         raise ValueError(f"demo: epochs must be at least 1, got {epochs}")
     console = Console(highlight=False)
     device = cm.default_device()
-    console.print(f"Device  {device_sentence()}", markup=False)
+    console.print(f"Device  {device_sentence()}", markup=False, soft_wrap=True)
 
     table = Table(title="Operations, float32: largest error against float64, and time, beside NumPy",
-                  title_justify="left")
-    table.add_column("operation", no_wrap=True)
-    table.add_column("arguments", no_wrap=True)
-    for heading in ("error", "NumPy's", "ms", "NumPy's", "faster"):
+                  title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("operation", "arguments"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("error", "NumPy", "ms", "NumPy", "faster"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     comparisons = []
@@ -80,13 +81,14 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
             comparisons.append(comparison)
             time, numpy_time = comparison.time.median, comparison.numpy_time.median
             table.add_row(
-                comparison.name, comparison.shapes, f"{comparison.error:.1e}", f"{comparison.numpy_error:.1e}",
-                f"{1e3 * time:.3f}", f"{1e3 * numpy_time:.3f}", f"{numpy_time / time:.1f}x",
+                comparison.name, comparison.shapes, f"{comparison.error:.0e}", f"{comparison.numpy_error:.0e}",
+                f"{1e3 * time:.2f}", f"{1e3 * numpy_time:.2f}", f"{numpy_time / time:.1f}x",
                 "[green]ok" if comparison.passed else "[red]WRONG")
     console.print(table)
 
     console.print(f"Training  {len(digits.images)} images of digits, {len(digits.held_out_images)} held out, "
-                  f"{epochs} epochs; the network is in {pathlib.Path(train.network.__file__)}", markup=False)
+                  f"{epochs} epochs; the network is in {pathlib.Path(train.network.__file__)}",
+                  markup=False, soft_wrap=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("first step", total=epochs * train.steps_per_epoch(digits))
@@ -102,12 +104,13 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
     console.print(f"Held-out accuracy  {result.accuracy:.2%} ({mistakes} of {len(digits.held_out_labels)} wrong), "
                   f"after {result.seconds:.1f} s of training", style="bold green" if good else "bold red")
     console.print(f"Kernels  {module.statistics['compiled']} compiled, "
-                  f"{module.statistics['loaded_from_disk']} loaded from {module.cache_directory()}", markup=False)
+                  f"{module.statistics['loaded_from_disk']} loaded from {module.cache_directory()}",
+                  markup=False, soft_wrap=True)
 
     out.mkdir(parents=True, exist_ok=True)
     picture = out / "demo.png"
     plot.save(plot.draw(digits, result, comparisons, str(device)), picture)
-    console.print(f"Picture  {picture}", markup=False)
+    console.print(f"Picture  {picture}", markup=False, soft_wrap=True)
     if json is not None:
         record = {
             "device": device_sentence(),

@@ -18,7 +18,7 @@ def draw(digits: Digits, result: Result, comparisons: Sequence[Comparison], devi
     """A matplotlib Figure of loss and accuracy, sample predictions, and a bar chart of times."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(15, 5), layout="constrained")
+    figure: Any = Figure(figsize=(15, 5), layout="constrained")
     left, middle, right = figure.subfigures(1, 3, width_ratios=[1, 1, 1.1])
 
     axes = left.subplots()

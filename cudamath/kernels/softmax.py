@@ -14,7 +14,7 @@ Versions, from simple to fast. An array is seen as (outer, n, inner), the axis i
                 when the maximum grows from m to m', the sum so far is multiplied by exp(m - m'). A second trip,
                 mostly served by the L2 cache, writes.
 4. `columns`    inner > 1: 32 neighbouring lines to a block, so that a warp reads 32 neighbouring elements;
-                16 threads share a line, each finds an online (m, s) of its part, and the parts are merged.
+                8 threads share a line, each finds an online (m, s) of its part, and the parts are merged.
 
 A line with +inf or NaN, or with -inf throughout, is NaN throughout, as on the CPU.
 """
@@ -33,7 +33,7 @@ HELD = 32  # elements of a line a thread holds: half of the 64 registers that a 
 HELD_GRAD = 16  # the gradient holds g and y
 LONG = 1024  # threads for a line of any length
 VECTORS = 4  # independent reads in flight in long_rows
-LANES, PARTS = 32, 16  # columns: lines a block, threads a line
+LANES, PARTS = 32, 8  # columns: lines a block, threads a line
 
 
 @functools.cache

@@ -20,8 +20,16 @@ from ..ops.index import where  # noqa: F401  named by gradient expressions
 
 __all__ = ["activation", "elu", "gelu", "leaky_relu", "relu", "sigmoid", "silu", "softplus", "tanh"]
 
-_unary = functools.partial(ufunc.unary, namespace=globals(), doc="")
-_binary = functools.partial(ufunc.binary, namespace=globals(), category=FLOATING, doc="")
+
+def _card(make: Callable, name: str, rule: np.ufunc, expression: str, gradient: Any, **options: Any) -> Callable:
+    """A card whose public function stands below, or that is the gradient of one."""
+    function = make(name, rule, expression, gradient, doc="", namespace=globals(), **options)
+    function.__doc__ = f"Elementwise: {expression}."
+    return function
+
+
+_unary = functools.partial(_card, ufunc.unary)
+_binary = functools.partial(_card, ufunc.binary, category=FLOATING)
 _FLOAT = {"category": FLOATING}
 
 # ------------------------------------------------------------------------------------------------------ cards
@@ -56,13 +64,13 @@ _gelu_grad = _binary("gelu_grad", np.multiply,
                      cpu="activation.gelu_grad")
 
 # 0.5 x (1 + tanh(u)) = x sigmoid(2 u), 2 u = x (0.0713... x^2 + 1.5957...) with 1.5957... = 2 sqrt(2 / pi).
-_gelu_tanh = _unary("gelu_tanh", np.exp, "x / (1 + exp(x * (x * x * -0.07135481627159972 - 1.5957691216057308)))",
+_gelu_tanh = _unary("gelu_tanh", np.exp, "x / (1 + exp(x * (x * x * -0.07135481627260025 - 1.5957691216057308)))",
                     "_gelu_tanh_grad(g, x)", cpu="activation.gelu_tanh", **_FLOAT)
 _gelu_tanh_grad = _binary(
     "gelu_tanh_grad", np.multiply,
-    "x * (1 / (1 + exp(y * (y * y * -0.07135481627159972 - 1.5957691216057308)))"
-    " * (1 + y * (1 - 1 / (1 + exp(y * (y * y * -0.07135481627159972 - 1.5957691216057308))))"
-    " * (y * y * 0.21406444881479917 + 1.5957691216057308)))",
+    "x * (1 / (1 + exp(y * (y * y * -0.07135481627260025 - 1.5957691216057308)))"
+    " * (1 + y * (1 - 1 / (1 + exp(y * (y * y * -0.07135481627260025 - 1.5957691216057308))))"
+    " * (y * y * 0.21406444881780073 + 1.5957691216057308)))",
     ("_gelu_tanh_grad(g, y)", "g * x * _gelu_tanh_second(y)"), cpu="activation.gelu_tanh_grad")
 
 
@@ -72,9 +80,9 @@ def _silu_second(y: ndarray) -> ndarray:
 
 
 def _gelu_tanh_second(y: ndarray) -> ndarray:
-    s = sigmoid(y * (y * y * 0.07135481627159972 + 1.5957691216057308))
-    slope = y * y * 0.21406444881479917 + 1.5957691216057308
-    return s * (1 - s) * (2 * slope + y * (y * 0.42812889762959835 + slope * slope * (1 - 2 * s)))
+    s = sigmoid(y * (y * y * 0.07135481627260025 + 1.5957691216057308))
+    slope = y * y * 0.21406444881780073 + 1.5957691216057308
+    return s * (1 - s) * (2 * slope + y * (y * 0.42812889763560147 + slope * slope * (1 - 2 * s)))
 
 
 # -------------------------------------------------------------------------------------------- public functions

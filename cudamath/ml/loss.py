@@ -211,13 +211,14 @@ def _cross_entropy_rule(g: tuple, y: tuple, x: ndarray, targets: ndarray, *, red
 
 def _cross_entropy_grad_rule(h: ndarray, _dx: None, g: ndarray, x: ndarray, targets: ndarray, stats: ndarray,
                              divisor: ndarray, *, ignore_index: int, label_smoothing: float) -> tuple:
-    """dx is linear in g, and in x by way of the softmax only; stats are functions of x and need no gradient of their own."""
+    """dx is linear in g, and depends on x by the softmax alone; stats, functions of x, need no gradient of their own."""
     unit = _cross_entropy_grad(ones((), dtype=g.dtype, device=g.device), x, targets, stats, divisor,
                                ignore_index=ignore_index, label_smoothing=label_smoothing)
     along_g = h * unit
     p = softmax(x, 1)
-    factor = where(not_equal(targets, ignore_index), g / divisor.astype(g.dtype), 0).reshape((x.shape[0], 1, x.shape[2]))
-    return (along_g.sum(1) if g.ndim else along_g.sum(), factor * p * (h - (h * p).sum(1, keepdims=True)), None, None, None)
+    factor = where(not_equal(targets, ignore_index), g / divisor.astype(g.dtype), 0)
+    along_x = factor.reshape((x.shape[0], 1, x.shape[2])) * p * (h - (h * p).sum(1, keepdims=True))
+    return along_g.sum(1) if g.ndim else along_g.sum(), along_x, None, None, None
 
 
 _cross_entropy = Op("cross_entropy", cpu="loss.cross_entropy", cuda="loss.cross_entropy", outputs=3,

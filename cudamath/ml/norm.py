@@ -33,9 +33,10 @@ def _parameters(name: str, x: ndarray, shape: tuple[int, ...], values: dict[str,
             value = (ones if what in ("weight", "running_var") else zeros)(shape, dtype=dtype, device=x.device)
         if value.shape != shape:
             raise ValueError(f"{name}: x of shape {x.shape} wants {what} of shape {shape}, got {value.shape}")
-        if value.dtype != dtype or dtype not in (x.dtype, np.float32) or x.dtype == np.float64 != dtype:
+        small = x.dtype.itemsize == 2
+        if value.dtype != dtype or not (dtype == x.dtype or small and dtype == np.float32):
             raise TypeError(f"{name}: x of dtype {x.dtype} wants all parameters in {x.dtype}"
-                            + (" or all in float32" if x.dtype.itemsize == 2 else "") + f", got {what} of {value.dtype}")
+                            f"{' or all in float32' if small else ''}, got {what} of {value.dtype}")
         out.append(in_order(value))
     return out
 
@@ -135,8 +136,8 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
     count = x.shape[0] * math.prod(x.shape[2:])
     if count < 2:
         raise ValueError(f"{name}: training wants at least two values a channel, x of shape {x.shape} has {count}")
-    y, _, _, new_mean, new_var = _batch_norm_train(x, weight, bias, mean, var, momentum=1.0 if without else float(momentum),
-                                                   eps=float(eps))
+    y, _, _, new_mean, new_var = _batch_norm_train(
+        x, weight, bias, mean, var, momentum=1.0 if without else float(momentum), eps=float(eps))
     return y, new_mean._alias(), new_var._alias()
 
 
@@ -175,8 +176,8 @@ _batch_norm_train = Op("batch_norm", cpu="norm.batch_norm_train", cuda="batch_no
                        vjp=_batch_norm_rule)
 _batch_norm_grad = Op("batch_norm_grad", cpu="norm.batch_norm_grad", cuda="batch_norm_grad.batch_norm_grad", outputs=3,
                       vjp=_batch_norm_grad_rule)
-_batch_norm_inference = Op("batch_norm_inference", cpu="norm.batch_norm_inference", cuda="batch_norm.batch_norm_inference",
-                           vjp=_inference_rule)
+_batch_norm_inference = Op("batch_norm_inference", cpu="norm.batch_norm_inference",
+                           cuda="batch_norm.batch_norm_inference", vjp=_inference_rule)
 
 
 # --------------------------------------------------------------------------------------- layer and RMS norm
@@ -312,7 +313,7 @@ _rms_norm_grad = Op("rms_norm_grad", cpu="norm.rms_norm_grad", cuda="norm.rms_no
 
 def _second_order(h: tuple, g: ndarray, x: ndarray, weight: ndarray, mean: ndarray | None, rstd: ndarray,
                   axes: tuple[int, ...]) -> tuple[ndarray, ndarray, ndarray | None]:
-    """Gradients of (dx, dweight, dbias) with respect to g, x and weight, the last before its sum over the parameter's axes.
+    """Gradients of (dx, dweight, dbias) with respect to g, x and weight (the last before it is summed over rows).
 
     The first-order rule is dx = rstd P(g weight) with the projection P(v) = v - avg(v) - xhat avg(v xhat), the averages
     over `axes` (RMS norm, mean None: without avg(v)); P is its own transpose. dweight and dbias sum g xhat and g.

@@ -1,0 +1,93 @@
+"""Embedding: values, gradient, errors, and each kernel version by name."""
+
+import numpy as np
+import pytest
+from differences import DTYPES, check_gradient, check_second_order, numbers, run_version, versions, wide
+
+import cudamath as cm
+from cudamath.testing import assert_close, compile_plan
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("integer", ["int64", "int32", "uint8"])
+@pytest.mark.parametrize("shape", [(5,), (2, 3), (), (0,), (4, 0)])
+@pytest.mark.parametrize("columns", [1, 7, 64])
+def test_values(device, shape, columns, integer, dtype):
+    weight = numbers((11, columns), dtype)
+    indices = np.random.default_rng(1).integers(0, 11, shape).astype(integer)
+    y = cm.ml.embedding(indices, cm.asarray(weight))
+    assert y.shape == (*shape, columns) and y.dtype == weight.dtype
+    assert np.array_equal(y.to_numpy(), weight[indices])
+
+
+@pytest.mark.parametrize("columns", [1, 5])
+def test_gradients(device, columns):
+    weight, indices = numbers((6, columns)), np.array([[0, 5, 0], [3, 3, 0]])
+    check_gradient(lambda w: cm.ml.embedding(indices, w), lambda w: w[indices], weight)
+    check_second_order(lambda w: cm.ml.embedding(indices, w), weight)
+
+
+@pytest.mark.parametrize("dtype, rtol", [("float32", 1e-5), ("bfloat16", 1e-2), ("float16", 2e-3)])
+def test_gradient_of_many_equal_indices_is_accurate_and_reproducible(device, dtype, rtol):
+    weight = numbers((40, 12), dtype)
+    indices = np.random.default_rng(2).integers(0, 40, 20000)
+    indices[::2] = 7
+    g = np.abs(numbers((20000, 12), dtype))
+    expected = np.zeros((40, 12))
+    np.add.at(expected, indices, wide(g))
+
+    def gradient():
+        return cm.vjp(lambda w: cm.ml.embedding(indices, w), cm.asarray(weight))[1](cm.asarray(g))[0].to_numpy()
+
+    first = gradient()
+    assert_close(first, expected, rtol=rtol)
+    for _ in range(3):
+        assert np.array_equal(gradient(), first)
+
+
+def test_strided_operands(device):
+    weight, indices = numbers((4, 6)), np.arange(8).reshape(4, 2) % 6
+    y = cm.ml.embedding(cm.asarray(indices).T, cm.asarray(weight).T)
+    assert np.array_equal(y.to_numpy(), weight.T[indices.T])
+
+
+@pytest.mark.parametrize("bad", [-1, 6, 2**40])
+def test_index_out_of_range(device, bad):
+    weight = cm.asarray(numbers((6, 3)))
+    with pytest.raises(IndexError, match="embedding"):
+        cm.ml.embedding(cm.asarray([0, bad]), weight)
+        if device == "cuda":
+            cm.cuda.synchronize()
+    assert cm.ml.embedding([5], weight).shape == (1, 3)
+
+
+def test_errors(device):
+    with pytest.raises(TypeError, match="embedding: .*indices.*float64"):
+        cm.ml.embedding(cm.zeros(2), cm.zeros((3, 2)))
+    with pytest.raises(TypeError, match="embedding: .*weight.*int64"):
+        cm.ml.embedding([0], cm.zeros((3, 2), "int64"))
+    with pytest.raises(ValueError, match=r"embedding: .*\(3,\)"):
+        cm.ml.embedding([0], cm.zeros(3))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("machine, version", versions("plain", "rows"))
+def test_versions(machine, version, dtype):
+    from cudamath.kernels import embedding as kernels
+
+    for columns in (1, 6) if machine == "simulator" else (1, 2, 3, 4, 6, 8, 12, 64, 100, 2049, 4096):
+        weight = numbers((9, columns), dtype)
+        indices = np.random.default_rng(3).integers(0, 9, 13 if machine == "simulator" else 700).astype(np.int32)
+        y = run_version(machine, lambda i, w: kernels.lookup(version, i, w), indices, weight)
+        assert np.array_equal(y, weight[indices]), columns
+
+
+def test_kernels_compile():
+    from cudamath.core.layout import Layout
+    from cudamath.kernels import embedding as kernels
+
+    indices, weight = (Layout.new(s, np.dtype(d), 0) for s, d in (((10,), "int64"), ((50, 768), "float32")))
+    for version in ("plain", "rows"):
+        for capability in ((7, 5), (9, 0)):
+            assert all(f.spills == 0 for f in compile_plan(kernels.lookup(version, indices, weight), [indices, weight],
+                                                           capability))

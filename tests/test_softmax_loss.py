@@ -1,0 +1,324 @@
+"""Softmax, log-softmax and losses: values, extremes, gradients, errors, and each kernel version by name."""
+
+import numpy as np
+import pytest
+from differences import (
+    DTYPES,
+    TOLERANCE,
+    check_gradient,
+    check_second_order,
+    numbers,
+    run_version,
+    versions,
+    wide,
+)
+
+import cudamath as cm
+from cudamath.testing import assert_close, compile_plan
+
+FUNCTIONS = {"softmax": cm.ml.softmax, "log_softmax": cm.ml.log_softmax}
+
+
+def reference(name, x, axis=-1):
+    x = wide(x)
+    if not x.size:
+        return x
+    with np.errstate(all="ignore"):
+        d = x - x.max(axis, keepdims=True)
+        total = np.exp(d).sum(axis, keepdims=True)
+        return np.exp(d) / total if name == "softmax" else d - np.log(total)
+
+
+# ------------------------------------------------------------------------------------------------ softmax
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("shape, axis", [((3, 10), -1), ((4, 1), 1), ((5, 7, 3), 1), ((5, 7, 3), 0), ((2, 3, 1000), 2),
+                                         ((2000,), 0), ((0, 5), 1), ((5, 0), 1), ((5, 0), 0), ((), -1)])
+def test_values(device, name, shape, axis, dtype):
+    x = numbers(shape, dtype, scale=3)
+    y = FUNCTIONS[name](cm.asarray(x), axis)
+    expected = np.full((), float(name == "softmax")) if shape == () else reference(name, x, axis)
+    assert y.shape == shape and y.dtype == x.dtype
+    assert_close(y, expected, rtol=TOLERANCE[dtype] * 2, atol=TOLERANCE[dtype] * 1e-3)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("columns", [5, 40000])  # on the GPU: in registers, and online
+def test_extreme_rows(device, name, columns):
+    x = np.zeros((7, columns), np.float32)
+    x[0] += 1e4
+    x[1, :2] = 1e4, -1e4
+    x[2, 1:] = -np.inf
+    x[3] = -np.inf
+    x[4, 3] = np.nan
+    x[5, 2] = np.inf
+    x[6, :-1] = -np.inf
+    for layout, axis in ((x, 1), (np.ascontiguousarray(x.T), 0)):
+        y = FUNCTIONS[name](cm.asarray(layout), axis).to_numpy()
+        y = y if axis else y.T
+        assert_close(y, reference(name, x), rtol=2e-5, atol=1e-30)
+        assert np.isnan(y[3:6]).all() and not np.isnan(y[[0, 1, 2, 6]]).any()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_strided_input_and_gradient(device, name):
+    x = numbers((4, 6, 5))
+    strided = cm.asarray(x).transpose((2, 0, 1))
+    assert_close(FUNCTIONS[name](strided, 0), reference(name, x.transpose(2, 0, 1), 0), rtol=1e-12)
+    check_gradient(lambda a: FUNCTIONS[name](a.transpose((2, 0, 1)), 1),
+                   lambda a: reference(name, a.transpose(2, 0, 1), 1), x)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("shape, axis", [((3, 6), 1), ((3, 6), 0), ((2, 4, 3), 1), ((1,), 0)])
+def test_gradients(device, name, shape, axis):
+    x = numbers(shape)
+    check_gradient(lambda a: FUNCTIONS[name](a, axis), lambda a: reference(name, a, axis), x)
+    check_second_order(lambda a: FUNCTIONS[name](a, axis), x)
+
+
+def test_softmax_errors(device):
+    with pytest.raises(TypeError, match="softmax: .*int64.*"):
+        cm.ml.softmax(cm.asarray([1, 2]))
+    with pytest.raises(ValueError, match="log_softmax: axis 2"):
+        cm.ml.log_softmax(cm.zeros((2, 2)), 2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows"))
+def test_row_versions(machine, version, log, dtype):
+    from cudamath.kernels import softmax as kernels
+
+    name, small = ("log_softmax" if log else "softmax"), machine == "simulator"
+    for columns in (1, 7, 33) if small else (1, 7, 8, 33, 128, 1000, 1024, 4096, 8192, 16384):
+        x, g = numbers((3, columns), dtype, scale=3), numbers((3, columns), dtype, seed=1)
+        y = run_version(machine, lambda x: kernels.plan(version, (x,), 1, log, False), x)
+        expected = reference(name, x)
+        assert_close(y, expected, rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 1e-3, what=f"{columns} columns")
+        dx = run_version(machine, lambda g, y: kernels.plan(version, (g, y), 1, log, True), g, y)
+        wg, wy = wide(g, y)
+        expected = wg - np.exp(wy) * wg.sum(1, keepdims=True) if log else wy * (wg - (wg * wy).sum(1, keepdims=True))
+        assert_close(dx, expected, rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 5, what=f"{columns} columns")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("machine, version", versions("plain", "columns"))
+def test_column_versions(machine, version, log, dtype):
+    from cudamath.kernels import softmax as kernels
+
+    name = "log_softmax" if log else "softmax"
+    for shape in ((2, 5, 3),) if machine == "simulator" else ((2, 5, 3), (3, 100, 64), (1, 1000, 33), (70, 16, 2)):
+        x, g = numbers(shape, dtype, scale=3), numbers(shape, dtype, seed=1)
+        y = run_version(machine, lambda x: kernels.plan(version, (x,), 1, log, False), x)
+        assert_close(y, reference(name, x, 1), rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 1e-3, what=f"{shape}")
+        dx = run_version(machine, lambda g, y: kernels.plan(version, (g, y), 1, log, True), g, y)
+        wg, wy = wide(g, y)
+        expected = wg - np.exp(wy) * wg.sum(1, keepdims=True) if log else wy * (wg - (wg * wy).sum(1, keepdims=True))
+        assert_close(dx, expected, rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 5, what=f"{shape}")
+
+
+# ------------------------------------------------------------------------------------------------ losses
+
+
+def loss_reference(x, targets, reduction="mean", ignore_index=-100, smoothing=0.0):
+    x, targets = wide(x), np.asarray(targets)
+    log_p = np.moveaxis(reference("log_softmax", x, min(1, x.ndim - 1)), min(1, x.ndim - 1), -1)
+    counted = targets != ignore_index
+    picked = np.take_along_axis(log_p, np.where(counted, targets, 0)[..., None], -1)[..., 0]
+    with np.errstate(all="ignore"):
+        loss = np.where(counted, -(1 - smoothing) * picked - (smoothing * log_p.mean(-1) if smoothing else 0), 0)
+        return loss if reduction == "none" else loss.sum() / (counted.sum() if reduction == "mean" else 1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("shape", [(6, 10), (1, 1), (200, 3), (3, 2000), (4, 5, 2, 3), (7,)])
+def test_cross_entropy(device, shape, smoothing, reduction, dtype):
+    x = numbers(shape, dtype, scale=2)
+    classes = shape[min(1, len(shape) - 1)]
+    targets = np.random.default_rng(1).integers(0, classes, shape[:1] * (len(shape) > 1) + shape[2:])
+    if targets.ndim:
+        targets.flat[-1] = -100 if targets.size > 1 else 0
+    y = cm.ml.cross_entropy(cm.asarray(x), targets, reduction=reduction, label_smoothing=smoothing)
+    assert y.dtype == x.dtype
+    assert_close(y, loss_reference(x, targets, reduction, smoothing=smoothing), rtol=TOLERANCE[dtype] * 4,
+                 atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64"])
+def test_target_dtypes_and_ignore_index(device, dtype):
+    x, targets = numbers((4, 3)), np.array([0, 2, 1, 2], dtype)
+    for ignore in (2, 200, -1):
+        assert_close(cm.ml.cross_entropy(x, targets, ignore_index=ignore),
+                     loss_reference(x, targets.astype(int), ignore_index=ignore), rtol=1e-12)
+
+
+def test_all_ignored_and_empty(device):
+    x = numbers((3, 4))
+    assert np.isnan(cm.ml.cross_entropy(x, [-100] * 3).item())
+    assert cm.ml.cross_entropy(x, [-100] * 3, reduction="sum").item() == 0
+    assert cm.ml.cross_entropy(x, [-100] * 3, reduction="none").tolist() == [0, 0, 0]
+    assert not cm.grad(lambda a: cm.ml.cross_entropy(a, [-100] * 3))(x).to_numpy().any()
+    empty = cm.zeros((0, 4))
+    assert np.isnan(cm.ml.cross_entropy(empty, cm.zeros(0, "int64")).item())
+    assert cm.ml.cross_entropy(empty, cm.zeros(0, "int64"), reduction="sum").item() == 0
+    assert cm.ml.cross_entropy(empty, cm.zeros(0, "int64"), reduction="none").shape == (0,)
+    assert cm.grad(lambda a: cm.ml.cross_entropy(a, cm.zeros(0, "int64"), reduction="sum"))(empty).shape == (0, 4)
+    assert np.isnan(cm.ml.nll_loss(empty, cm.zeros(0, "int64")).item())
+
+
+@pytest.mark.parametrize("columns", [4, 3000])
+def test_extreme_logits(device, columns):
+    x = np.full((5, columns), -3.0, np.float32)
+    x[0, :2] = 1e4, 1e4 - 2
+    x[1, 1:] = -np.inf
+    x[2] = -np.inf
+    x[3] = 1e4
+    x[4, 2] = np.inf
+    targets = [1, 0, 0, 3, 2]
+    loss = cm.ml.cross_entropy(cm.asarray(x), targets, reduction="none").to_numpy()
+    assert_close(loss, loss_reference(x, targets, "none"), rtol=1e-6, atol=1e-7)
+    assert np.isnan(loss[[2, 4]]).all()
+    assert np.isinf(cm.ml.cross_entropy(cm.asarray(x[1:2]), [1]).item())
+    # The gradient keeps the digits of the softmax although log sum exp is 1e4.
+    gradient = cm.grad(lambda a: cm.ml.cross_entropy(a, [1, 0], reduction="sum"))(cm.asarray(x[:2]))
+    expected = reference("softmax", x[:2])
+    expected[[0, 1], [1, 0]] -= 1
+    assert_close(gradient, expected, rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("targets", [[0, 1, 4], [0, -1, 2], [0, 1, -101]])
+def test_class_out_of_range(device, targets):
+    x = cm.asarray(numbers((3, 4)))
+    for loss in (cm.ml.cross_entropy, cm.ml.nll_loss):
+        with pytest.raises(IndexError, match=loss.__name__):
+            loss(x, targets)
+            if device == "cuda":
+                cm.cuda.synchronize()
+
+
+def test_soft_labels(device):
+    x, q = numbers((4, 3, 2)), np.abs(numbers((4, 3, 2), seed=1))
+    q /= q.sum(1, keepdims=True)
+
+    def expected(x, q, smoothing=0.0, reduction="mean"):
+        q = q * (1 - smoothing) + smoothing / 3
+        loss = -(q * reference("log_softmax", x, 1)).sum(1)
+        return loss if reduction == "none" else loss.mean() if reduction == "mean" else loss.sum()
+
+    for reduction in ("mean", "sum", "none"):
+        assert_close(cm.ml.cross_entropy(x, q, reduction=reduction, label_smoothing=0.2), expected(x, q, 0.2, reduction),
+                     rtol=1e-12)
+    check_gradient(lambda a, b: cm.ml.cross_entropy(a, b), expected, x, q)
+    one_hot = np.eye(5)[[1, 4]]
+    assert_close(cm.ml.cross_entropy(numbers((2, 5)), one_hot), loss_reference(numbers((2, 5)), [1, 4]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("shape", [(5, 4), (3, 4, 2)])
+def test_loss_gradients(device, shape, reduction):
+    x, targets = numbers(shape), np.random.default_rng(2).integers(0, 4, shape[:1] + shape[2:])
+    targets.flat[0] = -100
+    for smoothing in (0.0, 0.3):
+        fn = lambda a: cm.ml.cross_entropy(a, targets, reduction=reduction, label_smoothing=smoothing)  # noqa: B023, E731
+        check_gradient(fn, lambda a: loss_reference(a, targets, reduction, smoothing=smoothing), x)  # noqa: B023
+        check_second_order(fn, x)
+    fn = lambda a: cm.ml.nll_loss(cm.ml.log_softmax(a, 1), targets, reduction=reduction)  # noqa: E731
+    assert_close(fn(cm.asarray(x)), loss_reference(x, targets, reduction), rtol=1e-12)
+    check_gradient(fn, lambda a: loss_reference(a, targets, reduction), x)
+    check_second_order(fn, x)
+
+
+def test_mse_loss(device):
+    x, t = numbers((3, 4)), numbers((3, 4), seed=1)
+    for reduction, expected in (("mean", ((x - t) ** 2).mean()), ("sum", ((x - t) ** 2).sum()), ("none", (x - t) ** 2)):
+        assert_close(cm.ml.mse_loss(x, t, reduction=reduction), expected, rtol=1e-13)
+    check_gradient(cm.ml.mse_loss, lambda a, b: ((a - b) ** 2).mean(), x, t)
+    with pytest.raises(ValueError, match=r"mse_loss: .*\(3, 4\) and \(3, 1\)"):
+        cm.ml.mse_loss(x, t[:, :1])
+
+
+def test_loss_errors(device):
+    x = cm.zeros((3, 4))
+    for call, error, message in [
+        (lambda: cm.ml.cross_entropy(x, [0, 1]), ValueError, r"cross_entropy: .*\(3, 4\).*\(3,\), got \(2,\)"),
+        (lambda: cm.ml.cross_entropy(x, [0, 1, 2], reduction="avg"), ValueError, "cross_entropy: reduction .*'avg'"),
+        (lambda: cm.ml.cross_entropy(x, [0, 1, 2], label_smoothing=2), ValueError, "cross_entropy: label_smoothing"),
+        (lambda: cm.ml.cross_entropy(cm.zeros((3, 4), "int64"), [0, 1, 2]), TypeError, "cross_entropy: .*int64"),
+        (lambda: cm.ml.cross_entropy(x, [True, False, True]), TypeError, "cross_entropy: .*bool"),
+        (lambda: cm.ml.cross_entropy(x, cm.zeros((3, 3))), ValueError, r"cross_entropy: .*\(3, 4\), got \(3, 3\)"),
+        (lambda: cm.ml.cross_entropy(cm.zeros(()), 0), ValueError, r"cross_entropy: .*\(\)"),
+        (lambda: cm.ml.nll_loss(x, cm.zeros(3)), TypeError, "nll_loss: .*float64"),
+    ]:
+        with pytest.raises(error, match=message):
+            call()
+
+
+def test_agrees_with_torch(device):
+    torch = pytest.importorskip("torch")
+    x, targets = numbers((6, 5, 2)), np.array([[0, 1], [2, -100], [4, 4], [1, 0], [3, 2], [0, 0]])
+    for reduction in ("mean", "sum", "none"):
+        for smoothing in (0.0, 0.2):
+            options = dict(reduction=reduction, label_smoothing=smoothing)
+            expected = torch.nn.functional.cross_entropy(torch.tensor(x), torch.tensor(targets), **options)
+            assert_close(cm.ml.cross_entropy(x, targets, **options), expected.numpy(), rtol=1e-12)
+    assert_close(cm.ml.softmax(x, 1), torch.softmax(torch.tensor(x), 1).numpy(), rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("machine, version", versions("plain", "rows"))
+def test_cross_entropy_versions(machine, version, reduction, dtype):
+    from cudamath.kernels import loss as kernels
+
+    shapes = [(5, 7, 1)] if machine == "simulator" else [(5, 7, 1), (1000, 10, 1), (3, 5000, 1), (70000, 4, 1)]
+    for shape in shapes + [(2, 3, 4)] * (version == "plain"):
+        x = numbers(shape, dtype, scale=2)
+        targets = np.random.default_rng(3).integers(0, shape[1], (shape[0], shape[2]))
+        targets[1] = -100
+        for smoothing in (0.0, 0.1):
+            loss, stats, divisor = run_version(
+                machine, lambda x, t: kernels.losses(version, x, t, reduction, -100, smoothing), x, targets)  # noqa: B023
+            assert_close(loss, loss_reference(x, targets, reduction, smoothing=smoothing), rtol=TOLERANCE[dtype] * 5,
+                         atol=TOLERANCE[dtype], what=f"{shape}")
+            g = numbers(loss.shape, dtype, seed=4)
+            dx = run_version(machine, lambda g, x, *_: kernels.gradient(version, g, x, smoothing, -100),  # noqa: B023
+                             g, x, targets, stats, divisor)
+            unit = reference("softmax", x, 1) - smoothing / shape[1]
+            hot = np.where(targets == -100, 0, targets)[:, None]
+            np.put_along_axis(unit, hot, np.take_along_axis(unit, hot, 1) - (1 - smoothing), 1)
+            unit *= (targets != -100)[:, None]
+            unit *= wide(g)[:, None] if reduction == "none" else wide(g) / (
+                (targets != -100).sum() if reduction == "mean" else 1)
+            assert_close(dx, unit, rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype], what=f"{shape}")
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
+def test_kernels_compile_without_spills(capability):
+    from cudamath.core.layout import Layout
+    from cudamath.kernels import loss, softmax
+
+    def new(shape, dtype="float32"):
+        return Layout.new(shape, np.dtype(cm.bfloat16 if dtype == "bfloat16" else dtype), 0)
+
+    plans = []
+    for dtype in ("float32", "bfloat16"):
+        x, t, one = new((300, 1000), dtype), new((100000, 1), "int64"), new((), dtype)
+        for version in ("plain", "rows", "long_rows"):
+            plans += [(softmax.plan(version, (x,), 1, True, False), [x]), (softmax.plan(version, (x, x), 1, True, True), [x, x])]
+        x = new((3, 100, 64), dtype)
+        plans += [(softmax.plan("columns", (x,), 1, False, False), [x]), (softmax.plan("columns", (x, x), 1, False, True), [x, x])]
+        x, stats, divisor = new((100000, 1000, 1), dtype), new((2, 100000, 1)), new(())
+        for version in ("plain", "rows"):
+            plans += [(loss.losses(version, x, t, "mean", -100, 0.1), [x, t]),
+                      (loss.gradient(version, one, x, 0.1, -100), [one, x, t, stats, divisor])]
+        plans += [(loss.nll_loss(x, t, reduction="none", ignore_index=-100), [x, t]),
+                  (loss.nll_loss_grad(one, t, divisor, classes=1000, ignore_index=-100), [one, t, divisor])]
+    for plan, inputs in plans:
+        for found in compile_plan(plan, inputs, capability):
+            assert found.spills == 0, found

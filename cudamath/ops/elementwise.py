@@ -74,7 +74,7 @@ expm1 = unary("expm1", np.expm1, "expm1(x)", "g * (out + 1)", category=ANY,
 exp2 = unary("exp2", np.exp2, "2 ** x", "g * out * LN2", category=REAL_OR_BOOL, doc="Power of two.", formula="2 ** x")
 log = unary("log", np.log, "log(x)", "g / x", category=ANY, doc="Natural logarithm.", formula="ln x")
 log1p = unary("log1p", np.log1p, "log1p(x)", "g / (x + 1)", category=ANY, doc="log(1 + x), accurate near 0.",
-              formula="ln(1 + x)")
+              formula="ln(1 + x)", cpu={"c": "elementwise.log1p"})
 log2 = unary("log2", np.log2, "log2(x)", "g / (x * LN2)", category=ANY, doc="Logarithm to base 2.")
 log10 = unary("log10", np.log10, "log10(x)", "g / (x * LN10)", category=ANY, doc="Logarithm to base 10.")
 logaddexp = binary("logaddexp", np.logaddexp, "logaddexp(x, y)", ("g * exp(x - out)", "g * exp(y - out)"), category=REAL,

@@ -99,7 +99,7 @@ def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
     return cudamath
 
 
-_BY_UFUNC = {f.card.ufunc: f for f in vars(elementwise).values() if hasattr(f, "card") and f.card.cpu is None}
+_BY_UFUNC = {f.card.ufunc: f for f in vars(elementwise).values() if hasattr(f, "card") and not isinstance(f.card.cpu, str)}
 _BY_UFUNC |= {np.power: elementwise.pow, np.conjugate: elementwise.conj, np.matmul: linalg.matmul}
 
 

@@ -80,14 +80,14 @@ class Elementwise:
     expression : scalar expression, or a dict from dtype kind ("b", "i", "u", "f", "c") to one; "" is the default
     grad : gradient expressions, one an input; None where the result is constant
     category : dtypes allowed
-    cpu : "file.function" below cudamath.cpu, when NumPy has no such function
+    cpu : "file.function" below cudamath.cpu, when NumPy has no such function; or a dict from dtype kind to one
     """
 
     several = False
     broadcasts = True
 
     def __init__(self, name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: tuple[str, ...] | None,
-                 category: Category, cpu: str | None, namespace: Mapping[str, Any]):
+                 category: Category, cpu: str | dict[str, str] | None, namespace: Mapping[str, Any]):
         self.name, self.ufunc, self.grad, self.category, self.cpu = name, ufunc, grad, category, cpu
         self.nin = 3 if grad is not None and len(grad) == 3 else ufunc.nin
         self.expressions = expression if isinstance(expression, dict) else {"": expression}
@@ -124,7 +124,7 @@ class Elementwise:
         scalars = tuple([type(x) in SCALARS for x in operands])
         if all(scalars):
             operands, scalars = tuple(coerce(self.name, operands)), (False,) * len(operands)
-        arrays = coerce(self.name, tuple([x for x, s in zip(operands, scalars, strict=True) if not s]), self.category)
+        arrays = coerce(self.name, tuple([x for x, s in zip(operands, scalars, strict=True) if not s]))
         seen = iter(arrays)
         operands = tuple([x if s else next(seen) for x, s in zip(operands, scalars, strict=True)])
         key = (*[type(x) if s else x._layout for x, s in zip(operands, scalars, strict=True)], target is not None)
@@ -149,8 +149,8 @@ class Elementwise:
         shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
         common = dtypes.result_type(*operands)
         if common not in self.category:
-            raise TypeError(f"{self.name}: wants {self.category.name} arrays, got "
-                            + " and ".join(f"{getattr(x, 'dtype', type(x).__name__)}" for x in operands))
+            raise TypeError(f"{self.name}: wants {self.category.name} arrays, got " + " and ".join(
+                type(x).__name__ if s else f"{x.dtype} of shape {x.shape}" for x, s in zip(operands, scalars, strict=True)))
         compute, result = resolve(self.name, self.ufunc, common)
         if inplace:
             first = operands[0]
@@ -171,14 +171,15 @@ class Elementwise:
     def _cpu(self, operands: tuple, scalars: tuple[bool, ...], common: np.dtype, compute: np.dtype, result: np.dtype,
              inplace: bool) -> Callable:
         """`run` for NumPy arrays: the ufunc itself wherever its dtype rule is ours."""
-        function: Callable = self.ufunc if self.cpu is None else lazy("cpu", self.cpu)
-        native = self.cpu is None and self._native(operands, scalars, compute, result)
+        path = self.cpu.get(compute.kind) if isinstance(self.cpu, dict) else self.cpu
+        function: Callable = self.ufunc if path is None else lazy("cpu", path)
+        native = path is None and self._native(operands, scalars, compute, result)
         first = operands[0]
         whole_power = self.ufunc is np.power and common in dtypes.INTEGER  # may raise
         if native and not (inplace or whole_power or any(scalars)) and first.ndim and first.size and all(
                 x._layout is Layout.new(first.shape, x.dtype, CPU) for x in operands):
             return _straight(function, first._layout.like(dtype=result), self.nin)
-        wide = compute if self.cpu is None else dtypes.compute_dtype(compute)
+        wide = compute if path is None else dtypes.compute_dtype(compute)
 
         def run(*operands: Any) -> ndarray:
             if native:
@@ -302,7 +303,7 @@ def _numpy(dtype: np.dtype) -> np.dtype:
 
 
 def unary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: str | None = None, *,
-          category: Category = dtypes.NUMERIC, cpu: str | None = None, doc: str, formula: str = "",
+          category: Category = dtypes.NUMERIC, cpu: str | dict[str, str] | None = None, doc: str, formula: str = "",
           example: str = "[0.25, 0.5]", namespace: Mapping[str, Any]) -> Callable[[Any], ndarray]:
     """The public function of a one-input card."""
     card = Elementwise(name, ufunc, expression, None if grad is None else (grad,), category, cpu, namespace)
@@ -322,7 +323,7 @@ def unary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: st
 
 
 def binary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: tuple[str, str] | None = None, *,
-           category: Category = dtypes.NUMERIC, cpu: str | None = None, doc: str, formula: str = "",
+           category: Category = dtypes.NUMERIC, cpu: str | dict[str, str] | None = None, doc: str, formula: str = "",
            example: str = "[3.0, 5.0], [2.0, 4.0]", namespace: Mapping[str, Any]) -> Callable[[Any, Any], ndarray]:
     """The public function of a two-input card."""
     card = Elementwise(name, ufunc, expression, grad, category, cpu, namespace)
@@ -354,7 +355,7 @@ def _finish(function: Callable, card: Elementwise, inputs: tuple[str, ...], doc:
     operands = " and ".join(f"`{n}`" for n in inputs)
     shapes_line = "Shapes broadcast." if len(inputs) > 1 else "Any shape."
     gradient = "none: the result is constant" if card.grad is None else ", ".join(f"`{e}`" for e in card.grad)
-    peer = f"np.{card.ufunc.__name__}" if card.cpu is None else None
+    peer = None if isinstance(card.cpu, str) else f"np.{card.ufunc.__name__}"
     truth = (f"    >>> import numpy as np, cudamath as cm\n    >>> np.allclose(cm.{card.name}({example}), {peer}({example}))\n"
              "    True\n" if peer else f"    >>> import cudamath as cm\n    >>> cm.{card.name}({example}).shape\n    (2,)\n")
     function.__doc__ = f"""{doc}

@@ -356,10 +356,10 @@ def gather(x: Layout, *indices: Layout, axis: int) -> Plan:
     """x indexed along ``len(indices)`` axes from ``axis`` on by arrays of one shape."""
     count = len(indices)
     out = x.like((*x.shape[:axis], *indices[0].shape, *x.shape[axis + count :]))
-    if not out.size:
-        return Plan([out], [])
     temps: list[Layout] = []
     steps, positions = flat_positions(indices, x.shape[axis : axis + count], 1, temps)
+    if not (out.size and x.size):  # nothing to move, but positions out of range are still an error
+        return Plan([out], steps, temps)
     more, argument, layout, _ = box(Input(0), x, axis, count, temps)
     flat = out.like((layout.shape[0], indices[0].size, layout.shape[2]))
     source, target = _wide((argument, layout), (Output(0).view(flat.shape, flat.strides), flat))
@@ -372,10 +372,10 @@ def scatter(x: Layout, values: Layout, *indices: Layout, axis: int) -> Plan:
     """``x[..., indices, ...] = values`` in place; values broadcast to the shape that gather gives; last one wins."""
     count = len(indices)
     shape = (*x.shape[:axis], *indices[0].shape, *x.shape[axis + count :])
-    if 0 in shape:
-        return Plan([], [])
     temps: list[Layout] = []
     steps, positions = flat_positions(indices, x.shape[axis : axis + count], 2, temps)
+    if 0 in shape or not x.size:  # nothing to move, but positions out of range are still an error
+        return Plan([], steps, temps)
     more, argument, layout, copied = box(Input(0), x, axis, count, temps)
     steps += more
     more, given = dense(Input(1), values, shape, x.dtype, temps)

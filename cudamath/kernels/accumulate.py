@@ -5,10 +5,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, types
+from numba import types
 
 from ..core.dtypes import compute_dtype
 from .build import codec, numba_type
+from .rows import device
 
 SIGNED, UNSIGNED = types.int64, types.uint64
 
@@ -21,11 +22,6 @@ class Reduction(NamedTuple):
     identity: Any
     finish: Any
     kinds: tuple[Any, ...]
-
-
-def device(function: Any) -> Any:
-    """A device function that is always inlined."""
-    return cuda.jit(device=True, forceinline=True)(function)
 
 
 def accumulator(dtype: np.dtype) -> Any:

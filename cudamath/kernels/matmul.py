@@ -41,6 +41,7 @@ from ..runtime import blas
 from . import ptx
 from .build import codec
 from .copy import copy_part, whole
+from .rows import device
 
 TILE = 16  # of matmul_tiled
 TILES = (TILE, TILE)
@@ -58,7 +59,7 @@ def arithmetic(dtype: np.dtype) -> tuple[Any, Any, Any]:
     if dtype.kind in "iub":
         computed = types.int64 if dtype.itemsize > 4 else types.int32
 
-        @cuda.jit(device=True)
+        @device
         def any_of(value):
             return types.uint8(value != 0)
 
@@ -142,17 +143,17 @@ def _slab(dtype: np.dtype, order: str) -> tuple[Any, Any, Any, Any]:
     item = dtype.itemsize
     load_vector, store_vector = ptx.load_vector, ptx.store_vector
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def start(x, batch, i):
         return batch * (x.strides[0] // item) + i * (x.strides[1] // item)
 
     if order in "Kk":  # 2 neighbouring threads bring 8 numbers of one i
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def place(thread):
             return thread >> 1, (thread & 1) << 2
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def put(s, stage, i, k, v):
             at = (stage * DEPTH + k) * (SIDE + 4) + i
             store_vector(s, at, (v[0],))
@@ -162,17 +163,17 @@ def _slab(dtype: np.dtype, order: str) -> tuple[Any, Any, Any, Any]:
 
     else:  # a warp brings 128 numbers of one k
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def place(thread):
             return (thread & 31) << 2, thread >> 5
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def put(s, stage, i, k, v):
             store_vector(s, (stage * DEPTH + k) * (SIDE + 4) + i, v)
 
     if order in "KI":  # sizes are multiples of 4: all 4 are inside, or none
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def fetch(x, begin, i, k):
             if i < x.shape[1] and k < x.shape[2]:
                 v = load_vector(x, begin + (k if order == "K" else k * (x.strides[2] // item)), 4)
@@ -182,14 +183,14 @@ def _slab(dtype: np.dtype, order: str) -> tuple[Any, Any, Any, Any]:
     else:
         di, dk = (0, 1) if order == "k" else (1, 0)
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def one(x, begin, i, k, j):
             if i + j * di < x.shape[1] and k + j * dk < x.shape[2]:
                 along = j * di * (x.strides[1] // item) + (k + j * dk) * (x.strides[2] // item)
                 return read(load_vector(x, begin + along, 1)[0])
             return C(0)
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def fetch(x, begin, i, k):
             return one(x, begin, i, k, 0), one(x, begin, i, k, 1), one(x, begin, i, k, 2), one(x, begin, i, k, 3)
 
@@ -201,7 +202,7 @@ def _multiply(C: Any) -> Any:
     """The inner step: 64 multiply-adds on 8 + 8 numbers from shared memory."""
     load_vector = ptx.load_vector
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def multiply(sa, sb, at, m, n, x, y, total):
         """sa, sb: SLABS, of which the row at `at` is used; x, y: (8,) and total: (64,), in registers."""
         x[0], x[1], x[2], x[3] = load_vector(sa, at + m, 4)
@@ -226,13 +227,13 @@ def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> 
     store_vector = ptx.store_vector
     item = dtype.itemsize
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def write_4(out, batch, row, column, total, i):
         for j in range(4):
             if column + j < out.shape[2]:
                 out[batch, row, column + j] = write(total[i + j])
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def write_4_at_once(out, batch, row, column, total, i):
         if column < out.shape[2]:
             v = (write(total[i]), write(total[i + 1]), write(total[i + 2]), write(total[i + 3]))

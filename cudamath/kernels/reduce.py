@@ -42,11 +42,22 @@ from numba import cuda, types
 from ..core import shapes
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
-from ..runtime import device
+from ..runtime.device import multiprocessors
 from . import ptx
 from .accumulate import Reduction, reduction
 from .build import blocks, power_of_two
-from .reduce_parts import across_threads, columns_exchange, components, for_each, index_walker, lift_all, offset_walker, pairwise, tree_of
+from .reduce_parts import (
+    across_threads,
+    columns_exchange,
+    components,
+    for_each,
+    index_walker,
+    lift_all,
+    offset_walker,
+    pairwise,
+    tree_of,
+)
+from .rows import device
 
 THREADS = 256  # a block, where the shape of the problem does not say otherwise
 RUN = 128  # elements that reduce_plain adds before it starts a new partial result
@@ -100,7 +111,7 @@ def _row(reduce: Reduction, walk: Walk, threads: int) -> Any:
     kept, reduced = (offset_walker(0, walk.kept, walk.narrow, walk.itemsize),
                      offset_walker(walk.kept, walk.reduced, walk.narrow, walk.itemsize))
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def row(x, o, lane, first, last, end):
         base = kept(x, o)
         a, b, c, d = identity(), identity(), identity(), identity()
@@ -179,7 +190,7 @@ def _columns(reduce: Reduction, fetch: Any, width: int, across: int, down: int) 
     one, two, three = (reduce.kinds * 3)[:3]
     size = width * room
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def columns(arrays, c, first, last):
         x, y = cuda.threadIdx.x, cuda.threadIdx.y
         a, b = none(), none()
@@ -219,7 +230,7 @@ def _fetch_columns(reduce: Reduction, walk: Walk) -> Any:
     kept, reduced = (offset_walker(0, walk.kept, walk.narrow, walk.itemsize),
                      offset_walker(walk.kept, walk.reduced, walk.narrow, walk.itemsize))
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def fetch(arrays, c, j):
         x = arrays[0]
         return read(load(x, kept(x, c * width) + reduced(x, j), width), j)
@@ -232,7 +243,7 @@ def _write(reduce: Reduction, kept: int, narrow: bool) -> Any:
     """Device function ((out, divisor), o, accumulator): the o-th result."""
     index, finish = index_walker(0, kept, narrow), reduce.finish
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def write(arguments, o, a):
         arguments[0][index(arguments[0], o)] = finish(a, arguments[1])
 
@@ -284,7 +295,7 @@ def reduce_partials(reduce: Reduction, kept: int, narrow: bool, across: int, dow
     """The second launch: combines the accumulators of the segments of each result, in their order."""
     _, get = components(reduce)
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def fetch(arrays, o, part):
         return (get(arrays[0], o * arrays[1] + part * arrays[2]),)
 
@@ -420,7 +431,7 @@ class _Cut(NamedTuple):
 def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, *, forced: bool) -> _Cut:
     """`forced`: parts even where one would do."""
     vectors = max(count // walk.width, 1)
-    fill = FILL * device.multiprocessors(x.device)
+    fill = FILL * multiprocessors(x.device)
     if forced or (count >= LONG and rows * 2 <= fill):
         parts = max(min(fill // rows, vectors // (4 * THREADS)), 2 if forced else 1)
         if parts > 1:
@@ -441,7 +452,7 @@ def _cut_columns(x: Layout, walk: Walk, results: int, count: int, *, forced: boo
     down = min(power_of_two(blocks(count, 4)), THREADS // across)
     across = min(power_of_two(vectors), THREADS // down)
     groups = blocks(vectors, across)
-    fill = FILL * device.multiprocessors(x.device)
+    fill = FILL * multiprocessors(x.device)
     parts = min(blocks(fill, groups), count // (16 * down))
     if not forced and x.size < LONG:
         parts = 1

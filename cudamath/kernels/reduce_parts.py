@@ -11,6 +11,7 @@ from typing import Any
 from numba import cuda, types
 
 from .accumulate import Reduction
+from .rows import device
 
 FULL = 0xFFFFFFFF  # all lanes of a warp
 
@@ -26,7 +27,7 @@ def index_walker(first: int, rank: int, narrow: bool) -> Any:
     """
     if rank == 1:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def unravel(x, j):
             return (j,)
 
@@ -35,7 +36,7 @@ def index_walker(first: int, rank: int, narrow: bool) -> Any:
     last = first + rank - 1
     number = types.uint32 if narrow else types.int64
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def unravel(x, j):
         size = number(x.shape[last])
         row = number(j) // size
@@ -50,7 +51,7 @@ def offset_walker(first: int, rank: int, narrow: bool, itemsize: int) -> Any:
     last = first + rank - 1
     if rank == 1:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def offset(x, j):
             return j * (x.strides[first] // itemsize)
 
@@ -58,7 +59,7 @@ def offset_walker(first: int, rank: int, narrow: bool, itemsize: int) -> Any:
     rest = offset_walker(first, rank - 1, narrow, itemsize)
     number = types.uint32 if narrow else types.int64
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def offset(x, j):
         size = number(x.shape[last])
         row = number(j) // size
@@ -75,7 +76,7 @@ def lift_all(reduce: Reduction, width: int, along: bool) -> Any:
     step = 1 if along else 0
     if width == 1:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def read(v, j):
             return (lift(v[0], j),)
 
@@ -83,7 +84,7 @@ def lift_all(reduce: Reduction, width: int, along: bool) -> Any:
     half = width // 2
     low = lift_all(reduce, half, along)
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def read(v, j):
         return low(v[:half], j) + low(v[half:], j + step * half)
 
@@ -96,7 +97,7 @@ def tree_of(reduce: Reduction, width: int) -> Any:
     combine = reduce.combine
     if width == 1:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def tree(a):
             return a[0]
 
@@ -104,7 +105,7 @@ def tree_of(reduce: Reduction, width: int) -> Any:
     half = width // 2
     low = tree_of(reduce, half)
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def tree(a):
         return combine(low(a[:half]), low(a[half:]))
 
@@ -117,7 +118,7 @@ def pairwise(reduce: Reduction, width: int) -> Any:
     combine = reduce.combine
     if width == 1:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def pairs(a, b):
             return (combine(a[0], b[0]),)
 
@@ -125,7 +126,7 @@ def pairwise(reduce: Reduction, width: int) -> Any:
     half = width // 2
     low = pairwise(reduce, half)
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def pairs(a, b):
         return low(a[:half], b[:half]) + low(a[half:], b[half:])
 
@@ -141,19 +142,19 @@ def lane_exchange(kind: Any) -> Any:
     if isinstance(kind, types.Complex):
         part = lane_exchange(kind.underlying_float)
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def exchange(value, distance):
             return kind(complex(part(value.real, distance), part(value.imag, distance)))
 
     elif kind == types.uint64:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def exchange(value, distance):
             return types.uint64(cuda.shfl_xor_sync(FULL, types.int64(value), distance))
 
     else:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def exchange(value, distance):
             return kind(cuda.shfl_xor_sync(FULL, value, distance))
 
@@ -167,19 +168,19 @@ def lane_swap(reduce: Reduction) -> Any:
     first, second, third = (parts * 3)[:3]
     if len(parts) == 1:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def swap(a, distance):
             return (first(a[0], distance),)
 
     elif len(parts) == 2:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def swap(a, distance):
             return first(a[0], distance), second(a[1], distance)
 
     else:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def swap(a, distance):
             return first(a[0], distance), second(a[1], distance), third(a[2], distance)
 
@@ -191,31 +192,31 @@ def components(reduce: Reduction) -> tuple[Any, Any]:
     """Device functions put(arrays, i, accumulator) and get(arrays, i): one 1-d array per number, in a tuple of three."""
     if len(reduce.kinds) == 1:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def put(arrays, i, a):
             arrays[0][i] = a[0]
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def get(arrays, i):
             return (arrays[0][i],)
 
     elif len(reduce.kinds) == 2:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def put(arrays, i, a):
             arrays[0][i], arrays[1][i] = a
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def get(arrays, i):
             return arrays[0][i], arrays[1][i]
 
     else:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def put(arrays, i, a):
             arrays[0][i], arrays[1][i], arrays[2][i] = a
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def get(arrays, i):
             return arrays[0][i], arrays[1][i], arrays[2][i]
 
@@ -233,7 +234,7 @@ def across_threads(reduce: Reduction, threads: int) -> Any:
     first, second, third = (reduce.kinds * 3)[:3]
     lanes, warps = min(threads, 32), threads // 32
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def warp(a):
         distance = lanes // 2
         while distance:
@@ -244,7 +245,7 @@ def across_threads(reduce: Reduction, threads: int) -> Any:
     if threads <= 32:
         return warp
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def block(a):
         shared = cuda.shared.array(32, first), cuda.shared.array(32, second), cuda.shared.array(32, third)
         a = warp(a)
@@ -266,15 +267,15 @@ def columns_exchange(reduce: Reduction, width: int, room: int) -> tuple[Any, Any
     identity = reduce.identity
     if width == 1:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def put(arrays, i, a):
             put_one(arrays, i, a[0])
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def get(arrays, i):
             return (get_one(arrays, i),)
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def none():
             return (identity(),)
 
@@ -282,16 +283,16 @@ def columns_exchange(reduce: Reduction, width: int, room: int) -> tuple[Any, Any
     half = width // 2
     put_half, get_half, none_half = columns_exchange(reduce, half, room)
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def put(arrays, i, a):
         put_half(arrays, i, a[:half])
         put_half(arrays, i + half * room, a[half:])
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def get(arrays, i):
         return get_half(arrays, i) + get_half(arrays, i + half * room)
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def none():
         return none_half() + none_half()
 
@@ -303,7 +304,7 @@ def for_each(act: Any, width: int) -> Any:
     """Device function (arguments, o, accumulators): act(arguments, o + i, accumulator i) for all of them."""
     if width == 1:
 
-        @cuda.jit(device=True, forceinline=True)
+        @device
         def each(arguments, o, a):
             act(arguments, o, a[0])
 
@@ -311,7 +312,7 @@ def for_each(act: Any, width: int) -> Any:
     half = width // 2
     low = for_each(act, half)
 
-    @cuda.jit(device=True, forceinline=True)
+    @device
     def each(arguments, o, a):
         low(arguments, o, a[:half])
         low(arguments, o + half, a[half:])

@@ -120,20 +120,28 @@ class Op:
         return self._saves_output, (self._saves_inputs + (False,) * count)[:count]
 
     def __call__(self, *arrays: ndarray | None, scalars: tuple = (), **params: Any) -> Any:
-        key = (*[None if x is None else x._layout for x in arrays], *params.values())
+        if len(arrays) == 1:  # the common case, without the loops below
+            (x,) = arrays
+            try:
+                run = self.plans[x._layout, *params.values()]  # type: ignore[union-attr]
+            except KeyError:
+                run = self.plan(arrays, len(scalars), params)
+            out = run(x, *scalars) if scalars else run(x)
+            if x._node is not None:  # type: ignore[union-attr]
+                tape.record(self, arrays, out, params)
+            return out
         try:
-            run = self.plans[key]
+            run = self.plans[*[None if x is None else x._layout for x in arrays], *params.values()]
         except KeyError:
-            run = self.plan(key, arrays, len(scalars), params)
+            run = self.plan(arrays, len(scalars), params)
         out = run(*arrays, *scalars)
         for x in arrays:
             if x is not None and x._node is not None:
-                # rules of ops with run-time scalars get them as `scalars`, like the CPU function
-                tape.record(self, arrays, out, {**params, "scalars": scalars} if scalars else params)
+                tape.record(self, arrays, out, params)
                 break
         return out
 
-    def plan(self, key: Any, arrays: tuple, scalars: int, params: dict) -> Callable:
+    def plan(self, arrays: tuple, scalars: int, params: dict) -> Callable:
         """Make, remember and return the function that runs this call: the slow part, once per layouts."""
         device = same_device(self.name, arrays) if arrays else params["device"]
         if device == CPU:
@@ -146,7 +154,7 @@ class Op:
                 run = _without_none(run, [x is not None for x in layouts], scalars)
         if len(self.plans) >= _MOST_PLANS:
             self.plans.clear()
-        self.plans[key] = run
+        self.plans[*[None if x is None else x._layout for x in arrays], *params.values()] = run
         return run
 
     def __repr__(self) -> str:

@@ -310,9 +310,11 @@ def test_kernels_compile_without_spills(capability):
     for dtype in ("float32", "bfloat16"):
         x, t, one = new((300, 1000), dtype), new((100000, 1), "int64"), new((), dtype)
         for version in ("plain", "rows", "long_rows"):
-            plans += [(softmax.plan(version, (x,), 1, True, False), [x]), (softmax.plan(version, (x, x), 1, True, True), [x, x])]
+            plans += [(softmax.plan(version, (x,), 1, True, False), [x]),
+                      (softmax.plan(version, (x, x), 1, True, True), [x, x])]
         x = new((3, 100, 64), dtype)
-        plans += [(softmax.plan("columns", (x,), 1, False, False), [x]), (softmax.plan("columns", (x, x), 1, False, True), [x, x])]
+        plans += [(softmax.plan("columns", (x,), 1, False, False), [x]),
+                  (softmax.plan("columns", (x, x), 1, False, True), [x, x])]
         x, stats, divisor = new((100000, 1000, 1), dtype), new((2, 100000, 1)), new(())
         for version in ("plain", "rows"):
             plans += [(loss.losses(version, x, t, "mean", -100, 0.1), [x, t]),

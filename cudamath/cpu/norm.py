@@ -5,6 +5,8 @@ norm takes its statistics over N and S for each channel C; layer and RMS norm, w
 The variance is the mean square of x - mean (two passes), never E[x^2] - E[x]^2, which cancels.
 """
 
+import math
+
 import numpy as np
 
 from .rows import dot_outer, sum_outer, sum_rows, widen
@@ -12,7 +14,7 @@ from .rows import dot_outer, sum_outer, sum_rows, widen
 
 def _channels(x: np.ndarray) -> np.ndarray:
     """(N, C, ...) -> (N, C, S) in compute precision."""
-    return widen(x).reshape(x.shape[0], x.shape[1], -1)
+    return widen(x).reshape(*x.shape[:2], math.prod(x.shape[2:]))
 
 
 def _column(v: np.ndarray, like: np.ndarray) -> np.ndarray:
@@ -20,7 +22,7 @@ def _column(v: np.ndarray, like: np.ndarray) -> np.ndarray:
     return v.astype(like.dtype, copy=False)[:, None]
 
 
-def _standardise(x: np.ndarray, eps: float, center: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _standardise(x: np.ndarray, center: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(N, C, S) -> x - mean (N, C, S) in x's dtype, mean (C,) and variance (C,) in float64.
 
     Without `center` the mean counts as 0 and the variance is the mean square.
@@ -40,7 +42,7 @@ def batch_norm_train(x, weight, bias, running_mean, running_var, *, momentum, ep
     x3 = _channels(x)
     count = x3.shape[0] * x3.shape[2]
     with np.errstate(invalid="ignore"):
-        d, mean, var = _standardise(x3, eps)
+        d, mean, var = _standardise(x3)
     rstd = 1 / np.sqrt(var + eps)
     d *= _column(rstd * weight.astype(np.float64), d)
     d += _column(bias, d)
@@ -94,7 +96,7 @@ def _row_norm(x, weight, bias, eps):
         nothing = np.zeros(x.shape[0], wide.dtype)
         return np.empty_like(x), nothing, nothing
     with np.errstate(invalid="ignore"):
-        d, mean, var = _standardise(wide[None], eps, center=bias is not None)
+        d, mean, var = _standardise(wide[None], center=bias is not None)
     rstd = 1 / np.sqrt(var + eps)
     y = d[0] * _column(rstd, d)
     y *= weight.astype(y.dtype, copy=False)

@@ -30,7 +30,7 @@ from numba import cuda
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import blocks, codec, power_of_two
-from .rows import device, reader, vector_width, wide, writer
+from .rows import bounded, device, reader, vector_width, wide, writer
 
 HELD = 16  # elements a thread reads before it works on them
 THREADS = 256  # a block, at most
@@ -92,7 +92,7 @@ def segments_moments(dtype, threads, rows, width):
     chunk = threads * HELD
     size = threads * rows
 
-    @cuda.jit(launch_bounds=threads * rows)
+    @bounded(threads * rows)
     def batch_segments_moments(x, parts, items, chunks, channels, run):
         counts = cuda.shared.array(size, T)
         means = cuda.shared.array(size, T)
@@ -155,7 +155,7 @@ def columns_moments(dtype, threads, rows, width):
     merged = chan(T)
     depth = HELD // width
 
-    @cuda.jit(launch_bounds=threads * rows)
+    @bounded(threads * rows)
     def batch_columns_moments(x, parts, n, channels):
         counts = cuda.shared.array((rows, threads), T)
         means = cuda.shared.array((rows, threads), T)
@@ -243,7 +243,7 @@ def apply_segments(dtype, param, stat, inference, threads, rows, width):
     load_param, load_stat = codec(param)[0], codec(stat)[0]
     vectors = HELD // width
 
-    @cuda.jit(launch_bounds=threads * rows)
+    @bounded(threads * rows)
     def batch_apply_segments(x, mean, scale, weight, bias, y, runs, channels, run, eps):
         line = cuda.blockIdx.x * rows + cuda.threadIdx.y
         first = cuda.blockIdx.y * (threads * HELD) + cuda.threadIdx.x * width
@@ -276,7 +276,7 @@ def apply_columns(dtype, param, stat, inference, threads, rows, width):
     load_param, load_stat = codec(param)[0], codec(stat)[0]
     depth = HELD // width
 
-    @cuda.jit(launch_bounds=threads * rows)
+    @bounded(threads * rows)
     def batch_apply_columns(x, mean, scale, weight, bias, y, n, channels, eps):
         c = (cuda.blockIdx.x * threads + cuda.threadIdx.x) * width
         v = cuda.local.array(HELD, T)

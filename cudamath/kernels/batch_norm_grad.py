@@ -18,7 +18,7 @@ from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .batch_norm import HELD, geometry
 from .build import blocks, codec
-from .rows import reader, wide, writer
+from .rows import bounded, reader, wide, writer
 
 
 @functools.cache
@@ -52,7 +52,7 @@ def segments_sums(dtype, threads, rows, width):
     chunk = threads * HELD
     size = threads * rows
 
-    @cuda.jit(launch_bounds=threads * rows)
+    @bounded(threads * rows)
     def batch_segments_sums(g, x, mean, parts, items, chunks, channels, run):
         sums_g = cuda.shared.array(size, T)
         sums_gd = cuda.shared.array(size, T)
@@ -98,7 +98,7 @@ def columns_sums(dtype, threads, rows, width):
     read = reader(dtype, width)
     depth = HELD // width
 
-    @cuda.jit(launch_bounds=threads * rows)
+    @bounded(threads * rows)
     def batch_columns_sums(g, x, mean, parts, n, channels):
         sums_g = cuda.shared.array((rows, threads), T)
         sums_gd = cuda.shared.array((rows, threads), T)
@@ -173,7 +173,7 @@ def slope_segments(dtype, param, threads, rows, width):
     load_param = codec(param)[0]
     vectors = HELD // width
 
-    @cuda.jit(launch_bounds=threads * rows)
+    @bounded(threads * rows)
     def batch_slope_segments(g, x, weight, mean, rstd, means, dx, runs, channels, run):
         line = cuda.blockIdx.x * rows + cuda.threadIdx.y
         first = cuda.blockIdx.y * (threads * HELD) + cuda.threadIdx.x * width
@@ -207,7 +207,7 @@ def slope_columns(dtype, param, threads, rows, width):
     load_param = codec(param)[0]
     depth = HELD // width
 
-    @cuda.jit(launch_bounds=threads * rows)
+    @bounded(threads * rows)
     def batch_slope_columns(g, x, weight, mean, rstd, means, dx, n, channels):
         c = (cuda.blockIdx.x * threads + cuda.threadIdx.x) * width
         a = cuda.local.array(HELD, T)

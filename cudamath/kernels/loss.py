@@ -28,7 +28,7 @@ from numba import cuda
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
 from .build import blocks, codec, power_of_two
-from .rows import WARP, fitting, group_max, group_sum, reader, vector_width, wide, writer
+from .rows import WARP, bounded, fitting, group_max, group_sum, reader, vector_width, wide, writer
 from .softmax import online, rescale
 
 HELD = 16  # elements of a row a thread reads at a time
@@ -97,7 +97,7 @@ def rows(dtype, threads, width, smooth):
     stride = threads * width
     lowest = T(-math.inf)
 
-    @cuda.jit(launch_bounds=max(threads, 128))
+    @bounded(max(threads, 128))
     def cross_entropy_rows(x, targets, pairs, stats, classes, ignore, smoothing, flag, ticket):
         row = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
         inside = row < targets.size
@@ -192,7 +192,7 @@ def fold(dtype):
     T = codec(dtype)[2]
     total_of = group_sum(LAST, T)
 
-    @cuda.jit(launch_bounds=LAST)
+    @bounded(LAST)
     def loss_fold(pairs, sums):
         loss = T(0)
         counted = T(0)
@@ -214,7 +214,7 @@ def finish(dtype, mean):
     _, store, T = codec(dtype)
     total_of = group_sum(LAST, T)
 
-    @cuda.jit(launch_bounds=LAST)
+    @bounded(LAST)
     def loss_finish(pairs, loss, divisor):
         total = T(0)
         counted = T(0)
@@ -287,7 +287,7 @@ def rows_grad(dtype, reduced, threads, rows, width):
     read, write = reader(dtype, width), writer(dtype, width)
     vectors = HELD // width
 
-    @cuda.jit(launch_bounds=threads * rows)
+    @bounded(threads * rows)
     def cross_entropy_rows_grad(g, x, targets, stats, divisor, dx, classes, ignore, smoothing):
         row = cuda.blockIdx.x * rows + cuda.threadIdx.y
         first = cuda.blockIdx.y * (threads * HELD) + cuda.threadIdx.x * width

@@ -30,7 +30,7 @@ from numba import cuda
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import blocks, codec
-from .rows import fitting, group_sum, reader, spread, vector_width, wide, writer
+from .rows import bounded, fitting, group_sum, reader, spread, vector_width, wide, writer
 
 HELD = 32  # elements of a row a thread holds
 HELD_GRAD = 16  # the gradient holds g, x, and its sums of dweight and dbias: 64 values, so blocks of at most ...
@@ -83,7 +83,7 @@ def rows(dtype, param, threads, vectors, width, center):
     total_of = group_sum(threads, T)
     held = vectors * width
 
-    @cuda.jit(launch_bounds=max(threads, 128))
+    @bounded(max(threads, 128))
     def norm_rows(x, weight, bias, y, mean, rstd, rows, columns, eps):
         tx = cuda.threadIdx.x
         row = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
@@ -139,7 +139,7 @@ def long_rows(dtype, param, width, center):
     read, read_param, write = reader(dtype, width), reader(param, width), writer(dtype, width)
     total_of = group_sum(LONG, T)
 
-    @cuda.jit(launch_bounds=LONG)
+    @bounded(LONG)
     def norm_long_rows(x, weight, bias, y, mean, rstd, columns, eps):
         row = cuda.blockIdx.x
         start = row * columns
@@ -243,7 +243,7 @@ def rows_grad(dtype, param, threads, vectors, width, center):
     total_of = group_sum(threads, T)
     held = vectors * width
 
-    @cuda.jit(launch_bounds=max(threads, 128))
+    @bounded(max(threads, 128))
     def norm_rows_grad(g, x, weight, mean, rstd, dx, sums, rows, columns):
         tx = cuda.threadIdx.x
         groups = cuda.gridDim.x * cuda.blockDim.y
@@ -318,7 +318,7 @@ def long_rows_grad(dtype, param, width, center):
     read, read_param, write = reader(dtype, width), reader(param, width), writer(dtype, width)
     total_of = group_sum(LONG, T)
 
-    @cuda.jit(launch_bounds=LONG)
+    @bounded(LONG)
     def norm_long_rows_grad(g, x, weight, mean, rstd, dx, columns):
         row = cuda.blockIdx.x
         start = row * columns
@@ -358,7 +358,7 @@ def column_sums(dtype, center):
     """
     load, _, T = codec(dtype)
 
-    @cuda.jit(launch_bounds=LANES * PARTS)
+    @bounded(LANES * PARTS)
     def norm_column_sums(g, x, mean, rstd, sums, rows, columns):
         parts = cuda.shared.array((2, PARTS, LANES), T)
         lane, part = cuda.threadIdx.x, cuda.threadIdx.y
@@ -390,7 +390,7 @@ def finish(param, center):
     """The last sum; sums: (2, groups, columns); dweight, dbias: (columns,); block (LANES columns, PARTS)."""
     _, store_param, T = codec(param)
 
-    @cuda.jit(launch_bounds=LANES * PARTS)
+    @bounded(LANES * PARTS)
     def norm_finish(sums, dweight, dbias):
         parts = cuda.shared.array((2, PARTS, LANES), T)
         lane, part = cuda.threadIdx.x, cuda.threadIdx.y

@@ -28,6 +28,11 @@ device = cuda.jit(device=True) if SIMULATOR else cuda.jit(device=True, forceinli
 FULL = 0xFFFFFFFF  # all lanes of a warp take part in the shuffle
 
 
+def bounded(threads: int):
+    """Decorates kernels launched with at most `threads` threads a block, among which the compiler shares registers."""
+    return cuda.jit if SIMULATOR else cuda.jit(launch_bounds=threads)
+
+
 class Rows(NamedTuple):
     """How rows are spread over threads: the launch and the compile-time constants of a rows kernel."""
 
@@ -58,8 +63,10 @@ def fitting(held: int, dtype: np.dtype) -> int:
 def vector_width(columns: int, *layouts) -> int:
     """Elements a 16-byte access moves, or 1 where rows of `columns` elements are not all 16-byte aligned.
 
-    The widest element decides; narrower ones move fewer than 16 bytes at once.
+    The widest element decides; narrower ones move fewer than 16 bytes at once. The simulator has no vectors.
     """
+    if SIMULATOR:
+        return 1
     width = 16 // max(layout.itemsize for layout in layouts)
     return width if columns % width == 0 and all(layout.aligned for layout in layouts) else 1
 

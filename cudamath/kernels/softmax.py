@@ -27,7 +27,7 @@ from numba import cuda
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
 from .build import blocks, codec
-from .rows import device, fitting, group_max, group_sum, reader, spread, vector_width, writer
+from .rows import bounded, device, fitting, group_max, group_sum, reader, spread, vector_width, writer
 
 HELD = 32  # elements of a line a thread holds: half of the 64 registers that a block of 1024 threads leaves it
 HELD_GRAD = 16  # the gradient holds g and y
@@ -72,7 +72,7 @@ def rows(dtype, threads, vectors, width, log):
     held = vectors * width
     lowest = T(-math.inf)
 
-    @cuda.jit(launch_bounds=max(threads, 128))
+    @bounded(max(threads, 128))
     def softmax_rows(x, y, lines, columns):
         line = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
         start = line * columns
@@ -149,7 +149,7 @@ def long_rows(dtype, width, log):
     stride = LONG * width
     lowest = T(-math.inf)
 
-    @cuda.jit(launch_bounds=LONG)
+    @bounded(LONG)
     def softmax_long_rows(x, y, columns):
         start = cuda.blockIdx.x * columns
         v = cuda.local.array(held, T)
@@ -182,7 +182,7 @@ def columns(dtype, log):
     rescaled = rescale(T)
     lowest = T(-math.inf)
 
-    @cuda.jit(launch_bounds=LANES * PARTS)
+    @bounded(LANES * PARTS)
     def softmax_columns(x, y, lines, n, inner):
         tops = cuda.shared.array((PARTS, LANES), T)
         sums = cuda.shared.array((PARTS, LANES), T)
@@ -267,7 +267,7 @@ def rows_grad(dtype, threads, vectors, width, log):
     term, slope = formula(T, log)
     held = vectors * width
 
-    @cuda.jit(launch_bounds=max(threads, 128))
+    @bounded(max(threads, 128))
     def softmax_rows_grad(g, y, dx, lines, columns):
         line = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
         start = line * columns
@@ -303,7 +303,7 @@ def long_rows_grad(dtype, width, log):
     group_total = group_sum(LONG, T)
     term, slope = formula(T, log)
 
-    @cuda.jit(launch_bounds=LONG)
+    @bounded(LONG)
     def softmax_long_rows_grad(g, y, dx, columns):
         start = cuda.blockIdx.x * columns
         a = cuda.local.array(width, T)
@@ -331,7 +331,7 @@ def columns_grad(dtype, log):
     load, store, T = codec(dtype)
     term, slope = formula(T, log)
 
-    @cuda.jit(launch_bounds=LANES * PARTS)
+    @bounded(LANES * PARTS)
     def softmax_columns_grad(g, y, dx, lines, n, inner):
         sums = cuda.shared.array((PARTS, LANES), T)
         lane, part = cuda.threadIdx.x, cuda.threadIdx.y

@@ -1,0 +1,365 @@
+"""Batch, layer and RMS norm: values, statistics, large means, gradients of both orders, errors, kernel versions."""
+
+import numpy as np
+import pytest
+from differences import (
+    DTYPES,
+    MACHINES,
+    TOLERANCE,
+    check_gradient,
+    check_second_order,
+    numbers,
+    run_version,
+    versions,
+    wide,
+)
+
+import cudamath as cm
+from cudamath.testing import assert_close, compile_plan
+
+# ------------------------------------------------------------------------------------------------ references
+
+
+def channels(v, x):
+    return v.reshape((1, -1) + (1,) * (x.ndim - 2))
+
+
+def others(x):
+    return (0, *range(2, x.ndim))
+
+
+def batch_reference(x, w, b, eps=1e-5):
+    x, w, b = wide(x, w, b)
+    d = x - channels(x.mean(others(x)), x)
+    return d / np.sqrt((d * d).mean(others(x), keepdims=True) + eps) * channels(w, x) + channels(b, x)
+
+
+def row_reference(x, w, b=None, eps=1e-5, axes=(-1,)):
+    x, w = wide(x, w)
+    d = x if b is None else x - x.mean(axes, keepdims=True)
+    y = d / np.sqrt((d * d).mean(axes, keepdims=True) + eps) * w
+    return y if b is None else y + wide(b)
+
+
+def row_gradients(g, x, w, center, eps=1e-5):
+    """dx, dweight, dbias for rows."""
+    g, x, w = wide(g, x, w)
+    d = x - x.mean(1, keepdims=True) if center else x
+    rstd = 1 / np.sqrt((d * d).mean(1, keepdims=True) + eps)
+    xhat, gw = d * rstd, g * w
+    dx = gw - xhat * (gw * xhat).mean(1, keepdims=True) - (gw.mean(1, keepdims=True) if center else 0)
+    return rstd * dx, (g * xhat).sum(0), g.sum(0)
+
+
+def batch_gradients(g, x, w, eps=1e-5):
+    """dx, dweight, dbias for batch norm in training."""
+    g, x, w = wide(g, x, w)
+    d = x - x.mean(others(x), keepdims=True)
+    rstd = 1 / np.sqrt((d * d).mean(others(x), keepdims=True) + eps)
+    xhat = d * rstd
+    dx = g - g.mean(others(x), keepdims=True) - xhat * (g * xhat).mean(others(x), keepdims=True)
+    return dx * rstd * channels(w, x), (g * xhat).sum(others(x)), g.sum(others(x))
+
+
+def channels_last(x):
+    return np.ascontiguousarray(np.moveaxis(x, 1, -1))
+
+
+# ------------------------------------------------------------------------------------------------ batch norm
+
+SHAPES = [(8, 3), (300, 65), (4, 3, 5), (2, 5, 4, 3), (16, 32, 8, 8), (3, 2, 60, 61), (2, 3, 2, 2, 2), (1, 2, 1, 3)]
+
+
+@pytest.mark.parametrize("dtype, param", [(d, d) for d in DTYPES] + [("bfloat16", "float32"), ("float16", "float32")])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_batch_norm_training(device, shape, dtype, param):
+    x, c = numbers(shape, dtype, scale=2, shift=1), shape[1]
+    w, b, mean = (numbers((c,), param, seed) for seed in (1, 2, 3))
+    var = np.abs(numbers((c,), param, 4)) + w.dtype.type(1)
+    for last in (False, True) if len(shape) > 2 else (False,):
+        a = cm.asarray(x)
+        if last:
+            a = cm.moveaxis(cm.asarray(channels_last(x)), -1, 1)
+        y, new_mean, new_var = cm.ml.batch_norm(a, mean, var, w, b, training=True, momentum=0.3)
+        assert y.dtype == x.dtype and new_mean.dtype == mean.dtype == new_var.dtype
+        assert_close(y, batch_reference(x, w, b), rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 5)
+        n, tolerance = x.size // c, TOLERANCE[param] * 2
+        assert_close(new_mean, wide(mean) * 0.7 + wide(x).mean(others(x)) * 0.3, rtol=tolerance, atol=tolerance)
+        assert_close(new_var, wide(var) * 0.7 + wide(x).var(others(x)) * n / (n - 1) * 0.3, rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype, param", [(d, d) for d in DTYPES] + [("bfloat16", "float32")])
+@pytest.mark.parametrize("shape", SHAPES + [(0, 3, 2), (2, 3, 0)], ids=str)
+def test_batch_norm_inference(device, shape, dtype, param):
+    x, c = numbers(shape, dtype, scale=2), shape[1]
+    w, b, mean = (numbers((c,), param, seed) for seed in (1, 2, 3))
+    var = np.abs(numbers((c,), param, 4)) + w.dtype.type(1)
+    wx, ww, wb, wmean, wvar = wide(x, w, b, mean, var)
+    expected = ((wx - channels(wmean, x)) / np.sqrt(channels(wvar, x) + 1e-3) * channels(ww, x) + channels(wb, x))
+    for a in (cm.asarray(x), cm.moveaxis(cm.asarray(channels_last(x)), -1, 1)):
+        y = cm.ml.batch_norm(a, mean, var, w, b, eps=1e-3)
+        assert y.dtype == x.dtype and y.shape == shape
+        assert_close(y, expected, rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 5)
+
+
+@pytest.mark.parametrize("shape", [(64, 3, 40, 40), (5000, 4)])
+def test_batch_norm_keeps_digits_under_a_large_mean(device, shape):
+    x = numbers(shape, "float32", shift=3e3)
+    y, _, var = cm.ml.batch_norm(cm.asarray(x), training=True)
+    assert_close(var, wide(x).var(others(x), ddof=1), rtol=2e-6)
+    assert_close(y, batch_reference(x, np.ones(shape[1]), np.zeros(shape[1])), rtol=1e-4, atol=3e-4)
+
+
+def test_batch_norm_without_optional_arguments(device):
+    x = numbers((6, 3, 4), "float32")
+    y, mean, var = cm.ml.batch_norm(x, training=True)
+    assert_close(mean, x.mean((0, 2)), rtol=1e-6, atol=1e-7)
+    assert_close(var, x.var((0, 2), ddof=1), rtol=1e-6)
+    assert_close(y, batch_reference(x, np.ones(3), np.zeros(3)), rtol=1e-5, atol=1e-6)
+    w = numbers((3,), "float32", 1)
+    assert_close(cm.ml.batch_norm(x, weight=w, training=True)[0], batch_reference(x, w, np.zeros(3)), rtol=1e-5, atol=1e-6)
+
+
+def test_new_statistics_record_no_gradient(device):
+    x, w = numbers((6, 3)), numbers((3,), seed=1)
+
+    def loss(w, mean, var):
+        y, mean, var = cm.ml.batch_norm(x, mean, var, w, training=True)
+        return (y * y * y).sum() + mean.sum() + var.sum(), (mean, var)
+
+    first, (mean, var) = cm.grad(loss, has_aux=True)(w, np.zeros(3), np.ones(3))
+    assert mean._node is None and var._node is None
+    check_gradient(lambda w: (cm.ml.batch_norm(x, weight=w, training=True)[0]) ** 3,
+                   lambda w: batch_reference(x, w, np.zeros(3)) ** 3, w)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 2, 4), (2, 3, 2, 2)])
+def test_batch_norm_gradients(device, shape):
+    c = shape[1]
+    x, w, b, mean = numbers(shape), *(numbers((c,), seed=seed) for seed in (1, 2, 3))
+    var = np.abs(numbers((c,), seed=4)) + 0.5
+
+    def train(x, w, b):
+        return cm.ml.batch_norm(x, weight=w, bias=b, training=True)[0]
+
+    check_gradient(train, batch_reference, x, w, b)
+    check_second_order(train, x, w, b)
+
+    def last(x, w, b):
+        return train(cm.moveaxis(cm.copy(cm.moveaxis(x, 1, -1)), -1, 1), w, b)
+
+    check_gradient(last, batch_reference, x, w, b)
+
+    def inference(x, mean, var, w, b):
+        return cm.ml.batch_norm(x, mean, var, w, b)
+
+    def expected(x, mean, var, w, b):
+        scale = channels(w / np.sqrt(var + 1e-5), x)
+        return (x - channels(mean, x)) * scale + channels(b, x)
+
+    check_gradient(inference, expected, x, mean, var, w, b)
+    check_second_order(inference, x, mean, var, w, b)
+
+
+@pytest.mark.parametrize("shape", [(64, 32, 28, 28), (512, 100)])
+def test_batch_norm_gradient_in_float32(device, shape):
+    x, g, w = numbers(shape, "float32", shift=1), numbers(shape, "float32", 1), numbers(shape[1:2], "float32", 2)
+    _, pull = cm.vjp(lambda x, w, b: cm.ml.batch_norm(x, weight=w, bias=b, training=True)[0],
+                     cm.asarray(x), cm.asarray(w), cm.zeros(shape[1], "float32"))
+    scale = np.sqrt(x.size / shape[1])
+    for found, expected, size in zip(pull(cm.asarray(g)), batch_gradients(g, x, w), (1, scale, scale), strict=True):
+        assert_close(found, expected, rtol=1e-5, atol=3e-6 * size)
+
+
+def test_batch_norm_errors(device):
+    x, ok = cm.zeros((4, 3)), cm.ones(3)
+    for call, error, message in [
+        (lambda: cm.ml.batch_norm(cm.zeros(3), ok, ok), ValueError, r"batch_norm: .*\(3,\)"),
+        (lambda: cm.ml.batch_norm(x), ValueError, "batch_norm: wants running_mean"),
+        (lambda: cm.ml.batch_norm(x, ok, training=True), ValueError, "batch_norm: wants running_mean .* both or neither"),
+        (lambda: cm.ml.batch_norm(x, None, ok, training=True), ValueError, "batch_norm: wants running_mean"),
+        (lambda: cm.ml.batch_norm(x, ok, cm.ones(4)), ValueError, r"batch_norm: .*running_var of shape \(3,\), got \(4,\)"),
+        (lambda: cm.ml.batch_norm(cm.zeros((1, 3)), training=True), ValueError, "batch_norm: training wants at least two"),
+        (lambda: cm.ml.batch_norm(cm.zeros((0, 3)), training=True), ValueError, "batch_norm: training wants at least two"),
+        (lambda: cm.ml.batch_norm(x, ok, ok.astype("float32")), TypeError, "batch_norm: .*float64.*float32"),
+        (lambda: cm.ml.batch_norm(cm.zeros((4, 3), "int64"), ok, ok), TypeError, "batch_norm: .*int64"),
+    ]:
+        with pytest.raises(error, match=message):
+            call()
+
+
+# ----------------------------------------------------------------------------------------- layer and RMS norm
+
+ROWS = [((4, 10), 1), ((3, 1), 1), ((2, 3, 5), 1), ((2, 3, 5), 2), ((7,), 1), ((5, 768), 1), ((2, 40000), 1), ((0, 6), 1),
+        ((300, 33), 1)]
+
+
+@pytest.mark.parametrize("dtype, param", [(d, d) for d in DTYPES] + [("bfloat16", "float32")])
+@pytest.mark.parametrize("shape, trailing", ROWS)
+def test_row_norms(device, shape, trailing, dtype, param):
+    x, normalized = numbers(shape, dtype, scale=2, shift=3), shape[-trailing:]
+    w, b = numbers(normalized, param, 1), numbers(normalized, param, 2)
+    axes = tuple(range(-trailing, 0))
+    y = cm.ml.layer_norm(cm.asarray(x), normalized, w, b)
+    assert y.dtype == x.dtype and y.shape == shape
+    assert_close(y, row_reference(x, w, b, axes=axes), rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 5)
+    y = cm.ml.rms_norm(cm.asarray(x), normalized, w, eps=1e-5)
+    assert y.dtype == x.dtype and y.shape == shape
+    assert_close(y, row_reference(x, w, axes=axes), rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype])
+
+
+def test_row_norm_defaults_and_strides(device):
+    x = numbers((6, 4))
+    assert_close(cm.ml.layer_norm(cm.asarray(x).T, 6), row_reference(x.T, np.ones(6), np.zeros(6)), rtol=1e-12)
+    assert_close(cm.ml.rms_norm(cm.asarray(x).T, (6,)), row_reference(x.T, np.ones(6), eps=2**-52), rtol=1e-12)
+    assert_close(cm.ml.layer_norm(cm.asarray(x), 4, bias=np.ones(4)), row_reference(x, np.ones(4), np.ones(4)), rtol=1e-12)
+    f = numbers((3, 5), "float32", shift=1e3)  # a large mean
+    assert_close(cm.ml.layer_norm(cm.asarray(f), 5), row_reference(f, np.ones(5), np.zeros(5)), rtol=1e-4, atol=2e-4)
+    assert np.isnan(cm.ml.layer_norm(np.array([1.0, np.nan, 2.0]), 3).to_numpy()).all()
+
+
+@pytest.mark.parametrize("shape, trailing", [((4, 5), 1), ((2, 3, 4), 2), ((1, 6), 1)])
+def test_row_norm_gradients(device, shape, trailing):
+    x, normalized, axes = numbers(shape), shape[-trailing:], tuple(range(-trailing, 0))
+    w, b = numbers(normalized, seed=1), numbers(normalized, seed=2)
+    layer = lambda x, w, b: cm.ml.layer_norm(x, normalized, w, b)  # noqa: E731
+    check_gradient(layer, lambda x, w, b: row_reference(x, w, b, axes=axes), x, w, b)
+    check_second_order(layer, x, w, b)
+    rms = lambda x, w: cm.ml.rms_norm(x, normalized, w, eps=1e-3)  # noqa: E731
+    check_gradient(rms, lambda x, w: row_reference(x, w, eps=1e-3, axes=axes), x, w)
+    check_second_order(rms, x, w)
+
+
+@pytest.mark.parametrize("shape", [(2000, 768), (5, 20000), (70000, 12), (0, 8)])
+def test_row_norm_gradients_in_float32(device, shape):
+    x, g, w = numbers(shape, "float32", shift=1), numbers(shape, "float32", 1), numbers(shape[1:], "float32", 2)
+    b = cm.zeros(shape[1], "float32")
+    scale = np.sqrt(max(shape[0], 1))
+    _, pull = cm.vjp(lambda x, w, b: cm.ml.layer_norm(x, shape[1], w, b), cm.asarray(x), cm.asarray(w), b)
+    for found, expected, size in zip(pull(cm.asarray(g)), row_gradients(g, x, w, True), (1, scale, scale), strict=True):
+        assert_close(found, expected, rtol=1e-5, atol=5e-6 * size)
+    _, pull = cm.vjp(lambda x, w: cm.ml.rms_norm(x, shape[1], w, eps=1e-5), cm.asarray(x), cm.asarray(w))
+    for found, expected, size in zip(pull(cm.asarray(g)), row_gradients(g, x, w, False)[:2], (1, scale), strict=True):
+        assert_close(found, expected, rtol=1e-5, atol=5e-6 * size)
+
+
+def test_row_norm_errors(device):
+    x = cm.zeros((4, 3))
+    for call, error, message in [
+        (lambda: cm.ml.layer_norm(x, 4), ValueError, r"layer_norm: normalized_shape \(4,\).*\(4, 3\)"),
+        (lambda: cm.ml.layer_norm(x, ()), ValueError, "layer_norm: normalized_shape"),
+        (lambda: cm.ml.layer_norm(x, 3, cm.zeros(4)), ValueError, r"layer_norm: .*weight of shape \(3,\), got \(4,\)"),
+        (lambda: cm.ml.rms_norm(x, (4, 3), cm.zeros(3)), ValueError, r"rms_norm: .*weight of shape \(4, 3\), got \(3,\)"),
+        (lambda: cm.ml.layer_norm(cm.zeros((4, 3), "int64"), 3), TypeError, "layer_norm: .*int64"),
+        (lambda: cm.ml.rms_norm(x, 3, cm.zeros(3, "float32")), TypeError, "rms_norm: .*float64.*float32"),
+        (lambda: cm.ml.layer_norm(cm.zeros((4, 0)), 0), ValueError, "layer_norm: normalized_shape"),
+    ]:
+        with pytest.raises(error, match=message):
+            call()
+
+
+def test_agrees_with_torch(device):
+    torch = pytest.importorskip("torch")
+    f, t = torch.nn.functional, torch.tensor
+    x, w, b = numbers((4, 3, 5)), numbers((3,), seed=1), numbers((3,), seed=2)
+    mean, var = numbers((3,), seed=3), np.abs(numbers((3,), seed=4))
+    y, new_mean, new_var = cm.ml.batch_norm(x, mean, var, w, b, training=True)
+    tm, tv = t(mean), t(var)
+    assert_close(y, f.batch_norm(t(x), tm, tv, t(w), t(b), training=True).numpy(), rtol=1e-11, atol=1e-13)
+    assert_close(new_mean, tm.numpy(), rtol=1e-12)
+    assert_close(new_var, tv.numpy(), rtol=1e-12)
+    assert_close(cm.ml.batch_norm(x, mean, var), f.batch_norm(t(x), t(mean), t(var)).numpy(), rtol=1e-11)
+    assert_close(cm.ml.layer_norm(x, (3, 5)), f.layer_norm(t(x), (3, 5)).numpy(), rtol=1e-11, atol=1e-13)
+    assert_close(cm.ml.rms_norm(x, 5), f.rms_norm(t(x), (5,)).numpy(), rtol=1e-11)
+
+
+# ------------------------------------------------------------------------------------------------ kernel versions
+
+
+@pytest.mark.parametrize("dtype, param", [(d, d) for d in DTYPES] + [("bfloat16", "float32")])
+@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows"))
+def test_row_versions(machine, version, dtype, param):
+    from cudamath.kernels import norm as kernels
+
+    small = machine == "simulator"
+    for rows, columns in [(3, 7)] if small else [(3, 7), (200, 8), (40000, 4), (5, 129), (700, 1024), (9, 4096)]:
+        x, g = numbers((rows, columns), dtype, scale=2, shift=1), numbers((rows, columns), dtype, 1)
+        w, b = numbers((columns,), param, 2), numbers((columns,), param, 3)
+        loose = dict(rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6, what=f"{rows} x {columns}")
+        summed = dict(rtol=TOLERANCE[param] * 4, atol=TOLERANCE[dtype if param == dtype else "float32"] * 6 * rows**0.5)
+        y, mean, rstd = run_version(machine, lambda *a: kernels.forward(version, a, 1e-5), x, w, b)
+        assert_close(y, row_reference(x, w, b), **loose)
+        found = run_version(machine, lambda *a: kernels.backward(version, a), g, x, w, mean, rstd)
+        expected = row_gradients(g, x, w, True)
+        assert_close(found[0], expected[0], **loose)
+        for i in (1, 2):
+            assert_close(found[i], expected[i], **summed)
+        y, rstd = run_version(machine, lambda *a: kernels.forward(version, a, 1e-5), x, w)
+        assert_close(y, row_reference(x, w), **loose)
+        found = run_version(machine, lambda *a: kernels.backward(version, a), g, x, w, rstd)
+        expected = row_gradients(g, x, w, False)
+        assert_close(found[0], expected[0], **loose)
+        assert_close(found[1], expected[1], **summed)
+
+
+@pytest.mark.parametrize("dtype, param", [(d, d) for d in DTYPES] + [("bfloat16", "float32")])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("version", ["plain", "fast"])
+def test_batch_norm_versions(machine, version, dtype, param):
+    from cudamath.kernels import batch_norm, batch_norm_grad
+
+    shapes = [(8, 3), (300, 65), (3000, 8), (4, 3, 5), (16, 32, 8, 8), (64, 32, 28, 28), (3, 2, 60, 61), (2, 300, 3, 3)]
+    for shape in shapes if machine == "gpu" else [(9, 3), (3, 2, 20)]:
+        x, g = numbers(shape, dtype, scale=2, shift=1), numbers(shape, dtype, 1)
+        c = shape[1]
+        w, b, rm = (numbers((c,), param, seed) for seed in (2, 3, 4))
+        rv = np.ones_like(w)
+        loose = dict(rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6, what=f"{shape}")
+        size = (x.size // c) ** 0.5
+        summed = dict(rtol=TOLERANCE[param] * 4, atol=TOLERANCE[dtype if param == dtype else "float32"] * 6 * size)
+        y, mean, rstd, *_ = run_version(machine, lambda x, w, *_: batch_norm.train(version, x, w, 0.1, 1e-5), x, w, b, rm, rv)
+        assert_close(y, batch_reference(x, w, b), **loose)
+        found = run_version(machine, lambda g, x, w, *_: batch_norm_grad.gradient(version, g, x, w), g, x, w, mean, rstd)
+        expected = batch_gradients(g, x, w)
+        assert_close(found[0], expected[0], **loose)
+        assert_close(found[1], expected[1], **summed)
+        assert_close(found[2], expected[2], **summed)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gradients_are_bitwise_reproducible(dtype):
+    x, g = (cm.asarray(numbers((4096, 256), dtype, s), device="cuda") for s in (0, 1))
+    w = cm.asarray(numbers((256,), dtype, 2), device="cuda")
+    for fn in (lambda x, w: cm.ml.layer_norm(x, 256, w), lambda x, w: cm.ml.batch_norm(x, weight=w, training=True)[0]):
+        first = [a.to_numpy() for a in cm.vjp(fn, x, w)[1](g)]
+        for _ in range(3):
+            assert all(np.array_equal(a, b.to_numpy()) for a, b in zip(first, cm.vjp(fn, x, w)[1](g), strict=True))
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
+def test_kernels_compile_without_spills(capability):
+    from cudamath.core.layout import Layout
+    from cudamath.kernels import batch_norm, batch_norm_grad, norm
+
+    def new(shape, dtype="float32"):
+        return Layout.new(shape, np.dtype(cm.bfloat16 if dtype == "bfloat16" else dtype), 0)
+
+    plans = []
+    for dtype in ("float32", "bfloat16"):
+        x, w, r = new((300, 1000), dtype), new((1000,)), new((300,))
+        for version in ("plain", "rows", "long_rows"):
+            plans += [(norm.forward(version, (x, w, w), 1e-5), [x, w, w]),
+                      (norm.backward(version, (x, x, w, r, r)), [x, x, w, r, r]),
+                      (norm.backward(version, (x, x, w, r)), [x, x, w, r])]
+        w = new((32,))
+        for shape in ((64, 32, 28, 28), (6400, 32)):
+            x = new(shape, dtype)
+            plans += [(batch_norm.train("fast", x, w, 0.1, 1e-5), [x, w, w, w, w]),
+                      (batch_norm.batch_norm_inference(x, w, w, w, w, eps=1e-5), [x, w, w, w, w]),
+                      (batch_norm_grad.gradient("fast", x, x, w), [x, x, w, w, w])]
+        plans += [(batch_norm.train("plain", x, w, 0.1, 1e-5), [x, w, w, w, w]),
+                  (batch_norm_grad.gradient("plain", x, x, w), [x, x, w, w, w])]
+    for plan, inputs in plans:
+        for found in compile_plan(plan, inputs, capability):
+            assert found.spills == 0, found

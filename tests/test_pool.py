@@ -315,8 +315,7 @@ def test_large_images_on_the_gpu():
         assert pull(y)[0].tobytes() == pull(y)[0].tobytes()
 
 
-@pytest.mark.parametrize("dtype", [F32, BF16, F64], ids=str)
-def test_kernels_compile_without_spills(dtype):
-    for name, (plan, arrays, _, _) in plans(*kernel_case(dtype, (1, 1))).items():
+def test_kernels_compile_without_spills():
+    for name, (plan, arrays, _, _) in plans(*kernel_case(F32, (1, 1))).items():
         for found in compile_plan(plan, [layout_of(a) for a in arrays], (7, 5)):
             assert found.spills == 0, name

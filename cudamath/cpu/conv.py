@@ -239,28 +239,32 @@ def _shifted_item(image, weights, shifts, planes, step, halo, pitch, bias, out, 
         here[j] = (shifts[j, 0] * line_rows + shifts[j, 1]) * pitch + shifts[j, 2]
     tile = np.empty((ROWS, width), image.dtype)
     top, left, down, right = place
-    for p in range(0, end, width):
+    tiles, panels = (end + width - 1) // width, weights.shape[0]
+    for step_number in range(tiles * panels):        # what is larger, line or weights, is walked once; the other, often
+        if size < weights.size:
+            p, panel = step_number % tiles * width, step_number // tiles
+        else:
+            p, panel = step_number // panels * width, step_number % panels
         row, column = p // pitch, p % pitch          # of the tile's first position
-        for panel in range(weights.shape[0]):
-            w0 = panel * taps * ROWS
-            if end - p > width - lanes:
-                wide_tile(weights, w0, line, p, here, taps, tile, 0)
-            else:
-                for t in range(0, end - p, lanes):
-                    narrow_tile(weights, w0, line, p + t, here, taps, tile, t)
-            for i in range(min(ROWS, out.shape[0] - panel * ROWS)):
-                k = panel * ROWS + i
-                t, y, u = 0, row, column
-                while t < min(width, end - p):       # the tile's piece of each row
-                    count = min(width - t, end - p - t, columns - u)
-                    h, w = top + (first + y) * down, left + u * right
-                    if right == 1:
-                        store_piece(tile, i * width + t, bias[k], out, (k * out.shape[1] + h) * out.shape[2] + w, count)
-                    else:
-                        for v in range(count):
-                            out[k, h, w + v * right] = tile[i, t + v] + bias[k]
-                    t += pitch - u
-                    y, u = y + 1, 0
+        w0 = panel * taps * ROWS
+        if end - p > width - lanes:
+            wide_tile(weights, w0, line, p, here, taps, tile, 0)
+        else:
+            for t in range(0, end - p, lanes):
+                narrow_tile(weights, w0, line, p + t, here, taps, tile, t)
+        for i in range(min(ROWS, out.shape[0] - panel * ROWS)):
+            k = panel * ROWS + i
+            t, y, u = 0, row, column
+            while t < min(width, end - p):           # the tile's piece of each row
+                count = min(width - t, end - p - t, columns - u)
+                h, w = top + (first + y) * down, left + u * right
+                if right == 1:
+                    store_piece(tile, i * width + t, bias[k], out, (k * out.shape[1] + h) * out.shape[2] + w, count)
+                else:
+                    for v in range(count):
+                        out[k, h, w + v * right] = tile[i, t + v] + bias[k]
+                t += pitch - u
+                y, u = y + 1, 0
 
 
 @njit(cache=True, parallel=True, nogil=True)
@@ -398,18 +402,20 @@ def _panels(weights):
     taps = height * width
     packed = np.zeros((groups, (outputs + ROWS - 1) // ROWS, channels * taps, ROWS), weights.dtype)
     for g in range(groups):
-        for k in range(outputs):
+        for panel in range(packed.shape[1]):
+            first = panel * ROWS
             for c in range(channels):
                 for r in range(height):
                     for s in range(width):
-                        packed[g, k // ROWS, c * taps + r * width + s, k % ROWS] = weights[g, c, k, r, s]
+                        for i in range(min(ROWS, outputs - first)):
+                            packed[g, panel, c * taps + r * width + s, i] = weights[g, c, first + i, r, s]
     return packed
 
 
 def _block(rows, row_bytes, images, halo):
     """Rows an item: its line fits the cache, and a few items there are for every core even if images are few."""
     fit = max(4, CACHED // max(row_bytes, 1) - halo)
-    share = max(4, -(-rows * images // 16))
+    share = max(4, -(-rows * images // 8))
     return max(1, min(rows, fit, share))
 
 

@@ -66,8 +66,8 @@ def conv2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, in
     padding : int or (rows, columns), at least 0; or "valid" (none) or "same"
         Zeros around the images. "same" keeps H x W (stride 1 only); an odd total puts the extra one below and right.
     groups : int
-        Splits the channels: outputs K / groups * i ... see only channels C / groups * i ... . With groups = C it is
-        a depthwise convolution.
+        Splits channels and outputs into so many equal groups; an output sees the channels of its own group only.
+        groups = C is a depthwise convolution.
 
     Returns
     -------

@@ -307,7 +307,10 @@ class _Holder:
 def _numpy_view(base: np.ndarray, layout: Layout, offset: int) -> np.ndarray:
     if layout.size == 0:
         return np.empty(layout.shape, layout.dtype)
-    return np.asarray(_Holder(base, layout, offset)).view(layout.dtype)
+    try:  # ten times faster, but NumPy wants a base without gaps
+        return np.ndarray(layout.shape, layout.dtype, base, offset, layout.strides)
+    except (ValueError, TypeError, BufferError):
+        return np.asarray(_Holder(base, layout, offset)).view(layout.dtype)
 
 
 # ---------------------------------------------------------------- making arrays

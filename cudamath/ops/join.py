@@ -42,7 +42,7 @@ def _pieces(g: ndarray, axis: int, sizes: tuple) -> tuple[ndarray, ...]:
 _concat = Op("concat", cpu="shape.concat", cuda="copy.concat",
              vjp=lambda g, _y, *_xs, axis, sizes: _pieces(g, axis, sizes))
 _pad = Op("pad", cpu="shape.pad", cuda="copy.pad",
-          vjp=lambda g, _y, _x, widths, scalars: (
+          vjp=lambda g, _y, _x, widths, **_scalars: (
               view_of(g, tuple([slice(b, n - a) for n, (b, a) in zip(g.shape, widths, strict=True)])),))
 
 

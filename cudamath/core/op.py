@@ -128,7 +128,7 @@ class Op:
                 run = self.plan(arrays, len(scalars), params)
             out = run(x, *scalars) if scalars else run(x)
             if x._node is not None:  # type: ignore[union-attr]
-                tape.record(self, arrays, out, params)
+                tape.record(self, arrays, out, {**params, "scalars": scalars} if scalars else params)
             return out
         try:
             run = self.plans[*[None if x is None else x._layout for x in arrays], *params.values()]
@@ -137,7 +137,8 @@ class Op:
         out = run(*arrays, *scalars)
         for x in arrays:
             if x is not None and x._node is not None:
-                tape.record(self, arrays, out, params)
+                # rules of ops with run-time scalars get them as `scalars`, like the CPU function
+                tape.record(self, arrays, out, {**params, "scalars": scalars} if scalars else params)
                 break
         return out
 

@@ -29,6 +29,7 @@ NumPy's does), 16-bit floats are widened to float32 on load, bool means "any of"
 """
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,10 @@ from .rows import device
 TILE = 16  # of matmul_tiled
 TILES = (TILE, TILE)
 SIDE = 128  # of the tile of C that a block of matmul_register computes
-DEPTH = 8  # of its slabs along k; 16 halves the barriers but takes all 128 registers: no gain
+DEPTH = 8  # of its slabs along k: 32 loads and 512 multiply-adds a barrier; 16 would fill all registers
 SLABS = (2, DEPTH, SIDE + 4)  # two slabs in turn, padded
 GROUP = 8  # tile rows walked together, so that the blocks running at a time share slabs in the L2 cache
-MOST_BATCH = 65535  # blocks along the second grid dimension
+MOST_BATCH = 65535  # blocks along the second grid dimension; larger batches take several launches
 
 
 @functools.cache
@@ -347,6 +348,15 @@ class _Product:
                 self.parts = [(p + j * x, q + j * y, r + j * z) for p, q, r in self.parts for j in range(size)]
 
 
+    def launches(self) -> Iterator[tuple[tuple[int, int, int], int]]:
+        """(byte offsets, matrices) of the launches of a kernel whose grid holds up to MOST_BATCH matrices."""
+        steps = (self.strides_a[0], self.strides_b[0], self.strides_c[0])
+        for x, y, z in self.parts:
+            for first in range(0, self.batch, MOST_BATCH):
+                offsets = (x + first * steps[0], y + first * steps[1], z + first * steps[2])
+                yield offsets, min(self.batch - first, MOST_BATCH)
+
+
 def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = None) -> Plan:
     """Planner of a @ b for two layouts of one dtype.
 
@@ -361,7 +371,7 @@ def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = No
     if version == "cublas":
         return _cublas(p, a, b, tf32)
     launch = {"register": _register, "tiled": _tiled, "naive": _naive}[version]
-    return Plan([p.out], [launch(p, a, b, offsets) for offsets in p.parts])
+    return Plan([p.out], [launch(p, a, b, offsets, count) for offsets, count in p.launches()])
 
 
 def _matrices(p: _Product, itemsize: int) -> list[blas.Matrix | None]:
@@ -407,21 +417,24 @@ def _own_version(p: _Product, dtype: np.dtype) -> str:
     return "tiled" if wide or min(p.m, p.n) <= 32 or p.m * p.n * p.batch < 64 * SIDE * SIDE else "register"
 
 
-def _views(p: _Product, offsets: tuple[int, int, int]) -> list[Any]:
-    """The three arrays as (batch, m, k), (batch, k, n) and (batch, m, n)."""
-    return [Input(0).view((p.batch, p.m, p.k), p.strides_a, offset=offsets[0]),
-            Input(1).view((p.batch, p.k, p.n), p.strides_b, offset=offsets[1]),
-            Output(0).view((p.batch, p.m, p.n), p.strides_c, offset=offsets[2])]
+Offsets = tuple[int, int, int]
 
 
-def _naive(p: _Product, a: Layout, b: Layout, offsets: tuple[int, int, int]) -> Launch:
-    grid = (-(-p.m * p.n // 256), p.batch)
-    return Launch(matmul_naive(a.dtype), grid, 256, _views(p, offsets))
+def _views(p: _Product, offsets: Offsets, count: int) -> list[Any]:
+    """The three arrays as (count, m, k), (count, k, n) and (count, m, n)."""
+    return [Input(0).view((count, p.m, p.k), p.strides_a, offset=offsets[0]),
+            Input(1).view((count, p.k, p.n), p.strides_b, offset=offsets[1]),
+            Output(0).view((count, p.m, p.n), p.strides_c, offset=offsets[2])]
 
 
-def _tiled(p: _Product, a: Layout, b: Layout, offsets: tuple[int, int, int]) -> Launch:
-    grid = (-(-p.m // TILE) * -(-p.n // TILE), p.batch)
-    return Launch(matmul_tiled(a.dtype), grid, (TILE, TILE), _views(p, offsets))
+def _naive(p: _Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+    grid = (-(-p.m * p.n // 256), count)
+    return Launch(matmul_naive(a.dtype), grid, 256, _views(p, offsets, count))
+
+
+def _tiled(p: _Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+    grid = (-(-p.m // TILE) * -(-p.n // TILE), count)
+    return Launch(matmul_tiled(a.dtype), grid, (TILE, TILE), _views(p, offsets, count))
 
 
 def _order(layout: Layout, size: int, depth: int, strides: tuple[int, int, int], offset: int) -> str:
@@ -435,10 +448,10 @@ def _order(layout: Layout, size: int, depth: int, strides: tuple[int, int, int],
     return ("K" if by_k else "I") if whole else ("k" if by_k else "i")
 
 
-def _register(p: _Product, a: Layout, b: Layout, offsets: tuple[int, int, int]) -> Launch:
-    x, _, z = _views(p, offsets)
+def _register(p: _Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+    x, _, z = _views(p, offsets, count)
     flipped = (p.strides_b[0], p.strides_b[2], p.strides_b[1])
-    y = Input(1).view((p.batch, p.n, p.k), flipped, offset=offsets[1])
+    y = Input(1).view((count, p.n, p.k), flipped, offset=offsets[1])
     kernel = matmul_register(a.dtype, _order(a, p.m, p.k, p.strides_a, offsets[0]),
                              _order(b, p.n, p.k, flipped, offsets[1]), p.n % 4 == 0)
-    return Launch(kernel, (-(-p.m // SIDE) * -(-p.n // SIDE), p.batch), 256, [x, y, z])
+    return Launch(kernel, (-(-p.m // SIDE) * -(-p.n // SIDE), count), 256, [x, y, z])

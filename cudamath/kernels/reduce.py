@@ -366,7 +366,7 @@ def plan(x: Layout, *, kind: str, axis: tuple[int, ...], keepdims: bool, dtype: 
     source = Input(0).view(view.kept + view.reduced, view.kept_strides + view.reduced_strides, offset=view.offset)
     narrow = x.size < 1 << 31
     if version is None:
-        version = _choose(view, x.itemsize)
+        version = _choose(view)
     if version == "plain" or count == 0:
         kernel = reduce_plain(reduce, len(view.kept), len(view.reduced), narrow)
         return Plan([out], [Launch(kernel, blocks(out.size, THREADS), THREADS, [source, results, count, divisor])])
@@ -397,7 +397,7 @@ def plan(x: Layout, *, kind: str, axis: tuple[int, ...], keepdims: bool, dtype: 
     return Plan([out], [first, second], temps)
 
 
-def _choose(view: _View, itemsize: int) -> str:
+def _choose(view: _View) -> str:
     """Rows if the reduced elements are closer together in memory than the kept ones."""
     nearest = [min([abs(s) for n, s in zip(*side, strict=True) if n > 1] or [math.inf])
                for side in ((view.reduced, view.reduced_strides), (view.kept, view.kept_strides))]

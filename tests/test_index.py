@@ -555,7 +555,7 @@ def test_select_simulated(rank):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("shape", [(1,), (1023,), (1024,), (1025,), (3, 700)])
+@pytest.mark.parametrize("shape", [(1,), (1024,), (3, 350)])
 def test_nonzero_simulated(shape):
     x = (numbered(shape) % 7 < 3).astype("f2")
     offsets = sim(kernels.true_offsets(*layouts(x)), x)
@@ -576,7 +576,7 @@ def test_scan_simulated(counts):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("m, rows", [(1, 1), (5, 70), (1024, 3), (1030, 100), (1030, 5000)])
+@pytest.mark.parametrize("m, rows", [(1, 1), (5, 70), (1024, 3), (1030, 100)])
 def test_sort_simulated(m, rows):
     """Stable: equal keys keep their order; keys out of range come last."""
     positions = np.arange(m) * 7919 % (rows + 1) - 1
@@ -596,8 +596,8 @@ def copies(keys, order, m):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("m, rows, after", [(1, 3, 1), (31, 4, 3), (32, 1, 2), (33, 2, 2), (100, 3, 1), (70, 40, 2)])
-@pytest.mark.parametrize("dtype", ["f4", "f2"])
+@pytest.mark.parametrize("m, rows, after, dtype", [(1, 3, 1, "f4"), (31, 4, 3, "f4"), (32, 1, 2, "f4"), (33, 2, 2, "f2"),
+                                                   (100, 3, 1, "f4"), (70, 40, 2, "f4")])
 def test_scatter_add_simulated(m, rows, after, dtype):
     """Chunks that hold one key, many, the end of one and the start of another, or only the middle of a long one."""
     index = np.arange(m) ** 2 % rows - rows * (np.arange(m) % 2)

@@ -67,7 +67,8 @@ def test_five_steps_as_in_torch(device, method, dtype, tolerance):
     if function.startswith("adam"):
         assert state["step"] == 5
         for ours, t in zip(flat(state["v"]), theirs, strict=True):
-            np.testing.assert_allclose(ours.to_numpy(), optimizer.state[t]["exp_avg_sq"].numpy(), rtol=tolerance)
+            np.testing.assert_allclose(ours.to_numpy(), optimizer.state[t]["exp_avg_sq"].numpy(), rtol=tolerance,
+                                       atol=0.01 * tolerance)  # moments of some 0.01: g + weight_decay p may cancel
     elif "momentum" in options:
         for ours, t in zip(flat(state), theirs, strict=True):
             np.testing.assert_allclose(ours.to_numpy(), optimizer.state[t]["momentum_buffer"].numpy(), rtol=tolerance,
@@ -273,23 +274,22 @@ def test_kernels_on_the_gpu(dtype, version):
                                        atol=1e-7)
 
 
-@pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=str)
-def test_kernels_compile(capability):
+@pytest.mark.parametrize(("version", "capability"), [("one", (7, 5)), ("many", (9, 0))], ids=str)
+def test_kernels_compile(version, capability):
     from cudamath.kernels import build
     from cudamath.kernels import optim as kernels
 
     for dtype in (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), BF16):
         for name, params, _, arrays in cases(dtype):
             layouts = [cm.testing.layout_of(a) for a in arrays]
-            for version in ("one", "many"):
-                plan = getattr(kernels, name)(*layouts, version=version, **params)
-                assert len(plan.steps) == (2 if version == "one" else 1)  # one launch for the whole tree
-                assert all(found.spills == 0 for found in cm.testing.compile_plan(plan, layouts, capability))
-                ptx = build.ptx_of(plan.steps[0].kernel, plan.signature(plan.steps[0], layouts), capability)
-                assert dtype == np.float64 or ".f64" not in ptx
-                if version == "many":
-                    assert "ld.global.v" in ptx
-                    assert "st.global.v" in ptx
+            plan = getattr(kernels, name)(*layouts, version=version, **params)
+            assert len(plan.steps) == (2 if version == "one" else 1)  # one launch for the whole tree
+            assert all(found.spills == 0 for found in cm.testing.compile_plan(plan, layouts, capability))
+            ptx = build.ptx_of(plan.steps[0].kernel, plan.signature(plan.steps[0], layouts), capability)
+            assert dtype == np.float64 or ".f64" not in ptx
+            if version == "many":
+                assert "ld.global.v" in ptx
+                assert "st.global.v" in ptx
 
 
 def test_the_table_of_chunks():

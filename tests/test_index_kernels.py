@@ -1,0 +1,234 @@
+"""The kernels of indexing and of scatter-add by name: in the simulator, compiled, and at full size on a GPU."""
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+from cudamath.core.layout import Layout
+from cudamath.kernels import index as kernels
+from cudamath.kernels import segments
+
+
+def same(ours, expected):
+    """Equal in shape, dtype and every element."""
+    assert (ours.shape, ours.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_array_equal(ours.to_numpy(), expected)
+
+
+def numbered(shape, dtype=np.float64):
+    return (np.arange(1, 1 + np.prod(shape, dtype=int)) % 97).reshape(shape).astype(dtype)
+
+
+def sim(plan, *inputs, scalars=()):
+    return cm.testing.simulate(plan, *inputs, scalars=scalars)
+
+
+def layouts(*arrays):
+    return [cm.testing.layout_of(x) for x in arrays]
+
+
+def named(plan):
+    return [step.kernel.__name__ for step in plan.steps]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "c16"])
+@pytest.mark.parametrize("shape, axis", [((5, 4), 0), ((4, 5), 1), ((3, 5, 2), 1), ((5,), 0)])
+def test_gather_simulated(shape, axis, dtype):
+    x = numbered(shape, dtype)
+    index = np.array([[4, -5], [0, 2]])
+    plan = kernels.gather(*layouts(x, index), axis=axis)
+    assert named(plan) == ["first_position", "gather_rows"]
+    np.testing.assert_array_equal(sim(plan, x, index), np.take(x, index, axis))
+    with pytest.raises(IndexError):
+        sim(plan, x, index + 1)
+    turned = x.T.copy().T
+    np.testing.assert_array_equal(sim(kernels.gather(*layouts(turned, index), axis=axis), turned, index),
+                                  np.take(x, index, axis))
+
+
+@pytest.mark.simulator
+def test_gather_by_two_arrays_simulated():
+    x = numbered((3, 4, 5), "f4")
+    i, j = np.array([[0, -1]]), np.array([[1], [3]])
+    i, j = np.broadcast_arrays(i, j)
+    plan = kernels.gather(*layouts(x, i, j), axis=1)
+    np.testing.assert_array_equal(sim(plan, x, i, j), x[:, i, j])
+    assert "next_position" in named(plan)
+
+
+@pytest.mark.simulator
+def test_scatter_simulated():
+    index = np.array([1, -1, 1, 0, 1])
+    for x in (np.zeros((4, 3), "f4"), np.zeros((6, 4), "f4").T[:, ::2], np.zeros((2, 4, 3), "f4").transpose(1, 2, 0)):
+        values = numbered((5, *x.shape[1:]), "i4")
+        expected = x.copy()
+        expected[index] = values
+        plan = kernels.scatter(*layouts(x, values, index), axis=0)
+        assert [n for n in named(plan) if n in ("reset_winner", "bid", "scatter_rows")] == [
+            "reset_winner", "bid", "scatter_rows"]
+        sim(plan, x, values, index)
+        np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.simulator
+def test_take_along_simulated():
+    x = numbered((2, 5, 3), "f2")
+    index = np.arange(12).reshape(2, 2, 3) % 10 - 5
+    np.testing.assert_array_equal(sim(kernels.take_along(*layouts(x, index), axis=1), x, index),
+                                  np.take_along_axis(x, index, 1))
+    g = numbered((2, 2, 3), "f2")
+    out = sim(kernels.take_along_grad(*layouts(g, index), size=5, axis=1), g, index)
+    expected = np.zeros_like(x)
+    for b, j, a in np.ndindex(2, 2, 3):
+        expected[b, index[b, j, a], a] += g[b, j, a]
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("rank", [1, 2, 3, 4, 6])
+def test_select_simulated(rank):
+    shape = (3,) * min(rank, 4) + (2,) * max(rank - 4, 0)
+    mask = numbered(shape) % 3 == 0
+    a = numbered([2 * n for n in shape], "f4")[(slice(None, None, 2),) * rank]
+    b = np.zeros(shape[-1:], "f4")
+    plan = kernels.where(*layouts(mask, a, b))
+    assert set(named(plan)) == {"select"}
+    np.testing.assert_array_equal(sim(plan, mask, a, b), np.where(mask, a, b))
+    x = a.copy()
+    sim(kernels.where_into(*layouts(x, mask, b)), x, mask, b)
+    np.testing.assert_array_equal(x, np.where(mask, b, a))
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("shape", [(1,), (1024,), (3, 350)])
+def test_nonzero_simulated(shape):
+    x = (numbered(shape) % 7 < 3).astype("f2")
+    offsets = sim(kernels.true_offsets(*layouts(x)), x)
+    assert offsets[-1] == np.count_nonzero(x)
+    plan = kernels.true_positions(*layouts(x, offsets), count=int(offsets[-1]))
+    found = sim(plan, x, offsets)
+    for a, b in zip(found if isinstance(found, tuple) else (found,), np.nonzero(x), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("counts", [1, 5, 256, 600])
+def test_scan_simulated(counts):
+    x = np.append(numbered((counts,), "i8"), -1)
+    expected = np.append(0, np.cumsum(x[:-1]))
+    kernels.scan_counts[1, kernels.THREADS](x)
+    np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("m, rows", [(1, 1), (5, 70), (1024, 3), (1030, 100)])
+def test_sort_simulated(m, rows):
+    """Stable: equal keys keep their order; keys out of range come last."""
+    positions = np.arange(m) * 7919 % (rows + 1) - 1
+    steps, keys, order = segments.sort_steps(segments.Input(0), m, rows, 0, temps := [])
+    plan = segments.Plan([Layout.new((m,), np.dtype("i8"), 0)] * 2,
+                         [*steps, *copies(keys, order, m)], temps)
+    k, o = sim(plan, positions)
+    expected = np.where(positions < 0, rows, positions)
+    np.testing.assert_array_equal(o, np.argsort(expected, kind="stable"))
+    np.testing.assert_array_equal(k, np.sort(expected))
+
+
+def copies(keys, order, m):
+    vector = Layout.new((m,), np.dtype("i8"), 0)
+    return [launch for i, a in enumerate((keys, order))
+            for launch in segments.copy_part(segments.whole(a, vector), segments.whole(segments.Output(i), vector))]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("m, rows, after, dtype", [(1, 3, 1, "f4"), (31, 4, 3, "f4"), (32, 1, 2, "f4"), (33, 2, 2, "f2"),
+                                                   (100, 3, 1, "f4"), (70, 40, 2, "f4")])
+def test_scatter_add_simulated(m, rows, after, dtype):
+    """Chunks that hold one key, many, the end of one and the start of another, or only the middle of a long one."""
+    index = np.arange(m) ** 2 % rows - rows * (np.arange(m) % 2)
+    g = (numbered((2, m, after)) % 5).astype(dtype)
+    expected = np.zeros((2, rows, after))
+    np.add.at(np.moveaxis(expected, 1, 0), index, np.moveaxis(g.astype("f8"), 1, 0))
+    out = sim(segments.gather_grad(*layouts(g, index), shape=(2, rows, after), axis=1), g, index)
+    np.testing.assert_array_equal(out, expected.astype(dtype))
+    x = numbered((2, after, rows), dtype).swapaxes(1, 2)
+    expected += x
+    sim(segments.scatter_add(*layouts(x, g, index), axis=1), x, g, index)
+    np.testing.assert_array_equal(x, expected.astype(dtype))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["f4", "f2", cm.bfloat16, "f8", "i4", "c8"])
+@pytest.mark.parametrize("rows, columns, m", [(50257, 768, 8192), (7, 33, 5000), (1, 5, 4099), (1000, 1, 100000)])
+def test_rows_on_gpu(rows, columns, m, dtype):
+    """Sizes of an embedding, few rows with many sources, one row, single elements; twice the same bits."""
+    rng = np.random.default_rng(7)
+    index = rng.integers(-rows, rows, m)
+    x = (np.arange(rows * columns) % 61).reshape(rows, columns).astype(dtype)
+    g = rng.integers(-2, 3, (m, columns)).astype(dtype)
+    with cm.device("cuda"):
+        same(cm.asarray(x)[index], x[index])
+        order = np.argsort(index % rows, kind="stable")
+        ends = np.flatnonzero(np.diff((index % rows)[order], append=-1))
+        sums = np.add.reduceat(g[order].astype("c16" if dtype == "c8" else "f8"), np.append(0, ends[:-1] + 1), axis=0)
+        expected = np.zeros((rows, columns), sums.dtype)
+        expected[(index % rows)[order][ends]] = sums
+        once = cm.index_add(cm.zeros((rows, columns), dtype), index, cm.asarray(g)).to_numpy()
+        np.testing.assert_array_equal(once, expected.astype(dtype))
+        noise = cm.asarray(rng.standard_normal((m, columns)).astype("f4"))
+        results = [cm.index_add(cm.zeros((rows, columns), "f4"), index, noise).to_numpy() for _ in range(3)]
+        assert all(np.array_equal(results[0], r) for r in results[1:])
+        y = cm.asarray(x)
+        y[index] = g
+        expected = x.copy()
+        expected[index] = g
+        same(y, expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [1, 1023, 1025, 300_000, 3_000_001])
+def test_masks_on_gpu(n):
+    x = (np.arange(n) * 7919 % 1000).astype("f4")
+    with cm.device("cuda"):
+        ours = cm.asarray(x)
+        same(ours[ours > 500], x[x > 500])
+        ours[ours > 900] = -1.0
+        x[x > 900] = -1
+        same(ours, x)
+        ours[ours < 0] = cm.arange(int((x < 0).sum()), dtype="f4")
+        x[x < 0] = np.arange((x < 0).sum())
+        same(ours, x)
+
+
+def on_gpu(shape, dtype):
+    return Layout.new(shape, np.dtype(dtype), 0)
+
+
+PLANS = {
+    "gather": lambda: (kernels.gather, [on_gpu((64, 64), "f4"), on_gpu((5,), "i4"), on_gpu((5,), "i8")], {"axis": 0}),
+    "scatter": lambda: (kernels.scatter, [on_gpu((64, 64), "f2"), on_gpu((5, 64), "f2"), on_gpu((5,), "i4")],
+                        {"axis": 0}),
+    "take_along": lambda: (kernels.take_along, [on_gpu((64, 64), "f4"), on_gpu((64, 3), "i8")], {"axis": 1}),
+    "take_along_grad": lambda: (kernels.take_along_grad, [on_gpu((64, 3), "f2"), on_gpu((64, 3), "i8")],
+                                {"axis": 1, "size": 64}),
+    "where": lambda: (kernels.where, [on_gpu((64, 64), "?"), on_gpu((64, 64), "f4"), on_gpu((64, 1), "f4")], {}),
+    "offsets": lambda: (kernels.true_offsets, [on_gpu((64, 64), cm.bfloat16)], {}),
+    "positions": lambda: (kernels.true_positions, [on_gpu((64, 64), "f4"), on_gpu((5,), "i8")], {"count": 7}),
+    "scatter_add": lambda: (segments.scatter_add, [on_gpu((64, 64), "f4"), on_gpu((5, 64), "f4"), on_gpu((5,), "i4")],
+                            {"axis": 0}),
+    "gather_grad": lambda: (segments.gather_grad, [on_gpu((5, 64), cm.bfloat16), on_gpu((5,), "i8")],
+                            {"axis": 0, "shape": (9, 64)}),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0)])
+def test_kernels_compile_without_spills(name, capability):
+    from numba import config
+
+    if config.ENABLE_CUDASIM:
+        pytest.skip("the simulator does not compile")
+    planner, inputs, parameters = PLANS[name]()
+    for used in cm.testing.compile_plan(planner(*inputs, **parameters), inputs, capability):
+        assert used.spills == 0, used

@@ -123,6 +123,7 @@ def record(row: Row, spreads: dict[str, Spread], ceiling: dict[str, float], wher
         results[name] = dataclasses.asdict(spread)
         if row.unit:
             results[name]["rate"] = row.work / spread.median
+        if row.kind == "device":  # the CPU's rows run from its caches, which have no one ceiling
             results[name]["of_ceiling"] = row.work / spread.median / ceiling[row.unit]
     return {"name": row.name, "kind": row.kind, "title": row.title, "work": row.work, "unit": row.unit,
             "results": results, "ceilings": ceiling, **where}

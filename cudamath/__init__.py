@@ -31,7 +31,7 @@ from numpy import (
     uint64,
 )
 
-from . import cuda, linalg, ml, random, testing
+from . import cuda, linalg, math, ml, random, testing
 from .autodiff import *  # noqa: F403
 from .core.array import ndarray
 from .core.devices import default_device, device, set_default_device
@@ -40,7 +40,6 @@ from .ops import methods as _methods
 from .ops.creation import *  # noqa: F403
 from .ops.elementwise import *  # noqa: F403
 from .ops.index import *  # noqa: F403
-from .ops.join import *  # noqa: F403
 from .ops.join import *  # noqa: F403
 from .ops.linalg import *  # noqa: F403
 from .ops.reduce import *  # noqa: F403

@@ -90,7 +90,8 @@ def test_import_is_light() -> None:
 
 
 def test_import_is_quick() -> None:
-    code = "import numpy, time; t = time.perf_counter(); import cudamath; print(time.perf_counter() - t)"
+    # Processor time, because what other processes do meanwhile is no cost of the import.
+    code = "import numpy, time; t = time.process_time(); import cudamath; print(time.process_time() - t)"
     python("-c", code)  # byte-compiles
     assert min(float(python("-c", code).stdout) for _ in range(5)) <= 0.150
 

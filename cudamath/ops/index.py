@@ -186,6 +186,12 @@ def _index_arrays(base: ndarray, form: indexing.Advanced) -> tuple[ndarray, list
         listed = " ".join(str(a.shape) for a in arrays)
         raise IndexError("index: shape mismatch: indexing arrays could not be broadcast together with shapes "
                          f"{listed}") from None
+    if base.size == 0 and 0 not in shape:  # no kernel will look at the positions: there is nothing to take
+        for axis, a in zip(axes, arrays, strict=True):
+            host, size = a.to_numpy(), base.shape[axis]
+            bad = host[(host < -size) | (host >= size)]
+            if bad.size:
+                raise IndexError(f"index: index {bad[0]} is out of bounds for axis {axis} with size {size}")
     return base, axes, [a if a.shape == shape else _broadcast(a, shape=shape, old=a.shape) for a in arrays]
 
 

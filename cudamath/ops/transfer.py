@@ -37,7 +37,10 @@ class _Transfer:
             return upload(x._data, index)
         x = x if x.is_contiguous else x._alias().copy()
         out = allocate(x._layout.__class__.new(x.shape, x.dtype, index))
-        memory.copy_peer(out._data, out._owner.stream, x._data, stream.stream_of(source), x.nbytes)
+        at = stream.stream_of(source)
+        if x._owner.stream is not at:
+            x._owner.used_on(at)
+        memory.copy_peer(out._data, out._owner.stream, x._data, at, x.nbytes)
         return out
 
 
@@ -81,7 +84,7 @@ def copy_to(x: ndarray, target: Any, *, stream: Any = None) -> Any:
     else:
         wait = False
     if source_at == CPU:
-        memory.upload(target._data, x.ptr, x.nbytes, stream)
+        memory.upload(target._data, x.ptr, x.nbytes, stream, wait=wait)
         target._owner.used_on(stream)
     elif target_at == CPU:
         memory.download(target.ptr, x._data, x.nbytes, stream, wait=wait)

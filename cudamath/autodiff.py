@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import optree
 
@@ -91,7 +91,7 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
     (5.0, [2.0, 4.0])
     """
     several = not isinstance(argnums, int)
-    positions = tuple(argnums) if several else (argnums,)  # type: ignore[arg-type]
+    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -125,7 +125,7 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
         inner = tape.state.depth > 0
         value = value if inner else value._alias()
         if has_aux and not inner:
-            aux = optree.tree_map(lambda a: a._alias() if isinstance(a, ndarray) else a, aux)
+            aux = optree.tree_map(lambda a: a._alias() if isinstance(a, ndarray) else a, cast(Any, aux))
         return ((value, aux) if has_aux else value), (tuple(trees) if several else trees[0])
 
     return wrapped

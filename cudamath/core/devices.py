@@ -8,13 +8,16 @@ import threading
 from typing import Any
 
 from ..runtime import device as runtime
+from ..runtime import stream
 from ..runtime.errors import DeviceError
 
 CPU = -1  # a layout's `device` for host arrays; GPUs are numbered from 0
 
 
 class Device:
-    """A place for arrays: "cpu" or "cuda:i". Compares equal to its name. As a context it is the default device.
+    """A place for arrays: "cpu" or "cuda:i". Compares equal to its name.
+
+    As a context it is where new arrays go; a GPU is then also the active device of `cm.cuda`.
 
     >>> import cudamath as cm
     >>> with cm.device("cpu"):
@@ -52,15 +55,20 @@ class Device:
         return f"Device({self.name!r})"
 
     def __enter__(self) -> Device:
-        _local.stack = (*_local.stack, self.index)
+        active = None if self.index == CPU else stream.on_device(self.index).__enter__()
+        _local.stack = (*_local.stack, (self.index, active))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _local.stack = _local.stack[:-1]
+        *rest, (_, active) = _local.stack
+        _local.stack = tuple(rest)
+        if active is not None:
+            active.__exit__()
 
 
 class _Local(threading.local):
-    stack: tuple[int, ...] = ()
+    stack: tuple[tuple[int, stream.on_device | None], ...] = ()  # the `with` blocks this thread is in
+    chosen: int | None = None  # by cm.cuda.set_device, for this thread
 
 
 _local = _Local()
@@ -94,7 +102,9 @@ def default_index() -> int:
     """Number of the default device: of `with cm.device(...)`, else as set, else the first GPU, else the CPU."""
     global _default
     if _local.stack:
-        return _local.stack[-1]
+        return _local.stack[-1][0]
+    if _local.chosen is not None:
+        return _local.chosen
     if _default is None:
         named = os.environ.get("CUDAMATH_DEVICE")
         _default = device(named).index if named else (0 if runtime.device_count() else CPU)
@@ -107,9 +117,24 @@ def index_of(name: Any) -> int:
 
 
 def set_default_device(name: Any) -> None:
-    """Choose where new arrays go (CUDAMATH_DEVICE does the same from outside)."""
+    """Choose where new arrays go, in every thread (CUDAMATH_DEVICE does the same from outside).
+
+    >>> import cudamath as cm
+    >>> cm.set_default_device("cpu")
+    >>> cm.default_device()
+    Device('cpu')
+    """
     global _default
     _default = device(name).index
+    _local.chosen = None
+    if _default != CPU:
+        stream.set_device(_default)
+
+
+def choose(index: int) -> None:
+    """Make a GPU the active device and the default of this thread (`cm.cuda.set_device`)."""
+    stream.set_device(index)
+    _local.chosen = index
 
 
 def default_device() -> Device:

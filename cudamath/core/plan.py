@@ -251,7 +251,7 @@ class _Writer:
 
     def launch(self, number: int, step: Launch) -> None:
         signature = self.plan.signature(step, self.inputs)
-        function = _load(step, signature, self.device)
+        function = load(step, signature, self.device)
         words: list[int] = []
         writes: list[str] = []
         for arg, kind in zip(step.args, signature, strict=True):
@@ -317,7 +317,8 @@ class _Writer:
                 self.constants[f"value{number}_{position}"] = arg
                 values.append(f"value{number}_{position}")
         self.constants[f"call{number}"] = step.fn
-        self.emit(f"call{number}({', '.join(values)})")
+        self.emit(f"if observe_call is None: call{number}({', '.join(values)})")
+        self.emit(f"else: observe_call({self.name!r}, call{number}, {', '.join(values)})")
 
 
 @functools.cache
@@ -338,8 +339,11 @@ def _block_supply(words: tuple[int, ...]) -> tuple[list[module.Block], Callable[
 _functions: dict[tuple, module.Function] = {}
 
 
-def _load(step: Launch, signature: list[Any], device: int) -> module.Function:
-    """The loaded kernel of a launch, compiled at most once per kernel and signature."""
+def load(step: Launch, signature: list[Any], device: int) -> module.Function:
+    """The loaded kernel of a launch, compiled at most once per kernel and signature.
+
+    A kernel with a method `cubin(signature, capability)` compiles itself (a user's: kernels/user.py).
+    """
     from ..runtime.device import capability
 
     if compiler is None:
@@ -349,6 +353,8 @@ def _load(step: Launch, signature: list[Any], device: int) -> module.Function:
     found = _functions.get(key)
     if found is None:
         name = getattr(step.kernel, "__name__", "kernel")
-        cubin = compiler(step.kernel, signature, capability(device))
-        found = _functions[key] = module.load(name, cubin, device, step.shared)
+        own = getattr(step.kernel, "cubin", None)
+        cubin = own(signature, capability(device)) if own else compiler(step.kernel, signature, capability(device))
+        arguments = tuple([k.ndim or 1 if isinstance(k, Layout) else None for k in signature])
+        found = _functions[key] = module.load(name, cubin, device, step.shared, arguments)
     return found

@@ -124,8 +124,8 @@ def reachable(roots: Sequence[Node | Part], wanted: Sequence[Node]) -> list[Node
 def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node], *, release: bool) -> list[ndarray | None]:
     """Gradients at `wanted` (leaves) of the sum over roots of <gradient, root>. With `release`, residuals are dropped on the way."""
     gradients: dict[Node, list[ndarray | None]] = {}
-    for root, g in roots:
-        _add(gradients, root, g)
+    for root, given in roots:
+        _add(gradients, root, given)
     targets = set(wanted)
     for node in reachable([root for root, _ in roots], wanted):
         if node in targets:
@@ -138,7 +138,8 @@ def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node
                                "use vjp() to take several")
         results = node.results if state.paused else _with_nodes(node)
         op, rules = node.op, node.op.vjp
-        g, y = (tuple(held), results) if op.several else (held[0], results[0])
+        g: Any = tuple(held) if op.several else held[0]
+        y: Any = results if op.several else results[0]
         if isinstance(rules, tuple):  # one rule an input: only those that lead somewhere are evaluated
             local = tuple([None if parent is None else rule(g, y, *node.inputs, **node.params)
                            for rule, parent in zip(rules, node.parents, strict=True)])
@@ -148,9 +149,9 @@ def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node
             node.inputs = node.results = None
         if len(local) != len(node.parents):
             raise AssertionError(f"{op.name}: gradient rule returned {len(local)} gradients for {len(node.parents)} inputs")
-        for parent, g in zip(node.parents, local, strict=True):
-            if parent is not None and g is not None:
-                _add(gradients, parent, _fit(op, g, _layout(parent)))
+        for parent, each in zip(node.parents, local, strict=True):
+            if parent is not None and each is not None:
+                _add(gradients, parent, _fit(op, each, _layout(parent)))
     return [gradients[node][0] if node in gradients else None for node in wanted]
 
 
@@ -173,7 +174,8 @@ def _add(gradients: dict, node: Node | Part, g: ndarray) -> None:
     """Accumulate a gradient."""
     index = node.index if type(node) is Part else 0
     held = gradients.setdefault(owner(node), [None] * len(owner(node).outputs))
-    held[index] = g if held[index] is None else held[index] + g
+    before = held[index]
+    held[index] = g if before is None else before + g
 
 
 def _fit(op: Any, g: ndarray, layout: Layout) -> ndarray:

@@ -138,8 +138,12 @@ def compile_cubin(kernel: Any, signature: list[Any], capability: tuple[int, int]
     """The machine code of a kernel for these argument types and this compute capability; from the disk if it is there."""
     cc = target(capability)
     arguments = types.void(*[argument_type(kind) for kind in signature])
-    key = f"{fingerprint(kernel)}|{arguments}|{cc}|{_toolchain()}"
-    return module.cached_cubin(key, lambda: compile_now(kernel, arguments, cc)[0])
+    return module.cached_cubin(cache_key(kernel, arguments, cc), lambda: compile_now(kernel, arguments, cc)[0])
+
+
+def cache_key(kernel: Any, arguments: Any, cc: tuple) -> str:
+    """What the machine code of a kernel depends on: its code, the types of its arguments, target and toolchain."""
+    return f"{fingerprint(kernel)}|{arguments}|{cc}|{_toolchain()}"
 
 
 def compile_now(kernel: Any, arguments: Any, cc: tuple) -> tuple[bytes, str]:

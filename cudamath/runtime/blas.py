@@ -23,7 +23,7 @@ from . import device as devices
 from . import libraries
 from . import stream as streams
 from .errors import CudaError, DeviceError, OutOfMemoryError, check
-from .memory import pool_of
+from .memory import pool_of, relaxed
 
 WORKSPACE = 32 << 20  # what cuBLAS itself takes on compute capability 9.0
 
@@ -130,7 +130,7 @@ class _Handle:
     def close(self) -> None:
         """Destroy the handle and return the workspace."""
         cu = devices.driver()
-        with streams.on_device(self.device):
+        with streams.in_context(self.device), relaxed():
             _bindings().destroy(self.cublas)
             check(cu.cuMemFree(self.workspace))
 
@@ -163,7 +163,7 @@ def _forget(key: int) -> None:
 @functools.cache
 def _scalars(scalar: type, alpha: complex, beta: complex) -> tuple[np.ndarray, int, int]:
     """(array that keeps them alive, address of alpha, address of beta)."""
-    pair = np.array([alpha, beta], dtype=scalar)
+    pair: np.ndarray = np.array([alpha, beta], dtype=scalar)
     return pair, pair.ctypes.data, pair.ctypes.data + pair.itemsize
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 import os
 import threading
 from typing import Any
@@ -36,14 +37,17 @@ class DeviceInfo:
     max_shared_memory: int
 
 
-_pid = os.getpid()
-_lock = threading.RLock()
+#: One lock for all bookkeeping of the runtime: contexts, streams, pools, loaded kernels. Only slow paths take it; a
+#: finaliser may run anywhere, inside any of them, and with several locks two threads could wait for each other.
+lock = threading.RLock()
 _contexts: dict[int, Any] = {}
+_initialised_in: int | None = None  # the process in which the driver was set up
 
 
 @functools.cache
 def _probe() -> tuple[int, str]:
     """(number of devices, what was missing if there is none)."""
+    global _initialised_in
     if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
         return 0, "Numba's CUDA simulator is switched on (NUMBA_ENABLE_CUDASIM=1)"
     try:
@@ -52,6 +56,7 @@ def _probe() -> tuple[int, str]:
         return 0, f"the Python package cuda-python (pip install cuda-python): {error}"
     try:
         check(cu.cuInit(0))
+        _initialised_in = os.getpid()
         return int(check(cu.cuDeviceGetCount())), "no CUDA device is visible to the driver"
     except Exception as error:  # libcuda absent: the bindings raise RuntimeError, NotFoundError, ... by version
         return 0, f"the NVIDIA driver (libcuda.so.1 / nvcuda.dll): {' '.join(str(error).split())[:200]}"
@@ -69,11 +74,15 @@ def missing() -> str:
 
 def validate(index: int, name: str = "device") -> int:
     """Check a device number; DeviceError says how many devices there are."""
-    if os.getpid() != _pid:
+    if _initialised_in not in (None, os.getpid()):
         raise DeviceError(f"{name}: this process was forked after CUDA was set up, and CUDA does not survive a fork; "
                           "start workers with the 'spawn' method of multiprocessing")
     count = device_count()
-    if not isinstance(index, int) or not 0 <= index < count:
+    try:
+        index = operator.index(index)
+    except TypeError:
+        raise TypeError(f"{name}: a device number must be an integer, got {type(index).__name__}") from None
+    if not 0 <= index < count:
         if count == 0:
             raise DeviceError(f"{name}: cuda:{index} was asked for but no CUDA device was found; not found: {missing()}. "
                               "Install an NVIDIA driver, then `pip install cudamath[cu13]`")
@@ -87,7 +96,7 @@ def context(index: int) -> Any:
     found = _contexts.get(index)
     if found is None:
         validate(index)
-        with _lock:
+        with lock:
             if index not in _contexts:
                 cu = driver()
                 _contexts[index] = check(cu.cuDevicePrimaryCtxRetain(check(cu.cuDeviceGet(index))))

@@ -7,11 +7,11 @@ The ticket stands for the Python line of the call, kept in a ring of the latest 
 from __future__ import annotations
 
 import ctypes
-import functools
 import itertools
 import os
 import sys
 
+from . import device as devices
 from .memory import HostBuffer
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -20,17 +20,18 @@ _tickets = itertools.count(1)
 _calls: list[tuple[int, str, str]] = [(0, "", "")] * _RING
 
 
-@functools.cache
-def _flag(index: int) -> tuple[HostBuffer, ctypes.c_int64]:
-    buffer = HostBuffer(8)
-    value = ctypes.c_int64.from_address(buffer.address)
-    value.value = 0
-    return buffer, value
+_flags: dict[int, tuple[HostBuffer, ctypes.c_int64]] = {}
 
 
 def address(index: int) -> int:
     """Address of the device's flag, valid on host and device."""
-    return _flag(index)[0].address
+    with devices.lock:
+        if index not in _flags:
+            buffer = HostBuffer(8)
+            value = ctypes.c_int64.from_address(buffer.address)
+            value.value = 0
+            _flags[index] = buffer, value
+    return _flags[index][0].address
 
 
 def ticket(op: str) -> int:
@@ -45,9 +46,9 @@ def ticket(op: str) -> int:
 
 def raise_pending(index: int) -> None:
     """Raise the IndexError that a kernel on this device has flagged, if any. Called after each synchronisation."""
-    if not _flag.cache_info().currsize:
+    if index not in _flags:
         return
-    _, value = _flag(index)
+    _, value = _flags[index]
     number = value.value
     if number:
         value.value = 0

@@ -1,58 +1,120 @@
-"""CUDA graphs: a function's launches recorded once and replayed with one driver call.
+"""CUDA graphs: launches recorded once and replayed with one driver call.
 
-While a function is captured nothing runs: its launches become nodes of a graph. Memory taken during the capture
-belongs to a stream that only this graph uses, so that replays always find it; see Pool.beside_capture.
+While a graph is captured nothing runs: launches and copies become its nodes. What the nodes point to must be there at
+each replay, so memory is kept as follows.
+
+- What is allocated during the capture comes from a stream of the graph's own; its free blocks are neither trimmed nor
+  handed to anyone else while the graph lives.
+- Buffers of other streams that the graph uses may die: their blocks are then kept with the graph (`Pool.release`).
+- Host memory is read at the capture, into a block kept with the graph (`memory.frozen`): a replay never touches it.
+
+What a graph cannot hold is refused with a RuntimeError that says so (`Stream.refuse_capture`): waiting for the
+device, copies to the host, other streams and devices, random numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
 from typing import Any
 
 from . import device as devices
+from . import memory
 from . import stream as streams
 from .errors import CudaError, check
+from .stream import refuse_capture
+
+__all__ = ["Capture", "Graph", "refuse_capture"]
 
 
 class Graph:
-    """What a function launched, ready to replay. `nodes` counts its kernels and copies."""
+    """Recorded work. `nodes`: how many kernels and copies; `stream`: the one whose memory the graph uses."""
 
     def __init__(self, executable: Any, nodes: int, stream: streams.Stream):
         self.executable, self.nodes, self.stream = executable, nodes, stream
+        self.last = stream  # where it was launched last; before that, where its memory comes from
+
+    def after_last(self, stream: streams.Stream) -> None:
+        """Order later work on `stream` after the last replay: replays share memory, so they cannot overlap."""
+        if self.last is not stream:
+            stream.wait(self.last)
+        self.last = stream
 
     def launch(self, stream: streams.Stream) -> None:
-        """Queue the whole graph on a stream."""
-        check(devices.driver().cuGraphLaunch(self.executable, stream.handle))
+        """Queue the whole graph on a stream, after its last replay."""
+        self.after_last(stream)
+        run = devices.driver().cuGraphLaunch
+        with streams.in_context(stream.device):
+            if memory.observe is None or stream.capturing:
+                check(run(self.executable, stream.handle))
+            else:
+                check(memory.observe(f"graph of {self.nodes} nodes", 0, stream,
+                                     lambda: run(self.executable, stream.handle)))
 
     def __del__(self) -> None:
         try:
-            devices.driver().cuGraphExecDestroy(self.executable)
+            check(devices.driver().cuGraphExecDestroy(self.executable))  # the driver lets a running replay end first
+            self.stream.wait(self.last)
+            _release(self.stream)
         except Exception:  # interpreter shutdown
             pass
 
 
-def capture(fn: Callable[[], Any], device: int) -> tuple[Graph, Any]:
-    """Record what `fn()` launches on a device: (graph, what it returned)."""
-    cu = devices.driver()
-    stream = streams.Stream(device)
-    with streams.on_device(device):
-        outer = streams.current_stream()
-        stream.wait(outer)
-        with stream:
-            check(cu.cuStreamBeginCapture(stream.handle, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
-            stream.capturing = True
-            graph = None
-            try:
-                result = fn()
-            finally:
-                stream.capturing = False
-                status, graph = cu.cuStreamEndCapture(stream.handle)
-        if status:
-            raise CudaError(f"graph: the capture was broken ({getattr(status, 'name', status)}): the function synchronised or read "
-                            "a result on the host (float(x), x.to_numpy(), printing, boolean indexing)", status)
-        executable = check(cu.cuGraphInstantiate(graph, 0))
-        nodes = int(check(cu.cuGraphGetNodes(graph, 0))[-1])
-        check(cu.cuGraphDestroy(graph))
-    return Graph(executable, nodes, stream), result
+def _release(stream: streams.Stream) -> None:
+    """Give back the memory that was held for a graph, in order after the work on its stream."""
+    owners = {id(b.stream): b.stream for b in stream.kept if isinstance(b, memory.Buffer) and b.stream is not stream}
+    for owner in owners.values():
+        owner.wait(stream)
+    if any(not isinstance(b, memory.Buffer) for b in stream.kept):  # another library's: see memory.Borrowed
+        streams.default_stream(stream.device).wait(stream)
+    stream.graph_only = False
+    stream.kept.clear()
+    stream.pool.release_stream(stream)
 
 
+class Capture:
+    """Context: this thread's work on a device is recorded, not run; `.graph` is there afterwards."""
+
+    graph: Graph
+
+    def __init__(self, device: int):
+        self.device = devices.validate(device, "graph")
+        refuse_capture("graph", "graphs do not nest")
+        self.stream = streams.Stream(self.device)
+        self.stream.graph_only = True
+
+    def __enter__(self) -> Capture:
+        cu = devices.driver()
+        gc.collect()  # so that finalisers, which call the driver, are few during the capture
+        outer = streams.current_stream(self.device)
+        outer.refuse_capture("graph", "graphs do not nest")
+        self.stream.wait(outer)
+        self.stream.__enter__()
+        try:
+            mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+            check(cu.cuStreamBeginCapture(self.stream.handle, mode))
+        except BaseException:
+            self.stream.__exit__()
+            raise
+        self.stream.capturing = True
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        cu = devices.driver()
+        status, recorded = cu.cuStreamEndCapture(self.stream.handle)
+        self.stream.capturing = False
+        self.stream.__exit__()
+        try:
+            if kind is not None:
+                return
+            if status:
+                name = getattr(status, "name", status)
+                raise CudaError(f"graph: the capture was broken ({name}): the function called something that waits for the "
+                                "device or uses another stream", status)
+            with streams.in_context(self.device):
+                nodes = int(check(cu.cuGraphGetNodes(recorded, 0))[-1])
+                self.graph = Graph(check(cu.cuGraphInstantiate(recorded, 0)), nodes, self.stream)
+        finally:
+            if recorded is not None and int(recorded):
+                check(cu.cuGraphDestroy(recorded))
+            if not hasattr(self, "graph"):
+                _release(self.stream)

@@ -15,7 +15,6 @@ import collections
 import ctypes
 import os
 import struct
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -43,11 +42,14 @@ class Buffer:
 
     __slots__ = ("address", "size", "stream", "users")
 
-    def __init__(self, nbytes: int, stream: streams.Stream):
-        self.size = rounded(nbytes)
-        self.stream = stream
-        self.users: list[streams.Stream] | None = None
-        self.address = allocate(self.size, stream)
+    address: int
+    size: int
+    stream: streams.Stream
+    users: list[streams.Stream] | None
+
+    def __new__(cls, nbytes: int, stream: streams.Stream) -> Buffer:
+        size = rounded(nbytes)
+        return _buffer(allocate(size, stream), size, stream)  # where memory runs out there is no buffer to die
 
     def used_on(self, stream: streams.Stream) -> None:
         """Note a use on a stream that is not the owner: the block will be reused only after it."""
@@ -67,17 +69,41 @@ class Buffer:
             pool.release(self)
 
 
+def _buffer(address: int, size: int, stream: streams.Stream) -> Buffer:
+    """The Buffer of a block that is already counted as used. (The code of plans has these lines written out.)"""
+    buffer = object.__new__(Buffer)
+    buffer.address, buffer.size, buffer.stream, buffer.users = address, size, stream, None
+    return buffer
+
+
 class Borrowed:
-    """Memory that another library owns; kept alive as long as an array refers to it."""
+    """Memory that another library owns; kept alive as long as an array refers to it.
 
-    __slots__ = ("owner", "stream")
+    Once returned it may be reused at once, in the order of that library's stream. That is the default stream unless
+    its user chose another, so the default stream is made to wait for what we did elsewhere.
+    """
 
-    def __init__(self, owner: Any, stream: streams.Stream | None = None):
+    __slots__ = ("owner", "stream", "users")
+
+    def __init__(self, owner: Any, stream: streams.Stream):
         self.owner = owner
         self.stream = stream
+        self.users = {stream}
 
     def used_on(self, stream: streams.Stream) -> None:
-        """Lifetimes across streams are the lending library's business."""
+        """Note a use on another stream."""
+        self.users.add(stream)
+
+    def __del__(self) -> None:
+        try:
+            home = streams.default_stream(self.stream.device)
+            for user in self.users:
+                if user.graph_only:
+                    user.kept.append(self.owner)
+                elif user is not home and not user.capturing:
+                    home.wait(user)
+        except Exception:  # interpreter shutdown
+            pass
 
 
 class Pool:
@@ -94,7 +120,7 @@ class Pool:
         self.limit: int | None = None  # most bytes reserved
         self.cache_limit: int | None = None  # most bytes cached
         self.streams: weakref.WeakSet[streams.Stream] = weakref.WeakSet()
-        self.lock = threading.RLock()
+        self.watch: Callable[[Pool, str, int], None] | None = None  # told of growth ("reserved") and "exhausted"
         self._side: Any = None  # a stream that never takes part in a capture
         fraction = os.environ.get("CUDAMATH_MEMORY_FRACTION")
         if fraction:
@@ -116,7 +142,7 @@ class Pool:
 
     def take(self, size: int, stream: streams.Stream) -> int:
         """A new block from the driver. When memory or a limit is exhausted, cached blocks are given back first."""
-        with self.lock:
+        with devices.lock:
             if self.limit is not None and self.reserved + size > self.limit:
                 self.trim()
                 if self.reserved + size > self.limit:
@@ -133,41 +159,60 @@ class Pool:
             self.reserved += size
             self.reserved_peak = max(self.reserved_peak, self.reserved)
             self.allocations += 1
-            return address
+        if self.watch is not None:
+            self.watch(self, "reserved", size)
+        return address
 
     def _from_driver(self, size: int, stream: streams.Stream) -> int:
-        cu = devices.driver()
-        with streams.on_device(self.device):
-            if not stream.capturing:
-                return int(check(cu.cuMemAllocAsync(size, stream.handle)))
-            return self.beside_capture(lambda side: int(check(cu.cuMemAllocAsync(size, side))))
+        if stream.capturing:
+            return self.beside_capture(lambda side: int(check(devices.driver().cuMemAllocAsync(size, side))))
+        with streams.in_context(self.device):
+            return int(check(devices.driver().cuMemAllocAsync(size, stream.handle)))
 
     def beside_capture(self, work: Callable[[Any], T]) -> T:
         """Run `work(stream)` at once, outside any capture under way: a graph must not own what it only uses."""
         cu = devices.driver()
-        with self.lock, streams.on_device(self.device):
-            mode = check(cu.cuThreadExchangeStreamCaptureMode(cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
-            try:
-                if self._side is None:
-                    self._side = check(cu.cuStreamCreate(cu.CUstream_flags.CU_STREAM_NON_BLOCKING))
-                result = work(self._side)
-                check(cu.cuStreamSynchronize(self._side))
-                return result
-            finally:
-                check(cu.cuThreadExchangeStreamCaptureMode(mode))
+        with devices.lock, streams.in_context(self.device), relaxed():
+            if self._side is None:
+                self._side = check(cu.cuStreamCreate(cu.CUstream_flags.CU_STREAM_NON_BLOCKING))
+            result = work(self._side)
+            check(cu.cuStreamSynchronize(self._side))
+            return result
+
+    def prefetch(self, nbytes: int) -> None:
+        """Have the driver map this much: it keeps what it has mapped until `trim`."""
+
+        def work(side: Any) -> None:
+            check(devices.driver().cuMemFreeAsync(check(devices.driver().cuMemAllocAsync(nbytes, side)), side))
+
+        try:
+            self.beside_capture(work)
+        except OutOfMemoryError:
+            raise self.exhausted(nbytes, "the device has no more") from None
 
     def release(self, buffer: Buffer) -> None:
         """Return a buffer's block where its use on other streams or a cache limit makes that more than a list append."""
         stream = buffer.stream
+        again = None
         for user in buffer.users or ():
-            stream.wait(user)
-        if self.cache_limit is not None and self.cached > self.cache_limit:
+            if user is stream:
+                continue
+            if not user.graph_only:
+                stream.wait(user)
+            else:  # replays will use the block: it stays as it is until the graph ends
+                if again is None:
+                    self.used += buffer.size
+                    again = _buffer(buffer.address, buffer.size, stream)
+                user.kept.append(again)
+        if again is not None:
+            return
+        if self.cache_limit is not None and self.cached > self.cache_limit and not stream.graph_only:
             self._to_driver(buffer.address, buffer.size, stream)
         else:
             stream.free[buffer.size].append(buffer.address)
 
     def _to_driver(self, address: int, size: int, stream: streams.Stream) -> None:
-        with self.lock, streams.on_device(self.device):
+        with devices.lock, streams.in_context(self.device):
             check(devices.driver().cuMemFreeAsync(address, stream.handle))
             self.reserved -= size
             self.releases += 1
@@ -175,29 +220,37 @@ class Pool:
     def release_stream(self, stream: streams.Stream) -> None:
         """Give all cached blocks of a stream back to the driver."""
         for size, blocks in list(stream.free.items()):
-            while blocks:
-                self._to_driver(blocks.pop(), size, stream)
+            while True:
+                try:
+                    address = blocks.pop()
+                except IndexError:  # not tested beforehand: other threads take blocks meanwhile
+                    break
+                self._to_driver(address, size, stream)
 
     def trim(self) -> None:
         """Give every cached block back to the driver and the driver's own cache back to the device."""
         cu = devices.driver()
-        with self.lock, streams.on_device(self.device):
-            for stream in list(self.streams):
-                if not stream.capturing:
-                    self.release_stream(stream)
-            check(cu.cuCtxSynchronize())
+        with devices.lock, streams.in_context(self.device), relaxed():
+            open_streams = [s for s in self.streams if not s.graph_only]
+            for stream in open_streams:
+                self.release_stream(stream)
+            for stream in open_streams:
+                check(cu.cuStreamSynchronize(stream.handle))
             check(cu.cuMemPoolTrimTo(check(cu.cuDeviceGetDefaultMemPool(check(cu.cuDeviceGet(self.device)))), 0))
 
     def free_blocks(self) -> dict[int, int]:
         """Cached blocks: size -> how many."""
         counts: collections.Counter[int] = collections.Counter()
-        for stream in list(self.streams):
-            for size, blocks in list(stream.free.items()):
-                counts[size] += len(blocks)
+        with devices.lock:
+            for stream in self.streams:
+                for size, blocks in list(stream.free.items()):
+                    counts[size] += len(blocks)
         return {size: count for size, count in sorted(counts.items()) if count}
 
     def exhausted(self, size: int, why: str) -> OutOfMemoryError:
         """The error that says what was asked for, what there is, and who holds most."""
+        if self.watch is not None:
+            self.watch(self, "exhausted", size)
         free, total = memory_info(self.device)
         largest = max(self.free_blocks(), default=0)
         holders = ", ".join(f"{human(nbytes)} in {count} buffer{'s' * (count > 1)} of {human(each)}"
@@ -209,13 +262,25 @@ class Pool:
 
 
 _pools: dict[int, Pool] = {}
-_lock = threading.RLock()
+
+
+class relaxed:
+    """Context: this thread may call what a capture under way would forbid (memory of its own, other streams)."""
+
+    __slots__ = ("mode",)
+
+    def __enter__(self) -> None:
+        cu = devices.driver()
+        self.mode = check(cu.cuThreadExchangeStreamCaptureMode(cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+
+    def __exit__(self, *exc: object) -> None:
+        check(devices.driver().cuThreadExchangeStreamCaptureMode(self.mode))
 
 
 def pool_of(index: int) -> Pool:
     """The pool of a device."""
     if index not in _pools:
-        with _lock:
+        with devices.lock:
             if index not in _pools:
                 _keep_driver_cache(index)
                 _pools[index] = Pool(index)
@@ -225,10 +290,10 @@ def pool_of(index: int) -> Pool:
 def _keep_driver_cache(index: int) -> None:
     """Let the driver's pool keep freed memory until we trim it, instead of unmapping it at each synchronisation."""
     cu = devices.driver()
-    devices.activate(index)
-    handle = check(cu.cuDeviceGetDefaultMemPool(check(cu.cuDeviceGet(index))))
-    attribute = cu.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
-    check(cu.cuMemPoolSetAttribute(handle, attribute, cu.cuuint64_t((1 << 64) - 1)))
+    with streams.in_context(index):
+        handle = check(cu.cuDeviceGetDefaultMemPool(check(cu.cuDeviceGet(index))))
+        attribute = cu.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        check(cu.cuMemPoolSetAttribute(handle, attribute, cu.cuuint64_t((1 << 64) - 1)))
 
 
 def allocate(size: int, stream: streams.Stream) -> int:
@@ -257,7 +322,7 @@ def biggest_holders(index: int, most: int = 3) -> list[tuple[int, int, int]]:
 
 def memory_info(index: int) -> tuple[int, int]:
     """(free, total) bytes of a device, as the driver sees them."""
-    with streams.on_device(index):
+    with streams.in_context(devices.validate(index, "memory_info")):
         free, total = check(devices.driver().cuMemGetInfo())
     return int(free), int(total)
 
@@ -290,47 +355,85 @@ def parse_size(text: str | int) -> int:
     return int(value * scale)
 
 
-def upload(address: int, host: int, nbytes: int, stream: streams.Stream) -> None:
-    """Copy pageable host memory to the device; the host memory may be reused on return."""
-    if nbytes:
-        with streams.on_device(stream.device):
-            check(devices.driver().cuMemcpyHtoDAsync(address, host, nbytes, stream.handle))
+#: While a profile is taken: observe(kind, nbytes, stream, work) runs `work()` and times it.
+observe: Callable[[str, int, streams.Stream, Callable[[], tuple]], tuple] | None = None
+
+
+def _copy(kind: str, function: str, target: Any, source: Any, nbytes: int, stream: streams.Stream) -> None:
+    """One asynchronous copy, `function(target, source, nbytes, stream)` of the driver."""
+    if not nbytes:
+        return
+    with streams.in_context(stream.device):
+        run = getattr(devices.driver(), function)
+        if observe is None:
+            check(run(target, source, nbytes, stream.handle))
+        else:
+            check(observe(kind, nbytes, stream, lambda: run(target, source, nbytes, stream.handle)))
+
+
+def upload(address: int, host: int, nbytes: int, stream: streams.Stream, *, wait: bool = True) -> None:
+    """Copy host memory to the device, in stream order. With `wait` the host memory may be reused on return.
+
+    In a graph the values are those of the capture.
+    """
+    if not nbytes:
+        return
+    if stream.capturing:
+        copy(address, frozen(ctypes.string_at(host, nbytes), stream), nbytes, stream)
+        return
+    _copy("copy host to device", "cuMemcpyHtoDAsync", address, host, nbytes, stream)
+    if wait and _locked(host):  # pageable memory has been staged by now; the device still reads page-locked memory
+        check(devices.driver().cuStreamSynchronize(stream.handle))
+
+
+def _locked(host: int) -> bool:
+    """Whether host memory is page-locked, by whomever."""
+    cu = devices.driver()
+    return not cu.cuPointerGetAttribute(cu.CUpointer_attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, host)[0]
 
 
 def download(host: int, address: int, nbytes: int, stream: streams.Stream, *, wait: bool = True) -> None:
     """Copy device memory to the host, in stream order; waits unless the host memory is pinned and `wait` is False."""
-    with streams.on_device(stream.device):
-        if nbytes:
-            check(devices.driver().cuMemcpyDtoHAsync(host, address, nbytes, stream.handle))
-        if wait:
-            stream.synchronize()
+    stream.refuse_capture("copy to the host")
+    _copy("copy device to host", "cuMemcpyDtoHAsync", host, address, nbytes, stream)
+    if wait:
+        stream.synchronize()
 
 
-_constants: collections.OrderedDict[tuple[int, bytes], int] = collections.OrderedDict()
+_constants: dict[tuple[int, bytes], int] = {}
 _CONSTANTS_KEPT = 4096
 
 
 def constant(data: bytes, index: int) -> int:
-    """Address of a device copy of `data`, uploaded once and kept: kernel tables, tables of addresses.
+    """Address of a device copy of `data`, uploaded once and kept for good: the tables that kernels read.
 
     Uploaded outside any capture, so that a graph may refer to it.
     """
     key = (index, data)
-    found = _constants.get(key)
-    if found is None:
-        pool = pool_of(index)
-        cu = devices.driver()
+    with devices.lock:
+        found = _constants.get(key)
+        if found is None:
+            if len(_constants) >= _CONSTANTS_KEPT:
+                raise OutOfMemoryError(f"more than {_CONSTANTS_KEPT} different constant tables")
 
-        def put(side: Any) -> int:
-            address = int(check(cu.cuMemAllocAsync(max(len(data), 1), side)))
-            check(cu.cuMemcpyHtoDAsync(address, data, len(data), side))
-            return address
+            def put(side: Any) -> int:
+                address = int(check(devices.driver().cuMemAllocAsync(max(len(data), 1), side)))
+                check(devices.driver().cuMemcpyHtoDAsync(address, data, len(data), side))
+                return address
 
-        if len(_constants) >= _CONSTANTS_KEPT:
-            raise OutOfMemoryError(f"more than {_CONSTANTS_KEPT} different constant tables: is a table of addresses "
-                                   "changing at every call?")
-        found = _constants[key] = pool.beside_capture(put)
-    return found
+            found = _constants[key] = pool_of(index).beside_capture(put)
+        return found
+
+
+def frozen(data: bytes, stream: streams.Stream) -> int:
+    """Address of a device copy of `data` that lives as long as the graph that `stream` is capturing."""
+    size = rounded(len(data))
+    pool = stream.pool
+    address = pool.take(size, stream)  # never a cached block: an earlier kernel of the graph may write there
+    pool.used += size
+    stream.kept.append(_buffer(address, size, stream))
+    pool.beside_capture(lambda side: check(devices.driver().cuMemcpyHtoDAsync(address, data, len(data), side)))
+    return address
 
 
 _tables: collections.OrderedDict[tuple[int, bytes], Buffer] = collections.OrderedDict()
@@ -341,36 +444,41 @@ def address_table(addresses: tuple[int, ...], stream: streams.Stream) -> int:
     """Address of a device array holding these addresses. Repeated tables (a training loop's) are uploaded once."""
     data = struct.pack(f"<{len(addresses)}Q", *addresses)
     if stream.capturing:
-        return constant(data, stream.device)
-    key = (id(stream), data)
-    found = _tables.get(key)
-    if found is None:
-        found = _tables[key] = Buffer(len(data), stream)
-        with streams.on_device(stream.device):  # copied to the driver's staging memory before the call returns
-            check(devices.driver().cuMemcpyHtoDAsync(found.address, data, len(data), stream.handle))
-        if len(_tables) > _TABLES_KEPT:
-            _tables.popitem(last=False)
-    else:
-        _tables.move_to_end(key)
-    return found.address
+        return frozen(data, stream)
+    key = (id(stream), data)  # the buffer keeps its stream alive, so that the id stays the stream's
+    with devices.lock:
+        found = _tables.get(key)
+        if found is None:
+            found = _tables[key] = Buffer(len(data), stream)
+            with streams.in_context(stream.device):  # copied to the driver's staging memory before the call returns
+                check(devices.driver().cuMemcpyHtoDAsync(found.address, data, len(data), stream.handle))
+            if len(_tables) > _TABLES_KEPT:
+                _tables.popitem(last=False)
+        else:
+            _tables.move_to_end(key)
+        return found.address
 
 
 def copy(target: int, source: int, nbytes: int, stream: streams.Stream) -> None:
     """Copy within a device, in stream order."""
-    if nbytes:
-        with streams.on_device(stream.device):
-            check(devices.driver().cuMemcpyDtoDAsync(target, source, nbytes, stream.handle))
+    _copy("copy on the device", "cuMemcpyDtoDAsync", target, source, nbytes, stream)
 
 
 def copy_peer(target: int, to: streams.Stream, source: int, at: streams.Stream, nbytes: int) -> None:
     """Copy between devices, after the work queued on both streams; peer to peer where the hardware can."""
+    for stream in (to, at):
+        stream.refuse_capture("copy between devices", "a graph is of one device")
     peer_access(to.device, at.device)
     to.wait(at)
-    cu = devices.driver()
-    with streams.on_device(to.device):
-        if nbytes:
-            check(cu.cuMemcpyPeerAsync(target, devices.context(to.device), source, devices.context(at.device),
-                                       nbytes, to.handle))
+    if nbytes:
+        cu = devices.driver()
+        contexts = devices.context(to.device), devices.context(at.device)
+
+        def run() -> tuple:
+            return cu.cuMemcpyPeerAsync(target, contexts[0], source, contexts[1], nbytes, to.handle)
+
+        with streams.in_context(to.device):
+            check(run() if observe is None else observe("copy between devices", nbytes, to, run))
     at.wait(to)
 
 
@@ -386,7 +494,7 @@ def peer_access(index: int, peer: int) -> bool:
         able = bool(check(cu.cuDeviceCanAccessPeer(check(cu.cuDeviceGet(devices.validate(index, "peer_access"))),
                                                    check(cu.cuDeviceGet(devices.validate(peer, "peer_access"))))))
         if able:
-            with streams.on_device(index):
+            with streams.in_context(index):
                 (status,) = cu.cuCtxEnablePeerAccess(devices.context(peer), 0)
                 if status != cu.CUresult.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED:
                     check((status,))
@@ -409,13 +517,16 @@ class HostBuffer:
     def __init__(self, nbytes: int, kind: str = "pinned"):
         cu = devices.driver()
         self.nbytes, self.kind = nbytes, kind
-        streams.current_stream()
         size = max(nbytes, 1)
-        if kind == "managed":
-            self.address = int(check(cu.cuMemAllocManaged(size, cu.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL)))
-        else:
-            flags = cu.CU_MEMHOSTALLOC_PORTABLE | cu.CU_MEMHOSTALLOC_DEVICEMAP
-            self.address = int(check(cu.cuMemHostAlloc(size, flags)))
+        with streams.in_context(streams.current_device()), relaxed():
+            if kind == "managed":
+                result = cu.cuMemAllocManaged(size, int(cu.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL))
+            else:
+                result = cu.cuMemHostAlloc(size, cu.CU_MEMHOSTALLOC_PORTABLE | cu.CU_MEMHOSTALLOC_DEVICEMAP)
+        try:
+            self.address = int(check(result))
+        except OutOfMemoryError:
+            raise OutOfMemoryError(f"{kind}: the system has no {human(size)} of {kind} memory left") from None
 
     def bytes(self) -> Any:
         """The memory as a ctypes array of bytes that keeps this buffer alive."""
@@ -427,6 +538,7 @@ class HostBuffer:
         if hasattr(self, "address"):
             try:
                 cu = devices.driver()
-                (cu.cuMemFree if self.kind == "managed" else cu.cuMemFreeHost)(self.address)
+                with relaxed():
+                    (cu.cuMemFree if self.kind == "managed" else cu.cuMemFreeHost)(self.address)
             except Exception:  # interpreter shutdown
                 pass

@@ -14,17 +14,16 @@ import os
 import pathlib
 import struct
 import tempfile
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from . import device as devices
+from . import memory
 from . import stream as streams
 from .errors import CudaError, check, fail, recent_launches
-from .memory import Buffer, allocate
+from .memory import Buffer
 
 statistics = {"compiled": 0, "loaded_from_disk": 0}
-_lock = threading.RLock()
 
 
 # ---------------------------------------------------------------- the cache on disk
@@ -92,6 +91,7 @@ class Function:
     handle: Any  # CUfunction, for launching
     kernel: Any  # CUkernel, for attributes
     device: int
+    arguments: tuple[int | None, ...] = ()  # dimensions of each array argument, None for a scalar
 
     def attribute(self, name: str) -> int:
         """A resource of the kernel: NUM_REGS, LOCAL_SIZE_BYTES, SHARED_SIZE_BYTES, MAX_THREADS_PER_BLOCK ..."""
@@ -108,7 +108,7 @@ class Function:
 
     def occupancy(self, block: int, shared: int = 0) -> int:
         """How many blocks of this size one multiprocessor holds at a time."""
-        with streams.on_device(self.device):
+        with streams.in_context(self.device):
             return int(check(devices.driver().cuOccupancyMaxActiveBlocksPerMultiprocessor(self.handle, block, shared)))
 
     def __str__(self) -> str:
@@ -125,13 +125,17 @@ def _library(cubin: bytes) -> tuple[Any, Any]:
     return library, check(cu.cuLibraryEnumerateKernels(1, library))[0]
 
 
-def load(name: str, cubin: bytes, index: int, shared: int = 0) -> Function:
-    """Load a compiled kernel on a device."""
+functions: dict[int, Function] = {}  # every loaded kernel by the number of its handle
+
+
+def load(name: str, cubin: bytes, index: int, shared: int = 0, arguments: tuple[int | None, ...] = ()) -> Function:
+    """Load a compiled kernel on a device. `arguments`: see Function."""
     cu = devices.driver()
-    with _lock, streams.on_device(index):
+    with devices.lock, streams.in_context(index):
         _, kernel = _library(cubin)
-        function = Function(name, check(cu.cuKernelGetFunction(kernel)), kernel, index)
+        function = Function(name, check(cu.cuKernelGetFunction(kernel)), kernel, index, arguments)
         function.allow_shared(shared)
+        functions[int(function.handle)] = function
     return function
 
 
@@ -164,7 +168,8 @@ def word(value: Any) -> int:
 
 
 #: The namespace in which the launch code of plans runs (see core/plan.py). Its entry `launch` is the driver's
-#: cuLaunchKernel; profiling replaces that one entry and so sees every launch, while a run without it pays nothing.
+#: cuLaunchKernel; profiling replaces it and so sees every launch, while a run without it pays nothing. Likewise
+#: `allocate`, which memory debugging replaces, and `observe_call`, through which library calls go if it is set.
 launcher: dict[str, Any] = {}
 
 
@@ -172,7 +177,8 @@ def prepare_launcher() -> dict[str, Any]:
     """The launcher namespace, filled on first use (the driver is not imported before)."""
     if "launch" not in launcher:
         launcher.update(launch=devices.driver().cuLaunchKernel, local=streams.local, recent=recent_launches.append,
-                        fail=fail, allocate=allocate, Buffer=Buffer, new=object.__new__)
+                        fail=fail, allocate=memory.allocate, Buffer=Buffer, new=object.__new__,
+                        observe_call=None)
     return launcher
 
 

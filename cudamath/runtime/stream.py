@@ -18,15 +18,20 @@ from .errors import check
 class _Local(threading.local):
     stream: Stream | None = None  # current stream of the active device
     by_device: dict[int, Stream] | None = None  # current stream of each device this thread has used
+    #: for each `with stream:` that this thread is in: what was current before, and what was on the stream's device
+    entered: tuple[tuple[Stream, Stream], ...] = ()
 
 
 local = _Local()
 _defaults: dict[int, Stream] = {}
-_lock = threading.RLock()
+_external: dict[tuple[int, int], Stream] = {}
 
 
 class Stream:
     """An in-order queue of work on one device. `with stream:` makes it current in this thread.
+
+    Work on different streams may overlap and is not ordered: `wait` orders it. Memory needs no care: an array used on
+    a second stream is kept until that stream has passed.
 
     Parameters
     ----------
@@ -34,28 +39,33 @@ class Stream:
         Ordinal of the device; the active one by default.
     priority : int
         Lower numbers are served first (the driver clamps to its range).
+
+    Raises
+    ------
+    DeviceError
+        There is no such device.
     """
 
-    __slots__ = ("handle", "device", "free", "pool", "capturing", "_owned", "_previous", "__weakref__")
+    # free: cached blocks, size -> addresses. graph_only: the memory belongs to a graph, which finds it at each replay;
+    # kept: what else the graph uses (buffers of other streams, another library's objects).
+    __slots__ = ("handle", "device", "free", "pool", "capturing", "graph_only", "kept", "_owned", "__weakref__")
 
     def __init__(self, device: int | None = None, *, priority: int = 0, _handle: Any = None):
         from .memory import pool_of
 
-        cu = devices.driver() if device is None or devices.device_count() else None
-        index = current_device() if device is None else devices.validate(device, "Stream")
-        self.device = index
-        self.pool = pool_of(index)
+        self.device = current_device() if device is None else devices.validate(device, "Stream")
+        self.pool = pool_of(self.device)
         self.free: dict[int, list[int]] = {}
-        self.capturing = False
-        self._previous: list[Stream] = []
+        self.capturing = self.graph_only = False
+        self.kept: list[Any] = []
         self._owned = _handle is None
         if _handle is None:
-            assert cu is not None
-            with on_device(index):
-                flags = cu.CUstream_flags.CU_STREAM_NON_BLOCKING
-                _handle = check(cu.cuStreamCreateWithPriority(flags, priority))
+            cu = devices.driver()
+            with in_context(self.device):
+                _handle = check(cu.cuStreamCreateWithPriority(cu.CUstream_flags.CU_STREAM_NON_BLOCKING, priority))
         self.handle = _handle
-        self.pool.streams.add(self)
+        with devices.lock:
+            self.pool.streams.add(self)
 
     @property
     def ptr(self) -> int:
@@ -66,6 +76,7 @@ class Stream:
         """Wait until all work queued so far is done; raise what it raised."""
         from . import flags
 
+        self.refuse_capture("synchronize")
         check(devices.driver().cuStreamSynchronize(self.handle))
         flags.raise_pending(self.device)
 
@@ -87,17 +98,28 @@ class Stream:
     def record(self, event: Event | None = None) -> Event:
         """Record an event after the work queued so far."""
         event = Event(device=self.device, timing=False) if event is None else event
-        with on_device(self.device):
+        with in_context(self.device):
             check(devices.driver().cuEventRecord(event.handle, self.handle))
         return event
 
+    def refuse_capture(self, name: str, why: str = "the function waits for the device or reads a result on the host "
+                       "(float(x), x.to_numpy(), printing, a boolean index)") -> None:
+        """RuntimeError, naming `name`, while a graph is captured from this stream."""
+        if self.capturing:
+            raise RuntimeError(f"{name}: cannot be part of a CUDA graph: {why}")
+
     def __enter__(self) -> Stream:
-        self._previous.append(current_stream())
+        now = current_stream()
+        now.refuse_capture("with stream", "the function switches to another stream")
+        local.entered = (*local.entered, (now, stream_of(self.device)))
         make_current(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        make_current(self._previous.pop())
+        *rest, (before, displaced) = local.entered
+        local.entered = tuple(rest)
+        make_current(displaced)
+        make_current(before)
 
     def __del__(self) -> None:
         # A stream that ends gives its cached blocks back in stream order, then the driver retires it.
@@ -113,14 +135,27 @@ class Stream:
 
 
 class Event:
-    """A mark in a stream; `elapsed(start, end)` gives the milliseconds between two of them."""
+    """A mark in a stream: something to wait for, and a time. `start.elapsed(end)` gives the milliseconds between two.
+
+    Parameters
+    ----------
+    timing : bool
+        False: for ordering only, which is cheaper.
+    device : int, optional
+        Ordinal of the device; the active one by default.
+
+    Raises
+    ------
+    DeviceError
+        There is no such device.
+    """
 
     __slots__ = ("handle", "device")
 
     def __init__(self, *, timing: bool = True, device: int | None = None):
+        self.device = current_device() if device is None else devices.validate(device, "Event")
         cu = devices.driver()
-        self.device = current_device() if device is None else device
-        with on_device(self.device):
+        with in_context(self.device):
             kinds = cu.CUevent_flags
             flags = kinds.CU_EVENT_DEFAULT if timing else kinds.CU_EVENT_DISABLE_TIMING
             self.handle = check(cu.cuEventCreate(flags))
@@ -142,6 +177,11 @@ class Event:
         check((status,))
         return True
 
+    def elapsed(self, end: Event) -> float:
+        """Milliseconds of device time from this event to `end`, which is waited for; both recorded with timing."""
+        end.synchronize()
+        return float(check(devices.driver().cuEventElapsedTime(self.handle, end.handle)))
+
     def __del__(self) -> None:
         if hasattr(self, "handle"):
             try:
@@ -151,16 +191,15 @@ class Event:
 
 
 def elapsed(start: Event, end: Event) -> float:
-    """Milliseconds of device time from `start` to `end`; both must have been recorded with timing."""
-    end.synchronize()
-    return float(check(devices.driver().cuEventElapsedTime(start.handle, end.handle)))
+    """Milliseconds of device time from `start` to `end` (see Event.elapsed)."""
+    return start.elapsed(end)
 
 
 def default_stream(index: int) -> Stream:
     """The default stream of a device: CUDA's legacy stream, which torch, CuPy and Numba use too."""
     found = _defaults.get(index)
     if found is None:
-        with _lock:
+        with devices.lock:
             if index not in _defaults:
                 _defaults[index] = Stream(index, _handle=devices.driver().CUstream(0))
             found = _defaults[index]
@@ -196,18 +235,26 @@ def make_current(stream: Stream) -> None:
     local.stream = stream
 
 
+def refuse_capture(name: str, why: str = "its result would be the same at every replay") -> None:
+    """RuntimeError, naming `name`, while this thread captures a graph. One call guards what a graph cannot hold."""
+    if local.stream is not None:
+        local.stream.refuse_capture(name, why)
+
+
 def current_device() -> int:
-    """Ordinal of this thread's active device."""
+    """Ordinal of this thread's active device: the one set, else the first one the thread used, else 0."""
     return current_stream().device
 
 
 def set_device(index: int) -> None:
     """Make a device active in this thread."""
-    make_current(stream_of(devices.validate(index, "set_device")))
+    index = devices.validate(index, "set_device")
+    refuse_capture("set_device", "the function switches to another device")
+    make_current(stream_of(index))
 
 
 class on_device:
-    """Context: another device is active inside, the previous one again afterwards."""
+    """Context: another device is active inside, with its current stream; the previous one again afterwards."""
 
     __slots__ = ("index", "previous")
 
@@ -217,22 +264,48 @@ class on_device:
     def __enter__(self) -> on_device:
         self.previous = local.stream
         if self.previous is None or self.previous.device != self.index:
-            if self.previous is None and self.index not in _defaults:
-                devices.activate(self.index)  # the default stream itself is being made
-                return self
+            refuse_capture("graph", f"it is captured on one device and the function uses cuda:{self.index} too")
             make_current(stream_of(self.index))
         return self
 
     def __exit__(self, *exc: object) -> None:
         if self.previous is not None and local.stream is not self.previous:
-            devices.activate(self.previous.device)
-            local.stream = self.previous
+            make_current(self.previous)
+
+
+class in_context:
+    """Context: the driver's calls inside go to a device; this thread's active device and stream stay what they are."""
+
+    __slots__ = ("index", "switched")
+
+    def __init__(self, index: int):
+        self.index = index
+
+    def __enter__(self) -> in_context:
+        self.switched = local.stream is None or local.stream.device != self.index
+        if self.switched:
+            check(devices.driver().cuCtxPushCurrent(devices.context(self.index)))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self.switched:
+            devices.driver().cuCtxPopCurrent()
 
 
 def external_stream(ptr: int, device: int | None = None) -> Stream:
-    """Use another library's CUstream (its address) as a Stream; it stays that library's."""
+    """Use another library's CUstream (its address) as a Stream; it stays that library's, and must outlive its use here.
+
+    The same address gives the same Stream.
+    """
     index = current_device() if device is None else devices.validate(device, "external_stream")
-    return Stream(index, _handle=devices.driver().CUstream(int(ptr)))
+    if not isinstance(ptr, int):
+        raise TypeError(f"external_stream: wants the address of a CUstream (an int), got {type(ptr).__name__}")
+    if ptr in (0, 1):  # both are names of the legacy default stream
+        return default_stream(index)
+    with devices.lock:
+        if (index, ptr) not in _external:
+            _external[index, ptr] = Stream(index, _handle=devices.driver().CUstream(ptr))
+        return _external[index, ptr]
 
 
 def synchronize(index: int | None = None) -> None:
@@ -240,6 +313,8 @@ def synchronize(index: int | None = None) -> None:
     from . import flags
 
     index = current_device() if index is None else devices.validate(index, "synchronize")
-    with on_device(index):
+    if local.stream is not None:
+        local.stream.refuse_capture("synchronize")
+    with in_context(index):
         check(devices.driver().cuCtxSynchronize())
     flags.raise_pending(index)

@@ -1,0 +1,251 @@
+"""Devices: what there is, which one is active, waiting for it, copies between two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..core import devices as places
+from ..core.array import ndarray
+from ..core.devices import CPU
+from ..runtime import device as runtime
+from ..runtime import memory, stream
+from ..runtime.device import DeviceInfo
+from ..runtime.errors import DeviceError
+from ..runtime.stream import Stream
+
+__all__ = ["DeviceInfo", "copy_peer", "current_device", "current_stream", "deterministic", "device", "device_count",
+           "devices", "external_stream", "is_available", "peer_access", "set_device", "synchronize"]
+
+
+def is_available() -> bool:
+    """Whether there is a GPU to use.
+
+    >>> import cudamath as cm
+    >>> cm.cuda.is_available() == (cm.cuda.device_count() > 0)
+    True
+    """
+    return runtime.device_count() > 0
+
+
+def device_count() -> int:
+    """Number of CUDA devices; 0 without a GPU or a driver (`python -m cudamath info` says what is missing).
+
+    >>> import cudamath as cm
+    >>> cm.cuda.device_count() >= 0
+    True
+    """
+    return runtime.device_count()
+
+
+def devices() -> list[DeviceInfo]:
+    """What is known of each device: `index`, `name`, `capability` (major, minor), `total_memory` in bytes,
+    `multiprocessors`, `l2_cache` in bytes, `max_shared_memory` a block in bytes. Empty without a GPU.
+
+    >>> import cudamath as cm
+    >>> len(cm.cuda.devices()) == cm.cuda.device_count()
+    True
+    """
+    return [runtime.info(index) for index in range(runtime.device_count())]
+
+
+def index_of(device: Any, name: str) -> int:
+    """A `device=` argument (number, name, Device, None: the active one) as a checked device number."""
+    if device is None:
+        runtime.validate(0, name)
+        return stream.current_device()
+    if isinstance(device, (str, places.Device)):
+        index = places.device(device).index
+        if index == CPU:
+            raise DeviceError(f"{name}: wants a CUDA device, got 'cpu'")
+        return index
+    return runtime.validate(device, name)
+
+
+def current_device() -> int:
+    """Number of this thread's active device: the one set, else the first one that the thread used, else 0.
+
+    Raises
+    ------
+    DeviceError
+        There is no GPU.
+
+    >>> import cudamath as cm
+    >>> cm.cuda.current_device() if cm.cuda.is_available() else 0
+    0
+    """
+    return index_of(None, "current_device")
+
+
+def set_device(device: int) -> None:
+    """Make a device active in this thread: new arrays, streams and events go there unless told otherwise.
+
+    Parameters
+    ----------
+    device : int
+        Number of the device, or its name.
+
+    Raises
+    ------
+    DeviceError
+        There is no such device; the message says how many there are.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.is_available():
+    ...     cm.cuda.set_device(0)
+    """
+    places.choose(index_of(device, "set_device"))
+
+
+@contextmanager
+def device(index: int) -> Iterator[places.Device]:
+    """Context: a device is active inside (see `set_device`); the previous one again afterwards.
+
+    Raises
+    ------
+    DeviceError
+        There is no such device.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.is_available():
+    ...     with cm.cuda.device(0):
+    ...         assert cm.zeros(3).device == "cuda:0"
+    """
+    with places.device_of(index_of(index, "device")) as place:
+        yield place
+
+
+def synchronize(device: int | None = None) -> None:
+    """Wait for all work on a device (the active one by default).
+
+    Raises
+    ------
+    DeviceError
+        There is no such device.
+    IndexError
+        A kernel met an index out of range; the message names the Python line of the call.
+    CudaError
+        A kernel failed; the message names the last launches.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.is_available():
+    ...     cm.cuda.synchronize()
+    """
+    stream.synchronize(index_of(device, "synchronize"))
+
+
+def current_stream(device: int | None = None) -> Stream:
+    """The stream that new work of this thread goes to: on the active device, or on the one named.
+
+    Raises
+    ------
+    DeviceError
+        There is no such device.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.is_available():
+    ...     with cm.cuda.Stream() as s:
+    ...         assert cm.cuda.current_stream() is s
+    """
+    return stream.current_stream(index_of(device, "current_stream"))
+
+
+def external_stream(ptr: int, device: int | None = None) -> Stream:
+    """Another library's stream as a Stream, so that work of both is in order. The library must keep it alive.
+
+    Parameters
+    ----------
+    ptr : int
+        Address of the CUstream: `torch.cuda.current_stream().cuda_stream`, `cupy.cuda.get_current_stream().ptr`. 0 is
+        the default stream.
+    device : int, optional
+        The stream's device; the active one by default.
+
+    Raises
+    ------
+    DeviceError
+        There is no such device.
+    TypeError
+        `ptr` is no int.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.is_available():
+    ...     with cm.cuda.external_stream(0):
+    ...         x = cm.zeros(3)
+    """
+    return stream.external_stream(ptr, index_of(device, "external_stream"))
+
+
+def peer_access(device: int, peer: int) -> bool:
+    """Let a device read and write another one's memory directly; True where the hardware can.
+
+    Copies between GPUs ask for it by themselves; without it they go through the host.
+
+    Raises
+    ------
+    DeviceError
+        There is no such device.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.is_available():
+    ...     assert cm.cuda.peer_access(0, 0)
+    """
+    return memory.peer_access(index_of(device, "peer_access"), index_of(peer, "peer_access"))
+
+
+def copy_peer(target: ndarray, source: ndarray) -> ndarray:
+    """Copy the elements of an array into an array on another GPU, after the work queued on both devices.
+
+    Parameters
+    ----------
+    target, source : contiguous arrays of the same shape and dtype, on GPUs
+        `x.to("cuda:1")` makes a new array instead.
+
+    Returns
+    -------
+    ndarray
+        `target`.
+
+    Raises
+    ------
+    DeviceError
+        An array is not on a GPU.
+    ValueError
+        Shapes or dtypes differ, or an array is not contiguous.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.device_count() > 1:
+    ...     cm.cuda.copy_peer(cm.empty(3, device="cuda:1"), cm.ones(3, device="cuda:0"))
+    """
+    runtime.validate(0, "copy_peer")
+    for x in (target, source):
+        if not isinstance(x, ndarray) or x._layout.device == CPU:
+            raise DeviceError(f"copy_peer: wants arrays on GPUs, got {getattr(x, 'device', type(x).__name__)}")
+        if not x.is_contiguous:
+            raise ValueError(f"copy_peer: wants contiguous arrays, got strides {x.strides} of shape {x.shape}")
+    if target.shape != source.shape or target.dtype != source.dtype:
+        raise ValueError(f"copy_peer: target is {target.dtype} of shape {target.shape}, source {source.dtype} of shape "
+                         f"{source.shape}; they must agree")
+    streams = [stream.stream_of(x._layout.device) for x in (target, source)]
+    for x, used in zip((target, source), streams, strict=True):
+        if x._owner.stream is not used:
+            x._owner.used_on(used)
+    if target._layout.device == source._layout.device:
+        memory.copy(target._data, source._data, source.nbytes, streams[0])
+    else:
+        memory.copy_peer(target._data, streams[0], source._data, streams[1], source.nbytes)
+    return target
+
+
+def deterministic() -> bool:
+    """Whether the same call gives the same bits on the same device. Always True: every op here is reproducible.
+
+    No kernel adds floating-point numbers in an order that varies (no float atomics), and cuBLAS gets a workspace of
+    its own for each stream, which makes it reproducible too.
+
+    >>> import cudamath as cm
+    >>> cm.cuda.deterministic()
+    True
+    """
+    return True

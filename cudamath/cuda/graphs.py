@@ -1,0 +1,283 @@
+"""CUDA graphs of functions of arrays: `graph(fn)`, and `capture()` for those who keep their own static arrays."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import optree
+
+from ..core.array import allocate, asarray, ndarray, over, same_device
+from ..core.devices import CPU, device_of
+from ..core.layout import Layout
+from ..runtime import graph as runtime
+from ..runtime import memory, stream
+from ..runtime.errors import DeviceError
+from .devices import index_of
+
+__all__ = ["Capture", "Graphed", "capture", "graph"]
+
+MOST_GRAPHS = 32  # kinds of arguments a function remembers; the one used longest ago is forgotten
+
+
+def graph(fn: Callable) -> Graphed:
+    """A function that does the work of `fn` by replaying a CUDA graph: one driver call instead of one a kernel.
+
+        step = cm.cuda.graph(train_step)
+        loss = step(parameters, state, images, labels)
+
+    The first call with arguments of given structure, shapes and dtypes runs `fn` as it is (and so compiles its
+    kernels), the second captures its work and replays it, later ones replay. Every call does the work exactly once,
+    and returns arrays of its own.
+
+    Arguments are trees (dicts, lists, tuples) of arrays and other values. An array that is the same at each call (same
+    address: parameters, optimizer state) is used where it is, so `fn` may update it in place. Other arrays, NumPy
+    arrays too, are copied into the graph's own before each replay; where `fn` changed such an array in the first
+    replay, it is copied back after each. Values that are no arrays are part of what a graph is made for: a call with
+    another value runs `fn` as it is, then has a graph of its own. So pass what changes at each call, like a learning
+    rate from a schedule, as an array.
+
+    What `fn` reads otherwise is frozen as it was at the capture: Python variables, host arrays, other arrays' addresses
+    (their elements may change). Side effects of the Python code happen in the first two calls only. Arrays made inside
+    and kept by `fn` elsewhere are overwritten by each replay.
+
+    Parameters
+    ----------
+    fn : callable
+        Must not wait for the device or read results on the host (float(x), printing, boolean indexing), draw random
+        numbers (draw them outside and pass them), switch streams or use several devices.
+
+    Returns
+    -------
+    Graphed
+        Called like `fn`; `.graphs` counts the graphs it holds, `.clear()` drops them and their memory.
+
+    Raises
+    ------
+    DeviceError
+        There is no GPU, or an argument is a cudamath array on the CPU. (At the call.)
+    RuntimeError
+        `fn` does what a graph cannot hold; the message names it. Nothing was done then.
+    TypeError
+        An argument is neither an array nor hashable, or a gradient is being recorded through the graph.
+
+    Gradients: take them inside `fn`; a graph cannot be differentiated.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.is_available():
+    ...     step = cm.cuda.graph(lambda x: cm.exp(x) + 1)
+    ...     x = cm.zeros(4)
+    ...     assert [step(x).tolist() for _ in range(3)] == [[2.0] * 4] * 3
+    """
+    if not callable(fn):
+        raise TypeError(f"graph: wants a function, got {type(fn).__name__}")
+    return Graphed(fn)
+
+
+class _Replay:
+    """A captured graph with its static inputs and what its function returned."""
+
+    def __init__(self, device: int) -> None:
+        self.device = device
+        self.graph: runtime.Graph
+        self.inputs: list[Any] = []  # static arrays; the caller's own where persistent
+        self.copied: list[int] = []  # positions of the inputs to copy in before each replay
+        self.written: list[int] = []  # of those, the ones to copy back
+        self.outputs: list[Any] = []
+        self.structure: Any = None
+
+
+class _Kind:
+    """What is known of calls with arguments of one structure and layouts."""
+
+    def __init__(self) -> None:
+        self.addresses: list[int | None] | None = None  # of the array arguments at the last call
+        self.moving: set[int] = set()  # positions of array arguments whose address has changed
+        self.replay: _Replay | None = None
+
+
+class Graphed:
+    """What `graph` returns: call it like the function."""
+
+    def __init__(self, fn: Callable):
+        self._fn = fn
+        self._kinds: collections.OrderedDict[Any, _Kind] = collections.OrderedDict()
+        self._lock = threading.RLock()  # replays share memory
+        functools.update_wrapper(self, fn)
+
+    @property
+    def graphs(self) -> int:
+        """How many graphs are held."""
+        return sum(kind.replay is not None for kind in self._kinds.values())
+
+    def clear(self) -> None:
+        """Forget all graphs and give their memory back."""
+        with self._lock:
+            self._kinds.clear()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        index_of(None, "graph")
+        stream.refuse_capture("graph", "graphs do not nest")
+        leaves: list[Any]
+        leaves, structure = optree.tree_flatten(cast(Any, (args, kwargs)))
+        arrays = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (ndarray, np.ndarray))]
+        hosted = {i for i in arrays if isinstance(leaves[i], np.ndarray)}
+        for i in arrays:
+            if i not in hosted:
+                _check(leaves[i])
+        ours = [leaves[i] for i in arrays if i not in hosted]
+        device = same_device("graph", ours) if ours else stream.current_device()
+        for i in hosted:
+            leaves[i] = asarray(leaves[i], device=device_of(device), name="graph")
+        key = (structure, device, *[leaf._layout if isinstance(leaf, ndarray) else (type(leaf), leaf) for leaf in leaves])
+        with self._lock, device_of(device):
+            try:
+                kind = self._kinds.get(key)
+            except TypeError:
+                raise TypeError("graph: arguments must be arrays or hashable values, got "
+                                f"{[type(x).__name__ for x in leaves if not isinstance(x, ndarray)]}") from None
+            if kind is None:
+                kind = self._kinds[key] = _Kind()
+                if len(self._kinds) > MOST_GRAPHS:
+                    self._kinds.popitem(last=False)
+            self._kinds.move_to_end(key)
+            return self._run(kind, structure, leaves, arrays, hosted, device)
+
+    def _run(self, kind: _Kind, structure: Any, leaves: list, arrays: list[int], hosted: set[int], device: int) -> Any:
+        before, now = kind.addresses, [None if i in hosted else leaves[i]._data for i in arrays]
+        if before is None:
+            args, kwargs = structure.unflatten(leaves)
+            result = self._fn(*args, **kwargs)
+            kind.addresses = now
+            return result
+        kind.addresses = now
+        changed = {i for i, old, new in zip(arrays, before, now, strict=True) if new is None or old != new}
+        if kind.replay is None or not changed <= kind.moving:
+            kind.moving |= changed
+            kind.replay = None  # its memory first
+            kind.replay = self._capture(kind.moving, structure, leaves, device)
+            return self._replay(kind.replay, leaves, first=True)
+        return self._replay(kind.replay, leaves, first=False)
+
+    def _capture(self, moving: set[int], structure: Any, leaves: list, device: int) -> _Replay:
+        replay = _Replay(device)
+        recording = runtime.Capture(device)
+        replay.copied = sorted(moving)
+        replay.inputs = list(leaves)
+        for i in replay.copied:
+            layout = Layout.new(leaves[i].shape, leaves[i].dtype, device)
+            buffer = memory.Buffer(layout.nbytes, recording.stream)
+            replay.inputs[i] = over(layout, buffer.address, buffer)
+        args, kwargs = structure.unflatten(replay.inputs)
+        with recording:
+            result = self._fn(*args, **kwargs)
+        replay.graph = recording.graph
+        replay.outputs, replay.structure = optree.tree_flatten(result)
+        for leaf in replay.outputs:
+            if isinstance(leaf, ndarray):
+                _check_constant(leaf)
+        return replay
+
+    def _replay(self, replay: _Replay, leaves: list, *, first: bool) -> Any:
+        current = stream.stream_of(replay.device)
+        replay.graph.after_last(current)
+        for i in replay.copied:
+            _copy(replay.inputs[i], leaves[i])
+        replay.graph.launch(current)
+        if first:  # which of the copies did the function change? Looked up once; this waits
+            replay.written = [i for i in replay.copied if replay.inputs[i].tobytes() != leaves[i].tobytes()]
+        for i in replay.written:
+            _copy(leaves[i], replay.inputs[i])
+        given = {id(x): leaves[i] for i, x in enumerate(replay.inputs) if isinstance(x, ndarray)}
+        own = replay.graph.stream
+        out = []
+        for leaf in replay.outputs:
+            if id(leaf) in given:  # an argument returned
+                leaf = given[id(leaf)]
+            elif isinstance(leaf, ndarray) and getattr(leaf._owner, "stream", None) is own:
+                leaf = _copied(leaf)
+            out.append(leaf)
+        return replay.structure.unflatten(out)
+
+
+def _check(x: ndarray) -> None:
+    if x._layout.device == CPU:
+        raise DeviceError(f"graph: an array is on the CPU ({x.dtype}, shape {x.shape}); a CUDA graph holds work of a GPU")
+    _check_constant(x)
+
+
+def _check_constant(x: ndarray) -> None:
+    if x._node is not None:
+        raise TypeError("graph: a gradient is being recorded through the graph; take gradients inside the function")
+
+
+def _copy(target: ndarray, source: ndarray) -> None:
+    """Copy elements on the device, whatever the strides."""
+    if not (target.is_contiguous and source.is_contiguous):
+        target[...] = source
+        return
+    current = stream.stream_of(target._layout.device)
+    for x in (target, source):
+        if x._owner.stream is not current:
+            x._owner.used_on(current)
+    memory.copy(target._data, source._data, source.nbytes, current)
+
+
+def _copied(x: ndarray) -> ndarray:
+    out = allocate(Layout.new(x.shape, x.dtype, x._layout.device))
+    _copy(out, x)
+    return out
+
+
+class Capture:
+    """What `capture` gives: `replay()` does the recorded work, `nodes` counts its kernels and copies."""
+
+    def __init__(self, device: int):
+        self._recording = runtime.Capture(device)
+
+    @property
+    def nodes(self) -> int:
+        """How many kernels and copies were recorded."""
+        return self._recording.graph.nodes
+
+    def replay(self) -> None:
+        """Queue the recorded work on the current stream, after its last replay."""
+        self._recording.graph.launch(stream.stream_of(self._recording.device))
+
+    def __enter__(self) -> Capture:
+        self._recording.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self._recording.__exit__(*exc)
+
+
+def capture(device: int | None = None) -> Capture:
+    """Context: what this thread launches inside is recorded and not run; `replay()` then runs it, as often as called.
+
+    Arrays made inside belong to the graph and hold results after a replay, until the next one. To use other inputs,
+    write them into the arrays that were used inside (`x[...] = new`). What `fn` of `graph` must not do, must not be
+    done here. Run the same work once before, so that its kernels are compiled.
+
+    Raises
+    ------
+    DeviceError
+        There is no such device.
+    RuntimeError
+        Something that a graph cannot hold was done inside.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.is_available():
+    ...     x = cm.zeros(4)
+    ...     y = x + 1
+    ...     with cm.cuda.capture() as recorded:
+    ...         y = x + 1
+    ...     x[...] = 5
+    ...     recorded.replay()
+    ...     assert y.tolist() == [6.0] * 4
+    """
+    return Capture(index_of(device, "capture"))

@@ -1,0 +1,259 @@
+"""Your own `@cuda.jit` kernels on cudamath arrays, by the launch path of the package's kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.array import asarray, ndarray, over, same_device
+from ..core.devices import CPU, device_of
+from ..core.layout import Layout
+from ..core.plan import Input, Launch, Plan, Scalar, load, triple
+from ..runtime import device as runtime
+from ..runtime import module, stream
+from ..runtime.errors import DeviceError, check
+from ..runtime.memory import Borrowed
+from .devices import index_of
+from .memory import host_address
+
+__all__ = ["CompiledKernel", "compile_kernel", "launch", "occupancy", "suggest_launch"]
+
+Size = int | Sequence[int]
+
+_SCALARS: dict[type, np.dtype] = {int: np.dtype(np.int64), float: np.dtype(np.float64), bool: np.dtype(np.int64)}
+_runs: dict[Any, Any] = {}
+_MOST_RUNS = 4096
+
+
+def _kernel(name: str, kernel: Any) -> Any:
+    index_of(None, name)
+    from ..kernels.user import user_kernel
+
+    if not callable(getattr(kernel, "py_func", kernel)):
+        raise TypeError(f"{name}: wants a @cuda.jit kernel, got {type(kernel).__name__}")
+    return user_kernel(kernel)
+
+
+def _array(name: str, x: Any) -> ndarray:
+    """An array argument: ours, another library's, or pinned and managed NumPy arrays, none of them copied."""
+    if isinstance(x, np.ndarray):
+        address = host_address(x)
+        if address is None:
+            raise TypeError(f"{name}: a NumPy array ({x.dtype}, shape {x.shape}) is not on the GPU; pass cm.asarray(x), or "
+                            "make it with cm.cuda.pinned or cm.cuda.managed")
+        current = stream.current_stream()
+        layout = Layout.of(x.shape, x.strides, x.dtype, current.device, address % 16 == 0)
+        return over(layout, address, Borrowed(x, current))
+    out = asarray(x, name=name)
+    if out._layout.device == CPU:
+        raise DeviceError(f"{name}: an array argument is on the CPU ({out.dtype}, shape {out.shape}); use x.to('cuda')")
+    return out
+
+
+def _arguments(name: str, args: tuple) -> tuple[list[ndarray], list[Any], list[Any]]:
+    """(arrays, scalars, for each argument its Layout or scalar dtype)."""
+    arrays: list[ndarray] = []
+    scalars: list[Any] = []
+    kinds: list[Any] = []
+    for position, x in enumerate(args):
+        dtype = _SCALARS.get(type(x))
+        if dtype is None and isinstance(x, np.generic):
+            dtype = x.dtype if x.dtype.kind in "iu" or x.dtype in (np.float32, np.float64) else None
+            if dtype is None:
+                raise TypeError(f"{name}: argument {position} is a scalar of {x.dtype}; wants an integer, float32 or "
+                                "float64, or an array")
+        if dtype is None:
+            if not isinstance(x, ndarray) or x._layout.device == CPU:
+                if not (isinstance(x, (np.ndarray, ndarray)) or hasattr(x, "__dlpack__")
+                        or hasattr(x, "__cuda_array_interface__")):
+                    raise TypeError(f"{name}: argument {position} is a {type(x).__name__}; wants arrays on the GPU, "
+                                    "integers and floats")
+                x = _array(name, x)
+            arrays.append(x)
+            kinds.append(x._layout)
+        else:
+            scalars.append(x)
+            kinds.append(dtype)
+    return arrays, scalars, kinds
+
+
+def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) -> None:
+    """Launch your own `@cuda.jit` kernel on the current stream: compiled once, cached on disk, launched in a few us.
+
+    Parameters
+    ----------
+    kernel : function decorated with numba.cuda.jit
+    grid, block : int or up to three ints
+        Blocks, and threads a block.
+    *args : arrays on one GPU, or numbers
+        Arrays may be cudamath's, another library's (torch, CuPy; taken without a copy), or NumPy arrays made by
+        `pinned` or `managed`. The kernel sees them as Numba shows arrays; bfloat16 as uint16, 0-d arrays as shape
+        (1,). Python ints are int64, floats float64; NumPy scalars keep their type (`np.float32(0.5)`).
+    shared : int
+        Bytes of dynamic shared memory, also beyond 48 KiB where the device allows it.
+
+    Raises
+    ------
+    DeviceError
+        There is no GPU, or arrays are on different devices.
+    TypeError
+        An argument is neither an array on the GPU nor a number.
+    CudaError
+        The launch was refused (a block too large, ...). What goes wrong inside the kernel is raised later, at the
+        next synchronisation.
+
+    Nothing is recorded for gradients.
+
+    >>> import cudamath as cm
+    >>> def scale(x, factor):
+    ...     i = cuda.grid(1)
+    ...     if i < x.size:
+    ...         x[i] *= factor
+    >>> if cm.cuda.is_available():
+    ...     from numba import cuda
+    ...     x = cm.ones(1000, dtype="float32")
+    ...     cm.cuda.launch(cuda.jit(scale), 4, 256, x, 2.0)
+    """
+    arrays, scalars, kinds = _arguments("launch", args)
+    key = (kernel, grid if isinstance(grid, int) else tuple(grid), block if isinstance(block, int) else tuple(block),
+           shared, *kinds)
+    run = _runs.get(key)
+    if run is None:
+        user = _kernel("launch", kernel)
+        for what, sizes in (("grid", grid), ("block", block)):
+            if not all(isinstance(n, (int, np.integer)) and n > 0 for n in ([sizes] if isinstance(sizes, int) else sizes)):
+                raise ValueError(f"launch: {what} must be positive integers, got {sizes}")
+        step = _step(user, grid, block, kinds, shared)
+        device = same_device("launch", arrays) if arrays else stream.current_device()
+        run = Plan([], [step]).bind(user.__name__, [x._layout for x in arrays], len(scalars), device)
+        if len(_runs) >= _MOST_RUNS:
+            _runs.clear()
+        _runs[key] = run
+    run(*arrays, *scalars)
+
+
+def _step(kernel: Any, grid: Size, block: Size, kinds: list[Any], shared: int) -> Launch:
+    refs: list[Any] = []
+    arrays = scalars = 0
+    for kind in kinds:
+        if isinstance(kind, Layout):
+            refs.append(Input(arrays))
+            arrays += 1
+        else:
+            refs.append(Scalar(scalars, kind))
+            scalars += 1
+    return Launch(kernel, grid, block, refs, shared)
+
+
+class CompiledKernel:
+    """A kernel compiled for given arguments, and what it takes of a multiprocessor.
+
+    registers: a thread; local: bytes a thread spilled to or kept in local memory; shared: bytes of static shared
+    memory a block; max_threads: a block.
+    """
+
+    def __init__(self, function: module.Function, kernel: Any, shared: int):
+        self._function, self._kernel, self._shared = function, kernel, shared
+        self.name = function.name
+        self.registers = function.attribute("NUM_REGS")
+        self.local = function.attribute("LOCAL_SIZE_BYTES")
+        self.shared = function.attribute("SHARED_SIZE_BYTES")
+        self.max_threads = function.attribute("MAX_THREADS_PER_BLOCK")
+
+    def __call__(self, grid: Size, block: Size, *args: Any) -> None:
+        """Launch it (see `launch`)."""
+        launch(self._kernel, grid, block, *args, shared=self._shared)
+
+    def blocks_per_multiprocessor(self, block: int) -> int:
+        """How many blocks of this many threads one multiprocessor holds at a time."""
+        return self._function.occupancy(block, self._shared)
+
+    def occupancy(self, block: int) -> float:
+        """The part of a multiprocessor's threads that blocks of this size fill, 0 to 1."""
+        return self.blocks_per_multiprocessor(block) * block / _threads(self._function.device)
+
+    def __repr__(self) -> str:
+        return (f"<CompiledKernel {self.name}: {self.registers} registers, {self.local} bytes local, {self.shared} bytes "
+                f"shared, at most {self.max_threads} threads a block>")
+
+
+def _threads(index: int) -> int:
+    cu = runtime.driver()
+    kind = cu.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR
+    return int(check(cu.cuDeviceGetAttribute(kind, check(cu.cuDeviceGet(index)))))
+
+
+def compile_kernel(kernel: Any, *args: Any, shared: int = 0) -> CompiledKernel:
+    """Compile a `@cuda.jit` kernel for arguments like these, without launching it.
+
+    Parameters
+    ----------
+    kernel, args, shared : see `launch`
+
+    Returns
+    -------
+    CompiledKernel
+        Its resources and occupancy; calling it, `compiled(grid, block, *args)`, launches it.
+
+    Raises
+    ------
+    DeviceError, TypeError : see `launch`
+
+    >>> import cudamath as cm
+    >>> def fill(x):
+    ...     x[cuda.grid(1)] = 1
+    >>> if cm.cuda.is_available():
+    ...     from numba import cuda
+    ...     print(cm.cuda.compile_kernel(cuda.jit(fill), cm.zeros(256)))
+    """
+    return _compiled("compile_kernel", kernel, args, shared)
+
+
+def _compiled(name: str, kernel: Any, args: tuple, shared: int) -> CompiledKernel:
+    user = _kernel(name, kernel)
+    arrays, _, kinds = _arguments(name, args)
+    device = same_device(name, arrays) if arrays else stream.current_device()
+    with device_of(device):
+        step = _step(user, 1, 1, kinds, shared)
+        return CompiledKernel(load(step, kinds, device), kernel, shared)
+
+
+def occupancy(kernel: Any, block: Size, *args: Any, shared: int = 0) -> float:
+    """The part of a multiprocessor's threads that a kernel fills with blocks of this size, 0 to 1.
+
+    Parameters: see `launch`; the arguments are examples. Raises: see `launch`.
+
+    >>> import cudamath as cm
+    >>> def fill(x):
+    ...     x[cuda.grid(1)] = 1
+    >>> if cm.cuda.is_available():
+    ...     from numba import cuda
+    ...     assert 0 < cm.cuda.occupancy(cuda.jit(fill), 256, cm.zeros(256)) <= 1
+    """
+    threads = int(np.prod(triple(block)))
+    return _compiled("occupancy", kernel, args, shared).occupancy(threads)
+
+
+def suggest_launch(kernel: Any, count: int, *args: Any, shared: int = 0) -> tuple[int, int]:
+    """(grid, block) for `count` threads of a one-dimensional kernel: the block size that fills the device best.
+
+    Of equally good sizes the one nearest 256 is taken.
+
+    Parameters: see `launch`; the arguments are examples. Raises: see `launch`; ValueError for a count below 1.
+
+    >>> import cudamath as cm
+    >>> def fill(x):
+    ...     x[cuda.grid(1)] = 1
+    >>> if cm.cuda.is_available():
+    ...     from numba import cuda
+    ...     grid, block = cm.cuda.suggest_launch(cuda.jit(fill), 10_000, cm.zeros(10_000))
+    ...     assert grid * block >= 10_000
+    """
+    compiled = _compiled("suggest_launch", kernel, args, shared)
+    if count < 1:
+        raise ValueError(f"suggest_launch: count must be at least 1, got {count}")
+    sizes = range(32, compiled.max_threads + 1, 32)
+    block = max(sizes, key=lambda n: (compiled.occupancy(n), -abs(n - 256)))
+    return -(-count // block), block

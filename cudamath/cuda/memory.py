@@ -1,0 +1,462 @@
+"""Memory: statistics, limits, who holds what, page-locked and managed arrays."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.shapes import normalize_shape
+from ..runtime import device as runtime
+from ..runtime import memory, module
+from ..runtime.memory import Buffer, Pool, human, parse_size, pool_of
+from .devices import index_of
+
+__all__ = ["MemoryReport", "configure_pool", "empty_cache", "managed", "max_memory_allocated", "memory_allocated",
+           "memory_debugging", "memory_reserved", "memory_snapshot", "memory_stats", "memory_summary", "pinned",
+           "reset_peak_memory_stats", "set_cache_size", "set_memory_callback", "set_memory_fraction"]
+
+
+def _pool(device: Any, name: str) -> Pool | None:
+    """The pool of a `device=` argument; None without a GPU, where nobody named a device."""
+    if device is None and runtime.device_count() == 0:
+        return None
+    return pool_of(index_of(device, name))
+
+
+# ---------------------------------------------------------------- statistics
+
+
+def memory_stats(device: int | None = None) -> dict[str, Any]:
+    """Memory of a device (the active one by default), in bytes. All zero without a GPU.
+
+    Returns
+    -------
+    dict
+        allocated: in live arrays and scratch; peak: its maximum since `reset_peak_memory_stats`; reserved: held from
+        the driver; reserved_peak; cached: reserved and not in use; fragmentation: the part of the cached bytes outside
+        the largest cached block, 0 to 1; free, total: of the device, as the driver sees them; limit, cache_limit: as
+        set, or None; allocations, releases: blocks taken from and given back to the driver.
+        Kernel code, library workspaces and constant tables are not in `allocated`.
+
+    Raises
+    ------
+    DeviceError
+        A device was named that does not exist.
+
+    >>> import cudamath as cm
+    >>> stats = cm.cuda.memory_stats()
+    >>> stats["reserved"] == stats["allocated"] + stats["cached"]
+    True
+    """
+    pool = _pool(device, "memory_stats")
+    names = ("allocated", "peak", "reserved", "reserved_peak", "cached", "free", "total", "allocations", "releases")
+    if pool is None:
+        return dict.fromkeys(names, 0) | {"fragmentation": 0.0, "limit": None, "cache_limit": None}
+    free, total = memory.memory_info(pool.device)
+    blocks = pool.free_blocks()
+    idle = sum(size * count for size, count in blocks.items())
+    used = pool.used
+    values = (used, pool.peak, pool.reserved, pool.reserved_peak, pool.reserved - used, free, total, pool.allocations,
+              pool.releases)
+    return dict(zip(names, values, strict=True)) | {
+        "fragmentation": 1 - max(blocks) / idle if idle else 0.0, "limit": pool.limit, "cache_limit": pool.cache_limit}
+
+
+def memory_allocated(device: int | None = None) -> int:
+    """Bytes in live arrays on a device (the active one by default), block rounding included; 0 without a GPU.
+
+    >>> import cudamath as cm
+    >>> cm.cuda.memory_allocated() <= cm.cuda.max_memory_allocated()
+    True
+    """
+    pool = _pool(device, "memory_allocated")
+    return 0 if pool is None else pool.used
+
+
+def memory_reserved(device: int | None = None) -> int:
+    """Bytes held from the driver: in live arrays, and cached for the next ones; 0 without a GPU.
+
+    >>> import cudamath as cm
+    >>> cm.cuda.memory_reserved() >= cm.cuda.memory_allocated()
+    True
+    """
+    pool = _pool(device, "memory_reserved")
+    return 0 if pool is None else pool.reserved
+
+
+def max_memory_allocated(device: int | None = None) -> int:
+    """The most bytes that were in live arrays at a time, since the start or `reset_peak_memory_stats`.
+
+    >>> import cudamath as cm
+    >>> cm.cuda.reset_peak_memory_stats()
+    >>> cm.cuda.max_memory_allocated() == cm.cuda.memory_allocated()
+    True
+    """
+    pool = _pool(device, "max_memory_allocated")
+    return 0 if pool is None else pool.peak
+
+
+def reset_peak_memory_stats(device: int | None = None) -> None:
+    """Start the peaks (`peak`, `reserved_peak`) anew from what is in use now. Nothing to do without a GPU.
+
+    >>> import cudamath as cm
+    >>> cm.cuda.reset_peak_memory_stats()
+    """
+    pool = _pool(device, "reset_peak_memory_stats")
+    if pool is not None:
+        pool.peak, pool.reserved_peak = pool.used, pool.reserved
+
+
+def memory_summary(device: int | None = None) -> str:
+    """The statistics of `memory_stats` as a table to read.
+
+    >>> import cudamath as cm
+    >>> "allocated" in cm.cuda.memory_summary()
+    True
+    """
+    stats = memory_stats(device)
+    place = f"cuda:{index_of(device, 'memory_summary')}" if runtime.device_count() else "no CUDA device"
+    counts = ("allocations", "releases")
+    lines = [f"memory of {place}"]
+    for name, value in stats.items():
+        if value is None:
+            shown = "none"
+        elif name == "fragmentation":
+            shown = f"{value:.0%}"
+        else:
+            shown = str(value) if name in counts else human(value)
+        lines.append(f"  {name:14} {shown:>12}")
+    return "\n".join(lines)
+
+
+# ---------------------------------------------------------------- limits
+
+
+def empty_cache(device: int | None = None) -> None:
+    """Give all cached memory of a device back to the driver, so that other programs can have it. Waits for the device.
+
+    Memory that a CUDA graph uses stays. Nothing to do without a GPU.
+
+    >>> import cudamath as cm
+    >>> cm.cuda.empty_cache()
+    """
+    pool = _pool(device, "empty_cache")
+    if pool is not None:
+        pool.trim()
+
+
+def set_memory_fraction(fraction: float, device: int | None = None) -> None:
+    """Reserve at most this fraction of a device's memory: beyond it, OutOfMemoryError.
+
+    CUDAMATH_MEMORY_FRACTION does the same from outside.
+
+    Raises
+    ------
+    ValueError
+        `fraction` is not in (0, 1].
+    DeviceError
+        There is no such device.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.is_available():
+    ...     cm.cuda.set_memory_fraction(0.9)
+    """
+    pool_of(index_of(device, "set_memory_fraction")).set_fraction(fraction)
+
+
+def set_cache_size(size: str | int | None, device: int | None = None) -> None:
+    """Keep at most this much freed memory for reuse ("2GB", "512 MiB" or bytes; GB means 2^30); None: no limit.
+
+    CUDAMATH_CACHE_SIZE does the same from outside.
+
+    Raises
+    ------
+    ValueError
+        `size` cannot be read.
+    DeviceError
+        There is no such device.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.is_available():
+    ...     cm.cuda.set_cache_size(None)
+    """
+    limit = None if size is None else parse_size(size)
+    pool = pool_of(index_of(device, "set_cache_size"))
+    pool.cache_limit = limit
+    if limit is not None and pool.cached > limit:
+        pool.trim()
+
+
+def configure_pool(*, initial: str | int | None = None, max: str | int | None = None, cache: str | int | None = None,
+                   device: int | None = None) -> None:
+    """Set up the memory pool of a device.
+
+    Parameters
+    ----------
+    initial : str or int, optional
+        Have the driver map this much now, so that first allocations are quick.
+    max : str or int, optional
+        Reserve at most this much; beyond it, OutOfMemoryError.
+    cache : str or int, optional
+        Keep at most this much freed memory for reuse (see `set_cache_size`).
+    device : int, optional
+        The active one by default.
+
+    Raises
+    ------
+    ValueError
+        A size cannot be read, or initial > max.
+    OutOfMemoryError
+        The device does not have `initial` free.
+    DeviceError
+        There is no such device.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.is_available():
+    ...     cm.cuda.configure_pool(initial="16MB")
+    """
+    first, most = (None if size is None else parse_size(size) for size in (initial, max))
+    kept = None if cache is None else parse_size(cache)
+    if first is not None and most is not None and first > most:
+        raise ValueError(f"configure_pool: initial ({human(first)}) is more than max ({human(most)})")
+    pool = pool_of(index_of(device, "configure_pool"))
+    if most is not None:
+        pool.limit = most
+    if kept is not None:
+        set_cache_size(kept, pool.device)
+    if first:
+        pool.prefetch(first)
+
+
+# ---------------------------------------------------------------- who holds what
+
+
+def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
+    """Every live buffer of a device (the active one by default), the largest first; empty without a GPU.
+
+    Returns
+    -------
+    list of dict
+        device, address, nbytes (of the block), stream (address), arrays: shapes and dtypes of the ndarrays that use it;
+        line: the Python line that made it, where `memory_debugging` was on then, else None.
+
+    >>> import cudamath as cm
+    >>> all(row["nbytes"] >= 512 for row in cm.cuda.memory_snapshot())
+    True
+    """
+    from ..core.array import ndarray
+
+    pool = _pool(device, "memory_snapshot")
+    if pool is None:
+        return []
+    found: list[Buffer] = []
+    users: dict[int, list[str]] = collections.defaultdict(list)
+    for obj in gc.get_objects():
+        if type(obj) is Buffer and obj.stream.device == pool.device:
+            found.append(obj)
+        elif type(obj) is ndarray and type(obj._owner) is Buffer:
+            users[id(obj._owner)].append(f"{obj.dtype}{list(obj.shape)}")
+    return [{"device": pool.device, "address": b.address, "nbytes": b.size, "stream": b.stream.ptr,
+             "arrays": users[id(b)], "line": _lines.get((pool.device, b.address), (0, None))[1]}
+            for b in sorted(found, key=lambda b: -b.size)]
+
+
+#: (device, address of a block) -> (number of the allocation, the user's line), noted by `memory_debugging`
+_lines: dict[tuple[int, int], tuple[int, str]] = {}
+_numbers = itertools.count(1)
+_debugging = 0
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def _noting(size: int, stream: Any) -> int:
+    """`memory.allocate` that remembers the user's line of each block."""
+    address = _allocate(size, stream)
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<cudamath")):
+        frame = frame.f_back
+    _lines[stream.device, address] = next(_numbers), f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return address
+
+
+_allocate = memory.allocate
+
+
+def _install(allocate: Callable[[int, Any], int]) -> None:
+    memory.allocate = allocate  # type: ignore[assignment]
+    if "allocate" in module.launcher:
+        module.launcher["allocate"] = allocate
+
+
+class MemoryReport:
+    """What `memory_debugging` saw: `leaks`, rows of `memory_snapshot` for what was made inside and lived at the end."""
+
+    def __init__(self) -> None:
+        self.leaks: list[dict[str, Any]] = []
+
+    def by_line(self) -> list[tuple[str, int, int]]:
+        """(line, buffers, bytes) of the leaks, the most bytes first."""
+        totals: dict[str, list[int]] = collections.defaultdict(lambda: [0, 0])
+        for row in self.leaks:
+            totals[row["line"]][0] += 1
+            totals[row["line"]][1] += row["nbytes"]
+        return sorted(((line, count, nbytes) for line, (count, nbytes) in totals.items()), key=lambda t: -t[2])
+
+    def __str__(self) -> str:
+        if not self.leaks:
+            return "memory_debugging: nothing made inside is still held"
+        return "\n".join(["memory_debugging: still held of what was made inside:"]
+                         + [f"  {human(nbytes):>12} in {count:4} at {line}" for line, count, nbytes in self.by_line()])
+
+
+@contextmanager
+def memory_debugging() -> Iterator[MemoryReport]:
+    """Context: the Python line of every allocation is noted, and what is still held at the end is reported.
+
+    `print(report)` lists it by line. Costs a few microseconds an allocation inside, nothing outside.
+
+    >>> import cudamath as cm
+    >>> with cm.cuda.memory_debugging() as report:
+    ...     y = cm.zeros(3) + 1
+    >>> del y
+    >>> len(report.leaks) <= 1
+    True
+    """
+    global _debugging
+    report = MemoryReport()
+    first = next(_numbers)
+    if not _debugging:
+        _install(_noting)
+    _debugging += 1
+    try:
+        yield report
+    finally:
+        gc.collect()
+        report.leaks = [row for index in list(memory._pools) for row in memory_snapshot(index)
+                        if _lines.get((index, row["address"]), (0, ""))[0] > first]
+        _debugging -= 1
+        if not _debugging:
+            _install(_allocate)
+            _lines.clear()
+
+
+def set_memory_callback(fn: Callable[[dict[str, Any]], None] | None, *, threshold: float = 0.9,
+                        device: int | None = None) -> None:
+    """Be told when memory runs short.
+
+    Parameters
+    ----------
+    fn : callable or None
+        Called as `fn(stats)`, where stats is `memory_stats(device)` with two more entries: "event", which is "high" or
+        "exhausted", and "requested" in bytes. "high": reserved memory grew past `threshold` of the limit (of the
+        device's memory where none is set); told again only after it was below. "exhausted": an allocation is about to
+        raise OutOfMemoryError. None: nobody is told any more. Called in the allocating thread; what it raises, the
+        allocation raises.
+    threshold : float
+        In (0, 1].
+    device : int, optional
+        The active one by default.
+
+    Raises
+    ------
+    ValueError
+        `threshold` out of range.
+    DeviceError
+        There is no such device.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.is_available():
+    ...     cm.cuda.set_memory_callback(lambda stats: print(stats["event"]))
+    ...     cm.cuda.set_memory_callback(None)
+    """
+    if not 0 < threshold <= 1:
+        raise ValueError(f"set_memory_callback: threshold must be in (0, 1], got {threshold}")
+    pool = pool_of(index_of(device, "set_memory_callback"))
+    if fn is None:
+        pool.watch = None
+        return
+    above = False
+
+    def watch(pool: Pool, event: str, size: int) -> None:
+        nonlocal above
+        if event == "reserved":
+            bound = pool.limit if pool.limit is not None else runtime.info(pool.device).total_memory
+            was, above = above, pool.reserved > threshold * bound
+            if was or not above:
+                return
+            event = "high"
+        fn(memory_stats(pool.device) | {"event": event, "requested": size})
+
+    pool.watch = watch
+
+
+# ---------------------------------------------------------------- host memory
+
+
+def _host_array(name: str, shape: int | Sequence[int], dtype: Any) -> np.ndarray:
+    index_of(None, name)
+    lengths = normalize_shape(name, shape)
+    kind = dtypes.as_dtype(dtype)
+    buffer = memory.HostBuffer(int(np.prod(lengths, dtype=object)) * kind.itemsize, name)
+    return np.ndarray(lengths, kind, buffer=buffer.bytes())
+
+
+def pinned(shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
+    """A NumPy array in page-locked memory: copies from and to it are asynchronous and faster. Elements are undefined.
+
+    `x.copy_to(host, stream=s)` and `cm.asarray(host).copy_to(x, stream=s)` return at once; wait for `s` before
+    touching the array. Page-locked memory is taken from all programs: use it for staging, not for storage.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+    dtype : dtype
+        float32 by default.
+
+    Raises
+    ------
+    DeviceError
+        There is no GPU.
+    OutOfMemoryError
+        The system has not that much to lock.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.is_available():
+    ...     host = cm.cuda.pinned((2, 3), cm.float32)
+    ...     host[...] = 1
+    """
+    return _host_array("pinned", shape, dtype)
+
+
+def managed(shape: int | Sequence[int], dtype: Any = np.float32) -> np.ndarray:
+    """A NumPy array in managed (unified) memory, which kernels see too (`cm.cuda.launch` takes it as it is).
+
+    Pages move to where they are touched. Elements are undefined. Wait (`synchronize`) before touching on the host what
+    a kernel writes.
+
+    Parameters, raises: see `pinned`.
+
+    >>> import cudamath as cm
+    >>> if cm.cuda.is_available():
+    ...     shared = cm.cuda.managed(1000, cm.float32)
+    """
+    return _host_array("managed", shape, dtype)
+
+
+def host_address(x: np.ndarray) -> int | None:
+    """Address of a NumPy array over pinned or managed memory, valid on the device; None for other arrays."""
+    base: Any = x
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    return x.ctypes.data if isinstance(getattr(base, "_owner", None), memory.HostBuffer) else None
+

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,9 @@ from ..core.dtypes import bfloat16, compute_dtype, real_dtype
 
 Axes = tuple[int, ...]
 
-RUN = 128  # rows added one after the other
+RUN = 64  # rows added one after the other
+_add: Any = np.add.reduce  # (its types do not know that keepdims may be a variable)
+LINE, FEW = 2048, 16  # where a vector is cut into rows: numbers in a row, and rows added one after the other
 
 
 def reduce(x: np.ndarray, *, kind: str, axis: Axes, keepdims: bool, dtype: np.dtype, correction: float = 0,
@@ -17,9 +20,13 @@ def reduce(x: np.ndarray, *, kind: str, axis: Axes, keepdims: bool, dtype: np.dt
     """The reduction `kind` of x over the axes, as `dtype`. `shape` is for the gradient rule."""
     if x.dtype == bfloat16:  # a user-defined type, for which NumPy has slow loops or none
         x = x.astype(np.float32)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # 0 / 0 is NaN, as on a GPU
-        result = _KINDS[kind](x, axis, keepdims, compute_dtype(dtype), correction)
-    return np.asarray(result).astype(dtype, copy=False)
+    work = _KINDS[kind]
+    if kind in _QUIET:
+        result = work(x, axis, keepdims, dtype, 0)
+    else:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # 0 / 0 is NaN, as on a GPU
+            result = work(x, axis, keepdims, compute_dtype(dtype), correction)
+    return result if type(result) is np.ndarray and result.dtype is dtype else np.asarray(result).astype(dtype, copy=False)
 
 
 def _count(x: np.ndarray, axis: Axes) -> int:
@@ -30,20 +37,29 @@ def _count(x: np.ndarray, axis: Axes) -> int:
     return count
 
 
-def _total(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, _: float = 0) -> np.ndarray:
+def _total(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, _: float = 0) -> Any:
     """A sum that is pairwise along every axis: NumPy's own is only along the innermost, elsewhere it adds row by row."""
     if dtype.kind not in "fc":
-        return np.add.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims)
+        return _add(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    if x.size >= LINE * FEW and len(axis) == x.ndim and x.dtype == dtype and x.flags.c_contiguous:
+        return np.asarray(_line(x.reshape(-1))).reshape((1,) * x.ndim if keepdims else ())
     order = sorted((i for i in range(x.ndim) if x.shape[i] > 1), key=lambda i: abs(x.strides[i]))
     inner = tuple(itertools.takewhile(axis.__contains__, order))
     outer = [i for i in order if i in axis and i not in inner and x.shape[i] > RUN]
     if not outer:
-        return np.add.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims)
+        return _add(x, axis=axis, dtype=dtype, keepdims=keepdims)
     rest = tuple(i for i in axis if i not in outer)
     total = np.add.reduce(x, axis=rest, dtype=dtype, keepdims=True) if rest else x
     for i in outer:
         total = np.expand_dims(_by_runs(np.moveaxis(total, i, 0), dtype), i)
     return total if keepdims else total.reshape([n for i, n in enumerate(total.shape) if i not in axis])
+
+
+def _line(x: np.ndarray) -> np.ndarray:
+    """The sum of a contiguous vector: rows of LINE numbers are added as vectors, FEW at a time, which takes half the time
+    of adding up each row."""
+    whole = len(x) // (LINE * FEW) * (LINE * FEW)
+    return np.add.reduce(np.add.reduce(x[:whole].reshape(-1, FEW, LINE), axis=1).reshape(-1)) + np.add.reduce(x[whole:])
 
 
 def _by_runs(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -81,6 +97,7 @@ def _position(find: Callable) -> Callable:
     return position
 
 
+_QUIET = frozenset(["max", "min", "argmax", "argmin", "any", "all", "count_nonzero"])  # these never warn
 _KINDS: dict[str, Callable] = {
     "sum": _total,
     "prod": lambda x, axis, keepdims, dtype, _: np.multiply.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims),

@@ -13,9 +13,9 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.op import ANY, NUMERIC, REAL_OR_BOOL, Op, require
 from ..core.shapes import normalize_axes
-from .elementwise import conj
+from .elementwise import conj, equal
 from .index import where
-from .shape import broadcast_to, reshape
+from .shape import astype, broadcast_to, reshape
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "std", "sum",
            "var"]
@@ -55,7 +55,7 @@ def _prod_grad(g: ndarray, x: ndarray, axis: tuple, dtype: np.dtype) -> ndarray:
 
 def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: tuple) -> ndarray:
     """g shared equally among the elements that attain the extreme."""
-    hit = (x == _kept(y, x.shape, axis)).astype(x.dtype)
+    hit = astype(equal(x, _kept(y, x.shape, axis)), x.dtype)
     return hit * (_kept(g, x.shape, axis) / sum(hit, axis=axis, keepdims=True))
 
 

@@ -15,7 +15,7 @@ import optree
 
 from .core import tape
 from .core.array import asarray, ndarray
-from .core.dtypes import INEXACT
+from .core.dtypes import FLOATING, INEXACT
 
 __all__ = ["grad", "stop_gradient", "value_and_grad", "vjp"]
 
@@ -108,9 +108,9 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
                 new[position] = structure.unflatten(leaves)
             result = fn(*new, **kwargs)
         value, aux = result if has_aux else (result, None)
-        if not isinstance(value, ndarray) or value.size != 1 or value.dtype not in INEXACT:
+        if not isinstance(value, ndarray) or value.size != 1 or value.dtype not in FLOATING:
             seen = f"{value.dtype} of shape {value.shape}" if isinstance(value, ndarray) else type(value).__name__
-            raise TypeError(f"grad: the function must return one floating-point number, got {seen}")
+            raise TypeError(f"grad: the function must return one real floating-point number, got {seen}")
         wanted = [leaf._node for leaves in marked for leaf in leaves]
         gradients: list = [None] * len(wanted)
         if value._node is not None and wanted:

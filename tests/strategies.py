@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +42,7 @@ def numbers(rng: np.random.Generator, shape: Any, dtype: np.dtype, low: float = 
         return rng.random(shape) < 0.5
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        return rng.integers(max(int(low), limits.min), min(int(high), limits.max), shape, endpoint=True).astype(dtype)
+        return rng.integers(max(math.ceil(low), limits.min), min(int(high), limits.max), shape, endpoint=True).astype(dtype)
     x = rng.uniform(low, high, shape)
     if dtype.kind == "c":
         x = x + 1j * rng.uniform(low, high, shape)

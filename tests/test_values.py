@@ -98,6 +98,8 @@ def test_random_numbers(device, row, dtype):
 def test_awkward_numbers(device, row, dtype):
     """NaN, infinities, signed zeros, extremes, division by zero, shifts beyond the width, branch cuts; all pairs."""
     some = awkward(dtype)
+    if row.name == "reciprocal" and kind(dtype) in "iu":
+        some = some[some != 0]  # what NumPy makes of 1 / 0 there depends on the machine
     pairs = itertools.product(*[some] * row.inputs)
     arrays = [np.array(column, dtype) for column in zip(*pairs, strict=True)]
     ours = row.function(*[cm.asarray(a) for a in arrays])

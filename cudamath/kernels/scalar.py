@@ -7,14 +7,15 @@ of type T, so that nothing is widened to float64 on the way.
 
 from __future__ import annotations
 
-import cmath
 import functools
 import math
 from typing import Any
 
+import numpy as np
 from numba import cuda, types
 
 from .build import SIMULATOR
+from .complex import complex_functions
 
 if not SIMULATOR:
     from numba.cuda import libdevice
@@ -22,14 +23,14 @@ if not SIMULATOR:
 _REAL = ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos", "cosh", "erf", "erfc",
          "exp", "expm1", "fabs", "floor", "fmod", "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p",
          "log2", "sin", "sinh", "sqrt", "tan", "tanh", "trunc")
-_COMPLEX = ("cos", "cosh", "exp", "log", "sin", "sinh", "sqrt", "tan", "tanh", "isfinite", "isinf", "isnan")
 
 
 @functools.cache
 def functions(T: Any) -> dict[str, Any]:
     """Names an expression on compute type T may use."""
     if isinstance(T, types.Complex):
-        return {name: getattr(cmath, name) for name in _COMPLEX} | _complex(T)
+        real = functions(T.underlying_float)
+        return complex_functions(T, device, real["hypot"], real["round_even"])
     if isinstance(T, types.Integer):
         return _shared(T) | _integer(T)
     return {name: getattr(math, name) for name in _REAL} | _shared(T) | _floating(T)
@@ -156,87 +157,10 @@ def _floating(T: Any) -> dict[str, Any]:
 
     return {"remainder": remainder, "floor_divide": floor_divide, "logaddexp": logaddexp, "round_even": round_even,
             "hypot": hypot, "signbit": signbit,
-            "nextafter": libdevice.nextafterf if T == types.float32 else libdevice.nextafter}
+            "nextafter": _nextafter(T)}
 
 
-def _complex(T: Any) -> dict[str, Any]:
-    R = T.underlying_float
-    zero, one, half, i = T(0), T(1), T(0.5), T(1j)
-    ln10, ln2 = T(math.log(10)), T(math.log(2))
-    rzero, rone = R(0), R(1)
-    part = _floating(R)
-    round_even = part["round_even"]
-    hypot = part["hypot"]
-
-    @device
-    def sign(x):  # x / |x|, the array API's meaning
-        size = hypot(x.real, x.imag)
-        return zero if size == rzero else T(complex(x.real / size, x.imag / size))
-
-    @device
-    def log2(x):
-        return cmath.log(x) / ln2
-
-    @device
-    def log10(x):
-        return cmath.log(x) / ln10
-
-    @device
-    def expm1(x):  # exp(a) cos(b) - 1 = expm1(a) cos(b) - 2 sin(b/2)^2 keeps small numbers
-        s = math.sin(x.imag / R(2))
-        return T(complex(math.expm1(x.real) * math.cos(x.imag) - R(2) * s * s, math.exp(x.real) * math.sin(x.imag)))
-
-    @device
-    def log1p(x):
-        a, b = x.real, x.imag
-        if abs(a) < R(0.5) and abs(b) < R(0.5):
-            return T(complex(math.log1p(a * (R(2) + a) + b * b) * R(0.5), math.atan2(b, rone + a)))
-        return cmath.log(one + x)
-
-    @device
-    def asinh(x):
-        return cmath.log(x + cmath.sqrt(x * x + one))
-
-    @device
-    def acosh(x):
-        return cmath.log(x + cmath.sqrt(x + one) * cmath.sqrt(x - one))
-
-    @device
-    def atanh(x):
-        return half * (cmath.log(one + x) - cmath.log(one - x))
-
-    @device
-    def asin(x):
-        return -i * cmath.log(i * x + cmath.sqrt(one - x * x))
-
-    @device
-    def acos(x):
-        return -i * cmath.log(x + i * cmath.sqrt(one - x * x))
-
-    @device
-    def atan(x):
-        return half * i * (cmath.log(one - i * x) - cmath.log(one + i * x))
-
-    @device
-    def conj(x):
-        return T(complex(x.real, -x.imag))
-
-    @device
-    def absolute(x):
-        return hypot(x.real, x.imag)
-
-    @device
-    def round_complex(x):
-        return T(complex(round_even(x.real), round_even(x.imag)))
-
-    @device
-    def power(x, y):
-        if y == zero:
-            return one
-        if x == zero:
-            return zero
-        return cmath.exp(y * cmath.log(x))
-
-    return {"sign": sign, "log2": log2, "log10": log10, "expm1": expm1, "log1p": log1p, "asinh": asinh, "acosh": acosh,
-            "atanh": atanh, "asin": asin, "acos": acos, "atan": atan, "conj": conj, "absolute": absolute,
-            "round_even": round_complex, "power": power}
+def _nextafter(T: Any) -> Any:
+    if SIMULATOR:
+        return np.nextafter
+    return libdevice.nextafterf if T == types.float32 else libdevice.nextafter

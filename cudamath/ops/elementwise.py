@@ -41,7 +41,7 @@ add = binary("add", np.add, "x + y", ("g", "g"), category=ANY, doc="Sum of two a
 subtract = binary("subtract", np.subtract, "x - y", ("g", "-g"), doc="Difference of two arrays.", formula="x - y")
 multiply = binary("multiply", np.multiply, "x * y", ("g * y", "g * x"), category=ANY,
                   doc="Product of two arrays.", formula="x * y")
-divide = binary("divide", np.divide, "x / y", ("g / y", "-g * out / y"), category=ANY,
+divide = binary("divide", np.divide, {"": "x / y", "c": "divide(x, y)"}, ("g / y", "-g * out / y"), category=ANY,
                 doc="Quotient of two arrays; integers give floating-point numbers.", formula="x / y")
 floor_divide = binary("floor_divide", np.floor_divide, "floor_divide(x, y)", category=REAL,
                       doc="Quotient rounded down; integers divided by zero give 0.", formula="floor(x / y)")
@@ -56,7 +56,8 @@ abs = unary("abs", np.absolute, {"": "abs(x)", "u": "x", "b": "x", "c": "absolut
             doc="Absolute value; of complex numbers the modulus.", formula="|x|")
 square = unary("square", np.square, "x * x", "g * x * 2", doc="Square.", formula="x * x")
 sqrt = unary("sqrt", np.sqrt, "sqrt(x)", "g * 0.5 / out", category=ANY, doc="Square root.", formula="x ** 0.5")
-reciprocal = unary("reciprocal", np.reciprocal, {"": "1 / x", "i": "x if x == 1 or x == -1 else 0", "u": "x if x == 1 else 0"},
+reciprocal = unary("reciprocal", np.reciprocal, {"": "1 / x", "i": "x if x == 1 or x == -1 else 0", "u": "x if x == 1 else 0",
+                                                   "c": "reciprocal(x)"},
                    "-g * out * out", doc="Reciprocal.", formula="1 / x")
 sign = unary("sign", np.sign, "sign(x)", "_sign_grad(g, out, x)", doc="-1, 0 or 1; of complex numbers x / |x|.")
 hypot = binary("hypot", np.hypot, "hypot(x, y)", ("g * x / out", "g * y / out"), category=REAL,

@@ -1,0 +1,343 @@
+"""Complex functions for the elementwise generator, accurate in both parts and on both sides of every branch cut.
+
+The textbook formulas fail quietly: log(|z|) has no digits left near |z| = 1, sqrt(z^2 + 1) overflows, -i log(iz + ...)
+subtracts nearly equal numbers and loses the sign of a zero, which is what tells the two sides of a cut apart. The
+functions here work on real and imaginary part (a, b), with constants of the compute type, so complex64 is computed in
+float32. They cost some branches; an elementwise kernel waits for memory, not for them.
+
+Sources: W. Kahan, Branch Cuts for Complex Elementary Functions (1987), for sqrt and tanh; T. E. Hull, T. F. Fairgrieve,
+P. T. P. Tang, Implementing the Complex Arcsine and Arccosine Functions Using Exception Handling, ACM TOMS 23 (1997),
+for the inverse functions, arranged as in FreeBSD's msun.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> dict[str, Any]:
+    """Names an expression on complex type T may use. hypot, round_even: those of its real type."""
+    R = T.underlying_float
+    info = np.finfo(R.name)
+    nought, half, one, two, four = R(0), R(0.5), R(1), R(2), R(4)
+    eps = R(float(info.eps))
+    huge, log_huge = R(1 / float(info.eps)), R(-math.log(float(info.eps)))
+    sqrt_least = R(math.sqrt(float(info.tiny)))
+    ln2, ln10, pi_half = R(math.log(2)), R(math.log(10)), R(math.pi / 2)
+    high = R(math.floor(math.log(float(info.max))))  # exp overflows beyond
+    far = R(math.log(float(info.max)) / 4)  # tanh is 1 beyond
+
+    @device
+    def make(a, b):
+        return T(complex(R(a), R(b)))
+
+    # ------------------------------------------------------------ arithmetic
+
+    @device
+    def divide(x, y):  # Smith: by the larger part first, so that |y|^2 neither overflows nor vanishes
+        a, b, c, d = x.real, x.imag, y.real, y.imag
+        if abs(c) >= abs(d):
+            if c == nought and d == nought:
+                return make(a / abs(c), b / abs(d))
+            ratio = d / c
+            scale = one / (c + d * ratio)
+            return make((a + b * ratio) * scale, (b - a * ratio) * scale)
+        ratio = c / d
+        scale = one / (d + c * ratio)
+        return make((a * ratio + b) * scale, (b * ratio - a) * scale)
+
+    @device
+    def reciprocal(x):
+        c, d = x.real, x.imag
+        if abs(c) >= abs(d):
+            ratio = d / c
+            size = c + d * ratio
+            return make(one / size, -ratio / size)
+        ratio = c / d
+        size = c * ratio + d
+        return make(ratio / size, -one / size)
+
+    @device
+    def conj(x):
+        return make(x.real, -x.imag)
+
+    @device
+    def absolute(x):
+        return hypot(x.real, x.imag)
+
+    @device
+    def sign(x):  # x / |x|
+        size = hypot(x.real, x.imag)
+        return make(nought, nought) if size == nought else make(x.real / size, x.imag / size)
+
+    @device
+    def round_parts(x):
+        return make(round_even(x.real), round_even(x.imag))
+
+    @device
+    def isfinite(x):
+        return math.isfinite(x.real) and math.isfinite(x.imag)
+
+    @device
+    def isinf(x):
+        return math.isinf(x.real) or math.isinf(x.imag)
+
+    # ------------------------------------------------------------ powers, exponentials, logarithms
+
+    @device
+    def sqrt(x):  # Kahan: the part that is a sum of equal signs first, the other by division
+        a, b = x.real, x.imag
+        if a == nought and b == nought:
+            return make(nought, b)
+        if math.isinf(b):
+            return make(abs(b), b)
+        large = abs(a) > huge or abs(b) > huge
+        scale = R(0.25) if large else one
+        size = math.sqrt((abs(a) * scale + hypot(a * scale, b * scale)) * half)
+        other = abs(b) * scale / (two * size) if size > nought and not math.isinf(size) else nought
+        grow = two if large else one
+        if a >= nought:
+            return make(size * grow, math.copysign(other * grow, b))
+        return make(other * grow, math.copysign(size * grow, b))
+
+    @device
+    def exp(x):
+        a, b = x.real, x.imag
+        if b == nought:  # keeps the sign of the zero, and infinity from 0 * infinity
+            return make(math.exp(a), b)
+        if a > high:  # e^a may overflow where e^a cos b does not
+            root = math.exp(a * half)
+            return make(root * math.cos(b) * root, root * math.sin(b) * root)
+        size = math.exp(a)
+        return make(size * math.cos(b), size * math.sin(b))
+
+    @device
+    def expm1(x):  # e^a cos b - 1 = expm1(a) cos b - 2 sin(b/2)^2
+        a, b = x.real, x.imag
+        s = math.sin(b * half)
+        e = exp(x)
+        return make(math.expm1(a) * math.cos(b) - two * s * s, e.imag)
+
+    @device
+    def log_size(a, b):  # log |z|; near 1 by log1p(|z|^2 - 1) / 2
+        a, b = abs(a), abs(b)
+        more, less = (a, b) if a > b else (b, a)
+        if more > half and more < two and less < one:
+            return math.log1p((more - one) * (more + one) + less * less) * half
+        if more > huge or more < sqrt_least:  # far from 1, where the sum of squares may leave the range
+            if more > huge:
+                return math.log(hypot(a * half, b * half)) + ln2
+            return math.log(hypot(a * huge, b * huge)) - log_huge
+        return math.log(hypot(a, b))
+
+    @device
+    def log(x):
+        return make(log_size(x.real, x.imag), math.atan2(x.imag, x.real))
+
+    @device
+    def log2(x):
+        return make(log_size(x.real, x.imag) / ln2, math.atan2(x.imag, x.real) / ln2)
+
+    @device
+    def log10(x):
+        return make(log_size(x.real, x.imag) / ln10, math.atan2(x.imag, x.real) / ln10)
+
+    @device
+    def log1p(x):  # |1 + z|^2 - 1 = a (2 + a) + b^2
+        a, b = x.real, x.imag
+        if abs(a) + abs(b) < one:
+            size = math.log1p(a * (two + a) + b * b) * half
+        else:
+            size = log_size(one + a, b)
+        return make(size, math.atan2(b, one + a))
+
+    @device
+    def power(x, y):
+        c, d = y.real, y.imag
+        if c == nought and d == nought:
+            return make(one, nought)
+        if x.real == nought and x.imag == nought:
+            return make(nought, nought) if c > nought and d == nought else make(math.nan, math.nan)
+        if d == nought and abs(c) < R(100) and c == math.floor(c):  # whole: by squaring, exact where numbers are whole
+            result, base = make(one, nought), x
+            left = int(abs(c))
+            while left > 0:
+                if left & 1:
+                    result = T(result * base)
+                left >>= 1
+                if left > 0:
+                    base = T(base * base)
+            return reciprocal(result) if c < nought else result
+        return exp(T(y * log(x)))
+
+    # ------------------------------------------------------------ trigonometric and hyperbolic
+
+    @device
+    def sin(x):
+        return make(math.sin(x.real) * math.cosh(x.imag), math.cos(x.real) * math.sinh(x.imag))
+
+    @device
+    def cos(x):
+        return make(math.cos(x.real) * math.cosh(x.imag), -(math.sin(x.real) * math.sinh(x.imag)))
+
+    @device
+    def sinh(x):
+        return make(math.sinh(x.real) * math.cos(x.imag), math.cosh(x.real) * math.sin(x.imag))
+
+    @device
+    def cosh(x):
+        return make(math.cosh(x.real) * math.cos(x.imag), math.sinh(x.real) * math.sin(x.imag))
+
+    @device
+    def tanh_parts(a, b):  # Kahan
+        if abs(a) > far:
+            return math.copysign(one, a), four * math.sin(b) * math.cos(b) * math.exp(-two * abs(a))
+        t = math.tan(b)
+        beta = one + t * t
+        s = math.sinh(a)
+        rho = math.sqrt(one + s * s)
+        if math.isinf(t):
+            return rho / s, one / t
+        below = one + beta * s * s
+        return beta * rho * s / below, t / below
+
+    @device
+    def tanh(x):
+        u, v = tanh_parts(x.real, x.imag)
+        return make(u, v)
+
+    @device
+    def tan(x):  # tan z = -i tanh iz
+        u, v = tanh_parts(-x.imag, x.real)
+        return make(v, -u)
+
+    # ------------------------------------------------------------ their inverses
+
+    @device
+    def half_excess(a, b, size):  # (sqrt(a^2 + b^2) - b) / 2 without cancellation; size is the root
+        if b < nought:
+            return (size - b) * half
+        return a * half if b == nought else a * a / (size + b) * half
+
+    @device
+    def hull(x, y):
+        """The heart of asinh and acos, for x, y >= 0: with A = (|z + i| + |z - i|) / 2 the real part log(A + sqrt(A^2 - 1))
+        and what the imaginary part is made from: (whether B = y / A says it, B, sqrt(A^2 - y^2), y, both scaled alike)."""
+        r, s = hypot(x, y + one), hypot(x, y - one)
+        A = max(one, (r + s) * half)
+        if A >= R(10):
+            real = math.log(A + math.sqrt(A * A - one))
+        elif y == one and x < eps * eps / R(128):
+            real = math.sqrt(x)
+        elif x >= eps * abs(y - one):
+            beyond = half_excess(x, one + y, r) + half_excess(x, one - y, s)
+            real = math.log1p(beyond + math.sqrt(beyond * (A + one)))
+        elif y < one:
+            real = x / math.sqrt((one - y) * (one + y))
+        else:
+            real = math.log1p((y - one) + math.sqrt((y - one) * (y + one)))
+        if y < four * sqrt_least:
+            return real, False, nought, A * (two / eps), y * (two / eps)
+        B = y / A
+        if B <= R(0.6417):
+            return real, True, B, nought, y
+        if y == one and x < eps / R(128):
+            return real, False, B, math.sqrt(x) * math.sqrt((A + y) * half), y
+        if x >= eps * abs(y - one):
+            rest = half_excess(x, y + one, r) + half_excess(x, y - one, s)
+            return real, False, B, math.sqrt(rest * (A + y)), y
+        if y > one:
+            grow = four / eps / eps
+            return real, False, B, x * grow * y / math.sqrt((y + one) * (y - one)), y * grow
+        return real, False, B, math.sqrt((one - y) * (one + y)), y
+
+    @device
+    def asinh_parts(a, b):
+        x, y = abs(a), abs(b)
+        if x == nought and y == nought:
+            return a, b
+        if x > huge or y > huge:
+            real, imag = log_size(x, y) + ln2, math.atan2(y, x)
+        else:
+            real, usable, B, root, scaled = hull(x, y)
+            imag = math.asin(B) if usable else math.atan2(scaled, root)
+        return math.copysign(real, a), math.copysign(imag, b)
+
+    @device
+    def acos_parts(a, b):
+        x, y = abs(a), abs(b)
+        left = math.copysign(one, a) < nought
+        if x > huge or y > huge:
+            real, imag = math.atan2(y, a), log_size(x, y) + ln2
+        elif x == one and y == nought:
+            return (R(math.pi) if left else nought), -b
+        else:
+            imag, usable, B, root, scaled = hull(y, x)
+            if usable:
+                real = math.acos(-B if left else B)
+            else:
+                real = math.atan2(root, -scaled if left else scaled)
+        return real, -math.copysign(imag, b)
+
+    @device
+    def atanh_parts(a, b):
+        x, y = abs(a), abs(b)
+        if y == nought and x <= one:
+            return math.atanh(a), b
+        if x == nought:
+            return a, math.atan(b)
+        if x > huge or y > huge:
+            size = hypot(x * half, y * half)
+            return math.copysign(x * half / size / size * half, a), math.copysign(pi_half, b)
+        if x == one and y < eps:
+            real = (ln2 - math.log(y)) * half
+        else:
+            near = (x - one) * (x - one) + (y * y if y > sqrt_least else nought)
+            real = math.log1p(four * x / near) * R(0.25)
+        if x == one:
+            imag = math.atan2(two, -y) * half
+        elif y < eps:
+            imag = math.atan2(two * y, (one - x) * (one + x)) * half
+        else:
+            imag = math.atan2(two * y, (one - x) * (one + x) - y * y) * half
+        return math.copysign(real, a), math.copysign(imag, b)
+
+    @device
+    def asinh(x):
+        u, v = asinh_parts(x.real, x.imag)
+        return make(u, v)
+
+    @device
+    def asin(x):  # -i asinh(iz), reflected
+        v, u = asinh_parts(x.imag, x.real)
+        return make(u, v)
+
+    @device
+    def acos(x):
+        u, v = acos_parts(x.real, x.imag)
+        return make(u, v)
+
+    @device
+    def acosh(x):  # +-i acos(z), the sign that makes the real part positive
+        u, v = acos_parts(x.real, x.imag)
+        return make(abs(v), math.copysign(u, x.imag))
+
+    @device
+    def atanh(x):
+        u, v = atanh_parts(x.real, x.imag)
+        return make(u, v)
+
+    @device
+    def atan(x):
+        v, u = atanh_parts(x.imag, x.real)
+        return make(u, v)
+
+    found = (divide, reciprocal, conj, absolute, sign, isfinite, isinf, sqrt, exp, expm1, log, log2, log10, log1p, power,
+             sin, cos, sinh, cosh, tan, tanh, asinh, asin, acos, acosh, atanh, atan)
+    return {f.__name__: f for f in found} | {"round_even": round_parts}
+
+

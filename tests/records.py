@@ -21,10 +21,10 @@ import cudamath as cm
 class Elementwise(NamedTuple):
     """A function of one or two arrays, element by element.
 
-    kinds: dtypes it takes: b(ool) i(nt) u(int) f(loat) c(omplex), p: float32 and float64. low, high: where gradients are taken and accuracy is
-    asked for. ulp: allowed error in units in the last place, float32 and float64 (16-bit floats: rounded from float32, so
-    1); 0 is exact. wild: also right for every awkward number (NaN, infinities, signed zeros, extremes). grad: which
-    inputs have one. public: False where the public name is another function around this card.
+    kinds: dtypes it takes: b(ool) i(nt) u(int) f(loat) c(omplex), p: float32 and float64. low, high: where gradients are
+    taken and accuracy is asked for. ulp: allowed error in units in the last place, float32 and float64 (16-bit floats:
+    rounded from float32, so 1); 0 is exact. wild: also right for every awkward number (NaN, infinities, signed zeros,
+    extremes). grad: which inputs have one.
     """
 
     name: str
@@ -207,14 +207,6 @@ def at(x: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:
     return x
 
 
-def blocks(parts: Any) -> list[Any]:
-    return list(parts)
-
-
-def positive_reduce(x: np.ndarray) -> np.ndarray:
-    return -np.log(softmax(x, 1))
-
-
 A, W = Array, Whole
 M, V, CUBE = A((4, 6)), A((6,)), A((3, 4, 5))
 IMAGE = A((2, 4, 7, 6))
@@ -336,7 +328,8 @@ ROWS = [
         lambda x, t: -np.take_along_axis(x, t[:, None], 1)[:, 0], error=0, cards=("nll_loss", "nll_loss_grad")),
     Row("ml.mse_loss", lambda xp, x, t: xp.ml.mse_loss(x, t), (M, M), lambda x, t: ((x - t) ** 2).mean()),
     # layers
-    Row("ml.linear", lambda xp, x, w, b: xp.ml.linear(x, w, b), (A((2, 3, 6)), A((5, 6)), A((5,))), lambda x, w, b: x @ w.T + b),
+    Row("ml.linear", lambda xp, x, w, b: xp.ml.linear(x, w, b), (A((2, 3, 6)), A((5, 6)), A((5,))),
+        lambda x, w, b: x @ w.T + b),
     Row("ml.embedding", lambda xp, i, w: xp.ml.embedding(i, w), (W((3, 4), 5), A((5, 6))), lambda i, w: w[i], error=0,
         cards=("embedding",)),
     Row("ml.conv2d", lambda xp, x, w, b: xp.ml.conv2d(x, w, b, stride=2, padding=1, groups=2),

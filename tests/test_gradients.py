@@ -190,7 +190,8 @@ def test_strides_and_broadcasts(device, data):
     ga, gb = cm.grad(value, (0, 1))(*[cm.asarray(b) for b in bases])
     assert (ga.shape, gb.shape) == (seen[0].base, seen[1].base)
     x, y = seen[0].of(bases[0]), seen[1].of(bases[1])
-    for base, view, g, whole in ((bases[0], seen[0], ga, w * y**2 / (x + y) ** 2), (bases[1], seen[1], gb, w * x**2 / (x + y) ** 2)):
+    for base, view, g, other in ((bases[0], seen[0], ga, y), (bases[1], seen[1], gb, x)):
+        whole = w * other**2 / (x + y) ** 2
         # scatter the gradient of the view back by the positions of its elements
         positions = view.of(np.arange(base.size).reshape(base.shape))
         expected = np.bincount(np.broadcast_to(positions, w.shape).ravel(), whole.ravel(), minlength=base.size)

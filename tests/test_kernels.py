@@ -77,7 +77,8 @@ def expected(row: Elementwise, *arrays: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------- every expression
 
 SIMULATED = [(row, np.dtype(dtype)) for row in ELEMENTWISE
-             for dtype in ("?", "i4", "u1", "f2", cm.bfloat16, "f4", "f8", "c8", "c16") if np.dtype(dtype) in of_kinds("c" if row.name == "conj" else row.kinds)]
+             for dtype in ("?", "i4", "u1", "f2", cm.bfloat16, "f4", "f8", "c8", "c16")
+             if np.dtype(dtype) in of_kinds("c" if row.name == "conj" else row.kinds)]
 
 
 @pytest.mark.simulator
@@ -181,8 +182,9 @@ def test_mixed_widths_on_the_gpu(version):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("shape", "other"), [((5, 8), (8,)), ((5, 8), (5, 1)), ((3, 5, 32), (1, 5, 1)), ((7, 4, 64), (7, 1, 64)),
-                                              ((1000, 256), (256,)), ((64, 1024), (64, 1))], ids=str)
+@pytest.mark.parametrize(("shape", "other"), [
+    ((5, 8), (8,)), ((5, 8), (5, 1)), ((3, 5, 32), (1, 5, 1)), ((7, 4, 64), (7, 1, 64)), ((1000, 256), (256,)),
+    ((64, 1024), (64, 1))], ids=str)
 @pytest.mark.parametrize("dtype", [HALF, F32, F64], ids=str)
 def test_rows_on_the_gpu(shape, other, dtype):
     rng = np.random.default_rng(0)

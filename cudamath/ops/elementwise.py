@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.op import ANY, Category, COMPLEX, FLOATING, INEXACT, INTEGER, INTEGER_OR_BOOL, NUMERIC, REAL, REAL_OR_BOOL, require
+from ..core.op import ANY, COMPLEX, FLOATING, INEXACT, INTEGER, INTEGER_OR_BOOL, NUMERIC, REAL, REAL_OR_BOOL, Category, require
 from . import ufunc
 
 __all__ = [
@@ -94,8 +94,8 @@ sinh = unary("sinh", np.sinh, "sinh(x)", "g * cosh(x)", category=ANY, doc="Hyper
 cosh = unary("cosh", np.cosh, "cosh(x)", "g * sinh(x)", category=ANY, doc="Hyperbolic cosine.")
 tanh = unary("tanh", np.tanh, "tanh(x)", "g * (1 - out * out)", category=ANY, doc="Hyperbolic tangent.")
 asinh = unary("asinh", np.arcsinh, "asinh(x)", "g / sqrt(x * x + 1)", category=ANY, doc="Inverse hyperbolic sine.")
-acosh = unary("acosh", np.arccosh, "acosh(x)", "g / (sqrt(x - 1) * sqrt(x + 1))", category=ANY, doc="Inverse hyperbolic cosine.",
-              example="[1.5, 2.0]")
+acosh = unary("acosh", np.arccosh, "acosh(x)", "g / (sqrt(x - 1) * sqrt(x + 1))", category=ANY,
+              doc="Inverse hyperbolic cosine.", example="[1.5, 2.0]")
 atanh = unary("atanh", np.arctanh, "atanh(x)", "g / (1 - x * x)", category=ANY, doc="Inverse hyperbolic tangent.")
 atan2 = binary("atan2", np.arctan2, "atan2(x, y)", ("g * y / (x * x + y * y)", "-g * x / (x * x + y * y)"), category=REAL,
                doc="Angle of the point (y, x): inverse tangent of x / y in the right quadrant; radians.")
@@ -211,7 +211,8 @@ def pow(x: Any, y: Any, /) -> ndarray:
         if y == 2 and (type(y) is int or x.dtype in INEXACT):
             return square(x)
         if y < 0 and x.dtype in INTEGER and type(y) is int:
-            raise ValueError(f"pow: integers to a negative integer power ({y}) are not integers; convert to a float dtype first")
+            raise ValueError(f"pow: integers to a negative integer power ({y}) are not integers; convert {x.dtype} of shape "
+                             f"{x.shape} to a float dtype first")
     return _power(x, y)
 
 

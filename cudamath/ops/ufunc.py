@@ -19,7 +19,7 @@ from ..core.array import ndarray, same_device, wrap
 from ..core.devices import CPU
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
-from ..core.op import ANY, Category, coerce, lazy, registry
+from ..core.op import Category, coerce, lazy, registry
 
 SCALARS = (bool, int, float, complex)
 _MOST_PLANS = 4096
@@ -155,9 +155,11 @@ class Elementwise:
         if inplace:
             first = operands[0]
             if shape != first.shape:
-                raise ValueError(f"{self.name}: the result of shape {shape} cannot be written into an array of shape {first.shape}")
+                raise ValueError(f"{self.name}: the result of shape {shape} cannot be written into an array of shape "
+                                 f"{first.shape}")
             if result != first.dtype and not np.can_cast(_numpy(result), _numpy(first.dtype), "same_kind"):
-                raise TypeError(f"{self.name}: a result of dtype {result} cannot be written into an array of dtype {first.dtype}")
+                raise TypeError(f"{self.name}: a result of dtype {result} cannot be written into an array of dtype "
+                                f"{first.dtype}")
             result = first.dtype
         device = same_device(self.name, arrays)
         if inplace and shapes.overlaps_itself(first.shape, first.strides, first.itemsize):

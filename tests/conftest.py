@@ -35,3 +35,12 @@ def device(request):
         yield request.param
         if request.param == "cuda":
             cm.cuda.synchronize()
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """A fake driver with two devices in place of the real one, and a runtime without a past (see fake_driver.py)."""
+    from fake_driver import installed
+
+    with installed(monkeypatch) as driver:
+        yield driver

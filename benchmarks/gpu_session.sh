@@ -24,8 +24,10 @@ part() {  # part NAME SECONDS COMMAND...
 }
 
 part info 60 "$python" -m cudamath info
-part tests "${TESTS_SECONDS:-300}" "$python" -m pytest -q --maxfail=40 -p benchmarks.record -m "gpu or multigpu" \
+part tests "${TESTS_SECONDS:-300}" "$python" -m pytest -q --maxfail=60 -n "${WORKERS:-8}" \
+  --dist worksteal -p benchmarks.record -m "gpu or multigpu" \
   --record "$out/tests.json"
+[ -n "${TESTS_ONLY:-}" ] && exit $status
 part demo 120 "$python" -m cudamath demo --out "$out" --json "$out/demo.json"
 again=$(mktemp -d)
 part demo-again 120 "$python" -m cudamath demo --epochs 2 --out "$again" --json "$out/demo-again.json"

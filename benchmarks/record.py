@@ -18,6 +18,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record", help="write counts, commit, versions and device to this JSON file")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    path = config.getoption("--record")
+    if path and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Failures(pathlib.Path(path).with_suffix(".failures.txt")))
+
+
+class _Failures:
+    """Writes each failure down as it happens, so that a run that is cut short still tells what it found."""
+
+    def __init__(self, file: pathlib.Path):
+        self.file = file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            with self.file.open("a") as out:
+                out.write(f"==== {report.nodeid} ({report.when})\n{report.longreprtext[-3000:]}\n")
+
+
 def _reports(reporter: Any, outcome: str) -> list[pytest.TestReport]:
     # A failed setup or teardown is an "error"; warnings and deselected items live under other names.
     return [report for report in reporter.stats.get(outcome, []) if isinstance(report, pytest.TestReport)]

@@ -177,7 +177,7 @@ def planned(path: str, version: str, **params: Any) -> Bind:
 row("matmul", "device", "a @ b, 4096x4096", normal((MATMUL, MATMUL), (MATMUL, MATMUL)), {
     **everywhere(lambda lib, a, b: lambda: a @ b, *PEERS),
     **{version: planned("matmul.matmul", version)
-       for version in ("matmul_naive", "matmul_tiled", "matmul_register")}},
+       for version in ("naive", "tiled", "register")}},
     work=2 * MATMUL**3, unit="FLOP", copies=2)
 
 

@@ -551,7 +551,8 @@ def installed(monkeypatch, **options):
     with monkeypatch.context() as patch:
         for where, name, value in fresh:
             patch.setattr(where, name, value)
-        clear = (device._probe.cache_clear, device.info.cache_clear, module._library.cache_clear, module.launcher.clear)
+        clear = (device._probe.cache_clear, device.info.cache_clear, module._library.cache_clear,
+                 plan._factory.cache_clear, module.launcher.clear)
         for one in clear:
             one()
         try:

@@ -423,7 +423,6 @@ def test_threads_and_streams_together(fake):
     gc.collect()
     pool = pool_of(0)
     assert pool.used == 0 and pool.cached == sum(size * n for size, n in pool.free_blocks().items())
-    del shared
     pool.trim()
     assert pool.reserved == 0
 

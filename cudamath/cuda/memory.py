@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import gc
 import itertools
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.shapes import normalize_shape
 from ..runtime import device as runtime
-from ..runtime import memory, module
+from ..runtime import flags, memory, module
 from ..runtime.memory import Buffer, Pool, human, parse_size, pool_of
 from .devices import index_of
 
@@ -274,14 +273,13 @@ def memory_snapshot(device: int | None = None) -> list[dict[str, Any]]:
 _lines: dict[tuple[int, int], tuple[int, str]] = {}
 _numbers = itertools.count(1)
 _debugging = 0
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def _noting(size: int, stream: Any) -> int:
     """`memory.allocate` that remembers the user's line of each block."""
     address = _allocate(size, stream)
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, "<cudamath")):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(flags.OURS):
         frame = frame.f_back
     _lines[stream.device, address] = next(_numbers), f"{frame.f_code.co_filename}:{frame.f_lineno}"
     return address

@@ -47,12 +47,20 @@ def clear_kernel_cache() -> int:
     return count
 
 
+_DIGEST = 16  # bytes behind the machine code (tools that read cubins ignore them)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()[:_DIGEST]
+
+
 def cached_cubin(key: str, compile: Callable[[], bytes]) -> bytes:
     """The cubin stored under `key`, or a fresh one, stored for the next process."""
     path = cache_directory() / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.cubin"
     try:
-        data = path.read_bytes()
-        if data[:4] == b"\x7fELF":  # anything else is a damaged file: compile again
+        stored = path.read_bytes()
+        data, digest = stored[:-_DIGEST], stored[-_DIGEST:]
+        if digest == _digest(data):  # else the file is damaged: compile again
             statistics["loaded_from_disk"] += 1
             return data
     except OSError:
@@ -62,9 +70,13 @@ def cached_cubin(key: str, compile: Callable[[], bytes]) -> bytes:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)  # atomic: other processes see the whole file or none
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data + _digest(data))
+            os.replace(temporary, path)  # atomic: other processes see the whole file or none
+        except BaseException:
+            os.unlink(temporary)
+            raise
     except OSError:
         pass  # a read-only home costs the next process its warm start, nothing else
     return data

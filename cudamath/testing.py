@@ -14,7 +14,7 @@ import numpy as np
 
 from .core.array import ndarray
 from .core.layout import Layout
-from .core.plan import Addresses, ArrayArg, Constant, Flag, Launch, Plan, Scalar, Ticket
+from .core.plan import Launch, Plan
 from .runtime.device import assume
 
 __all__ = ["Resources", "assert_close", "compile_plan", "layout_of", "simulate"]
@@ -65,60 +65,9 @@ def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> An
     An input that the plan writes into is changed. RuntimeError where the simulator is not switched on;
     IndexError when a kernel raised the error flag.
     """
-    from numba import config, cuda
+    from .kernels import simulator
 
-    if not config.ENABLE_CUDASIM:
-        raise RuntimeError("simulate: start Python with NUMBA_ENABLE_CUDASIM=1")
-    from .kernels.build import storage
-
-    def new(layout: Layout) -> np.ndarray:
-        poison = np.full(max(layout.nbytes, 1), 0xA5, np.uint8)  # what is not written shows
-        return poison[: layout.nbytes].view(layout.dtype).reshape(layout.shape)
-
-    arrays = {"x": list(inputs), "y": [new(x) for x in plan.outputs], "t": [new(x) for x in plan.temps]}
-    layouts = [layout_of(x) for x in inputs]
-    flag = np.zeros(1, np.int64)
-    for step in plan.steps:
-        if not isinstance(step, Launch):
-            raise RuntimeError(f"simulate: {step} is a library call; plan a kernel version")
-        args: list[Any] = []
-        for arg in step.args:
-            if isinstance(arg, ArrayArg):
-                base = arrays[arg.kind][arg.index]
-                seen = arg.resolve(layout_of(base)) if arg.kind != "x" else plan.layout(arg, layouts)
-                args.append(_seen(base, seen, arg.offset, storage(seen.dtype)))
-            elif isinstance(arg, Scalar):
-                args.append(np.dtype(arg.dtype).type(scalars[arg.index]))
-            elif isinstance(arg, Constant):
-                args.append(arg.array.view(storage(arg.array.dtype)))
-            elif isinstance(arg, Addresses):
-                raise RuntimeError("simulate: tables of addresses have no meaning in the simulator")
-            elif isinstance(arg, (Flag, Ticket)):
-                args.append(flag if isinstance(arg, Flag) else 1)
-            else:
-                args.append(arg)
-        step.kernel[step.grid, step.block, 0, step.shared](*args)
-    cuda.synchronize()
-    if flag[0]:
-        raise IndexError("an index is out of range")
-    return arrays["y"][0] if len(plan.outputs) == 1 else tuple(arrays["y"])
-
-
-def _seen(base: np.ndarray, layout: Layout, offset: int, kind: np.dtype) -> np.ndarray:
-    """`base`'s memory in another layout, as the storage dtype kernels see."""
-    shape, strides = (layout.shape, layout.strides) if layout.ndim else ((1,), (layout.itemsize,))
-    if base.size == 0 or 0 in shape:
-        return np.empty(shape, kind)
-    holder = type("Holder", (), {"__array_interface__": {
-        "data": (base.ctypes.data + offset, False), "shape": shape, "strides": strides,
-        "typestr": kind.str, "version": 3}})()
-    holder.base = base
-    seen = np.asarray(holder)
-    if not seen.flags.c_contiguous:  # the simulator copies plain arrays to its "device", and refuses those with gaps
-        from numba.cuda.simulator.cudadrv.devicearray import FakeCUDAArray
-
-        return FakeCUDAArray(seen)
-    return seen
+    return simulator.simulate(plan, *inputs, scalars=scalars)
 
 
 def assert_close(actual: Any, expected: Any, *, rtol: float, atol: float = 0.0, what: str = "") -> None:
@@ -138,5 +87,6 @@ def assert_close(actual: Any, expected: Any, *, rtol: float, atol: float = 0.0, 
     if wrong.any():
         error = np.where(wrong, np.abs(a - e) / np.maximum(np.abs(e), atol or 1e-300), 0)
         worst = np.unravel_index(np.argmax(np.nan_to_num(error, nan=np.inf)), a.shape)
-        raise AssertionError(f"{what}: {wrong.sum()} of {a.size} elements differ; worst at {tuple(map(int, worst))}: {a[worst]} expected "
-                             f"{e[worst]} (relative {error[worst]:.3g}, allowed {rtol:.3g})")
+        place = tuple(map(int, worst))
+        raise AssertionError(f"{what}: {wrong.sum()} of {a.size} elements differ; worst at {place}: {a[worst]} "
+                             f"expected {e[worst]} (relative {error[worst]:.3g}, allowed {rtol:.3g})")

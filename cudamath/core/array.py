@@ -372,11 +372,11 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
         out = obj
     elif isinstance(obj, (bool, int, float, complex)) and not isinstance(obj, np.generic):
         if wanted is None:
-            wanted = dtypes.scalar_dtype(type(obj) if type(obj) in (bool, int, float, complex) else type(obj).__base__)
+            wanted = dtypes.scalar_dtype(next(kind for kind in (bool, int, float, complex) if isinstance(obj, kind)))
         return upload(_cast_host(name, np.asarray(obj), wanted, copy=False), index_of(device))
     else:
-        out = _foreign(obj, name)
-        if out is None:
+        taken = _foreign(obj, name)
+        if taken is None:
             host = _host_array(obj, name)
             if wanted is not None:
                 host = _cast_host(name, host, wanted, copy)
@@ -384,6 +384,7 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
             if copy is False and (index != CPU or not isinstance(obj, (np.ndarray, np.generic))):
                 raise ValueError(f"{name}: {type(obj).__name__} cannot become an array on {device_of(index)} without a copy")
             return upload(host.copy() if copy and index == CPU else host, index)
+        out = taken
     if wanted is not None and out.dtype != wanted:
         if copy is False:
             raise ValueError(f"{name}: {out.dtype} cannot become {wanted} without a copy")

@@ -77,7 +77,13 @@ _known = functools.cache(Device)
 
 
 def device(name: Any) -> Device:
-    """The device of that name: "cpu", "cuda" (device 0), "cuda:1", a number, or a Device. DeviceError if there is none."""
+    """The device of that name: "cpu", "cuda" (device 0), "cuda:1", a number, or a Device. DeviceError if there is none.
+
+    >>> import cudamath as cm
+    >>> with cm.device("cpu"):
+    ...     cm.ones(2).device == "cpu"
+    True
+    """
     if isinstance(name, Device):
         return name
     if isinstance(name, str):
@@ -138,5 +144,11 @@ def choose(index: int) -> None:
 
 
 def default_device() -> Device:
-    """Where new arrays go when nobody says."""
+    """Where new arrays go when nobody says.
+
+    >>> import cudamath as cm
+    >>> with cm.device("cpu"):
+    ...     cm.default_device()
+    Device('cpu')
+    """
     return device_of(default_index())

@@ -155,4 +155,6 @@ def compute_dtype(dtype: np.dtype) -> np.dtype:
 
 def real_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype of a number's real part."""
-    return {np.dtype(np.complex64): float32, np.dtype(np.complex128): float64}.get(dtype, dtype)
+    if dtype not in COMPLEX:
+        return dtype
+    return float32 if dtype.itemsize == 8 else float64

@@ -224,7 +224,10 @@ class _Writer:
             self.constants["ticket"] = functools.partial(flags.ticket, self.name)
             self.emit("call_ticket = ticket()")
         for number, step in enumerate(self.plan.steps):
-            (self.launch if isinstance(step, Launch) else self.call)(number, step)
+            if isinstance(step, Launch):
+                self.launch(number, step)
+            else:
+                self.call(number, step)
         outputs = ", ".join(f"y{i}" for i in range(len(self.plan.outputs)))
         if len(self.plan.outputs) == 1:
             self.emit(f"return {outputs}")

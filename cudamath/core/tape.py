@@ -122,7 +122,7 @@ def reachable(roots: Sequence[Node | Part], wanted: Sequence[Node]) -> list[Node
 
 
 def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node], *, release: bool) -> list[ndarray | None]:
-    """Gradients at `wanted` (leaves) of the sum over roots of <gradient, root>. With `release`, residuals are dropped on the way."""
+    """Gradients at `wanted` (leaves) of the sum over roots of <gradient, root>; `release` drops residuals on the way."""
     gradients: dict[Node, list[ndarray | None]] = {}
     for root, given in roots:
         _add(gradients, root, given)

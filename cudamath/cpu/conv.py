@@ -422,7 +422,7 @@ def _block(rows, row_bytes, images, halo):
 def _plain(*arrays):
     """C-contiguous, writable (one compiled signature), 16-bit floats widened to float32."""
     wide = [a if a.dtype in (np.float32, np.float64) else a.astype(np.float32) for a in arrays]
-    return [np.require(a, requirements="CW") for a in wide]
+    return [np.require(a, requirements=["C", "W"]) for a in wide]
 
 
 def conv2d(x, weight, bias=None, *, stride, padding, dilation, groups):

@@ -17,7 +17,7 @@ from numba import njit, prange
 def _plain(a):
     """C-contiguous, writable, (planes, H, W); 16-bit floats widened to float32."""
     wide = a if a.dtype in (np.float32, np.float64, np.int32) else a.astype(np.float32)
-    return np.require(wide, requirements="CW").reshape(math.prod(a.shape[:-2]), *a.shape[-2:])
+    return np.require(wide, requirements=["C", "W"]).reshape(math.prod(a.shape[:-2]), *a.shape[-2:])
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -28,7 +28,7 @@ from numba import config, cuda, types
 from numba.core.errors import NumbaPerformanceWarning
 
 from ..core import plan
-from ..core.dtypes import bfloat16, float8_e4m3, float8_e5m2, float16, float32
+from ..core.dtypes import bfloat16, float8_e4m3, float8_e5m2, float16
 from ..core.layout import Layout
 from ..runtime import module
 
@@ -221,7 +221,7 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
         for item in value:
             _digest(item, digest, seen)
     elif isinstance(value, dict):
-        _digest(sorted(value.items(), key=repr), digest, seen)
+        _digest(sorted(value.items(), key=lambda item: repr(item[0])), digest, seen)
     elif isinstance(value, (set, frozenset)):
         digest.update(repr(sorted(map(repr, value))).encode())
     elif isinstance(value, (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, types.Type)):

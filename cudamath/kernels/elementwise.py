@@ -113,8 +113,8 @@ def rows_kernel(function: Any, kinds: tuple[str, ...], ndim: int, width: int, wi
     parameters = [*names, "out", *[f"{n}_{d}" for n in [*arrays, "out"] for d in outer], *[f"size{d}" for d in range(ndim)]]
     lines = [f"        rest = {integer}(n)\n"]
     for d in range(ndim - 1, 0, -1):
-        lines.append(f"        next = rest // {integer}(size{d})\n        i{d} = types.int64(rest - next * {integer}(size{d}))\n"
-                     "        rest = next\n")
+        lines.append(f"        next = rest // {integer}(size{d})\n"
+                     f"        i{d} = types.int64(rest - next * {integer}(size{d}))\n        rest = next\n")
     lines.append("        i0 = types.int64(rest)\n")
     for n, kind in zip([*names, "out"], [*kinds, "run"], strict=True):
         if kind != "value":

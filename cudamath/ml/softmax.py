@@ -98,12 +98,12 @@ _log_softmax = Op("log_softmax", cpu="softmax.log_softmax", cuda="softmax.log_so
                   vjp=lambda g, y, _x, axis: (_log_softmax_grad(in_order(g), y, axis=axis),))
 
 # With h the gradient of dx: the softmax's matrix is symmetric in g, so the first one has the form of dx itself.
-_softmax_grad = Op(
+_softmax_grad: Op = Op(
     "softmax_grad", cpu="softmax.softmax_grad", cuda="softmax.softmax_grad",
     vjp=lambda h, _dx, g, y, axis: (_softmax_grad(in_order(h), y, axis=axis),
                                     h * (g - (g * y).sum(axis, keepdims=True)) - g * (h * y).sum(axis, keepdims=True)))
 
-_log_softmax_grad = Op(
+_log_softmax_grad: Op = Op(
     "log_softmax_grad", cpu="softmax.log_softmax_grad", cuda="softmax.log_softmax_grad",
     vjp=lambda h, _dx, g, y, axis: (h - (exp(y) * h).sum(axis, keepdims=True),
                                     -h * exp(y) * g.sum(axis, keepdims=True)))

@@ -127,7 +127,8 @@ def install() -> None:
     }
     for name, method in methods.items():
         setattr(ndarray, name, method)
-    for name, getter in {"T": shape.transpose, "mT": shape.matrix_transpose, "real": transfer.real, "imag": transfer.imag}.items():
+    views = {"T": shape.transpose, "mT": shape.matrix_transpose, "real": transfer.real, "imag": transfer.imag}
+    for name, getter in views.items():
         setattr(ndarray, name, property(getter, doc=getter.__doc__))
 
 

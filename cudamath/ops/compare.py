@@ -1,0 +1,49 @@
+"""Whether arrays are equal, or nearly so: compositions of elementwise functions and reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.array import ndarray
+from ..core.op import ANY, coerce
+from .elementwise import abs, equal, isfinite, isnan
+from .reduce import all
+
+__all__ = ["allclose", "array_equal", "isclose"]
+
+
+def isclose(a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> ndarray:
+    """Whether elements are close: |a - b| <= atol + rtol |b|; equal infinities are, NaN only with `equal_nan`.
+
+    Shapes broadcast; any dtype. Returns a bool array. Not differentiable.
+
+    >>> import cudamath as cm
+    >>> cm.isclose([1.0, 2.0], [1.0 + 1e-9, 3.0]).tolist()
+    [True, False]
+    """
+    x, y = coerce("isclose", (a, b), ANY)
+    same = equal(x, y)
+    near = abs(x * 1.0 - y) <= atol + rtol * abs(y * 1.0)
+    result = same | near & isfinite(x) & isfinite(y)
+    return result | isnan(x) & isnan(y) if equal_nan else result
+
+
+def allclose(a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> bool:
+    """Whether all elements are close (see `isclose`). Waits for the device.
+
+    >>> import cudamath as cm
+    >>> cm.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])
+    True
+    """
+    return bool(all(isclose(a, b, rtol, atol, equal_nan=equal_nan)))
+
+
+def array_equal(a: Any, b: Any, /) -> bool:
+    """Whether two arrays have the same shape and elements (NaN differs from NaN). Waits for the device.
+
+    >>> import cudamath as cm
+    >>> cm.array_equal([1, 2], [1, 2]), cm.array_equal([1, 2], [[1, 2]])
+    (True, False)
+    """
+    x, y = coerce("array_equal", (a, b), ANY)
+    return x.shape == y.shape and bool(all(equal(x, y)))

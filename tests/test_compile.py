@@ -1,0 +1,461 @@
+"""Every kernel that a call can reach compiles for every architecture, without a GPU, without spills, and a kernel of
+float32 does no float64 arithmetic.
+
+The calls are made for real, on the fake driver of tests/fake_driver.py: planners see a device of the wanted capability,
+launches do nothing, and what would be compiled is written down. Each distinct kernel is then compiled once.
+"""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import functools
+import pathlib
+import re
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import fake_driver
+import numpy as np
+import pytest
+from records import ELEMENTWISE, ROWS, Array, Row
+from strategies import BF16, FLOATS, of_kinds
+
+import cudamath as cm
+from cudamath.core import plan as plans
+from cudamath.core.layout import Layout
+from cudamath.core.op import registry
+from cudamath.kernels import build
+from cudamath.runtime import device, module
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")]
+
+F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
+#: One dtype of each way to compute: the others differ in the width of their loads and stores.
+SAMPLE = [np.dtype(t) for t in ("?", "i4", "u1", "i8", "f2", cm.bfloat16, "f4", "f8", "c8", "c16")]
+
+#: Kernels that spill, and why that is accepted: name -> (bytes, reason).
+MAY_SPILL: dict[str, tuple[int, str]] = {}
+
+#: libdevice reduces large arguments of these in float64; the fast path does not.
+REDUCES_IN_FLOAT64 = re.compile(r"\b(sin|cos|tan|tanh_parts|sinh|cosh|exp|expm1|power|log)\b")
+
+
+class Kernel(NamedTuple):
+    """A kernel and the types of its arguments."""
+
+    function: Any
+    arguments: Any
+
+    def __str__(self) -> str:
+        return f"{self.function.py_func.__name__}{self.arguments}"
+
+
+# ---------------------------------------------------------------- what calls reach
+
+
+def gradients(row: Row, dtype: np.dtype) -> None:
+    """Forward and gradient of a row of the records."""
+    arrays = [cm.asarray(a) for a in row.arrays(dtype)]
+    which = [i for i, a in enumerate(row.inputs) if isinstance(a, Array)]
+
+    def value(*xs: cm.ndarray) -> Any:
+        full = list(arrays)
+        for i, x in zip(which, xs, strict=True):
+            full[i] = x
+        out = row.run(cm, *full)
+        return sum(cm.real((y * 1).sum()) for y in (out if isinstance(out, (tuple, list)) else [out]))
+
+    if row.grad:
+        cm.grad(value, tuple(range(len(which))))(*[arrays[i] for i in which])
+    else:
+        row.run(cm, *arrays)
+
+
+def second_order(row: Row) -> None:
+    """The gradient of a gradient, where cards have kernels for it."""
+    (x,) = [cm.asarray(a) for a in row.arrays(F32)]
+    cm.grad(lambda x: (cm.grad(lambda x: row.run(cm, x).sum())(x) ** 2).sum())(x)
+
+
+def made(shape: Any, dtype: Any = F32) -> cm.ndarray:
+    return cm.empty(shape, dtype)
+
+
+def layers(f: np.dtype) -> None:
+    """Shapes beyond those of the records: long rows, many rows, channels last, wide convolutions."""
+    ml = cm.ml
+    for shape, axis in (((64, 1000), 1), ((3, 70_000), 1), ((70, 33, 5), 1), ((64, 4096), 1)):
+        for function in (ml.softmax, ml.log_softmax):
+            cm.grad(lambda x, fn=function, axis=axis: fn(x, axis).sum())(made(shape, f))
+    for columns in (768, 1000, 4096, 40_000):
+        w, b = made(columns, f), made(columns, f)
+        cm.grad(lambda x, w, b, n=columns: ml.layer_norm(x, n, w, b).sum(), (0, 1, 2))(made((50, columns), f), w, b)
+        cm.grad(lambda x, w, n=columns: ml.rms_norm(x, n, w).sum(), (0, 1))(made((50, columns), f), w)
+    if f.itemsize == 2:
+        w = made(768)
+        cm.grad(lambda x, w: ml.layer_norm(x, 768, w).sum(), (0, 1))(made((50, 768), f), w)
+    for x in (made((32, 64, 14, 14), f), cm.moveaxis(made((32, 14, 14, 64), f), -1, 1), made((100, 30), f)):
+        w, b = made(x.shape[1], f), made(x.shape[1], f)
+        cm.grad(lambda x, w, b: ml.batch_norm(x, None, None, w, b, training=True)[0].sum(), (0, 1, 2))(x, w, b)
+        ml.batch_norm(x, w, b)
+    for shape, kernel, options in (((8, 64, 14, 14), (128, 64, 3, 3), {"padding": 1}), ((8, 3, 32, 32), (32, 3, 3, 3), {}),
+                                   ((4, 32, 9, 9), (32, 1, 3, 3), {"groups": 32}), ((64, 16, 28, 28), (8, 16, 5, 5), {}),
+                                   ((8, 64, 14, 14), (64, 64, 1, 1), {"stride": 2})):
+        x, w = made(shape, f), made(kernel, f)
+        cm.grad(lambda x, w, o=options: ml.conv2d(x, w, **o).sum(), (0, 1))(x, w)
+    for classes, count in ((50_257, 16), (10, 5000)):
+        targets = cm.zeros(count, "int32")
+        cm.grad(lambda x, t=targets: ml.cross_entropy(x, t))(made((count, classes), f))
+        cm.grad(lambda x, t=targets: ml.nll_loss(x, t))(made((count, classes), f))
+    cm.grad(lambda x: ml.cross_entropy(x, cm.zeros((4, 6), "int64")))(made((4, 5, 6), f))
+    x = made((2, 3, 8, 8), f)
+    cm.grad(lambda x: (cm.grad(lambda x: (ml.max_pool2d(x, 2) ** 2).sum())(x) ** 2).sum())(x)
+    cm.grad(lambda x: ml.dropout(x, 0.3, rng=cm.random.default_rng(1)).sum())(made((100, 33), f))
+    cm.grad(lambda w: ml.embedding(cm.zeros(5000, "int64"), w).sum())(made((1000, 64), f))
+
+
+def optimizers(f: np.dtype) -> None:
+    """Updates of a tree of parameters, odd sizes among them."""
+    params = {"a": made((100, 33), f), "b": made(7, f)}
+    cm.ml.sgd_update(params, params, lr=0.1)
+    for nesterov in (False, True):
+        cm.ml.sgd_update(params, params, cm.ml.sgd_init(params), lr=0.1, momentum=0.9, nesterov=nesterov)
+    cm.ml.adam_update(params, params, cm.ml.adam_init(params))
+    cm.ml.adamw_update(params, params, cm.ml.adam_init(params))
+    cm.ml.clip_grad_norm(params, 1.0)
+
+
+def arrays(t: np.dtype) -> None:
+    """Copies, fills, assignments, gathers and scatters of one dtype, contiguous and strided."""
+    x, line = made((40, 70), t), made(70, t)
+    index = cm.asarray(np.arange(5))
+    mask = made((40, 70), "?")
+    x.copy(), x.T.copy(), x[::2, 1:].copy(), x[:, ::-1].copy(), cm.concat([x, x.T.reshape(40, 70)]), cm.pad(x, 1)
+    made((300, 500), t).T.copy()
+    x[:], x[1:, ::3], x[0] = line, 1, line
+    x[index] = line
+    x[index, index] = line[:5]
+    x[mask] = 1
+    x[mask]
+    cm.where(mask, x, line), cm.where(mask, x, 1)
+    cm.take(x, index, axis=1), cm.take_along_axis(x, cm.zeros((40, 3), "int32"), axis=1)
+    cm.tile(x, (2, 3)), cm.repeat(x, 2, axis=0), cm.roll(x, 3, axis=1), cm.stack([x, x])
+    cm.full((7, 9), 1, t), cm.tril(x), cm.diag(line), cm.eye(5, dtype=t)
+    for other in SAMPLE:
+        x.astype(other)
+    if t.kind != "b":
+        cm.add_at(x, index, line)
+        cm.index_add(x, index, line, axis=0)
+        if t.kind != "c":
+            cm.arange(0, 10, dtype=t)
+        if t in FLOATS:
+            cm.linspace(0, 1, 10, dtype=t)
+
+
+def reductions(t: np.dtype) -> None:
+    """Rows, columns, both, everything; large ones are split."""
+    for shape in ((64, 1000), (3, 5, 7, 4), (2_000_000,), (200_000, 8)):
+        for axis in (None, 0, -1):
+            cm.sum(made(shape, t), axis=axis)
+    x = made((64, 1000), t)
+    for function in (cm.mean, cm.any) + ((cm.var, cm.max, cm.argmax) if t.kind not in "bc" else ()):
+        function(x, axis=0), function(x, axis=1), function(made(2_000_000, t))
+    cm.sum(made((3, 5, 7, 4), t), axis=(0, 3)), cm.prod(x, axis=0), cm.all(x), cm.count_nonzero(x, axis=1), cm.sum(x.T, axis=0), cm.sum(x[:, ::2], axis=1)
+    if t.kind not in "bc":
+        cm.min(x, axis=0), cm.std(x, axis=1), cm.argmin(x)
+    if t.kind != "b":
+        cm.linalg.vector_norm(x.astype(F32) if t.kind in "iu" else x)
+
+
+def numbers_at_random() -> None:
+    rng = cm.random.default_rng(5)
+    for t in FLOATS:
+        rng.uniform(size=(100, 3), dtype=t), rng.normal(size=101, dtype=t)
+    for t in of_kinds("iu"):
+        rng.integers(0, 100, 50, dtype=t)
+    rng.integers(0, 1 << 62, 50)
+    rng.permutation(50), rng.permutation(100_000), rng.bernoulli(0.3, (50,)), rng.choice(10, 50, p=np.full(10, 0.1))
+
+
+def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
+    """Versions that planners leave to other machines, to the simulator or to odd layouts."""
+    from cudamath.kernels import (
+        batch_norm,
+        batch_norm_grad,
+        conv,
+        conv_grad,
+        dropout,
+        elementwise,
+        loss,
+        matmul,
+        norm,
+        optim,
+        random,
+        reduce,
+        softmax,
+    )
+
+    found: list[tuple[plans.Plan, list[Layout]]] = []
+
+    def plan(planner: Callable[..., plans.Plan], *inputs: Layout, **params: Any) -> None:
+        found.append((planner(*inputs, **params), list(inputs)))
+
+    def new(*shape: int, dtype: Any = F32) -> Layout:
+        return Layout.new(shape, np.dtype(dtype), 0)
+
+    for t in SAMPLE:
+        for shape in ((), (70,), (5, 6, 7)):
+            x = new(*shape, dtype=t)
+            strided = Layout.of(shape, tuple(2 * s for s in x.strides), t, 0)
+            for y in (x, strided):
+                plan(functools.partial(elementwise.elementwise, expression="x == y", compute=t, output=np.dtype(bool),
+                                       version="plain"), y, y)
+        for version in ("naive", "tiled", "register"):
+            if t.kind == "b" or version == "register" and t not in FLOATS:
+                continue
+            for a in (new(64, 48, dtype=t), Layout.of((64, 48), (t.itemsize, 64 * t.itemsize), t, 0)):
+                for b in (new(48, 80, dtype=t), Layout.of((48, 80), (t.itemsize, 48 * t.itemsize), t, 0)):
+                    plan(matmul.matmul, a, b, version=version)
+    for f in FLOATS:
+        x, v = new(20, 64, dtype=f), new(64, dtype=f)
+        wide = F64 if f == F64 else F32
+        rows = new(20, dtype=wide)
+        for log in (False, True):
+            plan(lambda *i, log=log: softmax.plan("plain", i, 1, log, len(i) == 2), x)
+            plan(lambda *i, log=log: softmax.plan("plain", i, 1, log, len(i) == 2), x, x)
+        for inputs in ((x, v, v), (x, v)):
+            plan(lambda *i: norm.forward("plain", i, 1e-5), *inputs)
+        for inputs in ((x, x, v, rows, rows), (x, x, v, rows)):
+            plan(lambda *i: norm.backward("plain", i), *inputs)
+        image, c = new(4, 6, 5, 5, dtype=f), new(6, dtype=f)
+        plan(lambda x, w, b, m, s: batch_norm.train("plain", x, w, 0.1, 1e-5), image, c, c, c, c)
+        stat = new(6, dtype=wide)
+        plan(lambda g, x, w, m, r: batch_norm_grad.gradient("plain", g, x, w), image, image, c, stat, stat)
+        logits, targets = new(20, 9, 1, dtype=f), new(20, 1, dtype="i8")
+        for reduction in ("mean", "sum", "none"):
+            plan(lambda x, t, r=reduction: loss.losses("plain", x, t, r, -100, 0.1), logits, targets)
+        for g in (new(dtype=f), new(20, 1, dtype=f)):
+            plan(lambda g, x, *_: loss.gradient("plain", g, x, 0.0, -100), g, logits, targets, new(2, 20, 1, dtype=wide),
+                 new(dtype=wide))
+        for version in ("direct", "implicit_gemm"):
+            where = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": version}
+            plan(functools.partial(conv.conv2d, **where), image, new(8, 6, 3, 3, dtype=f))
+        for version in ("weight_direct", "weight_gemm"):
+            where = {"kernel": (3, 3), "stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1,
+                     "version": version}
+            plan(functools.partial(conv_grad.conv2d_weight_grad, **where), new(4, 8, 5, 5, dtype=f), image)
+        for version in ("plain", "rows", "columns", "rows_split", "columns_split"):
+            plan(functools.partial(reduce.plan, kind="sum", axis=(1,), keepdims=False, dtype=f, version=version), x)
+        plan(functools.partial(optim.sgd, version="one"), x, x)
+        plan(functools.partial(optim.adam, version="one"), x, x, new(20, 64, dtype=wide), new(20, 64, dtype=wide))
+        plan(functools.partial(dropout.dropout, version="each"), x)
+        plan(functools.partial(random.uniform, shape=(100,), dtype=f, device=0, version="each"))
+        plan(functools.partial(random.normal, shape=(100,), dtype=f, device=0, version="each"))
+    return found
+
+
+CALLS: list[tuple[str, Callable[[], None]]] = [
+    *[(f"{row.name} {t}", functools.partial(lambda row, t: row.function(*[made(64, t)] * row.inputs), row, t))
+      for row in ELEMENTWISE for t in SAMPLE if t in of_kinds(row.kinds)],
+    *[(f"{row.name} {t}", functools.partial(gradients, row, t)) for row in ROWS for t in FLOATS],
+    *[(f"{row.name} second order", functools.partial(second_order, row)) for row in ROWS
+      if row.second and row.grad and row.name.startswith("ml.") and len(row.inputs) == 1],
+    *[(f"layers {t}", functools.partial(layers, t)) for t in FLOATS],
+    *[(f"optimizers {t}", functools.partial(optimizers, t)) for t in FLOATS],
+    *[(f"arrays {t}", functools.partial(arrays, t)) for t in SAMPLE],
+    *[(f"reductions {t}", functools.partial(reductions, t)) for t in SAMPLE],
+    ("random", numbers_at_random),
+]
+
+
+class Reached(NamedTuple):
+    """What the calls would compile, what went wrong on the way, and which cards took part."""
+
+    kernels: list[Kernel]
+    errors: list[str]
+    cards: set[str]
+
+
+@functools.cache
+def reached(capability: tuple[int, int]) -> Reached:
+    """Every distinct kernel that the calls above need on a device of this capability."""
+    found: dict[tuple[str, str], Kernel] = {}
+    errors: list[str] = []
+
+    def note(kernel: Any, signature: list[Any]) -> None:
+        arguments = build.types.void(*[build.argument_type(k) for k in signature])
+        found.setdefault((build.fingerprint(kernel), str(arguments)), Kernel(kernel, arguments))
+
+    with pytest.MonkeyPatch.context() as patch, fake_driver.installed(patch, limit=1 << 34) as fake, \
+            device.assume(capability), remembered_nothing():
+
+        def compiler(kernel: Any, signature: list[Any], cc: tuple[int, int]) -> bytes:
+            note(kernel, signature)
+            return fake.compiler(lambda *_: None, signature, cc)
+
+        def download(host: int, address: int, nbytes: int, stream: Any) -> None:
+            ctypes.memmove(host, np.full(-(-nbytes // 8), 3, np.int64).tobytes(), nbytes)  # counts of what was found
+
+        patch.setattr(plans, "compiler", compiler)
+        patch.setattr(fake, "cuMemcpyDtoHAsync", download)
+        patch.setattr(fake, "cuLaunchKernel", lambda *_: None)
+        module.prepare_launcher()["observe_call"] = lambda *_: None  # library calls
+        with cm.device("cuda:0"):
+            for name, call in CALLS:
+                try:
+                    call()
+                except Exception as error:
+                    errors.append(f"{name}: {type(error).__name__}: {error}")
+            for made_plan, inputs in by_name():
+                for step in made_plan.steps:
+                    if isinstance(step, plans.Launch):
+                        note(step.kernel, made_plan.signature(step, inputs))
+        cards = {name for name, card in registry.items() if getattr(card, "plans", None) or getattr(card, "views", None)}
+    return Reached(list(found.values()), errors, cards)
+
+
+class remembered_nothing:
+    """Plans made for the fake device are forgotten afterwards, and none is known before."""
+
+    def __enter__(self) -> None:
+        self.forget()
+
+    def __exit__(self, *_: object) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        for card in registry.values():
+            for name in ("plans", "views"):
+                getattr(card, name, {}).clear()
+
+
+# ---------------------------------------------------------------- machine code
+
+#: Low bits of the opcodes of float64 arithmetic since compute capability 7.0: DMUL, DADD, DSETP, DFMA. An instruction has
+#: 16 bytes; bits 9 to 11 of the opcode say whether an operand comes from a register, a constant or the instruction.
+FLOAT64 = {0x028, 0x029, 0x02A, 0x02B}
+
+
+def opcodes(cubin: bytes) -> Iterator[int]:
+    """The low nine bits of the opcodes of a cubin's code sections (ELF64)."""
+    (sections,) = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQ", cubin, sections + i * size) for i in range(count)]
+    at = headers[names][4]
+    for name, _, _, _, offset, length in headers:
+        if cubin[at + name:].startswith(b".text"):
+            for (word,) in struct.iter_unpack("<Q8x", cubin[offset:offset + length]):
+                yield word & 0x1FF
+
+
+def computes_in_float64(cubin: bytes) -> bool:
+    return any(code in FLOAT64 for code in opcodes(cubin))
+
+
+def has_no_float64(kernel: Kernel) -> bool:
+    """Whether a kernel's arguments give it no reason to compute in float64."""
+    return "float64" not in str(kernel.arguments) and "complex128" not in str(kernel.arguments)
+
+
+def check(kernels: list[Kernel], capability: tuple[int, int]) -> None:
+    wrong = []
+    for kernel in kernels:
+        try:
+            cubin, log = build.compile_now(kernel.function, kernel.arguments, build.target(capability))
+        except Exception as error:
+            wrong.append(f"{kernel}: {type(error).__name__}: {str(error)[-400:]}")
+            continue
+        spills = sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))
+        if spills > MAY_SPILL.get(kernel.function.py_func.__name__, (0, ""))[0]:
+            wrong.append(f"{kernel}: spills {spills} bytes")
+        if has_no_float64(kernel) and computes_in_float64(cubin) and not may_use_float64(kernel):
+            wrong.append(f"{kernel}: computes in float64")
+    assert not wrong, f"{len(wrong)} of {len(kernels)} kernels:\n" + "\n".join(wrong)
+
+
+def may_use_float64(kernel: Kernel) -> bool:
+    """Sine, cosine and tangent of large float32 numbers; whole numbers, whose functions NumPy computes in float64."""
+    return bool(re.search(r"int(32|64)", str(kernel.arguments)) and False) or uses(kernel.function, REDUCES_IN_FLOAT64)
+
+
+def uses(function: Any, names: re.Pattern[str]) -> bool:
+    """Whether a kernel's code, or that of the device functions it closes over, has one of these names."""
+    seen: set[int] = set()
+
+    def look(value: Any) -> bool:
+        value = getattr(value, "py_func", value)
+        if not hasattr(value, "__code__") or id(value) in seen:
+            return False
+        seen.add(id(value))
+        if any(names.search(n) for n in (*value.__code__.co_names, *value.__code__.co_freevars)):
+            return True
+        cells = [c.cell_contents for c in value.__closure__ or ()]
+        return any(map(look, [*cells, *[value.__globals__.get(n) for n in value.__code__.co_names]]))
+
+    return look(function)
+
+
+# ---------------------------------------------------------------- tests
+
+SHARDS = 24
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_every_kernel_compiles(shard):
+    """Each distinct kernel for 9.0 (as 9.0a), the architecture that is measured."""
+    check(reached((9, 0)).kernels[shard::SHARDS], (9, 0))
+
+
+@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize("capability", [c for c in build.CAPABILITIES if c != (9, 0)], ids=str)
+def test_compiles_for(capability, half):
+    """Each kernel by name, once in float32 and once in bfloat16, for the other architectures."""
+    chosen: dict[tuple[str, bool], Kernel] = {}
+    for kernel in reached(capability).kernels:
+        key = kernel.function.py_func.__name__, "uint16" in str(kernel.arguments)
+        if key not in chosen or not uses(chosen[key].function, re.compile("exp")) and "float32" in str(kernel.arguments):
+            chosen[key] = kernel
+    check(list(chosen.values())[half::2], capability)
+
+
+def test_every_call_could_be_planned():
+    for capability in build.CAPABILITIES:
+        assert reached(capability).errors == []
+
+
+def test_every_kernel_was_reached():
+    """No `@cuda.jit` kernel of the package is missing from what the calls and `by_name` reach."""
+    folder = pathlib.Path(build.__file__).parent
+    written = set()
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                marks = [ast.unparse(mark) for mark in node.decorator_list]
+                if any(mark.startswith("cuda.jit") and "device=True" not in mark for mark in marks):
+                    written.add(node.name)
+    assert len(written) > 50
+    assert written - {kernel.function.py_func.__name__ for kernel in reached((9, 0)).kernels} == set()
+
+
+def test_every_card_was_planned():
+    missing = {name for name, card in registry.items() if hasattr(card, "cuda") or hasattr(card, "expressions")} - reached(
+        (9, 0)).cards
+    assert missing == set()
+
+
+def test_float64_is_seen():
+    """The detector of float64 arithmetic finds it in a float64 kernel and not in a float32 one."""
+    from cudamath.kernels.elementwise import elementwise
+
+    for dtype in (F32, F64):
+        for expression in ("x * y", "x + y", "x * y + x", "x if x < y else y"):
+            x = Layout.new((64,), dtype, 0)
+            made_plan = elementwise(x, x, expression=expression, compute=dtype, output=dtype, version="vector")
+            launch = made_plan.steps[0]
+            arguments = build.types.void(*[build.argument_type(k) for k in made_plan.signature(launch, [x, x])])
+            for capability in ((7, 5), (9, 0), (12, 0)):
+                cubin, _ = build.compile_now(launch.kernel, arguments, build.target(capability))
+                assert computes_in_float64(cubin) == (dtype == F64), (dtype, expression, capability)
+    assert BF16 in SAMPLE and F16 in SAMPLE

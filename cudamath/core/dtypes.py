@@ -7,6 +7,7 @@ that the two together give float32.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -46,6 +47,8 @@ ANY = Category("array", NUMERIC | BOOLEAN)
 STORAGE = Category("storage", [float8_e4m3, float8_e5m2])
 
 _default_float = float64
+#: Called when the default dtype changes: forgets what was worked out under the old one.
+forget: list[Callable[[], None]] = []
 
 
 def default_float() -> np.dtype:
@@ -66,7 +69,10 @@ def set_default_dtype(dtype: Any) -> None:
     chosen = as_dtype(dtype)
     if chosen not in (float32, float64):
         raise TypeError(f"set_default_dtype: wants float32 or float64, got {chosen}")
-    _default_float = chosen
+    if chosen != _default_float:
+        _default_float = chosen
+        for clear in forget:
+            clear()
 
 
 @functools.cache
@@ -78,9 +84,10 @@ def as_dtype(dtype: Any) -> np.dtype:
         found = np.dtype(dtype) if found is None else found
     except TypeError:
         raise TypeError(f"dtype: {dtype!r} is not a dtype") from None
+    found = found.newbyteorder("=")
     if found not in ANY and found not in STORAGE:
         raise TypeError(f"dtype: arrays of {found} are not supported")
-    return found.newbyteorder("=")
+    return found
 
 
 @functools.cache
@@ -110,6 +117,9 @@ def promote_scalar(dtype: np.dtype, kind: type) -> np.dtype:
         return dtype
     wide = dtype in INTEGER_OR_BOOL and _default_float == float64 or dtype == float64
     return np.dtype(np.complex128 if wide else np.complex64)
+
+
+forget.append(promote_scalar.cache_clear)
 
 
 def result_type(*operands: Any) -> np.dtype:

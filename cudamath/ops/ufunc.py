@@ -49,6 +49,9 @@ def resolve(name: str, ufunc: np.ufunc, common: np.dtype) -> tuple[np.dtype, np.
     return compute, result
 
 
+dtypes.forget.append(resolve.cache_clear)
+
+
 def rule(expression: str, count: int, namespace: Mapping[str, Any]) -> Callable:
     """A gradient expression as a function (g, out, *inputs); names it does not use get a leading underscore.
 
@@ -94,6 +97,7 @@ class Elementwise:
         self.namespace = namespace
         self.compares = ufunc in _COMPARISONS
         self.plans: dict[Any, Callable] = {}
+        dtypes.forget.append(self.plans.clear)
         registry[name] = self  # type: ignore[assignment]
 
     @functools.cached_property

@@ -5,7 +5,7 @@ each replay, so memory is kept as follows.
 
 - What is allocated during the capture comes from a stream of the graph's own; its free blocks are neither trimmed nor
   handed to anyone else while the graph lives.
-- Buffers of other streams that the graph uses may die: their blocks are then kept with the graph (`Pool.release`).
+- Buffers of other streams that the graph uses live as long as it does (`Buffer.used_on`), whoever drops them.
 - Host memory is read at the capture, into a block kept with the graph (`memory.frozen`): a replay never touches it.
 
 What a graph cannot hold is refused with a RuntimeError that says so (`Stream.refuse_capture`): waiting for the
@@ -61,11 +61,9 @@ class Graph:
 
 def _release(stream: streams.Stream) -> None:
     """Give back the memory that was held for a graph, in order after the work on its stream."""
-    owners = {id(b.stream): b.stream for b in stream.kept if isinstance(b, memory.Buffer) and b.stream is not stream}
+    owners = {id(held.stream): held.stream for held in stream.kept.values() if held.stream is not stream}
     for owner in owners.values():
         owner.wait(stream)
-    if any(not isinstance(b, memory.Buffer) for b in stream.kept):  # another library's: see memory.Borrowed
-        streams.default_stream(stream.device).wait(stream)
     stream.graph_only = False
     stream.kept.clear()
     stream.pool.release_stream(stream)

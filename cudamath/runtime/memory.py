@@ -53,7 +53,9 @@ class Buffer:
 
     def used_on(self, stream: streams.Stream) -> None:
         """Note a use on a stream that is not the owner: the block will be reused only after it."""
-        if self.users is None:
+        if stream.graph_only:  # replays will use it: it lives as long as the graph
+            stream.kept[id(self)] = self
+        elif self.users is None:
             self.users = [stream]
         elif stream not in self.users:
             self.users.append(stream)
@@ -92,15 +94,16 @@ class Borrowed:
 
     def used_on(self, stream: streams.Stream) -> None:
         """Note a use on another stream."""
-        self.users.add(stream)
+        if stream.graph_only:
+            stream.kept[id(self)] = self
+        else:
+            self.users.add(stream)
 
     def __del__(self) -> None:
         try:
             home = streams.default_stream(self.stream.device)
             for user in self.users:
-                if user.graph_only:
-                    user.kept.append(self.owner)
-                elif user is not home and not user.capturing:
+                if user is not home:
                     home.wait(user)
         except Exception:  # interpreter shutdown
             pass
@@ -193,19 +196,9 @@ class Pool:
     def release(self, buffer: Buffer) -> None:
         """Return a buffer's block where its use on other streams or a cache limit makes that more than a list append."""
         stream = buffer.stream
-        again = None
         for user in buffer.users or ():
-            if user is stream:
-                continue
-            if not user.graph_only:
+            if user is not stream:
                 stream.wait(user)
-            else:  # replays will use the block: it stays as it is until the graph ends
-                if again is None:
-                    self.used += buffer.size
-                    again = _buffer(buffer.address, buffer.size, stream)
-                user.kept.append(again)
-        if again is not None:
-            return
         if self.cache_limit is not None and self.cached > self.cache_limit and not stream.graph_only:
             self._to_driver(buffer.address, buffer.size, stream)
         else:
@@ -431,7 +424,8 @@ def frozen(data: bytes, stream: streams.Stream) -> int:
     pool = stream.pool
     address = pool.take(size, stream)  # never a cached block: an earlier kernel of the graph may write there
     pool.used += size
-    stream.kept.append(_buffer(address, size, stream))
+    buffer = _buffer(address, size, stream)
+    stream.kept[id(buffer)] = buffer
     pool.beside_capture(lambda side: check(devices.driver().cuMemcpyHtoDAsync(address, data, len(data), side)))
     return address
 

@@ -47,7 +47,7 @@ class Stream:
     """
 
     # free: cached blocks, size -> addresses. graph_only: the memory belongs to a graph, which finds it at each replay;
-    # kept: what else the graph uses (buffers of other streams, another library's objects).
+    # kept: the memory of others that the graph uses.
     __slots__ = ("handle", "device", "free", "pool", "capturing", "graph_only", "kept", "_owned", "__weakref__")
 
     def __init__(self, device: int | None = None, *, priority: int = 0, _handle: Any = None):
@@ -57,7 +57,7 @@ class Stream:
         self.pool = pool_of(self.device)
         self.free: dict[int, list[int]] = {}
         self.capturing = self.graph_only = False
-        self.kept: list[Any] = []
+        self.kept: dict[int, Any] = {}  # by id
         self._owned = _handle is None
         if _handle is None:
             cu = devices.driver()
@@ -166,6 +166,7 @@ class Event:
 
     def synchronize(self) -> None:
         """Wait until the event has been reached."""
+        refuse_capture("Event.synchronize", "the function waits for the device")
         check(devices.driver().cuEventSynchronize(self.handle))
 
     def query(self) -> bool:

@@ -259,16 +259,15 @@ def test_a_graph_gives_everything_back(ops):
 
 def test_a_running_replay_ends_before_its_memory_goes(ops):
     """Neither the graph's scratch nor the arrays it kept are handed on while a replay is queued."""
-    holder = [gpu([5] * N)]  # on the default stream
-    cm.cuda.synchronize()
+    x, w = gpu([1] * N), gpu([5] * N)
+    with cm.cuda.capture() as recorded:
+        ops.increase(x, ops.add(ops.square(x), w))
     side = cm.cuda.Stream()
-    step = cm.cuda.graph(lambda x: ops.increase(x, ops.add(ops.square(x), holder[0])))
+    side.wait(cm.cuda.current_stream())
     with side:
-        x = gpu([1] * N)
         for _ in range(3):
-            step(x)
-    holder.clear()
-    step.clear()  # the replays have not run yet
+            recorded.replay()
+    del w, recorded  # the replays have not run yet
     gc.collect()
     noise = [gpu([-1] * N) for _ in range(10)]
     cm.cuda.current_stream().synchronize()

@@ -103,6 +103,7 @@ class FakeDriver:
         self.blocks = {}  # address -> Block, device memory
         self.host = {}  # address -> Block, page-locked memory
         self.streams = {(i, 0): FakeStream(i, 0) for i in range(devices)}
+        self.ending = []
         self.events = {}
         self.graphs, self.executables = {}, {}
         self.kernels, self.libraries = {}, []  # handle -> (python function, argument kinds, device)
@@ -240,7 +241,7 @@ class FakeDriver:
     def cuStreamDestroy(self, handle):
         for key in [key for key in self.streams if key[1] == handle]:
             assert self.streams[key].graph is None
-            self.finish(self.streams.pop(key))
+            self.ending.append(self.streams.pop(key))  # its work goes on
 
     def cuStreamSynchronize(self, handle):
         target = self.stream(handle)
@@ -261,7 +262,7 @@ class FakeDriver:
         here = [s for s in self.streams.values() if s.device == self.current - 100]
         if any(s.graph is not None for s in here):
             return (CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,)
-        for s in here:
+        for s in [*here, *self.ending]:
             self.finish(s)
 
     def cuEventCreate(self, flags):
@@ -319,6 +320,9 @@ class FakeDriver:
         return sum(b.size for b in self.blocks.values() if b.device == index)
 
     def take(self, index, size):
+        if self.in_use(index) + size > self.limit:
+            for ended in self.ending:  # the driver waits for what is being freed
+                self.finish(ended)
         if self.in_use(index) + size > self.limit:
             return (CUresult.CUDA_ERROR_OUT_OF_MEMORY, 0)
         block = Block(index, size)

@@ -291,8 +291,9 @@ class FakeDriver:
 
     def cuStreamWaitEvent(self, on, handle, flags):
         event = self.events[handle]
-        targets = [s for s in self.streams.values() if s.handle == on and (on or s.device == event.device)]
-        target, source, position = targets[0], event.stream, event.position
+        target, source, position = self.stream(on), event.stream, event.position
+        if target is None:
+            return (CUresult.CUDA_ERROR_INVALID_CONTEXT,)
         if event.captured != (target.graph is not None) and (event.captured or target.graph is not None):
             target.broken = True
             return (CUresult.CUDA_ERROR_STREAM_CAPTURE_ISOLATION,)

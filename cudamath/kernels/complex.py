@@ -161,7 +161,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         if c == nought and d == nought:
             return make(one, nought)
         if x.real == nought and x.imag == nought:
-            return make(nought, nought) if c > nought and d == nought else make(math.nan, math.nan)
+            return make(nought, nought) if c > nought else make(math.nan, math.nan)
         if d == nought and abs(c) < R(100) and c == math.floor(c):  # whole: by squaring, exact where numbers are whole
             result, base = make(one, nought), x
             left = int(abs(c))

@@ -161,22 +161,22 @@ def strided(rank: int, source: np.dtype, target: np.dtype, index: Any) -> Any:
 
     @cuda.jit
     def strided(x, y):  # x, y: same shape, `rank` dimensions
-        i = index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x)
+        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
         # `rank` is a constant: Numba drops the branches of the other ranks before it looks at their types.
         if rank == 1:
-            if i < y.shape[0]:
+            if i < index(y.shape[0]):
                 y[i] = convert(x[i])
         elif rank == 2:
             n = index(y.shape[1])
             j = i // n
-            if j < y.shape[0]:
+            if j < index(y.shape[0]):
                 y[j, i - j * n] = convert(x[j, i - j * n])
         elif rank == 3:
             n = index(y.shape[2])
             m = index(y.shape[1])
             j = i // n
             k = j // m
-            if k < y.shape[0]:
+            if k < index(y.shape[0]):
                 y[k, j - k * m, i - j * n] = convert(x[k, j - k * m, i - j * n])
         else:
             n = index(y.shape[3])
@@ -185,7 +185,7 @@ def strided(rank: int, source: np.dtype, target: np.dtype, index: Any) -> Any:
             j = i // n
             k = j // m
             p = k // o
-            if p < y.shape[0]:
+            if p < index(y.shape[0]):
                 y[p, k - p * o, j - k * m, i - j * n] = convert(x[p, k - p * o, j - k * m, i - j * n])
 
     return strided
@@ -250,15 +250,15 @@ def select(rank: int, index: Any) -> Any:
 
     @cuda.jit
     def select(mask, a, b, y):  # all of the same shape, `rank` dimensions; mask: uint8
-        i = index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x)
+        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
         if rank == 1:
-            if i < y.shape[0]:
+            if i < index(y.shape[0]):
                 y[i] = a[i] if mask[i] else b[i]
         elif rank == 2:
             n = index(y.shape[1])
             j = i // n
             r = i - j * n
-            if j < y.shape[0]:
+            if j < index(y.shape[0]):
                 y[j, r] = a[j, r] if mask[j, r] else b[j, r]
         elif rank == 3:
             n = index(y.shape[2])
@@ -267,7 +267,7 @@ def select(rank: int, index: Any) -> Any:
             k = j // m
             r = i - j * n
             s = j - k * m
-            if k < y.shape[0]:
+            if k < index(y.shape[0]):
                 y[k, s, r] = a[k, s, r] if mask[k, s, r] else b[k, s, r]
         else:
             n = index(y.shape[3])
@@ -279,7 +279,7 @@ def select(rank: int, index: Any) -> Any:
             r = i - j * n
             s = j - k * m
             t = k - p * o
-            if p < y.shape[0]:
+            if p < index(y.shape[0]):
                 y[p, t, s, r] = a[p, t, s, r] if mask[p, t, s, r] else b[p, t, s, r]
 
     return select

@@ -76,12 +76,12 @@ def gather_rows(index: Any) -> Any:
 
     @cuda.jit
     def gather_rows(x, positions, out):  # x: (before, rows, after), positions: (m,), out: (before, m, after)
-        i = index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x)
+        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
         after = index(out.shape[2])
         m = index(out.shape[1])
         q = i // after
         b = q // m
-        if b < out.shape[0]:
+        if b < index(out.shape[0]):
             j = q - b * m
             a = i - q * after
             out[b, j, a] = x[b, max(positions[j], 0), a]
@@ -103,12 +103,12 @@ def scatter_rows(index: Any) -> Any:
 
     @cuda.jit
     def scatter_rows(x, positions, winner, values):  # x: (before, rows, after), values: (before, m, after)
-        i = index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x)
+        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
         after = index(values.shape[2])
         m = index(values.shape[1])
         q = i // after
         b = q // m
-        if b < values.shape[0]:
+        if b < index(values.shape[0]):
             j = q - b * m
             a = i - q * after
             row = positions[j]
@@ -135,12 +135,12 @@ def gather_along(index: Any) -> Any:
 
     @cuda.jit
     def gather_along(x, indices, out, flag, ticket):  # x: (before, n, after); indices, out: (before, m, after)
-        i = index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x)
+        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
         after = index(out.shape[2])
         m = index(out.shape[1])
         q = i // after
         b = q // m
-        if b < out.shape[0]:
+        if b < index(out.shape[0]):
             j = q - b * m
             a = i - q * after
             n = x.shape[1]
@@ -165,7 +165,7 @@ def add_along(dtype: np.dtype) -> Any:
     def add_along(g, index, out, flag, ticket):  # g, index: (before, m, after); out: (before, n, after) of T
         i = cuda.grid(1)
         b = i // out.shape[2]
-        if b < out.shape[0]:
+        if b < index(out.shape[0]):
             a = i - b * out.shape[2]
             n = out.shape[1]
             for j in range(g.shape[1]):

@@ -66,11 +66,13 @@ def _integer(T: Any) -> dict[str, Any]:
 
     @device
     def floor_divide(x, y):
+        if signed and y == T(-1):  # the most negative number has no opposite: it stays, where a division would trap
+            return T(zero - x)
         return zero if y == zero else T(x // y)
 
     @device
     def remainder(x, y):
-        return zero if y == zero else T(x % y)
+        return zero if y == zero or (signed and y == T(-1)) else T(x % y)
 
     @device
     def power(x, y):  # by squaring; a negative exponent is refused before the launch or gives 0 or +-1 as it should not

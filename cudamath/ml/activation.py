@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.op import FLOATING, REAL
+from ..core.op import FLOATING, REAL, require
 from ..ops import ufunc
 from ..ops.elementwise import exp, expm1, tanh  # noqa: F401  gradient expressions name exp and expm1
 from ..ops.index import where  # noqa: F401  named by gradient expressions
@@ -99,7 +99,7 @@ def leaky_relu(x: Any, negative_slope: Any = 0.01) -> ndarray:
     >>> cm.ml.leaky_relu(cm.array([-2.0, 3.0]), 0.1).tolist()
     [-0.2, 3.0]
     """
-    return _leaky_relu(x, negative_slope)
+    return _leaky_relu(require("leaky_relu", x, FLOATING), negative_slope)
 
 
 def elu(x: Any, alpha: Any = 1.0) -> ndarray:
@@ -113,7 +113,7 @@ def elu(x: Any, alpha: Any = 1.0) -> ndarray:
     >>> cm.ml.elu(cm.array([-1.0, 2.0])).round(4).tolist()
     [-0.6321, 2.0]
     """
-    return _elu(x, alpha)
+    return _elu(require("elu", x, FLOATING), alpha)
 
 
 def softplus(x: Any, beta: float = 1.0) -> ndarray:

@@ -131,6 +131,11 @@ class Elementwise:
         arrays = coerce(self.name, tuple([x for x, s in zip(operands, scalars, strict=True) if not s]))
         seen = iter(arrays)
         operands = tuple([x if s else next(seen) for x, s in zip(operands, scalars, strict=True)])
+        if target is not None and target._layout.device != CPU:
+            operands = (target, *[_apart(target, x) for x in operands[1:]])
+        if self.compares and len(arrays) == 2 and arrays[0]._layout.device != CPU and (
+                {x.dtype.str[1:] for x in arrays} == {"i8", "u8"}):
+            return self._both_signs(*arrays)
         key = (*[type(x) if s else x._layout for x, s in zip(operands, scalars, strict=True)], target is not None)
         run = self.plans.get(key)
         if run is None:
@@ -171,8 +176,20 @@ class Elementwise:
                              "copy it before changing it in place")
         if device == CPU:
             return self._cpu(operands, scalars, common, compute, result, inplace)
-        run = self._cuda(operands, scalars, common, compute, result, inplace, device)
-        return _apart(run) if inplace else run
+        return self._cuda(operands, scalars, common, compute, result, inplace, device)
+
+    def _both_signs(self, x: ndarray, y: ndarray) -> ndarray:
+        """A comparison of int64 with uint64, which meet in no integer dtype: what is negative is less than the other."""
+        from .index import where
+
+        first = x.dtype.kind == "i"
+        signed = x if first else y
+        same = self.call((x.astype(np.uint64), y) if first else (x, y.astype(np.uint64)))
+        if self.name in ("equal", "not_equal"):
+            answer = self.name == "not_equal"
+        else:
+            answer = self.name.startswith("less") == first
+        return where(signed < 0, answer, same)
 
     def _cpu(self, operands: tuple, scalars: tuple[bool, ...], common: np.dtype, compute: np.dtype, result: np.dtype,
              inplace: bool) -> Callable:
@@ -288,16 +305,12 @@ def _straight(function: Callable, layout: Layout, count: int) -> Callable:
     return one if count == 1 else two
 
 
-def _apart(run: Callable) -> Callable:
-    """In place on a GPU: an operand that reaches into the target's memory, other than itself, is copied first."""
-
-    def safe(target: ndarray, *operands: Any) -> ndarray:
-        here = (target._data, target.shape, target.strides, target.itemsize)
-        clear = [x.copy() if type(x) is ndarray and (x._data != target._data or x._layout is not target._layout)
-                 and shapes.may_overlap(here, (x._data, x.shape, x.strides, x.itemsize)) else x for x in operands]
-        return run(target, *clear)
-
-    return safe
+def _apart(target: ndarray, x: Any) -> Any:
+    """An operand of an in-place op on a GPU; copied if it reaches into the target's memory other than as the target."""
+    if type(x) is not ndarray or (x._data == target._data and x._layout is target._layout):
+        return x
+    described = [(a._data, a.shape, a.strides, a.itemsize) for a in (target, x)]
+    return x.copy() if shapes.may_overlap(*described) else x
 
 
 def _numpy(dtype: np.dtype) -> np.dtype:

@@ -376,7 +376,8 @@ def upload(address: int, host: int, nbytes: int, stream: streams.Stream, *, wait
         return
     _copy("copy host to device", "cuMemcpyHtoDAsync", address, host, nbytes, stream)
     if wait and _locked(host):  # pageable memory has been staged by now; the device still reads page-locked memory
-        check(devices.driver().cuStreamSynchronize(stream.handle))
+        with streams.in_context(stream.device):
+            check(devices.driver().cuStreamSynchronize(stream.handle))
 
 
 def _locked(host: int) -> bool:

@@ -77,13 +77,15 @@ class Stream:
         from . import flags
 
         self.refuse_capture("synchronize")
-        check(devices.driver().cuStreamSynchronize(self.handle))
+        with in_context(self.device):  # the default stream's handle is the same on every device
+            check(devices.driver().cuStreamSynchronize(self.handle))
         flags.raise_pending(self.device)
 
     def query(self) -> bool:
         """True when all work queued so far is done."""
         cu = devices.driver()
-        (status,) = cu.cuStreamQuery(self.handle)
+        with in_context(self.device):
+            (status,) = cu.cuStreamQuery(self.handle)
         if status == cu.CUresult.CUDA_ERROR_NOT_READY:
             return False
         check((status,))
@@ -93,7 +95,8 @@ class Stream:
         """Make later work on this stream wait for an event, or for all work queued on another stream so far."""
         if isinstance(event, Stream):
             event = event.record()
-        check(devices.driver().cuStreamWaitEvent(self.handle, event.handle, 0))
+        with in_context(self.device):
+            check(devices.driver().cuStreamWaitEvent(self.handle, event.handle, 0))
 
     def record(self, event: Event | None = None) -> Event:
         """Record an event after the work queued so far."""

@@ -258,12 +258,17 @@ def set_device(index: int) -> None:
 
 
 class on_device:
-    """Context: another device is active inside, with its current stream; the previous one again afterwards."""
+    """Context: another device is active inside, with its current stream; the previous one again afterwards.
 
-    __slots__ = ("index", "previous")
+    In a thread that had no active device yet this one stays active, unless `restore`: the first device that a thread
+    computes on is its own, and later calls need not switch.
+    """
 
-    def __init__(self, index: int):
+    __slots__ = ("index", "previous", "restore")
+
+    def __init__(self, index: int, restore: bool = False):
         self.index = index
+        self.restore = restore
 
     def __enter__(self) -> on_device:
         self.previous = local.stream
@@ -273,7 +278,10 @@ class on_device:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self.previous is not None and local.stream is not self.previous:
+        if self.previous is None:
+            if self.restore:
+                local.stream = None
+        elif local.stream is not self.previous:
             make_current(self.previous)
 
 

@@ -1,0 +1,471 @@
+"""Devices, contexts, streams, events: against the fake driver, without a GPU, and on one."""
+
+import multiprocessing
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+from cudamath.core.array import upload
+from cudamath.runtime import device, stream
+from cudamath.runtime.errors import check, fail
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+# ---------------------------------------------------------------- the driver's names
+
+
+def test_every_driver_function_we_call_exists():
+    real = pytest.importorskip("cuda.bindings.driver")
+    text = "".join(p.read_text() for p in (ROOT / "cudamath" / "runtime").glob("*.py"))
+    names = set(re.findall(r"\.((?:cu|CU)[A-Z_]\w+)", text)) | set(re.findall(r'"(cuM\w+)"', text))
+    known = set(dir(real)) | {member for each in vars(real).values() if isinstance(each, type) for member in dir(each)}
+    assert len(names) > 60
+    assert names - known == {"cuBLASError", "cuBLASLtError"} & names  # of the library bindings
+
+
+def test_the_fake_knows_what_the_runtime_calls():
+    from fake_driver import FakeDriver
+
+    text = "".join(p.read_text() for p in (ROOT / "cudamath" / "runtime").glob("*.py") if p.name != "blas.py")
+    called = set(re.findall(r"\.(cu[A-Z]\w+)\(", text)) | set(re.findall(r'"(cuM\w+)"', text))
+    assert {name for name in called if not hasattr(FakeDriver, name)} == set()
+
+
+# ---------------------------------------------------------------- errors
+
+
+def test_check():
+    from fake_driver import CUresult
+
+    assert check((CUresult.CUDA_SUCCESS,)) is None
+    assert check((CUresult.CUDA_SUCCESS, 3)) == 3 and check((CUresult.CUDA_SUCCESS, 3, 4)) == (3, 4)
+    with pytest.raises(cm.cuda.CudaError, match="^CUDA_ERROR_INVALID_VALUE$") as caught:
+        check((CUresult.CUDA_ERROR_INVALID_VALUE, None))
+    assert caught.value.status == 1 and isinstance(caught.value, RuntimeError)
+    with pytest.raises(cm.cuda.OutOfMemoryError, match="^launch: CUDA_ERROR_OUT_OF_MEMORY$"):
+        fail(CUresult.CUDA_ERROR_OUT_OF_MEMORY, "launch")
+
+
+# ---------------------------------------------------------------- devices
+
+
+def test_devices(fake):
+    found = cm.cuda.devices()
+    assert [(d.index, d.name, d.capability) for d in found] == [(0, "Fake 0", (9, 0)), (1, "Fake 1", (9, 0))]
+    assert found[0].total_memory == fake.limit and found[0].multiprocessors == 100
+    assert cm.cuda.is_available() and cm.cuda.device_count() == 2 and cm.cuda.current_device() == 0
+
+
+@pytest.mark.parametrize("number", [2, -1, 99])
+def test_a_bad_number_says_how_many_there_are(fake, number):
+    for name, call in {"set_device": cm.cuda.set_device, "Stream": cm.cuda.Stream, "synchronize": cm.cuda.synchronize,
+                       "current_stream": cm.cuda.current_stream, "device": lambda i: cm.cuda.device(i).__enter__(),
+                       "memory_stats": cm.cuda.memory_stats, "peer_access": lambda i: cm.cuda.peer_access(0, i),
+                       "capture": cm.cuda.capture, "Event": lambda i: cm.cuda.Event(device=i)}.items():
+        with pytest.raises(cm.cuda.DeviceError, match=f"^{name}: cuda:{number} was asked for but there are 2 devices: "
+                                                      "cuda:0..cuda:1$"):
+            call(number)
+    with pytest.raises(TypeError, match="set_device: a device number must be an integer, got float"):
+        cm.cuda.set_device(0.5)
+    with pytest.raises(cm.cuda.DeviceError, match="wants a CUDA device, got 'cpu'"):
+        cm.cuda.synchronize("cpu")
+
+
+def test_set_device_is_where_new_arrays_go(fake):
+    assert cm.empty(3).device == "cuda:0"
+    cm.cuda.set_device(1)
+    assert cm.cuda.current_device() == 1 and cm.empty(3).device == "cuda:1" and cm.cuda.Stream().device == 1
+    cm.cuda.set_device(np.int64(0))
+    assert cm.empty(3).device == "cuda:0" and fake.current == 100
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append((cm.empty(3).device, cm.cuda.current_device())))
+    cm.cuda.set_device(1)
+    thread.start()
+    thread.join()
+    assert seen == [("cuda:0", 0)]  # a choice of this thread only
+
+
+@pytest.mark.parametrize("enter", [lambda: cm.cuda.device(1), lambda: cm.device("cuda:1"), lambda: cm.cuda.device("cuda:1")])
+def test_device_context(fake, enter):
+    with enter() as place:
+        assert place == "cuda:1" and cm.cuda.current_device() == 1 and cm.empty(3).device == "cuda:1"
+        with cm.device("cpu"):
+            assert cm.empty(3).device == "cpu" and cm.cuda.current_device() == 1
+            with cm.cuda.device(0):
+                assert cm.empty(3).device == "cuda:0" and cm.cuda.current_device() == 0
+        assert cm.empty(3).device == "cuda:1" and fake.current == 101
+    assert cm.cuda.current_device() == 0 and cm.empty(3).device == "cuda:0" and fake.current == 100
+    with enter():
+        pass
+    assert cm.cuda.current_device() == 0 and fake.current == 100
+    with pytest.raises(KeyError), enter():
+        raise KeyError
+    assert cm.cuda.current_device() == 0
+
+
+def test_default_device(fake, monkeypatch):
+    cm.set_default_device("cuda:1")
+    assert cm.empty(3).device == "cuda:1" and cm.cuda.current_device() == 1
+    cm.set_default_device("cpu")
+    assert cm.empty(3).device == "cpu"
+    monkeypatch.setattr("cudamath.core.devices._default", None)
+    monkeypatch.setenv("CUDAMATH_DEVICE", "cuda:7")
+    with pytest.raises(cm.cuda.DeviceError, match="cuda:7 was asked for but there are 2 devices"):
+        cm.empty(3)
+
+
+def test_looking_at_another_device_changes_nothing(fake):
+    """Contexts are checked by the fake: were one left current, the next call on device 0 would fail."""
+    x = upload(np.arange(3.0), 0)
+    assert cm.cuda.current_device() == 0
+    for look in (lambda: cm.cuda.current_stream(1), lambda: cm.cuda.memory_stats(1), lambda: cm.cuda.Stream(1),
+                 lambda: cm.cuda.synchronize(1), lambda: upload(np.arange(3.0), 1), lambda: cm.cuda.empty_cache(1),
+                 lambda: cm.cuda.peer_access(1, 0), lambda: cm.cuda.Event(device=1), lambda: upload(np.zeros(3), 1).tolist()):
+        look()
+        assert fake.current == 100 and cm.cuda.current_device() == 0
+        assert x.tolist() == [0, 1, 2]
+
+
+def test_copies_between_devices(fake):
+    x = upload(np.arange(5.0), 0)
+    y = x.to("cuda:1")
+    assert y.device == "cuda:1" and y.tolist() == x.tolist()
+    target = upload(np.zeros(5), 0)
+    assert cm.cuda.copy_peer(target, y) is target and target.tolist() == x.tolist()
+    assert fake.peers == {(101, 100), (100, 101)} and cm.cuda.peer_access(0, 1)
+    for bad, error, message in [((x, np.zeros(5)), cm.cuda.DeviceError, "wants arrays on GPUs, got cpu"),
+                                ((x, upload(np.zeros(4), 1)), ValueError, "target is float64 of shape .5,., source float64"),
+                                ((x, y[::2]), ValueError, "wants contiguous arrays")]:
+        with pytest.raises(error, match="copy_peer: " + message):
+            cm.cuda.copy_peer(*bad)
+
+
+def test_a_copy_between_devices_waits_for_both(fake):
+    """Lazy streams: the source is written, the target read, only when somebody waits; the order must come from events."""
+    x = upload(np.arange(4.0), 0)
+    y = x.to("cuda:1")
+    del x
+    again = upload(np.full(4, -1.0), 0)  # takes x's block
+    cm.cuda.synchronize(0)
+    assert y.tolist() == [0, 1, 2, 3] and again.tolist() == [-1] * 4
+
+
+# ---------------------------------------------------------------- streams and events
+
+
+def test_stream_stack(fake):
+    default = cm.cuda.current_stream()
+    a, b = cm.cuda.Stream(), cm.cuda.Stream(1)
+    with a:
+        assert cm.cuda.current_stream() is a
+        with b:
+            assert cm.cuda.current_stream() is b and cm.cuda.current_device() == 1
+            assert cm.cuda.current_stream(0) is a
+        assert cm.cuda.current_stream() is a and cm.cuda.current_stream(1) is not b
+        with a, a:
+            pass
+        assert cm.cuda.current_stream() is a
+    assert cm.cuda.current_stream() is default
+    with pytest.raises(KeyError), a:
+        raise KeyError
+    assert cm.cuda.current_stream() is default and fake.current == 100
+    assert "cuda:1" in repr(b) and a.device == 0 and a.ptr != b.ptr
+
+
+def test_one_stream_in_several_threads(fake):
+    """What was current before is each thread's own affair."""
+    shared, errors = cm.cuda.Stream(), []
+    barrier = threading.Barrier(4)
+
+    def work():
+        try:
+            own = cm.cuda.Stream(0)
+            with own:
+                for _ in range(50):
+                    barrier.wait(10)
+                    with shared:
+                        barrier.wait(10)
+                        assert cm.cuda.current_stream() is shared
+                    assert cm.cuda.current_stream() is own
+        except BaseException as error:
+            errors.append(error)
+            barrier.abort()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors
+
+
+def test_order_and_queries(fake):
+    a, b = cm.cuda.Stream(), cm.cuda.Stream()
+    with a:
+        x = upload(np.arange(3.0), 0)
+    event = a.record()
+    assert not a.query() and not event.query() and b.query()
+    b.wait(event)
+    b.synchronize()
+    assert event.query() and a.query()
+    with a:
+        assert x.tolist() == [0, 1, 2]
+
+
+def test_elapsed(fake):
+    start, end = cm.cuda.Event().record(), cm.cuda.Event()
+    x = upload(np.arange(3.0), 0)
+    end.record()
+    assert start.elapsed(end) == pytest.approx(2e-3) and cm.cuda.elapsed(start, end) == start.elapsed(end)
+    assert x.shape == (3,)
+    with pytest.raises(cm.cuda.CudaError):
+        start.elapsed(cm.cuda.Event())  # never recorded
+
+
+def test_external_streams(fake):
+    theirs = cm.cuda.Stream()
+    s = cm.cuda.external_stream(theirs.ptr)
+    assert s is cm.cuda.external_stream(theirs.ptr) and s.ptr == theirs.ptr
+    assert cm.cuda.external_stream(0) is cm.cuda.external_stream(1) is cm.cuda.current_stream()
+    handle = s.ptr
+    with s:
+        assert upload(np.arange(3.0), 0).tolist() == [0, 1, 2]
+    del s
+    assert (0, handle) in fake.streams  # it stays its library's
+    with pytest.raises(TypeError, match="external_stream: wants the address of a CUstream .an int., got str"):
+        cm.cuda.external_stream("x")
+
+
+def test_events_and_streams_end(fake):
+    before = len(fake.streams), len(fake.events)
+    s, e = cm.cuda.Stream(), cm.cuda.Event()
+    s.wait(cm.cuda.current_stream())
+    assert len(fake.streams) == before[0] + 1 and len(fake.events) == before[1] + 1
+    del s, e
+    assert (len(fake.streams), len(fake.events)) == before
+
+
+def test_a_stream_of_another_library_is_waited_for(fake):
+    """`__cuda_array_interface__` names the stream its data comes from."""
+    theirs = cm.cuda.Stream()
+    with theirs:
+        x = upload(np.arange(4.0), 0)
+
+    class Foreign:
+        __cuda_array_interface__ = {**x.__cuda_array_interface__, "stream": theirs.ptr}
+
+    y = cm.asarray(Foreign())
+    cm.cuda.current_stream().synchronize()
+    assert y.ptr == x.ptr and y.tolist() == [0, 1, 2, 3]
+
+
+def test_foreign_memory_goes_back_after_our_work(fake):
+    """Our copy on a side stream is queued when the lender gets its memory back and writes it again, on its stream."""
+    lender = upload(np.arange(4.0), 0)
+
+    class Foreign:
+        __cuda_array_interface__ = lender.__cuda_array_interface__
+
+    cm.cuda.synchronize()
+    side, out = cm.cuda.Stream(), upload(np.zeros(4), 0)
+    side.wait(cm.cuda.current_stream())
+    y = cm.asarray(Foreign())
+    y.copy_to(out, stream=side)
+    del y
+    cm.asarray(np.full(4, -1.0), device="cpu").copy_to(lender)
+    side.synchronize()
+    assert out.tolist() == [0, 1, 2, 3] and lender.tolist() == [-1] * 4
+
+
+# ---------------------------------------------------------------- without a GPU, and across a fork
+
+
+no_gpu = pytest.mark.skipif(cm.cuda.is_available(), reason="there is a GPU")
+
+
+@no_gpu
+def test_without_a_gpu_everything_explains():
+    assert cm.cuda.device_count() == 0 and cm.cuda.devices() == [] and not cm.cuda.is_available()
+    for name, call in {"synchronize": cm.cuda.synchronize, "current_device": cm.cuda.current_device,
+                       "set_device": lambda: cm.cuda.set_device(0), "current_stream": cm.cuda.current_stream,
+                       "external_stream": lambda: cm.cuda.external_stream(0), "Stream": lambda: cm.cuda.Stream(0),
+                       "peer_access": lambda: cm.cuda.peer_access(0, 1), "Event": lambda: cm.cuda.Event(device=0),
+                       "copy_peer": lambda: cm.cuda.copy_peer(cm.zeros(1), cm.zeros(1)), "capture": cm.cuda.capture,
+                       "device": lambda: cm.cuda.device(0).__enter__()}.items():
+        with pytest.raises(cm.cuda.DeviceError) as caught:
+            call()
+        message = str(caught.value)
+        assert re.match(rf"{name}: cuda:[01] was asked for but no CUDA device was found; not found: .+", message), message
+        assert "pip install" in message
+    for call in (cm.cuda.Stream, cm.cuda.Event, lambda: cm.zeros(3, device="cuda"), lambda: cm.zeros(3).to("cuda:0"),
+                 lambda: cm.set_default_device("cuda")):
+        with pytest.raises(cm.cuda.DeviceError, match="no CUDA device was found"):
+            call()
+
+
+def _in_child(queue):
+    try:
+        cm.cuda.synchronize()
+    except Exception as error:
+        queue.put((type(error).__name__, str(error)))
+    else:
+        queue.put("no error")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_use_after_a_fork_is_explained(fake):
+    x = upload(np.zeros(3), 0)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    process = context.Process(target=_in_child, args=(queue,))
+    process.start()
+    said = queue.get(timeout=30)
+    process.join()
+    assert said[0] == "DeviceError" and "forked after CUDA was set up" in said[1] and "'spawn'" in said[1]
+    assert x.tolist() == [0, 0, 0]  # the parent goes on
+
+
+def test_import_creates_no_context_and_no_numba():
+    source = textwrap.dedent("""
+        import sys, cudamath as cm
+        loaded = [m for m in ("numba", "numba.cuda", "cuda.bindings.driver", "nvmath") if m in sys.modules]
+        print(loaded, cm.cuda.memory_allocated.__name__)
+        """)
+    said = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    assert said.stdout.strip() == "[] memory_allocated"
+
+
+def test_validate_before_any_driver():
+    assert device.validate.__doc__ and stream.Stream.__doc__
+    with pytest.raises((cm.cuda.DeviceError, TypeError)):
+        device.validate("cuda:0")
+
+
+def test_every_public_name_is_there():
+    for name in cm.cuda.__all__:
+        assert getattr(cm.cuda, name).__doc__, name
+    assert len(set(cm.cuda.__all__)) == len(cm.cuda.__all__)
+
+
+# ---------------------------------------------------------------- on a GPU
+
+
+@pytest.mark.gpu
+def test_devices_on_a_gpu():
+    for info in cm.cuda.devices():
+        assert info.name and info.capability >= (7, 5) and info.multiprocessors > 0
+        assert info.total_memory > 1 << 30 and info.max_shared_memory >= 48 << 10
+    with pytest.raises(cm.cuda.DeviceError, match="99"):
+        cm.cuda.set_device(99)
+
+
+@pytest.mark.gpu
+def test_streams_overlap_on_a_gpu():
+    """Two chains of small launches, each too small for the device, take less on two streams than on one."""
+    streams = [cm.cuda.Stream(0), cm.cuda.Stream(0)]
+    arrays = [cm.ones((128, 128), dtype="float32", device="cuda:0") for _ in streams]
+    cm.cuda.synchronize(0)
+
+    def chain(x):
+        for _ in range(8):
+            x = x @ x * 0.001
+        return x
+
+    def graphed(x):
+        with cm.cuda.capture(0) as recorded:
+            for _ in range(40):
+                y = chain(x)
+        return recorded, y
+
+    for x in arrays:
+        chain(x)
+    recorded = [graphed(x) for x in arrays]
+
+    def timed(pair):
+        best = 1e9
+        for _ in range(5):
+            cm.cuda.synchronize(0)
+            start = time.perf_counter()
+            for (work, _), s in zip(recorded, pair, strict=True):
+                with s:
+                    work.replay()
+            cm.cuda.synchronize(0)
+            best = min(best, time.perf_counter() - start)
+        return best
+
+    timed(streams)
+    assert timed(streams) < 0.8 * timed([streams[0], streams[0]])
+
+
+@pytest.mark.gpu
+def test_events_on_a_gpu():
+    x = cm.ones(1 << 24, dtype="float32", device="cuda:0")
+    y = x + x
+    start, end = cm.cuda.Event(device=0), cm.cuda.Event(device=0)
+    s = cm.cuda.current_stream(0)
+    start.record(s)
+    for _ in range(100):
+        y = x + x
+    end.record(s)
+    assert 0.5 < start.elapsed(end) < 1000 and end.query() and s.query()
+    assert float(y[0]) == 2
+
+
+@pytest.mark.gpu
+def test_arrays_freed_on_one_stream_while_used_on_another_on_a_gpu():
+    """The pool waits for the second stream before it hands the block out again."""
+    side = cm.cuda.Stream(0)
+    cm.random.seed(0)
+    for turn in range(20):
+        x = cm.full(1 << 20, float(turn), dtype="float32", device="cuda:0")
+        side.wait(cm.cuda.current_stream(0))
+        with side:
+            busy = cm.ones((1024, 1024), dtype="float32", device="cuda:0")
+            for _ in range(4):
+                busy = busy @ busy * 0.001
+            kept = x + 0
+        del x
+        other = cm.full(1 << 20, -1.0, dtype="float32", device="cuda:0")
+        side.synchronize()
+        with side:
+            assert bool((kept == turn).all())
+        assert bool((other == -1).all())
+
+
+@pytest.mark.gpu
+def test_threads_on_a_gpu():
+    errors = []
+
+    def work(seed):
+        try:
+            with cm.cuda.Stream(0):
+                for n in range(1, 60):
+                    a = cm.full((n, 7), float(seed), dtype="float32", device="cuda:0")
+                    assert float((a @ a.T).sum()) == pytest.approx(7 * n * n * seed * seed)
+                    assert (a * 2 + n).to_numpy()[0, 0] == 2 * seed + n
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors
+
+
+@pytest.mark.gpu
+def test_warm_up_on_a_gpu():
+    assert cm.cuda.warm_up(cm.exp, cm.zeros(10, device="cuda")) > 0
+    assert cm.cuda.cache_info()["on_devices"] >= 1

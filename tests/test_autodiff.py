@@ -1,0 +1,413 @@
+"""Gradients: the machinery (trees, levels, memory, errors). What each op's rule gives is tested in test_gradients.py."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+from cudamath.core import tape
+from cudamath.core.array import ndarray
+
+
+def arr(*values, dtype="float64"):
+    return cm.asarray(np.array(values, dtype))
+
+
+def leaf_values(tree):
+    return {key: value.tolist() for key, value in tree.items()}
+
+
+# ---------------------------------------------------------------- values
+
+
+def test_trees(device):
+    def loss(p, scale):
+        return (p["w"][0] * p["w"][1]).sum() * scale + (p["b"] ** 2).sum()
+
+    p = {"w": [arr(1, 2), arr(3, 4)], "b": (arr(5),)[0]}
+    value, g = cm.value_and_grad(loss)(p, 10.0)
+    assert float(value) == 10 * (3 + 8) + 25
+    assert [x.tolist() for x in g["w"]] == [[30, 40], [10, 20]] and g["b"].tolist() == [10]
+    assert isinstance(g["w"], list) and value._node is None
+
+
+def test_numpy_arrays_and_numbers_are_leaves(device):
+    assert cm.grad(lambda x: (x ** 2).sum())(np.array([1.0, 2.0])).tolist() == [2, 4]
+    assert cm.grad(lambda x: x * x)(3.0).item() == 6.0
+    assert cm.grad(lambda t: t[0] * t[1])((2.0, 5.0))[0].item() == 5.0
+
+
+def test_argnums(device):
+    def f(x, y, z):
+        return (x * y + z).sum()
+
+    x, y, z = arr(1, 2), arr(3, 4), arr(5, 6)
+    assert cm.grad(f, 1)(x, y, z).tolist() == [1, 2]
+    assert cm.grad(f, -1)(x, y, z).tolist() == [1, 1]
+    gx, gz = cm.grad(f, (0, 2))(x, y, z)
+    assert gx.tolist() == [3, 4] and gz.tolist() == [1, 1]
+    (only,) = cm.grad(f, [1])(x, y, z)
+    assert only.tolist() == [1, 2]
+    with pytest.raises(ValueError, match="grad: argnums 3 but the function was called with 3 arguments"):
+        cm.grad(f, 3)(x, y, z)
+    assert cm.grad(lambda x, *, k: (x * k).sum())(x, k=7.0).tolist() == [7, 7]
+
+
+def test_has_aux(device):
+    def f(x):
+        y = x * 2
+        return y.sum(), {"y": y, "note": "seen", "host": 3}
+
+    (value, aux), g = cm.value_and_grad(f, has_aux=True)(arr(1, 2))
+    assert float(value) == 6 and aux["y"].tolist() == [2, 4] and aux["note"] == "seen" and g.tolist() == [2, 2]
+    assert aux["y"]._node is None
+    g, aux = cm.grad(f, has_aux=True)(arr(1, 2))
+    assert g.tolist() == [2, 2] and aux["host"] == 3
+    assert cm.grad(lambda x: (x.sum(), None), has_aux=True)(arr(1.0))[1] is None
+
+
+def test_what_does_not_depend_has_zero_gradient(device):
+    g = cm.grad(lambda p: (p["a"] * 2).sum())({"a": arr(1, 2), "b": arr(3, dtype="float32")})
+    assert leaf_values(g) == {"a": [2, 2], "b": [0]} and g["b"].dtype == np.float32
+    assert cm.grad(lambda x: cm.ones(()))(arr(1, 2)).tolist() == [0, 0]
+
+
+def test_an_argument_used_many_times(device):
+    assert cm.grad(lambda x: (x * x + x * x * x + x).sum())(arr(2.0)).tolist() == [4 + 12 + 1]
+    assert cm.grad(lambda x: x * 1.0 + x * 1.0)(arr(2.0)[0]).item() == 2  # shape ()
+
+
+def test_long_chains_do_not_recurse(device):
+    def f(x):
+        for _ in range(5000):
+            x = x * 1.0001
+        return x.sum()
+
+    assert cm.grad(f)(arr(1.0)).tolist() == pytest.approx([1.0001**5000])
+
+
+def test_dtypes_of_gradients(device):
+    g = cm.grad(lambda p: (p[0] * p[1]).sum())((arr(1, 2, dtype="float32"), arr(3, 4)))
+    assert [x.dtype for x in g] == [np.float32, np.float64]
+    half = cm.grad(lambda x: (x * 2).sum())(arr(1, 2, dtype="float16"))
+    assert half.dtype == np.float16 and half.tolist() == [2, 2]
+
+
+def test_vjp(device):
+    x, y = arr(1, 2), arr(3, 4)
+    (s, p), pull = cm.vjp(lambda x, y: (x + y, x * y), x, y)
+    assert s.tolist() == [4, 6] and p.tolist() == [3, 8] and s._node is None
+    for _ in range(2):  # as often as called
+        gx, gy = pull((arr(1, 0), arr(0, 1)))
+        assert gx.tolist() == [1, 4] and gy.tolist() == [1, 2]
+    assert pull((arr(2, 2), arr(0, 0)))[0].tolist() == [2, 2]
+    _, pull = cm.vjp(lambda t: {"out": t["a"] * 2}, {"a": x})
+    (g,) = pull({"out": np.ones(2)})
+    assert g["a"].tolist() == [2, 2]
+    _, pull = cm.vjp(lambda x: cm.ones(2), x)
+    assert pull(arr(1, 1))[0].tolist() == [0, 0]
+
+
+def test_vjp_checks_what_is_pulled():
+    _, pull = cm.vjp(lambda x: x * 2, arr(1, 2))
+    for bad, message in [((arr(1, 1), arr(1, 1)), "vjp: the gradient has structure"),
+                         (arr(1, 2, 3), r"vjp: the gradient must be float64 of shape \(2,\) like the result, got float64 of "
+                          r"shape \(3,\)"),
+                         (arr(1, 2, dtype="float32"), "must be float64 .* got float32")]:
+        with pytest.raises(ValueError, match=message):
+            pull(bad)
+    with pytest.raises(TypeError, match="vjp: the function must return arrays, got float"):
+        cm.vjp(lambda x: 2.0, arr(1.0))
+
+
+# ---------------------------------------------------------------- orders
+
+
+def test_higher_orders(device):
+    f = lambda x: x ** 5  # noqa: E731
+    expected = [5 * 16, 20 * 8, 60 * 4, 120 * 2, 120]
+    for value in expected:
+        f = cm.grad(f)
+        assert f(2.0).item() == pytest.approx(value)
+
+
+def test_hessian_vector_product(device):
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(4, 4))
+    x, v = rng.normal(size=4), rng.normal(size=4)
+
+    def f(x):
+        return (cm.sin(cm.asarray(a) @ x)).sum()
+
+    hv = cm.grad(lambda x: (cm.grad(f)(x) * v).sum())(cm.asarray(x))
+    expected = a.T @ (-np.sin(a @ x) * (a @ v))
+    np.testing.assert_allclose(hv.to_numpy(), expected, rtol=1e-12)
+    _, pull = cm.vjp(cm.grad(f), cm.asarray(x))
+    np.testing.assert_allclose(pull(cm.asarray(v))[0].to_numpy(), expected, rtol=1e-12)
+
+
+def test_a_gradient_inside_by_one_argument_outside_by_another(device):
+    def outer(a, x):
+        return cm.grad(lambda x: (a * x ** 3).sum())(x).sum()  # 3 a x^2
+
+    assert cm.grad(outer, (0, 1))(arr(2.0), arr(5.0))[0].tolist() == [75]
+    assert cm.grad(outer, (0, 1))(arr(2.0), arr(5.0))[1].tolist() == [60]
+
+
+def test_vjp_inside_grad(device):
+    def f(x):
+        y, pull = cm.vjp(lambda z: z ** 3, x)
+        return (pull(y)[0]).sum()  # y * 3 x^2 = 3 x^5
+
+    assert cm.grad(f)(arr(2.0)).tolist() == [15 * 16]
+
+
+def test_inner_levels_do_not_see_outer_constants(device):
+    """Perturbation confusion: d/dx x * (d/dy (x + y)) = 1, not 2."""
+    assert cm.grad(lambda x: x * cm.grad(lambda y: x + y)(1.0))(1.0).item() == 1.0
+
+
+# ---------------------------------------------------------------- constants, in-place, errors
+
+
+def test_stop_gradient(device):
+    assert cm.grad(lambda x: (x * cm.stop_gradient(x)).sum())(arr(3.0)).tolist() == [3]
+    x = arr(1.0)
+    assert cm.stop_gradient(x).tolist() == [1] and cm.stop_gradient(x).ptr == x.ptr
+
+
+def test_what_leaves_the_function_is_a_constant(device):
+    seen = []
+
+    def f(x):
+        seen.append(x)
+        return (x * x).sum()
+
+    x = arr(2.0)
+    g = cm.grad(f)(x)
+    assert x._node is None and g._node is None
+    x += 1  # the argument itself was never marked
+    assert x.tolist() == [3]
+
+
+def test_in_place_changes_are_refused_while_recording(device):
+    def f(x, change):
+        y = x * 2
+        change(y, x)
+        return y.sum()
+
+    def add(y, x):
+        y += 1
+
+    def multiply(y, x):
+        y *= x
+
+    def put(y, x):
+        y[0] = 7.0
+
+    def into_constant(y, x):
+        z = cm.zeros(2)
+        z += x
+
+    for change in (add, multiply, put, into_constant):
+        with pytest.raises(RuntimeError, match="gradient is being recorded|while a gradient is"):
+            cm.grad(f)(arr(1, 2), change)
+
+    def constants_may(y, x):
+        z = cm.zeros(2)
+        z += 1
+
+    assert cm.grad(f)(arr(1, 2), constants_may).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("result, seen", [
+    (lambda x: x, r"float64 of shape \(2,\)"), (lambda x: (x > 0).all(), r"bool of shape \(\)"), (lambda x: 3.0, "float"),
+    (lambda x: x.astype("int64").sum(), r"int64 of shape \(\)"), (lambda x: None, "NoneType"),
+    (lambda x: (x.sum(), x), "tuple"), (lambda x: (x * 1j).sum(), r"complex128 of shape \(\)")])
+def test_the_result_must_be_one_number(result, seen):
+    with pytest.raises(TypeError, match=f"grad: the function must return one real floating-point number, got {seen}"):
+        cm.grad(result)(arr(1, 2))
+
+
+def test_arguments_must_be_floating_point():
+    with pytest.raises(TypeError, match=r"grad: gradients are taken .* got int64 of shape \(2,\)"):
+        cm.grad(lambda x: x.sum())(np.array([1, 2]))
+    with pytest.raises(TypeError, match="vjp: gradients are taken .* got bool"):
+        cm.vjp(lambda x: x, np.array([True]))
+    with pytest.raises(TypeError, match="grad: "):
+        cm.grad(lambda x: x.sum())({"a": "word"})
+    assert cm.grad(lambda x, n: (x * n).sum())(arr(1.0), np.array([2])).tolist() == [2]  # others may be anything
+
+
+def test_an_error_inside_leaves_no_level_open():
+    with pytest.raises(KeyError):
+        cm.grad(lambda x: {}[1])(1.0)
+    assert tape.state.depth == 0 and not tape.state.paused
+    with pytest.raises(KeyError):
+        cm.vjp(lambda x: {}[1], 1.0)
+    assert tape.state.depth == 0
+    assert cm.grad(lambda x: x * x)(3.0).item() == 6
+
+
+def test_a_released_gradient_says_so():
+    x = tape.leaf(arr(1.0))
+    y = (x * x).sum()
+    tape.backward([(y._node, cm.ones(()))], [x._node], release=True)
+    with pytest.raises(RuntimeError, match="its gradient was already taken and what it needs was released"):
+        tape.backward([(y._node, cm.ones(()))], [x._node], release=True)
+
+
+def test_nothing_is_recorded_outside():
+    x = arr(1.0)
+    assert (x * x)._node is None and cm.exp(x)._node is None and x[0]._node is None
+
+
+# ---------------------------------------------------------------- memory
+
+
+def watch(refs, x):
+    refs.append(weakref.ref(x))
+    return x
+
+
+def test_residuals_that_no_rule_needs_are_not_kept():
+    """Of exp its result is kept, of add nothing."""
+    refs = {}
+
+    def f(x):
+        a = x + 1.0
+        refs["add"] = weakref.ref(a)
+        b = cm.exp(a)
+        refs["exp"] = weakref.ref(b)
+        refs["memory of exp"] = weakref.ref(b._data)
+        c = b + 2.0
+        refs["memory of add"] = weakref.ref(c._data)
+        del a, b
+        out = c.sum()
+        del c
+        gc.collect()
+        refs["seen"] = {name: r() is not None for name, r in refs.items()}
+        return out
+
+    with cm.device("cpu"):
+        cm.grad(f)(cm.ones(1000))
+    assert refs.pop("seen") == {"add": False, "exp": False, "memory of exp": True, "memory of add": False}
+    gc.collect()
+    assert all(r() is None for r in refs.values())
+
+
+def test_memory_is_released_on_the_way_back():
+    """While the gradient is taken, what later nodes kept is already gone: by reference counts, without the collector."""
+    alive = []
+
+    def f(x):
+        refs = []
+        for _ in range(20):
+            x = cm.exp(x * 0.1)
+            refs.append(weakref.ref(x._data))
+        f.refs = refs
+        return x.sum()
+
+    original = tape._add
+
+    def counting(*args):
+        alive.append(sum(r() is not None for r in f.refs))
+        return original(*args)
+
+    gc.collect()
+    gc.disable()
+    try:
+        tape._add = counting
+        with cm.device("cpu"):
+            cm.grad(f)(cm.ones(1000))
+    finally:
+        tape._add = original
+        gc.enable()
+    assert max(alive) == 20 and alive[-1] <= 1 and alive == sorted(alive, reverse=True)
+    assert all(r() is None for r in f.refs)
+
+
+def test_a_forward_pass_leaves_no_cycles():
+    """Arrays and nodes go when their last user does, also where no gradient is taken in the end."""
+    gc.collect()
+    gc.disable()
+    try:
+        x = tape.leaf(cm.ones(100))
+        y = cm.exp(x) * x + cm.tanh(x)
+        refs = [weakref.ref(x), weakref.ref(y)]
+        nodes = sum(isinstance(o, tape.Node) for o in gc.get_objects())
+        assert nodes >= 5
+        del x, y
+        assert all(r() is None for r in refs)
+        assert sum(isinstance(o, tape.Node) for o in gc.get_objects()) == 0
+    finally:
+        gc.enable()
+
+
+def test_vjp_keeps_what_it_needs_until_it_goes():
+    with cm.device("cpu"):
+        refs = []
+
+        def f(x):
+            y = cm.exp(x)
+            refs.append(weakref.ref(y._data))
+            return y * 1.0
+
+        _, pull = cm.vjp(f, cm.ones(10))
+        gc.collect()
+        assert refs[0]() is not None
+        assert pull(cm.ones(10))[0].shape == (10,)
+        del pull
+        gc.collect()
+        assert refs[0]() is None
+
+
+@pytest.mark.gpu
+def test_gpu_memory_of_a_gradient():
+    n = 1 << 20
+    x = cm.ones(n, dtype="float32", device="cuda")
+    cm.grad(lambda x: cm.exp(x * 0.5).sum())(x)
+    cm.cuda.reset_peak_memory_stats()
+    before = cm.cuda.memory_allocated()
+
+    def chain(x):
+        for _ in range(10):
+            x = cm.exp(x * 0.1)
+        return x.sum()
+
+    cm.grad(chain)(x)
+    gc.collect()
+    assert cm.cuda.memory_allocated() == before
+    assert cm.cuda.max_memory_allocated() - before < 16 * 4 * n  # ten results of exp, and what is under way
+
+
+def test_threads_record_apart():
+    import threading
+
+    errors = []
+
+    def work(k):
+        try:
+            for _ in range(30):
+                assert cm.grad(lambda x: (x ** 2 * k).sum())(arr(3.0)).tolist() == [6 * k]
+                assert (arr(1.0) * 2)._node is None
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(float(k),)) for k in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors
+
+
+def test_the_wrapped_function_keeps_its_name():
+    def loss(x):
+        """What it is."""
+        return x.sum()
+
+    assert cm.grad(loss).__name__ == "loss" and cm.value_and_grad(loss).__doc__ == "What it is."
+    assert isinstance(cm.grad(loss)(arr(1.0)), ndarray)

@@ -39,10 +39,11 @@ def eps(dtype: np.dtype) -> float:
 def numbers(rng: np.random.Generator, shape: Any, dtype: np.dtype, low: float = -3, high: float = 3) -> np.ndarray:
     """Random numbers of any dtype between low and high (real and imaginary part)."""
     if dtype.kind == "b":
-        return rng.random(shape) < 0.5
+        return np.asarray(rng.random(shape) < 0.5)
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        return rng.integers(max(math.ceil(low), limits.min), min(int(high), limits.max), shape, endpoint=True).astype(dtype)
+        low, high = max(math.ceil(low), limits.min), min(int(high), limits.max)
+        return np.asarray(rng.integers(low, high, shape, endpoint=True)).astype(dtype)
     x = rng.uniform(low, high, shape)
     if dtype.kind == "c":
         x = x + 1j * rng.uniform(low, high, shape)

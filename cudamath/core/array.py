@@ -7,7 +7,7 @@ ops stand above this room. Here are creation from foreign objects, transfer, vie
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,6 +120,14 @@ class ndarray:
         if not self._layout.ndim:
             raise TypeError("len() of a 0-d array")
         return self._layout.shape[0]
+
+    def __iter__(self) -> Iterator[ndarray]:
+        if not self._layout.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return map(self.__getitem__, range(self._layout.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
 
     # ------------------------------------------------------------ views and aliases
 
@@ -254,6 +262,7 @@ class ndarray:
     def __repr__(self) -> str:
         body = np.array2string(self.to_numpy(), separator=", ", prefix="array(")
         extra = "" if self.dtype in (np.float64, np.int64, np.bool_, np.complex128) and self.size else f", dtype={self.dtype}"
+        extra = extra if self.size or self.ndim == 1 else f", shape={self.shape}{extra}"
         place = "" if self._layout.device == CPU else f", device='{self.device}'"
         return f"array({body}{extra}{place})"
 
@@ -371,9 +380,7 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
     if isinstance(obj, ndarray):
         out = obj
     elif isinstance(obj, (bool, int, float, complex)) and not isinstance(obj, np.generic):
-        if wanted is None:
-            wanted = dtypes.scalar_dtype(next(kind for kind in (bool, int, float, complex) if isinstance(obj, kind)))
-        return upload(_cast_host(name, np.asarray(obj), wanted, copy=False), index_of(device))
+        return upload(_host_scalar(obj, wanted, name), index_of(device))
     else:
         taken = _foreign(obj, name)
         if taken is None:
@@ -396,6 +403,19 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
     return out.copy() if copy else out
 
 
+def _host_scalar(obj: Any, wanted: np.dtype | None, name: str) -> np.ndarray:
+    """A Python number as a 0-d array: of the default dtype of its kind (integers: the one that holds it) unless one is given."""
+    if wanted is None and not isinstance(obj, int):
+        wanted = dtypes.scalar_dtype(float if isinstance(obj, float) else complex)
+    try:
+        host = np.asarray(obj, wanted)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {obj!r} as {wanted}: {error}") from None
+    if host.dtype not in dtypes.ANY and host.dtype not in dtypes.STORAGE:
+        raise OverflowError(f"{name}: Python integer {obj} does not fit into 64 bits")
+    return host
+
+
 def _cast_host(name: str, host: np.ndarray, dtype: np.dtype, copy: bool | None) -> np.ndarray:
     if host.dtype == dtype:
         return host
@@ -412,6 +432,8 @@ def _host_array(obj: Any, name: str) -> np.ndarray:
         host = np.asarray(obj)
     except (ValueError, TypeError) as error:
         raise type(error)(f"{name}: {type(obj).__name__} cannot become an array: {error}") from None
+    if not host.dtype.isnative:
+        host = host.astype(host.dtype.newbyteorder("="))
     if host.dtype not in dtypes.ANY and host.dtype not in dtypes.STORAGE:
         raise TypeError(f"{name}: wants numbers or something with the array protocols, got {type(obj).__name__} "
                         f"(dtype {host.dtype})")

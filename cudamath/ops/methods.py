@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import optree
 
 from ..core.array import ndarray
 from . import elementwise, index, linalg, reduce, shape, transfer
@@ -75,18 +76,41 @@ _COMPARISONS = {"eq": elementwise.equal, "ne": elementwise.not_equal, "lt": elem
 
 
 def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
-    """np.sin(x), np.add(x, y) on our arrays: our function of that name, on the device."""
-    function = _BY_UFUNC.get(ufunc)
-    if function is None or method != "__call__" or kwargs or out is not None:
+    """np.sin(x), np.add(x, y), np.add.reduce(x) on our arrays: our function of that name, on the device."""
+    if method == "reduce" and ufunc in _REDUCTIONS:
+        result = _REDUCTIONS[ufunc](*inputs, **{"axis": 0, **kwargs})
+    elif method == "__call__" and ufunc in _BY_UFUNC and not kwargs:
+        result = _BY_UFUNC[ufunc](*inputs)
+    else:
         return NotImplemented
-    return function(*inputs)
+    if out is None:
+        return result
+    (target,) = out
+    if type(target) is not ndarray:
+        return NotImplemented
+    name = ufunc.__name__
+    if target.shape != result.shape:
+        raise ValueError(f"{name}: the result of shape {result.shape} cannot be written into an array of shape {target.shape}")
+    if not elementwise.ufunc.can_write(result.dtype, target.dtype):
+        raise TypeError(f"{name}: a result of dtype {result.dtype} cannot be written into an array of dtype {target.dtype}")
+    target[...] = result
+    return target
 
 
 def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs: Any) -> Any:
-    """np.concatenate([x, y]), np.sum(x), ...: our function of that name, on the device."""
+    """np.concatenate([x, y]), np.sum(x), ...: our function of that name, on the device. What only looks at values
+    (np.save, np.array2string) gets them on the host; for all else NumPy raises TypeError."""
     import cudamath
 
-    function = getattr(cudamath, func.__name__, None)
+    if func in _ABOUT:
+        return _ABOUT[func](*args, **kwargs)
+    if func in _LOOKING:
+        args, kwargs = optree.tree_map(lambda a: a.to_numpy() if isinstance(a, ndarray) else a, (args, kwargs))
+        return func(*args, **kwargs)
+    space: Any = cudamath
+    for part in func.__module__.split(".")[1:]:
+        space = getattr(space, part, None)
+    function = getattr(space, func.__name__, None)
     return NotImplemented if function is None else function(*args, **kwargs)
 
 
@@ -100,6 +124,11 @@ def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
 
 
 _BY_UFUNC = {f.card.ufunc: f for f in vars(elementwise).values() if hasattr(f, "card") and not isinstance(f.card.cpu, str)}
+_REDUCTIONS = {np.add: reduce.sum, np.multiply: reduce.prod, np.maximum: reduce.max, np.minimum: reduce.min,
+               np.logical_and: reduce.all, np.logical_or: reduce.any}
+_ABOUT: dict[Callable, Callable] = {np.shape: lambda x: x.shape, np.ndim: lambda x: x.ndim,
+                                    np.size: lambda x, axis=None: x.size if axis is None else x.shape[axis]}
+_LOOKING = {np.save, np.savez, np.savez_compressed, np.savetxt, np.array2string, np.array_repr, np.array_str}
 _BY_UFUNC |= {np.power: elementwise.pow, np.conjugate: elementwise.conj, np.matmul: linalg.matmul}
 
 

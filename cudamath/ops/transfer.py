@@ -7,7 +7,7 @@ from typing import Any
 from ..core import tape
 from ..core.array import allocate, asarray, ndarray, upload, wrap
 from ..core.devices import CPU
-from ..core.dtypes import COMPLEX, NUMERIC, real_dtype
+from ..core.dtypes import COMPLEX, real_dtype
 from ..core.layout import Layout
 from ..core.op import ViewOp, registry, require
 from ..runtime import memory, stream
@@ -115,7 +115,7 @@ def real(x: Any, /) -> ndarray:
     >>> cm.real(cm.array([1 + 2j])).tolist()
     [1.0]
     """
-    x = require("real", x, NUMERIC)
+    x = require("real", x)
     return _real(x, offset=0) if x.dtype in COMPLEX else x
 
 
@@ -128,7 +128,7 @@ def imag(x: Any, /) -> ndarray:
     """
     from .creation import zeros_like
 
-    x = require("imag", x, NUMERIC)
+    x = require("imag", x)
     return _imag(x, offset=x.itemsize // 2) if x.dtype in COMPLEX else zeros_like(x)
 
 

@@ -166,7 +166,7 @@ class Elementwise:
             if shape != first.shape:
                 raise ValueError(f"{self.name}: the result of shape {shape} cannot be written into an array of shape "
                                  f"{first.shape}")
-            if result != first.dtype and not np.can_cast(_numpy(result), _numpy(first.dtype), "same_kind"):
+            if not can_write(result, first.dtype):
                 raise TypeError(f"{self.name}: a result of dtype {result} cannot be written into an array of dtype "
                                 f"{first.dtype}")
             result = first.dtype
@@ -313,9 +313,10 @@ def _apart(target: ndarray, x: Any) -> Any:
     return x.copy() if shapes.may_overlap(*described) else x
 
 
-def _numpy(dtype: np.dtype) -> np.dtype:
-    """The dtype by whose casting rules NumPy can judge."""
-    return float16 if dtype == bfloat16 else dtype
+def can_write(result: np.dtype, target: np.dtype) -> bool:
+    """Whether a result of this dtype may go into an array of that one: as NumPy judges, to which bfloat16 is float16."""
+    source, into = (float16 if dtype == bfloat16 else dtype for dtype in (result, target))
+    return np.can_cast(source, into, "same_kind")
 
 
 # ---------------------------------------------------------------- public functions from cards

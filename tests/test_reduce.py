@@ -33,11 +33,20 @@ def wide(x):
     return x.astype(np.complex128 if x.dtype.kind == "c" else x.dtype if x.dtype.kind in "biu" else np.float64)
 
 
+def exact(x, kind):
+    """The same numbers as `wide`, in long double where a reduction rounds. It holds every 64-bit integer."""
+    if kind in EXACT or (kind in ("sum", "prod") and x.dtype.kind in "biu"):
+        return wide(x)
+    return wide(x).astype(np.clongdouble if x.dtype.kind == "c" else np.longdouble)
+
+
 def truth(kind, x, axis, keepdims, **extra):
+    """NumPy's answer. Its float64 sums along outer axes add row by row, which is less exact than what is tested here:
+    sums are found in long double, whose errors (2^-64 an addition) are nothing beside those of float64 (2^-53)."""
     with np.errstate(all="ignore"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # NumPy's, of means of nothing
-            return np.asarray(getattr(np, kind)(wide(x), axis=axis, keepdims=keepdims, **extra))
+            return np.asarray(getattr(np, kind)(exact(x, kind), axis=axis, keepdims=keepdims, **extra))
 
 
 def check(kind, got, x, axis, keepdims=False, **extra):
@@ -56,6 +65,8 @@ def check(kind, got, x, axis, keepdims=False, **extra):
     axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     count = max(math.prod([x.shape[i] for i in axes]), 1)
     with np.errstate(all="ignore"):
+        # A chain of h roundings errs by h u sum|x| at most, by about sqrt(h) u sum|x| in practice (Higham & Mary 2019).
+        # The longest chain, that of the plain kernel, has 128 + n / 128: its root is about 8 + log2 n or less here.
         if kind in ("sum", "mean"):
             size = np.abs(wide(x)).sum(axis=axis, keepdims=keepdims) / (count if kind == "mean" else 1)
             allowed = own * np.abs(expected) + (8 + math.log2(count)) * inner * size
@@ -484,6 +495,22 @@ def test_compiles_without_spills(version, capability):
         plan = planned(x, kind, 1, version, capability=capability)
         for found in cm.testing.compile_plan(plan, [cm.testing.layout_of(x)], capability):
             assert found.spills == 0, (kind, dtype, found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [*FLOATS, *COMPLEX, np.dtype("i1"), np.dtype("u8"), BOOL], ids=str)
+def test_registers_of_a_block(dtype):
+    """The threads of a block share 65,536 registers, which the compiler hands out eight at a time to each."""
+    for kind in ("sum", "mean") if dtype.kind == "c" else ("sum", "var", "argmax"):
+        for shape, axis in (((2, 60_000), 1), ((60_000, 200), 0), ((30, 4, 3000), 1), ((7, 40, 5, 33), (1, 3))):
+            if kind == "argmax" and isinstance(axis, tuple):
+                continue
+            for version in VERSIONS:
+                x = np.lib.stride_tricks.as_strided(np.zeros(1, dtype), shape, Layout.new(shape, dtype, 0).strides)
+                plan = planned(x, kind, axis, version)
+                found = cm.testing.compile_plan(plan, [Layout.new(shape, dtype, 0)], (9, 0))
+                for step, kernel in zip(plan.steps, found, strict=True):
+                    assert -(-kernel.registers // 8) * 8 * math.prod(step.block) <= 65_536, (kernel, step)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

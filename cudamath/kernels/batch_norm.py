@@ -6,7 +6,7 @@ An array is seen as (N, C, S): for N, C, H, W in C order S = H W; with channels 
 N, and S = 1. The floor is memory: statistics need all of x before the first y, so read x, read x, write y
 (3 x size bytes). The L2 cache takes some of the second reads.
 
-Steps: (a) parts of each channel -> (count, mean, M2), M2 the sum of squared distances from that mean;
+Steps: (a) parts of each channel -> (count, mean, M2, pivot), M2 the sum of squared distances from that mean;
 (b) the parts of a channel merged; (c) y.
 
 Two parts merge exactly (Chan, Golub & LeVeque 1979): with f = n2 / (n1 + n2) and delta = mean2 - mean1,
@@ -14,7 +14,10 @@ Two parts merge exactly (Chan, Golub & LeVeque 1979): with f = n2 / (n1 + n2) an
     mean = mean1 + delta f,   M2 = M2_1 + M2_2 + delta^2 n1 f
 
 so a thread takes a few vectors at a time, finds their mean and M2 in registers, in two passes, and merges them with
-what it has. Nothing cancels, however large the mean. All orders are fixed by the shapes: no atomics.
+what it has. Here mean2 - mean1 would cancel under a large mean: 3000 in float32 is only known to 1e-4, and the error
+of each delta goes into M2. So all this is done with x - pivot, the pivot a typical element of the channel: that
+difference is exact for elements close to the pivot, and the pivot is added to the mean of the differences at the end,
+with one rounding. All orders are fixed by the shapes: no atomics.
 
 Versions of (a): `plain_*` one thread a channel (any GPU, and the simulator); `segments_*` for S > 1, a block reads
 the runs of S elements of one channel; `columns_*` for S = 1, threads own neighbouring channels and walk down N.
@@ -30,7 +33,7 @@ from numba import cuda
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import blocks, codec, power_of_two
-from .rows import bounded, device, reader, vector_width, wide, writer
+from .rows import RUN, bounded, device, reader, vector_width, wide, writer
 
 HELD = 16  # elements a thread reads before it works on them
 THREADS = 256  # a block, at most
@@ -53,40 +56,63 @@ def chan(T):
 
 
 @functools.cache
-def plain_moments(dtype):
-    """One thread a channel; x: (N, C, S); parts: (3, 1, C)."""
+def typical(dtype):
+    """Device function: three elements of a channel -> its pivot, the middle one of them (so no lone outlier)."""
     load, _, T = codec(dtype)
+    highest = T(math.inf)
+
+    @device
+    def pivot(a, b, c):
+        a, b, c = load(a), load(b), load(c)
+        middle = max(min(a, b), min(max(a, b), c))
+        return middle if abs(middle) < highest else T(0)  # also for NaN
+
+    return pivot
+
+
+@functools.cache
+def plain_moments(dtype):
+    """One thread a channel; x: (N, C, S); parts: (4, 1, C)."""
+    load, _, T = codec(dtype)
+    pivot = typical(dtype)
 
     @cuda.jit
     def batch_plain_moments(x, parts):
         c = cuda.grid(1)
-        if c < x.shape[1]:
-            count = T(x.shape[0] * x.shape[2])
+        samples, channels, run = x.shape
+        if c < channels:
+            origin = pivot(x[0, c, 0], x[samples // 2, c, run // 2], x[samples - 1, c, run - 1])
+            size = samples * run
             total = T(0)
-            for n in range(x.shape[0]):
-                for s in range(x.shape[2]):
-                    total += load(x[n, c, s])
-            mean = total / count
+            for start in range(0, size, RUN):
+                part = T(0)
+                for i in range(start, min(start + RUN, size)):
+                    part += load(x[i // run, c, i % run]) - origin
+                total += part
+            mean = total / T(size)
             total = T(0)
-            for n in range(x.shape[0]):
-                for s in range(x.shape[2]):
-                    d = load(x[n, c, s]) - mean
-                    total += d * d
-            parts[0, 0, c] = count
+            for start in range(0, size, RUN):
+                part = T(0)
+                for i in range(start, min(start + RUN, size)):
+                    d = load(x[i // run, c, i % run]) - origin - mean
+                    part += d * d
+                total += part
+            parts[0, 0, c] = T(size)
             parts[1, 0, c] = mean
             parts[2, 0, c] = total
+            parts[3, 0, c] = origin
 
     return batch_plain_moments
 
 
 @functools.cache
 def segments_moments(dtype, threads, rows, width):
-    """Block (c, split) reads some runs of channel c; x: (N * C * S,); parts: (3, splits, C); block (threads, rows).
+    """Block (c, split) reads some runs of channel c; x: (N * C * S,); parts: (4, splits, C); block (threads, rows).
 
     An item of work is a chunk of a run, as many elements as `threads` threads hold; `chunks` of them make a run.
     """
     _, _, T = codec(dtype)
-    read = reader(dtype, width)
+    read, pivot = reader(dtype, width), typical(dtype)
     merged = chan(T)
     vectors = HELD // width
     chunk = threads * HELD
@@ -98,6 +124,8 @@ def segments_moments(dtype, threads, rows, width):
         means = cuda.shared.array(size, T)
         squares = cuda.shared.array(size, T)
         c = cuda.blockIdx.x
+        origin = pivot(x[c * run], x[(items // chunks // 2 * channels + c) * run + run // 2],
+                       x[(items // chunks - 1) * channels * run + (c + 1) * run - 1])
         v = cuda.local.array(HELD, T)
         count = T(0)
         mean = T(0)
@@ -114,6 +142,7 @@ def segments_moments(dtype, threads, rows, width):
                 if first + k * threads * width < run:
                     here += T(width)
                     for e in range(k * width, (k + 1) * width):
+                        v[e] -= origin
                         total += v[e]
             middle = total / max(here, T(1))
             total = T(0)
@@ -140,18 +169,19 @@ def segments_moments(dtype, threads, rows, width):
             parts[0, cuda.blockIdx.y, c] = count
             parts[1, cuda.blockIdx.y, c] = mean
             parts[2, cuda.blockIdx.y, c] = m2
+            parts[3, cuda.blockIdx.y, c] = origin
 
     return batch_segments_moments
 
 
 @functools.cache
 def columns_moments(dtype, threads, rows, width):
-    """Threads own `width` neighbouring channels and walk down N; x: (N * C,); parts: (3, splits, C).
+    """Threads own `width` neighbouring channels and walk down N; x: (N * C,); parts: (4, splits, C).
 
     Block (threads, rows): `rows` threads share a channel. Grid: (channels, splits).
     """
     _, _, T = codec(dtype)
-    read = reader(dtype, width)
+    read, pivot = reader(dtype, width), typical(dtype)
     merged = chan(T)
     depth = HELD // width
 
@@ -165,10 +195,13 @@ def columns_moments(dtype, threads, rows, width):
         v = cuda.local.array(HELD, T)
         mean = cuda.local.array(width, T)
         m2 = cuda.local.array(width, T)
+        origin = cuda.local.array(width, T)
         count = T(0)
         for j in range(width):
             mean[j] = T(0)
             m2[j] = T(0)
+            if c < channels:
+                origin[j] = pivot(x[c + j], x[n // 2 * channels + c + j], x[(n - 1) * channels + c + j])
         step = cuda.gridDim.y * rows
         if c < channels:
             for first in range(cuda.blockIdx.y * rows + ty, n, depth * step):
@@ -182,6 +215,7 @@ def columns_moments(dtype, threads, rows, width):
                     total = T(0)
                     for k in range(depth):
                         if first + k * step < n:
+                            v[k * width + j] -= origin[j]
                             total += v[k * width + j]
                     middle = total / here
                     total = T(0)
@@ -203,6 +237,7 @@ def columns_moments(dtype, threads, rows, width):
                 parts[0, cuda.blockIdx.y, c + j] = all_count
                 parts[1, cuda.blockIdx.y, c + j] = all_mean
                 parts[2, cuda.blockIdx.y, c + j] = all_m2
+                parts[3, cuda.blockIdx.y, c + j] = origin[j]
             cuda.syncthreads()
 
     return batch_columns_moments
@@ -210,7 +245,7 @@ def columns_moments(dtype, threads, rows, width):
 
 @functools.cache
 def finish(param):
-    """One thread a channel merges the parts; parts: (3, splits, C); everything else: (C,)."""
+    """One thread a channel merges the parts; parts: (4, splits, C); everything else: (C,)."""
     load, store, T = codec(param)
     merged = chan(T)
 
@@ -223,6 +258,7 @@ def finish(param):
             m2 = parts[2, 0, c]
             for split in range(1, parts.shape[1]):
                 count, middle, m2 = merged(count, middle, m2, parts[0, split, c], parts[1, split, c], parts[2, split, c])
+            middle += parts[3, 0, c]
             mean[c] = middle
             rstd[c] = T(1) / math.sqrt(m2 / count + eps)
             keep = T(1) - momentum
@@ -365,9 +401,9 @@ def moments(version: str, x: Layout, geo: Geometry, array) -> tuple[Launch, Layo
     if version == "plain":
         view = array.view((geo.n, geo.channels, geo.run))
         return (Launch(plain_moments(x.dtype), blocks(geo.channels, 128), 128, [view, Temp(0)]),
-                x.like((3, 1, geo.channels), T))
+                x.like((4, 1, geo.channels), T))
     splits = geo.parts()
-    parts = x.like((3, splits, geo.channels), T)
+    parts = x.like((4, splits, geo.channels), T)
     flat = array.view((x.size,))
     if geo.segments:
         return Launch(segments_moments(x.dtype, *geo.block, geo.width), (geo.channels, splits), geo.block,

@@ -18,7 +18,7 @@ from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .batch_norm import HELD, geometry
 from .build import blocks, codec
-from .rows import bounded, reader, wide, writer
+from .rows import RUN, bounded, reader, wide, writer
 
 
 @functools.cache
@@ -32,11 +32,17 @@ def plain_sums(dtype):
         if c < x.shape[1]:
             sum_g = T(0)
             sum_gd = T(0)
-            for n in range(x.shape[0]):
-                for s in range(x.shape[2]):
-                    a = load(g[n, c, s])
-                    sum_g += a
-                    sum_gd += a * (load(x[n, c, s]) - mean[c])
+            run = x.shape[2]
+            size = x.shape[0] * run
+            for start in range(0, size, RUN):
+                part_g = T(0)
+                part_gd = T(0)
+                for i in range(start, min(start + RUN, size)):
+                    a = load(g[i // run, c, i % run])
+                    part_g += a
+                    part_gd += a * (load(x[i // run, c, i % run]) - mean[c])
+                sum_g += part_g
+                sum_gd += part_gd
             parts[0, 0, c] = sum_g
             parts[1, 0, c] = sum_gd
 

@@ -8,6 +8,7 @@ sees it: bytecode, constants, and the same of all it refers to.
 from __future__ import annotations
 
 import dataclasses
+import dis
 import functools
 import hashlib
 import math
@@ -15,7 +16,7 @@ import pathlib
 import threading
 import types as python_types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -155,6 +156,19 @@ def compile_now(kernel: Any, arguments: Any, cc: tuple) -> tuple[bytes, str]:
     return module.link(code, "sm_" + "".join(map(str, cc)), options.get("max_registers"))
 
 
+def compile_each(kernel: Any, arguments: Any, targets: Sequence[tuple]) -> list[tuple[bytes, str]]:
+    """The same for several targets. From Python to LLVM IR, the longer half of the way, is gone only once, for the first."""
+    from numba.cuda.compiler import _compile_pyfunc_with_fixup
+
+    options = kernel.targetoptions
+    keep = {k: options[k] for k in ("fastmath", "launch_bounds", "lineinfo") if options.get(k)}
+    with _lock, _compiling_for(targets[0]):
+        code, _ = _compile_pyfunc_with_fixup(kernel.py_func, arguments, cc=targets[0], device=False, abi="numba", lto=True,
+                                             **keep)
+        linked = [(code.get_ltoir(cc=cc), "sm_" + "".join(map(str, cc))) for cc in targets]
+    return [module.link(ltoir, arch, options.get("max_registers")) for ltoir, arch in linked]
+
+
 def ptx_of(kernel: Any, signature: list[Any], capability: tuple[int, int]) -> str:
     """A kernel's PTX (for checks: float64 instructions, vector loads)."""
     cc = target(capability)
@@ -237,7 +251,8 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
 
 
 def _digest_code(code: python_types.CodeType, digest: Any) -> None:
-    digest.update(code.co_code)
+    # Instruction by instruction: the raw bytes have room for the interpreter's inline caches between them.
+    digest.update(repr([(i.opcode, i.arg) for i in dis.get_instructions(code)]).encode())
     for constant in code.co_consts:
         if isinstance(constant, python_types.CodeType):
             _digest_code(constant, digest)

@@ -112,7 +112,7 @@ def scatter_rows(index: Any) -> Any:
             j = q - b * m
             a = i - q * after
             row = positions[j]
-            if row >= 0 and winner[row] == j:
+            if row >= 0 and winner[row] == np.int64(j):
                 x[b, row, a] = values[b, j, a]
 
     return scatter_rows
@@ -165,7 +165,7 @@ def add_along(dtype: np.dtype) -> Any:
     def add_along(g, index, out, flag, ticket):  # g, index: (before, m, after); out: (before, n, after) of T
         i = cuda.grid(1)
         b = i // out.shape[2]
-        if b < index(out.shape[0]):
+        if b < out.shape[0]:
             a = i - b * out.shape[2]
             n = out.shape[1]
             for j in range(g.shape[1]):

@@ -438,6 +438,8 @@ def forward(version: str, inputs: tuple[Layout, ...], eps: float) -> Plan:
         return Plan(outputs, [Launch(long_rows(x.dtype, weight.dtype, width, center), rows_, LONG,
                                      [*arrays, columns, T.type(eps)])])
     shape = spread(columns, width, fitting(HELD, x.dtype))
+    if shape is None:
+        raise ValueError(f"norm: version 'rows' cannot hold a row of {columns} elements of {x.dtype} in registers")
     kernel = rows(x.dtype, weight.dtype, shape.threads, shape.vectors, width, center)
     return Plan(outputs, [Launch(kernel, shape.grid(rows_), shape.block, [*arrays, rows_, columns, T.type(eps)])])
 
@@ -471,6 +473,8 @@ def backward(version: str, inputs: tuple[Layout, ...]) -> Plan:
         groups = splits
     else:
         shape = spread(columns, width, fitting(HELD_GRAD, x.dtype), THREADS_GRAD)
+        if shape is None:
+            raise ValueError(f"norm: version 'rows' cannot hold a row of {columns} elements of {x.dtype} in registers")
         grid = min(shape.grid(rows_), IN_FLIGHT // (shape.threads * shape.rows))
         groups = grid * shape.rows
         kernel = rows_grad(x.dtype, weight.dtype, shape.threads, shape.vectors, width, center)

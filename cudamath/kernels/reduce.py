@@ -57,13 +57,13 @@ from .reduce_parts import (
     pairwise,
     tree_of,
 )
-from .rows import device
+from .rows import RUN, bounded, device
 
 THREADS = 256  # a block, where the shape of the problem does not say otherwise
-RUN = 128  # elements that reduce_plain adds before it starts a new partial result
 FILL = 8  # blocks of THREADS that a multiprocessor holds
 LONG = 1 << 16  # elements from which on a row is worth a second launch
-MOST_THREADS = 1024
+MOST_THREADS = 1024  # a row; a multiprocessor has 64 registers for each ..
+WIDE = 16  # .. too few for accumulators of this many bytes, which get half as many threads
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -75,7 +75,7 @@ def reduce_plain(reduce: Reduction, kept: int, reduced: int, narrow: bool) -> An
     lift, combine, identity, finish = reduce.lift, reduce.combine, reduce.identity, reduce.finish
     index_kept, index_reduced = index_walker(0, kept, narrow), index_walker(kept, reduced, narrow)
 
-    @cuda.jit
+    @bounded(THREADS)
     def reduce_plain(x, out, count, divisor):
         """x: kept + reduced dimensions, any strides; out: the kept dimensions; count: elements of each result."""
         o = cuda.grid(1)
@@ -145,7 +145,7 @@ def reduce_rows(reduce: Reduction, walk: Walk, threads: int) -> Any:
     index = index_walker(0, walk.kept, walk.narrow)
     width = walk.width
 
-    @cuda.jit
+    @bounded(max(threads, THREADS))
     def reduce_rows(x, out, count, divisor):
         """x: kept + reduced dimensions, vectors contiguous along the last; out: the kept ones. Block (threads, rows)."""
         o = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
@@ -165,7 +165,7 @@ def reduce_rows_split(reduce: Reduction, walk: Walk) -> Any:
     put, _ = components(reduce)
     width = walk.width
 
-    @cuda.jit
+    @bounded(THREADS)
     def reduce_rows_split(x, p, q, r, count, segment):
         """x as for reduce_rows; p, q, r: (results, segments), the numbers of the accumulators; segment: in vectors."""
         o, part = cuda.blockIdx.x, cuda.blockIdx.y
@@ -257,7 +257,7 @@ def reduce_columns(reduce: Reduction, walk: Walk, across: int, down: int) -> Any
     write = for_each(_write(reduce, walk.kept, walk.narrow), walk.width)
     width = walk.width
 
-    @cuda.jit
+    @bounded(across * down)
     def reduce_columns(x, out, count, divisor):
         """x: kept + reduced dimensions, vectors contiguous along the last kept one; out: the kept ones."""
         c = cuda.blockIdx.x * across + cuda.threadIdx.x
@@ -276,7 +276,7 @@ def reduce_columns_split(reduce: Reduction, walk: Walk, across: int, down: int) 
     put = for_each(components(reduce)[0], walk.width)
     width = walk.width
 
-    @cuda.jit
+    @bounded(across * down)
     def reduce_columns_split(x, p, q, r, results, count, segment):
         """p, q, r: (segments, results), the numbers of the accumulators; segment: elements of each column."""
         c, part = cuda.blockIdx.x * across + cuda.threadIdx.x, cuda.blockIdx.y
@@ -302,7 +302,7 @@ def reduce_partials(reduce: Reduction, kept: int, narrow: bool, across: int, dow
     columns = _columns(reduce, fetch, 1, across, down)
     write = _write(reduce, kept, narrow)
 
-    @cuda.jit
+    @bounded(across * down)
     def reduce_partials(p, q, r, out, parts, between_results, between_parts, divisor):
         """p, q, r: accumulators, one dimension; out: the kept dimensions; distances in p, q, r in elements."""
         o = cuda.blockIdx.x * across + cuda.threadIdx.x
@@ -373,7 +373,11 @@ def plan(x: Layout, *, kind: str, axis: tuple[int, ...], keepdims: bool, dtype: 
     along_rows = version.startswith("rows")
     walk = Walk(len(view.kept), len(view.reduced), narrow, x.itemsize, _width(x, view, along_rows))
     split = version.endswith("split")
-    cut = (_cut_rows if along_rows else _cut_columns)(x, walk, out.size, count, forced=split)
+    if along_rows:
+        most = MOST_THREADS // (2 if sum(kind.bitwidth // 8 for kind in reduce.kinds) >= WIDE else 1)
+        cut = _cut_rows(x, walk, out.size, count, most, forced=split)
+    else:
+        cut = _cut_columns(x, walk, out.size, count, forced=split)
     if cut.parts == 1 and not split:
         if along_rows:
             kernel = reduce_rows(reduce, walk, cut.block[0])
@@ -428,8 +432,8 @@ class _Cut(NamedTuple):
     segment: int
 
 
-def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, *, forced: bool) -> _Cut:
-    """`forced`: parts even where one would do."""
+def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, most: int, *, forced: bool) -> _Cut:
+    """most: threads of a row; forced: parts even where one would do."""
     vectors = max(count // walk.width, 1)
     fill = FILL * multiprocessors(x.device)
     if forced or (count >= LONG and rows * 2 <= fill):
@@ -440,7 +444,7 @@ def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, *, forced: bool) -> 
     if vectors <= 1024 and rows >= fill:  # many rows: up to a warp for each, a few loads a thread
         threads = min(power_of_two(blocks(vectors, 4)), 32)
     else:  # few rows: spread each wide, one to four loads a thread
-        threads = min(power_of_two(blocks(vectors, 4)), MOST_THREADS)
+        threads = min(power_of_two(blocks(vectors, 4)), most)
         threads = max(threads, min(power_of_two(vectors), 64))
     height = max(THREADS // threads, 1) if threads <= 32 else 1
     return _Cut(blocks(rows, height), (threads, height), 1, vectors)

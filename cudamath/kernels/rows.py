@@ -24,6 +24,7 @@ if not SIMULATOR:
     from .ptx import load_vector, store_vector
 
 WARP = 32
+RUN = 128  # numbers that a plain kernel adds one after the other before it starts a new partial sum
 device = cuda.jit(device=True) if SIMULATOR else cuda.jit(device=True, forceinline=True)  # decorates device functions
 FULL = 0xFFFFFFFF  # all lanes of a warp take part in the shuffle
 

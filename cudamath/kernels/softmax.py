@@ -27,7 +27,7 @@ from numba import cuda
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
 from .build import blocks, codec
-from .rows import bounded, device, fitting, group_max, group_sum, reader, spread, vector_width, writer
+from .rows import RUN, bounded, device, fitting, group_max, group_sum, reader, spread, vector_width, writer
 
 HELD = 32  # elements of a line a thread holds: half of the 64 registers that a block of 1024 threads leaves it
 HELD_GRAD = 16  # the gradient holds g and y
@@ -52,8 +52,11 @@ def plain(dtype, log):
             for k in range(1, n):
                 top = max(top, load(x[o, k, i]))
             total = T(0)
-            for k in range(n):
-                total += math.exp(load(x[o, k, i]) - top)
+            for start in range(0, n, RUN):
+                part = T(0)
+                for k in range(start, min(start + RUN, n)):
+                    part += math.exp(load(x[o, k, i]) - top)
+                total += part
             shift = math.log(total)
             scale = T(1) / total
             for k in range(n):
@@ -248,8 +251,11 @@ def plain_grad(dtype, log):
             o = line // inner
             i = line % inner
             total = T(0)
-            for k in range(n):
-                total += load(g[o, k, i]) if log else load(g[o, k, i]) * load(y[o, k, i])
+            for start in range(0, n, RUN):
+                part = T(0)
+                for k in range(start, min(start + RUN, n)):
+                    part += load(g[o, k, i]) if log else load(g[o, k, i]) * load(y[o, k, i])
+                total += part
             for k in range(n):
                 a = load(g[o, k, i])
                 b = load(y[o, k, i])
@@ -379,6 +385,8 @@ def plan(version: str, inputs: tuple[Layout, ...], axis: int, log: bool, grad: b
         kernel = (long_rows_grad if grad else long_rows)(x.dtype, width, log)
         return Plan([out], [Launch(kernel, lines, LONG, [*flat, n])])
     shape = spread(n, width, fitting(HELD_GRAD if grad else HELD, x.dtype))
+    if shape is None:
+        raise ValueError(f"softmax: version 'rows' cannot hold a line of {n} elements of {x.dtype} in registers")
     kernel = (rows_grad if grad else rows)(x.dtype, shape.threads, shape.vectors, width, log)
     return Plan([out], [Launch(kernel, shape.grid(lines), shape.block, [*flat, lines, n])])
 

@@ -105,7 +105,7 @@ def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs
     if func in _ABOUT:
         return _ABOUT[func](*args, **kwargs)
     if func in _LOOKING:
-        args, kwargs = optree.tree_map(lambda a: a.to_numpy() if isinstance(a, ndarray) else a, (args, kwargs))
+        args, kwargs = optree.tree_map(lambda a: a.to_numpy() if isinstance(a, ndarray) else a, (args, kwargs))  # type: ignore
         return func(*args, **kwargs)
     space: Any = cudamath
     for part in func.__module__.split(".")[1:]:

@@ -1,10 +1,13 @@
 """Gradients against central differences, and kernel versions by name: what the tests of the layers share."""
 
+import math
+
 import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.testing import assert_close, layout_of, simulate
+from cudamath.core.plan import Launch
+from cudamath.testing import assert_close, compile_plan, layout_of, simulate
 
 DTYPES = ["float32", "float64", "float16", "bfloat16"]
 TOLERANCE = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3, "bfloat16": 1.6e-2}  # of values around 1
@@ -79,3 +82,12 @@ def versions(*names):
     """Parameters (machine, version): "plain" on both machines, the others on the GPU."""
     return [pytest.param(*m.values, name, marks=m.marks) for name in names for m in MACHINES
             if name == "plain" or m.values[0] == "gpu"]
+
+
+def check_resources(plan, inputs, capability):
+    """No kernel of the plan spills, and its block's threads fit into the 65,536 registers that they share."""
+    launches = [step for step in plan.steps if isinstance(step, Launch)]
+    for step, found in zip(launches, compile_plan(plan, inputs, capability), strict=True):
+        assert found.spills == 0, found
+        threads = math.prod(step.block) if isinstance(step.block, tuple) else step.block
+        assert -(-found.registers // 8) * 8 * threads <= 65_536, (found, threads)  # handed out eight at a time

@@ -6,6 +6,7 @@ from differences import (
     DTYPES,
     TOLERANCE,
     check_gradient,
+    check_resources,
     check_second_order,
     numbers,
     run_version,
@@ -14,9 +15,16 @@ from differences import (
 )
 
 import cudamath as cm
-from cudamath.testing import assert_close, compile_plan
+from cudamath.testing import assert_close, layout_of
 
 FUNCTIONS = {"softmax": cm.ml.softmax, "log_softmax": cm.ml.log_softmax}
+
+
+def tolerances(name, dtype):
+    """Of a value: its own rounding, and that of the sum. That sum's relative error (exp: 4 u, a chain of h additions:
+    about sqrt(h) u, h <= 256) is an absolute one of its logarithm, in the compute type, however small log s is."""
+    own = TOLERANCE[dtype]
+    return dict(rtol=own * 3, atol=min(own, TOLERANCE["float32"]) if name == "log_softmax" else own * 1e-3)
 
 
 def reference(name, x, axis=-1):
@@ -97,7 +105,11 @@ def test_row_versions(machine, version, log, dtype):
         x, g = numbers((3, columns), dtype, scale=3), numbers((3, columns), dtype, seed=1)
         y = run_version(machine, lambda x: kernels.plan(version, (x,), 1, log, False), x)
         expected = reference(name, x)
-        assert_close(y, expected, rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 1e-3, what=f"{columns} columns")
+        assert_close(y, expected, **tolerances(name, dtype), what=f"{columns} columns")
+        if version == "rows" and dtype == "float64" and columns == 16384:  # 1,024 threads hold eight each
+            with pytest.raises(ValueError, match="softmax: version 'rows' .* 16384 elements of float64"):
+                kernels.plan(version, (layout_of(g), layout_of(y)), 1, log, True)
+            continue
         dx = run_version(machine, lambda g, y: kernels.plan(version, (g, y), 1, log, True), g, y)
         wg, wy = wide(g, y)
         expected = wg - np.exp(wy) * wg.sum(1, keepdims=True) if log else wy * (wg - (wg * wy).sum(1, keepdims=True))
@@ -114,7 +126,7 @@ def test_column_versions(machine, version, log, dtype):
     for shape in ((2, 5, 3),) if machine == "simulator" else ((2, 5, 3), (3, 100, 64), (1, 1000, 33), (70, 16, 2)):
         x, g = numbers(shape, dtype, scale=3), numbers(shape, dtype, seed=1)
         y = run_version(machine, lambda x: kernels.plan(version, (x,), 1, log, False), x)
-        assert_close(y, reference(name, x, 1), rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 1e-3, what=f"{shape}")
+        assert_close(y, reference(name, x, 1), **tolerances(name, dtype), what=f"{shape}")
         dx = run_version(machine, lambda g, y: kernels.plan(version, (g, y), 1, log, True), g, y)
         wg, wy = wide(g, y)
         expected = wg - np.exp(wy) * wg.sum(1, keepdims=True) if log else wy * (wg - (wg * wy).sum(1, keepdims=True))
@@ -284,8 +296,10 @@ def test_cross_entropy_versions(machine, version, reduction, dtype):
         for smoothing in (0.0, 0.1):
             loss, stats, divisor = run_version(
                 machine, lambda x, t: kernels.losses(version, x, t, reduction, -100, smoothing), x, targets)  # noqa: B023
-            assert_close(loss, loss_reference(x, targets, reduction, smoothing=smoothing), rtol=TOLERANCE[dtype] * 5,
-                         atol=TOLERANCE[dtype], what=f"{shape}")
+            expected = loss_reference(x, targets, reduction, smoothing=smoothing)
+            with np.errstate(over="ignore"):  # the sum of 70,000 losses is beyond float16: infinity is its rounded value
+                expected = expected.astype(x.dtype)
+            assert_close(loss, expected, rtol=TOLERANCE[dtype] * 5, atol=TOLERANCE[dtype], what=f"{shape}")
             g = numbers(loss.shape, dtype, seed=4)
             dx = run_version(machine, lambda g, x, *_: kernels.gradient(version, g, x, smoothing, -100),  # noqa: B023
                              g, x, targets, stats, divisor)
@@ -299,7 +313,7 @@ def test_cross_entropy_versions(machine, version, reduction, dtype):
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)])
-def test_kernels_compile_without_spills(capability):
+def test_kernels_fit_into_registers(capability):
     from cudamath.core.layout import Layout
     from cudamath.kernels import loss, softmax
 
@@ -307,7 +321,7 @@ def test_kernels_compile_without_spills(capability):
         return Layout.new(shape, np.dtype(cm.bfloat16 if dtype == "bfloat16" else dtype), 0)
 
     plans = []
-    for dtype in ("float32", "bfloat16"):
+    for dtype in DTYPES if capability == (9, 0) else ("float32", "bfloat16"):
         x, t, one = new((300, 1000), dtype), new((100000, 1), "int64"), new((), dtype)
         for version in ("plain", "rows", "long_rows"):
             plans += [(softmax.plan(version, (x,), 1, True, False), [x]),
@@ -322,5 +336,4 @@ def test_kernels_compile_without_spills(capability):
         plans += [(loss.nll_loss(x, t, reduction="none", ignore_index=-100), [x, t]),
                   (loss.nll_loss_grad(one, t, divisor, classes=1000, ignore_index=-100), [one, t, divisor])]
     for plan, inputs in plans:
-        for found in compile_plan(plan, inputs, capability):
-            assert found.spills == 0, found
+        check_resources(plan, inputs, capability)

@@ -28,7 +28,7 @@ from numba import cuda
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
 from .build import blocks, codec, power_of_two
-from .rows import WARP, bounded, fitting, group_max, group_sum, reader, vector_width, wide, writer
+from .rows import RUN, WARP, bounded, fitting, group_max, group_sum, reader, vector_width, wide, writer
 from .softmax import online, rescale
 
 HELD = 16  # elements of a row a thread reads at a time
@@ -239,9 +239,12 @@ def plain_finish(dtype, mean):
     def loss_plain_finish(pairs, loss, divisor):
         total = T(0)
         counted = T(0)
-        for i in range(pairs.shape[1]):
-            total += pairs[0, i]
-            counted += pairs[1, i]
+        for start in range(0, pairs.shape[1], RUN):
+            part = T(0)
+            for i in range(start, min(start + RUN, pairs.shape[1])):
+                part += pairs[0, i]
+                counted += pairs[1, i]
+            total += part
         loss[0] = store(total / counted) if mean else store(total)
         divisor[0] = counted if mean else T(1)
 

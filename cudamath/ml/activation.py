@@ -129,7 +129,7 @@ def softplus(x: Any, beta: float = 1.0) -> ndarray:
     """
     if not beta > 0:
         raise ValueError(f"softplus: beta is a positive number, got {beta}")
-    return _softplus(x) if beta == 1 else _softplus(x * beta) / beta
+    return _softplus(x) if beta == 1 else _softplus(require("softplus", x, FLOATING) * beta) / beta
 
 
 def gelu(x: Any, approximate: str = "none") -> ndarray:

@@ -1,0 +1,264 @@
+"""Mistakes: the class of the error, the name of the function in front, and what was seen in the message. Nothing is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from records import ELEMENTWISE, ROWS
+from strategies import COMPLEX, DTYPES, kind
+
+import cudamath as cm
+
+ml = cm.ml
+
+
+def ones(*shape: int, dtype: Any = np.float64) -> cm.ndarray:
+    return cm.ones(shape, dtype)
+
+
+# ---------------------------------------------------------------- elementwise
+
+
+@pytest.mark.parametrize("row", [r for r in ELEMENTWISE if r.inputs == 2], ids=lambda r: r.name)
+def test_shapes_that_do_not_broadcast(device, row):
+    dtype = "int64" if "f" not in row.kinds else "float64"
+    x, y = ones(2, 3, dtype=dtype), ones(4, dtype=dtype)
+    for a, b in ((x, y), (y, x), (x, np.ones(4, dtype)), (np.ones((2, 3), dtype), y)):
+        with pytest.raises(ValueError, match=rf"^{row.name}: (?=.*\(2, 3\))(?=.*\(4,\))"):
+            row.function(a, b)
+
+
+@pytest.mark.parametrize("row", [r for r in ELEMENTWISE if r.name != "nextafter"], ids=lambda r: r.name)
+def test_dtypes_that_are_not_taken(device, row):
+    for dtype in DTYPES:
+        if kind(dtype) not in row.kinds and not (row.name == "conj" or row.name == "pow" and kind(dtype) == "b"):
+            with pytest.raises(TypeError, match=rf"^{row.name}: .*{dtype}"):
+                row.function(*[cm.ones(3, dtype)] * row.inputs)
+
+
+@pytest.mark.parametrize("row", ELEMENTWISE, ids=lambda r: r.name)
+def test_what_is_no_array(device, row):
+    for wrong in ("text", object(), None, {"a": 1}, [[1, 2], [3]]):
+        with pytest.raises((TypeError, ValueError), match=f"^{row.name}: "):
+            row.function(*[wrong] * row.inputs)
+    with pytest.raises(TypeError):
+        row.function()
+
+
+def test_operators_name_their_function(device):
+    with pytest.raises(ValueError, match=r"^add: .*\(2,\).*\(3,\)"):
+        ones(2) + ones(3)
+    with pytest.raises(TypeError, match="^bitwise_and: .*float64"):
+        ones(2) & ones(2)
+    with pytest.raises(TypeError, match="^less: .*complex128"):
+        ones(2, dtype=complex) < 1
+    with pytest.raises(ValueError, match=r"^matmul: .*\(2, 3\).*\(2, 3\)"):
+        ones(2, 3) @ ones(2, 3)
+
+
+# ---------------------------------------------------------------- everything else: (call, class, name, words)
+
+X = ones
+MISTAKES: list[tuple[Any, type[Exception], str, str]] = [
+    # axes
+    (lambda: cm.sum(X(2, 3), axis=2), ValueError, "sum", "axis 2.*2 dimensions"),
+    (lambda: cm.sum(X(2, 3), axis=(0, -2)), ValueError, "sum", "repeated"),
+    (lambda: cm.mean(X(2, 3), axis=-3), ValueError, "mean", "axis -3"),
+    (lambda: cm.max(X(2), axis="x"), TypeError, "max", "integer"),
+    (lambda: cm.argmax(X(2, 3), axis=5), ValueError, "argmax", "axis 5"),
+    (lambda: ml.softmax(X(2, 3), axis=2), ValueError, "softmax", "axis 2"),
+    (lambda: cm.expand_dims(X(2), axis=3), ValueError, "expand_dims", "axis 3"),
+    (lambda: cm.flip(X(2), axis=1), ValueError, "flip", "axis 1"),
+    (lambda: cm.concat([X(2), X(2)], axis=1), ValueError, "concat", "axis 1"),
+    (lambda: cm.moveaxis(X(2, 3), 0, 2), ValueError, "moveaxis", "axis 2"),
+    (lambda: cm.roll(X(2), 1, axis=1), ValueError, "roll", "axis 1"),
+    (lambda: cm.take(X(2), [0], axis=1), ValueError, "take", "axis 1"),
+    # nothing to choose from
+    (lambda: cm.max(X(0)), ValueError, "max", r"\(0,\)"),
+    (lambda: cm.argmin(X(3, 0), axis=1), ValueError, "argmin", r"\(3, 0\)"),
+    # shapes
+    (lambda: cm.matmul(X(2, 3), X(4, 5)), ValueError, "matmul", r"\(2, 3\).*\(4, 5\)"),
+    (lambda: cm.matmul(X(2, 3), 1.0), ValueError, "matmul", r"\(\)"),
+    (lambda: cm.matmul(X(2, 3, 4), X(3, 4, 5)), ValueError, "matmul", r"\(2, 3, 4\).*\(3, 4, 5\)"),
+    (lambda: cm.vecdot(X(2, 3), X(2, 4)), ValueError, "vecdot", r"\(2, 3\).*\(2, 4\)"),
+    (lambda: cm.tensordot(X(2, 3), X(4, 5), axes=1), ValueError, "tensordot", r"\(2, 3\).*\(4, 5\)"),
+    (lambda: cm.gemm(X(2, 3), X(2, 3)), ValueError, "(gemm|matmul)", r"\(2, 3\)"),
+    (lambda: cm.reshape(X(2, 3), (4, 2)), ValueError, "reshape", r"6.*\(4, 2\)"),
+    (lambda: cm.reshape(X(2, 3), (-1, -1)), ValueError, "reshape", "-1"),
+    (lambda: cm.reshape(X(2, 3), (2.0, 3)), TypeError, "reshape", "integer"),
+    (lambda: cm.squeeze(X(2, 3), axis=0), ValueError, "squeeze", r"\(2, 3\)"),
+    (lambda: cm.broadcast_to(X(2, 3), (2, 4)), ValueError, "broadcast_to", r"\(2, 3\).*\(2, 4\)"),
+    (lambda: cm.concat([X(2, 3), X(2, 4)]), ValueError, "concat", r"\(2, 3\).*\(2, 4\)"),
+    (lambda: cm.concat([]), ValueError, "concat", ""),
+    (lambda: cm.stack([X(2), X(3)]), ValueError, "stack", r"\(2,\).*\(3,\)"),
+    (lambda: cm.split(X(5), 2), ValueError, "split", "5"),
+    (lambda: cm.permute_dims(X(2, 3), (0, 0)), ValueError, "permute_dims", "repeated"),
+    (lambda: cm.matrix_transpose(X(2)), ValueError, "matrix_transpose", r"\(2,\)"),
+    (lambda: cm.diagonal(X(2)), ValueError, "diagonal", r"\(2,\)"),
+    (lambda: cm.where(X(2) > 0, X(3), X(4)), ValueError, "where", r"\(2,\).*\(3,\).*\(4,\)"),
+    (lambda: cm.index_add(X(3), [[0]], X(1)), ValueError, "index_add", r"\(1, 1\)"),
+    (lambda: cm.take_along_axis(X(2, 3), cm.asarray([0])), ValueError, "take_along_axis", r"\(1,\).*\(2, 3\)"),
+    (lambda: cm.repeat(X(3), [1, 2]), ValueError, "repeat", r"\(2,\)"),
+    (lambda: cm.tile(X(3), -1), ValueError, "tile", "-1"),
+    (lambda: cm.pad(X(3), -1), ValueError, "pad", ""),
+    (lambda: ml.linear(X(2, 3), X(5, 4)), ValueError, "linear", r"\(2, 3\).*\(5, 4\)"),
+    (lambda: ml.conv2d(X(1, 3, 5, 5), X(2, 4, 3, 3)), ValueError, "conv2d", r"\(1, 3, 5, 5\).*\(2, 4, 3, 3\)"),
+    (lambda: ml.conv2d(X(3, 5, 5), X(2, 3, 3, 3)), ValueError, "conv2d", r"\(3, 5, 5\)"),
+    (lambda: ml.max_pool2d(X(1, 1, 2, 2), 3), ValueError, "max_pool2d", r"\(1, 1, 2, 2\)"),
+    (lambda: ml.batch_norm(X(2, 3), X(4), X(4)), ValueError, "batch_norm", r"\(2, 3\).*\(4,\)"),
+    (lambda: ml.layer_norm(X(2, 3), 4), ValueError, "layer_norm", r"\(4,\).*\(2, 3\)"),
+    (lambda: ml.rms_norm(X(2, 3), 3, X(4)), ValueError, "rms_norm", r"\(2, 3\).*\(4,\)"),
+    (lambda: ml.cross_entropy(X(2, 3), cm.zeros(3, "int64")), ValueError, "cross_entropy", r"\(2, 3\).*\(3,\)"),
+    (lambda: ml.mse_loss(X(2), X(2, 1)), ValueError, "mse_loss", r"\(2,\).*\(2, 1\)"),
+    (lambda: ml.sgd_update({"a": X(2)}, {"a": X(3)}, lr=0.1), ValueError, "sgd_update", r"\(2,\).*\(3,\)"),
+    # dtypes
+    (lambda: ml.softmax(cm.arange(3)), TypeError, "softmax", "int64"),
+    (lambda: ml.conv2d(X(1, 1, 3, 3, dtype="int32"), X(1, 1, 1, 1)), TypeError, "conv2d", "int32"),
+    (lambda: ml.embedding(X(3), X(4, 2)), TypeError, "embedding", "float64"),
+    (lambda: ml.cross_entropy(cm.zeros((2, 3), "int32"), cm.zeros(2, "int64")), TypeError, "cross_entropy", "int32"),
+    (lambda: ml.layer_norm(cm.arange(3), 3), TypeError, "layer_norm", "int64"),
+    (lambda: cm.take(X(3), [0.5]), TypeError, "take", "float64"),
+    (lambda: cm.astype(X(3), "U3"), TypeError, "dtype", ""),
+    (lambda: cm.sum(X(2, dtype=complex), dtype="float64"), TypeError, "sum", "complex128"),
+    (lambda: cm.arange(3, dtype="bool"), TypeError, "arange", "bool"),
+    # indices
+    (lambda: cm.take(X(3), [3]).tolist(), IndexError, "(take|index)", ""),
+    (lambda: X(3)[5], IndexError, "index", "5.*size 3"),
+    (lambda: X(3)[0, 0], IndexError, "index", "1-dimensional"),
+    (lambda: X(3)["a"], IndexError, "index", "'a'"),
+    (lambda: X(3)[0.5], IndexError, "index", "0.5"),
+    (lambda: X(3)[[0.5]], IndexError, "index", "float64"),
+    (lambda: X(3)[cm.asarray([True, False])], IndexError, "index", "3.*2"),
+    (lambda: X(3)[cm.asarray([0, 7])].tolist(), IndexError, "index", ""),
+    (lambda: X(2, 3)[cm.asarray([0, 1]), cm.asarray([0, 1, 2])], IndexError, "index", r"\(2,\).*\(3,\)"),
+    (lambda: ml.embedding(cm.asarray([4]), X(4, 2)).tolist(), IndexError, "embedding", ""),
+    # values
+    (lambda: cm.zeros(-1), ValueError, "zeros", "-1"),
+    (lambda: cm.zeros((2, 2.5)), TypeError, "zeros", "2.5"),
+    (lambda: cm.arange(0, 1, 0), ValueError, "arange", "step"),
+    (lambda: cm.arange(0, float("inf")), ValueError, "arange", "inf"),
+    (lambda: cm.linspace(0, 1, -2), ValueError, "linspace", "-2"),
+    (lambda: cm.from_dlpack([1]), TypeError, "from_dlpack", "list"),
+    (lambda: cm.asarray(1 << 70), OverflowError, "asarray", str(1 << 70)),
+    (lambda: cm.asarray(300, "int8"), OverflowError, "asarray", "300"),
+    (lambda: cm.set_matmul_precision("low"), ValueError, "set_matmul_precision", "low"),
+    (lambda: ml.activation(X(2), "none"), ValueError, "activation", "none"),
+    (lambda: ml.gelu(X(2), approximate="x"), ValueError, "gelu", "'x'"),
+    (lambda: ml.cross_entropy(X(2, 3), cm.zeros(2, "int64"), reduction="x"), ValueError, "cross_entropy", "'x'"),
+    (lambda: ml.conv2d(X(1, 1, 3, 3), X(1, 1, 1, 1), stride=0), ValueError, "conv2d", "0"),
+    (lambda: ml.conv2d(X(1, 3, 3, 3), X(2, 1, 1, 1), groups=2), ValueError, "conv2d", "2"),
+    (lambda: ml.dropout(X(2), 1.5), ValueError, "dropout", "1.5"),
+    (lambda: cm.random.default_rng(0).normal(0, -1.0), ValueError, "random.normal", "-1"),
+    (lambda: cm.random.default_rng(0).integers(3, 3), ValueError, "random.integers", "3"),
+    (lambda: X(2, 3).item(), ValueError, "item", r"\(2, 3\)"),
+    (lambda: cm.result_type(), ValueError, "result_type", ""),
+    # assignment
+    (lambda: X(3).__setitem__(slice(0, 2), X(3)), ValueError, "setitem", r"\(3,\).*\(2,\)"),
+    (lambda: X(3).__setitem__(7, 1), IndexError, "index", "7"),
+    (lambda: cm.broadcast_to(X(3), (2, 3)).__setitem__(0, 1), ValueError, "setitem", r"\(2, 3\)"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "name", "words"), MISTAKES, ids=[f"{m[2]}-{i}" for i, m in enumerate(MISTAKES)])
+def test_mistakes(device, call, error, name, words):
+    with pytest.raises(error, match=f"^{name}.*: .*{words}"):
+        call()
+        if device == "cuda":
+            cm.cuda.synchronize()
+
+
+#: Rows whose call does arithmetic on its arguments before the function sees them, and one that is another's name.
+NOT_DIRECT = ("ndarray.__getitem__", "where", "real", "imag", "matmul", "ml.activation")
+
+
+@pytest.mark.parametrize("row", [r for r in ROWS if r.grad and r.name not in NOT_DIRECT], ids=lambda r: r.name)
+def test_rows_refuse_what_is_no_array(device, row):
+    """Text where an array belongs: TypeError that names the function called."""
+    arrays: list[Any] = [cm.asarray(a) for a in row.arrays(np.dtype(np.float64))]
+    arrays[0] = "text"
+    with pytest.raises(TypeError, match=f"^{row.name.split('.')[-1]}(_tanh)?: "):
+        row.run(cm, *arrays)
+
+
+# ---------------------------------------------------------------- devices
+
+
+@pytest.mark.parametrize("wrong", ["gpu", "cuda:x", "cuda:-1", "", 1.5, None.__class__, "CPU"])
+def test_devices_that_are_none(wrong):
+    for call in (lambda: cm.device(wrong), lambda: cm.zeros(2, device=wrong), lambda: cm.ones(2).to(wrong)):
+        with pytest.raises(cm.cuda.DeviceError, match="^device: "):
+            call()
+
+
+def test_devices_that_are_not_there():
+    for wrong in ("cuda:99", 99):
+        with pytest.raises(cm.cuda.DeviceError, match="99"):
+            cm.zeros(2, device=wrong)
+        with pytest.raises(cm.cuda.DeviceError, match="99"):
+            cm.cuda.set_device(99)
+    if cm.cuda.device_count() == 0:
+        with pytest.raises(cm.cuda.DeviceError, match="not found.*install"):
+            cm.zeros(2, device="cuda")
+
+
+@pytest.mark.gpu
+def test_mixed_devices():
+    x, y = cm.ones(2, device="cpu"), cm.ones(2, device="cuda")
+    for call in (lambda: x + y, lambda: cm.concat([x, y]), lambda: cm.matmul(x, y), lambda: cm.where(x > 0, x, y),
+                 lambda: ml.mse_loss(x, y), lambda: y.__iadd__(x), lambda: y.__setitem__(0, x[0])):
+        with pytest.raises(cm.cuda.DeviceError, match=r"^\w+: (?=.*cpu)(?=.*cuda:0)"):
+            call()
+    assert (y + np.ones(2)).device == "cuda"  # host objects go where the array is
+
+
+@pytest.mark.multigpu
+def test_mixed_gpus():
+    x, y = cm.ones(2, device="cuda:0"), cm.ones(2, device="cuda:1")
+    with pytest.raises(cm.cuda.DeviceError, match=r"^add: .*cuda:0.*\(2,\).*cuda:1"):
+        x + y
+    assert (x.to("cuda:1") + y).tolist() == [2.0, 2.0]
+
+
+# ---------------------------------------------------------------- too much memory
+
+
+def test_too_large_an_array_on_the_cpu():
+    with cm.device("cpu"):
+        for call in (lambda: cm.zeros(1 << 55), lambda: cm.ones((1 << 30, 1 << 30)), lambda: cm.empty((1 << 40, 1 << 40))):
+            with pytest.raises((MemoryError, ValueError)):
+                call()
+
+
+@pytest.mark.gpu
+def test_too_large_an_array_on_a_gpu():
+    """The error says what was asked for; afterwards the pool is what it was."""
+    with cm.device("cuda"):
+        x = cm.ones(1000)
+        cm.cuda.synchronize()
+        before = cm.cuda.memory_stats()
+        for call in (lambda: cm.empty(1 << 45, "uint8"), lambda: cm.zeros(1 << 42), lambda: cm.broadcast_to(x, (1 << 32, 1000)) + 1):
+            with pytest.raises(cm.cuda.OutOfMemoryError, match="TiB"):
+                call()
+        cm.cuda.synchronize()
+        after = cm.cuda.memory_stats()
+        assert {k: v for k, v in after.items() if "allocated" in k and "peak" not in k and "max" not in k} == {
+            k: v for k, v in before.items() if "allocated" in k and "peak" not in k and "max" not in k}
+        assert float(x.sum()) == 1000.0
+
+
+def test_a_failed_call_leaves_its_inputs(device):
+    x, y = cm.asarray([1.0, 2.0]), cm.asarray([1.0, 2.0, 3.0])
+    for call in (lambda: x + y, lambda: x.__iadd__(y), lambda: x.__setitem__(slice(None), y), lambda: cm.concat([x, y], axis=1)):
+        with pytest.raises((ValueError, IndexError)):
+            call()
+    assert (x.tolist(), y.tolist()) == ([1.0, 2.0], [1.0, 2.0, 3.0])
+
+
+def test_complex_numbers_have_no_order(device):
+    for dtype in COMPLEX:
+        z = cm.ones(3, dtype)
+        for function in (cm.max, cm.min, cm.argmax, cm.floor, cm.hypot, cm.maximum, cm.less):
+            with pytest.raises(TypeError, match=f"{dtype}"):
+                function(*[z] * (2 if function in (cm.hypot, cm.maximum, cm.less) else 1))

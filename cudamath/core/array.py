@@ -476,10 +476,10 @@ def from_cuda_array_interface(obj: Any, interface: dict[str, Any], name: str = "
     index = _device_of_pointer(address) if address else stream.current_device()
     current = stream.stream_of(index)
     producer = interface.get("stream")
-    if producer not in (None, 1, 2) and producer != current.ptr:
-        current.wait(stream.external_stream(producer, index))
-    elif producer in (1, 2) and current.ptr != 0:
-        current.wait(stream.default_stream(index))
+    if producer is not None:
+        theirs = stream.external_stream(producer, index)
+        if theirs.ptr != current.ptr:
+            current.wait(theirs)
     layout = Layout.of(shape, tuple(strides), dtype, index, address % 16 == 0)
     return over(layout, address, memory.Borrowed(obj, current))
 

@@ -85,9 +85,9 @@ def export(x: ndarray, stream: Any = None, max_version: tuple[int, int] | None =
         x = x.copy()
     layout = x._layout
     if layout.device != CPU:
-        _order_after(layout.device, stream)
+        _order_after(x, stream)
     code = _BFLOAT if layout.dtype == bfloat16 else _CODES.get(layout.dtype.kind)
-    if code is None:
+    if code is None or layout.dtype not in ANY:
         raise BufferError(f"__dlpack__: {layout.dtype} has no DLPack type")
     shape = (ctypes.c_int64 * layout.ndim)(*layout.shape)
     strides = (ctypes.c_int64 * layout.ndim)(*[s // layout.itemsize for s in layout.strides])
@@ -108,18 +108,22 @@ def export(x: ndarray, stream: Any = None, max_version: tuple[int, int] | None =
     return _api.PyCapsule_New(address, name, ctypes.cast(_unused, ctypes.c_void_p))
 
 
-def _order_after(device: int, stream: Any) -> None:
-    """Make the consumer's stream wait for ours: None and 1 are the legacy default stream, -1 asks for nothing."""
+def _order_after(x: ndarray, stream: Any) -> None:
+    """Make the consumer's stream wait for ours: None and 1 are the legacy default stream, -1 asks for nothing.
+
+    Given back, the memory is reused only after what the default stream holds by then. A consumer on a stream of its
+    own must wait before it gives the memory back: that stream may not exist any more when we would ask it.
+    """
     if stream == -1:
         return
     if stream == 0:
         raise ValueError("__dlpack__: stream 0 is ambiguous; pass 1 (legacy) or 2 (per-thread)")
-    ours = streams.stream_of(device)
-    handle = 0 if stream in (None, 1) else int(stream)
-    if handle == ours.ptr:
-        return
-    theirs = streams.default_stream(device) if handle == 0 else streams.external_stream(handle, device)
-    theirs.wait(ours)
+    ours = streams.stream_of(x._layout.device)
+    theirs = streams.external_stream(1 if stream is None else int(stream), x._layout.device)
+    if theirs.ptr != ours.ptr:
+        theirs.wait(ours)
+    if theirs.ptr == 0 and x._owner.stream is not theirs:
+        x._owner.used_on(theirs)
 
 
 class _Held:
@@ -139,7 +143,7 @@ def take(obj: Any, name: str = "from_dlpack") -> ndarray:
     place = int(place)
     if place not in (_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED):
         raise BufferError(f"{name}: cannot take an array from DLPack device type {place}")
-    arguments = {} if place == _CPU else {"stream": streams.stream_of(int(index)).ptr or 1}
+    arguments = {} if place in (_CPU, _CUDA_HOST) else {"stream": streams.stream_of(int(index)).ptr or 1}
     try:
         capsule = obj.__dlpack__(max_version=(1, 0), **arguments)
     except TypeError:  # a producer from before version 1.0 of the protocol

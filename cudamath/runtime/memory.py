@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from . import device as devices
 from . import stream as streams
-from .errors import OutOfMemoryError, check
+from .errors import CudaError, OutOfMemoryError, check
 
 T = TypeVar("T")
 
@@ -198,7 +198,11 @@ class Pool:
         stream = buffer.stream
         for user in buffer.users or ():
             if user is not stream:
-                stream.wait(user)
+                try:
+                    stream.wait(user)
+                except CudaError:  # another library's stream that is gone: wait for everything
+                    with streams.in_context(self.device):
+                        devices.driver().cuCtxSynchronize()
         if self.cache_limit is not None and self.cached > self.cache_limit and not stream.graph_only:
             self._to_driver(buffer.address, buffer.size, stream)
         else:

@@ -1,0 +1,335 @@
+"""Arrays of other libraries in and out without a copy: NumPy, torch (CPU and CUDA), CuPy; both protocols; lifetimes."""
+
+import gc
+import weakref
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cudamath as cm
+from cudamath.core import dlpack
+from cudamath.core.array import upload
+from cudamath.runtime.memory import pool_of
+
+DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64", "complex64",
+          "complex128"]
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+@pytest.fixture
+def cupy():
+    return pytest.importorskip("cupy")
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_lent():
+    yield
+    gc.collect()
+    assert not dlpack._lent
+
+
+def values(dtype):
+    x = np.arange(12).reshape(3, 4) % 5
+    return x.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+
+
+class Exporter:
+    """Another library's array: it only speaks DLPack."""
+
+    def __init__(self, x, old=False):
+        self.x, self.old, self.asked = x, old, []
+
+    def __dlpack_device__(self):
+        return self.x.__dlpack_device__()
+
+    def __dlpack__(self, **arguments):
+        self.asked.append(arguments)
+        if self.old and "max_version" in arguments:
+            raise TypeError("unexpected keyword argument 'max_version'")
+        return self.x.__dlpack__(**arguments)
+
+
+# ---------------------------------------------------------------- on the CPU
+
+
+def test_numpy_shares_memory():
+    host = np.arange(12.0).reshape(3, 4)
+    for seen in (host, host.T, host[::2, ::-1], host[:, :1], np.broadcast_to(host, (2, 3, 4))):
+        x = cm.asarray(seen, device="cpu")
+        assert x.ptr == seen.ctypes.data and x.strides == seen.strides and np.shares_memory(x.to_numpy(), host)
+        assert (np.asarray(x) == seen).all() and np.shares_memory(np.asarray(x), host)
+    x = cm.asarray(host, device="cpu")
+    host[0, 0] = 77
+    assert x[0, 0].item() == 77
+    x[0, 1] = 55.0
+    assert host[0, 1] == 55
+    back = np.from_dlpack(x)
+    assert np.shares_memory(back, host) and back.strides == host.strides
+    del back
+    assert not np.shares_memory(cm.asarray(host, device="cpu", copy=True).to_numpy(), host)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_torch_on_the_cpu(torch, dtype):
+    host = values(dtype)
+    t = torch.from_dlpack(cm.asarray(host, device="cpu"))
+    assert str(t.dtype) == f"torch.{dtype}" and t.data_ptr() == host.ctypes.data and t.shape == (3, 4)
+    assert t.to(torch.complex128).tolist() == host.astype(complex).tolist()
+    for seen, expected in ((t, host), (t.T, host.T), (t[1:, ::2], host[1:, ::2]), (t[:, None], host[:, None]),
+                           (t[0, 0], host[0, 0])):
+        x = cm.asarray(seen)
+        assert x.device == "cpu" and x.ptr == seen.data_ptr() and x.dtype == host.dtype and x.shape == expected.shape
+        assert x.tobytes() == expected.tobytes()
+    x, address = cm.from_dlpack(t.clone()), t.data_ptr()
+    del t
+    gc.collect()
+    assert x.tobytes() == host.tobytes() and x.ptr != address  # the tensor lives as long as our array
+
+
+def test_torch_writes_show(torch):
+    x = cm.zeros(4, device="cpu")
+    t = torch.from_dlpack(x)
+    t += 3
+    assert x.tolist() == [3] * 4
+    x += 1
+    assert t.tolist() == [4] * 4
+
+
+def test_torch_that_needs_a_gradient_is_refused(torch):
+    with pytest.raises(Exception, match="(?i)grad"):
+        cm.asarray(torch.ones(3, requires_grad=True))
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_lent_memory_goes_back(old):
+    x = cm.asarray(np.arange(5.0), device="cpu")
+    data = weakref.ref(x._data)
+    y = cm.from_dlpack(Exporter(x, old))
+    address = x.ptr
+    del x
+    gc.collect()
+    assert y.ptr == address and data() is not None and len(dlpack._lent) == 1
+    view = y[1:]
+    del y
+    assert view.tolist() == [1, 2, 3, 4] and len(dlpack._lent) == 1
+    del view
+    assert not dlpack._lent and data() is None
+
+
+def test_a_capsule_nobody_took_goes_back():
+    capsule = cm.zeros(3, device="cpu").__dlpack__(max_version=(1, 0))
+    assert len(dlpack._lent) == 1
+    del capsule
+    assert not dlpack._lent
+    capsule = cm.zeros(3, device="cpu").__dlpack__()
+    del capsule
+    assert not dlpack._lent
+
+
+def test_a_capsule_serves_once():
+    capsule = cm.zeros(3, device="cpu").__dlpack__()
+
+    class Once(Exporter):
+        def __dlpack__(self, **arguments):
+            return capsule
+
+    once = Once(cm.zeros(3, device="cpu"))
+    x = cm.from_dlpack(once)
+    with pytest.raises((ValueError, BufferError)):
+        cm.from_dlpack(once)
+    assert x.shape == (3,)
+
+
+def test_read_only_memory_stays_read_only():
+    host = np.arange(3.0)
+    host.flags.writeable = False
+    x = cm.from_dlpack(Exporter(cm.asarray(host, device="cpu")))
+    assert not x.to_numpy().flags.writeable
+
+
+def test_what_dlpack_cannot_say():
+    for dtype in ("float8_e4m3", "float8_e5m2"):
+        with pytest.raises(BufferError, match="__dlpack__: float8.* has no DLPack type"):
+            cm.asarray(np.zeros(3, cm.float8_e4m3 if dtype.endswith("m3") else cm.float8_e5m2), device="cpu").__dlpack__()
+
+    class Elsewhere(Exporter):
+        def __dlpack_device__(self):
+            return (10, 0)  # ROCm
+
+    with pytest.raises(BufferError, match="from_dlpack: cannot take an array from DLPack device type 10"):
+        cm.from_dlpack(Elsewhere(cm.zeros(3, device="cpu")))
+
+
+# ---------------------------------------------------------------- the GPU side of the protocols, by the fake driver
+
+
+def test_dlpack_between_gpu_libraries(fake):
+    x = upload(np.arange(12.0).reshape(3, 4), 0)
+    lender = Exporter(x)
+    y = cm.asarray(lender)
+    assert y.ptr == x.ptr and y.device == "cuda:0" and y.tolist() == x.tolist()
+    assert lender.asked == [{"max_version": (1, 0), "stream": 1}]
+    t = x._view(x._layout.view((4, 3), (8, 32)))
+    z = cm.from_dlpack(Exporter(t))
+    assert z.ptr == x.ptr and z.strides == (8, 32) and z.shape == (4, 3)
+    used = pool_of(0).used
+    del x, t, lender
+    gc.collect()
+    assert pool_of(0).used == used
+    del y, z
+    gc.collect()
+    assert pool_of(0).used == 0
+
+
+def test_dlpack_orders_the_consumers_stream_after_ours(fake):
+    theirs = cm.cuda.Stream()
+    x = upload(np.arange(4.0), 0)  # queued on our stream
+    x.__dlpack__(stream=theirs.ptr)
+    out = np.empty(4)
+    fake.cuMemcpyDtoHAsync(out.ctypes.data, x.ptr, 32, theirs.ptr)  # the consumer's work
+    assert out.tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="__dlpack__: stream 0 is ambiguous"):
+        x.__dlpack__(stream=0)
+    waits = fake.calls["cuStreamWaitEvent"]
+    x.__dlpack__(stream=-1)
+    x.__dlpack__(stream=1)
+    assert fake.calls["cuStreamWaitEvent"] == waits
+
+
+def test_cuda_array_interface(fake):
+    x = upload(np.arange(12, dtype=np.float32).reshape(3, 4), 0)
+    interface = x.__cuda_array_interface__
+    assert interface == {"shape": (3, 4), "typestr": "<f4", "data": (x.ptr, False), "version": 3, "strides": None,
+                         "stream": 1}
+    seen = x._view(x._layout.view((4, 2), (4, 32)))
+    assert seen.__cuda_array_interface__["strides"] == (4, 32)
+
+    class Foreign:
+        def __init__(self, interface):
+            self.__cuda_array_interface__ = interface
+
+    foreign = Foreign(seen.__cuda_array_interface__)
+    y = cm.asarray(foreign)
+    assert y.ptr == x.ptr and y.strides == (4, 32) and y.shape == (4, 2)
+    kept = weakref.ref(foreign)
+    del foreign
+    assert kept() is not None
+    del y
+    assert kept() is None
+    with pytest.raises(TypeError, match="asarray: arrays of datetime64"):
+        cm.asarray(Foreign({**interface, "typestr": "<M8[s]"}))
+    with pytest.raises(AttributeError, match="the array is on the CPU"):
+        cm.zeros(3, device="cpu").__cuda_array_interface__  # noqa: B018
+    bf16 = upload(np.zeros(3, ml_dtypes.bfloat16), 0)
+    with pytest.raises(AttributeError, match="use DLPack"):
+        bf16.__cuda_array_interface__  # noqa: B018
+    assert not hasattr(bf16, "__cuda_array_interface__") and cm.from_dlpack(Exporter(bf16)).dtype == ml_dtypes.bfloat16
+
+
+def test_memory_lent_to_the_default_stream_is_reused_after_it(fake):
+    """The consumer's copy is queued there when it drops the array: our next array must not overwrite it."""
+    cm.cuda.current_stream()
+    out = cm.cuda.pinned(4, "float64")
+    with cm.cuda.Stream() as ours:
+        x = upload(np.arange(4.0), 0)
+        capsule = x.__dlpack__(stream=1)
+        fake.cuMemcpyDtoHAsync(out.ctypes.data, x.ptr, 32, 0)
+        del x, capsule
+        again = upload(np.full(4, -1.0), 0)  # takes the block
+        ours.synchronize()
+        cm.cuda.external_stream(0).synchronize()
+        assert out.tolist() == [0, 1, 2, 3] and again.tolist() == [-1] * 4
+
+
+# ---------------------------------------------------------------- on a GPU
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_torch_on_a_gpu(torch, dtype):
+    if not torch.cuda.is_available():
+        pytest.skip("torch has no CUDA here")
+    host = values(dtype)
+    x = cm.asarray(host, device="cuda:0")
+    t = torch.from_dlpack(x)
+    assert t.data_ptr() == x.ptr and t.device.index == 0 and str(t.dtype) == f"torch.{dtype}"
+    for seen, expected in ((t, host), (t.T, host.T), (t[1:, ::2], host[1:, ::2])):
+        y = cm.asarray(seen)
+        assert y.ptr == seen.data_ptr() and y.device == "cuda:0" and y.dtype == host.dtype
+        assert y.to_numpy().tobytes() == np.ascontiguousarray(expected).tobytes()
+    if dtype not in ("bfloat16", "bool"):
+        assert (cm.asarray(t + t).to_numpy() == host + host).all()
+        assert torch.as_tensor(x, device="cuda").data_ptr() == x.ptr
+
+
+@pytest.mark.gpu
+def test_torch_streams_on_a_gpu(torch):
+    """Work of both libraries, each on its own stream, stays in order through the protocol."""
+    if not torch.cuda.is_available():
+        pytest.skip("torch has no CUDA here")
+    side = torch.cuda.Stream()
+    for turn in range(10):
+        with torch.cuda.stream(side):
+            t = torch.full((1 << 22,), float(turn), device="cuda:0")
+            for _ in range(10):
+                t = t + 1
+            with cm.cuda.external_stream(side.cuda_stream, 0):
+                x = cm.asarray(t)
+                y = x * 2
+                back = torch.from_dlpack(y) - 1
+        side.synchronize()
+        assert bool((back == 2 * (turn + 10) - 1).all())
+    with cm.cuda.Stream(0) as ours:
+        t = torch.full((1 << 22,), 3.0, device="cuda:0")
+        x = cm.asarray(t)  # our stream waits for torch's
+        y = x + 1
+        back = torch.from_dlpack(y)  # torch's stream waits for ours
+        assert bool((back == 4).all())
+        del t, x
+        ours.synchronize()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "bfloat16"])
+def test_cupy_on_a_gpu(cupy, dtype):
+    host = values(dtype)
+    theirs = cupy.asarray(host)
+    for seen, expected in ((theirs, host), (theirs.T, host.T), (theirs[1:, ::-2], host[1:, ::-2])):
+        x = cm.asarray(seen)
+        assert x.ptr == seen.data.ptr and x.dtype == host.dtype and x.strides == seen.strides
+        assert x.to_numpy().tobytes() == np.ascontiguousarray(expected).tobytes()
+    x = cm.asarray(host, device="cuda:0")
+    for back in (cupy.asarray(x), cupy.from_dlpack(x)):
+        assert back.data.ptr == x.ptr and (back.get() == host).all()
+    with cupy.cuda.Stream(non_blocking=True) as s:
+        y = cm.asarray(cupy.arange(1000, dtype="float32") * 2)
+        with cm.cuda.external_stream(s.ptr, 0):
+            assert (y + 1).to_numpy()[-1] == 1999
+
+
+@pytest.mark.gpu
+def test_numba_on_a_gpu():
+    from numba import cuda
+
+    x = cm.arange(10, dtype="float32", device="cuda:0")
+    view = cuda.as_cuda_array(x)
+    assert view.__cuda_array_interface__["data"][0] == x.ptr and view.copy_to_host().tolist() == list(range(10))
+    y = cm.asarray(cuda.to_device(np.arange(5.0)))
+    assert y.device == "cuda:0" and y.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.gpu
+def test_memory_of_torch_outlives_the_tensor_on_a_gpu(torch):
+    if not torch.cuda.is_available():
+        pytest.skip("torch has no CUDA here")
+    x = cm.asarray(torch.arange(1000.0, device="cuda:0"))
+    noise = [torch.full((1000,), -1.0, device="cuda:0") for _ in range(20)]
+    assert (x.to_numpy() == np.arange(1000)).all() and len(noise) == 20
+    t = torch.from_dlpack(cm.arange(1000.0, device="cuda:0"))
+    more = [cm.full(1000, -1.0, device="cuda:0") for _ in range(20)]
+    assert t.cpu().tolist() == list(range(1000)) and len(more) == 20

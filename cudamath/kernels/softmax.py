@@ -31,7 +31,7 @@ from .rows import RUN, bounded, device, fitting, group_max, group_sum, reader, s
 
 HELD = 32  # elements of a line a thread holds: half of the 64 registers that a block of 1024 threads leaves it
 HELD_GRAD = 16  # the gradient holds g and y
-LONG = 1024  # threads for a line of any length
+LONG = 1024  # threads for a line of any length; half as many for float64, whose numbers take twice the registers
 VECTORS = 4  # independent reads in flight in long_rows
 LANES, PARTS = 32, 8  # columns: lines a block, threads a line
 
@@ -143,16 +143,17 @@ def rescale(T):
 
 @functools.cache
 def long_rows(dtype, width, log):
-    """One block of LONG threads a line of any length; x, y: (lines * columns,); grid: lines."""
+    """One block of fitting(LONG, dtype) threads a line of any length; x, y: (lines * columns,); grid: lines."""
     _, _, T = codec(dtype)
+    threads = fitting(LONG, dtype)
     read, write = reader(dtype, width), writer(dtype, width)
     take, rescaled = online(T), rescale(T)
-    group_top, group_total = group_max(LONG, T), group_sum(LONG, T)
+    group_top, group_total = group_max(threads, T), group_sum(threads, T)
     held = VECTORS * width
-    stride = LONG * width
+    stride = threads * width
     lowest = T(-math.inf)
 
-    @bounded(LONG)
+    @bounded(threads)
     def softmax_long_rows(x, y, columns):
         start = cuda.blockIdx.x * columns
         v = cuda.local.array(held, T)
@@ -303,25 +304,26 @@ def rows_grad(dtype, threads, vectors, width, log):
 
 @functools.cache
 def long_rows_grad(dtype, width, log):
-    """One block of LONG threads a line of any length; g, y, dx: (lines * columns,); grid: lines."""
+    """One block of fitting(LONG, dtype) threads a line of any length; g, y, dx: (lines * columns,); grid: lines."""
     _, _, T = codec(dtype)
+    threads = fitting(LONG, dtype)
     read, write = reader(dtype, width), writer(dtype, width)
-    group_total = group_sum(LONG, T)
+    group_total = group_sum(threads, T)
     term, slope = formula(T, log)
 
-    @bounded(LONG)
+    @bounded(threads)
     def softmax_long_rows_grad(g, y, dx, columns):
         start = cuda.blockIdx.x * columns
         a = cuda.local.array(width, T)
         b = cuda.local.array(width, T)
         total = T(0)
-        for first in range(cuda.threadIdx.x * width, columns, LONG * width):
+        for first in range(cuda.threadIdx.x * width, columns, threads * width):
             read(g, start + first, a, 0)
             read(y, start + first, b, 0)
             for e in range(width):
                 total += term(a[e], b[e])
         total = group_total(total)
-        for first in range(cuda.threadIdx.x * width, columns, LONG * width):
+        for first in range(cuda.threadIdx.x * width, columns, threads * width):
             read(g, start + first, a, 0)
             read(y, start + first, b, 0)
             for e in range(width):
@@ -383,7 +385,7 @@ def plan(version: str, inputs: tuple[Layout, ...], axis: int, log: bool, grad: b
     width = vector_width(n, out, *inputs)
     if version == "long_rows":
         kernel = (long_rows_grad if grad else long_rows)(x.dtype, width, log)
-        return Plan([out], [Launch(kernel, lines, LONG, [*flat, n])])
+        return Plan([out], [Launch(kernel, lines, fitting(LONG, x.dtype), [*flat, n])])
     shape = spread(n, width, fitting(HELD_GRAD if grad else HELD, x.dtype))
     if shape is None:
         raise ValueError(f"softmax: version 'rows' cannot hold a line of {n} elements of {x.dtype} in registers")

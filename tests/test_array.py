@@ -63,6 +63,15 @@ def test_device(device):
     assert hash(x.device) == hash(cm.device(device)) and x.device != "cuda:7"
 
 
+def test_default_device():
+    before = cm.default_device()
+    with cm.device("cpu"):
+        assert cm.default_device() == "cpu" and cm.zeros(1).device == "cpu"
+        cm.set_default_device(before)
+        assert cm.default_device() == "cpu"  # the context counts for more
+    assert cm.default_device() == before
+
+
 def test_arrays_are_not_made_by_the_class():
     with pytest.raises(TypeError, match="cm.array"):
         cm.ndarray(3)

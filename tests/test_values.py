@@ -336,6 +336,19 @@ def test_rows_take_any_strides(device, row: Row):
         assert_close(got, expected, rtol=0, atol=8 * eps(np.dtype(np.float64)) * size, what=row.name)
 
 
+def test_whether_arrays_are_equal(device):
+    x = cm.asarray([1.0, np.nan, np.inf])
+    near = cm.asarray([1.0 + 1e-9, np.nan, np.inf])
+    assert cm.array_equal(x[::2], x[::2]) and not cm.array_equal(x, x) and not cm.array_equal(x, x[:2])
+    assert cm.allclose(x[::2], near[::2]) and not cm.allclose(x, near) and not cm.allclose(x[:1], x[:1] + 1)
+    assert np.allclose(x[::2], near[::2].to_numpy())
+
+
+def test_sgd_starts_at_rest(device):
+    velocity = cm.ml.sgd_init({"a": cm.ones((2, 3), "float16")})["a"]
+    assert (velocity.shape, velocity.dtype) == ((2, 3), np.float32) and not velocity.any()
+
+
 @pytest.mark.parametrize("name", sorted(CREATION))
 def test_creation(device, name):
     ours, theirs = CREATION[name](cm), CREATION[name](np)

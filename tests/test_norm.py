@@ -327,6 +327,19 @@ def test_batch_norm_versions(machine, version, dtype, param):
         assert_close(found[2], expected[2], **summed)
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("version", ["plain", "fast"])
+def test_batch_norm_versions_under_a_large_mean(machine, version):
+    from cudamath.kernels import batch_norm
+
+    for shape in [(40, 3), (6, 2, 50)] if machine == "simulator" else [(5000, 4), (64, 3, 40, 40)]:
+        x, w, b = numbers(shape, "float32", shift=3e3), np.ones(shape[1], "float32"), np.zeros(shape[1], "float32")
+        y, mean, _, _, var = run_version(machine, lambda x, w, *_: batch_norm.train(version, x, w, 1.0, 1e-5), x, w, b, b, w)
+        assert_close(mean, wide(x).mean(others(x)), rtol=2.0**-24 * 1.1)  # rounded once
+        assert_close(var, wide(x).var(others(x), ddof=1), rtol=2e-6)
+        assert_close(y, batch_reference(x, w, b), rtol=1e-4, atol=3e-4)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_gradients_are_bitwise_reproducible(dtype):

@@ -28,7 +28,9 @@ import cudamath.cuda.kernels as cuda_kernels
 import cudamath.cuda.profiling as cuda_profiling
 from cudamath.core import devices as places
 from cudamath.core import plan
+from cudamath.core.array import upload
 from cudamath.core.layout import Layout
+from cudamath.core.op import registry
 from cudamath.kernels.build import storage
 from cudamath.runtime import device, flags, memory, module, stream
 
@@ -552,12 +554,14 @@ def installed(monkeypatch, **options):
              (plan, "_functions", {}), (plan, "compiler", fake.compiler), (places, "_default", None),
              (places, "_local", places._Local()), (cuda_kernels, "_runs", {}), (cuda_profiling, "_last", None),
              (cuda_profiling, "_switched", None)]
-    launcher = dict(module.launcher)  # the same dict object stays: generated code has it as its globals
+    # These stay the same dict objects (generated code has them as globals, public functions in their closures).
+    tables = [module.launcher, *(card.plans for card in registry.values() if hasattr(card, "plans"))]
+    before = [dict(table) for table in tables]
     with monkeypatch.context() as patch:
         for where, name, value in fresh:
             patch.setattr(where, name, value)
         clear = (device._probe.cache_clear, device.info.cache_clear, module._library.cache_clear,
-                 plan._factory.cache_clear, module.launcher.clear)
+                 plan._factory.cache_clear, *(table.clear for table in tables))
         for one in clear:
             one()
         try:
@@ -567,4 +571,18 @@ def installed(monkeypatch, **options):
             gc.collect()  # finalisers call the driver: while it is the fake one
             for one in clear:
                 one()
-            module.launcher.update(launcher)
+            for table, was in zip(tables, before, strict=True):
+                table.update(was)
+
+
+def gpu(x, index=0):
+    """A NumPy array, or what becomes one, on a (fake) GPU."""
+    return upload(np.asarray(x), index)
+
+
+def bind(kernel, inputs, outputs, args, *, grid=1, block=32, shared=0, temps=(), scalars=0, name="op", device=None):
+    """`run` of a plan with one launch. `inputs`: arrays; outputs and temps: (shape, dtype)."""
+    layouts = [x._layout for x in inputs]
+    index = layouts[0].device if layouts else device or 0
+    new = [[Layout.new(shape, np.dtype(dtype), index) for shape, dtype in group] for group in (outputs, temps)]
+    return plan.Plan(new[0], [plan.Launch(kernel, grid, block, args, shared)], new[1]).bind(name, layouts, scalars, index)

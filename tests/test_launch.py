@@ -1,7 +1,6 @@
-"""From a plan to the driver: argument words, generated run code, compiled-kernel cache, users' kernels, profiling."""
+"""From a plan to the driver: argument words, generated run code, compiled-kernel cache, users' kernels."""
 
 import functools
-import json
 import os
 import pathlib
 import re
@@ -14,9 +13,9 @@ import threading
 import ml_dtypes
 import numpy as np
 import pytest
+from fake_driver import bind, gpu
 
 import cudamath as cm
-from cudamath.core.array import upload
 from cudamath.core.layout import Layout
 from cudamath.core.plan import (
     Addresses,
@@ -33,22 +32,10 @@ from cudamath.core.plan import (
     array_words,
     triple,
 )
-from cudamath.runtime import memory, module, stream
+from cudamath.runtime import module, stream
 from cudamath.runtime.memory import pool_of
 
 ROOT = pathlib.Path(__file__).parent.parent
-
-
-def gpu(x, index=0):
-    return upload(np.asarray(x), index)
-
-
-def bind(kernel, inputs, outputs, args, *, grid=1, block=32, shared=0, temps=(), scalars=0, name="op", device=None):
-    """`run` of a plan with one launch. `inputs`: arrays; outputs and temps: (shape, dtype)."""
-    layouts = [x._layout for x in inputs]
-    index = layouts[0].device if layouts else device or 0
-    new = [[Layout.new(shape, np.dtype(dtype), index) for shape, dtype in group] for group in (outputs, temps)]
-    return Plan(new[0], [Launch(kernel, grid, block, args, shared)], new[1]).bind(name, layouts, scalars, index)
 
 
 # ---------------------------------------------------------------- words
@@ -494,79 +481,6 @@ def test_without_a_gpu_kernels_explain():
             call()
 
 
-# ---------------------------------------------------------------- profiling
-
-
-def test_profile(fake, tmp_path):
-    def double(x, y):
-        y[...] = 2 * x
-
-    x = gpu(np.zeros((4, 8)))
-    row = x._view(x._layout.view((4, 8), (0, 8)))  # one row, broadcast
-    run, wide = (bind(double, [each], [((4, 8), "f8")], [Input(0), Output(0)]) for each in (x, row))
-    library = Plan([], [Call(lambda s, a: None, [Input(0)])]).bind("matmul", [x._layout])
-    original = module.prepare_launcher()["launch"]
-    run(x)
-    with cm.cuda.profile() as p, cm.cuda.annotate("part"):
-        run(x)
-        run(x)
-        wide(row)
-        library(x)
-        x.to_numpy()
-    run(x)
-    assert module.launcher["launch"] is original and memory.observe is None and module.launcher["observe_call"] is None
-    rows = {row["name"]: row for row in p.stats()}
-    assert {name: row["count"] for name, row in rows.items()} == {"double": 3, "matmul (library)": 1, "copy device to host": 1}
-    assert rows["double"]["nbytes"] == 2 * 512 + 256 + 64 and rows["copy device to host"]["nbytes"] == 256
-    assert rows["matmul (library)"]["nbytes"] is None and rows["matmul (library)"]["gb_per_s"] is None
-    for each in rows.values():
-        assert each["total_us"] > 0 and each["mean_us"] == pytest.approx(each["total_us"] / each["count"])
-        assert each["min_us"] <= each["mean_us"] <= each["max_us"]
-    assert cm.cuda.performance_stats() == p.stats()
-    assert "double" in str(p) and str(p).count("\n") == 3
-    cm.cuda.export_report(tmp_path / "profile.json")
-    report = json.loads((tmp_path / "profile.json").read_text())
-    events = [e for e in report["traceEvents"] if e["ph"] == "X"]
-    assert sorted(e["name"] for e in events) == ["copy device to host", *["double"] * 3, "matmul (library)", "part"]
-    assert all(e["dur"] > 0 for e in events) and report["devices"]["cuda:0"]["name"] == "Fake 0"
-    starts = [e["ts"] for e in events if e["name"] == "double"]
-    assert starts == sorted(starts)
-
-
-def test_profiling_switched_on_and_off(fake):
-    x = gpu([1.0])
-    run = bind(lambda x: None, [x], [], [Input(0)])
-    cm.cuda.enable_profiling()
-    cm.cuda.enable_profiling()  # on already
-    run(x)
-    with pytest.raises(RuntimeError, match="another profile is being taken"), cm.cuda.profile():
-        pass
-    cm.cuda.enable_profiling(False)
-    cm.cuda.enable_profiling(False)
-    run(x)
-    assert [row["count"] for row in cm.cuda.performance_stats()] == [1]
-
-
-def test_profile_of_more_than_it_keeps_waiting(fake, monkeypatch):
-    monkeypatch.setattr("cudamath.runtime.profile.MOST_PENDING", 10)
-    monkeypatch.setattr("cudamath.runtime.profile.MOST_TRACED", 20)
-    x = gpu([1.0])
-    run = bind(lambda x: None, [x], [], [Input(0)])
-    with cm.cuda.profile() as p:
-        for _ in range(50):
-            run(x)
-    assert p.stats()[0]["count"] == 50 and len(fake.events) < 60 and p.untraced == 30
-
-
-def test_nothing_profiled(fake, tmp_path):
-    assert cm.cuda.performance_stats() == []
-    with pytest.raises(RuntimeError, match="export_report: nothing was profiled"):
-        cm.cuda.export_report(tmp_path / "x.json")
-    with cm.cuda.profile() as p:
-        pass
-    assert str(p) == "profile: nothing ran on a GPU"
-
-
 # ---------------------------------------------------------------- on a GPU
 
 
@@ -617,24 +531,6 @@ def test_managed_memory_on_a_gpu():
     cm.cuda.launch(jitted(), 1, 128, x, np.float32(1.5), out)
     cm.cuda.synchronize()
     assert (out == 3).all()
-
-
-@pytest.mark.gpu
-def test_profile_on_a_gpu(tmp_path):
-    a = cm.ones(1 << 24, dtype="float32", device="cuda")
-    b = a + a
-    cm.cuda.synchronize()
-    with cm.cuda.profile() as p:
-        for _ in range(5):
-            b = a + a
-        b.to_numpy()
-    rows = {row["name"]: row for row in p.stats()}
-    (kernel,) = [row for row in rows.values() if row["kind"] == "kernel"]
-    assert kernel["count"] == 5 and kernel["nbytes"] == 5 * 3 * (4 << 24)
-    assert 0.05 < kernel["gb_per_s"] / 1000 < 10  # a GPU's bandwidth, in TB/s
-    assert rows["copy device to host"]["nbytes"] == 4 << 24
-    p.export(tmp_path / "p.json")
-    assert len(json.loads((tmp_path / "p.json").read_text())["traceEvents"]) >= 6
 
 
 @pytest.mark.gpu

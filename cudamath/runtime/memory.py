@@ -49,7 +49,10 @@ class Buffer:
 
     def __new__(cls, nbytes: int, stream: streams.Stream) -> Buffer:
         size = rounded(nbytes)
-        return _buffer(allocate(size, stream), size, stream)  # where memory runs out there is no buffer to die
+        address = allocate(size, stream)  # where memory runs out there is no buffer to die
+        buffer = object.__new__(cls)
+        buffer.address, buffer.size, buffer.stream, buffer.users = address, size, stream, None
+        return buffer
 
     def used_on(self, stream: streams.Stream) -> None:
         """Note a use on a stream that is not the owner: the block will be reused only after it."""
@@ -69,13 +72,6 @@ class Buffer:
             stream.free[self.size].append(self.address)
         else:
             pool.release(self)
-
-
-def _buffer(address: int, size: int, stream: streams.Stream) -> Buffer:
-    """The Buffer of a block that is already counted as used. (The code of plans has these lines written out.)"""
-    buffer = object.__new__(Buffer)
-    buffer.address, buffer.size, buffer.stream, buffer.users = address, size, stream, None
-    return buffer
 
 
 class Borrowed:
@@ -379,9 +375,10 @@ def upload(address: int, host: int, nbytes: int, stream: streams.Stream, *, wait
         copy(address, frozen(ctypes.string_at(host, nbytes), stream), nbytes, stream)
         return
     _copy("copy host to device", "cuMemcpyHtoDAsync", address, host, nbytes, stream)
-    if wait and _locked(host):  # pageable memory has been staged by now; the device still reads page-locked memory
+    if wait:  # pageable memory has been staged by now; page-locked memory is still being read
         with streams.in_context(stream.device):
-            check(devices.driver().cuStreamSynchronize(stream.handle))
+            if _locked(host):
+                check(devices.driver().cuStreamSynchronize(stream.handle))
 
 
 def _locked(host: int) -> bool:
@@ -429,7 +426,8 @@ def frozen(data: bytes, stream: streams.Stream) -> int:
     pool = stream.pool
     address = pool.take(size, stream)  # never a cached block: an earlier kernel of the graph may write there
     pool.used += size
-    buffer = _buffer(address, size, stream)
+    buffer = object.__new__(Buffer)
+    buffer.address, buffer.size, buffer.stream, buffer.users = address, size, stream, None
     stream.kept[id(buffer)] = buffer
     pool.beside_capture(lambda side: check(devices.driver().cuMemcpyHtoDAsync(address, data, len(data), side)))
     return address

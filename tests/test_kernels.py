@@ -134,6 +134,18 @@ def test_plain_with_strides_in_the_simulator(shapes):
 
 
 @pytest.mark.simulator
+@pytest.mark.parametrize("name", ["less", "less_equal", "greater", "greater_equal", "equal", "not_equal"])
+def test_integers_of_both_signs_in_the_simulator(name):
+    """int64 with uint64 must not meet in float64."""
+    a = np.array([-1, 0, 2**53 + 1, 2**63 - 1, -(2**63), 5])
+    b = np.array([2**64 - 1, 0, 2**53, 2**63 - 1, 2**63, 5], np.uint64)
+    row = row_named(name)
+    for x, y in ((a[:, None], b), (b[:, None], a)):
+        out = simulate(plan(row, layout_of(x), layout_of(y), version="plain"), x, y)
+        np.testing.assert_array_equal(out, getattr(np, name)(x, y))
+
+
+@pytest.mark.simulator
 def test_run_time_scalars_in_the_simulator():
     a = np.arange(40, dtype=np.int32)
     out = simulate(plan(row_named("remainder"), layout_of(a), a.dtype, version="plain"), a, scalars=(-7,))

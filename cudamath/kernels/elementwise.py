@@ -19,6 +19,7 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
+import re
 from typing import Any
 
 import numpy as np
@@ -61,14 +62,18 @@ def scalar_function(expression: str, inputs: tuple[np.dtype, ...], compute: np.d
     """A device function from stored elements of the inputs to a stored element of the output."""
     T = codec(compute)[2]
     namespace = dict(functions(T)) | {"T": T, "types": types}
-    typed = ast.unparse(_Typed().visit(ast.parse(expression, mode="eval")))
+    typed, widen = ast.unparse(_Typed().visit(ast.parse(expression, mode="eval"))), "T"
+    if output == np.bool_ and compute == np.float64 and sorted(d.kind for d in inputs) == ["i", "u"]:
+        compared = re.fullmatch(r"x (\S+) y", expression)  # int64 with uint64: float64, where they meet, has too few digits
+        if compared:
+            typed, widen = _mixed_comparison(compared[1], inputs[0].kind == "i"), ""
     lines = []
     for name, dtype in zip(NAMES, inputs, strict=False):
         namespace[f"load_{name}"] = codec(dtype)[0]
         convert = f"load_{name}({name})"
         if dtype.kind == "c" and compute.kind != "c":
             convert += ".real"
-        lines.append(f"    {name} = T({convert})\n")
+        lines.append(f"    {name} = {widen}({convert})\n")
     namespace["store"], namespace["R"] = codec(output)[1:]
     arguments = ", ".join(NAMES[: len(inputs)])
     if output == np.bool_:
@@ -77,6 +82,16 @@ def scalar_function(expression: str, inputs: tuple[np.dtype, ...], compute: np.d
         result = f"store(R({typed}))"
     source = f"def scalar({arguments}):\n{''.join(lines)}    return {result}\n"
     return cuda.jit(device=True, inline="always")(compiled(source, "scalar", namespace))
+
+
+def _mixed_comparison(operator: str, signed_first: bool) -> str:
+    """x `operator` y for an int64 and a uint64: a negative number is below every unsigned one, others compare as such."""
+    signed = "x" if signed_first else "y"
+    as_unsigned = f"types.uint64({signed})"
+    compared = f"{as_unsigned} {operator} types.uint64(y)" if signed_first else f"types.uint64(x) {operator} {as_unsigned}"
+    if operator == "!=" or operator[0] == ("<" if signed_first else ">"):  # what a negative number answers
+        return f"{signed} < types.int64(0) or {compared}"
+    return f"{signed} >= types.int64(0) and {compared}"
 
 
 @functools.cache

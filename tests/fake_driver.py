@@ -260,6 +260,9 @@ class FakeDriver:
         target = self.stream(handle)
         return (OK if target.done == target.queued else CUresult.CUDA_ERROR_NOT_READY,)
 
+    def cuStreamIsCapturing(self, handle):
+        return OK, int(self.stream(handle).graph is not None)
+
     def cuCtxSynchronize(self):
         here = [s for s in self.streams.values() if s.device == self.current - 100]
         if any(s.graph is not None for s in here):

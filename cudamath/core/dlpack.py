@@ -5,6 +5,7 @@ Source: the DLPack specification, version 1.0 (structures DLManagedTensor and DL
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from typing import Any
 
@@ -144,10 +145,12 @@ def take(obj: Any, name: str = "from_dlpack") -> ndarray:
     if place not in (_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED):
         raise BufferError(f"{name}: cannot take an array from DLPack device type {place}")
     arguments = {} if place in (_CPU, _CUDA_HOST) else {"stream": streams.stream_of(int(index)).ptr or 1}
-    try:
-        capsule = obj.__dlpack__(max_version=(1, 0), **arguments)
-    except TypeError:  # a producer from before version 1.0 of the protocol
-        capsule = obj.__dlpack__(**arguments)
+    on_host = place in (_CPU, _CUDA_HOST)
+    with contextlib.nullcontext() if on_host else streams.in_context(int(index)):  # torch exports from its current device
+        try:
+            capsule = obj.__dlpack__(max_version=(1, 0), **arguments)
+        except TypeError:  # a producer from before version 1.0 of the protocol
+            capsule = obj.__dlpack__(**arguments)
     versioned = bool(_api.PyCapsule_IsValid(capsule, b"dltensor_versioned"))
     label = b"dltensor_versioned" if versioned else b"dltensor"
     address = _api.PyCapsule_GetPointer(capsule, label)
@@ -158,7 +161,8 @@ def take(obj: Any, name: str = "from_dlpack") -> ndarray:
     dtype = _dtype(tensor.dtype, name)
     shape = tuple(tensor.shape[:tensor.ndim])
     if tensor.strides:
-        strides = tuple(s * dtype.itemsize for s in tensor.strides[:tensor.ndim])
+        # In bytes and modulo 2^64: some producers divide negative byte strides as if they were unsigned.
+        strides = tuple(ctypes.c_int64(s * dtype.itemsize).value for s in tensor.strides[:tensor.ndim])
     else:
         strides = shapes.contiguous_strides(shape, dtype.itemsize)
     start = (tensor.data or 0) + tensor.byte_offset

@@ -227,7 +227,7 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
                 digest.update(name.encode())
                 _digest(value.__globals__[name], digest, seen)
     elif isinstance(value, python_types.ModuleType):
-        digest.update(value.__name__.encode())
+        digest.update(value.__name__.rpartition(".")[2].encode())  # numba.types is renamed while numba is imported
     elif isinstance(value, np.ndarray):
         digest.update(str((value.dtype, value.shape)).encode() + value.tobytes())
     elif isinstance(value, (tuple, list)):  # named tuples hold functions: their repr would be an address

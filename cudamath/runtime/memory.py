@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from . import device as devices
 from . import stream as streams
-from .errors import CudaError, OutOfMemoryError, check
+from .errors import OutOfMemoryError, check
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ class Borrowed:
         try:
             home = streams.default_stream(self.stream.device)
             for user in self.users:
-                if user is not home:
+                if user is not home and not user.external:
                     home.wait(user)
         except Exception:  # interpreter shutdown
             pass
@@ -193,18 +193,17 @@ class Pool:
         """Return a buffer's block where its use on other streams or a cache limit makes that more than a list append."""
         stream = buffer.stream
         for user in buffer.users or ():
+            # Another library's stream may be gone once its `with` has ended; the default stream has waited for it then.
+            user = streams.default_stream(self.device) if user.external and user is not streams.local.stream else user
             if user is not stream:
-                try:
-                    stream.wait(user)
-                except CudaError:  # another library's stream that is gone: wait for everything
-                    with streams.in_context(self.device):
-                        devices.driver().cuCtxSynchronize()
+                stream.wait(user)
         if self.cache_limit is not None and self.cached > self.cache_limit and not stream.graph_only:
             self._to_driver(buffer.address, buffer.size, stream)
         else:
             stream.free[buffer.size].append(buffer.address)
 
     def _to_driver(self, address: int, size: int, stream: streams.Stream) -> None:
+        stream = streams.default_stream(self.device) if stream.external else stream
         with devices.lock, streams.in_context(self.device):
             check(devices.driver().cuMemFreeAsync(address, stream.handle))
             self.reserved -= size

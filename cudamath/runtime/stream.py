@@ -123,6 +123,19 @@ class Stream:
         local.entered = tuple(rest)
         make_current(displaced)
         make_current(before)
+        if self.external:
+            self._settle()
+
+    @property
+    def external(self) -> bool:
+        """Whether another library owns this stream. It may end at any time: it is never touched after its `with`."""
+        return not self._owned and self.ptr not in (0, 1, 2)
+
+    def _settle(self) -> None:
+        """Order the default stream after the work done here: from then on memory used here is safe to hand on."""
+        cu = devices.driver()
+        if int(check(cu.cuStreamIsCapturing(self.handle))) == 0:
+            default_stream(self.device).wait(self)
 
     def __del__(self) -> None:
         # A stream that ends gives its cached blocks back in stream order, then the driver retires it.

@@ -266,7 +266,11 @@ def test_in_place(device, dtype):
             theirs[::2, 1:4] = row.numpy(theirs[::2, 1:4], part)
             result = getattr(view, operator)(cm.asarray(part) if isinstance(other, np.ndarray) else other)
             assert result is view
-            np.testing.assert_array_equal(x.to_numpy().astype(np.complex128), theirs.astype(np.complex128))
+            got = x.to_numpy()
+            if kind(dtype) == "c":  # a GPU multiplies and adds with one rounding: each part of a product within 2 eps |x| |y|
+                assert (np.abs(got - theirs) <= 4 * np.finfo(dtype).eps * np.abs(theirs)).all()
+            else:
+                np.testing.assert_array_equal(got.astype(np.float64), theirs.astype(np.float64))
 
 
 def test_in_place_with_itself_shifted(device):

@@ -10,6 +10,7 @@ import numpy as np
 import optree
 
 from ..core.array import ndarray
+from ..core.devices import CPU
 from . import elementwise, index, linalg, reduce, shape, transfer
 
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
@@ -56,10 +57,22 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         if x._node is not None or getattr(y, "_node", None) is not None:
             raise RuntimeError(f"{function.__name__}: `{symbol}=` on an array whose gradient is being recorded would change "
                                f"a value the gradient needs; write x = x {symbol} y")
-        if not hasattr(function, "card"):
+        if plans is None:
             x[...] = function(x, y)
             return x
-        return function.card.call((x, y), target=x)
+        try:
+            if type(y) is not ndarray:
+                run = plans[x._layout, type(y), True]
+            elif x._layout.device == CPU:  # on a GPU `call` sees to operands that overlap
+                run = plans[x._layout, y._layout, True]
+            else:
+                raise KeyError
+        except KeyError:
+            return function.card.call((x, y), target=x)  # type: ignore[attr-defined]
+        run(x, y)
+        return x
+
+    plans = function.card.plans if hasattr(function, "card") else None
 
     return assign
 

@@ -133,9 +133,6 @@ class Elementwise:
         operands = tuple([x if s else next(seen) for x, s in zip(operands, scalars, strict=True)])
         if target is not None and target._layout.device != CPU:
             operands = (target, *[_apart(target, x) for x in operands[1:]])
-        if self.compares and len(arrays) == 2 and arrays[0]._layout.device != CPU and (
-                {x.dtype.str[1:] for x in arrays} == {"i8", "u8"}):
-            return self._both_signs(*arrays)
         key = (*[type(x) if s else x._layout for x, s in zip(operands, scalars, strict=True)], target is not None)
         run = self.plans.get(key)
         if run is None:
@@ -178,30 +175,17 @@ class Elementwise:
             return self._cpu(operands, scalars, common, compute, result, inplace)
         return self._cuda(operands, scalars, common, compute, result, inplace, device)
 
-    def _both_signs(self, x: ndarray, y: ndarray) -> ndarray:
-        """A comparison of int64 with uint64, which meet in no integer dtype: what is negative is less than the other."""
-        from .index import where
-
-        first = x.dtype.kind == "i"
-        signed = x if first else y
-        same = self.call((x.astype(np.uint64), y) if first else (x, y.astype(np.uint64)))
-        if self.name in ("equal", "not_equal"):
-            answer = self.name == "not_equal"
-        else:
-            answer = self.name.startswith("less") == first
-        return where(signed < 0, answer, same)
-
     def _cpu(self, operands: tuple, scalars: tuple[bool, ...], common: np.dtype, compute: np.dtype, result: np.dtype,
              inplace: bool) -> Callable:
         """`run` for NumPy arrays: the ufunc itself wherever its dtype rule is ours."""
         path = self.cpu.get(compute.kind) if isinstance(self.cpu, dict) else self.cpu
         function: Callable = self.ufunc if path is None else lazy("cpu", path)
         native = path is None and self._native(operands, scalars, compute, result)
-        first = operands[0]
-        whole_power = self.ufunc is np.power and common in dtypes.INTEGER  # may raise
-        if native and not (inplace or whole_power or any(scalars)) and first.ndim and first.size and all(
-                x._layout is Layout.new(first.shape, x.dtype, CPU) for x in operands):
-            return _straight(function, first._layout.like(dtype=result), self.nin)
+        arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
+        may_raise = common in dtypes.INTEGER and (any(scalars) or self.ufunc is np.power)
+        if native and not (inplace or may_raise) and arrays[0].ndim and arrays[0].size and all(
+                x._layout is Layout.new(arrays[0].shape, x.dtype, CPU) for x in arrays):
+            return _straight(function, arrays[0]._layout.like(dtype=result), scalars)
         wide = compute if path is None else dtypes.compute_dtype(compute)
 
         def run(*operands: Any) -> ndarray:
@@ -286,8 +270,8 @@ class Elementwise:
         return f"<Elementwise {self.name}>"
 
 
-def _straight(function: Callable, layout: Layout, count: int) -> Callable:
-    """`run` for contiguous arrays of one shape: what comes out is known."""
+def _straight(function: Callable, layout: Layout, scalars: tuple[bool, ...]) -> Callable:
+    """`run` for contiguous arrays of one shape, perhaps with a Python scalar: what comes out is known."""
     quiet, new = _quiet, object.__new__
 
     def one(x: ndarray) -> ndarray:
@@ -302,7 +286,19 @@ def _straight(function: Callable, layout: Layout, count: int) -> Callable:
         out._layout, out._owner, out._node = layout, None, None
         return out
 
-    return one if count == 1 else two
+    def left(x: ndarray, y: Any) -> ndarray:
+        out = new(ndarray)
+        out._data = quiet().run(function, x._data, y)
+        out._layout, out._owner, out._node = layout, None, None
+        return out
+
+    def right(x: Any, y: ndarray) -> ndarray:
+        out = new(ndarray)
+        out._data = quiet().run(function, x, y._data)
+        out._layout, out._owner, out._node = layout, None, None
+        return out
+
+    return {(False,): one, (False, False): two, (False, True): left, (True, False): right}[scalars]
 
 
 def _apart(target: ndarray, x: Any) -> Any:

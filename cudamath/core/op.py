@@ -145,25 +145,32 @@ class Op:
     def plan(self, arrays: tuple, scalars: int, params: dict) -> Callable:
         """Make, remember and return the function that runs this call: the slow part, once per layouts."""
         device = same_device(self.name, arrays) if arrays else params["device"]
+        layouts = tuple([None if x is None else x._layout for x in arrays])
         if device == CPU:
-            run = cpu_runner(lazy("cpu", self.cpu), params, scalars)
+            run = cpu_runner(lazy("cpu", self.cpu), params, scalars, layouts)
         else:
-            layouts = [None if x is None else x._layout for x in arrays]
             plan = lazy("kernels", self.cuda)(*layouts, **params)
             run = plan.bind(self.name, [x for x in layouts if x is not None], scalars, device)
             if None in layouts:
                 run = _without_none(run, [x is not None for x in layouts], scalars)
         if len(self.plans) >= _MOST_PLANS:
             self.plans.clear()
-        self.plans[*[None if x is None else x._layout for x in arrays], *params.values()] = run
+        self.plans[*layouts, *params.values()] = run
         return run
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"
 
 
-def cpu_runner(function: Callable, params: dict, scalars: int) -> Callable:
-    """`run(*arrays, *scalars)` for the CPU."""
+def cpu_runner(function: Callable, params: dict, scalars: int, layouts: tuple[Layout | None, ...]) -> Callable:
+    """`run(*arrays, *scalars)` for the CPU.
+
+    A CPU function may have a `prepare(*layouts, **params)`: a function of the NumPy arrays alone, the layout of whose
+    result is always the same; or None where it has nothing faster than the function itself.
+    """
+    ready = function.prepare(*layouts, **params) if not scalars and hasattr(function, "prepare") else None
+    if ready is not None:
+        return known_result(ready, len(layouts))
 
     def run(*operands: Any) -> Any:
         count = len(operands) - scalars
@@ -175,6 +182,30 @@ def cpu_runner(function: Callable, params: dict, scalars: int) -> Callable:
         return wrap(result if isinstance(result, np.ndarray) else np.asarray(result))
 
     return run
+
+
+def known_result(function: Callable, count: int) -> Callable:
+    """`run` of one or two arrays for a function of NumPy arrays that always returns one of the same layout."""
+    new = object.__new__
+    layout: Layout | None = None  # from the first result on
+
+    def one(x: ndarray) -> ndarray:
+        nonlocal layout
+        out = new(ndarray)
+        out._data = data = function(x._data)
+        out._layout = layout = layout or wrap(data)._layout
+        out._owner = out._node = None
+        return out
+
+    def two(x: ndarray, y: ndarray) -> ndarray:
+        nonlocal layout
+        out = new(ndarray)
+        out._data = data = function(x._data, y._data)
+        out._layout = layout = layout or wrap(data)._layout
+        out._owner = out._node = None
+        return out
+
+    return one if count == 1 else two
 
 
 def _without_none(run: Callable, present: list[bool], scalars: int) -> Callable:

@@ -1,18 +1,23 @@
-"""Reductions on the CPU: NumPy's, with 16-bit floats accumulated in float32."""
+"""Reductions on the CPU: NumPy's, with 16-bit floats accumulated in float32.
+
+Sums of large contiguous float32 and float64 arrays are compiled: see reduce_lines.py.
+"""
 
 import itertools
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..core.dtypes import bfloat16, compute_dtype, real_dtype
+from ..core.layout import Layout
 
 Axes = tuple[int, ...]
 
 RUN = 64  # rows added one after the other
 _add: Any = np.add.reduce  # (its types do not know that keepdims may be a variable)
-LINE, FEW = 2048, 16  # where a vector is cut into rows: numbers in a row, and rows added one after the other
+LARGE = 1 << 15  # elements from which on compiled sums are worth their import
 
 
 def reduce(x: np.ndarray, *, kind: str, axis: Axes, keepdims: bool, dtype: np.dtype, correction: float = 0,
@@ -29,6 +34,56 @@ def reduce(x: np.ndarray, *, kind: str, axis: Axes, keepdims: bool, dtype: np.dt
     return result if type(result) is np.ndarray and result.dtype is dtype else np.asarray(result).astype(dtype, copy=False)
 
 
+def _prepare(layout: Layout, *, kind: str, axis: Axes, keepdims: bool, dtype: np.dtype, correction: float = 0,
+             shape: Axes = ()) -> Callable | None:
+    """The reduction of contiguous arrays of this layout as a function of nothing else; None if it is not among these."""
+    if not layout.contiguous or layout.dtype == bfloat16 or not layout.size:
+        return None
+    whole = len(axis) == layout.ndim and not keepdims
+    new = np.empty
+    if kind in _UFUNCS and layout.ndim:
+        find, out_dtype = _UFUNCS[kind].reduce, dtype
+        if whole:  # into an array of our own: cheaper than an array from the scalar NumPy returns otherwise
+            return lambda x: find(x, None, None, new((), out_dtype))
+        return lambda x: find(x, axis, None, None, keepdims)
+    if kind in ("argmax", "argmin") and layout.ndim:
+        if whole:
+            return (lambda x: x.argmax(None, new((), dtype))) if kind == "argmax" else lambda x: x.argmin(None, new((), dtype))
+        if not keepdims:
+            return (lambda x: x.argmax(*axis)) if kind == "argmax" else lambda x: x.argmin(*axis)
+    if (kind in ("sum", "mean", "var", "std") and layout.size >= LARGE and dtype == layout.dtype and dtype.char in "fd"
+            and axis and axis == tuple(range(axis[0], axis[0] + len(axis)))):
+        return _compiled(layout, kind, axis, keepdims, correction)
+    return None
+
+
+def _compiled(layout: Layout, kind: str, axis: Axes, keepdims: bool, correction: float) -> Callable:
+    """A sum over neighbouring axes, of (outer, n, inner) elements over n."""
+    from .reduce_lines import sums, variances
+
+    full, first, end = layout.shape, axis[0], axis[-1] + 1
+    seen = prod(full[:first]), prod(full[first:end]), prod(full[end:])
+    flat, dtype = (seen[0], seen[2]), layout.dtype
+    shape = (*full[:first], *((1,) * len(axis) if keepdims else ()), *full[end:])
+    divisor = 1.0 if kind == "sum" else float(seen[1] if kind == "mean" else max(seen[1] - correction, 0))
+    root, new = kind == "std", np.empty
+
+    def total(x: np.ndarray) -> np.ndarray:
+        out = new(shape, dtype)
+        sums(x.reshape(seen), divisor, out.reshape(flat))
+        return out
+
+    def variance(x: np.ndarray) -> np.ndarray:
+        out = new(shape, dtype)
+        variances(x.reshape(seen), divisor, root, out.reshape(flat))
+        return out
+
+    return total if kind in ("sum", "mean") else variance
+
+
+reduce.prepare = _prepare  # type: ignore[attr-defined]
+
+
 def _count(x: np.ndarray, axis: Axes) -> int:
     """Elements of x that go into one result."""
     count = 1
@@ -41,8 +96,6 @@ def _total(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, _: float 
     """A sum that is pairwise along every axis: NumPy's own is only along the innermost, elsewhere it adds row by row."""
     if dtype.kind not in "fc":
         return _add(x, axis=axis, dtype=dtype, keepdims=keepdims)
-    if x.size >= LINE * FEW and len(axis) == x.ndim and x.dtype == dtype and x.flags.c_contiguous:
-        return np.asarray(_line(x.reshape(-1))).reshape((1,) * x.ndim if keepdims else ())
     order = sorted((i for i in range(x.ndim) if x.shape[i] > 1), key=lambda i: abs(x.strides[i]))
     inner = tuple(itertools.takewhile(axis.__contains__, order))
     outer = [i for i in order if i in axis and i not in inner and x.shape[i] > RUN]
@@ -53,13 +106,6 @@ def _total(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, _: float 
     for i in outer:
         total = np.expand_dims(_by_runs(np.moveaxis(total, i, 0), dtype), i)
     return total if keepdims else total.reshape([n for i, n in enumerate(total.shape) if i not in axis])
-
-
-def _line(x: np.ndarray) -> np.ndarray:
-    """The sum of a contiguous vector: rows of LINE numbers are added as vectors, FEW at a time, which takes half the time
-    of adding up each row."""
-    whole = len(x) // (LINE * FEW) * (LINE * FEW)
-    return np.add.reduce(np.add.reduce(x[:whole].reshape(-1, FEW, LINE), axis=1).reshape(-1)) + np.add.reduce(x[whole:])
 
 
 def _by_runs(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -97,6 +143,7 @@ def _position(find: Callable) -> Callable:
     return position
 
 
+_UFUNCS = {"max": np.maximum, "min": np.minimum, "any": np.logical_or, "all": np.logical_and}
 _QUIET = frozenset(["max", "min", "argmax", "argmin", "any", "all", "count_nonzero"])  # these never warn
 _KINDS: dict[str, Callable] = {
     "sum": _total,

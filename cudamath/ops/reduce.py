@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from math import prod as product
 from typing import Any
 
@@ -78,20 +79,60 @@ def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, **_: Any) -> 
     return (x * where(length == 0, 0, _kept(g, x.shape, axis) / where(length == 0, 1, length)),)
 
 
-def _op(name: str, vjp: Any = None) -> Op:
-    return Op(name, cpu="reduce.reduce", cuda="reduce.plan", vjp=vjp)
+class _Reduction(Op):
+    """The card of a reduction. `known` holds the plans of calls without other arguments than keepdims and an integer or
+    no axis, of arrays whose gradient is not recorded: such a call finds its plan without checks and defaults."""
+
+    most_known = 4096
+
+    def __init__(self, name: str, vjp: Callable | None = None, *, chooses: bool = False):
+        super().__init__(name, cpu="reduce.reduce", cuda="reduce.plan", vjp=vjp)
+        self.chooses = chooses  # an element, of which there must be one
+        self.known: dict[tuple, Callable] = {}
+        dtypes.forget.append(self.known.clear)
+
+    def quick(self, function: Callable[..., ndarray]) -> Callable[..., ndarray]:
+        """The public function of this card: `function`, except where the plan is known."""
+        known = self.known
+
+        @functools.wraps(function)
+        def call(x: Any, /, axis: Axis = None, *, keepdims: bool = False, **more: Any) -> ndarray:
+            try:  # the axis' class as well, because 1.0 equals 1
+                run = known[x._layout, axis, axis.__class__, keepdims]
+            except (AttributeError, KeyError, TypeError):
+                run = None
+            if run is None or more or x._node is not None:
+                return function(x, axis, keepdims=keepdims, **more)
+            return run(x)
+
+        return call
+
+    def reduce(self, x: ndarray, axis: Axis, keepdims: bool, dtype: np.dtype, plain: bool = True, **more: Any) -> ndarray:
+        """The op itself; `plain`: no arguments were given that `known` does not tell apart."""
+        axes = _axes(self.name, axis, x.ndim)
+        if self.chooses and 0 in [x.shape[i] for i in axes]:
+            raise ValueError(f"{self.name}: no elements to choose from along axes {axes} of an array of shape {x.shape}")
+        out = self(x, kind=self.name, axis=axes, keepdims=keepdims, dtype=dtype, **more)
+        if plain and x._node is None and (axis is None or type(axis) is int):
+            run = self.plans.get((x._layout, self.name, axes, keepdims, dtype, *more.values()))
+            if len(self.known) >= self.most_known:
+                self.known.clear()
+            if run is not None:
+                self.known[x._layout, axis, axis.__class__, keepdims] = run
+        return out
 
 
-_sum = _op("sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),))
-_mean = _op("mean", lambda g, _y, _x, *, axis, shape, **_: (_back(g / _count(shape, axis), shape, axis),))
-_prod = _op("prod", lambda g, _y, x, *, axis, dtype, **_: (_prod_grad(g, x, axis, dtype),))
-_max = _op("max", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),))
-_min = _op("min", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),))
-_var = _op("var", _var_grad)
-_std = _op("std", _std_grad)
-_norm = _op("vector_norm", _norm_grad)
-_argmax, _argmin, _any, _all = _op("argmax"), _op("argmin"), _op("any"), _op("all")
-_count_nonzero = _op("count_nonzero")
+_sum = _Reduction("sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),))
+_mean = _Reduction("mean", lambda g, _y, _x, *, axis, shape, **_: (_back(g / _count(shape, axis), shape, axis),))
+_prod = _Reduction("prod", lambda g, _y, x, *, axis, dtype, **_: (_prod_grad(g, x, axis, dtype),))
+_max = _Reduction("max", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True)
+_min = _Reduction("min", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True)
+_var = _Reduction("var", _var_grad)
+_std = _Reduction("std", _std_grad)
+_norm = _Reduction("vector_norm", _norm_grad)
+_argmax, _argmin = _Reduction("argmax", chooses=True), _Reduction("argmin", chooses=True)
+_any, _all = _Reduction("any"), _Reduction("all")
+_count_nonzero = _Reduction("count_nonzero")
 
 # -------------------------------------------------------------------------------------------------- checks
 
@@ -122,11 +163,6 @@ def _floating_dtype(own: np.dtype) -> np.dtype:
     return dtypes.default_float() if own.kind in "biu" else own
 
 
-def _nonempty(name: str, x: ndarray, axes: tuple[int, ...]) -> None:
-    if 0 in [x.shape[i] for i in axes]:
-        raise ValueError(f"{name}: no elements to choose from along axes {axes} of an array of shape {x.shape}")
-
-
 def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
     if correction is not None and ddof is not None:
         raise ValueError(f"{name}: correction and ddof mean the same; got correction={correction} and ddof={ddof}")
@@ -139,6 +175,7 @@ def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
 # ------------------------------------------------------------------------------------------------- summing
 
 
+@_sum.quick
 def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
     """Sum of the elements over the given axes: y = Σ x.
 
@@ -160,10 +197,11 @@ def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fal
     """
     x = require("sum", x, ANY)
     layout = x._layout
-    return _sum(x, kind="sum", axis=_axes("sum", axis, layout.ndim), keepdims=keepdims,
-                dtype=_total_dtype("sum", layout.dtype, dtype), shape=() if x._node is None else layout.shape)
+    return _sum.reduce(x, axis, keepdims, _total_dtype("sum", layout.dtype, dtype), dtype is None,
+                       shape=() if x._node is None else layout.shape)
 
 
+@_prod.quick
 def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
     """Product of the elements over the given axes: y = Π x.
 
@@ -177,10 +215,10 @@ def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
     [2, 12]
     """
     x = require("prod", x, ANY)
-    return _prod(x, kind="prod", axis=_axes("prod", axis, x.ndim), keepdims=keepdims,
-                 dtype=_total_dtype("prod", x.dtype, dtype))
+    return _prod.reduce(x, axis, keepdims, _total_dtype("prod", x.dtype, dtype), dtype is None)
 
 
+@_mean.quick
 def mean(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Arithmetic mean over the given axes: y = Σ x / n.
 
@@ -196,10 +234,10 @@ def mean(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """
     x = require("mean", x, ANY)
     layout = x._layout
-    return _mean(x, kind="mean", axis=_axes("mean", axis, layout.ndim), keepdims=keepdims,
-                 dtype=_floating_dtype(layout.dtype), shape=() if x._node is None else layout.shape)
+    return _mean.reduce(x, axis, keepdims, _floating_dtype(layout.dtype), shape=() if x._node is None else layout.shape)
 
 
+@_var.quick
 def var(x: Any, /, axis: Axis = None, *, correction: float | None = None, ddof: float | None = None,
         keepdims: bool = False) -> ndarray:
     """Variance over the given axes: y = Σ (x - mean)^2 / (n - correction).
@@ -221,10 +259,11 @@ def var(x: Any, /, axis: Axis = None, *, correction: float | None = None, ddof: 
     4.666666666666667
     """
     x = require("var", x, REAL_OR_BOOL)
-    return _var(x, kind="var", axis=_axes("var", axis, x.ndim), keepdims=keepdims, dtype=_floating_dtype(x.dtype),
-                correction=_freedom("var", correction, ddof))
+    return _var.reduce(x, axis, keepdims, _floating_dtype(x.dtype), correction is None and ddof is None,
+                       correction=_freedom("var", correction, ddof))
 
 
+@_std.quick
 def std(x: Any, /, axis: Axis = None, *, correction: float | None = None, ddof: float | None = None,
         keepdims: bool = False) -> ndarray:
     """Standard deviation over the given axes: the root of `var`.
@@ -239,8 +278,8 @@ def std(x: Any, /, axis: Axis = None, *, correction: float | None = None, ddof: 
     1.0
     """
     x = require("std", x, REAL_OR_BOOL)
-    return _std(x, kind="std", axis=_axes("std", axis, x.ndim), keepdims=keepdims, dtype=_floating_dtype(x.dtype),
-                correction=_freedom("std", correction, ddof))
+    return _std.reduce(x, axis, keepdims, _floating_dtype(x.dtype), correction is None and ddof is None,
+                       correction=_freedom("std", correction, ddof))
 
 
 def vector_length(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
@@ -251,6 +290,7 @@ def vector_length(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool) 
 # ------------------------------------------------------------------------------------------------ choosing
 
 
+@_max.quick
 def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Largest element over the given axes; NaN if there is one.
 
@@ -264,11 +304,10 @@ def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     [7, 5]
     """
     x = require("max", x, REAL_OR_BOOL)
-    axes = _axes("max", axis, x.ndim)
-    _nonempty("max", x, axes)
-    return _max(x, kind="max", axis=axes, keepdims=keepdims, dtype=x.dtype)
+    return _max.reduce(x, axis, keepdims, x.dtype)
 
 
+@_min.quick
 def min(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Smallest element over the given axes; NaN if there is one.
 
@@ -282,21 +321,18 @@ def min(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     [1, 3]
     """
     x = require("min", x, REAL_OR_BOOL)
-    axes = _axes("min", axis, x.ndim)
-    _nonempty("min", x, axes)
-    return _min(x, kind="min", axis=axes, keepdims=keepdims, dtype=x.dtype)
+    return _min.reduce(x, axis, keepdims, x.dtype)
 
 
-def _position(op: Op, x: Any, axis: int | None, keepdims: bool) -> ndarray:
+def _position(op: _Reduction, x: Any, axis: int | None, keepdims: bool) -> ndarray:
     name = op.name
     x = require(name, x, REAL_OR_BOOL)
     if isinstance(axis, (tuple, list)):
         raise TypeError(f"{name}: axis must be one integer or None, got {axis!r}")
-    axes = _axes(name, axis, x.ndim)
-    _nonempty(name, x, axes)
-    return op(x, kind=name, axis=axes, keepdims=keepdims, dtype=_INT)
+    return op.reduce(x, axis, keepdims, _INT)
 
 
+@_argmax.quick
 def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> ndarray:
     """Index of the first largest element along an axis, or in the flattened array; of the first NaN if there is one.
 
@@ -312,6 +348,7 @@ def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> nda
     return _position(_argmax, x, axis, keepdims)
 
 
+@_argmin.quick
 def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> ndarray:
     """Index of the first smallest element along an axis, or in the flattened array; of the first NaN if there is one.
 
@@ -330,6 +367,7 @@ def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> nda
 # ------------------------------------------------------------------------------------------------- logical
 
 
+@_any.quick
 def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Whether any element is not zero (NaN is not zero), over the given axes.
 
@@ -343,9 +381,10 @@ def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     [True, False]
     """
     x = require("any", x, ANY)
-    return _any(x, kind="any", axis=_axes("any", axis, x.ndim), keepdims=keepdims, dtype=_BOOL)
+    return _any.reduce(x, axis, keepdims, _BOOL)
 
 
+@_all.quick
 def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Whether no element is zero (NaN is not zero), over the given axes.
 
@@ -359,9 +398,10 @@ def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     [True, False]
     """
     x = require("all", x, ANY)
-    return _all(x, kind="all", axis=_axes("all", axis, x.ndim), keepdims=keepdims, dtype=_BOOL)
+    return _all.reduce(x, axis, keepdims, _BOOL)
 
 
+@_count_nonzero.quick
 def count_nonzero(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Number of elements that are not zero (NaN is not zero), over the given axes.
 
@@ -375,7 +415,7 @@ def count_nonzero(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> nd
     2
     """
     x = require("count_nonzero", x, ANY)
-    return _count_nonzero(x, kind="count_nonzero", axis=_axes("count_nonzero", axis, x.ndim), keepdims=keepdims, dtype=_INT)
+    return _count_nonzero.reduce(x, axis, keepdims, _INT)
 
 
 amax, amin = max, min  # NumPy's names of the same functions

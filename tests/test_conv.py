@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cudamath as cm
-from cudamath.testing import assert_close, compile_plan, layout_of, simulate
+from cudamath.testing import assert_close, layout_of, simulate
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
@@ -393,13 +393,3 @@ def test_a_large_convolution_on_the_gpu():
     for actual, expected in zip((y, *pull(y)), gradients, strict=True):
         expected = expected.to_numpy()
         assert_close(actual, expected, rtol=1e-5, atol=2e-5 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize(("dtype", "outputs"), [(F32, 128), (F32, 64), (F32, 32), (BF16, 128), (F64, 32)], ids=str)
-def test_kernels_compile_without_spills(dtype, outputs):
-    where = (1, 1, 1, 1)
-    x, w, grad = random_case((2, 8, 6, 6), (outputs, 8, 3, 3), *where, dtype)
-    for name in ("y", "dw"):
-        plan, arrays, _, _ = planned(name, x, w, grad, *where, None)
-        for found in compile_plan(plan, [layout_of(a) for a in arrays], (7, 5)):
-            assert found.spills == 0, found

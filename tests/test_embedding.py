@@ -5,7 +5,7 @@ import pytest
 from differences import DTYPES, check_gradient, check_second_order, numbers, run_version, versions, wide
 
 import cudamath as cm
-from cudamath.testing import assert_close, compile_plan
+from cudamath.testing import assert_close
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -80,14 +80,3 @@ def test_versions(machine, version, dtype):
         indices = np.random.default_rng(3).integers(0, 9, 13 if machine == "simulator" else 700).astype(np.int32)
         y = run_version(machine, lambda i, w: kernels.lookup(version, i, w), indices, weight)
         assert np.array_equal(y, weight[indices]), columns
-
-
-def test_kernels_compile():
-    from cudamath.core.layout import Layout
-    from cudamath.kernels import embedding as kernels
-
-    indices, weight = (Layout.new(s, np.dtype(d), 0) for s, d in (((10,), "int64"), ((50, 768), "float32")))
-    for version in ("plain", "rows"):
-        for capability in ((7, 5), (9, 0)):
-            assert all(f.spills == 0 for f in compile_plan(kernels.lookup(version, indices, weight), [indices, weight],
-                                                           capability))

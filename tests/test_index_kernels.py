@@ -220,15 +220,3 @@ PLANS = {
     "gather_grad": lambda: (segments.gather_grad, [on_gpu((5, 64), cm.bfloat16), on_gpu((5,), "i8")],
                             {"axis": 0, "shape": (9, 64)}),
 }
-
-
-@pytest.mark.parametrize("name", PLANS)
-@pytest.mark.parametrize("capability", [(7, 5), (9, 0)])
-def test_kernels_compile_without_spills(name, capability):
-    from numba import config
-
-    if config.ENABLE_CUDASIM:
-        pytest.skip("the simulator does not compile")
-    planner, inputs, parameters = PLANS[name]()
-    for used in cm.testing.compile_plan(planner(*inputs, **parameters), inputs, capability):
-        assert used.spills == 0, used

@@ -437,15 +437,3 @@ def test_compiles(version, capability):
         layouts = [cm.testing.layout_of(z) for z in (x, y)]
         (found,) = cm.testing.compile_plan(planned(x, y, version, capability), layouts, capability)
         assert found.registers <= 128 and found.spills <= 8, found  # 8: two registers, saved once outside the loop
-
-
-@pytest.mark.parametrize("version", ["naive", "tiled", "register"])
-def test_float32_kernels_compute_in_float32(version):
-    from cudamath.kernels import build
-
-    for dtype in (np.float32, np.float16):
-        a = np.zeros((256, 256), dtype)
-        (step,) = (plan := planned(a, a, version)).steps
-        text = build.ptx_of(step.kernel, plan.signature(step, [cm.testing.layout_of(a)] * 2), (9, 0))
-        assert ".f64" not in text
-        assert "fma.rn.f32" in text

@@ -274,24 +274,6 @@ def test_kernels_on_the_gpu(dtype, version):
                                        atol=1e-7)
 
 
-@pytest.mark.parametrize(("version", "capability"), [("one", (7, 5)), ("many", (9, 0))], ids=str)
-def test_kernels_compile(version, capability):
-    from cudamath.kernels import build
-    from cudamath.kernels import optim as kernels
-
-    for dtype in (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), BF16):
-        for name, params, _, arrays in cases(dtype):
-            layouts = [cm.testing.layout_of(a) for a in arrays]
-            plan = getattr(kernels, name)(*layouts, version=version, **params)
-            assert len(plan.steps) == (2 if version == "one" else 1)  # one launch for the whole tree
-            assert all(found.spills == 0 for found in cm.testing.compile_plan(plan, layouts, capability))
-            ptx = build.ptx_of(plan.steps[0].kernel, plan.signature(plan.steps[0], layouts), capability)
-            assert dtype == np.float64 or ".f64" not in ptx
-            if version == "many":
-                assert "ld.global.v" in ptx
-                assert "st.global.v" in ptx
-
-
 def test_the_table_of_chunks():
     from cudamath.kernels import optim as kernels
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cudamath as cm
-from cudamath.testing import assert_close, compile_plan, layout_of, simulate
+from cudamath.testing import assert_close, layout_of, simulate
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
@@ -313,9 +313,3 @@ def test_large_images_on_the_gpu():
         assert_close(y, expected.to_numpy(), rtol=1e-6, atol=1e-6)
         assert_close(pull(y)[0], pull_expected(expected)[0].to_numpy(), rtol=1e-6, atol=2e-6)
         assert pull(y)[0].tobytes() == pull(y)[0].tobytes()
-
-
-def test_kernels_compile_without_spills():
-    for name, (plan, arrays, _, _) in plans(*kernel_case(F32, (1, 1))).items():
-        for found in compile_plan(plan, [layout_of(a) for a in arrays], (7, 5)):
-            assert found.spills == 0, name

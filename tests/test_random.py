@@ -534,24 +534,3 @@ def test_dropout_on_the_gpu_is_that_of_the_cpu(dtype, version):
             x = cm.asarray(host, device="cuda")[start:]
             run = kernels.dropout(x._layout, version=version).bind("dropout", [x._layout], len(scalars), 0)
             np.testing.assert_array_equal(numpy(run(x, *scalars)), cpu.dropout(host[start:], scalars=scalars))
-
-
-@pytest.mark.parametrize(("version", "capability"), [("each", (7, 5)), ("vectors", (9, 0))], ids=str)
-def test_kernels_compile(version, capability):
-    """Without spills, without float64 in float32 kernels, with wide stores."""
-    from cudamath.kernels import build, dropout
-
-    plans = [(planner(name)(shape=(9,), device=0, version=version, **params), [], params.get("dtype"))
-             for name, params, _ in DRAWS]
-    plans += [(planner("permutation")(count=9, ranked=ranked, bits=12, device=0), [], None) for ranked in (True, False)]
-    for dtype in FLOATS:
-        x = cm.testing.layout_of(np.empty(9, dtype))
-        plans.append((dropout.dropout(x, version=version), [x], dtype))
-    plans = {plan.steps[0].kernel: (plan, inputs, dtype) for plan, inputs, dtype in plans}  # each kernel once
-    for plan, inputs, dtype in plans.values():
-        for found in cm.testing.compile_plan(plan, inputs, capability):
-            assert found.spills == 0, found
-        ptx = build.ptx_of(plan.steps[0].kernel, plan.signature(plan.steps[0], inputs), capability)
-        assert dtype == np.float64 or ".f64" not in ptx
-        if plan.steps[0].kernel.__name__ == "vectors" and dtype is not None and dtype.itemsize > 1:
-            assert "st.global.v4.b32" in ptx.replace("v4.u32", "v4.b32").replace("v4.f32", "v4.b32") or "v2." in ptx

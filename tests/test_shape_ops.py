@@ -530,15 +530,3 @@ PLANS = {
     "fill": lambda: (kernels.fill, [on_gpu((6, 5), "f4", (40, 4))], {}),
     "ramp": lambda: (kernels.ramp, [on_gpu((9,), "f2")], {"count": 4}),
 }
-
-
-@pytest.mark.parametrize("name", PLANS)
-@pytest.mark.parametrize("capability", [(7, 5), (9, 0)])
-def test_kernels_compile_without_spills(name, capability):
-    from numba import config
-
-    if config.ENABLE_CUDASIM:
-        pytest.skip("the simulator does not compile")
-    planner, inputs, parameters = PLANS[name]()
-    for used in cm.testing.compile_plan(planner(*inputs, **parameters), inputs, capability):
-        assert used.spills == 0, used

@@ -372,6 +372,9 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
         return nonzero(condition)
     if x is None or y is None:
         raise ValueError("where: wants both x and y, or neither")
+    if type(condition) is type(x) is type(y) is ndarray:  # the common case, without the conversions below
+        if condition.dtype == np.bool_ and x.dtype == y.dtype and condition.shape == x.shape == y.shape:
+            return _where(condition, x, y)
     place = next((a for a in (condition, x, y) if type(a) is ndarray), None)
     mask = coerce("where", (condition,) if place is None else (place, condition))[-1]
     if mask.dtype not in BOOLEAN:

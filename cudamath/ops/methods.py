@@ -26,6 +26,9 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
     if not hasattr(function, "card"):
         def forward(x: ndarray, y: Any) -> Any:
             return function(x, y) if type(y) is ndarray or _takes(y) else NotImplemented
+
+        def reflected(x: ndarray, y: Any) -> Any:
+            return function(y, x) if _takes(y) else NotImplemented
     else:
         card = function.card
         plans, record = card.plans, elementwise.ufunc.tape.record
@@ -46,8 +49,14 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
                 record(card, (x, y), out, {})
             return out
 
-    def reflected(x: ndarray, y: Any) -> Any:
-        return function(y, x) if _takes(y) else NotImplemented
+        def reflected(x: ndarray, y: Any) -> Any:
+            try:
+                out = plans[type(y), x._layout](y, x)
+            except KeyError:
+                return function(y, x) if _takes(y) else NotImplemented
+            if x._node is not None:
+                record(card, (y, x), out, {})
+            return out
 
     return forward, reflected
 
@@ -157,7 +166,7 @@ def install() -> None:
     unary = {"neg": elementwise.negative, "pos": elementwise.positive, "abs": elementwise.abs,
              "invert": elementwise.bitwise_invert}
     for name, one in unary.items():
-        setattr(ndarray, f"__{name}__", lambda x, _f=one: _f(x))
+        setattr(ndarray, f"__{name}__", one)
     methods = {
         **{name: getattr(reduce, name) for name in ("sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax",
                                                     "any", "all")},

@@ -183,9 +183,8 @@ class Elementwise:
         native = path is None and self._native(operands, scalars, compute, result)
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
         may_raise = common in dtypes.INTEGER and (any(scalars) or self.ufunc is np.power)
-        if native and not (inplace or may_raise) and arrays[0].ndim and arrays[0].size and all(
-                x._layout is Layout.new(arrays[0].shape, x.dtype, CPU) for x in arrays):
-            return _straight(function, arrays[0]._layout.like(dtype=result), scalars)
+        if native and not (inplace or may_raise) and len(scalars) < 3 and any([x.ndim for x in arrays]):
+            return _straight(self.name, function, scalars, compute)
         wide = compute if path is None else dtypes.compute_dtype(compute)
 
         def run(*operands: Any) -> ndarray:
@@ -270,35 +269,65 @@ class Elementwise:
         return f"<Elementwise {self.name}>"
 
 
-def _straight(function: Callable, layout: Layout, scalars: tuple[bool, ...]) -> Callable:
-    """`run` for contiguous arrays of one shape, perhaps with a Python scalar: what comes out is known."""
+def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute: np.dtype) -> Callable:
+    """`run` for a ufunc that does what we want and arrays of known layouts: the layout of the first result is that of all.
+
+    A Python scalar is made an array in the dtype in which NumPy would read it, and kept: most often it is the same one
+    next time, and NumPy takes longer to make the array than for all else that it does before the loop.
+    """
     quiet, new = _quiet, object.__new__
+    layout: Layout | None = None
+    kept: tuple[Any, Any] = (None, None)
 
     def one(x: ndarray) -> ndarray:
+        nonlocal layout
         out = new(ndarray)
-        out._data = quiet().run(function, x._data)
-        out._layout, out._owner, out._node = layout, None, None
+        out._data = data = quiet().run(function, x._data)
+        out._layout = layout = layout or wrap(data)._layout
+        out._owner = out._node = None
         return out
 
     def two(x: ndarray, y: ndarray) -> ndarray:
+        nonlocal layout
         out = new(ndarray)
-        out._data = quiet().run(function, x._data, y._data)
-        out._layout, out._owner, out._node = layout, None, None
+        out._data = data = quiet().run(function, x._data, y._data)
+        out._layout = layout = layout or wrap(data)._layout
+        out._owner = out._node = None
         return out
 
     def left(x: ndarray, y: Any) -> ndarray:
+        nonlocal layout, kept
+        scalar, array = kept
+        if scalar is not y:
+            array = _array(name, y, compute)
+            kept = y, array
         out = new(ndarray)
-        out._data = quiet().run(function, x._data, y)
-        out._layout, out._owner, out._node = layout, None, None
+        out._data = data = quiet().run(function, x._data, array)
+        out._layout = layout = layout or wrap(data)._layout
+        out._owner = out._node = None
         return out
 
     def right(x: Any, y: ndarray) -> ndarray:
+        nonlocal layout, kept
+        scalar, array = kept
+        if scalar is not x:
+            array = _array(name, x, compute)
+            kept = x, array
         out = new(ndarray)
-        out._data = quiet().run(function, x, y._data)
-        out._layout, out._owner, out._node = layout, None, None
+        out._data = data = quiet().run(function, array, y._data)
+        out._layout = layout = layout or wrap(data)._layout
+        out._owner = out._node = None
         return out
 
     return {(False,): one, (False, False): two, (False, True): left, (True, False): right}[scalars]
+
+
+def _array(name: str, scalar: Any, dtype: np.dtype) -> np.ndarray:
+    """A Python scalar as a 0-d array."""
+    try:
+        return _quiet().run(np.asarray, scalar, dtype)
+    except OverflowError as error:
+        raise OverflowError(f"{name}: {error}") from None
 
 
 def _apart(target: ndarray, x: Any) -> Any:

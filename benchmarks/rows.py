@@ -207,10 +207,26 @@ for size in (100_000, 1_000_000, 10_000_000):
         everywhere(lambda lib, a: lambda: lib.exp(a), *CPU), work=8 * size, unit="B")
     row(f"cpu_sum_{name}", "cpu", f"a.sum(), {label}", normal((size,)), everywhere(method("sum"), *CPU),
         work=4 * size, unit="B")
-row("cpu_sum_columns", "cpu", "a.sum(0), 1000x1000", normal((1000, 1000)), everywhere(method("sum", 0), *CPU),
-    work=4e6, unit="B")
-row("cpu_max_rows", "cpu", "a.max(1), 1000x1000", normal((1000, 1000)), {
-    "cudamath": method("max", 1), "numpy": method("max", 1), "torch": method("amax", 1)}, work=4e6, unit="B")
+
+
+def reduction(name: str, *axis: int) -> dict[str, Bind]:
+    """A reduction of the whole array or over an axis, as the libraries call it; torch's var divides by n like NumPy's."""
+    torch = {"max": "amax"}.get(name, name)
+    biased = {"correction": 0} if name in ("var", "std") else {}
+    return {**everywhere(method(name, *axis), "cudamath", "numpy"),
+            "torch": lambda lib, x: lambda: getattr(x, torch)(*axis, **biased)}
+
+
+for side in (316, 1000):  # 1e5 and 1e6 elements
+    label, name = f"{side}x{side}", f"{side**2:.0e}".replace("+0", "")
+    for kind in ("sum", "mean", "max", "argmax", "any", "var", "std"):
+        for where, axis in (("all", ()), ("columns", (0,)), ("rows", (1,))):
+            row(f"cpu_{kind}_{where}_{name}", "cpu", f"a.{kind}({', '.join(map(str, axis))}), {label}",
+                normal((side, side)), reduction(kind, *axis), work=4 * side**2, unit="B")
+    row(f"cpu_multiply_{name}", "cpu", f"a * 2.0, {side**2:,}", normal((side**2,)),
+        everywhere(lambda lib, a: lambda: a * 2.0, *CPU), work=8 * side**2, unit="B")
+    row(f"cpu_greater_{name}", "cpu", f"a > b, {side**2:,}", normal((side**2,), (side**2,)),
+        everywhere(lambda lib, a, b: lambda: a > b, *CPU), work=9 * side**2, unit="B")
 for size in (320, 1024):
     row(f"cpu_matmul_{size}", "cpu", f"a @ b, {size}x{size}", normal((size, size), (size, size)),
         everywhere(lambda lib, a, b: lambda: a @ b, *CPU), work=2 * size**3, unit="FLOP")

@@ -185,7 +185,7 @@ def cpu_runner(function: Callable, params: dict, scalars: int, layouts: tuple[La
 
 
 def known_result(function: Callable, count: int) -> Callable:
-    """`run` of one or two arrays for a function of NumPy arrays that always returns one of the same layout."""
+    """`run` of `count` arrays for a function of NumPy arrays that always returns one of the same layout."""
     new = object.__new__
     layout: Layout | None = None  # from the first result on
 
@@ -197,15 +197,15 @@ def known_result(function: Callable, count: int) -> Callable:
         out._owner = out._node = None
         return out
 
-    def two(x: ndarray, y: ndarray) -> ndarray:
+    def several(*arrays: ndarray) -> ndarray:
         nonlocal layout
         out = new(ndarray)
-        out._data = data = function(x._data, y._data)
+        out._data = data = function(*[x._data for x in arrays])
         out._layout = layout = layout or wrap(data)._layout
         out._owner = out._node = None
         return out
 
-    return one if count == 1 else two
+    return one if count == 1 else several
 
 
 def _without_none(run: Callable, present: list[bool], scalars: int) -> Callable:

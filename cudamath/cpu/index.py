@@ -96,6 +96,14 @@ def where(mask, a, b):
     return np.asarray(np.where(mask, a, b))
 
 
+def _prepare_where(mask, a, b):
+    """np.where alone, for layouts of which one at least is not 0-d."""
+    return np.where if mask.ndim or a.ndim or b.ndim else None
+
+
+where.prepare = _prepare_where
+
+
 def where_into(x, mask, value):
     """x = mask ? value : x, in place."""
     np.copyto(x, value, where=mask)

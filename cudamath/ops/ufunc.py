@@ -183,6 +183,8 @@ class Elementwise:
         native = path is None and self._native(operands, scalars, compute, result)
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
         may_raise = common in dtypes.INTEGER and (any(scalars) or self.ufunc is np.power)
+        if native and inplace and not may_raise and scalars in ((False, False), (False, True)):
+            return _straight_inplace(self.name, function, scalars[1], compute)
         if native and not (inplace or may_raise) and len(scalars) < 3 and any([x.ndim for x in arrays]):
             return _straight(self.name, function, scalars, compute)
         wide = compute if path is None else dtypes.compute_dtype(compute)
@@ -320,6 +322,21 @@ def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute:
         return out
 
     return {(False,): one, (False, False): two, (False, True): left, (True, False): right}[scalars]
+
+
+def _straight_inplace(name: str, function: Callable, scalar: bool, compute: np.dtype) -> Callable:
+    """`run(x, y)` that writes x op y into x; y is an array or a Python scalar."""
+    quiet = _quiet
+
+    def run(x: ndarray, y: Any) -> ndarray:
+        target = x._data
+        try:
+            quiet().run(function, target, _array(name, y, compute) if scalar else y._data, target)
+        except ValueError as error:  # a read-only target
+            raise ValueError(f"{name}: {error}") from None
+        return x
+
+    return run
 
 
 def _array(name: str, scalar: Any, dtype: np.dtype) -> np.ndarray:

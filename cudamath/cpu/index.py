@@ -101,7 +101,7 @@ def _prepare_where(mask, a, b):
     return np.where if mask.ndim or a.ndim or b.ndim else None
 
 
-where.prepare = _prepare_where
+where.prepare = _prepare_where  # type: ignore[attr-defined]
 
 
 def where_into(x, mask, value):

@@ -42,9 +42,9 @@ def _prepare(layout: Layout, *, kind: str, axis: Axes, keepdims: bool, dtype: np
     whole = len(axis) == layout.ndim and not keepdims
     new = np.empty
     if kind in _UFUNCS and layout.ndim:
-        find, out_dtype = _UFUNCS[kind].reduce, dtype
+        find: Any = _UFUNCS[kind].reduce  # (as above)
         if whole:  # into an array of our own: cheaper than an array from the scalar NumPy returns otherwise
-            return lambda x: find(x, None, None, new((), out_dtype))
+            return lambda x: find(x, None, None, new((), dtype))
         return lambda x: find(x, axis, None, None, keepdims)
     if kind in ("argmax", "argmin") and layout.ndim:
         if whole:

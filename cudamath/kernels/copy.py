@@ -36,7 +36,7 @@ from ..core.dtypes import BOOLEAN, COMPLEX, compute_dtype, float16, float64
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Scalar, Temp
 from . import ptx
-from .build import SIMULATOR, codec, numba_type
+from .build import SIMULATOR, codec, device_function, numba_type
 
 if not SIMULATOR:
     from .ptx import load_vector, store_vector
@@ -59,7 +59,7 @@ def converter(source: np.dtype, target: np.dtype) -> Any:
     """A device function from a stored element of dtype ``source`` to one of ``target``, as NumPy's ``astype``."""
     if source == target:
 
-        @cuda.jit(device=True, inline="always")
+        @device_function
         def same(v):
             return v
 
@@ -70,20 +70,20 @@ def converter(source: np.dtype, target: np.dtype) -> Any:
     _, store, T = codec(target)
     if target in BOOLEAN:
 
-        @cuda.jit(device=True, inline="always")
+        @device_function
         def truth(v):
             return T(1) if load(v) != 0 else T(0)
 
         return truth
     if source in COMPLEX and target not in COMPLEX:
 
-        @cuda.jit(device=True, inline="always")
+        @device_function
         def real(v):
             return store(T(load(v).real))
 
         return real
 
-    @cuda.jit(device=True, inline="always")
+    @device_function
     def cast(v):
         return store(T(load(v)))
 

@@ -29,7 +29,7 @@ from ..core import shapes
 from ..core.dtypes import COMPLEX
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Scalar
-from .build import SIMULATOR, blocks, codec
+from .build import SIMULATOR, blocks, codec, device_function
 from .scalar import functions
 
 if not SIMULATOR:
@@ -81,7 +81,7 @@ def scalar_function(expression: str, inputs: tuple[np.dtype, ...], compute: np.d
     else:
         result = f"store(R({typed}))"
     source = f"def scalar({arguments}):\n{''.join(lines)}    return {result}\n"
-    return cuda.jit(device=True, inline="always")(compiled(source, "scalar", namespace))
+    return device_function(compiled(source, "scalar", namespace))
 
 
 def _mixed_comparison(operator: str, signed_first: bool) -> str:

@@ -74,7 +74,7 @@ else:
     bfloat_to_float = instruction("bfloat_to_float", "{ .reg .b16 z; mov.b16 z, 0; mov.b32 $0, {z, $1}; }", types.float32,
                                   (types.uint16,), "bfloat16, held as uint16, widened to float32.")
 
-    @cuda.jit(device=True, inline="always")
+    @cuda.jit(device=True, forceinline=True)
     def float_to_bfloat(value):
         """float32 rounded to the nearest bfloat16 (ties to even), held as uint16.
 

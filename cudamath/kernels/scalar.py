@@ -12,9 +12,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
+from numba import types
 
 from .build import SIMULATOR
+from .build import device_function as device
 from .complex import complex_functions
 
 if not SIMULATOR:
@@ -34,11 +35,6 @@ def functions(T: Any) -> dict[str, Any]:
     if isinstance(T, types.Integer):
         return _shared(T) | _integer(T)
     return {name: getattr(math, name) for name in _REAL} | _shared(T) | _floating(T)
-
-
-def device(function: Any) -> Any:
-    """A device function that is always inlined."""
-    return cuda.jit(device=True, inline="always")(function)
 
 
 def _shared(T: Any) -> dict[str, Any]:

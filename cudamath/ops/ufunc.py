@@ -321,7 +321,8 @@ def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute:
         out._owner = out._node = None
         return out
 
-    return {(False,): one, (False, False): two, (False, True): left, (True, False): right}[scalars]
+    runs: dict[tuple[bool, ...], Callable] = {(False,): one, (False, False): two, (False, True): left, (True, False): right}
+    return runs[scalars]
 
 
 def _straight_inplace(name: str, function: Callable, scalar: bool, compute: np.dtype) -> Callable:

@@ -404,7 +404,7 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
 
 
 def _host_scalar(obj: Any, wanted: np.dtype | None, name: str) -> np.ndarray:
-    """A Python number as a 0-d array: of the default dtype of its kind (integers: the one that holds it) unless one is given."""
+    """A Python number as a 0-d array: of the default dtype of its kind (an integer: the one that holds it) unless given."""
     if wanted is None and not isinstance(obj, int):
         wanted = dtypes.scalar_dtype(float if isinstance(obj, float) else complex)
     try:

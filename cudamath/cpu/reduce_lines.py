@@ -6,7 +6,8 @@ are added eight at a time (squares four), the total of a block of columns stayin
 twice and writes nothing; NumPy's writes the differences from the mean and reads them again.
 
 Accuracy is that of a pairwise sum: pieces (of a vector) and runs of rows are added like the digits of a binary
-counter, so that a number takes part in about PIECE / lanes + log2(n / PIECE) roundings, or RUN / 8 + 3 + log2(n / RUN).
+counter, so that a number takes part in about PIECE / lanes + log2(n / PIECE) roundings, or RUN / 8 + 3 +
+log2(n / RUN).
 The order depends on the shape alone: calls agree bit for bit.
 """
 

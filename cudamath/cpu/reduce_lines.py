@@ -2,8 +2,8 @@
 
 NumPy adds up a vector at the pace of one core's additions, and rows at the pace of reading and writing the total for
 every row. Here a vector is cut into pieces of PIECE numbers, each added in as many lanes as the machine has, and rows
-are added eight at a time (squares four), the total of a block of columns staying in the nearest cache. A variance reads the array
-twice and writes nothing; NumPy's writes the differences from the mean and reads them again.
+are added eight at a time (squares four), the total of a block of columns staying in the nearest cache. A variance reads
+the array twice and writes nothing; NumPy's writes the differences from the mean and reads them again.
 
 Accuracy is that of a pairwise sum: pieces (of a vector) and runs of rows are added like the digits of a binary
 counter, so that a number takes part in about PIECE / lanes + log2(n / PIECE) roundings, or RUN / 8 + 3 +

@@ -26,12 +26,17 @@ from .stream import refuse_capture
 __all__ = ["Capture", "Graph", "refuse_capture"]
 
 
+#: Streams of the graphs that live. In a cycle of garbage a stream could otherwise be finalised before its graph.
+_streams: dict[int, streams.Stream] = {}
+
+
 class Graph:
     """Recorded work. `nodes`: how many kernels and copies; `stream`: the one whose memory the graph uses."""
 
     def __init__(self, executable: Any, nodes: int, stream: streams.Stream):
         self.executable, self.nodes, self.stream = executable, nodes, stream
         self.last = stream  # where it was launched last; before that, where its memory comes from
+        _streams[id(self)] = stream
 
     def after_last(self, stream: streams.Stream) -> None:
         """Order later work on `stream` after the last replay: replays share memory, so they cannot overlap."""
@@ -57,6 +62,8 @@ class Graph:
             _release(self.stream)
         except Exception:  # interpreter shutdown
             pass
+        finally:
+            _streams.pop(id(self), None)
 
 
 def _release(stream: streams.Stream) -> None:

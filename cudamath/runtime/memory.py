@@ -195,7 +195,10 @@ class Pool:
         for user in buffer.users or ():
             # Another library's stream may be gone once its `with` has ended; the default stream has waited for it then.
             user = streams.default_stream(self.device) if user.external and user is not streams.local.stream else user
-            if user is not stream:
+            if not hasattr(user, "handle"):  # finalised first, in the same cycle of garbage: wait for everything
+                with streams.in_context(self.device):
+                    check(devices.driver().cuCtxSynchronize())
+            elif user is not stream:
                 stream.wait(user)
         if self.cache_limit is not None and self.cached > self.cache_limit and not stream.graph_only:
             self._to_driver(buffer.address, buffer.size, stream)

@@ -143,6 +143,7 @@ class Stream:
             try:
                 self.pool.release_stream(self)
                 devices.driver().cuStreamDestroy(self.handle)
+                del self.handle  # whoever still holds this object must not reach the driver with it
             except Exception:  # the interpreter may be shutting down: nothing is left to release to
                 pass
 

@@ -351,7 +351,7 @@ class remembered_nothing:
 
     def forget(self) -> None:
         for card in registry.values():
-            for name in ("plans", "views"):
+            for name in ("plans", "views", "known"):
                 getattr(card, name, {}).clear()
 
 

@@ -224,6 +224,7 @@ def test_the_version_fits_the_layouts():
     big = Layout.new((64, 256), F32, 0)
     assert version(big, big) == "vector"
     assert version(big, Layout.new((256,), F32, 0)) == "rows"
-    assert version(big, Layout.of((64, 256), (4, 256), F32, 0)) == "plain"
+    assert version(big, Layout.of((64, 256), (4, 256), F32, 0)) == "tiled_vector"
+    assert version(big, Layout.of((64, 256), (2048, 8), F32, 0)) == "plain"
     assert version(Layout.of((64, 256), big.strides, F32, 0, aligned=False), big) == "plain"
     assert plan(row, Layout.new((0, 3), F32, 0), Layout.new((0, 3), F32, 0), version="vector").steps == []

@@ -409,8 +409,9 @@ def test_planner_chooses():
     assert named(kernels.copy(on_gpu((64, 64), "f4"))) == ["line_vector"]
     assert named(kernels.copy(on_gpu((64, 64), "f4", aligned=False))) == ["line"]
     assert named(kernels.copy(on_gpu((3,), "f4"))) == ["line"]
-    assert named(kernels.copy(on_gpu((64, 64), "f4", (4, 256)))) == ["tiled"]
-    assert named(kernels.copy(on_gpu((8, 56, 56, 64), "f2", (401408, 112, 2, 6272)))) == ["tiled"]  # NCHW -> NHWC
+    assert named(kernels.copy(on_gpu((64, 64), "f4", (4, 256)))) == ["tiled_vector"]
+    assert named(kernels.copy(on_gpu((64, 63), "f4", (4, 256)))) == ["tiled"]
+    assert named(kernels.copy(on_gpu((8, 56, 56, 64), "f2", (401408, 112, 2, 6272)))) == ["tiled_vector"]  # NCHW -> NHWC
     assert named(kernels.copy(on_gpu((64, 4), "f4", (4, 256)))) == ["strided"]
     assert named(kernels.copy(on_gpu((0, 3), "f4"))) == []
     # equally transposed on both sides: a straight line after sorting
@@ -525,7 +526,8 @@ PLANS = {
     "line": lambda: (kernels.copy, [on_gpu((3,), "f2")], {"dtype": np.dtype("f4")}),
     "line_vector": lambda: (kernels.copy, [on_gpu((4096,), "f4")], {}),
     "line_vector cast": lambda: (kernels.copy, [on_gpu((4096,), "f4")], {"dtype": np.dtype(cm.bfloat16)}),
-    "tiled": lambda: (kernels.copy, [on_gpu((64, 64), "f4", (4, 256))], {}),
+    "tiled": lambda: (kernels.copy, [on_gpu((64, 63), "f4", (4, 256))], {}),
+    "tiled_vector": lambda: (kernels.copy, [on_gpu((64, 64), "f4", (4, 256))], {}),
     "strided": lambda: (kernels.copy, [on_gpu((5, 6, 7, 8), "f4", (4, 20, 120, 840))], {"dtype": np.dtype("f8")}),
     "fill": lambda: (kernels.fill, [on_gpu((6, 5), "f4", (40, 4))], {}),
     "ramp": lambda: (kernels.ramp, [on_gpu((9,), "f2")], {"count": 4}),

@@ -11,6 +11,7 @@ import dataclasses
 import dis
 import functools
 import hashlib
+import linecache
 import math
 import pathlib
 import threading
@@ -90,6 +91,14 @@ device_function = cuda.jit(device=True) if SIMULATOR else cuda.jit(device=True, 
 @device_function
 def _identity(value):
     return value
+
+
+def compiled(source: str, name: str, namespace: dict[str, Any]) -> Any:
+    """The function `name` that generated source defines; its lines can be shown in a traceback."""
+    filename = f"<cudamath {name} {hash(source) & 0xFFFFFFFF:x}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    exec(compile(source, filename, "exec"), namespace)
+    return namespace[name]
 
 
 def blocks(count: int, per_block: int) -> int:
@@ -199,8 +208,8 @@ def _toolchain() -> str:
             found.append(f"{name}={version(name)}")
         except PackageNotFoundError:
             found.append(f"{name}=system")
-    intrinsics = hashlib.sha256(pathlib.Path(__file__).with_name("ptx.py").read_bytes()).hexdigest()
-    return ",".join([*found, intrinsics])
+    sources = sorted(pathlib.Path(__file__).parent.glob("ptx*.py"))  # intrinsics are named in keys: their code counts too
+    return ",".join([*found, hashlib.sha256(b"".join(s.read_bytes() for s in sources)).hexdigest()])
 
 
 def fingerprint(kernel: Any) -> str:

@@ -15,7 +15,7 @@ What ``copy_part`` does with a pair of layouts:
    ``line``     both contiguous: a straight line of words, 4 independent loads in flight a thread; and
    ``line_vector`` the same by accesses of 16 bytes, where both sides are aligned to that.
    ``tiled``    the target runs along one axis and the source along another (a transpose, NCHW <-> NHWC): squares
-                are staged in shared memory, so that each side is walked along its own rows.
+                are staged in shared memory, so that each side is walked along its own rows (tiles.py).
    ``strided``  anything else of up to 4 dimensions: the element's number is taken apart by division. More
                 dimensions than that (rare after merging) become several launches.
 
@@ -36,7 +36,8 @@ from ..core.dtypes import BOOLEAN, COMPLEX, compute_dtype, float16, float64
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Scalar, Temp
 from . import ptx
-from .build import SIMULATOR, codec, device_function, numba_type
+from .build import SIMULATOR, codec, device_function
+from .tiles import Operand, tiled
 
 if not SIMULATOR:
     from .ptx import load_vector, store_vector
@@ -44,10 +45,6 @@ if not SIMULATOR:
 THREADS = 256
 IN_FLIGHT = 4  # independent loads a thread has under way, to cover the latency of DRAM
 MOST_DIMS = 4  # of the strided kernels
-TILE = 32  # side of a shared-memory square, in elements
-PITCH = TILE + 1  # one column more than needed: threads that read a column of a square then use 32 different banks
-TILE_ROWS = 8  # rows of a square that a block moves at a time
-TILE_LEAST = 16  # below this, a square would be mostly empty
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -192,32 +189,6 @@ def strided(rank: int, source: np.dtype, target: np.dtype, index: Any) -> Any:
 
 
 @functools.cache
-def tiled(source: np.dtype, target: np.dtype) -> Any:
-    """A transpose: x is dense along rows, y along columns. A block of 32 x 8 threads moves a square of 32 x 32."""
-    convert = converter(source, target)
-    word = numba_type(source)
-
-    @cuda.jit
-    def tiled(x, y):  # x, y: (batch, rows, columns); grid: (squares, batches)
-        square = cuda.shared.array((TILE, PITCH), word)
-        across = (y.shape[2] + TILE - 1) // TILE
-        row = cuda.blockIdx.x // across * TILE
-        column = cuda.blockIdx.x % across * TILE
-        fast = cuda.threadIdx.x
-        for b in range(cuda.blockIdx.y, y.shape[0], cuda.gridDim.y):
-            for slow in range(cuda.threadIdx.y, TILE, TILE_ROWS):
-                if row + fast < y.shape[1] and column + slow < y.shape[2]:
-                    square[slow, fast] = x[b, row + fast, column + slow]  # neighbours: neighbouring rows of x
-            cuda.syncthreads()
-            for slow in range(cuda.threadIdx.y, TILE, TILE_ROWS):
-                if row + slow < y.shape[1] and column + fast < y.shape[2]:
-                    y[b, row + slow, column + fast] = convert(square[fast, slow])  # neighbouring columns of y
-            cuda.syncthreads()  # before the next batch overwrites the square
-
-    return tiled
-
-
-@functools.cache
 def fill_line(word: Any) -> Any:
     """Every word of a contiguous target = the low bits of ``even`` or ``odd`` by turns (complex128 is two words)."""
 
@@ -323,13 +294,12 @@ def copy_part(source: Part, target: Part) -> list[Launch]:
         *(tuple([s[i] for i in order]) for s in (target.layout.shape, source.layout.strides, target.layout.strides))
     )
     words = (source.layout.dtype, target.layout.dtype)
-    wide = source.layout.aligned and target.layout.aligned and not COMPLEX & {*words}
+    aligned = source.layout.aligned and target.layout.aligned and not COMPLEX & {*words}
     if words[0] == words[1]:
         shape, from_strides, to_strides, word = _widen(shape, from_strides, to_strides, source.layout, target.layout)
         words = (word, word)
-        wide = wide and word.itemsize == 8
     return list(_copies(source.argument, source.offset, from_strides, target.argument, target.offset, to_strides, shape,
-                        words, wide))
+                        words, aligned))
 
 
 def _widen(shape, from_strides, to_strides, source, target):
@@ -346,7 +316,7 @@ def _widen(shape, from_strides, to_strides, source, target):
     return short, (*from_strides[:-1], 8), (*to_strides[:-1], 8), np.dtype(np.uint64)
 
 
-def _copies(source, from_offset, from_strides, target, to_offset, to_strides, shape, words, wide) -> Iterator[Launch]:
+def _copies(source, from_offset, from_strides, target, to_offset, to_strides, shape, words, aligned) -> Iterator[Launch]:
     """The kernel for collapsed dimensions, or one for each step along the outermost if they are too many."""
     if len(shape) > MOST_DIMS:
         for i in range(shape[0]):
@@ -358,27 +328,19 @@ def _copies(source, from_offset, from_strides, target, to_offset, to_strides, sh
     size = prod(shape)
     if len(shape) == 1 and from_strides[0] == words[0].itemsize and to_strides[0] == words[1].itemsize:
         count = 2 if words[0] == words[1] else 4  # elements of an access of 16 bytes: two words, or a cast
-        vector = wide and size % count == 0 and not SIMULATOR
+        vector = aligned and (words[0] != words[1] or words[0].itemsize == 8) and size % count == 0 and not SIMULATOR
         yield Launch(line_vector(*words, count) if vector else line(*words),
                      -(-size // (THREADS * IN_FLIGHT * (count if vector else 1))), THREADS,
                      [_view(source, shape, from_strides, words[0], from_offset),
                       _view(target, shape, to_strides, words[1], to_offset)])
         return
-    dense = next((i for i, s in enumerate(from_strides) if s == words[0].itemsize), None)
-    last = len(shape) - 1
-    if (dense is not None and dense != last and len(shape) <= 3 and to_strides[last] == words[1].itemsize
-            and min(shape[dense], shape[last]) >= TILE_LEAST):
-        batch = 1 - dense if len(shape) == 3 else None  # the remaining axis: 0 or 1
-        axes = (dense, last)
-        grid = (-(-shape[dense] // TILE) * -(-shape[last] // TILE), 1 if batch is None else min(shape[batch], 65535))
-
-        def cube(strides):
-            return (0 if batch is None else strides[batch], *(strides[i] for i in axes))
-
-        cubic = (1 if batch is None else shape[batch], *(shape[i] for i in axes))
-        yield Launch(tiled(*words), grid, (TILE, TILE_ROWS),
-                     [_view(source, cubic, cube(from_strides), words[0], from_offset),
-                      _view(target, cubic, cube(to_strides), words[1], to_offset)])
+    memory = [((max(shapes.byte_bounds(shape, strides, word.itemsize)[1] // word.itemsize, 1),), None, word)
+              for strides, word in zip((from_strides, to_strides), words, strict=True)]
+    crossed = tiled(converter(*words), ("x",),
+                    [Operand(_view(source, *memory[0], from_offset), words[0], from_strides, aligned)],
+                    Operand(_view(target, *memory[1], to_offset), words[1], to_strides, aligned), shape)
+    if crossed:
+        yield crossed
         return
     yield Launch(strided(len(shape), *words, index_type(size)), -(-size // THREADS), THREADS,
                  [_view(source, shape, from_strides, words[0], from_offset),

@@ -7,7 +7,8 @@ An elementwise op reads each input once and writes its output once; it does a fe
    (`shapes.collapse`), an element's number is taken apart by 32-bit divisions, which hide behind the loads.
 2. `rows`: the innermost runs are contiguous (or one value repeated) in every array: a bias, a slice of columns, one
    value a row. A thread still moves 16 bytes; the division finds its row.
-3. `vector`: all arrays contiguous. A thread moves 16 bytes of the narrowest array per access (PTX `ld.v4`): an eighth
+3. `tiled`, `tiled_vector` (tiles.py): some arrays lie across the result, as in a + b.T: squares through shared memory.
+4. `vector`: all arrays dense in one order. A thread moves 16 bytes of the narrowest array per access (PTX `ld.v4`): an eighth
    to a quarter of the load instructions, more bytes in flight.
 
 The expression is Python source on names x, y, z (inputs in order), e.g. "x if x > 0 else expm1(x)". Its number
@@ -18,8 +19,8 @@ from __future__ import annotations
 
 import ast
 import functools
-import linecache
 import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,16 +29,17 @@ from numba import cuda, types
 from ..core import shapes
 from ..core.dtypes import COMPLEX
 from ..core.layout import Layout
-from ..core.plan import Input, Launch, Output, Plan, Scalar
-from .build import SIMULATOR, blocks, codec, device_function
+from ..core.plan import ArrayArg, Input, Launch, Output, Plan, Scalar
+from .build import SIMULATOR, blocks, codec, compiled, device_function
 from .scalar import functions
+from .tiles import Operand, tiled
 
 if not SIMULATOR:
     from .ptx import load_vector, store_vector
 
 THREADS = 256
 ACCESS = 16  # bytes a thread moves at a time
-NAMES = ("x", "y", "z")
+NAMES = ("x", "y", "z", *(f"x{i}" for i in range(3, 32)))
 
 
 class _Typed(ast.NodeTransformer):
@@ -47,14 +49,6 @@ class _Typed(ast.NodeTransformer):
         if isinstance(node.value, (int, float, complex)) and not isinstance(node.value, bool):
             return ast.copy_location(ast.Call(ast.Name("T", ast.Load()), [node], []), node)
         return node
-
-
-def compiled(source: str, name: str, namespace: dict[str, Any]) -> Any:
-    """The function `name` that generated source defines; its lines can be shown in a traceback."""
-    filename = f"<cudamath {name} {hash(source) & 0xFFFFFFFF:x}>"
-    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
-    exec(compile(source, filename, "exec"), namespace)
-    return namespace[name]
 
 
 @functools.cache
@@ -172,6 +166,20 @@ def plain_kernel(function: Any, arrays: tuple[bool, ...], ndim: int, wide: bool)
     return cuda.jit(compiled(source, "plain", {"cuda": cuda, "types": types, "function": function}))
 
 
+def result_layout(layouts: Sequence[Layout], shape: tuple[int, ...], dtype: np.dtype) -> Layout:
+    """The layout of a new result: in the order of the operands where all that have its shape lie in one dense order (as
+    in NumPy: what is made of channels-last images is channels-last), else C order."""
+    full = [x for x in layouts if x.shape == shape]
+    first = full[0] if full else layouts[0]
+    if first.contiguous or not full or any(x.strides != tuple([s // first.itemsize * x.itemsize for s in first.strides])
+                                           for x in full):
+        return first.like(shape, dtype)
+    order = shapes.axes_by_stride(first.strides)
+    if not shapes.is_contiguous(tuple([shape[i] for i in order]), tuple([first.strides[i] for i in order]), first.itemsize):
+        return first.like(shape, dtype)
+    return Layout.of(shape, tuple([s // first.itemsize * dtype.itemsize for s in first.strides]), dtype, first.device)
+
+
 def elementwise(*operands: Layout | np.dtype, expression: str, compute: np.dtype, output: np.dtype,
                 inplace: bool = False, version: str | None = None) -> Plan:
     """Plan of an elementwise op. An operand is a Layout, or a dtype for a run-time scalar (float32, float64, integer).
@@ -180,51 +188,77 @@ def elementwise(*operands: Layout | np.dtype, expression: str, compute: np.dtype
     """
     layouts = [x for x in operands if isinstance(x, Layout)]
     shape = shapes.broadcast_shapes("elementwise", *[x.shape for x in layouts])
-    target = layouts[0] if inplace else layouts[0].like(shape, output)
-    arrays = tuple(isinstance(x, Layout) for x in operands)
+    target = layouts[0] if inplace else result_layout(layouts, shape, output)
     function = scalar_function(expression, tuple(x.dtype if isinstance(x, Layout) else x for x in operands), compute, output)
-    straight = all(x.contiguous and x.shape == shape for x in layouts) and target.contiguous
-    width = max(1, ACCESS // min([x.itemsize for x in layouts] + [target.itemsize]))
-    aligned = all(x.aligned for x in layouts) and not any(x.dtype in COMPLEX for x in [*layouts, target])
-    strides = [shapes.broadcast_strides(x.shape, x.strides, shape) for x in layouts]
-    merged, *steps = shapes.collapse(shape, *strides, target.strides)
-    inner = [step[-1] if step else 0 for step in steps]
+    step = launch(function, operands, target, Input(0) if inplace else Output(0), version)
+    return Plan([] if inplace else [target], [step])
+
+
+def launch(function: Any, operands: Sequence[Layout | np.dtype], target: Layout, place: ArrayArg,
+           version: str | None = None) -> Launch:
+    """The launch for target = function(operands), in the version that fits the layouts. `function` takes and returns
+    stored elements."""
+    layouts = [x for x in operands if isinstance(x, Layout)]
+    arrays = tuple(isinstance(x, Layout) for x in operands)
+    everything = [*layouts, target]
+    width = max(1, ACCESS // min(x.itemsize for x in everything))
+    aligned = all(x.aligned for x in everything) and not any(x.dtype in COMPLEX for x in everything)
+    order = shapes.axes_by_stride(target.strides)  # the last axis is the one along which the target is dense
+    strides = [shapes.broadcast_strides(x.shape, x.strides, target.shape) for x in everything]
+    merged, *steps = shapes.collapse(*[tuple([s[i] for i in order]) for s in (target.shape, *strides)])
+    inner = [step[-1] if step else x.itemsize for step, x in zip(steps, everything, strict=True)]
+    dense = all(i == x.itemsize for i, x in zip(inner, everything, strict=True))
+    straight = target.size == 0 or (dense and len(merged) < 2)
     # in `rows` an operand is a run of elements or one value; the merged dimensions but the last walk on 16-byte borders
     rows = (aligned and bool(merged) and min(map(min, steps)) >= 0 and merged[-1] % width == 0 and inner[-1] == target.itemsize
             and all(i in (0, x.itemsize) for i, x in zip(inner, layouts, strict=False))
             and all(s % min(ACCESS, width * x.itemsize) == 0
-                    for step, x, i in zip(steps, [*layouts, target], inner, strict=True) if i for s in step[:-1]))
+                    for step, x, i in zip(steps, everything, inner, strict=True) if i for s in step[:-1]))
+
+    def memory(argument: ArrayArg, layout: Layout) -> ArrayArg:  # one dimension, whatever the shape
+        reach = shapes.byte_bounds(layout.shape, layout.strides, layout.itemsize)[1]
+        return argument.view((max(reach // layout.itemsize, 1),))
+
+    crossed = None
+    if version in ("tiled", "tiled_vector") or (version is None and not (straight and aligned or rows)):
+        args = _arguments(operands, memory)
+        seen = iter(steps)
+        crossed = tiled(function, NAMES[: len(operands)],
+                        [Operand(arg, x.dtype, next(seen), x.aligned) if isinstance(x, Layout) else Operand(arg, x, None)
+                         for arg, x in zip(args, operands, strict=True)],
+                        Operand(memory(place, target), target.dtype, steps[-1], target.aligned), merged, version)
     if version is None:
-        version = "plain" if SIMULATOR else "vector" if straight and aligned else "rows" if rows else "plain"
-    place = Input(0) if inplace else Output(0)
-    outputs = [] if inplace else [target]
+        version = ("tiled" if crossed else "plain" if SIMULATOR else "vector" if straight and aligned
+                   else "rows" if rows else "plain")
+    if version.startswith("tiled"):
+        if crossed is None:
+            raise AssertionError(f"{version}: wants operands that lie across the result, got {everything}")
+        return crossed
     if version == "vector":
-        args = _arguments(operands, lambda ref, layout, step: ref.flat, steps)
-        return Plan(outputs, [Launch(vector_kernel(function, arrays, width), blocks(target.size, THREADS * width), THREADS,
-                                     [*args, place.flat])])
+        return Launch(vector_kernel(function, arrays, width), blocks(target.size, THREADS * width), THREADS,
+                      [*_arguments(operands, memory), memory(place, target)])
     if version == "rows":
-        seen = iter(inner)
-        kinds = tuple("value" if not array else "run" if next(seen) else "one" for array in arrays)
-        args = _arguments(operands, lambda ref, layout, step: ref.view((max(layout.size, 1),)), steps)
-        elements = [s // x.itemsize for step, x in zip(steps, [*layouts, target], strict=True) for s in step[:-1]]
+        seen_inner = iter(inner)
+        kinds = tuple("value" if not array else "run" if next(seen_inner) else "one" for array in arrays)
+        elements = [s // x.itemsize for step, x in zip(steps, everything, strict=True) for s in step[:-1]]
         count = target.size // width
         kernel = rows_kernel(function, kinds, len(merged), width, count >= 1 << 31)
-        return Plan(outputs, [Launch(kernel, blocks(count, THREADS), THREADS,
-                                     [*args, place.view((max(target.size, 1),)), *elements,
-                                      *merged[:-1], merged[-1] // width, count])])
-    args = _arguments(operands, lambda ref, layout, step: ref.view(merged or (1,), step or (layout.itemsize,)), steps)
+        return Launch(kernel, blocks(count, THREADS), THREADS, [*_arguments(operands, memory), memory(place, target),
+                                                                *elements, *merged[:-1], merged[-1] // width, count])
+    walk = iter(steps)
+    args = _arguments(operands, lambda ref, layout: ref.view(merged or (1,), next(walk) or (layout.itemsize,)))
     out = place.view(merged or (1,), steps[-1] or (target.itemsize,))
     kernel = plain_kernel(function, arrays, max(len(merged), 1), target.size >= 1 << 31)
-    return Plan(outputs, [Launch(kernel, blocks(target.size, THREADS), THREADS, [*args, out, target.size])])
+    return Launch(kernel, blocks(target.size, THREADS), THREADS, [*args, out, target.size])
 
 
-def _arguments(operands: tuple, see: Any, steps: list) -> list[Any]:
+def _arguments(operands: Sequence[Layout | np.dtype], see: Callable[[ArrayArg, Layout], ArrayArg]) -> list[Any]:
     """Array operands as inputs in order (seen as `see` says), the others as run-time scalars in order."""
     args: list[Any] = []
     inputs = scalars = 0
     for operand in operands:
         if isinstance(operand, Layout):
-            args.append(see(Input(inputs), operand, steps[inputs]))
+            args.append(see(Input(inputs), operand))
             inputs += 1
         else:
             args.append(Scalar(scalars, operand))

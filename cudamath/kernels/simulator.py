@@ -28,7 +28,7 @@ def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> An
         raise RuntimeError("simulate: start Python with NUMBA_ENABLE_CUDASIM=1")
     def new(layout: Layout) -> np.ndarray:
         poison = np.full(max(layout.nbytes, 1), 0xA5, np.uint8)  # what is not written shows
-        return poison[: layout.nbytes].view(layout.dtype).reshape(layout.shape)
+        return np.ndarray(layout.shape, layout.dtype, poison, strides=layout.strides)
 
     arrays = {"x": list(inputs), "y": [new(x) for x in plan.outputs], "t": [new(x) for x in plan.temps]}
     layouts = [layout_of(x) for x in inputs]

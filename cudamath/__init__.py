@@ -31,7 +31,7 @@ from numpy import (
     uint64,
 )
 
-from . import cuda, linalg, math, ml, random, testing
+from . import cuda, lib, linalg, math, ml, random, testing
 from .autodiff import *  # noqa: F403
 from .core.array import ndarray
 from .core.devices import default_device, device, set_default_device
@@ -39,17 +39,21 @@ from .core.dtypes import result_type, set_default_dtype
 from .ops import methods as _methods
 from .ops.compare import *  # noqa: F403
 from .ops.creation import *  # noqa: F403
+from .ops.differences import *  # noqa: F403
 from .ops.elementwise import *  # noqa: F403
 from .ops.index import *  # noqa: F403
+from .ops.inspection import *  # noqa: F403
 from .ops.join import *  # noqa: F403
 from .ops.linalg import *  # noqa: F403
 from .ops.reduce import *  # noqa: F403
 from .ops.shape import *  # noqa: F403
+from .ops.stride_tricks import *  # noqa: F403
 from .ops.transfer import *  # noqa: F403
 
 from ml_dtypes import bfloat16, float8_e4m3fn as float8_e4m3, float8_e5m2  # isort: skip
 
 bool = bool_
 __version__ = "0.1.0"
+__array_api_version__ = "2025.12"
 
 _methods.install()

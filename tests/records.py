@@ -302,6 +302,16 @@ ROWS = [
     moves("nonzero", lambda xp, x: xp.nonzero(x > 0), M, grad=False, cards=("nonzero", "count_true")),
     moves("flatnonzero", lambda xp, x: xp.flatnonzero(x > 0), M, grad=False),
     moves("argwhere", lambda xp, x: xp.argwhere(x > 0), M, grad=False),
+    # differences and sliding sums
+    same("diff", lambda xp, x: xp.diff(x, n=2, axis=1), M),
+    same("ediff1d", lambda xp, x: xp.ediff1d(x), M),
+    Row("gradient", lambda xp, x: xp.gradient(x, 0.5, axis=1, edge_order=2), (M,),
+        lambda x: np.gradient(x, 0.5, axis=1, edge_order=2)),
+    same("trapezoid", lambda xp, y, x: xp.trapezoid(y, x), M, V),
+    same("convolve", lambda xp, a, v: xp.convolve(a, v, "same"), V, A((4,))),
+    same("correlate", lambda xp, a, v: xp.correlate(a, v, "full"), V, A((4,))),
+    Row("sliding_window_view", lambda xp, x: xp.sliding_window_view(x, (2, 3)), (M,),
+        lambda x: sliding_window_view(x, (2, 3)), error=0, cards=("sliding_window_view",)),
     # activations
     Row("ml.relu", lambda xp, x: xp.ml.relu(x), (M,), lambda x: np.maximum(x, 0), error=0, cards=("relu", "relu_grad")),
     Row("ml.leaky_relu", lambda xp, x: xp.ml.leaky_relu(x, 0.1), (M,), lambda x: np.where(x > 0, x, 0.1 * x),
@@ -375,6 +385,12 @@ CREATION: dict[str, Callable[[Any], Any]] = {
     "zeros_like": lambda xp: xp.zeros_like(xp.ones(3)),
     "broadcast_shapes": lambda xp: xp.broadcast_shapes((3, 1), (1, 4)),
     "result_type": lambda xp: xp.result_type(np.float32, 1.0, np.int16),
+    "can_cast": lambda xp: xp.can_cast(np.int16, np.float32),
+    "finfo": lambda xp: xp.finfo(np.float32).eps,
+    "iinfo": lambda xp: xp.iinfo(np.int16).max,
+    "isdtype": lambda xp: xp.isdtype(np.dtype(np.float32), "real floating"),
+    "issubdtype": lambda xp: xp.issubdtype(np.float32, np.floating),
+    "promote_types": lambda xp: xp.promote_types(np.int32, np.float32),
 }
 
 #: Other names of the same functions.

@@ -182,6 +182,12 @@ class ndarray:
             return self.copy() if copy else self
         return self._to(index)
 
+    def to_device(self, device: Any, /, *, stream: Any = None) -> ndarray:
+        """The array API's name of `to`. Transfers run on the current stream: `stream` must be None."""
+        if stream is not None:
+            raise ValueError(f"to_device: wants stream=None (transfers run on the current stream), got {stream!r}")
+        return self.to(device)
+
     def item(self, *index: int) -> Any:
         """The only element (or the one at `index`) as a Python scalar."""
         chosen = self[index] if index else self

@@ -11,3 +11,8 @@ def log1p(x: np.ndarray) -> np.ndarray:
     out.real = np.where(small, np.log1p(a * (2 + a) + b * b) / 2, np.log(np.hypot(1 + a, b)))
     out.imag = np.arctan2(b, 1 + a)
     return out
+
+
+def expm1(x: np.ndarray) -> np.ndarray:
+    """exp(x) - 1 of complex numbers; where a part is infinite or NaN, what exp makes of it (NumPy has NaN there)."""
+    return np.where(np.isfinite(x), np.expm1(x), np.exp(x) - 1)

@@ -120,7 +120,9 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         a, b = x.real, x.imag
         s = math.sin(b * half)
         e = exp(x)
-        return make(math.expm1(a) * math.cos(b) - two * s * s, e.imag)
+        if math.isfinite(a) and math.isfinite(b):
+            return make(math.expm1(a) * math.cos(b) - two * s * s, e.imag)
+        return make(e.real - one, e.imag)
 
     @device
     def log_size(a, b):  # log |z|; near 1 by log1p(|z|^2 - 1) / 2

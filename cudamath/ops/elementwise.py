@@ -71,7 +71,7 @@ nextafter = binary("nextafter", np.nextafter, "nextafter(x, y)", category=PRECIS
 
 exp = unary("exp", np.exp, "exp(x)", "g * out", category=ANY, doc="Exponential.", formula="e ** x")
 expm1 = unary("expm1", np.expm1, "expm1(x)", "g * (out + 1)", category=ANY,
-              doc="exp(x) - 1, accurate near 0.", formula="e ** x - 1")
+              doc="exp(x) - 1, accurate near 0.", formula="e ** x - 1", cpu={"c": "elementwise.expm1"})
 exp2 = unary("exp2", np.exp2, "2 ** x", "g * out * LN2", category=REAL_OR_BOOL, doc="Power of two.", formula="2 ** x")
 log = unary("log", np.log, "log(x)", "g / x", category=ANY, doc="Natural logarithm.", formula="ln x")
 log1p = unary("log1p", np.log1p, "log1p(x)", "g / (x + 1)", category=ANY, doc="log(1 + x), accurate near 0.",

@@ -1,0 +1,226 @@
+"""Differences, slopes, integrals and sliding sums along an axis: compositions of slices and arithmetic.
+
+Each works on views of its input (``x[1:] - x[:-1]``), so a difference is one elementwise kernel that reads every
+element twice from cache and once from memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import ndarray
+from ..core.op import ANY, BOOLEAN, INEXACT, NUMERIC, coerce, require
+from ..core.shapes import normalize_axes, normalize_axis
+from . import reduce
+from .elementwise import conj, not_equal, subtract
+from .join import _joined, pad
+from .linalg import matmul
+from .shape import Axes, _broadcast_as, astype, atleast_1d, flip, ravel, reshape, span
+from .stride_tricks import sliding_window_view
+
+__all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid"]
+
+
+def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> ndarray:
+    """Differences of neighbours along an axis, taken n times: y[i] = x[i + 1] - x[i].
+
+    Args: x: array of at least 1 dimension, numeric or bool (there: whether neighbours differ); n: how often, >= 0; axis:
+    the axis; prepend, append: values put before and after along the axis first: a scalar, or an array like ``x`` but for
+    that axis. Returns: array of x's dtype, n shorter along the axis (at least 0). Raises: ValueError (0-d, n < 0, shapes).
+    Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.diff([1, 2, 4, 7]).tolist(), cm.diff([1, 2, 4, 7], n=2, prepend=0).tolist()
+    ([1, 2, 3], [0, 1, 1])
+    """
+    x = require("diff", x)
+    if n < 0:
+        raise ValueError(f"diff: n must be at least 0, got {n}")
+    if not x.ndim:
+        raise ValueError(f"diff: wants at least 1 dimension, got shape {x.shape}")
+    axis = normalize_axis("diff", axis, x.ndim)
+    if n == 0:
+        return x
+    if prepend is not None or append is not None:
+        ends = [None if e is None else coerce("diff", (x, e))[1] for e in (prepend, append)]
+        one = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+        before, after = (e if e is None or e.ndim else _broadcast_as("diff", e, one) for e in ends)
+        x = _joined("diff", [part for part in (before, x, after) if part is not None], axis)
+    step = not_equal if x.dtype in BOOLEAN else subtract
+    for _ in range(n):
+        size = x.shape[axis]
+        x = step(span(x, axis, 1, size), span(x, axis, 0, max(size - 1, 0)))
+    return x
+
+
+def ediff1d(x: Any, /, to_end: Any = None, to_begin: Any = None) -> ndarray:
+    """Differences of neighbours of the flattened array, with values put before and after.
+
+    Args: x: numeric array; to_end, to_begin: values appended and prepended, cast to x's dtype. Returns: vector. Raises:
+    TypeError where those values are of another kind of number. Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.ediff1d([[1, 2], [4, 7]], to_begin=0).tolist()
+    [0, 1, 2, 3]
+    """
+    x = ravel(require("ediff1d", x, NUMERIC))
+    parts = [span(x, 0, 1, x.size) - span(x, 0, 0, max(x.size - 1, 0))]
+    for given, place in ((to_begin, 0), (to_end, 2)):
+        if given is None:
+            continue
+        more = ravel(coerce("ediff1d", (x, given))[1])
+        if not np.can_cast(more.dtype, x.dtype, "same_kind"):
+            raise TypeError(f"ediff1d: values of dtype {more.dtype} do not go with an array of dtype {x.dtype}")
+        parts.insert(place, astype(more, x.dtype, copy=False))
+    return _joined("ediff1d", parts, 0) if len(parts) > 1 else parts[0]
+
+
+def gradient(x: Any, /, *spacing: Any, axis: Axes = None, edge_order: int = 1) -> Any:
+    """Slopes along axes: central differences inside, one-sided ones at the ends, both of second order inside.
+
+    y[i] = (x[i + 1] - x[i - 1]) / 2h; for spacings hs before and hd behind,
+    y[i] = (hs^2 x[i + 1] + (hd^2 - hs^2) x[i] - hd^2 x[i - 1]) / (hs hd (hd + hs))
+
+    Args: x: numeric array; spacing: nothing (1), one number for all axes, or one number or vector of coordinates an axis;
+    axis: an axis, several, or None for all; edge_order: 1 or 2, the accuracy at the ends. Returns: an array of x's shape,
+    a tuple of them for several axes; integers give floating-point numbers. Raises: ValueError if an axis has fewer than
+    edge_order + 1 elements or the spacing does not fit, TypeError for too many spacings. Gradient: by its parts.
+    Source: NumPy's `gradient`.
+
+    >>> import cudamath as cm
+    >>> cm.gradient([1.0, 2.0, 4.0, 7.0, 11.0]).tolist()
+    [1.0, 1.5, 2.5, 3.5, 4.0]
+    """
+    x = require("gradient", x, NUMERIC)
+    axes = tuple(range(x.ndim)) if axis is None else normalize_axes("gradient", axis, x.ndim)
+    if edge_order not in (1, 2):
+        raise ValueError(f"gradient: edge_order must be 1 or 2, got {edge_order}")
+    if len(spacing) not in (0, 1, len(axes)):
+        raise TypeError(f"gradient: {len(spacing)} spacings do not fit {len(axes)} axes")
+    steps = [1.0] * len(axes) if not spacing else list(spacing) * len(axes) if len(spacing) == 1 else list(spacing)
+    if x.dtype not in INEXACT:
+        x = astype(x, dtypes.default_float())
+    out = [_slope(x, a, h, edge_order) for a, h in zip(axes, steps, strict=True)]
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+def _slope(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
+    n = x.shape[axis]
+    if n < edge_order + 1:
+        raise ValueError(f"gradient: wants at least {edge_order + 1} elements along axis {axis}, got shape {x.shape}")
+
+    def at(start: int, stop: int) -> ndarray:
+        return span(x, axis, start, stop)
+
+    if np.ndim(spacing) == 0:
+        h = spacing.item() if hasattr(spacing, "item") else spacing
+        inner = (at(2, n) - at(0, n - 2)) / (2 * h)
+        if edge_order == 1:
+            first, last = (at(1, 2) - at(0, 1)) / h, (at(n - 1, n) - at(n - 2, n - 1)) / h
+        else:
+            first = (at(0, 1) * -1.5 + at(1, 2) * 2 + at(2, 3) * -0.5) / h
+            last = (at(n - 3, n - 2) * 0.5 + at(n - 2, n - 1) * -2 + at(n - 1, n) * 1.5) / h
+        return _joined("gradient", [first, inner, last], axis)
+    places = coerce("gradient", (x, spacing))[1]
+    if places.shape != (n,):
+        raise ValueError(f"gradient: coordinates of shape {places.shape} do not fit axis {axis} of shape {x.shape}")
+    if places.dtype not in INEXACT:
+        places = astype(places, dtypes.default_float())
+    h = reshape(diff(places), (*[1] * axis, n - 1, *[1] * (x.ndim - axis - 1)))
+    before, behind = span(h, axis, 0, n - 2), span(h, axis, 1, n - 1)
+    both = before + behind
+    inner = (at(0, n - 2) * (-behind / (before * both)) + at(1, n - 1) * ((behind - before) / (before * behind))
+             + at(2, n) * (before / (behind * both)))
+    if edge_order == 1:
+        first = (at(1, 2) - at(0, 1)) / span(h, axis, 0, 1)
+        last = (at(n - 1, n) - at(n - 2, n - 1)) / span(h, axis, n - 2, n - 1)
+    else:
+        a, b = span(h, axis, 0, 1), span(h, axis, 1, 2)
+        first = (at(0, 1) * (-(2 * a + b) / (a * (a + b))) + at(1, 2) * ((a + b) / (a * b))
+                 + at(2, 3) * (-a / (b * (a + b))))
+        a, b = span(h, axis, n - 3, n - 2), span(h, axis, n - 2, n - 1)
+        last = (at(n - 3, n - 2) * (b / (a * (a + b))) + at(n - 2, n - 1) * (-(b + a) / (a * b))
+                + at(n - 1, n) * ((2 * b + a) / (b * (a + b))))
+    return _joined("gradient", [first, inner, last], axis)
+
+
+def trapezoid(y: Any, /, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray:
+    """Integral along an axis by the trapezoidal rule: Σ (x[i + 1] - x[i]) (y[i + 1] + y[i]) / 2.
+
+    Args: y: numeric array; x: coordinates, a vector or an array that broadcasts with ``y``; dx: their distance if there
+    are none; axis: the axis. Returns: array without that axis. Raises: ValueError (axis, shapes). Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> float(cm.trapezoid([1.0, 2.0, 3.0])), float(cm.trapezoid([1.0, 2.0, 3.0], x=[4, 6, 8]))
+    (4.0, 8.0)
+    """
+    y = require("trapezoid", y, NUMERIC)
+    if not y.ndim:
+        raise ValueError(f"trapezoid: wants at least 1 dimension, got shape {y.shape}")
+    axis = normalize_axis("trapezoid", axis, y.ndim)
+    width: Any = dx
+    if x is not None:
+        places = coerce("trapezoid", (y, x), NUMERIC)[1]
+        if places.ndim == 1:
+            if places.size != y.shape[axis]:
+                raise ValueError(f"trapezoid: coordinates of shape {places.shape} do not fit axis {axis} of shape {y.shape}")
+            width = reshape(diff(places), (*[1] * axis, places.size - 1, *[1] * (y.ndim - axis - 1)))
+        else:
+            width = diff(places, axis=axis - y.ndim)
+    n = y.shape[axis]
+    pairs = (span(y, axis, 1, n) + span(y, axis, 0, max(n - 1, 0))) / 2.0
+    return reduce.sum(pairs * width, axis=axis)
+
+
+def _slide(name: str, a: ndarray, v: ndarray, mode: str) -> ndarray:
+    """The convolution of two vectors: products of the windows of the longer one with the shorter one, reversed."""
+    if mode not in ("full", "same", "valid"):
+        raise ValueError(f"{name}: mode must be 'full', 'same' or 'valid', got {mode!r}")
+    swapped = v.size > a.size
+    if swapped:
+        a, v = v, a
+    m = v.size
+    left, right = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[mode]
+    if swapped and name == "correlate":  # NumPy correlates the other way round there, and reverses the answer
+        left, right = right, left
+    if left or right:
+        a = pad(a, ((left, right),))
+    return matmul(sliding_window_view(a, m), flip(v))
+
+
+def _vectors(name: str, a: Any, v: Any) -> tuple[ndarray, ndarray]:
+    a, v = coerce(name, (a, v), ANY)
+    if a.ndim > 1 or v.ndim > 1 or not a.size or not v.size:
+        raise ValueError(f"{name}: wants two vectors that are not empty, got shapes {a.shape} and {v.shape}")
+    return atleast_1d(a, v)
+
+
+def convolve(a: Any, v: Any, /, mode: str = "full") -> ndarray:
+    """Convolution of two vectors: y[k] = Σ_i a[i] v[k - i].
+
+    Args: a, v: vectors, numeric or bool; mode: "full": every overlap, n + m - 1 of them; "same": the middle max(n, m);
+    "valid": the complete ones, max(n, m) - min(n, m) + 1. Returns: vector of the common dtype. Raises: ValueError (shapes,
+    mode). Gradient: by its parts. Takes n m operations (no Fourier transform), as a product with a matrix of windows.
+
+    >>> import cudamath as cm
+    >>> cm.convolve([1, 2, 3], [0, 1, 2]).tolist()
+    [0, 1, 4, 7, 6]
+    """
+    return _slide("convolve", *_vectors("convolve", a, v), mode)
+
+
+def correlate(a: Any, v: Any, /, mode: str = "valid") -> ndarray:
+    """Correlation of two vectors: y[k] = Σ_i a[i + k] conj(v[i]).
+
+    Args: a, v: vectors, numeric or bool; mode: as for ``convolve``. Returns: vector of the common dtype. Raises: ValueError
+    (shapes, mode). Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.correlate([1, 2, 3], [0, 1, 2], mode="full").tolist()
+    [2, 5, 8, 3, 0]
+    """
+    a, v = _vectors("correlate", a, v)
+    return _slide("correlate", a, flip(conj(v) if v.dtype.kind == "c" else v), mode)

@@ -32,7 +32,7 @@ from cudamath.core.array import upload
 from cudamath.core.layout import Layout
 from cudamath.core.op import registry
 from cudamath.kernels.build import storage
-from cudamath.runtime import device, flags, memory, module, stream
+from cudamath.runtime import device, flags, memory, module, stream, tensormap
 
 
 class CUresult(enum.IntEnum):
@@ -96,7 +96,7 @@ class FakeDriver:
     CUresult = CUresult
     CU_MEMHOSTALLOC_PORTABLE, CU_MEMHOSTALLOC_DEVICEMAP = 1, 2
     CUmemAttach_flags = type("flags", (), {"CU_MEM_ATTACH_GLOBAL": 1})
-    CUstream = cuuint64_t = int
+    CUstream = cuuint64_t = cuuint32_t = int
 
     def __init__(self, devices=2, limit=1 << 30):
         self.count, self.limit = devices, limit
@@ -116,7 +116,9 @@ class FakeDriver:
         self.threads = threading.local()
         self.lock = threading.RLock()
         for name in ("CUstream_flags", "CUevent_flags", "CUdevice_attribute", "CUfunction_attribute", "CUmemPool_attribute",
-                     "CUstreamCaptureMode", "CUpointer_attribute", "CUmemLocationType", "CUmemAccess_flags"):
+                     "CUstreamCaptureMode", "CUpointer_attribute", "CUmemLocationType", "CUmemAccess_flags",
+                     "CUtensorMapDataType", "CUtensorMapInterleave", "CUtensorMapSwizzle", "CUtensorMapL2promotion",
+                     "CUtensorMapFloatOOBfill"):
             setattr(self, name, Names(name))
 
     def CUmemAccessDesc(self):
@@ -506,6 +508,19 @@ class FakeDriver:
         memory = (ctypes.c_char * (highest - lowest)).from_address(address + lowest)
         return np.ndarray(shape, dtype, memory, -lowest, strides)
 
+    # ------------------------------------------------------------ tensor maps
+
+    def cuTensorMapEncodeTiled(self, kind, rank, address, shape, strides, box, steps, *rest):
+        """A map that says: address, rank, sizes (innermost first)."""
+        assert rank == len(shape) == len(strides) + 1 == len(box) == len(steps)
+        if address % 16 or any(n % 16 for n in strides):
+            return (INVALID, None)
+        return type("map", (), {"opaque": [address, rank, *shape, *[0] * (14 - rank)]})()
+
+    def cuTensorMapEncodeIm2col(self, kind, rank, address, shape, strides, lower, upper, channels, pixels, steps, *rest):
+        assert len(lower) == len(upper) == rank - 2
+        return self.cuTensorMapEncodeTiled(kind, rank, address, shape, strides, shape, steps)
+
     # ------------------------------------------------------------ graphs
 
     def cuStreamBeginCapture(self, handle, mode):
@@ -553,7 +568,8 @@ def installed(monkeypatch, **options):
     fresh = [(device, "driver", lambda: fake), (device, "_contexts", {}), (device, "_initialised_in", None),
              (stream, "local", stream._Local()), (stream, "_defaults", {}), (stream, "_external", {}),
              (memory, "_pools", {}), (memory, "_constants", {}), (memory, "_tables", collections.OrderedDict()),
-             (memory, "_peers", {}), (memory, "observe", None), (flags, "_flags", {}), (module, "functions", {}),
+             (memory, "_peers", {}), (memory, "observe", None),
+             (tensormap, "_tables", {}), (tensormap, "_lookups", {}), (flags, "_flags", {}), (module, "functions", {}),
              (plan, "_functions", {}), (plan, "compiler", fake.compiler), (places, "_default", None),
              (places, "_local", places._Local()), (cuda_kernels, "_runs", {}), (cuda_profiling, "_last", None),
              (cuda_profiling, "_switched", None)]

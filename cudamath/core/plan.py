@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime import flags, memory, module, stream
+from ..runtime import flags, memory, module, stream, tensormap
 from . import shapes
 from .array import ndarray
 from .layout import Layout
@@ -98,6 +98,36 @@ class Constant:
 
 
 @dataclasses.dataclass(frozen=True)
+class TensorMap:
+    """The address (int64) of a tensor map, by which TMA loads and stores boxes of an array (compute capability 9.0).
+
+    shape, strides, box, swizzle, steps, lower, upper: see runtime/tensormap.py's Template; sizes are in NumPy's order,
+    strides in bytes, C order by default. kind: the array's dtype unless given ("tf32": float32 rounded on its way).
+    The array's offset (`Input(0).view(..., offset=..)`) counts; address and strides are multiples of 16.
+    """
+
+    array: ArrayArg
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    box: tuple[int, ...]
+    swizzle: int = 128
+    steps: tuple[int, ...] | None = None
+    lower: tuple[int, ...] | None = None
+    upper: tuple[int, ...] | None = None
+    kind: str | None = None
+
+    def template(self, dtype: np.dtype) -> tensormap.Template:
+        """What the runtime encodes, for an array of this dtype."""
+        dtype = dtype if self.array.dtype is None else self.array.dtype
+        strides = shapes.contiguous_strides(self.shape, dtype.itemsize) if self.strides is None else self.strides
+        if strides[-1] != dtype.itemsize or any(n % 16 for n in (*strides[:-1], self.array.offset)):
+            raise AssertionError(f"a tensor map wants contiguous rows and other strides and offset in multiples of 16 bytes, "
+                                 f"got strides {strides}, offset {self.array.offset} for {dtype}")
+        return tensormap.Template(tuple(self.shape), tuple(strides), tuple(self.box), self.kind or dtype.name, self.swizzle,
+                                  self.steps, self.lower, self.upper)
+
+
+@dataclasses.dataclass(frozen=True)
 class Flag:
     """The device's error flag, int64 (1,): a kernel that meets a bad index writes its Ticket there."""
 
@@ -117,16 +147,17 @@ def triple(size: int | Sequence[int]) -> tuple[int, int, int]:
 
 
 class Launch:
-    """A kernel launch: `kernel` is a `@cuda.jit` function; grid, block: int or tuple; shared: dynamic bytes."""
+    """A kernel launch: `kernel` is a `@cuda.jit` function; grid, block: int or tuple; shared: dynamic bytes; cluster: how
+    many neighbouring blocks share their shared memory (compute capability 9.0; divides the grid's first dimension)."""
 
-    __slots__ = ("kernel", "grid", "block", "args", "shared")
+    __slots__ = ("kernel", "grid", "block", "args", "shared", "cluster")
 
     def __init__(self, kernel: Any, grid: int | Sequence[int], block: int | Sequence[int], args: Sequence[Any],
-                 shared: int = 0):
+                 shared: int = 0, cluster: int = 1):
         self.kernel = kernel
         self.grid, self.block = triple(grid), triple(block)
         self.args = tuple(args)
-        self.shared = shared
+        self.shared, self.cluster = shared, cluster
 
     def __repr__(self) -> str:
         return f"Launch({getattr(self.kernel, '__name__', self.kernel)}, grid={self.grid}, block={self.block})"
@@ -178,7 +209,7 @@ class Plan:
             elif isinstance(arg, Flag):
                 kinds.append(Layout.new((1,), np.dtype(np.int64), device))
             else:
-                kinds.append(np.dtype(np.int64) if isinstance(arg, (int, Ticket)) else arg.dtype)
+                kinds.append(np.dtype(np.int64) if isinstance(arg, (int, Ticket, TensorMap)) else arg.dtype)
         return kinds
 
     def bind(self, name: str, inputs: Sequence[Layout], scalars: int = 0, device: int | None = None) -> Callable:
@@ -277,6 +308,11 @@ class _Writer:
             elif isinstance(arg, Ticket):
                 words.append(0)
                 writes.append(f"q[{at}] = call_ticket")
+            elif isinstance(arg, TensorMap):
+                words.append(0)
+                layout = self.plan.layout(ArrayArg(arg.array.kind, arg.array.index), self.inputs)
+                self.constants[f"map{number}_{at}"] = tensormap.lookup(arg.template(layout.dtype), self.device)
+                writes.append(f"q[{at}] = map{number}_{at}({self.address(arg.array)}, stream)")
             else:
                 words.append(module.word(arg))
         blocks, fresh = _block_supply(tuple(words))
@@ -351,7 +387,7 @@ def load(step: Launch, signature: list[Any], device: int) -> module.Function:
 
     if compiler is None:
         raise AssertionError("kernels/build.py has not been imported")
-    key = (step.kernel, device, step.shared > 48 << 10 and step.shared,
+    key = (step.kernel, device, step.shared > 48 << 10 and step.shared, step.cluster,
            *((k.dtype, k.ndim, k.contiguous) if isinstance(k, Layout) else k for k in signature))
     found = _functions.get(key)
     if found is None:
@@ -359,5 +395,5 @@ def load(step: Launch, signature: list[Any], device: int) -> module.Function:
         own = getattr(step.kernel, "cubin", None)
         cubin = own(signature, capability(device)) if own else compiler(step.kernel, signature, capability(device))
         arguments = tuple([k.ndim or 1 if isinstance(k, Layout) else None for k in signature])
-        found = _functions[key] = module.load(name, cubin, device, step.shared, arguments)
+        found = _functions[key] = module.load(name, cubin, device, step.shared, arguments, step.cluster)
     return found

@@ -1,12 +1,14 @@
-"""PTX instructions as Numba intrinsics, each stated once.
+"""PTX instructions as Numba intrinsics, each stated once: conversions and wide loads, and how an intrinsic is made.
 
+Tensor cores of compute capability 8.0 and what goes with them: ptx_mma.py. Those of 9.0: ptx_hopper.py.
 In Numba's simulator the same names are plain Python functions where a meaning without a GPU exists (conversions).
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+import re
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -49,18 +51,124 @@ else:
     _REGISTER = {types.uint16: "h", types.int32: "r", types.uint32: "r", types.int64: "l", types.uint64: "l",
                  types.float32: "f", types.float64: "d"}
 
-    def instruction(name: str, assembly: str, result: Any, arguments: tuple, doc: str, *, pure: bool = True) -> Any:
-        """An intrinsic that emits `assembly`: $0 is the result, $1.. the arguments. Pure: no memory, may be moved."""
+    def instruction(name: str, assembly: str, result: Any, arguments: tuple, doc: str, *, pure: bool = True,
+                    convergent: bool = False) -> Any:
+        """An intrinsic that emits `assembly`. $0, $1, .. are the result (one register; several for a UniTuple; none for
+        types.void), then the arguments.
+
+        pure: touches no memory and may be moved. convergent: all threads of a warp must meet in it.
+        """
+        count = 0 if result is types.void else getattr(result, "count", 1)
+        each = getattr(result, "dtype", result)
 
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            kind = ir.FunctionType(_LLVM[result], [_LLVM[a] for a in arguments])
-            constraints = ",".join([f"={_REGISTER[result]}", *(_REGISTER[a] for a in arguments)]
-                                   + ([] if pure else ["~{memory}"]))
-            return builder.call(ir.InlineAsm(kind, assembly, constraints, side_effect=not pure), values)
+            returned = (ir.VoidType() if not count else _LLVM[each] if each is result
+                        else ir.LiteralStructType([_LLVM[each]] * count))
+            kind = ir.FunctionType(returned, [_LLVM[a] for a in arguments])
+            constraints = [f"={_REGISTER[each]}"] * count + [_REGISTER[a] for a in arguments]
+            constraints += [] if pure else ["~{memory}"]
+            value = builder.call(ir.InlineAsm(kind, assembly, ",".join(constraints), side_effect=not pure), values,
+                                 attrs=("convergent",) if convergent else ())
+            if not count:
+                return context.get_dummy_value()
+            if each is result:
+                return value
+            return context.make_tuple(builder, signature.return_type,
+                                      [builder.extract_value(value, i) for i in range(count)])
 
-        names = ", ".join(f"a{i}" for i in range(len(arguments)))
-        namespace = {"signature": result(*arguments), "generate": generate}
-        exec(f"def {name}(typingctx, {names}):\n    return signature, generate\n", namespace)
+        return _intrinsic(name, len(arguments), lambda *_: (result(*arguments), generate), doc)
+
+    class Registers(NamedTuple):
+        """An operand of `array_instruction`: `count` consecutive elements of a cuda.local.array, held in registers.
+
+        The intrinsic takes two arguments for it, the array and the index of the first of them, which must be known when
+        the kernel is compiled. use: "read", "write" or "update".
+        """
+
+        kind: Any
+        count: int
+        use: str
+
+    def array_instruction(name: str, assembly: str, operands: tuple, doc: str) -> Any:
+        """An intrinsic on registers of local arrays. In `assembly`, <i> stands for the i-th operand: a scalar type, or a
+        `Registers`, written as {$a, $b, ..}; <i:j:k> for some registers of it. All threads of a warp must meet in it."""
+        written = [o for o in operands if isinstance(o, Registers) and o.use != "read"]
+        outputs = [o.kind for o in written for _ in range(o.count)]
+        inputs: list[Any] = []  # kinds of registers that are read; those of an update are tied to an output
+        constraints = ["=&" + _REGISTER[o.kind] if o.use == "write" else "=" + _REGISTER[o.kind]
+                       for o in written for _ in range(o.count)]
+        places: list[tuple[int, int]] = []  # (number of the first register, how many or 0 for a scalar) of each operand
+        at = 0
+        for operand in operands:
+            if not isinstance(operand, Registers):
+                places.append((len(constraints), 0))
+                constraints.append(_REGISTER[operand])
+                inputs.append(operand)
+            elif operand.use == "read":
+                places.append((len(constraints), operand.count))
+                constraints += [_REGISTER[operand.kind]] * operand.count
+                inputs += [operand.kind] * operand.count
+            else:
+                places.append((at, operand.count))
+                if operand.use == "update":
+                    constraints += [str(at + i) for i in range(operand.count)]
+                    inputs += [operand.kind] * operand.count
+                at += operand.count
+
+        def written_out(match: re.Match[str]) -> str:
+            first, number = places[int(match[1])]
+            if not number:
+                return f"${first}"
+            start, stop = (int(match[2]), int(match[3])) if match[2] else (0, number)
+            return "{" + ", ".join(f"${first + i}" for i in range(start, stop)) + "}"
+
+        assembly = re.sub(r"<(\d+)(?::(\d+):(\d+))?>", written_out, assembly)
+        constraints.append("~{memory}")
+
+        def typed(*arguments: Any) -> tuple[Any, Any]:
+            given = iter(arguments)
+            kinds = []
+            for operand in operands:
+                first = next(given)
+                if isinstance(operand, Registers):
+                    next(given)
+                    kinds += [first, types.int64]
+                else:
+                    kinds.append(operand)
+            return types.void(*kinds), generate
+
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            reads, writes = [], []
+            position = 0
+            for operand in operands:
+                if not isinstance(operand, Registers):
+                    reads.append(values[position])
+                    position += 1
+                    continue
+                data = context.make_array(signature.args[position])(context, builder, values[position]).data
+                places = [builder.gep(data, [builder.add(values[position + 1], ir.Constant(ir.IntType(64), i))])
+                          for i in range(operand.count)]
+                if operand.use != "write":
+                    reads += [builder.load(place) for place in places]
+                if operand.use != "read":
+                    writes += places
+                position += 2
+            returned = ir.LiteralStructType([_LLVM[k] for k in outputs]) if len(outputs) > 1 else (
+                _LLVM[outputs[0]] if outputs else ir.VoidType())
+            kind = ir.FunctionType(returned, [_LLVM[k] for k in inputs])
+            value = builder.call(ir.InlineAsm(kind, assembly, ",".join(constraints), side_effect=True), reads,
+                                 attrs=("convergent",))
+            for i, place in enumerate(writes):
+                builder.store(builder.extract_value(value, i) if len(outputs) > 1 else value, place)
+            return context.get_dummy_value()
+
+        return _intrinsic(name, sum(1 + isinstance(o, Registers) for o in operands), typed, doc)
+
+    def _intrinsic(name: str, count: int, typed: Any, doc: str) -> Any:
+        """An intrinsic `name` of `count` arguments; `typed(*types)` gives (signature, code generator)."""
+        names = ", ".join(f"a{i}" for i in range(count))
+        namespace = {"typed": typed}
+        exec(f"def {name}(typingctx, {names}):\n    return typed({names})\n", namespace)
         function = namespace[name]
         function.__doc__ = doc
         return intrinsic(function)

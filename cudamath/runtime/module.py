@@ -20,7 +20,7 @@ from typing import Any
 from . import device as devices
 from . import memory
 from . import stream as streams
-from .errors import CudaError, check, fail, recent_launches
+from .errors import CudaError, check, fail, recent_launches, record_with_line
 from .memory import Buffer
 
 statistics = {"compiled": 0, "loaded_from_disk": 0}
@@ -112,11 +112,19 @@ class Function:
         return int(check(cu.cuKernelGetAttribute(kind, self.kernel, check(cu.cuDeviceGet(self.device)))))
 
     def allow_shared(self, nbytes: int) -> None:
-        """Allow this much dynamic shared memory a block (beyond 48 KiB it must be asked for)."""
-        if nbytes > 48 << 10:
+        """Allow this much dynamic shared memory a block (beyond 48 KiB it must be asked for; never less than before)."""
+        if nbytes > max(48 << 10, self.attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES")):
             cu = devices.driver()
             kind = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             check(cu.cuKernelSetAttribute(kind, nbytes, self.kernel, check(cu.cuDeviceGet(self.device))))
+
+    def form_clusters(self, blocks: int) -> None:
+        """From now on, `blocks` neighbouring blocks of the grid's first dimension form a cluster."""
+        cu = devices.driver()
+        index = check(cu.cuDeviceGet(self.device))
+        for name, size in (("WIDTH", blocks), ("HEIGHT", 1), ("DEPTH", 1)):
+            kind = getattr(cu.CUfunction_attribute, "CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_" + name)
+            check(cu.cuKernelSetAttribute(kind, size, self.kernel, index))
 
     def occupancy(self, block: int, shared: int = 0) -> int:
         """How many blocks of this size one multiprocessor holds at a time."""
@@ -140,13 +148,16 @@ def _library(cubin: bytes) -> tuple[Any, Any]:
 functions: dict[int, Function] = {}  # every loaded kernel by the number of its handle
 
 
-def load(name: str, cubin: bytes, index: int, shared: int = 0, arguments: tuple[int | None, ...] = ()) -> Function:
-    """Load a compiled kernel on a device. `arguments`: see Function."""
+def load(name: str, cubin: bytes, index: int, shared: int = 0, arguments: tuple[int | None, ...] = (),
+         cluster: int = 1) -> Function:
+    """Load a compiled kernel on a device. `arguments`: see Function; shared, cluster: what its launches will need."""
     cu = devices.driver()
     with devices.lock, streams.in_context(index):
         _, kernel = _library(cubin)
         function = Function(name, check(cu.cuKernelGetFunction(kernel)), kernel, index, arguments)
         function.allow_shared(shared)
+        if cluster > 1:
+            function.form_clusters(cluster)
         functions[int(function.handle)] = function
     return function
 
@@ -188,10 +199,17 @@ launcher: dict[str, Any] = {}
 def prepare_launcher() -> dict[str, Any]:
     """The launcher namespace, filled on first use (the driver is not imported before)."""
     if "launch" not in launcher:
-        launcher.update(launch=devices.driver().cuLaunchKernel, local=streams.local, recent=recent_launches.append,
+        lines = os.environ.get("CUDAMATH_LAUNCH_LINES", "0") not in ("", "0")
+        launcher.update(launch=devices.driver().cuLaunchKernel, local=streams.local,
+                        recent=record_with_line if lines else recent_launches.append,
                         fail=fail, allocate=memory.allocate, Buffer=Buffer, new=object.__new__,
                         observe_call=None)
     return launcher
+
+
+def launch_lines(enabled: bool) -> None:
+    """Whether launches are remembered with the user's Python line."""
+    prepare_launcher()["recent"] = record_with_line if enabled else recent_launches.append
 
 
 def launch(function: Function, grid: tuple, block: tuple, words: tuple[int, ...], shared: int = 0) -> None:
@@ -200,6 +218,6 @@ def launch(function: Function, grid: tuple, block: tuple, words: tuple[int, ...]
     arguments = Block(words)
     with streams.on_device(function.device):
         (status,) = prepare_launcher()["launch"](function.handle, *grid, *block, shared, stream.handle, arguments.pointer, 0)
-    recent_launches.append(function)
+    launcher["recent"](function)
     if status:
         fail(status, function.name)

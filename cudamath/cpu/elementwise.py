@@ -16,3 +16,12 @@ def log1p(x: np.ndarray) -> np.ndarray:
 def expm1(x: np.ndarray) -> np.ndarray:
     """exp(x) - 1 of complex numbers; where a part is infinite or NaN, what exp makes of it (NumPy has NaN there)."""
     return np.where(np.isfinite(x), np.expm1(x), np.exp(x) - 1)
+
+
+def floor_divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """floor(x / y) of floating-point numbers. Infinity divided by a finite number is infinite (NumPy has NaN there)."""
+    out = np.asarray(np.floor_divide(x, y))
+    lost = np.isinf(x) & np.isfinite(y)
+    if lost.any():
+        np.divide(x, y, out=out, where=lost)
+    return out

@@ -110,7 +110,7 @@ def _floating(T: Any) -> dict[str, Any]:
 
     @device
     def floor_divide(x, y):  # by the remainder: rounding a rounded quotient down can be one off
-        if y == zero:
+        if y == zero or (math.isinf(x) and math.isfinite(y)):
             return x / y
         r = math.fmod(x, y)
         quotient = (x - r) / y

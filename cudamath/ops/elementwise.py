@@ -44,7 +44,8 @@ multiply = binary("multiply", np.multiply, "x * y", ("g * y", "g * x"), category
 divide = binary("divide", np.divide, {"": "x / y", "c": "divide(x, y)"}, ("g / y", "-g * out / y"), category=ANY,
                 doc="Quotient of two arrays; integers give floating-point numbers.", formula="x / y")
 floor_divide = binary("floor_divide", np.floor_divide, "floor_divide(x, y)", category=REAL,
-                      doc="Quotient rounded down; integers divided by zero give 0.", formula="floor(x / y)")
+                      cpu={"f": "elementwise.floor_divide"}, formula="floor(x / y)",
+                      doc="Quotient rounded down; integers divided by zero give 0, infinity by a finite number infinity.")
 remainder = binary("remainder", np.remainder, "remainder(x, y)", ("g", "-g * floor_divide(x, y)"), category=REAL,
                    doc="Remainder of the division, with the sign of y.", formula="x - floor(x / y) * y")
 _power = binary("pow", np.power, {"": "x ** y", "i": "power(x, y)", "u": "power(x, y)", "c": "power(x, y)"},

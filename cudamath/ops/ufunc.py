@@ -178,7 +178,7 @@ class Elementwise:
     def _cpu(self, operands: tuple, scalars: tuple[bool, ...], common: np.dtype, compute: np.dtype, result: np.dtype,
              inplace: bool) -> Callable:
         """`run` for NumPy arrays: the ufunc itself wherever its dtype rule is ours."""
-        path = self.cpu.get(compute.kind) if isinstance(self.cpu, dict) else self.cpu
+        path = self.cpu.get("f" if compute == bfloat16 else compute.kind) if isinstance(self.cpu, dict) else self.cpu
         function: Callable = self.ufunc if path is None else lazy("cpu", path)
         native = path is None and self._native(operands, scalars, compute, result)
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]

@@ -32,7 +32,7 @@ from cudamath.core.array import upload
 from cudamath.core.layout import Layout
 from cudamath.core.op import registry
 from cudamath.kernels.build import storage
-from cudamath.runtime import device, flags, memory, module, stream, tensormap
+from cudamath.runtime import device, errors, flags, memory, module, stream, tensormap
 
 
 class CUresult(enum.IntEnum):
@@ -580,7 +580,7 @@ def installed(monkeypatch, **options):
         for where, name, value in fresh:
             patch.setattr(where, name, value)
         clear = (device._probe.cache_clear, device.info.cache_clear, module._library.cache_clear,
-                 plan._factory.cache_clear, *(table.clear for table in tables))
+                 plan._factory.cache_clear, errors.recent_launches.clear, *(table.clear for table in tables))
         for one in clear:
             one()
         try:

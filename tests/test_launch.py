@@ -1,6 +1,7 @@
 """From a plan to the driver: argument words, generated run code, compiled-kernel cache, users' kernels."""
 
 import functools
+import inspect
 import os
 import pathlib
 import re
@@ -290,8 +291,23 @@ def test_an_asynchronous_fault_names_the_last_launches(fake):
     for kernel in (early, late):
         bind(kernel, [x], [], [Input(0)])(x)
     fake.lost = fake.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
-    message = "ILLEGAL_ADDRESS .reported asynchronously; last launches, newest first: late, early"
+    message = "ILLEGAL_ADDRESS .reported asynchronously; last launches, newest first: late, early; with cm.cuda.launch_lines"
     with pytest.raises(cm.cuda.CudaError, match=message):
+        cm.cuda.synchronize()
+
+
+def test_an_asynchronous_fault_names_the_lines_on_demand(fake):
+    def kernel(x):
+        pass
+
+    x = gpu([1.0])
+    run = bind(kernel, [x], [], [Input(0)])
+    with cm.cuda.launch_lines():
+        run(x)
+    line = inspect.currentframe().f_lineno - 1
+    run(x)
+    fake.lost = fake.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS
+    with pytest.raises(cm.cuda.CudaError, match=rf"newest first: kernel, kernel at \S*test_launch.py:{line}\)"):
         cm.cuda.synchronize()
 
 

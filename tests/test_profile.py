@@ -8,7 +8,7 @@ from fake_driver import bind, gpu
 
 import cudamath as cm
 from cudamath.core.plan import Call, Input, Output, Plan
-from cudamath.runtime import memory, module
+from cudamath.runtime import memory, module, profile
 
 
 def test_profile(fake, tmp_path):
@@ -33,6 +33,9 @@ def test_profile(fake, tmp_path):
     assert {name: row["count"] for name, row in rows.items()} == {"double": 3, "matmul (library)": 1, "copy device to host": 1}
     assert rows["double"]["nbytes"] == 2 * 512 + 256 + 64 and rows["copy device to host"]["nbytes"] == 256
     assert rows["matmul (library)"]["nbytes"] is None and rows["matmul (library)"]["gb_per_s"] is None
+    peak = cm.cuda.devices()[0].memory_bandwidth / 1e9
+    assert rows["double"]["of_peak"] == pytest.approx(rows["double"]["gb_per_s"] / peak)
+    assert rows["matmul (library)"]["of_peak"] is None and rows["copy device to host"]["of_peak"] is None
     for each in rows.values():
         assert each["total_us"] > 0 and each["mean_us"] == pytest.approx(each["total_us"] / each["count"])
         assert each["min_us"] <= each["mean_us"] <= each["max_us"]
@@ -45,6 +48,14 @@ def test_profile(fake, tmp_path):
     assert all(e["dur"] > 0 for e in events) and report["devices"]["cuda:0"]["name"] == "Fake 0"
     starts = [e["ts"] for e in events if e["name"] == "double"]
     assert starts == sorted(starts)
+
+
+@pytest.mark.parametrize("kind, mean, share, hint", [("kernel", 100, 0.8, "memory bandwidth"), ("kernel", 2, 0.1, "launches"),
+                                                     ("kernel", 2, 0.9, "memory bandwidth"), ("kernel", 90, 0.2, "not bandwidth"),
+                                                     ("kernel", 90, None, ""), ("copy", 1, None, "")])
+def test_hints(kind, mean, share, hint):
+    said = profile._hint(kind, mean, share)
+    assert said.startswith(hint) and bool(said) == bool(hint)
 
 
 def test_profiling_switched_on_and_off(fake):
@@ -94,6 +105,7 @@ def test_profile_on_a_gpu(tmp_path):
     (kernel,) = [row for row in rows.values() if row["kind"] == "kernel"]
     assert kernel["count"] == 5 and kernel["nbytes"] == 5 * 3 * (4 << 24)
     assert 0.05 < kernel["gb_per_s"] / 1000 < 10  # a GPU's bandwidth, in TB/s
+    assert 0.3 < kernel["of_peak"] < 1.1 and "memory bandwidth" in kernel["hint"]
     assert rows["copy device to host"]["nbytes"] == 4 << 24
     p.export(tmp_path / "p.json")
     assert len(json.loads((tmp_path / "p.json").read_text())["traceEvents"]) >= 6

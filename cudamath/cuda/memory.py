@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import gc
 import itertools
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +14,8 @@ import numpy as np
 from ..core import dtypes
 from ..core.shapes import normalize_shape
 from ..runtime import device as runtime
-from ..runtime import flags, memory, module
+from ..runtime import memory, module
+from ..runtime.errors import user_line
 from ..runtime.memory import Buffer, Pool, human, parse_size, pool_of
 from .devices import index_of
 
@@ -278,10 +278,7 @@ _debugging = 0
 def _noting(size: int, stream: Any) -> int:
     """`memory.allocate` that remembers the user's line of each block."""
     address = _allocate(size, stream)
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(flags.OURS):
-        frame = frame.f_back
-    _lines[stream.device, address] = next(_numbers), f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    _lines[stream.device, address] = next(_numbers), user_line()
     return address
 
 

@@ -26,7 +26,8 @@ def driver() -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceInfo:
-    """What a device is: name, compute capability, memory in bytes, multiprocessors, L2 cache in bytes."""
+    """What a device is: name, compute capability, memory in bytes, multiprocessors, L2 cache in bytes, and the nominal
+    bandwidth of its memory in bytes per second (0: the driver does not tell)."""
 
     index: int
     name: str
@@ -35,6 +36,7 @@ class DeviceInfo:
     multiprocessors: int
     l2_cache: int
     max_shared_memory: int
+    memory_bandwidth: float = 0.0
 
 
 #: One lock for all bookkeeping of the runtime: contexts, streams, pools, loaded kernels. Only slow paths take it; a
@@ -128,6 +130,8 @@ def info(index: int) -> DeviceInfo:
         multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
         l2_cache=attribute("L2_CACHE_SIZE"),
         max_shared_memory=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        # kHz and bits; two transfers a clock
+        memory_bandwidth=2e3 * attribute("MEMORY_CLOCK_RATE") * attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8,
     )
 
 

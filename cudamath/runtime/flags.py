@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import os
-import sys
 
 from . import device as devices
+from .errors import user_line
 from .memory import HostBuffer
 
-OURS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "<cudamath")  # files, and generated code
 _RING = 4096
 _tickets = itertools.count(1)
 _calls: list[tuple[int, str, str]] = [(0, "", "")] * _RING
@@ -37,10 +35,7 @@ def address(index: int) -> int:
 def ticket(op: str) -> int:
     """A number for the call of `op` now under way; remembers the user's line."""
     number = next(_tickets)
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(OURS):
-        frame = frame.f_back
-    _calls[number % _RING] = (number, op, f"{frame.f_code.co_filename}:{frame.f_lineno}")
+    _calls[number % _RING] = (number, op, user_line())
     return number
 
 

@@ -199,17 +199,23 @@ launcher: dict[str, Any] = {}
 def prepare_launcher() -> dict[str, Any]:
     """The launcher namespace, filled on first use (the driver is not imported before)."""
     if "launch" not in launcher:
-        lines = os.environ.get("CUDAMATH_LAUNCH_LINES", "0") not in ("", "0")
         launcher.update(launch=devices.driver().cuLaunchKernel, local=streams.local,
-                        recent=record_with_line if lines else recent_launches.append,
+                        recent=record_with_line if _lines else recent_launches.append,
                         fail=fail, allocate=memory.allocate, Buffer=Buffer, new=object.__new__,
                         observe_call=None)
     return launcher
 
 
-def launch_lines(enabled: bool) -> None:
-    """Whether launches are remembered with the user's Python line."""
-    prepare_launcher()["recent"] = record_with_line if enabled else recent_launches.append
+def launch_lines(enabled: bool) -> bool:
+    """Choose whether launches are remembered with the user's Python line; returns whether they were."""
+    global _lines
+    before, _lines = _lines, enabled
+    if launcher:
+        launcher["recent"] = record_with_line if enabled else recent_launches.append
+    return before
+
+
+_lines = os.environ.get("CUDAMATH_LAUNCH_LINES", "0") not in ("", "0")
 
 
 def launch(function: Function, grid: tuple, block: tuple, words: tuple[int, ...], shared: int = 0) -> None:

@@ -167,17 +167,21 @@ class Profile:
     def stats(self) -> list[dict[str, Any]]:
         """One row for each kernel, library call and kind of copy, the longest total first; waits for what is queued.
 
-        name, kind, device, count, total_us, mean_us, min_us, max_us, nbytes, gb_per_s. `nbytes` of a kernel are the
-        bytes of its array arguments, each counted once; None where they are not known (library calls), and so is
-        gb_per_s. Floating-point operations are not counted: a compiled kernel does not tell.
+        name, kind, device, count, total_us, mean_us, min_us, max_us, nbytes, gb_per_s, of_peak, hint. `nbytes` of a
+        kernel are the bytes of its array arguments, each counted once; None where they are not known (library calls),
+        and so are gb_per_s and of_peak, its fraction of the memory's nominal bandwidth. `hint` says what limits the
+        row. Floating-point operations are not counted: a compiled kernel does not tell.
         """
         self._collect()
         rows = []
         for (name, index), t in sorted(self._totals.items(), key=lambda item: -item[1].time):
             nbytes = t.nbytes if t.known else None
+            rate = nbytes / t.time / 1e3 if nbytes and t.time else None
+            peak = devices.info(index).memory_bandwidth / 1e9 if t.kind == "kernel" else 0
+            share = rate / peak if rate is not None and peak else None
             rows.append({"name": name, "kind": t.kind, "device": index, "count": t.count, "total_us": t.time,
                          "mean_us": t.time / t.count, "min_us": t.least, "max_us": t.most, "nbytes": nbytes,
-                         "gb_per_s": nbytes / t.time / 1e3 if nbytes and t.time else None})
+                         "gb_per_s": rate, "of_peak": share, "hint": _hint(t.kind, t.time / t.count, share)})
         return rows
 
     def export(self, path: str | os.PathLike) -> None:
@@ -208,11 +212,27 @@ class Profile:
         if not rows:
             return "profile: nothing ran on a GPU"
         width = max(len(row["name"]) for row in rows)
-        lines = [f"{'':{width}}  {'count':>7} {'total us':>11} {'mean us':>9} {'GB/s':>7}"]
+        lines = [f"{'':{width}}  {'count':>7} {'total us':>11} {'mean us':>9} {'GB/s':>7} {'peak':>5}  hint"]
         for row in rows:
             rate = "" if row["gb_per_s"] is None else f"{row['gb_per_s']:.0f}"
-            lines.append(f"{row['name']:{width}}  {row['count']:7} {row['total_us']:11.1f} {row['mean_us']:9.2f} {rate:>7}")
+            share = "" if row["of_peak"] is None else f"{row['of_peak']:.0%}"
+            lines.append(f"{row['name']:{width}}  {row['count']:7} {row['total_us']:11.1f} {row['mean_us']:9.2f} {rate:>7} "
+                         f"{share:>5}  {row['hint']}".rstrip())
         return "\n".join(lines)
+
+
+def _hint(kind: str, mean: float, share: float | None) -> str:
+    """What limits a kernel of this mean time (us) that moves its arguments at this share of the nominal bandwidth.
+
+    Read against the roofline's slanted part only: 0.7 of the nominal bandwidth is about what a device copy reaches.
+    """
+    if kind != "kernel":
+        return ""
+    if share is not None and share >= 0.7:
+        return "memory bandwidth: move fewer bytes (fuse neighbours, smaller dtypes)"
+    if mean < 5:
+        return "launches: too little work each; a CUDA graph or fusing saves more than a faster kernel"
+    return "" if share is None else "not bandwidth: arithmetic, latency or access pattern"
 
 
 #: The profile being taken, if any.

@@ -65,7 +65,7 @@ else:
             returned = (ir.VoidType() if not count else _LLVM[each] if each is result
                         else ir.LiteralStructType([_LLVM[each]] * count))
             kind = ir.FunctionType(returned, [_LLVM[a] for a in arguments])
-            constraints = [f"={_REGISTER[each]}"] * count + [_REGISTER[a] for a in arguments]
+            constraints = [f"={_REGISTER[each]}" for _ in range(count)] + [_REGISTER[a] for a in arguments]
             constraints += [] if pure else ["~{memory}"]
             value = builder.call(ir.InlineAsm(kind, assembly, ",".join(constraints), side_effect=not pure), values,
                                  attrs=("convergent",) if convergent else ())

@@ -16,6 +16,7 @@ from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
 from . import dtypes, indexing, shapes
 from .devices import CPU, Device, default_index, device_of, index_of
+from .flags import Flags
 from .layout import Layout
 
 
@@ -115,6 +116,18 @@ class ndarray:
     def is_contiguous(self) -> bool:
         """Whether the elements lie in C order without gaps."""
         return self._layout.contiguous
+
+    @property
+    def flags(self) -> Flags:
+        """How the array lies in memory: c_contiguous, f_contiguous, owndata, writeable, aligned."""
+        layout = self._layout
+        turned = shapes.is_contiguous(layout.shape[::-1], layout.strides[::-1], layout.itemsize)
+        alone = not shapes.overlaps_itself(layout.shape, layout.strides, layout.itemsize)
+        if layout.device == CPU:
+            own, writeable = self._data.flags.owndata, alone and self._data.flags.writeable
+        else:
+            own, writeable = getattr(self._owner, "address", None) == self._data, alone
+        return Flags(layout.contiguous, turned, own, writeable, self.ptr % layout.itemsize == 0)
 
     def __len__(self) -> int:
         if not self._layout.ndim:

@@ -1,4 +1,4 @@
-"""Shapes, strides and axes as tuples of Python integers: no arrays, no devices, no NumPy.
+"""Shapes, strides and axes as tuples of Python integers: no arrays, no devices.
 
 Strides are in bytes, as in NumPy, and may be zero (broadcast) or negative (reversed). Functions that can fail for
 a user's mistake take the name of the op first and put it in front of the message. The answers are NumPy's; the
@@ -8,6 +8,8 @@ property tests compare every function here with it.
 import operator
 from collections.abc import Iterable, Sequence
 from math import prod
+
+from numpy.exceptions import AxisError
 
 Shape = tuple[int, ...]
 
@@ -134,7 +136,7 @@ def normalize_axis(name: str, axis: int, ndim: int) -> int:
     except TypeError:
         raise TypeError(f"{name}: axis must be an integer, got {axis!r}") from None
     if not -ndim <= i < ndim:
-        raise ValueError(f"{name}: axis {i} is out of bounds for an array of {ndim} dimensions")
+        raise AxisError(f"{name}: axis {i} is out of bounds for an array of {ndim} dimensions")  # Value- and IndexError
     return i + ndim if i < 0 else i
 
 

@@ -6,7 +6,7 @@ On a GPU an array is made there by one kernel (a fill, a ramp); nothing crosses 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,20 @@ from ..core.devices import CPU, index_of
 from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
 from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_shape
-from .shape import _broadcast, _copy, _fill, bits, broadcast_to, diagonal, expand_dims, reshape
+from .shape import (
+    _broadcast,
+    _copy,
+    _fill,
+    astype,
+    bits,
+    broadcast_to,
+    diagonal,
+    expand_dims,
+    in_order,
+    moveaxis,
+    reshape,
+    transpose,
+)
 
 __all__ = [
     "arange", "array", "asarray", "diag", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "identity",
@@ -32,30 +45,41 @@ _ramp = Op("ramp", cpu="shape.ramp", cuda="copy.ramp")
 # ------------------------------------------------------------------------------------------------- from objects
 
 
-def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> ndarray:
+def asarray(obj: Any, /, dtype: Any = None, order: str | None = None, *, device: Any = None,
+            copy: bool | None = None) -> ndarray:
     """An array from any object: a NumPy array, scalar or nested list, or an array of another library on CPU or GPU.
 
     Args: obj: anything with DLPack, ``__cuda_array_interface__`` or the NumPy protocols; dtype: converted to if given;
-    device: "cpu", "cuda:1", ...; default: where a GPU array is, else the default device; copy: True always copies, None
-    only if dtype or device require it, False raises ValueError instead. Raises: TypeError for objects that are no
-    numbers. Gradient: passes through.
+    order: "C" or "F": so in memory, copied if it is not; device: "cpu", "cuda:1", ...; default: where a GPU array is, else
+    the default device; copy: True always copies, None only if dtype, order or device require it, False raises ValueError
+    instead. Raises: TypeError for objects that are no numbers. Gradient: passes through.
 
     >>> import cudamath as cm
     >>> cm.asarray([[1, 2], [3, 4]], dtype="float32")
     array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
-    return core.asarray(obj, dtype, device, copy)
+    out = core.asarray(obj, dtype, device, copy)
+    if order is None:
+        return out
+    fitting = in_order("asarray", out, order)
+    if copy is False and fitting is not out:
+        raise ValueError(f"asarray: an array with strides {out.strides} cannot be brought into order {order!r} without a copy")
+    return fitting
 
 
-def array(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = True) -> ndarray:
-    """A new array from any object: ``asarray`` with a copy.
+def array(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = True, order: str | None = None,
+          ndmin: int = 0) -> ndarray:
+    """A new array from any object: ``asarray`` with a copy; with new axes in front if it has fewer than ``ndmin``.
 
     >>> import cudamath as cm
     >>> cm.array((1.5, 2.5))
     array([1.5, 2.5])
     """
-    return core.asarray(obj, dtype, device, copy, name="array")
+    out = core.asarray(obj, dtype, device, copy, name="array")
+    if ndmin > out.ndim:
+        out = reshape(out, (1,) * (ndmin - out.ndim) + out.shape)
+    return out if order is None else in_order("array", out, order)
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> ndarray:
@@ -93,45 +117,56 @@ def _filled(shape: tuple[int, ...], value: Any, dtype: np.dtype, index: int) -> 
     return out
 
 
-def empty(shape: Shape, dtype: Any = None, *, device: Any = None) -> ndarray:
+def _in_order(name: str, shape: tuple[int, ...], order: str, make: Callable[[tuple[int, ...]], ndarray]) -> ndarray:
+    """What `make(shape)` makes, with its elements in memory in C or Fortran's order."""
+    if order not in ("C", "F"):
+        raise ValueError(f"{name}: order must be 'C' or 'F', got {order!r}")
+    return make(shape) if order == "C" else transpose(make(shape[::-1]))
+
+
+def empty(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
     """A new array whose elements are undefined.
 
-    Args: shape: an integer or integers >= 0; dtype: default float (float64 unless ``set_default_dtype``); device:
-    where. Raises: ValueError for a negative size, OutOfMemoryError if there is no room.
+    Args: shape: an integer or integers >= 0; dtype: default float (float64 unless ``set_default_dtype``); order: "C", or
+    "F": first axis fastest in memory; device: where. Raises: ValueError for a negative size, OutOfMemoryError if there is
+    no room.
 
     >>> import cudamath as cm
     >>> cm.empty((2, 3), "float16").shape
     (2, 3)
     """
-    return core.empty(normalize_shape("empty", shape), _float(dtype), index_of(device))
+    kind, index = _float(dtype), index_of(device)
+    return _in_order("empty", normalize_shape("empty", shape), order, lambda sizes: core.empty(sizes, kind, index))
 
 
-def zeros(shape: Shape, dtype: Any = None, *, device: Any = None) -> ndarray:
+def zeros(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
     """A new array of zeros. Arguments and errors as ``empty``.
 
     >>> import cudamath as cm
     >>> cm.zeros(3)
     array([0., 0., 0.])
     """
-    return _filled(normalize_shape("zeros", shape), 0, _float(dtype), index_of(device))
+    kind, index = _float(dtype), index_of(device)
+    return _in_order("zeros", normalize_shape("zeros", shape), order, lambda sizes: _filled(sizes, 0, kind, index))
 
 
-def ones(shape: Shape, dtype: Any = None, *, device: Any = None) -> ndarray:
+def ones(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
     """A new array of ones. Arguments and errors as ``empty``.
 
     >>> import cudamath as cm
     >>> cm.ones((1, 2), "int32")
     array([[1, 1]], dtype=int32)
     """
-    return _filled(normalize_shape("ones", shape), 1, _float(dtype), index_of(device))
+    kind, index = _float(dtype), index_of(device)
+    return _in_order("ones", normalize_shape("ones", shape), order, lambda sizes: _filled(sizes, 1, kind, index))
 
 
-def full(shape: Shape, fill_value: Any, dtype: Any = None, *, device: Any = None) -> ndarray:
+def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
     """A new array that holds one value everywhere.
 
     Args: shape: an integer or integers >= 0; fill_value: a scalar, or an array that broadcasts to ``shape``; dtype:
-    that of the value by default; device: where. Raises: ValueError for a negative size or values that do not
-    broadcast.
+    that of the value by default; order: as for ``empty``; device: where. Raises: ValueError for a negative size or values
+    that do not broadcast.
 
     >>> import cudamath as cm
     >>> cm.full(2, 7)
@@ -140,59 +175,66 @@ def full(shape: Shape, fill_value: Any, dtype: Any = None, *, device: Any = None
     sizes = normalize_shape("full", shape)
     if isinstance(fill_value, bool | int | float | complex) and not isinstance(fill_value, np.generic):
         kind = dtypes.scalar_dtype(type(fill_value)) if dtype is None else dtypes.as_dtype(dtype)
-        return _filled(sizes, fill_value, kind, index_of(device))
+        index = index_of(device)
+        return _in_order("full", sizes, order, lambda sizes: _filled(sizes, fill_value, kind, index))
     value = core.asarray(fill_value, dtype, device, name="full")
-    return _copy(broadcast_to(value, sizes))
+    return in_order("full", broadcast_to(value, sizes), order, copy=True)
 
 
-def _like(name: str, x: Any, dtype: Any, device: Any, shape: Any) -> tuple[tuple[int, ...], np.dtype, int]:
+def _like(name: str, x: Any, dtype: Any, order: str, device: Any, shape: Any) -> tuple[tuple[int, ...], str, np.dtype, int]:
+    """Shape, order, dtype and device number of an array like another."""
     x = require(name, x)
-    return (x.shape if shape is None else normalize_shape(name, shape),
+    if order in ("A", "K"):
+        order = "F" if x.flags.fnc else "C"
+    return (x.shape if shape is None else normalize_shape(name, shape), order,
             x.dtype if dtype is None else dtypes.as_dtype(dtype),
             x._layout.device if device is None else index_of(device))
 
 
-def empty_like(x: Any, /, dtype: Any = None, *, device: Any = None, shape: Any = None) -> ndarray:
+def empty_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None) -> ndarray:
     """A new array with the shape, dtype and device of ``x`` unless others are given; its elements are undefined.
+    order: "C", "F", or "K" (default) and "A": Fortran's where ``x`` is in that order.
 
     >>> import cudamath as cm
     >>> cm.empty_like(cm.zeros((2, 3)), dtype="int8").dtype
     dtype('int8')
     """
-    return core.empty(*_like("empty_like", x, dtype, device, shape))
+    sizes, order, kind, index = _like("empty_like", x, dtype, order, device, shape)
+    return _in_order("empty_like", sizes, order, lambda sizes: core.empty(sizes, kind, index))
 
 
-def zeros_like(x: Any, /, dtype: Any = None, *, device: Any = None, shape: Any = None) -> ndarray:
+def zeros_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None) -> ndarray:
     """Zeros with the shape, dtype and device of ``x`` unless others are given.
 
     >>> import cudamath as cm
     >>> cm.zeros_like(cm.asarray([1, 2]))
     array([0, 0])
     """
-    sizes, kind, index = _like("zeros_like", x, dtype, device, shape)
-    return _filled(sizes, 0, kind, index)
+    sizes, order, kind, index = _like("zeros_like", x, dtype, order, device, shape)
+    return _in_order("zeros_like", sizes, order, lambda sizes: _filled(sizes, 0, kind, index))
 
 
-def ones_like(x: Any, /, dtype: Any = None, *, device: Any = None, shape: Any = None) -> ndarray:
+def ones_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None) -> ndarray:
     """Ones with the shape, dtype and device of ``x`` unless others are given.
 
     >>> import cudamath as cm
     >>> cm.ones_like(cm.asarray([1.5, 2.5]))
     array([1., 1.])
     """
-    sizes, kind, index = _like("ones_like", x, dtype, device, shape)
-    return _filled(sizes, 1, kind, index)
+    sizes, order, kind, index = _like("ones_like", x, dtype, order, device, shape)
+    return _in_order("ones_like", sizes, order, lambda sizes: _filled(sizes, 1, kind, index))
 
 
-def full_like(x: Any, fill_value: Any, /, dtype: Any = None, *, device: Any = None, shape: Any = None) -> ndarray:
+def full_like(x: Any, /, fill_value: Any, dtype: Any = None, order: str = "K", *, device: Any = None,
+              shape: Any = None) -> ndarray:
     """One value everywhere, with the shape, dtype and device of ``x`` unless others are given.
 
     >>> import cudamath as cm
     >>> cm.full_like(cm.asarray([1.5, 2.5]), 7)
     array([7., 7.])
     """
-    sizes, kind, index = _like("full_like", x, dtype, device, shape)
-    return full(sizes, fill_value, kind, device=core.device_of(index))
+    sizes, order, kind, index = _like("full_like", x, dtype, order, device, shape)
+    return full(sizes, fill_value, kind, order, device=core.device_of(index))
 
 
 # ----------------------------------------------------------------------------------------------------- ranges
@@ -243,32 +285,61 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *,
     return out
 
 
-def linspace(start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, device: Any = None,
-             endpoint: bool = True) -> ndarray:
+def linspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
+             axis: int = 0, *, device: Any = None) -> Any:
     """``num`` evenly spaced numbers from ``start`` to ``stop``.
 
     out[i] = start + i * (stop - start) / (num - 1), the last one exactly ``stop``; without ``endpoint`` the
     division is by ``num`` and ``stop`` is left out.
 
-    Args: start, stop: numbers; num: how many, >= 0; dtype: default float (complex for complex ends). Raises:
-    ValueError if num is negative. Accuracy: computed in the dtype itself (float32 for 16-bit floats).
+    Args: start, stop: numbers, or arrays that broadcast: then so many rows of numbers; num: how many, >= 0; endpoint: end
+    with ``stop``; retstep: return (array, step); dtype: default float (complex for complex ends); axis: of the result for
+    arrays. Raises: ValueError if num is negative. Accuracy: computed in the dtype itself (float32 for 16-bit floats).
+    Gradient: of arrays, by its parts.
 
     >>> import cudamath as cm
     >>> cm.linspace(0, 1, 5)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    start, stop = (v.item() if isinstance(v, ndarray | np.generic) else v for v in (start, stop))
     num = int(num)
     if num < 0:
         raise ValueError(f"linspace: num must be at least 0, got {num}")
+    steps = num - 1 if endpoint else num
+    if np.ndim(start) or np.ndim(stop):
+        first, last = coerce("linspace", (start, stop))
+        return _rows_between(first, last, num, endpoint, retstep, dtype, axis)
+    start, stop = (v.item() if isinstance(v, ndarray | np.generic | np.ndarray) else v for v in (start, stop))
+    out = _between(start, stop, num, endpoint, dtype, index_of(device))
+    return (out, (stop - start) / steps if steps else math.nan) if retstep else out
+
+
+def _rows_between(start: ndarray, stop: ndarray, num: int, endpoint: bool, retstep: bool, dtype: Any, axis: int) -> Any:
+    """`linspace` of arrays."""
+    kind = dtypes.result_type(start, stop, dtypes.default_float() if start.dtype.kind in "biu" else 1.0)
+    start, stop = astype(start, kind), astype(stop, kind)
+    steps = num - 1 if endpoint else num
+    step = (stop - start) / (steps if steps else math.nan)
+    at = reshape(arange(num, dtype=dtypes.real_dtype(kind), device=start.device), (num, *[1] * step.ndim))
+    out = start + step * at if steps else start + at * 0
+    if endpoint and num > 1:
+        from .index import where
+
+        out = where(at == num - 1, stop, out)
+    out = moveaxis(out, 0, axis)
+    out = out if dtype is None else astype(out, dtype)
+    return (out, step) if retstep else out
+
+
+def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index: int) -> ndarray:
+    """`linspace` of numbers."""
     if dtype is None:
         is_complex = isinstance(start, complex) or isinstance(stop, complex)
         kind = dtypes.scalar_dtype(complex if is_complex else float)
     else:
         kind = dtypes.as_dtype(dtype)
     if kind not in FLOATING:  # complex or whole numbers: rare and short; NumPy makes them
-        return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index_of(device))
-    out = core.empty((num,), kind, index_of(device))
+        return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index)
+    out = core.empty((num,), kind, index)
     if num:
         steps = num - 1 if endpoint else num
         step = (stop - start) / steps if steps else 0.0
@@ -279,7 +350,7 @@ def linspace(start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, devi
 # ------------------------------------------------------------------------------------------ diagonals and triangles
 
 
-def eye(rows: int, columns: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> ndarray:
+def eye(rows: int, columns: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None) -> ndarray:
     """Zeros with ones on a diagonal.
 
     Args: rows, columns: sizes (columns: as rows); k: which diagonal, > 0 above the main one; dtype: default float.
@@ -309,7 +380,7 @@ def identity(n: int, /, dtype: Any = None, *, device: Any = None) -> ndarray:
     return eye(n, dtype=dtype, device=device)
 
 
-def tri(rows: int, columns: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> ndarray:
+def tri(rows: int, columns: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None) -> ndarray:
     """Ones on and below a diagonal, zeros above.
 
     Args: rows, columns: sizes; k: which diagonal, > 0 above the main one; dtype: default float.
@@ -324,7 +395,7 @@ def tri(rows: int, columns: int | None = None, /, *, k: int = 0, dtype: Any = No
     return (expand_dims(down, axis=1) >= across).astype(_float(dtype))
 
 
-def tril(x: Any, /, *, k: int = 0) -> ndarray:
+def tril(x: Any, /, k: int = 0) -> ndarray:
     """The lower triangles of the matrices in the last two axes: 0 above diagonal ``k``.
 
     Args: x: array of at least 2 dimensions; k: > 0 above the main diagonal. Raises: ValueError if it has fewer.
@@ -338,7 +409,7 @@ def tril(x: Any, /, *, k: int = 0) -> ndarray:
     return _triangle("tril", x, k, lower=True)
 
 
-def triu(x: Any, /, *, k: int = 0) -> ndarray:
+def triu(x: Any, /, k: int = 0) -> ndarray:
     """The upper triangles of the matrices in the last two axes: 0 below diagonal ``k``.
 
     Args: x: array of at least 2 dimensions; k: > 0 above the main diagonal. Raises: ValueError if it has fewer.
@@ -358,12 +429,12 @@ def _triangle(name: str, x: Any, k: int, lower: bool) -> ndarray:
     x = require(name, x)
     if x.ndim < 2:
         raise ValueError(f"{name}: wants at least 2 dimensions, got shape {x.shape}")
-    below = tri(*x.shape[-2:], k=k, dtype=np.bool_, device=x.device)
+    below = tri(x.shape[-2], x.shape[-1], k, np.bool_, device=x.device)
     zero = _filled((), 0, x.dtype, x._layout.device)
     return where(below, x, zero) if lower else where(below, zero, x)
 
 
-def diag(x: Any, /, *, k: int = 0) -> ndarray:
+def diag(x: Any, /, k: int = 0) -> ndarray:
     """The diagonal of a matrix (a copy), or a matrix with a vector on its diagonal.
 
     Args: x: array of 1 or 2 dimensions; k: which diagonal, > 0 above the main one. Raises: ValueError for other
@@ -385,11 +456,12 @@ def diag(x: Any, /, *, k: int = 0) -> ndarray:
     return _unview(x, shape=(n, n), view=(x.shape, (n + 1,), k if k >= 0 else -k * n))
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[ndarray, ...]:
+def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> tuple[ndarray, ...]:
     """Coordinates of a grid: for each vector an array of the grid's shape that varies along one axis.
 
     Args: arrays: vectors (or scalars); indexing: "ij": array i varies along axis i; "xy": the first two are
-    exchanged. Returns: as many arrays as given. Raises: ValueError for another indexing or more than 1 dimension.
+    exchanged; sparse: keep the other axes at length 1; copy: False returns views of the vectors. Returns: as many arrays
+    as given. Raises: ValueError for another indexing or more than 1 dimension.
     Gradient: summed.
 
     >>> import cudamath as cm
@@ -412,5 +484,6 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[ndarray, ...]:
     out = []
     for i, x in enumerate(inputs):
         line = reshape(x, tuple([x.size if axis == order.index(i) else 1 for axis in range(len(inputs))]))
-        out.append(_copy(_broadcast(line, shape=shape, old=line.shape)))
+        seen = line if sparse else _broadcast(line, shape=shape, old=line.shape)
+        out.append(_copy(seen) if copy else seen)
     return tuple(out)

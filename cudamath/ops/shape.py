@@ -107,11 +107,24 @@ def bits(value: Any, dtype: np.dtype) -> tuple[int, int]:
 # -------------------------------------------------------------------------------------------- copies and casts
 
 
-def copy(x: Any, /) -> ndarray:
-    """A copy of ``x`` in C order.
+def in_order(name: str, x: ndarray, order: str | None, *, copy: bool = False) -> ndarray:
+    """``x`` with its elements in memory as NumPy's `order` says ("C", "F", "A": F if it is so already, else C, "K" or None:
+    as they are), copied where they are not or if asked to."""
+    if order not in (None, "C", "F", "A", "K"):
+        raise ValueError(f"{name}: order must be 'C', 'F', 'A' or 'K', got {order!r}")
+    turned = shapes.is_contiguous(x.shape[::-1], x.strides[::-1], x.itemsize)
+    if order == "F" or order in ("A", "K") and turned and not x._layout.contiguous:
+        return x if turned and not copy else transpose(_copy(transpose(x)))
+    if copy:
+        return _copy(x)
+    return x if order in (None, "K") or x._layout.contiguous else _copy(x)
 
-    Args: x: array of any shape and dtype. Returns: a contiguous array of the same shape, dtype and device.
-    Gradient: passes through.
+
+def copy(x: Any, /, order: str = "C") -> ndarray:
+    """A copy of ``x`` without gaps.
+
+    Args: x: array of any shape and dtype; order: "C" (default), "F": Fortran's order, "A" or "K": Fortran's where ``x`` is
+    in that order. Returns: a new array of the same shape, dtype and device. Gradient: passes through.
 
     >>> import cudamath as cm
     >>> x = cm.asarray([1, 2, 3])
@@ -120,18 +133,20 @@ def copy(x: Any, /) -> ndarray:
     >>> x
     array([1, 2, 3])
     """
-    return _copy(require("copy", x))
+    return in_order("copy", require("copy", x), order, copy=True)
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> ndarray:
+def astype(x: Any, dtype: Any, /, order: str | None = None, casting: str = "unsafe", *, copy: bool = True,
+           device: Any = None) -> ndarray:
     """``x`` with its elements converted to ``dtype``.
 
     Floats become integers by truncation, numbers become bool by ``!= 0``, complex numbers become real by dropping the
     imaginary part. Values that the new type cannot hold are undefined, as in C.
 
-    Args: x: any array; dtype: the new dtype; copy: False returns ``x`` itself if it has the dtype already; device:
-    where the result shall be. Raises: TypeError if ``dtype`` is none that arrays can have. Gradient: the gradient cast
-    back, for floating-point and complex ``x``.
+    Args: x: any array; dtype: the new dtype; order: of the elements in memory, as for ``copy``; casting: NumPy's rule, to
+    refuse conversions that lose ("safe", "same_kind", ...); copy: False returns ``x`` itself if it has the dtype already;
+    device: where the result shall be. Raises: TypeError if ``dtype`` is none that arrays can have, or refused. Gradient:
+    the gradient cast back, for floating-point and complex ``x``.
 
     >>> import cudamath as cm
     >>> cm.astype(cm.asarray([0.5, 1.9, -1.9]), "int32")
@@ -141,18 +156,24 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> n
     if device is not None:
         x = x.to(device)
     wanted = dtypes.as_dtype(dtype)
+    if casting != "unsafe":
+        from .inspection import can_cast
+
+        if not can_cast(x.dtype, wanted, casting):
+            raise TypeError(f"astype: {x.dtype} cannot become {wanted} by the rule {casting!r}")
     if wanted == x.dtype:
-        return _copy(x) if copy else x
-    return _cast(x, dtype=wanted)
+        return in_order("astype", x, order, copy=copy)
+    return in_order("astype", _cast(x, dtype=wanted), order)
 
 
 # ------------------------------------------------------------------------------------------------- new shapes
 
 
-def reshape(x: Any, /, shape: int | Sequence[int], *, copy: bool | None = None) -> ndarray:
-    """The elements of ``x``, in C order, in another shape; a view where the strides of ``x`` allow it.
+def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None) -> ndarray:
+    """The elements of ``x`` in another shape; a view where the strides of ``x`` allow it.
 
-    Args: x: any array; shape: an integer or integers, one of which may be -1 (what is left); copy: True always
+    Args: x: any array; shape: an integer or integers, one of which may be -1 (what is left); order: in which the elements
+    are read and put, "C" (default): last axis fastest, "F": first axis fastest, "A": as they lie; copy: True always
     copies, False raises ValueError instead of copying. Raises: ValueError if the number of elements differs.
     Gradient: the gradient in the old shape.
 
@@ -168,6 +189,8 @@ def reshape(x: Any, /, shape: int | Sequence[int], *, copy: bool | None = None) 
     except TypeError:
         raise TypeError(f"reshape: shape must be an integer or a sequence of integers, got {shape!r}") from None
     new = shapes.resolve_shape("reshape", layout.size, sizes)
+    if order != "C" and _by_columns("reshape", x, order):
+        return transpose(reshape(transpose(x), new[::-1], copy=copy))
     if not layout.contiguous and shapes.reshape_strides(layout.shape, layout.strides, new) is None:
         if copy is False:
             raise ValueError(f"reshape: {layout.shape} with strides {layout.strides} cannot become {new} as a view")
@@ -177,29 +200,42 @@ def reshape(x: Any, /, shape: int | Sequence[int], *, copy: bool | None = None) 
     return _reshape(x, shape=new, old=layout.shape)
 
 
-def ravel(x: Any, /) -> ndarray:
-    """``x`` in one dimension, C order; a view if ``x`` is contiguous.
+def _by_columns(name: str, x: ndarray, order: str) -> bool:
+    """Whether an order reads the first axis fastest."""
+    if order not in ("C", "F", "A", "K"):
+        raise ValueError(f"{name}: order must be 'C', 'F', 'A' or 'K', got {order!r}")
+    if order == "F":
+        return True
+    return order != "C" and not x._layout.contiguous and shapes.is_contiguous(x.shape[::-1], x.strides[::-1], x.itemsize)
 
-    Args: x: any array. Returns: shape ``(x.size,)``. Gradient: the gradient in the old shape.
+
+def ravel(x: Any, /, order: str = "C") -> ndarray:
+    """``x`` in one dimension; a view if ``x`` is contiguous.
+
+    Args: x: any array; order: as for ``reshape``. Returns: shape ``(x.size,)``. Gradient: the gradient in the old shape.
 
     >>> import cudamath as cm
     >>> cm.ravel(cm.asarray([[1, 2], [3, 4]]))
     array([1, 2, 3, 4])
     """
     x = require("ravel", x)
+    if order != "C" and _by_columns("ravel", x, order):
+        x = transpose(x)
     return _reshape(x if x._layout.contiguous else _copy(x), shape=(x.size,), old=x.shape)
 
 
-def flatten(x: Any, /) -> ndarray:
-    """A copy of ``x`` in one dimension, C order.
+def flatten(x: Any, /, order: str = "C") -> ndarray:
+    """A copy of ``x`` in one dimension.
 
-    Args: x: any array. Returns: a new array of shape ``(x.size,)``. Gradient: the gradient in the old shape.
+    Args: x: any array; order: as for ``reshape``. Returns: a new array of shape ``(x.size,)``. Gradient: the gradient in
+    the old shape.
 
     >>> import cudamath as cm
     >>> cm.flatten(cm.asarray([[1, 2], [3, 4]]))
     array([1, 2, 3, 4])
     """
-    return ravel(_copy(require("flatten", x)))
+    x = require("flatten", x)
+    return ravel(_copy(transpose(x) if order != "C" and _by_columns("flatten", x, order) else x))
 
 
 def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> ndarray:

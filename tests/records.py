@@ -349,7 +349,7 @@ ROWS = [
         (IMAGE, A((6, 2, 3, 2)), A((6,))), conv2d, cards=("conv2d", "_conv2d_input_grad", "_conv2d_weight_grad")),
     Row("ml.max_pool2d", lambda xp, x: xp.ml.max_pool2d(x, (3, 2), 2, 1), (IMAGE,),
         lambda x: windows(padded(x, 1, -np.inf), (3, 2), 2).max((-2, -1)), error=0,
-        cards=("max_pool2d", "_max_pool2d_grad", "_max_pool2d_take")),
+        cards=("max_pool2d", "max_pool2d (with positions)", "_max_pool2d_grad", "_max_pool2d_take")),
     Row("ml.avg_pool2d", lambda xp, x: xp.ml.avg_pool2d(x, (3, 2), 2, 1), (IMAGE,),
         lambda x: windows(padded(x, 1), (3, 2), 2).mean((-2, -1)), cards=("avg_pool2d", "_avg_pool2d_grad")),
     Row("ml.batch_norm", lambda xp, x, w, b: xp.ml.batch_norm(x, None, None, w, b, training=True)[0],

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cudamath as cm
-from cudamath.testing import assert_close, layout_of, simulate
+from cudamath.core.layout import Layout
+from cudamath.kernels.build import SIMULATOR
+from cudamath.testing import assert_close, compile_plan, layout_of, simulate
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
@@ -243,11 +245,12 @@ def test_dilation_errors(device):
 # ------------------------------------------------------------------------------------------- kernels, by name
 
 
-def plans(x, grad, kernel, stride, padding, dilation, size, dtype):
-    """name -> (plan, arrays, expected, tolerance)"""
+def plans(x, grad, kernel, stride, padding, dilation, size, dtype, form):
+    """name -> (plan, arrays, expected, tolerance); form: "plain", or "fast" and "channels last" for the other versions."""
     from cudamath.kernels import pool
 
     where = dict(kernel=kernel, stride=stride, padding=padding)
+    version = "plain" if form == "plain" else "fast"
     exact = grad.astype(np.float64)
     y, dx = max_reference(x, kernel, stride, padding, dilation, grad=exact)
     numbered = np.arange(x.shape[2] * x.shape[3]).reshape(x.shape[2:])
@@ -258,50 +261,100 @@ def plans(x, grad, kernel, stride, padding, dilation, size, dtype):
         _, place = max_reference(x, kernel, stride, padding, dilation, grad=one)
         index[at] = numbered[place[at[0], at[1]] != 0][0]
     flat = np.take_along_axis(x.reshape(*x.shape[:2], -1), index.reshape(*x.shape[:2], -1).astype(int), 2)
+    if form == "channels last":
+        x, grad, index = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) for a in (x, grad, index))
     lay, rounding = layout_of, ROUNDING[dtype] * 12
+    shape = {"size": x.shape[2:], **where, "version": version}
+    where |= {"size": size, "version": version}
     found = {
-        "max_pool2d": (pool.max_pool2d(lay(x), size=size, **where, dilation=dilation), (x,), (y, index), 0),
-        "max_pool2d_grad": (pool.max_pool2d_grad(lay(grad), lay(index), size=x.shape[2:], **where, dilation=dilation),
-                            (grad, index), (dx,), rounding),
+        "max_pool2d": (pool.max_pool2d(lay(x), **where, dilation=dilation), (x,), (y, index), 0),
+        "max_pool2d_values": (pool.max_pool2d_values(lay(x), **where, dilation=dilation), (x,), (y,), 0),
+        "max_pool2d_grad": (pool.max_pool2d_grad(lay(grad), lay(index), **shape, dilation=dilation), (grad, index), (dx,),
+                            rounding),
         "max_pool2d_take": (pool.max_pool2d_take(lay(x), lay(index)), (x, index), (flat.reshape(y.shape),), 0),
     }
     if dilation == (1, 1):
         for include in (True, False):
             mean, dmean = mean_reference(x, kernel, stride, padding, False, include, grad=exact)
-            plan = pool.avg_pool2d(lay(x), size=size, **where, count_include_pad=include)
+            plan = pool.avg_pool2d(lay(x), **where, count_include_pad=include)
             found[f"avg_pool2d {include}"] = (plan, (x,), (mean,), rounding)
-            plan = pool.avg_pool2d_grad(lay(grad), size=x.shape[2:], **where, count_include_pad=include)
+            plan = pool.avg_pool2d_grad(lay(grad), **shape, count_include_pad=include)
             found[f"avg_pool2d_grad {include}"] = (plan, (grad,), (dmean,), rounding)
     return found
 
 
-def kernel_case(dtype, dilation):
-    x = numbers((2, 2, 7, 6), dtype)
-    where = ((3, 2), (2, 1), (1, 1), dilation)
+FORMS = ["plain", "fast", "channels last"]
+#: (kernel, stride, padding, dilation), shape of x: overlapping, dilated, and windows that tile the image or nearly so
+KERNELS = [((3, 2), (2, 1), (1, 1), (1, 1), (2, 2, 7, 6)), ((3, 2), (2, 1), (1, 1), (1, 2), (2, 2, 7, 6)),
+           ((2, 2), (2, 2), (0, 0), (1, 1), (2, 3, 4, 8)), ((3, 2), (3, 2), (0, 0), (1, 1), (1, 4, 7, 8))]
+KERNELS_GPU = [*KERNELS, ((2, 2), (2, 2), (0, 0), (1, 1), (1, 16, 4, 32)), ((2, 3), (2, 3), (0, 0), (1, 1), (1, 8, 5, 24)),
+               ((3, 3), (2, 2), (1, 1), (1, 1), (1, 24, 9, 8))]
+
+
+def kernel_case(dtype, kernel, stride, padding, dilation, shape, form):
+    x = numbers(shape, dtype)
+    where = (kernel, stride, padding, dilation)
     size = max_reference(x, *where)[0].shape[2:]
-    return x, numbers((2, 2, *size), dtype, 1), *where, size, dtype
+    return x, numbers((*shape[:2], *size), dtype, 1), *where, size, dtype, form
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("dilation", [(1, 1), (1, 2)], ids=str)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("case", KERNELS, ids=str)
 @pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
-def test_kernels_in_the_simulator(dtype, dilation):
-    for name, (plan, arrays, expected, tolerance) in plans(*kernel_case(dtype, dilation)).items():
+def test_kernels_in_the_simulator(dtype, case, form):
+    for name, (plan, arrays, expected, tolerance) in plans(*kernel_case(dtype, *case, form)).items():
+        if dtype == BF16 and form != "fast":
+            continue
         out = simulate(plan, *arrays)
         for actual, wanted in zip(out if isinstance(out, tuple) else (out,), expected, strict=True):
             assert_close(actual.astype(np.float64), np.asarray(wanted, np.float64), rtol=0, atol=tolerance, what=name)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dilation", [(1, 1), (1, 2)], ids=str)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("case", KERNELS_GPU, ids=str)
 @pytest.mark.parametrize("dtype", [F32, F64, F16, BF16], ids=str)
-def test_kernels_on_the_gpu(dtype, dilation):
-    for name, (plan, arrays, expected, tolerance) in plans(*kernel_case(dtype, dilation)).items():
-        inputs = [cm.asarray(a, device="cuda:0") for a in arrays]
+def test_kernels_on_the_gpu(dtype, case, form):
+    for name, (plan, arrays, expected, tolerance) in plans(*kernel_case(dtype, *case, form)).items():
+        inputs = [cm.asarray(np.ascontiguousarray(a.transpose(0, 2, 3, 1)), device="cuda:0").transpose((0, 3, 1, 2))
+                  if form == "channels last" else cm.asarray(a, device="cuda:0") for a in arrays]
         out = plan.bind(name, [a._layout for a in inputs])(*inputs)
         for actual, wanted in zip(out if isinstance(out, tuple) else (out,), expected, strict=True):
             assert_close(actual.to_numpy().astype(np.float64), np.asarray(wanted, np.float64), rtol=0, atol=tolerance,
                          what=name)
+
+
+@pytest.mark.skipif(SIMULATOR, reason="the simulator knows one element an access alone")
+def test_the_version_fits_the_layouts():
+    from cudamath.kernels import pool
+
+    def kernels(x, kernel, stride, padding=(0, 0)):
+        n, c, h, w = x.shape
+        size = tuple((v + 2 * e - k) // s + 1 for v, k, s, e in zip((h, w), kernel, stride, padding, strict=True))
+        where = {"kernel": kernel, "stride": stride, "padding": padding, "count_include_pad": True}
+        y = pool.avg_pool2d(x, size=size, **where)
+        dx = pool.avg_pool2d_grad(y.outputs[0], size=(h, w), **where)
+        assert dx.outputs[0] is x
+        return y.steps[0].kernel.__name__, dx.steps[0].kernel.__name__
+
+    straight, last = Layout.new((2, 8, 16, 16), F32, 0), Layout.of((2, 8, 16, 16), (8192, 4, 512, 32), F32, 0)
+    assert kernels(straight, (2, 2), (2, 2)) == ("pool_windows", "pool_spread")
+    assert kernels(straight, (3, 3), (2, 2), (1, 1)) == kernels(last, (2, 2), (2, 2)) == ("pool_windows", "pool_gather")
+    assert kernels(straight, (16, 16), (16, 16)) == ("avg_pool2d", "avg_pool2d_grad")
+    gaps = Layout.of((2, 8, 16, 16), (16384, 2048, 128, 8), F32, 0)
+    assert pool.max_pool2d_values(gaps, size=(8, 8), kernel=(2, 2), stride=(2, 2), padding=(0, 0),
+                                  dilation=(1, 1)).steps[0].kernel.__name__ == "max_pool2d"
+
+
+@pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.parametrize("form", ["fast", "channels last"])
+def test_fast_kernels_compile_without_spills(form):
+    case = ((2, 2), (2, 2), (0, 0), (1, 1), (1, 8, 4, 16)) if form == "fast" else KERNELS_GPU[-1]
+    for name, (plan, arrays, _, _) in plans(*kernel_case(F16, *case, form)).items():
+        if not name.startswith("max_pool2d_take"):
+            for found in compile_plan(plan, [layout_of(a) for a in arrays], (7, 5) if "avg" in name else (9, 0)):
+                assert found.spills == 0, (name, found)
 
 
 @pytest.mark.gpu

@@ -115,6 +115,11 @@ def max_pool2d(x, *, size, kernel, stride, padding, dilation):
     return y.reshape(shape).astype(x.dtype, copy=False), index.reshape(shape)
 
 
+def max_pool2d_values(x, **where):
+    """The maxima alone."""
+    return max_pool2d(x, **where)[0]
+
+
 def max_pool2d_grad(grad, index, *, size, **_):
     """grad, index (N, C, P, Q) -> (N, C, H, W): each gradient at its position; size (H, W). (Where the windows lie
     is for the GPU, whose threads search them.)"""

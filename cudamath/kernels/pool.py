@@ -6,21 +6,34 @@ dilation * (R - 1). Every sum then belongs to one thread and is taken in a fixed
 every time. For the maximum, the forward kernel notes where it found it; backward a window contributes if its note names
 the thread's own place.
 
-There is one version of each: it is limited by memory, and neighbouring threads read neighbouring addresses (the
-overlap of windows is served by the L1 cache). The floor is bytes(x) + bytes(y), and 4 more an output for the notes.
+The floor is bytes(x) + bytes(y), and 4 more an output for the notes, which are only taken where a gradient will want
+them. Versions, from simple to fast:
+
+1. `max_pool2d`, `avg_pool2d` and their gradients: a thread a result, any strides. The overlap of windows is served by
+   the L1 cache; what it costs are divisions and loops of unknown length.
+2. `pool_windows`, `pool_gather`: for images in C order or with their channels last; the window is a constant, so loops
+   unroll and divisions by the stride become shifts. Channels last, a thread owns neighbouring channels: every access is
+   16 bytes.
+3. `pool_windows` with `across`, `pool_spread`: windows that tile the image (stride = size, nothing left over). A thread
+   owns neighbouring windows of a row, whose rows it reads, or backward writes, by wide accesses.
 """
 
 import functools
-from typing import Any
+from collections.abc import Sequence
+from math import gcd
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cuda, types
 
+from ..core import shapes
 from ..core.layout import Layout
-from ..core.plan import Input, Launch, Output, Plan
-from .build import blocks, codec
+from ..core.plan import Input, Launch, Output, Plan, Temp
+from .build import SIMULATOR, blocks, codec
+from .rows import device, reader, writer
 
 THREADS = 256
+MOST = 64  # places of a window that a fast kernel unrolls
 
 
 @functools.cache
@@ -191,6 +204,198 @@ def window_size(padded: bool) -> Any:
     return window_size
 
 
+# ------------------------------------------------------------------------------- constant windows, known orders
+
+
+class Window(NamedTuple):
+    """A window's numbers, which the fast kernels know when they are compiled."""
+
+    rows: int
+    columns: int
+    down: int
+    right: int
+    top: int
+    left: int
+    row_step: int = 1
+    column_step: int = 1
+
+    @property
+    def tiles(self) -> bool:
+        """Windows follow each other without gap, overlap or padding."""
+        return (self.down, self.right) == (self.rows, self.columns) and self[4:] == (0, 0, 1, 1)
+
+
+@functools.cache
+def decode(width: int, across: bool, large: bool) -> Any:
+    """Device function i -> (n, row, column, c): group number i of an array (n, rows, columns, channels), whose groups are
+    `width` neighbours along the columns (`across`) or the channels."""
+    T = types.uint64 if large else types.uint32
+
+    @device
+    def decode(i, rows, columns, channels):
+        if across:  # one channel
+            c = types.int64(0)
+            rest = T(i)
+            groups = T(columns // width)
+        else:
+            groups_c = T(channels // width)
+            rest = T(i) // groups_c
+            c = (types.int64(i) - types.int64(rest) * types.int64(groups_c)) * width
+            groups = T(columns)
+        line = T(rest) // groups
+        column = types.int64(rest) - types.int64(line) * types.int64(groups)
+        if across:
+            column *= width
+        n = T(line) // T(rows)
+        return types.int64(n), types.int64(line) - types.int64(n) * rows, column, c
+
+    return decode
+
+
+@functools.cache
+def pool_windows(kind: str, dtype: np.dtype, window: Window, width: int, across: bool, large: bool) -> Any:
+    """kind: "max"; "notes": the maximum and where it is; "mean" or "padded mean" (the padding counts)."""
+    _, _, C = codec(dtype)
+    locate, read, write = decode(width, across, large), reader(dtype, width), writer(dtype, width)
+    rows, columns, down, right, top, left, row_step, column_step = window
+    noting, averaging = kind == "notes", kind.endswith("mean")
+    size = window_size(kind == "padded mean")
+    held = width * columns if across else width
+    start = C(0) if averaging else C(-np.inf)
+
+    @cuda.jit
+    def pool_windows(x, y, index, count, H, W, P, Q, channels):
+        """x: the memory of (n, H, W, channels), y and index (int32; x again if no notes are taken) of
+        (n, P, Q, channels): images in C order are (n c, H, W, 1). count: groups of `width` results."""
+        i = cuda.grid(1)
+        if i >= count:
+            return
+        n, p, q, c = locate(i, P, Q, channels)
+        best = cuda.local.array(width, C)
+        where = cuda.local.array(width, types.int32)
+        line = cuda.local.array(held, C)
+        for k in range(width):
+            best[k] = start
+            where[k] = -1
+        for r in range(rows):
+            h = p * down - top + r * row_step
+            if h >= 0 and h < H:
+                if across:
+                    first = q * right
+                    for s in range(columns):
+                        read(x, (n * H + h) * W + first + s * width, line, s * width)
+                    for k in range(width):
+                        for s in range(columns):
+                            value = line[k * columns + s]
+                            if averaging:
+                                best[k] += value
+                            elif (noting and where[k] < 0) or value > best[k] or value != value:  # NaN wins
+                                best[k] = value
+                                where[k] = types.int32(h * W + first + k * columns + s)
+                else:
+                    for s in range(columns):
+                        w = q * right - left + s * column_step
+                        if w >= 0 and w < W:
+                            read(x, ((n * H + h) * W + w) * channels + c, line, 0)
+                            for k in range(width):
+                                value = line[k]
+                                if averaging:
+                                    best[k] += value
+                                elif (noting and where[k] < 0) or value > best[k] or value != value:
+                                    best[k] = value
+                                    where[k] = types.int32(h * W + w)
+        if averaging:
+            places = C(size(p * down - top, rows, H, top) * size(q * right - left, columns, W, left))
+            for k in range(width):
+                best[k] = C(best[k] / places)
+        at = ((n * P + p) * Q + q) * channels + c
+        write(y, at, best, 0)
+        if noting:
+            for k in range(width):
+                index[at + k] = where[k]
+
+    return pool_windows
+
+
+@functools.cache
+def pool_gather(kind: str, dtype: np.dtype, window: Window, width: int, large: bool) -> Any:
+    """The gradient of pool_windows; a thread owns neighbouring channels of an input place. kind as there."""
+    _, _, C = codec(dtype)
+    locate, read, write = decode(width, False, large), reader(dtype, width), writer(dtype, width)
+    rows, columns, down, right, top, left, row_step, column_step = window
+    averaging = kind.endswith("mean")
+    size = window_size(kind == "padded mean")
+
+    @cuda.jit
+    def pool_gather(grad, index, dx, count, H, W, P, Q, channels):
+        """grad, index (grad again for means): the memory of (n, P, Q, channels); dx of (n, H, W, channels)."""
+        i = cuda.grid(1)
+        if i >= count:
+            return
+        n, h, w, c = locate(i, H, W, channels)
+        here = h * W + w
+        p0, p1 = covering(h + top, (rows - 1) * row_step, down, P)
+        q0, q1 = covering(w + left, (columns - 1) * column_step, right, Q)
+        total = cuda.local.array(width, C)
+        line = cuda.local.array(width, C)
+        for k in range(width):
+            total[k] = C(0)
+        for p in range(p0, p1):
+            for q in range(q0, q1):
+                at = ((n * P + p) * Q + q) * channels + c
+                read(grad, at, line, 0)
+                if averaging:
+                    places = C(size(p * down - top, rows, H, top) * size(q * right - left, columns, W, left))
+                    for k in range(width):
+                        total[k] += C(line[k] / places)
+                else:
+                    for k in range(width):
+                        if index[at + k] == here:
+                            total[k] += line[k]
+        write(dx, ((n * H + h) * W + w) * channels + c, total, 0)
+
+    return pool_gather
+
+
+@functools.cache
+def pool_spread(kind: str, dtype: np.dtype, window: Window, width: int, large: bool) -> Any:
+    """The gradient where windows tile the image (H = P rows, W = Q columns): a thread owns `width` windows of a row."""
+    _, _, C = codec(dtype)
+    locate, read, write = decode(width, True, large), reader(dtype, width), writer(dtype, width)
+    rows, columns = window.rows, window.columns
+    averaging = kind.endswith("mean")
+    part = C(1.0 / (rows * columns))
+    held = width * columns
+
+    @cuda.jit
+    def pool_spread(grad, index, dx, count, H, W, P, Q, channels):
+        """grad, index (grad again for means): the memory of (n, P, Q); dx of (n, H, W); channels: 1."""
+        i = cuda.grid(1)
+        if i >= count:
+            return
+        n, p, q, _ = locate(i, P, Q, channels)
+        at = (n * P + p) * Q + q
+        g = cuda.local.array(width, C)
+        line = cuda.local.array(held, C)
+        note = cuda.local.array(width, types.int64)
+        read(grad, at, g, 0)
+        for k in range(width):
+            if averaging:
+                g[k] *= part
+            else:
+                note[k] = index[at + k]
+        for r in range(rows):
+            first = (p * rows + r) * W + q * columns
+            for k in range(width):
+                for s in range(columns):
+                    e = k * columns + s
+                    line[e] = g[k] if averaging or note[k] == first + e else C(0)
+            for s in range(columns):
+                write(dx, n * H * W + first + s * width, line, s * width)
+
+    return pool_spread
+
+
 # ------------------------------------------------------------------------------------------------ planners
 
 
@@ -205,18 +410,107 @@ def _large(layout: Layout) -> bool:
     return layout.size >= 1 << 31
 
 
+def channels_last(layout: Layout) -> bool:
+    """Whether (N, C, H, W) lies in memory as (N, H, W, C)."""
+    shape = tuple([layout.shape[i] for i in (0, 2, 3, 1)])
+    return shapes.is_contiguous(shape, tuple([layout.strides[i] for i in (0, 2, 3, 1)]), layout.itemsize)
+
+
+def _ordered(shape: Sequence[int], like: Layout, dtype: Any = None) -> Layout:
+    """A new (N, C, rows, columns) in the order of `like`: channels last, or else C order."""
+    if like.contiguous or not channels_last(like):
+        return like.like(tuple(shape), dtype)
+    n, c, rows, columns = shape
+    new = like.like((n, rows, columns, c), dtype)
+    strides = new.strides
+    return Layout.of(tuple(shape), (strides[0], strides[3], strides[1], strides[2]), new.dtype, new.device)
+
+
+def _memory(argument: Any, layout: Layout) -> Any:
+    """The memory of a dense array in one dimension."""
+    return argument.view((max(layout.size, 1),))
+
+
+def _fast(x: Layout, others: Sequence[Layout], kernel: tuple[int, int], version: str | None) -> bool:
+    """Whether the kernels of constant windows apply: small windows, all images in one of the two orders."""
+    if version is not None:
+        return version != "plain"
+    if kernel[0] * kernel[1] > MOST:
+        return False
+    straight = all(layout.contiguous for layout in (x, *others))
+    return not SIMULATOR and (straight or all(channels_last(layout) for layout in (x, *others)))
+
+
+def _width(channels: int, layouts: Sequence[Layout]) -> int:
+    """Channels of an access."""
+    most = 16 // max(layout.itemsize for layout in layouts)
+    fits = [w for w in (8, 4, 2) if w <= most and channels % w == 0 and all(layout.aligned for layout in layouts)]
+    return 1 if SIMULATOR or not fits else fits[0]
+
+
+def _forward(x: Layout, outputs: list[Layout], kind: str, window: Window) -> Plan:
+    """pool_windows on images in a known order."""
+    y = outputs[0]
+    (n, c, h, w), (_, _, p, q) = x.shape, y.shape
+    if x.contiguous:
+        n, c = n * c, 1
+    across = c == 1 and window.tiles and q * window.columns <= w and window.columns <= 4
+    width = _width(gcd(q, w) if across else c, [x, y])
+    count = y.size // width
+    kernel = pool_windows(kind, x.dtype, window, width, across, _large(y))
+    notes = _memory(Output(1), y) if kind == "notes" else _memory(Input(0), x)
+    arguments = [_memory(Input(0), x), _memory(Output(0), y), notes, *(int(v) for v in (count, h, w, p, q, c))]
+    return Plan(outputs, [Launch(kernel, blocks(count, THREADS), THREADS, arguments)])
+
+
+def _backward(dx: Layout, inputs: Sequence[Layout], kind: str, window: Window) -> Plan:
+    """pool_spread where windows tile the image, else pool_gather."""
+    grad = inputs[0]
+    (n, c, h, w), (_, _, p, q) = dx.shape, grad.shape
+    if dx.contiguous:
+        n, c = n * c, 1
+    spread = c == 1 and window.tiles and (h, w) == (p * window.rows, q * window.columns) and window.columns <= 4
+    width = _width(q if spread else c, [grad, dx])
+    make = pool_spread if spread else pool_gather
+    count = (grad if spread else dx).size // width
+    kernel = make(kind, dx.dtype, window, width, _large(dx))
+    last = len(inputs) - 1
+    arguments = [_memory(Input(0), grad), _memory(Input(last), inputs[last]), _memory(Output(0), dx),
+                 *(int(v) for v in (count, h, w, p, q, c))]
+    return Plan([dx], [Launch(kernel, blocks(count, THREADS), THREADS, arguments)])
+
+
 def max_pool2d(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int],
-               padding: tuple[int, int], dilation: tuple[int, int]) -> Plan:
+               padding: tuple[int, int], dilation: tuple[int, int], version: str | None = None) -> Plan:
     """x (N, C, H, W) -> maxima (N, C, P, Q) and their positions h * W + w, int32 (-1: none)."""
-    y = x.like((*x.shape[:2], *size))
-    index = y.like(dtype=np.int32)
+    fast = _fast(x, (), kernel, version)
+    y = _ordered((*x.shape[:2], *size), x) if fast else x.like((*x.shape[:2], *size))
+    index = _ordered(y.shape, y, np.int32)
+    if fast:
+        return _forward(x, [y, index], "notes", Window(*kernel, *stride, *padding, *dilation))
     return _plan(max_pool2d_kernel(x.dtype, _large(y)), [y, index], 1, kernel, stride, padding, dilation)
 
 
+def max_pool2d_values(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int],
+                      padding: tuple[int, int], dilation: tuple[int, int], version: str | None = None) -> Plan:
+    """x (N, C, H, W) -> maxima (N, C, P, Q) alone."""
+    if not _fast(x, (), kernel, version):
+        made = max_pool2d(x, size=size, kernel=kernel, stride=stride, padding=padding, dilation=dilation, version="plain")
+        return Plan(made.outputs[:1], [Launch(step.kernel, step.grid, step.block, [
+            Temp(0) if arg == Output(1) else arg for arg in step.args]) for step in made.steps], made.outputs[1:])
+    y = _ordered((*x.shape[:2], *size), x)
+    return _forward(x, [y], "max", Window(*kernel, *stride, *padding, *dilation))
+
+
 def max_pool2d_grad(grad: Layout, index: Layout, *, size: tuple[int, int], kernel: tuple[int, int],
-                    stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int]) -> Plan:
+                    stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int],
+                    version: str | None = None) -> Plan:
     """grad, index (N, C, P, Q) -> (N, C, H, W); size (H, W)."""
-    dx = grad.like((*grad.shape[:2], *size))
+    fast = _fast(grad, (index,), kernel, version)
+    shape = (*grad.shape[:2], *size)
+    if fast:
+        return _backward(_ordered(shape, grad), [grad, index], "notes", Window(*kernel, *stride, *padding, *dilation))
+    dx = grad.like(shape)
     return _plan(max_pool2d_grad_kernel(grad.dtype, _large(dx)), [dx], 2, kernel, stride, padding, dilation)
 
 
@@ -227,14 +521,22 @@ def max_pool2d_take(x: Layout, index: Layout, **_: Any) -> Plan:
 
 
 def avg_pool2d(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int],
-               padding: tuple[int, int], count_include_pad: bool) -> Plan:
+               padding: tuple[int, int], count_include_pad: bool, version: str | None = None) -> Plan:
     """x (N, C, H, W) -> means (N, C, P, Q)."""
-    y = x.like((*x.shape[:2], *size))
+    shape = (*x.shape[:2], *size)
+    if _fast(x, (), kernel, version):
+        return _forward(x, [_ordered(shape, x)], "padded mean" if count_include_pad else "mean",
+                        Window(*kernel, *stride, *padding))
+    y = x.like(shape)
     return _plan(avg_pool2d_kernel(x.dtype, _large(y), count_include_pad), [y], 1, kernel, stride, padding)
 
 
 def avg_pool2d_grad(grad: Layout, *, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int],
-                    padding: tuple[int, int], count_include_pad: bool) -> Plan:
+                    padding: tuple[int, int], count_include_pad: bool, version: str | None = None) -> Plan:
     """grad (N, C, P, Q) -> (N, C, H, W); size (H, W)."""
-    dx = grad.like((*grad.shape[:2], *size))
+    shape = (*grad.shape[:2], *size)
+    if _fast(grad, (), kernel, version):
+        return _backward(_ordered(shape, grad), [grad], "padded mean" if count_include_pad else "mean",
+                         Window(*kernel, *stride, *padding))
+    dx = grad.like(shape)
     return _plan(avg_pool2d_grad_kernel(grad.dtype, _large(dx), count_include_pad), [dx], 1, kernel, stride, padding)

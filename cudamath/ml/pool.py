@@ -60,7 +60,8 @@ def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     Returns
     -------
     ndarray
-        (N, C, P, Q), dtype of `x`; P = floor((H + 2 padding - dilation (R - 1) - 1) / stride) + 1, or with ceil.
+        (N, C, P, Q), dtype of `x`; P = floor((H + 2 padding - dilation (R - 1) - 1) / stride) + 1, or with ceil. In C
+        order; on a GPU with the channels last in memory if `x` has them so.
         A window that holds no place of the image (possible only with dilation) is -inf.
 
     Raises
@@ -79,7 +80,8 @@ def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     """
     x = images("max_pool2d", x)
     size, kernel, step, margin, dilation = _windows("max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode)
-    return _max_pool2d(x, size=size, kernel=kernel, stride=step, padding=margin, dilation=dilation)[0]
+    where = {"size": size, "kernel": kernel, "stride": step, "padding": margin, "dilation": dilation}
+    return _max_pool2d(x, **where) if x._node is None else _max_pool2d_noted(x, **where)[0]
 
 
 def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[int, int] | None = None,
@@ -129,8 +131,8 @@ def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
                        count_include_pad=bool(count_include_pad))
 
 
-# Values and their positions in the image (h * W + w); the gradient goes to these positions, and the gradient of that
-# takes from them.
+# Where a gradient is recorded: values and their positions in the image (h * W + w); the gradient goes to these
+# positions, and the gradient of that takes from them.
 def _max_pool2d_rule(g: tuple, y: tuple, x: ndarray, *, size: Any, **where: Any) -> tuple:
     return (None if g[0] is None else _max_pool2d_grad(g[0], y[1], size=x.shape[2:], **where),)
 
@@ -143,7 +145,9 @@ def _max_pool2d_take_rule(g: ndarray, _y: None, x: ndarray, index: ndarray, **wh
     return _max_pool2d_grad(g, index, size=x.shape[2:], **where), None
 
 
-_max_pool2d = Op("max_pool2d", cpu="pool.max_pool2d", cuda="pool.max_pool2d", outputs=2, vjp=_max_pool2d_rule)
+_max_pool2d = Op("max_pool2d", cpu="pool.max_pool2d_values", cuda="pool.max_pool2d_values")
+_max_pool2d_noted = Op("max_pool2d (with positions)", cpu="pool.max_pool2d", cuda="pool.max_pool2d", outputs=2,
+                       vjp=_max_pool2d_rule)
 _max_pool2d_grad = Op("_max_pool2d_grad", cpu="pool.max_pool2d_grad", cuda="pool.max_pool2d_grad",
                       vjp=_max_pool2d_grad_rule)
 _max_pool2d_take = Op("_max_pool2d_take", cpu="pool.max_pool2d_take", cuda="pool.max_pool2d_take",

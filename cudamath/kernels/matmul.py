@@ -29,19 +29,18 @@ NumPy's does), 16-bit floats are widened to float32 on load, bool means "any of"
 """
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numba import cuda, types
 
-from ..core import shapes
 from ..core.layout import Layout
 from ..core.plan import Call, Input, Launch, Output, Plan, Temp
 from ..runtime import blas
 from . import ptx
 from .build import codec
 from .copy import copy_part, whole
+from .product import Product
 from .rows import device
 
 TILE = 16  # of matmul_tiled
@@ -50,7 +49,6 @@ SIDE = 128  # of the tile of C that a block of matmul_register computes
 DEPTH = 8  # of its slabs along k: 32 loads and 512 multiply-adds a barrier; 16 would fill all registers
 SLABS = (2, DEPTH, SIDE + 4)  # two slabs in turn, padded
 GROUP = 8  # tile rows walked together, so that the blocks running at a time share slabs in the L2 cache
-MOST_BATCH = 65535  # blocks along the second grid dimension; larger batches take several launches
 
 
 @functools.cache
@@ -310,60 +308,13 @@ def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> 
 # ------------------------------------------------------------------------------------------------ planner
 
 
-class _Product:
-    """One (batched) product as a planner sees it.
-
-    batch, m, k, n: sizes. strides_a, strides_b, strides_c: bytes from one matrix, row and column to the next.
-    parts: byte offsets (in A, in B, in C) of the launches or library calls it takes. One, unless broadcasting makes
-    the batch dimensions of A and B impossible to walk with a single stride each.
-    """
-
-    def __init__(self, a: Layout, b: Layout):
-        shape_a, strides_a = (a.shape, a.strides) if a.ndim > 1 else ((1, *a.shape), (0, *a.strides))
-        shape_b, strides_b = (b.shape, b.strides) if b.ndim > 1 else ((*b.shape, 1), (*b.strides, 0))
-        lead = shapes.broadcast_shapes("matmul", shape_a[:-2], shape_b[:-2])
-        m, self.k, n = shape_a[-2], shape_a[-1], shape_b[-1]
-        self.out = a.like(lead + ((m,) if a.ndim > 1 else ()) + ((n,) if b.ndim > 1 else ()))
-        batch_a = shapes.broadcast_strides(shape_a[:-2], strides_a[:-2], lead)
-        batch_b = shapes.broadcast_strides(shape_b[:-2], strides_b[:-2], lead)
-        *batch_c, row_c, column_c = shapes.contiguous_strides((*lead, m, n), a.itemsize)
-        row_a, column_a = strides_a[-2:]
-        if lead and not any(batch_b):
-            # one B for all: the rows of all A's form one tall matrix if they are evenly spaced across the batch
-            tall, along_a, along_c = shapes.collapse((*lead, m), (*batch_a, row_a), (*batch_c, row_c))
-            if len(tall) == 1:
-                (m,), (row_a,), (row_c,) = tall, along_a, along_c
-                lead, batch_a, batch_b, batch_c = (), (), (), []
-        self.m, self.n = m, n
-        sizes, *walks = shapes.collapse(lead, batch_a, batch_b, tuple(batch_c))
-        inner = sizes.index(max(sizes)) if sizes else -1
-        self.batch = sizes[inner] if sizes else 1
-        step_a, step_b, step_c = (walk[inner] if sizes else 0 for walk in walks)
-        self.strides_a = (step_a, row_a, column_a)
-        self.strides_b = (step_b, *strides_b[-2:])
-        self.strides_c = (step_c, row_c, column_c)
-        self.parts = [(0, 0, 0)]
-        for i, (size, x, y, z) in enumerate(zip(sizes, *walks, strict=True)):
-            if i != inner:
-                self.parts = [(p + j * x, q + j * y, r + j * z) for p, q, r in self.parts for j in range(size)]
-
-
-    def launches(self) -> Iterator[tuple[tuple[int, int, int], int]]:
-        """(byte offsets, matrices) of the launches of a kernel whose grid holds up to MOST_BATCH matrices."""
-        steps = (self.strides_a[0], self.strides_b[0], self.strides_c[0])
-        for x, y, z in self.parts:
-            for first in range(0, self.batch, MOST_BATCH):
-                offsets = (x + first * steps[0], y + first * steps[1], z + first * steps[2])
-                yield offsets, min(self.batch - first, MOST_BATCH)
-
-
 def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = None) -> Plan:
     """Planner of a @ b for two layouts of one dtype.
 
     version: "cublas", "register", "tiled" or "naive"; by default cuBLAS for floats and complex numbers where it can
     be loaded, else the kernel that suits the sizes. `tf32` lets cuBLAS round float32 inputs to 10 bits.
     """
-    p = _Product(a, b)
+    p = Product(a, b)
     if p.out.size == 0:
         return Plan([p.out], [])
     if version is None:
@@ -374,7 +325,7 @@ def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = No
     return Plan([p.out], [launch(p, a, b, offsets, count) for offsets, count in p.launches()])
 
 
-def _matrices(p: _Product, itemsize: int) -> list[blas.Matrix | None]:
+def _matrices(p: Product, itemsize: int) -> list[blas.Matrix | None]:
     """A, B and C as cuBLAS reads them; None for an operand that has to be copied first."""
     sizes = ((p.m, p.k), (p.k, p.n), (p.m, p.n))
     found = []
@@ -383,7 +334,7 @@ def _matrices(p: _Product, itemsize: int) -> list[blas.Matrix | None]:
     return found
 
 
-def _cublas(p: _Product, a: Layout, b: Layout, tf32: bool) -> Plan:
+def _cublas(p: Product, a: Layout, b: Layout, tf32: bool) -> Plan:
     """Operands that are neither row- nor column-major are made contiguous in scratch memory first."""
     temps: list[Layout] = []
     steps: list[Any] = []
@@ -399,7 +350,7 @@ def _cublas(p: _Product, a: Layout, b: Layout, tf32: bool) -> Plan:
             arguments.append(Input(i))
             operands.append(layout)
     if temps:
-        p = _Product(*operands)
+        p = Product(*operands)
     product = blas.gemm(a.dtype, p.m, p.n, p.k, *_matrices(p, a.itemsize), p.batch, tf32=tf32)
     for part in p.parts:
         views = []
@@ -409,7 +360,7 @@ def _cublas(p: _Product, a: Layout, b: Layout, tf32: bool) -> Plan:
     return Plan([p.out], steps, temps)
 
 
-def _own_version(p: _Product, dtype: np.dtype) -> str:
+def _own_version(p: Product, dtype: np.dtype) -> str:
     """Register tiles pay when there are enough of them to fill the device; they are for 4-byte arithmetic."""
     if p.k == 0:
         return "naive"
@@ -420,19 +371,19 @@ def _own_version(p: _Product, dtype: np.dtype) -> str:
 Offsets = tuple[int, int, int]
 
 
-def _views(p: _Product, offsets: Offsets, count: int) -> list[Any]:
+def _views(p: Product, offsets: Offsets, count: int) -> list[Any]:
     """The three arrays as (count, m, k), (count, k, n) and (count, m, n)."""
     return [Input(0).view((count, p.m, p.k), p.strides_a, offset=offsets[0]),
             Input(1).view((count, p.k, p.n), p.strides_b, offset=offsets[1]),
             Output(0).view((count, p.m, p.n), p.strides_c, offset=offsets[2])]
 
 
-def _naive(p: _Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+def _naive(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
     grid = (-(-p.m * p.n // 256), count)
     return Launch(matmul_naive(a.dtype), grid, 256, _views(p, offsets, count))
 
 
-def _tiled(p: _Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+def _tiled(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
     grid = (-(-p.m // TILE) * -(-p.n // TILE), count)
     return Launch(matmul_tiled(a.dtype), grid, (TILE, TILE), _views(p, offsets, count))
 
@@ -448,7 +399,7 @@ def _order(layout: Layout, size: int, depth: int, strides: tuple[int, int, int],
     return ("K" if by_k else "I") if whole else ("k" if by_k else "i")
 
 
-def _register(p: _Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+def _register(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
     x, _, z = _views(p, offsets, count)
     flipped = (p.strides_b[0], p.strides_b[2], p.strides_b[1])
     y = Input(1).view((count, p.n, p.k), flipped, offset=offsets[1])

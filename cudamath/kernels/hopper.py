@@ -1,0 +1,146 @@
+"""The kit of the tensor-core kernels of compute capability 9.0: what products, convolutions and attention share.
+
+Shared-memory tiles. TMA writes a box of rows of 128 bytes (64 numbers of 16 bits) with the *128-byte swizzle*: the 16-byte
+chunk c of row r lies at chunk c xor (r % 8) of that row. So eight threads that read one chunk each of eight rows below each
+other hit all banks, and wgmma reads tiles so at full speed. A block of such rows begins at a multiple of 1,024 bytes.
+
+Descriptors. wgmma finds an operand through 64 bits: start address / 16, two distances / 16, and the swizzle. With 128-byte
+swizzle there are two cases:
+
+    contiguous along k       rows are those of the operand (m or n), 64 k each; 8 rows follow after 1,024 bytes. A step of
+    ("K")                    16 k (32 bytes) adds 2 to the descriptor: 32 / 16.
+    contiguous along m or n  rows are k, 64 m (n) each; 8 k follow after 1,024 bytes, the next 64 m (n) after `lead` bytes.
+    ("M")                    A step of 16 k is 16 rows: 2,048 bytes, 128.
+
+The ring. A producer thread keeps `stages` boxes under way; consumers multiply them in order. Each stage has two barriers:
+`full` completes when the bytes are there, `empty` when every consumer is done with them. Positions in the ring are
+(stage, phase); the producer starts in phase 1, the consumers in phase 0, so that the producer's first wait at `empty`
+returns at once.
+
+Tiles. Blocks are persistent: block i works on tiles i, i + grid, .. in an order in which the blocks that run together
+share rows and columns in the L2 cache (`tile_at`).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from numba import types
+
+from . import ptx_hopper as ptx
+from .ptx_mma import divide_unsigned, pack_bf16, pack_f16, shared_address, store_matrix_4
+from .rows import device
+
+i32, i64 = types.int32, types.int64
+
+ROW = 128  # bytes of a row of a tile
+BOX = 64  # rows of a box that is loaded at a time, and its columns of 16 bits
+BOX_BYTES = BOX * ROW
+ALIGNMENT = 1024  # of a tile
+GROUP = 16  # tile rows walked together
+BARRIERS = 256  # bytes set aside for them behind the tiles
+SHARED = 227 << 10  # bytes of shared memory that a block can have
+
+
+def descriptor_base(lead: int = 16) -> int:
+    """A descriptor without its address: 128-byte swizzle, 1,024 bytes from 8 rows to the next, `lead` bytes from one
+    block of 64 columns to the next (operands contiguous along m or n)."""
+    return (1 << 62) | ((ALIGNMENT >> 4) << 32) | ((lead >> 4) << 16)
+
+
+def descriptor_steps(transposed: bool, count: int = 4) -> tuple[int, ...]:
+    """What to add to a descriptor for each instruction along 128 bytes of k (transposed: along 64 rows of k)."""
+    return tuple(i * (128 if transposed else 2) for i in range(count))
+
+
+@device
+def descriptor(address, base):
+    """The descriptor of the tile at a shared address."""
+    return ((i64(address) & 0x3FFFF) >> 4) | base
+
+
+@device
+def first_tile(shared):
+    """The shared address of the first multiple of ALIGNMENT in a dynamic shared array."""
+    return i32((shared_address(shared) + (ALIGNMENT - 1)) & -ALIGNMENT)
+
+
+@device
+def advance(stage, phase, stages):
+    """The next position in a ring."""
+    if stage + 1 == stages:
+        return i32(0), i32(phase ^ 1)
+    return i32(stage + 1), i32(phase)
+
+
+@device
+def skip(stage, phase, count, stages):
+    """The position `count` stages on."""
+    at = stage + count
+    rounds = divide_unsigned(at, stages)
+    return i32(at - rounds * stages), i32((phase + rounds) & 1)
+
+
+@device
+def make_ring(full, stages, producers, consumers):
+    """Initialise the barriers of a ring (one thread): `full` at this address, 8 bytes each, `empty` behind them."""
+    for stage in range(stages):
+        ptx.barrier_init(full + 8 * stage, producers)
+        ptx.barrier_init(full + 8 * (stages + stage), consumers)
+    ptx.fence_barrier_init()
+    ptx.fence_async_shared()
+
+
+@device
+def tile_at(index, tiles_m, tiles_n):
+    """(z, tile row, tile column) of the index-th tile: z outermost, then groups of GROUP rows, columns within them."""
+    each = i32(tiles_m * tiles_n)
+    z = divide_unsigned(index, each)
+    rest = i32(index - z * each)
+    group = divide_unsigned(rest, i32(GROUP * tiles_n))
+    first = i32(group * GROUP)
+    height = i32(min(tiles_m - first, GROUP))
+    rest = i32(rest - group * i32(GROUP * tiles_n))
+    column = divide_unsigned(rest, height)
+    return z, i32(first + rest - column * height), column
+
+
+@functools.cache
+def stage_box(kind: str, modify: Any = None) -> Any:
+    """A device function that rounds a warpgroup's accumulators for 64 x 64 numbers to 16 bits and writes them to shared
+    memory as TMA wants to store them: (accumulators, index of the first, thread of the warpgroup, shared address, more).
+
+    modify(value, its right neighbour, row, column, more) -> both is applied first, if given: row, column within the box.
+    """
+    pack = pack_bf16 if kind == "bf16" else pack_f16
+
+    if modify is None:
+
+        @device
+        def pair(c, i, row, column, more):
+            return pack(c[i], c[i + 1])
+
+    else:
+
+        @device
+        def pair(c, i, row, column, more):
+            x, y = modify(c[i], c[i + 1], row, column, more)
+            return pack(x, y)
+
+    @device
+    def stage_box(c, first, thread, address, more):
+        lane = i32(thread & 31)
+        warp = i32(thread >> 5)
+        # lane l names row l % 8 of the 8 x 8 tile l / 8: tiles 0 and 1 are above each other, 2 and 3 right of them
+        at = i32(address + (warp * 16 + (lane & 15)) * ROW)
+        chunk = i32(lane >> 4)
+        row = i32(warp * 16 + (lane >> 2))
+        column = i32(2 * (lane & 3))
+        for j in range(4):
+            i, left, right = first + 8 * j, i32(column + 16 * j), i32(column + 16 * j + 8)
+            store_matrix_4(i32(at + (((chunk + 2 * j) ^ (lane & 7)) << 4)),
+                           pair(c, i, row, left, more), pair(c, i + 2, i32(row + 8), left, more),
+                           pair(c, i + 4, row, right, more), pair(c, i + 6, i32(row + 8), right, more))
+
+    return stage_box

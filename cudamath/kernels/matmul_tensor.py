@@ -1,0 +1,193 @@
+"""Planner of products on tensor cores: which operand is copied first, which tile is used, how k is split.
+
+The kernels: matmul_wgmma.py (compute capability 9.0). Sizes and strides come as a `Product` (product.py).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cuda, types
+
+from ..core import shapes
+from ..core.layout import Layout
+from ..core.plan import ArrayArg, Input, Launch, Output, Plan, Temp, TensorMap
+from ..runtime import device as devices
+from .build import blocks, codec
+from .copy import Part, copy_part, whole
+from .matmul_wgmma import SLAB, Tile, box_of, matmul_wgmma
+from .product import Product
+
+KINDS = {"bfloat16": "bf16", "float16": "f16"}
+
+
+class Choice(NamedTuple):
+    """What `wgmma` may choose: the tile of C, the two ways to share work, and the parts of k. As text: "128x256 2 1"."""
+
+    m: int
+    n: int
+    pingpong: bool
+    cluster: int
+    splits: int
+
+    @classmethod
+    def parse(cls, text: str) -> Choice:
+        """From text: "128x256", then "pingpong", "pair" (a cluster of two), "split 4" as wanted."""
+        size, *words = text.split()
+        m, n = map(int, size.split("x"))
+        splits = int(words[words.index("split") + 1]) if "split" in words else 1
+        return cls(m, n, "pingpong" in words, 2 if "pair" in words else 1, splits)
+
+    def __str__(self) -> str:
+        words = [f"{self.m}x{self.n}", "pingpong" * self.pingpong, "pair" * (self.cluster == 2),
+                 f"split {self.splits}" * (self.splits > 1)]
+        return " ".join(w for w in words if w)
+
+
+# ------------------------------------------------------------------------------------------------ operands
+
+
+class _Operand(NamedTuple):
+    """An operand as TMA reads it: "K" or "M" (contiguous along k, or along m or n), sizes, strides in bytes."""
+
+    major: str
+    shape: tuple[int, int, int]
+    strides: tuple[int, int, int]
+    both: int  # 1: one matrix for each of the batch
+
+
+def _operand(layout: Layout, batch: int, rows: int, depth: int, strides: tuple[int, int, int], offsets: list[int],
+             majors: str) -> _Operand | None:
+    """(batch, rows, depth) with these strides as TMA reads it, or None if it cannot."""
+    step, along_rows, along_k = strides
+    both = int(batch > 1 and step != 0)
+    if not layout.aligned or any(o % 16 for o in offsets) or both and (step % 16 or step < 0):
+        return None
+    size = layout.itemsize
+    for major, inner, outer, width, count in (("K", along_k, along_rows, depth, rows), ("M", along_rows, along_k, rows, depth)):
+        if major not in majors:
+            continue
+        if count == 1:
+            outer = -(-width * size // 16) * 16
+        if (inner == size or width == 1) and outer % 16 == 0 and outer >= width * size:
+            return _Operand(major, (batch if both else 1, count, width), (step if both else outer * count, outer, size), both)
+    return None
+
+
+def _padded(layout: Layout) -> Layout:
+    """A layout whose last axis is contiguous and whose rows begin at multiples of 16 bytes."""
+    if layout.ndim < 2:
+        return layout.like()
+    unit = 16 // layout.itemsize
+    row = -(-layout.shape[-1] // unit) * unit
+    strides = shapes.contiguous_strides((*layout.shape[:-1], row), layout.itemsize)
+    return Layout.of(layout.shape, strides, layout.dtype, layout.device)
+
+
+def _sides(p: Product, a: Layout, b: Layout, majors: str) -> tuple[_Operand | None, _Operand | None]:
+    flipped = (p.strides_b[0], p.strides_b[2], p.strides_b[1])
+    return (_operand(a, p.batch, p.m, p.k, p.strides_a, [x for x, _, _ in p.parts], majors),
+            _operand(b, p.batch, p.n, p.k, flipped, [y for _, y, _ in p.parts], majors))
+
+
+# ------------------------------------------------------------------------------------------------ summing parts
+
+
+@functools.cache
+def sum_parts(dtype: np.dtype) -> Any:
+    """C = sum of its parts, in ascending order of k."""
+    _, store, T = codec(dtype)
+
+    @cuda.jit
+    def sum_parts(parts, out, splits, size):
+        """parts: (batch, splits, size) float32, out: (batch, size), both flat. A thread an element."""
+        i = cuda.grid(1)
+        if i < out.size:
+            batch = i // size
+            at = batch * (splits - 1) * size + i
+            total = types.float32(0)
+            for _ in range(splits):
+                total += parts[at]
+                at += size
+            out[i] = store(T(total))
+
+    return sum_parts
+
+
+# ------------------------------------------------------------------------------------------------ planner
+
+
+def choose(p: Product, device: int) -> Choice:
+    """The tile that suits the sizes."""
+    return Choice(128, 256, False, 1, 1)
+
+
+def wgmma(a: Layout, b: Layout, choice: str = "") -> Plan:
+    """Plan of a @ b, 16-bit numbers, compute capability 9.0. `choice`: see Choice.parse; by default `choose` does."""
+    p = Product(a, b)
+    operands, arguments, temps, steps = [a, b], [Input(0), Input(1)], [], []
+    for i, found in enumerate(_sides(p, a, b, "KM")):
+        if found is None:
+            operands[i] = layout = _padded((a, b)[i])
+            arguments[i] = Temp(len(temps))
+            temps.append(Layout.new((layout.strides[0] * layout.shape[0] // layout.itemsize,), layout.dtype, layout.device)
+                         if layout.ndim else layout)
+            view = arguments[i].view(layout.shape, layout.strides)
+            steps += copy_part(whole(Input(i), (a, b)[i]), Part(view, layout))
+    if temps:
+        p = Product(*operands)
+    sides = _sides(p, *operands, "KM")
+    if None in sides:
+        raise AssertionError(f"wgmma: operands {operands} are not what TMA can read")
+    made = Choice.parse(choice) if choice else choose(p, a.device)
+    batch, parts = p.batch, p.parts
+    if batch > 1 and p.strides_c[0] != p.m * p.n * a.itemsize:  # C's matrices are not neighbours: one launch for each
+        steps_abc = (p.strides_a[0], p.strides_b[0], p.strides_c[0])
+        parts = [tuple(o + i * s for o, s in zip(part, steps_abc, strict=True)) for part in parts for i in range(batch)]
+        batch = 1
+    for part in parts:
+        made_steps, made_temps = _launches(p, a, sides, arguments, batch, part, made, len(temps))
+        steps += made_steps
+        temps += made_temps
+    return Plan([p.out], steps, temps)
+
+
+def _launches(p: Product, a: Layout, sides: Any, arguments: list[ArrayArg], batch: int, offsets: Any, choice: Choice,
+              first_temp: int) -> tuple[list[Launch], list[Layout]]:
+    """The launches for one part of a product, and their scratch."""
+    m, n, k = p.m, p.n, p.k
+    slabs = blocks(k, SLAB)
+    splits = min(choice.splits, slabs)
+    slabs = blocks(slabs, splits)
+    splits = blocks(blocks(k, SLAB), slabs)
+    kind = KINDS[a.dtype.name]
+    boxed = n % 8 == 0 and offsets[2] % 16 == 0
+    store = "float" if splits > 1 else "box" if boxed else "half"
+    side_a, side_b = sides
+    tile = Tile(kind, side_a.major, side_b.major, choice.m, choice.n, choice.pingpong, choice.cluster, store)
+    tiles_m, tiles_n = blocks(m, tile.m * tile.cluster), blocks(n, tile.n)
+    tiles = tiles_m * tiles_n * batch * splits
+    clusters = min(devices.multiprocessors(a.device) // tile.cluster, tiles)
+    maps = []
+    for argument, side, offset, rows, shared in ((arguments[0], side_a, offsets[0], tile.m, 1),
+                                                 (arguments[1], side_b, offsets[1], tile.n, tile.cluster)):
+        view = ArrayArg(argument.kind, argument.index, offset=offset, dtype=a.dtype)
+        shape = (batch if side.both else 1, *side.shape[1:])
+        maps.append(TensorMap(view, shape, side.strides, box_of(side.major, rows, shared)))
+    size = batch * m * n
+    out = Output(0).view((size,), offset=offsets[2])
+    temps = []
+    target: ArrayArg = out
+    if splits > 1:
+        temps = [Layout.new((splits * size,), np.dtype(np.float32), a.device)]
+        target = Temp(first_temp)
+    maps.append(TensorMap(ArrayArg("y", 0, offset=offsets[2]), (batch, m, n), None, (1, 64, 64)) if store == "box"
+                else np.int64(0))
+    numbers = [np.int32(x) for x in (m, n, slabs, splits, tiles_m, tiles_n, tiles, side_a.both, side_b.both)]
+    steps = [Launch(matmul_wgmma(tile), clusters * tile.cluster, tile.threads, [*maps, target, target, target, *numbers],
+                    tile.shared, tile.cluster)]
+    if splits > 1:
+        steps.append(Launch(sum_parts(a.dtype), blocks(size, 256), 256, [target, out, np.int64(splits), np.int64(m * n)]))
+    return steps, temps

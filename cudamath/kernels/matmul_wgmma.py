@@ -1,0 +1,473 @@
+"""Matrix products on the tensor cores of compute capability 9.0: TMA brings tiles, wgmma multiplies them.
+
+The idea. kernels/matmul.py ends where a multiprocessor's float32 lanes end. Its tensor cores do 4,096 multiply-adds of 16-bit
+numbers a clock, thirty times as many, and can only be kept busy if nobody else has to do anything: one thread asks the TMA
+hardware for whole tiles (`producer`), two warpgroups of 128 threads each issue wgmma on tiles that have arrived
+(`consumers`), and neither waits for the other except through barriers in shared memory (kernels/hopper.py explains them).
+
+From simple to fast, what each step is for:
+
+    a tile of 128 x 256, k in slabs of 64     a byte from the L2 cache is used 85 times; fewer and the cache sets the speed
+    a ring of 4 slabs                         loads are asked for 3 slabs ahead: latency is hidden
+    setmaxnreg                                the producer gives its registers to the consumers, whose 64 x 256 float32
+                                              accumulators take 128 each
+    persistent blocks                         the producer already loads the next tile while this one is stored
+    stores by stmatrix and TMA                whole 128-byte lines; sizes need no masks: TMA drops what lies outside
+    clusters of two blocks                    they share columns of B: each loads half and multicasts it
+    ping-pong                                 the consumers work on tiles of their own, half a tile apart: one multiplies
+                                              while the other rounds, adds a bias, applies gelu and stores
+    splitting k                               where tiles are too few to fill the device: parts are summed, in a fixed
+                                              order, by a second kernel
+
+The floor: 2 M N K / (multiprocessors x 4,096 x 2 x clock), about 990 TFLOP/s at 1.83 GHz for 132 of them; at that rate the
+H200 meets its power limit first, so what counts is energy: cuBLAS stays near 700.
+
+Operands may be contiguous along k ("K") or along m or n ("M"): wgmma reads 16-bit numbers either way. TMA wants rows at
+multiples of 16 bytes; the planner copies operands that are not laid out so (odd leading dimensions) into padded scratch.
+Partial tiles cost what full ones do: TMA fills them with zeros.
+
+Every sum over k runs in the same order whatever the grid: results are reproducible bit for bit.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+from numba import cuda, types
+
+from . import hopper
+from . import ptx_hopper as ptx
+from .ptx_mma import (
+    divide_unsigned,
+    exp2,
+    global_address,
+    load_global,
+    maximum,
+    pack_bf16,
+    pack_f16,
+    reciprocal,
+    store_global_float,
+    store_global_half,
+    unpack_bf16,
+    unpack_f16,
+)
+from .rows import device
+
+i32, i64, f32 = types.int32, types.int64, types.float32
+
+SLAB = 64  # numbers of 16 bits along k in a stage: rows of 128 bytes
+BOX = hopper.BOX
+
+
+class Tile(NamedTuple):
+    """The compile-time choices of `matmul_wgmma`.
+
+    kind: "bf16", "f16" (see ptx_hopper.KINDS). a, b: "K" or "M". m, n: of the tile of C. pingpong: each warpgroup has
+    tiles of its own, else they share one. cluster: 1 or 2 blocks. store: "box" (16 bits, by TMA), "half" (16 bits, rows
+    of any length), "float" (float32 parts). activation: "", "relu", "gelu", "gelu_tanh", "silu". bias, residual: whether
+    C gets a row, a matrix added.
+    """
+
+    kind: str
+    a: str
+    b: str
+    m: int
+    n: int
+    pingpong: bool
+    cluster: int
+    store: str
+    activation: str = ""
+    bias: bool = False
+    residual: bool = False
+
+    @property
+    def consumers(self) -> int:
+        """Warpgroups that multiply."""
+        return 1 if self.m == 64 and not self.pingpong else 2
+
+    @property
+    def blocks_m(self) -> int:
+        """How many times 64 rows a warpgroup has."""
+        return self.m // BOX // (1 if self.pingpong else self.consumers)
+
+    @property
+    def stage_bytes(self) -> int:
+        """Bytes of a slab of A and of B."""
+        return (self.m + self.n) * hopper.ROW
+
+    @property
+    def staging(self) -> int:
+        """Bytes in which tiles of C wait for TMA: two boxes a warpgroup."""
+        return 2 * self.consumers * hopper.BOX_BYTES if self.store == "box" else 0
+
+    @property
+    def stages(self) -> int:
+        """Slabs in the ring: as many as fit."""
+        return min(8, (hopper.SHARED - hopper.ALIGNMENT - hopper.BARRIERS - self.staging) // self.stage_bytes)
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory a block."""
+        return self.stages * self.stage_bytes + self.staging + hopper.BARRIERS + hopper.ALIGNMENT
+
+    @property
+    def threads(self) -> int:
+        """A block's: one warpgroup for the producer."""
+        return 128 * (self.consumers + 1)
+
+
+# ------------------------------------------------------------------------------------------------ epilogue
+
+
+@functools.cache
+def activate(name: str) -> Any:
+    """float32 -> float32, with the special-function unit doing at most two operations."""
+    if name == "relu":
+
+        @device
+        def relu(x):
+            return maximum(x, f32(0))
+
+        return relu
+    if name == "silu":
+
+        @device
+        def silu(x):
+            return x * reciprocal(f32(1) + exp2(x * f32(-math.log2(math.e))))
+
+        return silu
+    if name == "gelu_tanh":  # x sigmoid(2 u), as in ml/activation.py
+        cubic, linear = -0.07135481627260025 * math.log2(math.e), -1.5957691216057308 * math.log2(math.e)
+
+        @device
+        def gelu_tanh(x):
+            return x * reciprocal(f32(1) + exp2(x * (x * x * f32(cubic) + f32(linear))))
+
+        return gelu_tanh
+    if name == "gelu":  # x P(Z < x); erfc by Abramowitz and Stegun 7.1.26, absolute error below 1.5e-7
+        half = math.sqrt(0.5)
+
+        @device
+        def gelu(x):
+            z = abs(x) * f32(half)
+            t = reciprocal(f32(1) + f32(0.3275911) * z)
+            series = ((((f32(1.061405429) * t + f32(-1.453152027)) * t + f32(1.421413741)) * t + f32(-0.284496736)) * t
+                      + f32(0.254829592)) * t
+            tail = f32(0.5) * series * exp2(z * z * f32(-math.log2(math.e)))  # P(Z > |x|)
+            return x * (tail if x < f32(0) else f32(1) - tail)
+
+        return gelu
+
+    @device
+    def identity(x):
+        return x
+
+    return identity
+
+
+@functools.cache
+def _finish(tile: Tile) -> Any:
+    """(c, c', row, column, (bias, residual, row 0, column 0, rows, columns)) -> two neighbours of C, float32.
+
+    row, column: within a box at row 0, column 0 of C. bias: address of (n,), residual: of rows of n numbers of 16 bits.
+    """
+    unpack = unpack_bf16 if tile.kind == "bf16" else unpack_f16
+    function = activate(tile.activation)
+    bias, residual = tile.bias, tile.residual
+
+    @device
+    def finish(x, y, row, column, more):
+        at_bias, at_residual, row0, column0, rows, columns = more
+        here = i32(column0 + column)
+        if bias and here < columns:  # columns are even in number
+            u, v = unpack(load_global(at_bias + 2 * i64(here)))
+            x += u
+            y += v
+        x = function(x)
+        y = function(y)
+        if residual and here < columns and row0 + row < rows:
+            u, v = unpack(load_global(at_residual + 2 * (i64(row0 + row) * columns + here)))
+            x += u
+            y += v
+        return x, y
+
+    return finish if bias or residual or tile.activation else None
+
+
+@functools.cache
+def _store(tile: Tile) -> tuple[Any, Any]:
+    """(store, drain): how a warpgroup brings its accumulators, 64 blocks_m x n, into C; and what it does at the end.
+
+    store(accumulators, thread of the warpgroup, warpgroup, shared address of its staging memory, map of C, C, z, first row,
+    first column, rows and columns of C, address of bias, address of residual).
+    """
+    n, blocks_m = tile.n, tile.blocks_m
+    if tile.store == "box":
+        write = hopper.stage_box(tile.kind, _finish(tile))
+        wait_for_other, wait = ptx.bulk_wait(1, read=True), ptx.bulk_wait(0, read=True)
+
+        @device
+        def store_boxes(c, thread, group, staging, map_c, out, z, row0, column0, rows, columns, bias, residual):
+            for block in range(blocks_m):
+                for box in range(n // BOX):
+                    at = i32(staging + ((block * (n // BOX) + box) & 1) * hopper.BOX_BYTES)
+                    row, column = i32(row0 + block * BOX), i32(column0 + box * BOX)
+                    if thread == 0:
+                        wait_for_other()  # what was stored from this half of the staging memory before has been read
+                    ptx.named_sync(1 + group, 128)
+                    more = (bias, residual + 2 * i64(z) * rows * columns, row, column, rows, columns)
+                    write(c, block * (n // 2) + 32 * box, thread, at, more)
+                    ptx.fence_async_shared()
+                    ptx.named_sync(1 + group, 128)
+                    if thread == 0:
+                        if row < rows and column < columns:
+                            ptx.tma_store_3d(map_c, column, row, z, at)
+                        ptx.bulk_commit()
+
+        @device
+        def drain(thread):
+            if thread == 0:
+                wait()  # shared memory must outlive the stores
+
+        return store_boxes, drain
+
+    pack = pack_bf16 if tile.kind == "bf16" else pack_f16
+    if tile.store == "float":
+        size = 4
+
+        @device
+        def pair(at, both, x, y):
+            store_global_float(at, x)
+            if both:
+                store_global_float(at + 4, y)
+
+    else:
+        size = 2
+
+        @device
+        def pair(at, both, x, y):
+            bits = pack(x, y)
+            store_global_half(at, bits)
+            if both:
+                store_global_half(at + 2, bits >> 16)
+
+    @device
+    def store_pairs(c, thread, group, staging, map_c, out, z, row0, column0, rows, columns, bias, residual):
+        lane = i32(thread & 31)
+        base = global_address(out)
+        for block in range(blocks_m):
+            row = i32(row0 + block * BOX + (thread >> 5) * 16 + (lane >> 2))
+            for j in range(n // 8):
+                column = i32(column0 + 8 * j + 2 * (lane & 3))
+                i = block * (n // 2) + 4 * j
+                if column < columns:
+                    both = column + 1 < columns
+                    at = base + size * ((i64(z) * rows + row) * columns + column)
+                    if row < rows:
+                        pair(at, both, c[i], c[i + 1])
+                    if row + 8 < rows:
+                        pair(at + 8 * size * i64(columns), both, c[i + 2], c[i + 3])
+
+    @device
+    def nothing(thread):
+        return
+
+    return store_pairs, nothing
+
+
+# ------------------------------------------------------------------------------------------------ main loop
+
+
+@functools.cache
+def _load(major: str, rows: int, cluster: int) -> Any:
+    """A device function that asks for `rows` x 64 k of an operand: (shared address, map, row, k, z, barrier, rank).
+
+    In a cluster of two each block asks for its half of the rows, for both.
+    """
+    part = rows // cluster
+    both = (1 << cluster) - 1
+    single, several = ptx.tma_load_3d, ptx.tma_load_3d_multicast
+
+    @device
+    def ask(at, tensor, inner, outer, z, barrier):
+        if cluster == 1:
+            single(at, tensor, inner, outer, z, barrier)
+        else:
+            several(at, tensor, inner, outer, z, barrier, both)
+
+    if major == "K":  # a box of `part` rows
+
+        @device
+        def load(at, tensor, row, k, z, barrier, rank):
+            ask(i32(at + rank * (part * hopper.ROW)), tensor, k, i32(row + rank * part), z, barrier)
+
+    else:  # boxes of 64 k x 64 rows
+
+        @device
+        def load(at, tensor, row, k, z, barrier, rank):
+            for box in range(part // BOX):
+                offset = rank * part + box * BOX
+                ask(i32(at + offset * hopper.ROW), tensor, i32(row + offset), k, z, barrier)
+
+    return load
+
+
+def box_of(major: str, rows: int, cluster: int = 1) -> tuple[int, int, int]:
+    """The box that a tensor map of an operand describes (see `_load`)."""
+    return (1, rows // cluster, SLAB) if major == "K" else (1, SLAB, BOX)
+
+
+@functools.cache
+def matmul_wgmma(tile: Tile) -> Any:
+    """C = f(A B + bias) + residual, or parts of A B; tile by tile. See Tile."""
+    stages, stage_bytes, consumers, cluster = tile.stages, tile.stage_bytes, tile.consumers, tile.cluster
+    bytes_a = tile.m * hopper.ROW
+    pingpong, blocks_m, tile_m, tile_n = tile.pingpong, tile.blocks_m, tile.m, tile.n
+    ring_bytes, staging_bytes = stages * stage_bytes, tile.staging
+    each = tile_n // 2  # accumulators of 64 rows
+    held = blocks_m * each
+    load_a, load_b = _load(tile.a, tile_m, 1), _load(tile.b, tile_n, cluster)
+    base_a = hopper.descriptor_base(hopper.BOX_BYTES if tile.a == "M" else 16)
+    base_b = hopper.descriptor_base(hopper.BOX_BYTES if tile.b == "M" else 16)
+    steps_a, steps_b = hopper.descriptor_steps(tile.a == "M"), hopper.descriptor_steps(tile.b == "M")
+
+    def group(zero: bool, last: bool) -> Any:
+        return ptx.wgmma(tile.kind, tile_n, steps_a, steps_b, zero=zero, trans_a=tile.a == "M", trans_b=tile.b == "M",
+                         commit=last)
+
+    begin, begin_last = group(True, False), group(True, True)
+    add, add_last = group(False, False), group(False, True)
+    one_under_way, done = ptx.wgmma_wait(1), ptx.wgmma_wait(0, held)
+    few, many = ptx.registers_down(40), ptx.registers_up(232)
+    arrivals = 1 if pingpong else consumers
+    store, drain = _store(tile)
+
+    @device
+    def multiply(c, at_a, at_b, first):
+        """A stage: 64 blocks_m x 64 times 64 x n."""
+        b = hopper.descriptor(at_b, base_b)
+        for block in range(blocks_m):
+            a = hopper.descriptor(at_a + block * hopper.BOX_BYTES, base_a)
+            if block + 1 == blocks_m:
+                if first:
+                    begin_last(c, block * each, a, b)
+                else:
+                    add_last(c, block * each, a, b)
+            elif first:
+                begin(c, block * each, a, b)
+            else:
+                add(c, block * each, a, b)
+
+    @device
+    def release(barrier, thread):
+        """A stage may be overwritten: by the producer of this block and, in a cluster, of the other one."""
+        if cluster == 1:
+            if thread == 0:
+                ptx.barrier_arrive(barrier)
+        elif thread < cluster:
+            ptx.barrier_arrive_at(barrier, i32(thread))
+
+    @cuda.jit(launch_bounds=(tile.threads, 1))
+    def matmul_wgmma(map_a, map_b, map_c, out, bias, residual, m, n, slabs, splits, tiles_m, tiles_n, tiles, both_a, both_b):
+        """map_a: of A (batch, m, k) or, "M", (batch, k, m); map_b: of B as (batch, n, k) or, "M", (batch, k, n);
+        map_c: of C (batch, m, n) for "box". out: C for the other ways to store, (splits x batch, m, n), flat.
+        bias: (n,), residual: (batch, m, n), flat; both `out` again where the Tile has none.
+        slabs: of k, a tile; splits: parts of k; tiles_m: rows of tiles (of clusters of tiles), tiles_n: columns; tiles: in
+        all, batch and parts included. both_a, both_b: 1 if there is one matrix for each of the batch, 0 if one for all.
+        """
+        shared = cuda.shared.array(0, types.uint8)
+        base = hopper.first_tile(shared)
+        staging = i32(base + ring_bytes)
+        full = i32(staging + staging_bytes)
+        empty = i32(full + 8 * stages)
+        thread = i32(cuda.threadIdx.x)
+        group = i32(thread >> 7)
+        rank = i32(0)
+        if cluster > 1:
+            rank = ptx.cluster_rank()
+        if thread == 0:
+            hopper.make_ring(full, stages, 1, arrivals * cluster)
+        if cluster > 1:
+            ptx.cluster_sync()
+        else:
+            cuda.syncthreads()
+        start = i32(cuda.blockIdx.x // cluster)
+        stride = i32(cuda.gridDim.x // cluster)
+
+        if group == 0:  # ---------------------------------------------------------------- the producer
+            if consumers == 2:
+                few()
+            if thread == 0:
+                stage, phase = i32(0), i32(1)
+                index = start
+                while index < tiles:
+                    z, tile_row, tile_column = hopper.tile_at(index, tiles_m, tiles_n)
+                    batch = divide_unsigned(z, splits)
+                    k = i32((z - batch * splits) * (slabs * SLAB))
+                    row, column = i32((tile_row * cluster + rank) * tile_m), i32(tile_column * tile_n)
+                    for _ in range(slabs):
+                        if cluster > 1:
+                            ptx.barrier_wait_cluster(empty + 8 * stage, phase)
+                        else:
+                            ptx.barrier_wait(empty + 8 * stage, phase)
+                        barrier = i32(full + 8 * stage)
+                        at = i32(base + stage * stage_bytes)
+                        ptx.barrier_expect(barrier, stage_bytes)
+                        load_a(at, map_a, row, k, i32(batch * both_a), barrier, i32(0))
+                        load_b(i32(at + bytes_a), map_b, column, k, i32(batch * both_b), barrier, rank)
+                        k = i32(k + SLAB)
+                        stage, phase = hopper.advance(stage, phase, stages)
+                    index = i32(index + stride)
+        else:  # -------------------------------------------------------------------------- the consumers
+            if consumers == 2:
+                many()
+            one = i32(group - 1)
+            mine = i32(thread & 127)
+            c = cuda.local.array(held, f32)
+            stage, phase = i32(0), i32(0)
+            index = start
+            from_row = i32(0)
+            if pingpong:
+                index = i32(start + one * stride)
+                if one == 1:
+                    stage, phase = hopper.skip(stage, phase, slabs, stages)
+                    ptx.named_arrive(4, 256)  # the first warpgroup multiplies first
+            else:
+                from_row = i32(one * (blocks_m * BOX))
+            while index < tiles:
+                if pingpong:
+                    ptx.named_sync(4 + one, 256)
+                before = stage
+                for slab in range(slabs):
+                    ptx.barrier_wait(full + 8 * stage, phase)
+                    at = i32(base + stage * stage_bytes)
+                    at_a = i32(at + from_row * hopper.ROW)
+                    at_b = i32(at + bytes_a)
+                    if slab == 0:
+                        multiply(c, at_a, at_b, True)
+                    else:
+                        multiply(c, at_a, at_b, False)
+                        one_under_way()
+                        release(i32(empty + 8 * before), mine)
+                    before = stage
+                    stage, phase = hopper.advance(stage, phase, stages)
+                if pingpong:
+                    ptx.named_arrive(5 - one, 256)
+                done(c, 0)
+                release(i32(empty + 8 * before), mine)
+                z, tile_row, tile_column = hopper.tile_at(index, tiles_m, tiles_n)
+                store(c, mine, one, i32(staging + one * (2 * hopper.BOX_BYTES)), map_c, out, z,
+                      i32((tile_row * cluster + rank) * tile_m + from_row), i32(tile_column * tile_n), m, n,
+                      global_address(bias), global_address(residual))
+                if pingpong:
+                    stage, phase = hopper.skip(stage, phase, slabs, stages)
+                    index = i32(index + 2 * stride)
+                else:
+                    index = i32(index + stride)
+            drain(mine)
+        if cluster > 1:
+            ptx.cluster_sync()  # the other block may still write into this one's shared memory
+
+    return matmul_wgmma

@@ -16,6 +16,7 @@ import numpy as np
 from ..core.array import ndarray
 from ..core.op import ANY, COMPLEX, FLOATING, INEXACT, INTEGER, INTEGER_OR_BOOL, NUMERIC, REAL, REAL_OR_BOOL, Category, require
 from . import ufunc
+from .output import deliver
 
 __all__ = [
     "abs", "absolute", "acos", "acosh", "add", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
@@ -186,20 +187,23 @@ bitwise_right_shift = binary("bitwise_right_shift", np.right_shift, "shift_right
 _conj = unary("conj", np.conjugate, "conj(x)", "conj(g)", category=COMPLEX, doc="Complex conjugate.", example="[1j, 2 - 1j]")
 
 
-def conj(x: Any, /) -> ndarray:
-    """Complex conjugate; real arrays are returned as they are. Gradient: conj(g).
+def conj(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> ndarray:
+    """Complex conjugate; real arrays are returned as they are. `out`, `where`, `dtype`: as for `add`. Gradient: conj(g).
 
     >>> import cudamath as cm
     >>> cm.conj(1 + 2j).item()
     (1-2j)
     """
+    if out is not None or where is not True or dtype is not None:
+        return (_conj if require("conj", x, NUMERIC).dtype in COMPLEX else positive)(x, out, where=where, dtype=dtype)
     x = require("conj", x, NUMERIC)
     return _conj(x) if x.dtype in COMPLEX else x
 
 
-def pow(x: Any, y: Any, /) -> ndarray:
-    """Power x ** y. Shapes broadcast; dtype as NumPy's `power`. Negative integer exponents of integers are a
-    ValueError; in an array on a GPU, which is not looked through beforehand, they give x ** y without its fraction.
+def pow(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> ndarray:
+    """Power x ** y. Shapes broadcast; dtype as NumPy's `power`; `out`, `where`, `dtype`: as for `add`. Negative integer
+    exponents of integers are a ValueError; in an array on a GPU, which is not looked through beforehand, they give
+    x ** y without its fraction.
 
     Gradient: g * y * x**(y-1) and g * log(x) * out. Deterministic.
 
@@ -207,6 +211,8 @@ def pow(x: Any, y: Any, /) -> ndarray:
     >>> cm.pow([2.0, 3.0], 2).tolist()
     [4.0, 9.0]
     """
+    if out is not None or where is not True or dtype is not None:
+        return _power(x, y, out, where=where, dtype=dtype)
     if type(y) in (int, float) and not isinstance(x, (bool, int, float, complex)):
         x = require("pow", x, NUMERIC)
         if y == 2 and (type(y) is int or x.dtype in INEXACT):
@@ -217,14 +223,16 @@ def pow(x: Any, y: Any, /) -> ndarray:
     return _power(x, y)
 
 
-def round(x: Any, /, decimals: int = 0) -> ndarray:
+def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
     """Round to `decimals` decimals, ties to even. Any shape; numeric dtypes; integers are returned as they are
-    for decimals >= 0. Gradient: 0.
+    for decimals >= 0; out: an array for the result. Gradient: 0.
 
     >>> import cudamath as cm
     >>> cm.round([0.5, 1.5, 2.567], 1).tolist()
     [0.5, 1.5, 2.6]
     """
+    if out is not None:
+        return deliver("round", round(x, decimals), out)
     x = require("round", x, NUMERIC)
     if x.dtype in INTEGER and decimals >= 0:
         return positive(x)
@@ -234,14 +242,18 @@ def round(x: Any, /, decimals: int = 0) -> ndarray:
     return (_rint(x * scale) / scale).astype(x.dtype)
 
 
-def clip(x: Any, /, min: Any = None, max: Any = None) -> ndarray:
+def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min: Any = None, a_max: Any = None) -> ndarray:
     """Limit elements to [min, max]; either may be None. Bounds are scalars or arrays that broadcast; the dtype is x's
-    promoted with array bounds. Gradient: g where x lies between the bounds.
+    promoted with array bounds. `out`: an array for the result; `a_min`, `a_max`: NumPy's older names of the bounds.
+    Gradient: g where x lies between the bounds.
 
     >>> import cudamath as cm
     >>> cm.clip([1.0, 5.0, 9.0], 2.0, 6.0).tolist()
     [2.0, 5.0, 6.0]
     """
+    min, max = a_min if min is None else min, a_max if max is None else max
+    if out is not None:
+        return deliver("clip", clip(x, min, max), out)
     x = require("clip", x, REAL)
     if min is not None:
         x = maximum(x, min)

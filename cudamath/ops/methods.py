@@ -12,6 +12,7 @@ import optree
 from ..core.array import ndarray
 from ..core.devices import CPU
 from . import elementwise, index, linalg, reduce, shape, transfer
+from .output import can_write
 
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
@@ -113,7 +114,7 @@ def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs: Any, out:
     name = ufunc.__name__
     if target.shape != result.shape:
         raise ValueError(f"{name}: the result of shape {result.shape} cannot be written into an array of shape {target.shape}")
-    if not elementwise.ufunc.can_write(result.dtype, target.dtype):
+    if not can_write(result.dtype, target.dtype):
         raise TypeError(f"{name}: a result of dtype {result.dtype} cannot be written into an array of dtype {target.dtype}")
     target[...] = result
     return target

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from math import prod as product
 from typing import Any
@@ -11,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
-from ..core.array import ndarray
-from ..core.op import ANY, NUMERIC, REAL_OR_BOOL, Op, require
+from ..core.array import asarray, ndarray
+from ..core.op import ANY, COMPLEX, NUMERIC, REAL_OR_BOOL, Op, require
 from ..core.shapes import normalize_axes
-from .elementwise import conj, equal
-from .index import where
+from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, sqrt
+from .index import where as choose
+from .output import deliver
 from .shape import astype, broadcast_to, reshape
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "std", "sum",
@@ -47,11 +49,11 @@ def _count(shape: tuple, axis: tuple) -> int:
 def _prod_grad(g: ndarray, x: ndarray, axis: tuple, dtype: np.dtype) -> ndarray:
     """g times the product of all the others. Where one factor is 0 only its own gradient is not 0."""
     zero = x == 0
-    others = where(zero, 1, x)
+    others = choose(zero, 1, x)
     zeros = sum(zero, axis=axis, keepdims=True)
     rest = _kept(g, x.shape, axis) * conj(prod(others, axis=axis, keepdims=True, dtype=dtype))
     alone = zero & (zeros == 1)
-    return where((zeros == 0) | alone, rest / conj(others), 0)
+    return choose((zeros == 0) | alone, rest / conj(others), 0)
 
 
 def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: tuple) -> ndarray:
@@ -76,7 +78,7 @@ def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: fl
 
 def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, **_: Any) -> tuple:
     length = _kept(y, x.shape, axis)
-    return (x * where(length == 0, 0, _kept(g, x.shape, axis) / where(length == 0, 1, length)),)
+    return (x * choose(length == 0, 0, _kept(g, x.shape, axis) / choose(length == 0, 1, length)),)
 
 
 class _Reduction(Op):
@@ -85,15 +87,21 @@ class _Reduction(Op):
 
     most_known = 4096
 
-    def __init__(self, name: str, vjp: Callable | None = None, *, chooses: bool = False):
+    def __init__(self, name: str, vjp: Callable | None = None, *, chooses: bool = False, neutral: int | None = None,
+                 combine: Callable | None = None, masked: Callable | None = None):
         super().__init__(name, cpu="reduce.reduce", cuda="reduce.plan", vjp=vjp)
         self.chooses = chooses  # an element, of which there must be one
+        self.neutral = neutral  # the number that changes nothing: what `where=` puts in the place of elements it leaves out
+        self.combine = combine  # of a result and an initial value
+        self.masked = masked  # (x, where, axis, keepdims, **more): the reduction of the elements that are not left out
         self.known: dict[tuple, Callable] = {}
         dtypes.forget.append(self.known.clear)
 
     def quick(self, function: Callable[..., ndarray]) -> Callable[..., ndarray]:
         """The public function of this card: `function`, except where the plan is known."""
         known = self.known
+        options = {"out"} | ({"initial"} if self.combine else set()) | (
+            {"where"} if self.neutral is not None or self.combine or self.masked else set())
 
         @functools.wraps(function)
         def call(x: Any, /, axis: Axis = None, *, keepdims: bool = False, **more: Any) -> ndarray:
@@ -102,10 +110,36 @@ class _Reduction(Op):
             except (AttributeError, KeyError, TypeError):
                 run = None
             if run is None or more or x._node is not None:
+                if more and options & more.keys():
+                    return self.with_options(call, x, axis, keepdims, **more)
                 return function(x, axis, keepdims=keepdims, **more)
             return run(x)
 
+        signature = inspect.signature(function)
+        extra = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=True if name == "where" else None)
+                 for name in ("out", "initial", "where") if name in options]
+        call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *extra])  # type: ignore
         return call
+
+    def with_options(self, call: Callable[..., ndarray], x: Any, axis: Axis, keepdims: bool, *, out: Any = None,
+                     initial: Any = None, where: Any = True, **more: Any) -> ndarray:
+        """The reduction with NumPy's `out`, `initial` and `where`."""
+        x = require(self.name, x)
+        if where is not True:
+            if self.masked is not None:
+                result = self.masked(x, where, axis, keepdims, **more)
+                return result if out is None else deliver(self.name, result, out)
+            if self.chooses and initial is None:
+                raise ValueError(f"{self.name}: where= wants an initial value, in case that nothing is chosen from")
+            x = choose(where, x, astype(asarray(initial if self.chooses else self.neutral, device=x.device), x.dtype))
+        if self.chooses and initial is not None and not x.size:  # one more to choose from along empty axes
+            axes = _axes(self.name, axis, x.ndim)
+            shape = tuple([builtins.max(n, 1) if i in axes else n for i, n in enumerate(x.shape)])
+            x = broadcast_to(astype(asarray(initial, device=x.device), x.dtype), shape)
+        result = call(x, axis, keepdims=keepdims, **more)
+        if initial is not None:
+            result = self.combine(result, initial)  # type: ignore[misc]
+        return result if out is None else deliver(self.name, result, out)
 
     def reduce(self, x: ndarray, axis: Axis, keepdims: bool, dtype: np.dtype, plain: bool = True, **more: Any) -> ndarray:
         """The op itself; `plain`: no arguments were given that `known` does not tell apart."""
@@ -122,17 +156,39 @@ class _Reduction(Op):
         return out
 
 
-_sum = _Reduction("sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),))
-_mean = _Reduction("mean", lambda g, _y, _x, *, axis, shape, **_: (_back(g / _count(shape, axis), shape, axis),))
-_prod = _Reduction("prod", lambda g, _y, x, *, axis, dtype, **_: (_prod_grad(g, x, axis, dtype),))
-_max = _Reduction("max", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True)
-_min = _Reduction("min", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True)
-_var = _Reduction("var", _var_grad)
-_std = _Reduction("std", _std_grad)
+def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None) -> ndarray:
+    """The mean of the elements that `where` does not leave out."""
+    x = astype(x, dtypes.as_dtype(dtype) if dtype is not None else _floating_dtype(x.dtype), copy=False)
+    mask = broadcast_to(asarray(where, device=x.device), x.shape)
+    return sum(x, axis=axis, keepdims=keepdims, where=mask) / astype(sum(mask, axis=axis, keepdims=keepdims), x.dtype)
+
+
+def _var_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None, correction: float | None = None,
+            ddof: float | None = None) -> ndarray:
+    """The variance of the elements that `where` does not leave out."""
+    x = astype(x, dtypes.as_dtype(dtype) if dtype is not None else _floating_dtype(x.dtype), copy=False)
+    mask = broadcast_to(asarray(where, device=x.device), x.shape)
+    apart = abs(x - _mean_of(x, mask, axis, True))
+    freedom = astype(sum(mask, axis=axis, keepdims=keepdims), apart.dtype) - _freedom("var", correction, ddof)
+    return sum(apart * apart, axis=axis, keepdims=keepdims, where=mask) / maximum(freedom, 0)
+
+
+def _std_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> ndarray:
+    return sqrt(_var_of(x, where, axis, keepdims, **more))
+
+
+_sum = _Reduction("sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),), neutral=0, combine=add)
+_mean = _Reduction("mean", lambda g, _y, _x, *, axis, shape, **_: (_back(g / _count(shape, axis), shape, axis),),
+                   masked=_mean_of)
+_prod = _Reduction("prod", lambda g, _y, x, *, axis, dtype, **_: (_prod_grad(g, x, axis, dtype),), neutral=1, combine=multiply)
+_max = _Reduction("max", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=maximum)
+_min = _Reduction("min", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=minimum)
+_var = _Reduction("var", _var_grad, masked=_var_of)
+_std = _Reduction("std", _std_grad, masked=_std_of)
 _norm = _Reduction("vector_norm", _norm_grad)
 _argmax, _argmin = _Reduction("argmax", chooses=True), _Reduction("argmin", chooses=True)
-_any, _all = _Reduction("any"), _Reduction("all")
-_count_nonzero = _Reduction("count_nonzero")
+_any, _all = _Reduction("any", neutral=0), _Reduction("all", neutral=1)
+_count_nonzero = _Reduction("count_nonzero", neutral=0)
 
 # -------------------------------------------------------------------------------------------------- checks
 
@@ -185,6 +241,9 @@ def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fal
         dtype: dtype of the result, in which the sum is taken (16-bit floats: in float32). By default x's own; int64
             for bool and signed, uint64 for unsigned integers.
         keepdims: keep the reduced axes as axes of size 1.
+        out: array that the result is written into.
+        initial: number that is added to the result.
+        where: bool array that broadcasts to x's shape: elements that are left out where it is False.
 
     Returns: array of `dtype`, x's shape without the reduced axes. The sum of no elements is 0.
     Raises: TypeError (dtype), ValueError (axis out of range or repeated).
@@ -205,7 +264,7 @@ def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fal
 def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
     """Product of the elements over the given axes: y = Π x.
 
-    Args: x, axis, dtype, keepdims: as for `sum`.
+    Args: x, axis, dtype, keepdims, out, where: as for `sum`; initial: number that multiplies the result.
     Returns: array of `dtype`. The product of no elements is 1.
     Raises: TypeError (dtype), ValueError (axis out of range or repeated).
     Gradient: g times the product of the other elements; exact where elements are 0 (there to first order only).
@@ -219,10 +278,11 @@ def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
 
 
 @_mean.quick
-def mean(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
+def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
     """Arithmetic mean over the given axes: y = Σ x / n.
 
-    Args: x: array of any shape, numeric or bool; axis, keepdims: as for `sum`.
+    Args: x: array of any shape, numeric or bool; dtype: converted to first if given; axis, keepdims, out, where: as for
+        `sum`.
     Returns: array of x's dtype; of the default floating-point dtype (float64) for integers and bool. The mean of no
         elements is NaN.
     Raises: TypeError (dtype), ValueError (axis out of range or repeated).
@@ -233,18 +293,21 @@ def mean(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     3.0
     """
     x = require("mean", x, ANY)
+    if dtype is not None:
+        x = astype(x, dtype, copy=False)
     layout = x._layout
     return _mean.reduce(x, axis, keepdims, _floating_dtype(layout.dtype), shape=() if x._node is None else layout.shape)
 
 
 @_var.quick
-def var(x: Any, /, axis: Axis = None, *, correction: float | None = None, ddof: float | None = None,
+def var(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
         keepdims: bool = False) -> ndarray:
     """Variance over the given axes: y = Σ (x - mean)^2 / (n - correction).
 
     Args:
-        x: array of any shape, real or bool.
-        axis, keepdims: as for `sum`.
+        x: array of any shape, numeric or bool; of complex numbers |x - mean|^2 is meant.
+        axis, keepdims, out, where: as for `sum`.
+        dtype: converted to first if given.
         correction: degrees of freedom to subtract: 0 (default) for the population's variance, 1 for the unbiased
             estimate from a sample. `ddof` is NumPy's name of the same argument.
 
@@ -258,17 +321,21 @@ def var(x: Any, /, axis: Axis = None, *, correction: float | None = None, ddof: 
     >>> float(cm.var([1.0, 2.0, 3.0, 6.0], correction=1))
     4.666666666666667
     """
-    x = require("var", x, REAL_OR_BOOL)
+    x = require("var", x, ANY)
+    if dtype is not None:
+        x = astype(x, dtype, copy=False)
+    if x.dtype in COMPLEX:
+        return _var_of(x, True, axis, keepdims, correction=correction, ddof=ddof)
     return _var.reduce(x, axis, keepdims, _floating_dtype(x.dtype), correction is None and ddof is None,
                        correction=_freedom("var", correction, ddof))
 
 
 @_std.quick
-def std(x: Any, /, axis: Axis = None, *, correction: float | None = None, ddof: float | None = None,
+def std(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
         keepdims: bool = False) -> ndarray:
     """Standard deviation over the given axes: the root of `var`.
 
-    Args: x, axis, correction, ddof, keepdims: as for `var`.
+    Args: x, axis, dtype, correction, ddof, keepdims, out, where: as for `var`.
     Returns: as for `var`.
     Raises: as for `var`.
     Gradient: g (x - mean) / (y (n - correction)); infinite or NaN where all elements are equal.
@@ -277,7 +344,11 @@ def std(x: Any, /, axis: Axis = None, *, correction: float | None = None, ddof: 
     >>> float(cm.std([1.0, 3.0]))
     1.0
     """
-    x = require("std", x, REAL_OR_BOOL)
+    x = require("std", x, ANY)
+    if dtype is not None:
+        x = astype(x, dtype, copy=False)
+    if x.dtype in COMPLEX:
+        return _std_of(x, True, axis, keepdims, correction=correction, ddof=ddof)
     return _std.reduce(x, axis, keepdims, _floating_dtype(x.dtype), correction is None and ddof is None,
                        correction=_freedom("std", correction, ddof))
 
@@ -294,7 +365,8 @@ def vector_length(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool) 
 def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Largest element over the given axes; NaN if there is one.
 
-    Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims: as for `sum`.
+    Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims, out: as for `sum`;
+        initial: number to choose from as well; where: elements to choose from (wants an initial value).
     Returns: array of x's dtype.
     Raises: TypeError (dtype), ValueError (axis; no elements).
     Gradient: g, shared equally among the elements that equal the result.
@@ -311,7 +383,8 @@ def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
 def min(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Smallest element over the given axes; NaN if there is one.
 
-    Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims: as for `sum`.
+    Args: x: array, real or bool, of any shape with elements to choose from; axis, keepdims, out: as for `sum`;
+        initial: number to choose from as well; where: elements to choose from (wants an initial value).
     Returns: array of x's dtype.
     Raises: TypeError (dtype), ValueError (axis; no elements).
     Gradient: g, shared equally among the elements that equal the result.
@@ -336,7 +409,7 @@ def _position(op: _Reduction, x: Any, axis: int | None, keepdims: bool) -> ndarr
 def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> ndarray:
     """Index of the first largest element along an axis, or in the flattened array; of the first NaN if there is one.
 
-    Args: x: array, real or bool; axis: int, or None for the flattened array; keepdims: as for `sum`.
+    Args: x: array, real or bool; axis: int, or None for the flattened array; keepdims, out: as for `sum`.
     Returns: int64 array.
     Raises: TypeError (dtype; several axes), ValueError (axis; no elements).
     Gradient: none (the result is a constant).
@@ -352,7 +425,7 @@ def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> nda
 def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> ndarray:
     """Index of the first smallest element along an axis, or in the flattened array; of the first NaN if there is one.
 
-    Args: x: array, real or bool; axis: int, or None for the flattened array; keepdims: as for `sum`.
+    Args: x: array, real or bool; axis: int, or None for the flattened array; keepdims, out: as for `sum`.
     Returns: int64 array.
     Raises: TypeError (dtype; several axes), ValueError (axis; no elements).
     Gradient: none (the result is a constant).
@@ -371,7 +444,7 @@ def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> nda
 def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Whether any element is not zero (NaN is not zero), over the given axes.
 
-    Args: x: array of any shape and dtype; axis, keepdims: as for `sum`.
+    Args: x: array of any shape and dtype; axis, keepdims, out, where: as for `sum`.
     Returns: bool array; False for no elements.
     Raises: TypeError (no array), ValueError (axis out of range or repeated).
     Gradient: none (the result is a constant).
@@ -388,7 +461,7 @@ def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
 def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Whether no element is zero (NaN is not zero), over the given axes.
 
-    Args: x: array of any shape and dtype; axis, keepdims: as for `sum`.
+    Args: x: array of any shape and dtype; axis, keepdims, out, where: as for `sum`.
     Returns: bool array; True for no elements.
     Raises: TypeError (no array), ValueError (axis out of range or repeated).
     Gradient: none (the result is a constant).
@@ -405,7 +478,7 @@ def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
 def count_nonzero(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Number of elements that are not zero (NaN is not zero), over the given axes.
 
-    Args: x: array of any shape and dtype; axis, keepdims: as for `sum`.
+    Args: x: array of any shape and dtype; axis, keepdims, out, where: as for `sum`.
     Returns: int64 array.
     Raises: TypeError (no array), ValueError (axis out of range or repeated).
     Gradient: none (the result is a constant).

@@ -20,6 +20,7 @@ from ..core.devices import CPU
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
 from ..core.op import Category, coerce, lazy, registry
+from .output import can_write, deliver, target_of
 
 SCALARS = (bool, int, float, complex)
 _MOST_PLANS = 4096
@@ -148,6 +149,52 @@ class Elementwise:
         if self.grad is not None and any([x._node is not None for x in arrays]):
             tape.record(self, operands, out, {})
         return out
+
+    def call_with(self, operands: tuple, out: Any, where: Any, dtype: Any) -> ndarray:
+        """The op with NumPy's `out`, `where` and `dtype`."""
+        if dtype is not None:
+            operands = self._in_dtype(operands, dtype)
+        if out is None:
+            result = self.call(operands)
+            if where is True:
+                return result
+            base: Any = 0
+        else:
+            target = base = target_of(self.name, out)
+            if any([getattr(x, "_node", None) is not None for x in (*operands, target)]):
+                raise RuntimeError(f"{self.name}: out= would write into an array where a gradient is being recorded; take the "
+                                   "result instead")
+            if where is True and operands[0] is target:
+                return self.call(operands, target=target)
+            result = self.call(operands)
+            if result.ndim <= target.ndim and result.shape != target.shape:
+                from .shape import broadcast_to
+
+                result = broadcast_to(result, target.shape)
+        if where is not True:
+            from .index import where as choose
+
+            result = choose(where, result, base)
+        return result if out is None else deliver(self.name, result, target)
+
+    def _in_dtype(self, operands: tuple, dtype: Any) -> tuple:
+        """The operands cast, where NumPy's rule "same_kind" allows it, to what the op takes in order to return this dtype."""
+        from .shape import astype
+
+        def seen(d: np.dtype) -> np.dtype:
+            return float16 if d == bfloat16 else d
+
+        wanted = dtypes.as_dtype(dtype)
+        arrays = [x if type(x) in SCALARS else coerce(self.name, (x,))[0] for x in operands]
+        kinds = [type(x) if type(x) in SCALARS else seen(x.dtype) for x in arrays]
+        try:
+            *inputs, _ = self.ufunc.resolve_dtypes((*kinds, None), signature=(*[None] * self.ufunc.nin, seen(wanted)),
+                                                   casting="same_kind")
+        except TypeError:
+            raise TypeError(f"{self.name}: cannot compute in dtype {wanted} on operands of "
+                            + " and ".join(str(getattr(x, "dtype", type(x).__name__)) for x in arrays)) from None
+        inputs = [wanted if d == float16 and wanted == bfloat16 else d for d in inputs]
+        return tuple([astype(coerce(self.name, (x,))[0], d, copy=False) for x, d in zip(arrays, inputs, strict=True)])
 
     def plan(self, operands: tuple, scalars: tuple[bool, ...], inplace: bool) -> Callable:
         """`run(*operands)` for these layouts and kinds of scalars."""
@@ -356,23 +403,19 @@ def _apart(target: ndarray, x: Any) -> Any:
     return x.copy() if shapes.may_overlap(*described) else x
 
 
-def can_write(result: np.dtype, target: np.dtype) -> bool:
-    """Whether a result of this dtype may go into an array of that one: as NumPy judges, to which bfloat16 is float16."""
-    source, into = (float16 if dtype == bfloat16 else dtype for dtype in (result, target))
-    return np.can_cast(source, into, "same_kind")
-
-
 # ---------------------------------------------------------------- public functions from cards
 
 
 def unary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: str | None = None, *,
           category: Category = dtypes.NUMERIC, cpu: str | dict[str, str] | None = None, doc: str, formula: str = "",
-          example: str = "[0.25, 0.5]", namespace: Mapping[str, Any]) -> Callable[[Any], ndarray]:
+          example: str = "[0.25, 0.5]", namespace: Mapping[str, Any]) -> Callable[..., ndarray]:
     """The public function of a one-input card."""
     card = Elementwise(name, ufunc, expression, None if grad is None else (grad,), category, cpu, namespace)
     plans, record = card.plans, tape.record
 
-    def function(x: Any, /) -> ndarray:
+    def function(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> ndarray:
+        if out is not None or where is not True or dtype is not None:
+            return card.call_with((x,), out, where, dtype)
         try:
             run = plans[x._layout]
         except (AttributeError, KeyError):
@@ -387,12 +430,14 @@ def unary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: st
 
 def binary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: tuple[str, str] | None = None, *,
            category: Category = dtypes.NUMERIC, cpu: str | dict[str, str] | None = None, doc: str, formula: str = "",
-           example: str = "[3.0, 5.0], [2.0, 4.0]", namespace: Mapping[str, Any]) -> Callable[[Any, Any], ndarray]:
+           example: str = "[3.0, 5.0], [2.0, 4.0]", namespace: Mapping[str, Any]) -> Callable[..., ndarray]:
     """The public function of a two-input card."""
     card = Elementwise(name, ufunc, expression, grad, category, cpu, namespace)
     plans, record = card.plans, tape.record
 
-    def function(x: Any, y: Any, /) -> ndarray:
+    def function(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> ndarray:
+        if out is not None or where is not True or dtype is not None:
+            return card.call_with((x, y), out, where, dtype)
         try:
             if type(y) is ndarray:
                 run = plans[x._layout, y._layout]
@@ -425,8 +470,9 @@ def _finish(function: Callable, card: Elementwise, inputs: tuple[str, ...], doc:
 
     {(formula + '. ') if formula else ''}{shapes_line} {operands}: {card.category.name} arrays, array-likes or Python scalars
     (which never widen an array). Returns a new array of the dtype NumPy's `{card.ufunc.__name__}` returns; 16-bit floats
-    are computed in float32. Gradient: {gradient}. TypeError for other dtypes{', ValueError for shapes that do not broadcast'
-    if len(inputs) > 1 else ''}. Deterministic.
+    are computed in float32. `out`: an array that the result is written into, where `where` (bool, broadcast; elements left
+    out are 0 without `out`); `dtype`: what is computed in. Gradient: {gradient}.
+    TypeError for other dtypes{', ValueError for shapes that do not broadcast' if len(inputs) > 1 else ''}. Deterministic.
 
 {truth}"""
     return function

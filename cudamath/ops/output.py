@@ -1,0 +1,37 @@
+"""NumPy's `out=` and `where=`: results that go into arrays which are there already, and elements that are left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.array import ndarray
+from ..core.dtypes import bfloat16, float16
+
+
+def can_write(result: np.dtype, target: np.dtype) -> bool:
+    """Whether a result of this dtype may go into an array of that one: as NumPy judges, to which bfloat16 is float16."""
+    source, into = (float16 if dtype == bfloat16 else dtype for dtype in (result, target))
+    return np.can_cast(source, into, "same_kind")
+
+
+def target_of(name: str, out: Any) -> ndarray:
+    """The array that `out=` names, alone or in a tuple of one."""
+    if type(out) is tuple and len(out) == 1:
+        (out,) = out
+    if type(out) is not ndarray:
+        raise TypeError(f"{name}: out must be an ndarray of this package, got {type(out).__name__}")
+    return out
+
+
+def deliver(name: str, result: ndarray, out: Any) -> ndarray:
+    """Copies a result into `out` and returns that."""
+    target = target_of(name, out)
+    if result.shape != target.shape:
+        raise ValueError(f"{name}: the result of shape {result.shape} cannot be written into an array of shape "
+                         f"{target.shape}")
+    if not can_write(result.dtype, target.dtype):
+        raise TypeError(f"{name}: a result of dtype {result.dtype} cannot be written into an array of dtype {target.dtype}")
+    target[...] = result
+    return target

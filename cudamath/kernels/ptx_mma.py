@@ -178,7 +178,7 @@ unpack_bf16 = instruction("unpack_bf16", "{ shl.b32 $0, $2, 16; and.b32 $1, $2, 
                           "The two bfloat16 of a packed pair, the low half first.")
 unpack_f16 = instruction("unpack_f16", "{ .reg .b16 x, y; mov.b32 {x, y}, $2; cvt.f32.f16 $0, x; cvt.f32.f16 $1, y; }",
                          _PAIR, (i32,), "The two float16 of a packed pair, the low half first.")
-round_tf32 = instruction("round_tf32", "cvt.rna.tf32.f32 $0, $1;", f32, (f32,),
+round_tf32 = instruction("round_tf32", "{ .reg .b32 t; cvt.rna.tf32.f32 t, $1; mov.b32 $0, t; }", f32, (f32,),
                          "A float32 rounded to 10 bits of mantissa, as tensor cores read it.")
 float_bits = instruction("float_bits", "mov.b32 $0, $1;", i32, (f32,), "The bits of a float32.")
 bits_float = instruction("bits_float", "mov.b32 $0, $1;", f32, (i32,), "The float32 with these bits.")

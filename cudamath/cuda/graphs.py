@@ -48,8 +48,9 @@ def graph(fn: Callable) -> Graphed:
     Parameters
     ----------
     fn : callable
-        Must not wait for the device or read results on the host (float(x), printing, boolean indexing), draw random
-        numbers (draw them outside and pass them), switch streams or use several devices.
+        Must not wait for the device or read results on the host (float(x), printing, boolean indexing), switch streams
+        or use several devices. It may draw random numbers: each call goes on with the generator's sequence, exactly as
+        `fn` itself would.
 
     Returns
     -------

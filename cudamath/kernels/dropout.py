@@ -19,7 +19,7 @@ from numba import cuda, types
 from ..core.dtypes import compute_dtype
 from ..core.plan import Input, Launch, Output, Plan, Scalar
 from .build import SIMULATOR, blocks, codec
-from .philox import philox
+from .philox import beginning, counter, philox
 from .random import run_width
 
 if not SIMULATOR:
@@ -31,15 +31,19 @@ LANES = 4  # elements a Philox block decides
 
 
 @functools.cache
-def each(dtype):
-    """x, y: (n,) dtype; key, stream, first, threshold: uint64; scale: compute type. One thread an element."""
+def each(dtype, held):
+    """x, y: (n,) dtype; key, stream, first, threshold: uint64 (held: key is a generator's cell, see philox.py);
+    scale: compute type. One thread an element.
+    """
     load, store, T = codec(dtype)
+    begin = beginning(held)
 
     @cuda.jit
     def each(x, y, key, stream, first, threshold, scale):
         i = cuda.grid(1)
         if i < x.size:
-            w0, w1, w2, w3 = philox(first + types.uint64(i // LANES), stream, key)
+            k, s, start = begin(key, stream, first)
+            w0, w1, w2, w3 = philox(start + types.uint64(i // LANES), s, k)
             lane = i % LANES
             w = (w0 if lane == 0 else w1) if lane < 2 else (w2 if lane == 2 else w3)
             y[i] = store(load(x[i]) * scale if types.uint64(w) >= threshold else T(0))
@@ -48,20 +52,22 @@ def each(dtype):
 
 
 @functools.cache
-def vectors(dtype, read_width):
+def vectors(dtype, read_width, held):
     """Arguments of `each`; y 16-byte aligned, and x too if read_width > 1."""
     load, store, T = codec(dtype)
     width = run_width(dtype)
     G = max(LANES, width)  # elements a run
-    held = RUNS * G
+    size = RUNS * G
+    begin = beginning(held)
     read, write = reader(dtype, read_width), writer(dtype, width)
 
     @cuda.jit
     def vectors(x, y, key, stream, first, threshold, scale):
-        v = cuda.local.array(held, T)
-        start = (cuda.blockIdx.x * RUNS * THREADS + cuda.threadIdx.x) * G
+        v = cuda.local.array(size, T)
+        k, s, start = begin(key, stream, first)
+        at = (cuda.blockIdx.x * RUNS * THREADS + cuda.threadIdx.x) * G
         for run in range(RUNS):
-            i = start + run * (THREADS * G)
+            i = at + run * (THREADS * G)
             if i + G <= x.size:
                 for e in range(0, G, read_width):
                     read(x, i + e, v, run * G + e)
@@ -70,16 +76,16 @@ def vectors(dtype, read_width):
                     if i + e < x.size:
                         v[run * G + e] = load(x[i + e])
         for run in range(RUNS):
-            i = start + run * (THREADS * G)
+            i = at + run * (THREADS * G)
             for e in range(0, G, LANES):
-                w0, w1, w2, w3 = philox(first + types.uint64((i + e) // LANES), stream, key)
-                at = run * G + e
-                v[at] = v[at] * scale if types.uint64(w0) >= threshold else T(0)
-                v[at + 1] = v[at + 1] * scale if types.uint64(w1) >= threshold else T(0)
-                v[at + 2] = v[at + 2] * scale if types.uint64(w2) >= threshold else T(0)
-                v[at + 3] = v[at + 3] * scale if types.uint64(w3) >= threshold else T(0)
+                w0, w1, w2, w3 = philox(start + types.uint64((i + e) // LANES), s, k)
+                j = run * G + e
+                v[j] = v[j] * scale if types.uint64(w0) >= threshold else T(0)
+                v[j + 1] = v[j + 1] * scale if types.uint64(w1) >= threshold else T(0)
+                v[j + 2] = v[j + 2] * scale if types.uint64(w2) >= threshold else T(0)
+                v[j + 3] = v[j + 3] * scale if types.uint64(w3) >= threshold else T(0)
         for run in range(RUNS):
-            i = start + run * (THREADS * G)
+            i = at + run * (THREADS * G)
             if i + G <= x.size:
                 for e in range(0, G, width):
                     write(y, i + e, v, run * G + e)
@@ -91,14 +97,14 @@ def vectors(dtype, read_width):
     return vectors
 
 
-def dropout(x, *, version="vectors"):
+def dropout(x, *cell, version="vectors"):
     """Planner: x contiguous -> y like x. Scalars: key, stream, first block, threshold, scale."""
     y = x.like()
-    scalars = [*(Scalar(i, np.uint64) for i in range(4)), Scalar(4, compute_dtype(x.dtype))]
-    arguments = [Input(0).flat, Output(0).flat, *scalars]
+    held = bool(cell)
+    arguments = [Input(0).flat, Output(0).flat, *counter(held, 1), Scalar(3, np.uint64), Scalar(4, compute_dtype(x.dtype))]
     if version == "each":
-        return Plan([y], [Launch(each(x.dtype), blocks(x.size, THREADS), THREADS, arguments)])
+        return Plan([y], [Launch(each(x.dtype, held), blocks(x.size, THREADS), THREADS, arguments)])
     width = run_width(x.dtype)
     per_block = THREADS * RUNS * max(LANES, width)
-    kernel = vectors(x.dtype, width if x.aligned else 1)
+    kernel = vectors(x.dtype, width if x.aligned else 1, held)
     return Plan([y], [Launch(kernel, blocks(x.size, per_block), THREADS, arguments)])

@@ -20,8 +20,12 @@ Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3
 known answers published with it (tests/test_random.py).
 """
 
+import functools
+
+import numpy as np
 from numba import cuda, types
 
+from ..core.plan import Input, Scalar
 from .build import SIMULATOR
 
 # Device functions are inlined into their kernels; the simulator has no such option and needs none.
@@ -71,3 +75,30 @@ def philox(block, stream, key):
 def join(low, high):
     """Two uint32 words as one uint64."""
     return types.uint64(low) | (types.uint64(high) << types.uint64(32))
+
+
+@functools.cache
+def beginning(held):
+    """The device function (key, stream, first) -> (key, stream, first block): by which a kernel knows where it begins.
+
+    As it was told; or, `held` by a captured graph, key is an array (3,) uint64, the generator's cell: key, stream and
+    the block at which this replay begins, to which the kernel's own `first`, counted from there, is added.
+    """
+    if held:
+
+        @cuda.jit(device=True, **INLINE)
+        def beginning_held(key, stream, first):
+            return key[0], key[1], types.uint64(key[2] + first)
+
+        return beginning_held
+
+    @cuda.jit(device=True, **INLINE)
+    def beginning_told(key, stream, first):
+        return key, stream, first
+
+    return beginning_told
+
+
+def counter(held, index=0):
+    """The three arguments of `beginning` in a plan: scalars 0 to 2 of the call; held: the key is input `index`, a cell."""
+    return [Input(index).flat if held else Scalar(0, np.uint64), Scalar(1, np.uint64), Scalar(2, np.uint64)]

@@ -6,8 +6,9 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.op import FLOATING, Op, require
-from ..ops.generator import Generator, probability
+from ..ops.generator import Generator
 from ..ops.random import default_generator
+from ..ops.source import drawn, probability
 
 __all__ = ["dropout"]
 
@@ -58,13 +59,19 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, rng: Generator | N
         raise TypeError(f"dropout: wants rng as a cudamath.random.Generator, got {type(rng).__name__}")
     if not training or p == 0:
         return x
-    counter = (default_generator() if rng is None else rng).take("dropout", -(-x.size // 4))
-    return _masked(x, (*counter, round(p * (1 << 32)), 1 / (1 - p) if p < 1 else 0.0))
+    counter = (default_generator() if rng is None else rng).take("dropout", -(-x.size // 4), x._layout.device)
+    return masked(x, (*counter, round(p * (1 << 32)), 1 / (1 - p) if p < 1 else 0.0))
 
 
-def _masked(x: ndarray, scalars: tuple) -> ndarray:
-    return _dropout(x if x._layout.contiguous else x.copy(), scalars=scalars)
+def masked(x: ndarray, scalars: tuple) -> ndarray:
+    """`x` dropped and scaled; scalars: what `Generator.take` gave (3), threshold, scale."""
+    return drawn(_dropout, scalars[:3], scalars[3:], x if x._layout.contiguous else x.copy())
 
 
-_dropout = Op("dropout", cpu="dropout.dropout", cuda="dropout.dropout",
-              vjp=lambda g, _y, _x, *, scalars: (_masked(g, scalars),))
+def _rule(g: ndarray, _y: Any, _x: Any, cell: ndarray | None = None, *, scalars: tuple) -> tuple:
+    if cell is None:
+        return (masked(g, scalars),)
+    return masked(g, (cell, *scalars[1:])), None
+
+
+_dropout = Op("dropout", cpu="dropout.dropout", cuda="dropout.dropout", vjp=_rule)

@@ -4,9 +4,6 @@
 from __future__ import annotations
 
 import math
-import operator
-import threading
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,17 +11,12 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import asarray, empty, ndarray, upload
 from ..core.devices import device_of, index_of
-from ..core.op import FLOATING, INTEGER, Op, lazy
-from ..core.shapes import normalize_axis, normalize_shape
-from ..runtime.stream import refuse_capture
+from ..core.op import FLOATING, INTEGER, Op
+from ..core.shapes import normalize_axis
+from .source import MASK, Size, Source, drawn, integer, number, probability, shape_of, wanted_dtype
 
 __all__ = ["Generator"]
 
-Size = int | Sequence[int] | None
-
-MASK = (1 << 64) - 1
-_LAST_BLOCK = 1 << 56  # the upper byte of a block number counts the attempts of bounded integers ...
-_SPAWN = 255 << 56  # ... and 255 there is where children come from
 _RANKED = 1024  # permutations up to this length are made by ranking keys
 
 _uniform = Op("random.uniform", cpu="random.uniform", cuda="random.uniform")
@@ -35,53 +27,12 @@ _permutation = Op("random.permutation", cpu="random.permutation", cuda="random.p
 _choice = Op("random.choice", cpu="random.choice", cuda="random.choice")
 
 
-def _shape(name: str, size: Size) -> tuple[int, ...]:
-    shape = () if size is None else normalize_shape(name, size)
-    if any(n < 0 for n in shape):
-        raise ValueError(f"{name}: wants sizes >= 0, got {shape}")
-    return shape
-
-
-def _dtype(name: str, dtype: Any, category: dtypes.Category, default: np.dtype) -> np.dtype:
-    found = default if dtype is None else dtypes.as_dtype(dtype)
-    if found not in category:
-        raise TypeError(f"{name}: wants a {category.name} dtype, got {found}")
-    return found
-
-
-def _number(name: str, what: str, value: Any) -> float:
-    try:
-        value = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name}: wants {what} as one number, got {type(value).__name__}; for arrays, scale and shift "
-                        "the draw") from None
-    if not math.isfinite(value):
-        raise ValueError(f"{name}: wants a finite {what}, got {value}")
-    return value
-
-
-def integer(name: str, what: str, value: Any) -> int:
-    """`value` as a Python int."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}: wants {what} as an integer, got {value!r}") from None
-
-
-def probability(name: str, p: Any) -> float:
-    """`p` as a float in [0, 1]."""
-    value = _number(name, "probability p", p)
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name}: wants a probability p in [0, 1], got {value}")
-    return value
-
-
-class Generator:
+class Generator(Source):
     """A source of random arrays. Make one with `cm.random.default_rng(seed)`.
 
     Draws go to the default device (or `device=`) and do not depend on it. A generator may be used from several threads:
-    each draw takes its own stretch of the sequence. A draw captured in a CUDA graph keeps the counter it had then:
-    replays repeat its numbers.
+    each draw takes its own stretch of the sequence. Draws in a CUDA graph go on with the sequence at each replay, as
+    the function would without a graph; a generator made inside the function begins anew each time.
 
     Attributes
     ----------
@@ -97,68 +48,7 @@ class Generator:
     True
     """
 
-    __slots__ = ("_key", "_stream", "_offset", "_children", "_lock")
-
-    def __init__(self, key: int, stream: int = 0):
-        self._key, self._stream = key, stream
-        self._offset = self._children = 0
-        self._lock = threading.Lock()
-
-    def __repr__(self) -> str:
-        return f"Generator(key={self._key:#x}, stream={self._stream:#x}, offset={self._offset})"
-
-    def __reduce__(self) -> tuple:
-        return _restored, (self.state,)
-
-    @property
-    def state(self) -> dict[str, int]:
-        """Where the generator stands."""
-        with self._lock:
-            return {"key": self._key, "stream": self._stream, "offset": self._offset, "children": self._children}
-
-    @state.setter
-    def state(self, state: dict[str, int]) -> None:
-        limits = {"key": MASK, "stream": MASK, "offset": _LAST_BLOCK, "children": _LAST_BLOCK}
-        if not isinstance(state, dict) or set(state) != set(limits):
-            raise ValueError(f"Generator.state: wants a dict with {', '.join(limits)}, got {state!r}")
-        values = {name: integer("Generator.state", name, state[name]) for name in limits}
-        for name, most in limits.items():
-            if not 0 <= values[name] <= most:
-                raise ValueError(f"Generator.state: wants {name} in [0, {most}], got {values[name]}")
-        with self._lock:
-            self._key, self._stream = values["key"], values["stream"]
-            self._offset, self._children = values["offset"], values["children"]
-
-    def take(self, name: str, blocks: int) -> tuple[int, int, int]:
-        """Reserve `blocks` Philox blocks: (key, stream, first block). For functions that draw in their own kernels."""
-        refuse_capture(name, "it would draw the same random numbers at every replay; draw them outside and pass them in")
-        with self._lock:
-            first = self._offset
-            if first + blocks > _LAST_BLOCK:
-                raise OverflowError(f"{name}: the generator is used up after 2^58 words; spawn a new one")
-            self._offset = first + blocks
-            return self._key, self._stream, first
-
-    def spawn(self, n: int) -> list[Generator]:
-        """`n` new generators, independent of this one and of each other; the draws of this one do not change.
-
-        A child's key and stream are 128 bits of Philox from a part of the parent's sequence that draws never reach.
-
-        >>> import cudamath as cm
-        >>> a, b = cm.random.default_rng(7).spawn(2)
-        >>> bool((a.integers(0, 10, 8) == b.integers(0, 10, 8)).all())
-        False
-        """
-        n = integer("Generator.spawn", "n", n)
-        if n < 0:
-            raise ValueError(f"Generator.spawn: wants n >= 0, got {n}")
-        with self._lock:
-            first = self._children
-            self._children += n
-        philox = lazy("cpu", "random.philox")
-        stream, key = np.uint64(self._stream), np.uint64(self._key)
-        words = [[int(w) for w in philox(np.uint64(_SPAWN + i), stream, key)] for i in range(first, first + n)]
-        return [Generator(w[0] | w[1] << 32, w[2] | w[3] << 32) for w in words]
+    __slots__ = ()
 
     # ------------------------------------------------------------ continuous
 
@@ -202,11 +92,11 @@ class Generator:
         (2, 3)
         """
         name = "random.uniform"
-        low, high = _number(name, "low", low), _number(name, "high", high)
+        low, high = number(name, "low", low), number(name, "high", high)
         if low > high:
             raise ValueError(f"{name}: wants low <= high, got {low} and {high}")
-        width = _number(name, "high - low", high - low)
-        shape, dtype = _shape(name, size), _dtype(name, dtype, FLOATING, dtypes.default_float())
+        width = number(name, "high - low", high - low)
+        shape, dtype = shape_of(name, size), wanted_dtype(name, dtype, FLOATING, dtypes.default_float())
         return self._draw(_uniform, shape, dtype, device, (low, width, 0.0))
 
     def normal(self, loc: float = 0.0, scale: float = 1.0, size: Size = None, dtype: Any = None,
@@ -239,10 +129,10 @@ class Generator:
         True
         """
         name = "random.normal"
-        loc, scale = _number(name, "loc", loc), _number(name, "scale", scale)
+        loc, scale = number(name, "loc", loc), number(name, "scale", scale)
         if scale < 0:
             raise ValueError(f"{name}: wants scale >= 0, got {scale}")
-        shape, dtype = _shape(name, size), _dtype(name, dtype, FLOATING, dtypes.default_float())
+        shape, dtype = shape_of(name, size), wanted_dtype(name, dtype, FLOATING, dtypes.default_float())
         return self._draw(_normal, shape, dtype, device, (loc, scale, 0.0))
 
     def standard_normal(self, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
@@ -256,8 +146,8 @@ class Generator:
 
     def _draw(self, op: Op, shape: tuple[int, ...], dtype: np.dtype, device: Any, parameters: tuple) -> ndarray:
         place = index_of(device)
-        counter = self.take(op.name, -(-math.prod(shape) // (2 if dtype == dtypes.float64 else 4)))
-        return op(scalars=counter + parameters, shape=shape, dtype=dtype, device=place)
+        counter = self.take(op.name, -(-math.prod(shape) // (2 if dtype == dtypes.float64 else 4)), place)
+        return drawn(op, counter, parameters, shape=shape, dtype=dtype, device=place)
 
     # ------------------------------------------------------------ discrete
 
@@ -295,7 +185,7 @@ class Generator:
         if high is None:
             low, high = 0, low
         low, high = integer(name, "low", low), integer(name, "high", high)
-        dtype = _dtype(name, dtype, INTEGER, np.dtype(np.int64))
+        dtype = wanted_dtype(name, dtype, INTEGER, np.dtype(np.int64))
         last = high if endpoint else high - 1
         if low > last:
             raise ValueError(f"{name}: wants low {'<=' if endpoint else '<'} high, got {low} and {high}")
@@ -303,13 +193,13 @@ class Generator:
         if low < info.min or last > info.max:
             raise ValueError(f"{name}: wants bounds that {dtype} can hold ({info.min} to {info.max}), got {low} "
                              f"and {last}")
-        shape = _shape(name, size)
+        shape = shape_of(name, size)
         span = last - low
         wide = span >= 1 << 32
         limits = (span, (1 << span.bit_length()) - 1) if wide else (span + 1, (1 << 32) % (span + 1))
         place = index_of(device)
-        counter = self.take(name, -(-math.prod(shape) // (2 if wide else 4)))
-        return _integers(scalars=(*counter, low & MASK, *limits), shape=shape, dtype=dtype, device=place, wide=wide)
+        counter = self.take(name, -(-math.prod(shape) // (2 if wide else 4)), place)
+        return drawn(_integers, counter, (low & MASK, *limits), shape=shape, dtype=dtype, device=place, wide=wide)
 
     def bernoulli(self, p: float = 0.5, size: Size = None, device: Any = None) -> ndarray:
         """True with probability `p`: a random 32-bit word is compared with p 2^32 (so p counts to 2^-33).
@@ -336,16 +226,16 @@ class Generator:
         """
         name = "random.bernoulli"
         threshold = round(probability(name, p) * (1 << 32))
-        shape = _shape(name, size)
+        shape = shape_of(name, size)
         place = index_of(device)
-        counter = self.take(name, -(-math.prod(shape) // 4))
-        return _bernoulli(scalars=(*counter, threshold, 0, 0), shape=shape, device=place)
+        counter = self.take(name, -(-math.prod(shape) // 4), place)
+        return drawn(_bernoulli, counter, (threshold, 0, 0), shape=shape, device=place)
 
     def _order(self, name: str, n: int, count: int, device: int) -> ndarray:
         """The first `count` elements of a random permutation of 0 .. n - 1."""
         ranked = n <= _RANKED
-        counter = self.take(name, -(-n // 2) if ranked else 6)
-        return _permutation(scalars=(*counter, n), count=count, ranked=ranked, bits=(n - 1).bit_length(), device=device)
+        counter = self.take(name, -(-n // 2) if ranked else 6, device)
+        return drawn(_permutation, counter, (n,), count=count, ranked=ranked, bits=(n - 1).bit_length(), device=device)
 
     def permutation(self, x: Any, axis: int = 0, device: Any = None) -> ndarray:
         """A random order: of 0 .. x - 1 if `x` is an integer, else a copy of the array `x` shuffled along `axis`.
@@ -425,7 +315,7 @@ class Generator:
             if array.ndim != 1:
                 raise ValueError(f"{name}: wants an integer or a 1-d array, got shape {array.shape}")
             n, place = array.shape[0], array._layout.device
-        shape = _shape(name, size)
+        shape = shape_of(name, size)
         count = math.prod(shape)
         if n < 1 and count:
             raise ValueError(f"{name}: wants something to draw from, got {n} elements")
@@ -452,8 +342,8 @@ class Generator:
         if replace:
             cumulative = np.cumsum(weights)
             thresholds = np.rint(cumulative / cumulative[-1] * 2.0**53).astype(np.uint64)
-            counter = self.take(name, -(-count // 2))
-            return _choice(upload(thresholds, place), scalars=counter, shape=shape)
+            counter = self.take(name, -(-count // 2), place)
+            return drawn(_choice, counter, (), upload(thresholds, place), shape=shape)
         if np.count_nonzero(weights) < count:
             raise ValueError(f"{name}: wants at least {count} elements with p > 0 without replacement, "
                              f"got {np.count_nonzero(weights)}")
@@ -468,9 +358,3 @@ def _along(x: ndarray, index: ndarray, axis: int) -> ndarray:
     from .index import take  # a family above this one in the alphabet of imports only
 
     return take(x, index, axis=axis)
-
-
-def _restored(state: dict[str, int]) -> Generator:
-    generator = Generator(0)
-    generator.state = state
-    return generator

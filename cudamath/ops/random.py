@@ -15,7 +15,9 @@ import secrets
 from typing import Any
 
 from ..core.array import ndarray
-from .generator import MASK, Generator, Size, integer
+from ..runtime.stream import refuse_capture
+from .generator import Generator
+from .source import MASK, Size, integer
 
 __all__ = ["Generator", "bernoulli", "choice", "default_rng", "integers", "normal", "permutation", "rand", "randn",
            "random", "seed", "standard_normal", "uniform"]
@@ -36,6 +38,8 @@ def default_rng(seed: int | Generator | None = None) -> Generator:
         A seed out of range.
     TypeError
         A seed that is no integer.
+    RuntimeError
+        None while a CUDA graph is captured.
 
     >>> import cudamath as cm
     >>> cm.random.default_rng(7).integers(0, 1000, 3)
@@ -44,6 +48,7 @@ def default_rng(seed: int | Generator | None = None) -> Generator:
     if isinstance(seed, Generator):
         return seed
     if seed is None:
+        refuse_capture("random.default_rng", "its entropy would be the same at every replay; make the generator outside")
         seed = secrets.randbits(128)
     seed = integer("random.default_rng", "a seed", seed)
     if not 0 <= seed < 1 << 128:

@@ -8,8 +8,11 @@ each replay, so memory is kept as follows.
 - Buffers of other streams that the graph uses live as long as it does (`Buffer.used_on`), whoever drops them.
 - Host memory is read at the capture, into a block kept with the graph (`memory.frozen`): a replay never touches it.
 
+What is new at each replay comes from *feeds*: functions, left on the stream during the capture, that write a few bytes
+into such a block before each launch (a random generator's place in its sequence).
+
 What a graph cannot hold is refused with a RuntimeError that says so (`Stream.refuse_capture`): waiting for the
-device, copies to the host, other streams and devices, random numbers.
+device, copies to the host, other streams and devices.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ class Graph:
 
     def __init__(self, executable: Any, nodes: int, stream: streams.Stream):
         self.executable, self.nodes, self.stream = executable, nodes, stream
+        self.feeds = tuple(stream.feeds.values())
         self.last = stream  # where it was launched last; before that, where its memory comes from
         _streams[id(self)] = stream
 
@@ -47,6 +51,8 @@ class Graph:
     def launch(self, stream: streams.Stream) -> None:
         """Queue the whole graph on a stream, after its last replay."""
         self.after_last(stream)
+        for feed in self.feeds:
+            feed(stream)
         run = devices.driver().cuGraphLaunch
         with streams.in_context(stream.device):
             if memory.observe is None or stream.capturing:
@@ -59,6 +65,7 @@ class Graph:
         try:
             check(devices.driver().cuGraphExecDestroy(self.executable))  # the driver lets a running replay end first
             self.stream.wait(self.last)
+            self.feeds = ()
             _release(self.stream)
         except Exception:  # interpreter shutdown
             pass
@@ -68,6 +75,7 @@ class Graph:
 
 def _release(stream: streams.Stream) -> None:
     """Give back the memory that was held for a graph, in order after the work on its stream."""
+    stream.feeds.clear()
     owners = {id(held.stream): held.stream for held in stream.kept.values() if held.stream is not stream}
     for owner in owners.values():
         owner.wait(stream)

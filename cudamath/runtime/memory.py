@@ -424,15 +424,24 @@ def constant(data: bytes, index: int) -> int:
 
 def frozen(data: bytes, stream: streams.Stream) -> int:
     """Address of a device copy of `data` that lives as long as the graph that `stream` is capturing."""
-    size = rounded(len(data))
-    pool = stream.pool
-    address = pool.take(size, stream)  # never a cached block: an earlier kernel of the graph may write there
-    pool.used += size
+    buffer = lasting(len(data), stream)
+    stream.kept[id(buffer)] = buffer
+    address = buffer.address
+    stream.pool.beside_capture(lambda side: check(devices.driver().cuMemcpyHtoDAsync(address, data, len(data), side)))
+    return address
+
+
+def lasting(nbytes: int, stream: streams.Stream) -> Buffer:
+    """A block for the graph that `stream` is capturing, to be filled before a replay.
+
+    Never a cached block: an earlier kernel of the graph may write there.
+    """
+    size = rounded(nbytes)
+    address = stream.pool.take(size, stream)
+    stream.pool.used += size
     buffer = object.__new__(Buffer)
     buffer.address, buffer.size, buffer.stream, buffer.users = address, size, stream, None
-    stream.kept[id(buffer)] = buffer
-    pool.beside_capture(lambda side: check(devices.driver().cuMemcpyHtoDAsync(address, data, len(data), side)))
-    return address
+    return buffer
 
 
 _tables: collections.OrderedDict[tuple[int, bytes], Buffer] = collections.OrderedDict()

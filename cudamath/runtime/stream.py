@@ -47,8 +47,8 @@ class Stream:
     """
 
     # free: cached blocks, size -> addresses. graph_only: the memory belongs to a graph, which finds it at each replay;
-    # kept: the memory of others that the graph uses.
-    __slots__ = ("handle", "device", "free", "pool", "capturing", "graph_only", "kept", "_owned", "__weakref__")
+    # kept: the memory of others that the graph uses; feeds: what is called, with the stream, before each replay.
+    __slots__ = ("handle", "device", "free", "pool", "capturing", "graph_only", "kept", "feeds", "_owned", "__weakref__")
 
     def __init__(self, device: int | None = None, *, priority: int = 0, _handle: Any = None):
         from .memory import pool_of
@@ -58,6 +58,7 @@ class Stream:
         self.free: dict[int, list[int]] = {}
         self.capturing = self.graph_only = False
         self.kept: dict[int, Any] = {}  # by id
+        self.feeds: dict[int, Any] = {}  # by the id of what is fed
         self._owned = _handle is None
         if _handle is None:
             cu = devices.driver()

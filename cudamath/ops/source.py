@@ -1,0 +1,214 @@
+"""Where random numbers come from: key, stream and offset of Philox4x32-10, and how draws share out the sequence.
+
+A draw takes a stretch of the sequence on the host and its kernel computes the numbers there. While a CUDA graph is
+captured nothing is taken. The kernel is told where in the *graph's* stretch it begins, and reads from a small device
+array, the generator's *cell*, where that stretch begins in the generator's sequence; before each replay the generator
+moves on by the whole stretch and its place is written into the cell, in stream order. So replays and draws outside, in
+any order, give the numbers that the same calls give without a graph.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import operator
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import ndarray, over
+from ..core.devices import CPU
+from ..core.layout import Layout
+from ..core.op import Op, lazy
+from ..core.shapes import normalize_shape
+from ..runtime import memory
+from ..runtime import stream as streams
+from ..runtime.stream import Stream, refuse_capture
+
+__all__ = ["MASK", "Size", "Source", "drawn", "integer", "number", "probability", "shape_of", "wanted_dtype"]
+
+Size = int | Sequence[int] | None
+
+MASK = (1 << 64) - 1
+_LAST_BLOCK = 1 << 56  # the upper byte of a block number counts the attempts of rejection samplers ...
+_SPAWN = 255 << 56  # ... and 255 there is where children come from
+_HOST = "its result would be the same at every replay; do it outside"
+
+
+# ------------------------------------------------------------ arguments
+
+
+def shape_of(name: str, size: Size) -> tuple[int, ...]:
+    """The shape that `size` stands for."""
+    shape = () if size is None else normalize_shape(name, size)
+    if any(n < 0 for n in shape):
+        raise ValueError(f"{name}: wants sizes >= 0, got {shape}")
+    return shape
+
+
+def wanted_dtype(name: str, dtype: Any, category: dtypes.Category, default: np.dtype) -> np.dtype:
+    """`dtype`, or the default, which must be of a category."""
+    found = default if dtype is None else dtypes.as_dtype(dtype)
+    if found not in category:
+        raise TypeError(f"{name}: wants a {category.name} dtype, got {found}")
+    return found
+
+
+def number(name: str, what: str, value: Any) -> float:
+    """`value` as a finite float."""
+    try:
+        value = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: wants {what} as one number, got {type(value).__name__}") from None
+    if not math.isfinite(value):
+        raise ValueError(f"{name}: wants a finite {what}, got {value}")
+    return value
+
+
+def integer(name: str, what: str, value: Any) -> int:
+    """`value` as a Python int."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: wants {what} as an integer, got {value!r}") from None
+
+
+def probability(name: str, p: Any) -> float:
+    """`p` as a float in [0, 1]."""
+    value = number(name, "probability p", p)
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name}: wants a probability p in [0, 1], got {value}")
+    return value
+
+
+# ------------------------------------------------------------ the sequence
+
+
+class _Feed:
+    """A generator in a graph: its cell, and how many blocks the graph draws."""
+
+    def __init__(self, source: Source, stream: Stream):
+        owner = memory.lasting(24, stream)
+        self.source, self.blocks = source, 0
+        self.cell = over(Layout.new((3,), np.dtype(np.uint64), stream.device), owner.address, owner)
+        self.host = (ctypes.c_uint64 * 3)()
+
+    def __call__(self, stream: Stream) -> None:
+        """Before a replay: take its stretch of the sequence and write where that is into the cell."""
+        for i, value in enumerate(self.source.take("graph", self.blocks)):
+            self.host[i] = value
+        # The driver has copied pageable memory before this returns; the write itself is ordered by the stream.
+        memory.upload(self.cell._data, ctypes.addressof(self.host), 24, stream, wait=False)
+
+
+def drawn(op: Op, counter: tuple, rest: tuple, *arrays: ndarray, **params: Any) -> ndarray:
+    """Call a card that draws: counter is what `take` gave, rest are its further run-time scalars."""
+    key, stream, first = counter
+    if type(key) is ndarray:  # a cell
+        return op(*arrays, key, scalars=(0, stream, first, *rest), **params)
+    return op(*arrays, scalars=(*counter, *rest), **params)
+
+
+class Source:
+    """Key, stream, offset and number of children; see `Generator`."""
+
+    __slots__ = ("_key", "_stream", "_offset", "_children", "_lock", "_within")
+
+    def __init__(self, key: int, stream: int = 0):
+        self._key, self._stream = key, stream
+        self._offset = self._children = 0
+        self._lock = threading.Lock()
+        # What is made inside a graph begins anew at each run of the function, and so at each replay.
+        now = streams.local.stream
+        self._within = now.feeds if now is not None and now.capturing else None
+
+    def __repr__(self) -> str:
+        return f"Generator(key={self._key:#x}, stream={self._stream:#x}, offset={self._offset})"
+
+    def __reduce__(self) -> tuple:
+        return _restored, (type(self), self.state)
+
+    def _captured(self) -> Stream | None:
+        """The stream of the graph that this thread captures, unless the generator was made inside."""
+        stream = streams.local.stream
+        return stream if stream is not None and stream.capturing and self._within is not stream.feeds else None
+
+    @property
+    def state(self) -> dict[str, int]:
+        """Where the generator stands."""
+        if self._captured():
+            refuse_capture("Generator.state", _HOST)
+        with self._lock:
+            return {"key": self._key, "stream": self._stream, "offset": self._offset, "children": self._children}
+
+    @state.setter
+    def state(self, state: dict[str, int]) -> None:
+        limits = {"key": MASK, "stream": MASK, "offset": _LAST_BLOCK, "children": _LAST_BLOCK}
+        if not isinstance(state, dict) or set(state) != set(limits):
+            raise ValueError(f"Generator.state: wants a dict with {', '.join(limits)}, got {state!r}")
+        values = {name: integer("Generator.state", name, state[name]) for name in limits}
+        for name, most in limits.items():
+            if not 0 <= values[name] <= most:
+                raise ValueError(f"Generator.state: wants {name} in [0, {most}], got {values[name]}")
+        if self._captured():
+            refuse_capture("Generator.state", _HOST)
+        with self._lock:
+            self._key, self._stream = values["key"], values["stream"]
+            self._offset, self._children = values["offset"], values["children"]
+
+    def take(self, name: str, blocks: int, device: int | None = None) -> tuple:
+        """Reserve `blocks` Philox blocks: (key, stream, first block). For functions that draw in their own kernels.
+
+        While a graph is captured: (cell, 0, first block in the graph's stretch), where cell is an array (3,) uint64 of
+        key, stream and the stretch's first block; `drawn` gives either to a card. device: where the draw is made, by
+        default the active GPU; a draw on the CPU cannot be part of a graph.
+        """
+        stream = streams.local.stream
+        if stream is not None and stream.capturing and self._within is not stream.feeds:
+            if device == CPU:
+                refuse_capture(name, "its random numbers, drawn on the CPU, would be the same at every replay; draw on "
+                               "the GPU")
+            feed = stream.feeds.get(id(self))
+            if feed is None:
+                feed = stream.feeds[id(self)] = _Feed(self, stream)
+            first = feed.blocks
+            feed.blocks += blocks
+            return feed.cell, 0, first
+        with self._lock:
+            first = self._offset
+            if first + blocks > _LAST_BLOCK:
+                raise OverflowError(f"{name}: the generator is used up after 2^58 words; spawn a new one")
+            self._offset = first + blocks
+            return self._key, self._stream, first
+
+    def spawn(self, n: int) -> list[Any]:
+        """`n` new generators, independent of this one and of each other; the draws of this one do not change.
+
+        A child's key and stream are 128 bits of Philox from a part of the parent's sequence that draws never reach.
+
+        >>> import cudamath as cm
+        >>> a, b = cm.random.default_rng(7).spawn(2)
+        >>> bool((a.integers(0, 10, 8) == b.integers(0, 10, 8)).all())
+        False
+        """
+        n = integer("Generator.spawn", "n", n)
+        if n < 0:
+            raise ValueError(f"Generator.spawn: wants n >= 0, got {n}")
+        if self._captured():
+            refuse_capture("Generator.spawn", _HOST)
+        with self._lock:
+            first = self._children
+            self._children += n
+        philox = lazy("cpu", "random.philox")
+        stream, key = np.uint64(self._stream), np.uint64(self._key)
+        words = [[int(w) for w in philox(np.uint64(_SPAWN + i), stream, key)] for i in range(first, first + n)]
+        return [type(self)(w[0] | w[1] << 32, w[2] | w[3] << 32) for w in words]
+
+
+def _restored(kind: type[Source], state: dict[str, int]) -> Source:
+    source = kind(0)
+    source.state = state
+    return source

@@ -1,11 +1,13 @@
 """Planner of products on tensor cores: which operand is copied first, which tile is used, how k is split.
 
-The kernels: matmul_wgmma.py (compute capability 9.0). Sizes and strides come as a `Product` (product.py).
+The kernels: matmul_wgmma.py (compute capability 9.0), matmul_mma.py (8.0 and later). Sizes and strides come as a `Product`
+(product.py).
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +17,9 @@ from ..core import shapes
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Input, Launch, Output, Plan, Temp, TensorMap
 from ..runtime import device as devices
+from . import matmul_mma
 from .build import blocks, codec
-from .copy import Part, copy_part, whole
+from .copy import Part, copy_part
 from .matmul_wgmma import SLAB, Tile, box_of, matmul_wgmma
 from .product import Product
 
@@ -24,25 +27,23 @@ KINDS = {"bfloat16": "bf16", "float16": "f16"}
 
 
 class Choice(NamedTuple):
-    """What `wgmma` may choose: the tile of C, the two ways to share work, and the parts of k. As text: "128x256 2 1"."""
+    """What `wgmma` may choose: the tile of C, whether warpgroups take turns, and the parts of k."""
 
     m: int
     n: int
     pingpong: bool
-    cluster: int
     splits: int
 
     @classmethod
     def parse(cls, text: str) -> Choice:
-        """From text: "128x256", then "pingpong", "pair" (a cluster of two), "split 4" as wanted."""
+        """From text: "128x256", then "pingpong" and "split 4" as wanted."""
         size, *words = text.split()
         m, n = map(int, size.split("x"))
         splits = int(words[words.index("split") + 1]) if "split" in words else 1
-        return cls(m, n, "pingpong" in words, 2 if "pair" in words else 1, splits)
+        return cls(m, n, "pingpong" in words, splits)
 
     def __str__(self) -> str:
-        words = [f"{self.m}x{self.n}", "pingpong" * self.pingpong, "pair" * (self.cluster == 2),
-                 f"split {self.splits}" * (self.splits > 1)]
+        words = [f"{self.m}x{self.n}", "pingpong" * self.pingpong, f"split {self.splits}" * (self.splits > 1)]
         return " ".join(w for w in words if w)
 
 
@@ -92,6 +93,60 @@ def _sides(p: Product, a: Layout, b: Layout, majors: str) -> tuple[_Operand | No
             _operand(b, p.batch, p.n, p.k, flipped, [y for _, y, _ in p.parts], majors))
 
 
+class _Prepared(NamedTuple):
+    """A product whose operands TMA and cp.async can read: where they lie, and the copies that bring them there."""
+
+    product: Product
+    sides: tuple[_Operand, _Operand]
+    arguments: list[ArrayArg]
+    steps: list[Launch]
+    temps: list[Layout]
+
+    def launches(self) -> Iterator[tuple[tuple[int, int, int], int]]:
+        """(byte offsets in A, B, C, matrices) of the launches of a kernel that finds C's matrices behind each other."""
+        p = self.product
+        if p.batch == 1 or p.strides_c[0] == p.m * p.n * p.out.itemsize:
+            yield from p.launches()
+        else:
+            steps = (p.strides_a[0], p.strides_b[0], p.strides_c[0])
+            for x, y, z in p.parts:
+                for i in range(p.batch):
+                    yield (x + i * steps[0], y + i * steps[1], z + i * steps[2]), 1
+
+
+def _prepared(a: Layout, b: Layout, majors: str) -> _Prepared:
+    """Operands that cannot be read as they lie are copied to scratch, contiguous along their last axis."""
+    p = Product(a, b)
+    operands, arguments = [a, b], [Input(0), Input(1)]
+    temps: list[Layout] = []
+    steps: list[Launch] = []
+    for i, found in enumerate(_sides(p, a, b, majors)):
+        if found is not None:
+            continue
+        given = operands[i]
+        flip = majors == "K" and i == 1 and given.ndim > 1  # B (k, n) is wanted as its transpose
+        view = _transposed(given) if flip else given
+        layout = _padded(view)
+        arguments[i] = Temp(len(temps))
+        whole_rows = layout.strides[0] * layout.shape[0] // layout.itemsize
+        temps.append(Layout.new((whole_rows,), layout.dtype, layout.device))
+        steps += copy_part(Part(Input(i).view(view.shape, view.strides), view),
+                           Part(arguments[i].view(layout.shape, layout.strides), layout))
+        operands[i] = _transposed(layout) if flip else layout
+    if temps:
+        p = Product(*operands)
+    side_a, side_b = _sides(p, *operands, majors)
+    if side_a is None or side_b is None:
+        raise AssertionError(f"matmul: {operands} cannot be read by 16 bytes")
+    return _Prepared(p, (side_a, side_b), arguments, steps, temps)
+
+
+def _transposed(layout: Layout) -> Layout:
+    """The last two axes exchanged."""
+    shape, strides = layout.shape, layout.strides
+    return layout.view((*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2]))
+
+
 # ------------------------------------------------------------------------------------------------ summing parts
 
 
@@ -116,39 +171,44 @@ def sum_parts(dtype: np.dtype) -> Any:
     return sum_parts
 
 
-# ------------------------------------------------------------------------------------------------ planner
+# ------------------------------------------------------------------------------------------------ planners
+
+
+def mma(a: Layout, b: Layout, *, tf32: bool = False) -> Plan:
+    """Plan of a @ b by mma.sync: 16-bit numbers, int8, float32 rounded to TF32 (`tf32`); compute capability 8.0."""
+    kind, store = {"bfloat16": ("bf16", "bf16"), "float16": ("f16", "f16"), "float32": ("tf32", "f32"),
+                   "int8": ("s8", "s8")}[a.dtype.name]
+    if (kind == "tf32") != tf32:
+        raise AssertionError("mma: float32 is multiplied as TF32 or not at all")
+    made = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
+    p, (side_a, side_b) = made.product, made.sides
+    kernel = matmul_mma.matmul_mma(kind, side_a.major, side_b.major, store, a.itemsize)
+    tiles_m, tiles_n = blocks(p.m, matmul_mma.SIDE), blocks(p.n, matmul_mma.SIDE)
+    steps = list(made.steps)
+    for offsets, batch in made.launches():
+        arrays = [ArrayArg(x.kind, x.index).view((1,), None, a.dtype, offset)
+                  for x, offset in zip((*made.arguments, Output(0)), offsets, strict=True)]
+        numbers = [np.int32(x) for x in (p.m, p.n, p.k)]
+        pitches = [np.int64(side.strides[1]) for side in made.sides]
+        strides = [np.int64(side.strides[0] * side.both) for side in made.sides]
+        steps.append(Launch(kernel, (tiles_m * tiles_n, batch), matmul_mma.THREADS,
+                            [*arrays, *numbers, *pitches, *strides, np.int32(tiles_m), np.int32(tiles_n)], matmul_mma.SHARED))
+    return Plan([p.out], steps, made.temps)
 
 
 def choose(p: Product, device: int) -> Choice:
     """The tile that suits the sizes."""
-    return Choice(128, 256, False, 1, 1)
+    return Choice(128, 256, False, 1)
 
 
 def wgmma(a: Layout, b: Layout, choice: str = "") -> Plan:
     """Plan of a @ b, 16-bit numbers, compute capability 9.0. `choice`: see Choice.parse; by default `choose` does."""
-    p = Product(a, b)
-    operands, arguments, temps, steps = [a, b], [Input(0), Input(1)], [], []
-    for i, found in enumerate(_sides(p, a, b, "KM")):
-        if found is None:
-            operands[i] = layout = _padded((a, b)[i])
-            arguments[i] = Temp(len(temps))
-            temps.append(Layout.new((layout.strides[0] * layout.shape[0] // layout.itemsize,), layout.dtype, layout.device)
-                         if layout.ndim else layout)
-            view = arguments[i].view(layout.shape, layout.strides)
-            steps += copy_part(whole(Input(i), (a, b)[i]), Part(view, layout))
-    if temps:
-        p = Product(*operands)
-    sides = _sides(p, *operands, "KM")
-    if None in sides:
-        raise AssertionError(f"wgmma: operands {operands} are not what TMA can read")
+    ready = _prepared(a, b, "KM")
+    p = ready.product
     made = Choice.parse(choice) if choice else choose(p, a.device)
-    batch, parts = p.batch, p.parts
-    if batch > 1 and p.strides_c[0] != p.m * p.n * a.itemsize:  # C's matrices are not neighbours: one launch for each
-        steps_abc = (p.strides_a[0], p.strides_b[0], p.strides_c[0])
-        parts = [tuple(o + i * s for o, s in zip(part, steps_abc, strict=True)) for part in parts for i in range(batch)]
-        batch = 1
-    for part in parts:
-        made_steps, made_temps = _launches(p, a, sides, arguments, batch, part, made, len(temps))
+    steps, temps = list(ready.steps), list(ready.temps)
+    for offsets, batch in ready.launches():
+        made_steps, made_temps = _launches(p, a, ready.sides, ready.arguments, batch, offsets, made, len(temps))
         steps += made_steps
         temps += made_temps
     return Plan([p.out], steps, temps)
@@ -166,16 +226,15 @@ def _launches(p: Product, a: Layout, sides: Any, arguments: list[ArrayArg], batc
     boxed = n % 8 == 0 and offsets[2] % 16 == 0
     store = "float" if splits > 1 else "box" if boxed else "half"
     side_a, side_b = sides
-    tile = Tile(kind, side_a.major, side_b.major, choice.m, choice.n, choice.pingpong, choice.cluster, store)
-    tiles_m, tiles_n = blocks(m, tile.m * tile.cluster), blocks(n, tile.n)
+    tile = Tile(kind, side_a.major, side_b.major, choice.m, choice.n, choice.pingpong, store)
+    tiles_m, tiles_n = blocks(m, tile.m), blocks(n, tile.n)
     tiles = tiles_m * tiles_n * batch * splits
-    clusters = min(devices.multiprocessors(a.device) // tile.cluster, tiles)
     maps = []
-    for argument, side, offset, rows, shared in ((arguments[0], side_a, offsets[0], tile.m, 1),
-                                                 (arguments[1], side_b, offsets[1], tile.n, tile.cluster)):
+    for argument, side, offset, rows in ((arguments[0], side_a, offsets[0], tile.m),
+                                         (arguments[1], side_b, offsets[1], tile.n)):
         view = ArrayArg(argument.kind, argument.index, offset=offset, dtype=a.dtype)
         shape = (batch if side.both else 1, *side.shape[1:])
-        maps.append(TensorMap(view, shape, side.strides, box_of(side.major, rows, shared)))
+        maps.append(TensorMap(view, shape, side.strides, box_of(side.major, rows)))
     size = batch * m * n
     out = Output(0).view((size,), offset=offsets[2])
     temps = []
@@ -186,8 +245,8 @@ def _launches(p: Product, a: Layout, sides: Any, arguments: list[ArrayArg], batc
     maps.append(TensorMap(ArrayArg("y", 0, offset=offsets[2]), (batch, m, n), None, (1, 64, 64)) if store == "box"
                 else np.int64(0))
     numbers = [np.int32(x) for x in (m, n, slabs, splits, tiles_m, tiles_n, tiles, side_a.both, side_b.both)]
-    steps = [Launch(matmul_wgmma(tile), clusters * tile.cluster, tile.threads, [*maps, target, target, target, *numbers],
-                    tile.shared, tile.cluster)]
+    grid = min(devices.multiprocessors(a.device), tiles)
+    steps = [Launch(matmul_wgmma(tile), grid, tile.threads, [*maps, target, target, target, *numbers], tile.shared)]
     if splits > 1:
         steps.append(Launch(sum_parts(a.dtype), blocks(size, 256), 256, [target, out, np.int64(splits), np.int64(m * n)]))
     return steps, temps

@@ -13,7 +13,6 @@ From simple to fast, what each step is for:
                                               accumulators take 128 each
     persistent blocks                         the producer already loads the next tile while this one is stored
     stores by stmatrix and TMA                whole 128-byte lines; sizes need no masks: TMA drops what lies outside
-    clusters of two blocks                    they share columns of B: each loads half and multicasts it
     ping-pong                                 the consumers work on tiles of their own, half a tile apart: one multiplies
                                               while the other rounds, adds a bias, applies gelu and stores
     splitting k                               where tiles are too few to fill the device: parts are summed, in a fixed
@@ -65,7 +64,7 @@ class Tile(NamedTuple):
     """The compile-time choices of `matmul_wgmma`.
 
     kind: "bf16", "f16" (see ptx_hopper.KINDS). a, b: "K" or "M". m, n: of the tile of C. pingpong: each warpgroup has
-    tiles of its own, else they share one. cluster: 1 or 2 blocks. store: "box" (16 bits, by TMA), "half" (16 bits, rows
+    tiles of its own, else they share one. store: "box" (16 bits, by TMA), "half" (16 bits, rows
     of any length), "float" (float32 parts). activation: "", "relu", "gelu", "gelu_tanh", "silu". bias, residual: whether
     C gets a row, a matrix added.
     """
@@ -76,7 +75,6 @@ class Tile(NamedTuple):
     m: int
     n: int
     pingpong: bool
-    cluster: int
     store: str
     activation: str = ""
     bias: bool = False
@@ -281,54 +279,39 @@ def _store(tile: Tile) -> tuple[Any, Any]:
 
 
 @functools.cache
-def _load(major: str, rows: int, cluster: int) -> Any:
-    """A device function that asks for `rows` x 64 k of an operand: (shared address, map, row, k, z, barrier, rank).
-
-    In a cluster of two each block asks for its half of the rows, for both.
-    """
-    part = rows // cluster
-    both = (1 << cluster) - 1
-    single, several = ptx.tma_load_3d, ptx.tma_load_3d_multicast
-
-    @device
-    def ask(at, tensor, inner, outer, z, barrier):
-        if cluster == 1:
-            single(at, tensor, inner, outer, z, barrier)
-        else:
-            several(at, tensor, inner, outer, z, barrier, both)
-
-    if major == "K":  # a box of `part` rows
+def _load(major: str, rows: int) -> Any:
+    """A device function that asks for `rows` x 64 k of an operand: (shared address, map, row, k, z, barrier)."""
+    if major == "K":  # a box of all rows
 
         @device
-        def load(at, tensor, row, k, z, barrier, rank):
-            ask(i32(at + rank * (part * hopper.ROW)), tensor, k, i32(row + rank * part), z, barrier)
+        def load(at, tensor, row, k, z, barrier):
+            ptx.tma_load_3d(at, tensor, k, row, z, barrier)
 
     else:  # boxes of 64 k x 64 rows
 
         @device
-        def load(at, tensor, row, k, z, barrier, rank):
-            for box in range(part // BOX):
-                offset = rank * part + box * BOX
-                ask(i32(at + offset * hopper.ROW), tensor, i32(row + offset), k, z, barrier)
+        def load(at, tensor, row, k, z, barrier):
+            for box in range(rows // BOX):
+                ptx.tma_load_3d(i32(at + box * hopper.BOX_BYTES), tensor, i32(row + box * BOX), k, z, barrier)
 
     return load
 
 
-def box_of(major: str, rows: int, cluster: int = 1) -> tuple[int, int, int]:
+def box_of(major: str, rows: int) -> tuple[int, int, int]:
     """The box that a tensor map of an operand describes (see `_load`)."""
-    return (1, rows // cluster, SLAB) if major == "K" else (1, SLAB, BOX)
+    return (1, rows, SLAB) if major == "K" else (1, SLAB, BOX)
 
 
 @functools.cache
 def matmul_wgmma(tile: Tile) -> Any:
     """C = f(A B + bias) + residual, or parts of A B; tile by tile. See Tile."""
-    stages, stage_bytes, consumers, cluster = tile.stages, tile.stage_bytes, tile.consumers, tile.cluster
+    stages, stage_bytes, consumers = tile.stages, tile.stage_bytes, tile.consumers
     bytes_a = tile.m * hopper.ROW
     pingpong, blocks_m, tile_m, tile_n = tile.pingpong, tile.blocks_m, tile.m, tile.n
     ring_bytes, staging_bytes = stages * stage_bytes, tile.staging
     each = tile_n // 2  # accumulators of 64 rows
     held = blocks_m * each
-    load_a, load_b = _load(tile.a, tile_m, 1), _load(tile.b, tile_n, cluster)
+    load_a, load_b = _load(tile.a, tile_m), _load(tile.b, tile_n)
     base_a = hopper.descriptor_base(hopper.BOX_BYTES if tile.a == "M" else 16)
     base_b = hopper.descriptor_base(hopper.BOX_BYTES if tile.b == "M" else 16)
     steps_a, steps_b = hopper.descriptor_steps(tile.a == "M"), hopper.descriptor_steps(tile.b == "M")
@@ -362,20 +345,17 @@ def matmul_wgmma(tile: Tile) -> Any:
 
     @device
     def release(barrier, thread):
-        """A stage may be overwritten: by the producer of this block and, in a cluster, of the other one."""
-        if cluster == 1:
-            if thread == 0:
-                ptx.barrier_arrive(barrier)
-        elif thread < cluster:
-            ptx.barrier_arrive_at(barrier, i32(thread))
+        """This warpgroup is done with a stage."""
+        if thread == 0:
+            ptx.barrier_arrive(barrier)
 
     @cuda.jit(launch_bounds=(tile.threads, 1))
     def matmul_wgmma(map_a, map_b, map_c, out, bias, residual, m, n, slabs, splits, tiles_m, tiles_n, tiles, both_a, both_b):
         """map_a: of A (batch, m, k) or, "M", (batch, k, m); map_b: of B as (batch, n, k) or, "M", (batch, k, n);
         map_c: of C (batch, m, n) for "box". out: C for the other ways to store, (splits x batch, m, n), flat.
         bias: (n,), residual: (batch, m, n), flat; both `out` again where the Tile has none.
-        slabs: of k, a tile; splits: parts of k; tiles_m: rows of tiles (of clusters of tiles), tiles_n: columns; tiles: in
-        all, batch and parts included. both_a, both_b: 1 if there is one matrix for each of the batch, 0 if one for all.
+        slabs: of k, a tile; splits: parts of k; tiles_m: rows of tiles, tiles_n: columns; tiles: in all, batch and
+        parts included. both_a, both_b: 1 if there is one matrix for each of the batch, 0 if one for all.
         """
         shared = cuda.shared.array(0, types.uint8)
         base = hopper.first_tile(shared)
@@ -384,17 +364,10 @@ def matmul_wgmma(tile: Tile) -> Any:
         empty = i32(full + 8 * stages)
         thread = i32(cuda.threadIdx.x)
         group = i32(thread >> 7)
-        rank = i32(0)
-        if cluster > 1:
-            rank = ptx.cluster_rank()
         if thread == 0:
-            hopper.make_ring(full, stages, 1, arrivals * cluster)
-        if cluster > 1:
-            ptx.cluster_sync()
-        else:
-            cuda.syncthreads()
-        start = i32(cuda.blockIdx.x // cluster)
-        stride = i32(cuda.gridDim.x // cluster)
+            hopper.make_ring(full, stages, 1, arrivals)
+        cuda.syncthreads()
+        start, stride = i32(cuda.blockIdx.x), i32(cuda.gridDim.x)
 
         if group == 0:  # ---------------------------------------------------------------- the producer
             if consumers == 2:
@@ -406,17 +379,14 @@ def matmul_wgmma(tile: Tile) -> Any:
                     z, tile_row, tile_column = hopper.tile_at(index, tiles_m, tiles_n)
                     batch = divide_unsigned(z, splits)
                     k = i32((z - batch * splits) * (slabs * SLAB))
-                    row, column = i32((tile_row * cluster + rank) * tile_m), i32(tile_column * tile_n)
+                    row, column = i32(tile_row * tile_m), i32(tile_column * tile_n)
                     for _ in range(slabs):
-                        if cluster > 1:
-                            ptx.barrier_wait_cluster(empty + 8 * stage, phase)
-                        else:
-                            ptx.barrier_wait(empty + 8 * stage, phase)
+                        ptx.barrier_wait(empty + 8 * stage, phase)
                         barrier = i32(full + 8 * stage)
                         at = i32(base + stage * stage_bytes)
                         ptx.barrier_expect(barrier, stage_bytes)
-                        load_a(at, map_a, row, k, i32(batch * both_a), barrier, i32(0))
-                        load_b(i32(at + bytes_a), map_b, column, k, i32(batch * both_b), barrier, rank)
+                        load_a(at, map_a, row, k, i32(batch * both_a), barrier)
+                        load_b(i32(at + bytes_a), map_b, column, k, i32(batch * both_b), barrier)
                         k = i32(k + SLAB)
                         stage, phase = hopper.advance(stage, phase, stages)
                     index = i32(index + stride)
@@ -459,7 +429,7 @@ def matmul_wgmma(tile: Tile) -> Any:
                 release(i32(empty + 8 * before), mine)
                 z, tile_row, tile_column = hopper.tile_at(index, tiles_m, tiles_n)
                 store(c, mine, one, i32(staging + one * (2 * hopper.BOX_BYTES)), map_c, out, z,
-                      i32((tile_row * cluster + rank) * tile_m + from_row), i32(tile_column * tile_n), m, n,
+                      i32(tile_row * tile_m + from_row), i32(tile_column * tile_n), m, n,
                       global_address(bias), global_address(residual))
                 if pingpong:
                     stage, phase = hopper.skip(stage, phase, slabs, stages)
@@ -467,7 +437,5 @@ def matmul_wgmma(tile: Tile) -> Any:
                 else:
                     index = i32(index + stride)
             drain(mine)
-        if cluster > 1:
-            ptx.cluster_sync()  # the other block may still write into this one's shared memory
 
     return matmul_wgmma

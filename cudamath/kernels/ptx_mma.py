@@ -140,6 +140,8 @@ load_global_float_4 = instruction("load_global_float_4", "ld.global.v4.f32 {$0, 
 load_global = instruction("load_global", "ld.global.b32 $0, [$1];", i32, (i64,), "4 bytes at a global address.", pure=False)
 store_global_half = instruction("store_global_half", "{ .reg .b16 h; cvt.u16.u32 h, $1; st.global.b16 [$0], h; }", void,
                                 (i64, i32), "The low 2 bytes of an int32 to a global address.", pure=False)
+store_global_byte = instruction("store_global_byte", "st.global.b8 [$0], $1;", void, (i64, i32),
+                                "The low byte of an int32 to a global address.", pure=False)
 store_global = instruction("store_global", "st.global.b32 [$0], $1;", void, (i64, i32), "4 bytes to a global address.",
                            pure=False)
 store_global_4 = instruction("store_global_4", "st.global.v4.b32 [$0], {$1, $2, $3, $4};", void, (i64, i32, i32, i32, i32),

@@ -1,0 +1,217 @@
+"""Matrix products on the tensor cores of compute capability 8.0 and later: cp.async brings slabs, mma.sync multiplies them.
+
+The idea. A warp's `mma` multiplies a 16 x 32-byte by a 32-byte x 8 fragment in its registers. That the fragments get there in
+time is what the kernel is about:
+
+    a tile of 128 x 128, slabs of 128 bytes of k    eight warps, 2 x 4, each 64 x 32: 6 fragment loads serve 16 mma
+    three slabs in turn                             cp.async copies memory -> shared memory past the registers, two slabs
+                                                    ahead of the one that is multiplied: one barrier a slab
+    swizzled rows                                   chunk c of row r lies at chunk c xor (r % 8): ldmatrix reads eight rows
+                                                    from eight different groups of banks, without padding
+    ldmatrix, transposing                           operands contiguous along m or n instead of k cost nothing extra
+
+One kernel serves all kinds, because an instruction's k is 32 bytes of whatever is multiplied: 16 numbers of 16 bits, 8 of
+TF32 (float32 whose low bits are rounded away in registers), 32 of int8 (summed in int32, exact modulo 2^32). Operands of 32
+and 8 bits must be contiguous along k: ldmatrix transposes 16-bit numbers only; the planner copies others.
+
+The floor: 2 M N K / (multiprocessors x multiply-adds a clock x 2 x clock), where mma.sync does 1,024 of 16-bit numbers a
+clock and multiprocessor on compute capability 8.0 and about 2,500 of wgmma's 4,096 on 9.0.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from numba import cuda, types
+
+from . import ptx_mma as ptx
+from .hopper import advance, first_tile, tile_at
+from .rows import device
+
+i32, i64, f32 = types.int32, types.int64, types.float32
+
+SIDE = 128  # of the tile of C
+STAGE = 2 * SIDE * 128  # bytes of a slab of A and of B
+STAGES = 3
+SHARED = STAGES * STAGE + 1024
+THREADS = 256
+
+
+@functools.cache
+def _fetch(major: str) -> Any:
+    """A device function that asks for a slab of an operand, 128 rows of 128 bytes: (shared address, global address, bytes
+    from one row to the next, first row, first byte of a row, rows, bytes of a row, thread).
+
+    "K": rows are m (n), bytes along k. "M": rows are k, 64 of them for the first 128 bytes along m (n), 64 for the next.
+    """
+
+    @device
+    def fetch(at, source, pitch, row0, byte0, rows, width, thread):
+        for i in range(4):
+            chunk = i32(thread + THREADS * i)
+            line = i32(chunk >> 3)
+            column = i32(chunk & 7)
+            row, byte = i32(row0 + line), i32(byte0 + 16 * column)
+            if major == "M":
+                row, byte = i32(row0 + (line & 63)), i32(byte0 + 128 * (line >> 6) + 16 * column)
+            inside = i32(min(max(width - byte, 0), 16))
+            if row >= rows:
+                inside = i32(0)
+            ptx.copy_16_or_zero(i32(at + line * 128 + ((column ^ (line & 7)) << 4)), source + i64(row) * pitch + byte, inside)
+
+    return fetch
+
+
+@functools.cache
+def _fragments(major: str, second: bool) -> Any:
+    """A device function: four registers, fragments of 16 rows (m or n) from `row` on and 32 bytes of k, the step-th of the
+    slab. `second`: of B, where the two halves along k come before the two along n."""
+
+    @device
+    def along_k(at, row, step, lane):
+        if second:
+            line, chunk = i32(row + (lane & 7) + ((lane >> 4) << 3)), i32(2 * step + ((lane >> 3) & 1))
+        else:
+            line, chunk = i32(row + (lane & 15)), i32(2 * step + (lane >> 4))
+        return ptx.load_matrix_4(i32(at + line * 128 + ((chunk ^ (line & 7)) << 4)))
+
+    @device
+    def across(at, row, step, lane):
+        if second:
+            line, chunk = i32(16 * step + (lane & 15)), i32(((row & 63) >> 3) + (lane >> 4))
+        else:
+            line, chunk = i32(16 * step + (lane & 7) + ((lane >> 4) << 3)), i32(((row & 63) >> 3) + ((lane >> 3) & 1))
+        return ptx.load_matrix_4_transposed(i32(at + (row >> 6) * 8192 + line * 128 + ((chunk ^ (line & 7)) << 4)))
+
+    return along_k if major == "K" else across
+
+
+@functools.cache
+def _put(store: str) -> Any:
+    """A device function that stores two neighbours of C: (address, of both?, x, y). store: "bf16", "f16" (from float32),
+    "f32", "s32", "s8"."""
+    pack = ptx.pack_bf16 if store == "bf16" else ptx.pack_f16
+
+    if store in ("bf16", "f16"):
+
+        @device
+        def put(at, both, x, y):
+            bits = pack(x, y)
+            ptx.store_global_half(at, bits)
+            if both:
+                ptx.store_global_half(at + 2, bits >> 16)
+
+    elif store == "f32":
+
+        @device
+        def put(at, both, x, y):
+            ptx.store_global_float(at, x)
+            if both:
+                ptx.store_global_float(at + 4, y)
+
+    elif store == "s32":
+
+        @device
+        def put(at, both, x, y):
+            ptx.store_global(at, x)
+            if both:
+                ptx.store_global(at + 4, y)
+
+    else:
+
+        @device
+        def put(at, both, x, y):
+            ptx.store_global_byte(at, x)
+            if both:
+                ptx.store_global_byte(at + 1, y)
+
+    return put
+
+
+SIZES = {"bf16": 2, "f16": 2, "f32": 4, "s32": 4, "s8": 1}
+
+
+@functools.cache
+def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int) -> Any:
+    """C = A B. kind: "bf16", "f16", "tf32", "s8"; majors: "K" or (16 bits) "M"; store: see _put; size: bytes of a number."""
+    multiply = ptx.mma(kind)
+    fetch_a, fetch_b = _fetch(major_a), _fetch(major_b)
+    fragments_a, fragments_b = _fragments(major_a, False), _fragments(major_b, True)
+    put, size_c = _put(store), SIZES[store]
+    T = i32 if kind == "s8" else f32
+    depth = 128 // size  # numbers along k in a slab
+    arrived = ptx.copy_wait(STAGES - 2)
+
+    @device
+    def ready(bits):
+        return ptx.float_bits(ptx.round_tf32(ptx.bits_float(bits))) if kind == "tf32" else bits
+
+    @device
+    def ask(at, a, b, pitch_a, pitch_b, row, column, slab, m, n, k, thread):
+        if major_a == "K":
+            fetch_a(at, a, pitch_a, row, i32(slab * 128), m, i32(k * size), thread)
+        else:
+            fetch_a(at, a, pitch_a, i32(slab * depth), i32(row * size), k, i32(m * size), thread)
+        if major_b == "K":
+            fetch_b(i32(at + SIDE * 128), b, pitch_b, column, i32(slab * 128), n, i32(k * size), thread)
+        else:
+            fetch_b(i32(at + SIDE * 128), b, pitch_b, i32(slab * depth), i32(column * size), k, i32(n * size), thread)
+
+    @cuda.jit(launch_bounds=(THREADS, 1))
+    def matmul_mma(a, b, out, m, n, k, pitch_a, pitch_b, step_a, step_b, tiles_m, tiles_n):
+        """a, b, out: arrays that begin where A (batch, m, k), B and C (batch, m, n), contiguous, do. pitches: bytes from one
+        row (of m or n: "K"; of k: "M") to the next, steps: bytes from one matrix to the next. A block a tile."""
+        base = first_tile(cuda.shared.array(0, types.uint8))
+        thread = i32(cuda.threadIdx.x)
+        lane, warp = i32(thread & 31), i32(thread >> 5)
+        batch = i32(cuda.blockIdx.y)
+        _, tile_row, tile_column = tile_at(i32(cuda.blockIdx.x), tiles_m, tiles_n)
+        row, column = i32(tile_row * SIDE), i32(tile_column * SIDE)
+        at_a = ptx.global_address(a) + batch * step_a
+        at_b = ptx.global_address(b) + batch * step_b
+        c = cuda.local.array(64, T)
+        x = cuda.local.array(16, i32)
+        y = cuda.local.array(8, i32)
+        for i in range(64):
+            c[i] = T(0)
+        slabs = i32((k + depth - 1) // depth)
+        for stage in range(STAGES - 1):
+            if stage < slabs:
+                ask(i32(base + stage * STAGE), at_a, at_b, pitch_a, pitch_b, row, column, stage, m, n, k, thread)
+            ptx.copy_commit()
+        own_row, own_column = i32((warp >> 2) * 64), i32((warp & 3) * 32)
+        stage, fill, phase = i32(0), i32(STAGES - 1), i32(0)
+        for slab in range(slabs):
+            arrived()
+            cuda.syncthreads()  # the slab is there, for all; and all are done with the one before
+            if slab + (STAGES - 1) < slabs:
+                ask(i32(base + fill * STAGE), at_a, at_b, pitch_a, pitch_b, row, column, i32(slab + (STAGES - 1)), m, n, k,
+                    thread)
+            ptx.copy_commit()
+            here = i32(base + stage * STAGE)
+            for step in range(4):
+                for i in range(4):
+                    p, q, r, s = fragments_a(here, i32(own_row + 16 * i), step, lane)
+                    x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3] = ready(p), ready(q), ready(r), ready(s)
+                for j in range(2):
+                    p, q, r, s = fragments_b(i32(here + SIDE * 128), i32(own_column + 16 * j), step, lane)
+                    y[4 * j], y[4 * j + 1], y[4 * j + 2], y[4 * j + 3] = ready(p), ready(q), ready(r), ready(s)
+                for i in range(4):
+                    for j in range(4):
+                        multiply(c, 16 * i + 4 * j, x, 4 * i, y, 2 * j)
+            stage, phase = advance(stage, phase, STAGES)
+            fill, phase = advance(fill, phase, STAGES)
+        at_c = ptx.global_address(out) + i64(batch) * m * n * size_c
+        for i in range(4):
+            r = i32(row + own_row + 16 * i + (lane >> 2))
+            for j in range(4):
+                s = i32(column + own_column + 8 * j + 2 * (lane & 3))
+                if s < n:
+                    at = at_c + (i64(r) * n + s) * size_c
+                    if r < m:
+                        put(at, s + 1 < n, c[16 * i + 4 * j], c[16 * i + 4 * j + 1])
+                    if r + 8 < m:
+                        put(at + 8 * size_c * i64(n), s + 1 < n, c[16 * i + 4 * j + 2], c[16 * i + 4 * j + 3])
+
+    return matmul_mma

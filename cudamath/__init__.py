@@ -31,7 +31,7 @@ from numpy import (
     uint64,
 )
 
-from . import cuda, lib, linalg, math, ml, random, testing
+from . import cuda, fft, lib, linalg, math, ml, random, testing
 from .autodiff import *  # noqa: F403
 from .core.array import ndarray
 from .core.devices import default_device, device, set_default_device
@@ -40,6 +40,7 @@ from .ops import methods as _methods
 from .ops.compare import *  # noqa: F403
 from .ops.creation import *  # noqa: F403
 from .ops.differences import *  # noqa: F403
+from .ops.einsum import *  # noqa: F403
 from .ops.elementwise import *  # noqa: F403
 from .ops.index import *  # noqa: F403
 from .ops.inspection import *  # noqa: F403

@@ -185,6 +185,13 @@ def standard(x: np.ndarray, axes: Any, e: float = 1e-5) -> np.ndarray:
     return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + e)
 
 
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Causal, queries in groups, the last query aligned with the last key."""
+    k, v = (np.repeat(a, q.shape[1] // a.shape[1], axis=1) for a in (k, v))
+    hidden = ~np.tri(q.shape[2], k.shape[2], k.shape[2] - q.shape[2], dtype=bool)
+    return softmax(np.where(hidden, -np.inf, q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1]))) @ v
+
+
 def windows(x: np.ndarray, size: tuple[int, int], stride: int, dilation: int = 1) -> np.ndarray:
     """(N, C, H, W) -> (N, C, oh, ow, kh, kw)."""
     reach = [(k - 1) * dilation + 1 for k in size]
@@ -312,6 +319,9 @@ ROWS = [
     same("correlate", lambda xp, a, v: xp.correlate(a, v, "full"), V, A((4,))),
     Row("sliding_window_view", lambda xp, x: xp.sliding_window_view(x, (2, 3)), (M,),
         lambda x: sliding_window_view(x, (2, 3)), error=0, cards=("sliding_window_view",)),
+    same("einsum", lambda xp, a, b: xp.einsum("ijk,lk->jl", a, b), CUBE, A((2, 5))),
+    same("einsum", lambda xp, a, b, c: xp.einsum("ij,jk,k->i", a, b, c), M, A((6, 3)), A((3,))),
+    same("kron", lambda xp, a, b: xp.kron(a, b), A((2, 3)), A((3, 2)), error=2),
     # activations
     Row("ml.relu", lambda xp, x: xp.ml.relu(x), (M,), lambda x: np.maximum(x, 0), error=0, cards=("relu", "relu_grad")),
     Row("ml.leaky_relu", lambda xp, x: xp.ml.leaky_relu(x, 0.1), (M,), lambda x: np.where(x > 0, x, 0.1 * x),
@@ -341,12 +351,22 @@ ROWS = [
         lambda x, t: -np.take_along_axis(x, t[:, None], 1)[:, 0], error=0, cards=("nll_loss", "nll_loss_grad")),
     Row("ml.mse_loss", lambda xp, x, t: xp.ml.mse_loss(x, t), (M, M), lambda x, t: ((x - t) ** 2).mean()),
     # layers
+    Row("ml.scaled_dot_product_attention", lambda xp, q, k, v: xp.ml.scaled_dot_product_attention(q, k, v, causal=True),
+        (A((2, 4, 5, 6)), A((2, 2, 7, 6)), A((2, 2, 7, 3))), attention,
+        cards=("scaled_dot_product_attention", "attention_grad")),
     Row("ml.linear", lambda xp, x, w, b: xp.ml.linear(x, w, b), (A((2, 3, 6)), A((5, 6)), A((5,))),
         lambda x, w, b: x @ w.T + b),
     Row("ml.embedding", lambda xp, i, w: xp.ml.embedding(i, w), (W((3, 4), 5), A((5, 6))), lambda i, w: w[i], error=0,
         cards=("embedding",)),
     Row("ml.conv2d", lambda xp, x, w, b: xp.ml.conv2d(x, w, b, stride=2, padding=1, groups=2),
         (IMAGE, A((6, 2, 3, 2)), A((6,))), conv2d, cards=("conv2d", "_conv2d_input_grad", "_conv2d_weight_grad")),
+    Row("ml.conv1d", lambda xp, x, w: xp.ml.conv1d(x, w, padding=1), (A((2, 3, 7)), A((4, 3, 3))),
+        lambda x, w: np.einsum("nclr,kcr->nkl", sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1))), 3, 2), w)),
+    Row("ml.conv3d", lambda xp, x, w: xp.ml.conv3d(x, w, stride=(2, 1, 1)), (A((2, 3, 5, 4, 5)), A((4, 3, 2, 3, 2))),
+        lambda x, w: np.einsum("ncdhwtrs,kctrs->nkdhw", sliding_window_view(x, (2, 3, 2), (2, 3, 4))[:, :, ::2], w)),
+    Row("ml.conv_transpose2d", lambda xp, x, w: xp.ml.conv_transpose2d(x, w), (A((2, 3, 4, 4)), A((3, 4, 2, 2))),
+        lambda x, w: np.einsum("nchwrs,kcrs->nkhw", sliding_window_view(padded(x, 1), (2, 2), (2, 3)),
+                               w.swapaxes(0, 1)[:, :, ::-1, ::-1])),
     Row("ml.max_pool2d", lambda xp, x: xp.ml.max_pool2d(x, (3, 2), 2, 1), (IMAGE,),
         lambda x: windows(padded(x, 1, -np.inf), (3, 2), 2).max((-2, -1)), error=0,
         cards=("max_pool2d", "max_pool2d (with positions)", "_max_pool2d_grad", "_max_pool2d_take")),
@@ -385,6 +405,7 @@ CREATION: dict[str, Callable[[Any], Any]] = {
     "zeros_like": lambda xp: xp.zeros_like(xp.ones(3)),
     "broadcast_shapes": lambda xp: xp.broadcast_shapes((3, 1), (1, 4)),
     "result_type": lambda xp: xp.result_type(np.float32, 1.0, np.int16),
+    "einsum_path": lambda xp: len(xp.einsum_path("ij,jk,k->i", np.ones((9, 9)), np.ones((9, 9)), np.ones(9))[0]),
     "can_cast": lambda xp: xp.can_cast(np.int16, np.float32),
     "finfo": lambda xp: xp.finfo(np.float32).eps,
     "iinfo": lambda xp: xp.iinfo(np.int16).max,

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from records import ELEMENTWISE, Elementwise
 from strategies import BF16, awkward, kind, numbers, of_kinds
-from test_values import check, result_dtype
+from test_values import SPECIAL, check, check_special, result_dtype
 
 import cudamath as cm
 from cudamath.core.layout import Layout
@@ -98,6 +98,14 @@ def test_expressions_in_the_simulator(row, dtype):
         arrays[1] = np.abs(arrays[1])
     out = simulate(plan(row, *[layout_of(a) for a in arrays], version="plain"), *arrays)
     check(row, cm.asarray(out, device="cpu"), arrays)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("name", ["exp", "expm1", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atanh", "atan"])
+def test_complex_special_cases_in_the_simulator(name):
+    """Infinite parts, zeros and NaN."""
+    row = row_named(name)
+    check_special(row, simulate(plan(row, layout_of(SPECIAL), version="plain"), SPECIAL))
 
 
 # ---------------------------------------------------------------- versions at their borders

@@ -27,6 +27,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
     eps = R(float(info.eps))
     huge, log_huge = R(1 / float(info.eps)), R(-math.log(float(info.eps)))
     sqrt_least = R(math.sqrt(float(info.tiny)))
+    infinity, missing = R(math.inf), R(math.nan)
     ln2, ln10, pi_half = R(math.log(2)), R(math.log(10)), R(math.pi / 2)
     high = R(math.floor(math.log(float(info.max))))  # exp overflows beyond
     far = R(math.log(float(info.max)) / 4)  # tanh is 1 beyond
@@ -95,6 +96,10 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             return make(nought, b)
         if math.isinf(b):
             return make(abs(b), b)
+        if math.isnan(a) or math.isnan(b):
+            if math.isinf(a):
+                return make(a, missing) if a > nought else make(missing, infinity)
+            return make(missing, missing)
         large = abs(a) > huge or abs(b) > huge
         scale = R(0.25) if large else one
         size = math.sqrt((abs(a) * scale + hypot(a * scale, b * scale)) * half)
@@ -109,6 +114,8 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         a, b = x.real, x.imag
         if b == nought:  # keeps the sign of the zero, and infinity from 0 * infinity
             return make(math.exp(a), b)
+        if math.isinf(a) and not math.isfinite(b):
+            return make(a, missing) if a > nought else make(nought, nought)
         if a > high:  # e^a may overflow where e^a cos b does not
             root = math.exp(a * half)
             return make(root * math.cos(b) * root, root * math.sin(b) * root)
@@ -178,24 +185,55 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
 
     # ------------------------------------------------------------ trigonometric and hyperbolic
 
-    @device
-    def sin(x):
-        return make(math.sin(x.real) * math.cosh(x.imag), math.cos(x.real) * math.sinh(x.imag))
+    # Where a part is infinite or NaN: what annex G of the C standard and the array API say.
 
     @device
-    def cos(x):
-        return make(math.cos(x.real) * math.cosh(x.imag), -(math.sin(x.real) * math.sinh(x.imag)))
+    def sinh_parts(a, b):
+        if b == nought:
+            return math.sinh(a), b
+        if not math.isfinite(b) and (a == nought or math.isinf(a)):
+            return a, missing
+        return math.sinh(a) * math.cos(b), math.cosh(a) * math.sin(b)
+
+    @device
+    def cosh_parts(a, b):
+        if b == nought:
+            return math.cosh(a), b * math.copysign(one, a)
+        if not math.isfinite(b):
+            if a == nought:
+                return missing, nought
+            if math.isinf(a):
+                return infinity, missing
+        return math.cosh(a) * math.cos(b), math.sinh(a) * math.sin(b)
 
     @device
     def sinh(x):
-        return make(math.sinh(x.real) * math.cos(x.imag), math.cosh(x.real) * math.sin(x.imag))
+        u, v = sinh_parts(x.real, x.imag)
+        return make(u, v)
 
     @device
     def cosh(x):
-        return make(math.cosh(x.real) * math.cos(x.imag), math.sinh(x.real) * math.sin(x.imag))
+        u, v = cosh_parts(x.real, x.imag)
+        return make(u, v)
+
+    @device
+    def sin(x):  # sin z = -i sinh iz
+        u, v = sinh_parts(x.imag, x.real)
+        return make(v, u)
+
+    @device
+    def cos(x):  # cos z = cosh iz
+        u, v = cosh_parts(x.imag, x.real)
+        return make(u, -v)
 
     @device
     def tanh_parts(a, b):  # Kahan
+        if b == nought:
+            return math.tanh(a), b
+        if not math.isfinite(b):
+            if math.isinf(a):
+                return math.copysign(one, a), nought
+            return (a if a == nought else missing), missing
         if abs(a) > far:
             return math.copysign(one, a), four * math.sin(b) * math.cos(b) * math.exp(-two * abs(a))
         t = math.tan(b)
@@ -292,6 +330,10 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
             return math.atanh(a), b
         if x == nought:
             return a, math.atan(b)
+        if math.isinf(x) or math.isinf(y):
+            return math.copysign(nought, a), (b if math.isnan(b) else math.copysign(pi_half, b))
+        if math.isnan(x) or math.isnan(y):
+            return missing, missing
         if x > huge or y > huge:
             size = hypot(x * half, y * half)
             return math.copysign(x * half / size / size * half, a), math.copysign(pi_half, b)

@@ -1,0 +1,193 @@
+"""Sums of products by index letters: every contraction of two arrays becomes one matrix product.
+
+"bij,bjk->bik" with its letters sorted into batch (in both arrays and the result), contracted (in both arrays only) and
+free ones is a batched matrix product of (batch, free of a, contracted) with (batch, contracted, free of b); letters of one
+array alone that are not in the result are summed first, repeated ones are diagonals. The order of several contractions is
+opt_einsum's. What is left to do in memory is at most one transposed copy an operand.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import opt_einsum
+
+from ..core import dtypes
+from ..core.array import ndarray
+from ..core.op import ANY, coerce
+from . import reduce
+from .elementwise import multiply
+from .linalg import matmul
+from .output import deliver
+from .shape import astype, diagonal, permute_dims, reshape, squeeze
+
+__all__ = ["einsum", "einsum_path", "kron"]
+
+
+@functools.lru_cache(4096)
+def _path(equation: str, shapes: tuple[tuple[int, ...], ...], optimize: Any) -> tuple[tuple[int, ...], ...]:
+    """Which operands meet in what order."""
+    if len(shapes) <= 2:
+        return (tuple(range(len(shapes))),)
+    if optimize is False:  # from left to right: the first two, then the result (which goes to the end) with the next
+        count = len(shapes)
+        return ((0, 1), *[(0, left - 1) for left in range(count - 1, 1, -1)])
+    found, _ = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize="auto" if optimize is True else optimize)
+    return tuple([tuple(pair) for pair in found])
+
+
+def _parsed(name: str, arguments: tuple) -> tuple[list[str], str, list[ndarray]]:
+    """Letters of the operands and of the result, and the operands as arrays of one device."""
+    if not arguments:
+        raise ValueError(f"{name}: wants subscripts and arrays")
+    if isinstance(arguments[0], str):
+        arrays = coerce(name, arguments[1:], ANY)
+        given: tuple = (arguments[0], *arrays)
+    else:  # array, letters as integers, array, ...; last the result's
+        arrays = coerce(name, arguments[: len(arguments) // 2 * 2 : 2], ANY)
+        given = tuple([item for pair in zip(arrays, arguments[1::2], strict=True) for item in pair])
+        given += arguments[len(given) :]
+    if not arrays:
+        raise ValueError(f"{name}: wants at least one array")
+    try:
+        letters, result, _ = opt_einsum.parser.parse_einsum_input(given)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name}: {error}; shapes {', '.join([str(a.shape) for a in arrays])}") from None
+    terms = letters.split(",")
+    if len(terms) != len(arrays):
+        raise ValueError(f"{name}: {letters!r} has {len(terms)} terms for {len(arrays)} arrays")
+    for term, x in zip(terms, arrays, strict=True):
+        if len(term) != x.ndim:
+            raise ValueError(f"{name}: term {term!r} does not fit an array of shape {x.shape}")
+    sizes: dict[str, int] = {}
+    for term, x in zip(terms, arrays, strict=True):
+        for letter, n in zip(term, x.shape, strict=True):
+            if sizes.setdefault(letter, n) != n and n != 1 and sizes[letter] != 1:
+                raise ValueError(f"{name}: index {letter!r} is {sizes[letter]} and {n} long, in arrays of shapes "
+                                 f"{', '.join([str(a.shape) for a in arrays])}")
+            sizes[letter] = max(sizes[letter], n) if n else 0
+    return terms, result, arrays
+
+
+def _single(x: ndarray, term: str, keep: str) -> tuple[ndarray, str]:
+    """An operand with no letter twice and none that nobody needs."""
+    for letter in dict.fromkeys(term):
+        while term.count(letter) > 1:
+            i = term.index(letter)
+            j = term.index(letter, i + 1)
+            if x.shape[i] != x.shape[j]:  # one of them is 1 long
+                gone = i if x.shape[i] == 1 else j
+                x, term = squeeze(x, axis=gone), term[:gone] + term[gone + 1 :]
+            else:
+                x = diagonal(x, 0, i, j)
+                term = term[:i] + term[i + 1 : j] + term[j + 1 :] + letter
+    alone = tuple([i for i, letter in enumerate(term) if letter not in keep])
+    if alone:
+        x = reduce.sum(x, axis=alone, dtype=x.dtype) if x.dtype.kind != "b" else reduce.any(x, axis=alone)
+        term = "".join([letter for letter in term if letter in keep])
+    return x, term
+
+
+def _ordered(x: ndarray, term: str, order: str) -> ndarray:
+    return x if term == order else permute_dims(x, tuple([term.index(letter) for letter in order]))
+
+
+def _pair(a: ndarray, left: str, b: ndarray, right: str, keep: str) -> tuple[ndarray, str]:
+    """The contraction of two operands, and its letters."""
+    for letter in set(left) & set(right):  # where one is 1 long, it does not know that letter
+        n, m = a.shape[left.index(letter)], b.shape[right.index(letter)]
+        if n == 1 != m:
+            a, left = squeeze(a, axis=left.index(letter)), left.replace(letter, "")
+        elif m == 1 != n:
+            b, right = squeeze(b, axis=right.index(letter)), right.replace(letter, "")
+    a, left = _single(a, left, keep + right)
+    b, right = _single(b, right, keep + left)
+    batch = "".join([s for s in left if s in right and s in keep])
+    inner = "".join([s for s in left if s in right and s not in keep])
+    rows, columns = ("".join([s for s in term if s not in batch and s not in inner]) for term in (left, right))
+    sizes = {**dict(zip(right, b.shape, strict=True)), **dict(zip(left, a.shape, strict=True))}
+
+    def lengths(letters: str) -> tuple[int, ...]:
+        return tuple([sizes[s] for s in letters])
+
+    a, b = _ordered(a, left, batch + rows + inner), _ordered(b, right, batch + inner + columns)
+    if not inner:
+        x = reshape(a, lengths(batch + rows) + (1,) * len(columns))
+        y = reshape(b, lengths(batch) + (1,) * len(rows) + lengths(columns))
+        return multiply(x, y), batch + rows + columns
+    depth, high, wide = (math.prod(lengths(letters)) for letters in (inner, rows, columns))
+    out = matmul(reshape(a, (*lengths(batch), high, depth)), reshape(b, (*lengths(batch), depth, wide)))
+    return reshape(out, lengths(batch + rows + columns)), batch + rows + columns
+
+
+def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | str | Sequence = True) -> ndarray:
+    """Sum of products by Einstein's convention: letters that the result does not have are summed over.
+
+    Args: operands: a string such as "ij,jk->ik" (without "->": the letters that occur once, sorted; "..." for axes that
+    broadcast), then the arrays, numeric or bool; or arrays and lists of integers in turn, the result's last; out: array for
+    the result; dtype: what the arrays are converted to; optimize: True: order of contractions by opt_einsum, False: from
+    left to right, or the name of one of its strategies.
+    Returns: array of the common dtype. Raises: ValueError (letters and shapes that do not fit), TypeError (dtype).
+    Gradient: by its parts. Contractions run as matrix products: see ``matmul`` for accuracy and determinism.
+
+    >>> import cudamath as cm
+    >>> a = cm.arange(6.0).reshape(2, 3)
+    >>> cm.einsum("ij,kj->ik", a, a).tolist()
+    [[5.0, 14.0], [14.0, 50.0]]
+    """
+    terms, result, arrays = _parsed("einsum", operands)
+    common = dtypes.as_dtype(dtype) if dtype is not None else dtypes.result_type(*arrays)
+    arrays = [astype(x, common, copy=False) for x in arrays]
+    if not isinstance(optimize, bool | str):
+        optimize = tuple([tuple(p) for p in optimize if not isinstance(p, str)])
+    for step in _path(",".join(terms) + "->" + result, tuple([x.shape for x in arrays]), optimize):
+        chosen = [(arrays[i], terms[i]) for i in step]
+        for i in sorted(step, reverse=True):
+            del arrays[i], terms[i]
+        keep = result + "".join(terms)
+        x, term = chosen[0]
+        for n, (y, other) in enumerate(chosen[1:], 2):
+            x, term = _pair(x, term, y, other, keep + "".join([t for _, t in chosen[n:]]))
+        arrays.append(x)
+        terms.append(term)
+    x, term = _single(arrays[0], terms[0], result)
+    x = _ordered(x, term, result)
+    return x if out is None else deliver("einsum", x, out)
+
+
+def einsum_path(*operands: Any, optimize: bool | str = "greedy") -> tuple[list, str]:
+    """The order in which ``einsum`` contracts, as NumPy's ``einsum_path`` gives it, and a description.
+
+    Args: operands: as for ``einsum``; optimize: a strategy of opt_einsum, or False for left to right.
+    Returns: (["einsum_path", pair, ...], text). Raises: ValueError (letters and shapes that do not fit).
+
+    >>> import cudamath as cm
+    >>> cm.einsum_path("ij,jk,k->i", cm.ones((9, 9)), cm.ones((9, 9)), cm.ones(9))[0]
+    ['einsum_path', (1, 2), (0, 1)]
+    """
+    terms, result, arrays = _parsed("einsum_path", operands)
+    equation, shapes = ",".join(terms) + "->" + result, [x.shape for x in arrays]
+    path = _path(equation, tuple(shapes), "auto" if optimize is True else optimize)
+    _, text = opt_einsum.contract_path(equation, *shapes, shapes=True, optimize=list(path))
+    return ["einsum_path", *path], str(text)
+
+
+def kron(a: Any, b: Any, /) -> ndarray:
+    """Kronecker product: every element of a times the whole of b, as blocks.
+
+    Args: a, b: numeric or bool arrays; the one of fewer dimensions gets new ones in front. Returns: array of the common
+    dtype, as long along each axis as both lengths' product. Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.kron([1, 10], [1, 2, 3]).tolist()
+    [1, 2, 3, 10, 20, 30]
+    """
+    a, b = coerce("kron", (a, b), ANY)
+    ndim = max(a.ndim, b.ndim)
+    first, second = ((1,) * (ndim - x.ndim) + x.shape for x in (a, b))
+    left = reshape(a, tuple([n for size in first for n in (size, 1)]))
+    right = reshape(b, tuple([n for size in second for n in (1, size)]))
+    return reshape(multiply(left, right), tuple([n * m for n, m in zip(first, second, strict=True)]))

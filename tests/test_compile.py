@@ -44,6 +44,10 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
     "conv2d_implicit_gemm": (24, "held to the registers of two or three blocks a multiprocessor"),
 }
 
+#: Kernels made of instructions that some architectures lack: name -> those that have them.
+SINCE_8 = tuple(c for c in build.CAPABILITIES if c >= (8, 0))
+ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "matmul_mma": SINCE_8}
+
 #: libdevice reduces large arguments of these in float64; the fast path does not.
 REDUCES_IN_FLOAT64 = re.compile(r"^(sin|cos|tan)$")
 
@@ -242,6 +246,10 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for c in (a, Layout.of(a.shape, (t.itemsize, 64 * t.itemsize), t, 0)):
                 for d in (b, Layout.of(b.shape, (t.itemsize, 48 * t.itemsize), t, 0)):
                     plan(matmul.matmul, c, d, version="register")
+        if t == F16:
+            plan(matmul.matmul, a, b, version="mma")
+            for version in ("wgmma 128x256", "wgmma 64x128 split 2", "wgmma 128x128 pingpong"):
+                plan(matmul.matmul, a, b, version=version)
     for f in (BF16, F32):
         x, v = new(20, 64, dtype=f), new(64, dtype=f)
         wide = F64 if f == F64 else F32
@@ -388,6 +396,9 @@ def check(kernels: list[Kernel], *capabilities: tuple[int, int], only: set[Kerne
     wrong = []
     for kernel in kernels:
         wanted = capabilities if only is None or kernel in only else capabilities[:1]
+        wanted = [c for c in wanted if c in ONLY_FOR.get(kernel.function.py_func.__name__, build.CAPABILITIES)]
+        if not wanted:
+            continue
         try:
             found = build.compile_each(kernel.function, kernel.arguments, [build.target(c) for c in wanted])
         except Exception as error:

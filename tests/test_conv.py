@@ -321,7 +321,7 @@ def test_errors(device, x, w, options, error, says):
 
 def planned(name, x, w, grad, stride, padding, dilation, groups, version):
     """(plan, its arrays, expected) of one of the three functions."""
-    from cudamath.kernels import conv, conv_grad
+    from cudamath.kernels import conv
 
     where_given = (stride, padding, dilation, groups)
     stride, margins, dilation, _ = geometry(x.shape, w.shape, stride, padding, dilation)
@@ -336,7 +336,7 @@ def planned(name, x, w, grad, stride, padding, dilation, groups, version):
     elif name == "dx":
         plan = conv.conv2d_input_grad(*layouts, size=x.shape[2:], **where, version=version)
     else:
-        plan = conv_grad.conv2d_weight_grad(*layouts, kernel=w.shape[2:], **where, version=version)
+        plan = conv.conv2d_weight_grad(*layouts, kernel=w.shape[2:], **where, version=version)
     return plan, arrays, expected, bound
 
 

@@ -1,17 +1,17 @@
 """The weight gradient of a convolution: few results, each a very long sum over the positions.
 
-    dw[m, k] = sum over n of dy[m, n] * x[tap(k) + position(n)]           (words as in conv.py)
+    dw[m, k] = sum over n of dy[m, n] * x[tap(k) + position(n)]           (words as in conv_simt.py)
 
 Versions, simple to fast:
 
 ``conv2d_weight_direct``  one block a weight, which walks all positions. Right for depthwise convolutions.
-``conv2d_weight_gemm``    the register tile of conv.py, outputs x taps, 8 positions at a time. Here the long sum runs
+``conv2d_weight_gemm``    the register tile of conv_simt.py, outputs x taps, 8 positions at a time. Here the long sum runs
                           over positions, so these are the table in memory, written by ``position_table``; the taps of
                           a thread stay in its registers. There are too few tiles to fill the device, so the positions
                           are split over blocks; ``sum_partials`` adds the parts in a fixed order: no atomics, and the
                           same bits every time.
 
-A warp reads 8 neighbouring positions of 4 outputs (or taps): four stretches of 32 bytes. The floor is that of conv.py.
+A warp reads 8 neighbouring positions of 4 outputs (or taps): four stretches of 32 bytes. The floor is that of conv_simt.py.
 """
 
 import functools
@@ -24,7 +24,7 @@ from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
 from ..core.plan import Constant, Launch, Output, Plan
 from .build import SIMULATOR, blocks, codec
-from .conv import (
+from .conv_simt import (
     DEPTH,
     LEAST_OUTPUTS,
     OUTSIDE,
@@ -240,13 +240,13 @@ def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
 # ------------------------------------------------------------------------------------------------- planner
 
 
-def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: tuple[int, int], stride: tuple[int, int],
+def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[int, int],
                        padding: tuple[int, int, int, int], dilation: tuple[int, int], groups: int,
                        version: str | None = None) -> Plan:
-    """grad (N, G*M, P, Q), x (N, G*C, H, W), kernel (R, S) -> (G*M, C, R, S).
+    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S).
 
     version: "weight_direct" or "weight_gemm"; by default the second unless a group has very few outputs."""
-    out = grad.like((grad.shape[1], x.shape[1] // groups, *kernel))
+    kernel = out.shape[2:]
     if not out.size:
         return Plan([out], [])
     sources = Sources(grad, x)

@@ -1,4 +1,4 @@
-"""Convolution: one thread an output, then one matrix product over a table. (The weight gradient: conv_grad.py.)
+"""Convolution on any GPU: one thread an output, then one matrix product over a table. (Weight gradient: conv_grad.py.)
 
 The idea. With *positions* n = (image, row p, column q) of the output and *taps* k = (channel, row r, column s),
 
@@ -440,15 +440,12 @@ def _tap_sum(sources: Sources, dtype: np.dtype, x: View, w: View, bias: ArrayArg
                          from_[4], *to)])]
 
 
-def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: tuple[int, int],
+def conv2d(out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, *, stride: tuple[int, int],
            padding: tuple[int, int, int, int], dilation: tuple[int, int], groups: int,
            version: str | None = None) -> Plan:
-    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,); padding (top, bottom, left, right) -> (N, G*M, P, Q).
+    """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,); padding (top, bottom, left, right) -> out (N, G*M, P, Q).
 
     version: "direct" or "implicit_gemm"; by default the second unless a group has very few outputs."""
-    size = [(n + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (weight.shape[2 + i] - 1) - 1) // stride[i] + 1
-            for i, n in enumerate(x.shape[2:])]
-    out = x.like((x.shape[0], weight.shape[0], *size))
     if not out.size:
         return Plan([out], [])
     sources = Sources(*([x, weight] if bias is None else [x, weight, bias]))
@@ -459,8 +456,10 @@ def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: tup
     return Plan([out], sources.steps, sources.temps)
 
 
-def _residues(kernel: int, size: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int, slice, Walk]]:
-    """For each residue of the input coordinates: (first, how many, their taps, where these meet the gradient)."""
+def residues(kernel: int, size: int, stride: int, padding: int, dilation: int) -> list[tuple[int, int, slice, Walk]]:
+    """How a stride splits the input gradient along one axis.
+
+    For each residue of the input coordinates: (first, how many, their taps, where these meet the gradient)."""
     found = []
     for residue in range(stride):
         taps = [t for t in range(kernel) if (residue - t * dilation) % stride == 0]
@@ -475,19 +474,18 @@ def _residues(kernel: int, size: int, stride: int, padding: int, dilation: int) 
     return found
 
 
-def conv2d_input_grad(grad: Layout, weight: Layout, *, size: tuple[int, int], stride: tuple[int, int],
+def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, *, stride: tuple[int, int],
                       padding: tuple[int, int, int, int], dilation: tuple[int, int], groups: int,
                       version: str | None = None) -> Plan:
-    """grad (N, G*M, P, Q), weight (G*M, C, R, S), size (H, W) -> (N, G*C, H, W). Versions as conv2d."""
-    kernel = weight.shape[2:]
-    out = grad.like((grad.shape[0], groups * weight.shape[1], *size))
+    """grad (N, G*M, P, Q), weight (G*M, C, R, S) -> out (N, G*C, H, W). Versions as conv2d."""
+    kernel, size = weight.shape[2:], out.shape[2:]
     if not out.size:
         return Plan([out], [])
     sources = Sources(grad, weight)
     (g_arg, grad), (w_arg, weight) = sources.found
     dy, w = grouped(g_arg, grad, groups, 1), grouped(w_arg, weight, groups, 0)
     dx = grouped(Output(0), out, groups, 1)
-    axes = [_residues(kernel[i], size[i], stride[i], padding[2 * i], dilation[i]) for i in (0, 1)]
+    axes = [residues(kernel[i], size[i], stride[i], padding[2 * i], dilation[i]) for i in (0, 1)]
     for (top, height, r, rows), (left, width, s, columns) in itertools.product(*axes):
         ws = w.strides                                             # (G, M, C, R, S) read as (G, C, M, R', S')
         part = View(w_arg, (groups, w.shape[2], w.shape[1], len(range(kernel[0])[r]), len(range(kernel[1])[s])),

@@ -1,4 +1,9 @@
-"""Convolution: the cards of conv2d and of its two gradients."""
+"""Convolutions: the cards of conv2d and of its two gradients, and what is made of them.
+
+conv1d is a conv2d of images one row high. conv3d is one whose channels are those of all planes that a window meets:
+the planes are laid side by side in memory first, once for each tap along the depth. conv_transpose2d is conv2d's input
+gradient, as a function.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +12,105 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.op import FLOATING, Op, require
+from ..ops.join import pad, stack
+from ..ops.shape import moveaxis, reshape
 
-__all__ = ["conv2d"]
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose2d"]
+
+_AXES = {1: "", 2: " or two (rows, columns)", 3: " or three (planes, rows, columns)"}
+_COUNT = {1: "an integer", 2: "one or two integers", 3: "one or three integers"}
+_SHAPE = {1: "L", 2: "H, W", 3: "D, H, W"}
+_TAPS = {1: "R", 2: "R, S", 3: "T, R, S"}
+_ALONG = {1: ("columns",), 2: ("rows", "columns"), 3: ("planes", "rows", "columns")}
+
+
+def several(name: str, what: str, value: Any, least: int, rank: int) -> tuple[int, ...]:
+    """`value`, one integer or one for each of `rank` axes, as `rank` integers that are at least `least`."""
+    try:
+        found = tuple([operator.index(v) for v in (value if isinstance(value, (tuple, list)) else (value,) * rank)])
+    except TypeError:
+        raise ValueError(f"{name}: wants {what} as an integer{_AXES[rank]}, got {value!r}") from None
+    if len(found) != rank or min(found) < least:
+        raise ValueError(f"{name}: wants {what} as {_COUNT[rank]} >= {least}, got {value!r}")
+    return found
 
 
 def pair(name: str, what: str, value: Any, least: int) -> tuple[int, int]:
     """`value`, one integer or two (rows, columns), as two that are at least `least`."""
-    try:
-        both = tuple(operator.index(v) for v in (value if isinstance(value, (tuple, list)) else (value, value)))
-    except TypeError:
-        raise ValueError(f"{name}: wants {what} as an integer or two (rows, columns), got {value!r}") from None
-    if len(both) != 2 or min(both) < least:
-        raise ValueError(f"{name}: wants {what} as one or two integers >= {least}, got {value!r}")
-    return both
+    rows, columns = several(name, what, value, least, 2)
+    return rows, columns
 
 
-def images(name: str, x: Any) -> ndarray:
-    """x as a floating-point array (N, C, H, W)."""
+def images(name: str, x: Any, rank: int = 2) -> ndarray:
+    """x as a floating-point array (N, C, H, W), or of another number of spatial axes."""
     x = require(name, x, FLOATING)
-    if x.ndim != 4:
-        raise ValueError(f"{name}: wants x of shape (N, C, H, W), got shape {x.shape}")
+    if x.ndim != rank + 2:
+        raise ValueError(f"{name}: wants x of shape (N, C, {_SHAPE[rank]}), got shape {x.shape}")
     return x
 
 
-def _margins(padding: Any, stride: tuple[int, int], dilation: tuple[int, int],
-             kernel: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Padding as (top, bottom, left, right)."""
+def _margins(name: str, padding: Any, stride: tuple[int, ...], dilation: tuple[int, ...],
+             kernel: tuple[int, ...]) -> tuple[int, ...]:
+    """Padding before and after each axis: (top, bottom, left, right) for two."""
+    rank = len(kernel)
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
-            raise ValueError(f"conv2d: wants padding as integers, 'same' or 'valid', got {padding!r}")
-        if padding == "same" and stride != (1, 1):
-            raise ValueError(f"conv2d: padding 'same' wants stride 1, got stride {stride}")
-        both = [dilation[i] * (kernel[i] - 1) if padding == "same" else 0 for i in (0, 1)]
-        return both[0] // 2, both[0] - both[0] // 2, both[1] // 2, both[1] - both[1] // 2
-    rows, columns = pair("conv2d", "padding", padding, 0)
-    return rows, rows, columns, columns
+            raise ValueError(f"{name}: wants padding as integers, 'same' or 'valid', got {padding!r}")
+        if padding == "same" and max(stride) != 1:
+            raise ValueError(f"{name}: padding 'same' wants stride 1, got stride {stride}")
+        both = [d * (n - 1) if padding == "same" else 0 for d, n in zip(dilation, kernel, strict=True)]
+        return tuple([half for n in both for half in (n // 2, n - n // 2)])
+    return tuple([n for n in several(name, "padding", padding, 0, rank) for _ in (0, 1)])
+
+
+def _operands(name: str, rank: int, x: Any, weight: Any, bias: Any, groups: Any,
+              transposed: bool = False) -> tuple[list[ndarray], int]:
+    """x, weight and, if there is one, bias, of one dtype and of shapes that fit; groups."""
+    x = images(name, x, rank)
+    weight = require(name, weight, FLOATING, "weights")
+    wanted = "(C, K / groups, " if transposed else "(K, C / groups, "
+    if weight.ndim != rank + 2 or 0 in weight.shape[2:]:
+        raise ValueError(f"{name}: wants weight of shape {wanted}{_TAPS[rank]}), got shape {weight.shape}")
+    try:
+        groups = operator.index(groups)
+    except TypeError:
+        raise ValueError(f"{name}: wants groups as an integer, got {groups!r}") from None
+    channels, first = x.shape[1], weight.shape[0]
+    if groups < 1 or channels % groups or first % groups:
+        raise ValueError(f"{name}: groups must divide the {channels} channels of x {x.shape} and the {first} "
+                         f"{'channels' if transposed else 'outputs'} of weight {weight.shape}, got groups={groups}")
+    if transposed and first != channels:
+        raise ValueError(f"{name}: x {x.shape} has {channels} channels, so weight wants {channels} in its first axis, got "
+                         f"weight {weight.shape}")
+    if not transposed and weight.shape[1] * groups != channels:
+        raise ValueError(f"{name}: x {x.shape} has {channels} channels in {groups} groups, so weight wants "
+                         f"{channels // groups} in its second axis, got weight {weight.shape}")
+    outputs = weight.shape[1] * groups if transposed else first
+    operands = [x, weight]
+    if bias is not None:
+        operands.append(require(name, bias, FLOATING, "biases"))
+        if operands[2].shape != (outputs,):
+            raise ValueError(f"{name}: wants bias of shape ({outputs},) for weight {weight.shape}, "
+                             f"got shape {operands[2].shape}")
+    if any(a.dtype != x.dtype for a in operands):
+        found = ", ".join(str(a.dtype) for a in operands)
+        raise TypeError(f"{name}: wants x, weight and bias of one dtype, got {found}")
+    return operands, groups
+
+
+def _windows(name: str, rank: int, x: ndarray, weight: ndarray, stride: Any, padding: Any,
+             dilation: Any) -> dict[str, tuple[int, ...]]:
+    """stride, padding (before and after each axis) and dilation, checked against the shapes."""
+    strides, dilations = (several(name, what, value, 1, rank) for what, value in (("stride", stride), ("dilation", dilation)))
+    margins = _margins(name, padding, strides, dilations, weight.shape[2:])
+    for i in range(rank):
+        padded = x.shape[2 + i] + margins[2 * i] + margins[2 * i + 1]
+        window = dilations[i] * (weight.shape[2 + i] - 1) + 1
+        if window > padded:
+            raise ValueError(f"{name}: a window of {window} {_ALONG[rank][i]} (weight {weight.shape}, dilation "
+                             f"{dilations}) is larger than the {padded} of the padded images (x {x.shape}, padding "
+                             f"{padding!r})")
+    return {"stride": strides, "padding": margins, "dilation": dilations}
 
 
 def conv2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, int] = 1,
@@ -95,40 +164,177 @@ def conv2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, in
     >>> cm.ml.conv2d(x, cm.ones((4, 1, 3, 3)), cm.ones(4), stride=2, padding=1).shape
     (1, 4, 2, 2)
     """
-    x = images("conv2d", x)
-    weight = require("conv2d", weight, FLOATING, "weights")
-    if weight.ndim != 4 or 0 in weight.shape[2:]:
-        raise ValueError(f"conv2d: wants weight of shape (K, C / groups, R, S), got shape {weight.shape}")
-    try:
-        groups = operator.index(groups)
-    except TypeError:
-        raise ValueError(f"conv2d: wants groups as an integer, got {groups!r}") from None
-    channels, outputs = x.shape[1], weight.shape[0]
-    if groups < 1 or channels % groups or outputs % groups:
-        raise ValueError(f"conv2d: groups must divide the {channels} channels of x {x.shape} and the {outputs} outputs "
-                         f"of weight {weight.shape}, got groups={groups}")
-    if weight.shape[1] * groups != channels:
-        raise ValueError(f"conv2d: x {x.shape} has {channels} channels in {groups} groups, so weight wants "
-                         f"{channels // groups} in its second axis, got weight {weight.shape}")
-    operands = [x, weight]
-    if bias is not None:
-        operands.append(require("conv2d", bias, FLOATING, "biases"))
-        if operands[2].shape != (outputs,):
-            raise ValueError(f"conv2d: wants bias of shape ({outputs},) for weight {weight.shape}, "
-                             f"got shape {operands[2].shape}")
-    if any(a.dtype != x.dtype for a in operands):
-        found = ", ".join(str(a.dtype) for a in operands)
-        raise TypeError(f"conv2d: wants x, weight and bias of one dtype, got {found}")
-    stride, dilation = pair("conv2d", "stride", stride, 1), pair("conv2d", "dilation", dilation, 1)
-    margins = _margins(padding, stride, dilation, weight.shape[2:])
-    for i in (0, 1):
-        padded = x.shape[2 + i] + margins[2 * i] + margins[2 * i + 1]
-        window = dilation[i] * (weight.shape[2 + i] - 1) + 1
-        if window > padded:
-            raise ValueError(f"conv2d: a window of {window} {('rows', 'columns')[i]} (weight {weight.shape}, dilation "
-                             f"{dilation}) is larger than the {padded} of the padded images (x {x.shape}, padding "
-                             f"{padding!r})")
-    return _conv2d(*operands, stride=stride, padding=margins, dilation=dilation, groups=groups)
+    operands, groups = _operands("conv2d", 2, x, weight, bias, groups)
+    where = _windows("conv2d", 2, operands[0], operands[1], stride, padding, dilation)
+    return _conv2d(*operands, **where, groups=groups)
+
+
+def conv1d(x: Any, weight: Any, bias: Any = None, *, stride: int = 1, padding: int | str = 0, dilation: int = 1,
+           groups: int = 1) -> ndarray:
+    """One-dimensional convolution of sequences (cross-correlation, as in every ML library).
+
+    y[n, k, p] = bias[k] + sum over c, r of weight[k, c, r] * x[n, c', p * stride + r * dilation - padding], where x is 0
+    outside, and c' is channel c of the group that output k belongs to.
+    P = floor((L + 2 padding - dilation (R - 1) - 1) / stride) + 1.
+
+    Parameters
+    ----------
+    x : array (N, C, L) of float16, bfloat16, float32 or float64
+        Sequences. 16-bit numbers are summed in float32.
+    weight : array (K, C / groups, R), dtype of `x`
+        Filters.
+    bias : array (K,), dtype of `x`, optional
+        Added to every position.
+    stride, padding, dilation, groups
+        As in `conv2d`, along the one axis.
+
+    Returns
+    -------
+    ndarray
+        (N, K, P), dtype of `x`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `conv2d`.
+
+    Gradient: with respect to x, weight and bias, of any order. Every sum is taken in a fixed order.
+
+    >>> import cudamath as cm
+    >>> cm.ml.conv1d([[[1.0, 2.0, 4.0, 7.0]]], [[[-1.0, 1.0]]]).tolist()
+    [[[1.0, 2.0, 3.0]]]
+    """
+    (x, weight, *biases), groups = _operands("conv1d", 1, x, weight, bias, groups)
+    where = _windows("conv1d", 1, x, weight, stride, padding, dilation)
+    y = _conv2d(x[:, :, None], weight[:, :, None], *biases, stride=(1, *where["stride"]), padding=(0, 0, *where["padding"]),
+                dilation=(1, *where["dilation"]), groups=groups)
+    return y[:, :, 0]
+
+
+def conv3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, int, int] = 1,
+           padding: int | tuple[int, int, int] | str = 0, dilation: int | tuple[int, int, int] = 1,
+           groups: int = 1) -> ndarray:
+    """Three-dimensional convolution of volumes or videos (cross-correlation, as in every ML library).
+
+    y[n, k, o, p, q] = bias[k] + sum over c, t, r, s of weight[k, c, t, r, s] *
+    x[n, c', o * stride + t * dilation - padding, (rows alike), (columns alike)], where x is 0 outside, and c' is channel c
+    of the group that output k belongs to. Sizes of y as in `conv2d`, along three axes.
+
+    Parameters
+    ----------
+    x : array (N, C, D, H, W) of float16, bfloat16, float32 or float64
+        Volumes. 16-bit numbers are summed in float32.
+    weight : array (K, C / groups, T, R, S), dtype of `x`
+        Filters.
+    bias : array (K,), dtype of `x`, optional
+        Added to every position.
+    stride, padding, dilation : int or (planes, rows, columns)
+        As in `conv2d`, along three axes; padding "valid" and "same" too.
+    groups : int
+        As in `conv2d`.
+
+    Returns
+    -------
+    ndarray
+        (N, K, O, P, Q), dtype of `x`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `conv2d`.
+
+    Gradient: with respect to x, weight and bias, of any order. Every sum is taken in a fixed order.
+
+    Memory: the planes that the windows meet are copied once for each of the T taps along the depth (no copy if T, the
+    stride and the padding of the depth are 1, 1 and 0).
+
+    >>> import cudamath as cm
+    >>> cm.ml.conv3d(cm.ones((1, 1, 3, 3, 3)), cm.ones((1, 1, 2, 3, 3))).tolist()
+    [[[[[18.0]], [[18.0]]]]]
+    """
+    (x, weight, *biases), groups = _operands("conv3d", 3, x, weight, bias, groups)
+    where = _windows("conv3d", 3, x, weight, stride, padding, dilation)
+    (step, *strides), (before, after, *margins), (apart, *dilations) = where["stride"], where["padding"], where["dilation"]
+    taps = weight.shape[2]
+    if before or after:
+        x = pad(x, ((0, 0), (0, 0), (before, after), (0, 0), (0, 0)))
+    planes = (x.shape[2] - apart * (taps - 1) - 1) // step + 1
+    met = [x[:, :, t * apart:t * apart + (planes - 1) * step + 1:step] for t in range(taps)]
+    side_by_side = moveaxis(stack(met, axis=2) if taps > 1 else met[0][:, :, None], 3, 1)        # (N, O, C, T, H, W)
+    count, _, channels = side_by_side.shape[:3]
+    y = _conv2d(reshape(side_by_side, (count * planes, channels * taps, *x.shape[3:])),
+                reshape(weight, (weight.shape[0], weight.shape[1] * taps, *weight.shape[3:])), *biases,
+                stride=tuple(strides), padding=tuple(margins), dilation=tuple(dilations), groups=groups)
+    return moveaxis(reshape(y, (count, planes, *y.shape[1:])), 1, 2)
+
+
+def conv_transpose2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, int] = 1,
+                     padding: int | tuple[int, int] = 0, output_padding: int | tuple[int, int] = 0,
+                     dilation: int | tuple[int, int] = 1, groups: int = 1) -> ndarray:
+    """Transposed convolution: every pixel of x adds its copy of the filter to y. The input gradient of `conv2d`.
+
+    y[n, k, h, w] = bias[k] + sum of weight[c, k, r, s] * x[n, c, p, q] over all c of k's group and all p, q, r, s with
+    p * stride + r * dilation - padding = h and q * stride + s * dilation - padding = w.
+    H' = (H - 1) stride - 2 padding + dilation (R - 1) + output_padding + 1; W' alike.
+
+    Parameters
+    ----------
+    x : array (N, C, H, W) of float16, bfloat16, float32 or float64
+        Images. 16-bit numbers are summed in float32.
+    weight : array (C, K / groups, R, S), dtype of `x`
+        Filters: one for each channel of `x`.
+    bias : array (K,), dtype of `x`, optional
+        Added to every position.
+    stride, dilation : int or (rows, columns), at least 1
+        Distance between the copies, and between the taps of one.
+    padding : int or (rows, columns), at least 0
+        What is cut off at each edge of y: the padding of the convolution whose gradient this is.
+    output_padding : int or (rows, columns), at least 0, less than `stride` or `dilation`
+        Rows and columns more, below and right.
+    groups : int
+        Splits channels and outputs into so many equal groups.
+
+    Returns
+    -------
+    ndarray
+        (N, K, H', W'), dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point, or the dtypes differ.
+    ValueError
+        Shapes that do not fit each other or `groups`; options out of range; nothing left of y.
+
+    Gradient: with respect to x, weight and bias, of any order. Every sum is taken in a fixed order.
+
+    Source: Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016.
+
+    >>> import cudamath as cm
+    >>> cm.ml.conv_transpose2d([[[[1.0, 2.0]]]], [[[[1.0, 10.0]]]], stride=2).tolist()
+    [[[[1.0, 10.0, 2.0, 20.0]]]]
+    """
+    name = "conv_transpose2d"
+    (x, weight, *biases), groups = _operands(name, 2, x, weight, bias, groups, transposed=True)
+    strides, dilations = pair(name, "stride", stride, 1), pair(name, "dilation", dilation, 1)
+    margins, more = pair(name, "padding", padding, 0), pair(name, "output_padding", output_padding, 0)
+    if any(m >= max(s, d) for m, s, d in zip(more, strides, dilations, strict=True)):
+        raise ValueError(f"{name}: wants output_padding less than stride or dilation, got output_padding {more}, stride "
+                         f"{strides}, dilation {dilations}")
+    size = tuple([(x.shape[2 + i] - 1) * strides[i] - 2 * margins[i] + dilations[i] * (weight.shape[2 + i] - 1) + more[i] + 1
+                  for i in (0, 1)])
+    if min(size) < 1:
+        raise ValueError(f"{name}: nothing is left of y: its size would be {size} (x {x.shape}, weight {weight.shape}, stride "
+                         f"{strides}, padding {margins}, dilation {dilations})")
+    # The convolution whose gradient this is has less padding below and right by what output_padding adds; rows and columns
+    # that none of its windows would reach are zeros.
+    ends = [max(0, p - m) for p, m in zip(margins, more, strict=True)]
+    empty = [max(0, m - p - (s - 1)) for p, m, s in zip(margins, more, strides, strict=True)]
+    y = _conv2d_input_grad(x, weight, size=tuple([n - e for n, e in zip(size, empty, strict=True)]), stride=strides,
+                           padding=(margins[0], ends[0], margins[1], ends[1]), dilation=dilations, groups=groups)
+    if max(empty):
+        y = pad(y, ((0, 0), (0, 0), (0, empty[0]), (0, empty[1])))
+    return y + biases[0][:, None, None] if biases else y
 
 
 # The three are one trilinear form in (x, weight, gradient): the gradients of each are the other two, to any order.
@@ -154,5 +360,5 @@ def _weight_grad_rule(g: ndarray, _y: None, grad: ndarray, x: ndarray, *, kernel
 _conv2d = Op("conv2d", cpu="conv.conv2d", cuda="conv.conv2d", vjp=_conv2d_rule)
 _conv2d_input_grad = Op("_conv2d_input_grad", cpu="conv.conv2d_input_grad", cuda="conv.conv2d_input_grad",
                         vjp=_input_grad_rule)
-_conv2d_weight_grad = Op("_conv2d_weight_grad", cpu="conv.conv2d_weight_grad", cuda="conv_grad.conv2d_weight_grad",
+_conv2d_weight_grad = Op("_conv2d_weight_grad", cpu="conv.conv2d_weight_grad", cuda="conv.conv2d_weight_grad",
                          vjp=_weight_grad_rule)

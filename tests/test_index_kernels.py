@@ -87,13 +87,13 @@ def test_take_along_simulated():
 
 @pytest.mark.simulator
 @pytest.mark.parametrize("rank", [1, 2, 3, 4, 6])
-def test_select_simulated(rank):
+def test_where_simulated(rank):
     shape = (3,) * min(rank, 4) + (2,) * max(rank - 4, 0)
     mask = numbered(shape) % 3 == 0
     a = numbered([2 * n for n in shape], "f4")[(slice(None, None, 2),) * rank]
     b = np.zeros(shape[-1:], "f4")
     plan = kernels.where(*layouts(mask, a, b))
-    assert set(named(plan)) == {"select"}
+    assert set(named(plan)) == {"plain"}
     np.testing.assert_array_equal(sim(plan, mask, a, b), np.where(mask, a, b))
     x = a.copy()
     sim(kernels.where_into(*layouts(x, mask, b)), x, mask, b)

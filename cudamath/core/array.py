@@ -15,7 +15,7 @@ import numpy as np
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
 from . import dtypes, indexing, shapes
-from .devices import CPU, Device, default_index, device_of, index_of
+from .devices import CPU, TRACED, Device, default_index, device_of, index_of
 from .flags import Flags
 from .layout import Layout
 
@@ -182,6 +182,9 @@ class ndarray:
         layout = self._layout
         if layout.device == CPU:
             return self._data
+        if layout.device == TRACED:
+            raise TypeError(f"fuse: the function asked for the values of an array of shape {layout.shape}; it must do the "
+                            "same for all values (use where instead of if)")
         if not layout.contiguous:
             return self.copy().to_numpy()
         host = np.empty(layout.shape, layout.dtype)
@@ -356,6 +359,8 @@ def allocate(layout: Layout) -> ndarray:
     """A new array, its elements undefined. `layout` must be that of a new array (C order)."""
     if layout.device == CPU:
         return wrap(np.empty(layout.shape, layout.dtype))
+    if layout.device == TRACED:
+        return over(layout, None, None)
     current = stream.stream_of(layout.device)
     buffer = memory.Buffer(layout.nbytes, current)
     return over(layout, buffer.address, buffer)
@@ -377,6 +382,10 @@ def upload(host: np.ndarray, device: int) -> ndarray:
     """A NumPy array copied to a device number; on the CPU the same memory."""
     if device == CPU:
         return wrap(host)
+    if device == TRACED:
+        from . import trace
+
+        return trace.constant(host)
     host = np.ascontiguousarray(host).reshape(host.shape)  # ascontiguousarray makes 0-d arrays 1-d
     out = empty(host.shape, host.dtype, device)
     memory.upload(out._data, host.ctypes.data, host.nbytes, out._owner.stream)

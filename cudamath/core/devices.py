@@ -12,6 +12,7 @@ from ..runtime import stream
 from ..runtime.errors import DeviceError
 
 CPU = -1  # a layout's `device` for host arrays; GPUs are numbered from 0
+TRACED = -2  # of arrays without bytes (trace.py)
 
 
 class Device:
@@ -33,7 +34,7 @@ class Device:
     @property
     def name(self) -> str:
         """'cpu' or 'cuda:0', ..."""
-        return "cpu" if self.index == CPU else f"cuda:{self.index}"
+        return "cpu" if self.index == CPU else "traced" if self.index == TRACED else f"cuda:{self.index}"
 
     @property
     def type(self) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import tape
 from .array import asarray, ndarray, same_device, wrap
-from .devices import CPU
+from .devices import CPU, TRACED
 from .dtypes import (
     ANY,
     BOOLEAN,
@@ -148,6 +148,10 @@ class Op:
         layouts = tuple([None if x is None else x._layout for x in arrays])
         if device == CPU:
             run = cpu_runner(lazy("cpu", self.cpu), params, scalars, layouts)
+        elif device == TRACED:
+            from . import trace
+
+            run = trace.op(self.name, layouts, params)
         else:
             plan = lazy("kernels", self.cuda)(*layouts, **params)
             run = plan.bind(self.name, [x for x in layouts if x is not None], scalars, device)

@@ -19,7 +19,7 @@ What ``copy_part`` does with a pair of layouts:
    ``strided``  anything else of up to 4 dimensions: the element's number is taken apart by division. More
                 dimensions than that (rare after merging) become several launches.
 
-``fill`` writes one value, ``ramp`` an arithmetic progression, ``select`` is ``mask ? a : b`` on any layouts.
+``fill`` writes one value, ``ramp`` an arithmetic progression.
 Other planners use ``copy_part`` and ``fill_part`` too: a ``Part`` is a view inside one of a plan's arguments.
 """
 
@@ -213,47 +213,6 @@ def ramp_line(dtype: np.dtype) -> Any:
             y[i] = store(start + T(i) * step) if i < count else store(stop)
 
     return ramp_line
-
-
-@functools.cache
-def select(rank: int, index: Any) -> Any:
-    """y = mask ? a : b, any strides (zero along broadcast axes), 1 to 4 dimensions; y may be a or b itself."""
-
-    @cuda.jit
-    def select(mask, a, b, y):  # all of the same shape, `rank` dimensions; mask: uint8
-        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
-        if rank == 1:
-            if i < index(y.shape[0]):
-                y[i] = a[i] if mask[i] else b[i]
-        elif rank == 2:
-            n = index(y.shape[1])
-            j = i // n
-            r = i - j * n
-            if j < index(y.shape[0]):
-                y[j, r] = a[j, r] if mask[j, r] else b[j, r]
-        elif rank == 3:
-            n = index(y.shape[2])
-            m = index(y.shape[1])
-            j = i // n
-            k = j // m
-            r = i - j * n
-            s = j - k * m
-            if k < index(y.shape[0]):
-                y[k, s, r] = a[k, s, r] if mask[k, s, r] else b[k, s, r]
-        else:
-            n = index(y.shape[3])
-            m = index(y.shape[2])
-            o = index(y.shape[1])
-            j = i // n
-            k = j // m
-            p = k // o
-            r = i - j * n
-            s = j - k * m
-            t = k - p * o
-            if p < index(y.shape[0]):
-                y[p, t, s, r] = a[p, t, s, r] if mask[p, t, s, r] else b[p, t, s, r]
-
-    return select
 
 
 # ------------------------------------------------------------------------------- launches for parts of arguments

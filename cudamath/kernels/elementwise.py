@@ -3,7 +3,7 @@
 An elementwise op reads each input once and writes its output once; it does a few operations on the way. Its floor is
 (bytes in + bytes out) / bandwidth, so all that matters is how memory is touched:
 
-1. `plain`: one thread an element, any strides. Where the arrays have the same number of dimensions after merging
+1. `plain`: one thread an element, or four of them, any strides. In the dimensions that are left after merging
    (`shapes.collapse`), an element's number is taken apart by 32-bit divisions, which hide behind the loads.
 2. `rows`: the innermost runs are contiguous (or one value repeated) in every array: a bias, a slice of columns, one
    value a row. A thread still moves 16 bytes; the division finds its row.
@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 from numba import cuda, types
 
-from ..core import shapes
+from ..core import shapes, trace
+from ..core.devices import TRACED
 from ..core.dtypes import COMPLEX
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Input, Launch, Output, Plan, Scalar
@@ -39,6 +40,8 @@ if not SIMULATOR:
 
 THREADS = 256
 ACCESS = 16  # bytes a thread moves at a time
+IN_FLIGHT = 4  # elements a thread of `plain` reads before it writes ..
+MANY = 1 << 20  # .. where there are so many that all multiprocessors are full anyway
 NAMES = ("x", "y", "z", *(f"x{i}" for i in range(3, 32)))
 
 
@@ -52,8 +55,10 @@ class _Typed(ast.NodeTransformer):
 
 
 @functools.cache
-def scalar_function(expression: str, inputs: tuple[np.dtype, ...], compute: np.dtype, output: np.dtype) -> Any:
-    """A device function from stored elements of the inputs to a stored element of the output."""
+def scalar_function(expression: str, inputs: tuple[np.dtype, ...], compute: np.dtype, output: np.dtype,
+                    stored: bool = True) -> Any:
+    """A device function from stored elements of the inputs to a stored element of the output; or, with stored=False,
+    from and to what their dtypes are computed in (16-bit floats: float32)."""
     T = codec(compute)[2]
     namespace = dict(functions(T)) | {"T": T, "types": types}
     typed, widen = ast.unparse(_Typed().visit(ast.parse(expression, mode="eval"))), "T"
@@ -64,7 +69,7 @@ def scalar_function(expression: str, inputs: tuple[np.dtype, ...], compute: np.d
     lines = []
     for name, dtype in zip(NAMES, inputs, strict=False):
         namespace[f"load_{name}"] = codec(dtype)[0]
-        convert = f"load_{name}({name})"
+        convert = f"load_{name}({name})" if stored else name
         if dtype.kind == "c" and compute.kind != "c":
             convert += ".real"
         lines.append(f"    {name} = {widen}({convert})\n")
@@ -73,7 +78,7 @@ def scalar_function(expression: str, inputs: tuple[np.dtype, ...], compute: np.d
     if output == np.bool_:
         result = f"types.uint8(1) if ({typed}) else types.uint8(0)"
     else:
-        result = f"store(R({typed}))"
+        result = f"store(R({typed}))" if stored else f"R({typed})"
     source = f"def scalar({arguments}):\n{''.join(lines)}    return {result}\n"
     return device_function(compiled(source, "scalar", namespace))
 
@@ -147,22 +152,34 @@ def rows_kernel(function: Any, kinds: tuple[str, ...], ndim: int, width: int, wi
 
 
 @functools.cache
-def plain_kernel(function: Any, arrays: tuple[bool, ...], ndim: int, wide: bool) -> Any:
-    """`plain`: operands of `ndim` dimensions with any strides, one thread an element; `wide`: 64-bit element numbers."""
+def plain_kernel(function: Any, arrays: tuple[bool, ...], ndim: int, wide: bool, items: int) -> Any:
+    """`plain`: operands of `ndim` dimensions with any strides, `items` elements a thread, a block's width apart, all read
+    before the first is written; `wide`: 64-bit element numbers."""
     names = NAMES[: len(arrays)]
-    index = [f"i{d}" for d in range(ndim)]
     integer = "types.int64" if wide else "types.uint32"
-    split = [f"        rest = {integer}(n)\n"]
-    for d in range(ndim - 1, 0, -1):
-        split.append(f"        size = {integer}(out.shape[{d}])\n        next = rest // size\n"
-                     f"        i{d} = rest - next * size\n        rest = next\n")
-    split.append("        i0 = rest\n")
-    at = ", ".join(index)
-    operands = ", ".join(f"{n}[{at}]" if array else n for n, array in zip(names, arrays, strict=True))
+
+    def place(number: str, k: Any) -> list[str]:
+        lines = [f"rest = {integer}({number})"]
+        for d in range(ndim - 1, 0, -1):
+            lines += [f"size = {integer}(out.shape[{d}])", "next = rest // size", f"i{d}_{k} = rest - next * size",
+                      "rest = next"]
+        return [*lines, f"i0_{k} = rest"]
+
+    def at(k: Any) -> str:
+        return ", ".join(f"i{d}_{k}" for d in range(ndim))
+
+    def result(k: Any) -> str:
+        return f"function({', '.join(f'{n}[{at(k)}]' if array else n for n, array in zip(names, arrays, strict=True))})"
+
+    body = [line for k in range(items) for line in (*place(f"n + {k * THREADS}", k), f"r{k} = {result(k)}")]
+    body += [f"out[{at(k)}] = r{k}" for k in range(items)]
     source = (f"def plain({', '.join(names)}{', ' if names else ''}out, count):\n"
-              f"    n = cuda.grid(1)\n"
-              f"    if n < count:\n{''.join(split)}"
-              f"        out[{at}] = function({operands})\n")
+              f"    n = cuda.blockIdx.x * {items * THREADS} + cuda.threadIdx.x\n"
+              f"    if n + {(items - 1) * THREADS} < count:\n" + "".join(f"        {line}\n" for line in body))
+    if items > 1:
+        rest = [*place("m", "m"), f"out[{at('m')}] = {result('m')}"]
+        source += (f"    else:\n        for m in range(n, count, {THREADS}):\n"
+                   + "".join(f"            {line}\n" for line in rest))
     return cuda.jit(compiled(source, "plain", {"cuda": cuda, "types": types, "function": function}))
 
 
@@ -181,7 +198,7 @@ def result_layout(layouts: Sequence[Layout], shape: tuple[int, ...], dtype: np.d
 
 
 def elementwise(*operands: Layout | np.dtype, expression: str, compute: np.dtype, output: np.dtype,
-                inplace: bool = False, version: str | None = None) -> Plan:
+                inplace: bool = False, version: str | None = None) -> Plan | trace.TracedPlan:
     """Plan of an elementwise op. An operand is a Layout, or a dtype for a run-time scalar (float32, float64, integer).
 
     With `inplace` the first operand is overwritten and the plan has no output.
@@ -189,6 +206,8 @@ def elementwise(*operands: Layout | np.dtype, expression: str, compute: np.dtype
     layouts = [x for x in operands if isinstance(x, Layout)]
     shape = shapes.broadcast_shapes("elementwise", *[x.shape for x in layouts])
     target = layouts[0] if inplace else result_layout(layouts, shape, output)
+    if target.device == TRACED:
+        return trace.elementwise(operands, expression, compute, target, inplace)
     function = scalar_function(expression, tuple(x.dtype if isinstance(x, Layout) else x for x in operands), compute, output)
     step = launch(function, operands, target, Input(0) if inplace else Output(0), version)
     return Plan([] if inplace else [target], [step])
@@ -248,8 +267,9 @@ def launch(function: Any, operands: Sequence[Layout | np.dtype], target: Layout,
     walk = iter(steps)
     args = _arguments(operands, lambda ref, layout: ref.view(merged or (1,), next(walk) or (layout.itemsize,)))
     out = place.view(merged or (1,), steps[-1] or (target.itemsize,))
-    kernel = plain_kernel(function, arrays, max(len(merged), 1), target.size >= 1 << 31)
-    return Launch(kernel, blocks(target.size, THREADS), THREADS, [*args, out, target.size])
+    items = IN_FLIGHT if target.size >= MANY else 1
+    kernel = plain_kernel(function, arrays, max(len(merged), 1), target.size + items * THREADS >= 1 << 31, items)
+    return Launch(kernel, blocks(target.size, items * THREADS), THREADS, [*args, out, target.size])
 
 
 def _arguments(operands: Sequence[Layout | np.dtype], see: Callable[[ArrayArg, Layout], ArrayArg]) -> list[Any]:

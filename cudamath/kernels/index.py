@@ -28,8 +28,9 @@ from ..core import shapes
 from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
-from .build import codec
-from .copy import MOST_DIMS, Part, copy_part, fill_part, index_type, select, whole
+from .build import codec, device_function
+from .copy import Part, copy_part, fill_part, index_type, whole
+from .elementwise import launch, result_layout
 
 THREADS = 256
 SCAN_ITEMS = 4  # mask elements a thread counts
@@ -437,41 +438,26 @@ def take_along_grad(g: Layout, index: Layout, *, size: int, axis: int) -> Plan:
     return Plan([out], steps, temps)
 
 
+@device_function
+def _first_if(mask, a, b):
+    return a if mask else b
+
+
+@device_function
+def _last_if(x, mask, value):
+    return value if mask else x
+
+
 def where(mask: Layout, a: Layout, b: Layout) -> Plan:
     """mask ? a : b, broadcast; a and b of one dtype."""
-    out = a.like(shapes.broadcast_shapes("where", mask.shape, a.shape, b.shape))
-    return Plan([out], _select([mask, a, b, out], [Input(0), Input(1), Input(2), Output(0)]))
+    shape = shapes.broadcast_shapes("where", mask.shape, a.shape, b.shape)
+    out = result_layout([mask, a, b], shape, a.dtype)
+    return Plan([out], [launch(_first_if, (mask, a, b), out, Output(0))])
 
 
 def where_into(x: Layout, mask: Layout, value: Layout) -> Plan:
     """``x = mask ? value : x`` in place; mask and value broadcast to x; x and value of one dtype."""
-    return Plan([], _select([mask, value, x, x], [Input(1), Input(2), Input(0), Input(0)]))
-
-
-def _select(layouts: list[Layout], arguments: list[Any]) -> list[Launch]:
-    """Launches of ``select`` for (mask, a, b, target)."""
-    target = layouts[3]
-    if not target.size:
-        return []
-    strides = [shapes.broadcast_strides(x.shape, x.strides, target.shape) for x in layouts]
-    order = shapes.axes_by_stride(strides[3])
-    shape, *strides = shapes.collapse(*(tuple([s[i] for i in order]) for s in (target.shape, *strides)))
-    word = np.dtype(_WORDS[target.itemsize])
-    return list(_selects(shape, strides, [0] * 4, arguments, (np.dtype(np.uint8), word, word, word)))
-
-
-def _selects(shape, strides, offsets, arguments, dtypes):
-    if len(shape) > MOST_DIMS:
-        for i in range(shape[0]):
-            moved = [offset + i * s[0] for offset, s in zip(offsets, strides, strict=True)]
-            yield from _selects(shape[1:], [s[1:] for s in strides], moved, arguments, dtypes)
-        return
-    if not shape:
-        shape, strides = (1,), [(d.itemsize,) for d in dtypes]
-    size = prod(shape)
-    views = [argument.view(shape, s, dtype=dtype, offset=offset)
-             for argument, s, dtype, offset in zip(arguments, strides, dtypes, offsets, strict=True)]
-    yield Launch(select(len(shape), index_type(size)), _blocks(size), THREADS, views)
+    return Plan([], [launch(_last_if, (x, mask, value), x, Input(0))])
 
 
 def true_offsets(x: Layout) -> Plan:

@@ -253,15 +253,16 @@ def decode(width: int, across: bool, large: bool) -> Any:
 
 
 @functools.cache
-def pool_windows(kind: str, dtype: np.dtype, window: Window, width: int, across: bool, large: bool) -> Any:
-    """kind: "max"; "notes": the maximum and where it is; "mean" or "padded mean" (the padding counts)."""
+def pool_windows(kind: str, dtype: np.dtype, window: Window, width: int, across: bool, flat: bool, large: bool) -> Any:
+    """kind: "max"; "notes": the maximum and where it is; "mean" or "padded mean" (the padding counts). flat: one channel."""
     _, _, C = codec(dtype)
     locate, read, write = decode(width, across, large), reader(dtype, width), writer(dtype, width)
     rows, columns, down, right, top, left, row_step, column_step = window
-    noting, averaging = kind == "notes", kind.endswith("mean")
+    averaging = kind.endswith("mean")
     size = window_size(kind == "padded mean")
     held = width * columns if across else width
     start = C(0) if averaging else C(-np.inf)
+    take = _taking(kind)
 
     @cuda.jit
     def pool_windows(x, y, index, count, H, W, P, Q, channels):
@@ -271,88 +272,126 @@ def pool_windows(kind: str, dtype: np.dtype, window: Window, width: int, across:
         if i >= count:
             return
         n, p, q, c = locate(i, P, Q, channels)
+        step = 1 if flat else channels
         best = cuda.local.array(width, C)
         where = cuda.local.array(width, types.int32)
         line = cuda.local.array(held, C)
         for k in range(width):
             best[k] = start
             where[k] = -1
-        for r in range(rows):
-            h = p * down - top + r * row_step
-            if h >= 0 and h < H:
-                if across:
-                    first = q * right
+        h, w = p * down - top, q * right - left
+        base = ((n * H + h) * W + w) * step + c
+        here = types.int32(h * W + w)
+        if across:
+            for r in range(rows):
+                if h + r < H:
                     for s in range(columns):
-                        read(x, (n * H + h) * W + first + s * width, line, s * width)
+                        read(x, base + r * W + s * width, line, s * width)
                     for k in range(width):
                         for s in range(columns):
-                            value = line[k * columns + s]
-                            if averaging:
-                                best[k] += value
-                            elif (noting and where[k] < 0) or value > best[k] or value != value:  # NaN wins
-                                best[k] = value
-                                where[k] = types.int32(h * W + first + k * columns + s)
-                else:
+                            take(best, where, k, line[k * columns + s], here + r * W + k * columns + s)
+        elif h >= 0 and w >= 0 and h + (rows - 1) * row_step < H and w + (columns - 1) * column_step < W:
+            for r in range(rows):
+                at = base + r * row_step * W * step
+                for s in range(columns):
+                    read(x, at + s * column_step * step, line, 0)
+                    for k in range(width):
+                        take(best, where, k, line[k], here + r * row_step * W + s * column_step)
+        else:
+            for r in range(rows):
+                if h + r * row_step >= 0 and h + r * row_step < H:
+                    at = base + r * row_step * W * step
                     for s in range(columns):
-                        w = q * right - left + s * column_step
-                        if w >= 0 and w < W:
-                            read(x, ((n * H + h) * W + w) * channels + c, line, 0)
+                        if w + s * column_step >= 0 and w + s * column_step < W:
+                            read(x, at + s * column_step * step, line, 0)
                             for k in range(width):
-                                value = line[k]
-                                if averaging:
-                                    best[k] += value
-                                elif (noting and where[k] < 0) or value > best[k] or value != value:
-                                    best[k] = value
-                                    where[k] = types.int32(h * W + w)
+                                take(best, where, k, line[k], here + r * row_step * W + s * column_step)
         if averaging:
-            places = C(size(p * down - top, rows, H, top) * size(q * right - left, columns, W, left))
+            places = C(size(h, rows, H, top) * size(w, columns, W, left))
             for k in range(width):
                 best[k] = C(best[k] / places)
-        at = ((n * P + p) * Q + q) * channels + c
+        at = ((n * P + p) * Q + q) * step + c
         write(y, at, best, 0)
-        if noting:
+        if kind == "notes":
             for k in range(width):
                 index[at + k] = where[k]
 
     return pool_windows
 
 
+def _taking(kind: str) -> Any:
+    """Device function: one more element of a window, at `position` of the image."""
+
+    @device
+    def add(best, where, k, value, position):
+        best[k] += value
+
+    @device
+    def larger(best, where, k, value, position):
+        if value > best[k] or value != value:  # NaN wins, as in NumPy and torch
+            best[k] = value
+
+    @device
+    def noted(best, where, k, value, position):
+        if where[k] < 0 or value > best[k] or value != value:
+            best[k] = value
+            where[k] = types.int32(position)
+
+    return {"max": larger, "notes": noted}.get(kind, add)
+
+
 @functools.cache
-def pool_gather(kind: str, dtype: np.dtype, window: Window, width: int, large: bool) -> Any:
-    """The gradient of pool_windows; a thread owns neighbouring channels of an input place. kind as there."""
+def pool_gather(kind: str, dtype: np.dtype, window: Window, width: int, flat: bool, large: bool) -> Any:
+    """The gradient of pool_windows, kind as there. A thread owns a patch of (down, right) input places, which all see
+    the same few windows, in `width` neighbouring channels."""
     _, _, C = codec(dtype)
     locate, read, write = decode(width, False, large), reader(dtype, width), writer(dtype, width)
     rows, columns, down, right, top, left, row_step, column_step = window
     averaging = kind.endswith("mean")
     size = window_size(kind == "padded mean")
+    above, before = (rows - 1) * row_step // down + 1, (columns - 1) * column_step // right + 1  # windows over a patch
+    held = down * right * width
 
     @cuda.jit
-    def pool_gather(grad, index, dx, count, H, W, P, Q, channels):
+    def pool_gather(grad, index, dx, count, H, W, P, Q, channels, patches_down, patches_right):
         """grad, index (grad again for means): the memory of (n, P, Q, channels); dx of (n, H, W, channels)."""
-        i = cuda.grid(1)
-        if i >= count:
+        t = cuda.grid(1)
+        if t >= count:
             return
-        n, h, w, c = locate(i, H, W, channels)
-        here = h * W + w
-        p0, p1 = covering(h + top, (rows - 1) * row_step, down, P)
-        q0, q1 = covering(w + left, (columns - 1) * column_step, right, Q)
-        total = cuda.local.array(width, C)
+        n, i, j, c = locate(t, patches_down, patches_right, channels)
+        step = 1 if flat else channels
+        total = cuda.local.array(held, C)
         line = cuda.local.array(width, C)
-        for k in range(width):
-            total[k] = C(0)
-        for p in range(p0, p1):
-            for q in range(q0, q1):
-                at = ((n * P + p) * Q + q) * channels + c
-                read(grad, at, line, 0)
-                if averaging:
-                    places = C(size(p * down - top, rows, H, top) * size(q * right - left, columns, W, left))
-                    for k in range(width):
-                        total[k] += C(line[k] / places)
-                else:
-                    for k in range(width):
-                        if index[at + k] == here:
-                            total[k] += line[k]
-        write(dx, ((n * H + h) * W + w) * channels + c, total, 0)
+        for e in range(held):
+            total[e] = C(0)
+        h, w = i * down - top, j * right - left
+        here = h * W + w
+        for a in range(above):
+            p = i - a
+            if p >= 0 and p < P:
+                for b in range(before):
+                    q = j - b
+                    if q >= 0 and q < Q:
+                        at = ((n * P + p) * Q + q) * step + c
+                        read(grad, at, line, 0)
+                        if averaging:
+                            places = C(size(p * down - top, rows, H, top) * size(q * right - left, columns, W, left))
+                            for k in range(width):
+                                line[k] = C(line[k] / places)
+                        for k in range(width):
+                            note = types.int64(0) if averaging else types.int64(index[at + k]) - here
+                            for r in range(down):
+                                for s in range(right):
+                                    if averaging:  # constants: does this window reach so far?
+                                        if r + a * down < rows and s + b * right < columns:
+                                            total[(r * right + s) * width + k] += line[k]
+                                    elif note == r * W + s:
+                                        total[(r * right + s) * width + k] += line[k]
+        for r in range(down):
+            if h + r >= 0 and h + r < H:
+                for s in range(right):
+                    if w + s >= 0 and w + s < W:
+                        write(dx, ((n * H + h + r) * W + w + s) * step + c, total, (r * right + s) * width)
 
     return pool_gather
 
@@ -431,11 +470,12 @@ def _memory(argument: Any, layout: Layout) -> Any:
     return argument.view((max(layout.size, 1),))
 
 
-def _fast(x: Layout, others: Sequence[Layout], kernel: tuple[int, int], version: str | None) -> bool:
+def _fast(x: Layout, others: Sequence[Layout], kernel: tuple[int, int], stride: tuple[int, int],
+          version: str | None) -> bool:
     """Whether the kernels of constant windows apply: small windows, all images in one of the two orders."""
     if version is not None:
         return version != "plain"
-    if kernel[0] * kernel[1] > MOST:
+    if kernel[0] * kernel[1] > MOST or stride[0] * stride[1] > MOST // 4:
         return False
     straight = all(layout.contiguous for layout in (x, *others))
     return not SIMULATOR and (straight or all(channels_last(layout) for layout in (x, *others)))
@@ -457,7 +497,7 @@ def _forward(x: Layout, outputs: list[Layout], kind: str, window: Window) -> Pla
     across = c == 1 and window.tiles and q * window.columns <= w and window.columns <= 4
     width = _width(gcd(q, w) if across else c, [x, y])
     count = y.size // width
-    kernel = pool_windows(kind, x.dtype, window, width, across, _large(y))
+    kernel = pool_windows(kind, x.dtype, window, width, across, c == 1, _large(y))
     notes = _memory(Output(1), y) if kind == "notes" else _memory(Input(0), x)
     arguments = [_memory(Input(0), x), _memory(Output(0), y), notes, *(int(v) for v in (count, h, w, p, q, c))]
     return Plan(outputs, [Launch(kernel, blocks(count, THREADS), THREADS, arguments)])
@@ -471,19 +511,24 @@ def _backward(dx: Layout, inputs: Sequence[Layout], kind: str, window: Window) -
         n, c = n * c, 1
     spread = c == 1 and window.tiles and (h, w) == (p * window.rows, q * window.columns) and window.columns <= 4
     width = _width(q if spread else c, [grad, dx])
-    make = pool_spread if spread else pool_gather
-    count = (grad if spread else dx).size // width
-    kernel = make(kind, dx.dtype, window, width, _large(dx))
     last = len(inputs) - 1
-    arguments = [_memory(Input(0), grad), _memory(Input(last), inputs[last]), _memory(Output(0), dx),
-                 *(int(v) for v in (count, h, w, p, q, c))]
-    return Plan([dx], [Launch(kernel, blocks(count, THREADS), THREADS, arguments)])
+    arguments = [_memory(Input(0), grad), _memory(Input(last), inputs[last]), _memory(Output(0), dx)]
+    if spread:
+        count = grad.size // width
+        kernel, patches = pool_spread(kind, dx.dtype, window, width, _large(dx)), ()
+    else:
+        patches = (blocks(h + window.top, window.down), blocks(w + window.left, window.right))
+        width = max(min(width, 32 // (window.down * window.right)), 1)
+        count = n * patches[0] * patches[1] * (c // width)
+        kernel = pool_gather(kind, dx.dtype, window, width, c == 1, _large(dx))
+    numbers = [int(v) for v in (count, h, w, p, q, c, *patches)]
+    return Plan([dx], [Launch(kernel, blocks(count, THREADS), THREADS, [*arguments, *numbers])])
 
 
 def max_pool2d(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int],
                padding: tuple[int, int], dilation: tuple[int, int], version: str | None = None) -> Plan:
     """x (N, C, H, W) -> maxima (N, C, P, Q) and their positions h * W + w, int32 (-1: none)."""
-    fast = _fast(x, (), kernel, version)
+    fast = _fast(x, (), kernel, stride, version)
     y = _ordered((*x.shape[:2], *size), x) if fast else x.like((*x.shape[:2], *size))
     index = _ordered(y.shape, y, np.int32)
     if fast:
@@ -494,7 +539,7 @@ def max_pool2d(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], str
 def max_pool2d_values(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int],
                       padding: tuple[int, int], dilation: tuple[int, int], version: str | None = None) -> Plan:
     """x (N, C, H, W) -> maxima (N, C, P, Q) alone."""
-    if not _fast(x, (), kernel, version):
+    if not _fast(x, (), kernel, stride, version):
         made = max_pool2d(x, size=size, kernel=kernel, stride=stride, padding=padding, dilation=dilation, version="plain")
         return Plan(made.outputs[:1], [Launch(step.kernel, step.grid, step.block, [
             Temp(0) if arg == Output(1) else arg for arg in step.args]) for step in made.steps], made.outputs[1:])
@@ -506,7 +551,7 @@ def max_pool2d_grad(grad: Layout, index: Layout, *, size: tuple[int, int], kerne
                     stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int],
                     version: str | None = None) -> Plan:
     """grad, index (N, C, P, Q) -> (N, C, H, W); size (H, W)."""
-    fast = _fast(grad, (index,), kernel, version)
+    fast = _fast(grad, (index,), kernel, stride, version)
     shape = (*grad.shape[:2], *size)
     if fast:
         return _backward(_ordered(shape, grad), [grad, index], "notes", Window(*kernel, *stride, *padding, *dilation))
@@ -524,7 +569,7 @@ def avg_pool2d(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], str
                padding: tuple[int, int], count_include_pad: bool, version: str | None = None) -> Plan:
     """x (N, C, H, W) -> means (N, C, P, Q)."""
     shape = (*x.shape[:2], *size)
-    if _fast(x, (), kernel, version):
+    if _fast(x, (), kernel, stride, version):
         return _forward(x, [_ordered(shape, x)], "padded mean" if count_include_pad else "mean",
                         Window(*kernel, *stride, *padding))
     y = x.like(shape)
@@ -535,7 +580,7 @@ def avg_pool2d_grad(grad: Layout, *, size: tuple[int, int], kernel: tuple[int, i
                     padding: tuple[int, int], count_include_pad: bool, version: str | None = None) -> Plan:
     """grad (N, C, P, Q) -> (N, C, H, W); size (H, W)."""
     shape = (*grad.shape[:2], *size)
-    if _fast(grad, (), kernel, version):
+    if _fast(grad, (), kernel, stride, version):
         return _backward(_ordered(shape, grad), [grad], "padded mean" if count_include_pad else "mean",
                          Window(*kernel, *stride, *padding))
     dx = grad.like(shape)

@@ -1,0 +1,115 @@
+"""Arrays without bytes, from which `fuse` learns what a function computes.
+
+A traced array is an ndarray on the device number TRACED; its `_data` is a Symbol: an argument, a constant, or an op
+and its operands. Everything before the launch (checks, promotion, broadcasting, views, recording of gradients) works
+on it as on any other array, because it only needs layouts. Where a plan would be bound, a Symbol is made instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .array import ndarray
+from .devices import TRACED
+from .layout import Layout
+
+#: What an op is known by, besides elementwise cards.
+FUSIBLE = ("where", "copy", "astype")
+
+
+class Symbol:
+    """The value of a traced array. `operands`: (Symbol, layout through which it is seen) or a Python scalar."""
+
+    __slots__ = ("kind", "layout", "operands", "params")
+
+    def __init__(self, kind: str, layout: Layout, operands: tuple = (), params: Any = None):
+        self.kind, self.layout, self.operands, self.params = kind, layout, operands, params
+
+    def __add__(self, offset: int) -> Symbol:  # a view of an array adds a byte offset to its address
+        if offset:
+            raise TypeError(f"fuse: a function that is fused sees arrays whole; it took a part of one of shape "
+                            f"{self.layout.shape}")
+        return self
+
+
+def traced(symbol: Symbol) -> ndarray:
+    """The array whose value a symbol is."""
+    out = object.__new__(ndarray)
+    out._layout, out._data, out._owner, out._node = symbol.layout, symbol, None, None
+    return out
+
+
+def argument(shape: tuple[int, ...], dtype: np.dtype, index: int) -> ndarray:
+    """The i-th argument of the function that is traced."""
+    return traced(Symbol("argument", Layout.new(shape, dtype, TRACED), (), index))
+
+
+def constant(host: np.ndarray) -> ndarray:
+    """A NumPy array of one element as a traced array."""
+    if host.size != 1:
+        raise TypeError(f"fuse: all arrays must be arguments; the function brought one of shape {host.shape}")
+    return traced(Symbol("constant", Layout.new(host.shape, host.dtype, TRACED), (), host.reshape(-1)[0]))
+
+
+def operand(x: Any) -> Any:
+    """An operand as a Symbol keeps it."""
+    return (x._data, x._layout) if isinstance(x, ndarray) else x
+
+
+class TracedPlan:
+    """What a planner returns for traced arrays: nothing to launch, a Symbol to make."""
+
+    def __init__(self, run: Callable):
+        self.run = run
+
+    def bind(self, *_: Any) -> Callable:
+        return self.run
+
+
+def elementwise(kinds: tuple, expression: str, compute: np.dtype, target: Layout, inplace: bool) -> TracedPlan:
+    """The plan of an elementwise card. kinds: a Layout or a scalar's dtype for each operand; `run` gets the arrays first."""
+    if inplace:
+        raise TypeError("fuse: a function that is fused makes new arrays; it changed one in place")
+    scalar = [not isinstance(kind, Layout) for kind in kinds]
+    order = sorted(range(len(kinds)), key=scalar.__getitem__)
+
+    def run(*operands: Any) -> ndarray:
+        placed = dict(zip(order, map(operand, operands), strict=True))
+        return traced(Symbol("elementwise", target, tuple([placed[i] for i in range(len(kinds))]), (expression, compute)))
+
+    return TracedPlan(run)
+
+
+def op(name: str, layouts: tuple[Layout | None, ...], params: dict[str, Any]) -> Callable:
+    """What any other op runs on traced arrays; TypeError if it is none that can be part of a kernel of its neighbours."""
+    if name == "fill":
+        return _fill
+    if name in FUSIBLE:
+        from . import shapes
+
+        seen = [x for x in layouts if x is not None]
+        shape = shapes.broadcast_shapes(name, *[x.shape for x in seen])
+        dtype = params.get("dtype")
+        target = Layout.new(shape, seen[-1].dtype if dtype is None else np.dtype(dtype), TRACED)
+    elif "kind" in params and "keepdims" in params and layouts[0] is not None:
+        axis, keep = params["axis"], params["keepdims"]
+        shape = tuple([1 if i in axis else n for i, n in enumerate(layouts[0].shape) if keep or i not in axis])
+        target = Layout.new(shape, np.dtype(params["dtype"]), TRACED)
+        name = "reduce"
+    else:
+        raise TypeError(f"fuse: {name} is neither elementwise nor a reduction; call it outside the fused function")
+
+    def run(*operands: Any) -> ndarray:
+        return traced(Symbol(name, target, tuple([operand(x) for x in operands]), params))
+
+    return run
+
+
+def _fill(out: ndarray, *halves: int) -> None:
+    """A new array filled with one value: a constant, seen through an array of that shape."""
+    data = np.array(halves, np.uint64).tobytes()[: out.itemsize]
+    value = np.frombuffer(data, np.uint8).view(out.dtype)[0]
+    out._data = Symbol("constant", out._layout, (), value)

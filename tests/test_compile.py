@@ -211,7 +211,6 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         batch_norm,
         batch_norm_grad,
         conv,
-        conv_grad,
         dropout,
         elementwise,
         loss,
@@ -277,7 +276,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         for version in ("weight_direct", "weight_gemm"):
             where = {"kernel": (3, 3), "stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1,
                      "version": version}
-            plan(functools.partial(conv_grad.conv2d_weight_grad, **where), new(4, 8, 5, 5, dtype=f), image)
+            plan(functools.partial(conv.conv2d_weight_grad, **where), new(4, 8, 5, 5, dtype=f), image)
         for version in ("plain", "rows", "columns", "rows_split", "columns_split"):
             plan(functools.partial(reduce.plan, kind="sum", axis=(1,), keepdims=False, dtype=f, version=version), x)
         plan(functools.partial(optim.sgd, version="one"), x, x)

@@ -311,8 +311,8 @@ def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> 
 def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = None) -> Plan:
     """Planner of a @ b for two layouts of one dtype.
 
-    version: "cublas", "register", "tiled" or "naive"; for 16-bit floats "wgmma" (see matmul_tensor.Choice for what may
-    follow) and "mma", which also takes int8 and, with `tf32`, float32. By default cuBLAS for floats and complex numbers
+    version: "cublas", "register", "tiled" or "naive"; for 16-bit floats, int8 and, with `tf32`, float32 "wgmma" (see
+    matmul_tensor.Choice for what may follow) and "mma". By default cuBLAS for floats and complex numbers
     where it can be loaded, else the kernel that suits the sizes. `tf32` lets float32 inputs be rounded to 10 bits.
     """
     p = Product(a, b)
@@ -327,7 +327,7 @@ def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = No
 
         if version == "mma":
             return matmul_tensor.mma(a, b, tf32=tf32 and a.dtype == np.float32)
-        return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip())
+        return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), tf32=tf32 and a.dtype == np.float32)
     launch = {"register": _register, "tiled": _tiled, "naive": _naive}[version]
     return Plan([p.out], [launch(p, a, b, offsets, count) for offsets, count in p.launches()])
 

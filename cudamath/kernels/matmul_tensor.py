@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, types
+from numba import cuda
 
 from ..core import shapes
 from ..core.layout import Layout
@@ -20,10 +20,10 @@ from ..runtime import device as devices
 from . import matmul_mma
 from .build import blocks, codec
 from .copy import Part, copy_part
-from .matmul_wgmma import SLAB, Tile, box_of, matmul_wgmma
+from .matmul_wgmma import Tile, box_of, matmul_wgmma
 from .product import Product
 
-KINDS = {"bfloat16": "bf16", "float16": "f16"}
+KINDS = {"bfloat16": "bf16", "float16": "f16", "float32": "tf32", "int8": "s8"}
 
 
 class Choice(NamedTuple):
@@ -151,20 +151,21 @@ def _transposed(layout: Layout) -> Layout:
 
 
 @functools.cache
-def sum_parts(dtype: np.dtype) -> Any:
+def sum_parts(part: np.dtype, dtype: np.dtype) -> Any:
     """C = sum of its parts, in ascending order of k."""
+    _, _, S = codec(part)
     _, store, T = codec(dtype)
 
     @cuda.jit
     def sum_parts(parts, out, splits, size):
-        """parts: (batch, splits, size) float32, out: (batch, size), both flat. A thread an element."""
+        """parts: (batch, splits, size) float32 or int32, out: (batch, size), both flat. A thread an element."""
         i = cuda.grid(1)
         if i < out.size:
             batch = i // size
             at = batch * (splits - 1) * size + i
-            total = types.float32(0)
+            total = S(0)
             for _ in range(splits):
-                total += parts[at]
+                total = S(total + parts[at])
                 at += size
             out[i] = store(T(total))
 
@@ -176,13 +177,12 @@ def sum_parts(dtype: np.dtype) -> Any:
 
 def mma(a: Layout, b: Layout, *, tf32: bool = False) -> Plan:
     """Plan of a @ b by mma.sync: 16-bit numbers, int8, float32 rounded to TF32 (`tf32`); compute capability 8.0."""
-    kind, store = {"bfloat16": ("bf16", "bf16"), "float16": ("f16", "f16"), "float32": ("tf32", "f32"),
-                   "int8": ("s8", "s8")}[a.dtype.name]
-    if (kind == "tf32") != tf32:
+    if (a.dtype == np.float32) != tf32:
         raise AssertionError("mma: float32 is multiplied as TF32 or not at all")
+    kind = KINDS[a.dtype.name]
     made = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
     p, (side_a, side_b) = made.product, made.sides
-    kernel = matmul_mma.matmul_mma(kind, side_a.major, side_b.major, store, a.itemsize)
+    kernel = matmul_mma.matmul_mma(kind, side_a.major, side_b.major, "f32" if tf32 else kind, a.itemsize)
     tiles_m, tiles_n = blocks(p.m, matmul_mma.SIDE), blocks(p.n, matmul_mma.SIDE)
     steps = list(made.steps)
     for offsets, batch in made.launches():
@@ -201,52 +201,78 @@ def choose(p: Product, device: int) -> Choice:
     return Choice(128, 256, False, 1)
 
 
-def wgmma(a: Layout, b: Layout, choice: str = "") -> Plan:
-    """Plan of a @ b, 16-bit numbers, compute capability 9.0. `choice`: see Choice.parse; by default `choose` does."""
-    ready = _prepared(a, b, "KM")
+class Epilogue(NamedTuple):
+    """What happens to C on its way out: f(C + bias) + residual; see matmul_wgmma.Tile. Inputs of the plan, or None."""
+
+    activation: str = ""
+    bias: ArrayArg | None = None
+    residual: ArrayArg | None = None
+
+
+def wgmma(a: Layout, b: Layout, choice: str = "", *, tf32: bool = False, epilogue: Epilogue | None = None) -> Plan:
+    """Plan of a @ b by wgmma: 16-bit numbers, int8, float32 rounded to TF32 (`tf32`); compute capability 9.0.
+
+    choice: see Choice.parse; by default `choose` does. epilogue: for 16-bit numbers whose rows are `boxed`.
+    """
+    if (a.dtype == np.float32) != tf32:
+        raise AssertionError("wgmma: float32 is multiplied as TF32 or not at all")
+    ready = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
     p = ready.product
     made = Choice.parse(choice) if choice else choose(p, a.device)
+    if epilogue:
+        made = made._replace(splits=1)
     steps, temps = list(ready.steps), list(ready.temps)
     for offsets, batch in ready.launches():
-        made_steps, made_temps = _launches(p, a, ready.sides, ready.arguments, batch, offsets, made, len(temps))
+        made_steps, made_temps = _launches(ready, a, batch, offsets, made, epilogue, len(temps))
         steps += made_steps
         temps += made_temps
     return Plan([p.out], steps, temps)
 
 
-def _launches(p: Product, a: Layout, sides: Any, arguments: list[ArrayArg], batch: int, offsets: Any, choice: Choice,
-              first_temp: int) -> tuple[list[Launch], list[Layout]]:
+def boxed(n: int, offset: int = 0) -> bool:
+    """Whether TMA can store rows of n 16-bit numbers."""
+    return n % 8 == 0 and offset % 16 == 0
+
+
+def _launches(ready: _Prepared, a: Layout, batch: int, offsets: tuple[int, int, int], choice: Choice,
+              epilogue: Epilogue | None, first_temp: int) -> tuple[list[Launch], list[Layout]]:
     """The launches for one part of a product, and their scratch."""
+    p = ready.product
     m, n, k = p.m, p.n, p.k
-    slabs = blocks(k, SLAB)
-    splits = min(choice.splits, slabs)
-    slabs = blocks(slabs, splits)
-    splits = blocks(blocks(k, SLAB), slabs)
     kind = KINDS[a.dtype.name]
-    boxed = n % 8 == 0 and offsets[2] % 16 == 0
-    store = "float" if splits > 1 else "box" if boxed else "half"
-    side_a, side_b = sides
-    tile = Tile(kind, side_a.major, side_b.major, choice.m, choice.n, choice.pingpong, store)
+    depth = 128 // a.itemsize
+    slabs = blocks(blocks(k, depth), min(choice.splits, blocks(k, depth)))
+    splits = blocks(blocks(k, depth), slabs)
+    if splits > 1 or kind == "tf32":
+        store = "pairs" if n % 2 == 0 else "wide"
+    elif kind == "s8":
+        store = "s8"
+    else:
+        store = "box" if boxed(n, offsets[2]) else kind
+    tile = Tile(kind, ready.sides[0].major, ready.sides[1].major, choice.m, choice.n, choice.pingpong, store,
+                *((epilogue.activation, epilogue.bias is not None, epilogue.residual is not None) if epilogue else ()))
     tiles_m, tiles_n = blocks(m, tile.m), blocks(n, tile.n)
     tiles = tiles_m * tiles_n * batch * splits
-    maps = []
-    for argument, side, offset, rows in ((arguments[0], side_a, offsets[0], tile.m),
-                                         (arguments[1], side_b, offsets[1], tile.n)):
+    maps: list[Any] = []
+    for argument, side, offset, rows in zip(ready.arguments, ready.sides, offsets, (tile.m, tile.n), strict=False):
         view = ArrayArg(argument.kind, argument.index, offset=offset, dtype=a.dtype)
         shape = (batch if side.both else 1, *side.shape[1:])
-        maps.append(TensorMap(view, shape, side.strides, box_of(side.major, rows)))
+        maps.append(TensorMap(view, shape, side.strides, box_of(tile, side.major, rows),
+                              kind="tf32" if kind == "tf32" else None))
     size = batch * m * n
     out = Output(0).view((size,), offset=offsets[2])
-    temps = []
+    temps: list[Layout] = []
     target: ArrayArg = out
     if splits > 1:
-        temps = [Layout.new((splits * size,), np.dtype(np.float32), a.device)]
+        temps = [Layout.new((splits * size,), np.dtype(np.int32 if kind == "s8" else np.float32), a.device)]
         target = Temp(first_temp)
     maps.append(TensorMap(ArrayArg("y", 0, offset=offsets[2]), (batch, m, n), None, (1, 64, 64)) if store == "box"
                 else np.int64(0))
-    numbers = [np.int32(x) for x in (m, n, slabs, splits, tiles_m, tiles_n, tiles, side_a.both, side_b.both)]
+    bias, residual = (epilogue.bias or target, epilogue.residual or target) if epilogue else (target, target)
+    numbers = [np.int32(x) for x in (m, n, slabs, splits, tiles_m, tiles_n, tiles, *(side.both for side in ready.sides))]
     grid = min(devices.multiprocessors(a.device), tiles)
-    steps = [Launch(matmul_wgmma(tile), grid, tile.threads, [*maps, target, target, target, *numbers], tile.shared)]
+    steps = [Launch(matmul_wgmma(tile), grid, tile.threads, [*maps, target, bias, residual, *numbers], tile.shared)]
     if splits > 1:
-        steps.append(Launch(sum_parts(a.dtype), blocks(size, 256), 256, [target, out, np.int64(splits), np.int64(m * n)]))
+        steps.append(Launch(sum_parts(temps[0].dtype, a.dtype), blocks(size, 256), 256,
+                            [target, out, np.int64(splits), np.int64(m * n)]))
     return steps, temps

@@ -47,7 +47,11 @@ from .ptx_mma import (
     pack_bf16,
     pack_f16,
     reciprocal,
+    store_global,
+    store_global_2,
+    store_global_byte,
     store_global_float,
+    store_global_float_2,
     store_global_half,
     unpack_bf16,
     unpack_f16,
@@ -56,16 +60,18 @@ from .rows import device
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
-SLAB = 64  # numbers of 16 bits along k in a stage: rows of 128 bytes
 BOX = hopper.BOX
+#: kind -> (bytes of a number of A and B, dtype of the sums)
+KINDS = {"bf16": (2, f32), "f16": (2, f32), "tf32": (4, f32), "s8": (1, i32), "e4m3": (1, f32)}
 
 
 class Tile(NamedTuple):
     """The compile-time choices of `matmul_wgmma`.
 
-    kind: "bf16", "f16" (see ptx_hopper.KINDS). a, b: "K" or "M". m, n: of the tile of C. pingpong: each warpgroup has
-    tiles of its own, else they share one. store: "box" (16 bits, by TMA), "half" (16 bits, rows
-    of any length), "float" (float32 parts). activation: "", "relu", "gelu", "gelu_tanh", "silu". bias, residual: whether
+    kind: see KINDS. a, b: "K" or (16 bits) "M". m, n: of the tile of C. pingpong: each warpgroup has
+    tiles of its own, else they share one. store: "box" (16 bits, by TMA), or, rows of any length,
+    "bf16", "f16", "s8" (the low byte), "wide" (the sums as they are), "pairs" (these, rows of even
+    length). activation: "", "relu", "gelu", "gelu_tanh", "silu". bias, residual: whether
     C gets a row, a matrix added.
     """
 
@@ -89,6 +95,11 @@ class Tile(NamedTuple):
     def blocks_m(self) -> int:
         """How many times 64 rows a warpgroup has."""
         return self.m // BOX // (1 if self.pingpong else self.consumers)
+
+    @property
+    def depth(self) -> int:
+        """Numbers along k in a slab, whose rows have 128 bytes."""
+        return hopper.ROW // KINDS[self.kind][0]
 
     @property
     def stage_bytes(self) -> int:
@@ -195,6 +206,48 @@ def _finish(tile: Tile) -> Any:
 
 
 @functools.cache
+def _pair(store: str, T: Any) -> tuple[int, Any]:
+    """(bytes of a number, device function that stores two neighbours of C: (address, both?, x, y))."""
+    if store == "pairs":
+        store_two = store_global_float_2 if T is f32 else store_global_2
+
+        @device
+        def pair(at, both, x, y):
+            store_two(at, x, y)
+
+        return 4, pair
+    if store == "wide":
+        store_one = store_global_float if T is f32 else store_global
+
+        @device
+        def pair(at, both, x, y):
+            store_one(at, x)
+            if both:
+                store_one(at + 4, y)
+
+        return 4, pair
+    if store == "s8":
+
+        @device
+        def pair(at, both, x, y):
+            store_global_byte(at, x)
+            if both:
+                store_global_byte(at + 1, y)
+
+        return 1, pair
+    pack = pack_bf16 if store == "bf16" else pack_f16
+
+    @device
+    def pair(at, both, x, y):
+        bits = pack(x, y)
+        store_global_half(at, bits)
+        if both:
+            store_global_half(at + 2, bits >> 16)
+
+    return 2, pair
+
+
+@functools.cache
 def _store(tile: Tile) -> tuple[Any, Any]:
     """(store, drain): how a warpgroup brings its accumulators, 64 blocks_m x n, into C; and what it does at the end.
 
@@ -231,25 +284,7 @@ def _store(tile: Tile) -> tuple[Any, Any]:
 
         return store_boxes, drain
 
-    pack = pack_bf16 if tile.kind == "bf16" else pack_f16
-    if tile.store == "float":
-        size = 4
-
-        @device
-        def pair(at, both, x, y):
-            store_global_float(at, x)
-            if both:
-                store_global_float(at + 4, y)
-
-    else:
-        size = 2
-
-        @device
-        def pair(at, both, x, y):
-            bits = pack(x, y)
-            store_global_half(at, bits)
-            if both:
-                store_global_half(at + 2, bits >> 16)
+    size, pair = _pair(tile.store, KINDS[tile.kind][1])
 
     @device
     def store_pairs(c, thread, group, staging, map_c, out, z, row0, column0, rows, columns, bias, residual):
@@ -280,7 +315,7 @@ def _store(tile: Tile) -> tuple[Any, Any]:
 
 @functools.cache
 def _load(major: str, rows: int) -> Any:
-    """A device function that asks for `rows` x 64 k of an operand: (shared address, map, row, k, z, barrier)."""
+    """A device function that asks for `rows` x a slab of an operand: (shared address, map, row, k, z, barrier)."""
     if major == "K":  # a box of all rows
 
         @device
@@ -297,9 +332,9 @@ def _load(major: str, rows: int) -> Any:
     return load
 
 
-def box_of(major: str, rows: int) -> tuple[int, int, int]:
+def box_of(tile: Tile, major: str, rows: int) -> tuple[int, int, int]:
     """The box that a tensor map of an operand describes (see `_load`)."""
-    return (1, rows, SLAB) if major == "K" else (1, SLAB, BOX)
+    return (1, rows, tile.depth) if major == "K" else (1, BOX, BOX)
 
 
 @functools.cache
@@ -311,6 +346,7 @@ def matmul_wgmma(tile: Tile) -> Any:
     ring_bytes, staging_bytes = stages * stage_bytes, tile.staging
     each = tile_n // 2  # accumulators of 64 rows
     held = blocks_m * each
+    depth, T = tile.depth, KINDS[tile.kind][1]
     load_a, load_b = _load(tile.a, tile_m), _load(tile.b, tile_n)
     base_a = hopper.descriptor_base(hopper.BOX_BYTES if tile.a == "M" else 16)
     base_b = hopper.descriptor_base(hopper.BOX_BYTES if tile.b == "M" else 16)
@@ -322,14 +358,14 @@ def matmul_wgmma(tile: Tile) -> Any:
 
     begin, begin_last = group(True, False), group(True, True)
     add, add_last = group(False, False), group(False, True)
-    one_under_way, done = ptx.wgmma_wait(1), ptx.wgmma_wait(0, held)
+    one_under_way, done = ptx.wgmma_wait(1), ptx.wgmma_wait(0, held, T)
     few, many = ptx.registers_down(40), ptx.registers_up(232)
     arrivals = 1 if pingpong else consumers
     store, drain = _store(tile)
 
     @device
     def multiply(c, at_a, at_b, first):
-        """A stage: 64 blocks_m x 64 times 64 x n."""
+        """A stage: 64 blocks_m x a slab times a slab x n."""
         b = hopper.descriptor(at_b, base_b)
         for block in range(blocks_m):
             a = hopper.descriptor(at_a + block * hopper.BOX_BYTES, base_a)
@@ -378,7 +414,7 @@ def matmul_wgmma(tile: Tile) -> Any:
                 while index < tiles:
                     z, tile_row, tile_column = hopper.tile_at(index, tiles_m, tiles_n)
                     batch = divide_unsigned(z, splits)
-                    k = i32((z - batch * splits) * (slabs * SLAB))
+                    k = i32((z - batch * splits) * (slabs * depth))
                     row, column = i32(tile_row * tile_m), i32(tile_column * tile_n)
                     for _ in range(slabs):
                         ptx.barrier_wait(empty + 8 * stage, phase)
@@ -387,7 +423,7 @@ def matmul_wgmma(tile: Tile) -> Any:
                         ptx.barrier_expect(barrier, stage_bytes)
                         load_a(at, map_a, row, k, i32(batch * both_a), barrier)
                         load_b(i32(at + bytes_a), map_b, column, k, i32(batch * both_b), barrier)
-                        k = i32(k + SLAB)
+                        k = i32(k + depth)
                         stage, phase = hopper.advance(stage, phase, stages)
                     index = i32(index + stride)
         else:  # -------------------------------------------------------------------------- the consumers
@@ -395,7 +431,7 @@ def matmul_wgmma(tile: Tile) -> Any:
                 many()
             one = i32(group - 1)
             mine = i32(thread & 127)
-            c = cuda.local.array(held, f32)
+            c = cuda.local.array(held, T)
             stage, phase = i32(0), i32(0)
             index = start
             from_row = i32(0)

@@ -422,18 +422,28 @@ ALIASES = {
     "conjugate": "conj", "amax": "max", "amin": "min", "norm": "linalg.norm",
     "vector_norm": "linalg.vector_norm", "matrix_norm": "linalg.matrix_norm", "linalg.matmul": "matmul",
     "linalg.outer": "outer", "linalg.tensordot": "tensordot", "linalg.vecdot": "vecdot",
-    "linalg.matrix_transpose": "matrix_transpose", "ml.tanh": "tanh",
+    "linalg.matrix_transpose": "matrix_transpose", "linalg.dot": "dot", "linalg.gemm": "gemm", "linalg.gemv": "gemv",
+    "linalg.inner": "inner", "linalg.vdot": "vdot", "ml.tanh": "tanh",
 }
 
 #: Public functions and cards whose tests are in a file of their own.
 ELSEWHERE = {
     "test_random.py": ["ml.dropout", "random.*", "dropout"],
     "test_optim.py": ["ml.sgd_update", "ml.adam_update", "ml.adamw_update", "ml.clip_grad_norm", "ml.adam_init",
-                      "ml.init.*", "sgd_update", "sgd_update (momentum)", "adam_update"],
+                      "ml.rmsprop_update", "ml.adagrad_update", "ml.lion_update", "rmsprop_update", "lion_update",
+                      "clip_grad_norm", "ml.init.*", "sgd_update", "sgd_update (momentum)", "adam_update"],
     "test_index.py": ["add_at", "put", "index_put", "where_into"],
     "test_array.py": ["copy_into", "fill", "to", "ramp", "device", "default_device", "set_default_device"],
     "test_values.py": ["ml.sgd_init", "allclose", "array_equal"],
     "test_gradients.py": ["grad", "value_and_grad", "vjp", "stop_gradient"],
     "test_promotion.py": ["set_default_dtype"],
     "test_errors.py": ["set_matmul_precision"],
+    "test_fft.py": ["fft.*", "fft_c2c", "fft_r2c", "fft_c2r"],
+    "test_linalg.py": ["linalg.cholesky", "linalg.cond", "linalg.cross", "linalg.det", "linalg.eig", "linalg.eigh",
+                       "linalg.eigvals", "linalg.eigvalsh", "linalg.expm", "linalg.inv", "linalg.lstsq", "linalg.lu",
+                       "linalg.lu_factor", "linalg.lu_solve", "linalg.matrix_power", "linalg.matrix_rank", "linalg.multi_dot",
+                       "linalg.pinv", "linalg.qr", "linalg.slogdet", "linalg.solve", "linalg.solve_triangular", "linalg.svd",
+                       "linalg.svdvals", "linalg.tensorinv", "linalg.tensorsolve", "linalg.trace", "cholesky", "eig", "eigh",
+                       "eigvals", "eigvalsh", "inv", "lu_factor", "qr", "qr_r", "slogdet", "solve", "solve_triangular", "svd",
+                       "svdvals"],
 }

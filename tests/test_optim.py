@@ -23,7 +23,13 @@ METHODS = {
     "adamw": (lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1), "adamw_update",
               dict(lr=0.01, weight_decay=0.1)),
     "adamw defaults": (lambda p: torch.optim.AdamW(p), "adamw_update", {}),
+    "rmsprop": (lambda p: torch.optim.RMSprop(p, lr=0.02, alpha=0.9, eps=1e-6, weight_decay=0.1), "rmsprop_update",
+                dict(lr=0.02, alpha=0.9, eps=1e-6, weight_decay=0.1)),
+    "rmsprop defaults": (lambda p: torch.optim.RMSprop(p), "rmsprop_update", {}),
+    "adagrad": (lambda p: torch.optim.Adagrad(p, lr=0.1, weight_decay=0.1), "adagrad_update",
+                dict(lr=0.1, weight_decay=0.1)),
 }
+SECOND = {"rmsprop_update": "square_avg", "adagrad_update": "sum"}  # torch's name of the state
 
 
 def tree(arrays):
@@ -73,12 +79,33 @@ def test_five_steps_as_in_torch(device, method, dtype, tolerance):
         for ours, t in zip(flat(state), theirs, strict=True):
             np.testing.assert_allclose(ours.to_numpy(), optimizer.state[t]["momentum_buffer"].numpy(), rtol=tolerance,
                                        atol=tolerance)
+    elif function in SECOND:
+        for ours, t in zip(flat(state), theirs, strict=True):
+            np.testing.assert_allclose(ours.to_numpy(), optimizer.state[t][SECOND[function]].numpy(), rtol=tolerance,
+                                       atol=tolerance)
     else:
         assert state is None
 
 
+def test_lion_by_its_formula(device):
+    host, lr, beta1, beta2, decay = normals(0, np.float64), 0.01, 0.8, 0.95, 0.1
+    params, state = tree([cm.array(x) for x in host]), None
+    moments = [np.zeros_like(x) for x in host]
+    for step in range(1, 6):
+        grads = normals(step, np.float64)
+        grads[0][0] = 0
+        params, state = cm.ml.lion_update(params, tree([cm.array(g) for g in grads]), state, lr=lr, betas=(beta1, beta2),
+                                          weight_decay=decay)
+        for i, g in enumerate(grads):
+            host[i] = host[i] - lr * (np.sign(beta1 * moments[i] + (1 - beta1) * g) + decay * host[i])
+            moments[i] = beta2 * moments[i] + (1 - beta2) * g
+        for ours, m, want, moment in zip(flat(params), flat(state), host, moments, strict=True):
+            np.testing.assert_allclose(ours.to_numpy(), want, rtol=1e-13, atol=1e-14)
+            np.testing.assert_allclose(m.to_numpy(), moment, rtol=1e-13, atol=1e-14)
+
+
 @pytest.mark.parametrize("dtype", [np.dtype(np.float16), BF16], ids=str)
-@pytest.mark.parametrize("method", ["sgd", "momentum", "adam", "adamw"])
+@pytest.mark.parametrize("method", ["sgd", "momentum", "adam", "adamw", "rmsprop"])
 def test_half_precision_steps_in_float32(device, method, dtype):
     """Each step: the float32 step of torch from the same (rounded) parameters and states, rounded once."""
     make, function, options = METHODS[method]
@@ -185,6 +212,9 @@ def adam(p, g, s=None, **options):
     (lambda p: cm.ml.adamw_update(p, {}, cm.ml.adam_init(p)), ValueError, "adamw_update: wants grads"),
     (lambda p: cm.ml.adam_init({"w": 3}), TypeError, "adam_init: wants cudamath arrays"),
     (lambda p: cm.ml.adam_init(cm.array([1])), TypeError, "floating-point parameters"),
+    (lambda p: cm.ml.rmsprop_update(p, p, alpha=1.0), ValueError, "rmsprop_update: wants alpha in [0, 1), got 1.0"),
+    (lambda p: cm.ml.adagrad_update(p, p, lr=-1.0), ValueError, "adagrad_update: wants a finite lr >= 0"),
+    (lambda p: cm.ml.lion_update(p, p, betas=(0.9, 1.0)), ValueError, "lion_update: wants two betas in [0, 1)"),
     (lambda p: cm.ml.clip_grad_norm({}, 1.0), ValueError, "clip_grad_norm: wants a tree of arrays"),
     (lambda p: cm.ml.clip_grad_norm(p, -1.0), ValueError, "max_norm >= 0"),
     (lambda p: cm.ml.clip_grad_norm(cm.array([1]), 1.0), TypeError, "clip_grad_norm: wants floating-point"),
@@ -223,7 +253,84 @@ def test_clip_grad_norm_as_in_torch(device, dtype):
             np.testing.assert_allclose(ours.to_numpy().astype(np.float64), t.grad.numpy(), rtol=eps, atol=1e-7)
 
 
+def test_clip_grad_norm_of_mixed_dtypes_and_views(device):
+    """Results of one dtype share memory: each has its own place in it. Alignment, order and emptiness do not matter."""
+    rng = np.random.default_rng(3)
+    host = [rng.standard_normal(shape).astype(dtype) for dtype in (np.float32, BF16, np.float32, np.float64, np.float16)
+            for shape in ((5, 3), (0, 4), (4099,), ())]
+    base = cm.array(rng.standard_normal((9, 7)).astype(np.float32))
+    grads = [cm.array(x) for x in host] + [base.T, base.reshape(-1)[1:]]
+    exact = [g.to_numpy().astype(np.float64) for g in grads]
+    want = math.sqrt(sum((x * x).sum() for x in exact))
+    clipped, norm = cm.ml.clip_grad_norm(grads, 2.0)
+    assert norm.dtype == np.float64 and abs(float(norm) / want - 1) < 1e-7
+    for ours, g, x in zip(clipped, grads, exact, strict=True):
+        assert ours.dtype == g.dtype and ours.shape == g.shape
+        eps = {8: 1e-7, 4: 3e-7}.get(g.dtype.itemsize, 2.0**-8)
+        np.testing.assert_allclose(ours.to_numpy().astype(np.float64), x * (2 / want), rtol=eps, atol=1e-7)
+    clipped[0][...] = 7  # leaves its neighbours alone
+    np.testing.assert_allclose(clipped[2].to_numpy(), exact[2] * (2 / want), rtol=3e-7)
+    clipped, norm = cm.ml.clip_grad_norm([cm.array([1.0, np.nan]), cm.array([2.0])], 1.0)
+    assert math.isnan(float(norm)) and all(np.isnan(c.to_numpy()).all() for c in clipped)
+
+
+def test_clip_grad_norm_has_a_gradient(device):
+    def value(x):
+        (a, b), norm = cm.ml.clip_grad_norm([x[:2], x[2:]], 1.0)
+        return (a * cm.array([1.0, 2.0])).sum() + b.sum() + norm
+
+    t = torch.tensor([1.0, 2.0, -3.0], dtype=torch.float64, requires_grad=True)
+    norm = t.norm()
+    ((t / (norm + 1e-6) * torch.tensor([1.0, 2.0, 1.0])).sum() + norm).backward()
+    np.testing.assert_allclose(cm.grad(value)(cm.array([1.0, 2.0, -3.0])).to_numpy(), t.grad.numpy(), rtol=1e-12)
+
+
 # ------------------------------------------------------------------------------------------------- kernels by name
+
+
+def clip_case(dtype, double):
+    rng = np.random.default_rng(2)
+    grads = [rng.standard_normal(n).astype(dtype) for n in (5, 8200, 0, 16)]
+    grads += [rng.standard_normal(9).astype(np.float64)] if double else []
+    norm = math.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in grads))
+    begins = [0, 8, 8208, 8208]
+    return grads, norm, begins, {8: 1e-12, 4: 1e-6}.get(np.dtype(dtype).itemsize, 2.0**-8)
+
+
+def check_clip(outputs, case, most):
+    grads, norm, begins, eps = case
+    first, *results = [np.asarray(out).astype(np.float64) for out in outputs]
+    assert abs(first.item() / norm - 1) < 1e-6
+    for g, begin in zip(grads[:4], begins, strict=True):
+        np.testing.assert_allclose(results[0][begin:begin + g.size], g.astype(np.float64) * min(1, most / norm), rtol=eps)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), BF16], ids=str)
+def test_plain_clip_in_the_simulator(dtype, double):
+    from cudamath.kernels import clip
+
+    case = clip_case(dtype, double)
+    case[0][1] = case[0][1][:300]
+    case = (case[0], math.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in case[0])), [0, 8, 312, 312], case[3])
+    plan = clip.clip(*map(cm.testing.layout_of, case[0]), version="one")
+    check_clip(cm.testing.simulate(plan, *case[0], scalars=(3.0,)), case, 3.0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", ["one", "many"])
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("dtype", [np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), BF16], ids=str)
+def test_clip_kernels_on_the_gpu(dtype, double, version):
+    from cudamath.kernels import clip
+
+    case = clip_case(dtype, double)
+    on_gpu = [cm.array(g, device="cuda") for g in case[0]]
+    layouts = [x._layout for x in on_gpu]
+    for most in (3.0, 1e9):
+        outputs = clip.clip(*layouts, version=version).bind("clip", layouts, 1)(*on_gpu, most)
+        check_clip([out.to_numpy() for out in outputs], case, most)
 
 
 def cases(dtype):
@@ -238,7 +345,9 @@ def cases(dtype):
     return [("sgd", {}, (0.1, 0.01, *[0.0] * 6), some(0)),
             ("momentum", {"nesterov": False}, (0.1, 0.01, 0.9, *[0.0] * 5), some(1)),
             ("momentum", {"nesterov": True}, (0.1, 0.01, 0.9, *[0.0] * 5), some(1)),
-            ("adam", {}, (0.1, 0.99, 0.01, 0.1, 0.99, 0.01, 1.2, 1e-8), some(2))]
+            ("adam", {}, (0.1, 0.99, 0.01, 0.1, 0.99, 0.01, 1.2, 1e-8), some(2)),
+            ("rmsprop", {}, (0.1, 0.01, 0.9, 0.1, 1e-6, *[0.0] * 3), some(1)),
+            ("lion", {}, (0.1, 0.99, 0.9, 0.1, 0.99, 0.01, 0.0, 0.0), some(1))]
 
 
 @pytest.mark.simulator

@@ -80,3 +80,49 @@ def momentum(*arrays, scalars, nesterov):
 def adam(*arrays, scalars):
     """arrays: parameters, gradients, first and second moments; scalars: the eight of the rule. In place."""
     return each(adam_pass, 2, arrays, scalars)
+
+
+@njit(cache=True, nogil=True)
+def rmsprop_pass(p, g, v, lr, weight_decay, alpha, rest, eps):
+    """p, g, v: (n,) of one dtype. d = g + weight_decay p;  v = alpha v + rest d^2;  p -= lr d / (sqrt(v) + eps)."""
+    for i in range(p.size):
+        d = g[i] + weight_decay * p[i]
+        v[i] = alpha * v[i] + rest * (d * d)
+        p[i] -= lr * d / (np.sqrt(v[i]) + eps)
+
+
+@njit(cache=True, nogil=True)
+def lion_pass(p, g, m, lr, keep, beta1, rest1, beta2, rest2):
+    """p, g, m: (n,) of one dtype. p = keep p - lr sign(beta1 m + rest1 g);  m = beta2 m + rest2 g."""
+    for i in range(p.size):
+        p[i] = keep * p[i] - lr * np.sign(beta1 * m[i] + rest1 * g[i])
+        m[i] = beta2 * m[i] + rest2 * g[i]
+
+
+def rmsprop(*arrays, scalars):
+    """arrays: parameters, gradients, mean squares; scalars = (lr, weight_decay, alpha, rest, eps, 0 ...). In place."""
+    return each(rmsprop_pass, 1, arrays, scalars[:5])
+
+
+def lion(*arrays, scalars):
+    """arrays: parameters, gradients, moments; scalars = (lr, keep, beta1, rest1, beta2, rest2, 0 ...). In place."""
+    return each(lion_pass, 1, arrays, scalars[:6])
+
+
+def clip(*grads, scalars):
+    """grads -> the norm of all, and for each dtype the scaled ones in one array, each from a multiple of 8 on."""
+    wide = np.float64 if any(g.dtype == np.float64 for g in grads) else np.float32
+    total = sum(np.vdot(w, w) for w in (g.astype(wide, copy=False).ravel() for g in grads))
+    norm = np.sqrt(wide(total))
+    ratio = wide(scalars[0]) / (norm + wide(1e-6))
+    factor = wide(1) if ratio > 1 else ratio
+    results = []
+    for dtype in dict.fromkeys(g.dtype for g in grads):
+        parts = []
+        for g in grads:
+            if g.dtype == dtype:
+                compute = dtype if dtype.itemsize > 2 else np.dtype(np.float32)
+                scaled = (g.astype(compute, copy=False) * compute.type(factor)).astype(dtype, copy=False).ravel()
+                parts += [scaled, np.zeros(-g.size % 8, dtype)]
+        results.append(np.concatenate(parts))
+    return norm, *results

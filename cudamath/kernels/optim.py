@@ -21,6 +21,8 @@ velocities are float32 for them and of the parameter's dtype otherwise.
                p = x - step_size m / (sqrt(v) inverse + eps)
                with step_size = lr / (1 - beta1^t), inverse = 1 / sqrt(1 - beta2^t); Adam: keep = 1, l2 = weight_decay;
                AdamW: keep = 1 - lr weight_decay, l2 = 0
+    rmsprop    d as above;  v = alpha v + (1 - alpha) d^2;  p -= lr d / (sqrt(v) + eps);  Adagrad: v += d^2
+    lion       p = keep p - lr sign(beta1 m + (1 - beta1) g);  m = beta2 m + (1 - beta2) g
 
 Sources: Kingma and Ba, "Adam", 2014; Loshchilov and Hutter, "Decoupled weight decay regularization", 2017.
 """
@@ -73,6 +75,22 @@ def adam_rule(p, g, m, v, step_size, keep, l2, rest1, beta2, rest2, inverse, eps
     m = m + rest1 * (d - m)
     v = beta2 * v + rest2 * (d * d)
     return x - step_size * m / (math.sqrt(v) * inverse + eps), m, v
+
+
+@cuda.jit(device=True)
+def rmsprop_rule(p, g, v, t, lr, weight_decay, alpha, rest, eps, c5, c6, c7):
+    """One state: the mean square v."""
+    d = g + weight_decay * p
+    v = alpha * v + rest * (d * d)
+    return p - lr * d / (math.sqrt(v) + eps), v, t
+
+
+@cuda.jit(device=True)
+def lion_rule(p, g, m, t, lr, keep, beta1, rest1, beta2, rest2, c6, c7):
+    """One state: the moment m."""
+    u = beta1 * m + rest1 * g
+    step = lr if u > u - u else (-lr if u < u - u else lr * u)  # by the sign; 0 and NaN stay themselves
+    return keep * p - step, beta2 * m + rest2 * g, t
 
 
 def places(states):
@@ -207,3 +225,13 @@ def momentum(*layouts, nesterov, version="many"):
 def adam(*layouts, version="many"):
     """Planner: parameters, gradients, first and second moments. Scalars: the eight of the rule."""
     return update(adam_rule, 2, layouts, version)
+
+
+def rmsprop(*layouts, version="many"):
+    """Planner: parameters, gradients, mean squares. Scalars: lr, weight_decay, alpha, rest, eps, 0 ..."""
+    return update(rmsprop_rule, 1, layouts, version)
+
+
+def lion(*layouts, version="many"):
+    """Planner: parameters, gradients, moments. Scalars: lr, keep, beta1, rest1, beta2, rest2, 0 0"""
+    return update(lion_rule, 1, layouts, version)

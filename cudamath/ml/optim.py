@@ -17,19 +17,24 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core.array import ndarray, upload
+from ..core.array import ndarray, same_device, upload
 from ..core.devices import CPU
 from ..core.dtypes import FLOATING, compute_dtype, float64
 from ..core.layout import Layout
 from ..core.op import Op, require
+from .softmax import in_order
 
-__all__ = ["adam_init", "adam_update", "adamw_update", "clip_grad_norm", "sgd_init", "sgd_update"]
+__all__ = ["adagrad_update", "adam_init", "adam_update", "adamw_update", "clip_grad_norm", "lion_update", "rmsprop_update",
+           "sgd_init", "sgd_update"]
 
 Tree = Any
 
 _sgd = Op("sgd_update", cpu="optim.sgd", cuda="optim.sgd")
 _momentum = Op("sgd_update (momentum)", cpu="optim.momentum", cuda="optim.momentum")
 _adam = Op("adam_update", cpu="optim.adam", cuda="optim.adam")
+_rmsprop = Op("rmsprop_update", cpu="optim.rmsprop", cuda="optim.rmsprop")
+_lion = Op("lion_update", cpu="optim.lion", cuda="optim.lion")
+_clip = Op("clip_grad_norm", cpu="optim.clip", cuda="clip.clip", outputs=2)
 
 _sound: set[tuple] = set()  # (name, layouts) that have passed `_check`
 
@@ -102,6 +107,18 @@ def _at_least_zero(name: str, **values: float) -> None:
             raise TypeError(f"{name}: wants {what} as a number, got {type(value).__name__}")
         if not (value >= 0 and math.isfinite(value)):
             raise ValueError(f"{name}: wants a finite {what} >= 0, got {value}")
+
+
+def _fraction(name: str, **values: float) -> None:
+    for what, value in values.items():
+        if not 0 <= value < 1:
+            raise ValueError(f"{name}: wants {what} in [0, 1), got {value}")
+
+
+def _two_fractions(name: str, betas: Sequence[float]) -> tuple[float, float]:
+    if len(betas) != 2 or not all(0 <= b < 1 for b in betas):
+        raise ValueError(f"{name}: wants two betas in [0, 1), got {betas}")
+    return float(betas[0]), float(betas[1])
 
 
 def _zeros(params: Tree, name: str) -> Tree:
@@ -211,9 +228,7 @@ def _adam_step(name: str, params: Tree, grads: Tree, state: dict[str, Any], lr: 
     if not isinstance(state, dict) or set(state) != {"step", "m", "v"}:
         raise ValueError(f"{name}: wants a state of adam_init, with step, m and v, got {type(state).__name__}"
                          + (f" with {', '.join(map(str, state))}" if isinstance(state, dict) else ""))
-    if len(betas) != 2 or not all(0 <= b < 1 for b in betas):
-        raise ValueError(f"{name}: wants two betas in [0, 1), got {betas}")
-    lr, (beta1, beta2) = float(lr), map(float, betas)
+    lr, (beta1, beta2) = float(lr), _two_fractions(name, betas)
     step = int(state["step"]) + 1
     if step < 1:
         raise ValueError(f"{name}: wants a step >= 0 in state, got {step - 1}")
@@ -298,6 +313,99 @@ def adamw_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: float 
     return _adam_step("adamw_update", params, grads, state, lr, betas, eps, 1.0 - lr * weight_decay, 0.0)
 
 
+# ------------------------------------------------------------ RMSprop, Adagrad, Lion
+
+
+def _one_state(name: str, card: Op, params: Tree, grads: Tree, state: Tree, *scalars: float) -> tuple[Tree, Tree]:
+    """A step of an optimizer with one state an array; no state: zeros."""
+    if state is None:
+        state = _zeros(params, name)
+    arrays = _arrays(name, params, grads=grads, state=state)
+    if arrays:
+        card(*arrays, scalars=(*map(float, scalars), *[0.0] * (8 - len(scalars))))
+    return params, state
+
+
+def rmsprop_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: float = 0.01, alpha: float = 0.99,
+                   eps: float = 1e-8, weight_decay: float = 0.0) -> tuple[Tree, Tree]:
+    """One step of RMSprop, in place. The formulas of torch.optim.RMSprop (not centered, no momentum).
+
+    d = g + weight_decay p;  v = alpha v + (1 - alpha) d^2;  p -= lr d / (sqrt(v) + eps)
+
+    Parameters
+    ----------
+    params, grads : trees of arrays, as for `sgd_update`
+    state : tree of mean squares, optional
+        From the last call; overwritten. None starts from zeros. float32 for float16 and bfloat16 parameters.
+    lr, eps, weight_decay : float
+        Not negative.
+    alpha : float in [0, 1)
+        How much of the mean square a step keeps.
+
+    Returns
+    -------
+    (params, state)
+        The arrays that were passed.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As `sgd_update`.
+
+    Not differentiable. Source: Hinton, "Lecture 6e: rmsprop", 2012.
+
+    >>> import cudamath as cm
+    >>> params, state = cm.ml.rmsprop_update([cm.array([1.0])], [cm.array([2.0])], lr=0.1)
+    >>> params[0].round(4).item(), state[0].round(4).item()
+    (0.0, 0.04)
+    """
+    name = "rmsprop_update"
+    _at_least_zero(name, lr=lr, eps=eps, weight_decay=weight_decay)
+    _fraction(name, alpha=alpha)
+    return _one_state(name, _rmsprop, params, grads, state, lr, weight_decay, alpha, 1 - alpha, eps)
+
+
+def adagrad_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: float = 0.01, eps: float = 1e-10,
+                   weight_decay: float = 0.0) -> tuple[Tree, Tree]:
+    """One step of Adagrad, in place. The formulas of torch.optim.Adagrad (without decay of the learning rate).
+
+    d = g + weight_decay p;  v += d^2;  p -= lr d / (sqrt(v) + eps)
+
+    Arguments, results and errors are those of `rmsprop_update`; the state holds the sums of squares.
+
+    Not differentiable. Source: Duchi, Hazan and Singer, "Adaptive subgradient methods", 2011.
+
+    >>> import cudamath as cm
+    >>> params, state = cm.ml.adagrad_update([cm.array([1.0])], [cm.array([2.0])], lr=0.1)
+    >>> params[0].round(4).item(), state[0].item()
+    (0.9, 4.0)
+    """
+    name = "adagrad_update"
+    _at_least_zero(name, lr=lr, eps=eps, weight_decay=weight_decay)
+    return _one_state(name, _rmsprop, params, grads, state, lr, weight_decay, 1.0, 1.0, eps)
+
+
+def lion_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: float = 1e-4,
+                betas: Sequence[float] = (0.9, 0.99), weight_decay: float = 0.0) -> tuple[Tree, Tree]:
+    """One step of Lion, in place: every element moves by lr, in the direction of its sign.
+
+    p = (1 - lr weight_decay) p - lr sign(beta1 m + (1 - beta1) g);  m = beta2 m + (1 - beta2) g
+
+    Arguments, results and errors are those of `rmsprop_update`; the state holds the moments m.
+
+    Not differentiable. Source: Chen et al., "Symbolic discovery of optimization algorithms", 2023.
+
+    >>> import cudamath as cm
+    >>> params, state = cm.ml.lion_update([cm.array([1.0, 1.0])], [cm.array([2.0, -3.0])], lr=0.1)
+    >>> params[0].round(4).tolist(), state[0].round(4).tolist()
+    ([0.9, 1.1], [0.02, -0.03])
+    """
+    name = "lion_update"
+    _at_least_zero(name, lr=lr, weight_decay=weight_decay)
+    beta1, beta2 = _two_fractions(name, betas)
+    return _one_state(name, _lion, params, grads, state, lr, 1 - lr * weight_decay, beta1, 1 - beta1, beta2, 1 - beta2)
+
+
 # ------------------------------------------------------------ clipping
 
 
@@ -317,7 +425,8 @@ def clip_grad_norm(grads: Tree, max_norm: float) -> tuple[Tree, ndarray]:
     -------
     (tree, ndarray)
         The scaled gradients, in new arrays of the same dtypes, and the norm before scaling: 0-d, float32 (float64 if a
-        gradient is). Nothing waits for the GPU. A norm that is not finite makes every gradient so.
+        gradient is). Nothing waits for the GPU. A norm that is not finite makes every gradient so. Three launches,
+        however many arrays there are. Deterministic. The scaled gradients of one dtype share one block of memory.
 
     Raises
     ------
@@ -337,6 +446,22 @@ def clip_grad_norm(grads: Tree, max_norm: float) -> tuple[Tree, ndarray]:
     if not leaves:
         raise ValueError(f"{name}: wants a tree of arrays, got one without any")
     leaves = [require(name, g, FLOATING) for g in leaves]
+    if any(g._node is not None for g in leaves):
+        return _clip_composed(leaves, structure, max_norm)
+    leaves = [in_order(g) for g in leaves]
+    same_device(name, leaves)
+    norm, *results = _clip(*leaves, scalars=(float(max_norm),))
+    begins, clipped = dict.fromkeys((r.dtype for r in results), 0), []
+    where = {r.dtype: r for r in results}
+    for g in leaves:
+        layout, result, begin = g._layout, where[g.dtype], begins[g.dtype]
+        clipped.append(result._view(Layout.new(layout.shape, layout.dtype, layout.device), begin * layout.itemsize))
+        begins[g.dtype] = begin + -(-layout.size // 8) * 8
+    return optree.tree_unflatten(structure, clipped), norm
+
+
+def _clip_composed(leaves: list[ndarray], structure: Any, max_norm: float) -> tuple[Tree, ndarray]:
+    """The same of public operations, where a gradient is being recorded."""
     compute = "float64" if any(g.dtype == float64 for g in leaves) else "float32"
     total: Any = 0.0
     for g in leaves:

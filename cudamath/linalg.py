@@ -1,13 +1,35 @@
-"""`cudamath.linalg`: products and norms of vectors and matrices."""
+"""`cudamath.linalg`: products, norms, decompositions, systems and functions of matrices, as `numpy.linalg` has them."""
 
 from typing import Any
 
+from numpy.linalg import LinAlgError
+
 from .core.array import ndarray
 from .ops import shape
-from .ops.linalg import matmul, matrix_norm, norm, outer, tensordot, vecdot, vector_norm
+from .ops.decompose import cholesky, det, inv, lu, lu_factor, lu_solve, slogdet, solve, solve_triangular
+from .ops.linalg import dot, gemm, gemv, inner, matmul, matrix_norm, norm, outer, tensordot, vdot, vecdot, vector_norm
+from .ops.matrix_functions import (
+    cond,
+    cross,
+    expm,
+    lstsq,
+    matrix_power,
+    matrix_rank,
+    multi_dot,
+    pinv,
+    tensorinv,
+    tensorsolve,
+    trace,
+)
 from .ops.shape import matrix_transpose
+from .ops.spectral import eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 
-__all__ = ["diagonal", "matmul", "matrix_norm", "matrix_transpose", "norm", "outer", "tensordot", "vecdot", "vector_norm"]
+__all__ = [
+    "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "dot", "eig", "eigh", "eigvals", "eigvalsh", "expm", "gemm",
+    "gemv", "inner", "inv", "lstsq", "lu", "lu_factor", "lu_solve", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
+    "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals",
+    "tensordot", "tensorinv", "tensorsolve", "trace", "vdot", "vecdot", "vector_norm",
+]
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> ndarray:

@@ -343,7 +343,7 @@ def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, o
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") -> ndarray:
     """Norm of matrices: "fro": root of the sum of squares; 1 or -1: largest or smallest sum of absolute values of a
-    column; inf or -inf: of a row.
+    column; inf or -inf: of a row; 2 or -2: largest or smallest singular value; "nuc": the sum of the singular values.
 
     Args: x: numeric array (..., m, n); keepdims: keep the last two axes as axes of size 1; ord: as above.
     Returns: real array (...) of x's precision (float64 for integers).
@@ -359,8 +359,14 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
         raise ValueError(f"matrix_norm: wants arrays of at least two dimensions, got shape {x.shape}")
     if ord == "fro":
         return reduce.vector_length("matrix_norm", x, (x.ndim - 2, x.ndim - 1), keepdims)
+    if ord in (2, -2, "nuc"):
+        from .spectral import svdvals
+
+        values = svdvals(x)
+        found = reduce.sum(values, axis=-1) if ord == "nuc" else (reduce.max if ord == 2 else reduce.min)(values, axis=-1)
+        return expand_dims(found, axis=(-2, -1)) if keepdims else found
     if not isinstance(ord, (int, float)) or builtins.abs(ord) not in (1, math.inf):
-        raise ValueError(f"matrix_norm: wants ord 'fro', 1, -1, inf or -inf, got {ord!r}")
+        raise ValueError(f"matrix_norm: wants ord 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}")
     lines = -2 if builtins.abs(ord) == 1 else -1
     sums = _vector_norm("matrix_norm", x, (x.ndim + lines,), True, 1)
     choose = reduce.max if ord > 0 else reduce.min

@@ -1,4 +1,4 @@
-"""Errors that only a kernel can see (an index out of range), raised at the next synchronising call.
+"""Errors that only a kernel can see (an index out of range, a singular matrix), raised at the next synchronising call.
 
 A kernel that meets a bad value writes the call's *ticket* into the device's flag, one int64 in mapped host memory.
 The ticket stands for the Python line of the call, kept in a ring of the latest ones.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+
+import numpy as np
 
 from . import device as devices
 from .errors import user_line
@@ -39,14 +41,22 @@ def ticket(op: str) -> int:
     return number
 
 
+#: What it means when a call of this op fails as a whole: message of the LinAlgError. Put here by the planners.
+failures: dict[str, str] = {}
+
+
 def raise_pending(index: int) -> None:
-    """Raise the IndexError that a kernel on this device has flagged, if any. Called after each synchronisation."""
+    """Raise what a kernel on this device has flagged, if anything: IndexError for a ticket, LinAlgError for a negative one
+    (a matrix that cannot be decomposed). Called after each synchronisation."""
     if index not in _flags:
         return
     _, value = _flags[index]
     number = value.value
     if number:
         value.value = 0
-        known, op, line = _calls[number % _RING]
-        where = f", called at {line}" if known == number else ""
+        known, op, line = _calls[abs(number) % _RING]
+        where = f", called at {line}" if known == abs(number) else ""
+        if number < 0:
+            what = f"{op}: {failures[op]}" if known == -number else "linalg: a decomposition failed"
+            raise np.linalg.LinAlgError(f"{what}{where} (found on cuda:{index})")
         raise IndexError(f"{op if known == number else 'index'}: an index is out of range{where} (found on cuda:{index})")

@@ -1,0 +1,162 @@
+"""Matrix decompositions on the CPU: NumPy's, that is LAPACK's, and what NumPy lacks in NumPy itself.
+
+LU and triangular systems are written here in blocks: within a block of BLOCK columns each step is a handful of vector
+operations over the whole batch, and everything between blocks is a matrix product, which is where the operations are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+BLOCK = 32  # columns factored one by one
+
+
+def named(name: str) -> Callable[[Callable], Callable]:
+    """NumPy's LinAlgError with the function's name in front."""
+
+    def decorate(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def call(*arrays: np.ndarray, **params: Any) -> Any:
+            try:
+                return function(*arrays, **params)
+            except np.linalg.LinAlgError as error:
+                raise np.linalg.LinAlgError(f"{name}: {error}") from None
+
+        return call
+
+    return decorate
+
+
+@named("solve")
+def solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a: (..., n, n), b: (..., n, k) -> (..., n, k)."""
+    return np.linalg.solve(a, b)
+
+
+@named("inv")
+def inv(a: np.ndarray) -> np.ndarray:
+    """a: (..., n, n) -> (..., n, n)."""
+    return np.linalg.inv(a)
+
+
+def slogdet(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """a: (..., n, n) -> sign and log |det|, both (...)."""
+    sign, logdet = np.linalg.slogdet(a)
+    return np.asarray(sign), np.asarray(logdet)
+
+
+@named("cholesky")
+def cholesky(a: np.ndarray, *, upper: bool) -> np.ndarray:
+    """a: (..., n, n), one triangle of it -> its factor."""
+    return np.linalg.cholesky(a, upper=upper)
+
+
+@named("qr")
+def qr(a: np.ndarray, *, complete: bool) -> tuple[np.ndarray, np.ndarray]:
+    """a: (..., m, n) -> q: (..., m, k), r: (..., k, n)."""
+    q, r = np.linalg.qr(a, "complete" if complete else "reduced")
+    return q, r
+
+
+@named("qr")
+def qr_r(a: np.ndarray) -> np.ndarray:
+    """a: (..., m, n) -> r: (..., min(m, n), n)."""
+    return np.asarray(np.linalg.qr(a, "r"))
+
+
+@named("eigh")
+def eigh(a: np.ndarray, *, upper: bool) -> tuple[np.ndarray, np.ndarray]:
+    """a: (..., n, n) -> w: (..., n), v: (..., n, n)."""
+    w, v = np.linalg.eigh(a, "U" if upper else "L")
+    return w, v
+
+
+@named("eigvalsh")
+def eigvalsh(a: np.ndarray, *, upper: bool) -> np.ndarray:
+    """a: (..., n, n) -> w: (..., n)."""
+    return np.linalg.eigvalsh(a, "U" if upper else "L")
+
+
+@named("eig")
+def eig(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """a: (..., n, n) -> w: (..., n), v: (..., n, n), both complex."""
+    w, v = np.linalg.eig(a)
+    dtype = np.result_type(a.dtype, np.complex64)
+    return w.astype(dtype, copy=False), v.astype(dtype, copy=False)
+
+
+@named("eigvals")
+def eigvals(a: np.ndarray) -> np.ndarray:
+    """a: (..., n, n) -> w: (..., n), complex."""
+    return np.linalg.eigvals(a).astype(np.result_type(a.dtype, np.complex64), copy=False)
+
+
+@named("svd")
+def svd(a: np.ndarray, *, full: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """a: (..., m, n) -> u: (..., m, m or k), s: (..., k), vh: (..., n or k, n)."""
+    u, s, vh = np.linalg.svd(a, full_matrices=full)
+    return u, s, vh
+
+
+@named("svdvals")
+def svdvals(a: np.ndarray) -> np.ndarray:
+    """a: (..., m, n) -> s: (..., min(m, n))."""
+    return np.linalg.svdvals(a)
+
+
+# ------------------------------------------------------------------------------------------------ in blocks
+
+
+def lu_factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """a: (..., m, n) -> the packed factors of P A = L U (..., m, n) and the pivots (..., min(m, n)), int32, 0-based."""
+    *lead, m, n = a.shape
+    x = a.reshape(-1, m, n).copy() if a.size else np.empty((int(np.prod(lead)), m, n), a.dtype)
+    k = min(m, n)
+    pivots = np.empty((len(x), k), np.int32)
+    each = np.arange(len(x))
+    with np.errstate(all="ignore"):  # what is singular or not finite shows in the factors
+        for first in range(0, k, BLOCK):
+            last = min(first + BLOCK, k)
+            for j in range(first, last):
+                found = j + np.argmax(np.abs(x[:, j:, j]), axis=1)
+                pivots[:, j] = found
+                rows = x[each, found]
+                x[each, found] = x[:, j]
+                x[:, j] = rows
+                pivot = x[:, j, j, None]
+                x[:, j + 1 :, j] /= np.where(pivot == 0, 1, pivot)
+                x[:, j + 1 :, j + 1 : last] -= x[:, j + 1 :, j, None] * x[:, None, j, j + 1 : last]
+            if last < n:
+                right = _substitute(x[:, first:last, first:last], x[:, first:last, last:], True, True)
+                x[:, first:last, last:] = right
+                x[:, last:, last:] -= x[:, last:, first:last] @ right
+    return x.reshape(a.shape), pivots.reshape(*lead, k)
+
+
+@named("solve_triangular")
+def solve_triangular(a: np.ndarray, b: np.ndarray, *, lower: bool, unit: bool) -> np.ndarray:
+    """a: (..., n, n), one triangle of it; b: (..., n, k) -> (..., n, k)."""
+    if not unit and (np.diagonal(a, axis1=-2, axis2=-1) == 0).any():
+        raise np.linalg.LinAlgError("Singular matrix")
+    return _substitute(a, b, lower, unit)
+
+
+def _substitute(a: np.ndarray, b: np.ndarray, lower: bool, unit: bool) -> np.ndarray:
+    """Forward (backward) substitution in blocks."""
+    n = a.shape[-1]
+    x = b.copy()
+    for start in range(0, n, BLOCK):
+        first = start if lower else max(n - start - BLOCK, 0)
+        last = min(start + BLOCK, n) if lower else n - start
+        for i in range(first, last) if lower else range(last - 1, first - 1, -1):
+            done = slice(first, i) if lower else slice(i + 1, last)
+            x[..., i, :] -= (a[..., i : i + 1, done] @ x[..., done, :])[..., 0, :]
+            if not unit:
+                x[..., i, :] /= a[..., i, i, None]
+        rest = slice(last, n) if lower else slice(0, first)
+        x[..., rest, :] -= a[..., rest, first:last] @ x[..., first:last, :]
+    return x

@@ -1,0 +1,31 @@
+"""Fourier transforms on the CPU: NumPy's, in the precision of the input.
+
+NumPy scales by 1 / n, 1 / sqrt(n) or 1 as its `norm` says; the cards give the factor itself, so the unscaled transform
+is asked for and multiplied, in place.
+"""
+
+import numpy as np
+
+
+def _scaled(y: np.ndarray, scale: float) -> np.ndarray:
+    if scale != 1:
+        y *= y.real.dtype.type(scale)
+    return y
+
+
+def c2c(x: np.ndarray, *, axes: tuple[int, ...], inverse: bool, scale: float) -> np.ndarray:
+    """Complex to complex along `axes`, times `scale`."""
+    y = np.fft.ifftn(x, axes=axes, norm="forward") if inverse else np.fft.fftn(x, axes=axes)
+    return _scaled(y if y is not x else x.copy(), scale)  # no axes: NumPy returns the input itself
+
+
+def r2c(x: np.ndarray, *, axes: tuple[int, ...], scale: float) -> np.ndarray:
+    """Real to complex along `axes`, times `scale`; half the frequencies along the last of them."""
+    return _scaled(np.fft.rfftn(x, axes=axes), scale)
+
+
+def c2r(x: np.ndarray, *, axes: tuple[int, ...], n: int, scale: float) -> np.ndarray:
+    """Half the frequencies along the last of `axes` to n real numbers, times `scale`."""
+    if len(axes) > 1:
+        x = np.fft.ifftn(x, axes=axes[:-1], norm="forward")
+    return _scaled(np.fft.irfft(x, n, axes[-1], norm="forward"), scale)

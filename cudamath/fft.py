@@ -1,0 +1,447 @@
+"""`cudamath.fft`: discrete Fourier transforms, as `numpy.fft` has them, by NumPy on the CPU and by cuFFT on a GPU.
+
+    X[k] = s sum_j x[j] exp(-2 pi i j k / n),    x[j] = t sum_k X[k] exp(2 pi i j k / n),    s t = 1 / n
+
+`norm` says which of the two carries the factor: "backward" (default, or None) the inverse, "forward" the forward
+transform, "ortho" each its root. Real float32 and float16 give complex64, float64 and integers complex128.
+
+Gradients: a transform is linear, so its gradient is the transform of the gradient with the other sign. Results on a GPU
+are those of cuFFT: the same bits on every run of one machine, within a few units in the last place times log2 n of the
+exact sum.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .core import dtypes, shapes
+from .core.array import ndarray
+from .core.op import NUMERIC, REAL_OR_BOOL, Category, require
+from .ops.creation import arange
+from .ops.elementwise import conj
+from .ops.fft import c2c, c2r, r2c
+from .ops.join import concat, pad, roll
+from .ops.shape import astype, span
+
+__all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
+           "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
+
+Axes = int | Sequence[int] | None
+_ANY = Category("numeric or bool", NUMERIC | dtypes.BOOLEAN)
+
+# ------------------------------------------------------------------------------------------- what they share
+
+
+def _input(name: str, x: Any, real: bool) -> ndarray:
+    """The argument as an array of a dtype that is transformed: float32, float64 or their complex counterparts."""
+    x = require(name, x, REAL_OR_BOOL if real else _ANY)
+    if x.dtype.kind != "c":
+        narrow = x.dtype in (dtypes.float16, dtypes.bfloat16, dtypes.float32)
+        x = astype(x, dtypes.float32 if narrow else dtypes.float64, copy=False)
+    return x if real or x.dtype.kind == "c" else astype(x, _complex(x.dtype))
+
+
+def _complex(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.complex64 if dtype.itemsize == 4 else np.complex128)
+
+
+def _scale(name: str, norm: str | None, sizes: Sequence[int], inverse: bool) -> float:
+    """The factor of a transform of these lengths."""
+    if norm not in (None, "backward", "ortho", "forward"):
+        raise ValueError(f'{name}: norm must be "backward", "ortho" or "forward", got {norm!r}')
+    count = math.prod(sizes)
+    if norm == "ortho":
+        return 1 / math.sqrt(count)
+    return 1 / count if inverse == (norm != "forward") else 1.0
+
+
+def _length(name: str, n: Any) -> int:
+    try:
+        size = operator.index(n)
+    except TypeError:
+        raise TypeError(f"{name}: a length must be an integer, got {n!r}") from None
+    if size < 1:
+        raise ValueError(f"{name}: Invalid number of FFT data points ({size}) specified.")
+    return size
+
+
+def _fit(x: ndarray, axis: int, size: int) -> ndarray:
+    """x cut, or filled up with zeros, to `size` along an axis."""
+    have = x.shape[axis]
+    if have == size:
+        return x
+    if have > size:
+        return span(x, axis, 0, size)
+    return pad(x, [(0, size - have if i == axis else 0) for i in range(x.ndim)])
+
+
+def _plan(name: str, x: ndarray, s: Sequence[int] | None, axes: Axes) -> tuple[list[int], list[int]]:
+    """(lengths, axes) of a transform along several axes."""
+    if s is not None:
+        s = [s] if isinstance(s, int) else list(s)
+    if axes is None:
+        chosen = list(range(0 if s is None else x.ndim - len(s), x.ndim))
+        if chosen and chosen[0] < 0:
+            raise ValueError(f"{name}: {len(s or ())} lengths for an array of shape {x.shape}")
+    else:
+        chosen = [shapes.normalize_axis(name, a, x.ndim) for a in ([axes] if isinstance(axes, int) else axes)]
+    if s is None:
+        sizes = [x.shape[a] for a in chosen]
+    elif len(s) != len(chosen):
+        raise ValueError(f"{name}: Shape and axes have different lengths: s={tuple(s)}, axes={tuple(chosen)}")
+    else:
+        sizes = [x.shape[a] if n == -1 else n for n, a in zip(s, chosen, strict=True)]
+    return [_length(name, n) for n in sizes], chosen
+
+
+def _all_complex(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool) -> ndarray:
+    x = _input(name, x, False)
+    sizes, chosen = _plan(name, x, s, axes)
+    scale = _scale(name, norm, sizes, inverse)
+    for n, axis in zip(sizes, chosen, strict=True):
+        x = _fit(x, axis, n)
+    if len(set(chosen)) == len(chosen):
+        return c2c(x, axes=tuple(chosen), inverse=inverse, scale=scale)
+    for axis in chosen:  # an axis named twice is transformed twice
+        x = c2c(x, axes=(axis,), inverse=inverse, scale=1.0)
+    return x if scale == 1 else x * scale
+
+
+def _to_half(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool = False) -> ndarray:
+    """Real to the non-negative half of the frequencies; `inverse` only chooses the factor."""
+    x = _input(name, x, True)
+    sizes, chosen = _plan(name, x, s, axes)
+    if not chosen:
+        raise ValueError(f"{name}: at least 1 axis must be transformed")
+    if len(set(chosen)) != len(chosen):
+        raise ValueError(f"{name}: repeated axis in {tuple(chosen)}")
+    for n, axis in zip(sizes, chosen, strict=True):
+        x = _fit(x, axis, n)
+    return r2c(x, axes=tuple(chosen), scale=_scale(name, norm, sizes, inverse))
+
+
+def _from_half(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool = True) -> ndarray:
+    x = _input(name, x, False)
+    sizes, chosen = _plan(name, x, [] if s is None and axes is None and not x.ndim else s, axes)
+    if not chosen:
+        raise ValueError(f"{name}: at least 1 axis must be transformed")
+    if len(set(chosen)) != len(chosen):
+        raise ValueError(f"{name}: repeated axis in {tuple(chosen)}")
+    asked = None if s is None else ([s] if isinstance(s, int) else list(s))[-1]
+    if asked is None or asked == -1:
+        sizes[-1] = _length(name, 2 * (x.shape[chosen[-1]] - 1))
+    for n, axis in zip([*sizes[:-1], sizes[-1] // 2 + 1], chosen, strict=True):
+        x = _fit(x, axis, n)
+    return c2r(x, axes=tuple(chosen), n=sizes[-1], scale=_scale(name, norm, sizes, inverse))
+
+
+def _one(n: int | None) -> Sequence[int] | None:
+    return None if n is None else (n,)
+
+
+# ------------------------------------------------------------------------------------------------ one axis
+
+
+def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> ndarray:
+    """Fourier transform along an axis: X[k] = s sum_j x[j] exp(-2 pi i j k / n).
+
+    Args:
+        x: numeric array of any shape and strides; real input counts as complex.
+        n: length of the transform: x is cut, or filled up with zeros, to it. Default: x's length along `axis`.
+        axis: int.
+        norm: "backward" (s = 1, default), "ortho" (1 / sqrt(n)) or "forward" (1 / n).
+
+    Returns: complex array, complex64 for float16, bfloat16, float32 and complex64, else complex128; n long along `axis`.
+    Raises: TypeError (dtype), ValueError (n < 1, axis, norm).
+    Gradient: the transform of the gradient with exp(+2 pi i j k / n).
+
+    >>> import cudamath as cm
+    >>> cm.fft.fft([1.0, 0.0, -1.0, 0.0]).tolist()
+    [0j, (2+0j), 0j, (2+0j)]
+    """
+    return _all_complex("fft", x, _one(n), (axis,), norm, False)
+
+
+def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> ndarray:
+    """Inverse Fourier transform along an axis: x[j] = t sum_k X[k] exp(2 pi i j k / n).
+
+    Args: as for `fft`; norm: "backward" (t = 1 / n, default), "ortho" (1 / sqrt(n)) or "forward" (1).
+    Returns: complex array, n long along `axis`.
+    Raises: TypeError (dtype), ValueError (n < 1, axis, norm).
+    Gradient: the transform of the gradient with the other sign.
+
+    >>> import cudamath as cm
+    >>> cm.fft.ifft([4.0, 0.0, 0.0, 0.0]).real.tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
+    return _all_complex("ifft", x, _one(n), (axis,), norm, True)
+
+
+def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> ndarray:
+    """Fourier transform of real numbers: the non-negative half of the frequencies, the rest being their conjugates.
+
+    Args:
+        x: real array of any shape and strides.
+        n, axis, norm: as for `fft`.
+
+    Returns: complex array, n // 2 + 1 long along `axis`.
+    Raises: TypeError (dtype), ValueError (n < 1, axis, norm).
+    Gradient: the real part of the inverse sum over the half spectrum.
+
+    >>> import cudamath as cm
+    >>> cm.fft.rfft([1.0, 0.0, -1.0, 0.0]).tolist()
+    [0j, (2+0j), 0j]
+    """
+    return _to_half("rfft", x, _one(n), (axis,), norm)
+
+
+def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> ndarray:
+    """Inverse of `rfft`: real numbers from the non-negative half of their frequencies.
+
+    Args:
+        x: numeric array: n // 2 + 1 frequencies along `axis`; cut or filled up to that. The imaginary part of
+            frequency 0, and of n / 2 for even n, is ignored.
+        n: length of the result; default 2 (m - 1) for m frequencies. An odd length must be given.
+        axis, norm: as for `ifft`.
+
+    Returns: real array, n long along `axis`.
+    Raises: TypeError (dtype), ValueError (n < 1, axis, norm).
+    Gradient: `rfft` of the gradient, doubled at the frequencies that count twice.
+
+    >>> import cudamath as cm
+    >>> cm.fft.irfft([0.0, 2.0, 0.0]).tolist()
+    [1.0, 0.0, -1.0, 0.0]
+    """
+    return _from_half("irfft", x, _one(n), (axis,), norm)
+
+
+def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> ndarray:
+    """Fourier transform of a signal with Hermitian symmetry, given by its non-negative half: a real spectrum.
+
+    Args:
+        x: numeric array: n // 2 + 1 values along `axis`; cut or filled up to that.
+        n: length of the result; default 2 (m - 1).
+        axis, norm: as for `fft`.
+
+    Returns: real array, n long along `axis`.
+    Raises: TypeError (dtype), ValueError (n < 1, axis, norm).
+    Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.fft.hfft([1.0, 2.0, 1.0]).tolist()
+    [6.0, 0.0, -2.0, 0.0]
+    """
+    x = _input("hfft", x, False)
+    return _from_half("hfft", conj(x), _one(n), (axis,), norm, inverse=False)
+
+
+def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> ndarray:
+    """Inverse of `hfft`: the non-negative half of the signal whose spectrum is real.
+
+    Args: x: real array; n, axis: as for `fft`; norm: as for `ifft`.
+    Returns: complex array, n // 2 + 1 long along `axis`.
+    Raises: TypeError (dtype), ValueError (n < 1, axis, norm).
+    Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.fft.ihfft([6.0, 0.0, -2.0, 0.0]).real.tolist()
+    [1.0, 2.0, 1.0]
+    """
+    return conj(_to_half("ihfft", x, _one(n), (axis,), norm, inverse=True))
+
+
+# ------------------------------------------------------------------------------------------------ several axes
+
+
+def fftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None, norm: str | None = "backward") -> ndarray:
+    """Fourier transform along several axes.
+
+    Args:
+        x: numeric array.
+        s: lengths along `axes`, to which x is cut or filled up; -1: as it is. Default: x's own.
+        axes: ints; default all, or the last len(s). An axis named twice is transformed twice.
+        norm: as for `fft`; the factor is that of all lengths together.
+
+    Returns: complex array.
+    Raises: TypeError (dtype), ValueError (s, axes, norm).
+    Gradient: the transform of the gradient with the other sign.
+
+    >>> import cudamath as cm
+    >>> cm.fft.fftn(cm.ones((2, 2))).real.tolist()
+    [[4.0, 0.0], [0.0, 0.0]]
+    """
+    return _all_complex("fftn", x, s, axes, norm, False)
+
+
+def ifftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None, norm: str | None = "backward") -> ndarray:
+    """Inverse Fourier transform along several axes.
+
+    Args: as for `fftn`; norm: as for `ifft`.
+    Returns: complex array.
+    Raises: TypeError (dtype), ValueError (s, axes, norm).
+    Gradient: the transform of the gradient with the other sign.
+
+    >>> import cudamath as cm
+    >>> cm.fft.ifftn([[4.0, 0.0], [0.0, 0.0]]).real.tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    return _all_complex("ifftn", x, s, axes, norm, True)
+
+
+def fft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1), norm: str | None = "backward") -> ndarray:
+    """Fourier transform along two axes, by default the last two: `fftn` with other defaults.
+
+    Args, Returns, Raises, Gradient: as for `fftn`.
+
+    >>> import cudamath as cm
+    >>> cm.fft.fft2(cm.ones((1, 2, 2))).real.tolist()
+    [[[4.0, 0.0], [0.0, 0.0]]]
+    """
+    return _all_complex("fft2", x, s, axes, norm, False)
+
+
+def ifft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1), norm: str | None = "backward") -> ndarray:
+    """Inverse Fourier transform along two axes, by default the last two: `ifftn` with other defaults.
+
+    Args, Returns, Raises, Gradient: as for `ifftn`.
+
+    >>> import cudamath as cm
+    >>> cm.fft.ifft2([[4.0, 0.0], [0.0, 0.0]]).real.tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    return _all_complex("ifft2", x, s, axes, norm, True)
+
+
+def rfftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None, norm: str | None = "backward") -> ndarray:
+    """Fourier transform of real numbers along several axes: half the frequencies along the last of them.
+
+    Args: x: real array; s, axes, norm: as for `fftn`.
+    Returns: complex array, s[-1] // 2 + 1 long along the last of `axes`.
+    Raises: TypeError (dtype), ValueError (s, axes, norm; no axes).
+    Gradient: as `rfft`'s.
+
+    >>> import cudamath as cm
+    >>> cm.fft.rfftn(cm.ones((2, 4))).shape
+    (2, 3)
+    """
+    return _to_half("rfftn", x, s, axes, norm)
+
+
+def irfftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None, norm: str | None = "backward") -> ndarray:
+    """Inverse of `rfftn`: real numbers from half of their frequencies.
+
+    Args: x: numeric array; s: lengths of the result, default 2 (m - 1) along the last axis; axes, norm: as for `ifftn`.
+    Returns: real array.
+    Raises: TypeError (dtype), ValueError (s, axes, norm; no axes).
+    Gradient: as `irfft`'s.
+
+    >>> import cudamath as cm
+    >>> cm.fft.irfftn(cm.fft.rfftn(cm.ones((2, 4)))).tolist()
+    [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
+    """
+    return _from_half("irfftn", x, s, axes, norm)
+
+
+def rfft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1), norm: str | None = "backward") -> ndarray:
+    """`rfftn` along two axes, by default the last two.
+
+    Args, Returns, Raises, Gradient: as for `rfftn`.
+
+    >>> import cudamath as cm
+    >>> cm.fft.rfft2(cm.ones((2, 4))).shape
+    (2, 3)
+    """
+    return _to_half("rfft2", x, s, axes, norm)
+
+
+def irfft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1), norm: str | None = "backward") -> ndarray:
+    """`irfftn` along two axes, by default the last two.
+
+    Args, Returns, Raises, Gradient: as for `irfftn`.
+
+    >>> import cudamath as cm
+    >>> cm.fft.irfft2(cm.ones((2, 3))).shape
+    (2, 4)
+    """
+    return _from_half("irfft2", x, s, axes, norm)
+
+
+# ------------------------------------------------------------------------------------------------ frequencies
+
+
+def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> ndarray:
+    """Frequencies of the elements of `fft`: [0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1] / (d n).
+
+    Args: n: length of the transform; d: time between two samples; dtype: float dtype, default that of Python floats.
+    Returns: float array (n,).
+    Raises: TypeError (n, dtype), ValueError (n < 1).
+
+    >>> import cudamath as cm
+    >>> cm.fft.fftfreq(5, 0.2).tolist()
+    [0.0, 1.0, 2.0, -2.0, -1.0]
+    """
+    n = _length("fftfreq", n)
+    whole = [arange(0, (n - 1) // 2 + 1, device=device), arange(-(n // 2), 0, device=device)]
+    return _frequencies("fftfreq", concat(whole), n, d, dtype)
+
+
+def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> ndarray:
+    """Frequencies of the elements of `rfft`: [0, 1, ..., n // 2] / (d n).
+
+    Args: n: length of the real signal; d: time between two samples; dtype: float dtype, default that of Python floats.
+    Returns: float array (n // 2 + 1,).
+    Raises: TypeError (n, dtype), ValueError (n < 1).
+
+    >>> import cudamath as cm
+    >>> cm.fft.rfftfreq(4, 0.25).tolist()
+    [0.0, 1.0, 2.0]
+    """
+    n = _length("rfftfreq", n)
+    return _frequencies("rfftfreq", arange(0, n // 2 + 1, device=device), n, d, dtype)
+
+
+def _frequencies(name: str, whole: ndarray, n: int, d: float, dtype: Any) -> ndarray:
+    chosen = dtypes.default_float() if dtype is None else dtypes.as_dtype(dtype)
+    if chosen not in dtypes.FLOATING:
+        raise TypeError(f"{name}: wants a floating-point dtype, got {chosen}")
+    wide = dtypes.compute_dtype(chosen)
+    return astype(astype(whole, wide) * (1.0 / (n * d)), chosen, copy=False)
+
+
+def fftshift(x: Any, /, axes: Axes = None) -> ndarray:
+    """Frequency 0 moved to the middle: each axis rolled by half its length.
+
+    Args: x: array; axes: int or ints, default all.
+    Returns: array of x's shape and dtype.
+    Raises: ValueError (axes).
+    Gradient: `ifftshift` of the gradient.
+
+    >>> import cudamath as cm
+    >>> cm.fft.fftshift(cm.fft.fftfreq(5, 0.2)).tolist()
+    [-2.0, -1.0, 0.0, 1.0, 2.0]
+    """
+    x = require("fftshift", x)
+    chosen = shapes.normalize_axes("fftshift", axes, x.ndim)
+    return roll(x, [x.shape[a] // 2 for a in chosen], axis=chosen) if chosen else x
+
+
+def ifftshift(x: Any, /, axes: Axes = None) -> ndarray:
+    """Inverse of `fftshift`: the middle moved to the front.
+
+    Args: x: array; axes: int or ints, default all.
+    Returns: array of x's shape and dtype.
+    Raises: ValueError (axes).
+    Gradient: `fftshift` of the gradient.
+
+    >>> import cudamath as cm
+    >>> cm.fft.ifftshift([-2, -1, 0, 1, 2]).tolist()
+    [0, 1, 2, -2, -1]
+    """
+    x = require("ifftshift", x)
+    chosen = shapes.normalize_axes("ifftshift", axes, x.ndim)
+    return roll(x, [-(x.shape[a] // 2) for a in chosen], axis=chosen) if chosen else x

@@ -1,0 +1,541 @@
+"""Matrix decompositions: plans of cuSOLVER and cuBLAS calls, and the small kernels between them.
+
+The idea. LAPACK's routines, which both libraries have, work in place on column-major matrices. The copy that this takes
+is one that is needed anyway, since inputs must stay what they are; so each planner chooses the order of the copy such
+that nothing has to be moved afterwards:
+
+- A row-major A, read as columns, is A^T. P A^T = L U solves A X = B as well (as its transpose) and has the same
+  determinant; its inverse, read as rows, is the inverse of A. So LU takes matrices in the order in which they lie.
+- For Cholesky, A^T is the conjugate of A: its upper factor, read as rows, is the lower factor of A.
+- X A^T = B^T is A X = B read in rows: triangular systems are solved in rows, on the other side.
+- A wide matrix is decomposed as its transpose (A^T = U S V^H gives A = conj(V) S U^T): what comes back, read in rows, is
+  what was asked for.
+- Q, eigenvectors and the factors of a tall matrix come out in columns and are handed on like that: an array's strides
+  say so, and a product reads either order.
+
+One matrix, or matrices too large to share the device, go to cuSOLVER one after the other; batches of small ones go to
+the routines that take a table of addresses, which ``addresses`` writes on the device.
+
+Failures (a singular matrix, an iteration that does not converge) are known on the device only: ``check_info`` writes the
+call's ticket, negative, into the error flag, and the next synchronisation raises LinAlgError.
+
+The floor: (2/3) n^3 operations for LU, n^3 / 3 for Cholesky, (4/3) n^3 for QR, 4 n^3 and more for eigenvalues; the copies
+move 2 n^2 numbers beside them.
+"""
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+from numba import cuda, types
+
+from ..core import shapes
+from ..core.dtypes import real_dtype
+from ..core.layout import Layout
+from ..core.plan import Call, Flag, Input, Launch, Output, Plan, Temp, Ticket
+from ..runtime import flags, solver
+from .build import SIMULATOR, blocks, device_function, numba_type
+from .copy import Part, copy_part, whole
+
+if not SIMULATOR:
+    from llvmlite import ir
+    from numba.cuda.extending import intrinsic
+
+    @intrinsic
+    def address_of(typingctx, array):
+        """Address of an array's first element, int64."""
+
+        def generate(context, builder, signature, arguments):
+            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+            return builder.ptrtoint(data, ir.IntType(64))
+
+        return types.int64(array), generate
+
+
+THREADS = 128
+BATCHED = 256  # the largest matrices that go to a batched routine
+JACOBI = 32  # the largest that the batched Jacobi method takes
+INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
+
+flags.failures.update({
+    "solve": "Singular matrix", "inv": "Singular matrix", "solve_triangular": "Singular matrix",
+    "cholesky": "Matrix is not positive definite", "eigh": "Eigenvalues did not converge",
+    "eigvalsh": "Eigenvalues did not converge", "eig": "Eigenvalues did not converge",
+    "eigvals": "Eigenvalues did not converge", "svd": "SVD did not converge", "svdvals": "SVD did not converge",
+})
+
+# ------------------------------------------------------------------------------------------------ kernels
+
+
+@cuda.jit
+def check_info(info, flag, ticket):  # info: (n,) int32; flag: (1,) int64
+    """Report a matrix that a routine could not do."""
+    i = cuda.grid(1)
+    if i < info.size and info[i] != 0:
+        flag[0] = -ticket
+
+
+@functools.cache
+def check_diagonal(dtype: np.dtype) -> Any:
+    """Report a zero on the diagonal of a triangular matrix."""
+    T = numba_type(dtype)
+
+    @cuda.jit
+    def check_diagonal(a, flag, ticket):  # a: (count, n, n); flag: (1,) int64
+        i = cuda.grid(1)
+        n = a.shape[1]
+        if i < a.shape[0] * n:
+            if a[i // n, i % n, i % n] == T(0):
+                flag[0] = -ticket
+
+    return check_diagonal
+
+
+@cuda.jit
+def addresses(x, step, table):  # x: any array; table: (n,) int64
+    """table[i] = address of x + i * step bytes: where the matrices of a batch begin."""
+    i = cuda.grid(1)
+    if i < table.size:
+        table[i] = address_of(x) + i * step
+
+
+@functools.cache
+def identity(dtype: np.dtype) -> Any:
+    """Identity matrices."""
+    T = numba_type(dtype)
+
+    @cuda.jit
+    def identity(x):  # x: (count, n, n)
+        i = cuda.grid(1)
+        n = x.shape[1]
+        if i < x.size:
+            row = i // n % n
+            x[i // (n * n), row, i % n] = T(1) if row == i % n else T(0)
+
+    return identity
+
+
+@functools.cache
+def triangle(dtype: np.dtype, upper: bool) -> Any:
+    """y = the upper (lower) triangle of x and zeros elsewhere; y may be x."""
+    T = numba_type(dtype)
+
+    @cuda.jit
+    def triangle(x, y):  # x: (count, >= m, >= n); y: (count, m, n)
+        i = cuda.grid(1)
+        if i < y.size:
+            m, n = y.shape[1], y.shape[2]
+            b, row, column = i // (m * n), i // n % m, i % n
+            inside = column >= row if upper else row >= column
+            y[b, row, column] = x[b, row, column] if inside else T(0)
+
+    return triangle
+
+
+@functools.cache
+def conjugate(dtype: np.dtype) -> Any:
+    """x = conj(x), complex numbers seen as pairs."""
+
+    @cuda.jit
+    def conjugate(x):  # x: (n, 2) float32 or float64
+        i = cuda.grid(1)
+        if i < x.shape[0]:
+            x[i, 1] = -x[i, 1]
+
+    return conjugate
+
+
+@cuda.jit
+def zero_based(pivots, out):  # pivots: (n,) int64, 1-based; out: (n,) int32
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = pivots[i] - 1
+
+
+@functools.cache
+def log_determinant(dtype: np.dtype) -> Any:
+    """Sign (or phase) and logarithm of the absolute value of det A, from the LU factors: one block a matrix.
+
+    Each thread multiplies the signs and adds the logarithms of every THREADS-th diagonal element, and the block combines
+    them in a fixed order: the same bits on every run. A row exchange (pivot i not i + 1) turns the sign.
+    """
+    T = numba_type(dtype)
+    R = numba_type(real_dtype(dtype))
+    kind = dtype.kind
+
+    @device_function
+    def sign_of(v, size):
+        if kind == "c":
+            return v / T(size)
+        return T(1) if v > T(0) else T(-1)
+
+    @cuda.jit
+    def log_determinant(lu, pivots, sign, logdet):
+        """lu: (count, n, n); pivots: (count, n) int32 or int64, 1-based; sign: (count,) of lu's dtype; logdet: (count,)."""
+        signs = cuda.shared.array(THREADS, T)
+        logs = cuda.shared.array(THREADS, R)
+        b, t = cuda.blockIdx.x, cuda.threadIdx.x
+        s, total = T(1), R(0)
+        for i in range(t, lu.shape[1], THREADS):
+            v = lu[b, i, i]
+            size = abs(v)
+            if size == R(0):
+                s = T(0)
+                total = R(-math.inf)
+            else:
+                s = s * sign_of(v, size)
+                total += math.log(size)
+            if pivots[b, i] != i + 1:
+                s = -s
+        signs[t] = s
+        logs[t] = total
+        cuda.syncthreads()
+        half = THREADS // 2
+        while half > 0:
+            if t < half:
+                signs[t] = signs[t] * signs[t + half]
+                logs[t] = logs[t] + logs[t + half]
+            cuda.syncthreads()
+            half //= 2
+        if t == 0:
+            sign[b] = signs[0]
+            logdet[b] = logs[0]
+
+    return log_determinant
+
+
+# ------------------------------------------------------------------------------------------ building a plan
+
+
+def _batch(layout: Layout, trailing: int = 2) -> int:
+    return math.prod(layout.shape[: layout.ndim - trailing])
+
+
+def _columns(layout: Layout) -> Layout:
+    """The layout of new memory for these matrices, each column-major."""
+    m, n = layout.shape[-2:]
+    outer = shapes.contiguous_strides(layout.shape, layout.itemsize)[:-2]
+    return Layout.of(layout.shape, (*outer, layout.itemsize, m * layout.itemsize), layout.dtype, layout.device)
+
+
+def _lies_in_columns(layout: Layout) -> bool:
+    """Whether a matrix lies column by column, so that a copy in that order is a straight one."""
+    return abs(layout.strides[-2]) < abs(layout.strides[-1])
+
+
+def _real(layout: Layout, shape: tuple[int, ...]) -> Layout:
+    return layout.like(shape, real_dtype(layout.dtype))
+
+
+class _Work:
+    """The parts of a plan under construction."""
+
+    def __init__(self, *outputs: Layout):
+        self.outputs = list(outputs)
+        self.steps: list[Any] = []
+        self.temps: list[Layout] = []
+
+    def temp(self, layout: Layout) -> Any:
+        self.temps.append(layout)
+        return Temp(len(self.temps) - 1)
+
+    def copy(self, source: Any, layout: Layout, target: Any, to: Layout) -> Any:
+        self.steps += copy_part(whole(source, layout), whole(target, to))
+        return target
+
+    def call(self, function: Any, *arguments: Any) -> None:
+        self.steps.append(Call(function, arguments))
+
+    def launch(self, kernel: Any, count: int, *arguments: Any) -> None:
+        self.steps.append(Launch(kernel, blocks(count, THREADS), THREADS, arguments))
+
+    def info(self, like: Layout, count: int) -> Any:
+        return self.temp(like.like((count,), INT32))
+
+    def check(self, info: Any, count: int) -> None:
+        self.launch(check_info, count, info, Flag(), Ticket())
+
+    def table(self, argument: Any, layout: Layout, count: int, step: int) -> Any:
+        """A table of the addresses of matrices that lie `step` bytes apart."""
+        table = self.temp(layout.like((count,), INT64))
+        self.launch(addresses, count, argument, step, table)
+        return table
+
+    def plan(self) -> Plan:
+        return Plan(self.outputs, self.steps, self.temps)
+
+
+def _cube(argument: Any, layout: Layout) -> Any:
+    """A new array's argument as (count, m, n)."""
+    return argument.view((_batch(layout), *layout.shape[-2:]),
+                         (math.prod(layout.shape[-2:]) * layout.itemsize, *layout.strides[-2:]))
+
+
+def _factor(work: _Work, a: Layout) -> tuple[Any, Layout, Any, Any, Any]:
+    """LU of a square matrix in scratch: (the factors, their layout, pivots, info, table of addresses or None)."""
+    n, count = a.shape[-1], _batch(a)
+    inner = _columns(a) if _lies_in_columns(a) else a.like()
+    lu = work.copy(Input(0), a, work.temp(inner), inner)
+    info = work.info(a, count)
+    if count > 1 and n <= BATCHED:
+        table = work.table(lu, inner, count, n * n * a.itemsize)
+        pivots = work.temp(a.like((count, n), INT32))
+        work.call(solver.getrf_batched(a.dtype, n, count), table, pivots, info)
+    else:
+        table, pivots = None, work.temp(a.like((count, n), INT64))
+        work.call(solver.getrf(a.dtype, n, n, count), lu, pivots, info)
+    return lu, inner, pivots, info, table
+
+
+# ------------------------------------------------------------------------------------------------ planners
+# Arrays are never empty here (ops/decompose.py sees to that). a: (..., m, n); batch axes of all inputs are the same.
+
+
+def solve(a: Layout, b: Layout) -> Plan:
+    """a: (..., n, n), b: (..., n, k) -> x: (..., n, k)."""
+    n, k, count = *b.shape[-2:], _batch(a)
+    x = _columns(b)
+    work = _Work(x)
+    lu, inner, pivots, info, table = _factor(work, a)
+    work.check(info, count)
+    work.copy(Input(1), b, Output(0), x)
+    transpose = solver.NO_TRANSPOSE if _lies_in_columns(a) else solver.TRANSPOSE
+    if table is None:
+        work.call(solver.getrs(a.dtype, n, k, transpose, count), lu, pivots, Output(0), info)
+    else:
+        to = work.table(Output(0), x, count, n * k * a.itemsize)
+        work.call(solver.getrs_batched(a.dtype, n, k, transpose, count), table, pivots, to)
+    return work.plan()
+
+
+def inv(a: Layout) -> Plan:
+    """a: (..., n, n) -> (..., n, n), in the order in which a lies."""
+    n, count = a.shape[-1], _batch(a)
+    x = _columns(a) if _lies_in_columns(a) else a.like()
+    work = _Work(x)
+    lu, inner, pivots, info, table = _factor(work, a)
+    work.check(info, count)
+    if table is None:
+        work.launch(identity(a.dtype), a.size, _cube(Output(0), x))
+        work.call(solver.getrs(a.dtype, n, n, solver.NO_TRANSPOSE, count), lu, pivots, Output(0), info)
+    else:
+        to = work.table(Output(0), x, count, n * n * a.itemsize)
+        work.call(solver.getri_batched(a.dtype, n, count), table, pivots, to, info)
+    return work.plan()
+
+
+def slogdet(a: Layout) -> Plan:
+    """a: (..., n, n) -> sign and log |det|, both (...). A singular matrix is none of the failures: 0 and -inf."""
+    count, lead = _batch(a), a.shape[:-2]
+    work = _Work(a.like(lead), _real(a, lead))
+    lu, inner, pivots, _, _ = _factor(work, a)
+    work.steps.append(Launch(log_determinant(a.dtype), count, THREADS,
+                             [_cube(lu, inner), pivots, Output(0).view((count,)), Output(1).view((count,))]))
+    return work.plan()
+
+
+def lu_factor(a: Layout) -> Plan:
+    """a: (..., m, n) -> the packed factors (..., m, n), in columns, and the pivots (..., min(m, n)), int32, 0-based."""
+    m, n = a.shape[-2:]
+    k, count, lead = min(m, n), _batch(a), a.shape[:-2]
+    lu, pivots = _columns(a), a.like((*lead, k), INT32)
+    work = _Work(lu, pivots)
+    work.copy(Input(0), a, Output(0), lu)
+    long = work.temp(a.like((count * k,), INT64))
+    work.call(solver.getrf(a.dtype, m, n, count), Output(0), long, work.info(a, count))
+    work.launch(zero_based, count * k, long, Output(1).view((count * k,)))
+    return work.plan()
+
+
+def solve_triangular(a: Layout, b: Layout, *, lower: bool, unit: bool) -> Plan:
+    """a: (..., n, n), one triangle of it; b: (..., n, k) -> (..., n, k)."""
+    n, k, count, item = *b.shape[-2:], _batch(a), a.itemsize
+    x = b.like()
+    work = _Work(x)
+    read: Any = Input(0)
+    lead, steps = shapes.collapse(a.shape[:-2], a.strides[:-2])
+    in_columns = _lies_in_columns(a)
+    row, column = (s // item for s in (a.strides[-2:] if not in_columns else a.strides[:-3:-1]))
+    if len(lead) > 1 or any(s % item for s in a.strides) or column != 1 and n > 1 or row < n and n > 1:
+        inner = a.like()
+        read, a = work.copy(read, a, work.temp(inner), inner), inner
+        lead, steps = shapes.collapse(a.shape[:-2], a.strides[:-2])
+        in_columns, row = False, n
+    step = steps[0] if lead else 0
+    if not unit:
+        work.launch(check_diagonal(a.dtype), count * n, read.view((count, n, n), (step, *a.strides[-2:])), Flag(), Ticket())
+    work.copy(Input(1), b, Output(0), x)
+    # in rows, x (n x k) is X^T (k x n): X^T A^T = B^T; and A^T is what rows of A, read as columns, are
+    transpose = solver.TRANSPOSE if in_columns else solver.NO_TRANSPOSE
+    stored = solver.LOWER if lower == in_columns else solver.UPPER
+    size = (solver.RIGHT, stored, transpose, unit, k, n, max(row, n), k)
+    if count == 1:
+        work.call(solver.trsm(a.dtype, *size), read, Output(0))
+    else:
+        tables = work.table(read, a, count, step), work.table(Output(0), x, count, n * k * item)
+        work.call(solver.trsm(a.dtype, *size, count), *tables)
+    return work.plan()
+
+
+def cholesky(a: Layout, *, upper: bool) -> Plan:
+    """a: (..., n, n), one triangle of it -> its factor, in rows."""
+    n, count = a.shape[-1], _batch(a)
+    out = a.like()
+    work = _Work(out)
+    work.copy(Input(0), a, Output(0), out)
+    info = work.info(a, count)
+    stored = solver.LOWER if upper else solver.UPPER  # rows read as columns
+    if count > 1 and n <= BATCHED:
+        table = work.table(Output(0), out, count, n * n * a.itemsize)
+        work.call(solver.potrf_batched(a.dtype, n, stored, count), table, info)
+    else:
+        work.call(solver.potrf(a.dtype, n, stored, count), Output(0), info)
+    work.check(info, count)
+    work.launch(triangle(a.dtype, upper), a.size, _cube(Output(0), out), _cube(Output(0), out))
+    return work.plan()
+
+
+def _reflectors(work: _Work, a: Layout, target: Any, to: Layout) -> tuple[Any, Any]:
+    """Householder's reflectors of `a` in the first columns of a column-major target: (tau, info)."""
+    m, n = a.shape[-2:]
+    count = _batch(a)
+    inside = to.view((*to.shape[:-1], n), to.strides)
+    work.steps += copy_part(whole(Input(0), a), Part(target, inside))
+    tau, info = work.temp(a.like((count, min(m, n)))), work.info(a, count)
+    work.call(solver.geqrf(a.dtype, m, n, m * to.shape[-1], count), target, tau, info)
+    return tau, info
+
+
+def qr(a: Layout, *, complete: bool) -> Plan:
+    """a: (..., m, n) -> q: (..., m, k), in columns, and r: (..., k, n); k is m if `complete`, else min(m, n)."""
+    *lead, m, n = a.shape
+    count = _batch(a)
+    k = m if complete else min(m, n)
+    q, r = _columns(a.like((*lead, m, k))), a.like((*lead, k, n))
+    work = _Work(q, r)
+    if n <= k:
+        target, to = Output(0), q
+    else:
+        to = _columns(a)
+        target = work.temp(to)
+    tau, info = _reflectors(work, a, target, to)
+    work.launch(triangle(a.dtype, True), r.size, _cube(target, to), _cube(Output(1), r))
+    if target != Output(0):
+        work.steps += copy_part(Part(target, to.view(q.shape, to.strides)), whole(Output(0), q))
+    work.call(solver.orgqr(a.dtype, m, k, min(m, n), count), Output(0), tau, info)
+    return work.plan()
+
+
+def qr_r(a: Layout) -> Plan:
+    """a: (..., m, n) -> r: (..., min(m, n), n)."""
+    *lead, m, n = a.shape
+    r = a.like((*lead, min(m, n), n))
+    work = _Work(r)
+    to = _columns(a)
+    target = work.temp(to)
+    _reflectors(work, a, target, to)
+    work.launch(triangle(a.dtype, True), r.size, _cube(target, to), _cube(Output(0), r))
+    return work.plan()
+
+
+def _hermitian(a: Layout, upper: bool, vectors: bool) -> Plan:
+    n, count = a.shape[-1], _batch(a)
+    w, v = _real(a, a.shape[:-1]), _columns(a)
+    work = _Work(w, v) if vectors else _Work(w)
+    target = Output(1) if vectors else work.temp(v)
+    work.copy(Input(0), a, target, v)
+    info = work.info(a, count)
+    work.call(solver.syevd(a.dtype, n, solver.UPPER if upper else solver.LOWER, vectors, count), target, Output(0), info)
+    work.check(info, count)
+    return work.plan()
+
+
+def eigh(a: Layout, *, upper: bool) -> Plan:
+    """a: (..., n, n) -> w: (..., n), v: (..., n, n), in columns."""
+    return _hermitian(a, upper, True)
+
+
+def eigvalsh(a: Layout, *, upper: bool) -> Plan:
+    """a: (..., n, n) -> w: (..., n)."""
+    return _hermitian(a, upper, False)
+
+
+def _general(a: Layout, vectors: bool) -> Plan:
+    n, count = a.shape[-1], _batch(a)
+    dtype = np.dtype(np.complex64 if real_dtype(a.dtype).itemsize == 4 else np.complex128)
+    w, v = a.like(a.shape[:-1], dtype), _columns(a.like(dtype=dtype))
+    work = _Work(w, v) if vectors else _Work(w)
+    copied = work.copy(Input(0), a, work.temp(v), v)
+    info = work.info(a, count)
+    if vectors:
+        work.call(solver.geev(dtype, n, True, count), copied, Output(0), Output(1), info)
+    else:
+        work.call(solver.geev(dtype, n, False, count), copied, Output(0), 0, info)
+    work.check(info, count)
+    return work.plan()
+
+
+def eig(a: Layout) -> Plan:
+    """a: (..., n, n) -> w: (..., n), v: (..., n, n), in columns; both complex."""
+    return _general(a, True)
+
+
+def eigvals(a: Layout) -> Plan:
+    """a: (..., n, n) -> w: (..., n), complex."""
+    return _general(a, False)
+
+
+def svd(a: Layout, *, full: bool) -> Plan:
+    """a: (..., m, n) -> u: (..., m, m or k), s: (..., k), vh: (..., n or k, n), where k = min(m, n)."""
+    *lead, m, n = a.shape
+    count, k = _batch(a), min(m, n)
+    u, vh = a.like((*lead, m, m if full else k)), a.like((*lead, n if full else k, n))
+    s = _real(a, (*lead, k))
+    if count > 1 and max(m, n) <= JACOBI:
+        return _jacobi(a, u, s, vh)
+    if m >= n:
+        u, vh, inner = _columns(u), _columns(vh), _columns(a)
+    else:
+        inner = a.like()
+    work = _Work(u, s, vh)
+    copied = work.copy(Input(0), a, work.temp(inner), inner)
+    info = work.info(a, count)
+    left, right = (Output(0), Output(2)) if m >= n else (Output(2), Output(0))
+    work.call(solver.gesvd(a.dtype, max(m, n), k, "A" if full else "S", count), copied, Output(1), left, right, info)
+    work.check(info, count)
+    return work.plan()
+
+
+def _jacobi(a: Layout, u: Layout, s: Layout, vh: Layout) -> Plan:
+    """A batch of small matrices. V comes whole and in columns: read in rows it is V^T."""
+    *lead, m, n = a.shape
+    count = _batch(a)
+    work = _Work(u, s, vh)
+    inner, left, right = _columns(a), _columns(a.like((*lead, m, m))), a.like((*lead, n, n))
+    copied = work.copy(Input(0), a, work.temp(inner), inner)
+    info, whole_u, whole_v = work.info(a, count), work.temp(left), work.temp(right)
+    work.call(solver.gesvdj_batched(a.dtype, m, n, True, count), copied, Output(1), whole_u, whole_v, info)
+    work.check(info, count)
+    work.steps += copy_part(Part(whole_u, left.view(u.shape, left.strides)), whole(Output(0), u))
+    work.steps += copy_part(Part(whole_v, right.view(vh.shape, right.strides)), whole(Output(2), vh))
+    if a.dtype.kind == "c":
+        work.launch(conjugate(s.dtype), vh.size, Output(2).view((vh.size, 2), dtype=s.dtype))
+    return work.plan()
+
+
+def svdvals(a: Layout) -> Plan:
+    """a: (..., m, n) -> s: (..., min(m, n))."""
+    *lead, m, n = a.shape
+    count, s = _batch(a), _real(a, (*lead, min(m, n)))
+    work = _Work(s)
+    inner = _columns(a) if m >= n else a.like()
+    copied = work.copy(Input(0), a, work.temp(inner), inner)
+    info = work.info(a, count)
+    if count > 1 and max(m, n) <= JACOBI:
+        unused = [work.temp(a.like((count, size, size))) for size in (max(m, n), min(m, n))]
+        work.call(solver.gesvdj_batched(a.dtype, max(m, n), min(m, n), False, count), copied, Output(0), *unused, info)
+    else:
+        work.call(solver.gesvd(a.dtype, max(m, n), min(m, n), "N", count), copied, Output(0), 0, 0, info)
+    work.check(info, count)
+    return work.plan()

@@ -1,6 +1,9 @@
 """CUDA graphs of functions, against the fake driver; then on a GPU."""
 
 import gc
+import subprocess
+import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -478,11 +481,7 @@ def own_kernels(x, w, b):
 @pytest.mark.gpu
 @pytest.mark.parametrize("layer", [own_kernels, cm.ml.linear])
 def test_a_training_step_on_a_gpu(layer):
-    """Gradient and optimizer in one graph: the same parameters as without.
-
-    Bit for bit by our kernels. With cuBLAS one loss of eight was once 2 ulp off; the cause is not established (cuBLAS
-    promises equal bits for a single active stream only), so there the comparison is within rounding.
-    """
+    """Gradient and optimizer in one graph: bit for bit the same parameters as without, by our kernels and by cuBLAS."""
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(64, 10)).astype("f4"), rng.integers(0, 3, 64)
     start = {"w": rng.normal(size=(3, 10)).astype("f4"), "b": np.zeros(3, "f4")}
@@ -500,10 +499,7 @@ def test_a_training_step_on_a_gpu(layer):
         losses = [float(run(p, xs, ys)) for _ in range(8)]
         assert losses[-1] < losses[0]
         ended.append(np.concatenate([losses, *[v.to_numpy().ravel() for v in p.values()]]))
-    if layer is own_kernels:
-        assert ended[0].tobytes() == ended[1].tobytes()
-    else:
-        np.testing.assert_allclose(ended[0], ended[1], rtol=10 * np.finfo("f4").eps, atol=10 * np.finfo("f4").eps)
+    assert ended[0].tobytes() == ended[1].tobytes()
 
 
 @pytest.mark.gpu
@@ -542,3 +538,21 @@ def test_capture_on_a_gpu():
     x[...] = 0
     recorded.replay()
     assert float(y) == 0.0
+
+
+@pytest.mark.gpu
+def test_the_interpreter_exits_in_silence():
+    """Streams, graphs and arrays that live to the end, in cycles: nobody writes to stderr while they are taken apart."""
+    source = """
+        import builtins
+        import cudamath as cm
+        step = cm.cuda.graph(lambda x: (x @ x, x.sum(), [x + 1]))
+        x = cm.ones((64, 64), device="cuda")
+        kept = [step(x) for _ in range(5)]
+        with cm.cuda.Stream() as stream:
+            kept.append(x * 2)
+        kept.append([step, stream, kept])
+        builtins.kept = kept
+    """
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stderr) == (0, "")

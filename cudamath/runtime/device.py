@@ -6,14 +6,17 @@ Nothing here runs at import: the driver is loaded when a device is first asked f
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import functools
 import operator
 import os
 import threading
-from typing import Any
+from typing import Any, TypeVar
 
 from .errors import DeviceError, check
+
+T = TypeVar("T", bound=type)
 
 
 @functools.cache
@@ -160,6 +163,24 @@ class assume:
 
     def __exit__(self, *exc: object) -> None:
         _assumed.pop()
+
+
+_finalised: list[Any] = []
+
+
+def finalised(cls: T) -> T:
+    """Class decorator: the class gives something back to the driver in `__del__`, but not once the interpreter exits.
+
+    Python then takes modules, streams and blocks apart in no order, and the driver takes back everything anyway.
+    """
+    _finalised.append(cls)
+    return cls
+
+
+@atexit.register
+def _no_finalisers() -> None:
+    for cls in _finalised:
+        del cls.__del__
 
 
 def _after_fork() -> None:

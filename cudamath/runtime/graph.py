@@ -33,6 +33,7 @@ __all__ = ["Capture", "Graph", "refuse_capture"]
 _streams: dict[int, streams.Stream] = {}
 
 
+@devices.finalised
 class Graph:
     """Recorded work. `nodes`: how many kernels and copies; `stream`: the one whose memory the graph uses."""
 

@@ -37,6 +37,7 @@ def rounded(nbytes: int) -> int:
     return (nbytes + step - 1) & -step
 
 
+@devices.finalised
 class Buffer:
     """One block of device memory; returns to its stream's free list when the last reference goes."""
 
@@ -74,6 +75,7 @@ class Buffer:
             pool.release(self)
 
 
+@devices.finalised
 class Borrowed:
     """Memory that another library owns; kept alive as long as an array refers to it.
 
@@ -517,6 +519,7 @@ def peer_access(index: int, peer: int) -> bool:
     return _peers[index, peer]
 
 
+@devices.finalised
 class HostBuffer:
     """Page-locked host memory: copies from and to it overlap with computation. `managed` memory migrates instead."""
 

@@ -27,6 +27,7 @@ _defaults: dict[int, Stream] = {}
 _external: dict[tuple[int, int], Stream] = {}
 
 
+@devices.finalised
 class Stream:
     """An in-order queue of work on one device. `with stream:` makes it current in this thread.
 
@@ -152,6 +153,7 @@ class Stream:
         return f"<Stream {self.ptr:#x} on cuda:{self.device}>"
 
 
+@devices.finalised
 class Event:
     """A mark in a stream: something to wait for, and a time. `start.elapsed(end)` gives the milliseconds between two.
 

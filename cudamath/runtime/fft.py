@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import device as devices
 from . import libraries
 from . import stream as streams
 from .errors import CudaError, DeviceError, OutOfMemoryError

@@ -2,46 +2,101 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..core.array import ndarray
-from ..core.op import FLOATING, coerce
+from ..core.op import FLOATING, Op, coerce
+from ..ops import linalg
+from ..ops.shape import reshape
+from .activation import activation as activate
+from .activation import gelu
 
 __all__ = ["linear"]
 
+_ACTIVATIONS = {None: "", "relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_tanh", "silu": "silu"}
 
-def linear(x: Any, weight: Any, bias: Any = None) -> ndarray:
-    """Affine map of the last axis: y = x @ weight.mT + bias.
+
+def _weight_grad(g: ndarray, _y: Any, x: ndarray, weight: ndarray, _bias: Any, _residual: Any, **_: Any) -> ndarray:
+    count = math.prod(g.shape[:-1])
+    return linalg.matmul(reshape(g, (count, weight.shape[0])).mT, reshape(x, (count, weight.shape[1])))
+
+
+def _bias_grad(g: ndarray, _y: Any, _x: Any, _weight: Any, _bias: Any, _residual: Any, **_: Any) -> ndarray:
+    return g.sum(tuple(range(g.ndim - 1)))
+
+
+# Gradients are taken without an activation: see `linear`.
+_linear = Op("linear", cpu="linear.linear", cuda="linear.linear", vjp=(
+    lambda g, _y, _x, weight, _bias, _residual, **_: linalg.matmul(g, weight), _weight_grad, _bias_grad,
+    lambda g, _y, _x, _weight, _bias, _residual, **_: g))
+
+
+def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = None, residual: Any = None) -> ndarray:
+    """Affine map of the last axis, and what often follows it: y = f(x @ weight.mT + bias) + residual.
 
     Parameters
     ----------
     x : array (..., in); floating-point
     weight : array (out, in)
     bias : array (out,), optional
+    activation : "relu", "gelu", "gelu_tanh" or "silu", optional
+        f, see the functions of these names ("gelu_tanh": gelu's tanh form).
+    residual : array (..., out), optional
 
     Returns
     -------
     ndarray
-        (..., out); dtype of the operands. 16-bit numbers are accumulated in float32.
+        (..., out); dtype of the operands. 16-bit numbers are accumulated in float32; on GPUs of compute capability 9.0
+        all is one kernel, which rounds once.
 
     Raises
     ------
     TypeError
         An operand is not floating-point.
     ValueError
-        Shapes that do not fit.
+        Shapes that do not fit; another activation.
 
-    Gradient: those of `matmul` and `add`, of any order.
+    Gradient: those of `matmul`, the activation and `add`, of any order. While one is recorded, what the activation is
+    applied to must be kept: it is a kernel of its own then.
+
+    Accuracy: in that kernel gelu is within 2e-7 (absolute, times x) before it is rounded to 16 bits.
 
     >>> import cudamath as cm
-    >>> x, weight, bias = cm.array([[1.0, 2.0]]), cm.array([[3.0, 4.0], [5.0, 6.0]]), cm.array([0.5, -0.5])
-    >>> cm.ml.linear(x, weight, bias).tolist()
-    [[11.5, 16.5]]
+    >>> x, weight, bias = cm.array([[1.0, 2.0]]), cm.array([[3.0, 4.0], [5.0, 6.0]]), cm.array([0.5, -20])
+    >>> cm.ml.linear(x, weight, bias, activation="relu").tolist()
+    [[11.5, 0.0]]
     """
-    x, weight, *rest = coerce("linear", (x, weight) if bias is None else (x, weight, bias), FLOATING)
+    if activation not in _ACTIVATIONS:
+        raise ValueError(f"linear: activation is one of {', '.join(map(repr, filter(None, _ACTIVATIONS)))}, got {activation!r}")
+    given = [a for a in (bias, residual) if a is not None]
+    x, weight, *rest = coerce("linear", (x, weight, *given), FLOATING)
     if not x.ndim or weight.ndim != 2 or x.shape[-1] != weight.shape[1]:
         raise ValueError(f"linear: wants x (..., in) and weight (out, in), got {x.shape} and {weight.shape}")
-    if rest and rest[0].shape != weight.shape[:1]:
-        raise ValueError(f"linear: weight {weight.shape} wants a bias of shape {weight.shape[:1]}, got {rest[0].shape}")
-    y = x @ weight.mT
-    return y + rest[0] if rest else y
+    bias = rest.pop(0) if bias is not None else None
+    residual = rest.pop(0) if residual is not None else None
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ValueError(f"linear: weight {weight.shape} wants a bias of shape {weight.shape[:1]}, got {bias.shape}")
+    wanted = (*x.shape[:-1], weight.shape[0])
+    if residual is not None and residual.shape != wanted:
+        raise ValueError(f"linear: x {x.shape} and weight {weight.shape} want a residual of shape {wanted}, "
+                         f"got {residual.shape}")
+    operands = [a for a in (x, weight, bias, residual) if a is not None]
+    if any(a.dtype != x.dtype for a in operands):
+        y = x @ weight.mT
+        y = y if bias is None else y + bias
+        y = _apply(y, activation)
+        return y if residual is None else y + residual
+    if len(operands) == 2 and activation is None:
+        return x @ weight.mT
+    tf32 = linalg.tf32_allowed()
+    if activation and any(a._node is not None for a in operands):
+        y = _apply(linear(x, weight, bias), activation)
+        return y if residual is None else y + residual
+    return _linear(x, weight, bias, residual, activation=_ACTIVATIONS[activation], tf32=tf32)
+
+
+def _apply(y: ndarray, activation: str | None) -> ndarray:
+    if activation == "gelu_tanh":
+        return gelu(y, "tanh")
+    return activate(y, activation) if activation else y

@@ -39,6 +39,11 @@ def set_matmul_precision(precision: str) -> None:
     _tf32 = precision == "tf32"
 
 
+def tf32_allowed() -> bool:
+    """Whether `set_matmul_precision` has allowed TF32."""
+    return _tf32
+
+
 # ------------------------------------------------------------------------------------------------ products
 
 

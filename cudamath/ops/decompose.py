@@ -11,6 +11,7 @@ line of the call.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -305,7 +306,7 @@ def _permutation(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
     """P of P A = L U, (..., m, m), from the row exchanges: they are replayed on the host."""
     host = pivots.to_numpy()
     lead = host.shape[:-1]
-    flat = host.reshape(-1, host.shape[-1])
+    flat = host.reshape(math.prod(lead), host.shape[-1])
     order = np.tile(np.arange(m), (len(flat), 1))
     each = np.arange(len(flat))
     for i in range(flat.shape[1]):

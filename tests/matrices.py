@@ -1,0 +1,60 @@
+"""Matrices for the tests of linear algebra: regular, Hermitian, lying in memory in several ways; and how near is near."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from strategies import eps
+
+import cudamath as cm
+from cudamath.testing import assert_close
+
+
+def rand(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any = "f8") -> np.ndarray:
+    dtype = np.dtype(dtype)
+    x = rng.standard_normal(shape)
+    return (x + 1j * rng.standard_normal(shape) if dtype.kind == "c" else x).astype(dtype)
+
+
+def regular(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any = "f8") -> np.ndarray:
+    """Square matrices far from singular."""
+    return rand(rng, shape, dtype) + np.asarray(2 * shape[-1] ** 0.5 * np.eye(shape[-1]), dtype)
+
+
+def hermitian(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any = "f8") -> np.ndarray:
+    """Positive definite matrices."""
+    x = rand(rng, shape, dtype)
+    return x @ H(x) + np.eye(shape[-1], dtype=dtype)
+
+
+def H(x: np.ndarray) -> np.ndarray:
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def near(ours: Any, theirs: Any, *, scale: float = 1.0, dtype: Any = None) -> None:
+    """Equal within some epsilons of the size of the answer; shape and dtype are NumPy's."""
+    theirs = np.asarray(theirs)
+    got = ours.to_numpy() if isinstance(ours, cm.ndarray) else np.asarray(ours)
+    assert got.dtype == (theirs.dtype if dtype is None else dtype), (got.dtype, theirs.dtype)
+    if got.dtype.kind in "iub":
+        np.testing.assert_array_equal(got, theirs)
+        return
+    size = float(np.abs(theirs).max(initial=1.0))
+    assert_close(got, theirs, rtol=0, atol=200 * eps(got.dtype) * size * scale)
+
+
+def look(how: str, x: np.ndarray) -> cm.ndarray:
+    """The same matrices, lying differently."""
+    if how == "columns":
+        return cm.matrix_transpose(cm.asarray(np.ascontiguousarray(np.swapaxes(x, -1, -2))))
+    if how == "strided":
+        wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1] + 1), x.dtype)
+        wide[..., 1::2] = x
+        return cm.asarray(wide)[..., 1::2]
+    if how == "reversed":
+        return cm.asarray(np.ascontiguousarray(x[..., ::-1, :]))[..., ::-1, :]
+    return cm.asarray(x)
+
+
+LOOKS = ["rows", "columns", "strided", "reversed"]

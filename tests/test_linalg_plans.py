@@ -1,0 +1,223 @@
+"""Decompositions below the arrays: the kernels of kernels/decompose.py by name, what its plans ask of cuSOLVER and cuBLAS,
+handles, workspace, and failures that the device reports."""
+
+from __future__ import annotations
+
+import itertools
+import types
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from differences import MACHINES, run_version
+from fake_driver import gpu
+from matrices import near, rand
+
+import cudamath as cm
+from cudamath.core.layout import Layout
+from cudamath.core.plan import Call, Flag, Input, Launch, Output, Plan, Ticket
+from cudamath.kernels import decompose as planners
+from cudamath.runtime import flags, solver, stream
+from cudamath.testing import assert_close, compile_plan, simulate
+
+LinAlgError = np.linalg.LinAlgError
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+def test_kernels(machine, dtype):
+    """triangle, identity, conjugate, zero_based, log_determinant by name."""
+    rng = np.random.default_rng(0)
+    a = rand(rng, (2, 4, 5), dtype)
+    size = 40
+
+    def cube(kernel: Any) -> Any:
+        return lambda x: Plan([x.like()], [Launch(kernel, 1, 128, [Input(0), Output(0)])])
+
+    np.testing.assert_array_equal(run_version(machine, cube(planners.triangle(a.dtype, True)), a), np.triu(a))
+    np.testing.assert_array_equal(run_version(machine, cube(planners.triangle(a.dtype, False)), a), np.tril(a))
+    square = np.ascontiguousarray(a[:, :, :4])
+    made = run_version(machine, lambda x: Plan([x.like()], [Launch(planners.identity(x.dtype), 1, 128, [Output(0)])]), square)
+    np.testing.assert_array_equal(made, np.broadcast_to(np.eye(4, dtype=dtype), (2, 4, 4)))
+    real = np.ascontiguousarray(a.view(a.real.dtype).reshape(-1, 2))[:size].copy()
+    before = real.copy()
+    if machine == "simulator":
+        simulate(Plan([], [Launch(planners.conjugate(real.dtype), 1, 128, [Input(0)])]), real)
+        np.testing.assert_array_equal(real, before * np.array([1, -1], real.dtype))
+    pivots = rng.integers(1, 9, 20)
+    out = run_version(machine, lambda p: Plan([p.like(dtype="int32")], [Launch(planners.zero_based, 1, 128,
+                                                                              [Input(0), Output(0)])]), pivots)
+    np.testing.assert_array_equal(out, pivots - 1)
+    scipy = pytest.importorskip("scipy.linalg")
+    full = rand(rng, (3, 5, 5), dtype)
+    full[2, :, 0] = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # SciPy's, of a singular matrix
+        packed = [scipy.lu_factor(m) for m in full]
+    lu, exchanges = np.stack([p[0] for p in packed]).astype(dtype), np.stack([p[1] for p in packed]).astype(np.int64) + 1
+
+    def log_determinant(lu: Layout, pivots: Layout) -> Plan:
+        return Plan([lu.like((3,)), planners._real(lu, (3,))], [Launch(planners.log_determinant(lu.dtype), 3, planners.THREADS,
+                                                                      [Input(0), Input(1), Output(0), Output(1)])])
+
+    sign, logdet = run_version(machine, log_determinant, lu, exchanges)
+    with np.errstate(divide="ignore"):
+        expected = np.linalg.slogdet(full)
+    near(sign, expected.sign)
+    assert_close(logdet, expected.logabsdet, rtol=0, atol=1e-5)
+
+
+@pytest.mark.simulator
+def test_flagging_kernels_in_the_simulator():
+    def flagged(kernel: Any, x: np.ndarray) -> bool:
+        try:
+            simulate(Plan([], [Launch(kernel, 1, 128, [Input(0), Flag(), Ticket()])]), x)
+        except IndexError:  # what the simulator makes of any flag
+            return True
+        return False
+
+    assert flagged(planners.check_info, np.array([0, 0, 3], np.int32))
+    assert not flagged(planners.check_info, np.zeros(4, np.int32))
+    triangles = np.stack([np.eye(3), np.eye(3)])
+    assert not flagged(planners.check_diagonal(triangles.dtype), triangles)
+    triangles[1, 2, 2] = 0
+    assert flagged(planners.check_diagonal(triangles.dtype), triangles)
+
+
+def test_plans_compile_without_spills():
+    a, b, t = (Layout.new((7, 9, k), np.dtype("c16"), 0) for k in (9, 3, 5))
+    plans = [(planners.solve(a, b), [a, b]), (planners.inv(a), [a]), (planners.slogdet(a), [a]), (planners.lu_factor(t), [t]),
+             (planners.solve_triangular(a, b, lower=True, unit=False), [a, b]), (planners.cholesky(a, upper=False), [a]),
+             (planners.qr(t, complete=True), [t]), (planners.eigh(a, upper=True), [a]), (planners.svd(t, full=False), [t])]
+    for plan, inputs in plans:
+        for found in compile_plan(plan, inputs, (9, 0)):
+            assert found.spills == 0 and found.registers <= 64, found
+
+
+def kernels(plan: Plan) -> list[str]:
+    return [step.kernel.__name__ if isinstance(step, Launch) else "library" for step in plan.steps]
+
+
+def test_nothing_is_moved_twice():
+    """One straight copy of each input, whichever way it lies; results come out as they are."""
+    rows = Layout.new((9, 9), np.dtype("f8"), 0)
+    columns = Layout.of((9, 9), (8, 72), np.dtype("f8"), 0)
+    vector = Layout.new((9, 1), np.dtype("f8"), 0)
+    for a in (rows, columns):
+        found = kernels(planners.solve(a, vector))
+        assert len(found) == 5 and "tiled" not in found and "strided" not in found, found
+        assert len(kernels(planners.inv(a))) == 5
+        assert kernels(planners.solve_triangular(a, vector, lower=True, unit=True))[-1] == "library"
+        assert len(kernels(planners.solve_triangular(a, vector, lower=True, unit=True))) == 2
+    assert kernels(planners.svd(Layout.new((4, 9), np.dtype("f8"), 0), full=False))[1:] == ["library", "check_info"]
+
+
+# ---------------------------------------------------------------- failures and handles, without a GPU
+
+
+def test_a_flagged_failure_is_raised_at_the_next_synchronisation(fake):
+    """Negative: LinAlgError of the call; positive: IndexError; a ticket long forgotten still tells which of the two."""
+    here = stream.current_stream(0)
+    flags.address(0)
+    _, value = flags._flags[0]
+    value.value = -flags.ticket("cholesky")
+    with pytest.raises(LinAlgError, match=r"^cholesky: Matrix is not positive definite, called at .*test_linalg_plans.py:\d+ "):
+        here.synchronize()
+    here.synchronize()  # raised once
+    old = flags.ticket("inv")
+    for _ in range(5000):
+        flags.ticket("take")
+    value.value = -old
+    with pytest.raises(LinAlgError, match="^linalg: a decomposition failed"):
+        here.synchronize()
+    value.value = flags.ticket("take")
+    with pytest.raises(IndexError, match="^take: "):
+        here.synchronize()
+
+
+class FakeSolver:
+    """A stand-in for cuSOLVER that counts, and answers size queries."""
+
+    class cuSOLVERError(Exception):
+        pass
+
+    def __init__(self) -> None:
+        self.calls: list[tuple] = []
+        self.handles = itertools.count(1)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("create"):
+            return lambda: next(self.handles)
+        if name.endswith("buffer_size"):
+            return lambda *a: (self.calls.append((name, *a)), 3000 if name[0] != "x" else (3000, 10))[1]
+        return lambda *a: self.calls.append((name, *a))
+
+
+@pytest.fixture
+def fake_solver(monkeypatch, fake):
+    library = FakeSolver()
+    monkeypatch.setattr(solver, "_bindings", lambda: library)
+    monkeypatch.setattr(solver, "_errors", lambda: (FakeSolver.cuSOLVERError,))
+    monkeypatch.setattr(solver, "_handles", {})
+    monkeypatch.setattr(solver.libraries, "find", lambda name: types.SimpleNamespace(path="there", looked="", remedy=""))
+    yield library
+    solver._handles.clear()
+
+
+def test_handles_and_workspace(fake_solver):
+    """One handle a stream, gone with it; sizes are asked for once; workspace is the pool's, for the call."""
+    here, other = stream.current_stream(0), stream.Stream(0)
+    assert solver.handle(here) is solver.handle(here) is not solver.handle(other)
+    assert ("set_stream", 4, other.ptr) in fake_solver.calls
+    del other
+    assert len(solver._handles) == 1
+    assert [c[0] for c in fake_solver.calls[-3:]] == ["destroy_gesvdj_info", "destroy_params", "destroy"]
+    fake_solver.calls.clear()
+    a, pivots, info = gpu(np.ones((2, 3, 3))), gpu(np.zeros((2, 3), np.int64)), gpu(np.zeros(2, np.int32))
+    run = solver.getrf(np.dtype("f8"), 3, 3, 2)
+    before = here.pool.used
+    run(here, a._data, pivots._data, info._data)
+    run(here, a._data, pivots._data, info._data)
+    assert here.pool.used == before and here.pool.peak >= before + 3000
+    names = [c[0] for c in fake_solver.calls]
+    assert names == ["xgetrf_buffer_size", *["xgetrf"] * 4]
+    first, second = fake_solver.calls[1:3]
+    assert second[6] - first[6] == 72 and second[8] - first[8] == 24 and second[-1] - first[-1] == 4  # a, pivots, info
+    assert first[11] == 3000 and first[13] == 10
+
+
+def test_refusals_and_errors_of_the_library(fake_solver, monkeypatch):
+    run = solver.syevd(np.dtype("f8"), 3, solver.LOWER, True, 1)
+    here = stream.current_stream(0)
+    monkeypatch.setattr(here, "capturing", True)
+    with pytest.raises(RuntimeError, match="^cusolverDnXsyevd.*CUDA graph"):
+        run(here, 0, 0, 0)
+    monkeypatch.setattr(here, "capturing", False)
+
+    def broken(*_: Any) -> None:
+        raise FakeSolver.cuSOLVERError("CUSOLVER_STATUS_ALLOC_FAILED")
+
+    monkeypatch.setattr(fake_solver, "xsyevd", broken, raising=False)
+    with pytest.raises(cm.cuda.OutOfMemoryError, match=r"^cusolverDnXsyevd \(3, 3\) float64: "):
+        run(here, 0, 0, 0)
+    solver._handles.clear()
+    monkeypatch.setattr(solver.libraries, "find", lambda name: types.SimpleNamespace(path=None, looked="no libcusolver",
+                                                                                   remedy=""))
+    with pytest.raises(cm.cuda.DeviceError, match="^linalg: cuSOLVER was not found .*no libcusolver"):
+        run(here, 0, 0, 0)
+
+
+def test_library_calls_are_what_the_planners_say():
+    """Which routine for which batch: one matrix or large ones one by one, small ones together."""
+    def library(plan: Plan) -> list[str]:
+        return [step.fn.__qualname__.split(".")[0] for step in plan.steps if isinstance(step, Call)]
+
+    one, many, large = (Layout.new(s, np.dtype("f4"), 0) for s in ((9, 9), (5, 9, 9), (2, 300, 300)))
+    assert library(planners.solve(one, one)) == library(planners.solve(large, large)) == ["getrf", "getrs"]
+    assert library(planners.solve(many, many)) == ["getrf_batched", "getrs_batched"]
+    assert library(planners.inv(many)) == ["getrf_batched", "getri_batched"]
+    assert library(planners.cholesky(one, upper=True)) == ["potrf"]
+    assert library(planners.cholesky(many, upper=True)) == ["potrf_batched"]
+    assert library(planners.svd(many, full=True)) == library(planners.svdvals(many)) == ["gesvdj_batched"]
+    assert library(planners.svd(large, full=True)) == ["gesvd"]

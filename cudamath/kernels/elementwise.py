@@ -214,9 +214,9 @@ def elementwise(*operands: Layout | np.dtype, expression: str, compute: np.dtype
 
 
 def launch(function: Any, operands: Sequence[Layout | np.dtype], target: Layout, place: ArrayArg,
-           version: str | None = None) -> Launch:
+           version: str | None = None, arguments: Sequence[ArrayArg] | None = None) -> Launch:
     """The launch for target = function(operands), in the version that fits the layouts. `function` takes and returns
-    stored elements."""
+    stored elements. arguments: which input each array operand is; by default they are the inputs in order."""
     layouts = [x for x in operands if isinstance(x, Layout)]
     arrays = tuple(isinstance(x, Layout) for x in operands)
     everything = [*layouts, target]
@@ -240,7 +240,7 @@ def launch(function: Any, operands: Sequence[Layout | np.dtype], target: Layout,
 
     crossed = None
     if version in ("tiled", "tiled_vector") or (version is None and not (straight and aligned or rows)):
-        args = _arguments(operands, memory)
+        args = _arguments(operands, memory, arguments)
         seen = iter(steps)
         crossed = tiled(function, NAMES[: len(operands)],
                         [Operand(arg, x.dtype, next(seen), x.aligned) if isinstance(x, Layout) else Operand(arg, x, None)
@@ -255,30 +255,31 @@ def launch(function: Any, operands: Sequence[Layout | np.dtype], target: Layout,
         return crossed
     if version == "vector":
         return Launch(vector_kernel(function, arrays, width), blocks(target.size, THREADS * width), THREADS,
-                      [*_arguments(operands, memory), memory(place, target)])
+                      [*_arguments(operands, memory, arguments), memory(place, target)])
     if version == "rows":
         seen_inner = iter(inner)
         kinds = tuple("value" if not array else "run" if next(seen_inner) else "one" for array in arrays)
         elements = [s // x.itemsize for step, x in zip(steps, everything, strict=True) for s in step[:-1]]
         count = target.size // width
         kernel = rows_kernel(function, kinds, len(merged), width, count >= 1 << 31)
-        return Launch(kernel, blocks(count, THREADS), THREADS, [*_arguments(operands, memory), memory(place, target),
+        return Launch(kernel, blocks(count, THREADS), THREADS, [*_arguments(operands, memory, arguments), memory(place, target),
                                                                 *elements, *merged[:-1], merged[-1] // width, count])
     walk = iter(steps)
-    args = _arguments(operands, lambda ref, layout: ref.view(merged or (1,), next(walk) or (layout.itemsize,)))
+    args = _arguments(operands, lambda ref, layout: ref.view(merged or (1,), next(walk) or (layout.itemsize,)), arguments)
     out = place.view(merged or (1,), steps[-1] or (target.itemsize,))
     items = IN_FLIGHT if target.size >= MANY else 1
     kernel = plain_kernel(function, arrays, max(len(merged), 1), target.size + items * THREADS >= 1 << 31, items)
     return Launch(kernel, blocks(target.size, items * THREADS), THREADS, [*args, out, target.size])
 
 
-def _arguments(operands: Sequence[Layout | np.dtype], see: Callable[[ArrayArg, Layout], ArrayArg]) -> list[Any]:
+def _arguments(operands: Sequence[Layout | np.dtype], see: Callable[[ArrayArg, Layout], ArrayArg],
+               arguments: Sequence[ArrayArg] | None) -> list[Any]:
     """Array operands as inputs in order (seen as `see` says), the others as run-time scalars in order."""
     args: list[Any] = []
     inputs = scalars = 0
     for operand in operands:
         if isinstance(operand, Layout):
-            args.append(see(Input(inputs), operand))
+            args.append(see(arguments[inputs] if arguments else Input(inputs), operand))
             inputs += 1
         else:
             args.append(Scalar(scalars, operand))

@@ -130,23 +130,34 @@ def writer(dtype, width: int):
 @functools.cache
 def group_sum(threads: int, T):
     """Device function: v of each thread -> the sum over the thread's group, the same bits in every thread."""
-    return _reduction(threads, T, _add, T(0))
+    return _reduction(threads, T, add, T(0))
 
 
 @functools.cache
 def group_max(threads: int, T):
     """Device function: v of each thread -> the maximum over the thread's group."""
-    return _reduction(threads, T, _larger, T(-math.inf))
+    return _reduction(threads, T, larger, T(-math.inf))
+
+
+@functools.cache
+def group_min(threads: int, T):
+    """Device function: v of each thread -> the minimum over the thread's group."""
+    return _reduction(threads, T, smaller, T(math.inf))
 
 
 @device
-def _add(a, b):
+def add(a, b):
     return a + b
 
 
 @device
-def _larger(a, b):
-    return max(a, b)
+def larger(a, b):  # NaN wins
+    return a if a >= b or a != a else b
+
+
+@device
+def smaller(a, b):
+    return a if a <= b or a != a else b
 
 
 def _reduction(threads: int, T, combine, neutral):

@@ -1,0 +1,474 @@
+"""`fuse`: a Python function of arrays becomes one generated kernel.
+
+The function is called once with arrays that have a shape and a dtype but no bytes (core/trace.py); what it does to them
+is a graph of elementwise cards, reductions and views. The graph is cut into stages: everything that can be computed
+row by row is one kernel (kernels/fused.py), and a reduction along other axes than the last is a stage of its own, whose
+result the next one reads. Gradients come the same way: the gradient rules of the cards are called on such arrays
+too, and what they compute is fused again.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import optree
+
+from .autodiff import vjp
+from .core import tape, trace
+from .core.array import ndarray, same_device
+from .core.devices import CPU
+from .core.dtypes import FLOATING, INEXACT, compute_dtype
+from .core.layout import Layout
+from .core.op import lazy
+from .core.trace import Symbol
+from .ops import reduce as reductions
+from .ops.shape import astype, copy, reshape
+
+__all__ = ["fuse"]
+
+_MOST_PLANS = 4096
+_IN_ROWS = ("sum", "mean", "max", "min", "var", "std", "vector_norm")  # reductions that a kernel of rows can do
+Alignment = tuple[int | None, ...]
+
+
+class _Unfusible(Exception):
+    """A value cannot be computed row by row beside its neighbours; the message says why."""
+
+
+# ------------------------------------------------------------------------------------------------ lowering
+
+
+class _Stage(NamedTuple):
+    """One plan: `run(*arrays so far)` appends its results to them."""
+
+    inputs: tuple[int, ...]
+    run: Callable[..., list[ndarray]]
+    results: int
+
+
+class _Rows:
+    """The values of one kernel on a domain of this shape."""
+
+    def __init__(self, stages: _Stages, shape: tuple[int, ...]):
+        from .kernels.fused import Value
+
+        self.make = Value
+        self.stages, self.shape = stages, shape
+        self.values: list[Any] = []
+        self.found: dict[Any, int] = {}
+        self.inputs: list[int] = []
+
+    def value(self, kind: str, dtype: np.dtype, operands: tuple[int, ...] = (), detail: Any = None,
+              row: bool | None = None) -> int:
+        """The number of a value; equal ones share it."""
+        if row is None:
+            row = all(self.values[i].row for i in operands)
+        made = self.make(kind, np.dtype(dtype), operands, detail, row)
+        key = (*made[:3], repr(detail), row)
+        if key not in self.found:
+            self.found[key] = len(self.values)
+            self.values.append(made)
+        return self.found[key]
+
+    def constant(self, number: Any, dtype: np.dtype) -> int:
+        return self.value("constant", compute_dtype(np.dtype(dtype)), (), number, row=True)
+
+    def apply(self, expression: str, dtype: np.dtype, *operands: int) -> int:
+        return self.value("apply", dtype, operands, (expression, np.dtype(dtype)))
+
+    def load(self, array: int, alignment: Alignment, dtype: np.dtype) -> int:
+        if array not in self.inputs:
+            self.inputs.append(array)
+        return self.value("load", dtype, (), (self.inputs.index(array), alignment), row=alignment[-1] is None)
+
+    def seen(self, symbol: Symbol, layout: Layout, of: tuple[int, ...], alignment: Alignment) -> int:
+        """A symbol seen through `layout` by a user of shape `of`, which is aligned so with the domain."""
+        own = symbol.layout
+        places = [None if d is None or d < len(of) - layout.ndim else d - (len(of) - layout.ndim) for d in alignment]
+        places = [None if at is None or layout.shape[at] == 1 or layout.strides[at] == 0 else at for at in places]
+        dims = {at: next((j for j, n in enumerate(own.shape) if n == layout.shape[at] and own.strides[j] == layout.strides[at]),
+                         None) for at in places if at is not None}
+        if symbol.kind != "constant" and sorted(map(str, dims.values())) != sorted(
+                str(j) for j, n in enumerate(own.shape) if n > 1):  # a reshape, a diagonal: the view of a finished array
+            return self.load(self.stages.whole(symbol, layout), tuple(places), layout.dtype)
+        return self.build(symbol, tuple([None if at is None else dims[at] for at in places]))
+
+    def build(self, symbol: Symbol, alignment: Alignment) -> int:
+        """The number of a symbol's value. alignment: for each dimension of the domain the symbol's, or None."""
+        shape, dtype = symbol.layout.shape, symbol.layout.dtype
+        if symbol.kind == "constant":
+            return self.constant(symbol.params.item(), dtype)
+        if symbol.kind == "argument" or symbol in self.stages.made:
+            return self.load(self.stages.array_of(symbol), alignment, dtype)
+        if symbol.kind == "reduce":
+            try:
+                return self.reduction(symbol, alignment)
+            except _Unfusible:
+                return self.load(self.stages.array_of(symbol), alignment, dtype)
+        operands = tuple([self.seen(x[0], x[1], shape, alignment) if isinstance(x, tuple) else
+                          self.constant(x, symbol.params[1]) for x in symbol.operands])
+        if symbol.kind == "elementwise":
+            return self.value("apply", dtype, operands, symbol.params)
+        if symbol.kind == "where":
+            return self.value("where", dtype, operands)
+        return operands[0] if symbol.operands[0][1].dtype == dtype else self.value("cast", dtype, operands)
+
+    def reduction(self, symbol: Symbol, alignment: Alignment) -> int:
+        """A reduction along the last axis of the domain, as passes over rows."""
+        (operand, layout), params = symbol.operands[0], symbol.params
+        kind, axes, shape = params["kind"], params["axis"], layout.shape
+        wide = [i for i in axes if shape[i] != 1]
+        dtype = symbol.layout.dtype
+        if kind not in _IN_ROWS or dtype not in FLOATING or layout.dtype not in FLOATING or len(wide) != 1:
+            raise _Unfusible(f"{kind} over axes {axes} of shape {shape}")
+        if alignment[-1] is not None or shape[wide[0]] != self.shape[-1]:
+            raise _Unfusible(f"{kind} along an axis that is not the last")
+        kept = [i for i in range(len(shape)) if params["keepdims"] or i not in axes]
+        inner = tuple([None if d is None else kept[d] for d in alignment[:-1]]) + (wide[0],)
+        lost = [i for i, n in enumerate(shape) if n > 1 and i not in inner]
+        if lost:
+            raise _Unfusible(f"{kind} of an array of shape {shape} among rows of {self.shape}")
+        x = self.seen(operand, layout, shape, inner)
+        if self.values[x].row:
+            x = self.value("cast", self.values[x].dtype, (x,), row=False)
+        return self.reduced(kind, x, dtype, shape[wide[0]], params.get("correction", 0))
+
+    def reduced(self, kind: str, x: int, dtype: np.dtype, count: int, correction: float) -> int:
+        """Sums, extremes and what is made of them, along rows."""
+        wide = compute_dtype(dtype)
+
+        def along(kind: str, i: int) -> int:
+            return self.value(kind, wide, (i,), None, row=True)
+
+        def result(i: int) -> int:
+            return i if wide == dtype else self.value("cast", dtype, (i,))
+
+        if kind in ("sum", "max", "min"):
+            return result(along(kind, x))
+        if kind == "vector_norm":
+            return result(self.apply("sqrt(x)", wide, along("sum", self.apply("x * x", wide, x))))
+        mean = self.apply("x / y", wide, along("sum", x), self.constant(float(count), wide))
+        if kind == "mean":
+            return result(mean)
+        apart = self.apply("x - y", wide, x, mean)
+        freedom = max(count - correction, 0)
+        var = self.apply("x / y", wide, along("sum", self.apply("x * x", wide, apart)), self.constant(float(freedom), wide))
+        return result(var if kind == "var" else self.apply("sqrt(x)", wide, var))
+
+
+class _Stages:
+    """The stages of a function whose arguments are the first arrays."""
+
+    def __init__(self, layouts: Sequence[Layout]):
+        self.arrays: list[Layout] = list(layouts)
+        self.made: dict[Symbol, int] = {}
+        self.list: list[_Stage] = []
+
+    def array_of(self, symbol: Symbol) -> int:
+        """The number of the array that holds a symbol's value, computed by a stage of its own if need be."""
+        if symbol.kind == "argument":
+            return symbol.params
+        if symbol not in self.made:
+            if symbol.kind == "reduce":
+                self.reduce(symbol)
+            else:
+                self.rows(symbol.layout.shape, [symbol])
+        return self.made[symbol]
+
+    def rows(self, shape: tuple[int, ...], symbols: list[Symbol]) -> None:
+        """One stage that computes symbols of this shape element by element, and reductions of such along the last axis."""
+        domain = shape or (1,)
+        rows = _Rows(self, domain)
+        identity: Alignment = tuple([i if n > 1 else None for i, n in enumerate(shape)]) or (None,)
+        outputs = []
+        for symbol in symbols:
+            if symbol.kind == "reduce":
+                outputs.append(rows.reduction(symbol, (*identity[:-1], None)))
+                continue
+            i = rows.build(symbol, identity)
+            if rows.values[i].row or rows.values[i].kind == "load":
+                i = rows.value("cast", symbol.layout.dtype, (i,), row=False)
+            outputs.append(i)
+        self.add(rows, tuple(outputs), [lambda y, s=s: y if y.shape == s.layout.shape else reshape(y, s.layout.shape)
+                                        for s in symbols], symbols)
+
+    def reduce(self, symbol: Symbol) -> None:
+        """A stage for a reduction: along the last axis inside the kernel, the rest by reducing what that leaves."""
+        (operand, layout), params = symbol.operands[0], symbol.params
+        kind, axes, shape = params["kind"], params["axis"], layout.shape
+        last = len(shape) - 1
+        if kind in ("sum", "mean", "max", "min") and last in axes and shape[last] > 1 and 0 not in shape \
+                and layout.dtype in FLOATING and symbol.layout.dtype in FLOATING:
+            rows = _Rows(self, shape)
+            identity: Alignment = tuple([i if n > 1 else None for i, n in enumerate(shape)])
+            try:
+                x = rows.seen(operand, layout, shape, identity)
+            except _Unfusible:
+                x = None
+            if x is not None:
+                wide = compute_dtype(symbol.layout.dtype)
+                if rows.values[x].row:
+                    x = rows.value("cast", rows.values[x].dtype, (x,), row=False)
+                partial = "sum" if kind == "mean" else kind
+                out = rows.value(partial, wide, (x,), None, row=True)
+                count = 1
+                for i in axes:
+                    count *= shape[i]
+
+                def finish(y: ndarray) -> ndarray:
+                    if len(axes) > 1 or y.shape[-1] > 1:
+                        y = getattr(reductions, partial)(y, axis=axes)
+                    y = y / float(count) if kind == "mean" else y
+                    return reshape(astype(y, symbol.layout.dtype, copy=False), symbol.layout.shape)
+
+                self.add(rows, (out,), [finish], [symbol])
+                return
+        source = self.array_of(operand) if operand.layout.shape == shape and operand.layout.strides == layout.strides \
+            else self.whole(operand, layout)
+        call = {k: v for k, v in params.items() if k not in ("kind", "axis", "keepdims", "dtype", "shape")}
+
+        def run(x: ndarray) -> list[ndarray]:
+            card = getattr(reductions, "_" + {"vector_norm": "norm"}.get(kind, kind))
+            extra = {"shape": x.shape} if "shape" in params else {}
+            return [card(x, kind=kind, axis=axes, keepdims=params["keepdims"], dtype=params["dtype"], **extra, **call)]
+
+        self.list.append(_Stage((source,), run, 1))
+        self.made[symbol] = len(self.arrays)
+        self.arrays.append(symbol.layout)
+
+    def whole(self, symbol: Symbol, layout: Layout) -> int:
+        """The array of a view: of the symbol's array, reshaped, permuted or repeated as the layout says."""
+        source = self.array_of(symbol)
+        own = symbol.layout
+
+        def run(x: ndarray) -> list[ndarray]:
+            x = x if x._layout.strides == own.strides else copy(x)
+            return [x._view(Layout.of(layout.shape, layout.strides, layout.dtype, x._layout.device))]
+
+        self.list.append(_Stage((source,), run, 1))
+        self.arrays.append(layout)
+        return len(self.arrays) - 1
+
+    def add(self, rows: _Rows, outputs: tuple[int, ...], finish: list[Callable], symbols: list[Symbol]) -> None:
+        """A stage that runs the kernel of `rows`."""
+        from .kernels.fused import Program
+
+        program = Program(tuple(rows.values), outputs)
+        if len(rows.inputs) > 16:
+            raise TypeError(f"fuse: a kernel reads at most 16 arrays, the function has {len(rows.inputs)} side by side")
+        bound: dict[tuple, Callable] = {}
+        shape = rows.shape
+
+        def run(*arrays: ndarray) -> list[ndarray]:
+            key = tuple([x._layout for x in arrays])
+            launch = bound.get(key)
+            if launch is None:
+                plan = lazy("kernels", "fused.fused")(*key, program=program, shape=shape)
+                launch = bound[key] = plan.bind("fuse", list(key))
+            results = launch(*arrays)
+            return [end(y) for end, y in zip(finish, results if len(finish) > 1 else (results,), strict=True)]
+
+        self.list.append(_Stage(tuple(rows.inputs), run, len(symbols)))
+        for symbol in symbols:
+            self.made[symbol] = len(self.arrays)
+            self.arrays.append(symbol.layout)
+
+
+def _along_rows(symbol: Symbol) -> bool:
+    """Whether a reduction leaves one value a row, and a kernel of rows can do it."""
+    layout, params = symbol.operands[0][1], symbol.params
+    return (params["kind"] in _IN_ROWS and params["axis"] == (layout.ndim - 1,) and layout.shape[-1] > 1
+            and layout.dtype in FLOATING and symbol.layout.dtype in FLOATING and symbol.layout.size > 0
+            and symbol.operands[0][0].layout.shape == layout.shape)
+
+
+def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[..., list[ndarray]]:
+    """`run(*arrays)` for traced results: the stages, and the views of their results."""
+    stages = _Stages(layouts)
+    groups: dict[tuple[int, ...], list[Symbol]] = {}
+    symbols = list(dict.fromkeys(y._data for y in outputs))
+    for symbol in symbols:
+        if symbol.kind not in ("argument", "constant", "reduce"):
+            groups.setdefault(symbol.layout.shape, []).append(symbol)
+    for symbol in symbols:  # reductions of rows beside results that walk the same rows
+        if symbol.kind == "reduce" and _along_rows(symbol) and symbol.operands[0][1].shape in groups:
+            groups[symbol.operands[0][1].shape].append(symbol)
+    for shape, members in groups.items():
+        stages.rows(shape, members)
+    found = [(None if y._data.kind == "constant" else stages.array_of(y._data), y._data, y._layout) for y in outputs]
+    steps = list(stages.list)
+
+    def run(*arrays: ndarray) -> list[ndarray]:
+        env = list(arrays)
+        for stage in steps:
+            env += stage.run(*[env[i] for i in stage.inputs])
+        out = []
+        for index, symbol, layout in found:
+            if index is None:
+                from .ops.creation import full
+
+                out.append(full(layout.shape, symbol.params.item(), layout.dtype, device=arrays[0].device))
+                continue
+            y = env[index]
+            if layout is not symbol.layout:
+                y = y if y._layout.strides == symbol.layout.strides else copy(y)
+                y = copy(y._view(Layout.of(layout.shape, layout.strides, layout.dtype, y._layout.device)))
+            out.append(copy(y) if index < len(arrays) else y)
+        return out
+
+    return run
+
+
+# ------------------------------------------------------------------------------------------------ calls
+
+
+class _Fused:
+    """A function of a flat list of arrays (floating-point or not) that returns a flat list, fused; the card of its calls."""
+
+    several = True
+    broadcasts = False
+
+    def __init__(self, function: Callable[..., list[ndarray]], name: str):
+        self.function, self.name = function, name
+        self.plans: dict[tuple, Callable[..., list[ndarray]]] = {}
+        self._gradients: dict[tuple[bool, ...], _Fused] = {}
+
+    def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
+        """Gradients are computed from the inputs."""
+        return False, (True,) * count
+
+    def __call__(self, *arrays: ndarray) -> tuple[ndarray, ...]:
+        key = tuple([x._layout for x in arrays])
+        run = self.plans.get(key)
+        if run is None:
+            run = self.plan(arrays)
+            if len(self.plans) >= _MOST_PLANS:
+                self.plans.clear()
+            self.plans[key] = run
+        out = tuple(run(*arrays))
+        if any([x._node is not None for x in arrays]):
+            tape.record(self, arrays, out, {})
+        return out
+
+    def plan(self, arrays: Sequence[ndarray]) -> Callable[..., list[ndarray]]:
+        """Trace the function for these layouts."""
+        traced = [trace.argument(x.shape, x.dtype, i) for i, x in enumerate(arrays)]
+        paused = tape.state.paused
+        tape.state.paused = False
+        try:
+            outputs = self.function(*traced)
+        finally:
+            tape.state.paused = paused
+        return _symbols([y if y._layout.device == trace.TRACED else trace.constant(y.to_numpy()) for y in outputs],
+                        [x._layout for x in traced])
+
+    def vjp(self, g: tuple, _y: Any, *inputs: ndarray) -> tuple:
+        """Gradients of all inputs, by one fused function of the gradients of the results and the inputs."""
+        given = tuple([each is not None for each in g])
+        gradient = self._gradients.get(given)
+        if gradient is None:
+            gradient = self._gradients[given] = _Fused(functools.partial(self._pull, given), f"{self.name} (gradient)")
+        which = [i for i, x in enumerate(inputs) if x.dtype in INEXACT]
+        found = gradient(*[each for each in g if each is not None], *inputs)
+        out: list[ndarray | None] = [None] * len(inputs)
+        for i, each in zip(which, found, strict=True):
+            out[i] = each
+        return tuple(out)
+
+    def _pull(self, given: tuple[bool, ...], *arrays: ndarray) -> list[ndarray]:
+        count = sum(given)
+        g, inputs = arrays[:count], list(arrays[count:])
+        which = [i for i, x in enumerate(inputs) if x.dtype in INEXACT]
+
+        def chosen(*xs: ndarray) -> list[ndarray]:
+            full = list(inputs)
+            for i, x in zip(which, xs, strict=True):
+                full[i] = x
+            return [y for y, wanted in zip(self.function(*full), given, strict=True) if wanted]
+
+        _, pull = vjp(chosen, *[inputs[i] for i in which])
+        return list(pull(list(g)))
+
+
+def fuse(function: Callable) -> Callable:
+    """A function of arrays whose elementwise operations and reductions run as one kernel on a GPU.
+
+    Operations one after the other read and write each intermediate result; a fused function reads its arguments and
+    writes its results, and keeps what lies between in registers. Chains of elementwise operations with broadcasting,
+    reductions along the last axis at any place (a layer norm by hand is one kernel that reads x once), and reductions
+    along other axes at the end or between (a kernel for each such cut). Small arrays gain as well: one launch.
+
+    Parameters
+    ----------
+    function : callable
+        Takes arrays, trees of arrays, and other Python objects, which are constants of the kernel. Returns an array or a
+        tree of arrays. It may use everything elementwise (operators, `cm.exp`, `cm.where`, `cm.ml.gelu`, ...),
+        reductions, and views that add, remove or repeat axes. It must not depend on values (`if x > 0`), change arrays in
+        place, or use arrays that are not arguments. Its body runs once for each combination of shapes and dtypes.
+
+    Returns
+    -------
+    callable
+        The same function, fused. May be used as a decorator. On the CPU it calls `function` as it is.
+
+    Raises
+    ------
+    TypeError
+        At the first call on a GPU: the function does something that cannot be part of such a kernel.
+
+    Gradient: through the rules of the operations inside, fused as well, of any order. Deterministic.
+    Accuracy: 16-bit arrays are computed in float32 throughout, without rounding between operations.
+
+    >>> import cudamath as cm
+    >>> @cm.fuse
+    ... def gelu(x):
+    ...     return 0.5 * x * (1 + cm.tanh(0.7978845608 * (x + 0.044715 * x ** 3)))
+    >>> gelu(cm.array([-1.0, 0.0, 2.0])).round(4).tolist()
+    [-0.1588, 0.0, 1.9546]
+    >>> mean_square = cm.fuse(lambda x, y: ((x - y) ** 2).mean())
+    >>> float(mean_square(cm.array([1.0, 2.0]), cm.array([1.0, 4.0])))
+    2.0
+    """
+    cards: dict[Any, tuple[_Fused, list]] = {}
+    name = getattr(function, "__name__", "function")
+
+    @functools.wraps(function)
+    def fused(*args: Any, **kwargs: Any) -> Any:
+        tree: Any = (args, kwargs)
+        leaves, structure = optree.tree_flatten(tree)
+        arrays = [x for x in leaves if type(x) is ndarray]
+        if not arrays or arrays[0]._layout.device in (CPU, trace.TRACED):
+            return function(*args, **kwargs)
+        same_device(name, arrays)
+        rest = tuple([None if type(x) is ndarray else (type(x), x) for x in leaves])
+        found = cards.get((structure, rest))
+        if found is None:
+            found = cards[structure, rest] = _card(function, name, leaves, structure)
+        card, returned = found
+        results = card(*arrays)
+        return optree.tree_unflatten(returned[0], results)
+
+    return fused
+
+
+def _card(function: Callable, name: str, leaves: list, structure: Any) -> tuple[_Fused, list]:
+    """The fused function of the arrays among `leaves`, and where the structure of its results will stand."""
+    returned: list = [None]
+    constants = [None if type(x) is ndarray else x for x in leaves]
+    places = [i for i, x in enumerate(leaves) if type(x) is ndarray]
+
+    def flat(*arrays: ndarray) -> list[ndarray]:
+        full = list(constants)
+        for i, x in zip(places, arrays, strict=True):
+            full[i] = x
+        args, kwargs = structure.unflatten(full)
+        results, returned[0] = optree.tree_flatten(function(*args, **kwargs))
+        for y in results:
+            if type(y) is not ndarray:
+                raise TypeError(f"fuse: the function must return arrays, {name} returned {type(y).__name__}")
+        return results
+
+    return _Fused(flat, name), returned

@@ -1,0 +1,242 @@
+"""cm.fuse: fused functions against the same functions as they are, and their gradients; in the simulator and on a GPU."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+from cudamath.core.array import wrap
+from cudamath.core.plan import Plan
+from cudamath.kernels import build
+from cudamath.testing import assert_close, compile_plan, simulate
+
+F32 = np.float32
+
+
+def normal(shape, dtype=F32, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def gelu(x):
+    return 0.5 * x * (1 + cm.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def layer_norm(x, w, b):
+    apart = x - x.mean(-1, keepdims=True)
+    return apart / cm.sqrt((apart * apart).mean(-1, keepdims=True) + 1e-5) * w + b
+
+
+def softmax(x):
+    e = cm.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def standard(x):
+    return (x - cm.expand_dims(cm.mean(x, -1), -1)) / (cm.std(x, -1, keepdims=True) + 0.1)
+
+
+def many(x, y):
+    z = x * 2 + y
+    return {"sum": z.sum(-1), "z": cm.where(z > 0, z, 0.1 * z), "max": (z * z).max(-1, keepdims=True)}
+
+
+#: name -> (function, shapes of its arguments, kernels of rows and others that it takes)
+FUNCTIONS = {
+    "gelu": (gelu, [(5, 7)], 1),
+    "chain": (lambda x, y, z: cm.exp(-(x - y) ** 2) * z / (1 + abs(y)) - cm.ml.silu(z), [(3, 4), (4,), (3, 1)], 1),
+    "layer norm": (layer_norm, [(3, 12), (12,), (12,)], 1),
+    "softmax": (softmax, [(2, 3, 9)], 1),
+    "standard": (standard, [(4, 10)], 1),
+    "mean square": (lambda x, y: ((x - y) ** 2).mean(), [(3, 7), (3, 7)], 1),
+    "sum of rows": (lambda x, b: cm.ml.relu(x + b).sum(-1), [(6, 5), (5,)], 1),
+    "sum of columns": (lambda x: (x * x).sum(0), [(6, 5)], 1),
+    "norm": (lambda x: x / cm.linalg.vector_norm(x, axis=-1, keepdims=True), [(4, 6)], 1),
+    "columns then elements": (lambda x: (x - x.mean(0)) * 2, [(6, 5)], 1),
+    "transposed": (lambda x, y: x.T * 2 + y, [(5, 4), (4, 5)], 1),
+    "comparison": (lambda x, y: cm.where((x > y) & (x < 2), x, y), [(9,), ()], 1),
+    "least": (lambda x: (x - x.min(-1, keepdims=True)).max((0, 1)), [(3, 5)], 1),
+    "several": (many, [(4, 6), (6,)], 1),
+    "reshaped": (lambda x, y: cm.exp((x * 2).reshape((6, -1))) + y, [(2, 3, 4), (4,)], 2),
+    "repeated": (lambda x: (cm.broadcast_to(x, (3, 4)) * 2, x), [(4,)], 1),
+    "cast": (lambda x: (x.astype("float16") * 3).astype("float32") + 1, [(8,)], 1),
+}
+DIFFERENTIABLE = [n for n in FUNCTIONS if n not in ("cast",)]
+
+
+def flat(tree):
+    import optree
+
+    return optree.tree_leaves(tree)
+
+
+def card_of(function, arrays):
+    """The fused function behind `cm.fuse`, which calls a function on the CPU as it is."""
+    import optree
+
+    fuse = importlib.import_module("cudamath.fuse")
+
+    leaves, structure = optree.tree_flatten((tuple(arrays), {}))
+    return fuse._card(function, "test", leaves, structure)[0]
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    """Plans run in the simulator, on CPU arrays; how many did is counted."""
+    ran = []
+
+    def bind(self, name, layouts, scalars=0, device=None):
+        def run(*arrays):
+            ran.append(self)
+            out = simulate(self, *[x._data for x in arrays])
+            return tuple(map(wrap, out)) if isinstance(out, tuple) else wrap(out)
+
+        return run
+
+    monkeypatch.setattr(Plan, "bind", bind)
+    return ran
+
+
+def arguments(name, dtype=F32):
+    return [normal(shape, dtype, seed) for seed, shape in enumerate(FUNCTIONS[name][1])]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_in_the_simulator(name, simulated):
+    function, _, kernels = FUNCTIONS[name]
+    with cm.device("cpu"):
+        arrays = [cm.asarray(a) for a in arguments(name)]
+        exact = flat(function(*[cm.asarray(a.astype(np.float64)) for a in arguments(name)]))
+        found = card_of(function, arrays)(*arrays)
+        assert len(simulated) == kernels
+        for y, wanted in zip(found, exact, strict=True):
+            assert y.shape == wanted.shape
+            assert_close(y, wanted.to_numpy(), rtol=3e-6 if name != "cast" else 2e-3, atol=2e-6, what=name)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_gradients_in_the_simulator(name, simulated):
+    function = FUNCTIONS[name][0]
+    with cm.device("cpu"):
+        arrays = [cm.asarray(a) for a in arguments(name, np.float64)]
+        y, pull = cm.vjp(lambda *xs: flat(function(*xs)), *arrays)
+        g = [cm.asarray(normal(each.shape, np.float64, 9)) for each in y]
+        wanted = pull(g)
+        card = card_of(function, arrays)
+        found = card.vjp(tuple(g), None, *arrays)
+        for each, exact in zip(found, wanted, strict=True):
+            assert each.shape == exact.shape
+            assert_close(each, exact.to_numpy(), rtol=1e-11, atol=1e-12, what=name)
+
+
+@pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.parametrize(("name", "kernel"), [("layer norm", "fused_rows"), ("mean square", "fused_rows"), ("gelu", "vector"),
+                                              ("transposed", "tiled_vector")])
+def test_compiles_without_spills(name, kernel, monkeypatch):
+    function, shapes, _ = FUNCTIONS[name]
+    seen = []
+
+    def bind(self, label, layouts, scalars=0, device=None):
+        seen.extend(compile_plan(self, layouts, (9, 0)))
+        return lambda *arrays: tuple([cm.zeros(y.shape, y.dtype) for y in self.outputs]) if len(self.outputs) > 1 else \
+            cm.zeros(self.outputs[0].shape, self.outputs[0].dtype)
+
+    monkeypatch.setattr(Plan, "bind", bind)
+    with cm.device("cpu"):
+        arrays = [cm.ones(tuple(64 * n for n in shape), "float32") for shape in shapes]
+        card_of(function, arrays)(*arrays)
+    assert seen[0].kernel == kernel and all(each.spills == 0 for each in seen)
+
+
+def test_on_the_cpu_it_is_the_function():
+    calls = []
+
+    @cm.fuse
+    def twice(tree, factor=2.0):
+        """Doubles."""
+        calls.append(1)
+        return {"y": tree["x"] * factor}
+
+    with cm.device("cpu"):
+        assert twice({"x": cm.array([1.0, 2.0])}, factor=3.0)["y"].tolist() == [3.0, 6.0]
+        assert cm.grad(lambda x: twice({"x": x})["y"].sum())(cm.array([1.0])).tolist() == [2.0]
+    assert twice.__name__ == "twice" and twice.__doc__ == "Doubles." and len(calls) == 2
+
+
+@pytest.mark.parametrize(("function", "says"), [
+    (lambda x: x @ x.T, "matmul"),
+    (lambda x: x if x.sum() > 0 else -x, "values of an array"),
+    (lambda x: x[1:] * 2, "took a part"),
+    (lambda x: x.sum() and 1.0, "values of an array|must return arrays"),
+    (lambda x: x.__iadd__(1), "in place"),
+])
+def test_what_cannot_be_fused_says_why(function, says):
+    with cm.device("cpu"):
+        x = cm.ones((3, 3))
+        with pytest.raises(TypeError, match=f"^fuse: .*({says})"):
+            card_of(function, [x])(x)
+
+
+# ------------------------------------------------------------------------------------------------ on a GPU
+
+BIG = {"gelu": [(1000, 1003)], "chain": [(300, 512), (512,), (300, 1)], "layer norm": [(100, 768), (768,), (768,)],
+       "softmax": [(7, 5, 1000)], "standard": [(50, 33)], "mean square": [(1 << 21,), (1 << 21,)],
+       "sum of rows": [(64, 40_000), (40_000,)], "sum of columns": [(513, 260)], "transposed": [(260, 132), (132, 260)],
+       "norm": [(3, 5, 100_000)], "several": [(70, 512), (512,)]}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.dtype(cm.bfloat16)], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_on_the_gpu(name, dtype):
+    function, small, _ = FUNCTIONS[name]
+    fused = cm.fuse(function)
+    eps = {8: 1e-11, 4: 3e-5}.get(np.dtype(dtype).itemsize, 2e-2)
+    for shapes in filter(None, (small, BIG.get(name))):
+        host = [normal(shape, dtype, seed) for seed, shape in enumerate(shapes)]
+        with cm.device("cpu"):
+            exact, pull = cm.vjp(lambda *xs: flat(function(*xs)), *[cm.asarray(a.astype(np.float64)) for a in host])
+            g = [normal(y.shape, dtype, 5) for y in exact]
+            slopes = pull([cm.asarray(each.astype(np.float64)) for each in g])
+        with cm.device("cuda"):
+            arrays = [cm.asarray(a) for a in host]
+            found, pull = cm.vjp(lambda *xs: flat(fused(*xs)), *arrays)
+            gradients = pull([cm.asarray(each, dtype=y.dtype) for each, y in zip(g, found, strict=True)])
+            for y, wanted in zip([*found, *gradients], [*exact, *slopes], strict=True):
+                assert y.shape == wanted.shape
+                most = np.abs(wanted.to_numpy()).max(initial=1.0)
+                assert_close(y, wanted.to_numpy(), rtol=eps, atol=(eps if name != "cast" else 0.05) * most, what=name)
+            again = flat(fused(*arrays))
+            assert all(a.tobytes() == b.tobytes() for a, b in zip(again, found, strict=True))
+
+
+@pytest.mark.gpu
+def test_second_order_on_the_gpu():
+    x = normal((6, 8), np.float64)
+
+    def twice(function):
+        return cm.grad(lambda x: (cm.grad(lambda x: (function(x) ** 2).sum())(x) ** 2).sum())
+
+    with cm.device("cpu"):
+        wanted = twice(softmax)(cm.asarray(x)).to_numpy()
+    with cm.device("cuda"):
+        assert_close(twice(cm.fuse(softmax))(cm.asarray(x)), wanted, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.gpu
+def test_constants_and_trees_on_the_gpu():
+    @functools.partial(cm.fuse)
+    def scaled(tree, factor, shift=0):
+        return [tree["a"] * factor, {"b": tree["b"] + shift, "c": cm.ones_like(tree["b"])}]
+
+    with cm.device("cuda"):
+        for factor in (2, 3.5):
+            first, rest = scaled({"a": cm.arange(4), "b": cm.array([1.0])}, factor, shift=1)
+            assert first.tolist() == [0, factor, 2 * factor, 3 * factor] and rest["b"].tolist() == [2.0]
+            assert rest["c"].tolist() == [1.0]

@@ -10,9 +10,7 @@ the GPU gets the same numbers in another order of work.
 
 `attempt` counts the rejections of a bounded integer; 255 is kept for `spawn` (ops/random.py).
 
-What must be bit for bit equal to the GPU uses only operations that IEEE 754 fixes: +, *, sqrt and fma, the last
-one written out because a GPU compiler fuses multiplications and additions as it likes. That is why `normal` has
-its own logarithm, sine and cosine: libm's differ from machine to machine.
+What must be bit for bit equal to the GPU uses only operations that IEEE 754 fixes (random_math.py).
 
 Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 """
@@ -21,9 +19,9 @@ import os
 import threading
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
+
+from .random_math import TAILS, fma, normal32, normal64, tail32, tail64
 
 # Philox4x32: two multipliers and two Weyl constants (golden ratio, sqrt(3) - 1).
 M0, M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
@@ -35,26 +33,6 @@ RETRY = np.uint64(1 << 56)  # one attempt further, in the upper byte of the bloc
 SPLIT = 1 << 18  # elements a thread must have to be worth starting (~0.1 ms of work each)
 # Bits of a uniform number, so that every value is exact and below one.
 UNIFORM_BITS = {"float32": 24, "float16": 11, "bfloat16": 8}
-
-
-@intrinsic
-def fma(typing, a, b, c):
-    """a * b + c with one rounding: one instruction where the CPU has it (every one since 2013)."""
-    return a(a, a, a), lambda context, builder, signature, args: builder.fma(*args)
-
-
-@intrinsic
-def float_bits(typing, x):
-    """The bits of a float32 or float64 as a signed integer of the same width."""
-    bits = types.int32 if x == types.float32 else types.int64
-    return bits(x), lambda context, builder, signature, args: builder.bitcast(args[0], ir.IntType(bits.bitwidth))
-
-
-@intrinsic
-def bits_float(typing, n):
-    """The float32 or float64 that has the bits of this int32 or int64."""
-    real, llvm = (types.float32, ir.FloatType()) if n == types.int32 else (types.float64, ir.DoubleType())
-    return real(n), lambda context, builder, signature, args: builder.bitcast(args[0], llvm)
 
 
 # ------------------------------------------------------------------------------------------------- Philox
@@ -114,114 +92,6 @@ def fill_words64(out, first, stream, key):
         out[2 * b] = join(w0, w1)
         if 2 * b + 1 < n:
             out[2 * b + 1] = join(w2, w3)
-
-
-# ------------------------------------------------------------------------- logarithm, sine and cosine, by hand
-
-
-@njit(cache=True, nogil=True)
-def log32(x):
-    """ln(x) of a normal float32, within 1 ulp or so (Cephes' logf, in fused form)."""
-    bits = np.int32(float_bits(x) + np.int32(0x3F800000 - 0x3F3504F3))  # so that the mantissa is in sqrt(1/2..2)
-    e = np.float32(np.int32(bits >> np.int32(23)) - np.int32(127))
-    f = bits_float(np.int32((bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3))) - np.float32(1)
-    z = f * f
-    p = np.float32(7.0376836292e-2)
-    p = fma(p, f, np.float32(-1.1514610310e-1))
-    p = fma(p, f, np.float32(1.1676998740e-1))
-    p = fma(p, f, np.float32(-1.2420140846e-1))
-    p = fma(p, f, np.float32(1.4249322787e-1))
-    p = fma(p, f, np.float32(-1.6668057665e-1))
-    p = fma(p, f, np.float32(2.0000714765e-1))
-    p = fma(p, f, np.float32(-2.4999993993e-1))
-    p = fma(p, f, np.float32(3.3333331174e-1))
-    y = (p * f) * z
-    y = fma(e, np.float32(-2.12194440e-4), y)  # ln 2 in two parts: the first is exact when multiplied by e
-    y = fma(np.float32(-0.5), z, y)
-    return fma(e, np.float32(0.693359375), f + y)
-
-
-@njit(cache=True, nogil=True)
-def sincos32(turn):
-    """sin and cos of 2 pi turn / 2^32, turn uint32: the angle is reduced exactly, in integers."""
-    quarter = (turn >> np.uint32(29)) + np.uint32(1) >> np.uint32(1)  # the nearest; 4 stands for 0
-    rest = np.int32(np.int32(np.uint32(turn << np.uint32(2))) >> np.int32(2))  # within 1/8 turn of it
-    x = np.float32(rest) * np.float32(1.4629180792671596e-09)  # 2 pi / 2^32
-    z = x * x
-    p = fma(np.float32(-1.9515295891e-4), z, np.float32(8.3321608736e-3))
-    p = fma(p, z, np.float32(-1.6666654611e-1))
-    s = fma(p * z, x, x)
-    p = fma(np.float32(2.443315711809948e-5), z, np.float32(-1.388731625493765e-3))
-    p = fma(p, z, np.float32(4.166664568298827e-2))
-    c = fma(p * z, z, fma(np.float32(-0.5), z, np.float32(1)))
-    if quarter & np.uint64(1):
-        s, c = c, -s
-    if quarter & np.uint64(2):
-        s, c = -s, -c
-    return s, c
-
-
-@njit(cache=True, nogil=True)
-def normal32(w0, w1):
-    """Two independent standard normals (float32) from two words: Box-Muller."""
-    u = fma(np.float32(w0), np.float32(2.0**-32), np.float32(2.0**-33))  # in [2^-33, 1]: |result| <= 6.77
-    r = np.sqrt(np.float32(-2) * log32(u))
-    s, c = sincos32(w1)
-    return r * c, r * s
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def log64(x):
-    """ln(x) of a normal float64, within 1 ulp (fdlibm's log, in fused form)."""
-    bits = float_bits(x) + np.int64(0x3FF0000000000000 - 0x3FE6A09E00000000)
-    e = np.float64((bits >> np.int64(52)) - np.int64(1023))
-    f = bits_float((bits & np.int64(0xFFFFFFFFFFFFF)) + np.int64(0x3FE6A09E00000000)) - 1.0
-    h = 0.5 * f
-    s = f / (2.0 + f)
-    z = s * s
-    w = z * z
-    even = fma(fma(1.531383769920937332e-1, w, 2.222219843214978396e-1), w, 3.999999999940941908e-1) * w
-    odd = fma(fma(1.479819860511658591e-1, w, 1.818357216161805012e-1), w, 2.857142874366239149e-1)
-    odd = fma(odd, w, 6.666666666666735130e-1)
-    r = fma(odd, z, even)
-    y = s * fma(h, f, r)
-    y = fma(e, 1.90821492927058770002e-10, y)
-    return fma(e, 6.93147180369123816490e-1, f + fma(-h, f, y))
-
-
-@njit(cache=True, nogil=True)
-def sincos64(turn):
-    """sin and cos of 2 pi turn / 2^64, turn uint64 (fdlibm's polynomials)."""
-    quarter = (turn >> np.uint64(61)) + np.uint64(1) >> np.uint64(1)
-    rest = np.int64(turn << np.uint64(2)) >> np.int64(2)
-    x = np.float64(rest) * 3.4061215800865545e-19  # 2 pi / 2^64
-    z = x * x
-    p = fma(1.58969099521155010221e-10, z, -2.50507602534068634195e-8)
-    p = fma(p, z, 2.75573137070700676789e-6)
-    p = fma(p, z, -1.98412698298579493134e-4)
-    p = fma(p, z, 8.33333333332248946124e-3)
-    p = fma(p, z, -1.66666666666666324348e-1)
-    s = fma(p * z, x, x)
-    p = fma(-1.13596475577881948265e-11, z, 2.08757232129817482790e-9)
-    p = fma(p, z, -2.75573143513906633035e-7)
-    p = fma(p, z, 2.48015872894767294178e-5)
-    p = fma(p, z, -1.38888888888741095749e-3)
-    p = fma(p, z, 4.16666666666666019037e-2)
-    c = fma(p * z, z, fma(-0.5, z, 1.0))
-    if quarter & np.uint64(1):
-        s, c = c, -s
-    if quarter & np.uint64(2):
-        s, c = -s, -c
-    return s, c
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def normal64(w0, w1):
-    """Two independent standard normals (float64) from two 64-bit words."""
-    u = np.float64((w0 >> np.uint64(11)) + np.uint64(1)) * 2.0**-53  # in [2^-53, 1]: |result| <= 8.57
-    r = np.sqrt(-2.0 * log64(u))
-    s, c = sincos64(w1)
-    return r * c, r * s
 
 
 # -------------------------------------------------------------------------------------- one loop a distribution
@@ -285,6 +155,24 @@ def fill_normal64(out, first, stream, key, loc, scale):
         out[2 * b] = fma(z0, scale, loc)
         if 2 * b + 1 < n:
             out[2 * b + 1] = fma(z1, scale, loc)
+
+
+@njit(cache=True, nogil=True)
+def fill_tail32(out, first, stream, key, loc, scale, c, kind):
+    """out: (n,) float32 = loc + scale * t; kind, c: which t, see random_math.py."""
+    for b in range((out.size + 3) // 4):
+        w = philox(first + np.uint64(b), stream, key)
+        for lane in range(min(4, out.size - 4 * b)):
+            out[4 * b + lane] = fma(tail32(kind, w[lane], c), scale, loc)
+
+
+@njit(cache=True, nogil=True)
+def fill_tail64(out, first, stream, key, loc, scale, c, kind):
+    """out: (n,) float64 = loc + scale * t."""
+    for b in range((out.size + 1) // 2):
+        w = philox(first + np.uint64(b), stream, key)
+        for lane in range(min(2, out.size - 2 * b)):
+            out[2 * b + lane] = fma(tail64(kind, join(w[2 * lane], w[2 * lane + 1]), c), scale, loc)
 
 
 @njit(cache=True, nogil=True)
@@ -433,6 +321,16 @@ def normal(*, scalars, shape, dtype, device):
     out = np.empty(shape, np.float64 if wide else np.float32)
     real = out.dtype.type
     split(fill_normal64 if wide else fill_normal32, out.reshape(-1), 2 if wide else 4, *counter, real(loc), real(scale))
+    return out.astype(dtype, copy=False)
+
+
+def tail(*, scalars, shape, dtype, device, kind):
+    """scalars = (key, stream, offset, location, scale, c) -> shape, dtype. kind: a name in TAILS."""
+    counter, parameters = keyed(scalars)
+    wide = dtype == np.float64
+    out = np.empty(shape, np.float64 if wide else np.float32)
+    fill, per_block = (fill_tail64, 2) if wide else (fill_tail32, 4)
+    split(fill, out.reshape(-1), per_block, *counter, *map(out.dtype.type, parameters), TAILS[kind])
     return out.astype(dtype, copy=False)
 
 

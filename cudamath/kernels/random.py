@@ -20,6 +20,8 @@ Distributions
                bfloat16: 8, float32: 24, float64: 53), so u < 1 and every u is equally likely
     normal     Box-Muller: r = sqrt(-2 ln u), (r cos t, r sin t). The logarithm, sine and cosine are written out in
                fused multiply-adds, because libm's differ between CPU and GPU in the last bits: these do not
+    tail       location + scale t, t one of eight functions of one word: exponential, Laplace, logistic, Gumbel,
+               Rayleigh, Weibull, Pareto, Cauchy (random_math.py)
     bounded    integers below a bound, without bias: the upper half of word * bound (Lemire); the few words that
                would favour some results are rejected and drawn again from the next attempt's block
     below      word < threshold: Bernoulli
@@ -46,7 +48,7 @@ from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Scalar
 from .build import SIMULATOR, blocks, codec
 from .philox import INLINE, RETRY, beginning, counter, join, philox
-from .random_math import pair32, pair64
+from .random_math import TAILS32, TAILS64, pair32, pair64
 
 THREADS = 256
 RUNS = 4  # 16-byte runs a thread: enough work to hide the start of a block, and the round keys are computed once
@@ -113,6 +115,35 @@ def normal_of(dtype, T):
         v[e + 3] = cuda.fma(z3, b, a)
 
     return normal32
+
+
+@functools.cache
+def tail_of(kind):
+    """a = location, b = scale, c = the parameter of the shape (1 / a for weibull and pareto)."""
+
+    def tail_of_kind(dtype, T):
+        number = (TAILS64 if dtype == np.float64 else TAILS32)[kind]
+        if dtype == np.float64:
+
+            @cuda.jit(device=True, **INLINE)
+            def tail64(block, stream, key, a, b, c, v, e):
+                w0, w1, w2, w3 = philox(block, stream, key)
+                v[e] = cuda.fma(number(join(w0, w1), c), b, a)
+                v[e + 1] = cuda.fma(number(join(w2, w3), c), b, a)
+
+            return tail64
+
+        @cuda.jit(device=True, **INLINE)
+        def tail32(block, stream, key, a, b, c, v, e):
+            w0, w1, w2, w3 = philox(block, stream, key)
+            v[e] = cuda.fma(number(w0, c), b, a)
+            v[e + 1] = cuda.fma(number(w1, c), b, a)
+            v[e + 2] = cuda.fma(number(w2, c), b, a)
+            v[e + 3] = cuda.fma(number(w3, c), b, a)
+
+        return tail32
+
+    return tail_of_kind
 
 
 @cuda.jit(device=True, **INLINE)
@@ -265,6 +296,11 @@ def uniform(*cell, shape, dtype, device, version="vectors"):
 def normal(*cell, shape, dtype, device, version="vectors"):
     """Planner. Scalars: key, stream, first block, mean, standard deviation, 0."""
     return draw(normal_of, Layout.new(shape, dtype, device), lanes(dtype), compute_dtype(dtype), bool(cell), version)
+
+
+def tail(*cell, shape, dtype, device, kind, version="vectors"):
+    """Planner. Scalars: key, stream, first block, location, scale, parameter of the shape."""
+    return draw(tail_of(kind), Layout.new(shape, dtype, device), lanes(dtype), compute_dtype(dtype), bool(cell), version)
 
 
 def integers(*cell, shape, dtype, device, wide, version="vectors"):

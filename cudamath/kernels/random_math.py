@@ -31,15 +31,12 @@ else:
     float_bits64, bits_float64 = libdevice.double_as_longlong, libdevice.longlong_as_double
 
 
-# ------------------------------------------------------------------------------ logarithm, sine and cosine
+# ------------------------------------------------------------------------------ float32
 
 
 @cuda.jit(device=True, **INLINE)
-def log32(x):
-    """ln(x), x: normal float32."""
-    bits = types.int32(float_bits(x) + types.int32(0x3F800000 - 0x3F3504F3))  # mantissa in sqrt(1/2) .. sqrt(2)
-    e = types.float32(types.int32(bits >> types.int32(23)) - types.int32(127))
-    f = bits_float(types.int32((bits & types.int32(0x7FFFFF)) + types.int32(0x3F3504F3))) - types.float32(1)
+def log_near32(e, f):
+    """ln(2^e (1 + f)), 1 + f in sqrt(1/2) .. sqrt(2)."""
     z = f * f
     p = types.float32(7.0376836292e-2)
     p = cuda.fma(p, f, types.float32(-1.1514610310e-1))
@@ -54,6 +51,23 @@ def log32(x):
     y = cuda.fma(e, types.float32(-2.12194440e-4), y)  # ln 2 in two parts
     y = cuda.fma(types.float32(-0.5), z, y)
     return cuda.fma(e, types.float32(0.693359375), f + y)
+
+
+@cuda.jit(device=True, **INLINE)
+def log32(x):
+    """ln(x), x: normal float32."""
+    bits = types.int32(float_bits(x) + types.int32(0x3F800000 - 0x3F3504F3))  # mantissa in sqrt(1/2) .. sqrt(2)
+    e = types.float32(types.int32(bits >> types.int32(23)) - types.int32(127))
+    f = bits_float(types.int32((bits & types.int32(0x7FFFFF)) + types.int32(0x3F3504F3))) - types.float32(1)
+    return log_near32(e, f)
+
+
+@cuda.jit(device=True, **INLINE)
+def log_rest32(m):
+    """ln(1 - m), m in 0 .. 1/2: with all its digits where m is small."""
+    if m < types.float32(0.29):
+        return log_near32(types.float32(0), -m)
+    return log_near32(types.float32(-1), cuda.fma(types.float32(-2), m, types.float32(1)))
 
 
 @cuda.jit(device=True, **INLINE)
@@ -76,12 +90,12 @@ def sincos32(turn):
     return s, c
 
 
+# ------------------------------------------------------------------------------ float64
+
+
 @cuda.jit(device=True, **INLINE)
-def log64(x):
-    """ln(x), x: normal float64."""
-    bits = float_bits64(x) + types.int64(0x3FF0000000000000 - 0x3FE6A09E00000000)
-    e = types.float64((bits >> types.int64(52)) - types.int64(1023))
-    f = bits_float64((bits & types.int64(0xFFFFFFFFFFFFF)) + types.int64(0x3FE6A09E00000000)) - types.float64(1)
+def log_near64(e, f):
+    """ln(2^e (1 + f)), 1 + f in sqrt(1/2) .. sqrt(2)."""
     h = types.float64(0.5) * f
     s = f / (types.float64(2) + f)
     z = s * s
@@ -94,6 +108,46 @@ def log64(x):
     y = s * cuda.fma(h, f, cuda.fma(odd, z, even))
     y = cuda.fma(e, types.float64(1.90821492927058770002e-10), y)
     return cuda.fma(e, types.float64(6.93147180369123816490e-1), f + cuda.fma(-h, f, y))
+
+
+@cuda.jit(device=True, **INLINE)
+def log64(x):
+    """ln(x), x: normal float64."""
+    bits = float_bits64(x) + types.int64(0x3FF0000000000000 - 0x3FE6A09E00000000)
+    e = types.float64((bits >> types.int64(52)) - types.int64(1023))
+    f = bits_float64((bits & types.int64(0xFFFFFFFFFFFFF)) + types.int64(0x3FE6A09E00000000)) - types.float64(1)
+    return log_near64(e, f)
+
+
+@cuda.jit(device=True, **INLINE)
+def log_rest64(m):
+    """ln(1 - m), m in 0 .. 1/2: with all its digits where m is small."""
+    if m < types.float64(0.29):
+        return log_near64(types.float64(0), -m)
+    return log_near64(types.float64(-1), cuda.fma(types.float64(-2), m, types.float64(1)))
+
+
+@cuda.jit(device=True, **INLINE)
+def exp64(x):
+    """exp(x), |x| < 700: 2^n times the Taylor series of what is left, within 1/2 ln 2."""
+    big = types.float64(6755399441055744.0)  # 1.5 * 2^52: adding and subtracting it rounds to an integer
+    n = cuda.fma(x, types.float64(1.4426950408889634), big) - big
+    r = cuda.fma(n, types.float64(-1.90821492927058770002e-10), cuda.fma(n, types.float64(-6.93147180369123816490e-1), x))
+    p = types.float64(1.6059043836821613e-10)  # 1 / 13!
+    p = cuda.fma(p, r, types.float64(2.08767569878681e-09))
+    p = cuda.fma(p, r, types.float64(2.505210838544172e-08))
+    p = cuda.fma(p, r, types.float64(2.755731922398589e-07))
+    p = cuda.fma(p, r, types.float64(2.7557319223985893e-06))
+    p = cuda.fma(p, r, types.float64(2.48015873015873e-05))
+    p = cuda.fma(p, r, types.float64(0.0001984126984126984))
+    p = cuda.fma(p, r, types.float64(0.001388888888888889))
+    p = cuda.fma(p, r, types.float64(0.008333333333333333))
+    p = cuda.fma(p, r, types.float64(0.041666666666666664))
+    p = cuda.fma(p, r, types.float64(0.16666666666666666))
+    p = cuda.fma(p, r, types.float64(0.5))
+    p = cuda.fma(p, r, types.float64(1))
+    p = cuda.fma(p, r, types.float64(1))
+    return p * bits_float64((types.int64(n) + types.int64(1023)) << types.int64(52))
 
 
 @cuda.jit(device=True, **INLINE)
@@ -138,3 +192,76 @@ def pair64(w0, w1):
     r = math.sqrt(types.float64(-2) * log64(u))
     s, c = sincos64(w1)
     return r * c, r * s
+
+
+# ------------------------------------------------------------------------------ one number from one word
+#
+# A word stands for u, uniform between 0 and 1. Near 1 a float has few digits, so what a distribution has far out there
+# is computed from m = 1 - u instead: both tails have all their digits, to 2^-33 (float64: 2^-54) of probability.
+# Device functions (word, c) -> number; c is the parameter of the shape, where there is one.
+
+
+@cuda.jit(device=True, **INLINE)
+def nearer32(w):
+    """(m, upper): u = m if not upper, else 1 - m; m in 2^-33 .. 1/2."""
+    upper = w >= types.uint32(0x80000000)
+    rest = types.uint32(w ^ types.uint32(0xFFFFFFFF)) if upper else w
+    return cuda.fma(types.float32(rest), types.float32(2.0**-32), types.float32(2.0**-33)), upper
+
+
+@cuda.jit(device=True, **INLINE)
+def nearer64(w):
+    """(m, upper) as above, of the word's upper 53 bits; m in 2^-54 .. 1/2."""
+    upper = w >= types.uint64(1 << 63)
+    rest = types.uint64(w ^ types.uint64(0xFFFFFFFFFFFFFFFF)) if upper else w
+    return cuda.fma(types.float64(rest >> types.uint64(11)), types.float64(2.0**-53), types.float64(2.0**-54)), upper
+
+
+def tails(nearer, log, log_rest, sincos, odd):
+    """The functions for float32 or float64. odd: 1 in the type of a word."""
+
+    @cuda.jit(device=True, **INLINE)
+    def exponential(w, c):
+        m, upper = nearer(w)
+        return -log_rest(m) if upper else -log(m)
+
+    @cuda.jit(device=True, **INLINE)
+    def laplace(w, c):
+        m, upper = nearer(w)
+        far = log(m + m)
+        return -far if upper else far
+
+    @cuda.jit(device=True, **INLINE)
+    def logistic(w, c):
+        m, upper = nearer(w)
+        far = log(m) - log_rest(m)
+        return -far if upper else far
+
+    @cuda.jit(device=True, **INLINE)
+    def gumbel(w, c):
+        return -log(exponential(w, c))
+
+    @cuda.jit(device=True, **INLINE)
+    def rayleigh(w, c):
+        e = exponential(w, c)
+        return math.sqrt(e + e)
+
+    @cuda.jit(device=True, **INLINE)
+    def weibull(w, c):
+        return math.exp(log(exponential(w, c)) * c)  # c = 1 / a
+
+    @cuda.jit(device=True, **INLINE)
+    def pareto(w, c):
+        return math.expm1(exponential(w, c) * c)  # c = 1 / a
+
+    @cuda.jit(device=True, **INLINE)
+    def cauchy(w, c):
+        s, co = sincos(w | odd)  # an odd multiple of the smallest angle: the cosine is never 0
+        return s / co
+
+    return {"exponential": exponential, "laplace": laplace, "logistic": logistic, "gumbel": gumbel,
+            "rayleigh": rayleigh, "weibull": weibull, "pareto": pareto, "cauchy": cauchy}
+
+
+TAILS32 = tails(nearer32, log32, log_rest32, sincos32, np.uint32(1))
+TAILS64 = tails(nearer64, log64, log_rest64, sincos64, np.uint64(1))

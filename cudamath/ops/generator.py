@@ -1,33 +1,26 @@
-"""The generator behind `cudamath.random`: key, stream and offset of Philox4x32-10, and the draws."""
-
+"""The generator behind `cudamath.random`: all its distributions, and those of several dimensions."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from ..core import dtypes
-from ..core.array import asarray, empty, ndarray, upload
+from ..core.array import asarray, ndarray, upload
 from ..core.devices import device_of, index_of
-from ..core.op import FLOATING, INTEGER, Op
-from ..core.shapes import normalize_axis
-from .source import MASK, Size, Source, drawn, integer, number, probability, shape_of, wanted_dtype
+from ..core.op import FLOATING
+from .discrete import Discrete
+from .elementwise import exp
+from .linalg import matmul
+from .reduce import max as largest
+from .reduce import sum as total
+from .source import Parameters, Size, drawn, probability, shape_of, wanted_dtype
 
-__all__ = ["Generator"]
-
-_RANKED = 1024  # permutations up to this length are made by ranking keys
-
-_uniform = Op("random.uniform", cpu="random.uniform", cuda="random.uniform")
-_normal = Op("random.normal", cpu="random.normal", cuda="random.normal")
-_integers = Op("random.integers", cpu="random.integers", cuda="random.integers")
-_bernoulli = Op("random.bernoulli", cpu="random.bernoulli", cuda="random.bernoulli")
-_permutation = Op("random.permutation", cpu="random.permutation", cuda="random.permutation")
-_choice = Op("random.choice", cpu="random.choice", cuda="random.choice")
+__all__ = ["Generator", "drawn", "probability"]
 
 
-class Generator(Source):
+class Generator(Discrete):
     """A source of random arrays. Make one with `cm.random.default_rng(seed)`.
 
     Draws go to the default device (or `device=`) and do not depend on it. A generator may be used from several threads:
@@ -50,311 +43,122 @@ class Generator(Source):
 
     __slots__ = ()
 
-    # ------------------------------------------------------------ continuous
+    def dirichlet(self, alpha: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+        """Dirichlet numbers: points of k coordinates >= 0 that add up to 1.
 
-    def random(self, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Uniform numbers in [0, 1): `uniform(0, 1, size, dtype)`.
-
-        >>> import cudamath as cm
-        >>> cm.random.default_rng(7).random(2, dtype="float32").dtype
-        dtype('float32')
-        """
-        return self.uniform(0.0, 1.0, size, dtype, device)
-
-    def uniform(self, low: float = 0.0, high: float = 1.0, size: Size = None, dtype: Any = None,
-                device: Any = None) -> ndarray:
-        """Uniform numbers: `low + (high - low) * u`, u uniform in [0, 1).
-
-        u has as many random bits as the dtype holds exactly: float64 53, float32 24, float16 11, bfloat16 8.
+        Gamma numbers of shapes `alpha`, divided by their sum; computed from their logarithms, so that small shapes are
+        right too.
 
         Parameters
         ----------
-        low, high : float
-            Bounds, low <= high. As in NumPy, rounding may return `high` itself when low is not 0.
+        alpha : array, (..., k)
+            > 0.
         size : int or tuple of int, optional
-            Shape; a 0-d array by default.
-        dtype : optional
-            float16, bfloat16, float32 or float64; by default the default dtype.
-        device : optional
-            Where to; by default the default device. The numbers are the same everywhere.
-
-        Raises
-        ------
-        ValueError
-            low > high, bounds that are not finite, negative sizes.
-        TypeError
-            Bounds that are no numbers; a dtype that is not floating-point.
-
-        Not differentiable.
-
-        >>> import cudamath as cm
-        >>> cm.random.default_rng(7).uniform(-1, 1, (2, 3)).shape
-        (2, 3)
-        """
-        name = "random.uniform"
-        low, high = number(name, "low", low), number(name, "high", high)
-        if low > high:
-            raise ValueError(f"{name}: wants low <= high, got {low} and {high}")
-        width = number(name, "high - low", high - low)
-        shape, dtype = shape_of(name, size), wanted_dtype(name, dtype, FLOATING, dtypes.default_float())
-        return self._draw(_uniform, shape, dtype, device, (low, width, 0.0))
-
-    def normal(self, loc: float = 0.0, scale: float = 1.0, size: Size = None, dtype: Any = None,
-               device: Any = None) -> ndarray:
-        """Normal (Gaussian) numbers of mean `loc` and standard deviation `scale`, by Box-Muller.
-
-        z = sqrt(-2 ln u) cos(2 pi t) and the same with sin, for two random words u and t. float32 and the 16-bit types
-        are computed in float32 (|z| <= 6.77), float64 in float64 (|z| <= 8.57). The logarithm, sine and cosine are
-        fixed sequences of IEEE operations, so the results are equal on all devices.
-
-        Parameters
-        ----------
-        loc, scale : float
-            Mean and standard deviation, scale >= 0.
-        size, dtype, device
-            As for `uniform`.
-
-        Raises
-        ------
-        ValueError
-            A negative scale; parameters that are not finite; negative sizes.
-        TypeError
-            Parameters that are no numbers; a dtype that is not floating-point.
-
-        Not differentiable; `loc + scale * rng.normal(...)` is, in loc and scale.
-
-        >>> import cudamath as cm
-        >>> z = cm.random.default_rng(7).normal(size=10_000)
-        >>> bool(abs(z.mean()) < 0.05 and abs(z.std() - 1) < 0.05)
-        True
-        """
-        name = "random.normal"
-        loc, scale = number(name, "loc", loc), number(name, "scale", scale)
-        if scale < 0:
-            raise ValueError(f"{name}: wants scale >= 0, got {scale}")
-        shape, dtype = shape_of(name, size), wanted_dtype(name, dtype, FLOATING, dtypes.default_float())
-        return self._draw(_normal, shape, dtype, device, (loc, scale, 0.0))
-
-    def standard_normal(self, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Normal numbers of mean 0 and standard deviation 1: `normal(0, 1, size, dtype)`.
-
-        >>> import cudamath as cm
-        >>> cm.random.default_rng(7).standard_normal((2, 2)).shape
-        (2, 2)
-        """
-        return self.normal(0.0, 1.0, size, dtype, device)
-
-    def _draw(self, op: Op, shape: tuple[int, ...], dtype: np.dtype, device: Any, parameters: tuple) -> ndarray:
-        place = index_of(device)
-        counter = self.take(op.name, -(-math.prod(shape) // (2 if dtype == dtypes.float64 else 4)), place)
-        return drawn(op, counter, parameters, shape=shape, dtype=dtype, device=place)
-
-    # ------------------------------------------------------------ discrete
-
-    def integers(self, low: int, high: int | None = None, size: Size = None, dtype: Any = None, endpoint: bool = False,
-                 device: Any = None) -> ndarray:
-        """Integers in [low, high), every one equally likely: without bias, by rejection.
-
-        Up to 2^32 values by Lemire's multiplication, more by masking; a rejected word is replaced by one from another
-        attempt's counter, so that element i still depends on i alone.
-
-        Parameters
-        ----------
-        low, high : int
-            Bounds; `integers(n)` means [0, n).
-        size, device
-            As for `uniform`.
-        dtype : optional
-            Any integer dtype; int64 by default.
-        endpoint : bool
-            Whether `high` itself may come.
-
-        Raises
-        ------
-        ValueError
-            low >= high (low > high with endpoint); bounds outside the dtype's range; negative sizes.
-        TypeError
-            Bounds that are no integers; a dtype that is not integer.
-
-        >>> import cudamath as cm
-        >>> dice = cm.random.default_rng(7).integers(1, 6, 1000, endpoint=True)
-        >>> int(dice.min()), int(dice.max())
-        (1, 6)
-        """
-        name = "random.integers"
-        if high is None:
-            low, high = 0, low
-        low, high = integer(name, "low", low), integer(name, "high", high)
-        dtype = wanted_dtype(name, dtype, INTEGER, np.dtype(np.int64))
-        last = high if endpoint else high - 1
-        if low > last:
-            raise ValueError(f"{name}: wants low {'<=' if endpoint else '<'} high, got {low} and {high}")
-        info = np.iinfo(dtype)
-        if low < info.min or last > info.max:
-            raise ValueError(f"{name}: wants bounds that {dtype} can hold ({info.min} to {info.max}), got {low} "
-                             f"and {last}")
-        shape = shape_of(name, size)
-        span = last - low
-        wide = span >= 1 << 32
-        limits = (span, (1 << span.bit_length()) - 1) if wide else (span + 1, (1 << 32) % (span + 1))
-        place = index_of(device)
-        counter = self.take(name, -(-math.prod(shape) // (2 if wide else 4)), place)
-        return drawn(_integers, counter, (low & MASK, *limits), shape=shape, dtype=dtype, device=place, wide=wide)
-
-    def bernoulli(self, p: float = 0.5, size: Size = None, device: Any = None) -> ndarray:
-        """True with probability `p`: a random 32-bit word is compared with p 2^32 (so p counts to 2^-33).
-
-        Parameters
-        ----------
-        p : float
-            In [0, 1].
-        size, device
+            Shape of the draws, before the shape of alpha.
+        dtype, device
             As for `uniform`.
 
         Returns
         -------
-        ndarray of bool
+        ndarray
+            Shape (*size, *alpha.shape).
 
         Raises
         ------
         ValueError
-            p outside [0, 1]; negative sizes.
+            alpha without an axis, or not > 0; negative sizes.
+        TypeError
+            A dtype that is not floating-point.
+
+        Not differentiable.
 
         >>> import cudamath as cm
-        >>> bool(cm.random.default_rng(7).bernoulli(1.0, 5).all())
-        True
+        >>> x = cm.random.default_rng(7).dirichlet([1.0, 2.0, 3.0], 4)
+        >>> x.shape, bool((abs(x.sum(-1) - 1) < 1e-12).all())
+        ((4, 3), True)
         """
-        name = "random.bernoulli"
-        threshold = round(probability(name, p) * (1 << 32))
-        shape = shape_of(name, size)
-        place = index_of(device)
-        counter = self.take(name, -(-math.prod(shape) // 4), place)
-        return drawn(_bernoulli, counter, (threshold, 0, 0), shape=shape, device=place)
+        name = "random.dirichlet"
+        shape = alpha.shape if type(alpha) is ndarray else np.shape(alpha)
+        if not shape:
+            raise ValueError(f"{name}: wants alpha of at least one dimension, got {alpha}")
+        full = (*shape_of(name, size), *shape)
+        p = Parameters(name, full, dtype, device, {"alpha": "positive"}, alpha, composed=True)
+        x = self._gamma(p, 0, True)
+        e = exp(x - largest(x, axis=-1, keepdims=True)) if shape[-1] else x
+        return p.rounded(e / total(e, axis=-1, keepdims=True))
 
-    def _order(self, name: str, n: int, count: int, device: int) -> ndarray:
-        """The first `count` elements of a random permutation of 0 .. n - 1."""
-        ranked = n <= _RANKED
-        counter = self.take(name, -(-n // 2) if ranked else 6, device)
-        return drawn(_permutation, counter, (n,), count=count, ranked=ranked, bits=(n - 1).bit_length(), device=device)
-
-    def permutation(self, x: Any, axis: int = 0, device: Any = None) -> ndarray:
-        """A random order: of 0 .. x - 1 if `x` is an integer, else a copy of the array `x` shuffled along `axis`.
-
-        Up to 1024 elements every order is equally likely: each element takes the rank of a random 64-bit key. Longer
-        permutations are a keyed bijection (24 rounds of a small cipher): each element goes to each place equally
-        often and the order looks random in every test made here, but, as 128 bits of key cannot name them, not every
-        order can occur.
+    def multivariate_normal(self, mean: Any, cov: Any, size: Size = None, check_valid: str = "warn", tol: float = 1e-8, *,
+                            method: str = "svd", dtype: Any = None, device: Any = None) -> ndarray:
+        """Normal vectors of mean `mean` and covariance `cov`: mean + z A, with A^T A = cov and z standard normal.
 
         Parameters
         ----------
-        x : int or array
-            How many, or what to shuffle (slices along `axis` stay whole).
-        axis : int
-            Axis to shuffle along.
-        device : optional
-            Where to, for an integer x. An array stays where it is.
+        mean : array-like, (k,)
+            On a GPU or not.
+        cov : array-like, (k, k)
+            Symmetric, without negative eigenvalues. It is read and factored on the host, in float64: an array on a GPU is
+            waited for.
+        size : int or tuple of int, optional
+            Shape of the draws.
+        check_valid : {"warn", "raise", "ignore"}
+            What to do if cov is not a covariance within `tol`.
+        tol : float
+            Absolute and relative.
+        method : {"svd", "eigh", "cholesky"}
+            How A is found: sqrt(S) V^T, sqrt(W) V^T, or the transposed Cholesky factor (for definite cov only).
+        dtype, device
+            As for `uniform`.
+
+        Returns
+        -------
+        ndarray
+            Shape (*size, k).
 
         Raises
         ------
         ValueError
-            Negative x; a 0-d array; an axis out of range.
+            Shapes that do not fit; check_valid or method unknown; a covariance that is none, with "raise".
+        TypeError
+            A dtype that is not floating-point.
+        numpy.linalg.LinAlgError
+            A cov that has no Cholesky factor.
+
+        Gradient: with respect to `mean`.
 
         >>> import cudamath as cm
-        >>> sorted(cm.random.default_rng(7).permutation(5).tolist())
-        [0, 1, 2, 3, 4]
+        >>> x = cm.random.default_rng(7).multivariate_normal([1.0, -1.0], [[2.0, 0.6], [0.6, 1.0]], 20_000)
+        >>> x.shape, bool(abs((x[:, 0] * x[:, 1]).mean() + 1 - 0.6) < 0.06)
+        ((20000, 2), True)
         """
-        name = "random.permutation"
-        if isinstance(x, (int, np.integer)) and not isinstance(x, bool):
-            n = int(x)
-            if n < 0:
-                raise ValueError(f"{name}: wants an integer >= 0 or an array, got {n}")
-            return self._order(name, n, n, index_of(device))
-        x = asarray(x, name=name)
-        if not x.ndim:
-            raise ValueError(f"{name}: wants an integer or an array of at least one dimension, got a 0-d array of "
-                             f"{x.dtype}")
-        axis = normalize_axis(name, axis, x.ndim)
-        n = x.shape[axis]
-        return _along(x, self._order(name, n, n, x._layout.device), axis)
+        import warnings
 
-    def choice(self, a: Any, size: Size = None, replace: bool = True, p: Any = None, device: Any = None) -> ndarray:
-        """Elements drawn from `a` (from 0 .. a - 1 if `a` is an integer).
-
-        Parameters
-        ----------
-        a : int or 1-d array
-            What to draw from.
-        size, device
-            As for `uniform`; an array `a` keeps its device.
-        replace : bool
-            Whether an element may come again.
-        p : array-like, optional
-            Probability of each element, adding up to 1; equal ones by default. It is read on the host: an array on a
-            GPU is waited for. Without replacement, each next element is drawn with probabilities proportional to p
-            among those left, on the host.
-
-        Raises
-        ------
-        ValueError
-            Nothing to draw from; more asked for than there is, without replacement; p of another length, negative or
-            not adding up to 1; `a` of more than one dimension.
-
-        >>> import cudamath as cm
-        >>> rng = cm.random.default_rng(7)
-        >>> int(rng.choice(3, p=[0, 0, 1]))
-        2
-        >>> sorted(rng.choice([10, 20, 30], 3, replace=False).tolist())
-        [10, 20, 30]
-        """
-        name = "random.choice"
-        array = None
-        if isinstance(a, (int, np.integer)) and not isinstance(a, bool):
-            n, place = int(a), index_of(device)
+        name = "random.multivariate_normal"
+        if check_valid not in ("warn", "raise", "ignore"):
+            raise ValueError(f"{name}: wants check_valid as 'warn', 'raise' or 'ignore', got {check_valid!r}")
+        if method not in ("svd", "eigh", "cholesky"):
+            raise ValueError(f"{name}: wants method as 'svd', 'eigh' or 'cholesky', got {method!r}")
+        place = mean._layout.device if type(mean) is ndarray and device is None else index_of(device)
+        given = mean.dtype if type(mean) is ndarray and mean.dtype in FLOATING else dtypes.default_float()
+        kind = wanted_dtype(name, dtype, FLOATING, given)
+        centre = asarray(mean, kind, device_of(place), name=name)
+        host = np.asarray(cov, np.float64)
+        k = centre.shape[0] if centre.ndim == 1 else -1
+        if host.shape != (k, k):
+            raise ValueError(f"{name}: wants mean of shape (k,) and cov of shape (k, k), got {centre.shape} and {host.shape}")
+        if method == "cholesky":
+            factor, back = np.linalg.cholesky(host).T, host
+        elif method == "eigh":
+            weights, vectors = np.linalg.eigh(host)
+            factor = np.sqrt(np.abs(weights))[:, None] * vectors.T
+            back = (vectors * weights.clip(0)) @ vectors.T
         else:
-            array = asarray(a, name=name)
-            if array.ndim != 1:
-                raise ValueError(f"{name}: wants an integer or a 1-d array, got shape {array.shape}")
-            n, place = array.shape[0], array._layout.device
-        shape = shape_of(name, size)
-        count = math.prod(shape)
-        if n < 1 and count:
-            raise ValueError(f"{name}: wants something to draw from, got {n} elements")
-        if not replace and count > n:
-            raise ValueError(f"{name}: wants at most the {n} elements there are without replacement, got size {shape}")
-        if p is not None:
-            index = self._weighted(name, n, shape, replace, p, place)
-        elif not count:
-            index = empty(shape, np.dtype(np.int64), place)
-        elif replace:
-            index = self.integers(0, n, shape, device=device_of(place))
-        else:
-            index = self._order(name, n, count, place).reshape(shape)
-        return index if array is None else _along(array, index, 0)
-
-    def _weighted(self, name: str, n: int, shape: tuple[int, ...], replace: bool, p: Any, place: int) -> ndarray:
-        weights = np.asarray(p, dtype=np.float64)
-        if weights.shape != (n,):
-            raise ValueError(f"{name}: wants p of shape ({n},), got {weights.shape}")
-        if not np.all(weights >= 0) or abs(weights.sum() - 1) > 1e-6:
-            raise ValueError(f"{name}: wants p >= 0 adding up to 1, got sum {weights.sum()}, least "
-                             f"{weights.min(initial=0)}")
-        count = math.prod(shape)
-        if replace:
-            cumulative = np.cumsum(weights)
-            thresholds = np.rint(cumulative / cumulative[-1] * 2.0**53).astype(np.uint64)
-            counter = self.take(name, -(-count // 2), place)
-            return drawn(_choice, counter, (), upload(thresholds, place), shape=shape)
-        if np.count_nonzero(weights) < count:
-            raise ValueError(f"{name}: wants at least {count} elements with p > 0 without replacement, "
-                             f"got {np.count_nonzero(weights)}")
-        # Exponential times of rate p: the order of arrival is that of successive draws (Efraimidis and Spirakis, 2006).
-        u = self.uniform(size=n, dtype=np.float64, device="cpu").to_numpy()
-        with np.errstate(divide="ignore"):
-            order = np.argsort(-np.log1p(-u) / weights, kind="stable")
-        return upload(order[:count].astype(np.int64).reshape(shape), place)
-
-
-def _along(x: ndarray, index: ndarray, axis: int) -> ndarray:
-    from .index import take  # a family above this one in the alphabet of imports only
-
-    return take(x, index, axis=axis)
+            _, weights, rows = np.linalg.svd(host)
+            factor = np.sqrt(weights)[:, None] * rows
+            back = (rows.T * weights) @ rows
+        if check_valid != "ignore" and not (np.allclose(back, host, tol, tol) and np.allclose(host, host.T, tol, tol)):
+            if check_valid == "raise":
+                raise ValueError(f"{name}: wants a symmetric cov without negative eigenvalues, got {host}")
+            warnings.warn(f"{name}: cov is not symmetric, or has negative eigenvalues", RuntimeWarning, stacklevel=2)
+        z = self.normal(0.0, 1.0, (*shape_of(name, size), k), dtypes.compute_dtype(kind), device_of(place))
+        x = matmul(z, upload(factor.astype(z.dtype), place))
+        return asarray(x + centre, kind)

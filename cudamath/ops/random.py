@@ -11,16 +11,23 @@ sine and cosine are this package's own. (`kernels/random.py` tells how.)
 
 from __future__ import annotations
 
+import functools
+import inspect
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 from ..core.array import ndarray
 from ..runtime.stream import refuse_capture
 from .generator import Generator
-from .source import MASK, Size, integer
+from .source import MASK, integer
 
-__all__ = ["Generator", "bernoulli", "choice", "default_rng", "integers", "normal", "permutation", "rand", "randn",
-           "random", "seed", "standard_normal", "uniform"]
+__all__ = ["Generator", "bernoulli", "beta", "binomial", "categorical", "cauchy", "chisquare", "choice",
+           "default_rng", "dirichlet", "exponential", "gamma", "geometric", "gumbel", "integers", "laplace",
+           "logistic", "lognormal", "multinomial", "multivariate_normal", "normal", "pareto", "permutation",
+           "poisson", "rand", "randn", "random", "rayleigh", "seed", "shuffle", "standard_cauchy",
+           "standard_exponential", "standard_gamma", "standard_normal", "standard_t", "student_t", "triangular",
+           "uniform", "weibull"]
 
 
 def default_rng(seed: int | Generator | None = None) -> Generator:
@@ -80,87 +87,6 @@ def seed(n: int | None = None) -> None:
     default_generator().state = default_rng(n).state
 
 
-def random(size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-    """Uniform numbers in [0, 1) from the module's generator: see `Generator.random`.
-
-    >>> import cudamath as cm
-    >>> cm.random.random(3).shape
-    (3,)
-    """
-    return default_generator().random(size, dtype, device)
-
-
-def uniform(low: float = 0.0, high: float = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-    """Uniform numbers in [low, high) from the module's generator: see `Generator.uniform`.
-
-    >>> import cudamath as cm
-    >>> bool((cm.random.uniform(2, 3, 100) >= 2).all())
-    True
-    """
-    return default_generator().uniform(low, high, size, dtype, device)
-
-
-def normal(loc: float = 0.0, scale: float = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-    """Normal numbers from the module's generator: see `Generator.normal`.
-
-    >>> import cudamath as cm
-    >>> cm.random.normal(10, 0, 2)
-    array([10., 10.])
-    """
-    return default_generator().normal(loc, scale, size, dtype, device)
-
-
-def standard_normal(size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-    """Normal numbers of mean 0 and deviation 1 from the module's generator: see `Generator.normal`.
-
-    >>> import cudamath as cm
-    >>> cm.random.standard_normal((2, 3)).shape
-    (2, 3)
-    """
-    return default_generator().normal(0.0, 1.0, size, dtype, device)
-
-
-def integers(low: int, high: int | None = None, size: Size = None, dtype: Any = None, endpoint: bool = False,
-             device: Any = None) -> ndarray:
-    """Integers in [low, high) from the module's generator: see `Generator.integers`.
-
-    >>> import cudamath as cm
-    >>> bool((cm.random.integers(5, size=100) < 5).all())
-    True
-    """
-    return default_generator().integers(low, high, size, dtype, endpoint, device)
-
-
-def bernoulli(p: float = 0.5, size: Size = None, device: Any = None) -> ndarray:
-    """True with probability p, from the module's generator: see `Generator.bernoulli`.
-
-    >>> import cudamath as cm
-    >>> cm.random.bernoulli(0.0, 3)
-    array([False, False, False])
-    """
-    return default_generator().bernoulli(p, size, device)
-
-
-def permutation(x: Any, axis: int = 0, device: Any = None) -> ndarray:
-    """A random order of 0 .. x - 1, or of the array x along an axis: see `Generator.permutation`.
-
-    >>> import cudamath as cm
-    >>> sorted(cm.random.permutation(4).tolist())
-    [0, 1, 2, 3]
-    """
-    return default_generator().permutation(x, axis, device)
-
-
-def choice(a: Any, size: Size = None, replace: bool = True, p: Any = None, device: Any = None) -> ndarray:
-    """Elements drawn from `a`, from the module's generator: see `Generator.choice`.
-
-    >>> import cudamath as cm
-    >>> int(cm.random.choice([4, 5, 6], p=[0, 1, 0]))
-    5
-    """
-    return default_generator().choice(a, size, replace, p, device)
-
-
 def rand(*shape: int, dtype: Any = None, device: Any = None) -> ndarray:
     """Uniform numbers in [0, 1) of this shape: `random(shape)`.
 
@@ -179,3 +105,52 @@ def randn(*shape: int, dtype: Any = None, device: Any = None) -> ndarray:
     (2, 3)
     """
     return default_generator().normal(0.0, 1.0, shape, dtype, device)
+
+
+def _of_module(name: str) -> Callable[..., Any]:
+    """The function that draws by a method of the module's generator."""
+    method = getattr(Generator, name)
+
+    @functools.wraps(method)
+    def draw(*args: Any, **kwargs: Any) -> Any:
+        return getattr(default_generator(), name)(*args, **kwargs)
+
+    signature = inspect.signature(method)
+    draw.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+    return draw
+
+
+bernoulli = _of_module("bernoulli")
+beta = _of_module("beta")
+binomial = _of_module("binomial")
+categorical = _of_module("categorical")
+cauchy = _of_module("cauchy")
+chisquare = _of_module("chisquare")
+choice = _of_module("choice")
+dirichlet = _of_module("dirichlet")
+exponential = _of_module("exponential")
+gamma = _of_module("gamma")
+geometric = _of_module("geometric")
+gumbel = _of_module("gumbel")
+integers = _of_module("integers")
+laplace = _of_module("laplace")
+logistic = _of_module("logistic")
+lognormal = _of_module("lognormal")
+multinomial = _of_module("multinomial")
+multivariate_normal = _of_module("multivariate_normal")
+normal = _of_module("normal")
+pareto = _of_module("pareto")
+permutation = _of_module("permutation")
+poisson = _of_module("poisson")
+random = _of_module("random")
+rayleigh = _of_module("rayleigh")
+shuffle = _of_module("shuffle")
+standard_cauchy = _of_module("standard_cauchy")
+standard_exponential = _of_module("standard_exponential")
+standard_gamma = _of_module("standard_gamma")
+standard_normal = _of_module("standard_normal")
+standard_t = _of_module("standard_t")
+student_t = _of_module("student_t")
+triangular = _of_module("triangular")
+uniform = _of_module("uniform")
+weibull = _of_module("weibull")

@@ -10,25 +10,28 @@ any order, give the numbers that the same calls give without a graph.
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import operator
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core import dtypes
-from ..core.array import ndarray, over
-from ..core.devices import CPU
+from ..core.array import asarray, ndarray, over, same_device
+from ..core.devices import CPU, device_of, index_of
 from ..core.layout import Layout
-from ..core.op import Op, lazy
+from ..core.op import FLOATING, REAL, Op, lazy
 from ..core.shapes import normalize_shape
 from ..runtime import memory
 from ..runtime import stream as streams
 from ..runtime.stream import Stream, refuse_capture
+from .shape import broadcast_to
 
-__all__ = ["MASK", "Size", "Source", "drawn", "integer", "number", "probability", "shape_of", "wanted_dtype"]
+__all__ = ["MASK", "Parameters", "Size", "Source", "drawn", "filled", "integer", "number", "probability", "shape_for",
+           "shape_of", "wanted_dtype"]
 
 Size = int | Sequence[int] | None
 
@@ -82,6 +85,107 @@ def probability(name: str, p: Any) -> float:
     if not 0 <= value <= 1:
         raise ValueError(f"{name}: wants a probability p in [0, 1], got {value}")
     return value
+
+
+#: What a parameter must be, in words and as a test of a float or of a NumPy array.
+RANGES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "any": ("finite", lambda v: v == v),
+    "positive": ("> 0", lambda v: v > 0),
+    "not negative": (">= 0", lambda v: v >= 0),
+    "probability": ("in [0, 1]", lambda v: (v >= 0) & (v <= 1)),
+    "chance": ("in (0, 1]", lambda v: (v > 0) & (v <= 1)),
+    "a mean": ("in [0, 9e18]", lambda v: (v >= 0) & (v <= 9e18)),
+    "a count": ("whole and in [0, 2^53]", lambda v: (v >= 0) & (v <= 2.0**53) & (np.floor(v) == v)),
+}
+
+
+class Parameters:
+    """The parameters of a draw, checked: floats, or arrays on the device of the draw; its shape, dtype and device.
+
+    ranges: name -> what its value must be (see RANGES). Arrays that are on a GPU already are not read, so not checked.
+    composed: the draw goes on in further operations; it is made in the compute type and `rounded` at the end.
+    """
+
+    def __init__(self, name: str, size: Size, dtype: Any, device: Any, ranges: dict[str, str], *values: Any,
+                 category: dtypes.Category = FLOATING, default: np.dtype | None = None, composed: bool = False):
+        self.name = name
+        found: list[float | ndarray | np.ndarray] = [
+            _checked(name, what, kind, value) for (what, kind), value in zip(ranges.items(), values, strict=True)]
+        ours = [x for x in found if type(x) is ndarray]
+        self.place = index_of(device) if device is not None or not ours else ours[0]._layout.device
+        if ours and same_device(name, ours) != self.place:
+            raise ValueError(f"{name}: wants parameters on {device_of(self.place)}, got one on {ours[0].device}")
+        if dtype is None and default is None and ours:
+            kinds = [x.dtype for x in ours if x.dtype in FLOATING]
+            dtype = functools.reduce(dtypes.promote, kinds) if kinds else None
+        self.result = wanted_dtype(name, dtype, category, default or dtypes.default_float())
+        self.dtype = dtypes.compute_dtype(self.result) if composed else self.result
+        self.arrays = any(not isinstance(x, float) for x in found)
+        kind = self.dtype if default is None else np.dtype(np.float64)  # whole numbers come from float64 parameters
+        self.values: list[Any] = [x if isinstance(x, float) else asarray(x, kind, device_of(self.place), name=name)
+                                  for x in found]
+        self.shape = shape_for(name, size, [x.shape for x in self.values if type(x) is ndarray])
+
+    def rounded(self, x: ndarray) -> ndarray:
+        """The result of a composition in the dtype asked for."""
+        return x if x.dtype == self.result else asarray(x, self.result)
+
+    def ordered(self, a: str, x: Any, b: str, y: Any, strictly: bool = False) -> None:
+        """ValueError unless x <= y (strictly: x < y), as far as both are known on the host."""
+        if any(type(v) is ndarray and v._layout.device != CPU for v in (x, y)):
+            return
+        u, v = (v._data if type(v) is ndarray else v for v in (x, y))
+        if not np.all(u < v if strictly else u <= v):
+            raise ValueError(f"{self.name}: wants {a} {'<' if strictly else '<='} {b}, got {x} and {y}")
+
+    def full(self, index: int, dtype: np.dtype) -> Any:
+        """A parameter as a contiguous array of the draw's shape, or as the float it is."""
+        x = self.values[index]
+        if isinstance(x, float):
+            return x
+        return filled(asarray(x, dtype), self.shape)
+
+
+def filled(x: ndarray, shape: tuple[int, ...]) -> ndarray:
+    """`x` broadcast to a shape, contiguous."""
+    x = x if x.shape == shape else broadcast_to(x, shape)
+    return x if x._layout.contiguous else x.copy()
+
+
+def _checked(name: str, what: str, kind: str, value: Any) -> Any:
+    """A parameter: a float, a NumPy array or an ndarray."""
+    words, test = RANGES[kind]
+    if isinstance(value, (int, float, np.number)):
+        value = number(name, what, value)
+        if not test(value):
+            raise ValueError(f"{name}: wants {what} {words}, got {value}")
+        return value
+    if type(value) is not ndarray and (hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray)):
+        value = asarray(value, name=name)
+    host = np.asarray(value) if type(value) is not ndarray else None
+    if host is not None and host.dtype.kind not in "iuf" and host.dtype not in FLOATING:
+        raise TypeError(f"{name}: wants {what} as a number or an array of numbers, got {type(value).__name__}")
+    if host is None and value.dtype not in REAL:
+        raise TypeError(f"{name}: wants {what} as real numbers, got {value.dtype} of shape {value.shape}")
+    seen = host if host is not None else value._data if value._layout.device == CPU else None
+    if seen is not None and not np.all(test(seen)):
+        raise ValueError(f"{name}: wants {what} {words}, got {seen[~test(seen)].flat[0]} in an array of shape {seen.shape}")
+    return value if host is None else host
+
+
+def shape_for(name: str, size: Size, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape of a draw: `size`, to which the parameters' shapes must broadcast, or what they broadcast to."""
+    try:
+        common = np.broadcast_shapes(*shapes)
+        shape = common if size is None else shape_of(name, size)
+        if size is not None and shapes and np.broadcast_shapes(common, shape) != shape:
+            raise ValueError
+    except ValueError:
+        if size is not None:
+            shape_of(name, size)
+        raise ValueError(f"{name}: wants parameters that broadcast to {'one shape' if size is None else f'size {size}'}, "
+                         f"got shapes {', '.join(map(str, shapes))}") from None
+    return shape
 
 
 # ------------------------------------------------------------ the sequence

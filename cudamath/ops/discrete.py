@@ -1,0 +1,525 @@
+"""Discrete distributions, choices and orders of `cudamath.random.Generator`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import asarray, empty, ndarray, upload
+from ..core.devices import CPU, device_of, index_of
+from ..core.op import FLOATING, INTEGER, Op, require
+from ..core.shapes import normalize_axis
+from .continuous import Continuous
+from .elementwise import ceil, clip, log1p, rint
+from .index import take
+from .join import stack
+from .reduce import argmax
+from .source import MASK, Parameters, Size, drawn, filled, integer, probability, shape_for, shape_of, wanted_dtype
+
+__all__ = ["Discrete"]
+
+_RANKED = 1024  # permutations up to this length are made by ranking keys
+_INT64 = np.dtype(np.int64)
+_LARGEST = 2.0**63 - 1024  # the largest float64 below 2^63
+
+_integers = Op("random.integers", cpu="random.integers", cuda="random.integers")
+_bounded = Op("random.integers (bounds by element)", cpu="sampling.bounded", cuda="sampling.bounded")
+_bernoulli = Op("random.bernoulli", cpu="random.bernoulli", cuda="random.bernoulli")
+_poisson = Op("random.poisson", cpu="sampling.poisson", cuda="sampling.poisson")
+_binomial = Op("random.binomial", cpu="sampling.binomial", cuda="sampling.binomial")
+_permutation = Op("random.permutation", cpu="random.permutation", cuda="random.permutation")
+_choice = Op("random.choice", cpu="random.choice", cuda="random.choice")
+
+
+class Discrete(Continuous):
+    """The discrete half of `Generator`."""
+
+    __slots__ = ()
+
+    # ------------------------------------------------------------ integers
+
+    def integers(self, low: Any, high: Any = None, size: Size = None, dtype: Any = None, endpoint: bool = False,
+                 device: Any = None) -> ndarray:
+        """Integers in [low, high), every one equally likely: without bias, by rejection.
+
+        Up to 2^32 values by Lemire's multiplication, more by masking; a rejected word is replaced by one from another
+        attempt's counter, so that element i still depends on i alone. Array bounds are always drawn by masking.
+
+        Parameters
+        ----------
+        low, high : int or array of integers
+            Bounds; `integers(n)` means [0, n).
+        size : int or tuple of int, optional
+            Shape; by default what the bounds broadcast to, a 0-d array for ints.
+        dtype : optional
+            Any integer dtype; int64 by default.
+        endpoint : bool
+            Whether `high` itself may come.
+        device : optional
+            Where to; by default that of array bounds, else the default device.
+
+        Raises
+        ------
+        ValueError
+            low >= high (low > high with endpoint); bounds outside the dtype's range; negative sizes; bounds that do not
+            broadcast. Arrays on a GPU are not looked at.
+        TypeError
+            Bounds that are no integers; a dtype that is not integer.
+
+        >>> import cudamath as cm
+        >>> dice = cm.random.default_rng(7).integers(1, 6, 1000, endpoint=True)
+        >>> int(dice.min()), int(dice.max())
+        (1, 6)
+        >>> cm.random.default_rng(7).integers([1, 10, 100], [2, 11, 101])
+        array([  1,  10, 100])
+        """
+        name = "random.integers"
+        if high is None:
+            low, high = 0, low
+        dtype = wanted_dtype(name, dtype, INTEGER, _INT64)
+        if _sized(low) or _sized(high):
+            return self._integers_between(name, low, high, size, dtype, endpoint, device)
+        low, high = integer(name, "low", low), integer(name, "high", high)
+        last = high if endpoint else high - 1
+        if low > last:
+            raise ValueError(f"{name}: wants low {'<=' if endpoint else '<'} high, got {low} and {high}")
+        info = np.iinfo(dtype)
+        if low < info.min or last > info.max:
+            raise ValueError(f"{name}: wants bounds that {dtype} can hold ({info.min} to {info.max}), got {low} "
+                             f"and {last}")
+        shape = shape_of(name, size)
+        span = last - low
+        wide = span >= 1 << 32
+        limits = (span, (1 << span.bit_length()) - 1) if wide else (span + 1, (1 << 32) % (span + 1))
+        place = index_of(device)
+        counter = self.take(name, -(-math.prod(shape) // (2 if wide else 4)), place)
+        return drawn(_integers, counter, (low & MASK, *limits), shape=shape, dtype=dtype, device=place, wide=wide)
+
+    def _integers_between(self, name: str, low: Any, high: Any, size: Size, dtype: np.dtype, endpoint: bool,
+                          device: Any) -> ndarray:
+        """Bounds of which at least one is an array."""
+        bounds = [x if type(x) is ndarray else np.asarray(x) for x in (low, high)]
+        for what, x in zip(("low", "high"), bounds, strict=True):
+            if x.dtype not in INTEGER:
+                raise TypeError(f"{name}: wants {what} as integers, got {x.dtype} of shape {x.shape}")
+        ours = [x for x in bounds if type(x) is ndarray]
+        place = index_of(device) if device is not None or not ours else ours[0]._layout.device
+        shape = shape_for(name, size, [x.shape for x in bounds])
+        if all(type(x) is not ndarray or x._layout.device == CPU for x in bounds):
+            first, after = (x._data if type(x) is ndarray else x for x in bounds)
+            if np.any(first > after if endpoint else first >= after):
+                raise ValueError(f"{name}: wants low {'<=' if endpoint else '<'} high, got {low} and {high}")
+            info = np.iinfo(dtype)
+            if first.size and after.size and (first.min() < info.min or int(after.max()) - (not endpoint) > info.max):
+                raise ValueError(f"{name}: wants bounds that {dtype} can hold ({info.min} to {info.max}), got {low} and {high}")
+        start, stop = (_cast(x, np.uint64, place) for x in bounds)  # modulo 2^64
+        width = stop - start if endpoint else stop - start - np.uint64(1)
+        arrays = [filled(x, shape) for x in (start, width)]
+        counter = self.take(name, math.prod(shape), place)
+        return drawn(_bounded, counter, (0, 0), *arrays, shape=shape, dtype=dtype, device=place, given=(True, True))
+
+    def bernoulli(self, p: Any = 0.5, size: Size = None, device: Any = None) -> ndarray:
+        """True with probability `p`: a random 32-bit word is compared with p 2^32 (so p counts to 2^-33).
+
+        Parameters
+        ----------
+        p : float or array
+            In [0, 1].
+        size, device
+            As for `uniform`.
+
+        Returns
+        -------
+        ndarray of bool
+
+        Raises
+        ------
+        ValueError
+            p outside [0, 1]; negative sizes; p that does not broadcast to `size`.
+
+        >>> import cudamath as cm
+        >>> bool(cm.random.default_rng(7).bernoulli(1.0, 5).all())
+        True
+        """
+        name = "random.bernoulli"
+        if _sized(p):
+            given = Parameters(name, size, None, device, {"p": "probability"}, p, default=np.dtype(np.float64))
+            words = self.integers(0, 1 << 32, given.shape, np.uint32, device=device_of(given.place))
+            return words < rint(given.values[0] * 2.0**32)
+        threshold = round(probability(name, p) * (1 << 32))
+        shape = shape_of(name, size)
+        place = index_of(device)
+        counter = self.take(name, -(-math.prod(shape) // 4), place)
+        return drawn(_bernoulli, counter, (threshold, 0, 0), shape=shape, device=place)
+
+    # ------------------------------------------------------------ counts
+
+    def _counted(self, op: Op, p: Parameters, *values: Any) -> ndarray:
+        """A draw of whole numbers; values: floats or arrays of the draw's shape, float64."""
+        arrays = [x for x in values if type(x) is ndarray]
+        scalars = [0.0 if type(x) is ndarray else x for x in (*values, 0.0)[:2]]
+        given = tuple([type(x) is ndarray for x in (*values, 0.0)[:2]])
+        counter = self.take(p.name, math.prod(p.shape), p.place)
+        return drawn(op, counter, tuple(scalars), *arrays, shape=p.shape, dtype=p.result, device=p.place, given=given)
+
+    def poisson(self, lam: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+        """Poisson numbers of mean `lam`: k with probability lam^k exp(-lam) / k!.
+
+        By search for means below 10, else by Hörmann's rejection PTRS. Each element draws from a subsequence of its own
+        (`kernels/sampling.py`); what decides is computed in IEEE operations, so all devices give the same numbers.
+
+        Parameters
+        ----------
+        lam : float or array
+            In 0 .. 9e18.
+        size, device
+            As for `uniform`.
+        dtype : optional
+            Any integer dtype; int64 by default. Numbers that it cannot hold wrap.
+
+        Raises
+        ------
+        ValueError
+            lam negative or above 9e18; sizes as for `uniform`.
+        TypeError
+            lam that is no number; a dtype that is not integer.
+
+        Source: Hörmann, "The transformed rejection method for generating Poisson random variables", 1993.
+
+        >>> import cudamath as cm
+        >>> x = cm.random.default_rng(7).poisson(4.0, 10_000)
+        >>> x.dtype, bool(abs(x.mean() - 4) < 0.1)
+        (dtype('int64'), True)
+        """
+        p = Parameters("random.poisson", size, dtype, device, {"lam": "a mean"}, lam, category=INTEGER, default=_INT64)
+        return self._counted(_poisson, p, p.full(0, dtypes.float64))
+
+    def binomial(self, n: Any, p: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+        """Binomial numbers: how many of `n` trials succeed, each with probability `p`.
+
+        By search where n min(p, 1 - p) is below 10, else by Hörmann's rejection BTRS; as for `poisson`, all devices give
+        the same numbers.
+
+        Parameters
+        ----------
+        n : int or array of whole numbers
+            In 0 .. 2^53.
+        p : float or array
+            In [0, 1].
+        size, dtype, device
+            As for `poisson`.
+
+        Raises
+        ------
+        ValueError
+            n or p out of range, n not whole; sizes as for `uniform`.
+        TypeError
+            Parameters that are no numbers; a dtype that is not integer.
+
+        Source: Hörmann, "The generation of binomial random variates", 1993.
+
+        >>> import cudamath as cm
+        >>> x = cm.random.default_rng(7).binomial(100, 0.3, 10_000)
+        >>> bool(abs(x.mean() - 30) < 0.3)
+        True
+        """
+        q = Parameters("random.binomial", size, dtype, device, {"n": "a count", "p": "probability"}, n, p,
+                       category=INTEGER, default=_INT64)
+        return self._counted(_binomial, q, q.full(0, dtypes.float64), q.full(1, dtypes.float64))
+
+    def geometric(self, p: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+        """Geometric numbers: the trial, from 1, at which something of probability `p` first happens.
+
+        The next whole number above an exponential number of rate -ln(1 - p). Numbers beyond int64 become the largest.
+
+        Parameters
+        ----------
+        p : float or array
+            In (0, 1].
+        size, dtype, device
+            As for `poisson`.
+
+        Raises
+        ------
+        ValueError
+            p outside (0, 1]; sizes as for `uniform`.
+        TypeError
+            p that is no number; a dtype that is not integer.
+
+        >>> import cudamath as cm
+        >>> x = cm.random.default_rng(7).geometric(0.25, 10_000)
+        >>> int(x.min()), bool(abs(x.mean() - 4) < 0.15)
+        (1, True)
+        """
+        q = Parameters("random.geometric", size, dtype, device, {"p": "chance"}, p, category=INTEGER, default=_INT64)
+        (p,) = q.values
+        e = self.standard_exponential(q.shape, dtypes.float64, device_of(q.place))
+        rate = -log1p(-p) if q.arrays else -math.log1p(-p) if p < 1 else math.inf
+        return asarray(clip(ceil(e / rate), 1.0, _LARGEST), q.result)
+
+    def multinomial(self, n: Any, pvals: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+        """How many of `n` trials end in each of k outcomes of probabilities `pvals`.
+
+        One binomial draw an outcome, of the trials that are left.
+
+        Parameters
+        ----------
+        n : int or array of whole numbers
+            In 0 .. 2^53.
+        pvals : array-like, (..., k)
+            Probabilities, adding up to 1 along the last axis; what the first k - 1 leave is the last one's. They are read
+            on the host: an array on a GPU is waited for.
+        size : int or tuple of int, optional
+            Shape of the draws; by default what n and the leading axes of pvals broadcast to.
+        dtype, device
+            As for `poisson`.
+
+        Returns
+        -------
+        ndarray
+            Shape (*size, k).
+
+        Raises
+        ------
+        ValueError
+            pvals outside [0, 1] or adding up to more than 1; no outcomes; n out of range; shapes that do not broadcast.
+        TypeError
+            A dtype that is not integer.
+
+        >>> import cudamath as cm
+        >>> x = cm.random.default_rng(7).multinomial(20, [0.2, 0.3, 0.5], size=4)
+        >>> x.shape, bool((x.sum(-1) == 20).all())
+        ((4, 3), True)
+        """
+        name = "random.multinomial"
+        chances = np.asarray(pvals, np.float64)
+        if not chances.ndim or not chances.shape[-1]:
+            raise ValueError(f"{name}: wants pvals of at least one outcome, got shape {chances.shape}")
+        outside = ~((chances >= 0) & (chances <= 1))
+        before = np.cumsum(chances, -1) - chances  # of the outcomes before each
+        if outside.any() or np.any(before[..., -1] > 1 + 1e-12):
+            raise ValueError(f"{name}: wants pvals in [0, 1] adding up to 1, got {pvals}")
+        rest = np.maximum(1 - before, 0)
+        given = np.where(rest > 0, np.minimum(chances / np.where(rest > 0, rest, 1), 1), 0)  # given that none before came
+        q = Parameters(name, size, dtype, device, {"n": "a count", "pvals": "probability"}, n, given[..., 0],
+                       category=INTEGER, default=_INT64)
+        left = int(q.values[0]) if isinstance(q.values[0], float) else asarray(q.values[0], _INT64)
+        columns = []
+        for j in range(chances.shape[-1] - 1):
+            p = float(given[j]) if given.ndim == 1 else given[..., j]
+            columns.append(self.binomial(left, p, q.shape, _INT64, device_of(q.place)))
+            left = left - columns[-1]
+        columns.append(filled(left if type(left) is ndarray else asarray(left, _INT64, device_of(q.place)), q.shape))
+        return asarray(stack(columns, axis=-1), q.result)
+
+    def categorical(self, logits: Any, size: Size = None, axis: int = -1, device: Any = None) -> ndarray:
+        """Indices along an axis, each with a probability proportional to exp(logits): by the Gumbel-max trick.
+
+        argmax(logits + g), g independent Gumbel numbers: the logits need not be normalised, and -inf never comes.
+
+        Parameters
+        ----------
+        logits : array of a floating-point dtype
+            16-bit ones are widened to float32.
+        size : int or tuple of int, optional
+            Shape of the draws for each distribution; by default one.
+        axis : int
+            The axis of the outcomes.
+
+        Returns
+        -------
+        ndarray of int64
+            Shape (*size, *shape of logits without the axis).
+
+        Raises
+        ------
+        ValueError
+            No outcomes; an axis out of range; negative sizes.
+        TypeError
+            Logits that are not floating-point.
+
+        >>> import cudamath as cm
+        >>> int(cm.random.default_rng(7).categorical(cm.array([-cm.inf, 0.0, -cm.inf])))
+        1
+        """
+        name = "random.categorical"
+        if type(logits) is not ndarray:
+            logits = asarray(logits, device=device, name=name)
+        logits = require(name, logits, FLOATING)
+        axis = normalize_axis(name, axis, logits.ndim)
+        if not logits.shape[axis]:
+            raise ValueError(f"{name}: wants at least one outcome along axis {axis}, got shape {logits.shape}")
+        lead = shape_of(name, size)
+        noise = self.gumbel(0.0, 1.0, (*lead, *logits.shape), dtypes.compute_dtype(logits.dtype),
+                            logits.device)
+        return argmax(noise + logits, axis=axis + len(lead))
+
+    # ------------------------------------------------------------ orders and choices
+
+    def _order(self, name: str, n: int, count: int, device: int) -> ndarray:
+        """The first `count` elements of a random permutation of 0 .. n - 1."""
+        ranked = n <= _RANKED
+        counter = self.take(name, -(-n // 2) if ranked else 6, device)
+        return drawn(_permutation, counter, (n,), count=count, ranked=ranked, bits=(n - 1).bit_length(), device=device)
+
+    def permutation(self, x: Any, axis: int = 0, device: Any = None) -> ndarray:
+        """A random order: of 0 .. x - 1 if `x` is an integer, else a copy of the array `x` shuffled along `axis`.
+
+        Up to 1024 elements every order is equally likely: each element takes the rank of a random 64-bit key. Longer
+        permutations are a keyed bijection (24 rounds of a small cipher): each element goes to each place equally
+        often and the order looks random in every test made here, but, as 128 bits of key cannot name them, not every
+        order can occur.
+
+        Parameters
+        ----------
+        x : int or array
+            How many, or what to shuffle (slices along `axis` stay whole).
+        axis : int
+            Axis to shuffle along.
+        device : optional
+            Where to, for an integer x. An array stays where it is.
+
+        Raises
+        ------
+        ValueError
+            Negative x; a 0-d array; an axis out of range.
+
+        >>> import cudamath as cm
+        >>> sorted(cm.random.default_rng(7).permutation(5).tolist())
+        [0, 1, 2, 3, 4]
+        """
+        name = "random.permutation"
+        if isinstance(x, (int, np.integer)) and not isinstance(x, bool):
+            n = int(x)
+            if n < 0:
+                raise ValueError(f"{name}: wants an integer >= 0 or an array, got {n}")
+            return self._order(name, n, n, index_of(device))
+        return self._shuffled(name, asarray(x, name=name), axis)
+
+    def _shuffled(self, name: str, x: ndarray, axis: int) -> ndarray:
+        if not x.ndim:
+            raise ValueError(f"{name}: wants an integer or an array of at least one dimension, got a 0-d array of "
+                             f"{x.dtype}")
+        axis = normalize_axis(name, axis, x.ndim)
+        n = x.shape[axis]
+        return take(x, self._order(name, n, n, x._layout.device), axis=axis)
+
+    def shuffle(self, x: ndarray, axis: int = 0) -> None:
+        """Shuffle an array in place along `axis`; slices stay whole. See `permutation`.
+
+        Raises
+        ------
+        TypeError
+            `x` is no cudamath array (`permutation` takes anything and returns a copy).
+        ValueError
+            A 0-d array; an axis out of range; an array whose gradient is being recorded.
+
+        >>> import cudamath as cm
+        >>> x = cm.arange(5)
+        >>> cm.random.default_rng(7).shuffle(x)
+        >>> sorted(x.tolist())
+        [0, 1, 2, 3, 4]
+        """
+        name = "random.shuffle"
+        if type(x) is not ndarray:
+            raise TypeError(f"{name}: wants a cudamath array, which it shuffles in place, got {type(x).__name__}; "
+                            "permutation returns a shuffled copy")
+        x[...] = self._shuffled(name, x, axis)
+
+    def choice(self, a: Any, size: Size = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True,
+               device: Any = None) -> ndarray:
+        """Elements drawn from `a` (from 0 .. a - 1 if `a` is an integer).
+
+        Parameters
+        ----------
+        a : int or array
+            What to draw from; of an array, slices along `axis`.
+        size, device
+            As for `uniform`; an array `a` keeps its device.
+        replace : bool
+            Whether an element may come again.
+        p : array-like, optional
+            Probability of each element, adding up to 1; equal ones by default. It is read on the host: an array on a
+            GPU is waited for. Without replacement, each next element is drawn with probabilities proportional to p
+            among those left, on the host.
+        axis : int
+            Axis to draw along.
+        shuffle : bool
+            For NumPy's sake; the order of what is drawn is random in any case.
+
+        Raises
+        ------
+        ValueError
+            Nothing to draw from; more asked for than there is, without replacement; p of another length, negative or
+            not adding up to 1; a 0-d array.
+
+        >>> import cudamath as cm
+        >>> rng = cm.random.default_rng(7)
+        >>> int(rng.choice(3, p=[0, 0, 1]))
+        2
+        >>> sorted(rng.choice([10, 20, 30], 3, replace=False).tolist())
+        [10, 20, 30]
+        """
+        name = "random.choice"
+        array = None
+        if isinstance(a, (int, np.integer)) and not isinstance(a, bool):
+            n, place = int(a), index_of(device)
+        else:
+            array = asarray(a, name=name)
+            if not array.ndim:
+                raise ValueError(f"{name}: wants an integer or an array of at least one dimension, got a 0-d array of "
+                                 f"{array.dtype}")
+            axis = normalize_axis(name, axis, array.ndim)
+            n, place = array.shape[axis], array._layout.device
+        shape = shape_of(name, size)
+        count = math.prod(shape)
+        if n < 1 and count:
+            raise ValueError(f"{name}: wants something to draw from, got {n} elements")
+        if not replace and count > n:
+            raise ValueError(f"{name}: wants at most the {n} elements there are without replacement, got size {shape}")
+        if p is not None:
+            index = self._weighted(name, n, shape, replace, p, place)
+        elif not count:
+            index = empty(shape, _INT64, place)
+        elif replace:
+            index = self.integers(0, n, shape, device=device_of(place))
+        else:
+            index = self._order(name, n, count, place).reshape(shape)
+        return index if array is None else take(array, index, axis=axis)
+
+    def _weighted(self, name: str, n: int, shape: tuple[int, ...], replace: bool, p: Any, place: int) -> ndarray:
+        weights = np.asarray(p, dtype=np.float64)
+        if weights.shape != (n,):
+            raise ValueError(f"{name}: wants p of shape ({n},), got {weights.shape}")
+        if not np.all(weights >= 0) or abs(weights.sum() - 1) > 1e-6:
+            raise ValueError(f"{name}: wants p >= 0 adding up to 1, got sum {weights.sum()}, least "
+                             f"{weights.min(initial=0)}")
+        count = math.prod(shape)
+        if replace:
+            cumulative = np.cumsum(weights)
+            thresholds = np.rint(cumulative / cumulative[-1] * 2.0**53).astype(np.uint64)
+            counter = self.take(name, -(-count // 2), place)
+            return drawn(_choice, counter, (), upload(thresholds, place), shape=shape)
+        if np.count_nonzero(weights) < count:
+            raise ValueError(f"{name}: wants at least {count} elements with p > 0 without replacement, "
+                             f"got {np.count_nonzero(weights)}")
+        # Exponential times of rate p: the order of arrival is that of successive draws (Efraimidis and Spirakis, 2006).
+        u = self.uniform(size=n, dtype=np.float64, device="cpu").to_numpy()
+        with np.errstate(divide="ignore"):
+            order = np.argsort(-np.log1p(-u) / weights, kind="stable")
+        return upload(order[:count].astype(np.int64).reshape(shape), place)
+
+
+def _sized(x: Any) -> bool:
+    """Whether a parameter is an array rather than a number."""
+    return bool(getattr(x, "shape", ())) or isinstance(x, (list, tuple))
+
+
+def _cast(x: Any, dtype: Any, place: int) -> ndarray:
+    """Integers in another integer dtype, modulo its size, on a device."""
+    if type(x) is ndarray:
+        return asarray(x, dtype, device_of(place))
+    return upload(x.astype(dtype), place)

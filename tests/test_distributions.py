@@ -1,0 +1,388 @@
+"""Distributions of the random generator: against SciPy's, against Philox in plain Python, CPU against GPU."""
+
+import math
+
+import numpy as np
+import pytest
+from philox_reference import BF16, COUNTER, words32, words64
+from test_random import at, chi_square_is_plausible, kolmogorov, numpy
+
+import cudamath as cm
+
+stats = pytest.importorskip("scipy.stats")
+
+N = 40_000
+
+# name, arguments of the draw, SciPy's distribution
+CONTINUOUS = [
+    ("exponential", (2.0,), stats.expon(scale=2)), ("standard_exponential", (), stats.expon()),
+    ("laplace", (1.0, 2.0), stats.laplace(1, 2)), ("logistic", (-1.0, 0.5), stats.logistic(-1, 0.5)),
+    ("gumbel", (0.5, 3.0), stats.gumbel_r(0.5, 3)), ("cauchy", (1.0, 2.0), stats.cauchy(1, 2)),
+    ("standard_cauchy", (), stats.cauchy()), ("rayleigh", (1.5,), stats.rayleigh(scale=1.5)),
+    ("weibull", (0.7,), stats.weibull_min(0.7)), ("weibull", (3.0,), stats.weibull_min(3)),
+    ("pareto", (2.5,), stats.lomax(2.5)), ("lognormal", (0.3, 0.8), stats.lognorm(0.8, scale=math.exp(0.3))),
+    ("triangular", (-1.0, 0.5, 3.0), stats.triang(0.375, -1, 4)), ("triangular", (0.0, 0.0, 1.0), stats.triang(0)),
+    ("standard_gamma", (0.3,), stats.gamma(0.3)), ("standard_gamma", (1.0,), stats.gamma(1)),
+    ("gamma", (4.5, 2.0), stats.gamma(4.5, scale=2)), ("gamma", (1000.0, 1.0), stats.gamma(1000)),
+    ("chisquare", (3.0,), stats.chi2(3)), ("beta", (0.4, 0.6), stats.beta(0.4, 0.6)), ("beta", (5.0, 2.0), stats.beta(5, 2)),
+    ("standard_t", (3.0,), stats.t(3)), ("student_t", (8.0, 1.0, 2.0), stats.t(8, 1, 2)),
+]
+COUNTS = [
+    ("poisson", (0.2,), stats.poisson(0.2)), ("poisson", (9.5,), stats.poisson(9.5)), ("poisson", (10.5,), stats.poisson(10.5)),
+    ("poisson", (400.0,), stats.poisson(400)), ("binomial", (10, 0.3), stats.binom(10, 0.3)),
+    ("binomial", (1000, 0.004), stats.binom(1000, 0.004)), ("binomial", (60, 0.5), stats.binom(60, 0.5)),
+    ("binomial", (500, 0.9), stats.binom(500, 0.9)), ("binomial", (30, 0.97), stats.binom(30, 0.97)),
+    ("geometric", (0.3,), stats.geom(0.3)), ("geometric", (1.0,), stats.geom(1)),
+]
+
+
+def ids(rows):
+    return [f"{name}{args}" for name, args, _ in rows]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f4", "f8"])
+@pytest.mark.parametrize(("name", "args", "truth"), CONTINUOUS, ids=ids(CONTINUOUS))
+def test_continuous_distributions(device, name, args, truth, dtype):
+    x = numpy(getattr(cm.random.default_rng(21), name)(*args, size=N, dtype=dtype))
+    assert x.dtype == dtype and x.shape == (N,) and np.isfinite(x).all()
+    assert kolmogorov(x, truth.cdf) < 2.2  # above it once in 10^4
+
+
+@pytest.mark.parametrize(("name", "args", "truth"), CONTINUOUS, ids=ids(CONTINUOUS))
+def test_array_parameters_draw_the_same_numbers(device, name, args, truth):
+    """Parameters as arrays: the same words, so the same numbers to rounding; and they broadcast."""
+    if not args:
+        pytest.skip("it has no parameters")
+    draw = getattr
+    told = numpy(draw(at(), name)(*args, size=(3, 50)))
+    assert told.dtype == np.float64
+    for given in ([np.full((3, 1), v) for v in args], [np.full((3, 50), args[0]), *args[1:]],
+                  [cm.asarray(np.full(50, v)) for v in args]):
+        got = draw(at(), name)(*given, size=(3, 50))
+        np.testing.assert_allclose(numpy(got), told, rtol=2e-13, atol=1e-14)
+    assert draw(at(), name)(*[np.full((2, 1), v) for v in args]).shape == (2, 1)
+    half = draw(at(), name)(*[cm.asarray(np.full(4, v, np.float32)) for v in args])
+    assert half.dtype == np.float32
+
+
+@pytest.mark.parametrize(("name", "args", "truth"), COUNTS, ids=ids(COUNTS))
+def test_counts(device, name, args, truth):
+    x = numpy(getattr(cm.random.default_rng(22), name)(*args, size=N))
+    assert x.dtype == np.int64
+    low, high = int(truth.ppf(1e-3)), int(truth.ppf(1 - 1e-3))
+    edges = np.arange(low, high + 1)
+    expected = N * np.diff(np.concatenate([[0], truth.cdf(edges), [1]]))
+    counts = np.bincount(np.searchsorted(edges, x), minlength=edges.size + 1)
+    few = expected < 8  # lumped together
+    if few.any():
+        counts = np.append(counts[~few], counts[few].sum())
+        expected = np.append(expected[~few], expected[few].sum())
+    if expected[-1] < 1e-9:
+        assert counts[-1] == 0
+        counts, expected = counts[:-1], expected[:-1]
+    if counts.size == 1:
+        assert counts[0] == N
+    else:
+        assert chi_square_is_plausible(counts, expected)
+    arrays = getattr(cm.random.default_rng(22), name)(*[np.full(N, v) for v in args])
+    np.testing.assert_array_equal(numpy(arrays), x)
+    assert getattr(at(), name)(*args, size=(2, 0)).shape == (2, 0)
+    assert getattr(at(), name)(*args, size=3, dtype="uint8").dtype == np.uint8
+
+
+def test_counts_of_several_means(device):
+    """Each element by its own parameters."""
+    lam = np.array([0.0, 0.01, 3.0, 12.0, 1e3, 1e9, 1e15])
+    x = numpy(cm.random.default_rng(23).poisson(lam, (4000, lam.size)))
+    assert (x[:, 0] == 0).all()
+    errors = (x.mean(0) - lam)[1:] / np.sqrt(lam[1:] / 4000)
+    assert np.abs(errors).max() < 5
+    spread = x.var(0)[2:] / lam[2:]
+    assert np.abs(spread - 1).max() < 5 * math.sqrt(2.4 / 4000)
+    n, p = np.array([0, 1, 20, 10**6, 2**53]), np.array([0.5, 1.0, 0.25, 0.75, 1e-9])
+    y = numpy(cm.random.default_rng(24).binomial(n, p, (4000, 5)))
+    assert (y[:, 0] == 0).all() and (y[:, 1] == 1).all()
+    mean, variance = n * p, n * p * (1 - p)
+    assert np.abs((y.mean(0) - mean)[2:] / np.sqrt(variance[2:] / 4000)).max() < 5
+    assert np.abs(y.var(0)[2:] / variance[2:] - 1).max() < 5 * math.sqrt(2.4 / 4000)
+    assert numpy(at().geometric(1e-300, 3)).tolist() == [2**63 - 1024] * 3
+
+
+def test_exponential_resolves_both_tails(device):
+    """Element i is -ln u of word i, u = (word + 1/2) / 2^32, to a few ulp, however near to 1."""
+    import fractions
+
+    words = words32(200)
+    want = [-math.log1p(-float(fractions.Fraction(2**33 - 2 * w - 1, 2**33))) if w < 2**31 else
+            -math.log1p(-float(fractions.Fraction(2 * (2**32 - 1 - w) + 1, 2**33))) for w in words]
+    np.testing.assert_allclose(numpy(at().standard_exponential(200, "float32")), want, rtol=4e-7)
+    words = [w >> 11 for w in words64(200)]
+    want = [-math.log(float(fractions.Fraction(2 * w + 1, 2**54))) if w < 2**52 else
+            -math.log1p(-float(fractions.Fraction(2 * (2**53 - 1 - w) + 1, 2**54))) for w in words]
+    np.testing.assert_allclose(numpy(at().standard_exponential(200)), want, rtol=1e-15)
+
+
+def test_logarithms_and_exponentials():
+    from cudamath.cpu import random_math as m
+
+    tiny = np.concatenate([2.0 ** -np.arange(1, 53), np.linspace(1e-6, 0.5, 300)])
+    got = np.array([m.log_rest64(v) for v in tiny])
+    np.testing.assert_allclose(got, np.log1p(-tiny), rtol=4e-16)
+    single = tiny.astype(np.float32)
+    got = np.array([m.log_rest32(v) for v in single])
+    np.testing.assert_allclose(got, np.log1p(-single.astype(np.float64)), rtol=3e-7)
+    x = np.linspace(-40, 40, 1001)
+    np.testing.assert_allclose([m.exp64(v) for v in x], np.exp(x), rtol=4e-16)
+
+
+def test_log_factorials():
+    from cudamath.cpu import sampling
+    from scipy.special import gammaln
+
+    k = np.array([*range(40), 1e3, 1e6, 1e9, 1e12])
+    np.testing.assert_allclose([sampling.log_factorial(v) for v in k], gammaln(k + 1), rtol=4e-16 * 8, atol=3e-15)
+    about = (k + 0.5) * np.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi)
+    small = k < 40
+    np.testing.assert_allclose([sampling.stirling_rest(v) for v in k[small]], (gammaln(k + 1) - about)[small], atol=3e-8)
+
+
+def test_small_shapes(device):
+    """Gamma numbers too small for a float: beta and Dirichlet numbers are right all the same."""
+    x = numpy(cm.random.default_rng(25).beta(1e-3, 1e-3, 4000))
+    assert not np.isnan(x).any() and abs(x.mean() - 0.5) < 5 * 0.5 / math.sqrt(4000)
+    y = numpy(cm.random.default_rng(26).dirichlet(np.full(3, 1e-3), 4000))
+    np.testing.assert_allclose(y.sum(-1), 1, rtol=1e-14)
+    assert np.abs(y.mean(0) - 1 / 3).max() < 5 * 0.48 / math.sqrt(4000)
+    assert (numpy(at().gamma(0.0, size=5)) == 0).all()
+
+
+def test_dirichlet(device):
+    alpha = np.array([[0.5, 1.0, 3.0], [2.0, 2.0, 2.0]])
+    x = numpy(cm.random.default_rng(27).dirichlet(alpha, (5000,), dtype="float32"))
+    assert x.shape == (5000, 2, 3) and x.dtype == np.float32
+    for row in range(2):
+        for column in range(3):
+            a = alpha[row, column]
+            assert kolmogorov(x[:, row, column], stats.beta(a, alpha[row].sum() - a).cdf) < 2.2
+    assert at().dirichlet(np.ones((2, 0))).shape == (2, 0)
+
+
+def test_multinomial(device):
+    p = np.array([0.1, 0.0, 0.6, 0.3])
+    x = numpy(cm.random.default_rng(28).multinomial(50, p, 6000))
+    assert (x.sum(-1) == 50).all() and (x[:, 1] == 0).all()
+    assert np.abs((x.mean(0) - 50 * p) / np.sqrt(50 * p * (1 - p) / 6000 + 1e-12)).max() < 5
+    covariance = np.cov(x.T)[0, 2]
+    assert abs(covariance + 50 * 0.06) < 0.5
+    y = numpy(at().multinomial(cm.asarray([1, 20]), [[0.5, 0.5], [1.0, 0.0]], (3, 2)))
+    assert y.shape == (3, 2, 2) and (y.sum(-1) == [1, 20]).all() and (y[:, 1] == [20, 0]).all()
+    assert numpy(at().multinomial(7, [1.0])).tolist() == [7]
+
+
+def test_categorical(device):
+    p = np.array([[0.1, 0.2, 0.7], [0.5, 0.5, 0.0]])
+    with np.errstate(divide="ignore"):
+        logits = np.log(p) + 3
+    for dtype in (np.float32, np.float64, BF16):
+        x = numpy(cm.random.default_rng(29).categorical(cm.asarray(logits.astype(dtype)), 6000))
+        assert x.shape == (6000, 2) and x.dtype == np.int64
+        for row in range(2):
+            counts = np.bincount(x[:, row], minlength=3)
+            assert np.abs(counts / 6000 - p[row]).max() < 5 * 0.5 / math.sqrt(6000) + (0.01 if dtype == BF16 else 0)
+    assert at().categorical(cm.zeros((4, 3)), axis=0).shape == (3,)
+
+
+@pytest.mark.parametrize("method", ["svd", "eigh", "cholesky"])
+def test_multivariate_normal(device, method):
+    mean, cov = np.array([1.0, -2.0, 0.0]), np.array([[2.0, 0.6, 0.1], [0.6, 1.0, -0.3], [0.1, -0.3, 0.5]])
+    x = numpy(cm.random.default_rng(30).multivariate_normal(mean, cov, (100, 200), method=method))
+    assert x.shape == (100, 200, 3)
+    x = x.reshape(-1, 3)
+    assert np.abs((x.mean(0) - mean) / np.sqrt(np.diag(cov) / len(x))).max() < 5
+    bound = 5 * np.sqrt((np.outer(np.diag(cov), np.diag(cov)) + cov**2) / len(x))
+    assert (np.abs(np.cov(x.T) - cov) < bound).all()
+    whitened = np.linalg.solve(np.linalg.cholesky(cov), (x - mean).T)
+    assert kolmogorov((whitened**2).sum(0), stats.chi2(3).cdf) < 2.2
+
+
+def test_multivariate_normal_of_bad_covariances(device):
+    with pytest.warns(RuntimeWarning, match="random.multivariate_normal: cov is not symmetric, or has negative"):
+        at().multivariate_normal([0.0, 0.0], [[1, 2], [2, 1]])
+    singular = numpy(at().multivariate_normal([0.0, 0.0], [[1, 1], [1, 1]], 50))
+    np.testing.assert_allclose(singular[:, 0], singular[:, 1], atol=1e-7)
+    with pytest.raises(np.linalg.LinAlgError):
+        at().multivariate_normal([0.0, 0.0], [[1, 1], [1, 1]], method="cholesky")
+
+
+def test_integers_of_bounds_by_element(device):
+    low, high = np.array([0, -5, 7, -(2**63)]), np.array([3, 6, 8, 2**63 - 1])
+    x = numpy(cm.random.default_rng(31).integers(low, high, (6000, 4)))
+    assert (x >= low).all() and (x < high).all()
+    assert chi_square_is_plausible(np.bincount(x[:, 0])) and chi_square_is_plausible(np.bincount(x[:, 1] + 5))
+    assert abs(x[:, 3].astype(float).mean()) < 5 * 2**64 / math.sqrt(12 * 6000)
+    ends = numpy(at().integers(low[:3], high[:3], (4000, 3), endpoint=True, dtype="int8"))
+    assert ends.dtype == np.int8 and ends.max(0).tolist() == [3, 6, 8] and ends.min(0).tolist() == [0, -5, 7]
+    top = numpy(at().integers([0], np.array([2**64 - 1], np.uint64), 200, np.uint64, endpoint=True))
+    assert top.max() > 2**63
+    # element i: its own blocks, masked to the bits of the width, until one fits
+    from philox_reference import block
+
+    key, stream, first = COUNTER
+    for i, value in enumerate(numpy(at().integers(np.full(40, 10), np.full(40, 1010))).tolist()):
+        for attempt in range(255):
+            words = block(first + i + (attempt << 56), stream, key)
+            found = (words[0] | words[1] << 32) & 1023
+            if found <= 999:
+                break
+        assert value == 10 + found
+
+
+def test_bernoulli_of_arrays(device):
+    p = np.array([0.0, 0.25, 1.0])
+    x = numpy(at().bernoulli(p, (3000, 3)))
+    assert x.dtype == bool and not x[:, 0].any() and x[:, 2].all()
+    np.testing.assert_array_equal(numpy(at().bernoulli(np.full(400, 0.3))), numpy(at().bernoulli(0.3, 400)))
+
+
+def test_shuffle_and_choice_along_axes(device):
+    x = cm.asarray(np.arange(24.0).reshape(6, 4))
+    want = numpy(at().permutation(x, axis=1))
+    at().shuffle(x, axis=1)
+    np.testing.assert_array_equal(numpy(x), want)
+    picked = numpy(at().choice(x, (2, 2), axis=1))
+    index = numpy(at().choice(4, (2, 2)))
+    np.testing.assert_array_equal(picked, numpy(x)[:, index])
+
+
+def test_gradients_of_parameters(device):
+    """loc + scale z and its kin: against differences, through the same draw."""
+    host = np.random.default_rng(0)
+    a, b = host.uniform(0.5, 1.0, (3, 4)), host.uniform(1.5, 2.0, (3, 1))
+    cases = [("uniform", (a, b)), ("normal", (a, b)), ("exponential", (a,)), ("laplace", (a, b)), ("logistic", (a, b)),
+             ("gumbel", (a, b)), ("cauchy", (a, b)), ("rayleigh", (a,)), ("weibull", (b,)), ("pareto", (b,)),
+             ("lognormal", (a, b)), ("triangular", (a, b, np.full((3, 1), 4.0)))]
+    weight = cm.asarray(host.normal(size=(3, 4)))
+    for name, args in cases:
+        def value(*xs, name=name):
+            return (cm.tanh(getattr(at(), name)(*xs, size=(3, 4))) * weight).sum()
+
+        got = cm.grad(value, tuple(range(len(args))))(*[cm.asarray(x) for x in args])
+        for i, g in enumerate(got):
+            step = np.zeros_like(args[i])
+            step.flat[1] = 1e-6
+            ends = [float(value(*[cm.asarray(x + s * step if j == i else x) for j, x in enumerate(args)])) for s in (1, -1)]
+            assert numpy(g).shape == args[i].shape
+            assert abs((ends[0] - ends[1]) / 2e-6 - numpy(g).flat[1]) < 1e-7 * (1 + abs(numpy(g).flat[1])), (name, i)
+    scale = cm.grad(lambda s: at().gamma(2.0, s, (3, 4)).sum())(cm.asarray(a))
+    np.testing.assert_allclose(numpy(scale), numpy(at().gamma(2.0, 1.0, (3, 4))), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, BF16], ids=["f2", "bf16"])
+def test_16_bit_results_are_rounded_float32(device, dtype):
+    for name, args, _ in CONTINUOUS:
+        wide = numpy(getattr(at(), name)(*args, size=100, dtype="float32"))
+        got = numpy(getattr(at(), name)(*args, size=100, dtype=dtype))
+        assert got.dtype == dtype
+        eps = 2.0**-10 if dtype == np.float16 else 2.0**-7
+        tiny = 1e-7 if dtype == np.float16 else 0
+        with np.errstate(over="ignore"):
+            want = np.clip(wide, -65504, 65504) if dtype == np.float16 else wide
+            ours = np.clip(got.astype(np.float32), -65504, 65504) if dtype == np.float16 else got.astype(np.float32)
+        np.testing.assert_allclose(ours, want, rtol=1.01 * eps, atol=tiny + 1e-6, err_msg=name)
+
+
+# ------------------------------------------------------------------------------------------ kernel versions by name
+
+SAMPLERS = [
+    ("gamma", dict(dtype=np.dtype("f4"), log=False), (2.5,)), ("gamma", dict(dtype=np.dtype("f8"), log=False), (1.5,)),
+    ("gamma", dict(dtype=BF16, log=False), (0.4,)), ("gamma", dict(dtype=np.dtype("f4"), log=True), (0.2,)),
+    ("gamma", dict(dtype=np.dtype("f8"), log=True), (0.05,)), ("poisson", dict(dtype=np.dtype("i8")), (3.0,)),
+    ("poisson", dict(dtype=np.dtype("i4")), (50.0,)), ("binomial", dict(dtype=np.dtype("i8")), (15.0, 0.3)),
+    ("binomial", dict(dtype=np.dtype("i8")), (400.0, 0.8)), ("bounded", dict(dtype=np.dtype("i2")), ((1 << 64) - 3, 500)),
+]
+TAILS = ["exponential", "laplace", "logistic", "gumbel", "rayleigh", "weibull", "pareto", "cauchy"]
+
+
+def parameters_of(name, params, values, n):
+    """(scalars, arrays) of a sampler: the values as they are, and as arrays that vary a little."""
+    kind = {"gamma": "f8" if params["dtype"] == np.dtype("f8") else "f4", "bounded": "u8"}.get(name, "f8")
+    arrays = []
+    for i, v in enumerate(values):
+        vary = np.ones(n) if name == "binomial" and i == 0 else np.linspace(0.9, 1.1, n)
+        arrays.append(np.full(n, v, kind) if name == "bounded" else (v * vary).astype(kind))
+    return (*values, 0)[:2], arrays
+
+
+@pytest.mark.simulator
+@pytest.mark.filterwarnings("ignore:.*overflow encountered")
+@pytest.mark.parametrize(("name", "params", "values"), SAMPLERS, ids=[f"{r[0]}-{i}" for i, r in enumerate(SAMPLERS)])
+def test_samplers_in_the_simulator(name, params, values):
+    from cudamath.cpu import sampling as cpu
+    from cudamath.kernels import sampling as kernels
+
+    n = 21
+    scalars, arrays = parameters_of(name, params, values, n)
+    for given in ((False, False), tuple([i < len(values) for i in range(2)])):
+        taken = arrays if any(given) else []
+        plan = getattr(kernels, name)(*map(cm.testing.layout_of, taken), shape=(n,), device=0, given=given, **params)
+        got = cm.testing.simulate(plan, *taken, scalars=(*COUNTER, *scalars))
+        want = getattr(cpu, name)(*taken, scalars=(*COUNTER, *scalars), shape=(n,), device=-1, given=given, **params)
+        if name == "gamma":  # the simulator has no fused multiply-add
+            np.testing.assert_allclose(got.astype("f8"), want.astype("f8"), rtol={2: 1e-2, 4: 1e-5, 8: 1e-13}[got.itemsize])
+        else:
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.simulator
+@pytest.mark.filterwarnings("ignore:.*overflow encountered")
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("kind", TAILS)
+def test_tails_in_the_simulator(kind, dtype):
+    from cudamath.cpu import random as cpu
+    from cudamath.kernels import random as kernels
+
+    params, scalars = dict(shape=(21,), dtype=np.dtype(dtype), kind=kind), (*COUNTER, 0.5, 2.0, 0.6)
+    got = cm.testing.simulate(kernels.tail(device=0, version="each", **params), scalars=scalars)
+    want = cpu.tail(device=-1, scalars=scalars, **params)
+    np.testing.assert_allclose(got, want, rtol=2e-5 if dtype == "f4" else 1e-13, atol=1e-6 if dtype == "f4" else 1e-14)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("name", "params", "values"), SAMPLERS, ids=[f"{r[0]}-{i}" for i, r in enumerate(SAMPLERS)])
+def test_samplers_on_the_gpu_are_those_of_the_cpu(name, params, values):
+    from cudamath.core.array import upload
+    from cudamath.cpu import sampling as cpu
+    from cudamath.kernels import sampling as kernels
+
+    for n in (1, 127, 128, 129, 50_001):
+        scalars, arrays = parameters_of(name, params, values, n)
+        for given in ((False, False), tuple([i < len(values) for i in range(2)])):
+            taken = arrays if any(given) else []
+            layouts = list(map(cm.testing.layout_of, taken))
+            plan = getattr(kernels, name)(*layouts, shape=(n,), device=0, given=given, **params)
+            run = plan.bind(name, layouts, 5, 0)
+            got = numpy(run(*[upload(a, 0) for a in taken], *COUNTER, *scalars))
+            want = getattr(cpu, name)(*taken, scalars=(*COUNTER, *scalars), shape=(n,), device=-1, given=given, **params)
+            if name == "gamma" and values[0] < 1 and not params["log"]:  # exp of the libraries
+                np.testing.assert_allclose(got.astype("f8"), want.astype("f8"), rtol=1.6e-2)
+            else:
+                np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", ["each", "vectors"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+@pytest.mark.parametrize("kind", TAILS)
+def test_tails_on_the_gpu_are_those_of_the_cpu(kind, dtype, version):
+    from cudamath.cpu import random as cpu
+    from cudamath.kernels import random as kernels
+
+    scalars = (*COUNTER, 0.5, 2.0, 0.6)
+    for n in (1, 5, 4097, 100_003):
+        params = dict(shape=(n,), dtype=np.dtype(dtype), kind=kind)
+        got = numpy(kernels.tail(device=0, version=version, **params).bind(kind, [], 6, 0)(*scalars))
+        want = cpu.tail(device=-1, scalars=scalars, **params)
+        if kind in ("weibull", "pareto"):
+            np.testing.assert_allclose(got, want, rtol={"f4": 1e-6, "f8": 1e-14, "f2": 2e-3}[dtype])
+        else:
+            np.testing.assert_array_equal(got, want)

@@ -36,6 +36,7 @@ from .autodiff import *  # noqa: F403
 from .core.array import ndarray
 from .core.devices import default_device, device, set_default_device
 from .core.dtypes import result_type, set_default_dtype
+from .core.explain import *  # noqa: F403
 from .fuse import *  # noqa: F403
 from .ops import methods as _methods
 from .ops.compare import *  # noqa: F403

@@ -181,11 +181,13 @@ compiler: Callable[[Any, list[Any], tuple[int, int]], bytes] | None = None
 
 
 class Plan:
-    """Outputs, scratch and steps of a call on given layouts. Pure description until `bind`."""
+    """Outputs, scratch and steps of a call on given layouts. Pure description until `bind`. why: the reason for this
+    implementation, in words, where there were several."""
 
-    def __init__(self, outputs: Sequence[Layout], steps: Sequence[Launch | Call], temps: Sequence[Layout] = ()):
+    def __init__(self, outputs: Sequence[Layout], steps: Sequence[Launch | Call], temps: Sequence[Layout] = (), why: str = ""):
         self.outputs = list(outputs)
         self.temps = list(temps)
+        self.why = why
         self.steps = [s for s in steps if not (isinstance(s, Launch) and 0 in s.grid)]  # nothing to do: no launch
 
     def layout(self, arg: ArrayArg, inputs: Sequence[Layout]) -> Layout:

@@ -34,11 +34,14 @@ from typing import Any
 import numpy as np
 from numba import cuda, types
 
+from ..core import tune
+from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
 from ..core.plan import Call, Input, Launch, Output, Plan, Temp
 from ..runtime import blas
+from ..runtime import device as devices
 from . import ptx
-from .build import codec
+from .build import SIMULATOR, codec
 from .copy import copy_part, whole
 from .product import Product
 from .rows import device
@@ -318,18 +321,58 @@ def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = No
     p = Product(a, b)
     if p.out.size == 0:
         return Plan([p.out], [])
+    why = ""
     if version is None:
-        version = "cublas" if p.k and a.dtype in blas.DTYPES and blas.available() else _own_version(p, a.dtype)
+        version, why = _choose(p, a, b, tf32)
+    plan = _version(p, a, b, tf32, version)
+    plan.why = why or f"asked for: {version}"
+    return plan
+
+
+def _version(p: Product, a: Layout, b: Layout, tf32: bool, version: str) -> Plan:
     if version == "cublas":
         return _cublas(p, a, b, tf32)
     if version == "mma" or version.startswith("wgmma"):
         from . import matmul_tensor  # what it imports has no meaning in the simulator
 
+        tf32 = tf32 and a.dtype == np.float32
         if version == "mma":
-            return matmul_tensor.mma(a, b, tf32=tf32 and a.dtype == np.float32)
-        return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), tf32=tf32 and a.dtype == np.float32)
+            return matmul_tensor.mma(a, b, tf32=tf32)
+        return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), tf32=tf32)
     launch = {"register": _register, "tiled": _tiled, "naive": _naive}[version]
     return Plan([p.out], [launch(p, a, b, offsets, count) for offsets, count in p.launches()])
+
+
+def candidates(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
+    """The versions that can multiply these layouts on their device, tiles not told apart."""
+    capability, dtype = devices.capability(a.device), a.dtype
+    found = ["cublas"] if dtype in blas.DTYPES and blas.available() else []
+    if not SIMULATOR and (dtype in (float16, bfloat16, np.dtype(np.int8)) or (tf32 and dtype == np.float32)):
+        found += ["wgmma"] if capability == (9, 0) else []
+        found += ["mma"] if capability >= (8, 0) else []
+    return [*found, "register", "tiled", "naive"]
+
+
+def kind(a: Layout, b: Layout, tf32: bool = False) -> str:
+    """What tables of measurements tell apart besides the sizes: dtype, and which operand is transposed."""
+    turned = "".join("t" if x.ndim > 1 and x.strides[-1] != x.itemsize and x.strides[-2] == x.itemsize else "n" for x in (a, b))
+    return f"{'tf32' if tf32 and a.dtype == np.float32 else a.dtype} {turned}"
+
+
+def _choose(p: Product, a: Layout, b: Layout, tf32: bool) -> tuple[str, str]:
+    """(version, the reason for it)."""
+    if p.k == 0:
+        return "naive", "nothing to sum"
+    able = candidates(a, b, tf32)
+    found = tune.lookup("matmul", a.device, kind(a, b, tf32), (p.batch * len(p.parts), p.m, p.k, p.n), able)
+    if found is not None:
+        return found
+    if able[0] == "cublas":
+        return "cublas", "cuBLAS, where nothing was measured"
+    if able[0] in ("wgmma", "mma") and min(p.m, p.n) > 16:
+        return able[0], "tensor cores, without cuBLAS"
+    own = _own_version(p, a.dtype)
+    return own, "the version for such sizes, without cuBLAS"
 
 
 def _matrices(p: Product, itemsize: int) -> list[blas.Matrix | None]:

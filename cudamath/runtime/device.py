@@ -148,6 +148,11 @@ def multiprocessors(index: int) -> int:
     return _assumed[-1].multiprocessors if _assumed else info(index).multiprocessors
 
 
+def name(index: int) -> str:
+    """A device's name as the driver tells it, or "assumed"."""
+    return _assumed[-1].name if _assumed else info(index).name
+
+
 _assumed: list[DeviceInfo] = []
 
 

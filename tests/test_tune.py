@@ -1,0 +1,121 @@
+"""Measurements that choose: the files, the nearest entry, what planners make of it; `explain`."""
+
+import json
+
+import numpy as np
+import pytest
+from fake_driver import gpu
+
+import cudamath as cm
+from cudamath.core import tune
+from cudamath.core.layout import Layout
+from cudamath.core.plan import Launch
+from cudamath.kernels import build
+from cudamath.runtime import device
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """An empty file of measurements, and nothing shipped."""
+    found = tmp_path / "deep" / "tune.json"
+    monkeypatch.setenv("CUDAMATH_TUNE_CACHE", str(found))
+    monkeypatch.setattr(tune, "_shipped", lambda: {})
+    monkeypatch.setattr(tune, "forget", tune._own.cache_clear)
+    tune._own.cache_clear()
+    yield found
+    tune._own.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def assumed():
+    with device.assume((9, 0)):
+        yield
+
+
+def test_what_was_measured_is_found_again(file):
+    assert tune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64)) is None
+    tune.remember("assumed", "matmul", "float32 nn", (1, 64, 64, 64), {"cublas": 5.0, "tiled": 3.0, "naive": 9.0})
+    tune.remember("assumed", "matmul", "float32 nn", (1, 512, 512, 512), {"cublas": 5.0, "tiled": 30.0})
+    tune.remember("another", "matmul", "float32 nn", (1, 64, 64, 64), {"naive": 1.0})
+    assert json.loads(file.read_text())["assumed"]["matmul"]["float32 nn"]["1x64x64x64"]["tiled"] == 3.0
+    found = tune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64))
+    assert found.choice == "tiled" and "measured at 1x64x64x64: tiled 3 us, cublas 5" in found.why and "assumed" in found.why
+    # near: up to one factor of two in all; the nearer entry wins
+    assert tune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 128)).choice == "tiled"
+    assert tune.lookup("matmul", 0, "float32 nn", (1, 400, 512, 512)).choice == "cublas"
+    assert tune.lookup("matmul", 0, "float32 nn", (1, 128, 64, 128)) is None
+    assert tune.lookup("matmul", 0, "float32 nn", (64, 64, 64)) is None
+    assert tune.lookup("matmul", 0, "float64 nn", (1, 64, 64, 64)) is None
+    assert tune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64), ["cublas", "naive"]).choice == "cublas"
+    assert tune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64), ["wgmma"]) is None
+
+
+def test_this_machine_goes_before_the_shipped_table(file, monkeypatch):
+    monkeypatch.setattr(tune, "_shipped", lambda: {"assumed": {"op": {"k": {"8": {"a": 1.0, "b": 2.0}}}}})
+    assert tune.lookup("op", 0, "k", (8,)).choice == "a" and "shipped" in tune.lookup("op", 0, "k", (8,)).why
+    tune.remember("assumed", "op", "k", (8,), {"a": 3.0, "b": 2.0})
+    assert tune.lookup("op", 0, "k", (8,)).choice == "b" and "this machine" in tune.lookup("op", 0, "k", (8,)).why
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
+def test_a_damaged_file_counts_as_empty(file, text):
+    file.parent.mkdir()
+    file.write_text(text)
+    assert tune.lookup("op", 0, "k", (8,)) is None
+    tune.remember("assumed", "op", "k", (8,), {"a": 3.0})
+    assert tune.lookup("op", 0, "k", (8,)).choice == "a"
+
+
+def test_the_shipped_tables_are_well_formed():
+    from cudamath.kernels.matmul_tensor import Choice
+
+    for name, ops in tune._shipped().items():
+        assert isinstance(name, str) and ops
+        for op, kinds in ops.items():
+            assert op == "matmul"
+            for entries in kinds.values():
+                for key, times in entries.items():
+                    assert len([int(n) for n in key.split("x")]) == 4
+                    for candidate, time in times.items():
+                        first, _, rest = candidate.partition(" ")
+                        assert time > 0 and first in ("cublas", "wgmma", "mma", "register", "tiled", "naive")
+                        assert not rest or str(Choice.parse(rest)) == rest
+
+
+@pytest.mark.skipif(build.SIMULATOR, reason="tensor cores have no simulator")
+def test_a_planner_follows_the_table(file):
+    from cudamath.kernels.matmul import kind, matmul
+
+    a, b = Layout.new((256, 128), np.dtype(np.float16), 0), Layout.new((128, 512), np.dtype(np.float16), 0)
+    assert kind(a, b) == "float16 nn" and kind(a, a.view((128, 256), (2, 256))) == "float16 nt"
+    assert [s.kernel.__name__ for s in matmul(a, b).steps if isinstance(s, Launch)] == ["matmul_wgmma"]
+    for choice, kernels in (("naive", ["matmul_naive"]), ("wgmma 128x128 split 2", ["matmul_wgmma", "sum_parts"])):
+        tune.remember("assumed", "matmul", "float16 nn", (1, 256, 128, 512), {choice: 1.0, "tiled": 2.0})
+        plan = matmul(a, b)
+        assert [s.kernel.__name__ for s in plan.steps if isinstance(s, Launch)] == kernels
+        assert plan.why.startswith(f"measured at 1x256x128x512: {choice} 1 us, tiled 2")
+
+
+def test_explain_on_the_cpu(capsys):
+    with cm.device("cpu"):
+        x = cm.ones((2, 3))
+        text = cm.explain(lambda x: cm.ml.softmax(x @ x.T), x)
+    assert text.splitlines() == ["matmul(float64 (2, 3), float64 (3, 2)) on the CPU: cpu.matmul.matmul",
+                                 "softmax(float64 (2, 2)) on the CPU: cpu.softmax.softmax"]
+    assert capsys.readouterr().out == text + "\n"
+    assert cm.explain(lambda: x.T) == "nothing ran but views"
+    with pytest.raises(ZeroDivisionError):
+        cm.explain(lambda: 1 / 0)
+
+
+def test_explain_names_kernels_and_reasons(fake, monkeypatch, file):
+    monkeypatch.setattr(fake, "cuLaunchKernel", lambda *_: None)
+    with cm.device("cuda:0"):
+        x = gpu(np.zeros((40, 30), np.float32))
+        y = x @ x.T
+        text = cm.explain(lambda x: x @ x.T + 1, x)
+        assert "matmul(float32 (40, 30), float32 (30, 40)) on the GPU: matmul_tiled, " in text
+        assert "because: the version for such sizes, without cuBLAS" in text and "add(float32 (40, 40))" in text
+        before = fake.calls["cuLibraryLoadData"]
+        y = x @ x.T
+        assert fake.calls["cuLibraryLoadData"] == before and y.shape == (40, 40)  # plans are known again

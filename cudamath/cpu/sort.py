@@ -1,0 +1,33 @@
+"""Sorting in NumPy: stable, NaN last, either direction."""
+
+import numpy as np
+
+
+def comparable(x):
+    """x in a dtype that NumPy sorts rightly: bfloat16, whose NaNs it does not know, as float32."""
+    return x.astype(np.float32) if x.dtype.kind == "V" else x
+
+
+def sort(x, *, axis, descending):
+    """x sorted along an axis."""
+    out = np.sort(comparable(x), axis=axis, kind="stable").astype(x.dtype, copy=False)
+    return np.ascontiguousarray(np.flip(out, axis)) if descending else out
+
+
+def argsort(x, *, axis, descending):
+    """The positions that sort x; of equal elements the first comes first."""
+    x = comparable(x)
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+    return np.ascontiguousarray(x.shape[axis] - 1 - np.flip(backwards, axis))
+
+
+def partition(x, *, axis, kth):
+    """x with the elements of these ranks in their places, smaller ones before them."""
+    return np.partition(comparable(x), kth, axis=axis).astype(x.dtype, copy=False)
+
+
+def argpartition(x, *, axis, kth):
+    """The positions that partition x."""
+    return np.argpartition(comparable(x), kth, axis=axis)

@@ -1,0 +1,157 @@
+"""Counting into bins: histogram and bincount.
+
+The idea. A block counts its share of the numbers in shared memory and adds its counts to the result at the end, so
+memory sees one read a number and one atomic addition a bin and block. All of it is integers: the order in which
+additions happen changes nothing. More bins than shared memory holds are counted where they are, by atomics in L2.
+
+The bin of a number:
+``numbered``  the number is the bin (bincount)
+``even``      bins of equal width: the bin by arithmetic, then one step aside where rounding put it on the wrong side
+              of an edge, so that the edges alone decide, as in NumPy
+``uneven``    by halving the range of edges
+
+The floor is one read of the numbers.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+from numba import cuda, types
+
+from ..core.layout import Layout
+from ..core.plan import Input, Launch, Output, Plan
+from .build import blocks, codec
+from .copy import fill_part, whole
+from .index import dense
+from .rows import device
+
+THREADS = 256
+MOST_SHARED = 8192  # bins counted in shared memory: 32 KB
+MOST_BLOCKS = 1024
+ITEMS = 16  # numbers a thread meets at least, before there are more blocks
+
+
+@functools.cache
+def bin_of(kind: str, source: np.dtype, edge: np.dtype) -> Any:
+    """Device function (value, edges, bins) -> the bin, or -1 if it lies in none."""
+    load = codec(source)[0]
+    edge_of, _, E = codec(edge)
+
+    if kind == "numbered":
+
+        @device
+        def numbered(value, edges, bins):
+            i = types.int64(load(value))
+            return i if 0 <= i < bins else types.int64(-1)
+
+        return numbered
+
+    @device
+    def inside(v, edges, bins):
+        return edge_of(edges[0]) <= v <= edge_of(edges[bins])  # not for NaN
+
+    if kind == "even":
+
+        @device
+        def even(value, edges, bins):
+            v = E(load(value))
+            i = types.int64(-1)
+            if inside(v, edges, bins):
+                first = edge_of(edges[0])
+                i = types.int64((v - first) / (edge_of(edges[bins]) - first) * E(bins))
+                i = min(max(i, types.int64(0)), bins - 1)
+                while i > 0 and v < edge_of(edges[i]):
+                    i -= 1
+                while i < bins - 1 and v >= edge_of(edges[i + 1]):
+                    i += 1
+            return i
+
+        return even
+
+    @device
+    def uneven(value, edges, bins):
+        v = E(load(value))
+        i = types.int64(-1)
+        if inside(v, edges, bins):
+            low = types.int64(0)
+            high = types.int64(bins)
+            while high - low > 1:
+                middle = (low + high) >> 1
+                if v >= edge_of(edges[middle]):
+                    low = middle
+                else:
+                    high = middle
+            i = low
+        return i
+
+    return uneven
+
+
+@functools.cache
+def count_shared(kind: str, source: np.dtype, edge: np.dtype) -> Any:
+    """counts[bin] += how many numbers lie there, by way of shared memory."""
+    find = bin_of(kind, source, edge)
+
+    @cuda.jit
+    def count_shared(x, edges, counts):  # x: (n,), edges: (bins + 1,), counts: (bins,) int64, 0 at first
+        seen = cuda.shared.array(MOST_SHARED, types.int32)
+        bins = counts.size
+        for i in range(cuda.threadIdx.x, bins, cuda.blockDim.x):
+            seen[i] = 0
+        cuda.syncthreads()
+        for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
+            k = find(x[i], edges, bins)
+            if k >= 0:
+                cuda.atomic.add(seen, k, 1)
+        cuda.syncthreads()
+        for i in range(cuda.threadIdx.x, bins, cuda.blockDim.x):
+            if seen[i]:
+                cuda.atomic.add(counts, i, types.int64(seen[i]))
+
+    return count_shared
+
+
+@functools.cache
+def count_global(kind: str, source: np.dtype, edge: np.dtype) -> Any:
+    """counts[bin] += how many numbers lie there."""
+    find = bin_of(kind, source, edge)
+
+    @cuda.jit
+    def count_global(x, edges, counts):  # as count_shared
+        i = cuda.grid(1)
+        if i < x.size:
+            k = find(x[i], edges, counts.size)
+            if k >= 0:
+                cuda.atomic.add(counts, k, types.int64(1))
+
+    return count_global
+
+
+def bincount(x: Layout, *, bins: int) -> Plan:
+    """How often each of 0 ... bins - 1 occurs."""
+    return _counts(x, x, 0, bins, "numbered")
+
+
+def histogram(x: Layout, edges: Layout, *, even: bool) -> Plan:
+    """How many numbers lie in each bin [edge, next edge); the last one includes its upper edge."""
+    return _counts(x, edges, 1, edges.size - 1, "even" if even else "uneven")
+
+
+def _counts(x: Layout, edges: Layout, place: int, bins: int, kind: str) -> Plan:
+    out = x.like((bins,), np.dtype(np.int64))
+    steps: list[Launch] = fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None)
+    if not (x.size and bins):
+        return Plan([out], steps)
+    temps: list[Layout] = []
+    more, given = dense(Input(0), x, x.shape, x.dtype, temps)
+    again, bounds = dense(Input(place), edges, edges.shape, edges.dtype, temps) if place else ([], given)
+    kinds = kind, x.dtype, edges.dtype
+    arguments = [given.flat, bounds.flat, Output(0)]
+    # 32-bit counters of a block hold what it meets: at most x.size / blocks
+    if bins <= MOST_SHARED:
+        grid = max(min(blocks(x.size, THREADS * ITEMS), MOST_BLOCKS), blocks(x.size, 1 << 30))
+        launch = Launch(count_shared(*kinds), grid, THREADS, arguments)
+    else:
+        launch = Launch(count_global(*kinds), blocks(x.size, THREADS), THREADS, arguments)
+    return Plan([out], [*steps, *more, *again, launch], temps)

@@ -1,0 +1,316 @@
+"""Radix sort that reads and writes every key once a digit ("onesweep"): the fast version of kernels/sort.py.
+
+The idea. A stable sort by the lowest 8 bits, then by the next 8, and so on, is a sort by all of them. For one digit a
+key's place is known from three counts: keys of smaller digits anywhere; equal digits in the tiles before; equal digits
+before it in its own tile. The first comes from a histogram of all digits, taken in one pass over the keys at the
+start. The third is counted where the keys are, in registers and shared memory. The second is what usually costs another
+pass over the keys; here the tiles tell each other while they run (*decoupled look-back*):
+
+    tile 0       tile 1       tile 2       tile 3
+    [20 T]       [31 T]       [17 P]       ?          P: this tile's count   T: total up to here (20, 11 + 20, ...)
+
+Tile 3 publishes its own counts (P), then walks back, adding counts until it meets a total, and publishes its total
+(T). Tiles are numbered by an atomic counter in the order in which they start, so a tile waits only for tiles that run
+already. All of it is integers: the order in which tiles meet changes nothing in the result.
+
+Kernels:
+``count_digits``  histograms of all digits of all rows, and ``scan_digits`` turns them into first places.
+``onesweep``      one digit. 256 threads hold ITEMS keys each. Equal digits in a warp are found by eight votes, one a
+                  bit; each warp counts in columns of its own. Keys (and then what goes with them) are exchanged through
+                  shared memory, so that neighbours in a run of one digit are written by neighbouring threads.
+
+The rows of a matrix are sorted in the same launches: a look-back ends at the beginning of its row.
+
+Floor: (1 + 2 x digits) x key bytes, and 2 x digits x 4 bytes for positions; bandwidth-bound at best, in practice bound
+by shared memory and votes.
+
+Source: Adinets and Merrill (2022), Onesweep: A Faster Least Significant Digit Radix Sort for GPUs, arXiv:2206.01784.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+from numba import cuda, types
+
+from ..core.layout import Layout
+from ..core.plan import Launch, Temp
+from .build import blocks
+from .copy import fill_part, whole
+from .keys import Coding
+from .ptx_lookback import load_relaxed, store_relaxed
+from .rows import FULL, WARP, bounded
+
+DIGIT_BITS = 8
+DIGITS = 1 << DIGIT_BITS
+THREADS = 256  # one for each digit when counts are summed
+WARPS = THREADS // WARP
+COUNT_ITEMS = 32  # keys that a thread of ``count_digits`` reads
+COPIES = 4  # of the histograms in shared memory: lanes that meet the same digit take turns, a quarter of them each
+LEAST_BLOCKS = 3
+_WIDE = 1 << 30  # so many keys in a row need counts of 64 bits
+
+
+def items_of(size: int) -> int:
+    """Keys a thread of ``onesweep`` holds, for keys of that many bytes."""
+    return 12 if size == 8 else 16
+
+
+@functools.cache
+def count_digits(coding: Coding, passes: int, count: Any) -> Any:
+    """counts[p, row, d] += how many keys of the row have digit d in pass p. Blocks are divided evenly among rows."""
+    word, key_of, K, _ = coding
+    copies = COPIES if passes <= 4 else COPIES // 2
+    bins = passes * DIGITS
+    all_bins = copies * bins
+    one = count(1)
+
+    @bounded(THREADS)
+    def count_digits(keys, counts, flip, per_row):  # keys: (rows, n) words, counts: (passes * rows * 256,)
+        seen = cuda.shared.array(all_bins, types.int32)
+        t = cuda.threadIdx.x
+        for i in range(t, all_bins, THREADS):
+            seen[i] = 0
+        cuda.syncthreads()
+        rows, n = keys.shape
+        row = cuda.blockIdx.x // per_row
+        first = (cuda.blockIdx.x - row * per_row) * (THREADS * COUNT_ITEMS)
+        copy = t % copies * bins
+        for i in range(first + t, min(first + THREADS * COUNT_ITEMS, n), THREADS):
+            k = key_of(keys[row, i], flip)
+            for p in range(passes):
+                cuda.atomic.add(seen, copy + p * DIGITS + types.int64((k >> K(p * DIGIT_BITS)) & K(DIGITS - 1)), 1)
+        cuda.syncthreads()
+        for i in range(t, bins, THREADS):
+            total = seen[i]
+            for c in range(1, copies):
+                total += seen[c * bins + i]
+            if total:
+                p = i // DIGITS
+                cuda.atomic.add(counts, (p * rows + row) * DIGITS + (i - p * DIGITS), one * count(total))
+
+    return count_digits
+
+
+@functools.cache
+def scan_digits(count: Any) -> Any:
+    """counts[p, row, d] becomes the first place of digit d: the start of the row + the keys of smaller digits."""
+
+    @bounded(DIGITS)
+    def scan_digits(counts, places, rows, n):  # counts: (passes * rows * 256,), places: the same as int64
+        shared = cuda.shared.array(DIGITS, types.int64)
+        d = cuda.threadIdx.x
+        at = types.int64(cuda.blockIdx.x) * DIGITS + d
+        mine = types.int64(counts[at])
+        shared[d] = mine
+        cuda.syncthreads()
+        step = 1
+        while step < DIGITS:
+            before = shared[d - step] if d >= step else types.int64(0)
+            cuda.syncthreads()
+            shared[d] += before
+            cuda.syncthreads()
+            step *= 2
+        places[at] = (cuda.blockIdx.x % rows) * n + shared[d] - mine
+
+    return scan_digits
+
+
+@functools.cache
+def onesweep(coding: Coding, values: bool, count: Any) -> Any:
+    """One digit of a stable radix sort of rows of keys; with ``values`` their positions go along.
+
+    ``count``: the type of the words that tiles publish: two flags on top, the rest a count.
+    """
+    word, key_of, K, _ = coding
+    kind = getattr(types, word.name)
+    items = items_of(word.itemsize)
+    tile_size = THREADS * items
+    warp_size = WARP * items
+    width = count.bitwidth
+    PARTIAL, TOTAL, VALUE = count(1 << (width - 2)), count(1 << (width - 1)), count((1 << (width - 2)) - 1)
+    mask, zero = K(DIGITS - 1), count(0)
+    order_kind = types.uint32 if count == types.uint32 else types.uint64
+
+    @cuda.jit(launch_bounds=(THREADS, LEAST_BLOCKS))
+    def onesweep(keys, new_keys, order, new_order, places, status, tickets, digit, flip, n, per_row, step, keep):
+        # keys, new_keys: (rows * n,) words; order: (rows * n,) or (1,): positions 0, 1, ... are meant;
+        # new_order: (step * rows * n,) of which every step-th word is written, and with step 2 the next one zeroed;
+        # places: (passes, rows * 256) int64; status: (passes, tiles * 256); tickets: (passes,);
+        # digit: the pass; per_row: tiles a row; keep: whether keys are written
+        exchange = cuda.shared.array(0, kind)
+        carried = cuda.shared.array(0, order_kind)
+        counters = cuda.shared.array((WARPS, DIGITS), types.int32)
+        sums = cuda.shared.array(WARPS, types.int32)
+        target = cuda.shared.array(DIGITS, types.int64)
+        number = cuda.shared.array(1, types.int64)
+        key = cuda.local.array(items, kind)
+        place = cuda.local.array(items, types.int32)
+        t = cuda.threadIdx.x
+        warp = t // WARP
+        lane = t % WARP
+        shift = K(digit * DIGIT_BITS)
+        if t == 0:
+            number[0] = types.int64(cuda.atomic.add(tickets, digit, types.uint32(1)))
+        for w in range(WARPS):
+            counters[w, t] = types.int32(0)
+        cuda.syncthreads()
+        tile = number[0]
+        row = tile // per_row
+        begin = (tile - row * per_row) * tile_size
+        here = min(types.int64(tile_size), n - begin)  # keys in this tile
+        start = warp * warp_size + lane
+        base = row * n + begin
+        for i in range(items):
+            at = start + i * WARP
+            key[i] = keys[base + at] if at < here else kind(0)
+
+        # 1. Number the keys of each warp within their digits, in order. Beyond the end, keys count as the last digit.
+        below = (types.uint32(1) << types.uint32(lane)) - types.uint32(1)
+        for i in range(items):
+            d = types.uint32((key_of(key[i], flip) >> shift) & mask)
+            if start + i * WARP >= here:
+                d = types.uint32(DIGITS - 1)
+            peers = types.uint32(FULL)
+            for b in range(DIGIT_BITS):
+                bit = (d >> types.uint32(b)) & types.uint32(1)
+                votes = types.uint32(cuda.ballot_sync(FULL, bit))
+                peers &= votes if bit else ~votes
+            earlier = types.int32(cuda.popc(peers & below))
+            so_far = counters[warp, d]
+            cuda.syncwarp()
+            if earlier == 0:
+                counters[warp, d] = so_far + types.int32(cuda.popc(peers))
+            cuda.syncwarp()
+            place[i] = types.int32(d << types.uint32(16)) | types.int32(so_far + earlier)
+        cuda.syncthreads()
+
+        # 2. Thread d: how many keys of digit d here, and in the warps before each warp.
+        mine = types.int32(0)
+        for w in range(WARPS):
+            found = counters[w, t]
+            counters[w, t] = mine
+            mine += found
+        slot = tile * DIGITS + t
+        first_tile = begin == 0
+        store_relaxed(status[digit], slot, (TOTAL if first_tile else PARTIAL) | count(mine))
+
+        # 3. Where digit d begins in this tile: an exclusive sum over the digits.
+        inclusive = mine
+        for s in range(5):
+            up = cuda.shfl_up_sync(FULL, inclusive, 1 << s)
+            if lane >= 1 << s:
+                inclusive += up
+        if lane == WARP - 1:
+            sums[warp] = inclusive
+        cuda.syncthreads()
+        offset = inclusive - mine
+        for w in range(WARPS):
+            if w < warp:
+                offset += sums[w]
+        for w in range(WARPS):
+            counters[w, t] += offset
+
+        # 4. Look back: how many of digit d in the tiles before.
+        before = zero
+        if not first_tile:
+            back = slot - DIGITS
+            while True:
+                seen = load_relaxed(status[digit], back)
+                if seen != zero:
+                    before += seen & VALUE
+                    if seen & TOTAL:
+                        break
+                    back -= DIGITS
+            store_relaxed(status[digit], slot, TOTAL | count(before + count(mine)))
+        target[t] = places[digit, row * DIGITS + t] + types.int64(before) - types.int64(offset)
+        cuda.syncthreads()
+
+        # 5. Exchange through shared memory and write run by run.
+        for i in range(items):
+            p = place[i]
+            local = counters[warp, p >> 16] + (p & types.int32(0xFFFF))
+            exchange[local] = key[i]
+            place[i] = local
+        cuda.syncthreads()
+        goal = cuda.local.array(items, types.int64)
+        for i in range(items):
+            at = t + i * THREADS
+            if at < here:
+                k = exchange[at]
+                d = types.int64((key_of(k, flip) >> shift) & mask)
+                goal[i] = target[d] + at
+                if keep:
+                    new_keys[goal[i]] = k
+        if values:
+            cuda.syncthreads()
+            for i in range(items):
+                at = start + i * WARP
+                if at < here:
+                    carried[place[i]] = order_kind(begin + at) if order.size == 1 else order[base + at]
+            cuda.syncthreads()
+            for i in range(items):
+                at = t + i * THREADS
+                if at < here:
+                    new_order[goal[i] * step] = carried[at]
+                    if step == 2:
+                        new_order[goal[i] * 2 + 1] = order_kind(0)
+
+    return onesweep
+
+
+def sweep_steps(keys: Any, target: Any, order: Any, coding: Coding, shape: tuple[int, int], flip: Any, device: int,
+                temps: list[Layout], bits: int | None = None) -> list[Launch]:
+    """Steps that sort the rows of ``keys``, an argument of shape (rows, n), by their lowest ``bits`` bits.
+
+    target: argument for the sorted keys, or None; order: argument for the positions within their rows, int64 and flat,
+    or None. Scratch is appended to ``temps``.
+    """
+    rows, n = shape
+    wide = n >= _WIDE
+    count, index = (types.uint64, np.dtype(np.uint64)) if wide else (types.uint32, np.dtype(np.uint32))
+    passes = blocks(coding.bits if bits is None else max(bits, 1), DIGIT_BITS)
+    tile = THREADS * items_of(coding.word.itemsize)
+    per_row = blocks(n, tile)
+    tiles = rows * per_row
+
+    def temp(shape: tuple[int, ...], dtype: Any) -> Any:
+        temps.append(Layout.new(shape, np.dtype(dtype), device))
+        return Temp(len(temps) - 1)
+
+    bins = passes * rows * DIGITS
+    words = bins + passes * tiles * DIGITS
+    state, places, tickets = temp((words,), index), temp((passes, rows * DIGITS), np.int64), temp((passes,), np.uint32)
+    zero = np.uint64(0)
+    counts = state.view((bins,), dtype=index)
+    status = state.view((passes, tiles * DIGITS), dtype=index, offset=bins * index.itemsize)
+    chunks = blocks(n, THREADS * COUNT_ITEMS)
+    box, line = (rows, n), (rows * n,)
+    keys = keys.view(box, dtype=coding.word)
+    steps = [
+        *fill_part(whole(state, temps[state.index]), zero, zero, None),
+        *fill_part(whole(tickets, temps[tickets.index]), zero, zero, None),
+        Launch(count_digits(coding, passes, count), rows * chunks, THREADS, [keys, counts, flip, chunks]),
+        Launch(scan_digits(count), passes * rows, DIGITS, [counts, places.flat, rows, n]),
+    ]
+    last = passes - 1
+    spare = [temp(box, coding.word) for _ in range(min(last, 2 if target is None else 1))]
+    lines = [temp(line, index) for _ in range(min(last, 2))] if order is not None else []
+    shared = tile * max(coding.word.itemsize, index.itemsize if order is not None else 0)
+    given = state.view((1,), dtype=index)  # "positions 0, 1, ..."
+    for p in range(passes):
+        step, keep, new, new_order = 1, 1, keys, given
+        if target is not None:  # target and scratch by turns, so that the last pass writes the target
+            new = target.view(box, dtype=coding.word) if (last - p) % 2 == 0 else spare[0]
+        elif p < last:
+            new = spare[p % 2]
+        else:
+            keep = 0
+        if order is not None:
+            step = 8 // index.itemsize if p == last else 1
+            new_order = order.view((rows * n * step,), dtype=index) if p == last else lines[p % 2]
+        old, new = (a.view(line, dtype=coding.word) for a in (keys, new))
+        steps.append(Launch(onesweep(coding, order is not None, count), tiles, THREADS,
+                            [old, new, given, new_order, places, status, tickets, p, flip, n, per_row, step, keep], shared))
+        keys, given = new, new_order
+    return steps

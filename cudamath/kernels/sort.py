@@ -1,0 +1,283 @@
+"""Sorting along an axis, stable, for every real dtype: values, or the positions that would sort them.
+
+The idea. What is sorted are keys (keys.py): unsigned integers in the order of the numbers, so one kernel serves floats,
+integers and bool, either direction, NaNs last. Lines along the axis are rows; all rows are sorted by the same launches.
+
+Versions, from simple to fast:
+
+``sort_rows``  rows of up to 2,048 elements, a block for a row, or for several short ones. A bitonic network in shared
+               memory: log2(n) (log2(n) + 1) / 2 rounds of comparisons whose pattern does not depend on the data. A
+               network is not stable; it becomes so by comparing positions where keys are equal. Sorted positions then
+               fetch the elements, or are the answer.
+``radix``      rows of any length. A pass over one digit (6 bits) counts how often each digit occurs in each stretch of
+               1,024 keys (``count_digits``), turns counts into offsets (``index.scan_counts``), and moves every key
+               behind the equal ones before it (``move_keys``). For any GPU and the simulator; three launches and three
+               reads a digit.
+``onesweep``   the same with 8-bit digits, one launch and one read a digit: onesweep.py.
+
+Floor: the network works in shared memory, one read and one write of the elements; radix see onesweep.py.
+
+Source: Batcher (1968), Sorting networks and their applications.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+from numba import cuda, types
+
+from ..core.layout import Layout
+from ..core.plan import Launch, Plan, Temp
+from .build import SIMULATOR, blocks, power_of_two
+from .index import scan_counts
+from .keys import Coding, coding, flipped
+from .lines import neighbours
+from .onesweep import sweep_steps
+
+NETWORK = 2048  # the longest row of ``sort_rows``, and the most elements of a block
+NETWORK_BLOCK = 512  # elements of a block that sorts several rows
+RADIX_THREADS = 256
+RADIX_ITEMS = 4  # keys a thread of ``move_keys`` holds
+RADIX_TILE = RADIX_THREADS * RADIX_ITEMS
+RADIX_BITS = 6
+RADIX = 1 << RADIX_BITS  # columns of 256 16-bit counters: 32 KB of shared memory
+PARTS = RADIX_THREADS // RADIX  # threads that share the scan of one digit's counters
+
+# ---------------------------------------------------------------------------------------------------- short rows
+
+
+@functools.cache
+def sort_rows(coding: Coding, positions: bool) -> Any:
+    """Rows of up to 2,048 elements by a bitonic network; a thread makes one comparison a round.
+
+    The keys of narrow elements share a 64-bit word with their positions, so that a comparison is one of integers.
+    """
+    word, key_of, K, bits = coding
+    narrow = bits <= 32
+    held = NETWORK if not narrow else 1
+
+    @cuda.jit
+    def sort_rows(x, out, flip, size):  # x, out: (rows, n), out int64 if positions; size: power of two, at least n
+        keys = cuda.shared.array(NETWORK, types.uint64)
+        places = cuda.shared.array(held, types.uint32)  # of wide elements
+        t = cuda.threadIdx.x
+        rows, n = x.shape
+        total = 2 * cuda.blockDim.x
+        first_row = types.int64(cuda.blockIdx.x) * (total // size)
+        for i in range(t, total, cuda.blockDim.x):
+            row = first_row + i // size
+            place = i % size
+            key = types.uint64(0xFFFFFFFFFFFFFFFF)  # beyond the end: last
+            if row < rows and place < n:
+                key = types.uint64(key_of(x[row, place], flip))
+                if narrow:
+                    key = (key << types.uint64(32)) | types.uint64(place)
+            keys[i] = key
+            if not narrow:
+                places[i] = types.uint32(place)
+        cuda.syncthreads()
+        run = 2
+        while run <= size:  # runs of this length become sorted, up and down by turns; at last all of them up
+            distance = run // 2
+            while distance > 0:
+                low = 2 * t - (t & (distance - 1))
+                high = low + distance
+                up = (low & run) == 0 or run == size
+                a, b = keys[low], keys[high]
+                if narrow:
+                    if (a > b) == up:
+                        keys[low] = b
+                        keys[high] = a
+                else:
+                    p, q = places[low], places[high]
+                    if (a > b or (a == b and p > q)) == up:
+                        keys[low] = b
+                        keys[high] = a
+                        places[low] = q
+                        places[high] = p
+                cuda.syncthreads()
+                distance //= 2
+            run *= 2
+        for i in range(t, total, cuda.blockDim.x):
+            row = first_row + i // size
+            place = i % size
+            if row < rows and place < n:
+                source = types.int64(keys[i] & types.uint64(0xFFFFFFFF)) if narrow else types.int64(places[i])
+                out[row, place] = source if positions else x[row, source]
+
+    return sort_rows
+
+
+# ----------------------------------------------------------------------------------------------------- long rows
+
+
+@functools.cache
+def count_digits(coding: Coding) -> Any:
+    """counts[row, digit, stretch] = how many keys of that stretch of the row have the digit at bit ``shift``."""
+    _, key_of, K, _ = coding
+
+    @cuda.jit
+    def count_digits(keys, counts, shift, flip):  # keys: (rows, n) words, counts: (rows * RADIX * stretches + 1,)
+        seen = cuda.shared.array(RADIX, types.int32)
+        t = cuda.threadIdx.x
+        if t < RADIX:
+            seen[t] = 0
+        cuda.syncthreads()
+        rows, n = keys.shape
+        stretches = blocks_of(n)
+        row = cuda.blockIdx.x // stretches
+        stretch = cuda.blockIdx.x - row * stretches
+        for i in range(stretch * RADIX_TILE + t, min((stretch + 1) * RADIX_TILE, n), RADIX_THREADS):
+            d = types.int64((key_of(keys[row, i], flip) >> K(shift)) & K(RADIX - 1))
+            cuda.atomic.add(seen, d, 1)  # integers: any order gives the same sum
+        cuda.syncthreads()
+        if t < RADIX:
+            counts[(row * RADIX + t) * stretches + stretch] = seen[t]
+
+    return count_digits
+
+
+@functools.cache
+def move_keys(coding: Coding) -> Any:
+    """Stable: equal digits keep their order. Thread t holds 4 neighbouring keys and counts each digit in a column of
+    its own; a key's place is the offset of (row, digit, stretch) + the counts of the threads before + its number in t."""
+    _, key_of, K, _ = coding
+
+    @cuda.jit
+    def move_keys(keys, order, offsets, new_keys, new_order, shift, flip, first_pass):
+        # keys: (rows, n) words, new_keys: (rows * n,); order, new_order: (rows * n,) int64, positions within the row;
+        # offsets: as counts; first_pass: positions are 0, 1, 2, ..., whatever ``order`` holds
+        counters = cuda.shared.array((RADIX, RADIX_THREADS), types.uint16)
+        sums = cuda.shared.array(RADIX_THREADS, types.int32)
+        rank = cuda.local.array(RADIX_ITEMS, types.int32)
+        t = cuda.threadIdx.x
+        for d in range(RADIX):
+            counters[d, t] = 0
+        rows, n = keys.shape
+        stretches = blocks_of(n)
+        row = cuda.blockIdx.x // stretches
+        stretch = cuda.blockIdx.x - row * stretches
+        first = stretch * RADIX_TILE + t * RADIX_ITEMS
+        for k in range(RADIX_ITEMS):
+            if first + k < n:
+                d = types.int64((key_of(keys[row, first + k], flip) >> K(shift)) & K(RADIX - 1))
+                rank[k] = counters[d, t]
+                counters[d, t] += 1
+        cuda.syncthreads()
+        # Exclusive sums over the threads, digit by digit: PARTS threads share a digit, each a stretch of its counters.
+        digit = t // PARTS
+        start = t % PARTS * (RADIX_THREADS // PARTS)
+        total = 0
+        for i in range(start, start + RADIX_THREADS // PARTS):
+            total += counters[digit, i]
+        sums[t] = total
+        cuda.syncthreads()
+        running = 0
+        for i in range(t - t % PARTS, t):
+            running += sums[i]
+        for i in range(start, start + RADIX_THREADS // PARTS):
+            here = counters[digit, i]
+            counters[digit, i] = running
+            running += here
+        cuda.syncthreads()
+        for k in range(RADIX_ITEMS):
+            if first + k < n:
+                key = keys[row, first + k]
+                d = types.int64((key_of(key, flip) >> K(shift)) & K(RADIX - 1))
+                at = offsets[(row * RADIX + d) * stretches + stretch] + counters[d, t] + rank[k]
+                new_keys[at] = key
+                new_order[at] = first + k if first_pass else order[row * n + first + k]
+
+    return move_keys
+
+
+@cuda.jit(device=True)
+def blocks_of(n):
+    """Stretches of a row of n keys."""
+    return (n + RADIX_TILE - 1) // RADIX_TILE
+
+
+def radix_steps(keys: Any, target: Any, order: Any, coding: Coding, shape: tuple[int, int], flip: Any, device: int,
+                temps: list[Layout], bits: int | None = None) -> list[Launch]:
+    """The plain version of ``onesweep.sweep_steps``, with the same arguments."""
+    rows, n = shape
+    size = rows * n
+    stretches = blocks(n, RADIX_TILE)
+    here = len(temps)
+    row_keys, positions = Layout.new((size,), coding.word, device), Layout.new((size,), np.dtype(np.int64), device)
+    temps += [row_keys, row_keys, positions, positions]
+    temps.append(Layout.new((rows * RADIX * stretches + 1,), np.dtype(np.int64), device))
+    *buffers, counts = (Temp(here + i) for i in range(5))
+    steps: list[Launch] = []
+    grid = rows * stretches
+    given, given_order = keys, buffers[2]
+    passes = blocks(coding.bits if bits is None else max(bits, 1), RADIX_BITS)
+    for p in range(passes):
+        new_keys, new_order = buffers[p % 2], buffers[2 + (p + 1) % 2]
+        if p == passes - 1:
+            new_keys = new_keys if target is None else target
+            new_order = new_order if order is None else order
+        seen = given.view((rows, n), dtype=coding.word)
+        steps += [
+            Launch(count_digits(coding), grid, RADIX_THREADS, [seen, counts, p * RADIX_BITS, flip]),
+            Launch(scan_counts, 1, RADIX_THREADS, [counts]),
+            Launch(move_keys(coding), grid, RADIX_THREADS,
+                   [seen, given_order.view((size,)), counts, new_keys.view((size,), dtype=coding.word),
+                    new_order.view((size,)), p * RADIX_BITS, flip, int(p == 0)]),
+        ]
+        given, given_order = new_keys, new_order
+    return steps
+
+
+# ------------------------------------------------------------------------------------------------------ planners
+
+
+def key_steps(keys: Any, target: Any, order: Any, coding: Coding, shape: tuple[int, int], flip: Any, device: int,
+              temps: list[Layout], bits: int | None = None) -> list[Launch]:
+    """Steps that sort long rows of keys, stably: see ``onesweep.sweep_steps``."""
+    steps = radix_steps if SIMULATOR else sweep_steps
+    return steps(keys, target, order, coding, shape, flip, device, temps, bits)
+
+
+def sort(x: Layout, *, axis: int, descending: bool, version: str | None = None) -> Plan:
+    """x sorted along ``axis``; version: None, "network", "radix" or "onesweep"."""
+    return _plan(x, axis, descending, False, version)
+
+
+def argsort(x: Layout, *, axis: int, descending: bool, version: str | None = None) -> Plan:
+    """The positions (int64) along ``axis`` that sort x."""
+    return _plan(x, axis, descending, True, version)
+
+
+def _plan(x: Layout, axis: int, descending: bool, positions: bool, version: str | None) -> Plan:
+    out = x.like(dtype=np.dtype(np.int64)) if positions else x.like()
+    if not x.size:
+        return Plan([out], [])
+    code, flip = coding(x.dtype), flipped(x.dtype, descending)
+    temps: list[Layout] = []
+    steps, source, back, target = neighbours(x, out, axis, temps)
+    n = x.shape[axis]
+    shape = (x.size // n, n)
+    if version is None:
+        version = "network" if n <= NETWORK else "radix" if SIMULATOR else "onesweep"
+    if version == "network":
+        size = max(2, power_of_two(n))
+        block = max(size, min(NETWORK_BLOCK, power_of_two(x.size)))
+        seen = source.view(shape, dtype=code.word)
+        goal = target.view(shape, dtype=out.dtype if positions else code.word)
+        steps += [Launch(sort_rows(code, positions), blocks(shape[0], block // size), block // 2, [seen, goal, flip, size])]
+    else:
+        make = radix_steps if version == "radix" else sweep_steps
+        steps += make(source, None if positions else target, target if positions else None, code, shape, flip, x.device,
+                      temps)
+    return Plan([out], [*steps, *back], temps)
+
+
+def partition(x: Layout, *, axis: int, kth: tuple[int, ...]) -> Plan:
+    """Everything in its place: the radix sort of a GPU costs few times a selection's passes."""
+    return _plan(x, axis, False, False, None)
+
+
+def argpartition(x: Layout, *, axis: int, kth: tuple[int, ...]) -> Plan:
+    """The positions that sort x."""
+    return _plan(x, axis, False, True, None)

@@ -1,0 +1,370 @@
+"""Counting: bincount, histograms of one and several dimensions. Kernels: kernels/histogram.py.
+
+Counts are integers, sums of weights are added in a fixed order (segments.py): both are the same on every run. The
+number of bins and their edges must be known on the host, so a call that takes its range from the data waits for it.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import asarray, ndarray
+from ..core.dtypes import COMPLEX, INTEGER_OR_BOOL, REAL_OR_BOOL
+from ..core.op import Op, coerce, require
+from .creation import zeros
+from .index import index_add, where
+from .join import stack
+from .reduce import max as max_
+from .reduce import mean, std
+from .reduce import min as min_
+from .search import _places
+from .shape import astype, ravel, reshape
+from .sort import sort
+
+__all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
+
+_bincount = Op("bincount", cpu="histogram.bincount", cuda="histogram.bincount")
+_histogram = Op("histogram", cpu="histogram.histogram", cuda="histogram.histogram")
+
+
+def _ends(x: ndarray) -> tuple[Any, Any]:
+    """The smallest and the largest element, on the host: one wait."""
+    low, high = stack([min_(x), max_(x)]).to_numpy()
+    return low, high
+
+
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> ndarray:
+    """How often each of 0, 1, 2, ... occurs in an array of non-negative integers.
+
+    Args:
+        x: integers of one dimension.
+        weights: numbers of x's shape: y[i] = sum of the weights where x is i.
+        minlength: the result has at least this length.
+
+    Returns: int64 array of length max(x) + 1, or of the weights' dtype (float64 for integers).
+    Raises: ValueError (negative elements, shapes), TypeError (x no integers, complex weights).
+    Gradient: of the weights, g taken at x. Sums of weights are taken in a fixed order.
+
+    >>> import cudamath as cm
+    >>> cm.bincount([0, 1, 1, 3]).tolist()
+    [1, 2, 0, 1]
+    >>> cm.bincount([0, 1, 1], weights=[0.5, 1.0, 2.0]).tolist()
+    [0.5, 3.0]
+    """
+    x = require("bincount", x, INTEGER_OR_BOOL)
+    if x.ndim != 1:
+        raise ValueError(f"bincount: wants 1 dimension, got shape {x.shape}")
+    bins = operator.index(minlength)
+    if bins < 0:
+        raise ValueError(f"bincount: minlength must not be negative, got {minlength}")
+    if x.size:
+        low, high = _ends(x)
+        if low < 0:
+            raise ValueError(f"bincount: elements must not be negative, got {low}")
+        bins = max(bins, int(high) + 1)
+    if weights is None:
+        return _bincount(x, bins=bins)
+    given = _weights("bincount", x, weights)
+    return index_add(zeros(bins, given.dtype, device=x.device), astype(x, np.int64), given)
+
+
+def _weights(name: str, x: ndarray, weights: Any) -> ndarray:
+    """Weights of x's shape, floating-point or complex."""
+    given = coerce(name, (x, weights))[1]
+    if given.shape != x.shape:
+        raise ValueError(f"{name}: weights of shape {given.shape} must have the shape of x, {x.shape}")
+    if given.dtype in COMPLEX:
+        raise TypeError(f"{name}: wants real weights, got {given.dtype} of shape {given.shape}")
+    return astype(given, dtypes.default_float()) if given.dtype in INTEGER_OR_BOOL else given
+
+
+# --------------------------------------------------------------------------------------------------------- edges
+
+
+def _spread(x: ndarray) -> float:
+    """The distance of the quartiles."""
+    ordered = sort(x)
+    at = np.array([0.25, 0.75]) * (x.size - 1)
+    low = np.floor(at).astype(np.int64)
+    high = np.minimum(low + 1, x.size - 1)
+    a, b = (ordered[asarray(i, device=x.device)].to_numpy().astype(np.float64) for i in (low, high))
+    quartiles = a + (b - a) * (at - low)
+    return float(quartiles[1] - quartiles[0])
+
+
+def _scott(x: ndarray, span: float) -> float:
+    return (24.0 * math.pi**0.5 / x.size) ** (1 / 3) * float(std(x))
+
+
+def _freedman(x: ndarray, span: float) -> float:
+    return 2.0 * _spread(x) * x.size ** (-1 / 3)
+
+
+def _sturges(x: ndarray, span: float) -> float:
+    return span / (math.log2(x.size) + 1.0)
+
+
+def _doane(x: ndarray, span: float) -> float:
+    if x.size <= 2:
+        return 0.0
+    deviation = float(std(x))
+    if not deviation > 0:
+        return 0.0
+    slant = (6.0 * (x.size - 2) / ((x.size + 1.0) * (x.size + 3))) ** 0.5
+    skew = float(mean(((x - mean(x)) / deviation) ** 3))
+    return span / (1.0 + math.log2(x.size) + math.log2(1.0 + abs(skew) / slant))
+
+
+def _auto(x: ndarray, span: float) -> float:
+    width, other = _freedman(x, span), _sturges(x, span)
+    return min(max(width, _root(x, span) / 2), other) if width else other
+
+
+def _root(x: ndarray, span: float) -> float:
+    return span / x.size**0.5
+
+
+def _rice(x: ndarray, span: float) -> float:
+    return span / (2.0 * x.size ** (1 / 3))
+
+
+_WIDTHS: dict[str, Callable[[ndarray, float], float]] = {
+    "auto": _auto, "doane": _doane, "fd": _freedman, "rice": _rice, "scott": _scott, "sqrt": _root, "sturges": _sturges}
+
+
+def _range(name: str, x: ndarray, given: Any) -> tuple[float, float]:
+    """First and last edge."""
+    if given is not None:
+        low, high = given
+        if low > high:
+            raise ValueError(f"{name}: range must ascend, got ({low}, {high})")
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise ValueError(f"{name}: range must be finite, got ({low}, {high})")
+    elif not x.size:
+        low, high = 0.0, 1.0
+    else:
+        low, high = _ends(x)
+        if not (np.isfinite(low) and np.isfinite(high)):
+            raise ValueError(f"{name}: the range of x of shape {x.shape} is not finite: [{low}, {high}]")
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return low, high
+
+
+def _edges(name: str, x: ndarray, bins: Any, given: Any, weighted: bool) -> tuple[np.ndarray, bool]:
+    """The edges of the bins of a raveled array, on the host, and whether they are evenly spaced."""
+    if isinstance(bins, str):
+        if bins not in _WIDTHS:
+            raise ValueError(f"{name}: bins must be a number, edges or one of {', '.join(_WIDTHS)}; got {bins!r}")
+        if weighted:
+            raise TypeError(f"{name}: the number of bins cannot be estimated ({bins!r}) for weighted data")
+        low, high = _range(name, x, given)
+        if given is not None:
+            x = x[(x >= low) & (x <= high)]
+        count = 1
+        if x.size:
+            span = float(high) - float(low)
+            x = astype(x, np.float64) if x.dtype in INTEGER_OR_BOOL else x
+            values = _ends(x)
+            width = _WIDTHS[bins](x, float(values[1]) - float(values[0]))
+            if width and x.dtype in INTEGER_OR_BOOL and width < 1:
+                width = 1.0
+            count = max(math.ceil(span / width), 1) if width else 1
+    elif np.ndim(bins) == 0 and not isinstance(bins, ndarray):
+        try:
+            count = operator.index(bins)
+        except TypeError:
+            raise TypeError(f"{name}: bins must be an integer, a string or edges, got {bins!r}") from None
+        if count < 1:
+            raise ValueError(f"{name}: the number of bins must be positive, got {count}")
+        low, high = _range(name, x, given)
+    else:
+        edges = bins.to_numpy() if isinstance(bins, ndarray) else np.asarray(bins)
+        if edges.ndim != 1:
+            raise ValueError(f"{name}: bins must have 1 dimension, got shape {edges.shape}")
+        if np.any(edges[:-1] > edges[1:]):
+            raise ValueError(f"{name}: the edges in bins of shape {edges.shape} must ascend")
+        return edges, False
+    kind = dtypes.result_type(low, high, x)
+    kind = np.result_type(kind, np.float64) if kind.kind in "iub" else kind
+    return np.linspace(low, high, count + 1, dtype=np.float32 if kind.kind == "V" else kind), True
+
+
+def histogram_bin_edges(x: Any, bins: Any = 10, range: tuple[float, float] | None = None,
+                        weights: Any = None) -> ndarray:
+    """The edges that `histogram` would use.
+
+    Args: x, bins, range: as for `histogram`; weights: accepted as in NumPy, not used.
+    Returns: array of one dimension. Raises: as `histogram`. Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.histogram_bin_edges([0.0, 4.0], bins=4).tolist()
+    [0.0, 1.0, 2.0, 3.0, 4.0]
+    """
+    x = ravel(require("histogram_bin_edges", x, REAL_OR_BOOL))
+    return asarray(_edges("histogram_bin_edges", x, bins, range, weights is not None)[0], device=x.device)
+
+
+def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None, density: bool | None = None,
+              weights: Any = None) -> tuple[ndarray, ndarray]:
+    """How many elements lie in each of some bins.
+
+    y[i] = number of x with edges[i] <= x < edges[i + 1]; the last bin includes its upper edge
+
+    Args:
+        x: array of any shape, real or bool.
+        bins: number of bins of equal width, or their ascending edges, or how to choose the number: "auto", "fd",
+            "doane", "scott", "rice", "sturges" or "sqrt", as in NumPy.
+        range: first and last edge; by default the smallest and the largest element.
+        density: divide by the number of elements and the widths of the bins, so that the integral is 1.
+        weights: numbers of x's shape to be added instead of 1.
+
+    Returns: (counts, edges): counts int64, or the weights' dtype, or float64 with density.
+    Raises: ValueError (bins, range, shapes), TypeError (complex arrays).
+    Gradient: of the weights. Sums of weights are taken in a fixed order.
+
+    >>> import cudamath as cm
+    >>> counts, edges = cm.histogram([1, 2, 1, 4], bins=[0, 1, 2, 3])
+    >>> counts.tolist()
+    [0, 2, 1]
+    """
+    x = require("histogram", x, REAL_OR_BOOL)
+    given = None if weights is None else ravel(_weights("histogram", x, weights))
+    x = ravel(x)
+    host, even = _edges("histogram", x, bins, range, weights is not None)
+    edges = asarray(host, device=x.device)
+    meeting = dtypes.promote(x.dtype, edges.dtype)
+    bounds = edges if edges.dtype == meeting else astype(edges, meeting)
+    if edges.size < 2:
+        counts = zeros(0, np.int64, device=x.device)
+    elif given is None:
+        counts = _histogram(x, bounds, even=even)
+    else:
+        counts = _weighted([_bin(x, bounds)], (edges.size - 1,), given)
+    if density:
+        widths = np.diff(host).astype(np.float64)
+        counts = counts / asarray(widths, device=x.device) / counts.sum()
+    return counts, edges
+
+
+def _bin(x: ndarray, edges: ndarray) -> ndarray:
+    """The bin of each element, -1 outside of all."""
+    bins = edges.size - 1
+    place = _places("histogram", edges, x, True) - 1
+    place = where(x == edges[-1], bins - 1, place)
+    return where((place >= bins) | (x != x), -1, place)
+
+
+def _weighted(places: Sequence[ndarray], shape: tuple[int, ...], weights: ndarray | None) -> ndarray:
+    """Counts, or sums of weights, of points in a grid of bins; ``places``: the bin along each axis, or -1."""
+    size = math.prod(shape)
+    flat = places[0]
+    outside = flat < 0
+    for n, place in zip(shape[1:], places[1:], strict=True):
+        flat = flat * n + place
+        outside = outside | (place < 0)
+    flat = where(outside, size, flat)  # one bin more, for what lies outside
+    if weights is None:
+        counts = _bincount(flat, bins=size + 1)
+    else:
+        counts = index_add(zeros(size + 1, weights.dtype, device=weights.device), flat, weights)
+    return reshape(counts[:size], shape)
+
+
+# ------------------------------------------------------------------------------------------- several dimensions
+
+
+def _one(bins: Any) -> bool:
+    """Whether this is a number of bins or a way to choose it, for every dimension."""
+    return isinstance(bins, (str, int, float, np.generic)) or getattr(bins, "ndim", None) == 0
+
+
+def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None,
+                weights: Any = None) -> tuple[ndarray, list[ndarray]]:
+    """How many points lie in each cell of a grid.
+
+    Args:
+        sample: (points, dimensions) real array, or a sequence of that many coordinate vectors.
+        bins: number of bins, or one number or array of edges for each dimension.
+        range: (first, last) edge for each dimension, or None for the data's.
+        density: divide by the number of points and the volumes of the cells.
+        weights: (points,) numbers to be added instead of 1.
+
+    Returns: (counts, edges): counts float64 as in NumPy, of one axis a dimension; a list of edges.
+    Raises: ValueError (shapes, bins, ranges), TypeError (complex arrays). Gradient: of the weights.
+
+    >>> import cudamath as cm
+    >>> points = cm.asarray([[0.1, 0.2], [0.8, 0.9], [0.7, 0.1]])
+    >>> counts, edges = cm.histogramdd(points, bins=2, range=[(0, 1), (0, 1)])
+    >>> counts.tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    if isinstance(sample, (tuple, list)):
+        columns = coerce("histogramdd", tuple(sample), REAL_OR_BOOL)
+    else:
+        points = require("histogramdd", sample, REAL_OR_BOOL)
+        if points.ndim == 1:
+            points = reshape(points, (points.size, 1))
+        if points.ndim != 2:
+            raise ValueError(f"histogramdd: wants a sample of shape (points, dimensions), got {points.shape}")
+        columns = [points[:, j] for j in np.arange(points.shape[1])]
+    if not columns or any(c.ndim != 1 or c.shape != columns[0].shape for c in columns):
+        raise ValueError(f"histogramdd: wants vectors of one length, got {' '.join(str(c.shape) for c in columns)}")
+    dimensions = len(columns)
+    each = [bins] * dimensions if _one(bins) else list(bins)
+    if len(each) != dimensions:
+        raise ValueError(f"histogramdd: got bins for {len(each)} dimensions, the sample has {dimensions}")
+    ranges = [None] * dimensions if range is None else list(range)
+    if len(ranges) != dimensions:
+        raise ValueError(f"histogramdd: got ranges for {len(ranges)} dimensions, the sample has {dimensions}")
+    given = None if weights is None else _weights("histogramdd", columns[0], weights)
+    places, edges, hosts = [], [], []
+    for x, chosen, limits in zip(columns, each, ranges, strict=True):
+        host, _ = _edges("histogramdd", x, chosen, limits, given is not None)
+        if host.size < 2:
+            raise ValueError(f"histogramdd: edges must bound at least one bin, got shape {host.shape}")
+        bounds = asarray(host, device=x.device)
+        meeting = dtypes.promote(x.dtype, bounds.dtype)
+        places.append(_bin(x if x.dtype == meeting else astype(x, meeting),
+                           bounds if bounds.dtype == meeting else astype(bounds, meeting)))
+        edges.append(bounds)
+        hosts.append(host)
+    counts = astype(_weighted(places, tuple([h.size - 1 for h in hosts]), given), np.float64)
+    if density:
+        volume = hosts[0][1:] - hosts[0][:-1]
+        for h in hosts[1:]:
+            volume = np.multiply.outer(volume, np.diff(h))
+        counts = counts / asarray(volume.astype(np.float64), device=counts.device) / counts.sum()
+    return counts, edges
+
+
+def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None,
+                weights: Any = None) -> tuple[ndarray, ndarray, ndarray]:
+    """How many points (x, y) lie in each cell of a grid.
+
+    Args:
+        x, y: (points,) real arrays.
+        bins: number of bins of both, or edges of both, or a pair of either.
+        range, density, weights: as for `histogramdd`.
+
+    Returns: (counts (bins of x, bins of y) float64, edges of x, edges of y).
+    Raises: as `histogramdd`. Gradient: of the weights.
+
+    >>> import cudamath as cm
+    >>> counts, _, _ = cm.histogram2d([0, 1, 1], [0, 1, 0], bins=2)
+    >>> counts.tolist()
+    [[1.0, 0.0], [1.0, 1.0]]
+    """
+    x, y = coerce("histogram2d", (x, y), REAL_OR_BOOL)
+    if x.shape != y.shape or x.ndim != 1:
+        raise ValueError(f"histogram2d: wants x and y of one length, got shapes {x.shape} and {y.shape}")
+    if not _one(bins) and len(bins) != 2:
+        bins = [bins, bins]
+    counts, (a, b) = histogramdd((x, y), bins, range, density, weights)
+    return counts, a, b

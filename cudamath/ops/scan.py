@@ -1,0 +1,248 @@
+"""Running totals along an axis: sums, products, maxima, minima. Kernels: kernels/scan.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.array import ndarray
+from ..core.dtypes import NUMERIC, REAL_OR_BOOL
+from ..core.op import Op, require
+from ..core.shapes import normalize_axis
+from .creation import arange, full
+from .elementwise import conj, equal, isnan
+from .index import _along_grad, where
+from .join import concat
+from .reduce import _total_dtype
+from .shape import astype, flip, ravel, reshape
+
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancummax", "nancummin",
+           "nancumprod", "nancumsum"]
+
+# ----------------------------------------------------------------------------------------------------- gradients
+
+
+def _from_behind(g: ndarray, axis: int) -> ndarray:
+    """Running sums from the last element on."""
+    return flip(_scan(flip(g, axis), kind="sum", axis=axis, dtype=g.dtype), axis)
+
+
+def _prod_grad(g: ndarray, y: ndarray, x: ndarray, axis: int, dtype: np.dtype) -> ndarray:
+    """For j >= i, dy[j] / dx[i] = y[j] / x[i] while no factor was 0. The first zero's own derivative leaves it out:
+    products with a 1 in its place, up to the next zero. Whatever follows has none."""
+    x = astype(x, dtype) if x.dtype != dtype else x
+    zero = x == 0
+    seen = _scan(astype(zero, np.int64), kind="sum", axis=axis, dtype=np.dtype(np.int64))
+    first = zero & (seen == 1)
+    without = _scan(where(first, 1, x), kind="prod", axis=axis, dtype=dtype)
+    at_first = _from_behind(where(seen == 1, g * conj(without), 0), axis)
+    return where(seen == 0, _from_behind(g * conj(y), axis) / conj(where(zero, 1, x)), where(first, at_first, 0))
+
+
+def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: int) -> ndarray:
+    """To the last element, of those up to here, that equals the running extreme."""
+    shape = [1] * x.ndim
+    shape[axis] = x.shape[axis]
+    hit = equal(x, y) | (isnan(x) & isnan(y))
+    places = where(hit, reshape(arange(x.shape[axis], device=x.device), tuple(shape)), 0)
+    last = _scan(places, kind="max", axis=axis, dtype=np.dtype(np.int64))
+    return _along_grad(g, last, size=x.shape[axis], axis=axis)
+
+
+def _scan_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: int, dtype: np.dtype) -> tuple:
+    if kind in ("max", "min", "nanmax", "nanmin"):
+        return (_extreme_grad(g, y, x, axis),)
+    if kind == "sum":
+        out = _from_behind(g, axis)
+    elif kind == "nansum":
+        out = where(isnan(x), 0, _from_behind(g, axis))
+    elif kind == "prod":
+        out = _prod_grad(g, y, x, axis, dtype)
+    else:
+        out = where(isnan(x), 0, _prod_grad(g, y, where(isnan(x), 1, x), axis, dtype))
+    return (out if out.dtype == x.dtype else astype(out, x.dtype),)
+
+
+_scan: Op = Op("cumulative", cpu="scan.scan", cuda="scan.scan", vjp=_scan_grad)
+
+# ------------------------------------------------------------------------------------------------ sums, products
+
+
+def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any) -> ndarray:
+    x = require(name, x)
+    chosen = _total_dtype(name, x.dtype, dtype)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = normalize_axis(name, axis, x.ndim)
+    return _scan(x, kind=kind, axis=axis, dtype=chosen)
+
+
+def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None) -> ndarray:
+    """Running sums along an axis: y[i] = x[0] + ... + x[i].
+
+    Args:
+        x: array, numeric or bool.
+        axis: the axis; None ravels x first.
+        dtype: dtype of the result, in which sums are taken (16-bit floats: in float32). By default x's own; int64 for
+            bool and signed, uint64 for unsigned integers.
+
+    Returns: array of x's shape (of one dimension if axis is None).
+    Raises: TypeError (dtype), ValueError (axis out of range).
+    Gradient: running sums of g from the end.
+    Accuracy: on a GPU blocks are added as a tree of fixed shape: repeated calls agree bit for bit, and the error grows
+        with the logarithm of a block's length.
+
+    >>> import cudamath as cm
+    >>> cm.cumsum([1, 2, 3]).tolist()
+    [1, 3, 6]
+    """
+    return _total("cumsum", "sum", x, axis, dtype)
+
+
+def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None) -> ndarray:
+    """Running products along an axis: y[i] = x[0] ... x[i].
+
+    Args: x, axis, dtype: as for `cumsum`.
+    Returns: as `cumsum`. Raises: as `cumsum`.
+    Gradient: exact where factors are 0 as well (there to first order only).
+
+    >>> import cudamath as cm
+    >>> cm.cumprod([[1, 2], [3, 4]], axis=0).tolist()
+    [[1, 2], [3, 8]]
+    """
+    return _total("cumprod", "prod", x, axis, dtype)
+
+
+def nancumsum(x: Any, /, axis: int | None = None, dtype: Any = None) -> ndarray:
+    """Running sums along an axis in which NaN counts as 0.
+
+    Args: x, axis, dtype: as for `cumsum`.
+    Returns: as `cumsum`. Raises: as `cumsum`. Gradient: as `cumsum`; 0 for a NaN.
+
+    >>> import cudamath as cm
+    >>> cm.nancumsum([1.0, float("nan"), 2.0]).tolist()
+    [1.0, 1.0, 3.0]
+    """
+    return _total("nancumsum", "nansum", x, axis, dtype)
+
+
+def nancumprod(x: Any, /, axis: int | None = None, dtype: Any = None) -> ndarray:
+    """Running products along an axis in which NaN counts as 1.
+
+    Args: x, axis, dtype: as for `cumsum`.
+    Returns: as `cumsum`. Raises: as `cumsum`. Gradient: as `cumprod`; 0 for a NaN.
+
+    >>> import cudamath as cm
+    >>> cm.nancumprod([2.0, float("nan"), 3.0]).tolist()
+    [2.0, 2.0, 6.0]
+    """
+    return _total("nancumprod", "nanprod", x, axis, dtype)
+
+
+def _standard(name: str, kind: str, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> ndarray:
+    x = require(name, x, NUMERIC)
+    if axis is None:
+        if x.ndim > 1:
+            raise ValueError(f"{name}: axis must be given for an array of more than one dimension, got shape {x.shape}")
+        axis = 0
+    out = _total(name, kind, x, axis, dtype)
+    if not include_initial:
+        return out
+    axis = normalize_axis(name, axis, x.ndim)
+    shape = tuple([1 if i == axis else n for i, n in enumerate(x.shape)])
+    return concat([full(shape, 0 if kind == "sum" else 1, out.dtype, device=x.device), out], axis=axis)
+
+
+def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> ndarray:
+    """Running sums along an axis, as the array API has them.
+
+    Args:
+        x: numeric array of at least 1 dimension.
+        axis: the axis; may be left out if there is only one.
+        dtype: as for `cumsum`.
+        include_initial: begin with 0, the sum of no elements: the axis becomes longer by one.
+
+    Returns: array of x's shape but for that. Raises: TypeError (dtype), ValueError (axis). Gradient: as `cumsum`.
+
+    >>> import cudamath as cm
+    >>> cm.cumulative_sum([1, 2, 3], include_initial=True).tolist()
+    [0, 1, 3, 6]
+    """
+    return _standard("cumulative_sum", "sum", x, axis, dtype, include_initial)
+
+
+def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> ndarray:
+    """Running products along an axis, as the array API has them.
+
+    Args: x, axis, dtype, include_initial (begin with 1): as for `cumulative_sum`.
+    Returns: as `cumulative_sum`. Raises: as `cumulative_sum`. Gradient: as `cumprod`.
+
+    >>> import cudamath as cm
+    >>> cm.cumulative_prod([2, 3], include_initial=True).tolist()
+    [1, 2, 6]
+    """
+    return _standard("cumulative_prod", "prod", x, axis, dtype, include_initial)
+
+
+# ------------------------------------------------------------------------------------------------------ extremes
+
+
+def _extreme(name: str, kind: str, x: Any, axis: int | None) -> ndarray:
+    x = require(name, x, REAL_OR_BOOL)
+    if axis is None:
+        x, axis = ravel(x), 0
+    return _scan(x, kind=kind, axis=normalize_axis(name, axis, x.ndim), dtype=x.dtype)
+
+
+def cummax(x: Any, /, axis: int | None = None) -> ndarray:
+    """Running maxima along an axis (np.maximum.accumulate): from a NaN on everything is NaN.
+
+    Args: x: array, real or bool; axis: the axis, None ravels x first.
+    Returns: array of x's dtype. Raises: TypeError (complex), ValueError (axis out of range).
+    Gradient: to the element that is the maximum; of equal ones to the last so far.
+
+    >>> import cudamath as cm
+    >>> cm.cummax([1, 3, 2, 5]).tolist()
+    [1, 3, 3, 5]
+    """
+    return _extreme("cummax", "max", x, axis)
+
+
+def cummin(x: Any, /, axis: int | None = None) -> ndarray:
+    """Running minima along an axis (np.minimum.accumulate): from a NaN on everything is NaN.
+
+    Args: x, axis: as for `cummax`.
+    Returns: as `cummax`. Raises: as `cummax`. Gradient: as `cummax`.
+
+    >>> import cudamath as cm
+    >>> cm.cummin([3, 1, 2]).tolist()
+    [3, 1, 1]
+    """
+    return _extreme("cummin", "min", x, axis)
+
+
+def nancummax(x: Any, /, axis: int | None = None) -> ndarray:
+    """Running maxima along an axis of what is not NaN (np.fmax.accumulate); NaN until there is a number.
+
+    Args: x, axis: as for `cummax`.
+    Returns: as `cummax`. Raises: as `cummax`. Gradient: as `cummax`.
+
+    >>> import cudamath as cm
+    >>> cm.nancummax([1.0, float("nan"), 2.0]).tolist()
+    [1.0, 1.0, 2.0]
+    """
+    return _extreme("nancummax", "nanmax", x, axis)
+
+
+def nancummin(x: Any, /, axis: int | None = None) -> ndarray:
+    """Running minima along an axis of what is not NaN (np.fmin.accumulate); NaN until there is a number.
+
+    Args: x, axis: as for `cummax`.
+    Returns: as `cummax`. Raises: as `cummax`. Gradient: as `cummax`.
+
+    >>> import cudamath as cm
+    >>> cm.nancummin([2.0, float("nan"), 1.0]).tolist()
+    [2.0, 2.0, 1.0]
+    """
+    return _extreme("nancummin", "nanmin", x, axis)

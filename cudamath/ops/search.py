@@ -1,0 +1,87 @@
+"""Searching in sorted arrays. Kernel: kernels/search.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import ndarray
+from ..core.dtypes import INTEGER, REAL, REAL_OR_BOOL
+from ..core.op import Op, coerce, require
+from .index import take
+from .shape import astype, flip
+
+__all__ = ["digitize", "searchsorted"]
+
+_searchsorted = Op("searchsorted", cpu="search.searchsorted", cuda="search.searchsorted")
+
+
+def _places(name: str, ordered: Any, numbers: Any, right: bool) -> ndarray:
+    """Places of numbers in a sorted vector, both cast to the dtype in which they meet."""
+    ordered, numbers = coerce(name, (ordered, numbers), REAL_OR_BOOL)
+    if ordered.ndim != 1:
+        raise ValueError(f"{name}: the sorted array must have 1 dimension, got shape {ordered.shape}")
+    dtype = dtypes.promote(ordered.dtype, numbers.dtype)
+    return _searchsorted(*[a if a.dtype == dtype else astype(a, dtype) for a in (ordered, numbers)], right=right)
+
+
+def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) -> ndarray:
+    """Where elements would be inserted into a sorted array so that it stays sorted.
+
+    side "left":  x1[i - 1] < x2 <= x1[i];   side "right":  x1[i - 1] <= x2 < x1[i]
+
+    Args:
+        x1: sorted array of one dimension (ascending, NaN last), real or bool.
+        x2: numbers to search for, of any shape; both are compared in their common dtype.
+        side: "left" or "right" of equal elements.
+        sorter: positions that sort x1, if it is not sorted (from `argsort`).
+
+    Returns: int64 array of x2's shape.
+    Raises: ValueError (x1 not 1-d, side, sorter of another length), TypeError (complex arrays). Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.searchsorted([1, 2, 2, 5], [2, 6, 0]).tolist()
+    [1, 4, 0]
+    >>> cm.searchsorted([1, 2, 2, 5], [2, 6, 0], side="right").tolist()
+    [3, 4, 0]
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+    if sorter is not None:
+        x1 = require("searchsorted", x1)
+        sorter = require("searchsorted", sorter, INTEGER, "sorter")
+        if sorter.shape != x1.shape:
+            raise ValueError(f"searchsorted: sorter of shape {sorter.shape} must have the shape of x1, {x1.shape}")
+        x1 = take(x1, sorter)
+    return _places("searchsorted", x1, x2, side == "right")
+
+
+def digitize(x: Any, /, bins: Any, right: bool = False) -> ndarray:
+    """The number of the bin in which each element lies: i with bins[i - 1] <= x < bins[i].
+
+    Args:
+        x: numbers of any shape.
+        bins: edges, one dimension, ascending or descending.
+        right: bins include their upper edge instead: bins[i - 1] < x <= bins[i].
+
+    Returns: int64 array of x's shape; 0 before the first edge, len(bins) behind the last.
+    Raises: ValueError (bins not 1-d, or neither ascending nor descending), TypeError (complex). Gradient: none.
+    The edges are looked at on the host: with edges on a GPU the call waits for them.
+
+    >>> import cudamath as cm
+    >>> cm.digitize([0.5, 1.0, 3.7], [0, 1, 2, 3]).tolist()
+    [1, 2, 4]
+    """
+    x, edges = coerce("digitize", (require("digitize", x, REAL), bins), REAL)
+    if edges.ndim != 1:
+        raise ValueError(f"digitize: bins must have 1 dimension, got shape {edges.shape}")
+    values = (edges if isinstance(bins, ndarray) else require("digitize", bins, REAL)).to_numpy()
+    falling = values.size > 1 and bool(values[0] > values[-1])
+    ascending = values[::-1] if falling else values
+    if not np.all(ascending[1:] >= ascending[:-1]):
+        raise ValueError(f"digitize: bins of shape {edges.shape} must ascend or descend")
+    if falling:
+        return edges.size - _places("digitize", flip(edges), x, not right)
+    return _places("digitize", edges, x, not right)

@@ -1,0 +1,288 @@
+"""Arrays as sets: distinct elements, membership, intersection, union, difference.
+
+All of it is a sort, a comparison of neighbours, and a selection. The number of distinct elements must be known on the
+host: one synchronisation on a GPU. None has a gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..core import dtypes
+from ..core.array import ndarray
+from ..core.dtypes import INEXACT, REAL_OR_BOOL
+from ..core.op import coerce, require
+from ..core.shapes import normalize_axis
+from .creation import empty, full, zeros
+from .elementwise import isnan, logical_not, minimum, not_equal
+from .index import flatnonzero, take
+from .join import concat
+from .reduce import any as any_
+from .scan import cumsum
+from .search import _places
+from .shape import astype, moveaxis, ravel, reshape
+from .sort import argsort, lexsort, sort
+
+__all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
+           "unique_inverse", "unique_values"]
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: ndarray
+    indices: ndarray
+    inverse_indices: ndarray
+    counts: ndarray
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: ndarray
+    counts: ndarray
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: ndarray
+    inverse_indices: ndarray
+
+
+def _begins(rows: ndarray, equal_nan: bool) -> ndarray:
+    """Which of the sorted elements (or rows) are unlike the one before. rows: (n,) or (n, m)."""
+    a, b = rows[1:], rows[:-1]
+    new = not_equal(a, b)
+    if equal_nan and rows.dtype in INEXACT:
+        new = new & logical_not(isnan(a) & isnan(b))
+    if rows.ndim == 2:
+        new = any_(new, axis=1)
+    return concat([full((min(rows.shape[0], 1),), True, device=rows.device), new]) if rows.shape[0] else new
+
+
+class _Distinct:
+    """The distinct elements of a vector, or rows of a matrix, and how to find them."""
+
+    def __init__(self, rows: ndarray, equal_nan: bool, positions: bool):
+        self.n = rows.shape[0]
+        self.order: ndarray | None = None
+        if rows.ndim == 2:
+            columns = [rows[:, j] for j in range(rows.shape[1])][::-1]
+            self.order = lexsort(columns) if columns else astype(zeros(self.n, device=rows.device), "int64")
+        elif positions:
+            self.order = argsort(rows)
+        ordered = sort(rows) if self.order is None else take(rows, self.order, axis=0)
+        self.begins = _begins(ordered, equal_nan) if self.n else full((0,), True, device=rows.device)
+        self.places = flatnonzero(self.begins)
+        self.values = take(ordered, self.places, axis=0)
+
+    @property
+    def indices(self) -> ndarray:
+        """Where each distinct element occurs first."""
+        assert self.order is not None
+        return take(self.order, self.places)
+
+    @property
+    def inverse(self) -> ndarray:
+        """Which distinct element each element is."""
+        assert self.order is not None
+        out = empty(self.n, "int64", device=self.values.device)
+        if self.n:
+            out[self.order] = cumsum(self.begins) - 1
+        return out
+
+    @property
+    def counts(self) -> ndarray:
+        """How often each occurs."""
+        ends = concat([self.places[1:], full((min(self.n, 1),), self.n, "int64", device=self.places.device)])
+        return ends - self.places
+
+
+def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+           axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True) -> Any:
+    """The distinct elements of an array, in ascending order.
+
+    Args:
+        x: array of any dtype.
+        return_index: also where each occurs first.
+        return_inverse: also which of them each element is: values[inverse] is x.
+        return_counts: also how often each occurs.
+        axis: None: of all elements; otherwise slices along the axis are compared (real dtypes).
+        equal_nan: all NaNs are one element.
+        sorted: accepted as in NumPy; the result is always sorted.
+
+    Returns: the elements, or a tuple of them and what was asked for, int64, in the order of the arguments.
+    Raises: ValueError (axis out of range). Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.unique([3, 1, 3, 2]).tolist()
+    [1, 2, 3]
+    >>> values, counts = cm.unique([3, 1, 3, 2], return_counts=True)
+    >>> counts.tolist()
+    [1, 1, 2]
+    """
+    x = require("unique", x)
+    if axis is None:
+        rows = ravel(x)
+        rest: tuple[int, ...] = ()
+    else:
+        axis = normalize_axis("unique", axis, x.ndim)
+        turned = moveaxis(x, axis, 0)
+        rest = turned.shape[1:]
+        rows = reshape(turned, (x.shape[axis], -1 if x.size else 0))
+    found = _Distinct(rows, equal_nan, return_index or return_inverse)
+    values = found.values
+    if axis is not None:
+        values = moveaxis(reshape(values, (values.shape[0], *rest)), 0, axis)
+    out = [values]
+    if return_index:
+        out.append(found.indices)
+    if return_inverse:
+        out.append(reshape(found.inverse, x.shape) if axis is None else found.inverse)
+    if return_counts:
+        out.append(found.counts)
+    return tuple(out) if len(out) > 1 else values
+
+
+def unique_values(x: Any, /) -> ndarray:
+    """The distinct elements of an array, in ascending order; every NaN is distinct.
+
+    Args: x: array of any dtype. Returns: array of one dimension. Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.unique_values([3, 1, 3]).tolist()
+    [1, 3]
+    """
+    return unique(require("unique_values", x), equal_nan=False)
+
+
+def unique_counts(x: Any, /) -> UniqueCounts:
+    """The distinct elements of an array, and how often each occurs; every NaN is distinct.
+
+    Args: x: array of any dtype. Returns: named tuple (values, counts). Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.unique_counts([3, 1, 3]).counts.tolist()
+    [1, 2]
+    """
+    return UniqueCounts(*unique(require("unique_counts", x), return_counts=True, equal_nan=False))
+
+
+def unique_inverse(x: Any, /) -> UniqueInverse:
+    """The distinct elements of an array, and which of them each element is; every NaN is distinct.
+
+    Args: x: array of any dtype. Returns: named tuple (values, inverse_indices of x's shape). Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.unique_inverse([3, 1, 3]).inverse_indices.tolist()
+    [1, 0, 1]
+    """
+    return UniqueInverse(*unique(require("unique_inverse", x), return_inverse=True, equal_nan=False))
+
+
+def unique_all(x: Any, /) -> UniqueAll:
+    """The distinct elements of an array, where each occurs first, which each element is, and how often each occurs.
+
+    Args: x: array of any dtype. Every NaN is distinct.
+    Returns: named tuple (values, indices, inverse_indices of x's shape, counts). Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.unique_all([3, 1, 3]).indices.tolist()
+    [1, 0]
+    """
+    return UniqueAll(*unique(require("unique_all", x), True, True, True, equal_nan=False))
+
+
+def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> ndarray:
+    """Whether each element occurs in another array.
+
+    Args:
+        element: array of any shape, real or bool.
+        test_elements: array of any shape, real or bool. NaN occurs nowhere.
+        assume_unique: accepted as in NumPy; changes nothing.
+        invert: whether it does not occur.
+
+    Returns: bool array of element's shape. Raises: TypeError (complex arrays). Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.isin([1, 2, 3], [3, 1]).tolist()
+    [True, False, True]
+    """
+    element, among = coerce("isin", (element, test_elements), REAL_OR_BOOL)
+    if not among.size:
+        return full(element.shape, invert, "bool", device=element.device)
+    dtype = dtypes.promote(element.dtype, among.dtype)
+    element, among = (a if a.dtype == dtype else astype(a, dtype) for a in (element, among))
+    ordered = sort(among, axis=None)
+    nearest = take(ordered, minimum(_places("isin", ordered, element, False), ordered.size - 1))
+    return nearest != element if invert else nearest == element
+
+
+def _pair(name: str, a: Any, b: Any, assume_unique: bool) -> tuple[ndarray, ndarray]:
+    """Two sets in their common dtype."""
+    a, b = coerce(name, (a, b), REAL_OR_BOOL)
+    dtype = dtypes.promote(a.dtype, b.dtype)
+    a, b = (ravel(x if x.dtype == dtype else astype(x, dtype)) for x in (a, b))
+    return (a, b) if assume_unique else (unique(a), unique(b))
+
+
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """The distinct elements that both arrays have, in ascending order.
+
+    Args: ar1, ar2: arrays of any shape, real or bool; assume_unique: neither has an element twice; return_indices:
+    also where each occurs first in ar1 and in ar2.
+    Returns: array of one dimension; with return_indices a tuple of three. Raises: TypeError (complex). Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.intersect1d([1, 3, 4, 3], [3, 1, 2]).tolist()
+    [1, 3]
+    """
+    a, b = _pair("intersect1d", ar1, ar2, True)
+    first, second = (_Distinct(x, True, return_indices) for x in (a, b))
+    common = isin(first.values, second.values)
+    values = first.values[common]
+    if not return_indices:
+        return values
+    return values, first.indices[common], second.indices[isin(second.values, first.values)]
+
+
+def union1d(ar1: Any, ar2: Any) -> ndarray:
+    """The distinct elements that either array has, in ascending order.
+
+    Args: ar1, ar2: arrays of any shape, real or bool. Returns: array of one dimension. Raises: TypeError (complex).
+    Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.union1d([3, 1], [2, 3]).tolist()
+    [1, 2, 3]
+    """
+    return unique(concat(_pair("union1d", ar1, ar2, True)))
+
+
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
+    """The distinct elements of the first array that the second does not have.
+
+    Args: ar1, ar2: arrays of any shape, real or bool; assume_unique: neither has an element twice (then ar1's order
+    is kept). Returns: array of one dimension, ascending. Raises: TypeError (complex). Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.setdiff1d([4, 1, 3, 4], [3]).tolist()
+    [1, 4]
+    """
+    a, b = _pair("setdiff1d", ar1, ar2, assume_unique)
+    return a[isin(a, b, invert=True)]
+
+
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
+    """The distinct elements that one of the arrays has and the other has not, in ascending order.
+
+    Args: ar1, ar2: arrays of any shape, real or bool; assume_unique: neither has an element twice.
+    Returns: array of one dimension. Raises: TypeError (complex). Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.setxor1d([1, 2, 3], [2, 5]).tolist()
+    [1, 3, 5]
+    """
+    a, b = _pair("setxor1d", ar1, ar2, assume_unique)
+    return sort(concat([a[isin(a, b, invert=True)], b[isin(b, a, invert=True)]]))

@@ -1,0 +1,222 @@
+"""Sorting: by value or by position, whole or in part. Kernels: kernels/sort.py, kernels/onesweep.py.
+
+Everything is stable and puts NaN last, as NumPy does; in descending order NaN comes first, because descending is the
+reverse (equal elements keep their order in both). A stable radix sort is as fast on integers and floats as an unstable
+one, so `kind` and `stable` change nothing.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.array import ndarray
+from ..core.dtypes import COMPLEX, REAL_OR_BOOL
+from ..core.op import Op, coerce, require
+from ..core.shapes import normalize_axis
+from .elementwise import isnan
+from .index import _along_grad, take_along_axis
+from .shape import astype, ravel
+from .transfer import imag, real
+
+__all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "topk"]
+
+
+def _sort_grad(g: ndarray, _y: Any, x: ndarray, *, axis: int, descending: bool) -> tuple:
+    order = _argsort(x, axis=axis, descending=descending)
+    return (_along_grad(g, order, size=x.shape[axis], axis=axis),)
+
+
+_sort = Op("sort", cpu="sort.sort", cuda="sort.sort", vjp=_sort_grad)
+_argsort = Op("argsort", cpu="sort.argsort", cuda="sort.argsort")
+_partition = Op("partition", cpu="sort.partition", cuda="sort.partition")
+_argpartition = Op("argpartition", cpu="sort.argpartition", cuda="sort.argpartition")
+
+
+def _line(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
+    """The array to sort and the axis, from the front; None: raveled. 0-d arrays have nothing to sort along."""
+    x = require(name, x)
+    if axis is None:
+        return ravel(x), 0
+    return x, normalize_axis(name, axis, x.ndim)
+
+
+def _checked_kind(name: str, kind: Any) -> None:
+    if kind not in (None, "quicksort", "mergesort", "heapsort", "stable"):
+        raise ValueError(f"{name}: kind must be None, 'quicksort', 'heapsort', 'mergesort' or 'stable', got {kind!r}")
+
+
+def sort(x: Any, /, axis: int | None = -1, kind: str | None = None, *, descending: bool = False,
+         stable: bool | None = True) -> ndarray:
+    """The elements in ascending order along an axis.
+
+    Args:
+        x: array of any dtype, of at least 1 dimension unless axis is None. Complex numbers are ordered by real part,
+            then imaginary part.
+        axis: the axis to sort along; None ravels x first.
+        kind, stable: accepted as in NumPy; the sort is always stable.
+        descending: largest first (equal elements still keep their order; NaN first).
+
+    Returns: a new array of x's dtype; NaNs come last.
+    Raises: ValueError (axis out of range, unknown kind).
+    Gradient: each element's goes to the place it came from.
+
+    >>> import cudamath as cm
+    >>> cm.sort([3.0, 1.0, 2.0]).tolist()
+    [1.0, 2.0, 3.0]
+    >>> cm.sort([[3, 1], [2, 5]], axis=0, descending=True).tolist()
+    [[3, 5], [2, 1]]
+    """
+    x, axis = _line("sort", x, axis)
+    _checked_kind("sort", kind)
+    if x.dtype in COMPLEX:
+        return take_along_axis(x, argsort(x, axis, descending=descending), axis)
+    return _sort(x, axis=axis, descending=bool(descending))
+
+
+def argsort(x: Any, /, axis: int | None = -1, kind: str | None = None, *, descending: bool = False,
+            stable: bool | None = True) -> ndarray:
+    """The positions along an axis that would sort it: take_along_axis(x, argsort(x), axis) is sort(x).
+
+    Args: x, axis, kind, stable, descending: as for `sort`.
+    Returns: int64 array of x's shape (of one dimension if axis is None). Of equal elements the first comes first.
+    Raises: ValueError (axis out of range, unknown kind). Gradient: none.
+
+    >>> import cudamath as cm
+    >>> cm.argsort([30, 10, 20]).tolist()
+    [1, 2, 0]
+    >>> cm.argsort([1, 0, 1], descending=True).tolist()
+    [0, 2, 1]
+    """
+    x, axis = _line("argsort", x, axis)
+    _checked_kind("argsort", kind)
+    if x.dtype not in COMPLEX:
+        return _argsort(x, axis=axis, descending=bool(descending))
+    re, im = real(x), imag(x)
+    missing = astype(isnan(re), np.uint8) * 2 + astype(isnan(im), np.uint8)  # first of all, NumPy orders by this
+    return _by_keys([im, re, missing], axis, bool(descending))
+
+
+def _by_keys(keys: Sequence[ndarray], axis: int, descending: bool = False) -> ndarray:
+    """Positions that sort by the last key, then by the one before, ...: stable sorts, the last key last."""
+    order: ndarray | None = None
+    for key in keys:
+        if order is None:
+            order = _argsort(key, axis=axis, descending=descending)
+        else:
+            again = _argsort(take_along_axis(key, order, axis), axis=axis, descending=descending)
+            order = take_along_axis(order, again, axis)
+    assert order is not None
+    return order
+
+
+def lexsort(keys: Any, axis: int = -1) -> ndarray:
+    """The positions that sort by several keys: by the last one, where equal by the one before, and so on.
+
+    Args:
+        keys: sequence of arrays of one shape, real or bool; or an array whose first axis numbers the keys.
+        axis: axis of the keys to sort along.
+
+    Returns: int64 array of a key's shape.
+    Raises: ValueError (no keys, shapes that differ, axis out of range), TypeError (complex keys).
+    Gradient: none.
+
+    >>> import cudamath as cm
+    >>> surname, first = [1, 0, 1], [3, 9, 2]
+    >>> cm.lexsort((first, surname)).tolist()
+    [1, 2, 0]
+    """
+    given = tuple(keys) if not hasattr(keys, "ndim") else tuple([keys[i] for i in range(len(keys))])
+    if not given:
+        raise ValueError("lexsort: wants at least one key, got none")
+    arrays = coerce("lexsort", given, REAL_OR_BOOL)
+    if any(a.shape != arrays[0].shape for a in arrays):
+        raise ValueError(f"lexsort: keys must have one shape, got {' '.join(str(a.shape) for a in arrays)}")
+    return _by_keys(arrays, normalize_axis("lexsort", axis, arrays[0].ndim))
+
+
+# ------------------------------------------------------------------------------------------------------- in part
+
+
+def _ranks(name: str, kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    n = shape[axis]
+    ranks = []
+    for k in kth if isinstance(kth, (tuple, list, np.ndarray)) else (kth,):
+        try:
+            k = operator.index(k)
+        except TypeError:
+            raise TypeError(f"{name}: kth must be an integer or a sequence of them, got {kth!r}") from None
+        if not -n <= k < n:
+            raise ValueError(f"{name}: kth {k} is out of bounds for axis {axis} of shape {shape}")
+        ranks.append(k % n)
+    return tuple(ranks)
+
+
+def partition(x: Any, /, kth: Any, axis: int | None = -1) -> ndarray:
+    """The elements rearranged so that those of some ranks stand where sorting would put them, smaller ones before.
+
+    Args:
+        x: array, real, bool or complex.
+        kth: rank or ranks, counted from the end if negative.
+        axis: the axis; None ravels x first.
+
+    Returns: a new array of x's dtype. What order other elements are in is not specified (on a GPU: sorted).
+    Raises: ValueError (kth or axis out of range), TypeError (kth no integer).
+    Gradient: each element's goes to the place it came from.
+
+    >>> import cudamath as cm
+    >>> x = cm.partition([7, 1, 5, 3, 9], 2)
+    >>> int(x[2]), int(x[:2].max()) <= 5 <= int(x[3:].min())
+    (5, True)
+    """
+    x, axis = _line("partition", x, axis)
+    ranks = _ranks("partition", kth, x.shape, axis)
+    if x._node is not None or x.dtype in COMPLEX:
+        return take_along_axis(x, argpartition(x, kth, axis), axis)
+    return _partition(x, axis=axis, kth=ranks)
+
+
+def argpartition(x: Any, /, kth: Any, axis: int | None = -1) -> ndarray:
+    """The positions along an axis that would partition it (see `partition`).
+
+    Args: x, kth, axis: as for `partition`.
+    Returns: int64 array. Raises: as `partition`. Gradient: none.
+
+    >>> import cudamath as cm
+    >>> int(cm.argpartition([7, 1, 5, 3, 9], 0)[0])
+    1
+    """
+    x, axis = _line("argpartition", x, axis)
+    ranks = _ranks("argpartition", kth, x.shape, axis)
+    if x.dtype in COMPLEX:
+        return argsort(x, axis)
+    return _argpartition(x, axis=axis, kth=ranks)
+
+
+def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[ndarray, ndarray]:
+    """The k largest (or smallest) elements along an axis, in order, and their positions.
+
+    Args:
+        x: array of any dtype, of at least 1 dimension.
+        k: how many, 0 to the length of the axis.
+        axis: the axis.
+        largest: the largest, in descending order (NaN counts as the largest); otherwise the smallest, ascending.
+
+    Returns: (values of x's dtype, positions int64), of length k along the axis. Of equal elements the first comes first.
+    Raises: ValueError (k or axis out of range). Gradient: of the values, to the places they came from.
+
+    >>> import cudamath as cm
+    >>> values, positions = cm.topk([3, 9, 1, 7], 2)
+    >>> values.tolist(), positions.tolist()
+    ([9, 7], [1, 3])
+    """
+    x = require("topk", x)
+    axis = normalize_axis("topk", axis, x.ndim)
+    k = operator.index(k)
+    if not 0 <= k <= x.shape[axis]:
+        raise ValueError(f"topk: k = {k} is out of bounds for axis {axis} of shape {x.shape}")
+    order = argsort(x, axis, descending=largest)[(*[slice(None)] * axis, slice(k))]
+    return take_along_axis(x, order, axis), order.copy()

@@ -1,0 +1,146 @@
+"""Searching and counting against NumPy: searchsorted, digitize, bincount, histograms."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import BF16, awkward, shapes
+
+import cudamath as cm
+
+REAL = [np.dtype(t) for t in ("?", "i1", "i4", "i8", "u1", "u8", "f2", "f4", "f8")] + [BF16]
+EXAMPLES = settings(max_examples=30)
+
+
+def wide(x):
+    return x.astype(np.float32) if x.dtype == BF16 else x
+
+
+def same(got, expected):
+    assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_array_equal(wide(got.to_numpy()), wide(expected))
+
+
+@EXAMPLES
+@given(data=st.data(), seed=st.integers(0, 9999), dtypes=st.tuples(*[st.sampled_from(REAL)] * 2),
+       n=st.integers(0, 30), side=st.sampled_from(["left", "right"]))
+def test_searchsorted(device, data, seed, dtypes, n, side):
+    rng = np.random.default_rng(seed)
+    a, v = (rng.choice(awkward(t), s).astype(t) for t, s in zip(dtypes, (n, data.draw(shapes(3))), strict=True))
+    common = cm.result_type(*dtypes)
+    sorter = np.argsort(wide(a), kind="stable")
+    expected = np.searchsorted(wide(a[sorter].astype(common)), wide(v.astype(common)), side)
+    same(cm.searchsorted(cm.asarray(a[sorter]), cm.asarray(v), side), np.asarray(expected))
+    same(cm.searchsorted(cm.asarray(a), cm.asarray(v), side, cm.asarray(sorter)), np.asarray(expected))
+
+
+@EXAMPLES
+@given(seed=st.integers(0, 9999), shape=shapes(3), right=st.booleans(), falling=st.booleans())
+def test_digitize(device, seed, shape, right, falling):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-3, 9, shape).astype("f4")
+    bins = np.sort(rng.integers(-2, 8, 5)).astype("f8")[::-1 if falling else 1]
+    same(cm.digitize(cm.asarray(x), cm.asarray(bins), right), np.asarray(np.digitize(x, bins, right)))
+
+
+@EXAMPLES
+@given(seed=st.integers(0, 9999), n=st.integers(0, 300), dtype=st.sampled_from(["i1", "u2", "i8", "?"]),
+       least=st.integers(0, 9))
+def test_bincount(device, seed, n, dtype, least):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 2 if dtype == "?" else 100, n).astype(dtype)
+    w = rng.standard_normal(n)
+    same(cm.bincount(cm.asarray(x), minlength=least), np.bincount(x, minlength=least))
+    got = cm.bincount(cm.asarray(x), cm.asarray(w), least)
+    np.testing.assert_allclose(got.to_numpy(), np.bincount(x, w, least), rtol=0, atol=1e-13)
+
+
+def test_many_bins(device):
+    x = np.random.default_rng(0).integers(0, 50_000, 20_000)
+    same(cm.bincount(cm.asarray(x)), np.bincount(x))
+
+
+@EXAMPLES
+@given(seed=st.integers(0, 9999), shape=shapes(2, 40), dtype=st.sampled_from(["f4", "f8", "i4", "u1"]),
+       bins=st.sampled_from([1, 7, 10, 100]), limits=st.sampled_from([None, (0, 5), (-2.5, 0.1)]),
+       density=st.booleans())
+def test_histogram(device, seed, shape, dtype, bins, limits, density):
+    rng = np.random.default_rng(seed)
+    x = (rng.standard_normal(shape) * 4).astype("f8" if dtype != "u1" else "u1").astype(dtype)
+    expected, edges = np.histogram(x, bins, limits, density)
+    counts, ours = cm.histogram(cm.asarray(x), bins, limits, density)
+    same(ours, edges)
+    if density:
+        np.testing.assert_allclose(counts.to_numpy(), expected, rtol=1e-14)
+    else:
+        same(counts, expected)
+    weights = rng.random(shape)
+    counts, _ = cm.histogram(cm.asarray(x), bins, limits, weights=cm.asarray(weights))
+    np.testing.assert_allclose(counts.to_numpy(), np.histogram(x, bins, limits, weights=weights)[0], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("way", ["auto", "fd", "doane", "scott", "rice", "sturges", "sqrt"])
+@pytest.mark.parametrize("dtype", ["f8", "i4"])
+@pytest.mark.parametrize("limits", [None, (-1, 30)])
+def test_number_of_bins(device, way, dtype, limits):
+    x = (np.random.default_rng(2).gamma(2.0, 9.0, 300)).astype(dtype)
+    np.testing.assert_allclose(cm.histogram_bin_edges(cm.asarray(x), way, limits).to_numpy(),
+                               np.histogram_bin_edges(x, way, limits), rtol=1e-14)
+
+
+def test_uneven_edges_and_what_lies_outside(device):
+    x = np.array([-1.0, 0.0, 0.5, 1.0, 3.0, 4.0, 4.5, np.nan])
+    edges = np.array([0, 1, 1, 4.0])
+    same(cm.histogram(cm.asarray(x), cm.asarray(edges))[0], np.histogram(x, edges)[0])
+    got = cm.histogram(cm.asarray(x), cm.asarray(edges), weights=cm.asarray(x * 2))[0]
+    np.testing.assert_array_equal(got.to_numpy(), np.histogram(x[:-1], edges, weights=x[:-1] * 2)[0])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("bins", [4, (3, 5), [[0, 1, 2], [0.5, 1.0, 4.0]], [3, [0, 1.5]]], ids=str)
+def test_several_dimensions(device, bins, weighted):
+    rng = np.random.default_rng(1)
+    x, y = rng.gamma(2.0, 1.0, (2, 200))
+    w = rng.random(200) if weighted else None
+    ours_w = None if w is None else cm.asarray(w)
+    for density in (False, True):
+        theirs = np.histogram2d(x, y, bins, density=density, weights=w)
+        ours = cm.histogram2d(cm.asarray(x), cm.asarray(y), bins, density=density, weights=ours_w)
+        for got, expected in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(got.to_numpy(), expected, rtol=1e-12)
+    points = np.stack([x, y, x + y], 1)
+    counts, edges = cm.histogramdd(cm.asarray(points), 3, [(0, 4), (0, 3), (1, 5)], weights=ours_w)
+    expected, bounds = np.histogramdd(points, 3, [(0, 4), (0, 3), (1, 5)], weights=w)
+    np.testing.assert_allclose(counts.to_numpy(), expected, rtol=1e-12)
+    for got, bound in zip(edges, bounds, strict=True):
+        np.testing.assert_allclose(got.to_numpy(), bound)
+
+
+def test_gradient_of_weights(device):
+    x, w = cm.asarray([0.1, 0.9, 2.5]), cm.asarray([1.0, 2.0, 3.0])
+    scale = cm.asarray([1.0, 10.0])
+    gradient = cm.grad(lambda w: (cm.histogram(x, [0.0, 0.5, 1.0], weights=w)[0] * scale).sum())(w)
+    assert gradient.tolist() == [1, 10, 0]
+
+
+@pytest.mark.parametrize("call, error, words", [
+    (lambda: cm.searchsorted(cm.zeros((2, 2)), 1.0), ValueError, r"searchsorted: .*\(2, 2\)"),
+    (lambda: cm.searchsorted(cm.zeros(2), 1.0, "middle"), ValueError, "searchsorted: side .*middle"),
+    (lambda: cm.searchsorted(cm.zeros(2), 1.0, sorter=cm.asarray([0])), ValueError, r"searchsorted: sorter .*\(1,\)"),
+    (lambda: cm.searchsorted(cm.zeros(2, "c8"), 1.0), TypeError, "searchsorted: .*complex64"),
+    (lambda: cm.digitize(cm.zeros(2), [1.0, 3.0, 2.0]), ValueError, "digitize: bins"),
+    (lambda: cm.bincount(cm.zeros(2)), TypeError, "bincount: .*float64"),
+    (lambda: cm.bincount(cm.asarray([1, -1])), ValueError, "bincount: .*-1"),
+    (lambda: cm.bincount(cm.zeros((2, 2), "i4")), ValueError, r"bincount: .*\(2, 2\)"),
+    (lambda: cm.bincount(cm.asarray([1, 1]), [1.0]), ValueError, r"bincount: weights of shape \(1,\)"),
+    (lambda: cm.histogram(cm.zeros(2), 0), ValueError, "histogram: .*0"),
+    (lambda: cm.histogram(cm.zeros(2), "many"), ValueError, "histogram: bins .*many"),
+    (lambda: cm.histogram(cm.zeros(2), [2.0, 1.0]), ValueError, "histogram: .*ascend"),
+    (lambda: cm.histogram(cm.zeros(2), 3, (2, 1)), ValueError, "histogram: range"),
+    (lambda: cm.histogram(cm.asarray([np.inf, 0.0]), 3), ValueError, "histogram: .*finite"),
+    (lambda: cm.histogramdd((cm.zeros(3), cm.zeros(2))), ValueError, r"histogramdd: .*\(3,\) \(2,\)"),
+    (lambda: cm.histogram2d(cm.zeros(3), cm.zeros(2)), ValueError, r"histogram2d: .*\(3,\) and \(2,\)"),
+])
+def test_errors(device, call, error, words):
+    with pytest.raises(error, match=words):
+        call()

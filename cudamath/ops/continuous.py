@@ -17,8 +17,6 @@ from .elementwise import exp, expm1, log, sqrt
 from .index import where
 from .source import Parameters, Size, Source, drawn
 
-__all__ = ["Continuous"]
-
 _uniform = Op("random.uniform", cpu="random.uniform", cuda="random.uniform")
 _normal = Op("random.normal", cpu="random.normal", cuda="random.normal")
 _tail = Op("random.tail", cpu="random.tail", cuda="random.tail")

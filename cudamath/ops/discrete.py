@@ -19,8 +19,6 @@ from .join import stack
 from .reduce import argmax
 from .source import MASK, Parameters, Size, drawn, filled, integer, probability, shape_for, shape_of, wanted_dtype
 
-__all__ = ["Discrete"]
-
 _RANKED = 1024  # permutations up to this length are made by ranking keys
 _INT64 = np.dtype(np.int64)
 _LARGEST = 2.0**63 - 1024  # the largest float64 below 2^63

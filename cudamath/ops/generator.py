@@ -15,9 +15,11 @@ from .elementwise import exp
 from .linalg import matmul
 from .reduce import max as largest
 from .reduce import sum as total
-from .source import Parameters, Size, drawn, probability, shape_of, wanted_dtype
+from .source import Parameters, Size, shape_of, wanted_dtype
+from .source import drawn as drawn
+from .source import probability as probability
 
-__all__ = ["Generator", "drawn", "probability"]
+__all__ = ["Generator"]
 
 
 class Generator(Discrete):

@@ -30,9 +30,6 @@ from ..runtime import stream as streams
 from ..runtime.stream import Stream, refuse_capture
 from .shape import broadcast_to
 
-__all__ = ["MASK", "Parameters", "Size", "Source", "drawn", "filled", "integer", "number", "probability", "shape_for",
-           "shape_of", "wanted_dtype"]
-
 Size = int | Sequence[int] | None
 
 MASK = (1 << 64) - 1

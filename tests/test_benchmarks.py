@@ -92,7 +92,8 @@ def flat(result: object) -> np.ndarray:
     if isinstance(result, (tuple, list)):
         return np.concatenate([flat(part) for part in result])
     detach = getattr(result, "detach", None)
-    return np.asarray(detach() if detach else result, dtype=np.float64).ravel()
+    host = np.asarray(detach() if detach else result)
+    return np.stack([host.real, host.imag] if host.dtype.kind == "c" else [host]).astype(np.float64).ravel()
 
 
 def sample(**changes: object) -> dict:

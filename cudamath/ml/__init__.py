@@ -2,6 +2,7 @@
 
 from . import init
 from .activation import *  # noqa: F403
+from .attention import *  # noqa: F403
 from .conv import *  # noqa: F403
 from .dropout import *  # noqa: F403
 from .embedding import *  # noqa: F403
@@ -10,4 +11,5 @@ from .loss import *  # noqa: F403
 from .norm import *  # noqa: F403
 from .optim import *  # noqa: F403
 from .pool import *  # noqa: F403
+from .rotary import *  # noqa: F403
 from .softmax import *  # noqa: F403

@@ -1,0 +1,243 @@
+"""Attention: which kernel runs when, and its launch.
+
+Versions, from simple to fast:
+
+``plain``   (attention_plain.py)   tiles in shared memory, ordinary arithmetic: any GPU, dtype, depth, mask, dropout
+``decode``  (attention_decode.py)  few queries and many keys, 16-bit numbers: keys split over the device, mma.sync (8.0 on)
+``wgmma``   (attention_wgmma.py)   16-bit numbers on the tensor cores of compute capability 9.0, fed by TMA; the gradient:
+                                   attention_wgmma_grad.py
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core import shapes
+from ..core.dtypes import bfloat16, compute_dtype
+from ..core.layout import Layout
+from ..core.plan import ArrayArg, Constant, Input, Launch, Output, Plan, Scalar, Temp, TensorMap
+from ..runtime.device import capability, multiprocessors
+from .attention_plain import (
+    SIDE,
+    Kind,
+    attention_grad_keys,
+    attention_grad_queries,
+    attention_mean,
+    attention_plain,
+)
+from .build import blocks
+from .copy import copy_part, whole
+from .philox import counter as drawing_counter
+
+MEAN_THREADS = 128
+TOGETHER = 512  # blocks of the gradient whose heads are interleaved: several times what runs at a time
+DECODED_ROWS = 16  # queries that share keys, up to which attention_decode.py is taken
+CACHED = 24 << 20  # bytes of keys and values that blocks share in the L2 cache: about half of an H200's
+
+
+class _Extras:
+    """The optional operands: a mask seen as (B, H, Sq, Sk), lengths, and dropout's counter and scalars."""
+
+    def __init__(self, q: Layout, k: Layout, rest: tuple, first: int, dropping: bool):
+        self.mask, self.queries, self.keys, self.cell = (*rest, None, None, None, None)[:4]
+        place = iter(range(first, first + 4))
+        absent = Input(0)  # not looked at
+        self.arguments: list[Any] = [absent if x is None else Input(next(place)) for x in (self.mask, self.queries, self.keys)]
+        if self.mask is not None:
+            scores = (*q.shape[:3], k.shape[2])
+            strides = shapes.broadcast_strides(self.mask.shape, self.mask.strides, scores)
+            self.arguments[0] = self.arguments[0].view(scores, strides)
+        real = compute_dtype(q.dtype)
+        self.scalars: list[Any] = [*[np.uint64(0)] * 4, real.type(0)]
+        if dropping:
+            self.scalars = [*drawing_counter(self.cell is not None, next(place)), Scalar(3, np.uint64), Scalar(4, real)]
+
+    def kind(self, q: Layout, v: Layout, causal: bool, dropping: bool) -> Kind:
+        return Kind(q.dtype, q.shape[3], v.shape[3], None if self.mask is None else self.mask.dtype,
+                    self.queries is not None, self.keys is not None, causal, dropping, self.cell is not None)
+
+    def both_lengths(self, rows: int, keys: int) -> list[Any]:
+        """Query and key lengths for a kernel that takes both or neither; a missing one of them says all."""
+        batch = next((x.shape[0] for x in (self.queries, self.keys) if x is not None), None)
+        return [argument if x is not None or batch is None else Constant(np.full(batch, most, np.int32))
+                for x, argument, most in zip((self.queries, self.keys), self.arguments[1:], (rows, keys), strict=True)]
+
+
+def attention(q: Layout, k: Layout, v: Layout, *rest: Layout | None, causal: bool, scale: float, dropping: bool,
+              version: str | None = None) -> Plan:
+    """Planner: q (B, H, Sq, D), k (B, Hkv, Sk, D), v (B, Hkv, Sk, Dv); perhaps mask, query lengths, key lengths -> y, lse.
+
+    version: "plain", "decode" or "wgmma"; by default the fastest that can do it.
+    """
+    extras = _Extras(q, k, rest, 3, dropping)
+    if version is None:
+        version = "plain"
+        if extras.mask is None and not dropping and suits_tensor_cores(q, k, v, scale):
+            if suits_decode(q, k, v):
+                version = "decode"
+            elif capability(q.device)[0] == 9:
+                version = "wgmma"
+    if version == "wgmma":
+        return _wgmma(q, k, v, extras, causal, scale)
+    if version == "decode":
+        return _decode(q, k, v, extras, causal, scale)
+    y, lse = q.like((*q.shape[:3], v.shape[3])), q.like(q.shape[:3], compute_dtype(q.dtype))
+    kind = extras.kind(q, v, causal, dropping)
+    grid = blocks(q.shape[2], kind.tile) * math.prod(q.shape[:2])
+    arguments = [Input(0), Input(1), Input(2), *extras.arguments, Output(0), Output(1), compute_dtype(q.dtype).type(scale),
+                 *extras.scalars]
+    return Plan([y, lse], [Launch(attention_plain(kind), grid, (SIDE, SIDE), arguments)])
+
+
+def suits_tensor_cores(q: Layout, k: Layout, v: Layout, scale: float) -> bool:
+    """Whether they can do it: 16-bit numbers, rows of 16-byte units, a scale that keeps hidden scores hidden."""
+    depth = q.shape[3]
+    return (q.itemsize == 2 and depth == v.shape[3] and depth % 8 == 0 and 1e-6 <= scale <= 1e6 and 0 not in q.shape
+            and 0 < k.shape[2] and max(q.shape[2], k.shape[2]) < 1 << 30)
+
+
+def suits_decode(q: Layout, k: Layout, v: Layout) -> bool:
+    """Whether attention_decode.py can do what tensor cores can: few queries, operands that need no copy, no deep heads."""
+    rows = q.shape[1] // k.shape[1] * q.shape[2]
+    return (capability(q.device) >= (8, 0) and rows <= DECODED_ROWS and q.shape[3] <= 128 and _boxed(q) is not None
+            and _boxed(k) is not None and _boxed(v) is not None)
+
+
+def _boxed(x: Layout) -> tuple[int, ...] | None:
+    """The strides of an array (B, H, S, D) whose rows are contiguous and lie at multiples of 16 bytes, else None. Strides of
+    axes of length 1 do not count."""
+    dense = shapes.contiguous_strides(x.shape, x.itemsize)
+    strides = tuple(d if n == 1 else s for n, s, d in zip(x.shape, x.strides, dense, strict=True))
+    fits = strides[3] == x.itemsize and x.aligned and all(s % 16 == 0 and s > 0 for s in strides[:3])
+    return strides if fits else None
+
+
+class _Boxes:
+    """Operands as TMA reads them: those whose rows do not lie in multiples of 16 bytes are copied to scratch memory first."""
+
+    def __init__(self) -> None:
+        self.temps: list[Layout] = []
+        self.steps: list[Any] = []
+        self.seen: list[tuple[ArrayArg, tuple[int, ...]]] = []  # what each map is of, and its strides in bytes
+
+    def map(self, argument: ArrayArg, x: Layout, rows: int) -> TensorMap:
+        """The tensor map of an array (B, H, S, D) for boxes of `rows` rows and 64 columns."""
+        strides = _boxed(x)
+        if strides is None:
+            self.temps.append(x.like())
+            copied = Temp(len(self.temps) - 1)
+            self.steps += copy_part(whole(argument, x), whole(copied, x.like()))
+            argument, strides = copied, x.like().strides
+        self.seen.append((argument, strides))
+        return TensorMap(argument, x.shape, strides, (1, 1, rows, 64))
+
+
+def _together(q: Layout, k: Layout, causal: bool) -> int:
+    """Heads whose tiles are walked together: those that share keys; if causal, as many as the L2 cache has room for."""
+    repeats = q.shape[1] // k.shape[1]
+    if not causal:
+        return repeats
+    each = 2 * k.itemsize * k.shape[2] * k.shape[3]
+    return min(math.prod(q.shape[:2]), max(1, CACHED // each) * repeats)
+
+
+def _wgmma(q: Layout, k: Layout, v: Layout, extras: _Extras, causal: bool, scale: float) -> Plan:
+    from .attention_wgmma import Tile, attention_begin, attention_wgmma
+
+    batch, heads, rows, depth = q.shape
+    limited = extras.queries is not None or extras.keys is not None
+    wide = max(64, 64 * blocks(depth, 64))
+    tile = Tile("bf16" if q.dtype == bfloat16 else "f16", wide, wide != depth, causal, False, limited)
+    tile = tile._replace(tail=not limited and k.shape[2] % tile.keys != 0)
+    maps = _Boxes()
+    operands = [maps.map(Input(i), x, n) for i, (x, n) in enumerate(((q, tile.queries), (k, tile.keys), (v, tile.keys)))]
+    tiles = blocks(rows, tile.queries)
+    numbers = [heads, heads // k.shape[1], rows, depth, k.shape[2], tiles, _together(q, k, causal)]
+    counter = Input(0)  # not looked at
+    if tile.uneven:
+        counter = Temp(len(maps.temps))
+        maps.temps.append(q.like((1,), np.dtype(np.int32)))
+        maps.steps.append(Launch(attention_begin, 1, 1, [counter]))
+    arguments = [*operands, Output(0).flat, Output(1).flat, counter, *extras.both_lengths(rows, k.shape[2]),
+                 *map(np.int32, numbers), np.float32(scale * math.log2(math.e)), np.int32(batch * heads)]
+    grid = min(multiprocessors(q.device), tiles * batch * heads)
+    launch = Launch(attention_wgmma(tile), grid, tile.threads, arguments, tile.shared)
+    return Plan([q.like(), q.like(q.shape[:3], np.dtype(np.float32))], [*maps.steps, launch], maps.temps)
+
+
+def _decode(q: Layout, k: Layout, v: Layout, extras: _Extras, causal: bool, scale: float) -> Plan:
+    from . import attention_decode as decode
+
+    (batch, heads, rows, depth), (shares, keys) = q.shape, k.shape[1:3]
+    limited = extras.queries is not None or extras.keys is not None
+    wanted = blocks(2 * multiprocessors(q.device), batch * shares)
+    splits = max(1, min(wanted, blocks(keys, decode.LEAST)))
+    name = "bf16" if q.dtype == bfloat16 else "f16"
+    kind = decode.Kind(name, 64 * blocks(depth, 64), causal and rows > 1, limited, splits > 1)
+    lines, single = math.prod(q.shape[:3]), np.dtype(np.float32)
+    arguments = [*(Input(i).view(x.shape, _boxed(x)) for i, x in enumerate((q, k, v))), *extras.both_lengths(rows, keys),
+                 *((Temp(0), Temp(1)) if splits > 1 else (Output(0).flat, Output(1).flat)),
+                 *map(np.int32, (shares, heads // shares, rows, depth, keys, splits)), np.float32(scale * math.log2(math.e))]
+    steps = [Launch(decode.attention_decode(kind), batch * shares * splits, decode.THREADS, arguments)]
+    temps: list[Layout] = []
+    if splits > 1:
+        temps = [q.like((splits * lines * depth,), single), q.like((splits * lines * 2,), single)]
+        steps.append(Launch(decode.attention_decode_merge(name), lines, decode.MERGE_THREADS,
+                            [Temp(0), Temp(1), Output(0).flat, Output(1).flat, splits, depth]))
+    return Plan([q.like(), q.like(q.shape[:3], single)], steps, temps)
+
+
+def attention_grad(g: Layout, q: Layout, k: Layout, v: Layout, y: Layout, lse: Layout, *rest: Layout | None, causal: bool,
+                   scale: float, dropping: bool, version: str | None = None) -> Plan:
+    """Planner: g, y (B, H, Sq, Dv), lse (B, H, Sq), the rest as above -> dq, dk, dv. version: as above."""
+    extras = _Extras(q, k, rest, 6, dropping)
+    if version is None:
+        suits = (not any(x is not None for x in rest) and not dropping and q.shape[3] <= 128
+                 and capability(q.device)[0] == 9 and suits_tensor_cores(q, k, v, scale))
+        version = "wgmma" if suits else "plain"
+    if version == "wgmma":
+        return _grad_wgmma(g, q, k, v, causal, scale)
+    kind = extras.kind(q, v, causal, dropping)
+    grids = [blocks(x.shape[2], kind.tile) * math.prod(x.shape[:2]) for x in (q, k)]
+    before = [Input(0), Input(1), Input(2), Input(3), Input(5), Temp(0), *extras.arguments]
+    after = [compute_dtype(q.dtype).type(scale), *extras.scalars]
+    square = (SIDE, SIDE)
+    return Plan([q.like(), k.like(), v.like()],
+                [Launch(attention_mean(q.dtype), blocks(lse.size, MEAN_THREADS), MEAN_THREADS, [Input(0), Input(4), Temp(0)]),
+                 Launch(attention_grad_queries(kind), grids[0], square, [*before, Output(0), *after]),
+                 Launch(attention_grad_keys(kind), grids[1], square, [*before, Output(1), Output(2), *after])],
+                [lse.like()])
+
+
+def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale: float) -> Plan:
+    from . import attention_wgmma_grad as grad
+
+    (batch, heads, rows, depth), (shares, keys) = q.shape, k.shape[1:3]
+    wide = 64 * blocks(depth, 64)
+    tile = grad.Tile("bf16" if q.dtype == bfloat16 else "f16", wide, wide != depth, causal, keys % grad.KEYS != 0)
+    maps = _Boxes()
+    operands = [maps.map(Input(i), x, n) for i, (x, n) in enumerate(((g, tile.queries), (q, tile.queries), (k, grad.KEYS),
+                                                                     (v, grad.KEYS)))]
+    seen = maps.seen[0]
+    tiles_q, tiles_k, padded = blocks(rows, tile.queries), blocks(keys, grad.KEYS), grad.PAD * blocks(rows, grad.PAD)
+    first = len(maps.temps)
+    single = np.dtype(np.float32)
+    sizes = [((batch * heads * padded,), single), ((batch * heads * padded,), single),
+             ((batch * heads * tiles_q * 2,), np.dtype(np.int32)), ((batch * heads * tiles_q * grad.PART,), single)]
+    lse2, mean, turns, sums = (Temp(first + i) for i in range(4))
+    lines = 32 // (wide // 8) * grad.ROUNDS * (grad.PREPARE_THREADS // 32)
+    prepare = Launch(grad.attention_grad_prepare(tile.kind, wide), blocks(batch * heads * padded, lines), grad.PREPARE_THREADS,
+                     [seen[0].view((1,), (2,)), Input(4).flat, Input(5).flat, lse2, mean, turns,
+                      *map(np.int32, (heads, rows, padded, depth)), *seen[1][:3]])
+    shift = keys - rows
+    numbers = [shares, heads // shares, keys, padded, tiles_k, tiles_q, max(1, min(32, TOGETHER // tiles_k)), batch * shares,
+               shift]
+    main = Launch(grad.attention_grad_wgmma(tile), tiles_k * batch * shares, grad.THREADS,
+                  [*operands, lse2, mean, turns, sums, Output(1).flat, Output(2).flat, *map(np.int32, numbers),
+                   np.float32(scale * math.log2(math.e)), np.float32(scale)], tile.shared)
+    finish = Launch(grad.attention_grad_finish(tile.kind, wide, tile.ragged), tiles_q * batch * heads, grad.FINISH_THREADS,
+                    [sums, Output(0).flat, *map(np.int32, (rows, depth, tiles_q, shift if causal else rows)),
+                     np.float32(scale)])
+    return Plan([q.like(), k.like(), v.like()], [*maps.steps, prepare, main, finish],
+                [*maps.temps, *(q.like(shape, dtype) for shape, dtype in sizes)])

@@ -1,0 +1,458 @@
+"""Gradients of attention on the tensor cores of compute capability 9.0, with five products and the same bits every time.
+
+The idea. With p = exp(s - lse) computed again, the gradients are five matrix products a tile:
+
+    s = k q^T    dp = v g^T    dv += p g    dk += ds q    dq += ds^T k        ds = p (dp - mean), mean = sum of g y
+
+A block owns 128 keys and walks over the tiles of queries: dk and dv stay in registers. It is everybody's turn at dq,
+though: each block has a part of every dq. Parts are added up in float32 in memory (`cp.reduce.async.bulk`: TMA adds a tile
+of shared memory to global memory), and a last kernel rounds the sums.
+
+    transposed scores         rows are keys: p and ds come out of wgmma as its next A operand wants them, in registers
+    ds through shared memory  once, because dq needs it with rows and columns exchanged: both warpgroups' halves of it
+    the loop is rotated       dk(j), dq(j) and s(j + 1) are under way together; then dp(j + 1); the exponentials run while
+                              dp is multiplied, the subtraction while dv is
+    writers                   two more warps of the producer's warpgroup hand the parts of dq to TMA
+
+Determinism. Float sums depend on their order, so the order is fixed: dq of a tile of queries is added in ascending order of
+the keys. A counter for each tile says whose turn it is; the first visitor stores instead of adding. A block waits only for
+the block before it, which was launched before it, so nobody waits for a block that cannot run. All blocks walk over the
+queries from the last tile to the first, so they follow each other like the hands of a team passing bricks; heads are
+interleaved so that neighbours in the chain do not run at the same time. Measured against unordered adding this costs
+between nothing and a tenth.
+
+Queries of heads that share keys are walked over one head after the other. Queries beyond the end have lse = 1e30 in the
+padded copy, so their p is 0; of keys beyond the end ds is set to 0.
+
+    attention_grad_prepare    mean, lse log2 e, both padded to whole tiles; counters set to 0
+    attention_grad_wgmma      dk, dv and the parts of dq
+    attention_grad_finish     dq from its sums
+
+The floor: 10 Sq Sk D operations (half of it if causal) at the speed of the tensor cores, as in attention_wgmma.py.
+
+Source: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+from numba import cuda, types
+
+from . import hopper
+from . import ptx_hopper as ptx
+from .attention_wgmma import HIDDEN, store_rows
+from .ptx_mma import (
+    divide_unsigned,
+    exp2,
+    global_address,
+    load_acquire,
+    load_global_4,
+    load_global_float_4,
+    load_shared_float_2,
+    pack_bf16,
+    pack_f16,
+    shared_address,
+    shuffle_xor_float,
+    store_matrix_4,
+    store_release,
+    store_shared_float_4,
+    unpack_bf16,
+    unpack_f16,
+)
+from .rows import device
+
+i32, i64, f32 = types.int32, types.int64, types.float32
+
+KEYS = 128  # a block owns; 64 for each of its two warpgroups
+PART = 8192  # float32 numbers of dq that a tile has: 64 x 128 or 128 x 64
+WARPGROUPS = 2
+THREADS = 128 * (WARPGROUPS + 1)
+PREPARE_THREADS, ROUNDS = 256, 4  # of attention_grad_prepare: threads a block, rows a thread looks at
+FINISH_THREADS = 256
+PAD = 128  # rows of mean and lse are padded to a multiple of this
+ABSENT = 1.0e30  # lse of a query that sees nothing
+BARRIERS = 128  # bytes
+
+
+class Tile(NamedTuple):
+    """Compile-time choices. kind: "bf16" or "f16"; depth: 64 or 128 columns, of which `ragged` says that some are beyond
+    D; causal; tail: keys may end within a tile."""
+
+    kind: str
+    depth: int
+    ragged: bool
+    causal: bool
+    tail: bool
+
+    @property
+    def queries(self) -> int:
+        """Of a tile: a part of dq is then 8,192 numbers."""
+        return PART // self.depth
+
+    @property
+    def shared(self) -> int:
+        """Bytes: keys, values; two stages of queries and gradients; two of ds, two of dq's parts, lse and mean; barriers."""
+        return (2 * KEYS + 4 * self.queries) * 2 * self.depth + 2 * (2 * KEYS + 8) * self.queries + 8 * PART + BARRIERS
+
+
+@functools.cache
+def attention_grad_prepare(kind: str, depth: int) -> Any:
+    """mean and lse in the units of 2^x, padded; counters set to 0."""
+    unpack = unpack_bf16 if kind == "bf16" else unpack_f16
+    lanes = depth // 8  # a row has, 16 bytes each
+    together = 32 // lanes
+
+    @cuda.jit(launch_bounds=(PREPARE_THREADS, 1))
+    def attention_grad_prepare(g, y, lse, lse2, mean, turns, heads, rows, padded, columns, g_batch, g_head, g_row):
+        """g (B, H, Sq, D) at any strides (g_batch, g_head, g_row, in bytes), y (B, H, Sq, D) and lse (B, H, Sq), all flat;
+        lse2, mean (B H, padded), turns: flat. A row is read by depth / 8 lanes."""
+        warp = i32(cuda.blockIdx.x * (PREPARE_THREADS // 32) + (cuda.threadIdx.x >> 5))
+        lane = i32(cuda.threadIdx.x & 31)
+        own = i32(lane & (lanes - 1))
+        first = i64(cuda.blockIdx.x) * PREPARE_THREADS + cuda.threadIdx.x
+        for n in range(first, turns.size, cuda.gridDim.x * PREPARE_THREADS):
+            turns[n] = i32(0)
+        for turn in range(ROUNDS):
+            line = i32((warp * ROUNDS + turn) * together + lane // lanes)
+            if line < mean.size:
+                head = divide_unsigned(line, padded)
+                i = i32(line - head * padded)
+                batch = divide_unsigned(head, heads)
+                total = f32(0)
+                if i < rows and 8 * own < columns:
+                    a = load_global_4(global_address(g) + i64(batch) * g_batch + i64(head - batch * heads) * g_head
+                                      + i64(i) * g_row + 16 * own)
+                    b = load_global_4(global_address(y) + 2 * (i64(head) * rows + i) * columns + 16 * own)
+                    for n in range(4):
+                        a0, a1 = unpack(a[n])
+                        b0, b1 = unpack(b[n])
+                        total += a0 * b0 + a1 * b1
+                total += shuffle_xor_float(total, 1)
+                total += shuffle_xor_float(total, 2)
+                total += shuffle_xor_float(total, 4)
+                if lanes == 16:
+                    total += shuffle_xor_float(total, 8)
+                if own == 0:
+                    mean[line] = total
+                    exponent = f32(ABSENT)
+                    if i < rows:
+                        exponent = min(lse[i64(head) * rows + i] * f32(math.log2(math.e)), f32(ABSENT))
+                    lse2[line] = exponent
+
+    return attention_grad_prepare
+
+
+@functools.cache
+def attention_grad_finish(kind: str, depth: int, ragged: bool) -> Any:
+    """dq, rounded, from its float32 sums, which lie as wgmma's registers do."""
+    queries = PART // depth
+    store = store_rows(kind, 64, ragged)
+
+    @cuda.jit(launch_bounds=(FINISH_THREADS, 1))
+    def attention_grad_finish(sums, dq, rows, columns, tiles, shift, scale):
+        """sums: PART numbers a tile; dq (B H, Sq, D), flat; tiles: of a head; shift: query i sees keys up to i + shift."""
+        thread = i32(cuda.threadIdx.x)
+        half, lane = i32(thread >> 7), i32(thread & 31)
+        tile = i32(cuda.blockIdx.x)
+        head = divide_unsigned(tile, tiles)
+        first = i32((tile - head * tiles) * queries)
+        row = i32(first + ((thread & 127) >> 5) * 16 + (lane >> 2))
+        column = i32(64 * half)
+        if depth == 64:
+            row = i32(row + 64 * half)
+            column = i32(0)
+        c = cuda.local.array(32, f32)
+        for i in range(32):
+            c[i] = f32(0)
+        if first + queries - 1 + shift >= 0:  # else no key is seen, and nobody has stored anything
+            at = global_address(sums) + 4 * (i64(tile) * PART + half * (PART // 2) + (thread & 127) * 4)
+            for i in range(8):
+                c[4 * i], c[4 * i + 1], c[4 * i + 2], c[4 * i + 3] = load_global_float_4(at + 2048 * i)
+        to = global_address(dq) + 2 * ((i64(head) * rows + row) * columns + column)
+        store(c, to, 16 * i64(columns), scale, scale, row < rows, row + 8 < rows, lane, i32(columns - column))
+
+    return attention_grad_finish
+
+
+@functools.cache
+def attention_grad_wgmma(tile: Tile) -> Any:
+    """dk, dv and the parts of dq. See Tile."""
+    queries, depth, causal, tail = tile.queries, tile.depth, tile.causal, tile.tail
+    panels = depth // 64  # boxes of 64 columns
+    panel_k, panel_q = KEYS * hopper.ROW, queries * hopper.ROW
+    bytes_k, bytes_q = panels * panel_k, panels * panel_q
+    bytes_slope = KEYS * 2 * queries  # of ds: panels of 64 queries, rows are keys
+    bytes_part = 4 * PART
+    offset_v = bytes_k
+    offset_q = offset_v + bytes_k
+    offset_g = offset_q + 2 * bytes_q
+    offset_slope = offset_g + 2 * bytes_q
+    offset_part = offset_slope + 2 * bytes_slope
+    offset_lse = offset_part + 2 * bytes_part
+    offset_mean = offset_lse + 8 * queries
+    offset_barriers = offset_mean + 8 * queries
+    scores, pieces, packed, outputs = queries // 2, queries // 8, queries // 4, depth // 2
+    steps_k = tuple(2 * (i % 4) + i // 4 * (panel_k >> 4) for i in range(depth // 16))
+    steps_q = tuple(2 * (i % 4) + i // 4 * (panel_q >> 4) for i in range(depth // 16))
+    rows_of_16 = tuple(128 * i for i in range(KEYS // 16))
+    multiply_scores = ptx.wgmma(tile.kind, queries, steps_k, steps_q, zero=True)
+    multiply_queries = ptx.wgmma_registers(tile.kind, depth, tuple(128 * i for i in range(queries // 16)), trans_b=True)
+    multiply_slopes = ptx.wgmma(tile.kind, 64, rows_of_16, rows_of_16, zero=True, trans_a=True, trans_b=True)
+    by_rows = hopper.descriptor_base()
+    by_columns_q, by_columns_k = hopper.descriptor_base(panel_q), hopper.descriptor_base(panel_k)
+    by_columns_slope = hopper.descriptor_base(panel_k)
+    all_but_one, outputs_done = ptx.wgmma_wait(1, scores), ptx.wgmma_wait(0, outputs)
+    part_but_one, part_done = ptx.wgmma_wait(1, 32), ptx.wgmma_wait(0, 32)
+    hold_packed = ptx.hold(packed, i32)
+    more, fewer = ptx.registers_up(240), ptx.registers_down(24)
+    read_all, written_all = ptx.bulk_wait(0, read=True), ptx.bulk_wait(0)
+    store = store_rows(tile.kind, depth, tile.ragged)
+    pack = pack_bf16 if tile.kind == "bf16" else pack_f16
+
+    @device
+    def settle(s, d, p, e, to_v, stage, phase, row, block, own, key, keys, shift, factor, lane, base, v_rows, slope_at):
+        """While s is being multiplied: dp, then p from s, dv += p g, ds from dp; ds rounded in registers and shared memory."""
+        ptx.barrier_wait(i32(base + offset_barriers + 32 + 8 * stage), phase)
+        multiply_scores(d, 0, v_rows, hopper.descriptor(i32(base + offset_g + stage * bytes_q), by_rows))
+        all_but_one(s, 0)
+        if causal:
+            if block * KEYS + own * 64 + 63 > row * queries + shift:
+                late = i32(key - row * queries - shift - 2 * (lane & 3))  # queries from here on see the key
+                for i in range(pieces):
+                    s[4 * i] = s[4 * i] if late <= 8 * i else f32(HIDDEN)
+                    s[4 * i + 1] = s[4 * i + 1] if late <= 8 * i + 1 else f32(HIDDEN)
+                    s[4 * i + 2] = s[4 * i + 2] if late <= 8 * i - 8 else f32(HIDDEN)
+                    s[4 * i + 3] = s[4 * i + 3] if late <= 8 * i - 7 else f32(HIDDEN)
+        at = i32(base + offset_lse + stage * (4 * queries) + 8 * (lane & 3))
+        for i in range(pieces):
+            x, y = load_shared_float_2(i32(at + 32 * i))
+            s[4 * i] = exp2(s[4 * i] * factor - x)
+            s[4 * i + 1] = exp2(s[4 * i + 1] * factor - y)
+            s[4 * i + 2] = exp2(s[4 * i + 2] * factor - x)
+            s[4 * i + 3] = exp2(s[4 * i + 3] * factor - y)
+            p[2 * i] = pack(s[4 * i], s[4 * i + 1])
+            p[2 * i + 1] = pack(s[4 * i + 2], s[4 * i + 3])
+        multiply_queries(to_v, 0, p, 0, hopper.descriptor(i32(base + offset_g + stage * bytes_q), by_columns_q))
+        all_but_one(d, 0)
+        at = i32(base + offset_mean + stage * (4 * queries) + 8 * (lane & 3))
+        for i in range(pieces):
+            x, y = load_shared_float_2(i32(at + 32 * i))
+            d[4 * i] = s[4 * i] * (d[4 * i] - x)
+            d[4 * i + 1] = s[4 * i + 1] * (d[4 * i + 1] - y)
+            d[4 * i + 2] = s[4 * i + 2] * (d[4 * i + 2] - x)
+            d[4 * i + 3] = s[4 * i + 3] * (d[4 * i + 3] - y)
+            e[2 * i] = pack(d[4 * i], d[4 * i + 1])
+            e[2 * i + 1] = pack(d[4 * i + 2], d[4 * i + 3])
+        if tail:  # keys beyond the end: their dk and dv are not stored, but they must not get into dq
+            if (block + 1) * KEYS > keys:
+                for i in range(packed // 2):
+                    e[2 * i] = e[2 * i] if key < keys else i32(0)
+                    e[2 * i + 1] = e[2 * i + 1] if key + 8 < keys else i32(0)
+        at = i32(slope_at + stage * bytes_slope)
+        for i in range(queries // 16):
+            store_matrix_4(i32((at ^ (32 * (i % 4))) + i // 4 * panel_k), e[4 * i], e[4 * i + 1], e[4 * i + 2],
+                           e[4 * i + 3])
+        ptx.fence_async_shared()
+        outputs_done(to_v, 0)
+        hold_packed(p, 0)
+
+    @cuda.jit(launch_bounds=(THREADS, 1), fastmath={"contract"})
+    def attention_grad_wgmma(map_g, map_q, map_k, map_v, lse2, mean, turns, sums, dk, dv, shares, repeats, keys, padded,
+                             tiles_k, tiles_q, together, all_shares, shift, factor, scale):
+        """map_g, map_q: of g and q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D). lse2, mean (B H, padded); turns:
+        two counters a tile of queries; sums: PART numbers a tile; dk, dv (B, Hkv, Sk, columns); all of these flat.
+        shares: Hkv; repeats: H / Hkv; keys: Sk; tiles_k, tiles_q: of a head; together: heads that are interleaved;
+        all_shares: B Hkv; shift: query i sees keys up to i + shift; factor: scale log2 e.
+        """
+        shared = cuda.shared.array(0, types.uint8)
+        base = shared_address(shared)  # the system keeps the first 1,024 bytes of the window: this is a multiple of 1,024
+        k_full = i32(base + offset_barriers)
+        v_full, q_full = i32(k_full + 8), i32(k_full + 16)
+        g_full, empty = i32(q_full + 16), i32(q_full + 32)
+        thread = i32(cuda.threadIdx.x)
+        group = i32(thread >> 7)
+        if thread == 0:
+            ptx.barrier_init(k_full, 1)
+            ptx.barrier_init(v_full, 1)
+            for stage in range(2):
+                ptx.barrier_init(q_full + 8 * stage, 1)
+                ptx.barrier_init(g_full + 8 * stage, 1)
+                ptx.barrier_init(empty + 8 * stage, WARPGROUPS)
+            ptx.fence_barrier_init()
+            ptx.fence_async_shared()
+        cuda.syncthreads()
+        number = i32(cuda.blockIdx.x)
+        bunch = divide_unsigned(number, i32(together * tiles_k))
+        rest = i32(number - bunch * i32(together * tiles_k))
+        width = i32(min(together, all_shares - bunch * together))
+        block = divide_unsigned(rest, width)  # of keys
+        share = i32(bunch * together + rest - block * width)
+        batch = divide_unsigned(share, shares)
+        within = i32(share - batch * shares)
+        first = i32(0)
+        if causal:
+            first = i32(min(divide_unsigned(i32(max(block * KEYS - shift, 0)), i32(queries)), tiles_q - 1))
+        each = i32(tiles_q - first)
+        left = i32(each * repeats)
+        tile_of_head = i32(share * repeats * tiles_q)  # number of the first head's first tile of queries
+
+        if group == 0:  # ------------------------------------------------------------ the producer and the writers
+            fewer()
+            if thread == 0:
+                ptx.barrier_expect(k_full, bytes_k)
+                for panel in range(panels):
+                    ptx.tma_load_4d(i32(base + panel * panel_k), map_k, i32(64 * panel), i32(block * KEYS), within, batch,
+                                    k_full)
+                head = i32(within * repeats)
+                row = i32(tiles_q - 1)
+                line = i64(share) * repeats * padded
+                stage, phase = i32(0), i32(1)
+                begun = i32(0)
+                while left > 0:
+                    left = i32(left - 1)
+                    ptx.barrier_wait(i32(empty + 8 * stage), phase)
+                    full = i32(q_full + 8 * stage)
+                    ptx.barrier_expect(full, bytes_q + 4 * queries)
+                    for panel in range(panels):
+                        ptx.tma_load_4d(i32(base + offset_q + stage * bytes_q + panel * panel_q), map_q, i32(64 * panel),
+                                        i32(row * queries), head, batch, full)
+                    ptx.bulk_load(i32(base + offset_lse + stage * (4 * queries)),
+                                  global_address(lse2) + 4 * (line + row * queries), 4 * queries, full)
+                    if begun == 0:
+                        begun = i32(1)
+                        ptx.barrier_expect(v_full, bytes_k)
+                        for panel in range(panels):
+                            ptx.tma_load_4d(i32(base + offset_v + panel * panel_k), map_v, i32(64 * panel), i32(block * KEYS),
+                                            within, batch, v_full)
+                    full = i32(g_full + 8 * stage)
+                    ptx.barrier_expect(full, bytes_q + 4 * queries)
+                    for panel in range(panels):
+                        ptx.tma_load_4d(i32(base + offset_g + stage * bytes_q + panel * panel_q), map_g, i32(64 * panel),
+                                        i32(row * queries), head, batch, full)
+                    ptx.bulk_load(i32(base + offset_mean + stage * (4 * queries)),
+                                  global_address(mean) + 4 * (line + row * queries), 4 * queries, full)
+                    stage, phase = hopper.advance(stage, phase, 2)
+                    row = i32(row - 1)
+                    if row < first:
+                        row = i32(tiles_q - 1)
+                        head = i32(head + 1)
+                        line += padded
+            writer = i32((thread >> 5) - 1)
+            if writer == 0 or writer == 1:
+                lane = i32(thread & 31)
+                row = i32(tile_of_head + tiles_q - 1)
+                last = i32(tile_of_head + first)
+                buffer = i32(0)
+                ptx.named_arrive(i32(8 + writer), 160)
+                if left > 1:
+                    ptx.named_arrive(i32(10 + writer), 160)
+                while left > 0:
+                    left = i32(left - 1)
+                    ptx.named_sync(i32(4 + writer + 2 * buffer), 160)
+                    if lane == 0:
+                        part = i32(base + offset_part + buffer * bytes_part + writer * (bytes_part // 2))
+                        to = global_address(sums) + i64(row) * bytes_part + writer * (bytes_part // 2)
+                        turn = global_address(turns) + 8 * i64(row) + 4 * writer
+                        if block == 0:
+                            ptx.bulk_store(to, part, bytes_part // 2)
+                        else:
+                            while load_acquire(turn) != block:
+                                pass
+                            ptx.fence_async()
+                            ptx.bulk_add_float(to, part, bytes_part // 2)
+                        ptx.bulk_commit()
+                        read_all()
+                    cuda.syncwarp()
+                    if left > 1:
+                        ptx.named_arrive(i32(8 + writer + 2 * buffer), 160)
+                    if lane == 0:
+                        written_all()
+                        ptx.fence_async()
+                        store_release(turn, i32(block + 1))
+                    cuda.syncwarp()
+                    buffer = i32(buffer ^ 1)
+                    row = i32(row - 1)
+                    if row < last:
+                        last = i32(last + tiles_q)
+                        row = i32(last + each - 1)
+        else:  # -------------------------------------------------------------------------------- the consumers
+            more()
+            own = i32(group - 1)
+            mine = i32(thread & 127)
+            lane = i32(thread & 31)
+            line = i32(own * 64 + (mine >> 5) * 16 + (lane >> 2))  # the thread's first key of the block's
+            key = i32(block * KEYS + line)
+            s = cuda.local.array(scores, f32)
+            d = cuda.local.array(scores, f32)
+            to_k = cuda.local.array(outputs, f32)
+            to_v = cuda.local.array(outputs, f32)
+            part = cuda.local.array(32, f32)
+            p = cuda.local.array(packed, i32)
+            e = cuda.local.array(packed, i32)
+            for i in range(outputs):
+                to_k[i] = f32(0)
+                to_v[i] = f32(0)
+            k_rows = hopper.descriptor(i32(base + own * (64 * hopper.ROW)), by_rows)
+            v_rows = hopper.descriptor(i32(base + offset_v + own * (64 * hopper.ROW)), by_rows)
+            if depth == 128:  # a warpgroup has 64 columns of dq, else 64 of its rows
+                k_columns = hopper.descriptor(i32(base + own * panel_k), by_columns_k)
+                slopes = hopper.descriptor(i32(base + offset_slope), by_columns_slope)
+            else:
+                k_columns = hopper.descriptor(base, by_columns_k)
+                slopes = hopper.descriptor(i32(base + offset_slope + own * panel_k), by_columns_slope)
+            # stmatrix: lane l names row l % 8 of 8 x 8 tile l / 8; tiles 0 and 1 are below each other, 2 and 3 beside them
+            slope_row = i32(own * 64 + (mine >> 5) * 16 + (lane & 15))
+            slope_at = i32(base + offset_slope + slope_row * hopper.ROW + (((lane >> 4) ^ (lane & 7)) << 4))
+            part_at = i32(base + offset_part + own * (bytes_part // 2) + mine * 16)
+            row = i32(tiles_q - 1)
+            stage, phase = i32(0), i32(0)
+            ptx.barrier_wait(k_full, 0)
+            ptx.barrier_wait(q_full, 0)
+            multiply_scores(s, 0, k_rows, hopper.descriptor(i32(base + offset_q), by_rows))
+            ptx.barrier_wait(v_full, 0)
+            settle(s, d, p, e, to_v, stage, phase, row, block, own, key, keys, shift, factor, lane, base, v_rows,
+                   slope_at)
+            while left > 1:
+                left = i32(left - 1)
+                before = stage
+                stage, phase = hopper.advance(stage, phase, 2)
+                multiply_queries(to_k, 0, e, 0, hopper.descriptor(i32(base + offset_q + before * bytes_q), by_columns_q))
+                ptx.named_sync(1, 256)  # both halves of ds are in shared memory
+                multiply_slopes(part, 0, slopes + i64(before * (bytes_slope >> 4)), k_columns)
+                ptx.barrier_wait(i32(q_full + 8 * stage), phase)
+                multiply_scores(s, 0, k_rows, hopper.descriptor(i32(base + offset_q + stage * bytes_q), by_rows))
+                part_but_one(part, 0)
+                hold_packed(e, 0)
+                if mine == 0:
+                    ptx.barrier_arrive(i32(empty + 8 * before))
+                ptx.named_sync(i32(8 + own + 2 * before), 160)
+                for i in range(8):
+                    store_shared_float_4(i32(part_at + before * bytes_part + 2048 * i), part[4 * i], part[4 * i + 1],
+                                         part[4 * i + 2], part[4 * i + 3])
+                ptx.fence_async_shared()
+                ptx.named_arrive(i32(4 + own + 2 * before), 160)
+                row = i32(row - 1)
+                if row < first:
+                    row = i32(tiles_q - 1)
+                settle(s, d, p, e, to_v, stage, phase, row, block, own, key, keys, shift, factor, lane, base, v_rows,
+                       slope_at)
+            multiply_queries(to_k, 0, e, 0, hopper.descriptor(i32(base + offset_q + stage * bytes_q), by_columns_q))
+            ptx.named_sync(1, 256)
+            multiply_slopes(part, 0, slopes + i64(stage * (bytes_slope >> 4)), k_columns)
+            part_done(part, 0)
+            ptx.named_sync(i32(8 + own + 2 * stage), 160)
+            for i in range(8):
+                store_shared_float_4(i32(part_at + stage * bytes_part + 2048 * i), part[4 * i], part[4 * i + 1],
+                                     part[4 * i + 2], part[4 * i + 3])
+            ptx.fence_async_shared()
+            ptx.named_arrive(i32(4 + own + 2 * stage), 160)
+            outputs_done(to_k, 0)
+            columns = i32(divide_unsigned(i32(dk.size // all_shares), keys))
+            to = 2 * (i64(share) * keys + key) * columns
+            store(to_v, global_address(dv) + to, 16 * i64(columns), f32(1), f32(1), key < keys, key + 8 < keys, lane, columns)
+            store(to_k, global_address(dk) + to, 16 * i64(columns), scale, scale, key < keys, key + 8 < keys, lane, columns)
+
+    return attention_grad_wgmma

@@ -1,0 +1,125 @@
+"""Rotary position embedding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.array import ndarray
+from ..core.dtypes import compute_dtype
+from ..core.op import FLOATING, NUMERIC, Op, coerce, require
+from ..core.shapes import broadcast_shapes
+from ..ops.source import integer, number
+
+__all__ = ["rotary_embedding", "rotary_tables"]
+
+
+def rotary_tables(positions: Any, dim: int, *, base: float = 10000.0, dtype: Any = "float32") -> tuple[ndarray, ndarray]:
+    """Cosines and sines for `rotary_embedding`.
+
+    cos[..., s, i] = cos(positions[..., s] * base^(-2 i / dim)), i < dim / 2; sin alike. Computed in float64, then rounded.
+
+    Parameters
+    ----------
+    positions : array (..., S), or int
+        Where the rows of a sequence stand; an integer n means 0 .. n - 1.
+    dim : int
+        How many numbers of a row are turned; even.
+    base : float
+        The slowest pair turns by one radian in about `base` positions.
+    dtype : optional
+        float32 (also for 16-bit rows) or float64.
+
+    Returns
+    -------
+    (ndarray, ndarray)
+        Each (..., S, dim / 2).
+
+    Raises
+    ------
+    TypeError, ValueError
+        Positions that are no numbers; an odd or negative `dim`; a base that is not positive.
+
+    >>> import cudamath as cm
+    >>> cos, sin = cm.ml.rotary_tables(3, 2)
+    >>> sin.round(3).tolist()
+    [[0.0], [0.8410000205039978], [0.9089999794960022]]
+    """
+    import cudamath as cm
+
+    dim, base = integer("rotary_tables", "dim", dim), number("rotary_tables", "base", base)
+    if dim < 0 or dim % 2:
+        raise ValueError(f"rotary_tables: wants an even dim >= 0, got {dim}")
+    if base <= 0:
+        raise ValueError(f"rotary_tables: wants base > 0, got {base}")
+    if isinstance(positions, int):
+        positions = cm.arange(positions)
+    where = require("rotary_tables", positions, NUMERIC, "positions").astype("float64")
+    if not where.ndim:
+        raise ValueError("rotary_tables: wants positions of at least one axis, or an integer")
+    speed = base ** (cm.arange(0, dim, 2, dtype="float64", device=where.device) / -max(dim, 1))
+    angle = cm.expand_dims(where, -1) * speed
+    return cm.cos(angle).astype(dtype), cm.sin(angle).astype(dtype)
+
+
+def rotary_embedding(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -> ndarray:
+    """Turn pairs of numbers of each row by the angle of its position.
+
+    y[a] = x[a] cos[i] - x[b] sin[i],  y[b] = x[a] sin[i] + x[b] cos[i], where pair i is (a, b) = (i, i + R / 2), as in Llama,
+    or, if interleaved, (2 i, 2 i + 1), as in RoFormer. The scores of attention then depend on distances only.
+
+    Parameters
+    ----------
+    x : array (..., S, D) of float16, bfloat16, float32 or float64, at most four axes
+        Queries or keys. 16-bit numbers are computed in float32.
+    cos, sin : arrays that broadcast to (..., S, R / 2)
+        From `rotary_tables`; R <= D numbers of each row are turned, the others copied. float32; float64 for float64 `x`.
+    interleaved : bool
+        Which numbers form a pair.
+
+    Returns
+    -------
+    ndarray
+        Shape and dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        Arrays of other dtypes.
+    ValueError
+        Shapes that do not fit.
+
+    Gradient: with respect to x, of any order; cos and sin are constants.
+
+    Source: Su et al., "RoFormer: enhanced transformer with rotary position embedding", 2021.
+
+    >>> import cudamath as cm
+    >>> cos, sin = cm.ml.rotary_tables(2, 2)
+    >>> cm.ml.rotary_embedding(cm.ones((2, 2), dtype="float32"), cos, sin).round(3).tolist()
+    [[1.0, 1.0], [-0.3009999990463257, 1.3819999694824219]]
+    """
+    x, cos, sin = coerce("rotary_embedding", (x, cos, sin), FLOATING)
+    kind = compute_dtype(x.dtype)
+    if cos.dtype != kind or sin.dtype != kind:
+        raise TypeError(f"rotary_embedding: x of dtype {x.dtype} wants cos and sin in {kind}, got {cos.dtype} and {sin.dtype}")
+    if not 2 <= x.ndim <= 4:
+        raise ValueError(f"rotary_embedding: wants x (..., S, D) of two to four axes, got shape {x.shape}")
+    half = cos.shape[-1] if cos.ndim else 0
+    rows = (*x.shape[:-1], half)
+    try:
+        fits = cos.shape == sin.shape and broadcast_shapes("rotary_embedding", cos.shape, rows) == rows
+    except ValueError:
+        fits = False
+    if not fits or not cos.ndim or 2 * half > x.shape[-1]:
+        raise ValueError(f"rotary_embedding: wants cos and sin that broadcast to (..., S, R / 2) with R <= D for x {x.shape}, "
+                         f"got {cos.shape} and {sin.shape}")
+    if x.ndim == 4:
+        return _rotary(x, cos, sin, interleaved=bool(interleaved), inverse=False)
+    y = _rotary(x.reshape((1,) * (4 - x.ndim) + x.shape), cos, sin, interleaved=bool(interleaved), inverse=False)
+    return y.reshape(x.shape)
+
+
+def _rule(g: ndarray, _y: None, _x: None, cos: ndarray, sin: ndarray, *, interleaved: bool, inverse: bool) -> tuple:
+    return _rotary(g, cos, sin, interleaved=interleaved, inverse=not inverse), None, None
+
+
+_rotary = Op("rotary_embedding", cpu="rotary.rotary", cuda="rotary.plan", vjp=_rule)

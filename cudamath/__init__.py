@@ -44,17 +44,23 @@ from .ops.creation import *  # noqa: F403
 from .ops.differences import *  # noqa: F403
 from .ops.einsum import *  # noqa: F403
 from .ops.elementwise import *  # noqa: F403
+from .ops.grids import *  # noqa: F403
 from .ops.histogram import *  # noqa: F403
 from .ops.index import *  # noqa: F403
 from .ops.inspection import *  # noqa: F403
 from .ops.join import *  # noqa: F403
 from .ops.linalg import *  # noqa: F403
+from .ops.nan import *  # noqa: F403
+from .ops.numbers import *  # noqa: F403
 from .ops.reduce import *  # noqa: F403
+from .ops.select import *  # noqa: F403
 from .ops.scan import *  # noqa: F403
 from .ops.search import *  # noqa: F403
 from .ops.sets import *  # noqa: F403
 from .ops.shape import *  # noqa: F403
 from .ops.sort import *  # noqa: F403
+from .ops.stacks import *  # noqa: F403
+from .ops.statistics import *  # noqa: F403
 from .ops.stride_tricks import *  # noqa: F403
 from .ops.transfer import *  # noqa: F403
 

@@ -155,7 +155,13 @@ def _floating(T: Any) -> dict[str, Any]:
 
     return {"remainder": remainder, "floor_divide": floor_divide, "logaddexp": logaddexp, "round_even": round_even,
             "hypot": hypot, "signbit": signbit,
-            "nextafter": _nextafter(T)}
+            "nextafter": _nextafter(T), "cbrt": _cbrt(T)}
+
+
+def _cbrt(T: Any) -> Any:
+    if SIMULATOR:
+        return np.cbrt
+    return libdevice.cbrtf if T == types.float32 else libdevice.cbrt
 
 
 def _nextafter(T: Any) -> Any:

@@ -62,6 +62,10 @@ def _parsed(name: str, arguments: tuple) -> tuple[list[str], str, list[ndarray]]
     for term, x in zip(terms, arrays, strict=True):
         if len(term) != x.ndim:
             raise ValueError(f"{name}: term {term!r} does not fit an array of shape {x.shape}")
+    if len(set(result)) < len(result) or not set(result) <= set(letters):
+        raise ValueError(f"{name}: the result's letters {result!r} must be letters of {letters!r}, each once")
+    if not all(letter.isalpha() for letter in letters.replace(",", "")):
+        raise ValueError(f"{name}: {letters!r} holds characters that are no letters")
     sizes: dict[str, int] = {}
     for term, x in zip(terms, arrays, strict=True):
         for letter, n in zip(term, x.shape, strict=True):
@@ -165,7 +169,7 @@ def einsum_path(*operands: Any, optimize: bool | str = "greedy") -> tuple[list, 
     Returns: (["einsum_path", pair, ...], text). Raises: ValueError (letters and shapes that do not fit).
 
     >>> import cudamath as cm
-    >>> cm.einsum_path("ij,jk,k->i", cm.ones((9, 9)), cm.ones((9, 9)), cm.ones(9))[0]
+    >>> cm.einsum_path("ij,jk,k->i", cm.ones((9, 9)), cm.ones((9, 9)), cm.ones(9), optimize="optimal")[0]
     ['einsum_path', (1, 2), (0, 1)]
     """
     terms, result, arrays = _parsed("einsum_path", operands)

@@ -11,8 +11,10 @@ import optree
 
 from ..core.array import ndarray
 from ..core.devices import CPU
-from . import elementwise, index, linalg, reduce, shape, transfer
-from .output import can_write
+from . import elementwise, index, linalg, numbers, reduce, scan, search, select, shape, sort, stacks, transfer, ufunc_methods
+from .flat import Flat
+from .join import repeat
+from .output import deliver
 
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
@@ -100,24 +102,20 @@ _COMPARISONS = {"eq": elementwise.equal, "ne": elementwise.not_equal, "lt": elem
 
 def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
     """np.sin(x), np.add(x, y), np.add.reduce(x) on our arrays: our function of that name, on the device."""
-    if method == "reduce" and ufunc in _REDUCTIONS:
-        result = _REDUCTIONS[ufunc](*inputs, **{"axis": 0, **kwargs})
-    elif method == "__call__" and ufunc in _BY_UFUNC and not kwargs:
-        result = _BY_UFUNC[ufunc](*inputs)
-    else:
+    function = _BY_UFUNC.get(ufunc)
+    if function is None or kwargs.pop("casting", "same_kind") != "same_kind" or kwargs.pop("order", "K") not in ("K", "C"):
         return NotImplemented
-    if out is None:
-        return result
-    (target,) = out
-    if type(target) is not ndarray:
-        return NotImplemented
-    name = ufunc.__name__
-    if target.shape != result.shape:
-        raise ValueError(f"{name}: the result of shape {result.shape} cannot be written into an array of shape {target.shape}")
-    if not can_write(result.dtype, target.dtype):
-        raise TypeError(f"{name}: a result of dtype {result.dtype} cannot be written into an array of dtype {target.dtype}")
-    target[...] = result
-    return target
+    kwargs.pop("subok", None)
+    if out is not None:
+        if len(out) != 1 or type(out[0]) is not ndarray:
+            return NotImplemented
+        kwargs["out"] = out[0]
+    if method != "__call__":
+        function = getattr(function, method, None)
+        return NotImplemented if function is None else function(*inputs, **kwargs)
+    if not hasattr(function, "card") and "out" in kwargs and function not in _WITH_OUT:
+        return deliver(ufunc.__name__, function(*inputs), kwargs["out"]) if len(kwargs) == 1 else NotImplemented
+    return function(*inputs, **kwargs)
 
 
 def _array_function(self: ndarray, func: Callable, types: Any, args: Any, kwargs: Any) -> Any:
@@ -146,13 +144,15 @@ def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
     return cudamath
 
 
-_BY_UFUNC = {f.card.ufunc: f for f in vars(elementwise).values() if hasattr(f, "card") and not isinstance(f.card.cpu, str)}
-_REDUCTIONS = {np.add: reduce.sum, np.multiply: reduce.prod, np.maximum: reduce.max, np.minimum: reduce.min,
-               np.logical_and: reduce.all, np.logical_or: reduce.any}
+_BY_UFUNC: dict[np.ufunc, Callable] = {f.card.ufunc: f for space in (elementwise, numbers) for f in vars(space).values()
+                                       if hasattr(f, "card") and not isinstance(f.card.cpu, str)}
+_WITH_OUT = {elementwise.pow, elementwise.conj}
 _ABOUT: dict[Callable, Callable] = {np.shape: lambda x: x.shape, np.ndim: lambda x: x.ndim,
                                     np.size: lambda x, axis=None: x.size if axis is None else x.shape[axis]}
 _LOOKING = {np.save, np.savez, np.savez_compressed, np.savetxt, np.array2string, np.array_repr, np.array_str}
-_BY_UFUNC |= {np.power: elementwise.pow, np.conjugate: elementwise.conj, np.matmul: linalg.matmul}
+_BY_UFUNC |= {np.power: elementwise.pow, np.conjugate: elementwise.conj, np.matmul: linalg.matmul, np.vecdot: linalg.vecdot,
+              np.fabs: numbers.fabs, np.float_power: numbers.float_power, np.divmod: numbers.divmod, np.modf: numbers.modf,
+              np.deg2rad: numbers.radians, np.rad2deg: numbers.degrees}
 
 
 def install() -> None:
@@ -174,6 +174,10 @@ def install() -> None:
         **{name: getattr(shape, name) for name in ("ravel", "flatten", "swapaxes", "squeeze", "astype", "copy")},
         "reshape": _reshape, "transpose": _transpose, "take": index.take, "nonzero": index.nonzero, "fill": transfer.fill,
         "clip": elementwise.clip, "round": elementwise.round, "conj": elementwise.conj, "dot": linalg.dot,
+        "argsort": sort.argsort, "argpartition": sort.argpartition, "sort": _sort, "partition": _partition,
+        "cumsum": scan.cumsum, "cumprod": scan.cumprod, "searchsorted": search.searchsorted, "put": index.put,
+        "repeat": repeat, "compress": _compress, "choose": select.choose, "diagonal": shape.diagonal, "trace": stacks.trace,
+        "conjugate": elementwise.conj, "view": shape.view, "tofile": _tofile,
         "_getitem": index.getitem, "__setitem__": index.setitem, "_to": transfer.to_device, "copy_to": transfer.copy_to,
         "__array_ufunc__": _array_ufunc, "__array_function__": _array_function, "__array_namespace__": _namespace,
     }
@@ -182,6 +186,9 @@ def install() -> None:
     views = {"T": shape.transpose, "mT": shape.matrix_transpose, "real": transfer.real, "imag": transfer.imag}
     for name, getter in views.items():
         setattr(ndarray, name, property(getter, doc=getter.__doc__))
+    ndarray.flat = property(Flat, lambda x, value: Flat(x).__setitem__(..., value),  # type: ignore[attr-defined]
+                            doc="The elements in C order: iterate, index with one number, slice or array, assign.")
+    ufunc_methods.install()
 
 
 def _reshape(x: ndarray, *new_shape: Any, **kwargs: Any) -> ndarray:
@@ -197,3 +204,21 @@ def _transpose(x: ndarray, *axes: Any) -> ndarray:
     return shape.permute_dims(x, tuple(map(operator.index, axes))) if axes else shape.transpose(x)
 
 
+def _sort(x: ndarray, axis: int = -1, kind: str | None = None, *, stable: bool | None = None) -> None:
+    """Sorts the elements along an axis in place; `cm.sort` returns a new array."""
+    x[...] = sort.sort(x, axis, kind, stable=stable)
+
+
+def _partition(x: ndarray, kth: Any, axis: int = -1) -> None:
+    """Rearranges the elements in place as `cm.partition` does."""
+    x[...] = sort.partition(x, kth, axis)
+
+
+def _compress(x: ndarray, condition: Any, axis: int | None = None) -> ndarray:
+    """The slices along an axis where a condition holds: `cm.compress`."""
+    return select.compress(condition, x, axis)
+
+
+def _tofile(x: ndarray, file: Any, sep: str = "", format: str = "%s") -> None:
+    """Writes the elements to a file, in C order, as NumPy does."""
+    x.to_numpy().tofile(file, sep, format)

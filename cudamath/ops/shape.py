@@ -166,6 +166,34 @@ def astype(x: Any, dtype: Any, /, order: str | None = None, casting: str = "unsa
     return in_order("astype", _cast(x, dtype=wanted), order)
 
 
+def view(x: ndarray, dtype: Any = None) -> ndarray:
+    """The same bytes read as another dtype (`x.view("int32")`); without one, another array object over the same elements.
+
+    Args: x: any array; dtype: one of another size divides or multiplies the length of the last axis, whose elements must
+    lie next to each other. Returns: a view. Raises: ValueError if the sizes do not fit, TypeError for what is no dtype, and
+    RuntimeError where a gradient is being recorded: bits have none.
+
+    >>> import cudamath as cm
+    >>> cm.asarray([1.0], dtype="float32").view("int32").tolist()
+    [1065353216]
+    """
+    if dtype is None:
+        return view_of(x, ...)  # type: ignore[return-value]
+    wanted = dtypes.as_dtype(dtype)
+    if x._node is not None:
+        raise RuntimeError(f"view: the gradient of an array of shape {x.shape} is being recorded; its bits have none")
+    layout, old, new = x._layout, x.itemsize, wanted.itemsize
+    shape, strides = layout.shape, layout.strides
+    if old != new:
+        if not shape or strides[-1] != old and shape[-1] > 1 or shape[-1] * old % new:
+            raise ValueError(f"view: {x.dtype} of shape {shape} and strides {strides} cannot be read as {wanted}: the last "
+                             "axis must be contiguous and its bytes divisible")
+        if any([s % new for s, n in zip(strides[:-1], shape[:-1], strict=True) if n > 1]):
+            raise ValueError(f"view: strides {strides} are not divisible by the {new} bytes of {wanted}")
+        shape, strides = (*shape[:-1], shape[-1] * old // new), (*strides[:-1], new)
+    return x._view(layout.view(shape, strides, 0, wanted))
+
+
 # ------------------------------------------------------------------------------------------------- new shapes
 
 

@@ -1,0 +1,257 @@
+"""Grids of indices and coordinates, and numbers of elements as tuples of indices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.array import ndarray
+from ..core.dtypes import default_float
+from ..core.op import INTEGER, INTEGER_OR_BOOL, coerce, require
+from ..core.shapes import contiguous_strides, normalize_shape
+from .creation import arange, asarray, linspace, tri
+from .elementwise import abs as absolute
+from .elementwise import clip, floor_divide, log10, logical_not, pow, remainder, sign
+from .index import nonzero
+from .join import stack
+from .reduce import any as any_of
+from .shape import _broadcast_as, astype, expand_dims, flip, reshape
+
+__all__ = ["diag_indices", "fill_diagonal", "geomspace", "indices", "ix_", "logspace", "mgrid", "ogrid", "ravel_multi_index",
+           "tril_indices", "triu_indices", "unravel_index", "vander"]
+
+
+def indices(dimensions: Sequence[int], dtype: Any = np.int64, sparse: bool = False, *, device: Any = None) -> Any:
+    """The indices of every element of an array of a shape.
+
+    Args: dimensions: the shape; dtype: of the result; sparse: return a tuple of arrays that broadcast instead; device: where.
+    Returns: array (n, *dimensions), out[i] the index along axis i. Raises: ValueError for a negative length.
+
+    >>> import cudamath as cm
+    >>> cm.indices((2, 2)).tolist()
+    [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
+    """
+    shape = normalize_shape("indices", dimensions)
+    lines = [reshape(arange(n, dtype=dtype, device=device), (*[1] * i, n, *[1] * (len(shape) - i - 1)))
+             for i, n in enumerate(shape)]
+    if sparse:
+        return tuple(lines)
+    if not lines:
+        return arange(0, dtype=dtype, device=device)
+    return stack([_broadcast_as("indices", line, shape) for line in lines])
+
+
+def ix_(*vectors: Any) -> tuple[ndarray, ...]:
+    """Index arrays that together select a grid: x[ix_(a, b)][i, j] is x[a[i], b[j]].
+
+    Args: vectors: integers, or bool (the positions that hold). Returns: as many arrays, each along its own axis. Raises:
+    ValueError if one is no vector.
+
+    >>> import cudamath as cm
+    >>> cm.arange(12).reshape(3, 4)[cm.ix_([0, 2], [1, 3])].tolist()
+    [[1, 3], [9, 11]]
+    """
+    out = []
+    for i, given in enumerate(vectors):
+        v = require("ix_", given)
+        if v.ndim != 1:
+            raise ValueError(f"ix_: wants vectors, got shape {v.shape}")
+        if v.dtype.kind == "b":
+            v = nonzero(v)[0]
+        elif not v.size:
+            v = astype(v, np.int64)
+        out.append(reshape(v, (*[1] * i, v.size, *[1] * (len(vectors) - i - 1))))
+    return tuple(out)
+
+
+class _Grid:
+    """`mgrid` and `ogrid`: coordinates by slices; an imaginary step is a number of points, ends included.
+
+    >>> import cudamath as cm
+    >>> cm.mgrid[0:2, 0:3].shape, [a.shape for a in cm.ogrid[0:2, 0:1:5j]]
+    ((2, 2, 3), [(2, 1), (1, 5)])
+    """
+
+    def __init__(self, sparse: bool):
+        self.sparse = sparse
+
+    def __getitem__(self, key: Any) -> Any:
+        slices = key if isinstance(key, tuple) else (key,)
+        lines = []
+        for s in slices:
+            if not isinstance(s, slice) or s.stop is None:
+                raise TypeError(f"grid: wants slices with an end, got {s!r}")
+            start, step = 0 if s.start is None else s.start, 1 if s.step is None else s.step
+            if isinstance(step, complex):
+                lines.append(linspace(start, s.stop, int(abs(step))))
+            else:
+                lines.append(arange(start, s.stop, step))
+        lines = list(coerce("grid", tuple(lines)))
+        if any(line.dtype.kind == "f" for line in lines):
+            lines = [astype(line, np.float64, copy=False) for line in lines]
+        if not isinstance(key, tuple):
+            return lines[0]
+        shape = tuple([line.size for line in lines])
+        lines = [reshape(line, (*[1] * i, line.size, *[1] * (len(shape) - i - 1))) for i, line in enumerate(lines)]
+        return tuple(lines) if self.sparse else stack([_broadcast_as("grid", line, shape) for line in lines])
+
+
+mgrid, ogrid = _Grid(sparse=False), _Grid(sparse=True)
+
+
+def diag_indices(n: int, ndim: int = 2, *, device: Any = None) -> tuple[ndarray, ...]:
+    """Index arrays of the main diagonal of an array with ``ndim`` axes of length n.
+
+    >>> import cudamath as cm
+    >>> [i.tolist() for i in cm.diag_indices(3)]
+    [[0, 1, 2], [0, 1, 2]]
+    """
+    return (arange(n, device=device),) * ndim
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None) -> tuple[ndarray, ...]:
+    """Index arrays of the elements on and below diagonal k of an (n, m) matrix (m: as n).
+
+    >>> import cudamath as cm
+    >>> [i.tolist() for i in cm.tril_indices(2)]
+    [[0, 1, 1], [0, 0, 1]]
+    """
+    return nonzero(tri(n, m, k, np.bool_, device=device))
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None) -> tuple[ndarray, ...]:
+    """Index arrays of the elements on and above diagonal k of an (n, m) matrix (m: as n).
+
+    >>> import cudamath as cm
+    >>> [i.tolist() for i in cm.triu_indices(2)]
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    return nonzero(logical_not(tri(n, m, k - 1, np.bool_, device=device)))
+
+
+def fill_diagonal(x: ndarray, value: Any, /) -> None:
+    """Assigns to the main diagonal in place: x[i, i, ...] = value.
+
+    Args: x: array of at least 2 dimensions, of equal lengths if they are more than 2; value: scalar, or an array that
+    broadcasts to the diagonal. Raises: ValueError (shapes). Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.zeros((2, 3))
+    >>> cm.fill_diagonal(x, 5)
+    >>> x.tolist()
+    [[5.0, 0.0, 0.0], [0.0, 5.0, 0.0]]
+    """
+    x = require("fill_diagonal", x)
+    if x.ndim < 2 or x.ndim > 2 and len(set(x.shape)) > 1:
+        raise ValueError(f"fill_diagonal: wants a matrix, or more axes of equal lengths, got shape {x.shape}")
+    x[diag_indices(min(x.shape), x.ndim, device=x.device)] = value
+
+
+def unravel_index(indices: Any, shape: Sequence[int], order: str = "C") -> tuple[ndarray, ...]:
+    """Numbers of elements of an array of a shape, as an index along each axis.
+
+    Args: indices: integers from 0 to the number of elements less one; shape: the shape; order: "C" or "F", in which elements
+    are numbered. Raises: TypeError (dtype), ValueError (out of range: looked at on the host; order).
+
+    >>> import cudamath as cm
+    >>> [int(i) for i in cm.unravel_index(5, (2, 3))]
+    [1, 2]
+    """
+    at = require("unravel_index", indices, INTEGER)
+    sizes = normalize_shape("unravel_index", shape)
+    if order not in ("C", "F"):
+        raise ValueError(f"unravel_index: order must be 'C' or 'F', got {order!r}")
+    if at.size and bool(any_of((at < 0) | (at >= math.prod(sizes)))):
+        raise ValueError(f"unravel_index: an index is out of bounds for an array of shape {sizes}")
+    out = []
+    for n in reversed(sizes) if order == "C" else sizes:
+        out.append(remainder(at, n))
+        at = floor_divide(at, n)
+    return tuple(reversed(out) if order == "C" else out)
+
+
+def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C") -> ndarray:
+    """An index along each axis, as numbers of elements of an array of a shape: the inverse of ``unravel_index``.
+
+    Args: multi_index: integer arrays, one an axis, that broadcast; dims: the shape; mode: "raise", "wrap" or "clip" indices
+    out of range; order: "C" or "F". Raises: ValueError (out of range: looked at on the host; numbers, mode, order).
+
+    >>> import cudamath as cm
+    >>> int(cm.ravel_multi_index((1, 2), (2, 3)))
+    5
+    """
+    sizes = normalize_shape("ravel_multi_index", dims)
+    each = coerce("ravel_multi_index", tuple(multi_index), INTEGER)
+    if len(each) != len(sizes):
+        raise ValueError(f"ravel_multi_index: {len(each)} index arrays for the {len(sizes)} axes of shape {sizes}")
+    if order not in ("C", "F") or mode not in ("raise", "wrap", "clip"):
+        raise ValueError("ravel_multi_index: order must be 'C' or 'F', mode 'raise', 'wrap' or 'clip'; got "
+                         f"{order!r}, {mode!r}")
+    steps = contiguous_strides(sizes, 1) if order == "C" else contiguous_strides(sizes[::-1], 1)[::-1]
+    out: Any = 0
+    for i, n, step in zip(each, sizes, steps, strict=True):
+        if mode == "raise" and i.size and bool(any_of((i < 0) | (i >= n))):
+            raise ValueError(f"ravel_multi_index: an index is out of bounds for an axis of length {n} of shape {sizes}")
+        i = remainder(i, n) if mode == "wrap" else clip(i, 0, n - 1) if mode == "clip" else i
+        out = astype(i, np.int64, copy=False) * step + out
+    return out
+
+
+def logspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
+             axis: int = 0, *, device: Any = None) -> ndarray:
+    """Numbers evenly spaced in their logarithm: base ** linspace(start, stop, num).
+
+    Args, raises: as for ``linspace``; base: a number or an array that broadcasts. Gradient: of arrays, by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.logspace(0, 2, 3).tolist()
+    [1.0, 10.0, 100.0]
+    """
+    y = pow(base, linspace(start, stop, num, endpoint, axis=axis, device=device))
+    return y if dtype is None else astype(y, dtype)
+
+
+def geomspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0, *,
+              device: Any = None) -> ndarray:
+    """Numbers in geometric progression from ``start`` to ``stop``.
+
+    Args: as for ``linspace``; start and stop not 0 and of one sign. Raises: ValueError if they are not.
+
+    >>> import cudamath as cm
+    >>> cm.geomspace(1, 1000, 4).tolist()
+    [1.0, 10.0, 100.0, 1000.0]
+    """
+    if not np.ndim(start) and not np.ndim(stop):  # few numbers, exact at both ends: NumPy makes them
+        if start * stop <= 0:
+            raise ValueError(f"geomspace: wants ends that are not 0 and of one sign, got {start} and {stop}")
+        host = np.geomspace(float(start), float(stop), num, endpoint)
+        return asarray(host, default_float() if dtype is None else dtype, device=device)
+    first, last = coerce("geomspace", (start, stop))
+    if bool(any_of(first * last <= 0)):
+        raise ValueError(f"geomspace: wants ends that are not 0 and of one sign, got {start} and {stop}")
+    y = linspace(log10(absolute(first)), log10(absolute(last)), num, endpoint, axis=axis)
+    y = pow(10.0, y) * expand_dims(sign(first), axis=axis)
+    return y if dtype is None else astype(y, dtype)
+
+
+def vander(x: Any, /, n: int | None = None, increasing: bool = False) -> ndarray:
+    """Vandermonde matrix: the powers of a vector's elements as columns, the highest first.
+
+    Args: x: vector; n: how many columns, None: as many as elements; increasing: the lowest power first. Raises: ValueError
+    (shape). Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.vander([2, 3], 3).tolist()
+    [[4, 2, 1], [9, 3, 1]]
+    """
+    x = require("vander", x)
+    if x.ndim != 1:
+        raise ValueError(f"vander: wants a vector, got shape {x.shape}")
+    columns = x.size if n is None else n
+    base = astype(x, np.int64) if x.dtype in INTEGER_OR_BOOL else x
+    powers = arange(columns, dtype=base.dtype if base.dtype.kind != "c" else np.float64, device=x.device)
+    out = pow(expand_dims(base, axis=1), powers)
+    return out if increasing else flip(out, axis=1)

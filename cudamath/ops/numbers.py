@@ -1,0 +1,260 @@
+"""More elementwise functions by NumPy's names: cards as in ``elementwise.py``, and compositions of them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import ndarray
+from ..core.op import ANY, COMPLEX, FLOATING, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, coerce, require
+from ..core.shapes import normalize_axis
+from . import ufunc
+from .compare import array_equal
+from .differences import diff
+from .elementwise import (
+    _power,
+    abs,
+    atan2,
+    copysign,
+    equal,
+    floor_divide,
+    isinf,
+    logical_and,
+    remainder,
+    round,
+    sin,
+    trunc,
+)
+from .index import where
+from .join import concat
+from .shape import astype, span
+from .transfer import imag, real
+
+__all__ = ["angle", "around", "array_equiv", "cbrt", "deg2rad", "degrees", "divmod", "fabs", "fix", "float_power", "fmax",
+           "fmin", "fmod", "heaviside", "iscomplex", "iscomplexobj", "isreal", "isrealobj", "logaddexp2", "modf", "rad2deg",
+           "radians", "real_if_close", "sinc", "unwrap"]
+
+unary = functools.partial(ufunc.unary, namespace=globals())
+binary = functools.partial(ufunc.binary, namespace=globals())
+
+fmax = binary("fmax", np.fmax, {"": "maximum(x, y)", "f": "y if x != x else (x if y != y or x >= y else y)"},
+              ("where(equal(out, x), g, 0)", "where(equal(out, x), 0, g)"), category=REAL_OR_BOOL,
+              doc="The larger of two elements; of a number and NaN the number.")
+fmin = binary("fmin", np.fmin, {"": "minimum(x, y)", "f": "y if x != x else (x if y != y or x <= y else y)"},
+              ("where(equal(out, x), g, 0)", "where(equal(out, x), 0, g)"), category=REAL_OR_BOOL,
+              doc="The smaller of two elements; of a number and NaN the number.")
+fmod = binary("fmod", np.fmod, {"": "fmod(x, y)", "u": "remainder(x, y)",
+                                "i": "remainder(x, y) - y if remainder(x, y) != 0 and (x < 0) != (y < 0) else remainder(x, y)"},
+              ("g", "-g * trunc(x / y)"), category=REAL, doc="Remainder of the division, with the sign of x.",
+              formula="x - trunc(x / y) * y")
+heaviside = binary("heaviside", np.heaviside, "x if x != x else (0 if x < 0 else (y if x == 0 else 1))",
+                   ("g * 0", "where(equal(x, 0), g, 0)"), category=REAL_OR_BOOL,
+                   doc="0 where x is negative, 1 where it is positive, y where it is 0.")
+logaddexp2 = binary("logaddexp2", np.logaddexp2,
+                    "logaddexp(x * 0.6931471805599453, y * 0.6931471805599453) * 1.4426950408889634",
+                    ("g * 2 ** (x - out)", "g * 2 ** (y - out)"), category=REAL,
+                    doc="Logarithm to base 2 of a sum of powers of two.", formula="log2(2**x + 2**y)")
+radians = unary("radians", np.radians, "x * 0.017453292519943295", "g * 0.017453292519943295", category=REAL_OR_BOOL,
+                doc="Degrees to radians.", formula="x * pi / 180")
+degrees = unary("degrees", np.degrees, "x * 57.29577951308232", "g * 57.29577951308232", category=REAL_OR_BOOL,
+                doc="Radians to degrees.", formula="x * 180 / pi")
+cbrt = unary("cbrt", np.cbrt, "cbrt(x)", "g / (out * out * 3)", category=REAL_OR_BOOL, doc="Cube root.", formula="x ** (1 / 3)")
+deg2rad, rad2deg, around = radians, degrees, round
+
+
+def fabs(x: Any, /) -> ndarray:
+    """Absolute value of real numbers, as floating-point numbers.
+
+    Args: x: real or bool array. Raises: TypeError for complex numbers. Gradient: g sign(x).
+
+    >>> import cudamath as cm
+    >>> cm.fabs([-1, 2]).tolist()
+    [1.0, 2.0]
+    """
+    x = require("fabs", x, REAL_OR_BOOL)
+    return abs(x if x.dtype in FLOATING else astype(x, ufunc.resolve("fabs", np.fabs, x.dtype)[1]))
+
+
+def fix(x: Any, /) -> ndarray:
+    """x without its fraction: ``trunc``.
+
+    >>> import cudamath as cm
+    >>> cm.fix([1.7, -1.7]).tolist()
+    [1.0, -1.0]
+    """
+    return trunc(x)
+
+
+def float_power(x: Any, y: Any, /) -> ndarray:
+    """Power computed in float64 (complex128 for complex numbers), also of integers.
+
+    Args: x, y: numeric arrays that broadcast. Raises: TypeError (dtype). Gradient: as of ``pow``.
+
+    >>> import cudamath as cm
+    >>> cm.float_power([1, 2], -1).tolist()
+    [1.0, 0.5]
+    """
+    a, b = coerce("float_power", (x, y), NUMERIC)
+    wide = np.complex128 if a.dtype in COMPLEX or b.dtype in COMPLEX else np.float64
+    return _power(astype(a, wide, copy=False), astype(b, wide, copy=False))
+
+
+def divmod(x: Any, y: Any, /) -> tuple[ndarray, ndarray]:
+    """(x // y, x % y): ``floor_divide`` and ``remainder``.
+
+    >>> import cudamath as cm
+    >>> [a.tolist() for a in cm.divmod([7, -7], 3)]
+    [[2, -3], [1, 2]]
+    """
+    return floor_divide(x, y), remainder(x, y)
+
+
+def modf(x: Any, /) -> tuple[ndarray, ndarray]:
+    """(fraction, whole part) of each element, both with its sign.
+
+    Args: x: real array. Returns: two arrays; integers give floating-point numbers. Raises: TypeError (dtype). Gradient: g for
+    the fraction.
+
+    >>> import cudamath as cm
+    >>> [a.tolist() for a in cm.modf([1.5, -2.25])]
+    [[0.5, -0.25], [1.0, -2.0]]
+    """
+    x = require("modf", x, REAL_OR_BOOL)
+    x = x if x.dtype in FLOATING else astype(x, dtypes.default_float())
+    whole = trunc(x)
+    return copysign(where(isinf(x), 0, x - whole), x), whole
+
+
+def angle(z: Any, /, deg: bool = False) -> ndarray:
+    """Argument of complex numbers, from -pi to pi; of real ones 0 or pi.
+
+    Args: z: numeric array; deg: in degrees. Returns: real array. Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.angle([1j, -1.0], deg=True).tolist()
+    [90.0, 180.0]
+    """
+    z = require("angle", z)
+    if z.dtype in COMPLEX:
+        y = atan2(imag(z), real(z))
+    else:
+        z = z if z.dtype in FLOATING else astype(z, dtypes.default_float())
+        y = atan2(0.0, z)
+    return degrees(y) if deg else y
+
+
+def sinc(x: Any, /) -> ndarray:
+    """sin(pi x) / (pi x), and 1 at 0.
+
+    Args: x: numeric array. Returns: floating-point array. Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.sinc([0.0, 0.5]).tolist()
+    [1.0, 0.6366197723675814]
+    """
+    x = require("sinc", x, NUMERIC)
+    y = (x if x.dtype in INEXACT else astype(x, dtypes.default_float())) * np.pi
+    safe = where(equal(y, 0), 1, y)
+    return where(equal(y, 0), 1, sin(safe) / safe)
+
+
+def isreal(x: Any, /) -> ndarray:
+    """Whether the imaginary part is 0.
+
+    >>> import cudamath as cm
+    >>> cm.isreal([1 + 1j, 2 + 0j]).tolist()
+    [False, True]
+    """
+    return equal(imag(require("isreal", x)), 0)
+
+
+def iscomplex(x: Any, /) -> ndarray:
+    """Whether the imaginary part is not 0.
+
+    >>> import cudamath as cm
+    >>> cm.iscomplex([1 + 1j, 2 + 0j]).tolist()
+    [True, False]
+    """
+    return imag(require("iscomplex", x)) != 0  # type: ignore[return-value]
+
+
+def iscomplexobj(x: Any, /) -> bool:
+    """Whether an array's dtype is complex.
+
+    >>> import cudamath as cm
+    >>> cm.iscomplexobj(cm.zeros(2)), cm.iscomplexobj(1j)
+    (False, True)
+    """
+    return require("iscomplexobj", x).dtype in COMPLEX
+
+
+def isrealobj(x: Any, /) -> bool:
+    """Whether an array's dtype is not complex.
+
+    >>> import cudamath as cm
+    >>> cm.isrealobj(cm.zeros(2))
+    True
+    """
+    return not iscomplexobj(x)
+
+
+def real_if_close(x: Any, /, tol: float = 100) -> ndarray:
+    """The real part if every imaginary part is near 0, else the array itself.
+
+    Args: x: array; tol: how near: in machine epsilons if > 1, else itself. Waits for the device. Gradient: passes through.
+
+    >>> import cudamath as cm
+    >>> cm.real_if_close([2.1 + 4e-15j]).tolist()
+    [2.1]
+    """
+    x = require("real_if_close", x)
+    if x.dtype not in COMPLEX:
+        return x
+    limit = tol * np.finfo(x.dtype).eps if tol > 1 else tol
+    return real(x) if bool((abs(imag(x)) < limit).all()) else x
+
+
+def array_equiv(a: Any, b: Any, /) -> bool:
+    """Whether two arrays are equal after broadcasting one to the other. Waits for the device.
+
+    >>> import cudamath as cm
+    >>> cm.array_equiv([1, 2], [[1, 2], [1, 2]])
+    True
+    """
+    from .shape import broadcast_arrays
+
+    x, y = coerce("array_equiv", (a, b), ANY)
+    try:
+        x, y = broadcast_arrays(x, y)
+    except ValueError:
+        return False
+    return array_equal(x, y)
+
+
+def unwrap(p: Any, /, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi) -> ndarray:
+    """Angles without jumps: where neighbours along an axis differ by more than half a period, multiples of it are added.
+
+    Args: p: real array; discont: smallest jump that counts, at least period / 2 (default); axis: the axis; period: of the
+    values. Returns: array; integers give floating-point numbers. Raises: ValueError (axis). Gradient: passes through.
+
+    >>> import cudamath as cm
+    >>> cm.unwrap([0.0, 3.0, -2.0], period=6.0).tolist()
+    [0.0, 3.0, 4.0]
+    """
+    from .scan import cumsum
+
+    p = require("unwrap", p, REAL)
+    p = p if p.dtype in FLOATING else astype(p, dtypes.default_float())
+    axis = normalize_axis("unwrap", axis, p.ndim)
+    if p.shape[axis] < 2:
+        return p.copy()
+    step = diff(p, axis=axis)
+    half = period / 2
+    wrapped = remainder(step + half, period) - half
+    wrapped = where(logical_and(equal(wrapped, -half), step > 0), half, wrapped)
+    more = where(abs(step) < (half if discont is None else max(discont, half)), 0, wrapped - step)
+    n = p.shape[axis]
+    return concat([span(p, axis, 0, 1), span(p, axis, 1, n) + cumsum(more, axis=axis)], axis=axis)

@@ -1,0 +1,252 @@
+"""Choosing among arrays by conditions or numbers, and functions applied line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import ndarray
+from ..core.op import ANY, INTEGER, coerce, require
+from ..core.shapes import broadcast_shapes, normalize_axis
+from .creation import arange
+from .elementwise import clip, not_equal, remainder
+from .index import nonzero, put, take, take_along_axis, where
+from .join import stack
+from .output import deliver
+from .reduce import any as any_of
+from .shape import astype, broadcast_to, expand_dims, moveaxis, ravel, reshape
+
+__all__ = ["apply_along_axis", "apply_over_axes", "choose", "compress", "extract", "piecewise", "place", "put_along_axis",
+           "putmask", "select"]
+
+
+def select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0) -> ndarray:
+    """Elements of the first choice whose condition holds.
+
+    Args: conditions: bool arrays; choices: as many arrays or scalars; default: where none holds. All broadcast. Returns:
+    array of the common dtype. Raises: ValueError (numbers or shapes), TypeError (conditions that are not bool). Gradient: g
+    to the choice that was taken.
+
+    >>> import cudamath as cm
+    >>> x = cm.arange(5)
+    >>> cm.select([x < 2, x > 3], [x, x * 10], default=-1).tolist()
+    [0, 1, -1, -1, 40]
+    """
+    if len(conditions) != len(choices) or not conditions:
+        raise ValueError(f"select: wants as many choices as conditions, at least one; got {len(conditions)} conditions and "
+                         f"{len(choices)} choices")
+    masks = [require("select", c) for c in conditions]
+    for mask in masks:
+        if mask.dtype.kind != "b":
+            raise TypeError(f"select: conditions must be bool arrays, got {mask.dtype} of shape {mask.shape}")
+    kind = dtypes.result_type(*[c if isinstance(c, bool | int | float | complex) else require("select", c)
+                                for c in (*choices, default)])
+    out: Any = default
+    for mask, choice in zip(reversed(masks), reversed(list(choices)), strict=True):
+        out = where(mask, choice, out)
+    return astype(out, kind, copy=False)
+
+
+def choose(x: Any, /, choices: Any, out: Any = None, mode: str = "raise") -> ndarray:
+    """Elements of the choice that each element of x numbers: y[i] = choices[x[i]][i].
+
+    Args: x: integers from 0 to the number of choices less one; choices: a sequence of arrays, or an array of them; all
+    broadcast; out: array for the result; mode: "raise", "wrap" or "clip" numbers out of range. Raises: IndexError (a number
+    out of range), TypeError (dtype), ValueError (mode, shapes). Gradient: g to the choice that was taken.
+
+    >>> import cudamath as cm
+    >>> cm.choose([0, 1, 0], [[1, 2, 3], [10, 20, 30]]).tolist()
+    [1, 20, 3]
+    """
+    x = require("choose", x, INTEGER)
+    options = coerce("choose", (x, *choices), ANY)[1:]
+    if not options:
+        raise ValueError("choose: wants at least one choice")
+    if mode == "wrap":
+        x = remainder(x, len(options))
+    elif mode == "clip":
+        x = clip(x, 0, len(options) - 1)
+    elif mode != "raise":
+        raise ValueError(f"choose: mode must be 'raise', 'wrap' or 'clip', got {mode!r}")
+    elif bool(any_of((x < 0) | (x >= len(options)))):
+        raise IndexError(f"choose: a number out of range for {len(options)} choices")
+    kind = dtypes.result_type(*options)
+    shape = broadcast_shapes("choose", x.shape, *[o.shape for o in options])
+    together = stack([broadcast_to(astype(o, kind, copy=False), shape) for o in options])
+    y = take_along_axis(together, expand_dims(broadcast_to(x, shape), axis=0), axis=0)[0]
+    return y if out is None else deliver("choose", y, out)
+
+
+def compress(condition: Any, x: Any, /, axis: int | None = None) -> ndarray:
+    """The slices along an axis where a condition holds.
+
+    Args: condition: vector of bool, at most as long as the axis; x: any array; axis: None ravels it first. Raises: ValueError
+    (shapes), IndexError (beyond the axis). Gradient: g at the slices taken. Waits for the device.
+
+    >>> import cudamath as cm
+    >>> cm.compress([False, True], [[1, 2], [3, 4]], axis=0).tolist()
+    [[3, 4]]
+    """
+    x, mask = coerce("compress", (x, condition))
+    if mask.ndim != 1:
+        raise ValueError(f"compress: the condition must be a vector, got shape {mask.shape}")
+    return take(x, nonzero(mask)[0], axis=axis)
+
+
+def extract(condition: Any, x: Any, /) -> ndarray:
+    """The elements of x where a condition holds, as a vector.
+
+    Args: condition: array of as many elements as ``x``; x: any array. Raises: ValueError if it has not. Gradient: g at the
+    elements taken. Waits for the device.
+
+    >>> import cudamath as cm
+    >>> cm.extract([[True, False], [False, True]], [[1, 2], [3, 4]]).tolist()
+    [1, 4]
+    """
+    x, mask = coerce("extract", (x, condition))
+    if mask.size != x.size:
+        raise ValueError(f"extract: a condition of shape {mask.shape} does not fit an array of shape {x.shape}")
+    return take(ravel(x), nonzero(ravel(mask))[0])
+
+
+def place(x: ndarray, mask: Any, values: Any, /) -> None:
+    """Assigns to the elements where a mask holds, in order, in place; values are repeated if there are fewer.
+
+    Args: x: any array; mask: array of x's shape; values: vector, not empty if there is a place. Raises: ValueError (shapes).
+    Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.arange(5)
+    >>> cm.place(x, x > 2, [10])
+    >>> x.tolist()
+    [0, 1, 2, 10, 10]
+    """
+    where_to = nonzero(ravel(_mask("place", x, mask)))[0]
+    if where_to.size:
+        put(x, where_to, values)
+
+
+def _mask(name: str, x: Any, mask: Any) -> ndarray:
+    found = coerce(name, (require(name, x), mask))[1]
+    if found.shape != x.shape:
+        raise ValueError(f"{name}: a mask of shape {found.shape} does not fit an array of shape {x.shape}")
+    return not_equal(found, 0)
+
+
+def putmask(x: ndarray, mask: Any, values: Any, /) -> None:
+    """x[mask] = values[mask] in place, where values are repeated (in C order) to x's size.
+
+    Args: x: any array; mask: array of x's shape; values: array or scalar. Raises: ValueError (shapes). Gradient: none.
+
+    >>> import cudamath as cm
+    >>> x = cm.arange(5)
+    >>> cm.putmask(x, x > 2, x * 2)
+    >>> x.tolist()
+    [0, 1, 2, 6, 8]
+    """
+    chosen = _mask("putmask", x, mask)
+    given = ravel(coerce("putmask", (x, values))[1])
+    if not given.size or not x.size:
+        return
+    repeated = take(given, remainder(arange(x.size, device=x.device), given.size))
+    x[...] = where(chosen, astype(reshape(repeated, x.shape), x.dtype, copy=False), x)
+
+
+def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> None:
+    """Assigns to places along an axis that differ from line to line, in place: the inverse of ``take_along_axis``.
+
+    x[i, indices[i, j, k], k] = values[i, j, k] for axis 1
+
+    Args: x: array; indices: integers, as many dimensions as ``x``, that broadcast with it but along the axis; values:
+    broadcast to the indices; axis: None takes ``x`` as raveled. Raises: IndexError (out of range), ValueError (shapes).
+    Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.zeros((2, 3))
+    >>> cm.put_along_axis(x, [[2], [0]], 1.0, axis=1)
+    >>> x.tolist()
+    [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
+    x = require("put_along_axis", x)
+    if axis is None:
+        put(x, indices, values)
+        return
+    axis = normalize_axis("put_along_axis", axis, x.ndim)
+    at = require("put_along_axis", coerce("put_along_axis", (x, indices))[1], INTEGER, "indices")
+    if at.ndim != x.ndim:
+        raise ValueError(f"put_along_axis: indices of shape {at.shape} must have as many dimensions as x of shape {x.shape}")
+    key = [at if i == axis else reshape(arange(n, device=x.device), (*[1] * i, n, *[1] * (x.ndim - i - 1)))
+           for i, n in enumerate(x.shape)]
+    x[tuple(key)] = values
+
+
+def piecewise(x: Any, conditions: Sequence[Any], functions: Sequence[Any], *args: Any, **kwargs: Any) -> ndarray:
+    """A function made of others, each where its condition holds.
+
+    Args: x: any array; conditions: bool arrays of its shape; functions: as many functions of an array, or numbers, and maybe
+    one more for where none holds (0 otherwise); args, kwargs: passed on. Returns: array of x's dtype. Raises: ValueError
+    (numbers). Every function is evaluated on the whole array. Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> x = cm.asarray([-2.0, -1.0, 3.0])
+    >>> cm.piecewise(x, [x < 0], [lambda v: -v, 0]).tolist()
+    [2.0, 1.0, 0.0]
+    """
+    x = require("piecewise", x)
+    masks = [conditions] if isinstance(conditions, ndarray | np.ndarray) and np.ndim(conditions) == x.ndim else list(conditions)
+    if len(functions) not in (len(masks), len(masks) + 1):
+        raise ValueError(f"piecewise: {len(masks)} conditions want {len(masks)} or {len(masks) + 1} functions, got "
+                         f"{len(functions)}")
+    values = [f(x, *args, **kwargs) if callable(f) else f for f in functions]
+    out: Any = values[len(masks)] if len(values) > len(masks) else 0
+    for mask, value in zip(masks, values, strict=False):  # of several that hold the last one wins
+        out = where(coerce("piecewise", (x, mask))[1], value, out)
+    return astype(broadcast_to(out, x.shape), x.dtype)
+
+
+def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, *args: Any, **kwargs: Any) -> ndarray:
+    """A function of vectors applied to every line along an axis.
+
+    Args: function: takes a vector (and args, kwargs), returns a number or an array, of the same shape for every line; axis:
+    the axis; x: array. Returns: array in which the result's axes take the place of ``axis``. Raises: ValueError (axis; no
+    lines). Calls the function once a line, from Python: slow; functions with an ``axis`` of their own are not.
+    Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.apply_along_axis(lambda v: v[0] + v[-1], 1, [[1, 2, 3], [4, 5, 6]]).tolist()
+    [4, 10]
+    """
+    x = require("apply_along_axis", x)
+    axis = normalize_axis("apply_along_axis", axis, x.ndim)
+    moved = moveaxis(x, axis, -1)
+    lines = reshape(moved, (-1, x.shape[axis])) if x.size else moved
+    if not x.size:
+        raise ValueError(f"apply_along_axis: no lines along axis {axis} of an array of shape {x.shape}")
+    results = stack([require("apply_along_axis", function(line, *args, **kwargs)) for line in lines])
+    results = reshape(results, (*moved.shape[:-1], *results.shape[1:]))
+    extra = results.ndim - (x.ndim - 1)
+    return moveaxis(results, tuple(range(x.ndim - 1, results.ndim)), tuple(range(axis, axis + extra)))
+
+
+def apply_over_axes(function: Callable[..., Any], x: Any, axes: int | Sequence[int]) -> ndarray:
+    """A function of (array, axis) applied over several axes, one after another; the axes stay, with length 1.
+
+    Args: function: a reduction; x: array; axes: the axes. Raises: ValueError if the result has other dimensions.
+    Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.apply_over_axes(cm.sum, cm.ones((2, 3, 4)), (0, 2)).tolist()
+    [[[8.0], [8.0], [8.0]]]
+    """
+    x = require("apply_over_axes", x)
+    for axis in axes if isinstance(axes, tuple | list) else (axes,):
+        axis = normalize_axis("apply_over_axes", axis, x.ndim)
+        y = require("apply_over_axes", function(x, axis))
+        y = expand_dims(y, axis=axis) if y.ndim == x.ndim - 1 else y
+        if y.ndim != x.ndim:
+            raise ValueError(f"apply_over_axes: the function makes {y.ndim} dimensions of an array of shape {x.shape}")
+        x = y
+    return x

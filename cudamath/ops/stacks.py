@@ -1,0 +1,313 @@
+"""More ways to join, cut and turn arrays, by NumPy's names: what ``join.py`` and ``shape.py`` do, along given axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.array import ndarray
+from ..core.op import coerce, require
+from ..core.shapes import normalize_axis, normalize_shape
+from . import reduce
+from .creation import asarray, zeros
+from .index import take
+from .join import _cut, _inputs, _joined, concat, tile
+from .shape import astype, atleast_2d, broadcast_to, diagonal, expand_dims, flip, moveaxis, ravel, reshape, span
+
+__all__ = ["append", "atleast_3d", "block", "column_stack", "delete", "dsplit", "dstack", "fliplr", "flipud", "hsplit",
+           "insert", "resize", "rollaxis", "trace", "trim_zeros", "vsplit"]
+
+
+def atleast_3d(*arrays: Any) -> Any:
+    """Each array with at least three dimensions: a vector as (1, n, 1), a matrix as (n, m, 1); a tuple if several.
+
+    Gradient: the gradient in the old shape.
+
+    >>> import cudamath as cm
+    >>> cm.atleast_3d(cm.zeros(3)).shape
+    (1, 3, 1)
+    """
+    out = []
+    for a in arrays:
+        x = require("atleast_3d", a)
+        shape = {0: (1, 1, 1), 1: (1, *x.shape, 1), 2: (*x.shape, 1)}.get(x.ndim, x.shape)
+        out.append(reshape(x, shape))
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+def column_stack(arrays: Sequence[Any], /) -> ndarray:
+    """Vectors as the columns of a matrix; matrices side by side.
+
+    Args: arrays: at least one, of 1 or 2 dimensions and equally many rows. Raises: ValueError (shapes). Gradient: pieces.
+
+    >>> import cudamath as cm
+    >>> cm.column_stack([[1, 2], [3, 4]]).tolist()
+    [[1, 3], [2, 4]]
+    """
+    return _joined("column_stack", [expand_dims(x, axis=1) if x.ndim == 1 else atleast_2d(x)
+                                    for x in _inputs("column_stack", arrays)], 1)
+
+
+def dstack(arrays: Sequence[Any], /) -> ndarray:
+    """Arrays behind one another: along axis 2, those of fewer dimensions as ``atleast_3d`` makes them.
+
+    Args: arrays: at least one. Raises: ValueError (shapes). Gradient: pieces.
+
+    >>> import cudamath as cm
+    >>> cm.dstack([[1, 2], [3, 4]]).tolist()
+    [[[1, 3], [2, 4]]]
+    """
+    return _joined("dstack", [atleast_3d(x) for x in _inputs("dstack", arrays)], 2)
+
+
+def hsplit(x: Any, /, sections: int | Sequence[int]) -> list[ndarray]:
+    """``split`` along axis 1 (axis 0 of vectors).
+
+    >>> import cudamath as cm
+    >>> [a.tolist() for a in cm.hsplit([1, 2, 3, 4], 2)]
+    [[1, 2], [3, 4]]
+    """
+    x = require("hsplit", x)
+    return _cut("hsplit", x, sections, 1 if x.ndim > 1 else 0, even=True)
+
+
+def vsplit(x: Any, /, sections: int | Sequence[int]) -> list[ndarray]:
+    """``split`` along axis 0 of an array of at least 2 dimensions.
+
+    >>> import cudamath as cm
+    >>> [a.tolist() for a in cm.vsplit([[1, 2], [3, 4]], 2)]
+    [[[1, 2]], [[3, 4]]]
+    """
+    x = require("vsplit", x)
+    if x.ndim < 2:
+        raise ValueError(f"vsplit: wants at least 2 dimensions, got shape {x.shape}")
+    return _cut("vsplit", x, sections, 0, even=True)
+
+
+def dsplit(x: Any, /, sections: int | Sequence[int]) -> list[ndarray]:
+    """``split`` along axis 2.
+
+    >>> import cudamath as cm
+    >>> [a.shape for a in cm.dsplit(cm.zeros((2, 3, 4)), 2)]
+    [(2, 3, 2), (2, 3, 2)]
+    """
+    x = require("dsplit", x)
+    if x.ndim < 3:
+        raise ValueError(f"dsplit: wants at least 3 dimensions, got shape {x.shape}")
+    return _cut("dsplit", x, sections, 2, even=True)
+
+
+def block(arrays: Any) -> ndarray:
+    """An array put together from nested lists of blocks: the innermost lists along the last axis.
+
+    Args: arrays: arrays, or lists of them, nested equally deep. Raises: ValueError (depths, shapes). Gradient: pieces.
+
+    >>> import cudamath as cm
+    >>> cm.block([[cm.eye(2), cm.zeros((2, 1))], [cm.ones((1, 3))]]).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
+    """
+    def depth(item: Any) -> int:
+        if not isinstance(item, list):
+            return 0
+        if not item:
+            raise ValueError("block: a list is empty")
+        depths = {depth(part) for part in item}
+        if len(depths) > 1:
+            raise ValueError(f"block: lists are nested {sorted(depths)} deep; they must be equally deep")
+        return 1 + depths.pop()
+
+    levels = depth(arrays)
+
+    def leaves(item: Any) -> list[Any]:
+        return [leaf for part in item for leaf in leaves(part)] if isinstance(item, list) else [item]
+
+    given = iter(coerce("block", tuple(leaves(arrays))))
+    parts = list(given)
+    ndim = max([levels, *[x.ndim for x in parts]])
+    full = iter([reshape(x, (1,) * (ndim - x.ndim) + x.shape) for x in parts])
+
+    def joined(item: Any, axis: int) -> ndarray:
+        if not isinstance(item, list):
+            return next(full)
+        return _joined("block", [joined(part, axis + 1) for part in item], axis)
+
+    return joined(arrays, ndim - levels)
+
+
+def append(x: Any, values: Any, /, axis: int | None = None) -> ndarray:
+    """A new array with values after x's own.
+
+    Args: x, values: arrays, of equal shape but along the axis; axis: None ravels both. Raises: ValueError (shapes).
+    Gradient: pieces.
+
+    >>> import cudamath as cm
+    >>> cm.append([1, 2], [[3], [4]]).tolist()
+    [1, 2, 3, 4]
+    """
+    return _joined("append", coerce("append", (x, values)), axis)
+
+
+def _line(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
+    x = require(name, x)
+    if axis is None:
+        return ravel(x), 0
+    return x, normalize_axis(name, axis, x.ndim)
+
+
+def delete(x: Any, /, obj: Any, axis: int | None = None) -> ndarray:
+    """A new array without some slices along an axis.
+
+    Args: x: any array; obj: an integer, a slice, integers, or a bool vector: which; axis: None ravels first. Raises:
+    IndexError (out of range). Gradient: g at the slices that stay.
+
+    >>> import cudamath as cm
+    >>> cm.delete([10, 20, 30, 40], [0, 2]).tolist()
+    [20, 40]
+    """
+    x, axis = _line("delete", x, axis)
+    keep = np.ones(x.shape[axis], bool)
+    which = obj.to_numpy() if isinstance(obj, ndarray) else obj if isinstance(obj, slice) else np.asarray(obj)
+    if isinstance(which, np.ndarray) and not which.size:
+        which = which.astype(np.intp)
+    try:
+        keep[which] = False
+    except IndexError as error:
+        raise IndexError(f"delete: {error} (axis {axis} of shape {x.shape})") from None
+    return take(x, asarray(np.flatnonzero(keep), device=x.device), axis=axis)
+
+
+def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray:
+    """A new array with values put before some places along an axis.
+
+    Args: x: any array; obj: an integer, a slice or integers: before which of x's slices; values: scalar or array, cast to
+    x's dtype, broadcast to the slices; axis: None ravels ``x`` first. Raises: IndexError (out of range), ValueError (shapes).
+    Gradient: pieces.
+
+    >>> import cudamath as cm
+    >>> cm.insert([1, 2, 3], [1, 3], [10, 20]).tolist()
+    [1, 10, 2, 3, 20]
+    """
+    x, axis = _line("insert", x, axis)
+    n = x.shape[axis]
+    if isinstance(obj, slice):
+        places = np.arange(*obj.indices(n))
+    else:
+        places = np.asarray(obj.to_numpy() if isinstance(obj, ndarray) else obj)
+        places = np.flatnonzero(places) if places.dtype.kind == "b" else places
+    scalar = places.ndim == 0
+    places = places.reshape(-1).astype(np.int64)
+    if places.size and (places.min() < -n or places.max() > n):
+        raise IndexError(f"insert: index {places.tolist()} is out of bounds for axis {axis} of shape {x.shape}")
+    places = np.where(places < 0, places + n, places)
+    given = astype(coerce("insert", (x, values))[1], x.dtype, copy=False)
+    if scalar:
+        given = moveaxis(reshape(given, (1,) * (x.ndim - given.ndim) + given.shape), 0, axis)
+        places = np.repeat(places, given.shape[axis])
+    order = np.argsort(places, kind="stable")
+    shape = (*x.shape[:axis], places.size, *x.shape[axis + 1 :])
+    try:
+        expanded = given if given.shape == shape else reshape(given, (1,) * (x.ndim - given.ndim) + given.shape)
+        expanded = broadcast_to(expanded, shape)
+    except ValueError:
+        raise ValueError(f"insert: values of shape {given.shape} do not fit {places.size} places along axis {axis} of shape "
+                         f"{x.shape}") from None
+    # both one after another, then picked in the new order
+    at = np.empty(n + places.size, np.int64)
+    new = places[order] + np.arange(places.size)
+    old = np.ones(at.size, bool)
+    old[new] = False
+    at[new], at[old] = n + order, np.arange(n)
+    return take(concat([x, expanded], axis=axis), asarray(at, device=x.device), axis=axis)
+
+
+def resize(x: Any, /, new_shape: int | Sequence[int]) -> ndarray:
+    """A new array of a shape, filled with x's elements in C order, again and again.
+
+    Args: x: any array; new_shape: the shape. Raises: ValueError for a negative length. Gradient: summed.
+
+    >>> import cudamath as cm
+    >>> cm.resize([1, 2, 3], (2, 4)).tolist()
+    [[1, 2, 3, 1], [2, 3, 1, 2]]
+    """
+    x = ravel(require("resize", x))
+    shape = normalize_shape("resize", new_shape)
+    size = int(np.prod(shape, dtype=np.int64))
+    if not size or not x.size:
+        return zeros(shape, x.dtype, device=x.device)
+    return reshape(span(tile(x, -(-size // x.size)), 0, 0, size), shape)
+
+
+def fliplr(x: Any, /) -> ndarray:
+    """A view with axis 1 reversed.
+
+    >>> import cudamath as cm
+    >>> cm.fliplr([[1, 2], [3, 4]]).tolist()
+    [[2, 1], [4, 3]]
+    """
+    x = require("fliplr", x)
+    if x.ndim < 2:
+        raise ValueError(f"fliplr: wants at least 2 dimensions, got shape {x.shape}")
+    return flip(x, axis=1)
+
+
+def flipud(x: Any, /) -> ndarray:
+    """A view with axis 0 reversed.
+
+    >>> import cudamath as cm
+    >>> cm.flipud([[1, 2], [3, 4]]).tolist()
+    [[3, 4], [1, 2]]
+    """
+    x = require("flipud", x)
+    if not x.ndim:
+        raise ValueError(f"flipud: wants at least 1 dimension, got shape {x.shape}")
+    return flip(x, axis=0)
+
+
+def rollaxis(x: Any, /, axis: int, start: int = 0) -> ndarray:
+    """A view with an axis moved before another.
+
+    Args: x: any array; axis: the axis; start: the axis before which it goes. Raises: ValueError (out of bounds).
+
+    >>> import cudamath as cm
+    >>> cm.rollaxis(cm.zeros((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
+    x = require("rollaxis", x)
+    axis = normalize_axis("rollaxis", axis, x.ndim)
+    start = start if start == x.ndim else normalize_axis("rollaxis", start, x.ndim)
+    return moveaxis(x, axis, start - (axis < start))
+
+
+def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> ndarray:
+    """The sum along the diagonal of the planes of two axes. (``cm.linalg.trace`` takes the last two.)
+
+    Args: x: array of at least 2 dimensions; offset: of the diagonal; axis1, axis2: rows and columns; dtype: as for ``sum``.
+    Raises: ValueError (axes). Gradient: g on the diagonal.
+
+    >>> import cudamath as cm
+    >>> int(cm.trace([[1, 2], [3, 4]]))
+    5
+    """
+    return reduce.sum(diagonal(require("trace", x), offset, axis1, axis2), axis=-1, dtype=dtype)
+
+
+def trim_zeros(x: Any, /, trim: str = "fb") -> ndarray:
+    """A view of a vector without the zeros at its ends.
+
+    Args: x: vector; trim: "f": those in front, "b": at the back, "fb": both. Raises: ValueError (shape). Waits for the device.
+
+    >>> import cudamath as cm
+    >>> cm.trim_zeros([0, 0, 1, 0, 2, 0]).tolist()
+    [1, 0, 2]
+    """
+    x = require("trim_zeros", x)
+    if x.ndim != 1:
+        raise ValueError(f"trim_zeros: wants a vector, got shape {x.shape}")
+    filled = x != 0
+    if not x.size or not bool(reduce.any(filled)):
+        return x[:0]
+    first = int(reduce.argmax(filled)) if "f" in trim.lower() else 0
+    last = x.size - (int(reduce.argmax(flip(filled))) if "b" in trim.lower() else 0)
+    return span(x, 0, first, last)

@@ -1,0 +1,362 @@
+"""Order statistics, weighted means, covariances: compositions of sorts, reductions and matrix products."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import ndarray
+from ..core.op import ANY, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, coerce, require
+from ..core.shapes import normalize_axes
+from . import reduce
+from .elementwise import clip, conj, floor, isnan, logical_not, sqrt
+from .index import take_along_axis, where
+from .join import concat, stack
+from .linalg import matmul
+from .output import deliver
+from .reduce import Axis
+from .shape import astype, atleast_2d, broadcast_to, diagonal, expand_dims, matrix_transpose, moveaxis, reshape, span
+from .sort import sort
+from .transfer import imag, real
+
+__all__ = ["average", "corrcoef", "cov", "median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "ptp",
+           "quantile"]
+
+#: (alpha, beta) of the continuous definitions of a quantile: of n sorted elements, counted from 0, the one at place
+#: n q + alpha + q (1 - alpha - beta) - 1. Source: Hyndman and Fan (1996), Sample quantiles in statistical packages.
+_CONTINUOUS = {"linear": (1.0, 1.0), "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0),
+               "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8)}
+_METHODS = (*_CONTINUOUS, "lower", "higher", "midpoint", "nearest")
+
+
+def _lines(name: str, x: Any, axis: Axis) -> tuple[ndarray, tuple[int, ...], tuple[int, ...]]:
+    """The array with the axes as one, the last; the axes; the shape."""
+    x = require(name, x, REAL_OR_BOOL)
+    if x.dtype not in INEXACT:
+        x = astype(x, dtypes.default_float())
+    axes = tuple(range(x.ndim)) if axis is None else normalize_axes(name, axis, x.ndim)
+    kept = tuple([i for i in range(x.ndim) if i not in axes])
+    shape = x.shape
+    moved = moveaxis(x, axes, tuple(range(len(kept), x.ndim)))
+    return reshape(moved, (*[shape[i] for i in kept], math.prod([shape[i] for i in axes]))), axes, shape
+
+
+def _restored(y: ndarray, axes: tuple[int, ...], shape: tuple[int, ...], keepdims: bool, extra: int) -> ndarray:
+    """A result of lines with the reduced axes, if they are to be kept; `extra` axes stand in front."""
+    if not keepdims:
+        return y
+    return reshape(y, (*y.shape[:extra], *[1 if i in axes else n for i, n in enumerate(shape)]))
+
+
+def _fractions(name: str, q: Any, scale: float) -> np.ndarray:
+    """q as numbers from 0 to 1 on the host."""
+    host = np.asarray(q.to_numpy() if isinstance(q, ndarray) else q, np.float64) / scale
+    if host.size and not (host.min() >= 0 and host.max() <= 1):
+        raise ValueError(f"{name}: wants numbers from 0 to {scale:g}, got {q}")
+    return host
+
+
+def _place(q: float, n: Any, method: str) -> Any:
+    """Where the quantile lies among n sorted elements (n: a number, or an array of them), a fraction between two."""
+    alpha, beta = _CONTINUOUS.get(method, (1.0, 1.0))
+    return n * q + (alpha + q * (1 - alpha - beta)) - 1
+
+
+def _rounded(place: Any, method: str, lib: Any) -> Any:
+    """The place for the methods that do not interpolate linearly."""
+    below = lib.floor(place)
+    if method == "lower":
+        return below
+    if method == "higher":
+        return -lib.floor(-place)
+    if method == "nearest":
+        return lib.rint(place)
+    if method == "midpoint":
+        return below + 0.5 * (place > below)
+    return place
+
+
+def _between(low: ndarray, high: ndarray, t: Any) -> ndarray:
+    """low + t (high - low), from the nearer end; exact at both."""
+    step = high - low
+    if isinstance(t, ndarray):
+        return where(t == 0, low, where(t < 0.5, low + step * t, high - step * (1 - t)))
+    return low if t == 0 else low + step * t if t < 0.5 else high - step * (1 - t)
+
+
+def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool, out: Any, scale: float) -> ndarray:
+    if method not in _METHODS:
+        raise ValueError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
+    lines, axes, shape = _lines(name, x, axis)
+    fractions = _fractions(name, q, scale)
+    n = lines.shape[-1]
+    if not n:
+        raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
+    ordered, last = sort(lines), lines.ndim - 1
+    end = span(ordered, last, n - 1, n)[..., 0]  # NaN if there is one
+
+    def one(q: float) -> ndarray:
+        place = min(max(_rounded(_place(q, n, method), method, np), 0), n - 1)
+        i = int(place)
+        return _between(ordered[..., i], ordered[..., min(i + 1, n - 1)], place - i)
+
+    found = stack([one(float(f)) for f in fractions.ravel()]) if fractions.size else lines[:0]
+    found = reshape(found, (*fractions.shape, *end.shape))
+    y = _restored(where(isnan(end), np.nan, found), axes, shape, keepdims, fractions.ndim)
+    return y if out is None else deliver(name, y, out)
+
+
+def quantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, *, method: str = "linear",
+             keepdims: bool = False) -> ndarray:
+    """The numbers below which a fraction q of the elements lies, over axes.
+
+    Args: x: real or bool array; q: numbers from 0 to 1, of any shape, read on the host; axis: int, ints, or None for all;
+    out: array for the result; method: how places between two elements are read: "linear" (default; the other continuous
+    definitions of Hyndman and Fan by NumPy's names), "lower", "higher", "midpoint", "nearest"; keepdims: keep the axes.
+    Returns: array of x's dtype (of the default floating-point dtype for integers), of q's shape, then x's without the axes.
+    NaN where there is one. Raises: ValueError (q, axis, method, no elements), TypeError (dtype).
+    Gradient: to the elements that the result was made from. Takes one sort.
+
+    >>> import cudamath as cm
+    >>> cm.quantile([4.0, 1.0, 3.0, 2.0], [0.0, 0.5, 0.9]).tolist()
+    [1.0, 2.5, 3.7]
+    """
+    return _quantile("quantile", x, q, axis, method, keepdims, out, 1.0)
+
+
+def percentile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, *, method: str = "linear",
+               keepdims: bool = False) -> ndarray:
+    """``quantile`` for q from 0 to 100.
+
+    >>> import cudamath as cm
+    >>> float(cm.percentile([4.0, 1.0, 3.0, 2.0], 50))
+    2.5
+    """
+    return _quantile("percentile", x, q, axis, method, keepdims, out, 100.0)
+
+
+def median(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+    """The middle element in sorted order, or the mean of the two in the middle, over axes.
+
+    Args: x: real or bool array; axis: int, ints, or None for all; out: array for the result; keepdims: keep the axes.
+    Returns: array of x's dtype (of the default floating-point dtype for integers); NaN where there is one, or no element.
+    Raises: ValueError (axis), TypeError (dtype). Gradient: to the elements in the middle. Takes one sort.
+
+    >>> import cudamath as cm
+    >>> cm.median([[4, 1, 3], [2, 9, 7]], axis=1).tolist()
+    [3.0, 7.0]
+    """
+    lines, axes, shape = _lines("median", x, axis)
+    n, last = lines.shape[-1], lines.ndim - 1
+    ordered = sort(lines)
+    y = reduce.mean(span(ordered, last, max(n - 1, 0) // 2, n // 2 + 1), axis=-1)
+    if n:
+        y = where(isnan(ordered[..., n - 1]), np.nan, y)
+    y = _restored(y, axes, shape, keepdims, 0)
+    return y if out is None else deliver("median", y, out)
+
+
+def _nan_quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool, out: Any, scale: float) -> ndarray:
+    if method not in _METHODS:
+        raise ValueError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
+    lines, axes, shape = _lines(name, x, axis)
+    fractions = _fractions(name, q, scale)
+    if not lines.shape[-1]:
+        raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
+    ordered = sort(lines)  # NaN comes last
+    wide = np.float64 if lines.dtype == np.float64 or lines.shape[-1] >= 1 << 24 else np.float32
+    count = astype(reduce.sum(logical_not(isnan(lines)), axis=-1, keepdims=True), wide)
+
+    def one(q: float) -> ndarray:
+        import cudamath
+
+        place = _rounded(_place(q, count, method), method, cudamath)
+        place = clip(place, 0, clip(count - 1, 0, None))
+        below = floor(place)
+        i = astype(below, np.int64)
+        above = astype(clip(below + 1, None, clip(count - 1, 0, None)), np.int64)
+        t = astype(place - below, lines.dtype)
+        return _between(take_along_axis(ordered, i), take_along_axis(ordered, above), t)[..., 0]
+
+    found = stack([one(float(f)) for f in fractions.ravel()]) if fractions.size else lines[:0]
+    y = _restored(reshape(found, (*fractions.shape, *lines.shape[:-1])), axes, shape, keepdims, fractions.ndim)
+    return y if out is None else deliver(name, y, out)
+
+
+def nanquantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, *, method: str = "linear",
+                keepdims: bool = False) -> ndarray:
+    """``quantile`` of the elements that are not NaN; NaN where there are none.
+
+    Args, returns, raises, gradient: as for ``quantile``.
+
+    >>> import cudamath as cm
+    >>> float(cm.nanquantile([4.0, cm.nan, 3.0, 2.0], 0.5))
+    3.0
+    """
+    return _nan_quantile("nanquantile", x, q, axis, method, keepdims, out, 1.0)
+
+
+def nanpercentile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, *, method: str = "linear",
+                  keepdims: bool = False) -> ndarray:
+    """``nanquantile`` for q from 0 to 100.
+
+    >>> import cudamath as cm
+    >>> float(cm.nanpercentile([4.0, cm.nan, 3.0, 2.0], 50))
+    3.0
+    """
+    return _nan_quantile("nanpercentile", x, q, axis, method, keepdims, out, 100.0)
+
+
+def nanmedian(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+    """``median`` of the elements that are not NaN; NaN where there are none.
+
+    Args, returns, raises, gradient: as for ``median``.
+
+    >>> import cudamath as cm
+    >>> float(cm.nanmedian([4.0, cm.nan, 3.0, 2.0]))
+    3.0
+    """
+    x = require("nanmedian", x, REAL_OR_BOOL)
+    if x.dtype not in INEXACT or not x.size:
+        return median(x, axis, out, keepdims=keepdims)
+    return _nan_quantile("nanmedian", x, 0.5, axis, "linear", keepdims, out, 1.0)
+
+
+def ptp(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+    """Largest minus smallest element, over axes.
+
+    Args: x: real array with elements; axis, keepdims: as for ``max``; out: array for the result. Returns: array of x's
+    dtype. Raises: as ``max``. Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.ptp([[4, 1, 3], [2, 9, 7]], axis=1).tolist()
+    [3, 7]
+    """
+    x = require("ptp", x, REAL)
+    y = reduce.max(x, axis, keepdims=keepdims) - reduce.min(x, axis, keepdims=keepdims)
+    return y if out is None else deliver("ptp", y, out)
+
+
+def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+    """Weighted mean: Σ w x / Σ w.
+
+    Args: x: numeric or bool array; axis: int, ints, or None for all; weights: array of x's shape, or of the shape of its
+    axes; None: all 1; returned: also return the sums of the weights; keepdims: keep the axes.
+    Returns: array, or (array, sums) of equal shapes. Raises: ValueError (axis, shapes), TypeError (dtype, weights of another
+    shape without an axis), ZeroDivisionError if weights add up to 0 (waits for the device). Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> float(cm.average([1.0, 2.0, 4.0], weights=[2, 1, 1]))
+    2.0
+    """
+    x = require("average", x)
+    if weights is None:
+        y = reduce.mean(x, axis, keepdims=keepdims)
+        count = x.size / max(y.size, 1)
+        return (y, broadcast_to(astype(ndarray_of(count, x), y.dtype), y.shape)) if returned else y
+    x, w = coerce("average", (x, weights), ANY)
+    if w.shape != x.shape:
+        if axis is None:
+            raise TypeError(f"average: weights of shape {w.shape} for an array of shape {x.shape} want an axis")
+        axes = normalize_axes("average", axis, x.ndim)
+        if w.shape != tuple([x.shape[a] for a in axes]):
+            raise ValueError(f"average: weights of shape {w.shape} do not fit axes {axes} of an array of shape {x.shape}")
+        order = sorted(range(len(axes)), key=axes.__getitem__)
+        w = reshape(w.transpose(order), tuple([n if i in axes else 1 for i, n in enumerate(x.shape)]))
+    kind = dtypes.result_type(x, w) if dtypes.result_type(x, w) in INEXACT else dtypes.default_float()
+    x, w = astype(x, kind, copy=False), broadcast_to(astype(w, kind, copy=False), x.shape)
+    total = reduce.sum(w, axis, keepdims=keepdims)
+    if bool(reduce.any(total == 0)):
+        raise ZeroDivisionError(f"average: weights of shape {w.shape} add up to 0")
+    y = reduce.sum(x * w, axis, keepdims=keepdims) / total
+    return (y, total) if returned else y
+
+
+def ndarray_of(value: float, like: ndarray) -> ndarray:
+    """A number as a 0-d array beside another."""
+    from .creation import full
+
+    return full((), value, device=like.device)
+
+
+def cov(x: Any, /, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
+        aweights: Any = None, *, dtype: Any = None) -> ndarray:
+    """Covariance matrix: C[i, j] = Σ_k w_k (x[i, k] - m_i) conj(x[j, k] - m_j) / f.
+
+    Args: x: vector or matrix, a row a variable, a column an observation (``rowvar=False``: the other way round); y: more
+    variables; bias: divide by the number of observations instead of one less; ddof: that correction itself; fweights: how
+    often observations occur (integers); aweights: how much they count; dtype: of the result, at least floating-point.
+    Returns: matrix, or 0-d for one variable. Raises: ValueError (shapes, weights), TypeError (dtype). Gradient: by its
+    parts.
+
+    >>> import cudamath as cm
+    >>> cm.cov([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    x = require("cov", x, NUMERIC)
+    if x.ndim > 2:
+        raise ValueError(f"cov: wants at most 2 dimensions, got shape {x.shape}")
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError(f"cov: ddof must be an integer, got {ddof}")
+    kind = dtypes.as_dtype(dtype) if dtype is not None else dtypes.result_type(
+        x, *(() if y is None else (require("cov", y, NUMERIC),)), dtypes.default_float() if x.dtype not in INEXACT else x.dtype)
+
+    def rows(given: Any) -> ndarray:
+        given = coerce("cov", (x, given), NUMERIC)[1]
+        matrix = astype(atleast_2d(given), kind, copy=False)
+        return matrix if rowvar or given.ndim < 2 else matrix_transpose(matrix)
+
+    data = rows(x) if y is None else concat([rows(x), rows(y)])
+    weights = None
+    for given, name in ((fweights, "fweights"), (aweights, "aweights")):
+        if given is None:
+            continue
+        w = coerce("cov", (x, given))[1]
+        if w.shape != (data.shape[1],):
+            raise ValueError(f"cov: {name} of shape {w.shape} do not fit {data.shape[1]} observations")
+        if name == "fweights" and w.dtype.kind not in "iu":
+            raise TypeError(f"cov: fweights must be integers, got {w.dtype}")
+        if bool(reduce.any(w < 0)):
+            raise ValueError(f"cov: {name} cannot be negative")
+        w = astype(w, dtypes.real_dtype(kind))
+        weights = w if weights is None else weights * w
+    correction: Any = (0 if bias else 1) if ddof is None else int(ddof)
+    if weights is None:
+        total: Any = data.shape[1]
+        freedom: Any = max(total - correction, 0) or math.nan
+        mean = reduce.mean(data, axis=1, keepdims=True)
+        away = data - mean
+        product = matmul(away, conj(matrix_transpose(away)))
+    else:
+        total = reduce.sum(weights)
+        if aweights is not None:
+            reliable = astype(coerce("cov", (x, aweights))[1], weights.dtype)
+            correction = correction * (reduce.sum(weights * reliable) / total)
+        freedom = total - correction
+        mean = reduce.sum(data * weights, axis=1, keepdims=True) / total
+        away = data - mean
+        product = matmul(away * weights, conj(matrix_transpose(away)))
+    out = product / freedom
+    return reshape(out, ()) if out.shape == (1, 1) else out
+
+
+def corrcoef(x: Any, /, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> ndarray:
+    """Correlation matrix: R[i, j] = C[i, j] / sqrt(C[i, i] C[j, j]), clipped to [-1, 1].
+
+    Args, raises: as for ``cov``. Returns: matrix, or 0-d for one variable. Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.corrcoef([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    c = cov(x, y, rowvar, dtype=dtype)
+    if not c.ndim:
+        return c / c
+    spread = sqrt(real(diagonal(c)))
+    c = c / expand_dims(spread, axis=1) / spread
+    if c.dtype.kind == "c":
+        return clip(real(c), -1, 1) + clip(imag(c), -1, 1) * 1j
+    return clip(c, -1, 1)

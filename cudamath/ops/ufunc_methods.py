@@ -1,0 +1,139 @@
+"""NumPy's methods of ufuncs on the functions of two arrays: `add.reduce`, `.accumulate`, `.outer`, `.at`.
+
+Where there is a kernel for it (sums, products, extremes, logic; scatters), that does the work. Other functions that are
+associative combine halves: ceil(log2 n) elementwise calls on ever shorter arrays for a reduction, as many on whole ones for
+an accumulation. What is not associative (subtract, divide) goes element by element, as it is defined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.array import ndarray
+from ..core.op import coerce, require
+from ..core.shapes import normalize_axes, normalize_axis
+from . import elementwise, numbers, reduce, scan
+from .index import add_at
+from .join import concat
+from .output import deliver
+from .shape import reshape, span
+
+_REDUCTIONS: dict[np.ufunc, Callable] = {
+    np.add: reduce.sum, np.multiply: reduce.prod, np.maximum: reduce.max, np.minimum: reduce.min,
+    np.logical_and: reduce.all, np.logical_or: reduce.any,
+}
+_SCANS: dict[np.ufunc, Callable] = {np.add: scan.cumsum, np.multiply: scan.cumprod, np.maximum: scan.cummax,
+                                    np.minimum: scan.cummin}
+_ASSOCIATIVE = {np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or, np.logical_xor,
+                np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.logaddexp, np.logaddexp2, np.hypot}
+
+
+def attach(function: Callable) -> None:
+    """Gives a public function of two arrays its methods."""
+    card = function.card  # type: ignore[attr-defined]
+    name, ufunc = card.name, card.ufunc
+
+    def reduce_(x: Any, /, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> ndarray:
+        """The function between all elements along axes, from the first to the last (NumPy's `ufunc.reduce`)."""
+        x = require(f"{name}.reduce", x)
+        if ufunc in _REDUCTIONS:
+            if dtype is not None and ufunc in (np.add, np.multiply):
+                more["dtype"] = dtype
+            return _REDUCTIONS[ufunc](x, axis, keepdims=keepdims, out=out, **more)
+        if more:
+            raise TypeError(f"{name}.reduce: takes no {', '.join(more)}")
+        axes = tuple(range(x.ndim)) if axis is None else normalize_axes(f"{name}.reduce", axis, x.ndim)
+        if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
+            raise ValueError(f"{name}.reduce: the function is not associative, one axis at a time; got {axes}")
+        y = x
+        for a in axes:
+            y = _reduced(name, ufunc, function, y, a)
+        if not keepdims:
+            y = reshape(y, tuple([n for i, n in enumerate(x.shape) if i not in axes]))
+        return y if out is None else deliver(f"{name}.reduce", y, out)
+
+    def accumulate(x: Any, /, axis: int = 0, dtype: Any = None, out: Any = None) -> ndarray:
+        """The function between all elements along an axis up to each one (NumPy's `ufunc.accumulate`)."""
+        x = require(f"{name}.accumulate", x)
+        axis = normalize_axis(f"{name}.accumulate", axis, x.ndim)
+        if ufunc in (np.add, np.multiply):
+            y = _SCANS[ufunc](x, axis, dtype=dtype)
+        elif ufunc in _SCANS:
+            y = _SCANS[ufunc](x, axis)
+        else:
+            y = _accumulated(ufunc, function, x, axis)
+        return y if out is None else deliver(f"{name}.accumulate", y, out)
+
+    def outer(x: Any, y: Any, /, **more: Any) -> ndarray:
+        """The function of every pair of elements: shape x.shape + y.shape (NumPy's `ufunc.outer`)."""
+        a, b = coerce(f"{name}.outer", (x, y))
+        return function(reshape(a, a.shape + (1,) * b.ndim), b, **more)
+
+    def at(x: ndarray, key: Any, values: Any, /) -> None:
+        """x[key] = f(x[key], values) in place, where positions that occur several times are met several times (`ufunc.at`)."""
+        if ufunc is np.add:
+            add_at(x, key, values)
+        elif ufunc is np.subtract:
+            add_at(x, key, elementwise.negative(coerce(f"{name}.at", (x, values))[1]))
+        else:
+            raise TypeError(f"{name}.at: there is no scatter for {name}; there is one for add and subtract")
+
+    for method in (reduce_, accumulate, outer, at):
+        method.__name__ = method.__name__.rstrip("_")
+        method.__qualname__ = f"{name}.{method.__name__}"
+        setattr(function, method.__name__, method)
+
+
+def _reduced(name: str, ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> ndarray:
+    """The reduction along one axis, which stays with length 1."""
+    n = x.shape[axis]
+    if not n:
+        if ufunc.identity is None:
+            raise ValueError(f"{name}.reduce: nothing to reduce along axis {axis} of shape {x.shape}, and there is no identity")
+        from .creation import full
+
+        one = reduce.sum(x, axis, keepdims=True)
+        return full(one.shape, ufunc.identity, function(x, x).dtype, device=x.device)
+    if ufunc not in _ASSOCIATIVE:
+        y = span(x, axis, 0, 1)
+        for i in range(1, n):
+            y = function(y, span(x, axis, i, i + 1))
+        return y
+    if n == 1 and ufunc is np.logical_xor:
+        return elementwise.not_equal(x, 0)
+    while n > 1:
+        half = n // 2
+        y = function(span(x, axis, 0, half), span(x, axis, half, 2 * half))
+        x = concat([y, span(x, axis, n - 1, n)], axis=axis) if n % 2 else y
+        n = x.shape[axis]
+    return x
+
+
+def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> ndarray:
+    n = x.shape[axis]
+    if ufunc in _ASSOCIATIVE:  # Hillis and Steele: after the step of length d an element knows 2 d elements
+        d = 1
+        while d < n:
+            rest = function(span(x, axis, 0, n - d), span(x, axis, d, n))
+            x = concat([span(x, axis, 0, d), rest], axis=axis)
+            d *= 2
+        return x
+    lines = [span(x, axis, 0, 1)] if n else []
+    for i in range(1, n):
+        lines.append(function(lines[-1], span(x, axis, i, i + 1)))
+    return concat(lines, axis=axis) if lines else x
+
+
+def install() -> None:
+    """Gives every public function of two arrays its methods."""
+    for space in (elementwise, numbers):
+        for function in list(vars(space).values()):
+            if hasattr(function, "card") and function.card.ufunc.nin == 2 and function.card.ufunc.nout == 1:
+                attach(function)
+    for alias, of in (("pow", elementwise._power),):
+        public = getattr(elementwise, alias)
+        for method in ("reduce", "accumulate", "outer", "at"):
+            setattr(public, method, getattr(of, method))

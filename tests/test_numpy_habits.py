@@ -1,0 +1,564 @@
+"""What NumPy's users are used to: its smaller functions, `out=`, `where=`, `order=`, its protocols; the answers are NumPy's."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import eps, views
+
+import cudamath as cm
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+_rng = np.random.default_rng(7)
+CUBE = _rng.integers(-40, 40, (3, 4, 5)) / 8
+MATRIX, VECTOR, LINE = CUBE[0], CUBE[0, :, 0], np.array([0.0, 0.5, 0.5, 2.0, 3.5, 7.0])
+HOLES = np.where(_rng.random(CUBE.shape) < 0.3, np.nan, CUBE)
+HOLES[:, 1, 1] = np.nan
+WHOLE = _rng.integers(0, 3, (3, 4))
+WILD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5, -2.5])
+COMPLEX = MATRIX + 1j * MATRIX[::-1]
+
+Call = Callable[[Any, Callable[[Any], Any]], Any]
+#: name -> calls (xp, a): xp is NumPy or cudamath, `a` makes an array of the library's from a NumPy array.
+CALLS: dict[str, list[Call]] = {
+    "angle": [lambda xp, a: xp.angle(a(COMPLEX)), lambda xp, a: xp.angle(a(CUBE), deg=True)],
+    "append": [lambda xp, a: xp.append(a(MATRIX), a(CUBE)), lambda xp, a: xp.append(a(MATRIX), a(MATRIX[:2]), axis=0)],
+    "apply_along_axis": [lambda xp, a: xp.apply_along_axis(lambda v: v[:2] * v[-1], 1, a(CUBE)),
+                         lambda xp, a: xp.apply_along_axis(lambda v: v.sum(), 0, a(CUBE)),
+                         lambda xp, a: xp.apply_along_axis(lambda v: xp.outer(v, v), 0, a(MATRIX))],
+    "apply_over_axes": [lambda xp, a: xp.apply_over_axes(xp.sum, a(CUBE), (0, -1))],
+    "atleast_3d": [lambda xp, a: [xp.atleast_3d(a(x)) for x in (CUBE[0, 0, 0], VECTOR, MATRIX, CUBE)]],
+    "average": [lambda xp, a: xp.average(a(CUBE), axis=(0, 2)), lambda xp, a: xp.average(a(MATRIX), 0, a(VECTOR**2)),
+                lambda xp, a: xp.average(a(MATRIX), weights=a(MATRIX**2), returned=True),
+                lambda xp, a: xp.average(a(WHOLE), axis=1, weights=a(WHOLE + 1), keepdims=True)],
+    "block": [lambda xp, a: xp.block([[a(MATRIX), a(MATRIX[:, :1])], [a(np.ones((1, 6)))]]),
+              lambda xp, a: xp.block([a(VECTOR), a(VECTOR)]), lambda xp, a: xp.block(a(MATRIX))],
+    "choose": [lambda xp, a: xp.choose(a(WHOLE), a(CUBE[:, :3, :4])),
+               lambda xp, a: xp.choose(a(WHOLE * 3 - 2), [a(VECTOR), a(WHOLE), 7.0], mode="wrap"),
+               lambda xp, a: xp.choose(a(WHOLE * 3 - 2), [a(VECTOR), a(VECTOR * 2)], mode="clip")],
+    "column_stack": [lambda xp, a: xp.column_stack([a(VECTOR), a(MATRIX), a(VECTOR)])],
+    "compress": [lambda xp, a: xp.compress([True, False, True], a(CUBE), axis=1),
+                 lambda xp, a: xp.compress(a(VECTOR > 0), a(MATRIX))],
+    "corrcoef": [lambda xp, a: xp.corrcoef(a(MATRIX)), lambda xp, a: xp.corrcoef(a(COMPLEX), rowvar=False)],
+    "cov": [lambda xp, a: xp.cov(a(MATRIX)), lambda xp, a: xp.cov(a(MATRIX), a(MATRIX[::-1] ** 2), ddof=0),
+            lambda xp, a: xp.cov(a(MATRIX), aweights=a(np.arange(1.0, 6)), fweights=a(np.arange(1, 6))),
+            lambda xp, a: xp.cov(a(VECTOR)), lambda xp, a: xp.cov(a(WHOLE), rowvar=False, bias=True)],
+    "delete": [lambda xp, a: xp.delete(a(CUBE), 1, axis=1), lambda xp, a: xp.delete(a(CUBE), [0, -1], axis=2),
+               lambda xp, a: xp.delete(a(MATRIX), slice(None, None, 2)), lambda xp, a: xp.delete(a(VECTOR), [])],
+    "diag_indices": [lambda xp, a: xp.diag_indices(3, 3)],
+    "divmod": [lambda xp, a: xp.divmod(a(CUBE), 1.5), lambda xp, a: xp.divmod(a(WHOLE - 1), 2)],
+    "dsplit": [lambda xp, a: xp.dsplit(a(CUBE), [1, 3])],
+    "dstack": [lambda xp, a: xp.dstack([a(MATRIX), a(CUBE[0])]), lambda xp, a: xp.dstack([a(VECTOR), a(VECTOR)])],
+    "extract": [lambda xp, a: xp.extract(a(CUBE > 1), a(CUBE))],
+    "fabs": [lambda xp, a: xp.fabs(a(CUBE)), lambda xp, a: xp.fabs(a(WHOLE - 1))],
+    "fix": [lambda xp, a: xp.fix(a(CUBE))],
+    "fliplr": [lambda xp, a: xp.fliplr(a(CUBE))], "flipud": [lambda xp, a: xp.flipud(a(CUBE))],
+    "float_power": [lambda xp, a: xp.float_power(a(WHOLE + 1), -2), lambda xp, a: xp.float_power(a(CUBE**2 + 1), a(VECTOR[0]))],
+    "geomspace": [lambda xp, a: xp.geomspace(1, 256, 9), lambda xp, a: xp.geomspace(-8.0, -1, 4, endpoint=False),
+                  lambda xp, a: xp.geomspace(a(np.array([1.0, 2])), a(np.array([8.0, 9])), 4, axis=-1)],
+    "hsplit": [lambda xp, a: xp.hsplit(a(MATRIX), [2]), lambda xp, a: xp.hsplit(a(VECTOR), 2)],
+    "indices": [lambda xp, a: xp.indices((2, 3)), lambda xp, a: xp.indices((2, 3), sparse=True)],
+    "insert": [lambda xp, a: xp.insert(a(MATRIX), 2, 9.0, axis=1),
+               lambda xp, a: xp.insert(a(VECTOR), [0, 4, 1], [7.0, 8.0, 9.0]),
+               lambda xp, a: xp.insert(a(MATRIX), 1, a(VECTOR), axis=1),
+               lambda xp, a: xp.insert(a(MATRIX), [1, 1], a(MATRIX[:, :2]), axis=1),
+               lambda xp, a: xp.insert(a(VECTOR), slice(None, None, 2), 0.5), lambda xp, a: xp.insert(a(MATRIX), -1, 1.0)],
+    "iscomplex": [lambda xp, a: xp.iscomplex(a(COMPLEX * (MATRIX > 0))), lambda xp, a: xp.iscomplex(a(MATRIX))],
+    "iscomplexobj": [lambda xp, a: xp.iscomplexobj(a(COMPLEX))],
+    "isneginf": [lambda xp, a: xp.isneginf(a(WILD)), lambda xp, a: xp.isneginf(a(WHOLE))],
+    "isposinf": [lambda xp, a: xp.isposinf(a(WILD))], "isreal": [lambda xp, a: xp.isreal(a(COMPLEX * (MATRIX > 0)))],
+    "isrealobj": [lambda xp, a: xp.isrealobj(a(COMPLEX))],
+    "ix_": [lambda xp, a: a(CUBE)[xp.ix_([0, 2], [True, False, True, False], [4, 1, 1])]],
+    "logspace": [lambda xp, a: xp.logspace(-1, 3, 9), lambda xp, a: xp.logspace(0, 8, 4, endpoint=False, base=2.0)],
+    "median": [lambda xp, a: [xp.median(a(CUBE), axis=k, keepdims=d) for k in (None, 0, -1, (0, 2)) for d in (False, True)],
+               lambda xp, a: xp.median(a(HOLES), axis=0), lambda xp, a: xp.median(a(WILD[1:])),
+               lambda xp, a: xp.median(a(WHOLE))],
+    "modf": [lambda xp, a: xp.modf(a(WILD)), lambda xp, a: xp.modf(a(CUBE))],
+    "nan_to_num": [lambda xp, a: xp.nan_to_num(a(WILD)), lambda xp, a: xp.nan_to_num(a(WILD), nan=-1, posinf=5, neginf=6),
+                   lambda xp, a: xp.nan_to_num(a(WILD + 1j)), lambda xp, a: xp.nan_to_num(a(WHOLE))],
+    "nanargmax": [lambda xp, a: xp.nanargmax(a(HOLES)), lambda xp, a: xp.nanargmax(a(HOLES[:, 0]), axis=0)],
+    "nanargmin": [lambda xp, a: xp.nanargmin(a(HOLES))],
+    "percentile": [lambda xp, a: xp.percentile(a(CUBE), [0, 12.5, 100], axis=1), lambda xp, a: xp.percentile(a(WHOLE), 30)],
+    "quantile": [lambda xp, a, m=m: xp.quantile(a(CUBE), [0.0, 0.3, 0.5, 0.83, 1.0], axis=(0, 2), method=m) for m in (
+        "linear", "lower", "higher", "nearest", "midpoint", "hazen", "weibull", "median_unbiased", "normal_unbiased",
+        "interpolated_inverted_cdf")] + [lambda xp, a: xp.quantile(a(HOLES), [[0.1], [0.9]], axis=0, keepdims=True)],
+    "nanpercentile": [lambda xp, a: xp.nanpercentile(a(HOLES), [25, 75], axis=2)],
+    "nanquantile": [lambda xp, a, m=m: xp.nanquantile(a(HOLES), [0.0, 0.3, 0.83, 1.0], axis=0, method=m) for m in (
+        "linear", "lower", "higher", "nearest", "midpoint", "hazen")],
+    "piecewise": [lambda xp, a: xp.piecewise(a(CUBE), [a(CUBE) < -1, a(CUBE) > 1], [lambda v: -v, 3.0, lambda v: v * v])],
+    "ptp": [lambda xp, a: xp.ptp(a(CUBE), axis=1, keepdims=True), lambda xp, a: xp.ptp(a(WHOLE))],
+    "ravel_multi_index": [lambda xp, a: xp.ravel_multi_index((a(WHOLE), a(WHOLE[::-1])), (3, 4)),
+                          lambda xp, a: xp.ravel_multi_index((a(WHOLE * 3 - 2), a(WHOLE)), (3, 2), mode="wrap", order="F"),
+                          lambda xp, a: xp.ravel_multi_index((a(WHOLE * 3 - 2), a(WHOLE)), (3, 2), mode="clip")],
+    "real_if_close": [lambda xp, a: xp.real_if_close(a(MATRIX + 1e-15j)), lambda xp, a: xp.real_if_close(a(COMPLEX))],
+    "resize": [lambda xp, a: xp.resize(a(MATRIX), (3, 9)), lambda xp, a: xp.resize(a(MATRIX), 7)],
+    "rollaxis": [lambda xp, a: [xp.rollaxis(a(CUBE), i, j) for i in range(-3, 3) for j in range(-3, 4)]],
+    "select": [lambda xp, a: xp.select([a(CUBE) < 0, a(CUBE) > 2], [a(CUBE), a(CUBE) * 10], default=-1.0),
+               lambda xp, a: xp.select([a(WHOLE) < 1, a(WHOLE) < 2], [a(WHOLE), 5])],
+    "sinc": [lambda xp, a: xp.sinc(a(CUBE)), lambda xp, a: xp.sinc(a(WHOLE))],
+    "trace": [lambda xp, a: xp.trace(a(CUBE), 1, 0, 2), lambda xp, a: xp.trace(a(WHOLE))],
+    "tril_indices": [lambda xp, a: xp.tril_indices(4, -1, 3)], "triu_indices": [lambda xp, a: xp.triu_indices(4, 1, 5)],
+    "trim_zeros": [lambda xp, a: [xp.trim_zeros(a(np.array([0, 0, 1, 0, 2, 0])), t) for t in ("f", "b", "fb")],
+                   lambda xp, a: xp.trim_zeros(a(np.zeros(3)))],
+    "unravel_index": [lambda xp, a: xp.unravel_index(a(WHOLE * 7), (3, 4, 5)),
+                      lambda xp, a: xp.unravel_index(7, (3, 4), order="F")],
+    "unwrap": [lambda xp, a: xp.unwrap(a(CUBE * 3), axis=1), lambda xp, a: xp.unwrap(a(LINE), period=2.0)],
+    "vander": [lambda xp, a: xp.vander(a(VECTOR)), lambda xp, a: xp.vander(a(WHOLE[0]), 3, increasing=True)],
+    "vsplit": [lambda xp, a: xp.vsplit(a(MATRIX), 2)],
+    **{name: [lambda xp, a, name=name: [getattr(xp, name)(a(HOLES), axis=k, keepdims=d) for k in (None, 0, -1, (0, 2))
+                                        for d in (False, True)],
+              lambda xp, a, name=name: getattr(xp, name)(a(WHOLE), axis=1)]
+       for name in ("nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "nanmedian")},
+}
+
+
+def agree(ours: Any, theirs: Any, error: float = 64.0) -> None:
+    """Equal structure, shape and dtype, values within `error` epsilons of the largest."""
+    if isinstance(theirs, (list, tuple)):
+        assert isinstance(ours, (list, tuple)) and len(ours) == len(theirs)
+        for one, other in zip(ours, theirs, strict=True):
+            agree(one, other, error)
+        return
+    if isinstance(theirs, bool):
+        assert ours is theirs
+        return
+    assert isinstance(ours, cm.ndarray), f"{type(ours)} is no array of this package"
+    theirs = np.asarray(theirs)
+    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+    if theirs.dtype.kind in "fc":
+        size = np.max(np.abs(theirs), where=np.isfinite(theirs), initial=1.0)
+        allowed = error * eps(theirs.dtype)
+        np.testing.assert_allclose(ours.to_numpy(), theirs, rtol=allowed, atol=allowed * size)
+    else:
+        np.testing.assert_array_equal(ours.to_numpy(), theirs)
+
+
+def narrow(x: Any) -> Any:
+    """A NumPy array in 32 bits."""
+    x = np.asarray(x)
+    return x.astype({"f": np.float32, "c": np.complex64, "i": np.int32}.get(x.dtype.kind, x.dtype))
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_answers_are_numpys(device, name):
+    for call in CALLS[name]:
+        agree(call(cm, cm.asarray), call(np, np.asarray))
+
+
+KEPT = ["average", "median", "quantile", "nanmean", "nanstd", "nanmax", "cov", "ptp", "unwrap", "sinc", "select",
+        "insert"]
+
+
+@pytest.mark.parametrize("name", sorted(set(CALLS) & set(KEPT)))
+def test_float32_stays_float32(device, name):
+    """Where NumPy goes to float64 because of a Python number on the way (quantile's q), float32 stays."""
+    for call in CALLS[name]:
+        ours = call(cm, lambda x: cm.asarray(narrow(x)))
+        for one in ours if isinstance(ours, (list, tuple)) else [ours]:
+            assert one.dtype in (np.float32, np.complex64, np.int32, np.int64, np.float64)
+            theirs = call(np, lambda x: narrow(x))
+            if np.asarray(theirs[0] if isinstance(theirs, (list, tuple)) else theirs).dtype == np.float32:
+                assert one.dtype == np.float32
+
+
+def test_nan_among_infinities(device):
+    """NumPy answers with the position of the NaN here."""
+    assert int(cm.nanargmax([np.nan, -np.inf])) == 1 and int(cm.nanargmin([np.nan, np.inf])) == 1
+    for name in ("nanargmax", "nanargmin"):
+        with pytest.raises(ValueError, match=f"^{name}: "):
+            getattr(cm, name)([np.nan, np.nan])
+
+
+# ---------------------------------------------------------------- any shape, strides, dtype, NaN, empties
+
+ALONG = ["nansum", "nanmean", "nanmax", "nanmin", "nanstd", "median", "nanmedian", "ptp", "diff", "trapezoid", "average",
+         "cumulative"]
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_along_any_axis_of_anything(device, data):
+    name = data.draw(st.sampled_from([n for n in ALONG if n != "cumulative"]))
+    shape = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=3).map(tuple))
+    view = data.draw(views(shape))
+    dtype = np.dtype(data.draw(st.sampled_from(["f4", "f8", "i4", "u1"])))
+    seed = np.random.default_rng(data.draw(st.integers(0, 999)))
+    base = seed.integers(0, 9, view.base).astype(dtype)
+    if dtype.kind == "f":
+        base = np.where(seed.random(view.base) < data.draw(st.sampled_from([0.0, 0.3])), dtype.type(np.nan), base)
+    ours, theirs = view.of(cm.asarray(base)), view.of(base)
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = getattr(np, name)(theirs, axis=axis)
+    except (ValueError, ZeroDivisionError):
+        if name == "average":  # NumPy divides by a count of nothing; of that the mean is NaN
+            return
+        with pytest.raises(ValueError, match=f"^({name}|max|min|quantile): "):
+            getattr(cm, name)(ours, axis=axis)
+        return
+    got = getattr(cm, name)(ours, axis=axis)
+    assert got.shape == expected.shape
+    np.testing.assert_allclose(got.to_numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_einsum(device, data):
+    """Any letters: repeated, summed, kept, in any order; up to three operands."""
+    sizes = {s: data.draw(st.integers(1, 3)) for s in "abcd"}
+    terms = data.draw(st.lists(st.text("abcd", max_size=3), min_size=1, max_size=3))
+    used = sorted(set("".join(terms)))
+    result = "".join(data.draw(st.permutations(sorted(data.draw(st.sets(st.sampled_from(used)))))) if used else [])
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal([sizes[s] for s in term]) for term in terms]
+    expected = np.einsum(",".join(terms) + "->" + result, *arrays)
+    for optimize in (True, False):
+        got = cm.einsum(",".join(terms) + "->" + result, *[cm.asarray(x) for x in arrays], optimize=optimize)
+        assert got.shape == expected.shape
+        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_einsum_forms(device):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 3, 4)), rng.standard_normal((4, 5))
+    a, b = cm.asarray(x), cm.asarray(y)
+    np.testing.assert_allclose(cm.einsum("...i,ij", a, b), np.einsum("...i,ij", x, y), rtol=1e-13)
+    by_numbers = np.einsum(x, [0, 1, 2], y, [2, 3], [3, 0])
+    np.testing.assert_allclose(cm.einsum(a, [0, 1, 2], b, [2, 3], [3, 0]), by_numbers, rtol=1e-13)
+    np.testing.assert_allclose(cm.einsum("ijk,kl", a[:, :, :1], b), np.einsum("ijk,kl", x[:, :, :1], y), rtol=1e-13)
+    out = cm.zeros((2, 3, 5))
+    assert cm.einsum("...i,ij", a, b, out=out) is out
+    np.testing.assert_allclose(out, np.einsum("...i,ij", x, y), rtol=1e-13)
+    for bad, arrays in (("ij,jk", (a, b)), ("ijk,kl->ijm", (a, b)), ("ijk,jl", (a, b)), ("ijk", (a, b)), ("ij?", (a,))):
+        with pytest.raises(ValueError, match="^einsum: "):
+            cm.einsum(bad, *arrays)
+    path = cm.einsum_path("ij,jk,kl->il", *[np.ones((9, 9))] * 3, optimize="optimal")[0]
+    assert path[0] == "einsum_path" and len(path) == 3
+
+
+@settings(max_examples=40)
+@given(n=st.integers(1, 9), m=st.integers(1, 9), mode=st.sampled_from(["full", "same", "valid"]),
+       dtype=st.sampled_from(["f8", "f4", "i4", "c16", "?"]))
+def test_convolve_and_correlate(device, n, m, mode, dtype):
+    rng = np.random.default_rng(n * 10 + m)
+    a, v = (rng.integers(-4, 5, k).astype(dtype) * (1 + 1j if dtype == "c16" else 1) for k in (n, m))
+    for name in ("convolve", "correlate"):
+        expected = getattr(np, name)(a, v, mode)
+        got = getattr(cm, name)(cm.asarray(a), cm.asarray(v), mode)
+        assert got.dtype == expected.dtype
+        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=30)
+@given(data=st.data())
+def test_gradient_function(device, data):
+    shape = data.draw(st.lists(st.integers(3, 6), min_size=1, max_size=3).map(tuple))
+    x = np.random.default_rng(0).standard_normal(shape)
+    order = data.draw(st.sampled_from([1, 2]))
+    steps = [data.draw(st.sampled_from([0.5, np.cumsum(1 + np.arange(n)) * 0.25])) for n in shape]
+    ours, theirs = cm.gradient(cm.asarray(x), *steps, edge_order=order), np.gradient(x, *steps, edge_order=order)
+    agree(ours, theirs)
+
+
+# ---------------------------------------------------------------- out, where, initial, dtype, order
+
+
+def test_out_where_dtype_of_elementwise_functions(device):
+    x, y = cm.asarray(CUBE), cm.asarray(MATRIX)
+    mask = MATRIX > 0
+    out = cm.zeros((3, 4, 5))
+    assert cm.add(x, y, out=out) is out and cm.add(x, y, out) is out
+    agree(out, CUBE + MATRIX)
+    expected = CUBE + MATRIX
+    np.multiply(CUBE, 2.0, out=expected, where=mask)
+    cm.multiply(x, 2.0, out=out, where=cm.asarray(mask))
+    agree(out, expected)
+    cm.sqrt(cm.abs(out), out=out)
+    agree(out, np.sqrt(np.abs(expected)))
+    cm.negative(out, out=out)  # into itself
+    agree(out, -np.sqrt(np.abs(expected)))
+    agree(cm.sqrt(cm.asarray(WHOLE), dtype="float32"), np.sqrt(WHOLE, dtype=np.float32))
+    agree(cm.add(cm.asarray(WHOLE), 1, dtype=np.float64), np.add(WHOLE, 1, dtype=np.float64))
+    assert cm.add(cm.asarray(WHOLE), cm.asarray(WHOLE), dtype="bfloat16").dtype == cm.bfloat16
+    agree(cm.clip(x, -1.0, 1.0, out=out), np.clip(CUBE, -1, 1))
+    agree(cm.clip(x, a_min=-1.0, a_max=None), np.clip(CUBE, -1, None))
+    agree(cm.pow(x, 2, out=out), CUBE**2)
+    agree(cm.round(x, 1, out=out), np.round(CUBE, 1))
+    agree(cm.add(x, y, where=cm.asarray(mask)), np.where(mask, CUBE + MATRIX, 0))
+    with pytest.raises(TypeError, match="^add: .*float64.*int64"):
+        cm.add(x, y, out=cm.zeros((3, 4, 5), dtype="int64"))
+    with pytest.raises(ValueError, match=r"^add: .*\(3, 4, 5\).*\(4, 5\)"):
+        cm.add(x, y, out=cm.zeros((4, 5)))
+    with pytest.raises(TypeError, match="^add: out must be an ndarray of this package, got ndarray"):
+        cm.add(x, y, out=np.zeros((3, 4, 5)))
+    with pytest.raises(TypeError, match="^add: cannot compute in dtype int32"):
+        cm.add(x, y, dtype="int32")
+    with pytest.raises(RuntimeError, match="^(add|setitem): "):
+        cm.grad(lambda v: cm.add(v, 1.0, out=cm.zeros((4, 5))).sum())(y)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "max", "min", "any", "all"])
+@pytest.mark.parametrize("axis", [None, 1, (0, 2)])
+def test_out_where_initial_of_reductions(device, name, axis):
+    mask = CUBE > -1
+    mask[:, 0, 0] = True
+    ours, theirs, x = getattr(cm, name), getattr(np, name), cm.asarray(CUBE)
+    more = {"initial": 0.25} if name in ("max", "min") else {}
+    agree(ours(x, axis=axis, where=cm.asarray(mask), **more), theirs(CUBE, axis=axis, where=mask, **more))
+    expected = theirs(CUBE, axis=axis, keepdims=True)
+    out = cm.zeros(expected.shape, expected.dtype)
+    assert ours(x, axis=axis, keepdims=True, out=out) is out
+    agree(out, expected)
+    if name in ("sum", "prod", "max", "min"):
+        agree(ours(x, axis=axis, initial=3.5), theirs(CUBE, axis=axis, initial=3.5))
+        agree(ours(cm.zeros((0, 3)), axis=0, initial=2.5), theirs(np.zeros((0, 3)), axis=0, initial=2.5))
+        agree(ours(cm.zeros((0, 3)), axis=1, initial=2.5), theirs(np.zeros((0, 3)), axis=1, initial=2.5))
+    if name in ("mean", "var", "std"):
+        agree(ours(x, axis=axis, dtype="float32"), theirs(CUBE, axis=axis, dtype=np.float32))
+    if name in ("var", "std"):
+        z = MATRIX + 1j * MATRIX[::-1]
+        agree(ours(cm.asarray(z), ddof=1), theirs(z, ddof=1))
+    else:
+        with pytest.raises(TypeError):
+            ours(x, axis=axis, ddof=1)
+
+
+def test_reductions_that_want_an_initial_value(device):
+    x = cm.asarray(CUBE)
+    with pytest.raises(ValueError, match="^max: where= wants an initial value"):
+        cm.max(x, where=x > 0)
+    with pytest.raises(ValueError, match="^max: "):
+        cm.max(cm.zeros((0, 3)), axis=0)
+
+
+def test_order_and_flags(device):
+    for make in (lambda xp, **k: xp.zeros((2, 3), **k), lambda xp, **k: xp.full((2, 3), 1.5, **k),
+                 lambda xp, **k: xp.asarray(xp.ones((2, 3)), **k), lambda xp, **k: xp.ones((2, 3)).astype("float32", **k),
+                 lambda xp, **k: xp.copy(xp.ones((2, 3)).T, **k), lambda xp, **k: xp.zeros_like(xp.ones((2, 3)).T, **k)):
+        for order in ("C", "F"):
+            ours, theirs = make(cm, order=order), make(np, order=order)
+            assert (ours.strides, ours.dtype) == (theirs.strides, theirs.dtype)
+            for flag in ("C_CONTIGUOUS", "F_CONTIGUOUS", "WRITEABLE", "ALIGNED"):
+                assert ours.flags[flag] == theirs.flags[flag]
+    x, a = cm.asarray(CUBE), CUBE
+    for order in ("C", "F", "A"):
+        agree(x.reshape((5, -1), order=order), a.reshape((5, -1), order=order))
+        agree(x.T.reshape((6, 10), order=order), a.T.reshape((6, 10), order=order))
+        agree(x.T.ravel(order), a.T.ravel(order))
+        agree(cm.flatten(x[:, ::2], order), a[:, ::2].flatten(order))
+    assert not cm.broadcast_to(x, (2, 3, 4, 5)).flags.writeable and x.flags.c_contiguous and x.T.flags.fnc and x.T.flags.forc
+    assert x.flags["C"] and not x[:, ::2].flags.contiguous
+    with pytest.raises(KeyError, match="no flag 'X'"):
+        x.flags["X"]
+    with pytest.raises(ValueError, match="^zeros: order must be"):
+        cm.zeros(3, order="X")
+    with pytest.raises(TypeError, match="^astype: float64 cannot become int64 by the rule 'safe'"):
+        x.astype("int64", casting="safe")
+
+
+# ---------------------------------------------------------------- ufuncs and their methods, NumPy's functions on our arrays
+
+
+UFUNCS = ["add", "multiply", "maximum", "minimum", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or",
+          "bitwise_xor", "fmax", "hypot", "logaddexp", "subtract"]
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+def test_ufunc_methods(device, name):
+    base = _rng.integers(0, 9, (3, 7, 2)) if name.startswith(("bitwise", "logical")) else _rng.integers(1, 9, (3, 7, 2)) / 4
+    ours, theirs, x = getattr(cm, name), getattr(np, name), cm.asarray(base)
+    for axis in (0, 1, -1):
+        agree(ours.reduce(x, axis=axis), theirs.reduce(base, axis=axis))
+        agree(ours.reduce(x, axis=axis, keepdims=True), theirs.reduce(base, axis=axis, keepdims=True))
+        if not name.startswith("logical"):
+            agree(ours.accumulate(x, axis=axis), theirs.accumulate(base, axis=axis))
+        agree(theirs.reduce(x, axis=axis), theirs.reduce(base, axis=axis))  # through __array_ufunc__
+    if name != "subtract":
+        agree(ours.reduce(x, axis=None), theirs.reduce(base, axis=None))
+    agree(ours.outer(x[0], x[1]), theirs.outer(base[0], base[1]))
+    agree(theirs.outer(x[0], x[1]), theirs.outer(base[0], base[1]))
+
+
+def test_ufunc_at(device):
+    for name in ("add", "subtract"):
+        ours, theirs = cm.zeros(5), np.zeros(5)
+        getattr(cm, name).at(ours, [0, 3, 0], cm.asarray([1.0, 2.0, 3.0]))
+        getattr(np, name).at(theirs, [0, 3, 0], [1.0, 2.0, 3.0])
+        agree(ours, theirs)
+        getattr(np, name).at(ours, [1, 1], 1.0)
+        getattr(np, name).at(theirs, [1, 1], 1.0)
+        agree(ours, theirs)
+    with pytest.raises(TypeError, match="^divide.at: there is no scatter"):
+        cm.divide.at(cm.ones(3), [0], 2.0)
+    with pytest.raises(ValueError, match="^maximum.reduce: |^max: "):
+        cm.maximum.reduce(cm.zeros(0))
+    with pytest.raises(ValueError, match="^divide.reduce: "):
+        cm.divide.reduce(cm.ones((2, 2)), axis=None)
+
+
+NUMPY_CALLS: list[Callable[[Any], Any]] = [
+    lambda x: np.sin(x), lambda x: np.add(x, 1.0), lambda x: np.multiply(2.0, x), lambda x: np.fmax(x, 0.5),
+    lambda x: np.divmod(x, 1.5), lambda x: np.sqrt(np.abs(x), dtype=np.float64), lambda x: np.power(x, 2),
+    lambda x: np.concatenate([x, x], axis=1), lambda x: np.stack([x, x]), lambda x: np.where(x > 0, x, 0),
+    lambda x: np.sum(x, axis=0), lambda x: np.mean(x, axis=(0, 1), keepdims=True), lambda x: np.std(x, ddof=1),
+    lambda x: np.max(x), lambda x: np.argmax(x, axis=1), lambda x: np.clip(x, -1, 1), lambda x: np.reshape(x, (5, -1)),
+    lambda x: np.transpose(x), lambda x: np.einsum("ijk->kj", x), lambda x: np.linalg.norm(x, axis=1), lambda x: np.cumsum(x),
+    lambda x: np.sort(x, axis=0), lambda x: np.median(x, axis=1), lambda x: np.percentile(x, 30), lambda x: np.diff(x),
+    lambda x: np.tensordot(x, x, axes=([0, 1], [0, 1])), lambda x: np.nanmean(x, axis=0), lambda x: np.zeros_like(x),
+    lambda x: np.expand_dims(x, 0), lambda x: np.roll(x, 2), lambda x: np.flip(x, 1), lambda x: np.pad(x, 1),
+    lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, axis=1), lambda x: np.isclose(x, x), lambda x: np.round(x, 1),
+    lambda x: np.atleast_2d(x), lambda x: np.apply_along_axis(lambda v: v.sum(), 0, x),
+    lambda x: np.broadcast_to(x, (2, *x.shape)), lambda x: np.cov(x[0]), lambda x: np.outer(x[0, 0], x[0, 1]),
+    lambda x: np.take(x, [0, 2], axis=0), lambda x: np.nan_to_num(x),
+]
+
+
+@pytest.mark.parametrize("index", range(len(NUMPY_CALLS)))
+def test_numpys_functions_on_our_arrays(device, index):
+    agree(NUMPY_CALLS[index](cm.asarray(CUBE)), NUMPY_CALLS[index](CUBE))
+
+
+def test_numpys_out(device):
+    out = cm.zeros(CUBE.shape)
+    assert np.add(cm.asarray(CUBE), 1.0, out=out) is out
+    agree(out, CUBE + 1)
+    total = cm.zeros((4, 5))
+    assert np.sum(cm.asarray(CUBE), axis=0, out=total) is total
+    agree(total, CUBE.sum(0))
+    with pytest.raises(TypeError):
+        np.add(cm.asarray(CUBE), 1.0, out=np.zeros(CUBE.shape))
+    with pytest.raises(TypeError):
+        np.spacing(cm.asarray(CUBE))  # nothing of that name here
+
+
+def test_methods(device):
+    x, a = cm.asarray(CUBE), CUBE.copy()
+    for call in (lambda v: v.cumsum(axis=1), lambda v: v.argsort(axis=0), lambda v: v.diagonal(1, 1, 2), lambda v: v.trace(),
+                 lambda v: v.repeat(2, axis=1), lambda v: v.compress([True, False, True], axis=0), lambda v: v.conjugate(),
+                 lambda v: v.ravel().searchsorted(0.5) * 0, lambda v: v.view("int64"),
+                 lambda v: v.astype("float32").view("int16"),
+                 lambda v: v.astype("float32").reshape(5, 12).view("float64"), lambda v: v.sum(axis=0, initial=2.0),
+                 lambda v: v.mean(dtype="float32"), lambda v: v.clip(-1, 1), lambda v: v.round(1)):
+        theirs = call(a)
+        if isinstance(theirs, np.generic | np.ndarray):
+            agree(call(x), theirs)
+    y, b = cm.array(CUBE), CUBE.copy()
+    y.sort(axis=1)
+    b.sort(axis=1)
+    agree(y, b)
+    y.put([0, -1], [7.0, 8.0])
+    b.put([0, -1], [7.0, 8.0])
+    agree(y, b)
+    assert [float(v) for v in x[0, :2].flat] == a[0, :2].ravel().tolist() and len(x.flat) == 60
+    agree(x.flat[7:50:3], a.flat[7:50:3])
+    agree(x.T.flat[7], a.T.flat[7])
+    y.T.flat[3:9] = 0.5
+    b.T.flat[3:9] = 0.5
+    agree(y, b)
+    with pytest.raises(ValueError, match="^view: "):
+        x[:, :, ::2].view("float32")
+
+
+def test_in_place_selections(device):
+    for name, args in (("put_along_axis", (np.array([[[1], [0], [3], [2]]]), 9.0, 2)), ("place", (CUBE > 1, [1.0, 2.0, 3.0])),
+                       ("putmask", (CUBE > 1, [1.0, 2.0, 3.0])), ("put_along_axis", (np.array([3, 50]), [1.0, 2.0], None))):
+        ours, theirs = cm.array(CUBE), CUBE.copy()
+        getattr(cm, name)(ours, *[cm.asarray(v) if isinstance(v, np.ndarray) else v for v in args])
+        getattr(np, name)(theirs, *args)
+        agree(ours, theirs)
+    for shape in ((4, 3), (3, 3, 3)):
+        ours, theirs = cm.zeros(shape), np.zeros(shape)
+        cm.fill_diagonal(ours, [1.0, 2.0, 3.0])
+        np.fill_diagonal(theirs, [1.0, 2.0, 3.0])
+        agree(ours, theirs)
+
+
+def test_grids(device):
+    agree(cm.mgrid[0:2, 1:3:0.5], np.mgrid[0:2, 1:3:0.5])
+    agree(cm.mgrid[0:5], np.mgrid[0:5])
+    agree(list(cm.ogrid[0:2, 0:1:3j]), list(np.ogrid[0:2, 0:1:3j]))
+    agree(cm.meshgrid(cm.arange(3), cm.arange(2.0), sparse=True), np.meshgrid(np.arange(3), np.arange(2.0), sparse=True))
+    rows = np.array([[0.0, 1.0], [2.0, 3.0]])
+    for options in ({}, {"endpoint": False}, {"axis": -1}, {"dtype": "int64"}):
+        agree(cm.linspace(cm.asarray(rows), 5.0, 4, **options), np.linspace(rows, 5.0, 4, **options))
+    assert cm.linspace(0, 1, 5, retstep=True)[1] == 0.25
+
+
+def test_sliding_windows(device):
+    x = cm.asarray(CUBE)
+    for window, axis in ((2, 1), ((2, 3), (0, 2)), ((2, 2), (1, 1)), ((1, 2, 3), None), (0, 0)):
+        ours = cm.lib.stride_tricks.sliding_window_view(x, window, axis)
+        agree(ours, np.lib.stride_tricks.sliding_window_view(CUBE, window, axis))
+    with pytest.raises(ValueError, match="^sliding_window_view: "):
+        cm.sliding_window_view(x, 9, 0)
+    with pytest.raises(ValueError, match="^setitem: "):
+        cm.sliding_window_view(x, 2, 0)[...] = 0
+
+
+# ---------------------------------------------------------------- gradients of compositions, errors
+
+DIFFERENTIABLE: list[Callable[[Any], Any]] = [
+    lambda x: cm.median(x, axis=0), lambda x: cm.quantile(x, [0.3, 0.8], axis=1), lambda x: cm.cov(x),
+    lambda x: cm.nansum(x, axis=1),
+    lambda x: cm.nanvar(x, axis=0), lambda x: cm.average(x, axis=0, weights=x[:, 0] ** 2 + 1), lambda x: cm.trace(x),
+    lambda x: cm.select([x > 0], [x**2], x), lambda x: cm.insert(x, 1, x[:, 0], axis=1), lambda x: cm.unwrap(x, axis=1),
+    lambda x: cm.sinc(x), lambda x: cm.ptp(x, axis=1), lambda x: cm.sum(x, where=x > 0),
+    lambda x: cm.var(x, axis=0, where=x > -9),
+    lambda x: cm.apply_along_axis(lambda v: v * v[0], 1, x), lambda x: cm.vander(x[0]), lambda x: cm.logaddexp2(x, x[0]),
+    lambda x: cm.linspace(x[0], x[1], 3), lambda x: cm.reshape(x, (5, 4), order="F"), lambda x: cm.copy(x, order="F"),
+]
+
+
+@pytest.mark.parametrize("index", range(len(DIFFERENTIABLE)))
+def test_gradients_of_compositions(device, index):
+    function = DIFFERENTIABLE[index]
+    rng = np.random.default_rng(index)
+    x, step = rng.standard_normal((4, 5)), 1e-6
+    towards = rng.standard_normal(x.shape)
+    weights = rng.standard_normal(function(cm.asarray(x)).shape)
+
+    def value(v: Any) -> Any:
+        return (function(v) * cm.asarray(weights)).sum()
+
+    slope = float((cm.grad(value)(cm.asarray(x)) * cm.asarray(towards)).sum())
+    near = [float(value(cm.asarray(x + s * step * towards))) for s in (1, -1)]
+    assert slope == pytest.approx((near[0] - near[1]) / (2 * step), rel=1e-5, abs=1e-6)
+
+
+WRONG: list[tuple[str, Callable[[], Any], type]] = [
+    ("quantile", lambda: cm.quantile([1.0], 1.5), ValueError),
+    ("quantile", lambda: cm.quantile([1.0], 0.5, method="no"), ValueError),
+    ("quantile", lambda: cm.quantile([], 0.5), ValueError), ("median", lambda: cm.median([1j]), TypeError),
+    ("average", lambda: cm.average([1.0, 2.0], weights=[1.0]), TypeError),
+    ("average", lambda: cm.average([1.0, 2.0], weights=[1.0, -1.0]), ZeroDivisionError),
+    ("cov", lambda: cm.cov(CUBE), ValueError), ("choose", lambda: cm.choose([2], [[1], [2]]), IndexError),
+    ("select", lambda: cm.select([[True]], []), ValueError), ("select", lambda: cm.select([[1]], [[1]]), TypeError),
+    ("diff", lambda: cm.diff(1.0), ValueError), ("diff", lambda: cm.diff([1.0], n=-1), ValueError),
+    ("gradient", lambda: cm.gradient([1.0]), ValueError), ("trapezoid", lambda: cm.trapezoid([1.0, 2.0], x=[1.0]), ValueError),
+    ("convolve", lambda: cm.convolve([], [1.0]), ValueError), ("convolve", lambda: cm.convolve([1.0], [1.0], "no"), ValueError),
+    ("block", lambda: cm.block([[1], 2]), ValueError), ("delete", lambda: cm.delete([1, 2], 5), IndexError),
+    ("insert", lambda: cm.insert([1, 2], 5, 0), IndexError), ("trim_zeros", lambda: cm.trim_zeros([[0]]), ValueError),
+    ("unravel_index", lambda: cm.unravel_index(9, (2, 2)), ValueError), ("ix_", lambda: cm.ix_([[1]]), ValueError),
+    ("ravel_multi_index", lambda: cm.ravel_multi_index((2, 0), (2, 2)), ValueError),
+    ("vander", lambda: cm.vander([[1]]), ValueError),
+    ("geomspace", lambda: cm.geomspace(-1, 1), ValueError), ("isdtype", lambda: cm.isdtype(np.int8, "no"), ValueError),
+    ("finfo", lambda: cm.finfo("int8"), TypeError), ("iinfo", lambda: cm.iinfo("float32"), TypeError),
+    ("fill_diagonal", lambda: cm.fill_diagonal(cm.zeros(3), 1), ValueError),
+    ("expand_dims", lambda: cm.expand_dims(cm.zeros(3), axis=5), IndexError),
+]
+
+
+@pytest.mark.parametrize("index", range(len(WRONG)))
+def test_errors_name_the_function(device, index):
+    name, call, kind = WRONG[index]
+    with pytest.raises(kind, match=f"^{name}: "):
+        call()

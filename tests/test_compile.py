@@ -1,8 +1,9 @@
-"""Every kernel that a call can reach compiles for every architecture, without a GPU, without spills, and a kernel of
-float32 does no float64 arithmetic.
+"""Every kernel that a call can reach compiles for every architecture, without a GPU, without spills, with registers for
+all threads of its block, and a kernel of float32 does no float64 arithmetic.
 
 The calls are made for real, on the fake driver of tests/fake_driver.py: planners see a device of the wanted capability,
-launches do nothing, and what would be compiled is written down. Each distinct kernel is then compiled once.
+launches do nothing, and what would be compiled is written down. Then one kernel of each name is compiled for every
+architecture, and some of its variants (dtypes, ranks, options) for 9.0. With CUDAMATH_COMPILE_ALL=1 all variants are.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import ast
 import ctypes
 import functools
+import math
+import os
 import pathlib
 import re
 import struct
@@ -27,7 +30,7 @@ from cudamath.core import plan as plans
 from cudamath.core.layout import Layout
 from cudamath.core.op import registry
 from cudamath.kernels import build
-from cudamath.runtime import device, module
+from cudamath.runtime import device, dnn, module
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")]
 
@@ -46,17 +49,23 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
 
 #: Kernels made of instructions that some architectures lack: name -> those that have them.
 SINCE_8 = tuple(c for c in build.CAPABILITIES if c >= (8, 0))
-ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "matmul_mma": SINCE_8}
+ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "matmul_mma": SINCE_8,
+                                                     "conv2d_wgmma": ((9, 0),), "conv2d_weight_wgmma": ((9, 0),),
+                                                     "conv2d_mma": SINCE_8, "conv2d_weight_mma": SINCE_8,
+                                                     "attention_wgmma": ((9, 0),), "attention_grad_wgmma": ((9, 0),),
+                                                     "attention_grad_prepare": SINCE_8, "attention_grad_finish": SINCE_8,
+                                                     "attention_decode": SINCE_8, "attention_decode_merge": SINCE_8}
 
 #: libdevice reduces large arguments of these in float64; the fast path does not.
 REDUCES_IN_FLOAT64 = re.compile(r"^(sin|cos|tan)$")
 
 
 class Kernel(NamedTuple):
-    """A kernel and the types of its arguments."""
+    """A kernel, the types of its arguments, and the threads of the largest block it is launched with."""
 
     function: Any
     arguments: Any
+    threads: int = 0
 
     def __str__(self) -> str:
         return f"{self.function.py_func.__name__}{self.arguments}"
@@ -139,6 +148,11 @@ def layers(f: np.dtype) -> None:
     cm.grad(lambda x: (cm.grad(lambda x: (ml.max_pool2d(x, 2) ** 2).sum())(x) ** 2).sum())(x)
     cm.grad(lambda x: ml.dropout(x, 0.3, rng=cm.random.default_rng(1)).sum())(made((100, 33), f))
     cm.grad(lambda w: ml.embedding(cm.zeros(5000, "int64"), w).sum())(made((1000, 64), f))
+    cm.grad(lambda x: ml.rotary_embedding(x, made((9, 8)), made((9, 8))).sum())(made((2, 3, 9, 20), f))
+    if f.itemsize == 2:
+        attend = functools.partial(ml.scaled_dot_product_attention, causal=True)
+        cm.grad(lambda q, k: attend(q, k, k).sum(), (0, 1))(made((2, 8, 300, 128), f), made((2, 2, 500, 128), f))
+        attend(made((2, 8, 1, 64), f), *[made((2, 2, 4096, 64), f)] * 2, key_lengths=cm.zeros(2, "int32"))
 
 
 def optimizers(f: np.dtype) -> None:
@@ -273,6 +287,13 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         for version in ("direct", "implicit_gemm"):
             where = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": version}
             plan(functools.partial(conv.conv2d, **where), image, new(8, 6, 3, 3, dtype=f))
+        for version in ("mma", "wgmma") if f == BF16 else ():
+            for c in (72, 16):                           # images and filters that are whole steps, and such that are not
+                x, w, y = new(2, c, 9, 9, dtype=f), new(40, c, 3, 3, dtype=f), new(2, 40, 5, 5, dtype=f)
+                where = {"stride": (2, 2), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": version}
+                plan(functools.partial(conv.conv2d, **where), x, w, new(40, dtype=f))
+                plan(functools.partial(conv.conv2d_input_grad, size=(9, 9), **where), y, w)
+                plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where), y, x)
         for version in ("weight_direct", "weight_gemm"):
             where = {"kernel": (3, 3), "stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1,
                      "version": version}
@@ -314,22 +335,30 @@ def reached(capability: tuple[int, int]) -> Reached:
     """Every distinct kernel that the calls above need on a device of this capability."""
     found: dict[tuple[str, str], Kernel] = {}
     errors: list[str] = []
+    real_load = plans.load
 
-    def note(kernel: Any, signature: list[Any]) -> None:
+    def note(step: plans.Launch, signature: list[Any]) -> None:
         arguments = build.types.void(*[build.argument_type(k) for k in signature])
-        found.setdefault((build.fingerprint(kernel), str(arguments)), Kernel(kernel, arguments))
+        key, threads = (build.fingerprint(step.kernel), str(arguments)), math.prod(step.block)
+        found[key] = Kernel(step.kernel, arguments, max(threads, found[key].threads if key in found else 0))
+
+    def load(step: plans.Launch, signature: list[Any], index: int) -> module.Function:
+        if not hasattr(step.kernel, "cubin"):  # a user's, which compiles itself
+            note(step, signature)
+        return real_load(step, signature, index)
 
     with pytest.MonkeyPatch.context() as patch, fake_driver.installed(patch, limit=1 << 34) as fake, \
             device.assume(capability), remembered_nothing():
 
         def compiler(kernel: Any, signature: list[Any], cc: tuple[int, int]) -> bytes:
-            note(kernel, signature)
             return fake.compiler(lambda *_: None, signature, cc)
 
         def download(host: int, address: int, nbytes: int, stream: Any) -> None:
             ctypes.memmove(host, np.full(-(-nbytes // 8), 3, np.int64).tobytes(), nbytes)  # counts of what was found
 
+        patch.setattr(dnn, "available", lambda: False)  # it plans at once, on a device that is there
         patch.setattr(plans, "compiler", compiler)
+        patch.setattr(plans, "load", load)
         patch.setattr(fake, "cuMemcpyDtoHAsync", download)
         patch.setattr(fake, "cuLaunchKernel", lambda *_: None)
         module.prepare_launcher()["observe_call"] = lambda *_: None  # library calls
@@ -342,7 +371,7 @@ def reached(capability: tuple[int, int]) -> Reached:
             for made_plan, inputs in by_name():
                 for step in made_plan.steps:
                     if isinstance(step, plans.Launch):
-                        note(step.kernel, made_plan.signature(step, inputs))
+                        note(step, made_plan.signature(step, inputs))
         cards = {name for name, card in registry.items() if getattr(card, "plans", None) or getattr(card, "views", None)}
     return Reached(list(found.values()), errors, cards)
 
@@ -391,7 +420,8 @@ def has_no_float64(kernel: Kernel) -> bool:
 
 
 def check(kernels: list[Kernel], *capabilities: tuple[int, int], only: set[Kernel] | None = None) -> None:
-    """Compile kernels for the first capability, and those in `only` for the others too; no spills, no stray float64."""
+    """Compile kernels for the first capability, and those in `only` for the others too: no spills, registers for all
+    threads of a block, no stray float64."""
     wrong = []
     for kernel in kernels:
         wanted = capabilities if only is None or kernel in only else capabilities[:1]
@@ -407,6 +437,9 @@ def check(kernels: list[Kernel], *capabilities: tuple[int, int], only: set[Kerne
             spills = sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))
             if spills > MAY_SPILL.get(kernel.function.py_func.__name__, (0, ""))[0]:
                 wrong.append(f"{kernel} for {capability}: spills {spills} bytes")
+            registers = int(re.search(r"Used (\d+) registers", log).group(1))
+            if -(-registers // 8) * 8 * kernel.threads > 65_536:  # handed out eight at a time
+                wrong.append(f"{kernel} for {capability}: {registers} registers for each of {kernel.threads} threads")
             if has_no_float64(kernel) and computes_in_float64(cubin) and not may_use_float64(kernel):
                 wrong.append(f"{kernel} for {capability}: computes in float64")
     assert not wrong, f"{len(wrong)} of {len(kernels)} kernels:\n" + "\n".join(wrong)
@@ -439,30 +472,46 @@ def uses(function: Any, names: re.Pattern[str]) -> bool:
 SHARDS = 24
 
 
-def representatives(kernels: list[Kernel]) -> set[Kernel]:
+def representatives(kernels: list[Kernel]) -> list[Kernel]:
     """One kernel of each name: in float32 where there is one."""
     chosen: dict[str, Kernel] = {}
     for kernel in kernels:
         name = kernel.function.py_func.__name__
         if name not in chosen or "float32" in str(kernel.arguments) and "float32" not in str(chosen[name].arguments):
             chosen[name] = kernel
-    return set(chosen.values())
+    return list(chosen.values())
+
+
+def variants(kernels: list[Kernel], most: int) -> list[Kernel]:
+    """At most so many kernels of each name, of evenly spread argument types; all of those that compute different
+    expressions."""
+    by_name: dict[str, list[Kernel]] = {}
+    for kernel in kernels:
+        by_name.setdefault(kernel.function.py_func.__name__, []).append(kernel)
+    chosen = []
+    for group in by_name.values():
+        everything = "CUDAMATH_COMPILE_ALL" in os.environ or group[0].function.py_func.__module__.endswith(".elementwise"):
+            most = len(group)
+        ordered = sorted(group, key=str)
+        chosen += [ordered[i * len(group) // most] for i in range(most)] if len(group) > most else group
+    return chosen
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_every_kernel_compiles(shard):
-    """Each distinct kernel for 9.0 (as 9.0a), the architecture that is measured; one of each name for all others."""
+    """One kernel of each name for every architecture; variants of it for 9.0 (as 9.0a), the one that is measured."""
     kernels = reached((9, 0)).kernels
     others = [c for c in build.CAPABILITIES if c != (9, 0)]
-    check(kernels[shard::SHARDS], (9, 0), *others, only=representatives(kernels))
+    chosen = representatives(kernels)
+    check(list(dict.fromkeys([*chosen, *variants(kernels, 4)]))[shard::SHARDS], (9, 0), *others, only=set(chosen))
 
 
 @pytest.mark.parametrize("capability", [c for c in build.CAPABILITIES if c != (9, 0)], ids=str)
 def test_what_only_another_architecture_gets(capability):
     """Kernels that planners choose there and not on 9.0."""
     common = {(build.fingerprint(k.function), str(k.arguments)) for k in reached((9, 0)).kernels}
-    check([k for k in reached(capability).kernels if (build.fingerprint(k.function), str(k.arguments)) not in common],
-          capability)
+    check(variants([k for k in reached(capability).kernels
+                    if (build.fingerprint(k.function), str(k.arguments)) not in common], 2), capability)
 
 
 def test_every_call_could_be_planned():

@@ -381,6 +381,117 @@ def test_kernels_on_the_gpu(case, name, version, dtype):
     assert first.tobytes() == run(*inputs).tobytes()
 
 
+def on_gpu(array, last):
+    """On the first GPU, in C order or channels last."""
+    if not last:
+        return cm.asarray(np.ascontiguousarray(array), device="cuda:0")
+    return cm.asarray(np.ascontiguousarray(array.transpose(0, 2, 3, 1)), device="cuda:0").transpose(0, 3, 1, 2)
+
+
+def run_by_name(name, version, case, dtype, last):
+    """One function of one version, on channels-last or C-order arrays: right, the same bits twice, laid out as its input."""
+    x_shape, w_shape, *where = case
+    x, w, grad = random_case(x_shape, w_shape, *where, dtype)
+    _, arrays, expected, bound = planned(name, x, w, grad, *where, "weight_direct" if name == "dw" else "direct")
+    inputs = [on_gpu(a, last) for a in arrays]
+    from cudamath.kernels import conv
+
+    stride, margins, dilation, _ = geometry(x_shape, w_shape, *where[:3])
+    options = dict(stride=stride, padding=margins, dilation=dilation, groups=where[3], version=version)
+    layouts = [a._layout for a in inputs]
+    plan = {"y": lambda: conv.conv2d(*layouts, **options),
+            "dx": lambda: conv.conv2d_input_grad(*layouts, size=x.shape[2:], **options),
+            "dw": lambda: conv.conv2d_weight_grad(*layouts, kernel=w.shape[2:], **options)}[name]()
+    run = plan.bind(name, layouts)
+    first = run(*inputs)
+    check(first, expected, bound, dtype, f"{version} {name}")
+    assert first.tobytes() == run(*inputs).tobytes()
+    images = inputs[1] if name == "dw" else inputs[0]
+    if last and min(images.shape[1], images.shape[3], first.shape[1]) > 1:
+        assert first.strides[1] == first.itemsize
+
+
+TENSOR_CASES = [  # channels that are whole steps, and such that are not; every option; outputs past a tile's end
+    ((2, 64, 13, 15), (128, 64, 3, 3), 1, 1, 1, 1),
+    ((2, 64, 13, 13), (264, 64, 1, 1), 1, 0, 1, 1),
+    ((3, 128, 14, 14), (64, 128, 3, 3), 2, 1, 1, 1),
+    ((2, 96, 15, 12), (72, 96, 3, 3), 1, 2, 2, 1),
+    ((2, 64, 13, 13), (64, 64, 1, 1), 2, 0, 1, 1),
+    ((2, 32, 13, 9), (40, 32, 5, 3), (3, 2), (2, 0), 1, 1),
+    ((2, 16, 9, 9), (24, 16, 3, 3), 1, "same", 1, 1),
+    ((2, 8, 9, 9), (8, 8, 7, 7), 2, 3, 1, 1),
+    ((2, 128, 9, 9), (256, 64, 3, 3), 1, 1, 1, 2),
+]
+
+
+def needs_tensor_cores():
+    if cm.cuda.devices()[0].capability[0] != 9:
+        pytest.skip("kernels of compute capability 9.0")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("last", [True, False], ids=["last", "first"])
+@pytest.mark.parametrize("dtype", [BF16, F16], ids=str)
+@pytest.mark.parametrize("case", TENSOR_CASES, ids=str)
+@pytest.mark.parametrize("version", ["wgmma", "mma"])
+@pytest.mark.parametrize("name", ["y", "dx", "dw"])
+def test_tensor_cores_by_name(name, version, case, dtype, last):
+    needs_tensor_cores()
+    run_by_name(name, version, case, dtype, last)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("across", [False, True], ids=["forward", "input"])
+def test_every_tile_of_wgmma(across):
+    needs_tensor_cores()
+    from cudamath.kernels import conv_layout, conv_wgmma
+
+    x, w = numbers((3, 64, 18, 17), BF16), numbers((200, 64, 3, 3), BF16, 1)
+    grad = numbers((3, 200, 18, 17), BF16, 2)
+    exact = reference(x, w, padding=1, grad=grad)
+    bound = reference(np.abs(x), np.abs(w), padding=1, grad=np.abs(grad))
+    x, w, grad = (on_gpu(a, True) for a in (x, w, grad))
+    first, planner, shape = ((grad, conv_wgmma.conv2d_input_grad, x.shape) if across
+                             else (x, conv_wgmma.conv2d, grad.shape))
+    for tile in conv_wgmma.TILES:
+        plan = planner(conv_layout.result(first._layout, shape), first._layout, w._layout, stride=(1, 1),
+                       padding=(1, 1, 1, 1), dilation=(1, 1), groups=1, tile=tile)
+        check(plan.bind("conv2d", [first._layout, w._layout])(first, w), exact[across], bound[across], BF16, str(tile))
+
+
+@pytest.mark.gpu
+def test_every_tile_of_the_weight_gradient():
+    needs_tensor_cores()
+    from cudamath.kernels import conv_layout, conv_wgmma_grad
+
+    x, grad = numbers((3, 136, 18, 17), BF16), numbers((3, 200, 18, 17), BF16, 2)
+    w = np.zeros((200, 136, 3, 3), BF16)
+    exact, bound = reference(x, w, padding=1, grad=grad)[2], reference(np.abs(x), w, padding=1, grad=np.abs(grad))[2]
+    x, grad = on_gpu(x, True), on_gpu(grad, True)
+    for tile in conv_wgmma_grad.TILES:
+        for splits in (1, 3, 15):
+            plan = conv_wgmma_grad.conv2d_weight_grad(
+                conv_layout.result(x._layout, w.shape), grad._layout, x._layout, stride=(1, 1), padding=(1, 1, 1, 1),
+                dilation=(1, 1), groups=1, tile=tile, splits=splits)
+            check(plan.bind("conv2d", [grad._layout, x._layout])(grad, x), exact, bound, BF16, f"{tile} {splits}")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("last", [True, False], ids=["last", "first"])
+@pytest.mark.parametrize("dtype", [BF16, F16, F32, F64], ids=str)
+@pytest.mark.parametrize("case", [*CASES, TENSOR_CASES[1], TENSOR_CASES[3], TENSOR_CASES[-1]], ids=str)
+@pytest.mark.parametrize("name", ["y", "dx", "dw"])
+def test_cudnn_by_name(name, case, dtype, last):
+    from cudamath.runtime import dnn
+
+    if not dnn.available():
+        pytest.skip("cuDNN is not installed")
+    try:
+        run_by_name(name, "cudnn", case, dtype, last)
+    except ValueError as error:
+        pytest.skip(str(error))
+
+
 @pytest.mark.gpu
 def test_a_large_convolution_on_the_gpu():
     """Many tiles and splits; the reference is the CPU in float64, which the tests above hold to NumPy."""

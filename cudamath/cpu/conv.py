@@ -425,8 +425,10 @@ def _plain(*arrays):
     return [np.require(a, requirements=["C", "W"]) for a in wide]
 
 
-def conv2d(x, weight, bias=None, *, stride, padding, dilation, groups):
-    """x (N, G*C, H, W), weight (G*K, C, R, S), bias (G*K,); padding (top, bottom, left, right) -> (N, G*K, P, Q)."""
+def conv2d(x, weight, bias=None, *, stride, padding, dilation, groups, tf32=False):
+    """x (N, G*C, H, W), weight (G*K, C, R, S), bias (G*K,); padding (top, bottom, left, right) -> (N, G*K, P, Q).
+
+    tf32 (here and below): a GPU's matter."""
     images, _, height, width = x.shape
     (outputs, channels), kernel = weight.shape[:2], weight.shape[2:]
     size = tuple((n + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1
@@ -446,7 +448,7 @@ def conv2d(x, weight, bias=None, *, stride, padding, dilation, groups):
     return out.astype(x.dtype, copy=False)
 
 
-def conv2d_input_grad(grad, weight, *, size, stride, padding, dilation, groups):
+def conv2d_input_grad(grad, weight, *, size, stride, padding, dilation, groups, tf32=False):
     """grad (N, G*K, P, Q), weight (G*K, C, R, S), size (H, W) -> (N, G*C, H, W).
 
     Row h of the input meets output row y through tap r where h + top = y * stride + r * dilation. For the rows with
@@ -468,7 +470,7 @@ def conv2d_input_grad(grad, weight, *, size, stride, padding, dilation, groups):
     return out.astype(grad.dtype, copy=False)
 
 
-def conv2d_weight_grad(grad, x, *, kernel, stride, padding, dilation, groups):
+def conv2d_weight_grad(grad, x, *, kernel, stride, padding, dilation, groups, tf32=False):
     """grad (N, G*K, P, Q), x (N, G*C, H, W), kernel (R, S) -> (G*K, C, R, S)."""
     images, outputs, height, width = grad.shape
     channels = x.shape[1] // groups

@@ -1,14 +1,15 @@
-"""Convolution: which of its versions runs when. The kernels: conv_simt.py, conv_wgmma.py and their gradients; cuDNN: here.
+"""Convolution: which of its versions runs when. The kernels: conv_simt.py, conv_mma.py, conv_wgmma.py; cuDNN: here.
 
 A convolution and its two gradients are one sum of products, read three ways (conv_simt.py's header). Versions:
 
 ``direct``, ``weight_direct``       one thread an output; the right ones for depthwise convolutions.
 ``implicit_gemm``, ``weight_gemm``  a matrix product over a table of taps, in registers; any GPU, any dtype.
-``wgmma``                           a matrix product on tensor cores, 16-bit numbers, compute capability 9.0.
+``mma``                             the same on tensor cores, 16-bit numbers, compute capability 8.0 on.
+``wgmma``                           the same by the means of compute capability 9.0.
 ``cudnn``                           NVIDIA's library, where it is installed.
 
 Tensor cores read channels: 16-bit images are best kept *channels last* (the strides of (N, H, W, C), seen as
-(N, C, H, W)). Results lie as the images do. For the last two, operands that lie otherwise are turned first, in a pass over
+(N, C, H, W)). Results lie as the images do. For the last three, operands that lie otherwise are turned first, in a pass over
 their memory that costs about as much as an addition; so the same numbers give the same bits however they lie.
 """
 
@@ -21,7 +22,7 @@ from ..core.layout import Layout
 from ..core.plan import Call, Input, Plan
 from ..runtime import dnn
 from ..runtime.device import capability
-from . import conv_grad, conv_simt, conv_wgmma, conv_wgmma_grad
+from . import conv_grad, conv_mma, conv_mma_grad, conv_simt, conv_wgmma, conv_wgmma_grad
 from .conv_layout import Turned, last_strides, result
 
 Pair = tuple[int, int]
@@ -33,14 +34,14 @@ ROLES = {"forward": "xwy", "input": "ywx", "weight": "yxw"}          # first and
 
 
 def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout | None = None, *, stride: Pair,
-            padding: tuple[int, int, int, int], dilation: Pair) -> Plan | None:
+            padding: tuple[int, int, int, int], dilation: Pair, tf32: bool) -> Plan | None:
     """The plan of one of the three functions through cuDNN; None if it has nothing for it."""
     turned = Turned(out, first, second)
     names = ROLES[kind]
     shapes = dict(zip(names, (first.shape, second.shape, out.shape), strict=True))
     tensors = [dnn.Tensor(shapes[name], last_strides(shapes[name], 1)) for name in "xwy"]
     found = dnn.convolution(kind, out.dtype, *tensors, stride=stride, before=padding[::2], after=padding[1::2],
-                            dilation=dilation, bias=bias is not None, device=out.device)
+                            dilation=dilation, bias=bias is not None, tf32=tf32, device=out.device)
     if found is None:
         return None
     arguments = dict(zip(names, (*turned.operands, turned.target), strict=True))
@@ -56,7 +57,7 @@ def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout 
 def _order(version: str | None, kind: str, out: Layout, first: Layout, second: Layout) -> list[str]:
     """The versions to try before the plain ones, which can do anything."""
     if version is not None:
-        return [version] if version in ("wgmma", "cudnn") else []
+        return [version] if version in ("wgmma", "cudnn", "mma") else []
     if not (out.size and first.size and second.size):
         return []
     found = []
@@ -65,6 +66,8 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     if out.dtype in dnn.DTYPES and dnn.available():
         taps = second.shape if kind != "weight" else out.shape
         found.insert(len(found) if taps[2] * taps[3] > 1 and kind != "weight" else 0, "cudnn")
+    if conv_mma.serves(out.dtype, capability(out.device), first.shape[1], out.shape[1], second.shape[1]):
+        found.append("mma")
     return found
 
 
@@ -81,41 +84,45 @@ def _planned(version: str | None, order: list[str], ways: dict[str, Callable[[],
 
 
 def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pair,
-           padding: tuple[int, int, int, int], dilation: Pair, groups: int, version: str | None = None) -> Plan:
+           padding: tuple[int, int, int, int], dilation: Pair, groups: int, tf32: bool = False,
+           version: str | None = None) -> Plan:
     """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,); padding (top, bottom, left, right) -> (N, G*M, P, Q).
 
-    version: "wgmma", "cudnn", "implicit_gemm" or "direct"; by default what is best here and suits the sizes."""
+    version: "wgmma", "cudnn", "mma", "implicit_gemm" or "direct"; by default what is best here and suits the sizes."""
     size = [(n + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (weight.shape[2 + i] - 1) - 1) // stride[i] + 1
             for i, n in enumerate(x.shape[2:])]
     out = result(x, (x.shape[0], weight.shape[0], *size))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "forward", out, x, weight), {
         "wgmma": lambda: conv_wgmma.conv2d(out, x, weight, bias, **where, groups=groups),
-        "cudnn": lambda: library("forward", out, x, weight, bias, **where)},
+        "cudnn": lambda: library("forward", out, x, weight, bias, **where, tf32=tf32),
+        "mma": lambda: conv_mma.conv2d(out, x, weight, bias, **where, groups=groups)},
         lambda: conv_simt.conv2d(out, x, weight, bias, **where, groups=groups, version=version))
 
 
 def conv2d_input_grad(grad: Layout, weight: Layout, *, size: Pair, stride: Pair,
-                      padding: tuple[int, int, int, int], dilation: Pair, groups: int,
+                      padding: tuple[int, int, int, int], dilation: Pair, groups: int, tf32: bool = False,
                       version: str | None = None) -> Plan:
     """grad (N, G*M, P, Q), weight (G*M, C, R, S), size (H, W) -> (N, G*C, H, W). Versions as conv2d."""
     out = result(grad, (grad.shape[0], groups * weight.shape[1], *size))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "input", out, grad, weight), {
         "wgmma": lambda: conv_wgmma.conv2d_input_grad(out, grad, weight, **where, groups=groups),
-        "cudnn": lambda: library("input", out, grad, weight, **where)},
+        "cudnn": lambda: library("input", out, grad, weight, **where, tf32=tf32),
+        "mma": lambda: conv_mma.conv2d_input_grad(out, grad, weight, **where, groups=groups)},
         lambda: conv_simt.conv2d_input_grad(out, grad, weight, **where, groups=groups, version=version))
 
 
 def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: Pair, stride: Pair,
-                       padding: tuple[int, int, int, int], dilation: Pair, groups: int,
+                       padding: tuple[int, int, int, int], dilation: Pair, groups: int, tf32: bool = False,
                        version: str | None = None) -> Plan:
     """grad (N, G*M, P, Q), x (N, G*C, H, W), kernel (R, S) -> (G*M, C, R, S).
 
-    version: "wgmma", "cudnn", "weight_gemm" or "weight_direct"; by default what is best here and suits the sizes."""
+    version: "wgmma", "cudnn", "mma", "weight_gemm" or "weight_direct"; by default what is best here and suits the sizes."""
     out = result(x, (grad.shape[1], x.shape[1] // groups, *kernel))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "weight", out, grad, x), {
         "wgmma": lambda: conv_wgmma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups),
-        "cudnn": lambda: library("weight", out, grad, x, **where)},
+        "cudnn": lambda: library("weight", out, grad, x, **where, tf32=tf32),
+        "mma": lambda: conv_mma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups)},
         lambda: conv_grad.conv2d_weight_grad(out.like(), grad, x, **where, groups=groups, version=version))

@@ -7,7 +7,7 @@ the windows that TMA brings in im2col mode (conv_wgmma.py). wgmma reads 16-bit o
 turned. A step is 64 pixels: dy for `rows` outputs, and x for `columns` / 64 *pieces* of 64 channels under one tap each.
 
 There are few results and very many pixels: these are split over blocks, as many as fill the device. Each leaves its sums in
-float32, and ``add_splits`` adds them in a fixed order: no atomics, the same bits every time.
+float32, and ``add_splits`` (conv_splits.py) adds them in a fixed order: no atomics, the same bits every time.
 
 The floor is that of conv_wgmma.py; the partial sums cost 8 * splits bytes a weight besides.
 """
@@ -21,10 +21,12 @@ from numba import cuda, types
 from ..core.dtypes import bfloat16, float32
 from ..core.layout import Layout
 from ..core.plan import Launch, Plan, TensorMap
-from .build import SIMULATOR, blocks, codec
+from .build import SIMULATOR, blocks
 from .conv_layout import Turned
+from .conv_product import Product
 from .conv_simt import Walk
-from .conv_wgmma import MULTIPROCESSORS, SHARED, THREADS, Product, possible, reach, signed
+from .conv_splits import add
+from .conv_wgmma import MULTIPROCESSORS, SHARED, THREADS, possible, reach, signed
 
 if not SIMULATOR:
     from . import ptx, ptx_mma
@@ -33,7 +35,6 @@ if not SIMULATOR:
 PIXELS = 64                  # a step
 PIECE = 128 * PIXELS         # bytes of 64 outputs or channels of a step
 CODE = signed((1 << 62) | (1024 >> 4 << 32) | (PIECE >> 4 << 16))       # descriptor: swizzle, next 8 pixels, next 64 columns
-ADDERS = 256                 # threads of a block that adds partial sums
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 
@@ -191,39 +192,6 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
     return conv2d_weight_wgmma
 
 
-@functools.cache
-def add_splits(dtype: np.dtype, lanes: int) -> Any:
-    """Partial sums added in a fixed order: a thread four neighbouring weights; `lanes` threads take turns at the splits."""
-    store = codec(dtype)[1]
-    load_vector, store_vector = ptx.load_vector, ptx.store_vector
-    wide, room = ADDERS // lanes, 4 * ADDERS
-
-    @cuda.jit
-    def add_splits(partial, out, splits):
-        """partial (splits * n,) float32, out (n,), n a multiple of 4. Blocks of ADDERS / lanes x lanes threads."""
-        sums = cuda.shared.array(room, f32, alignment=16)
-        n = i64(out.size)
-        x, y = cuda.threadIdx.x, cuda.threadIdx.y
-        i = (i64(cuda.blockIdx.x) * wide + x) * 4
-        a, b, c, d = f32(0), f32(0), f32(0), f32(0)
-        if i < n:
-            for split in range(y, splits, lanes):
-                v = load_vector(partial, split * n + i, 4)
-                a, b, c, d = f32(a + v[0]), f32(b + v[1]), f32(c + v[2]), f32(d + v[3])
-        if lanes > 1:
-            store_vector(sums, (y * wide + x) * 4, (a, b, c, d))
-            cuda.syncthreads()
-            if y > 0:
-                return
-            for k in range(1, lanes):
-                v = load_vector(sums, (k * wide + x) * 4, 4)
-                a, b, c, d = f32(a + v[0]), f32(b + v[1]), f32(c + v[2]), f32(d + v[3])
-        if i < n:
-            store_vector(out, i, (store(a), store(b), store(c), store(d)))
-
-    return add_splits
-
-
 # ------------------------------------------------------------------------------------------------- planner
 
 TILES = (Tile(128, 256), Tile(128, 192), Tile(256, 128), Tile(128, 128), Tile(64, 256), Tile(64, 384), Tile(64, 512))
@@ -274,10 +242,8 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     numbers = [groups * group_tiles, group_tiles, across_tiles, share, positions, tall * wide, wide, walks[0].start,
                walks[0].step, walks[1].start, walks[1].step, taps, taps_right, walks[0].tap, walks[1].tap, chunks, channels,
                outputs, all_outputs]
-    lanes = 1 if splits < 8 or out.size > 1 << 19 else 8
     turned.steps += [
         Launch(conv2d_weight_wgmma(grad.dtype, tile), groups * group_tiles * splits, THREADS,
                [*maps, partial.flat, *[np.int32(n) for n in numbers]], tile.shared),
-        Launch(add_splits(out.dtype, lanes), blocks(out.size, 4 * ADDERS // lanes), (ADDERS // lanes, lanes),
-               [partial.flat, turned.target.view((out.size,)), splits])]
+        add(out, splits, partial, turned.target)]
     return turned.plan()

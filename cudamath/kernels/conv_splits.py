@@ -1,0 +1,62 @@
+"""Sums that were split over blocks, added in a fixed order: the same bits every time.
+
+Each of `splits` blocks left its part of all n sums in float32. The floor is to read 4 * splits * n bytes once.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+from numba import cuda, types
+
+from ..core.layout import Layout
+from ..core.plan import ArrayArg, Launch
+from .build import SIMULATOR, blocks, codec
+
+if not SIMULATOR:
+    from . import ptx
+
+THREADS = 256
+i64, f32 = types.int64, types.float32
+
+
+@functools.cache
+def add_splits(dtype: np.dtype, lanes: int) -> Any:
+    """Partial sums added in a fixed order: a thread four neighbouring weights; `lanes` threads take turns at the splits."""
+    store = codec(dtype)[1]
+    load_vector, store_vector = ptx.load_vector, ptx.store_vector
+    wide, room = THREADS // lanes, 4 * THREADS
+
+    @cuda.jit
+    def add_splits(partial, out, splits):
+        """partial (splits * n,) float32, out (n,), n a multiple of 4. Blocks of THREADS / lanes x lanes threads."""
+        sums = cuda.shared.array(room, f32, alignment=16)
+        n = i64(out.size)
+        x, y = cuda.threadIdx.x, cuda.threadIdx.y
+        i = (i64(cuda.blockIdx.x) * wide + x) * 4
+        a, b, c, d = f32(0), f32(0), f32(0), f32(0)
+        if i < n:
+            for split in range(y, splits, lanes):
+                v = load_vector(partial, split * n + i, 4)
+                a, b, c, d = f32(a + v[0]), f32(b + v[1]), f32(c + v[2]), f32(d + v[3])
+        if lanes > 1:
+            store_vector(sums, (y * wide + x) * 4, (a, b, c, d))
+            cuda.syncthreads()
+            if y > 0:
+                return
+            for k in range(1, lanes):
+                v = load_vector(sums, (k * wide + x) * 4, 4)
+                a, b, c, d = f32(a + v[0]), f32(b + v[1]), f32(c + v[2]), f32(d + v[3])
+        if i < n:
+            store_vector(out, i, (store(a), store(b), store(c), store(d)))
+
+    return add_splits
+
+
+def add(out: Layout, splits: int, partial: ArrayArg, target: ArrayArg) -> Launch:
+    """The launch of add_splits: partial (splits, out.size) float32 -> target, out.size numbers in a line.
+
+    Few sums of many parts want more threads a sum than one."""
+    lanes = 1 if splits < 8 or out.size > 1 << 19 else 8
+    return Launch(add_splits(out.dtype, lanes), blocks(out.size, 4 * THREADS // lanes), (THREADS // lanes, lanes),
+                  [partial.flat, target.view((out.size,)), splits])

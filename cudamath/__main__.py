@@ -1,4 +1,4 @@
-"""python -m cudamath info | demo | bench"""
+"""python -m cudamath info | demo | bench | tune"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     top = argparse.ArgumentParser(prog="python -m cudamath", description="NumPy on your GPU: see what it does here.")
-    commands = top.add_subparsers(dest="command", required=True, metavar="info | demo | bench")
+    commands = top.add_subparsers(dest="command", required=True, metavar="info | demo | bench | tune")
 
     commands.add_parser("info", help="devices, libraries and versions; what is missing and what brings it")
 
@@ -26,6 +26,14 @@ def parser() -> argparse.ArgumentParser:
                        help="rows whose name contains one of these, e.g. matmul conv2d; none: list them")
     bench.add_argument("--plot", help="write a chart to this PNG file")
     bench.add_argument("--json", help="write the figures to this file")
+
+    tune = commands.add_parser("tune", help="time the candidates of matrix products here, and remember the fastest")
+    tune.add_argument("sizes", nargs="*", metavar="MxKxN", help="of a @ b, e.g. 4096x4096x4096; none: squares and usual layers")
+    tune.add_argument("--dtype", default="bfloat16", help="comma-separated: bfloat16, float16, float32, tf32, float64")
+    tune.add_argument("--layout", default="nn,nt,tn,tt", help="comma-separated; t where an operand lies transposed")
+    tune.add_argument("--device", default="cuda:0", help="cuda:0 (default), cuda:1, ...")
+    tune.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
+    tune.add_argument("--file", help="write there instead of CUDAMATH_TUNE_CACHE or the user's cache folder")
     return top
 
 
@@ -63,13 +71,29 @@ def bench(arguments: argparse.Namespace) -> int:
     return command(arguments.names, plot=arguments.plot, json=arguments.json)
 
 
+def tune(arguments: argparse.Namespace) -> int:
+    """Time candidates, see cudamath/tuning.py."""
+    from cudamath.tuning import DTYPES, SIZES, products
+
+    sizes = [tuple(map(int, text.lower().split("x"))) for text in arguments.sizes]
+    dtypes, layouts = arguments.dtype.split(","), arguments.layout.split(",")
+    if any(len(size) != 3 or min(size) < 1 for size in sizes):
+        raise ValueError(f"tune: wants sizes like 4096x4096x4096, got {' '.join(arguments.sizes)}")
+    if not set(dtypes) <= set(DTYPES) or not set(layouts) <= {"nn", "nt", "tn", "tt"}:
+        raise ValueError(f"tune: dtypes are {', '.join(DTYPES)} and layouts nn, nt, tn, tt; got {arguments.dtype} and "
+                         f"{arguments.layout}")
+    count = products([(m, k, n) for m, k, n in sizes] or SIZES, dtypes, layouts, device=arguments.device,
+                     file=arguments.file, seconds=arguments.seconds)
+    return 0 if count else 1
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0 for success, 1 for a result that is not good, 2 for wrong use."""
     arguments = parser().parse_args(argv)
     try:
         if arguments.command == "info":
             return info()
-        return demo(arguments) if arguments.command == "demo" else bench(arguments)
+        return {"demo": demo, "bench": bench, "tune": tune}[arguments.command](arguments)
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         print(f"cudamath: {error}", file=sys.stderr)
         return 2

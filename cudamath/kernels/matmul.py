@@ -353,6 +353,21 @@ def candidates(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
     return [*found, "register", "tiled", "naive"]
 
 
+def contenders(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
+    """The versions worth timing for these layouts, tiles told apart."""
+    p = Product(a, b)
+    found = []
+    for version in candidates(a, b, tf32):
+        if version == "wgmma":
+            from . import matmul_tensor
+
+            ranked = matmul_tensor.choices(p.m, p.k, p.n, p.batch, devices.multiprocessors(a.device))
+            found += [f"wgmma {choice}" for choice in ranked[:6]]
+        elif version not in ("naive", "tiled") or p.m * p.n * p.k < 1 << 27:
+            found.append(version)
+    return found
+
+
 def kind(a: Layout, b: Layout, tf32: bool = False) -> str:
     """What tables of measurements tell apart besides the sizes: dtype, and which operand is transposed."""
     turned = "".join("t" if x.ndim > 1 and x.strides[-1] != x.itemsize and x.strides[-2] == x.itemsize else "n" for x in (a, b))

@@ -1,0 +1,121 @@
+"""`python -m cudamath tune`: times the candidates of matrix products on this device and remembers them (core/tune.py)."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import cuda
+from .core import tune
+from .core.array import ndarray
+from .core.devices import device as place
+from .core.dtypes import bfloat16
+from .random import default_rng
+from .runtime import device as devices
+from .runtime.stream import Event, synchronize
+
+DTYPES: dict[str, Any] = {"bfloat16": bfloat16, "float16": np.float16, "float32": np.float32, "tf32": np.float32,
+                          "float64": np.float64}
+TOKENS = 8192
+#: Sizes (m, k, n) that matter most: squares, and the layers of GPT-2 and Llama.
+SIZES: tuple[tuple[int, int, int], ...] = (
+    *[(n, n, n) for n in (512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384)],
+    *[(TOKENS, k, n) for k, n in ((768, 2304), (768, 768), (768, 3072), (3072, 768), (768, 50304))],
+    *[(m, k, n) for m in (16, 64, 256, 4096) for k, n in ((4096, 4096), (4096, 14336), (14336, 4096))])
+CACHE = 128 << 20  # operands are walked through until this many bytes have passed: more than the second-level cache
+
+
+def products(sizes: Sequence[tuple[int, int, int]] = SIZES, dtypes: Sequence[str] = ("bfloat16",),
+             layouts: Sequence[str] = ("nn", "nt", "tn", "tt"), *, device: str = "cuda:0", file: str | None = None,
+             seconds: float = float("inf"), say: Callable[[str], None] = print) -> int:
+    """Time a @ b for these sizes (m, k, n) and write the results to this machine's file, or to `file`.
+
+    Args:
+        sizes, dtypes, layouts: see SIZES and DTYPES; "t" where an operand lies transposed.
+        device: which GPU.
+        seconds: stop, between two sizes, after so long.
+        say: is told each result.
+
+    Returns: how many were measured.
+    Raises: DeviceError without a GPU.
+    """
+    end = time.monotonic() + seconds
+    count = 0
+    with place(device) as where:
+        for dtype in dtypes:
+            for layout in layouts:
+                for m, k, n in sizes:
+                    if time.monotonic() > end:
+                        return count
+                    times = product(m, k, n, dtype, layout)
+                    kind = f"{'tf32' if dtype == 'tf32' else np.dtype(DTYPES[dtype])} {layout}"
+                    tune.remember(devices.name(where.index), "matmul", kind, (1, m, k, n), times,
+                                  pathlib.Path(file) if file else None)
+                    best = min(times, key=times.__getitem__)
+                    say(f"{kind} {m}x{k}x{n}: {best} {times[best]:.4g} us"
+                        + (f", cublas {times['cublas']:.4g}" if "cublas" in times and best != "cublas" else ""))
+                    count += 1
+    return count
+
+
+def product(m: int, k: int, n: int, dtype: str, layout: str) -> dict[str, float]:
+    """Microseconds of every candidate for one product on the current device, rounded to four digits."""
+    from .kernels import matmul
+
+    tf32 = dtype == "tf32"
+    size = (m * k + k * n) * np.dtype(DTYPES[dtype]).itemsize
+    pairs = [operands(m, k, n, DTYPES[dtype], layout) for _ in range(max(1, min(8, CACHE // size)))]
+    left, right = pairs[0][0]._layout, pairs[0][1]._layout
+    calls: dict[str, Callable[[], object]] = {}
+    for version in matmul.contenders(left, right, tf32):
+        run = matmul.matmul(left, right, tf32=tf32, version=version).bind("matmul", [left, right])
+
+        def walk(run: Callable = run) -> None:
+            for a, b in pairs:
+                run(a, b)
+
+        calls[version] = cuda.graph(walk)
+    return {name: float(f"{1e3 * t / len(pairs):.4g}") for name, t in interleaved(calls).items()}
+
+
+def operands(m: int, k: int, n: int, dtype: Any, layout: str) -> tuple[ndarray, ndarray]:
+    """Random operands that lie as `layout` says."""
+    rng = default_rng(0)
+
+    def one(rows: int, columns: int, how: str) -> ndarray:
+        shape = (rows, columns) if how == "n" else (columns, rows)
+        x = rng.normal(size=shape, dtype=np.float32).astype(dtype)
+        return x if how == "n" else x.T
+
+    return one(m, k, layout[0]), one(k, n, layout[1])
+
+
+def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int = 7, milliseconds: float = 2.0) -> dict[str, float]:
+    """Median milliseconds of device time of each call: rounds in random order under steady load."""
+
+    def turn(call: Callable[[], object], count: int) -> tuple[Event, Event]:
+        call()
+        start = Event().record()
+        for _ in range(count):
+            call()
+        return start, Event().record()
+
+    counts = {}
+    for name, call in calls.items():
+        turn(call, 2)  # compiles, and captures what is a graph
+        start, stop = turn(call, 1)
+        counts[name] = max(1, min(200, round(milliseconds / max(start.elapsed(stop), 1e-3))))
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    shuffled = random.Random(0)
+    for number in range(rounds + 1):
+        recorded = [(name, turn(calls[name], counts[name])) for name in shuffled.sample(sorted(calls), len(calls))]
+        synchronize()
+        if number:  # the first round brings the device to its steady clock
+            for name, (start, stop) in recorded:
+                samples[name].append(start.elapsed(stop) / counts[name])
+    return {name: sorted(times)[len(times) // 2] for name, times in samples.items()}

@@ -104,7 +104,7 @@ class Op:
         Gradients are summed over axes along which an input was broadcast.
     """
 
-    def __init__(self, name: str, *, cpu: str, cuda: str, vjp: Callable | None = None, outputs: int = 1,
+    def __init__(self, name: str, *, cpu: str, cuda: str, vjp: Callable | tuple[Callable, ...] | None = None, outputs: int = 1,
                  broadcasts: bool = False):
         self.name, self.cpu, self.cuda, self.vjp = name, cpu, cuda, vjp
         self.several = outputs > 1

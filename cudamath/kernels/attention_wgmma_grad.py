@@ -369,8 +369,7 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                     if left > 1:
                         ptx.named_arrive(i32(8 + writer + 2 * buffer), 160)
                     if lane == 0:
-                        written_all()
-                        ptx.fence_async()
+                        written_all()  # and with that visible to everything that this thread releases
                         store_release(turn, i32(block + 1))
                     cuda.syncwarp()
                     buffer = i32(buffer ^ 1)

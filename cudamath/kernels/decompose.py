@@ -6,15 +6,16 @@ that nothing has to be moved afterwards:
 
 - A row-major A, read as columns, is A^T. P A^T = L U solves A X = B as well (as its transpose) and has the same
   determinant; its inverse, read as rows, is the inverse of A. So LU takes matrices in the order in which they lie.
-- For Cholesky, A^T is the conjugate of A: its upper factor, read as rows, is the lower factor of A.
-- X A^T = B^T is A X = B read in rows: triangular systems are solved in rows, on the other side.
+- cuSOLVER finds lower Cholesky factors twice as fast as upper ones. A^T = conj(L L^H) is what rows of A are: so an upper
+  factor comes from A as it lies, as the lower one of A^T, and a lower one from A in columns.
 - A wide matrix is decomposed as its transpose (A^T = U S V^H gives A = conj(V) S U^T): what comes back, read in rows, is
   what was asked for.
-- Q, eigenvectors and the factors of a tall matrix come out in columns and are handed on like that: an array's strides
-  say so, and a product reads either order.
+- Solutions, Q, L, eigenvectors and the factors of a tall matrix come out in columns and are handed on like that: an
+  array's strides say so, and a product reads either order.
 
 One matrix, or matrices too large to share the device, go to cuSOLVER one after the other; batches of small ones go to
-the routines that take a table of addresses, which ``addresses`` writes on the device.
+the routines that take a table of addresses, which ``addresses`` writes on the device. Q of such a batch is multiplied out
+by ``reflected``, a thread a column; no library does that.
 
 Failures (a singular matrix, an iteration that does not converge) are known on the device only: ``check_info`` writes the
 call's ticket, negative, into the error flag, and the next synchronisation raises LinAlgError.
@@ -146,6 +147,63 @@ def conjugate(dtype: np.dtype) -> Any:
     return conjugate
 
 
+@functools.cache
+def paired(dtype: np.dtype) -> Any:
+    """Eigenvectors of a real matrix: a pair of conjugate ones, x + i y and x - i y, comes as two columns, x and y."""
+    C = numba_type(dtype)
+    R = numba_type(real_dtype(dtype))
+
+    @cuda.jit
+    def paired(w, packed, v):  # w: (count, n) complex; packed: (count, n, n) real; v: (count, n, n) complex
+        i = cuda.grid(1)
+        n = v.shape[1]
+        if i < v.size:
+            b, column, row = i // (n * n), i // n % n, i % n  # neighbours lie in columns
+            part = w[b, column].imag
+            if part == R(0):
+                v[b, row, column] = C(complex(packed[b, row, column], R(0)))
+            elif part > R(0):
+                v[b, row, column] = C(complex(packed[b, row, column], packed[b, row, column + 1]))
+            else:
+                v[b, row, column] = C(complex(packed[b, row, column - 1], -packed[b, row, column]))
+
+    return paired
+
+
+@functools.cache
+def reflected(dtype: np.dtype) -> Any:
+    """Q = (1 - tau_1 v_1 v_1^H) (1 - tau_2 v_2 v_2^H) ... of small matrices; each thread applies all to a column of 1."""
+    T = numba_type(dtype)
+    kind = dtype.kind
+
+    @device_function
+    def conjugated(v):
+        return v.conjugate() if kind == "c" else v
+
+    @cuda.jit
+    def reflected(packed, tau, q):
+        """packed: (count, m, n), v_j below the diagonal of column j, whose 1 is not stored; tau: (count, min(m, n));
+        q: (count, m, k)."""
+        i = cuda.grid(1)
+        m, k = q.shape[1], q.shape[2]
+        if i < q.shape[0] * k:
+            b, c = i // k, i % k
+            for row in range(m):
+                q[b, row, c] = T(1) if row == c else T(0)
+            for back in range(tau.shape[1]):
+                j = tau.shape[1] - 1 - back
+                if j <= c:  # v_j begins in row j: until then it does not touch this column
+                    total = q[b, j, c]
+                    for row in range(j + 1, m):
+                        total = total + conjugated(packed[b, row, j]) * q[b, row, c]
+                    total = total * tau[b, j]
+                    q[b, j, c] = q[b, j, c] - total
+                    for row in range(j + 1, m):
+                        q[b, row, c] = q[b, row, c] - total * packed[b, row, j]
+
+    return reflected
+
+
 @cuda.jit
 def zero_based(pivots, out):  # pivots: (n,) int64, 1-based; out: (n,) int32
     i = cuda.grid(1)
@@ -272,13 +330,19 @@ def _cube(argument: Any, layout: Layout) -> Any:
                          (math.prod(layout.shape[-2:]) * layout.itemsize, *layout.strides[-2:]))
 
 
-def _factor(work: _Work, a: Layout) -> tuple[Any, Layout, Any, Any, Any]:
-    """LU of a square matrix in scratch: (the factors, their layout, pivots, info, table of addresses or None)."""
+def _together(count: int, n: int) -> bool:
+    """Whether matrices of this size go to a batched routine."""
+    return count > 1 and n <= BATCHED
+
+
+def _factor(work: _Work, a: Layout, columns: bool) -> tuple[Any, Layout, Any, Any, Any]:
+    """LU of a square matrix, or of its transpose, in scratch: (the factors, their layout, pivots, info, table of addresses
+    or None)."""
     n, count = a.shape[-1], _batch(a)
-    inner = _columns(a) if _lies_in_columns(a) else a.like()
+    inner = _columns(a) if columns else a.like()
     lu = work.copy(Input(0), a, work.temp(inner), inner)
     info = work.info(a, count)
-    if count > 1 and n <= BATCHED:
+    if _together(count, n):
         table = work.table(lu, inner, count, n * n * a.itemsize)
         pivots = work.temp(a.like((count, n), INT32))
         work.call(solver.getrf_batched(a.dtype, n, count), table, pivots, info)
@@ -297,10 +361,11 @@ def solve(a: Layout, b: Layout) -> Plan:
     n, k, count = *b.shape[-2:], _batch(a)
     x = _columns(b)
     work = _Work(x)
-    lu, inner, pivots, info, table = _factor(work, a)
+    columns = _lies_in_columns(a) or not _together(count, n)  # large transposed systems take longer than turning them round
+    lu, _, pivots, info, table = _factor(work, a, columns)
     work.check(info, count)
     work.copy(Input(1), b, Output(0), x)
-    transpose = solver.NO_TRANSPOSE if _lies_in_columns(a) else solver.TRANSPOSE
+    transpose = solver.NO_TRANSPOSE if columns else solver.TRANSPOSE
     if table is None:
         work.call(solver.getrs(a.dtype, n, k, transpose, count), lu, pivots, Output(0), info)
     else:
@@ -314,7 +379,7 @@ def inv(a: Layout) -> Plan:
     n, count = a.shape[-1], _batch(a)
     x = _columns(a) if _lies_in_columns(a) else a.like()
     work = _Work(x)
-    lu, inner, pivots, info, table = _factor(work, a)
+    lu, _, pivots, info, table = _factor(work, a, _lies_in_columns(a))
     work.check(info, count)
     if table is None:
         work.launch(identity(a.dtype), a.size, _cube(Output(0), x))
@@ -329,7 +394,7 @@ def slogdet(a: Layout) -> Plan:
     """a: (..., n, n) -> sign and log |det|, both (...). A singular matrix is none of the failures: 0 and -inf."""
     count, lead = _batch(a), a.shape[:-2]
     work = _Work(a.like(lead), _real(a, lead))
-    lu, inner, pivots, _, _ = _factor(work, a)
+    lu, inner, pivots, _, _ = _factor(work, a, _lies_in_columns(a))
     work.steps.append(Launch(log_determinant(a.dtype), count, THREADS,
                              [_cube(lu, inner), pivots, Output(0).view((count,)), Output(1).view((count,))]))
     return work.plan()
@@ -349,9 +414,9 @@ def lu_factor(a: Layout) -> Plan:
 
 
 def solve_triangular(a: Layout, b: Layout, *, lower: bool, unit: bool) -> Plan:
-    """a: (..., n, n), one triangle of it; b: (..., n, k) -> (..., n, k)."""
+    """a: (..., n, n), one triangle of it; b: (..., n, k) -> (..., n, k), in columns."""
     n, k, count, item = *b.shape[-2:], _batch(a), a.itemsize
-    x = b.like()
+    x = _columns(b)
     work = _Work(x)
     read: Any = Input(0)
     lead, steps = shapes.collapse(a.shape[:-2], a.strides[:-2])
@@ -366,10 +431,10 @@ def solve_triangular(a: Layout, b: Layout, *, lower: bool, unit: bool) -> Plan:
     if not unit:
         work.launch(check_diagonal(a.dtype), count * n, read.view((count, n, n), (step, *a.strides[-2:])), Flag(), Ticket())
     work.copy(Input(1), b, Output(0), x)
-    # in rows, x (n x k) is X^T (k x n): X^T A^T = B^T; and A^T is what rows of A, read as columns, are
-    transpose = solver.TRANSPOSE if in_columns else solver.NO_TRANSPOSE
+    # rows of A, read as columns, are A^T, whose triangle is the other one
+    transpose = solver.NO_TRANSPOSE if in_columns else solver.TRANSPOSE
     stored = solver.LOWER if lower == in_columns else solver.UPPER
-    size = (solver.RIGHT, stored, transpose, unit, k, n, max(row, n), k)
+    size = (solver.LEFT, stored, transpose, unit, n, k, max(row, n), n)
     if count == 1:
         work.call(solver.trsm(a.dtype, *size), read, Output(0))
     else:
@@ -379,32 +444,36 @@ def solve_triangular(a: Layout, b: Layout, *, lower: bool, unit: bool) -> Plan:
 
 
 def cholesky(a: Layout, *, upper: bool) -> Plan:
-    """a: (..., n, n), one triangle of it -> its factor, in rows."""
+    """a: (..., n, n), one triangle of it -> its factor: a lower one in columns, an upper one in rows."""
     n, count = a.shape[-1], _batch(a)
-    out = a.like()
+    out = a.like() if upper else _columns(a)
     work = _Work(out)
     work.copy(Input(0), a, Output(0), out)
     info = work.info(a, count)
-    stored = solver.LOWER if upper else solver.UPPER  # rows read as columns
-    if count > 1 and n <= BATCHED:
+    if _together(count, n):
         table = work.table(Output(0), out, count, n * n * a.itemsize)
-        work.call(solver.potrf_batched(a.dtype, n, stored, count), table, info)
+        work.call(solver.potrf_batched(a.dtype, n, solver.LOWER, count), table, info)
     else:
-        work.call(solver.potrf(a.dtype, n, stored, count), Output(0), info)
+        work.call(solver.potrf(a.dtype, n, solver.LOWER, count), Output(0), info)
     work.check(info, count)
     work.launch(triangle(a.dtype, upper), a.size, _cube(Output(0), out), _cube(Output(0), out))
     return work.plan()
 
 
-def _reflectors(work: _Work, a: Layout, target: Any, to: Layout) -> tuple[Any, Any]:
-    """Householder's reflectors of `a` in the first columns of a column-major target: (tau, info)."""
+def _reflectors(work: _Work, a: Layout, target: Any, to: Layout) -> Any:
+    """Householder's reflectors of `a` in the first columns of a column-major target; their factors tau."""
     m, n = a.shape[-2:]
-    count = _batch(a)
+    count, k = _batch(a), min(m, n)
     inside = to.view((*to.shape[:-1], n), to.strides)
     work.steps += copy_part(whole(Input(0), a), Part(target, inside))
-    tau, info = work.temp(a.like((count, min(m, n)))), work.info(a, count)
-    work.call(solver.geqrf(a.dtype, m, n, m * to.shape[-1], count), target, tau, info)
-    return tau, info
+    taus = a.like((count, k))
+    tau = work.temp(taus)
+    if _together(count, max(m, n)):
+        tables = (work.table(target, to, count, m * to.shape[-1] * a.itemsize), work.table(tau, taus, count, k * a.itemsize))
+        work.call(solver.geqrf_batched(a.dtype, m, n, count), *tables)
+    else:
+        work.call(solver.geqrf(a.dtype, m, n, m * to.shape[-1], count), target, tau, work.info(a, count))
+    return tau
 
 
 def qr(a: Layout, *, complete: bool) -> Plan:
@@ -414,16 +483,20 @@ def qr(a: Layout, *, complete: bool) -> Plan:
     k = m if complete else min(m, n)
     q, r = _columns(a.like((*lead, m, k))), a.like((*lead, k, n))
     work = _Work(q, r)
-    if n <= k:
+    together = _together(count, max(m, n))
+    if n <= k and not together:
         target, to = Output(0), q
     else:
         to = _columns(a)
         target = work.temp(to)
-    tau, info = _reflectors(work, a, target, to)
+    tau = _reflectors(work, a, target, to)
     work.launch(triangle(a.dtype, True), r.size, _cube(target, to), _cube(Output(1), r))
+    if together:
+        work.launch(reflected(a.dtype), count * k, _cube(target, to), tau, _cube(Output(0), q))
+        return work.plan()
     if target != Output(0):
         work.steps += copy_part(Part(target, to.view(q.shape, to.strides)), whole(Output(0), q))
-    work.call(solver.orgqr(a.dtype, m, k, min(m, n), count), Output(0), tau, info)
+    work.call(solver.orgqr(a.dtype, m, k, min(m, n), count), Output(0), tau, work.info(a, count))
     return work.plan()
 
 
@@ -446,7 +519,8 @@ def _hermitian(a: Layout, upper: bool, vectors: bool) -> Plan:
     target = Output(1) if vectors else work.temp(v)
     work.copy(Input(0), a, target, v)
     info = work.info(a, count)
-    work.call(solver.syevd(a.dtype, n, solver.UPPER if upper else solver.LOWER, vectors, count), target, Output(0), info)
+    routine = solver.syevj_batched if count > 1 and n <= JACOBI else solver.syevd
+    work.call(routine(a.dtype, n, solver.UPPER if upper else solver.LOWER, vectors, count), target, Output(0), info)
     work.check(info, count)
     return work.plan()
 
@@ -464,15 +538,16 @@ def eigvalsh(a: Layout, *, upper: bool) -> Plan:
 def _general(a: Layout, vectors: bool) -> Plan:
     n, count = a.shape[-1], _batch(a)
     dtype = np.dtype(np.complex64 if real_dtype(a.dtype).itemsize == 4 else np.complex128)
-    w, v = a.like(a.shape[:-1], dtype), _columns(a.like(dtype=dtype))
+    w, v, inner = a.like(a.shape[:-1], dtype), _columns(a.like(dtype=dtype)), _columns(a)
     work = _Work(w, v) if vectors else _Work(w)
-    copied = work.copy(Input(0), a, work.temp(v), v)
+    copied = work.copy(Input(0), a, work.temp(inner), inner)
     info = work.info(a, count)
-    if vectors:
-        work.call(solver.geev(dtype, n, True, count), copied, Output(0), Output(1), info)
-    else:
-        work.call(solver.geev(dtype, n, False, count), copied, Output(0), 0, info)
+    packed = a.dtype != dtype
+    into = 0 if not vectors else work.temp(inner) if packed else Output(1)
+    work.call(solver.geev(a.dtype, n, vectors, count), copied, Output(0), into, info)
     work.check(info, count)
+    if vectors and packed:
+        work.launch(paired(dtype), v.size, Output(0).view((count, n)), _cube(into, inner), _cube(Output(1), v))
     return work.plan()
 
 

@@ -257,13 +257,14 @@ def eigvals(a: Any, /) -> ndarray:
     return run(_eigvals, a) if a._node is None else run(_eig, a)[0]
 
 
-def svd(a: Any, /, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+def svd(a: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Singular value decomposition: a = u diag(s) vh.
 
     Args:
         a: array (..., m, n).
         full_matrices: u (..., m, m) and vh (..., n, n); else u (..., m, k) and vh (..., k, n), k = min(m, n).
         compute_uv: False: the singular values alone.
+        hermitian: accepted for NumPy's sake; the answer is the same.
 
     Returns: named triple (U, S, Vh), S real and descending (..., k); or S. On a GPU u and vh of a tall matrix lie in columns.
     Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (no convergence).

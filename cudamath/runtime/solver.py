@@ -60,9 +60,9 @@ def _explain(error: Exception, what: str) -> Exception:
 
 
 class _Handle:
-    """cuSOLVER's handle of one stream, its parameters, and the Jacobi settings for batches of small matrices."""
+    """cuSOLVER's handle of one stream, its parameters, and its settings of Jacobi's method, left as they are."""
 
-    __slots__ = ("solver", "params", "jacobi", "device", "host", "__weakref__")
+    __slots__ = ("solver", "params", "jacobi", "jacobi_hermitian", "device", "host", "__weakref__")
 
     def __init__(self, stream: streams.Stream):
         found = libraries.find("cusolver")
@@ -72,13 +72,13 @@ class _Handle:
         self.device = stream.device
         self.host: Any = None  # the latest host workspace: kept while the library may still read it
 
-        def make(_side: Any) -> tuple[int, int, int]:
+        def make(_side: Any) -> tuple[int, int, int, int]:
             solver = dn.create()
             dn.set_stream(solver, stream.ptr)
-            return solver, dn.create_params(), dn.create_gesvdj_info()
+            return solver, dn.create_params(), dn.create_gesvdj_info(), dn.create_syevj_info()
 
         try:
-            self.solver, self.params, self.jacobi = pool_of(stream.device).beside_capture(make)
+            self.solver, self.params, self.jacobi, self.jacobi_hermitian = pool_of(stream.device).beside_capture(make)
         except _errors() as error:
             raise _explain(error, "cusolverDnCreate") from None
 
@@ -86,6 +86,7 @@ class _Handle:
         """Destroy what was made."""
         dn = _bindings()
         with streams.in_context(self.device), relaxed():
+            dn.destroy_syevj_info(self.jacobi_hermitian)
             dn.destroy_gesvdj_info(self.jacobi)
             dn.destroy_params(self.params)
             dn.destroy(self.solver)
@@ -268,6 +269,56 @@ def _syev_batched(dtype: np.dtype, n: int, triangle: int, mode: int, count: int,
     return run
 
 
+def syevj_batched(dtype: np.dtype, n: int, triangle: int, vectors: bool, count: int) -> Function:
+    """run(stream, a, w, info): as `syevd`, by Jacobi's method, n up to 32, all at once."""
+    letter = DTYPES[dtype][1]
+    name = f"{letter}{'sy' if letter in 'sd' else 'he'}evj_batched"
+    what = f"cusolverDn{name} {count} x ({n}, {n})"
+    item = dtype.itemsize
+    sizes: list[int] = []
+
+    def run(stream: Any, a: int, w: int, info: int) -> None:
+        stream.refuse_capture(what, "cuSOLVER may wait for the device")
+        one, dn = handle(stream), _bindings()
+        arguments = (int(vectors), triangle, n, a, n, w)
+        try:
+            if not sizes:
+                sizes.append(getattr(dn, f"{name}_buffer_size")(one.solver, *arguments, one.jacobi_hermitian, count))
+            work = Buffer(max(sizes[0] * item, 1), stream)
+            getattr(dn, name)(one.solver, *arguments, work.address, sizes[0], info, one.jacobi_hermitian, count)
+        except _errors() as problem:
+            raise _explain(problem, what) from None
+
+    return run
+
+
+def gesvdj(dtype: np.dtype, m: int, n: int, full: bool, vectors: bool, count: int) -> Function:
+    """run(stream, a, s, u, v, info): A = U S V^H by Jacobi's method, A destroyed. U: m x m if `full`, else m x min(m, n);
+    V: n x n or n x min(m, n)."""
+    name = f"{DTYPES[dtype][1]}gesvdj"
+    what = f"cusolverDn{name} ({m}, {n})"
+    item, k = dtype.itemsize, min(m, n)
+    real = item // 2 if dtype.kind == "c" else item
+    sizes: list[int] = []
+
+    def run(stream: Any, a: int, s: int, u: int, v: int, info: int) -> None:
+        stream.refuse_capture(what, "cuSOLVER may wait for the device")
+        one, dn = handle(stream), _bindings()
+        try:
+            if not sizes:
+                sizes.append(getattr(dn, f"{name}_buffer_size")(one.solver, int(vectors), int(not full), m, n, a, m, s, u, m, v,
+                                                                n, one.jacobi))
+            work = Buffer(max(sizes[0] * item, 1), stream)
+            for i in range(count):
+                getattr(dn, name)(one.solver, int(vectors), int(not full), m, n, a + i * m * n * item, m, s + i * k * real,
+                                  u + i * m * (m if full else k) * item, m, v + i * n * (n if full else k) * item, n,
+                                  work.address, sizes[0], info + 4 * i, one.jacobi)
+        except _errors() as problem:
+            raise _explain(problem, what) from None
+
+    return run
+
+
 def gesvd(dtype: np.dtype, m: int, n: int, job: str, count: int) -> Function:
     """run(stream, a, s, u, vt, info): A = U S V^H (m >= n), A destroyed. job: "A": U is m x m; "S": m x n; "N": neither
     U nor V^H. V^H is n x n."""
@@ -308,13 +359,15 @@ def gesvdj_batched(dtype: np.dtype, m: int, n: int, vectors: bool, count: int) -
 
 
 def geev(dtype: np.dtype, n: int, vectors: bool, count: int) -> Function:
-    """run(stream, a, w, v, info): eigenvalues and (if wanted) right eigenvectors of a complex A, which is destroyed."""
-    kind, item = DTYPES[dtype][0], dtype.itemsize
+    """run(stream, a, w, v, info): eigenvalues (complex) and, if wanted, right eigenvectors of A, which is destroyed. Those of
+    a real A are real: a conjugate pair of vectors x + i y and x - i y takes two columns, x and y."""
+    kind, _, real = DTYPES[dtype]
+    item, values, wide = dtype.itemsize, real + 4, 8 << real  # a cudaDataType of complex numbers is the real one plus 4
     routine = _routine("xgeev", f"cusolverDnXgeev ({n}, {n}) {dtype}")
 
     def run(stream: Any, a: int, w: int, v: int, info: int) -> None:
         for i in range(count):
-            routine(stream, (0, int(vectors), n, kind, a + i * n * n * item, n, kind, w + i * n * item, kind, 0, n,
+            routine(stream, (0, int(vectors), n, kind, a + i * n * n * item, n, values, w + i * n * wide, kind, 0, n,
                              kind, v + i * n * n * item if v else 0, n, kind), info + 4 * i)
 
     return run
@@ -352,6 +405,19 @@ def getrs_batched(dtype: np.dtype, n: int, k: int, transpose: int, count: int) -
         routine(stream, (transpose, n, k, lu, n, pivots, b, n, status.ctypes.data, count))
         if status[0]:
             raise CudaError(f"cublasGetrsBatched: argument {-status[0]} is wrong")
+
+    return run
+
+
+def geqrf_batched(dtype: np.dtype, m: int, n: int, count: int) -> Function:
+    """run(stream, addresses of A, addresses of tau): `geqrf` of small matrices, all at once."""
+    routine = _cublas(f"{DTYPES[dtype][1]}geqrf_batched", f"cublasGeqrfBatched {count} x ({m}, {n}) {dtype}")
+
+    def run(stream: Any, a: int, tau: int) -> None:
+        status = np.zeros(1, np.int32)  # on the host: bad arguments only
+        routine(stream, (m, n, a, m, tau, status.ctypes.data, count))
+        if status[0]:
+            raise CudaError(f"cublasGeqrfBatched: argument {-status[0]} is wrong")
 
     return run
 

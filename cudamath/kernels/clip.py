@@ -23,10 +23,10 @@ from ..core.dtypes import compute_dtype
 from ..core.plan import Addresses, Constant, Input, Launch, Output, Plan, Scalar, Temp
 from .build import SIMULATOR, blocks, codec, numba_type
 from .optim import CHUNK, THREADS, chunks
+from .rows import RUN, group_sum, reader, writer
 
 if not SIMULATOR:
     from .ptx import array_at
-    from .rows import group_sum, reader, writer
 
 NORM_THREADS = 1024  # of the one block that sums the partial sums
 BORDER = 8  # results begin at multiples of so many elements
@@ -41,9 +41,13 @@ def squares_one(dtype, total):
     def squares_one(x, partial, first):
         t = cuda.grid(1)
         if t * CHUNK < x.size:
+            end = min(t * CHUNK + CHUNK, x.size)
             s = T(0)
-            for i in range(t * CHUNK, min(t * CHUNK + CHUNK, x.size)):
-                s += T(load(x[i])) * T(load(x[i]))
+            for start in range(t * CHUNK, end, RUN):  # runs, so that errors do not grow with every element
+                part = T(0)
+                for i in range(start, min(start + RUN, end)):
+                    part += T(load(x[i])) * T(load(x[i]))
+                s += part
             partial[first + t] = s
 
     return squares_one

@@ -28,7 +28,7 @@ from numba import cuda
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
 from .build import blocks, codec, power_of_two
-from .rows import RUN, WARP, bounded, fitting, group_max, group_sum, reader, vector_width, wide, writer
+from .rows import RUN, WARP, access, bounded, fitting, group_max, group_sum, row_reader, row_writer, wide
 from .softmax import online, rescale
 
 HELD = 16  # elements of a row a thread reads at a time
@@ -86,10 +86,10 @@ def plain(dtype, smooth):
 
 
 @functools.cache
-def rows(dtype, threads, width, smooth):
+def rows(dtype, threads, width, edges, smooth):
     """A group of `threads` threads a row; x: (N * C,); targets: (N,); pairs, stats: (2, N); block (threads, rows)."""
     load, _, T = codec(dtype)
-    read = reader(dtype, width)
+    read = row_reader(dtype, width, edges)
     take, rescaled = online(T), rescale(T)
     group_top, total_of = group_max(threads, T), group_sum(threads, T)
     held = fitting(HELD, dtype)
@@ -103,23 +103,26 @@ def rows(dtype, threads, width, smooth):
         inside = row < targets.size
         start = row * classes
         end = classes if inside else 0
+        before = start % width if edges else 0  # accesses lie on their borders, the first may begin before the row
         v = cuda.local.array(held, T)
         m = lowest
         total = T(0)
-        for first in range(cuda.threadIdx.x * width, end, vectors * stride):
+        for first in range(cuda.threadIdx.x * width - before, end, vectors * stride):
             for e in range(held):
                 v[e] = lowest
             for k in range(vectors):
                 if first + k * stride < classes:
-                    read(x, start + first + k * stride, v, k * width)
+                    read(x, start + first + k * stride, v, k * width, start, start + classes)
             m, total = take(m, total, v, held)
         top = group_top(m)
         total = total_of(rescaled(m, total, top))
         log_sum = math.log(total) if total > T(0) else top - top  # NaN: -inf throughout
         away = T(0)
         if smooth:
-            for first in range(cuda.threadIdx.x * width, end, stride):
-                read(x, start + first, v, 0)
+            for first in range(cuda.threadIdx.x * width - before, end, stride):
+                for e in range(width):
+                    v[e] = top  # what lies beyond the row adds nothing
+                read(x, start + first, v, 0, start, start + classes)
                 for e in range(width):
                     away += top - v[e]
             away = total_of(away)
@@ -281,13 +284,13 @@ def plain_grad(dtype, reduced):
 
 
 @functools.cache
-def rows_grad(dtype, reduced, threads, rows, width):
+def rows_grad(dtype, reduced, threads, rows, width, edges):
     """x, dx: (N * C,); targets: (N,); stats: (2, N); divisor: (1,); g: (1,) or (N,).
 
     Block (threads, rows); grid (rows, chunks of a row).
     """
     load, _, T = codec(dtype)
-    read, write = reader(dtype, width), writer(dtype, width)
+    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     vectors = HELD // width
 
     @bounded(threads * rows)
@@ -297,9 +300,10 @@ def rows_grad(dtype, reduced, threads, rows, width):
         v = cuda.local.array(HELD, T)
         if row < targets.size:
             start = row * classes
+            first -= start % width if edges else 0
             for k in range(vectors):
                 if first + k * threads * width < classes:
-                    read(x, start + first + k * threads * width, v, k * width)
+                    read(x, start + first + k * threads * width, v, k * width, start, start + classes)
             target = targets[row]
             factor = (load(g[0]) if reduced else load(g[row])) / divisor[0]
             top = stats[0, row]
@@ -314,7 +318,7 @@ def rows_grad(dtype, reduced, threads, rows, width):
                         if column + j == target:
                             v[e] -= T(1) - smoothing
                         v[e] = v[e] * factor if target != ignore else T(0)
-                    write(dx, start + column, v, k * width)
+                    write(dx, start + column, v, k * width, start, start + classes)
 
     return cross_entropy_rows_grad
 
@@ -374,11 +378,11 @@ def losses(version: str, x: Layout, targets: Layout, reduction: str, ignore_inde
         first = Launch(plain(x.dtype, smooth), blocks(n * depth, 128), 128,
                        [Input(0), Input(1), Temp(0), Output(1), *settings])
     else:
-        width = vector_width(classes, x)
+        width, edges = access(classes, x)
         threads = min(power_of_two(blocks(classes, HELD)), THREADS)
         block = threads, max(128 // threads, 1) if threads <= WARP else 1
         flat = [Input(0).flat, Input(1).flat, Temp(0).view((2, n)), Output(1).view((2, n))]
-        first = Launch(rows(x.dtype, threads, width, smooth), blocks(n, block[1]), block, [*flat, classes, *settings])
+        first = Launch(rows(x.dtype, threads, width, edges, smooth), blocks(n, block[1]), block, [*flat, classes, *settings])
     rest, temps = reduction_steps(version, x.dtype, targets, reduction, Output(2))
     return Plan(outputs, [first, *rest], temps)
 
@@ -393,12 +397,12 @@ def gradient(version: str, g: Layout, x: Layout, label_smoothing: float, ignore_
     if version == "plain":
         return Plan([x.like()], [Launch(plain_grad(x.dtype, reduced), blocks(n * depth, 128), 128,
                                         [*arrays, Output(0), *settings])])
-    width = vector_width(classes, x)
+    width, edges = access(classes, x)
     threads = min(power_of_two(blocks(classes, HELD)), THREADS)
     block = threads, max(128 // threads, 1)
-    chunks = blocks(classes, threads * HELD)
+    chunks = blocks(classes + (width - 1 if edges else 0), threads * HELD)
     flat = [Input(0) if reduced else Input(0).flat, Input(1).flat, Input(2).flat, Input(3).view((2, n)), Input(4)]
-    return Plan([x.like()], [Launch(rows_grad(x.dtype, reduced, *block, width), (blocks(n, block[1]), chunks), block,
+    return Plan([x.like()], [Launch(rows_grad(x.dtype, reduced, *block, width, edges), (blocks(n, block[1]), chunks), block,
                                     [*flat, Output(0).flat, classes, *settings])])
 
 

@@ -518,7 +518,8 @@ def _backward(dx: Layout, inputs: Sequence[Layout], kind: str, window: Window) -
         kernel, patches = pool_spread(kind, dx.dtype, window, width, _large(dx)), ()
     else:
         patches = (blocks(h + window.top, window.down), blocks(w + window.left, window.right))
-        width = max(min(width, 32 // (window.down * window.right)), 1)
+        while width * window.down * window.right > 32 and width > 1:  # registers
+            width //= 2
         count = n * patches[0] * patches[1] * (c // width)
         kernel = pool_gather(kind, dx.dtype, window, width, c == 1, _large(dx))
     numbers = [int(v) for v in (count, h, w, p, q, c, *patches)]

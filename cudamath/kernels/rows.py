@@ -24,6 +24,7 @@ if not SIMULATOR:
     from .ptx import load_vector, store_vector
 
 WARP = 32
+LONG_ENOUGH = 512  # columns from which on rows that begin between borders are read by whole accesses
 RUN = 128  # numbers that a plain kernel adds one after the other before it starts a new partial sum
 device = cuda.jit(device=True) if SIMULATOR else cuda.jit(device=True, forceinline=True)  # decorates device functions
 FULL = 0xFFFFFFFF  # all lanes of a warp take part in the shuffle
@@ -70,6 +71,19 @@ def vector_width(columns: int, *layouts) -> int:
         return 1
     width = 16 // max(layout.itemsize for layout in layouts)
     return width if columns % width == 0 and all(layout.aligned for layout in layouts) else 1
+
+
+def access(columns: int, *layouts) -> tuple[int, bool]:
+    """(elements an access moves, whether rows begin between the borders of accesses).
+
+    Rows of 50,257 elements are not all 16-byte aligned, but what lies inside them can still be read by whole accesses:
+    the first and the last of a row then belong in part to its neighbours (see `row_reader`). Short rows are not worth it.
+    """
+    width = vector_width(columns, *layouts)
+    if width > 1 or columns < LONG_ENOUGH:
+        return width, False
+    width = vector_width(0, *layouts)  # 0 is a multiple of anything
+    return width, width > 1
 
 
 def spread(columns: int, width: int, held: int, limit: int = 1024) -> Rows | None:
@@ -125,6 +139,43 @@ def writer(dtype, width: int):
                             store(v[e + 4]), store(v[e + 5]), store(v[e + 6]), store(v[e + 7])))
 
     return {1: write_1, 2: write_2, 4: write_4, 8: write_8}[width]
+
+
+@functools.cache
+def row_reader(dtype, width: int, edges: bool):
+    """Device function (a, i, v, e, low, high): as `reader`, but of an access that reaches beyond the row's elements
+    low ... high - 1 only those inside are read, one by one. edges: whether there are such."""
+    load, _, _ = codec(dtype)
+    read = reader(dtype, width)
+
+    @device
+    def read_row(a, i, v, e, low, high):
+        if edges and (i < low or i + width > high):
+            for j in range(width):
+                if i + j >= low and i + j < high:
+                    v[e + j] = load(a[i + j])
+        else:
+            read(a, i, v, e)
+
+    return read_row
+
+
+@functools.cache
+def row_writer(dtype, width: int, edges: bool):
+    """Device function (a, i, v, e, low, high): as `writer`, but only elements low ... high - 1 are written."""
+    _, store, _ = codec(dtype)
+    write = writer(dtype, width)
+
+    @device
+    def write_row(a, i, v, e, low, high):
+        if edges and (i < low or i + width > high):
+            for j in range(width):
+                if i + j >= low and i + j < high:
+                    a[i + j] = store(v[e + j])
+        else:
+            write(a, i, v, e)
+
+    return write_row
 
 
 @functools.cache

@@ -27,7 +27,7 @@ from numba import cuda
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
 from .build import blocks, codec
-from .rows import RUN, bounded, device, fitting, group_max, group_sum, reader, spread, vector_width, writer
+from .rows import RUN, access, bounded, device, fitting, group_max, group_sum, row_reader, row_writer, spread
 
 HELD = 32  # elements of a line a thread holds: half of the 64 registers that a block of 1024 threads leaves it
 HELD_GRAD = 16  # the gradient holds g and y
@@ -67,10 +67,10 @@ def plain(dtype, log):
 
 
 @functools.cache
-def rows(dtype, threads, vectors, width, log):
+def rows(dtype, threads, vectors, width, edges, log):
     """A line in the registers of `threads` threads; x, y: (lines * columns,); block (threads, lines a block)."""
     _, _, T = codec(dtype)
-    read, write = reader(dtype, width), writer(dtype, width)
+    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     group_top, group_total = group_max(threads, T), group_sum(threads, T)
     held = vectors * width
     lowest = T(-math.inf)
@@ -79,13 +79,14 @@ def rows(dtype, threads, vectors, width, log):
     def softmax_rows(x, y, lines, columns):
         line = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
         start = line * columns
+        before = start % width if edges else 0  # accesses lie on their borders, the first may begin before the line
         v = cuda.local.array(held, T)
         for e in range(held):
             v[e] = lowest  # beyond the end: never the maximum, and exp(-inf) adds nothing
         for k in range(vectors):
-            column = (k * threads + cuda.threadIdx.x) * width
+            column = (k * threads + cuda.threadIdx.x) * width - before
             if line < lines and column < columns:
-                read(x, start + column, v, k * width)
+                read(x, start + column, v, k * width, start, start + columns)
         top = lowest
         for e in range(held):
             top = max(top, v[e])
@@ -100,9 +101,9 @@ def rows(dtype, threads, vectors, width, log):
         for e in range(held):
             v[e] = v[e] - shift if log else v[e] * scale
         for k in range(vectors):
-            column = (k * threads + cuda.threadIdx.x) * width
+            column = (k * threads + cuda.threadIdx.x) * width - before
             if line < lines and column < columns:
-                write(y, start + column, v, k * width)
+                write(y, start + column, v, k * width, start, start + columns)
 
     return softmax_rows
 
@@ -142,11 +143,11 @@ def rescale(T):
 
 
 @functools.cache
-def long_rows(dtype, width, log):
+def long_rows(dtype, width, edges, log):
     """One block of fitting(LONG, dtype) threads a line of any length; x, y: (lines * columns,); grid: lines."""
     _, _, T = codec(dtype)
     threads = fitting(LONG, dtype)
-    read, write = reader(dtype, width), writer(dtype, width)
+    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     take, rescaled = online(T), rescale(T)
     group_top, group_total = group_max(threads, T), group_sum(threads, T)
     held = VECTORS * width
@@ -156,25 +157,26 @@ def long_rows(dtype, width, log):
     @bounded(threads)
     def softmax_long_rows(x, y, columns):
         start = cuda.blockIdx.x * columns
+        before = start % width if edges else 0
         v = cuda.local.array(held, T)
         m = lowest
         s = T(0)
-        for first in range(cuda.threadIdx.x * width, columns, VECTORS * stride):
+        for first in range(cuda.threadIdx.x * width - before, columns, VECTORS * stride):
             for e in range(held):
                 v[e] = lowest
             for k in range(VECTORS):
                 if first + k * stride < columns:
-                    read(x, start + first + k * stride, v, k * width)
+                    read(x, start + first + k * stride, v, k * width, start, start + columns)
             m, s = take(m, s, v, held)
         top = group_top(m)
         s = group_total(rescaled(m, s, top))
         shift = math.log(s)
         scale = T(1) / s
-        for first in range(cuda.threadIdx.x * width, columns, stride):
-            read(x, start + first, v, 0)
+        for first in range(cuda.threadIdx.x * width - before, columns, stride):
+            read(x, start + first, v, 0, start, start + columns)
             for e in range(width):
                 v[e] = v[e] - top - shift if log else math.exp(v[e] - top) * scale
-            write(y, start + first, v, 0)
+            write(y, start + first, v, 0, start, start + columns)
 
     return softmax_long_rows
 
@@ -266,10 +268,10 @@ def plain_grad(dtype, log):
 
 
 @functools.cache
-def rows_grad(dtype, threads, vectors, width, log):
+def rows_grad(dtype, threads, vectors, width, edges, log):
     """A line in the registers of `threads` threads; g, y, dx: (lines * columns,); block (threads, lines a block)."""
     _, _, T = codec(dtype)
-    read, write = reader(dtype, width), writer(dtype, width)
+    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     group_total = group_sum(threads, T)
     term, slope = formula(T, log)
     held = vectors * width
@@ -278,16 +280,17 @@ def rows_grad(dtype, threads, vectors, width, log):
     def softmax_rows_grad(g, y, dx, lines, columns):
         line = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
         start = line * columns
+        before = start % width if edges else 0
         a = cuda.local.array(held, T)
         b = cuda.local.array(held, T)
         for e in range(held):
             a[e] = T(0)
             b[e] = T(0)
         for k in range(vectors):
-            column = (k * threads + cuda.threadIdx.x) * width
+            column = (k * threads + cuda.threadIdx.x) * width - before
             if line < lines and column < columns:
-                read(g, start + column, a, k * width)
-                read(y, start + column, b, k * width)
+                read(g, start + column, a, k * width, start, start + columns)
+                read(y, start + column, b, k * width, start, start + columns)
         total = T(0)
         for e in range(held):
             total += term(a[e], b[e])
@@ -295,40 +298,44 @@ def rows_grad(dtype, threads, vectors, width, log):
         for e in range(held):
             a[e] = slope(a[e], b[e], total)
         for k in range(vectors):
-            column = (k * threads + cuda.threadIdx.x) * width
+            column = (k * threads + cuda.threadIdx.x) * width - before
             if line < lines and column < columns:
-                write(dx, start + column, a, k * width)
+                write(dx, start + column, a, k * width, start, start + columns)
 
     return softmax_rows_grad
 
 
 @functools.cache
-def long_rows_grad(dtype, width, log):
+def long_rows_grad(dtype, width, edges, log):
     """One block of fitting(LONG, dtype) threads a line of any length; g, y, dx: (lines * columns,); grid: lines."""
     _, _, T = codec(dtype)
     threads = fitting(LONG, dtype)
-    read, write = reader(dtype, width), writer(dtype, width)
+    read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     group_total = group_sum(threads, T)
     term, slope = formula(T, log)
 
     @bounded(threads)
     def softmax_long_rows_grad(g, y, dx, columns):
         start = cuda.blockIdx.x * columns
+        before = start % width if edges else 0
         a = cuda.local.array(width, T)
         b = cuda.local.array(width, T)
         total = T(0)
-        for first in range(cuda.threadIdx.x * width, columns, threads * width):
-            read(g, start + first, a, 0)
-            read(y, start + first, b, 0)
+        for first in range(cuda.threadIdx.x * width - before, columns, threads * width):
+            for e in range(width):
+                a[e] = T(0)  # what lies beyond the line adds nothing
+                b[e] = T(0)
+            read(g, start + first, a, 0, start, start + columns)
+            read(y, start + first, b, 0, start, start + columns)
             for e in range(width):
                 total += term(a[e], b[e])
         total = group_total(total)
-        for first in range(cuda.threadIdx.x * width, columns, threads * width):
-            read(g, start + first, a, 0)
-            read(y, start + first, b, 0)
+        for first in range(cuda.threadIdx.x * width - before, columns, threads * width):
+            read(g, start + first, a, 0, start, start + columns)
+            read(y, start + first, b, 0, start, start + columns)
             for e in range(width):
                 a[e] = slope(a[e], b[e], total)
-            write(dx, start + first, a, 0)
+            write(dx, start + first, a, 0, start, start + columns)
 
     return softmax_long_rows_grad
 
@@ -382,14 +389,14 @@ def plan(version: str, inputs: tuple[Layout, ...], axis: int, log: bool, grad: b
     if version == "columns":
         kernel = (columns_grad if grad else columns)(x.dtype, log)
         return Plan([out], [Launch(kernel, blocks(lines, LANES), (LANES, PARTS), [*flat, lines, n, inner])])
-    width = vector_width(n, out, *inputs)
+    width, edges = access(n, out, *inputs)
     if version == "long_rows":
-        kernel = (long_rows_grad if grad else long_rows)(x.dtype, width, log)
+        kernel = (long_rows_grad if grad else long_rows)(x.dtype, width, edges, log)
         return Plan([out], [Launch(kernel, lines, fitting(LONG, x.dtype), [*flat, n])])
-    shape = spread(n, width, fitting(HELD_GRAD if grad else HELD, x.dtype))
+    shape = spread(n + (width - 1 if edges else 0), width, fitting(HELD_GRAD if grad else HELD, x.dtype))
     if shape is None:
         raise ValueError(f"softmax: version 'rows' cannot hold a line of {n} elements of {x.dtype} in registers")
-    kernel = (rows_grad if grad else rows)(x.dtype, shape.threads, shape.vectors, width, log)
+    kernel = (rows_grad if grad else rows)(x.dtype, shape.threads, shape.vectors, width, edges, log)
     return Plan([out], [Launch(kernel, shape.grid(lines), shape.block, [*flat, lines, n])])
 
 
@@ -398,8 +405,9 @@ def best(inputs: tuple[Layout, ...], axis: int, held: int) -> str:
     shape = inputs[0].shape
     if math.prod(shape[axis + 1:]) != 1:
         return "columns"
-    held = fitting(held, inputs[0].dtype)
-    return "rows" if spread(shape[axis], vector_width(shape[axis], *inputs), held) else "long_rows"
+    width, edges = access(shape[axis], *inputs)
+    columns = shape[axis] + (width - 1 if edges else 0)
+    return "rows" if spread(columns, width, fitting(held, inputs[0].dtype)) else "long_rows"
 
 
 def softmax(x: Layout, *, axis: int) -> Plan:

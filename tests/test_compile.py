@@ -258,7 +258,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         if t in (F16, F32):
             for c in (a, Layout.of(a.shape, (t.itemsize, 64 * t.itemsize), t, 0)):
                 for d in (b, Layout.of(b.shape, (t.itemsize, 48 * t.itemsize), t, 0)):
-                    plan(matmul.matmul, c, d, version="register")
+                    plan(matmul.matmul, c, d, version="register"), plan(matmul.matmul, c, d, version="block")
         if t == F16:
             plan(matmul.matmul, a, b, version="mma")
             for version in ("wgmma 128x256", "wgmma 64x128 split 2", "wgmma 128x128 pingpong"):

@@ -1,5 +1,7 @@
 """Matrix products against NumPy in float64: shapes, strides, dtypes, gradients, errors; each kernel version by name."""
 
+import os
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from cudamath.core.layout import Layout
 from cudamath.runtime import blas
 from cudamath.runtime.device import assume
 
+SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 BF16 = np.dtype(ml_dtypes.bfloat16)
 EPS = {np.dtype("f2"): 2.0**-11, BF16: 2.0**-8, np.dtype("f4"): 2.0**-24, np.dtype("f8"): 2.0**-53, np.dtype("c8"): 2.0**-23,
        np.dtype("c16"): 2.0**-52}
@@ -318,12 +321,19 @@ def run_version(a, b, version):
     ("naive", [np.dtype("f4"), BF16, np.dtype("i8"), np.dtype("c16"), BOOL]),
     ("tiled", [np.dtype("f4"), np.dtype("f2"), np.dtype("f8"), np.dtype("u1"), np.dtype("i8"), np.dtype("c8"), BOOL]),
     ("register", [np.dtype("f4"), np.dtype("f2"), BF16, np.dtype("i1"), np.dtype("i4"), np.dtype("u4"), BOOL]),
+    ("block", [np.dtype("f4"), np.dtype("f2"), np.dtype("i4"), BOOL]),
+    ("mma", [np.dtype("f2"), BF16, np.dtype("i1")]),
+    ("wgmma", [np.dtype("f2"), BF16, np.dtype("i1")]),
+    ("wgmma 128x128 pingpong", [BF16]),
+    ("wgmma 64x128 split 3", [np.dtype("f2")]),
     ("cublas", [np.dtype("f2"), BF16, np.dtype("f4"), np.dtype("f8"), np.dtype("c8"), np.dtype("c16")]),
 ])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_versions_on_the_gpu(version, dtypes, layout):
     rng = np.random.default_rng(9)
     with cm.device("cuda:0"):
+        if version.startswith("wgmma") and cm.cuda.devices()[0].capability != (9, 0):
+            pytest.skip("compute capability 9.0")
         for dtype in dtypes:
             for m, k, n in SIZES:
                 a, b = laid_out(rng, m, k, n, layout, dtype)
@@ -437,3 +447,66 @@ def test_compiles(version, capability):
         layouts = [cm.testing.layout_of(z) for z in (x, y)]
         (found,) = cm.testing.compile_plan(planned(x, y, version, capability), layouts, capability)
         assert found.registers <= 128 and found.spills <= 8, found  # 8: two registers, saved once outside the loop
+
+
+BATCHES = [((3, 65, 40), (3, 40, 72)), ((2, 3, 30, 48), (3, 48, 56)), ((2, 1, 33, 40), (3, 40, 20)), ((70, 136), (136,)),
+           ((136,), (136, 70)), ((3, 65, 40), (40, 72)), ((4, 7, 33), (4, 33, 9))]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", ["mma", "wgmma", "wgmma 64x256 pingpong", "wgmma 128x64 split 2"])
+def test_batches_on_tensor_cores(version):
+    """One matrix for each of the batch, one for all, batches that no single stride walks, vectors."""
+    rng = np.random.default_rng(10)
+    with cm.device("cuda:0"):
+        if version.startswith("wgmma") and cm.cuda.devices()[0].capability != (9, 0):
+            pytest.skip("compute capability 9.0")
+        for left, right in BATCHES:
+            a, b = numbers(rng, left, BF16), numbers(rng, right, BF16)
+            check(run_version(a, b, version), a, b)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", ["mma", "wgmma", "wgmma 128x128 pingpong", "cublas"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_tf32(version, layout):
+    """Inputs rounded (by wgmma: cut) to 10 bits, sums in float32; and not to fewer, nor kept at 23."""
+    from cudamath.kernels.matmul import matmul
+
+    rng = np.random.default_rng(11)
+    with cm.device("cuda:0"):
+        if version.startswith("wgmma") and cm.cuda.devices()[0].capability != (9, 0):
+            pytest.skip("compute capability 9.0")
+        for m, k, n in ((130, 12, 132), (256, 40, 256), (513, 33, 4), (129, 9, 127)):
+            a, b = laid_out(rng, m, k, n, layout, np.dtype("f4"))
+            p, q = on_gpu(a), on_gpu(b)
+            got = matmul(p._layout, q._layout, tf32=True, version=version).bind("matmul", [p._layout, q._layout])(p, q)
+            size = np.abs(wide(a)) @ np.abs(wide(b))
+            error = (np.abs(wide(got.to_numpy()) - wide(a) @ wide(b)) / size).max()
+            assert 2.0**-18 < error < 2 * 2.0**-10, (m, k, n, error)
+
+
+@pytest.mark.skipif(SIMULATED, reason="planned without the simulator")
+def test_what_is_planned_for_tensor_cores():
+    """Copies only where rows do not begin at multiples of 16 bytes; stores by TMA only where C's rows do."""
+    from cudamath.kernels.matmul_tensor import Choice, choices
+
+    def names(a, b, version):
+        return [step.kernel.__name__ for step in planned(a, b, version).steps]
+
+    def zeros(*shape):
+        return np.zeros(shape, np.float16)
+
+    for a, b, copies in ((zeros(64, 64), zeros(64, 64), 0), (zeros(64, 64).T, zeros(64, 64).T, 0),
+                         (zeros(64, 63), zeros(63, 64), 1), (zeros(64, 63).T, zeros(64, 61), 2),
+                         (zeros(3, 64, 64), zeros(64, 64), 0), (zeros(64, 128)[:, ::2], zeros(64, 64), 1),
+                         (zeros(64, 128)[:, :64], zeros(64, 64), 0), (zeros(64)[:, None], zeros(1, 64), 0)):
+        for version, kernel in (("mma", "matmul_mma"), ("wgmma", "matmul_wgmma")):
+            found = names(a, b, version)
+            assert found[-1] == kernel and len(found) == copies + 1, (a.shape, a.strides, b.strides, found)
+    assert names(zeros(64, 512), zeros(512, 64), "wgmma 64x64 split 4") == ["matmul_wgmma", "sum_parts"]
+    for text in ("128x256", "64x256 pingpong", "64x64 split 4", "128x128 pingpong split 2"):
+        assert str(Choice.parse(text)) == text
+    for m, k, n in ((4096, 4096, 4096), (16, 4096, 4096), (1, 1, 1), (100_000, 64, 8)):
+        ranked = choices(m, k, n, 1, 132)
+        assert len(ranked) >= 6 and len({*ranked}) == len(ranked)

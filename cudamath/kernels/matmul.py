@@ -314,9 +314,10 @@ def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> 
 def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = None) -> Plan:
     """Planner of a @ b for two layouts of one dtype.
 
-    version: "cublas", "register", "tiled" or "naive"; for 16-bit floats, int8 and, with `tf32`, float32 "wgmma" (see
-    matmul_tensor.Choice for what may follow) and "mma". By default cuBLAS for floats and complex numbers
-    where it can be loaded, else the kernel that suits the sizes. `tf32` lets float32 inputs be rounded to 10 bits.
+    version: "cublas", "block" (matmul_simt.py), "register", "tiled" or "naive"; for 16-bit floats, int8 and, with
+    `tf32`, float32 "wgmma" (see matmul_tensor.Choice for what may follow) and "mma". By default what was measured to be
+    fastest (core/tune.py), else cuBLAS for floats and complex numbers where it can be loaded, else the kernel that suits
+    the sizes. `tf32` lets float32 inputs be rounded to 10 bits.
     """
     p = Product(a, b)
     if p.out.size == 0:
@@ -339,7 +340,7 @@ def _version(p: Product, a: Layout, b: Layout, tf32: bool, version: str) -> Plan
         if version == "mma":
             return matmul_tensor.mma(a, b, tf32=tf32)
         return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), tf32=tf32)
-    launch = {"register": _register, "tiled": _tiled, "naive": _naive}[version]
+    launch = {"block": _block, "register": _register, "tiled": _tiled, "naive": _naive}[version]
     return Plan([p.out], [launch(p, a, b, offsets, count) for offsets, count in p.launches()])
 
 
@@ -465,9 +466,19 @@ def _order(layout: Layout, size: int, depth: int, strides: tuple[int, int, int],
 
 
 def _register(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+    return _register_tiles(matmul_register, 256, p, a, b, offsets, count)
+
+
+def _block(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+    from .matmul_simt import THREADS, matmul_block
+
+    return _register_tiles(matmul_block, THREADS, p, a, b, offsets, count)
+
+
+def _register_tiles(factory: Any, threads: int, p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
     x, _, z = _views(p, offsets, count)
     flipped = (p.strides_b[0], p.strides_b[2], p.strides_b[1])
     y = Input(1).view((count, p.n, p.k), flipped, offset=offsets[1])
-    kernel = matmul_register(a.dtype, _order(a, p.m, p.k, p.strides_a, offsets[0]),
-                             _order(b, p.n, p.k, flipped, offsets[1]), p.n % 4 == 0)
-    return Launch(kernel, (-(-p.m // SIDE) * -(-p.n // SIDE), count), 256, [x, y, z])
+    kernel = factory(a.dtype, _order(a, p.m, p.k, p.strides_a, offsets[0]), _order(b, p.n, p.k, flipped, offsets[1]),
+                     p.n % 4 == 0)
+    return Launch(kernel, (-(-p.m // SIDE) * -(-p.n // SIDE), count), threads, [x, y, z])

@@ -1,0 +1,141 @@
+"""float32 (and int32) products without tensor cores, one step beyond ``matmul_register``: ``matmul_block``.
+
+What limits ``matmul_register``. A thread with 8 x 8 sums does 64 multiply-adds on four 16-byte reads of shared memory. A
+multiprocessor starts four warps' multiply-adds a clock but reads 128 bytes of shared memory a clock, and a 16-byte read of
+a warp takes four clocks whoever shares words: 64 multiply-adds of 4 warps and their 16 reads take 64 clocks each. Both
+pipes are full, so neither ever is.
+
+``matmul_block`` gives a thread 16 x 8 sums: 128 multiply-adds on six reads, 128 clocks against 96. Registers pay for it: 128
+sums, 24 operands and 16 numbers of the next slab leave room for 256 threads a multiprocessor, as two blocks of 128 that
+wait at barriers of their own. A tile of C is 128 x 128 again; four warps tile it 2 x 2, each 64 x 64; lane l owns the rows
+4 a + 16 i and the columns 4 b + 32 j, four each, where a = l / 8 and b = l % 8. Slabs come as in ``matmul_register``.
+
+The floor: see matmul.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numba import cuda, types
+
+from . import ptx
+from .matmul import DEPTH, GROUP, SIDE, SLABS, _slab, arithmetic
+from .rows import device
+
+THREADS = 128
+
+
+@functools.cache
+def _multiply(C: Any) -> Any:
+    """The inner step: 128 multiply-adds on 16 + 8 numbers from shared memory."""
+    load_vector = ptx.load_vector
+
+    @device
+    def multiply(sa, sb, at, m, n, x, y, total):
+        """sa, sb: SLABS, of which the row at `at` is used; x: (16,), y: (8,) and total: (128,), in registers."""
+        x[0], x[1], x[2], x[3] = load_vector(sa, at + m, 4)
+        x[4], x[5], x[6], x[7] = load_vector(sa, at + m + 16, 4)
+        x[8], x[9], x[10], x[11] = load_vector(sa, at + m + 32, 4)
+        x[12], x[13], x[14], x[15] = load_vector(sa, at + m + 48, 4)
+        y[0], y[1], y[2], y[3] = load_vector(sb, at + n, 4)
+        y[4], y[5], y[6], y[7] = load_vector(sb, at + n + 32, 4)
+        for i in range(16):
+            for j in range(8):
+                total[8 * i + j] = C(total[8 * i + j] + x[i] * y[j])
+
+    return multiply
+
+
+@functools.cache
+def matmul_block(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
+    """A block of 128 threads a 128 x 128 tile of C, a thread 16 x 8 of it. Factory and arguments as of
+    matmul.matmul_register."""
+    _, write, C = arithmetic(dtype)
+    place_a, start_a, fetch_a, put_a = _slab(dtype, order_a)
+    place_b, start_b, fetch_b, put_b = _slab(dtype, order_b)
+    multiply = _multiply(C)
+    store_vector = ptx.store_vector
+    item = dtype.itemsize
+
+    @device
+    def write_4(out, batch, row, column, total, i):
+        for j in range(4):
+            if column + j < out.shape[2]:
+                out[batch, row, column + j] = write(total[i + j])
+
+    @device
+    def write_4_at_once(out, batch, row, column, total, i):
+        if column < out.shape[2]:
+            v = (write(total[i]), write(total[i + 1]), write(total[i + 2]), write(total[i + 3]))
+            store_vector(out, batch * (out.strides[0] // item) + row * (out.strides[1] // item) + column, v)
+
+    finish = write_4_at_once if wide else write_4
+
+    @cuda.jit(launch_bounds=(THREADS, 2))
+    def matmul_block(a, b, out):
+        """a: (batch, m, k), b: (batch, n, k), any strides; out: (batch, m, n), rows contiguous. 128 threads."""
+        slab_a = cuda.shared.array(SLABS, C, alignment=16)
+        slab_b = cuda.shared.array(SLABS, C, alignment=16)
+        total = cuda.local.array(128, C)
+        x = cuda.local.array(16, C)
+        y = cuda.local.array(8, C)
+        tiles_down = (out.shape[1] + SIDE - 1) // SIDE
+        tiles_across = (out.shape[2] + SIDE - 1) // SIDE
+        group = cuda.blockIdx.x // (GROUP * tiles_across)
+        within = cuda.blockIdx.x - group * GROUP * tiles_across
+        height = min(tiles_down - group * GROUP, GROUP)
+        tile_column = within // height
+        row0 = types.int32((group * GROUP + within - tile_column * height) * SIDE)
+        column0 = types.int32(tile_column * SIDE)
+        thread = cuda.threadIdx.x
+        batch = cuda.blockIdx.y
+        lane, warp = thread & 31, thread >> 5
+        m = (warp >> 1) * 64 + (lane >> 3) * 4
+        n = (warp & 1) * 64 + (lane & 7) * 4
+        # a thread brings two pieces of each slab
+        i_a, k_a = place_a(thread)
+        j_a, l_a = place_a(thread + THREADS)
+        i_b, k_b = place_b(thread)
+        j_b, l_b = place_b(thread + THREADS)
+        begin_a, other_a = start_a(a, batch, row0 + i_a), start_a(a, batch, row0 + j_a)
+        begin_b, other_b = start_b(b, batch, column0 + i_b), start_b(b, batch, column0 + j_b)
+        for i in range(128):
+            total[i] = C(0)
+        put_a(slab_a, 0, i_a, k_a, fetch_a(a, begin_a, row0 + i_a, k_a))
+        put_a(slab_a, 0, j_a, l_a, fetch_a(a, other_a, row0 + j_a, l_a))
+        put_b(slab_b, 0, i_b, k_b, fetch_b(b, begin_b, column0 + i_b, k_b))
+        put_b(slab_b, 0, j_b, l_b, fetch_b(b, other_b, column0 + j_b, l_b))
+        cuda.syncthreads()
+        stage = 0
+        k = 0
+        while k < a.shape[2]:
+            k += DEPTH
+            next_a = fetch_a(a, begin_a, row0 + i_a, k + k_a)
+            more_a = fetch_a(a, other_a, row0 + j_a, k + l_a)
+            next_b = fetch_b(b, begin_b, column0 + i_b, k + k_b)
+            more_b = fetch_b(b, other_b, column0 + j_b, k + l_b)
+            at = stage * DEPTH * (SIDE + 4)
+            multiply(slab_a, slab_b, at, m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 1 * (SIDE + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 2 * (SIDE + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 3 * (SIDE + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 4 * (SIDE + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 5 * (SIDE + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 6 * (SIDE + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 7 * (SIDE + 4), m, n, x, y, total)
+            stage ^= 1
+            put_a(slab_a, stage, i_a, k_a, next_a)
+            put_a(slab_a, stage, j_a, l_a, more_a)
+            put_b(slab_b, stage, i_b, k_b, next_b)
+            put_b(slab_b, stage, j_b, l_b, more_b)
+            cuda.syncthreads()
+        for i in range(16):
+            row = row0 + m + (i & 3) + (i >> 2) * 16
+            if row < out.shape[1]:
+                finish(out, batch, row, column0 + n, total, 8 * i)
+                finish(out, batch, row, column0 + n + 32, total, 8 * i + 4)
+
+    return matmul_block

@@ -327,6 +327,8 @@ ROWS = [
     same("correlate", lambda xp, a, v: xp.correlate(a, v, "full"), V, A((4,))),
     Row("sliding_window_view", lambda xp, x: xp.sliding_window_view(x, (2, 3)), (M,),
         lambda x: sliding_window_view(x, (2, 3)), error=0, cards=("sliding_window_view",)),
+    Row("interp", lambda xp, x, f: xp.interp(x, np.linspace(-2, 2, 6), f), (M, V),
+        lambda x, f: np.interp(x, np.linspace(-2, 2, 6), f), error=16),
     same("einsum", lambda xp, a, b: xp.einsum("ijk,lk->jl", a, b), CUBE, A((2, 5))),
     same("einsum", lambda xp, a, b, c: xp.einsum("ij,jk,k->i", a, b, c), M, A((6, 3)), A((3,))),
     same("kron", lambda xp, a, b: xp.kron(a, b), A((2, 3)), A((3, 2)), error=2),

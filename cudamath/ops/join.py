@@ -49,20 +49,24 @@ _pad = Op("pad", cpu="shape.pad", cuda="copy.pad",
 # ---------------------------------------------------------------------------------------------- joining, splitting
 
 
-def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> ndarray:
+def concat(arrays: Sequence[Any], /, axis: int | None = 0, out: Any = None, *, dtype: Any = None,
+           casting: str = "same_kind") -> ndarray:
     """The arrays one after another along an existing axis.
 
-    Args: arrays: at least one, of equal shape but along ``axis``; axis: None ravels them first. Returns: a new array
-    of their common dtype. Raises: ValueError if there are none, one is 0-d, or shapes differ. Gradient: its pieces.
+    Args: arrays: at least one, of equal shape but along ``axis``; axis: None ravels them first; out: array for the
+    result; dtype: of the result, by default their common one; casting: NumPy's rule for that. Returns: a new array, or
+    ``out``. Raises: ValueError if there are none, one is 0-d, or shapes differ; TypeError if the dtype is refused.
+    Gradient: its pieces.
 
     >>> import cudamath as cm
     >>> cm.concat([cm.asarray([1, 2]), cm.asarray([3.5])])
     array([1. , 2. , 3.5])
     """
-    return _joined("concat", arrays, axis)
+    return _delivered("concat", _joined("concat", arrays, axis, dtype, casting), out)
 
 
-def concatenate(arrays: Sequence[Any], /, axis: int | None = 0) -> ndarray:
+def concatenate(arrays: Sequence[Any], /, axis: int | None = 0, out: Any = None, *, dtype: Any = None,
+                casting: str = "same_kind") -> ndarray:
     """NumPy's name of ``concat``.
 
     >>> import cudamath as cm
@@ -70,7 +74,7 @@ def concatenate(arrays: Sequence[Any], /, axis: int | None = 0) -> ndarray:
     array([[0., 1.],
            [0., 1.]])
     """
-    return _joined("concatenate", arrays, axis)
+    return _delivered("concatenate", _joined("concatenate", arrays, axis, dtype, casting), out)
 
 
 def _inputs(name: str, arrays: Any) -> list[ndarray]:
@@ -80,7 +84,15 @@ def _inputs(name: str, arrays: Any) -> list[ndarray]:
     return coerce(name, arrays)
 
 
-def _joined(name: str, arrays: Sequence[Any], axis: int | None) -> ndarray:
+def _delivered(name: str, result: ndarray, out: Any) -> ndarray:
+    if out is None:
+        return result
+    from .output import deliver
+
+    return deliver(name, result, out)
+
+
+def _joined(name: str, arrays: Sequence[Any], axis: int | None, dtype: Any = None, casting: str = "same_kind") -> ndarray:
     inputs = _inputs(name, arrays)
     if axis is None:
         inputs, axis = [ravel(x) for x in inputs], 0
@@ -91,7 +103,13 @@ def _joined(name: str, arrays: Sequence[Any], axis: int | None) -> ndarray:
     for x in inputs:
         if x.ndim != len(first) or x.shape[:axis] != first[:axis] or x.shape[axis + 1 :] != first[axis + 1 :]:
             raise ValueError(f"{name}: shapes must be equal but along axis {axis}, got {_listed(inputs)}")
-    dtype = dtypes.result_type(*inputs)
+    if dtype is None:
+        dtype = dtypes.result_type(*inputs)
+    else:
+        dtype = dtypes.as_dtype(dtype)
+        for x in inputs:
+            if not np.can_cast(x.dtype, dtype, casting):  # type: ignore[arg-type]
+                raise TypeError(f"{name}: {x.dtype} cannot become {dtype} by the rule {casting!r}")
     inputs = [x if x.dtype == dtype else _cast(x, dtype=dtype) for x in inputs]
     return _concat(*inputs, axis=axis, sizes=tuple([x.shape[axis] for x in inputs]))
 
@@ -100,11 +118,12 @@ def _listed(inputs: Sequence[ndarray]) -> str:
     return ", ".join([str(x.shape) for x in inputs])
 
 
-def stack(arrays: Sequence[Any], /, axis: int = 0) -> ndarray:
+def stack(arrays: Sequence[Any], /, axis: int = 0, out: Any = None, *, dtype: Any = None,
+          casting: str = "same_kind") -> ndarray:
     """The arrays, all of one shape, along a new axis.
 
-    Args: arrays: at least one; axis: place of the new axis in the result. Raises: ValueError if there are none or
-    shapes differ. Gradient: its slices.
+    Args: arrays: at least one; axis: place of the new axis in the result; out, dtype, casting: as for ``concat``. Raises:
+    ValueError if there are none or shapes differ. Gradient: its slices.
 
     >>> import cudamath as cm
     >>> cm.stack([cm.asarray([1, 2]), cm.asarray([3, 4])], axis=1)
@@ -115,10 +134,10 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> ndarray:
     if any(x.shape != inputs[0].shape for x in inputs):
         raise ValueError(f"stack: wants arrays of one shape, got {_listed(inputs)}")
     axis = normalize_axis("stack", axis, inputs[0].ndim + 1)
-    return _joined("stack", [expand_dims(x, axis=axis) for x in inputs], axis)
+    return _delivered("stack", _joined("stack", [expand_dims(x, axis=axis) for x in inputs], axis, dtype, casting), out)
 
 
-def vstack(arrays: Sequence[Any], /) -> ndarray:
+def vstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_kind") -> ndarray:
     """The arrays under one another: along axis 0, 1-d arrays as rows. See ``concat``.
 
     >>> import cudamath as cm
@@ -126,10 +145,10 @@ def vstack(arrays: Sequence[Any], /) -> ndarray:
     array([[1, 2],
            [3, 4]])
     """
-    return _joined("vstack", [atleast_2d(x) for x in _inputs("vstack", arrays)], 0)
+    return _joined("vstack", [atleast_2d(x) for x in _inputs("vstack", arrays)], 0, dtype, casting)
 
 
-def hstack(arrays: Sequence[Any], /) -> ndarray:
+def hstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_kind") -> ndarray:
     """The arrays side by side: along axis 1, or axis 0 if they are 1-d. See ``concat``.
 
     >>> import cudamath as cm
@@ -137,7 +156,7 @@ def hstack(arrays: Sequence[Any], /) -> ndarray:
     array([1, 2, 3])
     """
     inputs = [atleast_1d(x) for x in _inputs("hstack", arrays)]
-    return _joined("hstack", inputs, 0 if inputs[0].ndim == 1 else 1)
+    return _joined("hstack", inputs, 0 if inputs[0].ndim == 1 else 1, dtype, casting)
 
 
 def unstack(x: Any, /, axis: int = 0) -> tuple[ndarray, ...]:
@@ -154,31 +173,31 @@ def unstack(x: Any, /, axis: int = 0) -> tuple[ndarray, ...]:
     return tuple([view_of(x, (*[slice(None)] * axis, i)) for i in range(x.shape[axis])])  # type: ignore[misc]
 
 
-def array_split(x: Any, /, sections: int | Sequence[int], axis: int = 0) -> list[ndarray]:
-    """Views of ``x`` cut along an axis: into ``sections`` parts of nearly equal size (the longer ones first), or
+def array_split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[ndarray]:
+    """Views of ``x`` cut along an axis: into so many parts of nearly equal size (the longer ones first), or
     before each of the given indices.
 
-    Args: x: array of at least 1 dimension; sections: how many, or where. Raises: ValueError if there are to be no
+    Args: x: array of at least 1 dimension; indices_or_sections: how many, or where. Raises: ValueError if there are to be no
     parts or the axis is out of bounds. Gradient: joined.
 
     >>> import cudamath as cm
     >>> cm.array_split(cm.arange(5), 2)
     [array([0, 1, 2]), array([3, 4])]
     """
-    return _cut("array_split", x, sections, axis, even=False)
+    return _cut("array_split", x, indices_or_sections, axis, even=False)
 
 
-def split(x: Any, /, sections: int | Sequence[int], axis: int = 0) -> list[ndarray]:
-    """Views of ``x`` cut along an axis: into ``sections`` parts of equal size, or before each of the given indices.
+def split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[ndarray]:
+    """Views of ``x`` cut along an axis: into so many parts of equal size, or before each of the given indices.
 
-    Args: x: array of at least 1 dimension; sections: how many, or where. Raises: ValueError if the axis cannot be
+    Args: x: array of at least 1 dimension; indices_or_sections: how many, or where. Raises: ValueError if the axis cannot be
     divided evenly or is out of bounds. Gradient: joined.
 
     >>> import cudamath as cm
     >>> cm.split(cm.arange(6), [1, 3])
     [array([0]), array([1, 2]), array([3, 4, 5])]
     """
-    return _cut("split", x, sections, axis, even=True)
+    return _cut("split", x, indices_or_sections, axis, even=True)
 
 
 def _cut(name: str, x: Any, sections: Any, axis: int, even: bool) -> list[ndarray]:
@@ -299,10 +318,10 @@ def _stretch(x: ndarray, axis: int, first: int, step: int, count: int) -> ndarra
     return view_of(x, key)  # type: ignore[return-value]
 
 
-def tile(x: Any, /, repetitions: int | Sequence[int]) -> ndarray:
-    """Copies of ``x`` laid side by side: ``repetitions`` along each axis, new axes in front if there are more of them.
+def tile(x: Any, /, reps: int | Sequence[int]) -> ndarray:
+    """Copies of ``x`` laid side by side: ``reps`` along each axis, new axes in front if there are more of them.
 
-    Args: x: any array; repetitions: an integer or several, >= 0. Raises: ValueError if negative. Gradient: summed.
+    Args: x: any array; reps: an integer or several, >= 0. Raises: ValueError if negative. Gradient: summed.
 
     >>> import cudamath as cm
     >>> cm.tile(cm.asarray([1, 2]), (2, 2))
@@ -310,7 +329,7 @@ def tile(x: Any, /, repetitions: int | Sequence[int]) -> ndarray:
            [1, 2, 1, 2]])
     """
     x = require("tile", x)
-    counts = shapes.normalize_shape("tile", repetitions)
+    counts = shapes.normalize_shape("tile", reps)
     ndim = max(len(counts), x.ndim)
     counts = (1,) * (ndim - len(counts)) + counts
     sizes = (1,) * (ndim - x.ndim) + x.shape

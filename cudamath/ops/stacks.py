@@ -62,7 +62,7 @@ def dstack(arrays: Sequence[Any], /) -> ndarray:
     return _joined("dstack", [atleast_3d(x) for x in _inputs("dstack", arrays)], 2)
 
 
-def hsplit(x: Any, /, sections: int | Sequence[int]) -> list[ndarray]:
+def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """``split`` along axis 1 (axis 0 of vectors).
 
     >>> import cudamath as cm
@@ -70,10 +70,10 @@ def hsplit(x: Any, /, sections: int | Sequence[int]) -> list[ndarray]:
     [[1, 2], [3, 4]]
     """
     x = require("hsplit", x)
-    return _cut("hsplit", x, sections, 1 if x.ndim > 1 else 0, even=True)
+    return _cut("hsplit", x, indices_or_sections, 1 if x.ndim > 1 else 0, even=True)
 
 
-def vsplit(x: Any, /, sections: int | Sequence[int]) -> list[ndarray]:
+def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """``split`` along axis 0 of an array of at least 2 dimensions.
 
     >>> import cudamath as cm
@@ -83,10 +83,10 @@ def vsplit(x: Any, /, sections: int | Sequence[int]) -> list[ndarray]:
     x = require("vsplit", x)
     if x.ndim < 2:
         raise ValueError(f"vsplit: wants at least 2 dimensions, got shape {x.shape}")
-    return _cut("vsplit", x, sections, 0, even=True)
+    return _cut("vsplit", x, indices_or_sections, 0, even=True)
 
 
-def dsplit(x: Any, /, sections: int | Sequence[int]) -> list[ndarray]:
+def dsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """``split`` along axis 2.
 
     >>> import cudamath as cm
@@ -96,7 +96,7 @@ def dsplit(x: Any, /, sections: int | Sequence[int]) -> list[ndarray]:
     x = require("dsplit", x)
     if x.ndim < 3:
         raise ValueError(f"dsplit: wants at least 3 dimensions, got shape {x.shape}")
-    return _cut("dsplit", x, sections, 2, even=True)
+    return _cut("dsplit", x, indices_or_sections, 2, even=True)
 
 
 def block(arrays: Any) -> ndarray:

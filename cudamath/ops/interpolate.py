@@ -1,0 +1,64 @@
+"""Linear interpolation in a table: a search for the interval, then a line through its ends."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..core import dtypes
+from ..core.array import ndarray
+from ..core.op import INEXACT, NUMERIC, REAL, coerce, require
+from .elementwise import clip, remainder
+from .index import take, where
+from .join import concat
+from .search import searchsorted
+from .shape import astype, broadcast_to, span
+from .sort import argsort
+
+__all__ = ["interp"]
+
+
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None) -> ndarray:
+    """Values at x of the line through the points (xp, fp).
+
+    y = fp[i] + (fp[i + 1] - fp[i]) (x - xp[i]) / (xp[i + 1] - xp[i]), where xp[i] <= x < xp[i + 1]
+
+    Args: x: real array; xp: vector, ascending (not checked) unless there is a period; fp: vector as long, numeric; left,
+    right: values below and above xp, by default the first and the last of fp; period: of x, in which xp is brought and
+    sorted. Returns: array of x's shape, in the dtype that x and fp meet in, at least the default floating-point dtype for
+    integers. Raises: ValueError (shapes, no points, period 0), TypeError (dtype). Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.interp([0.0, 1.5, 9.0], [1.0, 2.0, 3.0], [10.0, 20.0, 0.0]).tolist()
+    [10.0, 15.0, 0.0]
+    """
+    x, places, values = coerce("interp", (x, xp, fp))
+    x, places, values = require("interp", x, REAL), require("interp", places, REAL), require("interp", values, NUMERIC)
+    if places.ndim != 1 or values.shape != places.shape or not places.size:
+        raise ValueError(f"interp: wants two vectors of points, equally long and not empty, got shapes {places.shape} and "
+                         f"{values.shape}")
+    kind = dtypes.result_type(x, places, values)
+    kind = kind if kind in INEXACT else dtypes.default_float()
+    real = dtypes.real_dtype(kind)
+    x, places, values = astype(x, real, copy=False), astype(places, real, copy=False), astype(values, kind, copy=False)
+    if period is not None:
+        if not period or not math.isfinite(period):
+            raise ValueError(f"interp: the period must be a number that is not 0, got {period}")
+        period, left, right = abs(period), None, None
+        x, places = remainder(x, period), remainder(places, period)
+        order = argsort(places)
+        places, values = take(places, order), take(values, order)
+        n = places.size
+        places = concat([span(places, 0, n - 1, n) - period, places, span(places, 0, 0, 1) + period])
+        values = concat([span(values, 0, n - 1, n), values, span(values, 0, 0, 1)])
+    n = places.size
+    if n == 1:
+        y = broadcast_to(values[0], x.shape)
+    else:
+        i = clip(searchsorted(places, x, side="right") - 1, 0, n - 2)
+        low, high = take(places, i), take(places, i + 1)
+        below, above = take(values, i), take(values, i + 1)
+        t = (x - low) / where(high == low, 1, high - low)
+        y = where(t == 1, above, below + (above - below) * t)
+    y = where(x < places[0], values[0] if left is None else left, y)
+    return astype(where(x > places[n - 1], values[n - 1] if right is None else right, y), kind, copy=False)

@@ -1,7 +1,7 @@
 """Matrix products on the tensor cores of compute capability 9.0: TMA brings tiles, wgmma multiplies them.
 
-The idea. kernels/matmul.py ends where a multiprocessor's float32 lanes end. Its tensor cores do 4,096 multiply-adds of 16-bit
-numbers a clock, thirty times as many, and can only be kept busy if nobody else has to do anything: one thread asks the TMA
+The idea. kernels/matmul.py ends where a multiprocessor's float32 lanes end. Its tensor cores do 2,048 multiply-adds of 16-bit
+numbers a clock, sixteen times as many, and can only be kept busy if nobody else has to do anything: one thread asks the TMA
 hardware for whole tiles (`producer`), two warpgroups of 128 threads each issue wgmma on tiles that have arrived
 (`consumers`), and neither waits for the other except through barriers in shared memory (kernels/hopper.py explains them).
 
@@ -18,7 +18,7 @@ From simple to fast, what each step is for:
     splitting k                               where tiles are too few to fill the device: parts are summed, in a fixed
                                               order, by a second kernel
 
-The floor: 2 M N K / (multiprocessors x 4,096 x 2 x clock), about 990 TFLOP/s at 1.83 GHz for 132 of them; at that rate the
+The floor: 2 M N K / (multiprocessors x 2,048 x 2 x clock), about 990 TFLOP/s at 1.83 GHz for 132 of them; at that rate the
 H200 meets its power limit first, so what counts is energy: cuBLAS stays near 700.
 
 Operands may be contiguous along k ("K") or along m or n ("M"): wgmma reads 16-bit numbers either way. TMA wants rows at

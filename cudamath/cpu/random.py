@@ -101,27 +101,28 @@ def fill_words64(out, first, stream, key):
 def fill_uniform32(out, first, stream, key, low, width, drop):
     """out: (n,) float32 = low + width * u, u of 32 - drop bits in [0, 1)."""
     n = out.size
-    scale = np.float32(1) / np.float32(np.uint64(1) << np.uint64(np.uint32(32) - drop))
+    step = width * (np.float32(1) / np.float32(np.uint64(1) << np.uint64(np.uint32(32) - drop)))
     for b in range(n // 4):
         w0, w1, w2, w3 = philox(first + np.uint64(b), stream, key)
-        out[4 * b] = fma(np.float32(w0 >> drop) * scale, width, low)
-        out[4 * b + 1] = fma(np.float32(w1 >> drop) * scale, width, low)
-        out[4 * b + 2] = fma(np.float32(w2 >> drop) * scale, width, low)
-        out[4 * b + 3] = fma(np.float32(w3 >> drop) * scale, width, low)
+        out[4 * b] = fma(np.float32(w0 >> drop), step, low)
+        out[4 * b + 1] = fma(np.float32(w1 >> drop), step, low)
+        out[4 * b + 2] = fma(np.float32(w2 >> drop), step, low)
+        out[4 * b + 3] = fma(np.float32(w3 >> drop), step, low)
     for i in range(n - n % 4, n):
         w = word(first + np.uint64(i // 4), stream, key, i % 4)
-        out[i] = fma(np.float32(w >> drop) * scale, width, low)
+        out[i] = fma(np.float32(w >> drop), step, low)
 
 
 @njit(cache=True, nogil=True)
 def fill_uniform64(out, first, stream, key, low, width):
     """out: (n,) float64 = low + width * u, u of 53 bits in [0, 1)."""
     n = out.size
+    step = width * 2.0**-53
     for b in range((n + 1) // 2):
         w0, w1, w2, w3 = philox(first + np.uint64(b), stream, key)
-        out[2 * b] = fma(np.float64(join(w0, w1) >> np.uint64(11)) * 2.0**-53, width, low)
+        out[2 * b] = fma(np.float64(join(w0, w1) >> np.uint64(11)), step, low)
         if 2 * b + 1 < n:
-            out[2 * b + 1] = fma(np.float64(join(w2, w3) >> np.uint64(11)) * 2.0**-53, width, low)
+            out[2 * b + 1] = fma(np.float64(join(w2, w3) >> np.uint64(11)), step, low)
 
 
 @njit(cache=True, nogil=True)

@@ -8,8 +8,8 @@ Versions, from simple to fast:
 
     each      one thread an element: computes the whole block and keeps one number of the four. Plain Numba: runs on
               any GPU and in the simulator.
-    vectors   one thread a run of elements that fills 16 bytes (8 for one-byte types), RUNS such runs a thread; the
-              four words are used, and a warp writes whole lines.
+    vectors   one thread a run of elements that fills 16 bytes (8 for one-byte types; 32 for int64, whose block of
+              four words is two stores), RUNS such runs a thread; all four words are used, a warp writes whole sectors.
 
 The floor is the bytes written: 4 an element for float32, 0.96 ms for 2^30 of them at 4.4 TB/s. Uniforms reach for
 it; normals add a logarithm, a square root, a sine and a cosine for two numbers.
@@ -51,7 +51,9 @@ from .philox import INLINE, RETRY, beginning, counter, join, philox
 from .random_math import TAILS32, TAILS64, pair32, pair64
 
 THREADS = 256
-RUNS = 4  # 16-byte runs a thread: enough work to hide the start of a block, and the round keys are computed once
+RUNS = 8  # 16-byte runs a thread: enough work to hide the start of a block, and the round keys are computed once
+TOGETHER = 2  # of them computed side by side: two chains of Philox rounds hide each other's latency
+ALL = 0xFFFFFFFF  # lanes of a warp
 RANKED = 1024  # `ranks` holds its keys in the shared memory of one block
 CIPHER_ROUNDS = 24
 UNIFORM_BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # as in cpu/random.py
@@ -72,9 +74,9 @@ def uniform_of(dtype, T):
         @cuda.jit(device=True, **INLINE)
         def uniform64(block, stream, key, a, b, c, v, e):
             w0, w1, w2, w3 = philox(block, stream, key)
-            scale = types.float64(2.0**-53)
-            v[e] = cuda.fma(types.float64(join(w0, w1) >> types.uint64(11)) * scale, b, a)
-            v[e + 1] = cuda.fma(types.float64(join(w2, w3) >> types.uint64(11)) * scale, b, a)
+            step = b * types.float64(2.0**-53)
+            v[e] = cuda.fma(types.float64(join(w0, w1) >> types.uint64(11)), step, a)
+            v[e + 1] = cuda.fma(types.float64(join(w2, w3) >> types.uint64(11)), step, a)
 
         return uniform64
 
@@ -83,10 +85,11 @@ def uniform_of(dtype, T):
     @cuda.jit(device=True, **INLINE)
     def uniform32(block, stream, key, a, b, c, v, e):
         w0, w1, w2, w3 = philox(block, stream, key)
-        v[e] = cuda.fma(types.float32(w0 >> types.uint32(drop)) * scale, b, a)
-        v[e + 1] = cuda.fma(types.float32(w1 >> types.uint32(drop)) * scale, b, a)
-        v[e + 2] = cuda.fma(types.float32(w2 >> types.uint32(drop)) * scale, b, a)
-        v[e + 3] = cuda.fma(types.float32(w3 >> types.uint32(drop)) * scale, b, a)
+        step = b * scale
+        v[e] = cuda.fma(types.float32(w0 >> types.uint32(drop)), step, a)
+        v[e + 1] = cuda.fma(types.float32(w1 >> types.uint32(drop)), step, a)
+        v[e + 2] = cuda.fma(types.float32(w2 >> types.uint32(drop)), step, a)
+        v[e + 3] = cuda.fma(types.float32(w3 >> types.uint32(drop)), step, a)
 
     return uniform32
 
@@ -238,29 +241,55 @@ def each(distribution, dtype, E, held):
 
 @functools.cache
 def vectors(distribution, dtype, E, held):
-    """out: (n,) dtype, 16-byte aligned; the other arguments as in `each`. RUNS runs a thread, one line a warp."""
+    """out: (n,) dtype, 16-byte aligned; the other arguments as in `each`. RUNS runs a thread, whole sectors a warp.
+
+    Blocks that lie inside the array ask nothing on the way, so that the rounds of several runs overlap.
+    """
     _, store, T = codec(dtype)
     numbers, begin = distribution(dtype, T), beginning(held)
     width = run_width(dtype)
     G = max(E, width)  # elements a run
+    per_block, held_at_once = RUNS * THREADS * G, TOGETHER * G
+    two = G == 2 * width  # a run is two stores
     write = writer(dtype, width)
 
     @cuda.jit
     def vectors(out, key, stream, first, a, b, c):
-        v = cuda.local.array(G, T)
         k, s, start = begin(key, stream, first)
-        for run in range(RUNS):
-            i = ((cuda.blockIdx.x * RUNS + run) * THREADS + cuda.threadIdx.x) * G
-            if i < out.size:
+        base = cuda.blockIdx.x * per_block
+        t = cuda.threadIdx.x
+        if base + per_block <= out.size:
+            for run in range(0, RUNS, TOGETHER):
+                v = cuda.local.array(held_at_once, T)
+                for r in range(TOGETHER):
+                    i = base + ((run + r) * THREADS + t) * G
+                    for e in range(0, G, E):
+                        numbers(start + types.uint64((i + e) // E), s, k, a, b, c, v, r * G + e)
+                for r in range(TOGETHER):
+                    i = base + ((run + r) * THREADS + t) * G
+                    at = r * G
+                    if two:  # neighbours swap halves: each store of theirs then fills a sector of 32 bytes together
+                        odd = t & 1
+                        for e in range(at, at + width):
+                            other = cuda.shfl_xor_sync(ALL, v[e] if odd else v[width + e], 1)
+                            if odd:
+                                v[e] = other
+                            else:
+                                v[width + e] = other
+                        i -= odd * width
+                        write(out, i, v, at)
+                        write(out, i + G, v, at + width)
+                    else:
+                        write(out, i, v, at)
+        else:
+            for run in range(RUNS):
+                v = cuda.local.array(G, T)
+                i = base + (run * THREADS + t) * G
                 for e in range(0, G, E):
                     numbers(start + types.uint64((i + e) // E), s, k, a, b, c, v, e)
-                if i + G <= out.size:
-                    for e in range(0, G, width):
-                        write(out, i + e, v, e)
-                else:
-                    for e in range(G):
-                        if i + e < out.size:
-                            out[i + e] = store(v[e])
+                for e in range(G):
+                    if i + e < out.size:
+                        out[i + e] = store(v[e])
 
     return vectors
 

@@ -24,11 +24,23 @@ if SIMULATOR:
         return n.view(np.float32 if n.dtype == np.int32 else np.float64)
 
     float_bits64, bits_float64 = float_bits, bits_float
+    root32 = math.sqrt
 else:
     from numba.cuda import libdevice
 
     float_bits, bits_float = libdevice.float_as_int, libdevice.int_as_float
     float_bits64, bits_float64 = libdevice.double_as_longlong, libdevice.longlong_as_double
+
+    @cuda.jit(device=True, forceinline=True)
+    def root32(x):
+        """sqrt(x) rounded correctly, x: 0 or a normal float32 of moderate size.
+
+        What math.sqrt does, less its branch for all other numbers, which would keep neighbouring runs apart.
+        """
+        r = libdevice.rsqrtf(x)  # to 2^-22
+        y = x * r
+        y = cuda.fma(cuda.fma(-y, y, x), types.float32(0.5) * r, y)
+        return y if x > types.float32(0) else types.float32(0)
 
 
 # ------------------------------------------------------------------------------ float32
@@ -180,7 +192,7 @@ def sincos64(turn):
 def pair32(w0, w1):
     """Two standard normals (float32) from two words."""
     u = cuda.fma(types.float32(w0), types.float32(2.0**-32), types.float32(2.0**-33))  # 2^-33 .. 1
-    r = math.sqrt(types.float32(-2) * log32(u))
+    r = root32(types.float32(-2) * log32(u))
     s, c = sincos32(w1)
     return r * c, r * s
 

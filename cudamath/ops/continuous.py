@@ -15,14 +15,16 @@ from ..core.array import ndarray
 from ..core.op import Op
 from .elementwise import exp, expm1, log, sqrt
 from .index import where
-from .source import Parameters, Size, Source, drawn
+from .source import Parameters, Size, Source, all_ints, drawn, remember
 
 _uniform = Op("random.uniform", cpu="random.uniform", cuda="random.uniform")
 _normal = Op("random.normal", cpu="random.normal", cuda="random.normal")
 _tail = Op("random.tail", cpu="random.tail", cuda="random.tail")
 _gamma = Op("random.gamma", cpu="sampling.gamma", cuda="sampling.gamma")
 
-_ANY = {"loc": "any", "scale": "not negative"}
+dtypes.forget += [op.plans.clear for op in (_uniform, _normal, _tail)]  # `remember` keeps draws of the default dtype
+
+_PLAIN = (float, int)
 
 
 class Continuous(Source):
@@ -30,16 +32,27 @@ class Continuous(Source):
 
     __slots__ = ()
 
-    def _fill(self, op: Op, p: Parameters, parameters: tuple, **more: Any) -> ndarray:
-        """One draw with floats as parameters."""
-        counter = self.take(p.name, -(-math.prod(p.shape) // (2 if p.dtype == dtypes.float64 else 4)), p.place)
-        return drawn(op, counter, parameters, shape=p.shape, dtype=p.dtype, device=p.place, **more)
+    def _fill(self, op: Op, p: Parameters, parameters: tuple, asked: tuple | None = None, **more: Any) -> ndarray:
+        """One draw with floats as parameters; asked: what to `remember` it by."""
+        blocks = -(-math.prod(p.shape) // (2 if p.dtype == dtypes.float64 else 4))
+        out = drawn(op, self.take(p.name, blocks, p.place), parameters, shape=p.shape, dtype=p.dtype, device=p.place, **more)
+        if asked:
+            remember(op, asked, (p.shape, p.dtype, p.place, *more.values()), blocks)
+        return out
 
-    def _located(self, kind: str, p: Parameters, loc: Any, scale: Any) -> ndarray:
+    def _located(self, op: Op, kind: str, loc: Any, scale: Any, size: Size, dtype: Any, device: Any) -> ndarray:
         """loc + scale * (a standard draw of the kind)."""
+        asked = size, kind, dtype, device
+        if (type(loc) in _PLAIN and type(scale) in _PLAIN and 0 <= scale < 1e308 and -1e308 < loc < 1e308
+                and all_ints(size)):
+            out = self.again(op, asked, (loc, scale, 0.0))
+            if out is not None:
+                return out
+        p = Parameters(f"random.{kind}", size, dtype, device, {"loc": "any", "scale": "not negative"}, loc, scale)
+        more: dict[str, Any] = {"kind": kind} if op is _tail else {}
         if not p.arrays:
-            return self._fill(_tail, p, (loc, scale, 0.0), kind=kind)
-        return _scaled(self._fill(_tail, p, (0.0, 1.0, 0.0), kind=kind), loc, scale)
+            return self._fill(op, p, (*p.values, 0.0), asked, **more)
+        return _scaled(self._fill(op, p, (0.0, 1.0, 0.0), **more), *p.values)
 
     # ------------------------------------------------------------ uniform, normal
 
@@ -85,6 +98,10 @@ class Continuous(Source):
         (2,)
         """
         name = "random.uniform"
+        if type(low) in _PLAIN and type(high) in _PLAIN and 0 <= high - low < 1e308 and low > -1e308 and all_ints(size):
+            out = self.again(_uniform, (size, dtype, device), (low, high - low, 0.0))
+            if out is not None:
+                return out
         p = Parameters(name, size, dtype, device, {"low": "any", "high": "any"}, low, high)
         low, high = p.values
         if not p.arrays:
@@ -92,7 +109,7 @@ class Continuous(Source):
                 raise ValueError(f"{name}: wants low <= high, got {low} and {high}")
             if not math.isfinite(high - low):
                 raise ValueError(f"{name}: wants a finite high - low, got {low} and {high}")
-            return self._fill(_uniform, p, (low, high - low, 0.0))
+            return self._fill(_uniform, p, (low, high - low, 0.0), (size, dtype, device))
         p.ordered("low", low, "high", high)
         return low + (high - low) * self._fill(_uniform, p, (0.0, 1.0, 0.0))
 
@@ -124,10 +141,7 @@ class Continuous(Source):
         >>> bool(abs(z.mean()) < 0.05 and abs(z.std() - 1) < 0.05)
         True
         """
-        p = Parameters("random.normal", size, dtype, device, _ANY, loc, scale)
-        if not p.arrays:
-            return self._fill(_normal, p, (*p.values, 0.0))
-        return _scaled(self._fill(_normal, p, (0.0, 1.0, 0.0)), *p.values)
+        return self._located(_normal, "normal", loc, scale, size, dtype, device)
 
     def standard_normal(self, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Normal numbers of mean 0 and standard deviation 1: `normal(0, 1, size, dtype)`.
@@ -180,8 +194,7 @@ class Continuous(Source):
         >>> bool(abs(cm.random.default_rng(7).exponential(2.0, 10_000).mean() - 2) < 0.1)
         True
         """
-        p = Parameters("random.exponential", size, dtype, device, {"scale": "not negative"}, scale)
-        return self._located("exponential", p, 0.0, p.values[0])
+        return self._located(_tail, "exponential", 0.0, scale, size, dtype, device)
 
     def standard_exponential(self, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Exponential numbers of mean 1: `exponential(1, size, dtype)`.
@@ -201,8 +214,7 @@ class Continuous(Source):
         >>> cm.random.default_rng(7).laplace(0, 1, 3).shape
         (3,)
         """
-        p = Parameters("random.laplace", size, dtype, device, _ANY, loc, scale)
-        return self._located("laplace", p, *p.values)
+        return self._located(_tail, "laplace", loc, scale, size, dtype, device)
 
     def logistic(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None,
                  device: Any = None) -> ndarray:
@@ -214,8 +226,7 @@ class Continuous(Source):
         >>> cm.random.default_rng(7).logistic(size=3).shape
         (3,)
         """
-        p = Parameters("random.logistic", size, dtype, device, _ANY, loc, scale)
-        return self._located("logistic", p, *p.values)
+        return self._located(_tail, "logistic", loc, scale, size, dtype, device)
 
     def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Gumbel (largest extreme value) numbers: loc - scale ln(-ln u). Mean loc + 0.5772 scale.
@@ -226,8 +237,7 @@ class Continuous(Source):
         >>> cm.random.default_rng(7).gumbel(size=3).shape
         (3,)
         """
-        p = Parameters("random.gumbel", size, dtype, device, _ANY, loc, scale)
-        return self._located("gumbel", p, *p.values)
+        return self._located(_tail, "gumbel", loc, scale, size, dtype, device)
 
     def cauchy(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Cauchy (Lorentz) numbers: loc + scale tan(2 pi t).
@@ -238,8 +248,7 @@ class Continuous(Source):
         >>> cm.random.default_rng(7).cauchy(size=3).shape
         (3,)
         """
-        p = Parameters("random.cauchy", size, dtype, device, _ANY, loc, scale)
-        return self._located("cauchy", p, *p.values)
+        return self._located(_tail, "cauchy", loc, scale, size, dtype, device)
 
     def standard_cauchy(self, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Cauchy numbers about 0 of scale 1: `cauchy(0, 1, size, dtype)`.
@@ -259,8 +268,7 @@ class Continuous(Source):
         >>> bool((cm.random.default_rng(7).rayleigh(2.0, 5) > 0).all())
         True
         """
-        p = Parameters("random.rayleigh", size, dtype, device, {"scale": "not negative"}, scale)
-        return self._located("rayleigh", p, 0.0, p.values[0])
+        return self._located(_tail, "rayleigh", 0.0, scale, size, dtype, device)
 
     def weibull(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Weibull numbers of shape `a`: (-ln u)^(1/a). Multiply by a scale for the two-parameter form.
@@ -454,8 +462,8 @@ class Continuous(Source):
         >>> cm.random.default_rng(7).student_t(5, 1.0, 2.0, 3).shape
         (3,)
         """
-        p = Parameters("random.student_t", size, dtype, device, {"df": "positive", **_ANY}, df, loc, scale,
-                       composed=True)
+        ranges = {"df": "positive", "loc": "any", "scale": "not negative"}
+        p = Parameters("random.student_t", size, dtype, device, ranges, df, loc, scale, composed=True)
         df, loc, scale = p.values
         z = self._fill(_normal, p, (0.0, 1.0, 0.0))
         return p.rounded(_scaled(z * sqrt(df * 0.5 / self._gamma(p, 0, False, 0.5)), loc, scale))

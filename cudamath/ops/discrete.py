@@ -17,7 +17,20 @@ from .elementwise import ceil, clip, log1p, rint
 from .index import take
 from .join import stack
 from .reduce import argmax
-from .source import MASK, Parameters, Size, drawn, filled, integer, probability, shape_for, shape_of, wanted_dtype
+from .source import (
+    MASK,
+    Parameters,
+    Size,
+    all_ints,
+    drawn,
+    filled,
+    integer,
+    probability,
+    remember,
+    shape_for,
+    shape_of,
+    wanted_dtype,
+)
 
 _RANKED = 1024  # permutations up to this length are made by ranking keys
 _INT64 = np.dtype(np.int64)
@@ -75,6 +88,11 @@ class Discrete(Continuous):
         array([  1,  10, 100])
         """
         name = "random.integers"
+        asked = (size, low, high, dtype, endpoint, device)
+        if type(low) is int and (high is None or type(high) is int) and all_ints(size):
+            out = self.again(_integers, asked)
+            if out is not None:
+                return out
         if high is None:
             low, high = 0, low
         dtype = wanted_dtype(name, dtype, INTEGER, _INT64)
@@ -93,8 +111,10 @@ class Discrete(Continuous):
         wide = span >= 1 << 32
         limits = (span, (1 << span.bit_length()) - 1) if wide else (span + 1, (1 << 32) % (span + 1))
         place = index_of(device)
-        counter = self.take(name, -(-math.prod(shape) // (2 if wide else 4)), place)
-        return drawn(_integers, counter, (low & MASK, *limits), shape=shape, dtype=dtype, device=place, wide=wide)
+        blocks, rest = -(-math.prod(shape) // (2 if wide else 4)), (low & MASK, *limits)
+        out = drawn(_integers, self.take(name, blocks, place), rest, shape=shape, dtype=dtype, device=place, wide=wide)
+        remember(_integers, asked, (shape, dtype, place, wide), blocks, rest)
+        return out
 
     def _integers_between(self, name: str, low: Any, high: Any, size: Size, dtype: np.dtype, endpoint: bool,
                           device: Any) -> ndarray:

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import asarray, ndarray, over, same_device
-from ..core.devices import CPU, device_of, index_of
+from ..core.devices import CPU, default_index, device_of, index_of
 from ..core.layout import Layout
 from ..core.op import FLOATING, REAL, Op, lazy
 from ..core.shapes import normalize_shape
@@ -35,6 +35,7 @@ Size = int | Sequence[int] | None
 MASK = (1 << 64) - 1
 _LAST_BLOCK = 1 << 56  # the upper byte of a block number counts the attempts of rejection samplers ...
 _SPAWN = 255 << 56  # ... and 255 there is where children come from
+_MOST_PLANS = 4096
 _HOST = "its result would be the same at every replay; do it outside"
 
 
@@ -61,6 +62,8 @@ def number(name: str, what: str, value: Any) -> float:
     """`value` as a finite float."""
     try:
         value = float(value)
+    except OverflowError:
+        raise ValueError(f"{name}: wants a finite {what}, got an integer beyond float64") from None
     except (TypeError, ValueError):
         raise TypeError(f"{name}: wants {what} as one number, got {type(value).__name__}") from None
     if not math.isfinite(value):
@@ -213,6 +216,21 @@ def drawn(op: Op, counter: tuple, rest: tuple, *arrays: ndarray, **params: Any) 
     return op(*arrays, scalars=(*counter, *rest), **params)
 
 
+def remember(op: Op, asked: tuple, plan: tuple, blocks: int, rest: tuple = ()) -> None:
+    """Keep the plan of a draw for `Source.again`. plan: its key in op.plans; rest: its parameters, where they are asked for."""
+    run = op.plans.get(plan)
+    try:
+        if run is not None and len(op.plans) < _MOST_PLANS and all_ints(asked[0]):
+            op.plans[asked, default_index()] = run, blocks, rest  # type: ignore[assignment]
+    except TypeError:  # a list, say, cannot be a key
+        pass
+
+
+def all_ints(size: Any) -> bool:
+    """Whether a size is an int or a tuple of ints: 3.0 would be found as 3."""
+    return type(size) is int or (type(size) is tuple and all(type(n) is int for n in size))
+
+
 class Source:
     """Key, stream, offset and number of children; see `Generator`."""
 
@@ -284,6 +302,28 @@ class Source:
                 raise OverflowError(f"{name}: the generator is used up after 2^58 words; spawn a new one")
             self._offset = first + blocks
             return self._key, self._stream, first
+
+    def again(self, op: Op, asked: tuple, parameters: tuple = ()) -> ndarray | None:
+        """A draw that was asked for in the same words before and `remembered`; None where it must go the long way.
+
+        asked: what the draw's arguments were, of those that decide its plan; sizes must be ints or tuples of ints.
+        """
+        try:
+            known: Any = op.plans[asked, default_index()]
+        except (KeyError, TypeError):
+            return None
+        stream = streams.local.stream
+        if stream is not None and stream.capturing:
+            return None
+        run, blocks, rest = known
+        with self._lock:
+            first = self._offset
+            after = first + blocks
+            if after > _LAST_BLOCK:
+                return None
+            self._offset = after
+            key, own = self._key, self._stream
+        return run(key, own, first, *(parameters or rest))
 
     def spawn(self, n: int) -> list[Any]:
         """`n` new generators, independent of this one and of each other; the draws of this one do not change.

@@ -29,7 +29,7 @@ draws = st.tuples(st.sampled_from(TYPES), st.sampled_from(LEADS), st.sampled_fro
 # ---------------------------------------------------------------- systems
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(draw=draws, k=st.sampled_from([None, 1, 3]), how=st.sampled_from(LOOKS))
 def test_solve_and_inv(device, draw, k, how):
     dtype, lead, first, n, seed = draw
@@ -57,7 +57,7 @@ def test_solve_broadcasts(device):
     near(la.solve_triangular(cm.asarray(np.tril(a)), cm.asarray(b), lower=True), np.linalg.solve(np.tril(a), b))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(draw=draws, k=st.sampled_from([None, 1, 3]), lower=st.booleans(), unit=st.booleans())
 def test_solve_triangular(device, draw, k, lower, unit):
     """The other triangle, and the diagonal if it is one, are not read."""
@@ -79,7 +79,7 @@ def test_solve_triangular(device, draw, k, lower, unit):
     assert (np.abs(clean @ got - columns) <= 20 * n * eps(dtype) * (bound + np.abs(columns))).all()
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(draw=draws, m=st.integers(1, 70))
 def test_lu(device, draw, m):
     """Packed factors, pivots and solutions as SciPy's; P, L and U give the matrix again."""
@@ -123,7 +123,7 @@ def orthonormal(q: np.ndarray) -> None:
     near(H(q) @ q, np.broadcast_to(np.eye(q.shape[-1], dtype=q.dtype), (*q.shape[:-2], q.shape[-1], q.shape[-1])))
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(draw=draws, m=st.integers(1, 40), mode=st.sampled_from(["reduced", "complete"]))
 def test_qr(device, draw, m, mode):
     dtype, lead, how, n, seed = draw
@@ -140,7 +140,7 @@ def test_qr(device, draw, m, mode):
     assert only.shape == (*lead, min(m, n), n) and (np.triu(only) == only).all()
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(draw=draws, triangle=st.sampled_from("LU"))
 def test_eigh(device, draw, triangle):
     dtype, lead, how, n, seed = draw
@@ -156,7 +156,7 @@ def test_eigh(device, draw, triangle):
     near(la.eigvalsh(cm.asarray(other), triangle), np.linalg.eigvalsh(a))
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(draw=draws)
 def test_eig(device, draw):
     """Complex, always; of a real matrix in conjugate pairs."""
@@ -172,7 +172,7 @@ def test_eig(device, draw):
     assert only.dtype == w.dtype
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(draw=draws, m=st.integers(1, 40), full=st.booleans())
 def test_svd(device, draw, m, full):
     dtype, lead, how, n, seed = draw
@@ -193,7 +193,7 @@ def test_svd(device, draw, m, full):
 # ---------------------------------------------------------------- what is composed
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(draw=draws, m=st.integers(1, 12), rank=st.integers(1, 12))
 def test_pinv_and_rank(device, draw, m, rank):
     dtype, lead, how, n, seed = draw

@@ -102,10 +102,14 @@ def test_flagging_kernels_in_the_simulator():
 
 def test_plans_compile_without_spills():
     a, b, t = (Layout.new((7, 9, k), np.dtype("c16"), 0) for k in (9, 3, 5))
-    plans = [(planners.solve(a, b), [a, b]), (planners.inv(a), [a]), (planners.slogdet(a), [a]), (planners.lu_factor(t), [t]),
+    real = Layout.new((7, 9, 9), np.dtype("f8"), 0)
+    big = Layout.new((2, 300, 300), np.dtype("c16"), 0)
+    plans = [(planners.inv(big), [big]), (planners.slogdet(a), [a]), (planners.lu_factor(t), [t]), (planners.eig(real), [real]),
              (planners.solve_triangular(a, b, lower=True, unit=False), [a, b]), (planners.cholesky(a, upper=False), [a]),
-             (planners.qr(t, complete=True), [t]), (planners.eigh(a, upper=True), [a]), (planners.svd(t, full=False), [t])]
+             (planners.qr(t, complete=True), [t]), (planners.svd(t, full=False), [t])]
     for plan, inputs in plans:
+        plan.steps = [step for step in plan.steps if isinstance(step, Launch)
+                      and step.kernel.py_func.__module__ == planners.__name__]  # copies are compiled elsewhere
         for found in compile_plan(plan, inputs, (9, 0)):
             assert found.spills == 0 and found.registers <= 64, found
 

@@ -34,6 +34,8 @@ CALLS: dict[str, list[Call]] = {
                          lambda xp, a: xp.apply_along_axis(lambda v: v.sum(), 0, a(CUBE)),
                          lambda xp, a: xp.apply_along_axis(lambda v: xp.outer(v, v), 0, a(MATRIX))],
     "apply_over_axes": [lambda xp, a: xp.apply_over_axes(xp.sum, a(CUBE), (0, -1))],
+    "array_equiv": [lambda xp, a: xp.array_equiv(a(MATRIX), a(np.stack([MATRIX] * 2))),
+                    lambda xp, a: xp.array_equiv(a(MATRIX), a(CUBE)), lambda xp, a: xp.array_equiv(a(VECTOR), a(LINE))],
     "atleast_3d": [lambda xp, a: [xp.atleast_3d(a(x)) for x in (CUBE[0, 0, 0], VECTOR, MATRIX, CUBE)]],
     "average": [lambda xp, a: xp.average(a(CUBE), axis=(0, 2)), lambda xp, a: xp.average(a(MATRIX), 0, a(VECTOR**2)),
                 lambda xp, a: xp.average(a(MATRIX), weights=a(MATRIX**2), returned=True),
@@ -258,6 +260,37 @@ def test_convolve_and_correlate(device, n, m, mode, dtype):
         np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
 
 
+@settings(max_examples=40)
+@given(data=st.data())
+def test_interp(device, data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    n = data.draw(st.integers(1, 6))
+    places = np.sort(rng.integers(-3, 4, n) / 2) if data.draw(st.booleans()) else np.cumsum(rng.random(n) + 0.1)
+    values = rng.standard_normal(n) * data.draw(st.sampled_from([1.0, 1 + 1j]))
+    x = np.concatenate([rng.standard_normal(9) * 3, places, [np.nan, np.inf, -np.inf]])
+    x = x.reshape(data.draw(st.sampled_from([(-1,), (-1, 1)])))
+    more = data.draw(st.sampled_from([{}, {"left": -7.0}, {"right": 9.0}, {"period": 1.75}]))
+    if len(set(places)) < n:  # which of equal points counts, NumPy leaves open
+        return
+    if "period" in more:
+        x = x[np.isfinite(x)]
+    agree(cm.interp(cm.asarray(x), cm.asarray(places), cm.asarray(values), **more), np.interp(x, places, values, **more))
+
+
+def test_joining_into_dtypes(device):
+    x, y = cm.asarray(MATRIX), cm.asarray(WHOLE[:, :1] * 0 + 1)
+    out = cm.zeros((8, 5))
+    assert cm.concatenate([x, x], out=out) is out
+    agree(out, np.concatenate([MATRIX, MATRIX]))
+    agree(cm.concatenate([x, x], dtype="float32"), np.concatenate([MATRIX, MATRIX], dtype=np.float32))
+    agree(cm.stack([x, x], axis=1, dtype="float32"), np.stack([MATRIX, MATRIX], axis=1, dtype=np.float32))
+    agree(cm.vstack([x, x], dtype="float32"), np.vstack([MATRIX, MATRIX], dtype=np.float32))
+    agree(cm.hstack([y, y], dtype="float64"), np.hstack([np.ones((3, 1)), np.ones((3, 1))]))
+    with pytest.raises(TypeError, match="^concatenate: float64 cannot become int64"):
+        cm.concatenate([x, x], dtype="int64")
+    agree(cm.split(x, indices_or_sections=2), np.split(MATRIX, indices_or_sections=2))
+
+
 @settings(max_examples=30)
 @given(data=st.data())
 def test_gradient_function(device, data):
@@ -389,8 +422,8 @@ def test_ufunc_methods(device, name):
 
 
 def test_ufunc_at(device):
-    for name in ("add", "subtract"):
-        ours, theirs = cm.zeros(5), np.zeros(5)
+    for name in ("add", "subtract", "multiply", "maximum", "minimum"):
+        ours, theirs = cm.full(5, 1.5), np.full(5, 1.5)
         getattr(cm, name).at(ours, [0, 3, 0], cm.asarray([1.0, 2.0, 3.0]))
         getattr(np, name).at(theirs, [0, 3, 0], [1.0, 2.0, 3.0])
         agree(ours, theirs)

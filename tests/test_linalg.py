@@ -333,6 +333,13 @@ def test_matrices_without_elements(device, shape):
     near(la.matrix_power(x, 0), np.linalg.matrix_power(a, 0))
 
 
+def test_systems_without_right_sides(device):
+    a = regular(np.random.default_rng(0), (3, 3))
+    for call in (la.solve, la.solve_triangular):
+        assert call(cm.asarray(a), cm.ones((3, 0))).shape == (3, 0)
+        assert call(cm.asarray(a), cm.ones((4, 3, 0))).shape == (4, 3, 0)
+
+
 def test_rectangles_without_elements(device):
     for m, n in ((0, 3), (3, 0)):
         a, x = np.zeros((2, m, n)), cm.zeros((2, m, n))

@@ -76,10 +76,11 @@ def adjoint(x: ndarray) -> ndarray:
 
 
 def run(card: Op, *arrays: ndarray, **params: Any) -> Any:
-    """Call a card. Of arrays without elements NumPy knows the answer; no library has to be asked."""
+    """Call a card. Of arrays without elements NumPy knows the answer, whatever the others hold; no library has to be asked."""
     if all(x.size for x in arrays):
         return card(*arrays, **params)
-    found = lazy("cpu", card.cpu)(*[np.empty(x.shape, x.dtype) for x in arrays], **params)
+    blank = [np.broadcast_to(np.eye(*x.shape[-2:], dtype=x.dtype), x.shape) for x in arrays]
+    found = lazy("cpu", card.cpu)(*blank, **params)
     device = arrays[0].device
     return tuple(asarray(y, device=device) for y in found) if isinstance(found, tuple) else asarray(found, device=device)
 

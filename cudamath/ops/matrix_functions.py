@@ -16,7 +16,7 @@ from ..core.op import ANY, NUMERIC, require
 from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
 from .creation import eye
-from .decompose import adjoint, inv, matrices, pair, solve
+from .decompose import adjoint, inv, lu_factor, matrices, pair, solve
 from .elementwise import abs, conj, where
 from .join import stack
 from .linalg import matmul, matrix_norm
@@ -218,8 +218,6 @@ def cond(a: Any, /, p: float | str | None = None) -> ndarray:
             return where(largest == 0, math.nan, smallest / where(largest == 0, 1, largest))
         return where(broken, where(reduce.any(a != a, axis=(-2, -1)), math.nan, math.inf), ratio)
     a = matrices("cond", a, square=True)
-    from .decompose import lu_factor
-
     with tape.paused():
         pivot = diagonal(lu_factor(a)[0], 0, -2, -1)
         regular = reduce.all(pivot != 0, axis=-1)

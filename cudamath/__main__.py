@@ -28,7 +28,8 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument("--json", help="write the figures to this file")
 
     tune = commands.add_parser("tune", help="time the candidates of matrix products here, and remember the fastest")
-    tune.add_argument("sizes", nargs="*", metavar="MxKxN", help="of a @ b, e.g. 4096x4096x4096; none: squares and usual layers")
+    tune.add_argument("sizes", nargs="*", metavar="[Bx]MxKxN",
+                      help="of a @ b, e.g. 4096x4096x4096; none: squares, batches and usual layers")
     tune.add_argument("--dtype", default="bfloat16", help="comma-separated: bfloat16, float16, float32, tf32, float64")
     tune.add_argument("--layout", default="nn,nt,tn,tt", help="comma-separated; t where an operand lies transposed")
     tune.add_argument("--device", default="cuda:0", help="cuda:0 (default), cuda:1, ...")
@@ -77,13 +78,15 @@ def tune(arguments: argparse.Namespace) -> int:
 
     sizes = [tuple(map(int, text.lower().split("x"))) for text in arguments.sizes]
     dtypes, layouts = arguments.dtype.split(","), arguments.layout.split(",")
-    if any(len(size) != 3 or min(size) < 1 for size in sizes):
-        raise ValueError(f"tune: wants sizes like 4096x4096x4096, got {' '.join(arguments.sizes)}")
+    if any(len(size) not in (3, 4) or min(size) < 1 for size in sizes):
+        raise ValueError("tune: wants sizes like 4096x4096x4096 or, in a batch, 64x256x256x256, got "
+                         + " ".join(arguments.sizes))
     if not set(dtypes) <= set(DTYPES) or not set(layouts) <= {"nn", "nt", "tn", "tt"}:
         raise ValueError(f"tune: dtypes are {', '.join(DTYPES)} and layouts nn, nt, tn, tt; got {arguments.dtype} and "
                          f"{arguments.layout}")
-    count = products([(m, k, n) for m, k, n in sizes] or SIZES, dtypes, layouts, device=arguments.device,
-                     file=arguments.file, seconds=arguments.seconds)
+    whole = [(1, *size)[-4:] for size in sizes]
+    count = products(whole or SIZES, dtypes, layouts, device=arguments.device, file=arguments.file,  # type: ignore[arg-type]
+                     seconds=arguments.seconds)
     return 0 if count else 1
 
 

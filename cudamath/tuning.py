@@ -22,18 +22,20 @@ from .runtime.stream import Event, synchronize
 DTYPES: dict[str, Any] = {"bfloat16": bfloat16, "float16": np.float16, "float32": np.float32, "tf32": np.float32,
                           "float64": np.float64}
 TOKENS = 8192
-#: Sizes (m, k, n) that matter most: squares, and the layers of GPT-2 and Llama.
-SIZES: tuple[tuple[int, int, int], ...] = (
-    *[(n, n, n) for n in (512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384)],
-    *[(TOKENS, k, n) for k, n in ((768, 2304), (768, 768), (768, 3072), (3072, 768), (768, 50304))],
-    *[(m, k, n) for m in (16, 64, 256, 4096) for k, n in ((4096, 4096), (4096, 14336), (14336, 4096))])
+Size = tuple[int, int, int, int]  # batch, m, k, n
+#: Sizes that matter most: squares, small ones in batches, the layers of GPT-2 and Llama.
+SIZES: tuple[Size, ...] = (
+    *[(1, n, n, n) for n in (512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384)],
+    *[(batch, n, n, n) for batch, n in ((1024, 64), (256, 128), (64, 256), (32, 512))],
+    *[(1, TOKENS, k, n) for k, n in ((768, 2304), (768, 768), (768, 3072), (3072, 768), (768, 50304))],
+    *[(1, m, k, n) for m in (16, 64, 256, 4096) for k, n in ((4096, 4096), (4096, 14336), (14336, 4096))])
 CACHE = 128 << 20  # operands are walked through until this many bytes have passed: more than the second-level cache
 
 
-def products(sizes: Sequence[tuple[int, int, int]] = SIZES, dtypes: Sequence[str] = ("bfloat16",),
+def products(sizes: Sequence[Size] = SIZES, dtypes: Sequence[str] = ("bfloat16",),
              layouts: Sequence[str] = ("nn", "nt", "tn", "tt"), *, device: str = "cuda:0", file: str | None = None,
              seconds: float = float("inf"), say: Callable[[str], None] = print) -> int:
-    """Time a @ b for these sizes (m, k, n) and write the results to this machine's file, or to `file`.
+    """Time a @ b for these sizes (batch, m, k, n) and write the results to this machine's file, or to `file`.
 
     Args:
         sizes, dtypes, layouts: see SIZES and DTYPES; "t" where an operand lies transposed.
@@ -49,27 +51,28 @@ def products(sizes: Sequence[tuple[int, int, int]] = SIZES, dtypes: Sequence[str
     with place(device) as where:
         for dtype in dtypes:
             for layout in layouts:
-                for m, k, n in sizes:
+                for size in sizes:
                     if time.monotonic() > end:
                         return count
-                    times = product(m, k, n, dtype, layout)
+                    times = product(size, dtype, layout)
                     kind = f"{'tf32' if dtype == 'tf32' else np.dtype(DTYPES[dtype])} {layout}"
-                    tune.remember(devices.name(where.index), "matmul", kind, (1, m, k, n), times,
+                    tune.remember(devices.name(where.index), "matmul", kind, size, times,
                                   pathlib.Path(file) if file else None)
                     best = min(times, key=times.__getitem__)
-                    say(f"{kind} {m}x{k}x{n}: {best} {times[best]:.4g} us"
+                    say(f"{kind} {'x'.join(map(str, size))}: {best} {times[best]:.4g} us"
                         + (f", cublas {times['cublas']:.4g}" if "cublas" in times and best != "cublas" else ""))
                     count += 1
     return count
 
 
-def product(m: int, k: int, n: int, dtype: str, layout: str) -> dict[str, float]:
+def product(size: Size, dtype: str, layout: str) -> dict[str, float]:
     """Microseconds of every candidate for one product on the current device, rounded to four digits."""
     from .kernels import matmul
 
     tf32 = dtype == "tf32"
-    size = (m * k + k * n) * np.dtype(DTYPES[dtype]).itemsize
-    pairs = [operands(m, k, n, DTYPES[dtype], layout) for _ in range(max(1, min(8, CACHE // size)))]
+    batch, m, k, n = size
+    nbytes = batch * (m * k + k * n) * np.dtype(DTYPES[dtype]).itemsize
+    pairs = [operands(size, DTYPES[dtype], layout) for _ in range(max(1, min(8, CACHE // nbytes)))]
     left, right = pairs[0][0]._layout, pairs[0][1]._layout
     calls: dict[str, Callable[[], object]] = {}
     for version in matmul.contenders(left, right, tf32):
@@ -83,14 +86,15 @@ def product(m: int, k: int, n: int, dtype: str, layout: str) -> dict[str, float]
     return {name: float(f"{1e3 * t / len(pairs):.4g}") for name, t in interleaved(calls).items()}
 
 
-def operands(m: int, k: int, n: int, dtype: Any, layout: str) -> tuple[ndarray, ndarray]:
+def operands(size: Size, dtype: Any, layout: str) -> tuple[ndarray, ndarray]:
     """Random operands that lie as `layout` says."""
+    batch, m, k, n = size
     rng = default_rng(0)
 
     def one(rows: int, columns: int, how: str) -> ndarray:
-        shape = (rows, columns) if how == "n" else (columns, rows)
+        shape = (batch,) * (batch > 1) + ((rows, columns) if how == "n" else (columns, rows))
         x = rng.normal(size=shape, dtype=np.float32).astype(dtype)
-        return x if how == "n" else x.T
+        return x if how == "n" else x.mT
 
     return one(m, k, layout[0]), one(k, n, layout[1])
 

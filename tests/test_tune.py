@@ -1,12 +1,15 @@
 """Measurements that choose: the files, the nearest entry, what planners make of it; `explain`."""
 
+import functools
 import json
+import re
 
 import numpy as np
 import pytest
 from fake_driver import gpu
 
 import cudamath as cm
+from cudamath import tuning
 from cudamath.core import tune
 from cudamath.core.layout import Layout
 from cudamath.core.plan import Launch
@@ -119,3 +122,57 @@ def test_explain_names_kernels_and_reasons(fake, monkeypatch, file):
         before = fake.calls["cuLibraryLoadData"]
         y = x @ x.T
         assert fake.calls["cuLibraryLoadData"] == before and y.shape == (40, 40)  # plans are known again
+
+
+def test_the_command_refuses_what_it_cannot_time(capsys):
+    from cudamath.__main__ import main
+
+    for words, complaint in ((["64x64"], "tune: wants sizes like 4096x4096x4096"), (["1x2x3x4x5"], "tune: wants sizes"),
+                             (["64x64x0"], "tune: wants sizes"), (["--dtype", "int7"], "tune: dtypes are bfloat16"),
+                             (["--layout", "nx"], "tune: dtypes are .* layouts nn, nt, tn, tt")):
+        assert main(["tune", *words]) == 2
+        assert re.search(complaint, capsys.readouterr().err)
+
+
+def test_turns_are_taken_in_rounds_and_medians_kept(monkeypatch):
+    """On a clock of its own: what one call costs, whatever the order."""
+    now = [0.0]
+    costs = {"a": 2.0, "b": 0.5}
+
+    class Mark:
+        def record(self):
+            self.at = now[0]
+            return self
+
+        def elapsed(self, end):
+            return end.at - self.at
+
+    monkeypatch.setattr(tuning, "Event", Mark)
+    monkeypatch.setattr(tuning, "synchronize", lambda: None)
+
+    def call(name):
+        now[0] += costs[name]
+
+    found = tuning.interleaved({name: functools.partial(call, name) for name in costs}, rounds=3)
+    assert found == costs
+
+
+@pytest.mark.gpu
+def test_tuning_on_the_gpu(file):
+    """A small product is timed in every candidate; the next plan follows the fastest."""
+    from cudamath.kernels.matmul import matmul
+
+    device._assumed.pop()
+    try:
+        with cm.device("cuda:0"):
+            heard = []
+            assert tuning.products([(1, 256, 128, 192)], ["float16"], ["nt"], say=heard.append) == 1
+            a, b = cm.zeros((256, 128), "float16"), cm.zeros((192, 128), "float16").T
+            times = json.loads(file.read_text())[device.name(0)]["matmul"]["float16 nt"]["1x256x128x192"]
+            assert len(times) > 2 and min(times.values()) > 0 and heard[0].startswith("float16 nt 1x256x128x192: ")
+            plan = matmul(a._layout, b._layout)
+            assert plan.why.startswith(f"measured at 1x256x128x192: {min(times, key=times.__getitem__)} ")
+            text = cm.explain(lambda: a @ b)
+            assert "because: measured at 1x256x128x192" in text
+    finally:
+        device._assumed.append(device.assume((9, 0)).info)

@@ -44,7 +44,7 @@ def public(space: types.ModuleType) -> list[str]:
 
 
 SPACES = {name: getattr(cm, name) if name else cm
-          for name in ("", "ml", "linalg", "random", "cuda", "math", "testing") if not name or hasattr(cm, name)}
+          for name in ("", "ml", "linalg", "fft", "random", "cuda", "math", "testing") if not name or hasattr(cm, name)}
 
 
 @pytest.mark.parametrize(("space", "name"), [(space, name) for space in SPACES for name in public(SPACES[space])])

@@ -519,7 +519,7 @@ def _broadcast_as(name: str, x: ndarray, shape: tuple) -> ndarray:
     return _broadcast(x, shape=shape, old=x.shape)
 
 
-def broadcast_arrays(*arrays: Any) -> list[ndarray]:
+def broadcast_arrays(*arrays: Any) -> tuple[ndarray, ...]:
     """Views of the arrays, all repeated to their common shape.
 
     Raises: ValueError if the shapes do not broadcast. Gradient: summed over the repeated axes.
@@ -530,4 +530,4 @@ def broadcast_arrays(*arrays: Any) -> list[ndarray]:
     """
     inputs = [require("broadcast_arrays", x) for x in arrays]
     shape = shapes.broadcast_shapes("broadcast_arrays", *[x.shape for x in inputs])
-    return [_broadcast(x, shape=shape, old=x.shape) for x in inputs]
+    return tuple([_broadcast(x, shape=shape, old=x.shape) for x in inputs])

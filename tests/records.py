@@ -428,6 +428,17 @@ ROWS = [
         lambda x, w, b: standard(x, (1, 2)) * w + b, cards=("layer_norm", "layer_norm_grad")),
     Row("ml.rms_norm", lambda xp, x, w: xp.ml.rms_norm(x, 5, w, eps=1e-5), (CUBE, A((5,))),
         lambda x, w: x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * w, cards=("rms_norm", "rms_norm_grad")),
+    Row("ml.group_norm", lambda xp, x, w, b: xp.ml.group_norm(x, 2, w, b), (IMAGE, A((4,)), A((4,))),
+        lambda x, w, b: standard(x.reshape(len(x), 2, -1), 2).reshape(x.shape) * w[:, None, None] + b[:, None, None],
+        cards=("scale_shift",)),
+    Row("ml.instance_norm", lambda xp, x: xp.ml.instance_norm(x), (IMAGE,), lambda x: standard(x, (2, 3))),
+    Row("ml.adaptive_avg_pool2d", lambda xp, x: xp.ml.adaptive_avg_pool2d(x, (1, None)), (IMAGE,),
+        lambda x: x.mean(2, keepdims=True)),
+    Row("ml.adaptive_max_pool2d", lambda xp, x: xp.ml.adaptive_max_pool2d(x, (None, 1)), (IMAGE,),
+        lambda x: x.max(3, keepdims=True), error=0),
+    Row("ml.global_avg_pool2d", lambda xp, x: xp.ml.global_avg_pool2d(x), (IMAGE,), lambda x: x.mean((2, 3), keepdims=True)),
+    Row("ml.global_max_pool2d", lambda xp, x: xp.ml.global_max_pool2d(x), (IMAGE,), lambda x: x.max((2, 3), keepdims=True),
+        error=0),
 ]
 
 #: Public functions that make arrays from numbers: name -> the same call of both libraries.

@@ -7,7 +7,6 @@ from differences import (
     MACHINES,
     TOLERANCE,
     check_gradient,
-    check_resources,
     check_second_order,
     numbers,
     run_version,
@@ -351,28 +350,49 @@ def test_gradients_are_bitwise_reproducible(dtype):
             assert all(np.array_equal(a, b.to_numpy()) for a, b in zip(first, cm.vjp(fn, x, w)[1](g), strict=True))
 
 
-@pytest.mark.parametrize("capability", [(9, 0)])
-def test_kernels_fit_into_registers(capability):
-    from cudamath.core.layout import Layout
-    from cudamath.kernels import batch_norm, batch_norm_grad, norm
+# ------------------------------------------------------------------------------------------ group and instance norm
 
-    def new(shape, dtype="float32"):
-        return Layout.new(shape, np.dtype(cm.bfloat16 if dtype == "bfloat16" else dtype), 0)
 
-    plans = []
-    for dtype in DTYPES if capability == (9, 0) else ("float32", "bfloat16"):
-        x, w, r = new((300, 1000), dtype), new((1000,)), new((300,))
-        for version in ("plain", "rows", "long_rows"):
-            plans += [(norm.forward(version, (x, w, w), 1e-5), [x, w, w]),
-                      (norm.backward(version, (x, x, w, r, r)), [x, x, w, r, r]),
-                      (norm.backward(version, (x, x, w, r)), [x, x, w, r])]
-        w = new((32,))
-        for shape in ((64, 32, 28, 28), (6400, 32)):
-            x = new(shape, dtype)
-            plans += [(batch_norm.train("fast", x, w, 0.1, 1e-5), [x, w, w, w, w]),
-                      (batch_norm.batch_norm_inference(x, w, w, w, w, eps=1e-5), [x, w, w, w, w]),
-                      (batch_norm_grad.gradient("fast", x, x, w), [x, x, w, w, w])]
-        plans += [(batch_norm.train("plain", x, w, 0.1, 1e-5), [x, w, w, w, w]),
-                  (batch_norm_grad.gradient("plain", x, x, w), [x, x, w, w, w])]
-    for plan, inputs in plans:
-        check_resources(plan, inputs, capability)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize(("shape", "groups"), [((3, 6, 4, 5), 2), ((2, 6), 3), ((4, 8, 7), 8), ((2, 4, 3, 2, 2), 1)], ids=str)
+def test_group_norm_as_in_torch(device, shape, groups, dtype):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    x, w, b, g = (rng.standard_normal(s) + 1 for s in (shape, shape[1:2], shape[1:2], shape))
+    ours = [cm.asarray(a).astype(dtype) for a in (x, w, b)]
+    exact = [torch.tensor(a.to_numpy().astype(np.float64), requires_grad=True) for a in ours]
+    eps = {"float64": 1e-12, "float32": 3e-6, "bfloat16": 3e-2}[dtype]
+    instance = groups == shape[1]
+    expected = torch.nn.functional.group_norm(exact[0], groups, exact[1], exact[2], 1e-5)
+    y, pull = cm.vjp(lambda x, w, b: cm.ml.instance_norm(x, w, b) if instance else cm.ml.group_norm(x, groups, w, b), *ours)
+    assert y.dtype == ours[0].dtype
+    cm.testing.assert_close(y, expected.detach().numpy(), rtol=eps, atol=eps)
+    slopes = torch.autograd.grad(expected, exact, torch.tensor(cm.asarray(g).astype(dtype).to_numpy().astype(np.float64)))
+    for found, slope in zip(pull(cm.asarray(g).astype(dtype)), slopes, strict=True):
+        most = slope.abs().max().item()
+        cm.testing.assert_close(found, slope.numpy(), rtol=eps, atol=3 * eps * max(most, 1))
+    plain = torch.nn.functional.group_norm(exact[0], groups)
+    cm.testing.assert_close(cm.ml.group_norm(ours[0], groups), plain.detach().numpy(), rtol=eps, atol=eps)
+
+
+def test_group_norm_of_16_bits_with_float32_parameters(device):
+    x = np.random.default_rng(1).standard_normal((2, 4, 9)).astype(cm.bfloat16)
+    w = np.linspace(1, 2, 4, dtype=np.float32)
+    y = cm.ml.group_norm(cm.asarray(x), 2, cm.asarray(w))
+    rows = x.astype(np.float64).reshape(2, 2, 18)
+    wanted = ((rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)).reshape(2, 4, 9) * w[:, None]
+    assert y.dtype == cm.bfloat16
+    cm.testing.assert_close(y, wanted, rtol=2**-7, atol=1e-2)
+
+
+@pytest.mark.parametrize(("call", "error", "says"), [
+    (lambda: cm.ml.group_norm(np.ones((2, 6, 3)), 4), ValueError, r"^group_norm: num_groups must divide .*\(2, 6, 3\).* 4"),
+    (lambda: cm.ml.group_norm(np.ones(3), 1), ValueError, r"^group_norm: wants x \(N, C, ...\)"),
+    (lambda: cm.ml.group_norm(np.ones((2, 4, 0)), 2), ValueError, "^group_norm: groups without elements"),
+    (lambda: cm.ml.group_norm(np.ones((2, 4)), 2, np.ones(3)), ValueError, r"^group_norm: .*weight of shape \(4,\)"),
+    (lambda: cm.ml.instance_norm(np.ones((2, 4, 3)), np.ones(4, np.float32)), TypeError, "^instance_norm: .*float64"),
+    (lambda: cm.ml.instance_norm(np.ones((2, 4, 3), int)), TypeError, "^instance_norm: .*int64"),
+])
+def test_group_norm_errors(device, call, error, says):
+    with pytest.raises(error, match=says):
+        call()

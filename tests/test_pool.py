@@ -211,6 +211,48 @@ def test_empty_and_strided(device):
             np.testing.assert_array_equal(pull_view(wide)[0].to_numpy(), pull(cm.asarray(grad))[0].to_numpy())
 
 
+# --------------------------------------------------------------------------------------------- adaptive, global
+
+SIZES = [(3, 4), (7, 10), (1, 1), 5, (None, 3), (9, 12), (7, 5)]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("name", ["adaptive_avg_pool2d", "adaptive_max_pool2d"])
+def test_adaptive_pools_as_in_torch(device, name, size):
+    torch = pytest.importorskip("torch")
+    x = numbers((2, 3, 7, 10), F32)
+    t = torch.tensor(x, dtype=torch.float64, requires_grad=True)
+    expected = getattr(torch.nn.functional, name)(t, size)
+    y, pull = cm.vjp(lambda x: getattr(cm.ml, name)(x, size), cm.asarray(x))
+    assert_close(y, expected.detach().numpy(), rtol=1e-6, atol=1e-6)
+    g = numbers(tuple(expected.shape), F32, 1)
+    slope, = torch.autograd.grad(expected, t, torch.tensor(g, dtype=torch.float64))
+    assert_close(pull(cm.asarray(g))[0], slope.numpy(), rtol=1e-6, atol=1e-6)
+    half = getattr(cm.ml, name)(cm.asarray(x).astype(cm.bfloat16), size)
+    assert half.dtype == BF16
+    assert_close(half, expected.detach().numpy(), rtol=2**-7, atol=2**-7)
+
+
+def test_global_pools(device):
+    x = numbers((2, 3, 5, 6), F32)
+    assert_close(cm.ml.global_avg_pool2d(x), x.astype(F64).mean((2, 3), keepdims=True), rtol=1e-6, atol=1e-7)
+    assert_close(cm.ml.global_max_pool2d(x), x.max((2, 3), keepdims=True), rtol=0)
+    assert np.isnan(cm.ml.adaptive_max_pool2d(np.full((1, 1, 3, 5), np.nan, F32), 2).to_numpy()).all()
+
+
+@pytest.mark.parametrize(("call", "error", "says"), [
+    (lambda: cm.ml.adaptive_avg_pool2d(np.ones((2, 3)), 2), ValueError, r"^adaptive_avg_pool2d: .*\(2, 3\)"),
+    (lambda: cm.ml.adaptive_avg_pool2d(np.ones((1, 1, 4, 4)), 0), ValueError, "^adaptive_avg_pool2d: wants output_size"),
+    (lambda: cm.ml.adaptive_max_pool2d(np.ones((1, 1, 0, 4)), 3), ValueError, "^adaptive_max_pool2d: cannot divide 0 rows"),
+    (lambda: cm.ml.adaptive_max_pool2d(np.ones((1, 1, 4, 4), int), 3), TypeError, "^adaptive_max_pool2d: .*int64"),
+    (lambda: cm.ml.global_max_pool2d(np.ones((1, 1, 0, 4))), ValueError, "^global_max_pool2d: .*at least one place"),
+    (lambda: cm.ml.global_avg_pool2d(np.ones((3, 4))), ValueError, r"^global_avg_pool2d: .*\(3, 4\)"),
+])
+def test_errors_of_adaptive_and_global_pools(device, call, error, says):
+    with pytest.raises(error, match=says):
+        call()
+
+
 # ------------------------------------------------------------------------------------------------------ errors
 
 X = np.ones((2, 3, 5, 6), np.float32)

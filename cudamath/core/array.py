@@ -360,7 +360,7 @@ def allocate(layout: Layout) -> ndarray:
     if layout.device == CPU:
         return wrap(np.empty(layout.shape, layout.dtype))
     if layout.device == TRACED:
-        return over(layout, None, None)
+        return over(layout, 0, None)  # to be filled: trace.py
     current = stream.stream_of(layout.device)
     buffer = memory.Buffer(layout.nbytes, current)
     return over(layout, buffer.address, buffer)

@@ -128,3 +128,8 @@ def _row_norm_grad(g, x, weight, mean, rstd):
     dx *= rstd[:, None]
     xhat *= g
     return dx.astype(x.dtype, copy=False), sum_rows(xhat).astype(weight.dtype), sum_rows(g).astype(weight.dtype)
+
+
+def scale_shift(x, weight, bias):
+    """x * weight + bias, broadcast."""
+    return x * weight + bias

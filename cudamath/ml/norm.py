@@ -1,4 +1,4 @@
-"""Normalisation: batch, layer and RMS norm, and their gradients."""
+"""Normalisation: batch, layer, RMS, group and instance norm, and their gradients."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from ..core.op import FLOATING, Op, coerce
 from ..ops.creation import ones, zeros
 from ..ops.elementwise import sqrt
 from ..ops.shape import copy, moveaxis
+from ..ops.ufunc import Elementwise
 from .softmax import in_order
 
-__all__ = ["batch_norm", "layer_norm", "rms_norm"]
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
 
 # --------------------------------------------------------------------------------------------------- checks
@@ -306,6 +307,88 @@ _layer_norm_grad = Op("layer_norm_grad", cpu="norm.layer_norm_grad", cuda="norm.
 _rms_norm = Op("rms_norm", cpu="norm.rms_norm", cuda="norm.rms_norm", outputs=2, vjp=_rms_norm_rule)
 _rms_norm_grad = Op("rms_norm_grad", cpu="norm.rms_norm_grad", cuda="norm.rms_norm_grad", outputs=2,
                     vjp=_rms_norm_grad_rule)
+
+
+# ------------------------------------------------------------------------------------ group and instance norm
+
+
+def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> ndarray:
+    """Group normalisation: the channels of a sample in groups, each standardised, then scaled and shifted by channel.
+
+    y[n, c, ...] = (x[n, c, ...] - mean[n, k]) / sqrt(var[n, k] + eps) * weight[c] + bias[c], mean and variance over all
+    places of the channels of group k = c num_groups // C of sample n.
+
+    Parameters
+    ----------
+    x : array (N, C, ...) of float16, bfloat16, float32 or float64
+        Channels last in memory are brought into C order.
+    num_groups : int
+        Divides C.
+    weight, bias : arrays (C,), optional
+        Left out if missing. In the dtype of `x`; for 16-bit `x` also both in float32.
+    eps : float
+        Added to the variance.
+
+    Returns
+    -------
+    ndarray
+        Shape and dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        An operand is not floating-point, or parameters of another dtype than said above.
+    ValueError
+        Shapes that do not fit; num_groups that does not divide C; groups without elements.
+
+    Gradient: with respect to x, weight and bias, of any order. Deterministic.
+    Accuracy: 16-bit numbers are standardised in float32, rounded, and scaled in float32.
+    Source: Wu & He (2018).
+
+    >>> import cudamath as cm
+    >>> x = cm.array([[1.0, 3.0, 10.0, 30.0]])
+    >>> cm.ml.group_norm(x, 2).round(3).tolist()
+    [[-1.0, 1.0, -1.0, 1.0]]
+    """
+    return _grouped("group_norm", x, num_groups, weight, bias, eps)
+
+
+def instance_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> ndarray:
+    """Instance normalisation: every channel of every sample standardised by itself, then scaled and shifted.
+
+    `group_norm` with as many groups as channels: arguments (without `num_groups`), results, errors and gradients are its.
+
+    Source: Ulyanov, Vedaldi & Lempitsky (2016).
+
+    >>> import cudamath as cm
+    >>> cm.ml.instance_norm(cm.array([[[1.0, 3.0], [10.0, 30.0]]]), cm.array([1.0, 2.0])).round(3).tolist()
+    [[[-1.0, 1.0], [-2.0, 2.0]]]
+    """
+    return _grouped("instance_norm", x, None, weight, bias, eps)
+
+
+def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps: float) -> ndarray:
+    x, given = _operands(name, x, {"weight": weight, "bias": bias})
+    if x.ndim < 2:
+        raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
+    channels = x.shape[1]
+    groups = channels if groups is None else groups
+    if not isinstance(groups, int) or groups < 1 or channels % groups:
+        raise ValueError(f"{name}: num_groups must divide the channels of x {x.shape}, got {groups}")
+    columns = channels // groups * math.prod(x.shape[2:])
+    if not columns:
+        raise ValueError(f"{name}: groups without elements, x has shape {x.shape}")
+    ones_, zeros_ = _parameters(name, x, (columns,), {"weight": None, "bias": None})
+    rows = in_order(x).reshape((x.shape[0] * groups, columns))
+    y = _layer_norm(rows, ones_, zeros_, eps=float(eps))[0].reshape(x.shape)
+    if given["weight"] is None and given["bias"] is None:
+        return y
+    scale, shift = _parameters(name, x, (channels,), given)
+    return _scale_shift.call((y, _over_channels(scale, x), _over_channels(shift, x))).astype(x.dtype, copy=False)
+
+
+_scale_shift = Elementwise("scale_shift", np.add, "x * y + z", ("g * y", "g * x", "g"), FLOATING, "norm.scale_shift",
+                           globals())
 
 
 # --------------------------------------------------------------------------------------------- second order

@@ -1,14 +1,19 @@
-"""Pooling: the cards of max_pool2d, avg_pool2d and their gradients."""
+"""Pooling: max_pool2d, avg_pool2d and their gradients; adaptive and global pools."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..core.array import ndarray
+import numpy as np
+
+from ..core.array import asarray, ndarray
+from ..core.dtypes import compute_dtype
 from ..core.op import Op
+from ..ops.index import take
 from .conv import images, pair
 
-__all__ = ["avg_pool2d", "max_pool2d"]
+__all__ = ["adaptive_avg_pool2d", "adaptive_max_pool2d", "avg_pool2d", "global_avg_pool2d", "global_max_pool2d",
+           "max_pool2d"]
 
 
 def _windows(name: str, x: ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
@@ -129,6 +134,126 @@ def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     size, kernel, step, margin, _ = _windows("avg_pool2d", x, kernel_size, stride, padding, 1, ceil_mode)
     return _avg_pool2d(x, size=size, kernel=kernel, stride=step, padding=margin,
                        count_include_pad=bool(count_include_pad))
+
+
+# ------------------------------------------------------------------------------------------- adaptive and global
+
+
+def _bins(name: str, what: str, length: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bins of an axis: the places of each, (count, longest), the last one repeated; and how many it has, (count,)."""
+    first = np.arange(count) * length // count
+    last = -(-(np.arange(count) + 1) * length // count)
+    if count and not length:
+        raise ValueError(f"{name}: cannot divide {length} {what} among {count} bins")
+    longest = int((last - first).max(initial=1))
+    return np.minimum(first[:, None] + np.arange(longest), np.maximum(last[:, None] - 1, 0)), last - first
+
+
+def _adaptive(name: str, x: Any, output_size: Any) -> tuple[ndarray, tuple[int, int], tuple[int, int] | None]:
+    """Images, the size of the result, and the window of an ordinary pool that does the same, if there is one."""
+    x = images(name, x)
+    if output_size is None or isinstance(output_size, int):
+        output_size = (output_size, output_size)
+    size = pair(name, "output_size", tuple(n if n is not None else x.shape[2 + i] for i, n in enumerate(output_size)), 1)
+    h, w = x.shape[2:]
+    whole = h >= size[0] and w >= size[1] and h % size[0] == 0 and w % size[1] == 0
+    return x, size, (h // size[0], w // size[1]) if whole else None
+
+
+def adaptive_avg_pool2d(x: Any, output_size: int | None | tuple[int | None, int | None]) -> ndarray:
+    """Mean of each bin of images that are divided into a given number of bins.
+
+    Bin p of an axis of length H that is divided into P holds the places floor(p H / P) ... ceil((p + 1) H / P) - 1.
+
+    Parameters
+    ----------
+    x : array (N, C, H, W) of float16, bfloat16, float32 or float64
+        Images. Any strides.
+    output_size : int or (rows, columns), at least 1
+        Number of bins; None keeps the size of that axis.
+
+    Returns
+    -------
+    ndarray
+        (N, C, *output_size), dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        `x` is not floating-point.
+    ValueError
+        `x` is not four-dimensional; no rows or columns to divide; a size below 1.
+
+    Gradient: each gradient is shared out evenly over its bin, of any order. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.ml.adaptive_avg_pool2d(cm.asarray([[[[1.0, 2.0, 3.0, 6.0, 8.0]]]]), (1, 2)).tolist()
+    [[[[2.0, 5.666666666666667]]]]
+    """
+    name = "adaptive_avg_pool2d"
+    x, size, window = _adaptive(name, x, output_size)
+    if window is not None:
+        return avg_pool2d(x, window)
+    dtype = x.dtype
+    y = x.astype(compute_dtype(dtype), copy=False)
+    for axis, what in ((2, "rows"), (3, "columns")):
+        places, counts = _bins(name, what, y.shape[axis], size[axis - 2])
+        share = (np.arange(places.shape[1]) < counts[:, None]) / np.maximum(counts, 1)[:, None]
+        taken = take(y, asarray(places.ravel(), device=y.device), axis=axis)
+        shape = (*y.shape[:axis], *places.shape, *y.shape[axis + 1:])
+        weights = asarray(share.reshape(*places.shape, *(1,) * (3 - axis)), dtype=y.dtype, device=y.device)
+        y = (taken.reshape(shape) * weights).sum(axis + 1)
+    return y.astype(dtype, copy=False)
+
+
+def adaptive_max_pool2d(x: Any, output_size: int | None | tuple[int | None, int | None]) -> ndarray:
+    """Maximum of each bin of images that are divided into a given number of bins.
+
+    Arguments, bins, results and errors are those of `adaptive_avg_pool2d`; NaN in a bin gives NaN.
+
+    Gradient: goes to the first maximum of each bin where all bins are of one size, else in equal parts to all places
+    that attain it. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.ml.adaptive_max_pool2d(cm.asarray([[[[1.0, 2.0, 3.0, 6.0, 8.0]]]]), (1, 2)).tolist()
+    [[[[3.0, 8.0]]]]
+    """
+    name = "adaptive_max_pool2d"
+    x, size, window = _adaptive(name, x, output_size)
+    if window is not None:
+        return max_pool2d(x, window)
+    for axis, what in ((2, "rows"), (3, "columns")):
+        places, _ = _bins(name, what, x.shape[axis], size[axis - 2])
+        taken = take(x, asarray(places.ravel(), device=x.device), axis=axis)
+        x = taken.reshape((*x.shape[:axis], *places.shape, *x.shape[axis + 1:])).max(axis + 1)
+    return x
+
+
+def global_avg_pool2d(x: Any) -> ndarray:
+    """Mean of each image and channel: (N, C, H, W) -> (N, C, 1, 1).
+
+    `x` as for `avg_pool2d`; errors too. Gradient: shared out evenly. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.ml.global_avg_pool2d(cm.asarray([[[[1.0, 2.0], [3.0, 6.0]]]])).tolist()
+    [[[[3.0]]]]
+    """
+    return images("global_avg_pool2d", x).mean((2, 3), keepdims=True)
+
+
+def global_max_pool2d(x: Any) -> ndarray:
+    """Maximum of each image and channel: (N, C, H, W) -> (N, C, 1, 1). ValueError if images have no places.
+
+    `x` as for `max_pool2d`. Gradient: in equal parts to all places that attain the maximum. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.ml.global_max_pool2d(cm.asarray([[[[1.0, 2.0], [3.0, 6.0]]]])).tolist()
+    [[[[6.0]]]]
+    """
+    x = images("global_max_pool2d", x)
+    if not x.shape[2] * x.shape[3]:
+        raise ValueError(f"global_max_pool2d: wants images with at least one place, got shape {x.shape}")
+    return x.max((2, 3), keepdims=True)
 
 
 # Where a gradient is recorded: values and their positions in the image (h * W + w); the gradient goes to these

@@ -220,7 +220,10 @@ def launch(function: Any, operands: Sequence[Layout | np.dtype], target: Layout,
     layouts = [x for x in operands if isinstance(x, Layout)]
     arrays = tuple(isinstance(x, Layout) for x in operands)
     everything = [*layouts, target]
-    width = max(1, ACCESS // min(x.itemsize for x in everything))
+    sizes = [x.itemsize for x in everything]
+    width = max(1, ACCESS // min(sizes))
+    if len(layouts) > 2:  # many operands: a thread that has too much under way leaves too few room beside it
+        width = max(1, min(width, 2 * ACCESS // max(sizes)))
     aligned = all(x.aligned for x in everything) and not any(x.dtype in COMPLEX for x in everything)
     order = shapes.axes_by_stride(target.strides)  # the last axis is the one along which the target is dense
     strides = [shapes.broadcast_strides(x.shape, x.strides, target.shape) for x in everything]

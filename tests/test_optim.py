@@ -424,3 +424,111 @@ def test_init_constants_and_errors(device):
                                (lambda: cm.ml.init.zeros(3, dtype="int32"), TypeError, "floating-point dtype")]:
         with pytest.raises(error, match=words):
             call()
+
+
+# ---------------------------------------------------------------- what changes from step to step, in arrays
+
+UPDATES = [("sgd_update", {"weight_decay": 0.1}), ("sgd_update", {"momentum": 0.9, "nesterov": True}),
+           ("adam_update", {"weight_decay": 0.1}), ("adamw_update", {"weight_decay": 0.1}), ("rmsprop_update", {}),
+           ("adagrad_update", {}), ("lion_update", {"weight_decay": 0.1})]
+
+
+def some_tree(seed, dtypes=("f4", "f8", "f4")):
+    host = np.random.default_rng(seed)
+    return [host.normal(size=n).astype(d) for n, d in zip((5, 3, 4100), dtypes, strict=True)]
+
+
+@pytest.mark.parametrize(("name", "options"), UPDATES)
+def test_a_learning_rate_in_an_array(device, name, options):
+    """The steps of a float that changes, to the rounding of the rate to the parameters' dtype."""
+    update = getattr(cm.ml, name)
+    found = []
+    for as_array in (False, True):
+        params = [cm.asarray(v, copy=True) for v in some_tree(0)]
+        state = cm.ml.adam_init(params) if "adam_" in name or "adamw" in name else None
+        rate = cm.asarray(0.0, dtype="float32")
+        for turn in range(4):
+            grads = [cm.asarray(v) for v in some_tree(turn + 1)]
+            lr = 0.5**turn  # exact in float32
+            rate[...] = lr
+            params, state = update(params, grads, state, lr=rate if as_array else lr, **options)
+        found.append([p.to_numpy() for p in params])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=3e-6 if a.dtype == np.float32 else 1e-7, atol=1e-6)
+
+
+def test_steps_in_arrays_and_ints_are_the_same(device):
+    """A state whose step is an int (an older checkpoint's) goes the same way."""
+    found = []
+    for of in (lambda v: v, lambda v: 0):
+        params = [cm.asarray(v, copy=True) for v in some_tree(0)]
+        state = cm.ml.adam_init(params)
+        state["step"] = of(state["step"])
+        for turn in range(5):
+            cm.ml.adam_update(params, [cm.asarray(v) for v in some_tree(turn + 1)], state, lr=0.1)
+        assert int(state["step"]) == 5
+        found.append([p.to_numpy() for p in params])
+    for a, b in zip(*found, strict=True):
+        close = 2e-6 if a.dtype == np.float32 else 1e-13
+        np.testing.assert_allclose(b, a, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize(("call", "error", "words"), [
+    (lambda p, s: cm.ml.sgd_update(p, p, lr=cm.zeros(2)), TypeError, "sgd_update: wants lr as a number or a 0-d floating"),
+    (lambda p, s: cm.ml.adam_update(p, p, s, lr=cm.asarray(1)), TypeError, "adam_update: wants lr .* got int64 of shape"),
+    (lambda p, s: cm.ml.adam_update(p, p, {**s, "step": 3}, lr=cm.asarray(0.1)), TypeError, "wants step in state as an array"),
+    (lambda p, s: cm.ml.adam_update(p, p, {**s, "step": cm.zeros(1)}), TypeError, "wants step in state as a 0-d int64 array"),
+])
+def test_bad_arrays_are_refused(device, call, error, words):
+    p = [cm.ones(3)]
+    state = cm.ml.adam_init(p)
+    with pytest.raises(error, match=words):
+        call(p, state)
+    assert p[0].tolist() == [1, 1, 1] and int(state["step"]) == 0
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("rated", [False, True])
+def test_coefficients_in_the_simulator(dtype, rated):
+    from cudamath.cpu import optim as cpu
+    from cudamath.kernels import optim as kernels
+
+    host = np.random.default_rng(0)
+    arrays = [host.uniform(0.5, 1, 7).astype(dtype) for _ in range(4)]
+    step, rate = np.array(4, np.int64), np.array(0.25, dtype)
+    scalars = (0.0 if rated else 0.25, 0.1, 0.0, 0.1, 0.9, 0.01, 0.0, 1e-8)
+    for planner, truth, states, held in ((kernels.adam, cpu.adam, 2, (True, rated)), (kernels.lion, cpu.lion, 1, (False, True)),
+                                         (kernels.sgd, cpu.sgd, 0, (False, True))):
+        extra = [*([step.copy()] if held[0] else []), *([rate] if held[1] else [])]
+        mine, theirs = ([*[a.copy() for a in arrays[: 2 + states]], *[e.copy() for e in extra]] for _ in range(2))
+        plan = planner(*map(cm.testing.layout_of, mine), version="one", held=held)
+        cm.testing.simulate(plan, *mine, scalars=scalars)
+        truth(*theirs, scalars=scalars, held=held)
+        for a, b in zip(mine, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6 if dtype == "f4" else 1e-13)
+        assert not held[0] or mine[-1 - rated] == 5
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("name", "options"), UPDATES)
+def test_a_graph_counts_on_and_reads_the_rate(name, options):
+    """A training step as a graph, with a learning rate that changes: the bits of the same step without."""
+    update = getattr(cm.ml, name)
+    ends = []
+    for wrap in (lambda fn: fn, cm.cuda.graph):
+        with cm.device("cuda"):
+            params = [cm.asarray(v, copy=True) for v in some_tree(0)]
+            state = cm.ml.adam_init(params) if name.startswith("adam") else cm.ml.sgd_init(params)
+            x = cm.asarray(np.linspace(-1, 1, 5, dtype="f4"))
+
+            def step(params, state, x, lr):
+                grads = [p * x.sum() + p * p for p in params]
+                update(params, grads, state, lr=lr, **options)
+                return params[0].sum()
+
+            step = wrap(step)
+            sums = [float(step(params, state, x, cm.asarray(0.1 * 0.7**turn, dtype="float32"))) for turn in range(8)]
+            assert wrap is not cm.cuda.graph or step.graphs == 1
+            ends.append((sums, [p.to_numpy().tobytes() for p in params]))
+    assert ends[0] == ends[1]

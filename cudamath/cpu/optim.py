@@ -5,6 +5,8 @@ calls would stream each of its dozen temporaries through memory. float16 and bfl
 float32, stepped, and rounded back; their moments are float32 throughout.
 """
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -59,27 +61,42 @@ def in_place(step, arrays, scalars):
         p.reshape(-1)[:] = wide.astype(p.dtype)
 
 
-def each(step, states, arrays, scalars):
-    """`step` on every parameter; arrays: all parameters, all gradients, then each state."""
+def each(step, states, arrays, scalars, held=(False, False), kind="plain", most=8):
+    """`step` on every parameter; arrays: all parameters, all gradients, then each state.
+
+    held: whether the number of the step, and whether the learning rate, come as further arrays at the end; then the
+    scalars are those of kernels/optim.py: coefficients. most: how many numbers `step` takes.
+    """
+    if any(held):
+        arrays, extra = arrays[: len(arrays) - sum(held)], arrays[len(arrays) - sum(held) :]
+        lr, decay, *rest = scalars
+        if held[1]:
+            lr = extra[-1].item()
+        scalars = [lr, decay, *rest] if kind == "plain" else [lr, 1 - lr * decay, *rest]
+        if kind == "adam":
+            extra[0][...] += 1
+            t = extra[0].item()
+            scalars[0] = lr / -math.expm1(t * math.log1p(-scalars[3])) if scalars[3] < 1 else lr
+            scalars[6] = 1 / math.sqrt(-math.expm1(t * math.log1p(-scalars[5]))) if scalars[5] < 1 else 1.0
     count = len(arrays) // (2 + states)
     for i in range(count):
-        in_place(step, arrays[i::count], scalars)
+        in_place(step, arrays[i::count], scalars[:most])
     return ()
 
 
-def sgd(*arrays, scalars):
+def sgd(*arrays, scalars, held=(False, False)):
     """arrays: parameters, gradients; scalars = (lr, weight_decay, 0 ...). In place."""
-    return each(sgd_pass, 0, arrays, scalars[:2])
+    return each(sgd_pass, 0, arrays, scalars, held, most=2)
 
 
-def momentum(*arrays, scalars, nesterov):
+def momentum(*arrays, scalars, nesterov, held=(False, False)):
     """arrays: parameters, gradients, velocities; scalars = (lr, weight_decay, momentum, 0 ...). In place."""
-    return each(nesterov_pass if nesterov else momentum_pass, 1, arrays, scalars[:3])
+    return each(nesterov_pass if nesterov else momentum_pass, 1, arrays, scalars, held, most=3)
 
 
-def adam(*arrays, scalars):
+def adam(*arrays, scalars, held=(False, False)):
     """arrays: parameters, gradients, first and second moments; scalars: the eight of the rule. In place."""
-    return each(adam_pass, 2, arrays, scalars)
+    return each(adam_pass, 2, arrays, scalars, held, "adam")
 
 
 @njit(cache=True, nogil=True)
@@ -99,14 +116,14 @@ def lion_pass(p, g, m, lr, keep, beta1, rest1, beta2, rest2):
         m[i] = beta2 * m[i] + rest2 * g[i]
 
 
-def rmsprop(*arrays, scalars):
+def rmsprop(*arrays, scalars, held=(False, False)):
     """arrays: parameters, gradients, mean squares; scalars = (lr, weight_decay, alpha, rest, eps, 0 ...). In place."""
-    return each(rmsprop_pass, 1, arrays, scalars[:5])
+    return each(rmsprop_pass, 1, arrays, scalars, held, most=5)
 
 
-def lion(*arrays, scalars):
+def lion(*arrays, scalars, held=(False, False)):
     """arrays: parameters, gradients, moments; scalars = (lr, keep, beta1, rest1, beta2, rest2, 0 ...). In place."""
-    return each(lion_pass, 1, arrays, scalars[:6])
+    return each(lion_pass, 1, arrays, scalars, held, "lion", most=6)
 
 
 def clip(*grads, scalars):

@@ -24,6 +24,10 @@ velocities are float32 for them and of the parameter's dtype otherwise.
     rmsprop    d as above;  v = alpha v + (1 - alpha) d^2;  p -= lr d / (sqrt(v) + eps);  Adagrad: v += d^2
     lion       p = keep p - lr sign(beta1 m + (1 - beta1) g);  m = beta2 m + (1 - beta2) g
 
+What changes from step to step (the learning rate, the number of the step) may lie in device arrays, so that a CUDA graph
+need not freeze it. Then one thread turns them into the rule's eight numbers first (`coefficients`), and the kernels read
+those from memory instead of from their arguments.
+
 Sources: Kingma and Ba, "Adam", 2014; Loshchilov and Hutter, "Decoupled weight decay regularization", 2017.
 """
 
@@ -34,7 +38,8 @@ import numpy as np
 from numba import cuda
 
 from ..core.dtypes import compute_dtype
-from ..core.plan import Addresses, Constant, Input, Launch, Plan, Scalar
+from ..core.layout import Layout
+from ..core.plan import Addresses, Constant, Input, Launch, Plan, Scalar, Temp
 from .build import SIMULATOR, blocks, codec
 
 if not SIMULATOR:
@@ -99,17 +104,105 @@ def places(states):
 
 
 @functools.cache
-def one(rule, states, dtype):
+def rate_of(rated, T):
+    """The device function lr -> the learning rate: of an array (rated), or the scalar itself."""
+    if rated:
+
+        @cuda.jit(device=True)
+        def rate_of_array(lr):
+            return T(lr[0])
+
+        return rate_of_array
+
+    @cuda.jit(device=True)
+    def rate_of_scalar(lr):
+        return lr
+
+    return rate_of_scalar
+
+
+@functools.cache
+def coefficients(decoupled, dtype, rated):
+    """out: (8,) dtype, the numbers of a rule: lr, c1, ..., c7; decoupled: 1 - lr c1 instead of c1. lr: (1,) if rated."""
+    T = codec(dtype)[2]
+    rate = rate_of(rated, T)
+
+    @cuda.jit
+    def coefficients(out, lr, c1, c2, c3, c4, c5, c6, c7):
+        c0 = rate(lr)
+        out[0] = c0
+        out[1] = T(1) - c0 * c1 if decoupled else c1
+        out[2] = c2
+        out[3] = c3
+        out[4] = c4
+        out[5] = c5
+        out[6] = c6
+        out[7] = c7
+
+    return coefficients
+
+
+@functools.cache
+def adam_coefficients(dtype, rated, last):
+    """out: (8,) dtype, the numbers of adam's rule for the step after step[0]; last: counts it. lr: (1,) if rated.
+
+    step: (1,) int64; c1 = decoupled weight decay, c2 = l2, c3 = 1 - beta1, c4 = beta2, c5 = 1 - beta2, c7 = eps. The
+    corrections 1 - beta^t are -expm1(t log(beta)), which keeps their digits.
+    """
+    T = codec(dtype)[2]
+    rate = rate_of(rated, T)
+
+    @cuda.jit
+    def adam_coefficients(out, step, lr, c1, c2, c3, c4, c5, c6, c7):
+        count = step[0] + 1
+        t = T(count)
+        c0 = rate(lr)
+        out[0] = c0 / -math.expm1(t * math.log1p(-c3))
+        out[1] = T(1) - c0 * c1
+        out[2] = c2
+        out[3] = c3
+        out[4] = c4
+        out[5] = c5
+        out[6] = T(1) / math.sqrt(-math.expm1(t * math.log1p(-c5)))
+        out[7] = c7
+        if last:
+            step[0] = count
+
+    return adam_coefficients
+
+
+@functools.cache
+def numbers(held):
+    """The device function (c0, ..., c7) -> the rule's eight numbers: themselves; held: c0 is an array of all eight."""
+    if held:
+
+        @cuda.jit(device=True)
+        def numbers_held(c0, c1, c2, c3, c4, c5, c6, c7):
+            return c0[0], c0[1], c0[2], c0[3], c0[4], c0[5], c0[6], c0[7]
+
+        return numbers_held
+
+    @cuda.jit(device=True)
+    def numbers_told(c0, c1, c2, c3, c4, c5, c6, c7):
+        return c0, c1, c2, c3, c4, c5, c6, c7
+
+    return numbers_told
+
+
+@functools.cache
+def one(rule, states, dtype, held=False):
     """p, g: (n,) dtype; s, t: (n,) compute type, or g again where the rule has no such state. A thread an element."""
     load, store, T = codec(dtype)
+    eight = numbers(held)
 
     @cuda.jit
     def one(p, g, s, t, c0, c1, c2, c3, c4, c5, c6, c7):
         i = cuda.grid(1)
         if i < p.size:
+            d0, d1, d2, d3, d4, d5, d6, d7 = eight(c0, c1, c2, c3, c4, c5, c6, c7)
             old_s = s[i] if states > 0 else T(0)
             old_t = t[i] if states > 1 else T(0)
-            new, new_s, new_t = rule(load(p[i]), load(g[i]), T(old_s), T(old_t), c0, c1, c2, c3, c4, c5, c6, c7)
+            new, new_s, new_t = rule(load(p[i]), load(g[i]), T(old_s), T(old_t), d0, d1, d2, d3, d4, d5, d6, d7)
             p[i] = store(new)
             if states > 0:
                 s[i] = new_s
@@ -120,7 +213,7 @@ def one(rule, states, dtype):
 
 
 @functools.cache
-def many(rule, states, dtype, width):
+def many(rule, states, dtype, width, held=False):
     """addresses: ((2 + states) count,) int64: of all p, all g, and each state; table: (blocks, 3) int64.
 
     p0, s0: any parameter and any state (for their types); count: int64, arrays in this launch.
@@ -131,9 +224,11 @@ def many(rule, states, dtype, width):
     read, write = reader(dtype, width), writer(dtype, width)
     read_one, write_one = reader(dtype, 1), writer(dtype, 1)
     read_state, write_state = reader(compute, width), writer(compute, width)
+    eight = numbers(held)
 
     @cuda.jit
     def many(addresses, table, p0, s0, count, c0, c1, c2, c3, c4, c5, c6, c7):
+        d0, d1, d2, d3, d4, d5, d6, d7 = eight(c0, c1, c2, c3, c4, c5, c6, c7)
         array = table[cuda.blockIdx.x, 0]
         start = table[cuda.blockIdx.x, 1]
         end = table[cuda.blockIdx.x, 2]
@@ -154,7 +249,7 @@ def many(rule, states, dtype, width):
             if states > 1:
                 read_state(t, i, vt, 0)
             for e in range(width):
-                vp[e], vs[e], vt[e] = rule(vp[e], vg[e], vs[e], vt[e], c0, c1, c2, c3, c4, c5, c6, c7)
+                vp[e], vs[e], vt[e] = rule(vp[e], vg[e], vs[e], vt[e], d0, d1, d2, d3, d4, d5, d6, d7)
             write(p, i, vp, 0)
             if states > 0:
                 write_state(s, i, vs, 0)
@@ -168,7 +263,7 @@ def many(rule, states, dtype, width):
                 vs[0] = s[i]
             if states > 1:
                 vt[0] = t[i]
-            vp[0], vs[0], vt[0] = rule(vp[0], vg[0], vs[0], vt[0], c0, c1, c2, c3, c4, c5, c6, c7)
+            vp[0], vs[0], vt[0] = rule(vp[0], vg[0], vs[0], vt[0], d0, d1, d2, d3, d4, d5, d6, d7)
             write_one(p, i, vp, 0)
             if states > 0:
                 s[i] = vs[0]
@@ -184,17 +279,36 @@ def chunks(sizes):
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
-def update(rule, states, layouts, version):
-    """Plan: `layouts` are those of all parameters, then all gradients, then each state, in one order; in place."""
+def update(rule, states, layouts, version, held=(False, False), kind="plain"):
+    """Plan: `layouts` are those of all parameters, then all gradients, then each state, in one order; in place.
+
+    held: whether the number of the step (adam only, and always if the rate is), and whether the learning rate, come as
+    further arrays at the end.
+    """
+    everything = len(layouts)
+    layouts = layouts[: everything - sum(held)]
     count = len(layouts) // (2 + states)
     steps = []
+    temps = []
+    given = {compute_dtype(p.dtype): [Scalar(k, compute_dtype(p.dtype)) for k in range(SCALARS)] for p in layouts[:count]}
+    if any(held):
+        for compute, scalars in given.items():
+            lr = Input(everything - 1) if held[1] else scalars[0]
+            if kind == "adam":
+                kernel = adam_coefficients(compute, held[1], len(temps) == len(given) - 1)
+                arrays = [Temp(len(temps)), Input(everything - sum(held)), lr]
+            else:
+                kernel, arrays = coefficients(kind == "lion", compute, held[1]), [Temp(len(temps)), lr]
+            steps.append(Launch(kernel, 1, 1, [*arrays, *scalars[1:]]))
+            given[compute] = [Temp(len(temps)), *scalars[1:]]
+            temps.append(Layout.new((SCALARS,), compute, layouts[0].device))
     if version == "one":
         for i in range(count):
             p = layouts[i]
             arrays = [Input(k * count + i).flat for k in places(states)]
-            scalars = [Scalar(k, compute_dtype(p.dtype)) for k in range(SCALARS)]
-            steps.append(Launch(one(rule, states, p.dtype), blocks(p.size, THREADS), THREADS, [*arrays, *scalars]))
-        return Plan([], steps)
+            steps.append(Launch(one(rule, states, p.dtype, any(held)), blocks(p.size, THREADS), THREADS,
+                                [*arrays, *given[compute_dtype(p.dtype)]]))
+        return Plan([], steps, temps)
     groups: dict[tuple, list[int]] = {}
     for i in range(count):
         wide = all(layout.aligned for layout in layouts[i::count])
@@ -205,33 +319,36 @@ def update(rule, states, layouts, version):
         arguments = [
             Addresses(*[k * count + i for k in range(2 + states) for i in members]), Constant(table),
             Input(members[0]).flat, Input(places(states)[2] * count + members[0]).flat, len(members),
-            *[Scalar(k, compute) for k in range(SCALARS)],
+            *given[compute],
         ]
-        kernel = many(rule, states, dtype, 16 // compute.itemsize if wide else 1)
+        kernel = many(rule, states, dtype, 16 // compute.itemsize if wide else 1, any(held))
         steps.append(Launch(kernel, len(table), THREADS, arguments))
-    return Plan([], steps)
+    return Plan([], steps, temps)
 
 
-def sgd(*layouts, version="many"):
+# `held` of a planner: (number of the step, learning rate) come as arrays, after all others; see `coefficients`.
+
+
+def sgd(*layouts, version="many", held=(False, False)):
     """Planner: parameters, gradients. Scalars: lr, weight_decay, 0 ..."""
-    return update(sgd_rule, 0, layouts, version)
+    return update(sgd_rule, 0, layouts, version, held)
 
 
-def momentum(*layouts, nesterov, version="many"):
+def momentum(*layouts, nesterov, version="many", held=(False, False)):
     """Planner: parameters, gradients, velocities. Scalars: lr, weight_decay, momentum, 0 ..."""
-    return update(nesterov_rule if nesterov else momentum_rule, 1, layouts, version)
+    return update(nesterov_rule if nesterov else momentum_rule, 1, layouts, version, held)
 
 
-def adam(*layouts, version="many"):
+def adam(*layouts, version="many", held=(False, False)):
     """Planner: parameters, gradients, first and second moments. Scalars: the eight of the rule."""
-    return update(adam_rule, 2, layouts, version)
+    return update(adam_rule, 2, layouts, version, held, "adam")
 
 
-def rmsprop(*layouts, version="many"):
+def rmsprop(*layouts, version="many", held=(False, False)):
     """Planner: parameters, gradients, mean squares. Scalars: lr, weight_decay, alpha, rest, eps, 0 ..."""
-    return update(rmsprop_rule, 1, layouts, version)
+    return update(rmsprop_rule, 1, layouts, version, held)
 
 
-def lion(*layouts, version="many"):
-    """Planner: parameters, gradients, moments. Scalars: lr, keep, beta1, rest1, beta2, rest2, 0 0"""
-    return update(lion_rule, 1, layouts, version)
+def lion(*layouts, version="many", held=(False, False)):
+    """Planner: parameters, gradients, moments. Scalars: lr, keep (held: weight decay), beta1, rest1, beta2, rest2, 0 0"""
+    return update(lion_rule, 1, layouts, version, held, "lion")

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core.array import ndarray, same_device, upload
-from ..core.devices import CPU
+from ..core.array import asarray, ndarray, same_device, upload
+from ..core.devices import CPU, default_index
 from ..core.dtypes import FLOATING, compute_dtype, float64
 from ..core.layout import Layout
 from ..core.op import Op, require
@@ -101,8 +101,22 @@ def _check(name: str, params: Tree, trees: Sequence[str], arrays: list[ndarray],
                              f"and strides {x.strides} at {path}")
 
 
+def _rate(name: str, lr: Any, arrays: Sequence[ndarray]) -> tuple[tuple[float, ...], list[ndarray]]:
+    """The learning rate as the first run-time scalar, or, if it is an array, as an input after the others."""
+    if type(lr) is not ndarray:
+        return (float(lr),), []
+    if lr.shape != () or lr.dtype not in FLOATING:
+        raise TypeError(f"{name}: wants lr as a number or a 0-d floating-point array, got {lr.dtype} of shape {lr.shape}")
+    if arrays and lr._layout.device != arrays[0]._layout.device:
+        raise ValueError(f"{name}: wants lr on {arrays[0].device}, where the parameters are, got {lr.device}")
+    kind = compute_dtype(arrays[0].dtype) if arrays else lr.dtype
+    return (0.0,), [lr if lr.dtype == kind else asarray(lr, kind)]
+
+
 def _at_least_zero(name: str, **values: float) -> None:
     for what, value in values.items():
+        if what == "lr" and type(value) is ndarray:
+            continue
         if not (isinstance(value, (int, float, np.number)) and not isinstance(value, bool)):
             raise TypeError(f"{name}: wants {what} as a number, got {type(value).__name__}")
         if not (value >= 0 and math.isfinite(value)):
@@ -149,7 +163,7 @@ def sgd_init(params: Tree) -> Tree:
     return _zeros(params, "sgd_init")
 
 
-def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: float, momentum: float = 0.0,
+def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any, momentum: float = 0.0,
                nesterov: bool = False, weight_decay: float = 0.0) -> tuple[Tree, Tree | None]:
     """One step of stochastic gradient descent, in place. The formulas of torch.optim.SGD (dampening 0).
 
@@ -164,7 +178,9 @@ def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: floa
         Only read.
     state : tree of velocities, optional
         From `sgd_init` or the last call; overwritten. None with momentum starts from zeros.
-    lr, momentum, weight_decay : float
+    lr : float or 0-d floating-point array
+        Not negative. An array (as for `adam_update`) may change between replays of a CUDA graph.
+    momentum, weight_decay : float
         Not negative.
     nesterov : bool
         Look ahead along the velocity; needs momentum > 0.
@@ -197,14 +213,16 @@ def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: floa
             raise ValueError(f"{name}: nesterov wants momentum > 0, got {momentum}")
         arrays = _arrays(name, params, grads=grads)
         if arrays:
-            _sgd(*arrays, scalars=(float(lr), float(weight_decay), *[0.0] * 6))
+            rate, extra = _rate(name, lr, arrays)
+            _sgd(*arrays, *extra, scalars=(*rate, float(weight_decay), *[0.0] * 6), held=(False, bool(extra)))
         return params, None
     if state is None:
         state = _zeros(params, name)
     arrays = _arrays(name, params, grads=grads, state=state)
     if arrays:
-        scalars = (float(lr), float(weight_decay), float(momentum), *[0.0] * 5)
-        _momentum(*arrays, scalars=scalars, nesterov=bool(nesterov))
+        rate, extra = _rate(name, lr, arrays)
+        scalars = (*rate, float(weight_decay), float(momentum), *[0.0] * 5)
+        _momentum(*arrays, *extra, scalars=scalars, nesterov=bool(nesterov), held=(False, bool(extra)))
     return params, state
 
 
@@ -214,33 +232,52 @@ def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: floa
 def adam_init(params: Tree) -> dict[str, Any]:
     """The state with which `adam_update` and `adamw_update` start: {"step": 0, "m": zeros, "v": zeros}.
 
-    m and v are trees like `params`: the first and second moments, in float32 for float16 and bfloat16 parameters.
+    step is a 0-d int64 array where the parameters are, so that a CUDA graph of a training step counts on. m and v are
+    trees like `params`: the first and second moments, in float32 for float16 and bfloat16 parameters.
 
     >>> import cudamath as cm
     >>> cm.ml.adam_init([cm.ones(1)])
-    {'step': 0, 'm': [array([0.])], 'v': [array([0.])]}
+    {'step': array(0), 'm': [array([0.])], 'v': [array([0.])]}
     """
-    return {"step": 0, "m": _zeros(params, "adam_init"), "v": _zeros(params, "adam_init")}
+    moments = {"m": _zeros(params, "adam_init"), "v": _zeros(params, "adam_init")}
+    first = next(iter(optree.tree_leaves(params)), None)
+    place = default_index() if first is None else first._layout.device
+    return {"step": upload(np.zeros((), np.int64), place), **moments}
 
 
-def _adam_step(name: str, params: Tree, grads: Tree, state: dict[str, Any], lr: float, betas: Sequence[float],
-               eps: float, keep: float, l2: float) -> tuple[Tree, dict[str, Any]]:
+def _adam_step(name: str, params: Tree, grads: Tree, state: dict[str, Any], lr: Any, betas: Sequence[float],
+               eps: float, decay: float, l2: float) -> tuple[Tree, dict[str, Any]]:
     if not isinstance(state, dict) or set(state) != {"step", "m", "v"}:
         raise ValueError(f"{name}: wants a state of adam_init, with step, m and v, got {type(state).__name__}"
                          + (f" with {', '.join(map(str, state))}" if isinstance(state, dict) else ""))
-    lr, (beta1, beta2) = float(lr), _two_fractions(name, betas)
-    step = int(state["step"]) + 1
+    beta1, beta2 = _two_fractions(name, betas)
+    step = state["step"]
+    arrays = _arrays(name, params, grads=grads, m=state["m"], v=state["v"])
+    rate, extra = _rate(name, lr, arrays)
+    if type(step) is ndarray:
+        if step.shape != () or step.dtype != np.int64:
+            raise TypeError(f"{name}: wants step in state as a 0-d int64 array, got {step.dtype} of shape {step.shape}")
+        if arrays:
+            if step._layout.device != arrays[0]._layout.device:
+                raise ValueError(f"{name}: wants step on {arrays[0].device}, where the parameters are, got {step.device}")
+            _adam(*arrays, step, *extra, held=(True, bool(extra)),
+                  scalars=(*rate, decay, l2, 1 - beta1, beta2, 1 - beta2, 0.0, float(eps)))
+        else:
+            step += 1
+        return params, state
+    if extra:
+        raise TypeError(f"{name}: wants step in state as an array where lr is one (as from adam_init), got {step!r}")
+    step = int(step) + 1
     if step < 1:
         raise ValueError(f"{name}: wants a step >= 0 in state, got {step - 1}")
-    arrays = _arrays(name, params, grads=grads, m=state["m"], v=state["v"])
     if arrays:
-        _adam(*arrays, scalars=(lr / (1 - beta1**step), keep, l2, 1 - beta1, beta2, 1 - beta2,
-                                1 / math.sqrt(1 - beta2**step), float(eps)))
+        _adam(*arrays, scalars=(rate[0] / (1 - beta1**step), 1 - rate[0] * decay, l2, 1 - beta1, beta2, 1 - beta2,
+                                1 / math.sqrt(1 - beta2**step), float(eps)), held=(False, False))
     state["step"] = step
     return params, state
 
 
-def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: float = 1e-3,
+def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1e-3,
                 betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0
                 ) -> tuple[Tree, dict[str, Any]]:
     """One step of Adam, in place. The formulas of torch.optim.Adam.
@@ -257,8 +294,10 @@ def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: float =
     grads : tree of the same structure, shapes and dtypes
         Only read.
     state : dict
-        From `adam_init` or the last call; its arrays and its step are overwritten.
-    lr, eps, weight_decay : float
+        From `adam_init` or the last call; its arrays are overwritten, the step too (an int there is replaced).
+    lr : float or 0-d floating-point array
+        Not negative. An array is read where it is, on its device.
+    eps, weight_decay : float
         Not negative.
     betas : (float, float)
         Each in [0, 1).
@@ -276,8 +315,10 @@ def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: float =
     TypeError
         Leaves that are no arrays, integer parameters, gradients or moments of another dtype.
 
-    Not differentiable. The same bits in every run on one device; CPU and GPU agree to rounding. Captured in a CUDA
-    graph, a step keeps the number (and so the bias correction) and the lr it had then.
+    Not differentiable. The same bits in every run on one device; CPU and GPU agree to rounding.
+
+    In a CUDA graph the step counts on, since it is an array. An lr that changes must be an array too (0-d): a float is
+    part of what the graph was made for.
 
     Source: Kingma and Ba, "Adam: a method for stochastic optimization", 2014.
 
@@ -287,13 +328,13 @@ def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: float =
     >>> for _ in range(3):
     ...     params, state = cm.ml.adam_update(params, {"w": params["w"] * 2}, state, lr=0.1)
     >>> [round(v, 4) for v in params["w"].tolist()], state["step"]
-    ([0.7016, -0.7016], 3)
+    ([0.7016, -0.7016], array(3))
     """
     _at_least_zero("adam_update", lr=lr, eps=eps, weight_decay=weight_decay)
-    return _adam_step("adam_update", params, grads, state, lr, betas, eps, 1.0, float(weight_decay))
+    return _adam_step("adam_update", params, grads, state, lr, betas, eps, 0.0, float(weight_decay))
 
 
-def adamw_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: float = 1e-3,
+def adamw_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1e-3,
                  betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.01
                  ) -> tuple[Tree, dict[str, Any]]:
     """One step of AdamW, in place: Adam whose weight decay acts on the parameter itself. As torch.optim.AdamW.
@@ -310,23 +351,26 @@ def adamw_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: float 
     [array([0.95])]
     """
     _at_least_zero("adamw_update", lr=lr, eps=eps, weight_decay=weight_decay)
-    return _adam_step("adamw_update", params, grads, state, lr, betas, eps, 1.0 - lr * weight_decay, 0.0)
+    return _adam_step("adamw_update", params, grads, state, lr, betas, eps, float(weight_decay), 0.0)
 
 
 # ------------------------------------------------------------ RMSprop, Adagrad, Lion
 
 
-def _one_state(name: str, card: Op, params: Tree, grads: Tree, state: Tree, *scalars: float) -> tuple[Tree, Tree]:
+def _one_state(name: str, card: Op, params: Tree, grads: Tree, state: Tree, lr: Any, *scalars: float
+               ) -> tuple[Tree, Tree]:
     """A step of an optimizer with one state an array; no state: zeros."""
     if state is None:
         state = _zeros(params, name)
     arrays = _arrays(name, params, grads=grads, state=state)
     if arrays:
-        card(*arrays, scalars=(*map(float, scalars), *[0.0] * (8 - len(scalars))))
+        rate, extra = _rate(name, lr, arrays)
+        values = (*rate, *map(float, scalars), *[0.0] * (7 - len(scalars)))
+        card(*arrays, *extra, scalars=values, held=(False, bool(extra)))
     return params, state
 
 
-def rmsprop_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: float = 0.01, alpha: float = 0.99,
+def rmsprop_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any = 0.01, alpha: float = 0.99,
                    eps: float = 1e-8, weight_decay: float = 0.0) -> tuple[Tree, Tree]:
     """One step of RMSprop, in place. The formulas of torch.optim.RMSprop (not centered, no momentum).
 
@@ -365,7 +409,7 @@ def rmsprop_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: 
     return _one_state(name, _rmsprop, params, grads, state, lr, weight_decay, alpha, 1 - alpha, eps)
 
 
-def adagrad_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: float = 0.01, eps: float = 1e-10,
+def adagrad_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any = 0.01, eps: float = 1e-10,
                    weight_decay: float = 0.0) -> tuple[Tree, Tree]:
     """One step of Adagrad, in place. The formulas of torch.optim.Adagrad (without decay of the learning rate).
 
@@ -385,7 +429,7 @@ def adagrad_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: 
     return _one_state(name, _rmsprop, params, grads, state, lr, weight_decay, 1.0, 1.0, eps)
 
 
-def lion_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: float = 1e-4,
+def lion_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any = 1e-4,
                 betas: Sequence[float] = (0.9, 0.99), weight_decay: float = 0.0) -> tuple[Tree, Tree]:
     """One step of Lion, in place: every element moves by lr, in the direction of its sign.
 
@@ -403,7 +447,8 @@ def lion_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: flo
     name = "lion_update"
     _at_least_zero(name, lr=lr, weight_decay=weight_decay)
     beta1, beta2 = _two_fractions(name, betas)
-    return _one_state(name, _lion, params, grads, state, lr, 1 - lr * weight_decay, beta1, 1 - beta1, beta2, 1 - beta2)
+    keep = weight_decay if type(lr) is ndarray else 1 - lr * weight_decay
+    return _one_state(name, _lion, params, grads, state, lr, keep, beta1, 1 - beta1, beta2, 1 - beta2)
 
 
 # ------------------------------------------------------------ clipping

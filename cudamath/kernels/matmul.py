@@ -29,6 +29,7 @@ NumPy's does), 16-bit floats are widened to float32 on load, bool means "any of"
 """
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from numba import cuda, types
 from ..core import tune
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
-from ..core.plan import Call, Input, Launch, Output, Plan, Temp
+from ..core.plan import ArrayArg, Call, Input, Launch, Output, Plan, Temp
 from ..runtime import blas
 from ..runtime import device as devices
 from . import ptx
@@ -342,6 +343,32 @@ def _version(p: Product, a: Layout, b: Layout, tf32: bool, version: str) -> Plan
         return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), tf32=tf32)
     launch = {"block": _block, "register": _register, "tiled": _tiled, "naive": _naive}[version]
     return Plan([p.out], [launch(p, a, b, offsets, count) for offsets, count in p.launches()])
+
+
+def matmul_int32(a: Layout, b: Layout, *, version: str | None = None) -> Plan:
+    """Planner of a @ b for int8, summed and kept in int32. version: "wgmma", "mma" (as of `matmul`) or "cast", which
+    multiplies int32 copies."""
+    out = Product(a, b).out.like(dtype=np.dtype(np.int32))
+    if out.size == 0:
+        return Plan([out], [])
+    able = [v for v in candidates(a, b) if v in ("wgmma", "mma")]
+    if version is None:
+        version = able[0] if able and 0 not in a.shape else "cast"
+    if version != "cast":
+        from . import matmul_tensor
+
+        if version == "mma":
+            return matmul_tensor.mma(a, b, wide=True)
+        return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), wide=True)
+    copies = [x.like(dtype=out.dtype) for x in (a, b)]
+    steps = [step for i, (x, y) in enumerate(zip((a, b), copies, strict=True))
+             for step in copy_part(whole(Input(i), x), whole(Temp(i), y))]
+    plan = _version(Product(*copies), copies[0], copies[1], False, _own_version(Product(*copies), out.dtype))
+    for step in plan.steps:
+        if isinstance(step, Launch):  # its operands are the copies
+            args = [replace(arg, kind="t") if isinstance(arg, ArrayArg) and arg.kind == "x" else arg for arg in step.args]
+            steps.append(Launch(step.kernel, step.grid, step.block, args, step.shared))
+    return Plan([out], steps, copies)
 
 
 def candidates(a: Layout, b: Layout, tf32: bool = False) -> list[str]:

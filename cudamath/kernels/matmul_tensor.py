@@ -102,16 +102,17 @@ class _Prepared(NamedTuple):
     steps: list[Launch]
     temps: list[Layout]
 
-    def launches(self) -> Iterator[tuple[tuple[int, int, int], int]]:
-        """(byte offsets in A, B, C, matrices) of the launches of a kernel that finds C's matrices behind each other."""
+    def launches(self, wider: int = 1) -> Iterator[tuple[tuple[int, int, int], int]]:
+        """(byte offsets in A, B, C, matrices) of the launches of a kernel that finds C's matrices behind each other.
+        wider: how many times as wide as the operands' C's numbers are."""
         p = self.product
         if p.batch == 1 or p.strides_c[0] == p.m * p.n * p.out.itemsize:
-            yield from p.launches()
+            yield from (((x, y, z * wider), count) for (x, y, z), count in p.launches())
         else:
             steps = (p.strides_a[0], p.strides_b[0], p.strides_c[0])
             for x, y, z in p.parts:
                 for i in range(p.batch):
-                    yield (x + i * steps[0], y + i * steps[1], z + i * steps[2]), 1
+                    yield (x + i * steps[0], y + i * steps[1], (z + i * steps[2]) * wider), 1
 
 
 def _prepared(a: Layout, b: Layout, majors: str) -> _Prepared:
@@ -175,17 +176,20 @@ def sum_parts(part: np.dtype, dtype: np.dtype) -> Any:
 # ------------------------------------------------------------------------------------------------ planners
 
 
-def mma(a: Layout, b: Layout, *, tf32: bool = False) -> Plan:
-    """Plan of a @ b by mma.sync: 16-bit numbers, int8, float32 rounded to TF32 (`tf32`); compute capability 8.0."""
+def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan:
+    """Plan of a @ b by mma.sync: 16-bit numbers, int8, float32 rounded to TF32 (`tf32`); compute capability 8.0.
+
+    wide: int8 is summed to int32.
+    """
     if (a.dtype == np.float32) != tf32:
         raise AssertionError("mma: float32 is multiplied as TF32 or not at all")
     kind = KINDS[a.dtype.name]
     made = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
     p, (side_a, side_b) = made.product, made.sides
-    kernel = matmul_mma.matmul_mma(kind, side_a.major, side_b.major, "f32" if tf32 else kind, a.itemsize)
+    kernel = matmul_mma.matmul_mma(kind, side_a.major, side_b.major, "f32" if tf32 else "s32" if wide else kind, a.itemsize)
     tiles_m, tiles_n = blocks(p.m, matmul_mma.SIDE), blocks(p.n, matmul_mma.SIDE)
     steps = list(made.steps)
-    for offsets, batch in made.launches():
+    for offsets, batch in made.launches(4 if wide else 1):
         arrays = [ArrayArg(x.kind, x.index).view((1,), None, a.dtype, offset)
                   for x, offset in zip((*made.arguments, Output(0)), offsets, strict=True)]
         numbers = [np.int32(x) for x in (p.m, p.n, p.k)]
@@ -193,7 +197,7 @@ def mma(a: Layout, b: Layout, *, tf32: bool = False) -> Plan:
         strides = [np.int64(side.strides[0] * side.both) for side in made.sides]
         steps.append(Launch(kernel, (tiles_m * tiles_n, batch), matmul_mma.THREADS,
                             [*arrays, *numbers, *pitches, *strides, np.int32(tiles_m), np.int32(tiles_n)], matmul_mma.SHARED))
-    return Plan([p.out], steps, made.temps)
+    return Plan([p.out.like(dtype=np.dtype(np.int32)) if wide else p.out], steps, made.temps)
 
 
 #: What a slab of k and the rest of a tile cost on an H200, in microseconds under steady load, by tile; "pingpong" hides the
@@ -234,10 +238,12 @@ class Epilogue(NamedTuple):
     residual: ArrayArg | None = None
 
 
-def wgmma(a: Layout, b: Layout, choice: str = "", *, tf32: bool = False, epilogue: Epilogue | None = None) -> Plan:
+def wgmma(a: Layout, b: Layout, choice: str = "", *, tf32: bool = False, wide: bool = False,
+          epilogue: Epilogue | None = None) -> Plan:
     """Plan of a @ b by wgmma: 16-bit numbers, int8, float32 rounded to TF32 (`tf32`); compute capability 9.0.
 
-    choice: see Choice.parse; by default `choose` does. epilogue: for 16-bit numbers whose rows are `boxed`.
+    choice: see Choice.parse; by default `choose` does. wide: int8 is summed to int32. epilogue: for 16-bit numbers whose
+    rows are `boxed`.
     """
     if (a.dtype == np.float32) != tf32:
         raise AssertionError("wgmma: float32 is multiplied as TF32 or not at all")
@@ -247,11 +253,12 @@ def wgmma(a: Layout, b: Layout, choice: str = "", *, tf32: bool = False, epilogu
     if epilogue:
         made = made._replace(splits=1)
     steps, temps = list(ready.steps), list(ready.temps)
-    for offsets, batch in ready.launches():
-        made_steps, made_temps = _launches(ready, a, batch, offsets, made, epilogue, len(temps))
+    out = p.out.like(dtype=np.dtype(np.int32)) if wide else p.out
+    for offsets, batch in ready.launches(4 if wide else 1):
+        made_steps, made_temps = _launches(ready, a, out, batch, offsets, made, epilogue, len(temps))
         steps += made_steps
         temps += made_temps
-    return Plan([p.out], steps, temps)
+    return Plan([out], steps, temps)
 
 
 def boxed(n: int, offset: int = 0) -> bool:
@@ -259,7 +266,7 @@ def boxed(n: int, offset: int = 0) -> bool:
     return n % 8 == 0 and offset % 16 == 0
 
 
-def _launches(ready: _Prepared, a: Layout, batch: int, offsets: tuple[int, int, int], choice: Choice,
+def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple[int, int, int], choice: Choice,
               epilogue: Epilogue | None, first_temp: int) -> tuple[list[Launch], list[Layout]]:
     """The launches for one part of a product, and their scratch."""
     p = ready.product
@@ -268,7 +275,7 @@ def _launches(ready: _Prepared, a: Layout, batch: int, offsets: tuple[int, int, 
     depth = 128 // a.itemsize
     slabs = blocks(blocks(k, depth), min(choice.splits, blocks(k, depth)))
     splits = blocks(blocks(k, depth), slabs)
-    if splits > 1 or kind == "tf32":
+    if splits > 1 or c.itemsize == 4:
         store = "pairs" if n % 2 == 0 else "wide"
     elif kind == "s8":
         store = "s8"
@@ -298,6 +305,6 @@ def _launches(ready: _Prepared, a: Layout, batch: int, offsets: tuple[int, int, 
     grid = min(devices.multiprocessors(a.device), tiles)
     steps = [Launch(matmul_wgmma(tile), grid, tile.threads, [*maps, target, bias, residual, *numbers], tile.shared)]
     if splits > 1:
-        steps.append(Launch(sum_parts(temps[0].dtype, a.dtype), blocks(size, 256), 256,
+        steps.append(Launch(sum_parts(temps[0].dtype, c.dtype), blocks(size, 256), 256,
                             [target, out, np.int64(splits), np.int64(m * n)]))
     return steps, temps

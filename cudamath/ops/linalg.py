@@ -15,6 +15,7 @@ from ..core.op import ANY, NUMERIC, Op, require
 from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
 from .elementwise import abs, conj, multiply
+from .inspection import can_cast
 from .shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
 
 __all__ = ["dot", "gemm", "gemv", "inner", "matmul", "matrix_norm", "norm", "outer", "set_matmul_precision", "tensordot",
@@ -81,26 +82,42 @@ def _pair(name: str, a: Any, b: Any) -> tuple[ndarray, ndarray]:
     return a, b
 
 
-def matmul(a: Any, b: Any, /) -> ndarray:
+# Exact modulo 2^32, on tensor cores where there are some.
+_matmul_int32 = Op("matmul (int8 to int32)", cpu="matmul.matmul_int32", cuda="matmul.matmul_int32")
+
+
+def matmul(a: Any, b: Any, /, *, dtype: Any = None) -> ndarray:
     """Matrix product: y[..., i, j] = Σ_k a[..., i, k] b[..., k, j].
 
     Args:
         a: array (..., m, k), or (k,), which counts as (1, k) and drops that axis from the result.
         b: array (..., k, n), or (k,), which counts as (k, 1) and drops that axis from the result.
             Leading axes broadcast. Numeric or bool, of any strides; different dtypes are promoted.
+        dtype: of sums and result, as which the operands count; their common one by default. int8 operands with int32 are
+            multiplied as they are, on tensor cores where there are some.
 
-    Returns: array (..., m, n) of the common dtype. 16-bit floats are summed in float32 and rounded once; integers wrap.
-    Raises: TypeError (dtype), ValueError (0-d operands; sizes that do not match).
+    Returns: array (..., m, n) of that dtype. 16-bit floats are summed in float32 and rounded once; integers wrap.
+    Raises: TypeError (dtype; one that the operands' cannot become), ValueError (0-d operands; sizes that do not match).
     Gradient: g b^T for a, a^T g for b, summed over broadcast axes.
     Accuracy: float32 stays float32 (no TF32 unless `set_matmul_precision("tf32")`); repeated calls agree bit for bit.
 
     >>> import cudamath as cm
     >>> cm.matmul([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
+    >>> cm.matmul(cm.full((1, 3), 100, "int8"), cm.full((3, 1), 100, "int8"), dtype="int32").tolist()
+    [[30000]]
     """
     if type(a) is not ndarray or type(b) is not ndarray or a._layout.dtype is not b._layout.dtype or (
             a._layout.dtype not in ANY):
         a, b = _pair("matmul", a, b)
+    wide = False
+    if dtype is not None:
+        wanted = dtypes.as_dtype(dtype)
+        wide = a.dtype == np.int8 and wanted == np.int32
+        if not wide and a.dtype != wanted:
+            if not can_cast(a.dtype, wanted, "same_kind"):
+                raise TypeError(f"matmul: operands of {a.dtype} cannot become {wanted}")
+            a, b = astype(a, wanted), astype(b, wanted)
     left, right = a._layout.shape, b._layout.shape
     if not left or not right:
         raise ValueError(f"matmul: wants arrays of at least one dimension, got shapes {left} and {right}")
@@ -112,7 +129,7 @@ def matmul(a: Any, b: Any, /) -> ndarray:
             broadcast_shapes("matmul", left[:-2], right[:-2])
         except ValueError:
             raise ValueError(f"matmul: the leading axes of shapes {left} and {right} cannot be broadcast together") from None
-    return _matmul(a, b, tf32=_tf32)
+    return _matmul_int32(a, b) if wide else _matmul(a, b, tf32=_tf32)
 
 
 def gemm(a: Any, b: Any, alpha: float = 1, c: Any = None, beta: float = 0) -> ndarray:

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import benchmarks.rows_attention  # noqa: F401  registers its rows
+import benchmarks.rows_bandwidth  # noqa: F401  registers its rows
 import benchmarks.rows_linalg  # noqa: F401  registers its rows
 import benchmarks.rows_matmul  # noqa: F401  registers its rows
 import cudamath as cm

@@ -222,7 +222,7 @@ def launch(function: Any, operands: Sequence[Layout | np.dtype], target: Layout,
     everything = [*layouts, target]
     sizes = [x.itemsize for x in everything]
     width = max(1, ACCESS // min(sizes))
-    if len(layouts) > 2:  # many operands: a thread that has too much under way leaves too few room beside it
+    if len(layouts) > 2:  # many operands: a thread that has too much under way leaves too little room for others
         width = max(1, min(width, 2 * ACCESS // max(sizes)))
     aligned = all(x.aligned for x in everything) and not any(x.dtype in COMPLEX for x in everything)
     order = shapes.axes_by_stride(target.strides)  # the last axis is the one along which the target is dense

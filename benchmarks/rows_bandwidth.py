@@ -1,0 +1,279 @@
+"""Rows of work that memory limits: elementwise functions, copies, reductions, normalisation, losses, pools, optimizers,
+and functions fused by `cm.fuse` beside `torch.compile`.
+
+`work` is the floor in bytes: what must be read and written if every array moves once (gradients: what forward and
+backward must read and write, each by itself).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.rows import PEERS, Bind, Call, everywhere, method, normal, repeated, row
+
+N = 1 << 27  # numbers of a large array
+SIDE = 8192
+IMAGES = (32, 64, 256, 256)
+PIXELS = 32 * 64 * 256 * 256
+VOCABULARY, TOKENS = 50257, 4096
+
+
+def in_bfloat16(function: Callable[..., Any]) -> dict[str, Bind]:
+    """The same function of bfloat16 arrays for cudamath and torch; it gets the library first."""
+
+    def ours(lib: Any, *arrays: Any) -> Call:
+        halves = [a.astype("bfloat16") for a in arrays]
+        return lambda: function(lib, *halves)
+
+    def torch(lib: Any, *arrays: Any) -> Call:
+        halves = [a.bfloat16() for a in arrays]
+        return lambda: function(lib, *halves)
+
+    return {"cudamath": ours, "torch": torch}
+
+
+def pair(ours: Callable[..., Any], torch: Callable[..., Any]) -> dict[str, Bind]:
+    """A function for cudamath (of its `ml`) and one for torch (of torch.nn.functional)."""
+    return {"cudamath": lambda lib, *arrays: lambda: ours(lib.ml, *arrays),
+            "torch": lambda lib, *arrays: lambda: torch(lib.nn.functional, *arrays)}
+
+
+def slopes(ours: Callable[..., Any], torch: Callable[..., Any], kind: str = "float32", fixed: int = 0) -> dict[str, Bind]:
+    """Forward and the gradients of all arrays but the last `fixed`, for a gradient of ones."""
+
+    def bind(lib: Any, *arrays: Any) -> Call:
+        count = len(arrays) - fixed
+        floats, rest = [a.astype(kind) for a in arrays[:count]], arrays[count:]
+        g = lib.ones_like(ours(lib.ml, *floats, *rest))
+
+        def call() -> Any:
+            y, pull = lib.vjp(lambda *xs: ours(lib.ml, *xs, *rest), *floats)
+            return y, pull(g)
+
+        return call
+
+    def bind_torch(lib: Any, *arrays: Any) -> Call:
+        count = len(arrays) - fixed
+        floats = [a.to(getattr(lib, kind)).requires_grad_() for a in arrays[:count]]
+        rest = arrays[count:]
+        g = lib.ones_like(torch(lib.nn.functional, *floats, *rest))
+        return lambda: lib.autograd.grad(torch(lib.nn.functional, *floats, *rest), floats, g)
+
+    return {"cudamath": bind, "torch": bind_torch}
+
+
+# ---------------------------------------------------------------- elementwise, copies
+
+row("add_bf16", "device", "a + b, 2^27, bfloat16", repeated((N,), (N,)), in_bfloat16(lambda lib, a, b: a + b), work=6 * N,
+    unit="B")
+row("add_small", "device", "a + b, 2^18", repeated((1 << 18,), (1 << 18,)),
+    everywhere(lambda lib, a, b: lambda: a + b, *PEERS), work=12 << 18, unit="B", copies=64)
+row("add_medium", "device", "a + b, 2^24", repeated((1 << 24,), (1 << 24,)),
+    everywhere(lambda lib, a, b: lambda: a + b, *PEERS), work=12 << 24, unit="B", copies=2)
+row("gelu", "device", "gelu, 2^27", repeated((N,)), pair(lambda ml, x: ml.gelu(x), lambda f, x: f.gelu(x)), work=8 * N,
+    unit="B")
+row("where", "device", "where(a > b, a, b) of a mask, 2^26", repeated((N // 2,), (N // 2,), (N // 2,)), {
+    "cudamath": lambda lib, m, a, b: (lambda mask: lambda: lib.where(mask, a, b))(m > 0),
+    "torch": lambda lib, m, a, b: (lambda mask: lambda: lib.where(mask, a, b))(m > 0),
+    "cupy": lambda lib, m, a, b: (lambda mask: lambda: lib.where(mask, a, b))(m > 0)}, work=13 * N // 2, unit="B")
+row("strided", "device", "a[:, ::2] + 1, 8192x16384", repeated((SIDE, 2 * SIDE)),
+    everywhere(lambda lib, a: lambda: a[:, ::2] + 1.0, *PEERS), work=12 * SIDE * SIDE, unit="B")
+row("unaligned", "device", "a[:, 1:] + 1, 8192x8193", repeated((SIDE, SIDE + 1)),
+    everywhere(lambda lib, a: lambda: a[:, 1:] + 1.0, *PEERS), work=8 * SIDE * SIDE, unit="B")
+row("copy_transposed", "device", "a.T in C order, 8192x8192", repeated((SIDE, SIDE)), {
+    "cudamath": lambda lib, a: lambda: lib.copy(a.T),
+    "torch": lambda lib, a: lambda: a.T.contiguous(),
+    "cupy": lambda lib, a: lambda: lib.ascontiguousarray(a.T)}, work=8 * SIDE * SIDE, unit="B")
+row("channels_first", "device", "NHWC to NCHW, 32x128x128x128", repeated((32, 128, 128, 128)), {
+    "cudamath": lambda lib, a: lambda: lib.copy(a.transpose((0, 3, 1, 2))),
+    "torch": lambda lib, a: lambda: a.permute(0, 3, 1, 2).contiguous(),
+    "cupy": lambda lib, a: lambda: lib.ascontiguousarray(a.transpose(0, 3, 1, 2))}, work=8 * 32 * 128**3, unit="B")
+row("concat", "device", "two 8192x4096 side by side", repeated((SIDE, 4096), (SIDE, 4096)), {
+    "cudamath": lambda lib, a, b: lambda: lib.concat([a, b], axis=1),
+    "torch": lambda lib, a, b: lambda: lib.cat([a, b], 1),
+    "cupy": lambda lib, a, b: lambda: lib.concatenate([a, b], 1)}, work=16 * SIDE * 4096, unit="B")
+row("dropout", "device", "dropout, 2^27", repeated((N,)),
+    pair(lambda ml, x: ml.dropout(x, 0.1), lambda f, x: f.dropout(x, 0.1)), work=8 * N, unit="B")
+
+# ---------------------------------------------------------------- reductions
+
+row("sum_middle", "device", "a.sum(1), 64x2048x1024", repeated((64, 2048, 1024)), everywhere(method("sum", 1), *PEERS),
+    work=4 * N, unit="B")
+row("sum_short", "device", "a.sum(1), 2^21x64", repeated((1 << 21, 64)), everywhere(method("sum", 1), *PEERS), work=4 * N,
+    unit="B")
+row("max_bf16", "device", "max(a, 1), 32768x4096, bfloat16", repeated((32768, 4096)),
+    in_bfloat16(lambda lib, a: a.max(1) if lib.__name__ == "cudamath" else a.amax(1)), work=2 * N, unit="B")
+row("argmax_all", "device", "argmax(a), 2^27", repeated((N,)), everywhere(lambda lib, a: lambda: lib.argmax(a), *PEERS),
+    work=4 * N, unit="B")
+row("var_columns", "device", "var(a, 0), 32768x4096", repeated((32768, 4096)), {
+    "cudamath": lambda lib, x: lambda: lib.var(x, axis=0),
+    "torch": lambda lib, x: lambda: lib.var(x, 0, correction=0),
+    "cupy": lambda lib, x: lambda: lib.var(x, 0)}, work=4 * N, unit="B")
+row("norm", "device", "norm(a), 2^27", repeated((N,)), everywhere(lambda lib, a: lambda: lib.linalg.norm(a), *PEERS),
+    work=4 * N, unit="B")
+
+# ---------------------------------------------------------------- softmax, losses, normalisation
+
+
+def targets(*shape: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
+    """Logits of this shape and the class of each row."""
+    return lambda rng: (rng.standard_normal(shape, dtype=np.float32), rng.integers(0, shape[1], shape[0]))
+
+
+LOGITS = TOKENS * VOCABULARY
+row("softmax_64", "device", "softmax, 2^21x64", repeated((1 << 21, 64)),
+    pair(lambda ml, x: ml.softmax(x), lambda f, x: f.softmax(x, -1)), work=8 * N, unit="B")
+row("softmax_50k", "device", "softmax, 4096x50257", repeated((TOKENS, VOCABULARY)),
+    pair(lambda ml, x: ml.softmax(x), lambda f, x: f.softmax(x, -1)), work=8 * LOGITS, unit="B")
+row("log_softmax_gradients", "device", "log_softmax and gradient, 4096x50257, bfloat16", repeated((TOKENS, VOCABULARY)),
+    slopes(lambda ml, x: ml.log_softmax(x), lambda f, x: f.log_softmax(x, -1), "bfloat16"), work=10 * LOGITS, unit="B")
+row("cross_entropy", "device", "cross_entropy and gradient, 4096x50257", targets(TOKENS, VOCABULARY),
+    slopes(lambda ml, x, t: ml.cross_entropy(x, t), lambda f, x, t: f.cross_entropy(x, t), fixed=1), work=12 * LOGITS,
+    unit="B")
+row("cross_entropy_bf16", "device", "cross_entropy and gradient, 4096x50257, bfloat16", targets(TOKENS, VOCABULARY),
+    slopes(lambda ml, x, t: ml.cross_entropy(x, t), lambda f, x, t: f.cross_entropy(x, t), "bfloat16", fixed=1),
+    work=6 * LOGITS, unit="B")
+for columns in (768, 4096):
+    rows = N // 2 // columns
+    row(f"layer_norm_gradients_{columns}", "device", f"layer_norm and gradients, {rows}x{columns}, bfloat16",
+        repeated((rows, columns), (columns,), (columns,)),
+        slopes(lambda ml, x, w, b: ml.layer_norm(x, x.shape[1], w, b),
+               lambda f, x, w, b: f.layer_norm(x, (x.shape[1],), w, b), "bfloat16"), work=10 * rows * columns, unit="B")
+row("rms_norm_gradients", "device", "rms_norm and gradients, 16384x4096", repeated((16384, 4096), (4096,)),
+    slopes(lambda ml, x, w: ml.rms_norm(x, 4096, w), lambda f, x, w: f.rms_norm(x, (4096,), w)), work=20 * N // 2, unit="B")
+row("batch_norm", "device", "batch_norm (training), 64x256x64x64", repeated((64, 256, 64, 64), (256,), (256,)),
+    pair(lambda ml, x, w, b: ml.batch_norm(x, None, None, w, b, training=True)[0],
+         lambda f, x, w, b: f.batch_norm(x, None, None, w, b, True)), work=12 * N // 2, unit="B")
+row("batch_norm_gradients", "device", "batch_norm and gradients, 64x256x64x64", repeated((64, 256, 64, 64), (256,), (256,)),
+    slopes(lambda ml, x, w, b: ml.batch_norm(x, None, None, w, b, training=True)[0],
+           lambda f, x, w, b: f.batch_norm(x, None, None, w, b, True)), work=32 * N // 2, unit="B")
+row("group_norm", "device", "group_norm, 32 groups, 64x256x64x64", repeated((64, 256, 64, 64), (256,), (256,)),
+    pair(lambda ml, x, w, b: ml.group_norm(x, 32, w, b), lambda f, x, w, b: f.group_norm(x, 32, w, b)), work=8 * N // 2,
+    unit="B")
+
+# ---------------------------------------------------------------- pools, embedding
+
+row("max_pool2d_3x3", "device", "max_pool2d, 32x64x256x256, 3x3, stride 2", repeated(IMAGES),
+    pair(lambda ml, x: ml.max_pool2d(x, 3, 2, 1), lambda f, x: f.max_pool2d(x, 3, 2, 1)), work=5 * PIXELS, unit="B")
+row("max_pool2d_gradient", "device", "max_pool2d and gradient, 32x64x256x256, 2x2", repeated(IMAGES),
+    slopes(lambda ml, x: ml.max_pool2d(x, 2), lambda f, x: f.max_pool2d(x, 2)), work=12 * PIXELS, unit="B")
+row("max_pool2d_3x3_gradient", "device", "max_pool2d and gradient, 32x64x256x256, 3x3, stride 2", repeated(IMAGES),
+    slopes(lambda ml, x: ml.max_pool2d(x, 3, 2, 1), lambda f, x: f.max_pool2d(x, 3, 2, 1)), work=12 * PIXELS, unit="B")
+row("avg_pool2d", "device", "avg_pool2d, 32x64x256x256, 2x2", repeated(IMAGES),
+    pair(lambda ml, x: ml.avg_pool2d(x, 2), lambda f, x: f.avg_pool2d(x, 2)), work=5 * PIXELS, unit="B")
+row("embedding_gradient", "device", "embedding and gradient, 8192 of 50257x768",
+    lambda rng: (np.resize(rng.standard_normal(1 << 20, dtype=np.float32), (VOCABULARY, 768)),
+                 rng.integers(0, VOCABULARY, 8192)),
+    slopes(lambda ml, w, i: ml.embedding(i, w), lambda f, w, i: f.embedding(i, w), fixed=1),
+    work=12 * 8192 * 768 + 4 * VOCABULARY * 768, unit="B")
+
+# ---------------------------------------------------------------- optimizers: 124 million parameters in 148 arrays
+
+BLOCK = ((768,), (768,), (768, 2304), (2304,), (768, 768), (768,), (768,), (768,), (768, 3072), (3072,), (3072, 768), (768,))
+GPT2 = ((VOCABULARY, 768), (1024, 768), *(shape for _ in range(12) for shape in BLOCK), (768,), (768,))
+PARAMETERS = sum(math.prod(shape) for shape in GPT2)
+
+
+def split(x: Any) -> list[Any]:
+    """New arrays of GPT-2's shapes, from a long one."""
+    found, at = [], 0
+    for shape in GPT2:
+        found.append(x[at:at + math.prod(shape)].reshape(shape) * 1.0)
+        at += math.prod(shape)
+    return found
+
+
+def optimizer(ours: Callable[[Any, list, list], Call], torchs: Callable[[Any, Sequence], Call]) -> dict[str, Bind]:
+    """A step of all parameters: `ours` of (ml, parameters, gradients), `torchs` of (torch, parameters with gradients)."""
+
+    def torch(lib: Any, p: Any, g: Any) -> Call:
+        parameters = [each.requires_grad_() for each in split(p)]
+        for each, slope in zip(parameters, split(g), strict=True):
+            each.grad = slope
+        return torchs(lib, parameters)
+
+    return {"cudamath": lambda lib, p, g: ours(lib.ml, split(p), split(g)), "torch": torch}
+
+
+def adamw(ml: Any, p: list, g: list) -> Call:
+    """cudamath's."""
+    state = ml.adam_init(p)
+    return lambda: ml.adamw_update(p, g, state, lr=1e-4)
+
+
+def momentum(ml: Any, p: list, g: list) -> Call:
+    """cudamath's."""
+    state = ml.sgd_init(p)
+    return lambda: ml.sgd_update(p, g, state, lr=1e-4, momentum=0.9)
+
+
+row("adamw", "device", "AdamW, 124M parameters in 148 arrays", repeated((PARAMETERS,), (PARAMETERS,)),
+    optimizer(adamw, lambda torch, p: torch.optim.AdamW(p, lr=1e-4, fused=True).step), work=28 * PARAMETERS, unit="B")
+row("sgd", "device", "SGD with momentum, 124M parameters in 148 arrays", repeated((PARAMETERS,), (PARAMETERS,)),
+    optimizer(momentum, lambda torch, p: torch.optim.SGD(p, lr=1e-4, momentum=0.9, fused=True).step), work=20 * PARAMETERS,
+    unit="B")
+row("clip_grad_norm", "device", "clip_grad_norm, 124M parameters in 148 arrays", repeated((PARAMETERS,), (PARAMETERS,)),
+    optimizer(lambda ml, _, g: lambda: ml.clip_grad_norm(g, 1.0),
+              lambda torch, p: lambda: torch.nn.utils.clip_grad_norm_(p, 1.0, foreach=True)), work=12 * PARAMETERS, unit="B")
+
+# ---------------------------------------------------------------- fused functions: cm.fuse beside torch.compile
+
+
+def gelu(lib: Any, x: Any) -> Any:
+    """By hand."""
+    return 0.5 * x * (1 + lib.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+
+def layer_norm(lib: Any, x: Any, w: Any, b: Any) -> Any:
+    """By hand."""
+    apart = x - x.mean(-1)[:, None]
+    return apart / lib.sqrt((apart * apart).mean(-1)[:, None] + 1e-5) * w + b
+
+
+def chain(lib: Any, x: Any, y: Any) -> Any:
+    """Ten operations."""
+    z = x * y + 1.0
+    return lib.exp(-lib.abs(z * z - x)) * 0.5 + x / (1.0 + lib.abs(y))
+
+
+def mean_square(lib: Any, x: Any, y: Any) -> Any:
+    """A reduction of everything."""
+    return ((x - y) * (x - y)).mean()
+
+
+def fused(function: Callable[..., Any]) -> dict[str, Bind]:
+    """cm.fuse and torch.compile of one function of (library, arrays); CuPy as it is."""
+
+    def ours(lib: Any, *arrays: Any) -> Call:
+        made = lib.fuse(lambda *xs: function(lib, *xs))
+        return lambda: made(*arrays)
+
+    def torch(lib: Any, *arrays: Any) -> Call:
+        made = lib.compile(lambda *xs: function(lib, *xs))
+        return lambda: made(*arrays)
+
+    return {"cudamath": ours, "torch": torch, "cupy": lambda lib, *arrays: lambda: function(lib, *arrays)}
+
+
+row("fuse_gelu", "device", "gelu by hand, fused, 2^27", repeated((N,)), fused(gelu), work=8 * N, unit="B")
+row("fuse_layer_norm", "device", "layer norm by hand, fused, 16384x4096", repeated((16384, 4096), (4096,), (4096,)),
+    fused(layer_norm), work=8 * N // 2, unit="B")
+row("fuse_chain", "device", "ten operations, fused, 2^26", repeated((N // 2,), (N // 2,)), fused(chain), work=12 * N // 2,
+    unit="B")
+row("fuse_mean_square", "device", "mean((a - b)^2), fused, 2^27", repeated((N,), (N,)), fused(mean_square), work=8 * N,
+    unit="B")
+
+# ---------------------------------------------------------------- host: small calls
+
+row("host_layer_norm", "host", "layer_norm, 64x64", normal((64, 64), (64,), (64,)),
+    pair(lambda ml, x, w, b: ml.layer_norm(x, 64, w, b), lambda f, x, w, b: f.layer_norm(x, (64,), w, b)))
+row("host_max_pool2d", "host", "max_pool2d, 4x8x16x16, 2x2", normal((4, 8, 16, 16)),
+    pair(lambda ml, x: ml.max_pool2d(x, 2), lambda f, x: f.max_pool2d(x, 2)))
+row("host_gelu", "host", "gelu, 4,096", normal((4096,)), pair(lambda ml, x: ml.gelu(x), lambda f, x: f.gelu(x)))
+row("host_add_transposed", "host", "a + b.T, 64x64", normal((64, 64), (64, 64)),
+    everywhere(lambda lib, a, b: lambda: a + b.T))
+row("host_fuse", "host", "ten operations, fused, 4,096", normal((4096,), (4096,)), fused(chain))

@@ -466,3 +466,35 @@ def test_nonzero(device, data, dtype):
 def test_nonzero_of_0d(device):
     with pytest.raises(ValueError, match="^nonzero: wants at least 1 dimension"):
         cm.nonzero(cm.asarray(3))
+
+
+FOLDS = {"add_at": np.add, "multiply_at": np.multiply, "maximum_at": np.maximum, "minimum_at": np.minimum}
+
+
+@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "u1", "f2"])
+def test_folding_into_positions(device, name, dtype):
+    """Repeated positions count each time; integer arrays, masks, slices and several arrays as keys."""
+    rng = np.random.default_rng(4)
+    i = rng.integers(-5, 5, 40)
+    for key, shape in (((i,), (40, 3)), ((i, i % 3), (40,)), ((slice(1, 4),), (3, 3)), ((i > 0)[:5], (1, 3))):
+        x = rng.integers(1, 9, (5, 3)).astype(dtype)
+        values = rng.integers(1, 3, shape).astype(dtype)
+        if name == "multiply_at":
+            values = np.minimum(values, np.arange(values.size).reshape(shape) % 20 // 19 + 1).astype(dtype)
+        ours = cm.asarray(x.copy())
+        getattr(cm, name)(ours, tuple(cm.asarray(k) if isinstance(k, np.ndarray) else k for k in key)
+                          if isinstance(key, tuple) else cm.asarray(key), cm.asarray(values))
+        FOLDS[name].at(x, key, values)
+        np.testing.assert_array_equal(ours.to_numpy(), x)
+
+
+def test_nan_wins_a_maximum(device):
+    x = cm.asarray([0.0, 0.0])
+    cm.maximum_at(x, [0, 0, 1], cm.asarray([1.0, np.nan, 2.0]))
+    np.testing.assert_array_equal(x.to_numpy(), [np.nan, 2])
+
+
+def test_take_names_itself():
+    with pytest.raises(IndexError, match="take: index 7 is out of bounds"), cm.device("cpu"):
+        cm.take(cm.zeros(3), cm.asarray([7]))

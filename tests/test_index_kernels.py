@@ -6,7 +6,8 @@ import pytest
 import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels import index as kernels
-from cudamath.kernels import segments
+from cudamath.kernels import masks, segments
+from cudamath.kernels import sort as sorting
 
 
 def same(ours, expected):
@@ -38,7 +39,7 @@ def test_gather_simulated(shape, axis, dtype):
     x = numbered(shape, dtype)
     index = np.array([[4, -5], [0, 2]])
     plan = kernels.gather(*layouts(x, index), axis=axis)
-    assert named(plan) == ["first_position", "gather_rows"]
+    assert named(plan) == ["gather_rows"]
     np.testing.assert_array_equal(sim(plan, x, index), np.take(x, index, axis))
     with pytest.raises(IndexError):
         sim(plan, x, index + 1)
@@ -78,7 +79,7 @@ def test_take_along_simulated():
     np.testing.assert_array_equal(sim(kernels.take_along(*layouts(x, index), axis=1), x, index),
                                   np.take_along_axis(x, index, 1))
     g = numbered((2, 2, 3), "f2")
-    out = sim(kernels.take_along_grad(*layouts(g, index), size=5, axis=1), g, index)
+    out = sim(segments.take_along_grad(*layouts(g, index), size=5, axis=1), g, index)
     expected = np.zeros_like(x)
     for b, j, a in np.ndindex(2, 2, 3):
         expected[b, index[b, j, a], a] += g[b, j, a]
@@ -101,12 +102,12 @@ def test_where_simulated(rank):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("shape", [(1,), (1024,), (3, 350)])
+@pytest.mark.parametrize("shape", [(1,), (4096,), (3, 1400)])
 def test_nonzero_simulated(shape):
     x = (numbered(shape) % 7 < 3).astype("f2")
-    offsets = sim(kernels.true_offsets(*layouts(x)), x)
+    offsets = sim(masks.true_offsets(*layouts(x)), x)
     assert offsets[-1] == np.count_nonzero(x)
-    plan = kernels.true_positions(*layouts(x, offsets), count=int(offsets[-1]))
+    plan = masks.true_positions(*layouts(x, offsets), count=int(offsets[-1]))
     found = sim(plan, x, offsets)
     for a, b in zip(found if isinstance(found, tuple) else (found,), np.nonzero(x), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -117,7 +118,7 @@ def test_nonzero_simulated(shape):
 def test_scan_simulated(counts):
     x = np.append(numbered((counts,), "i8"), -1)
     expected = np.append(0, np.cumsum(x[:-1]))
-    kernels.scan_counts[1, kernels.THREADS](x)
+    sorting.scan_counts[1, sorting.RADIX_THREADS](x)
     np.testing.assert_array_equal(x, expected)
 
 
@@ -135,10 +136,39 @@ def test_sort_simulated(m, rows):
     np.testing.assert_array_equal(k, np.sort(expected))
 
 
+@pytest.mark.simulator
+def test_long_lines_gradient_simulated():
+    """Lines of more steps than a thread takes: sorted by position."""
+    m = segments.FEW_STEPS + 6
+    index = (np.arange(2 * m * 2) ** 2 % 5 - 2).reshape(2, m, 2)
+    g = (numbered((2, m, 2), "f4") % 7)
+    plan = segments.take_along_grad(*layouts(g, index), size=5, axis=1)
+    assert "along_positions" in named(plan)
+    expected = np.zeros((2, 5, 2), "f4")
+    for b, j, a in np.ndindex(g.shape):
+        expected[b, index[b, j, a], a] += g[b, j, a]
+    np.testing.assert_array_equal(sim(plan, g, index), expected)
+    with pytest.raises(IndexError):
+        sim(plan, g, index + 5)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("kind, function", [("max", np.maximum), ("min", np.minimum), ("multiply", np.multiply)])
+def test_scatter_fold_simulated(kind, function):
+    index = np.arange(70) ** 2 % 9 - 4
+    values = (numbered((70, 2), "f4") % 3 + 1)
+    x = numbered((9, 2), "f4")
+    expected = x.copy()
+    function.at(expected, index, values)
+    sim(segments.scatter_add(*layouts(x, values, index), axis=0, kind=kind), x, values, index)
+    np.testing.assert_array_equal(x, expected)
+
+
 def copies(keys, order, m):
-    vector = Layout.new((m,), np.dtype("i8"), 0)
-    return [launch for i, a in enumerate((keys, order))
-            for launch in segments.copy_part(segments.whole(a, vector), segments.whole(segments.Output(i), vector))]
+    target = Layout.new((m,), np.dtype("i8"), 0)
+    sources = (keys, Layout.new((m,), np.dtype("u4"), 0)), (order, target)
+    return [launch for i, (a, vector) in enumerate(sources)
+            for launch in segments.copy_part(segments.whole(a, vector), segments.whole(segments.Output(i), target))]
 
 
 @pytest.mark.simulator
@@ -210,11 +240,17 @@ PLANS = {
     "scatter": lambda: (kernels.scatter, [on_gpu((64, 64), "f2"), on_gpu((5, 64), "f2"), on_gpu((5,), "i4")],
                         {"axis": 0}),
     "take_along": lambda: (kernels.take_along, [on_gpu((64, 64), "f4"), on_gpu((64, 3), "i8")], {"axis": 1}),
-    "take_along_grad": lambda: (kernels.take_along_grad, [on_gpu((64, 3), "f2"), on_gpu((64, 3), "i8")],
+    "take_along_grad": lambda: (segments.take_along_grad, [on_gpu((64, 3), "f2"), on_gpu((64, 3), "i8")],
                                 {"axis": 1, "size": 64}),
+    "take_along_grad, long": lambda: (segments.take_along_grad, [on_gpu((3, 640), "f4"), on_gpu((3, 640), "i8")],
+                                      {"axis": 1, "size": 64}),
+    "gather rows": lambda: (kernels.gather, [on_gpu((64, 64), "f4"), on_gpu((5,), "i4")], {"axis": 0}),
+    "gather elements": lambda: (kernels.gather, [on_gpu((64,), "f4"), on_gpu((5,), "i4")], {"axis": 0}),
+    "scatter max": lambda: (segments.scatter_add, [on_gpu((64, 64), "f2"), on_gpu((5, 64), "f2"), on_gpu((5,), "i4")],
+                            {"axis": 0, "kind": "max"}),
     "where": lambda: (kernels.where, [on_gpu((64, 64), "?"), on_gpu((64, 64), "f4"), on_gpu((64, 1), "f4")], {}),
-    "offsets": lambda: (kernels.true_offsets, [on_gpu((64, 64), cm.bfloat16)], {}),
-    "positions": lambda: (kernels.true_positions, [on_gpu((64, 64), "f4"), on_gpu((5,), "i8")], {"count": 7}),
+    "offsets": lambda: (masks.true_offsets, [on_gpu((64, 64), cm.bfloat16)], {}),
+    "positions": lambda: (masks.true_positions, [on_gpu((64, 64), "f4"), on_gpu((5,), "i8")], {"count": 7}),
     "scatter_add": lambda: (segments.scatter_add, [on_gpu((64, 64), "f4"), on_gpu((5, 64), "f4"), on_gpu((5,), "i4")],
                             {"axis": 0}),
     "gather_grad": lambda: (segments.gather_grad, [on_gpu((5, 64), cm.bfloat16), on_gpu((5,), "i8")],

@@ -20,6 +20,11 @@ def gather(x, *indices, axis):
     return np.asarray(_checked("index", lambda: x[_box(indices, axis)]), order="C")
 
 
+def take(x, index, *, axis):
+    """The same for one index array, as NumPy's take."""
+    return _checked("take", lambda: np.take(x, index.astype(np.intp, copy=False), axis))
+
+
 def scatter(x, values, *indices, axis):
     """x[..., indices, ...] = values; of equal indices the last one wins."""
     _checked("index", lambda: x.__setitem__(_box(indices, axis), values))
@@ -37,7 +42,10 @@ def positions(indices, sizes):
     return at
 
 
-def add_rows(x, values, rows):
+_FOLDS = {"add": np.add, "multiply": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def add_rows(x, values, rows, kind="add"):
     """x[:, rows[j], :] += values[:, j, :] in the order of j, for x (before, n, after); 16-bit floats sum in float32.
 
     Sorting by row, keeping the order within one, turns the sums into sums of neighbours: ``reduceat``.
@@ -48,20 +56,21 @@ def add_rows(x, values, rows):
     ordered = rows[order]
     first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     wide = np.float32 if x.dtype.itemsize == 2 and x.dtype.kind in "fV" else x.dtype
-    sums = np.add.reduceat(values[:, order].astype(wide, copy=False), first, axis=1)
+    fold = _FOLDS[kind]
+    sums = fold.reduceat(values[:, order].astype(wide, copy=False), first, axis=1)
     at = ordered[first]
-    x[:, at] = (x[:, at].astype(wide, copy=False) + sums).astype(x.dtype, copy=False)
+    x[:, at] = fold(x[:, at].astype(wide, copy=False), sums).astype(x.dtype, copy=False)
 
 
-def scatter_add(x, values, *indices, axis):
-    """x[..., indices, ...] += values, with equal indices added one after another."""
+def scatter_add(x, values, *indices, axis, kind="add"):
+    """x[..., indices, ...] += values, with equal indices added one after another; kind: or multiply, max, min."""
     sizes = x.shape[axis : axis + len(indices)]
     at = positions(indices, sizes)
     shape = (*x.shape[:axis], *at.shape, *x.shape[axis + len(indices) :])
     box = (int(np.prod(shape[:axis])), int(np.prod(sizes)), int(np.prod(x.shape[axis + len(indices) :])))
     flat = np.ascontiguousarray(x).reshape(box)
     given = np.broadcast_to(values, shape).astype(x.dtype, copy=False).reshape(box[0], at.size, box[2])
-    add_rows(flat, given, at.ravel())
+    add_rows(flat, given, at.ravel(), kind)
     if not np.shares_memory(flat, x):
         x[...] = flat.reshape(x.shape)
     return ()
@@ -80,15 +89,18 @@ def take_along(x, index, *, axis):
 
 
 def take_along_grad(g, index, *, size, axis):
-    """Zeros of ``size`` along ``axis`` with g added at the indices, one slice after another."""
-    wide = np.float32 if g.dtype.itemsize == 2 and g.dtype.kind in "fV" else g.dtype
-    out = np.zeros((*g.shape[:axis], size, *g.shape[axis + 1 :]), wide)
-    for j in range(g.shape[axis]):
-        at = tuple([slice(None)] * axis + [slice(j, j + 1)])
-        along = index[at]
-        total = np.take_along_axis(out, along, axis) + g[at].astype(wide, copy=False)
-        np.put_along_axis(out, along, total, axis)
-    return out.astype(g.dtype, copy=False)
+    """Zeros of ``size`` along ``axis`` with g added at the indices, in the order along the axis."""
+    shape = (*g.shape[:axis], size, *g.shape[axis + 1 :])
+    wrong = (index < -size) | (index >= size)
+    if wrong.any():
+        raise IndexError(f"take_along_axis: index {index[wrong].flat[0]} is out of bounds for axis {axis} with size {size}")
+    along = np.where(index < 0, index.astype(np.int64) + size, index.astype(np.int64))
+    before, m, after = int(np.prod(g.shape[:axis])), g.shape[axis], int(np.prod(g.shape[axis + 1 :]))
+    b, a = np.arange(before)[:, None, None], np.arange(after)
+    rows = (b * size + np.broadcast_to(along, g.shape).reshape(before, m, after)) * after + a
+    out = np.zeros(shape, g.dtype)
+    add_rows(out.reshape(1, -1, 1), np.ascontiguousarray(g).reshape(1, -1, 1), rows.ravel())
+    return out
 
 
 def where(mask, a, b):

@@ -4,17 +4,17 @@ The idea. An array that is indexed along some neighbouring axes is seen as a box
 axes merged into ``rows``, the axes in front and behind merged too. Index arrays become one list of row positions;
 ``gather`` is then out[b, j, a] = x[b, position[j], a] and ``scatter`` the reverse. Negative positions count from the
 end; a position out of range sets the device's error flag (an IndexError at the next synchronising call) and is
-replaced by row 0 in a gather and left out of a scatter. ``after`` runs are moved in words as wide as alignment
-allows, up to 8 bytes, so that gathering long rows costs what copying them costs: the floor is
-(2 x output + positions) bytes / bandwidth, and each row read is at least one 32-byte sector.
+replaced by row 0 in a gather and left out of a scatter. The floor of a gather is (2 x output + positions) bytes /
+bandwidth, and each row read is at least one 32-byte sector:
+
+``gather_rows``     a thread a word of up to 8 bytes; any strides
+``gather_vectors``  rows of neighbours that divide into 16-byte accesses: a thread has four of them in flight, so that
+                    gathering long rows costs what copying them costs
 
 ``scatter`` with repeated positions: the last one wins, as in NumPy, on every run. That takes an auction first:
 every j bids for its row by an integer atomic max; then only the winner writes.
 
-``true_*`` turn a mask into positions in order: count per block, scan the counts, write. The length of the result is
-then known on the host, which costs the one synchronisation that no mask can avoid.
-
-Adding into rows (the gradient of a gather) lives in ``segments.py``.
+Masks become positions in ``masks.py``. Adding into rows (the gradient of a gather) lives in ``segments.py``.
 """
 
 import functools
@@ -25,16 +25,17 @@ import numpy as np
 from numba import cuda
 
 from ..core import shapes
-from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
-from .build import codec, device_function
-from .copy import Part, copy_part, fill_part, index_type, whole
+from .build import SIMULATOR, codec, device_function
+from .copy import Part, copy_part, index_type, whole
 from .elementwise import launch, result_layout
 
+if not SIMULATOR:
+    from .ptx import load_vector, store_vector
+
 THREADS = 256
-SCAN_ITEMS = 4  # mask elements a thread counts
-COUNT_TILE = THREADS * SCAN_ITEMS
+IN_FLIGHT = 4  # 16-byte accesses of a thread of ``gather_vectors``
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
 # ------------------------------------------------------------------------------------------------ positions
@@ -71,12 +72,24 @@ def next_position(index, positions, size, flag, ticket):  # index, positions: (m
 # ------------------------------------------------------------------------------------------ gather and scatter
 
 
+@device_function
+def row_of(index, j, rows, flag, ticket):
+    """Row index[j], counted from the front; row 0 and the flag if there is no such row."""
+    i = np.int64(index[j])
+    if i < 0:
+        i += rows
+    if i < 0 or i >= rows:
+        flag[0] = ticket
+        i = np.int64(0)
+    return i
+
+
 @functools.cache
 def gather_rows(index: Any) -> Any:
     """out[b, j, a] = x[b, positions[j], a]; thread i takes the i-th word of the output. ``index``: see index_type."""
 
     @cuda.jit
-    def gather_rows(x, positions, out):  # x: (before, rows, after), positions: (m,), out: (before, m, after)
+    def gather_rows(x, positions, out, flag, ticket):  # x: (before, rows, after), positions: (m,), out: (before, m, after)
         i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
         after = index(out.shape[2])
         m = index(out.shape[1])
@@ -85,9 +98,36 @@ def gather_rows(index: Any) -> Any:
         if b < index(out.shape[0]):
             j = q - b * m
             a = i - q * after
-            out[b, j, a] = x[b, max(positions[j], 0), a]
+            out[b, j, a] = x[b, row_of(positions, j, x.shape[1], flag, ticket), a]
 
     return gather_rows
+
+
+@functools.cache
+def gather_vectors(index: Any) -> Any:
+    """The same for contiguous rows of ``length`` pairs of 8-byte words; a thread moves four pairs."""
+
+    @cuda.jit
+    def gather_vectors(x, positions, out, rows, m, length, flag, ticket):
+        # x: (before * rows * length * 2,), out: (before * m * length * 2,), both uint64; positions: (m,)
+        first = index(index(cuda.blockIdx.x) * index(THREADS * IN_FLIGHT) + index(cuda.threadIdx.x))
+        pairs = index(out.size // 2)
+        held = cuda.local.array(2 * IN_FLIGHT, np.uint64)
+        for k in range(IN_FLIGHT):
+            i = index(first + index(k * THREADS))
+            if i < pairs:
+                q = i // index(length)
+                b = q // index(m)
+                row = b * rows + row_of(positions, q - b * index(m), rows, flag, ticket)
+                pair = load_vector(x, 2 * (row * length + np.int64(i - q * index(length))), 2)
+                held[2 * k] = pair[0]
+                held[2 * k + 1] = pair[1]
+        for k in range(IN_FLIGHT):
+            i = index(first + index(k * THREADS))
+            if i < pairs:
+                store_vector(out, 2 * np.int64(i), (held[2 * k], held[2 * k + 1]))
+
+    return gather_vectors
 
 
 @cuda.jit
@@ -156,6 +196,23 @@ def gather_along(index: Any) -> Any:
     return gather_along
 
 
+@cuda.jit
+def along_positions(index, positions, m, size, after, flag, ticket):  # index, positions: (before * m * after,)
+    """positions[i] = where index[b, j, a] leads: (b * size + index[b, j, a]) * after + a, or -1 if out of range."""
+    i = cuda.grid(1)
+    if i < positions.size:
+        q = i // after
+        b = q // m
+        k = np.int64(index[i])
+        if k < 0:
+            k += size
+        if k < 0 or k >= size:
+            flag[0] = ticket
+            positions[i] = -1
+        else:
+            positions[i] = (b * size + k) * after + i - q * after
+
+
 @functools.cache
 def add_along(dtype: np.dtype) -> Any:
     """out[b, index[b, j, a], a] += g[b, j, a] for j = 0, 1, ... in this order: one thread owns a column (b, a).
@@ -179,109 +236,6 @@ def add_along(dtype: np.dtype) -> Any:
                     out[b, k, a] += load(g[b, j, a])
 
     return add_along
-
-
-# --------------------------------------------------------------------------------------------------- masks
-
-
-@functools.cache
-def true_count(dtype: np.dtype) -> Any:
-    """counts[k] = how many of the elements 1024 k ... 1024 k + 1023 are not zero."""
-    load = codec(dtype)[0]
-
-    @cuda.jit
-    def true_count(x, counts):  # x: (n,), counts: (blocks + 1,) int64
-        shared = cuda.shared.array(THREADS, np.int32)
-        t = cuda.threadIdx.x
-        first = cuda.blockIdx.x * COUNT_TILE + t * SCAN_ITEMS
-        mine = np.int32(0)
-        for i in range(first, min(first + SCAN_ITEMS, x.size)):
-            if load(x[i]) != 0:
-                mine += np.int32(1)
-        shared[t] = mine
-        cuda.syncthreads()
-        half = THREADS // 2
-        while half > 0:  # a tree of additions
-            if t < half:
-                shared[t] += shared[t + half]
-            cuda.syncthreads()
-            half //= 2
-        if t == 0:
-            counts[cuda.blockIdx.x] = shared[0]
-
-    return true_count
-
-
-@cuda.jit
-def scan_counts(counts):  # (n + 1,) int64; the last entry is only written
-    """Running sums in place, exclusive: counts[k] becomes the sum of those before it; the last entry the total.
-    One block: thread t sums a stretch, the stretches are scanned in shared memory, and t goes over its own again."""
-    shared = cuda.shared.array(THREADS, np.int64)
-    t = cuda.threadIdx.x
-    n = counts.size - 1
-    stretch = (n + THREADS - 1) // THREADS
-    first = min(t * stretch, n)
-    last = min(first + stretch, n)
-    total = np.int64(0)
-    for i in range(first, last):
-        total += counts[i]
-    shared[t] = total
-    cuda.syncthreads()
-    step = 1
-    while step < THREADS:  # Hillis and Steele: after step s every entry holds the sum of the 2 s up to it
-        before = shared[t - step] if t >= step else np.int64(0)
-        cuda.syncthreads()
-        shared[t] += before
-        cuda.syncthreads()
-        step *= 2
-    running = shared[t] - total
-    for i in range(first, last):
-        here = counts[i]
-        counts[i] = running
-        running += here
-    if t == THREADS - 1:
-        counts[n] = shared[t]
-
-
-@functools.cache
-def true_write(dtype: np.dtype) -> Any:
-    """The positions of the elements that are not zero, in order; block k starts writing at offsets[k]."""
-    load = codec(dtype)[0]
-
-    @cuda.jit
-    def true_write(x, offsets, positions):  # x: (n,), offsets: (blocks + 1,), positions: (count,) int64
-        shared = cuda.shared.array(THREADS, np.int32)
-        t = cuda.threadIdx.x
-        first = cuda.blockIdx.x * COUNT_TILE + t * SCAN_ITEMS
-        last = min(first + SCAN_ITEMS, x.size)
-        mine = np.int32(0)
-        for i in range(first, last):
-            if load(x[i]) != 0:
-                mine += np.int32(1)
-        shared[t] = mine
-        cuda.syncthreads()
-        step = 1
-        while step < THREADS:
-            before = shared[t - step] if t >= step else np.int32(0)
-            cuda.syncthreads()
-            shared[t] += before
-            cuda.syncthreads()
-            step *= 2
-        at = offsets[cuda.blockIdx.x] + shared[t] - mine
-        for i in range(first, last):
-            if load(x[i]) != 0:
-                positions[at] = i
-                at += 1
-
-    return true_write
-
-
-@cuda.jit
-def unravel_axis(positions, index, inner, size):  # positions, index: (m,) int64
-    """index[j] = (positions[j] // inner) % size: the coordinate of a flat position along one axis."""
-    j = cuda.grid(1)
-    if j < positions.size:
-        index[j] = positions[j] // inner % size
 
 
 # ------------------------------------------------------------------------------------------------- planners
@@ -358,14 +312,28 @@ def gather(x: Layout, *indices: Layout, axis: int) -> Plan:
     count = len(indices)
     out = x.like((*x.shape[:axis], *indices[0].shape, *x.shape[axis + count :]))
     temps: list[Layout] = []
-    steps, positions = flat_positions(indices, x.shape[axis : axis + count], 1, temps)
     if not (out.size and x.size):  # nothing to move, but positions out of range are still an error
-        return Plan([out], steps, temps)
+        return Plan([out], flat_positions(indices, x.shape[axis : axis + count], 1, temps)[0], temps)
+    if count == 1:
+        steps, positions = dense(Input(1), indices[0], indices[0].shape, indices[0].dtype, temps)
+        positions = positions.flat
+    else:
+        steps, positions = flat_positions(indices, x.shape[axis : axis + count], 1, temps)
     more, argument, layout, _ = box(Input(0), x, axis, count, temps)
-    flat = out.like((layout.shape[0], indices[0].size, layout.shape[2]))
+    before, rows, after = layout.shape
+    m = indices[0].size
+    nbytes = after * x.itemsize
+    if layout.contiguous and layout.aligned and nbytes % 16 == 0 and not SIMULATOR:
+        pairs = out.nbytes // 16
+        word = np.dtype(np.uint64)
+        launch = Launch(gather_vectors(index_type(pairs)), -(-pairs // (THREADS * IN_FLIGHT)), THREADS,
+                        [argument.view((layout.nbytes // 8,), dtype=word), positions,
+                         Output(0).view((out.nbytes // 8,), dtype=word), rows, m, nbytes // 16, Flag(), Ticket()])
+        return Plan([out], [*steps, *more, launch], temps)
+    flat = out.like((before, m, after))
     source, target = _wide((argument, layout), (Output(0).view(flat.shape, flat.strides), flat))
     words = prod(target.shape)
-    launch = Launch(gather_rows(index_type(words)), _blocks(words), THREADS, [source, positions, target])
+    launch = Launch(gather_rows(index_type(words)), _blocks(words), THREADS, [source, positions, target, Flag(), Ticket()])
     return Plan([out], [*steps, *more, launch], temps)
 
 
@@ -412,33 +380,6 @@ def take_along(x: Layout, index: Layout, *, axis: int) -> Plan:
     return Plan([out], [*steps, *more, launch], temps)
 
 
-def take_along_grad(g: Layout, index: Layout, *, size: int, axis: int) -> Plan:
-    """Zeros of ``size`` along ``axis`` with g[..., j, ...] added at index[..., j, ...], in the order of j."""
-    out = g.like((*g.shape[:axis], size, *g.shape[axis + 1 :]))
-    if not out.size:
-        return Plan([out], [])
-    T = compute_dtype(g.dtype)
-    temps: list[Layout] = []
-    total: Any = Output(0)
-    if T != g.dtype:
-        temps.append(out.like(dtype=T))
-        total = Temp(0)
-    sums = whole(total, out.like(dtype=T))
-    steps = list(fill_part(sums, np.uint64(0), np.uint64(0), None))
-    before, after = prod(g.shape[:axis]), prod(g.shape[axis + 1 :])
-    if g.size:
-        more, given = dense(Input(0), g, g.shape, g.dtype, temps)
-        again, indices = dense(Input(1), index, g.shape, index.dtype, temps)
-        shape = (before, g.shape[axis], after)
-        steps += [*more, *again, Launch(add_along(g.dtype), _blocks(before * after), THREADS,
-                                        [given.view(shape), indices.view(shape), total.view((before, size, after)),
-                                         Flag(), Ticket()])]
-    if T != g.dtype:
-        steps += copy_part(sums, whole(Output(0), out))
-    return Plan([out], steps, temps)
-
-
-@device_function
 def _first_if(mask, a, b):
     return a if mask else b
 
@@ -458,34 +399,3 @@ def where(mask: Layout, a: Layout, b: Layout) -> Plan:
 def where_into(x: Layout, mask: Layout, value: Layout) -> Plan:
     """``x = mask ? value : x`` in place; mask and value broadcast to x; x and value of one dtype."""
     return Plan([], [launch(_last_if, (x, mask, value), x, Input(0))])
-
-
-def true_offsets(x: Layout) -> Plan:
-    """How many non-zero elements come before each stretch of 1024, and in the last entry how many there are."""
-    blocks = -(-x.size // COUNT_TILE)
-    out = x.like((blocks + 1,), np.dtype(np.int64))
-    temps: list[Layout] = []
-    steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
-    if blocks:
-        steps = [*steps, Launch(true_count(x.dtype), blocks, THREADS, [given.flat, Output(0)])]
-    return Plan([out], [*steps, Launch(scan_counts, 1, THREADS, [Output(0)])], temps)
-
-
-def true_positions(x: Layout, offsets: Layout, *, count: int) -> Plan:
-    """Coordinates of the non-zero elements in row-major order, one array an axis; offsets from ``true_offsets``."""
-    out = x.like((count,), np.dtype(np.int64))
-    outputs = [out] * max(x.ndim, 1)
-    if not count:
-        return Plan(outputs, [])
-    temps: list[Layout] = []
-    steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
-    flat = Output(0)
-    if x.ndim > 1:
-        temps.append(out)
-        flat = Temp(len(temps) - 1)
-    steps = [*steps, Launch(true_write(x.dtype), -(-x.size // COUNT_TILE), THREADS, [given.flat, Input(1), flat])]
-    if x.ndim > 1:
-        for axis in range(x.ndim):
-            steps.append(Launch(unravel_axis, _blocks(count), THREADS,
-                                [flat, Output(axis), prod(x.shape[axis + 1 :]), x.shape[axis]]))
-    return Plan(outputs, steps, temps)

@@ -37,6 +37,11 @@ class Coding(NamedTuple):
     K: Any  # uint32 for words of up to 32 bits, uint64 for longer ones
     bits: int  # how many bits of a key count
 
+    @property
+    def no_flip(self) -> Any:
+        """The argument ``flip`` of ascending order."""
+        return (np.uint64 if self.word.itemsize == 8 else np.uint32)(0)
+
 
 def coding(dtype: np.dtype) -> Coding:
     """The coding of a real dtype."""

@@ -47,7 +47,7 @@ THREADS = 256  # one for each digit when counts are summed
 WARPS = THREADS // WARP
 COUNT_ITEMS = 32  # keys that a thread of ``count_digits`` reads
 COPIES = 4  # of the histograms in shared memory: lanes that meet the same digit take turns, a quarter of them each
-LEAST_BLOCKS = 3
+LOOK = 4  # tiles that a thread looks back at in one go
 _WIDE = 1 << 30  # so many keys in a row need counts of 64 bits
 
 
@@ -132,7 +132,7 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
     mask, zero = K(DIGITS - 1), count(0)
     order_kind = types.uint32 if count == types.uint32 else types.uint64
 
-    @cuda.jit(launch_bounds=(THREADS, LEAST_BLOCKS))
+    @cuda.jit(launch_bounds=(THREADS, 2 if values else 3))
     def onesweep(keys, new_keys, order, new_order, places, status, tickets, digit, flip, n, per_row, step, keep):
         # keys, new_keys: (rows * n,) words; order: (rows * n,) or (1,): positions 0, 1, ... are meant;
         # new_order: (step * rows * n,) of which every step-th word is written, and with step 2 the next one zeroed;
@@ -145,7 +145,6 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
         target = cuda.shared.array(DIGITS, types.int64)
         number = cuda.shared.array(1, types.int64)
         key = cuda.local.array(items, kind)
-        place = cuda.local.array(items, types.int32)
         t = cuda.threadIdx.x
         warp = t // WARP
         lane = t % WARP
@@ -165,27 +164,16 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
             at = start + i * WARP
             key[i] = keys[base + at] if at < here else kind(0)
 
-        # 1. Number the keys of each warp within their digits, in order. Beyond the end, keys count as the last digit.
-        below = (types.uint32(1) << types.uint32(lane)) - types.uint32(1)
+        # 1. How many keys of each digit in each warp. Beyond the end, keys count as the last digit, behind all others.
         for i in range(items):
-            d = types.uint32((key_of(key[i], flip) >> shift) & mask)
+            d = types.int64((key_of(key[i], flip) >> shift) & mask)
             if start + i * WARP >= here:
-                d = types.uint32(DIGITS - 1)
-            peers = types.uint32(FULL)
-            for b in range(DIGIT_BITS):
-                bit = (d >> types.uint32(b)) & types.uint32(1)
-                votes = types.uint32(cuda.ballot_sync(FULL, bit))
-                peers &= votes if bit else ~votes
-            earlier = types.int32(cuda.popc(peers & below))
-            so_far = counters[warp, d]
-            cuda.syncwarp()
-            if earlier == 0:
-                counters[warp, d] = so_far + types.int32(cuda.popc(peers))
-            cuda.syncwarp()
-            place[i] = types.int32(d << types.uint32(16)) | types.int32(so_far + earlier)
+                d = types.int64(DIGITS - 1)
+            cuda.atomic.add(counters, (warp, d), types.int32(1))
         cuda.syncthreads()
 
-        # 2. Thread d: how many keys of digit d here, and in the warps before each warp.
+        # 2. Thread d: how many of digit d in the warps before each warp, and in the tile. That is published at once:
+        #    the tiles behind will need it, and what follows takes longer than the way there.
         mine = types.int32(0)
         for w in range(WARPS):
             found = counters[w, t]
@@ -193,7 +181,8 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
             mine += found
         slot = tile * DIGITS + t
         first_tile = begin == 0
-        store_relaxed(status[digit], slot, (TOTAL if first_tile else PARTIAL) | count(mine))
+        published = status[digit]
+        store_relaxed(published, slot, (TOTAL if first_tile else PARTIAL) | count(mine))
 
         # 3. Where digit d begins in this tile: an exclusive sum over the digits.
         inclusive = mine
@@ -210,29 +199,52 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
                 offset += sums[w]
         for w in range(WARPS):
             counters[w, t] += offset
+        cuda.syncthreads()
 
-        # 4. Look back: how many of digit d in the tiles before.
+        # 4. Each key's place in the tile, in order. Lanes with the same digit find each other by votes, a bit at a time;
+        #    the lowest of them moves their counter on.
+        below = (types.uint32(1) << types.uint32(lane)) - types.uint32(1)
+        place = cuda.local.array(items, types.int32)
+        for i in range(items):
+            d = types.uint32((key_of(key[i], flip) >> shift) & mask)
+            if start + i * WARP >= here:
+                d = types.uint32(DIGITS - 1)
+            peers = types.uint32(FULL)
+            for b in range(DIGIT_BITS):
+                bit = (d >> types.uint32(b)) & types.uint32(1)
+                votes = types.uint32(cuda.ballot_sync(FULL, bit))
+                peers &= votes if bit else ~votes
+            earlier = types.int32(cuda.popc(peers & below))
+            so_far = counters[warp, d]
+            cuda.syncwarp()
+            if earlier == 0:
+                counters[warp, d] = so_far + types.int32(cuda.popc(peers))
+            cuda.syncwarp()
+            place[i] = so_far + earlier
+            exchange[place[i]] = key[i]
+
+        # 5. Look back: how many of digit d in the tiles before. LOOK words are asked for at once.
         before = zero
         if not first_tile:
             back = slot - DIGITS
-            while True:
-                seen = load_relaxed(status[digit], back)
-                if seen != zero:
-                    before += seen & VALUE
-                    if seen & TOTAL:
+            words = cuda.local.array(LOOK, count)
+            row_start = row * per_row * DIGITS
+            looking = True
+            while looking:
+                for k in range(LOOK):
+                    words[k] = load_relaxed(published, max(back - k * DIGITS, row_start + t))
+                for k in range(LOOK):
+                    if looking and words[k] != zero:
+                        before += words[k] & VALUE
+                        back -= DIGITS
+                        looking = (words[k] & TOTAL) == zero
+                    elif looking:
                         break
-                    back -= DIGITS
-            store_relaxed(status[digit], slot, TOTAL | count(before + count(mine)))
+            store_relaxed(published, slot, TOTAL | count(before + count(mine)))
         target[t] = places[digit, row * DIGITS + t] + types.int64(before) - types.int64(offset)
         cuda.syncthreads()
 
-        # 5. Exchange through shared memory and write run by run.
-        for i in range(items):
-            p = place[i]
-            local = counters[warp, p >> 16] + (p & types.int32(0xFFFF))
-            exchange[local] = key[i]
-            place[i] = local
-        cuda.syncthreads()
+        # 6. Write run by run.
         goal = cuda.local.array(items, types.int64)
         for i in range(items):
             at = t + i * THREADS
@@ -280,16 +292,16 @@ def sweep_steps(keys: Any, target: Any, order: Any, coding: Coding, shape: tuple
 
     bins = passes * rows * DIGITS
     words = bins + passes * tiles * DIGITS
-    state, places, tickets = temp((words,), index), temp((passes, rows * DIGITS), np.int64), temp((passes,), np.uint32)
+    state, places = temp((words + passes,), index), temp((passes, rows * DIGITS), np.int64)
     zero = np.uint64(0)
     counts = state.view((bins,), dtype=index)
     status = state.view((passes, tiles * DIGITS), dtype=index, offset=bins * index.itemsize)
+    tickets = state.view((passes,), dtype=np.uint32, offset=words * index.itemsize)
     chunks = blocks(n, THREADS * COUNT_ITEMS)
     box, line = (rows, n), (rows * n,)
     keys = keys.view(box, dtype=coding.word)
     steps = [
         *fill_part(whole(state, temps[state.index]), zero, zero, None),
-        *fill_part(whole(tickets, temps[tickets.index]), zero, zero, None),
         Launch(count_digits(coding, passes, count), rows * chunks, THREADS, [keys, counts, flip, chunks]),
         Launch(scan_digits(count), passes * rows, DIGITS, [counts, places.flat, rows, n]),
     ]

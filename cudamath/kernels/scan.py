@@ -449,5 +449,13 @@ def tile_steps(kind: str, source: Any, target: Any, shape: tuple[int, int], x: L
                             tickets, n, per_row, groups])]
 
 
+def vector_steps(vector: Any, layout: Layout, temps: list[Layout]) -> list[Launch]:
+    """Running sums of a vector of integers, an argument of that layout, in place."""
+    n, dtype = layout.size, layout.dtype
+    if SIMULATOR:
+        return line_steps("sum", vector.view((1, n, 1)), vector.view((1, n, 1)), layout.like((1, n, 1)), dtype, temps)
+    return tile_steps("sum", vector, vector, (1, n), layout, dtype, temps)
+
+
 def _numpy(A: Any) -> np.dtype:
     return np.dtype(str(A))

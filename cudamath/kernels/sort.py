@@ -10,7 +10,7 @@ Versions, from simple to fast:
                network is not stable; it becomes so by comparing positions where keys are equal. Sorted positions then
                fetch the elements, or are the answer.
 ``radix``      rows of any length. A pass over one digit (6 bits) counts how often each digit occurs in each stretch of
-               1,024 keys (``count_digits``), turns counts into offsets (``index.scan_counts``), and moves every key
+               1,024 keys (``count_digits``), turns counts into offsets (``scan_counts``), and moves every key
                behind the equal ones before it (``move_keys``). For any GPU and the simulator; three launches and three
                reads a digit.
 ``onesweep``   the same with 8-bit digits, one launch and one read a digit: onesweep.py.
@@ -29,7 +29,6 @@ from numba import cuda, types
 from ..core.layout import Layout
 from ..core.plan import Launch, Plan, Temp
 from .build import SIMULATOR, blocks, power_of_two
-from .index import scan_counts
 from .keys import Coding, coding, flipped
 from .lines import neighbours
 from .onesweep import sweep_steps
@@ -189,6 +188,37 @@ def move_keys(coding: Coding) -> Any:
                 new_order[at] = first + k if first_pass else order[row * n + first + k]
 
     return move_keys
+
+
+@cuda.jit
+def scan_counts(counts):  # (n + 1,) int64; the last entry is only written
+    """Running sums in place, exclusive: counts[k] becomes the sum of those before it; the last entry the total.
+    One block: thread t sums a stretch, the stretches are scanned in shared memory, and t goes over its own again."""
+    shared = cuda.shared.array(RADIX_THREADS, np.int64)
+    t = cuda.threadIdx.x
+    n = counts.size - 1
+    stretch = (n + RADIX_THREADS - 1) // RADIX_THREADS
+    first = min(t * stretch, n)
+    last = min(first + stretch, n)
+    total = np.int64(0)
+    for i in range(first, last):
+        total += counts[i]
+    shared[t] = total
+    cuda.syncthreads()
+    step = 1
+    while step < RADIX_THREADS:  # Hillis and Steele: after step s every entry holds the sum of the 2 s up to it
+        before = shared[t - step] if t >= step else np.int64(0)
+        cuda.syncthreads()
+        shared[t] += before
+        cuda.syncthreads()
+        step *= 2
+    running = shared[t] - total
+    for i in range(first, last):
+        here = counts[i]
+        counts[i] = running
+        running += here
+    if t == RADIX_THREADS - 1:
+        counts[n] = shared[t]
 
 
 @cuda.jit(device=True)

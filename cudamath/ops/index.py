@@ -9,15 +9,17 @@ Index arrays out of range raise IndexError: at once on the CPU, on a GPU at the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core import dtypes, indexing, shapes
 from ..core.array import asarray, basic_view, ndarray
-from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC
-from ..core.op import Op, coerce, require
+from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC, REAL
+from ..core.op import Category, Op, coerce, require
 from ..core.shapes import normalize_axis
+from . import elementwise
 from .creation import full
 from .shape import (
     _broadcast,
@@ -34,22 +36,22 @@ from .shape import (
     view_of,
 )
 
-__all__ = ["add_at", "argwhere", "flatnonzero", "index_add", "nonzero", "put", "take", "take_along_axis",
-           "where"]
+__all__ = ["add_at", "argwhere", "flatnonzero", "index_add", "maximum_at", "minimum_at", "multiply_at", "nonzero", "put",
+           "take", "take_along_axis", "where"]
 
 _SCALARS = (bool, int, float, complex)
 
 # ----------------------------------------------------------------------------------------------------- cards
 
 
-def _gathering(name: str) -> Op:
-    return Op(name, cpu="index.gather", cuda="index.gather",
+def _gathering(name: str, cpu: str) -> Op:
+    return Op(name, cpu=cpu, cuda="index.gather",
               vjp=lambda g, _y, x, *indices, axis: (_gather_grad(g, *indices, shape=x.shape, axis=axis),
                                                     *(None for _ in indices)))
 
 
-_gather = _gathering("index")
-_take = _gathering("take")
+_gather = _gathering("index", "index.gather")
+_take = _gathering("take", "index.take")
 _gather_grad = Op("index_grad", cpu="index.gather_grad", cuda="segments.gather_grad",
                   vjp=lambda g, _y, _g, *indices, shape, axis: (_gather(g, *indices, axis=axis),
                                                                 *(None for _ in indices)))
@@ -57,13 +59,13 @@ _scatter = Op("index_put", cpu="index.scatter", cuda="index.scatter")
 _scatter_add = Op("add_at", cpu="index.scatter_add", cuda="segments.scatter_add")
 _along = Op("take_along_axis", cpu="index.take_along", cuda="index.take_along",
             vjp=lambda g, _y, x, index, axis: (_along_grad(g, index, size=x.shape[axis], axis=axis), None))
-_along_grad: Op = Op("take_along_axis_grad", cpu="index.take_along_grad", cuda="index.take_along_grad",
+_along_grad: Op = Op("take_along_axis_grad", cpu="index.take_along_grad", cuda="segments.take_along_grad",
                  vjp=lambda g, _y, _g, index, size, axis: (_along(g, index, axis=axis), None))
 _where = Op("where", cpu="index.where", cuda="index.where", broadcasts=True,
             vjp=lambda g, _y, mask, _a, _b: (None, where(mask, g, 0), where(mask, 0, g)))
 _where_into = Op("where_into", cpu="index.where_into", cuda="index.where_into")
-_true_offsets = Op("count_true", cpu="index.true_offsets", cuda="index.true_offsets")
-_true_positions = Op("nonzero", cpu="index.true_positions", cuda="index.true_positions")
+_true_offsets = Op("count_true", cpu="index.true_offsets", cuda="masks.true_offsets")
+_true_positions = Op("nonzero", cpu="index.true_positions", cuda="masks.true_positions")
 
 # ------------------------------------------------------------------------------------------------ x[key], x[key] = v
 
@@ -292,8 +294,25 @@ def index_add(x: Any, /, indices: Any, values: Any, axis: int = 0) -> ndarray:
     return x + _gather_grad(given, positions, shape=x.shape, axis=axis)
 
 
+def _fold_at(name: str, kind: str, function: Callable, category: Category, x: Any, key: Any, values: Any) -> None:
+    """``x[key] = function(x[key], values)`` in place, once for each time that a position occurs."""
+    x = require(name, x, category)
+    _check_writable(name, x)
+    found = basic_view(x._layout, key)
+    if found is not None:
+        target = x._view(*found)
+        _assign(target, function(target, _fitted(name, _value(name, x, values), target.shape)))
+        return
+    form = indexing.advanced(x.shape, x.strides, key)
+    base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
+    base, axes, arrays = _index_arrays(base, form)
+    base, axis = _neighbours(base, axes, form.position)
+    shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
+    _scatter_add(base, _apart(x, _fitted(name, _value(name, x, values), shape)), *arrays, axis=axis, kind=kind)
+
+
 def add_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] += values`` in place, where positions that occur several times are added to several times.
+    """``x[key] += values`` in place, where positions that occur several times are added to several times (np.add.at).
 
     Args: x: numeric array; key: whatever ``x[key]`` takes; values: broadcast and cast. Raises: as ``x[key] = values``.
     Bitwise reproducible: equal positions are added in their order, without float atomics. Gradient: none, in place.
@@ -304,19 +323,50 @@ def add_at(x: ndarray, key: Any, values: Any, /) -> None:
     >>> x
     array([4., 0., 2.])
     """
-    x = require("add_at", x, NUMERIC)
-    _check_writable("add_at", x)
-    found = basic_view(x._layout, key)
-    if found is not None:
-        target = x._view(*found)
-        _assign(target, target + _fitted("add_at", _value("add_at", x, values), target.shape))
-        return
-    form = indexing.advanced(x.shape, x.strides, key)
-    base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
-    base, axes, arrays = _index_arrays(base, form)
-    base, axis = _neighbours(base, axes, form.position)
-    shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
-    _scatter_add(base, _apart(x, _fitted("add_at", _value("add_at", x, values), shape)), *arrays, axis=axis)
+    _fold_at("add_at", "add", elementwise.add, NUMERIC, x, key, values)
+
+
+def multiply_at(x: ndarray, key: Any, values: Any, /) -> None:
+    """``x[key] *= values`` in place, where positions that occur several times are multiplied several times
+    (np.multiply.at).
+
+    Args: x, key, values: as for `add_at`. Raises: as `add_at`. Bitwise reproducible. Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.ones(3)
+    >>> cm.multiply_at(x, [0, 2, 0], cm.asarray([2.0, 5.0, 3.0]))
+    >>> x
+    array([6., 1., 5.])
+    """
+    _fold_at("multiply_at", "multiply", elementwise.multiply, NUMERIC, x, key, values)
+
+
+def maximum_at(x: ndarray, key: Any, values: Any, /) -> None:
+    """``x[key] = maximum(x[key], values)`` in place, for each time that a position occurs (np.maximum.at); NaN wins.
+
+    Args: x: real array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.zeros(3)
+    >>> cm.maximum_at(x, [0, 2, 0], cm.asarray([3.0, -1.0, 2.0]))
+    >>> x
+    array([3., 0., 0.])
+    """
+    _fold_at("maximum_at", "max", elementwise.maximum, REAL, x, key, values)
+
+
+def minimum_at(x: ndarray, key: Any, values: Any, /) -> None:
+    """``x[key] = minimum(x[key], values)`` in place, for each time that a position occurs (np.minimum.at); NaN wins.
+
+    Args: x: real array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.zeros(3)
+    >>> cm.minimum_at(x, [0, 2, 0], cm.asarray([3.0, -1.0, -2.0]))
+    >>> x
+    array([-2.,  0., -1.])
+    """
+    _fold_at("minimum_at", "min", elementwise.minimum, REAL, x, key, values)
 
 
 def put(x: ndarray, indices: Any, values: Any, /) -> None:

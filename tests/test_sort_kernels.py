@@ -1,0 +1,183 @@
+"""The kernels of sorting, scans, search and counting by name: in the simulator, compiled, and at full size on a GPU."""
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+from cudamath.kernels import histogram, keys, scan, search, sort
+
+REAL = ["?", "i1", "u2", "f2", cm.bfloat16, "f4", "i8", "f8"]
+
+
+def sim(plan, *inputs):
+    return cm.testing.simulate(plan, *inputs)
+
+
+def layouts(*arrays):
+    return [cm.testing.layout_of(x) for x in arrays]
+
+
+def named(plan):
+    return [step.kernel.__name__ for step in plan.steps]
+
+
+def numbers(shape, dtype):
+    """Numbers that repeat, signed zeros, infinities, NaNs of both signs."""
+    x = (np.arange(np.prod(shape, dtype=int)) * 7919 % 23 - 11).reshape(shape)
+    if np.dtype(dtype).kind in "bu":
+        x = abs(x)
+    x = x.astype(dtype)
+    if x.dtype.kind == "f" or x.dtype == cm.bfloat16:
+        x.flat[::7], x.flat[1::7], x.flat[2::11], x.flat[3::11] = 0.0, -0.0, np.nan, -np.nan
+        x.flat[4::13], x.flat[5::13] = np.inf, -np.inf
+    return x
+
+
+def order_of(x, axis, descending=False):
+    x = x.astype("f4") if x.dtype == cm.bfloat16 else x
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    return x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+
+
+def same_bits(got, expected):
+    assert got.dtype == expected.dtype
+    words = f"u{got.itemsize}"
+    np.testing.assert_array_equal(got.view(words), np.ascontiguousarray(expected).view(words))
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("shape, axis, descending", [((3, 13), 1, False), ((9, 2), 0, True)])
+def test_network_simulated(dtype, shape, axis, descending):
+    x = numbers(shape, dtype)
+    order = order_of(x, axis, descending)
+    how = {"axis": axis, "descending": descending, "version": "network"}
+    same_bits(sim(sort.sort(*layouts(x), **how), x), np.take_along_axis(x, order, axis))
+    np.testing.assert_array_equal(sim(sort.argsort(*layouts(x), **how), x), order)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype, shape, axis, descending", [("i1", (2, 1030), 1, False), (cm.bfloat16, (13, 2), 0, True)])
+def test_radix_simulated(dtype, shape, axis, descending):
+    """Several rows, of several stretches."""
+    x = numbers(shape, dtype)
+    order = order_of(x, axis, descending)
+    how = {"axis": axis, "descending": descending, "version": "radix"}
+    plan = sort.argsort(*layouts(x), **how)
+    assert {"count_digits", "scan_counts", "move_keys"} <= set(named(plan))
+    np.testing.assert_array_equal(sim(plan, x), order)
+    if dtype == "i1":
+        same_bits(sim(sort.sort(*layouts(x), **how), x), np.take_along_axis(x, order, axis))
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("kind, function", [("sum", np.cumsum), ("prod", np.cumprod), ("max", np.maximum.accumulate),
+                                            ("min", np.minimum.accumulate), ("nansum", np.nancumsum),
+                                            ("nanprod", np.nancumprod), ("nanmax", np.fmax.accumulate),
+                                            ("nanmin", np.fmin.accumulate)])
+@pytest.mark.parametrize("dtype", ["f4", "i4", "f2", "c8"])
+@pytest.mark.parametrize("shape, axis", [((2, 9), 1), ((70, 2), 0), ((2, 200), 1)])
+def test_scan_lines_simulated(kind, function, dtype, shape, axis):
+    if dtype == "c8" and kind.endswith(("max", "min")):
+        return
+    x = (np.arange(np.prod(shape)) % 3 - 1).reshape(shape).astype(dtype)
+    if kind.startswith("nan") and dtype != "i4":
+        x.flat[::5] = np.nan
+    target = np.dtype("i8") if dtype == "i4" and kind.endswith(("sum", "prod")) else x.dtype
+    plan = scan.scan(*layouts(x), kind=kind, axis=axis, dtype=target, version="lines")
+    assert named(plan)[-1] == "scan_lines"
+    np.testing.assert_array_equal(sim(plan, x), function(x, axis).astype(target))
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "i8", "f2"])
+def test_find_simulated(dtype, right):
+    table = np.take_along_axis(x := numbers((30,), dtype), order_of(x, 0), 0)
+    x = numbers((3, 5), dtype)
+    got = sim(search.searchsorted(*layouts(table, x), right=right), table, x)
+    np.testing.assert_array_equal(got, np.searchsorted(table, x, "right" if right else "left"))
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("bins", [5, histogram.MOST_SHARED + 1])
+def test_bincount_simulated(bins):
+    x = np.arange(40).reshape(2, 20) ** 2 % 5
+    plan = histogram.bincount(*layouts(x), bins=bins)
+    assert named(plan)[-1] == ("count_shared" if bins == 5 else "count_global")
+    np.testing.assert_array_equal(sim(plan, x), np.bincount(x.ravel(), minlength=bins))
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("even", [False, True])
+def test_histogram_simulated(even):
+    x = numbers((60,), "f4")
+    edges = np.linspace(-4, 6, 8, dtype="f4")
+    got = sim(histogram.histogram(*layouts(x, edges), even=even), x, edges)
+    np.testing.assert_array_equal(got, np.histogram(x, edges)[0])
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+def test_keys_are_in_order(dtype):
+    """The key, as Python integers: the order of keys is the order of numbers, NaN last, zeros equal."""
+    x = np.unique(numbers((60,), dtype).astype("f8"))
+    x = np.append(x[~np.isnan(x)], [np.nan]) if np.dtype(dtype).kind not in "biu" else x
+    code = keys.coding(np.dtype(dtype))
+    words = x.astype(dtype).view(code.word)
+    found = [int(code.key.py_func(w, code.no_flip)) for w in words] if hasattr(code.key, "py_func") else []
+    assert found == sorted(set(found))
+    if np.dtype(dtype).kind not in "biu":
+        zeros = np.array([0.0, -0.0]).astype(dtype).view(code.word)
+        assert len({int(code.key.py_func(w, code.no_flip)) for w in zeros}) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", ["onesweep", "radix", "network"])
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("shape", [(1,), (2, 1000), (3, 4097), (1, 300_000), (70, 3000)])
+def test_sort_on_gpu(version, dtype, shape):
+    if version == "network" and shape[-1] > sort.NETWORK:
+        return
+    x = numbers(shape, dtype)
+    there = cm.asarray(x, device="cuda")
+    axis = len(shape) - 1
+    for descending in (False, True):
+        order = order_of(x, axis, descending)
+        for planner, expected in ((sort.sort, np.take_along_axis(x, order, axis)), (sort.argsort, order)):
+            plan = planner(there._layout, axis=axis, descending=descending, version=version)
+            got = plan.bind("sort", [there._layout])(there).to_numpy()
+            same_bits(got, expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", ["tiles", "lines"])
+@pytest.mark.parametrize("dtype, target", [("f4", "f4"), ("i4", "i8"), ("f8", "f8"), ("?", "i8"), ("c16", "c16"), ("u1", "u8")])
+@pytest.mark.parametrize("shape, axis", [((5,), 0), ((3, 8191), 1), ((2, 8193), 1), ((6_000_001,), 0), ((500, 77), 0)])
+def test_scan_on_gpu(version, dtype, target, shape, axis):
+    """Several groups of tiles, rows that end within a tile; twice the same bits."""
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 2, shape).astype(dtype) if dtype in "?i4u1" else rng.standard_normal(shape).astype(dtype)
+    there = cm.asarray(x, device="cuda")
+    plan = scan.scan(there._layout, kind="sum", axis=axis, dtype=np.dtype(target), version=version)
+    run = plan.bind("scan", [there._layout])
+    results = [run(there).to_numpy() for _ in range(3)]
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
+    expected = np.cumsum(x.astype({"f": "f8", "c": "c16"}.get(x.dtype.kind, target)), axis)
+    np.testing.assert_allclose(results[0], expected, rtol=0,
+                               atol=0 if x.dtype.kind in "biu" else 64 * np.finfo(dtype).eps * np.abs(expected).max())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("bins", [10, 5000, 20_000])
+def test_counts_on_gpu(bins):
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, bins, 1_000_003)
+    with cm.device("cuda"):
+        np.testing.assert_array_equal(cm.bincount(cm.asarray(x)).to_numpy(), np.bincount(x))
+        v = rng.standard_normal(1_000_003).astype("f4")
+        np.testing.assert_array_equal(cm.histogram(cm.asarray(v), bins)[0].to_numpy(), np.histogram(v, bins)[0])
+        edges = np.sort(rng.standard_normal(bins).astype("f4"))
+        np.testing.assert_array_equal(cm.histogram(cm.asarray(v), cm.asarray(edges))[0].to_numpy(),
+                                      np.histogram(v, edges)[0])

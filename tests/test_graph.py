@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import numpy as np
 import pytest
@@ -178,6 +179,18 @@ def test_a_value_that_changes_is_never_frozen(ops):
     scale = op(lambda x, out, factor: out.__setitem__(..., x * factor), 1, scalars=1)
     step, x = cm.cuda.graph(lambda x, rate: scale(x, rate)), gpu([1] * N)
     assert [step(x, rate).tolist() for rate in (0.5, 0.25, 0.5, 0.5, 0.125)] == [[r] * N for r in (0.5, 0.25, 0.5, 0.5, 0.125)]
+
+
+def test_numbers_that_always_change_are_named(ops):
+    scale = op(lambda x, out, factor: out.__setitem__(..., x * factor), 1, scalars=1)
+    step, x = cm.cuda.graph(lambda x, flag, rate: scale(x, rate)), gpu([1] * N)
+    with pytest.warns(RuntimeWarning, match=r"graph: 8 calls in a row .* changes at each \(7, 8\); pass it as a 0-d array"):
+        for rate in range(1, 12):
+            assert step(x, True, rate).tolist() == [rate] * N
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for rate in (1, 1, 2, 2, 20, 21, 22, 23, 24, 25, 1, 26, 27, 28):
+            step(x, False, rate)
 
 
 def test_on_another_stream(ops):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from .devices import index_of
 
 __all__ = ["Capture", "Graphed", "capture", "graph"]
 
+NOTHING_REPLAYED = 8  # calls in a row, each with a number never seen before, after which a warning says so
 MOST_GRAPHS = 32  # kinds of arguments a function remembers; the one used longest ago is forgotten
 
 
@@ -39,7 +41,8 @@ def graph(fn: Callable) -> Graphed:
     arrays too, are copied into the graph's own before each replay; where `fn` changed such an array in the first
     replay, it is copied back after each. Values that are no arrays are part of what a graph is made for: a call with
     another value runs `fn` as it is, then has a graph of its own. So pass what changes at each call, like a learning
-    rate from a schedule, as an array.
+    rate from a schedule, as an array (the optimizers of `ml` take lr as one, and count their steps in one); where values
+    change all the time, so that nothing is ever replayed, a RuntimeWarning says which.
 
     What `fn` reads otherwise is frozen as it was at the capture: Python variables, host arrays, other arrays' addresses
     (their elements may change). Side effects of the Python code happen in the first two calls only. Arrays made inside
@@ -108,6 +111,7 @@ class Graphed:
         self._fn = fn
         self._kinds: collections.OrderedDict[Any, _Kind] = collections.OrderedDict()
         self._lock = threading.RLock()  # replays share memory
+        self._values: list[tuple] = []  # of the arguments that are no arrays, in the calls since the last replay
         functools.update_wrapper(self, fn)
 
     @property
@@ -146,7 +150,24 @@ class Graphed:
                 if len(self._kinds) > MOST_GRAPHS:
                     self._kinds.popitem(last=False)
             self._kinds.move_to_end(key)
+            if kind.addresses is not None:
+                self._values.clear()
+            else:
+                self._values.append(tuple([leaf for leaf in leaves if not isinstance(leaf, ndarray)]))
+                if len(self._values) == NOTHING_REPLAYED:
+                    self._warn()
             return self._run(kind, structure, leaves, arrays, hosted, device)
+
+    def _warn(self) -> None:
+        """Say what keeps changing, if it is a number."""
+        if len({len(values) for values in self._values}) > 1:
+            return
+        for column in zip(*self._values, strict=True):
+            if isinstance(column[0], (int, float, complex)) and len(set(column)) == len(column):
+                warnings.warn(f"graph: {NOTHING_REPLAYED} calls in a row and nothing to replay, because a number among the "
+                              f"arguments changes at each ({column[-2]!r}, {column[-1]!r}); pass it as a 0-d array",
+                              RuntimeWarning, stacklevel=4)
+                return
 
     def _run(self, kind: _Kind, structure: Any, leaves: list, arrays: list[int], hosted: set[int], device: int) -> Any:
         before, now = kind.addresses, [None if i in hosted else leaves[i]._data for i in arrays]

@@ -274,6 +274,6 @@ row("host_layer_norm", "host", "layer_norm, 64x64", normal((64, 64), (64,), (64,
 row("host_max_pool2d", "host", "max_pool2d, 4x8x16x16, 2x2", normal((4, 8, 16, 16)),
     pair(lambda ml, x: ml.max_pool2d(x, 2), lambda f, x: f.max_pool2d(x, 2)))
 row("host_gelu", "host", "gelu, 4,096", normal((4096,)), pair(lambda ml, x: ml.gelu(x), lambda f, x: f.gelu(x)))
-row("host_add_transposed", "host", "a + b.T, 64x64", normal((64, 64), (64, 64)),
+row("host_transposed", "host", "a + b.T, 64x64", normal((64, 64), (64, 64)),
     everywhere(lambda lib, a, b: lambda: a + b.T))
 row("host_fuse", "host", "ten operations, fused, 4,096", normal((4096,), (4096,)), fused(chain))

@@ -40,6 +40,7 @@ from .core.explain import *  # noqa: F403
 from .fuse import *  # noqa: F403
 from .ops import methods as _methods
 from .ops.compare import *  # noqa: F403
+from .ops.conversion import *  # noqa: F403
 from .ops.creation import *  # noqa: F403
 from .ops.differences import *  # noqa: F403
 from .ops.einsum import *  # noqa: F403
@@ -53,6 +54,7 @@ from .ops.join import *  # noqa: F403
 from .ops.linalg import *  # noqa: F403
 from .ops.nan import *  # noqa: F403
 from .ops.numbers import *  # noqa: F403
+from .ops.polynomials import *  # noqa: F403
 from .ops.reduce import *  # noqa: F403
 from .ops.select import *  # noqa: F403
 from .ops.scan import *  # noqa: F403

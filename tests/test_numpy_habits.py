@@ -40,6 +40,26 @@ CALLS: dict[str, list[Call]] = {
     "average": [lambda xp, a: xp.average(a(CUBE), axis=(0, 2)), lambda xp, a: xp.average(a(MATRIX), 0, a(VECTOR**2)),
                 lambda xp, a: xp.average(a(MATRIX), weights=a(MATRIX**2), returned=True),
                 lambda xp, a: xp.average(a(WHOLE), axis=1, weights=a(WHOLE + 1), keepdims=True)],
+    "asanyarray": [lambda xp, a: xp.asanyarray(a(CUBE))], "diagflat": [lambda xp, a: xp.diagflat(a(MATRIX), -1)],
+    "ascontiguousarray": [lambda xp, a: xp.ascontiguousarray(a(CUBE).T), lambda xp, a: xp.ascontiguousarray(a(np.array(2.0)))],
+    "asfortranarray": [lambda xp, a: xp.asfortranarray(a(CUBE))],
+    "bartlett": [lambda xp, a: [xp.bartlett(m) for m in (0, 1, 2, 7)]], "blackman": [lambda xp, a: xp.blackman(8)],
+    "hamming": [lambda xp, a: [xp.hamming(m) for m in (0, 1, 9)]], "hanning": [lambda xp, a: [xp.hanning(m) for m in (1, 9)]],
+    "diag_indices_from": [lambda xp, a: xp.diag_indices_from(a(np.zeros((3, 3, 3))))],
+    "tril_indices_from": [lambda xp, a: xp.tril_indices_from(a(MATRIX), 1)],
+    "triu_indices_from": [lambda xp, a: xp.triu_indices_from(a(MATRIX), -1)],
+    "frombuffer": [lambda xp, a: xp.frombuffer(bytes(range(24)), "int32", 2, 8)],
+    "fromfunction": [lambda xp, a: xp.fromfunction(lambda i, j: i * 2 + j, (3, 2)),
+                     lambda xp, a: xp.fromfunction(lambda i: i, (3,), dtype=int)],
+    "fromiter": [lambda xp, a: xp.fromiter((i * i for i in range(5)), float)],
+    "polyval": [lambda xp, a: xp.polyval(a(VECTOR), a(CUBE)), lambda xp, a: xp.polyval(a(WHOLE[0]), a(WHOLE))],
+    "polyder": [lambda xp, a: [xp.polyder(a(LINE), m) for m in (0, 1, 2, 6)], lambda xp, a: xp.polyder(a(WHOLE[0]))],
+    "polyint": [lambda xp, a: [xp.polyint(a(LINE), m) for m in (0, 1, 3)]],
+    "pad": [lambda xp, a, m=m: xp.pad(a(CUBE), ((1, 2), (0, 1), (3, 0)), mode=m) for m in (
+        "edge", "reflect", "symmetric", "wrap", "maximum", "minimum", "mean", "median", "linear_ramp")] + [
+        lambda xp, a: xp.pad(a(MATRIX), 1, constant_values=((1, 2), (3, 4))), lambda xp, a: xp.pad(a(WHOLE), 2, mode="mean"),
+        lambda xp, a: xp.pad(a(MATRIX), 2, mode="maximum", stat_length=2),
+        lambda xp, a: xp.pad(a(WHOLE), 2, mode="linear_ramp", end_values=9)],
     "block": [lambda xp, a: xp.block([[a(MATRIX), a(MATRIX[:, :1])], [a(np.ones((1, 6)))]]),
               lambda xp, a: xp.block([a(VECTOR), a(VECTOR)]), lambda xp, a: xp.block(a(MATRIX))],
     "choose": [lambda xp, a: xp.choose(a(WHOLE), a(CUBE[:, :3, :4])),
@@ -595,3 +615,44 @@ def test_errors_name_the_function(device, index):
     name, call, kind = WRONG[index]
     with pytest.raises(kind, match=f"^{name}: "):
         call()
+
+
+def test_facts_about_arrays(device):
+    x = cm.asarray(CUBE)
+    assert (cm.ndim(x), cm.shape(x), cm.size(x), cm.size(x, 1)) == (3, (3, 4, 5), 60, 4)
+    assert (cm.ndim([[1]]), cm.shape(2), cm.size([[1, 2]])) == (2, (), 2)
+    assert cm.isscalar(2.0) and not cm.isscalar(cm.asarray(2.0)) and cm.isfortran(x.T) and not cm.isfortran(x)
+    assert cm.may_share_memory(x, x[1:, ::2]) and not cm.may_share_memory(x, x + 0) and not cm.may_share_memory(x[0], x[1])
+    y, b = cm.array(MATRIX), MATRIX.copy()
+    for source, where in ((1.5, MATRIX > 0), (MATRIX[0], True), (MATRIX[::-1].copy(), MATRIX[1] < 0)):
+        cm.copyto(y, cm.asarray(source) if isinstance(source, np.ndarray) else source, where=where)
+        np.copyto(b, source, where=where)
+        agree(y, b)
+    np.copyto(y, cm.asarray(MATRIX[2]))
+    agree(y, np.broadcast_to(MATRIX[2], MATRIX.shape).copy())
+    with pytest.raises(TypeError, match="^copyto: float64 cannot become int64"):
+        cm.copyto(cm.zeros(5, dtype="int64"), cm.asarray(VECTOR))
+    assert cm.array_equal(cm.asarray(WILD), cm.asarray(WILD), equal_nan=True) and not cm.array_equal(cm.asarray(WILD), WILD)
+
+
+def test_polyfit(device):
+    x = np.linspace(-1, 2, 20)
+    y = np.stack([x**3 - 2 * x + 1, 4 - x**2], 1)
+    w = np.linspace(0.5, 1, 20)
+    for right in (y, y[:, 0]):
+        for weights in (None, w):
+            ours = cm.polyfit(cm.asarray(x), cm.asarray(right), 3, w=None if weights is None else cm.asarray(weights))
+            np.testing.assert_allclose(ours, np.polyfit(x, right, 3, w=weights), rtol=1e-9, atol=1e-9)
+
+
+def test_printing_follows_numpys_settings():
+    x = cm.asarray([2 / 3, 1e-9], device="cpu")
+    before = cm.get_printoptions()
+    with cm.printoptions(precision=2, suppress=True):
+        assert repr(x) == "array([0.67, 0.  ])" and str(x) == "[0.67 0.  ]"
+    cm.set_printoptions(precision=3)
+    try:
+        assert str(x) == str(x.to_numpy()) == "[6.667e-01 1.000e-09]"
+    finally:
+        cm.set_printoptions(precision=before["precision"])
+    assert cm.get_printoptions() == before

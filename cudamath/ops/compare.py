@@ -38,12 +38,15 @@ def allclose(a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal
     return bool(all(isclose(a, b, rtol, atol, equal_nan=equal_nan)))
 
 
-def array_equal(a: Any, b: Any, /) -> bool:
-    """Whether two arrays have the same shape and elements (NaN differs from NaN). Waits for the device.
+def array_equal(a: Any, b: Any, /, equal_nan: bool = False) -> bool:
+    """Whether two arrays have the same shape and elements (NaN equals NaN only with `equal_nan`). Waits for the device.
 
     >>> import cudamath as cm
     >>> cm.array_equal([1, 2], [1, 2]), cm.array_equal([1, 2], [[1, 2]])
     (True, False)
     """
     x, y = coerce("array_equal", (a, b), ANY)
-    return x.shape == y.shape and bool(all(equal(x, y)))
+    if x.shape != y.shape:
+        return False
+    same = equal(x, y)
+    return bool(all(same | isnan(x) & isnan(y) if equal_nan else same))

@@ -320,7 +320,7 @@ def _rows_between(start: ndarray, stop: ndarray, num: int, endpoint: bool, retst
     steps = num - 1 if endpoint else num
     step = (stop - start) / (steps if steps else math.nan)
     at = reshape(arange(num, dtype=dtypes.real_dtype(kind), device=start.device), (num, *[1] * step.ndim))
-    out = start + step * at if steps else start + at * 0
+    out = start + step * at if steps else broadcast_to(start, step.shape) + at * 0
     if endpoint and num > 1:
         from .index import where
 

@@ -25,6 +25,7 @@ from .shape import (
     ravel,
     reshape,
     span,
+    squeeze,
     view_of,
 )
 
@@ -255,12 +256,15 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
     return _copy(x) if out is x else out
 
 
-def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> ndarray:
+def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, end_values: Any = 0,
+        stat_length: int | None = None, reflect_type: str = "even") -> ndarray:
     """``x`` with elements put before and after along each axis.
 
     Args: x: any array; pad_width: an integer, a pair (before, after), or such a pair for each axis; mode:
-    "constant": ``constant_values`` (a scalar); "edge": the nearest element; "reflect": mirrored, the edge not repeated;
-    "symmetric": mirrored, the edge repeated; "wrap": from the other end. Returns: a new array of the same dtype.
+    "constant": ``constant_values`` (a scalar, a pair, or a pair for each axis); "edge": the nearest element; "reflect":
+    mirrored, the edge not repeated; "symmetric": mirrored, the edge repeated; "wrap": from the other end; "maximum",
+    "minimum", "mean", "median" of the lines (of the ``stat_length`` elements at that end); "linear_ramp": evenly down to
+    ``end_values``; "empty": anything; reflect_type: "even", others are not supported. Returns: a new array of the same dtype.
     Raises: ValueError for a negative width, an unknown mode, or nothing to take values from. Gradient: that of the
     elements of ``x``, plus (but for "constant") that of their copies.
 
@@ -277,19 +281,55 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
         raise TypeError(f"pad: pad_width must be integers, got {pad_width!r}")
     if any(n < 0 for pair in widths for n in pair):
         raise ValueError(f"pad: pad_width cannot be negative, got {pad_width!r}")
-    if mode == "constant":
+    if reflect_type != "even":
+        raise ValueError(f"pad: reflect_type must be 'even', got {reflect_type!r}")
+    if mode in ("constant", "empty") and not np.ndim(constant_values):
         return _pad(x, scalars=bits(constant_values, x.dtype), widths=tuple(map(tuple, widths)))
-    if mode not in ("edge", "reflect", "symmetric", "wrap"):
-        raise ValueError(f"pad: mode must be constant, edge, reflect, symmetric or wrap, got {mode!r}")
+    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", *_STATISTICS):
+        raise ValueError("pad: mode must be constant, edge, reflect, symmetric, wrap, linear_ramp, maximum, minimum, mean, "
+                         f"median or empty, got {mode!r}")
+    values = np.broadcast_to(np.asarray(end_values if mode == "linear_ramp" else constant_values), (x.ndim, 2)).tolist()
     out = x
     for axis, (before, after) in enumerate(widths):
         if before or after:
-            if not x.shape[axis]:
+            if not out.shape[axis] and mode != "constant":
                 raise ValueError(f"pad: axis {axis} of shape {x.shape} is empty: mode {mode!r} has nothing to repeat")
-            # NumPy pads the numbers 0 ... n - 1; every stretch of neighbours in the result is then a slice of x.
-            order = np.pad(np.arange(x.shape[axis]), (before, after), mode=mode)  # type: ignore[call-overload]
-            out = _joined("pad", [_stretch(out, axis, *s) for s in _stretches(order.tolist())], axis)
+            if mode in ("edge", "reflect", "symmetric", "wrap"):
+                # NumPy pads the numbers 0 ... n - 1; every stretch of neighbours in the result is then a slice of x.
+                order = np.pad(np.arange(x.shape[axis]), (before, after), mode=mode)  # type: ignore[call-overload]
+                out = _joined("pad", [_stretch(out, axis, *s) for s in _stretches(order.tolist())], axis)
+            else:
+                ends = [_end(out, axis, first, n, mode, value, stat_length)
+                        for first, n, value in zip((True, False), (before, after), values[axis], strict=True)]
+                out = _joined("pad", [ends[0], out, ends[1]], axis)
     return _copy(x) if out is x else out
+
+
+_STATISTICS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "median"}
+
+
+def _end(x: ndarray, axis: int, first: bool, count: int, mode: str, value: Any, length: int | None) -> ndarray:
+    """What `pad` puts before (first) or after x along an axis, in x's dtype."""
+    import cudamath
+
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    size = x.shape[axis]
+    if mode == "constant":
+        return cudamath.full(shape, value, x.dtype, device=x.device)
+    if mode == "linear_ramp":
+        edge = span(x, axis, 0, 1) if first else span(x, axis, size - 1, size)
+        ramp = cudamath.linspace(value, squeeze(edge, axis=axis), count, endpoint=False, axis=axis)
+        ramp = ramp if first else cudamath.flip(ramp, axis=axis)
+        return _cast_to(cudamath.trunc(ramp) if x.dtype.kind in "iu" else ramp, x.dtype)
+    near = size if length is None else min(length, size)
+    part = span(x, axis, 0, near) if first else span(x, axis, size - near, size)
+    found = getattr(cudamath, _STATISTICS[mode])(part, axis=axis, keepdims=True)
+    found = _cast_to(cudamath.round(found) if x.dtype.kind in "iu" else found, x.dtype)
+    return _broadcast(found, shape=shape, old=found.shape)
+
+
+def _cast_to(x: ndarray, dtype: np.dtype) -> ndarray:
+    return x if x.dtype == dtype else _cast(x, dtype=dtype)
 
 
 def _stretches(order: list[int]) -> list[tuple[int, int, int]]:

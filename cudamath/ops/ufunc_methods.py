@@ -16,7 +16,7 @@ from ..core.array import ndarray
 from ..core.op import coerce, require
 from ..core.shapes import normalize_axes, normalize_axis
 from . import elementwise, numbers, reduce, scan
-from .index import add_at
+from .index import add_at, maximum_at, minimum_at, multiply_at
 from .join import concat
 from .output import deliver
 from .shape import reshape, span
@@ -27,6 +27,8 @@ _REDUCTIONS: dict[np.ufunc, Callable] = {
 }
 _SCANS: dict[np.ufunc, Callable] = {np.add: scan.cumsum, np.multiply: scan.cumprod, np.maximum: scan.cummax,
                                     np.minimum: scan.cummin}
+_SCATTERS: dict[np.ufunc, Callable] = {np.add: add_at, np.multiply: multiply_at, np.maximum: maximum_at,
+                                       np.minimum: minimum_at}
 _ASSOCIATIVE = {np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or, np.logical_xor,
                 np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.logaddexp, np.logaddexp2, np.hypot}
 
@@ -74,12 +76,13 @@ def attach(function: Callable) -> None:
 
     def at(x: ndarray, key: Any, values: Any, /) -> None:
         """x[key] = f(x[key], values) in place, where positions that occur several times are met several times (`ufunc.at`)."""
-        if ufunc is np.add:
-            add_at(x, key, values)
-        elif ufunc is np.subtract:
+        if ufunc is np.subtract:
             add_at(x, key, elementwise.negative(coerce(f"{name}.at", (x, values))[1]))
+        elif ufunc in _SCATTERS:
+            _SCATTERS[ufunc](x, key, values)
         else:
-            raise TypeError(f"{name}.at: there is no scatter for {name}; there is one for add and subtract")
+            raise TypeError(f"{name}.at: there is no scatter for {name}; there is one for add, subtract, multiply, maximum and "
+                            "minimum")
 
     for method in (reduce_, accumulate, outer, at):
         method.__name__ = method.__name__.rstrip("_")

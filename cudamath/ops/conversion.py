@@ -1,0 +1,266 @@
+"""Arrays from other things and facts about them, by NumPy's names: in an order, from functions, buffers and iterators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes, shapes
+from ..core.array import ndarray
+from ..core.op import coerce, require
+from .creation import asarray, diag
+from .grids import diag_indices, indices, tril_indices, triu_indices
+from .index import where as choose
+from .output import can_write
+from .shape import astype, broadcast_to, in_order, ravel
+
+__all__ = ["asanyarray", "ascontiguousarray", "asfortranarray", "copyto", "diag_indices_from", "diagflat", "frombuffer",
+           "fromfunction", "fromiter", "get_printoptions", "isfortran", "isscalar", "may_share_memory", "ndim", "printoptions",
+           "set_printoptions", "shape", "size", "tril_indices_from", "triu_indices_from"]
+
+
+def asanyarray(obj: Any, /, dtype: Any = None, order: str | None = None) -> ndarray:
+    """``asarray``: there are no subclasses.
+
+    >>> import cudamath as cm
+    >>> cm.asanyarray([1, 2]).tolist()
+    [1, 2]
+    """
+    return asarray(obj, dtype, order)
+
+
+def ascontiguousarray(obj: Any, /, dtype: Any = None) -> ndarray:
+    """An array of at least one dimension in C order, copied if it is not.
+
+    >>> import cudamath as cm
+    >>> cm.ascontiguousarray(cm.zeros((2, 3)).T).flags.c_contiguous
+    True
+    """
+    x = asarray(obj, dtype)
+    return in_order("ascontiguousarray", x if x.ndim else ravel(x), "C")
+
+
+def asfortranarray(obj: Any, /, dtype: Any = None) -> ndarray:
+    """An array in Fortran's order, copied if it is not.
+
+    >>> import cudamath as cm
+    >>> cm.asfortranarray(cm.zeros((2, 3))).flags.f_contiguous
+    True
+    """
+    return in_order("asfortranarray", asarray(obj, dtype), "F")
+
+
+def copyto(target: ndarray, source: Any, /, casting: str = "same_kind", where: Any = True) -> None:
+    """target[...] = source, where a condition holds; the source is broadcast.
+
+    Args: target: array, changed in place; source: array or scalar; casting: "same_kind" (default), or "unsafe" for any dtype;
+    where: bool array that broadcasts. Raises: TypeError (dtypes), ValueError (shapes). Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.zeros(3)
+    >>> cm.copyto(x, 5.0, where=[True, False, True])
+    >>> x.tolist()
+    [5.0, 0.0, 5.0]
+    """
+    target = require("copyto", target)
+    if not isinstance(source, bool | int | float | complex):
+        source = coerce("copyto", (target, source))[1]
+        if casting != "unsafe" and not can_write(source.dtype, target.dtype):
+            raise TypeError(f"copyto: {source.dtype} cannot become {target.dtype} by the rule {casting!r}")
+    if where is True:
+        target[...] = source
+        return
+    source = source if isinstance(source, ndarray) else asarray(source, target.dtype, device=target.device)
+    target[...] = choose(broadcast_to(coerce("copyto", (target, where))[1], target.shape), astype(source, target.dtype), target)
+
+
+def ndim(x: Any, /) -> int:
+    """Number of dimensions of an array or what would become one.
+
+    >>> import cudamath as cm
+    >>> cm.ndim([[1, 2]])
+    2
+    """
+    return x.ndim if isinstance(x, ndarray) else int(np.ndim(x))
+
+
+def shape(x: Any, /) -> tuple[int, ...]:
+    """Lengths of the dimensions of an array or what would become one.
+
+    >>> import cudamath as cm
+    >>> cm.shape([[1, 2]])
+    (1, 2)
+    """
+    return x.shape if isinstance(x, ndarray) else tuple(np.shape(x))
+
+
+def size(x: Any, /, axis: int | None = None) -> int:
+    """Number of elements of an array or what would become one, or its length along an axis.
+
+    >>> import cudamath as cm
+    >>> cm.size([[1, 2]]), cm.size([[1, 2]], 0)
+    (2, 1)
+    """
+    lengths = shape(x)
+    return shapes.prod(lengths) if axis is None else lengths[axis]
+
+
+def isscalar(x: Any, /) -> bool:
+    """Whether something is a Python or NumPy number (0-d arrays are not).
+
+    >>> import cudamath as cm
+    >>> cm.isscalar(3.1), cm.isscalar(cm.asarray(3.1))
+    (True, False)
+    """
+    return not isinstance(x, ndarray) and bool(np.isscalar(x))
+
+
+def isfortran(x: Any, /) -> bool:
+    """Whether an array lies in Fortran's order and not in C's.
+
+    >>> import cudamath as cm
+    >>> cm.isfortran(cm.zeros((2, 3)).T)
+    True
+    """
+    return require("isfortran", x).flags.fnc
+
+
+def may_share_memory(a: Any, b: Any, /) -> bool:
+    """Whether the memory that two arrays reach over meets: True for views of each other, maybe for others beside them.
+
+    >>> import cudamath as cm
+    >>> x = cm.zeros(4)
+    >>> cm.may_share_memory(x, x[1:]), cm.may_share_memory(x, x.copy())
+    (True, False)
+    """
+    x, y = require("may_share_memory", a), require("may_share_memory", b)
+    if x.device != y.device or not x.size or not y.size:
+        return False
+    described = [(v.ptr, v.shape, v.strides, v.itemsize) for v in (x, y)]
+    return shapes.may_overlap(*described)
+
+
+def fromfunction(function: Callable[..., Any], shape: Sequence[int], *, dtype: Any = float, **kwargs: Any) -> ndarray:
+    """An array made by a function of the indices: function(i, j, ...), called once with whole arrays.
+
+    Args: function: of as many arrays as there are axes; shape: the shape; dtype: of the indices; kwargs: passed on.
+
+    >>> import cudamath as cm
+    >>> cm.fromfunction(lambda i, j: i * 10 + j, (2, 3), dtype=int).tolist()
+    [[0, 1, 2], [10, 11, 12]]
+    """
+    return function(*indices(shape, dtype=dtype), **kwargs)
+
+
+def frombuffer(buffer: Any, /, dtype: Any = float, count: int = -1, offset: int = 0, *, device: Any = None) -> ndarray:
+    """A vector from the bytes of a buffer; on the CPU over the same memory.
+
+    Args: buffer: bytes or anything with the buffer protocol; dtype: of the elements; count: how many, -1: all; offset: bytes
+    to leave out. Raises: ValueError if the size does not fit.
+
+    >>> import cudamath as cm
+    >>> cm.frombuffer(b"\\x01\\x02", dtype="uint8").tolist()
+    [1, 2]
+    """
+    return asarray(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset), device=device)
+
+
+def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any = None) -> ndarray:
+    """A vector from the numbers that an iterator gives.
+
+    >>> import cudamath as cm
+    >>> cm.fromiter((i * i for i in range(4)), "int64").tolist()
+    [0, 1, 4, 9]
+    """
+    return asarray(np.fromiter(iterable, dtypes.as_dtype(dtype), count), device=device)
+
+
+def diagflat(x: Any, /, k: int = 0) -> ndarray:
+    """A matrix with the elements of an array on a diagonal.
+
+    >>> import cudamath as cm
+    >>> cm.diagflat([[1, 2]]).tolist()
+    [[1, 0], [0, 2]]
+    """
+    return diag(ravel(require("diagflat", x)), k)
+
+
+def diag_indices_from(x: Any, /) -> tuple[ndarray, ...]:
+    """Index arrays of the main diagonal of an array with axes of one length.
+
+    >>> import cudamath as cm
+    >>> [i.tolist() for i in cm.diag_indices_from(cm.zeros((2, 2)))]
+    [[0, 1], [0, 1]]
+    """
+    x = require("diag_indices_from", x)
+    if x.ndim < 2 or len(set(x.shape)) > 1:
+        raise ValueError(f"diag_indices_from: wants at least 2 axes of one length, got shape {x.shape}")
+    return diag_indices(x.shape[0], x.ndim, device=x.device)
+
+
+def _matrix(name: str, x: Any) -> ndarray:
+    x = require(name, x)
+    if x.ndim != 2:
+        raise ValueError(f"{name}: wants a matrix, got shape {x.shape}")
+    return x
+
+
+def tril_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
+    """``tril_indices`` of a matrix's shape.
+
+    >>> import cudamath as cm
+    >>> [i.tolist() for i in cm.tril_indices_from(cm.zeros((2, 2)))]
+    [[0, 1, 1], [0, 0, 1]]
+    """
+    x = _matrix("tril_indices_from", x)
+    return tril_indices(x.shape[0], k, x.shape[1], device=x.device)
+
+
+def triu_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
+    """``triu_indices`` of a matrix's shape.
+
+    >>> import cudamath as cm
+    >>> [i.tolist() for i in cm.triu_indices_from(cm.zeros((2, 2)))]
+    [[0, 0, 1], [0, 1, 1]]
+    """
+    x = _matrix("triu_indices_from", x)
+    return triu_indices(x.shape[0], k, x.shape[1], device=x.device)
+
+
+# Arrays print themselves as NumPy's do, and by its settings.
+
+
+def set_printoptions(**options: Any) -> None:
+    """How arrays are printed: NumPy's ``set_printoptions``, whose settings hold for arrays of both libraries.
+
+    >>> import cudamath as cm
+    >>> cm.set_printoptions(precision=3)
+    >>> cm.asarray([2 / 3])
+    array([0.667])
+    >>> cm.set_printoptions(precision=8)
+    """
+    np.set_printoptions(**options)
+
+
+def get_printoptions() -> dict[str, Any]:
+    """How arrays are printed.
+
+    >>> import cudamath as cm
+    >>> cm.get_printoptions()["precision"]
+    8
+    """
+    return dict(np.get_printoptions())
+
+
+def printoptions(**options: Any) -> AbstractContextManager:
+    """How arrays are printed inside a ``with`` block.
+
+    >>> import cudamath as cm
+    >>> with cm.printoptions(precision=2):
+    ...     print(cm.asarray([2 / 3]))
+    [0.67]
+    """
+    return np.printoptions(**options)

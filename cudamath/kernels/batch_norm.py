@@ -33,12 +33,14 @@ from numba import cuda
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import blocks, codec, power_of_two
-from .rows import RUN, bounded, device, reader, vector_width, wide, writer
+from .rows import FULL, RUN, WARP, bounded, device, reader, vector_width, wide, writer
 
 HELD = 16  # elements a thread reads before it works on them
 THREADS = 256  # a block, at most
 BLOCKS = 1024  # enough to fill a GPU several times
-SPLITS = 128  # parts of a channel, at most: one thread merges them
+SPLITS = 512  # parts of a channel, at most
+ALONE = 8  # parts that one thread may merge; for more, a warp does
+WARPS = 8  # channels a block then has
 
 
 @functools.cache
@@ -269,6 +271,36 @@ def finish(param):
 
 
 @functools.cache
+def finish_warps(param):
+    """`finish` by a warp a channel, for many parts: lane t merges parts t, t + 32, ..., then the lanes meet in a tree.
+    Block (32, WARPS)."""
+    load, store, T = codec(param)
+    merged = chan(T)
+
+    @bounded(WARP * WARPS)
+    def batch_finish_warps(parts, running_mean, running_var, mean, rstd, new_mean, new_var, momentum, eps):
+        lane = cuda.threadIdx.x
+        c = cuda.blockIdx.x * WARPS + cuda.threadIdx.y
+        if c < parts.shape[2]:  # the same for all lanes of a warp
+            count, middle, m2 = T(0), T(0), T(0)
+            for split in range(lane, parts.shape[1], WARP):
+                count, middle, m2 = merged(count, middle, m2, parts[0, split, c], parts[1, split, c], parts[2, split, c])
+            for step in range(5):
+                away = 16 >> step
+                count, middle, m2 = merged(count, middle, m2, cuda.shfl_down_sync(FULL, count, away),
+                                           cuda.shfl_down_sync(FULL, middle, away), cuda.shfl_down_sync(FULL, m2, away))
+            if lane == 0:
+                middle += parts[3, 0, c]
+                mean[c] = middle
+                rstd[c] = T(1) / math.sqrt(m2 / count + eps)
+                keep = T(1) - momentum
+                new_mean[c] = store(load(running_mean[c]) * keep + middle * momentum)
+                new_var[c] = store(load(running_var[c]) * keep + m2 / (count - T(1)) * momentum)
+
+    return batch_finish_warps
+
+
+@functools.cache
 def apply_segments(dtype, param, stat, inference, threads, rows, width):
     """y, for S > 1; x, y: (N * C * S,); weight, bias, mean, scale: (C,); block (threads, rows), grid (runs, chunks).
 
@@ -424,6 +456,14 @@ def apply(x: Layout, param, stat, inference: bool, geo: Geometry, arrays, eps: f
     return Launch(kernel, geo.whole(), geo.block, [*flat, *sizes, wide(x.dtype).type(eps)])
 
 
+def merging(alone, warps, param, parts: Layout, arguments: list) -> Launch:
+    """Step (b): a thread a channel, or a warp where there are many parts (..., splits, C)."""
+    splits, channels = parts.shape[1:]
+    if splits <= ALONE:
+        return Launch(alone(param), blocks(channels, 128), 128, arguments)
+    return Launch(warps(param), blocks(channels, WARPS), (WARP, WARPS), arguments)
+
+
 def train(version: str, x: Layout, weight: Layout, momentum: float, eps: float) -> Plan:
     """The plan of one version of step (a) by name; inputs x, weight, bias, running mean, running variance."""
     T = wide(x.dtype)
@@ -435,8 +475,8 @@ def train(version: str, x: Layout, weight: Layout, momentum: float, eps: float) 
     first, parts = moments(version, x, geo, Input(0))
     return Plan(outputs, [
         first,
-        Launch(finish(weight.dtype), blocks(geo.channels, 128), 128,
-               [Temp(0), Input(3), Input(4), Output(1), Output(2), Output(3), Output(4), T.type(momentum), T.type(eps)]),
+        merging(finish, finish_warps, weight.dtype, parts,
+                [Temp(0), Input(3), Input(4), Output(1), Output(2), Output(3), Output(4), T.type(momentum), T.type(eps)]),
         apply(x, weight.dtype, T, False, geo, [Input(0), Output(1), Output(2), Input(1), Input(2), Output(0)], eps),
     ], [parts])
 

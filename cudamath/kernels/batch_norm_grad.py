@@ -16,9 +16,9 @@ from numba import cuda
 
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
-from .batch_norm import HELD, geometry
+from .batch_norm import HELD, WARPS, geometry, merging
 from .build import blocks, codec
-from .rows import RUN, bounded, reader, wide, writer
+from .rows import RUN, WARP, bounded, group_sum, reader, wide, writer
 
 
 @functools.cache
@@ -151,7 +151,7 @@ def columns_sums(dtype, threads, rows, width):
 
 @functools.cache
 def finish_grad(param):
-    """One thread a channel adds the parts; parts: (2, splits, C); means: (2, C), the two constants of dx; others (C,)."""
+    """A thread a channel adds the parts; parts: (2, splits, C); means: (2, C), the two constants of dx; others (C,)."""
     _, store, T = codec(param)
 
     @cuda.jit
@@ -169,6 +169,32 @@ def finish_grad(param):
             means[1, c] = sum_gd / T(count) * rstd[c] * rstd[c]
 
     return batch_finish_grad
+
+
+@functools.cache
+def finish_grad_warps(param):
+    """`finish_grad` by a warp a channel, for many parts; block (32, WARPS)."""
+    _, store, T = codec(param)
+    total_of = group_sum(WARP, T)
+
+    @bounded(WARP * WARPS)
+    def batch_finish_grad_warps(parts, rstd, dweight, dbias, means, count):
+        c = cuda.blockIdx.x * WARPS + cuda.threadIdx.y
+        if c < parts.shape[2]:  # the same for all lanes of a warp
+            sum_g = T(0)
+            sum_gd = T(0)
+            for split in range(cuda.threadIdx.x, parts.shape[1], WARP):
+                sum_g += parts[0, split, c]
+                sum_gd += parts[1, split, c]
+            sum_g = total_of(sum_g)
+            sum_gd = total_of(sum_gd)
+            if cuda.threadIdx.x == 0:
+                dweight[c] = store(sum_gd * rstd[c])
+                dbias[c] = store(sum_g)
+                means[0, c] = sum_g / T(count)
+                means[1, c] = sum_gd / T(count) * rstd[c] * rstd[c]
+
+    return batch_finish_grad_warps
 
 
 @functools.cache
@@ -266,13 +292,14 @@ def gradient(version: str, g: Layout, x: Layout, weight: Layout) -> Plan:
         else:
             first = Launch(columns_sums(x.dtype, *geo.block, geo.width), (geo.side, splits), geo.block,
                            [*flat, Input(3), Temp(0), geo.n, channels])
-    second = Launch(finish_grad(weight.dtype), blocks(channels, 128), 128,
-                    [Temp(0), Input(4), Output(1), Output(2), Temp(1), max(geo.n * geo.run, 1)])
+    parts = x.like((2, splits, channels), T)
+    second = merging(finish_grad, finish_grad_warps, weight.dtype, parts,
+                     [Temp(0), Input(4), Output(1), Output(2), Temp(1), max(geo.n * geo.run, 1)])
     slope = slope_segments if geo.segments else slope_columns
     sizes = [geo.n * channels, channels, geo.run] if geo.segments else [geo.n, channels]
     third = Launch(slope(x.dtype, weight.dtype, *geo.block, geo.width), geo.whole(), geo.block,
                    [*flat, Input(2), Input(3), Input(4), Temp(1), Output(0).view(size), *sizes])
-    return Plan(outputs, [first, second, third], [x.like((2, splits, channels), T), x.like((2, channels), T)])
+    return Plan(outputs, [first, second, third], [parts, x.like((2, channels), T)])
 
 
 def batch_norm_grad(g: Layout, x: Layout, weight: Layout, mean: Layout, rstd: Layout) -> Plan:

@@ -50,6 +50,7 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
 #: Kernels made of instructions that some architectures lack: name -> those that have them.
 SINCE_8 = tuple(c for c in build.CAPABILITIES if c >= (8, 0))
 ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "matmul_mma": SINCE_8,
+                                                     "matmul_mma_double": SINCE_8,
                                                      "conv2d_wgmma": ((9, 0),), "conv2d_weight_wgmma": ((9, 0),),
                                                      "conv2d_mma": SINCE_8, "conv2d_weight_mma": SINCE_8,
                                                      "attention_wgmma": ((9, 0),), "attention_grad_wgmma": ((9, 0),),
@@ -259,8 +260,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for c in (a, Layout.of(a.shape, (t.itemsize, 64 * t.itemsize), t, 0)):
                 for d in (b, Layout.of(b.shape, (t.itemsize, 48 * t.itemsize), t, 0)):
                     plan(matmul.matmul, c, d, version="register"), plan(matmul.matmul, c, d, version="block")
-        if t == F16:
+        if t in (F16, F64):
             plan(matmul.matmul, a, b, version="mma")
+        if t == F16:
             for version in ("wgmma 128x256", "wgmma 64x128 split 2", "wgmma 128x128 pingpong"):
                 plan(matmul.matmul, a, b, version=version)
     for f in (BF16, F32):

@@ -322,7 +322,7 @@ def run_version(a, b, version):
     ("tiled", [np.dtype("f4"), np.dtype("f2"), np.dtype("f8"), np.dtype("u1"), np.dtype("i8"), np.dtype("c8"), BOOL]),
     ("register", [np.dtype("f4"), np.dtype("f2"), BF16, np.dtype("i1"), np.dtype("i4"), np.dtype("u4"), BOOL]),
     ("block", [np.dtype("f4"), np.dtype("f2"), np.dtype("i4"), BOOL]),
-    ("mma", [np.dtype("f2"), BF16, np.dtype("i1")]),
+    ("mma", [np.dtype("f2"), BF16, np.dtype("i1"), np.dtype("f8")]),
     ("wgmma", [np.dtype("f2"), BF16, np.dtype("i1")]),
     ("wgmma 128x128 pingpong", [BF16]),
     ("wgmma 64x128 split 3", [np.dtype("f2")]),

@@ -316,9 +316,9 @@ def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = No
     """Planner of a @ b for two layouts of one dtype.
 
     version: "cublas", "block" (matmul_simt.py), "register", "tiled" or "naive"; for 16-bit floats, int8 and, with
-    `tf32`, float32 "wgmma" (see matmul_tensor.Choice for what may follow) and "mma". By default what was measured to be
-    fastest (core/tune.py), else cuBLAS for floats and complex numbers where it can be loaded, else the kernel that suits
-    the sizes. `tf32` lets float32 inputs be rounded to 10 bits.
+    `tf32`, float32 "wgmma" (see matmul_tensor.Choice for what may follow); for these and float64 "mma". By default what was
+    measured to be fastest (core/tune.py), else cuBLAS for floats and complex numbers where it can be loaded, else the kernel
+    that suits the sizes. `tf32` lets float32 inputs be rounded to 10 bits.
     """
     p = Product(a, b)
     if p.out.size == 0:
@@ -375,8 +375,8 @@ def candidates(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
     """The versions that can multiply these layouts on their device, tiles not told apart."""
     capability, dtype = devices.capability(a.device), a.dtype
     found = ["cublas"] if dtype in blas.DTYPES and blas.available() else []
-    if not SIMULATOR and (dtype in (float16, bfloat16, np.dtype(np.int8)) or (tf32 and dtype == np.float32)):
-        found += ["wgmma"] if capability == (9, 0) else []
+    if not SIMULATOR and (dtype in (float16, bfloat16, np.int8, np.float64) or (tf32 and dtype == np.float32)):
+        found += ["wgmma"] if capability == (9, 0) and dtype != np.float64 else []
         found += ["mma"] if capability >= (8, 0) else []
     return [*found, "register", "tiled", "naive"]
 

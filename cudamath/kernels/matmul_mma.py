@@ -14,6 +14,9 @@ One kernel serves all kinds, because an instruction's k is 32 bytes of whatever 
 TF32 (float32 whose low bits are rounded away in registers), 32 of int8 (summed in int32, exact modulo 2^32). Operands of 32
 and 8 bits must be contiguous along k: ldmatrix transposes 16-bit numbers only; the planner copies others.
 
+float64 has instructions of its own, 16 numbers of k at a time: exactly a slab. Its fragments are read number by number, 8
+bytes a lane; the swizzle keeps those from colliding as well (``matmul_mma_double``).
+
 The floor: 2 M N K / (multiprocessors x multiply-adds a clock x 2 x clock): 1,024 multiply-adds of 16-bit numbers a clock and
 multiprocessor on compute capability 8.0; on 9.0 mma.sync reaches some 60 % of wgmma's 2,048.
 """
@@ -215,3 +218,77 @@ def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int) -> 
                         put(at + 8 * size_c * i64(n), s + 1 < n, c[16 * i + 4 * j + 2], c[16 * i + 4 * j + 3])
 
     return matmul_mma
+
+
+@functools.cache
+def matmul_mma_double(whole: bool) -> Any:
+    """C = A B in float64, both operands contiguous along k. whole: see ptx_mma.mma_double."""
+    multiply = ptx.mma_double(whole)
+    fetch = _fetch("K")
+    arrived = ptx.copy_wait(STAGES - 2)
+    f64 = types.float64
+
+    @device
+    def number(at, row, p, lane):
+        """Column 4 p + lane % 4 of a row of a slab."""
+        chunk = i32(2 * p + ((lane >> 1) & 1))
+        return ptx.load_shared_double(i32(at + row * 128 + ((chunk ^ (row & 7)) << 4) + ((lane & 1) << 3)))
+
+    @cuda.jit(launch_bounds=(THREADS, 1))
+    def matmul_mma_double(a, b, out, m, n, k, pitch_a, pitch_b, step_a, step_b, tiles_m, tiles_n):
+        """As matmul_mma."""
+        base = first_tile(cuda.shared.array(0, types.uint8))
+        thread = i32(cuda.threadIdx.x)
+        lane, warp = i32(thread & 31), i32(thread >> 5)
+        batch = i32(cuda.blockIdx.y)
+        _, tile_row, tile_column = tile_at(i32(cuda.blockIdx.x), tiles_m, tiles_n)
+        row, column = i32(tile_row * SIDE), i32(tile_column * SIDE)
+        at_a = ptx.global_address(a) + batch * step_a
+        at_b = ptx.global_address(b) + batch * step_b
+        c = cuda.local.array(64, f64)
+        x = cuda.local.array(8, f64)
+        y = cuda.local.array(16, f64)
+        for i in range(64):
+            c[i] = f64(0)
+        slabs = i32((k + 15) // 16)
+        for stage in range(STAGES - 1):
+            if stage < slabs:
+                fetch(i32(base + stage * STAGE), at_a, pitch_a, row, i32(stage * 128), m, i32(k * 8), thread)
+                fetch(i32(base + stage * STAGE + SIDE * 128), at_b, pitch_b, column, i32(stage * 128), n, i32(k * 8), thread)
+            ptx.copy_commit()
+        own_row, own_column = i32((warp >> 2) * 64 + (lane >> 2)), i32((warp & 3) * 32 + (lane >> 2))
+        stage, fill, phase = i32(0), i32(STAGES - 1), i32(0)
+        for slab in range(slabs):
+            arrived()
+            cuda.syncthreads()
+            if slab + (STAGES - 1) < slabs:
+                byte = i32((slab + (STAGES - 1)) * 128)
+                fetch(i32(base + fill * STAGE), at_a, pitch_a, row, byte, m, i32(k * 8), thread)
+                fetch(i32(base + fill * STAGE + SIDE * 128), at_b, pitch_b, column, byte, n, i32(k * 8), thread)
+            ptx.copy_commit()
+            here = i32(base + stage * STAGE)
+            for j in range(4):
+                for p in range(4):
+                    y[4 * j + p] = number(i32(here + SIDE * 128), i32(own_column + 8 * j), p, lane)
+            for i in range(4):
+                for p in range(4):
+                    x[2 * p] = number(here, i32(own_row + 16 * i), p, lane)
+                    x[2 * p + 1] = number(here, i32(own_row + 16 * i + 8), p, lane)
+                for j in range(4):
+                    multiply(c, 16 * i + 4 * j, x, 0, y, 4 * j)
+            stage, phase = advance(stage, phase, STAGES)
+            fill, phase = advance(fill, phase, STAGES)
+        to = batch * (i64(m) * n)
+        for i in range(4):
+            r = i32(row + own_row + 16 * i)
+            for j in range(4):
+                s = i32(column + (warp & 3) * 32 + 8 * j + 2 * (lane & 3))
+                for half in range(2):
+                    if r + 8 * half < m:
+                        at = to + i64(r + 8 * half) * n + s
+                        if s < n:
+                            out[at] = c[16 * i + 4 * j + 2 * half]
+                        if s + 1 < n:
+                            out[at + 1] = c[16 * i + 4 * j + 2 * half + 1]
+
+    return matmul_mma_double

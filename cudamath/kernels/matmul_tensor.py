@@ -177,27 +177,32 @@ def sum_parts(part: np.dtype, dtype: np.dtype) -> Any:
 
 
 def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan:
-    """Plan of a @ b by mma.sync: 16-bit numbers, int8, float32 rounded to TF32 (`tf32`); compute capability 8.0.
+    """Plan of a @ b by mma.sync: 16-bit numbers, int8, float64, float32 rounded to TF32 (`tf32`); compute capability 8.0.
 
     wide: int8 is summed to int32.
     """
     if (a.dtype == np.float32) != tf32:
         raise AssertionError("mma: float32 is multiplied as TF32 or not at all")
-    kind = KINDS[a.dtype.name]
     made = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
     p, (side_a, side_b) = made.product, made.sides
-    kernel = matmul_mma.matmul_mma(kind, side_a.major, side_b.major, "f32" if tf32 else "s32" if wide else kind, a.itemsize)
+    if a.dtype == np.float64:
+        kernel = matmul_mma.matmul_mma_double(devices.capability(a.device) >= (9, 0))
+    else:
+        kind = KINDS[a.dtype.name]
+        store = "f32" if tf32 else "s32" if wide else kind
+        kernel = matmul_mma.matmul_mma(kind, side_a.major, side_b.major, store, a.itemsize)
     tiles_m, tiles_n = blocks(p.m, matmul_mma.SIDE), blocks(p.n, matmul_mma.SIDE)
     steps = list(made.steps)
+    out = p.out.like(dtype=np.dtype(np.int32)) if wide else p.out
     for offsets, batch in made.launches(4 if wide else 1):
-        arrays = [ArrayArg(x.kind, x.index).view((1,), None, a.dtype, offset)
-                  for x, offset in zip((*made.arguments, Output(0)), offsets, strict=True)]
+        arrays = [ArrayArg(x.kind, x.index).view((size,), None, dtype, offset) for x, offset, size, dtype in zip(
+            (*made.arguments, Output(0)), offsets, (1, 1, batch * p.m * p.n), (a.dtype, a.dtype, out.dtype), strict=True)]
         numbers = [np.int32(x) for x in (p.m, p.n, p.k)]
         pitches = [np.int64(side.strides[1]) for side in made.sides]
         strides = [np.int64(side.strides[0] * side.both) for side in made.sides]
         steps.append(Launch(kernel, (tiles_m * tiles_n, batch), matmul_mma.THREADS,
                             [*arrays, *numbers, *pitches, *strides, np.int32(tiles_m), np.int32(tiles_n)], matmul_mma.SHARED))
-    return Plan([p.out.like(dtype=np.dtype(np.int32)) if wide else p.out], steps, made.temps)
+    return Plan([out], steps, made.temps)
 
 
 #: What a slab of k and the rest of a tile cost on an H200, in microseconds under steady load, by tile; "pingpong" hides the

@@ -99,8 +99,28 @@ def mma(kind: str) -> Any:
                               Registers(i32, 2, "read")), f"One {shape} multiplication of fragments, {kind}.")
 
 
+@functools.cache
+def mma_double(whole: bool) -> Any:
+    """mma_double(c, i, a, j, b, k): c[i : i + 4] += A(a[j : j + 8]) B(b[k : k + 4]), float64, 16 x 16 by 16 x 8.
+
+    In lane l, a[2 p] and a[2 p + 1] are column 4 p + l % 4 of rows l / 4 and l / 4 + 8 of A, b[p] is row 4 p + l % 4 of
+    column l / 4 of B; c as in the table above. whole: one instruction (9.0 on), else eight m8n8k4 (8.0).
+    """
+    if whole:
+        lines = ["mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 <0>, <1>, <2>, <0>;"]
+    else:
+        lines = [f"mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 <0:{2 * half}:{2 * half + 2}>, "
+                 f"<1:{2 * p + half}:{2 * p + half + 1}>, <2:{p}:{p + 1}>, <0:{2 * half}:{2 * half + 2}>;"
+                 for p in range(4) for half in range(2)]
+    f64 = types.float64
+    return array_instruction(f"mma_double_{int(whole)}", "\n".join(lines), (
+        Registers(f64, 4, "update"), Registers(f64, 8, "read"), Registers(f64, 4, "read")), "16 x 16 by 16 x 8, float64.")
+
+
 # ---------------------------------------------------------------- shared and global memory
 
+load_shared_double = instruction("load_shared_double", "ld.shared.f64 $0, [$1];", types.float64, (i32,),
+                                 "A float64 at a shared address.", pure=False)
 copy_16 = instruction("copy_16", "cp.async.cg.shared.global [$0], [$1], 16;", void, (i32, i64),
                       "16 bytes from a global to a shared address, asynchronously, past the L1 cache.", pure=False)
 copy_16_or_zero = instruction("copy_16_or_zero", "cp.async.cg.shared.global [$0], [$1], 16, $2;", void, (i32, i64, i32),

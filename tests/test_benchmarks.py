@@ -82,6 +82,10 @@ def test_libraries_agree_on_a_row(name: str) -> None:
         pytest.skip("no peer installed")
     reference = results.pop("torch" if "torch" in results else "numpy")
     for other in results.values():
+        if row.title.startswith(("random.", "dropout")):  # other numbers, of the same distribution
+            assert other.size == reference.size
+            assert abs(other.mean() - reference.mean()) < 8 * reference.std() / np.sqrt(reference.size)
+            continue
         np.testing.assert_allclose(other, reference, rtol=2e-4, atol=2e-4 * np.abs(reference).max())
 
 

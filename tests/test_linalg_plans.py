@@ -1,4 +1,4 @@
-"""Decompositions below the arrays: the kernels of kernels/decompose.py by name, what its plans ask of cuSOLVER and cuBLAS,
+"""Decompositions below the arrays: the kernels of kernels/matrices.py by name, what its plans ask of cuSOLVER and cuBLAS,
 handles, workspace, and failures that the device reports."""
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.core.plan import Call, Flag, Input, Launch, Output, Plan, Ticket
 from cudamath.kernels import decompose as planners
+from cudamath.kernels import matrices as small
 from cudamath.runtime import flags, solver, stream
 from cudamath.testing import assert_close, compile_plan, simulate
 
@@ -35,18 +36,18 @@ def test_kernels(machine, dtype):
     def cube(kernel: Any) -> Any:
         return lambda x: Plan([x.like()], [Launch(kernel, 1, 128, [Input(0), Output(0)])])
 
-    np.testing.assert_array_equal(run_version(machine, cube(planners.triangle(a.dtype, True)), a), np.triu(a))
-    np.testing.assert_array_equal(run_version(machine, cube(planners.triangle(a.dtype, False)), a), np.tril(a))
+    np.testing.assert_array_equal(run_version(machine, cube(small.triangle(a.dtype, True)), a), np.triu(a))
+    np.testing.assert_array_equal(run_version(machine, cube(small.triangle(a.dtype, False)), a), np.tril(a))
     square = np.ascontiguousarray(a[:, :, :4])
-    made = run_version(machine, lambda x: Plan([x.like()], [Launch(planners.identity(x.dtype), 1, 128, [Output(0)])]), square)
+    made = run_version(machine, lambda x: Plan([x.like()], [Launch(small.identity(x.dtype), 1, 128, [Output(0)])]), square)
     np.testing.assert_array_equal(made, np.broadcast_to(np.eye(4, dtype=dtype), (2, 4, 4)))
     real = np.ascontiguousarray(a.view(a.real.dtype).reshape(-1, 2))[:size].copy()
     before = real.copy()
     if machine == "simulator":
-        simulate(Plan([], [Launch(planners.conjugate(real.dtype), 1, 128, [Input(0)])]), real)
+        simulate(Plan([], [Launch(small.conjugate(real.dtype), 1, 128, [Input(0)])]), real)
         np.testing.assert_array_equal(real, before * np.array([1, -1], real.dtype))
     pivots = rng.integers(1, 9, 20)
-    out = run_version(machine, lambda p: Plan([p.like(dtype="int32")], [Launch(planners.zero_based, 1, 128,
+    out = run_version(machine, lambda p: Plan([p.like(dtype="int32")], [Launch(small.zero_based, 1, 128,
                                                                               [Input(0), Output(0)])]), pivots)
     np.testing.assert_array_equal(out, pivots - 1)
     scipy = pytest.importorskip("scipy.linalg")
@@ -54,7 +55,7 @@ def test_kernels(machine, dtype):
         tall = rand(rng, shape, dtype)
         (packed, tau), = [tuple(np.stack(x) for x in zip(*[scipy.qr(m, mode="raw")[0] for m in tall], strict=True))]
         q = run_version(machine, lambda x, t, columns=columns: Plan(
-            [x.like((*x.shape[:2], columns))], [Launch(planners.reflected(x.dtype), 1, 128, [Input(0), Input(1), Output(0)])]),
+            [x.like((*x.shape[:2], columns))], [Launch(small.reflected(x.dtype), 1, 128, [Input(0), Input(1), Output(0)])]),
             np.ascontiguousarray(packed.astype(dtype)), tau.astype(dtype))
         near(q, np.stack([scipy.qr(m)[0][:, :columns] for m in tall]).astype(dtype))
     if a.dtype.kind == "f":
@@ -62,7 +63,7 @@ def test_kernels(machine, dtype):
         w, v = np.linalg.eig(general)
         w, v = w.astype("c8"), v.astype("c8")
         packed = np.where(w.imag[:, None] < 0, np.roll(v.imag, 1, -1), v.real)  # the second of a pair: the first's y
-        found = run_version(machine, lambda w, x: Plan([w.like(x.shape)], [Launch(planners.paired(w.dtype), 1, 128,
+        found = run_version(machine, lambda w, x: Plan([w.like(x.shape)], [Launch(small.paired(w.dtype), 1, 128,
                                                                                   [Input(0), Input(1), Output(0)])]), w, packed)
         np.testing.assert_array_equal(found, v)
     full = rand(rng, (3, 5, 5), dtype)
@@ -73,7 +74,7 @@ def test_kernels(machine, dtype):
     lu, exchanges = np.stack([p[0] for p in packed]).astype(dtype), np.stack([p[1] for p in packed]).astype(np.int64) + 1
 
     def log_determinant(lu: Layout, pivots: Layout) -> Plan:
-        return Plan([lu.like((3,)), planners._real(lu, (3,))], [Launch(planners.log_determinant(lu.dtype), 3, planners.THREADS,
+        return Plan([lu.like((3,)), planners._real(lu, (3,))], [Launch(small.log_determinant(lu.dtype), 3, small.THREADS,
                                                                       [Input(0), Input(1), Output(0), Output(1)])])
 
     sign, logdet = run_version(machine, log_determinant, lu, exchanges)
@@ -81,6 +82,23 @@ def test_kernels(machine, dtype):
         expected = np.linalg.slogdet(full)
     near(sign, expected.sign)
     assert_close(logdet, expected.logabsdet, rtol=0, atol=1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("version", ["bidiagonal", "jacobi", "jacobi_batched"])
+def test_versions_of_svd(version, dtype):
+    for shape, full in itertools.product([(3, 7, 4), (2, 4, 7), (1, 30, 30), (2, 1, 5)], (True, False)):
+        a = rand(np.random.default_rng(0), shape, dtype)
+        u, s, vh = run_version("gpu", lambda x, full=full: planners.svd(x, full=full, version=version), a)
+        theirs = np.linalg.svd(a, full_matrices=full)
+        assert (u.shape, vh.shape) == (theirs.U.shape, theirs.Vh.shape)
+        near(s, theirs.S)
+        k = min(shape[1:])
+        near((u[..., :k] * s[..., None, :]) @ vh[..., :k, :], a)
+        for q in (u, vh.mT.conj()):
+            near(q.mT.conj() @ q, np.broadcast_to(np.eye(q.shape[-1], dtype=dtype), (shape[0], q.shape[-1], q.shape[-1])))
+        near(run_version("gpu", lambda x: planners.svdvals(x, version=version), a), theirs.S)
 
 
 @pytest.mark.simulator
@@ -92,12 +110,12 @@ def test_flagging_kernels_in_the_simulator():
             return True
         return False
 
-    assert flagged(planners.check_info, np.array([0, 0, 3], np.int32))
-    assert not flagged(planners.check_info, np.zeros(4, np.int32))
+    assert flagged(small.check_info, np.array([0, 0, 3], np.int32))
+    assert not flagged(small.check_info, np.zeros(4, np.int32))
     triangles = np.stack([np.eye(3), np.eye(3)])
-    assert not flagged(planners.check_diagonal(triangles.dtype), triangles)
+    assert not flagged(small.check_diagonal(triangles.dtype), triangles)
     triangles[1, 2, 2] = 0
-    assert flagged(planners.check_diagonal(triangles.dtype), triangles)
+    assert flagged(small.check_diagonal(triangles.dtype), triangles)
 
 
 def test_plans_compile_without_spills():
@@ -109,7 +127,7 @@ def test_plans_compile_without_spills():
              (planners.qr(t, complete=True), [t]), (planners.svd(t, full=False), [t])]
     for plan, inputs in plans:
         plan.steps = [step for step in plan.steps if isinstance(step, Launch)
-                      and step.kernel.py_func.__module__ == planners.__name__]  # copies are compiled elsewhere
+                      and step.kernel.py_func.__module__ == small.__name__]  # copies are compiled elsewhere
         for found in compile_plan(plan, inputs, (9, 0)):
             assert found.spills == 0 and found.registers <= 64, found
 

@@ -1,4 +1,4 @@
-"""Matrix decompositions: plans of cuSOLVER and cuBLAS calls, and the small kernels between them.
+"""Matrix decompositions: plans of cuSOLVER and cuBLAS calls. The small kernels between them: kernels/matrices.py.
 
 The idea. LAPACK's routines, which both libraries have, work in place on column-major matrices. The copy that this takes
 is one that is needed anyway, since inputs must stay what they are; so each planner chooses the order of the copy such
@@ -24,39 +24,35 @@ The floor: (2/3) n^3 operations for LU, n^3 / 3 for Cholesky, (4/3) n^3 for QR, 
 move 2 n^2 numbers beside them.
 """
 
-import functools
 import math
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core import shapes
 from ..core.dtypes import real_dtype
 from ..core.layout import Layout
 from ..core.plan import Call, Flag, Input, Launch, Output, Plan, Temp, Ticket
 from ..runtime import flags, solver
-from .build import SIMULATOR, blocks, device_function, numba_type
+from .build import blocks
 from .copy import Part, copy_part, whole
+from .matrices import (
+    THREADS,
+    addresses,
+    check_diagonal,
+    check_info,
+    conjugate,
+    identity,
+    log_determinant,
+    paired,
+    reflected,
+    triangle,
+    zero_based,
+)
 
-if not SIMULATOR:
-    from llvmlite import ir
-    from numba.cuda.extending import intrinsic
-
-    @intrinsic
-    def address_of(typingctx, array):
-        """Address of an array's first element, int64."""
-
-        def generate(context, builder, signature, arguments):
-            data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-            return builder.ptrtoint(data, ir.IntType(64))
-
-        return types.int64(array), generate
-
-
-THREADS = 128
 BATCHED = 256  # the largest matrices that go to a batched routine
 JACOBI = 32  # the largest that the batched Jacobi method takes
+JACOBI_ALONE = 0  # the largest singular value problem that goes to Jacobi's method by itself
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 flags.failures.update({
@@ -65,203 +61,6 @@ flags.failures.update({
     "eigvalsh": "Eigenvalues did not converge", "eig": "Eigenvalues did not converge",
     "eigvals": "Eigenvalues did not converge", "svd": "SVD did not converge", "svdvals": "SVD did not converge",
 })
-
-# ------------------------------------------------------------------------------------------------ kernels
-
-
-@cuda.jit
-def check_info(info, flag, ticket):  # info: (n,) int32; flag: (1,) int64
-    """Report a matrix that a routine could not do."""
-    i = cuda.grid(1)
-    if i < info.size and info[i] != 0:
-        flag[0] = -ticket
-
-
-@functools.cache
-def check_diagonal(dtype: np.dtype) -> Any:
-    """Report a zero on the diagonal of a triangular matrix."""
-    T = numba_type(dtype)
-
-    @cuda.jit
-    def check_diagonal(a, flag, ticket):  # a: (count, n, n); flag: (1,) int64
-        i = cuda.grid(1)
-        n = a.shape[1]
-        if i < a.shape[0] * n:
-            if a[i // n, i % n, i % n] == T(0):
-                flag[0] = -ticket
-
-    return check_diagonal
-
-
-@cuda.jit
-def addresses(x, step, table):  # x: any array; table: (n,) int64
-    """table[i] = address of x + i * step bytes: where the matrices of a batch begin."""
-    i = cuda.grid(1)
-    if i < table.size:
-        table[i] = address_of(x) + i * step
-
-
-@functools.cache
-def identity(dtype: np.dtype) -> Any:
-    """Identity matrices."""
-    T = numba_type(dtype)
-
-    @cuda.jit
-    def identity(x):  # x: (count, n, n)
-        i = cuda.grid(1)
-        n = x.shape[1]
-        if i < x.size:
-            row = i // n % n
-            x[i // (n * n), row, i % n] = T(1) if row == i % n else T(0)
-
-    return identity
-
-
-@functools.cache
-def triangle(dtype: np.dtype, upper: bool) -> Any:
-    """y = the upper (lower) triangle of x and zeros elsewhere; y may be x."""
-    T = numba_type(dtype)
-
-    @cuda.jit
-    def triangle(x, y):  # x: (count, >= m, >= n); y: (count, m, n)
-        i = cuda.grid(1)
-        if i < y.size:
-            m, n = y.shape[1], y.shape[2]
-            b, row, column = i // (m * n), i // n % m, i % n
-            inside = column >= row if upper else row >= column
-            y[b, row, column] = x[b, row, column] if inside else T(0)
-
-    return triangle
-
-
-@functools.cache
-def conjugate(dtype: np.dtype) -> Any:
-    """x = conj(x), complex numbers seen as pairs."""
-
-    @cuda.jit
-    def conjugate(x):  # x: (n, 2) float32 or float64
-        i = cuda.grid(1)
-        if i < x.shape[0]:
-            x[i, 1] = -x[i, 1]
-
-    return conjugate
-
-
-@functools.cache
-def paired(dtype: np.dtype) -> Any:
-    """Eigenvectors of a real matrix: a pair of conjugate ones, x + i y and x - i y, comes as two columns, x and y."""
-    C = numba_type(dtype)
-    R = numba_type(real_dtype(dtype))
-
-    @cuda.jit
-    def paired(w, packed, v):  # w: (count, n) complex; packed: (count, n, n) real; v: (count, n, n) complex
-        i = cuda.grid(1)
-        n = v.shape[1]
-        if i < v.size:
-            b, column, row = i // (n * n), i // n % n, i % n  # neighbours lie in columns
-            part = w[b, column].imag
-            if part == R(0):
-                v[b, row, column] = C(complex(packed[b, row, column], R(0)))
-            elif part > R(0):
-                v[b, row, column] = C(complex(packed[b, row, column], packed[b, row, column + 1]))
-            else:
-                v[b, row, column] = C(complex(packed[b, row, column - 1], -packed[b, row, column]))
-
-    return paired
-
-
-@functools.cache
-def reflected(dtype: np.dtype) -> Any:
-    """Q = (1 - tau_1 v_1 v_1^H) (1 - tau_2 v_2 v_2^H) ... of small matrices; each thread applies all to a column of 1."""
-    T = numba_type(dtype)
-    kind = dtype.kind
-
-    @device_function
-    def conjugated(v):
-        return v.conjugate() if kind == "c" else v
-
-    @cuda.jit
-    def reflected(packed, tau, q):
-        """packed: (count, m, n), v_j below the diagonal of column j, whose 1 is not stored; tau: (count, min(m, n));
-        q: (count, m, k)."""
-        i = cuda.grid(1)
-        m, k = q.shape[1], q.shape[2]
-        if i < q.shape[0] * k:
-            b, c = i // k, i % k
-            for row in range(m):
-                q[b, row, c] = T(1) if row == c else T(0)
-            for back in range(tau.shape[1]):
-                j = tau.shape[1] - 1 - back
-                if j <= c:  # v_j begins in row j: until then it does not touch this column
-                    total = q[b, j, c]
-                    for row in range(j + 1, m):
-                        total = total + conjugated(packed[b, row, j]) * q[b, row, c]
-                    total = total * tau[b, j]
-                    q[b, j, c] = q[b, j, c] - total
-                    for row in range(j + 1, m):
-                        q[b, row, c] = q[b, row, c] - total * packed[b, row, j]
-
-    return reflected
-
-
-@cuda.jit
-def zero_based(pivots, out):  # pivots: (n,) int64, 1-based; out: (n,) int32
-    i = cuda.grid(1)
-    if i < out.size:
-        out[i] = pivots[i] - 1
-
-
-@functools.cache
-def log_determinant(dtype: np.dtype) -> Any:
-    """Sign (or phase) and logarithm of the absolute value of det A, from the LU factors: one block a matrix.
-
-    Each thread multiplies the signs and adds the logarithms of every THREADS-th diagonal element, and the block combines
-    them in a fixed order: the same bits on every run. A row exchange (pivot i not i + 1) turns the sign.
-    """
-    T = numba_type(dtype)
-    R = numba_type(real_dtype(dtype))
-    kind = dtype.kind
-
-    @device_function
-    def sign_of(v, size):
-        if kind == "c":
-            return v / T(size)
-        return T(1) if v > T(0) else T(-1)
-
-    @cuda.jit
-    def log_determinant(lu, pivots, sign, logdet):
-        """lu: (count, n, n); pivots: (count, n) int32 or int64, 1-based; sign: (count,) of lu's dtype; logdet: (count,)."""
-        signs = cuda.shared.array(THREADS, T)
-        logs = cuda.shared.array(THREADS, R)
-        b, t = cuda.blockIdx.x, cuda.threadIdx.x
-        s, total = T(1), R(0)
-        for i in range(t, lu.shape[1], THREADS):
-            v = lu[b, i, i]
-            size = abs(v)
-            if size == R(0):
-                s = T(0)
-                total = R(-math.inf)
-            else:
-                s = s * sign_of(v, size)
-                total += math.log(size)
-            if pivots[b, i] != i + 1:
-                s = -s
-        signs[t] = s
-        logs[t] = total
-        cuda.syncthreads()
-        half = THREADS // 2
-        while half > 0:
-            if t < half:
-                signs[t] = signs[t] * signs[t + half]
-                logs[t] = logs[t] + logs[t + half]
-            cuda.syncthreads()
-            half //= 2
-        if t == 0:
-            sign[b] = signs[0]
-            logdet[b] = logs[0]
-
-    return log_determinant
-
 
 # ------------------------------------------------------------------------------------------ building a plan
 
@@ -561,29 +360,54 @@ def eigvals(a: Layout) -> Plan:
     return _general(a, False)
 
 
-def svd(a: Layout, *, full: bool) -> Plan:
-    """a: (..., m, n) -> u: (..., m, m or k), s: (..., k), vh: (..., n or k, n), where k = min(m, n)."""
+def _svd_version(a: Layout) -> str:
+    """Jacobi's method is the faster one for all but large matrices, and the only one that takes a batch at once."""
+    largest = max(a.shape[-2:])
+    if _batch(a) > 1 and largest <= JACOBI:
+        return "jacobi_batched"
+    return "jacobi" if largest <= JACOBI_ALONE else "bidiagonal"
+
+
+def svd(a: Layout, *, full: bool, version: str | None = None) -> Plan:
+    """a: (..., m, n) -> u: (..., m, m or k), s: (..., k), vh: (..., n or k, n), where k = min(m, n).
+
+    version: "bidiagonal" (gesvd), "jacobi" (gesvdj) or "jacobi_batched" (of matrices up to JACOBI).
+    """
     *lead, m, n = a.shape
     count, k = _batch(a), min(m, n)
     u, vh = a.like((*lead, m, m if full else k)), a.like((*lead, n if full else k, n))
     s = _real(a, (*lead, k))
-    if count > 1 and max(m, n) <= JACOBI:
-        return _jacobi(a, u, s, vh)
-    if m >= n:
-        u, vh, inner = _columns(u), _columns(vh), _columns(a)
+    version = version or _svd_version(a)
+    if version == "jacobi_batched":
+        return _jacobi_batched(a, u, s, vh)
+    in_columns = m >= n or version == "jacobi"
+    if in_columns:
+        u, inner = _columns(u), _columns(a)
+        vh = vh if version == "jacobi" else _columns(vh)
     else:
         inner = a.like()
     work = _Work(u, s, vh)
     copied = work.copy(Input(0), a, work.temp(inner), inner)
     info = work.info(a, count)
-    left, right = (Output(0), Output(2)) if m >= n else (Output(2), Output(0))
-    work.call(solver.gesvd(a.dtype, max(m, n), k, "A" if full else "S", count), copied, Output(1), left, right, info)
+    if version == "jacobi":  # V in columns, read in rows, is V^T
+        work.call(solver.gesvdj(a.dtype, m, n, full, True, count), copied, Output(1), Output(0), Output(2), info)
+        _conjugated(work, Output(2), vh)
+    else:
+        left, right = (Output(0), Output(2)) if in_columns else (Output(2), Output(0))
+        work.call(solver.gesvd(a.dtype, max(m, n), k, "A" if full else "S", count), copied, Output(1), left, right, info)
     work.check(info, count)
     return work.plan()
 
 
-def _jacobi(a: Layout, u: Layout, s: Layout, vh: Layout) -> Plan:
-    """A batch of small matrices. V comes whole and in columns: read in rows it is V^T."""
+def _conjugated(work: _Work, argument: Any, layout: Layout) -> None:
+    """Conjugate complex numbers in place."""
+    if layout.dtype.kind == "c":
+        real = real_dtype(layout.dtype)
+        work.launch(conjugate(real), layout.size, argument.view((layout.size, 2), dtype=real))
+
+
+def _jacobi_batched(a: Layout, u: Layout, s: Layout, vh: Layout) -> Plan:
+    """A batch of small matrices. U and V come whole."""
     *lead, m, n = a.shape
     count = _batch(a)
     work = _Work(u, s, vh)
@@ -594,23 +418,26 @@ def _jacobi(a: Layout, u: Layout, s: Layout, vh: Layout) -> Plan:
     work.check(info, count)
     work.steps += copy_part(Part(whole_u, left.view(u.shape, left.strides)), whole(Output(0), u))
     work.steps += copy_part(Part(whole_v, right.view(vh.shape, right.strides)), whole(Output(2), vh))
-    if a.dtype.kind == "c":
-        work.launch(conjugate(s.dtype), vh.size, Output(2).view((vh.size, 2), dtype=s.dtype))
+    _conjugated(work, Output(2), vh)
     return work.plan()
 
 
-def svdvals(a: Layout) -> Plan:
-    """a: (..., m, n) -> s: (..., min(m, n))."""
+def svdvals(a: Layout, *, version: str | None = None) -> Plan:
+    """a: (..., m, n) -> s: (..., min(m, n)). version: as for `svd`."""
     *lead, m, n = a.shape
     count, s = _batch(a), _real(a, (*lead, min(m, n)))
     work = _Work(s)
     inner = _columns(a) if m >= n else a.like()
     copied = work.copy(Input(0), a, work.temp(inner), inner)
     info = work.info(a, count)
-    if count > 1 and max(m, n) <= JACOBI:
-        unused = [work.temp(a.like((count, size, size))) for size in (max(m, n), min(m, n))]
-        work.call(solver.gesvdj_batched(a.dtype, max(m, n), min(m, n), False, count), copied, Output(0), *unused, info)
+    version = version or _svd_version(a)
+    m, n = max(m, n), min(m, n)
+    if version == "bidiagonal":
+        work.call(solver.gesvd(a.dtype, m, n, "N", count), copied, Output(0), 0, 0, info)
     else:
-        work.call(solver.gesvd(a.dtype, max(m, n), min(m, n), "N", count), copied, Output(0), 0, 0, info)
+        unused = [work.temp(a.like((count, size, size))) for size in (m, n)]
+        routine = solver.gesvdj_batched(a.dtype, m, n, False, count) if version == "jacobi_batched" else (
+            solver.gesvdj(a.dtype, m, n, False, False, count))
+        work.call(routine, copied, Output(0), *unused, info)
     work.check(info, count)
     return work.plan()

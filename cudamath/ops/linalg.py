@@ -25,8 +25,8 @@ _tf32 = False
 
 
 def set_matmul_precision(precision: str) -> None:
-    """Choose how cuBLAS multiplies float32 matrices on a GPU: "highest" (default) in float32, "tf32" with inputs
-    rounded to 10 bits of mantissa, on tensor cores (about 8 times as fast).
+    """Choose how float32 matrices are multiplied on a GPU: "highest" (default) in float32, "tf32" with inputs rounded to
+    10 bits of mantissa, on tensor cores (about 8 times as fast).
 
     Raises: ValueError for another word.
 

@@ -50,7 +50,6 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
 #: Kernels made of instructions that some architectures lack: name -> those that have them.
 SINCE_8 = tuple(c for c in build.CAPABILITIES if c >= (8, 0))
 ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "matmul_mma": SINCE_8,
-                                                     "matmul_mma_double": SINCE_8,
                                                      "conv2d_wgmma": ((9, 0),), "conv2d_weight_wgmma": ((9, 0),),
                                                      "conv2d_mma": SINCE_8, "conv2d_weight_mma": SINCE_8,
                                                      "attention_wgmma": ((9, 0),), "attention_grad_wgmma": ((9, 0),),
@@ -194,6 +193,26 @@ def arrays(t: np.dtype) -> None:
             cm.linspace(0, 1, 10, dtype=t)
 
 
+def ordering(t: np.dtype) -> None:
+    """Sorts of short and of long lines, scans along rows and columns, searches, counts."""
+    x, line = made((40, 70), t), made(70_000, t)
+    for array in (x, line):
+        cm.cumsum(array, axis=0), cm.nancumprod(array, axis=-1), cm.sort(array), cm.argsort(array, descending=True)
+    cm.cumsum(made((200, 20_000), t), axis=0), cm.cumsum(made((5000, 9), t), axis=1)
+    cm.unique(line)
+    cm.take(x, cm.zeros(9, "int32"), axis=0), cm.take(made((40, 72), t), cm.zeros(9, "int32"), axis=0)
+    if t.kind == "c":
+        return
+    cm.cummax(x, axis=1), cm.cummin(line), cm.nancummin(x, axis=0), cm.nancummax(line)
+    cm.searchsorted(line, x), cm.searchsorted(line, x, "right")
+    cm.histogram(x, [0, 1, 3]), cm.histogram(x, 5)
+    cm.maximum_at(x, cm.zeros(5, "int32"), 1), cm.minimum_at(x, cm.zeros(5, "int32"), 1)
+    if t.kind in "iu":
+        cm.bincount(line), cm.bincount(line, minlength=10_000)
+    if t in FLOATS:
+        cm.grad(lambda x: cm.sort(x, axis=1).sum())(x), cm.grad(lambda x: cm.sort(x).sum())(line)
+
+
 def reductions(t: np.dtype) -> None:
     """Rows, columns, both, everything; large ones are split."""
     for shape in ((64, 1000), (2_000_000,), (200_000, 8)):
@@ -235,6 +254,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         random,
         reduce,
         softmax,
+        sort,
     )
 
     found: list[tuple[plans.Plan, list[Layout]]] = []
@@ -260,9 +280,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for c in (a, Layout.of(a.shape, (t.itemsize, 64 * t.itemsize), t, 0)):
                 for d in (b, Layout.of(b.shape, (t.itemsize, 48 * t.itemsize), t, 0)):
                     plan(matmul.matmul, c, d, version="register"), plan(matmul.matmul, c, d, version="block")
-        if t in (F16, F64):
-            plan(matmul.matmul, a, b, version="mma")
         if t == F16:
+            plan(matmul.matmul, a, b, version="mma")
             for version in ("wgmma 128x256", "wgmma 64x128 split 2", "wgmma 128x128 pingpong"):
                 plan(matmul.matmul, a, b, version=version)
     for f in (BF16, F32):
@@ -305,6 +324,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         plan(functools.partial(optim.sgd, version="one"), x, x)
         plan(functools.partial(optim.adam, version="one"), x, x, new(20, 64, dtype=wide), new(20, 64, dtype=wide))
         plan(functools.partial(dropout.dropout, version="each"), x)
+        plan(functools.partial(sort.argsort, axis=0, descending=False, version="radix"), x)
         plan(functools.partial(random.uniform, shape=(100,), dtype=f, device=0, version="each"))
         plan(functools.partial(random.normal, shape=(100,), dtype=f, device=0, version="each"))
     return found
@@ -319,6 +339,7 @@ CALLS: list[tuple[str, Callable[[], None]]] = [
     *[(f"layers {t}", functools.partial(layers, t)) for t in (F16, F32, F64)],
     *[(f"optimizers {t}", functools.partial(optimizers, t)) for t in FLOATS],
     *[(f"arrays {t}", functools.partial(arrays, t)) for t in (*SAMPLE, np.dtype(np.complex128))],
+    *[(f"ordering {t}", functools.partial(ordering, t)) for t in (*SAMPLE, BF16)],
     *[(f"reductions {t}", functools.partial(reductions, t)) for t in SAMPLE if t.itemsize > 1 and t != F64],
     ("random", numbers_at_random),
 ]

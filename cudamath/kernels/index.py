@@ -36,6 +36,7 @@ if not SIMULATOR:
 
 THREADS = 256
 IN_FLIGHT = 4  # 16-byte accesses of a thread of ``gather_vectors``
+HELD = 2 * IN_FLIGHT  # 8-byte words
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
 # ------------------------------------------------------------------------------------------------ positions
@@ -112,7 +113,7 @@ def gather_vectors(index: Any) -> Any:
         # x: (before * rows * length * 2,), out: (before * m * length * 2,), both uint64; positions: (m,)
         first = index(index(cuda.blockIdx.x) * index(THREADS * IN_FLIGHT) + index(cuda.threadIdx.x))
         pairs = index(out.size // 2)
-        held = cuda.local.array(2 * IN_FLIGHT, np.uint64)
+        held = cuda.local.array(HELD, np.uint64)
         for k in range(IN_FLIGHT):
             i = index(first + index(k * THREADS))
             if i < pairs:

@@ -28,7 +28,7 @@ from numba import cuda, types
 
 from ..core.layout import Layout
 from ..core.plan import Launch, Plan, Temp
-from .build import SIMULATOR, blocks, power_of_two
+from .build import SIMULATOR, blocks, device_function, power_of_two
 from .keys import Coding, coding, flipped
 from .lines import neighbours
 from .onesweep import sweep_steps
@@ -221,7 +221,7 @@ def scan_counts(counts):  # (n + 1,) int64; the last entry is only written
         counts[n] = shared[t]
 
 
-@cuda.jit(device=True)
+@device_function
 def blocks_of(n):
     """Stretches of a row of n keys."""
     return (n + RADIX_TILE - 1) // RADIX_TILE

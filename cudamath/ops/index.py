@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core import dtypes, indexing, shapes
 from ..core.array import asarray, basic_view, ndarray
-from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC, REAL
+from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC, REAL_OR_BOOL
 from ..core.op import Category, Op, coerce, require
 from ..core.shapes import normalize_axis
 from . import elementwise
@@ -344,7 +344,7 @@ def multiply_at(x: ndarray, key: Any, values: Any, /) -> None:
 def maximum_at(x: ndarray, key: Any, values: Any, /) -> None:
     """``x[key] = maximum(x[key], values)`` in place, for each time that a position occurs (np.maximum.at); NaN wins.
 
-    Args: x: real array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none, in place.
+    Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none, in place.
 
     >>> import cudamath as cm
     >>> x = cm.zeros(3)
@@ -352,13 +352,13 @@ def maximum_at(x: ndarray, key: Any, values: Any, /) -> None:
     >>> x
     array([3., 0., 0.])
     """
-    _fold_at("maximum_at", "max", elementwise.maximum, REAL, x, key, values)
+    _fold_at("maximum_at", "max", elementwise.maximum, REAL_OR_BOOL, x, key, values)
 
 
 def minimum_at(x: ndarray, key: Any, values: Any, /) -> None:
     """``x[key] = minimum(x[key], values)`` in place, for each time that a position occurs (np.minimum.at); NaN wins.
 
-    Args: x: real array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none, in place.
+    Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none, in place.
 
     >>> import cudamath as cm
     >>> x = cm.zeros(3)
@@ -366,7 +366,7 @@ def minimum_at(x: ndarray, key: Any, values: Any, /) -> None:
     >>> x
     array([-2.,  0., -1.])
     """
-    _fold_at("minimum_at", "min", elementwise.minimum, REAL, x, key, values)
+    _fold_at("minimum_at", "min", elementwise.minimum, REAL_OR_BOOL, x, key, values)
 
 
 def put(x: ndarray, indices: Any, values: Any, /) -> None:

@@ -3,6 +3,7 @@
 Versions, from simple to fast:
 
 ``plain``   (attention_plain.py)   tiles in shared memory, ordinary arithmetic: any GPU, dtype, depth, mask, dropout
+``mma``     (attention_mma.py)     the same for 16-bit numbers by mma.sync (8.0 on); depths that are multiples of 8
 ``decode``  (attention_decode.py)  few queries and many keys, 16-bit numbers: keys split over the device, mma.sync (8.0 on)
 ``wgmma``   (attention_wgmma.py)   16-bit numbers on the tensor cores of compute capability 9.0, fed by TMA; the gradient:
                                    attention_wgmma_grad.py
@@ -68,12 +69,12 @@ def attention(q: Layout, k: Layout, v: Layout, *rest: Layout | None, causal: boo
               version: str | None = None) -> Plan:
     """Planner: q (B, H, Sq, D), k (B, Hkv, Sk, D), v (B, Hkv, Sk, Dv); perhaps mask, query lengths, key lengths -> y, lse.
 
-    version: "plain", "decode" or "wgmma"; by default the fastest that can do it.
+    version: "plain", "mma", "decode" or "wgmma"; by default the fastest that can do it.
     """
     extras = _Extras(q, k, rest, 3, dropping)
     if version is None:
-        version = "plain"
-        if extras.mask is None and not dropping and suits_tensor_cores(q, k, v, scale):
+        version = "mma" if suits_mma(q, v) else "plain"
+        if version == "mma" and extras.mask is None and not dropping and suits_exponents(q, k, scale):
             if suits_decode(q, k, v):
                 version = "decode"
             elif capability(q.device)[0] == 9:
@@ -84,23 +85,35 @@ def attention(q: Layout, k: Layout, v: Layout, *rest: Layout | None, causal: boo
         return _decode(q, k, v, extras, causal, scale)
     y, lse = q.like((*q.shape[:3], v.shape[3])), q.like(q.shape[:3], compute_dtype(q.dtype))
     kind = extras.kind(q, v, causal, dropping)
-    grid = blocks(q.shape[2], kind.tile) * math.prod(q.shape[:2])
-    arguments = [Input(0), Input(1), Input(2), *extras.arguments, Output(0), Output(1), compute_dtype(q.dtype).type(scale),
-                 *extras.scalars]
-    return Plan([y, lse], [Launch(attention_plain(kind), grid, (SIDE, SIDE), arguments)])
+    rest_of_them = [*extras.arguments, Output(0), Output(1), compute_dtype(q.dtype).type(scale), *extras.scalars]
+    heads = math.prod(q.shape[:2])
+    if version == "mma":
+        from . import attention_mma as mma
+
+        tiles = _Boxes()
+        operands = [tiles.array(Input(i), x) for i, x in enumerate((q, k, v))]
+        launch = Launch(mma.attention_mma(kind), blocks(q.shape[2], mma.OWN) * heads, mma.THREADS, [*operands, *rest_of_them],
+                        mma.shared_bytes(kind, False))
+        return Plan([y, lse], [*tiles.steps, launch], tiles.temps)
+    return Plan([y, lse], [Launch(attention_plain(kind), blocks(q.shape[2], kind.tile) * heads, (SIDE, SIDE),
+                                  [Input(0), Input(1), Input(2), *rest_of_them])])
 
 
-def suits_tensor_cores(q: Layout, k: Layout, v: Layout, scale: float) -> bool:
-    """Whether they can do it: 16-bit numbers, rows of 16-byte units, a scale that keeps hidden scores hidden."""
+def suits_mma(q: Layout, v: Layout) -> bool:
+    """Whether tensor cores can do it: 16-bit numbers, rows of 16-byte units."""
     depth = q.shape[3]
-    return (q.itemsize == 2 and depth == v.shape[3] and depth % 8 == 0 and 1e-6 <= scale <= 1e6 and 0 not in q.shape
-            and 0 < k.shape[2] and max(q.shape[2], k.shape[2]) < 1 << 30)
+    return capability(q.device) >= (8, 0) and q.itemsize == 2 and depth == v.shape[3] and depth % 8 == 0
+
+
+def suits_exponents(q: Layout, k: Layout, scale: float) -> bool:
+    """Whether it can be done with a finite number for hidden scores: a scale that keeps them hidden, something to look at."""
+    return 1e-6 <= scale <= 1e6 and 0 not in q.shape and 0 < k.shape[2] and max(q.shape[2], k.shape[2]) < 1 << 30
 
 
 def suits_decode(q: Layout, k: Layout, v: Layout) -> bool:
     """Whether attention_decode.py can do what tensor cores can: few queries, operands that need no copy, no deep heads."""
     rows = q.shape[1] // k.shape[1] * q.shape[2]
-    return (capability(q.device) >= (8, 0) and rows <= DECODED_ROWS and q.shape[3] <= 128 and _boxed(q) is not None
+    return (rows <= DECODED_ROWS and q.shape[3] <= 128 and _boxed(q) is not None
             and _boxed(k) is not None and _boxed(v) is not None)
 
 
@@ -119,18 +132,21 @@ class _Boxes:
     def __init__(self) -> None:
         self.temps: list[Layout] = []
         self.steps: list[Any] = []
-        self.seen: list[tuple[ArrayArg, tuple[int, ...]]] = []  # what each map is of, and its strides in bytes
 
-    def map(self, argument: ArrayArg, x: Layout, rows: int) -> TensorMap:
-        """The tensor map of an array (B, H, S, D) for boxes of `rows` rows and 64 columns."""
+    def array(self, argument: ArrayArg, x: Layout) -> ArrayArg:
+        """The array (B, H, S, D), or a copy of it."""
         strides = _boxed(x)
         if strides is None:
             self.temps.append(x.like())
             copied = Temp(len(self.temps) - 1)
             self.steps += copy_part(whole(argument, x), whole(copied, x.like()))
             argument, strides = copied, x.like().strides
-        self.seen.append((argument, strides))
-        return TensorMap(argument, x.shape, strides, (1, 1, rows, 64))
+        return argument.view(x.shape, strides)
+
+    def map(self, argument: ArrayArg, x: Layout, rows: int) -> TensorMap:
+        """The tensor map of it for boxes of `rows` rows and 64 columns."""
+        found = self.array(argument, x)
+        return TensorMap(found, x.shape, found.strides, (1, 1, rows, 64))
 
 
 def _together(q: Layout, k: Layout, causal: bool) -> int:
@@ -193,21 +209,37 @@ def attention_grad(g: Layout, q: Layout, k: Layout, v: Layout, y: Layout, lse: L
     """Planner: g, y (B, H, Sq, Dv), lse (B, H, Sq), the rest as above -> dq, dk, dv. version: as above."""
     extras = _Extras(q, k, rest, 6, dropping)
     if version is None:
-        suits = (not any(x is not None for x in rest) and not dropping and q.shape[3] <= 128
-                 and capability(q.device)[0] == 9 and suits_tensor_cores(q, k, v, scale))
-        version = "wgmma" if suits else "plain"
+        version = "mma" if suits_mma(q, v) else "plain"
+        if version == "mma" and capability(q.device)[0] == 9 and q.shape[3] <= 128 and not dropping:
+            if not any(x is not None for x in rest) and suits_exponents(q, k, scale):
+                version = "wgmma"
     if version == "wgmma":
         return _grad_wgmma(g, q, k, v, causal, scale)
     kind = extras.kind(q, v, causal, dropping)
-    grids = [blocks(x.shape[2], kind.tile) * math.prod(x.shape[:2]) for x in (q, k)]
-    before = [Input(0), Input(1), Input(2), Input(3), Input(5), Temp(0), *extras.arguments]
+    heads, shares = math.prod(q.shape[:2]), math.prod(k.shape[:2])
     after = [compute_dtype(q.dtype).type(scale), *extras.scalars]
-    square = (SIDE, SIDE)
-    return Plan([q.like(), k.like(), v.like()],
-                [Launch(attention_mean(q.dtype), blocks(lse.size, MEAN_THREADS), MEAN_THREADS, [Input(0), Input(4), Temp(0)]),
-                 Launch(attention_grad_queries(kind), grids[0], square, [*before, Output(0), *after]),
-                 Launch(attention_grad_keys(kind), grids[1], square, [*before, Output(1), Output(2), *after])],
-                [lse.like()])
+    tiles = _Boxes()
+    operands = [Input(i) if version == "plain" else tiles.array(Input(i), x) for i, x in enumerate((g, q, k, v))]
+    mean = Temp(len(tiles.temps))
+    before = [*operands, Input(5), mean, *extras.arguments]
+    steps = [*tiles.steps,
+             Launch(attention_mean(q.dtype), blocks(lse.size, MEAN_THREADS), MEAN_THREADS, [Input(0), Input(4), mean])]
+    if version == "mma":
+        from . import attention_mma as mma
+
+        nbytes = mma.shared_bytes(kind, True)
+        steps.append(Launch(mma.attention_grad_mma_queries(kind), blocks(q.shape[2], mma.OWN) * heads, mma.THREADS,
+                            [*before, Output(0), *after], nbytes))
+        for wanted in ("both",) if q.shape[3] <= mma.DEEP else ("dk", "dv"):
+            steps.append(Launch(mma.attention_grad_mma_keys(kind, wanted), blocks(k.shape[2], mma.OWN) * shares, mma.THREADS,
+                                [*before, Output(1), Output(2), *after], nbytes))
+    else:
+        square = (SIDE, SIDE)
+        steps += [Launch(attention_grad_queries(kind), blocks(q.shape[2], kind.tile) * heads, square,
+                         [*before, Output(0), *after]),
+                  Launch(attention_grad_keys(kind), blocks(k.shape[2], kind.tile) * shares, square,
+                         [*before, Output(1), Output(2), *after])]
+    return Plan([q.like(), k.like(), v.like()], steps, [*tiles.temps, lse.like()])
 
 
 def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale: float) -> Plan:
@@ -219,7 +251,6 @@ def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale:
     maps = _Boxes()
     operands = [maps.map(Input(i), x, n) for i, (x, n) in enumerate(((g, tile.queries), (q, tile.queries), (k, grad.KEYS),
                                                                      (v, grad.KEYS)))]
-    seen = maps.seen[0]
     tiles_q, tiles_k, padded = blocks(rows, tile.queries), blocks(keys, grad.KEYS), grad.PAD * blocks(rows, grad.PAD)
     first = len(maps.temps)
     single = np.dtype(np.float32)
@@ -228,8 +259,8 @@ def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale:
     lse2, mean, turns, sums = (Temp(first + i) for i in range(4))
     lines = 32 // (wide // 8) * grad.ROUNDS * (grad.PREPARE_THREADS // 32)
     prepare = Launch(grad.attention_grad_prepare(tile.kind, wide), blocks(batch * heads * padded, lines), grad.PREPARE_THREADS,
-                     [seen[0].view((1,), (2,)), Input(4).flat, Input(5).flat, lse2, mean, turns,
-                      *map(np.int32, (heads, rows, padded, depth)), *seen[1][:3]])
+                     [operands[0].array, Input(4).flat, Input(5).flat, lse2, mean, turns,
+                      *map(np.int32, (heads, rows, padded, depth))])
     shift = keys - rows
     numbers = [shares, heads // shares, keys, padded, tiles_k, tiles_q, max(1, min(32, TOGETHER // tiles_k)), batch * shares,
                shift]

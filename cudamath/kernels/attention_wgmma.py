@@ -357,6 +357,16 @@ def attention_wgmma(tile: Tile) -> Any:
             while row >= 0:
                 filled = load_shared_4(i32(note + 16))[0]
                 shift = i32(filled - present)
+                if causal:  # of the last tiles of keys this warpgroup may see nothing
+                    sees = i32(max(divide_unsigned(i32(max(row + own + 64 + shift, 0) + keys - 1), i32(keys)), 1))
+                    while count > sees:
+                        count = i32(count - 1)
+                        ptx.barrier_wait(i32(k_full + 8 * stage), phase)
+                        ptx.barrier_wait(i32(v_full + 8 * stage), phase)
+                        if mine == 0:
+                            ptx.barrier_arrive(i32(k_empty + 8 * stage))
+                            ptx.barrier_arrive(i32(v_empty + 8 * stage))
+                        stage, phase = hopper.advance(stage, phase, STAGES)
                 ptx.barrier_wait(i32(k_full + 8 * stage), phase)
                 multiply_keys(s, 0, q_tile, k_tile + i64(stage * (bytes_k >> 4)))
                 scores_done(s, 0)

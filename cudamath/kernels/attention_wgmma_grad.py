@@ -106,9 +106,9 @@ def attention_grad_prepare(kind: str, depth: int) -> Any:
     together = 32 // lanes
 
     @cuda.jit(launch_bounds=(PREPARE_THREADS, 1))
-    def attention_grad_prepare(g, y, lse, lse2, mean, turns, heads, rows, padded, columns, g_batch, g_head, g_row):
-        """g (B, H, Sq, D) at any strides (g_batch, g_head, g_row, in bytes), y (B, H, Sq, D) and lse (B, H, Sq), all flat;
-        lse2, mean (B H, padded), turns: flat. A row is read by depth / 8 lanes."""
+    def attention_grad_prepare(g, y, lse, lse2, mean, turns, heads, rows, padded, columns):
+        """g (B, H, Sq, D), any strides of rows; y the same, flat; lse (B, H, Sq), flat; lse2, mean (B H, padded), turns: flat.
+        A row is read by depth / 8 lanes."""
         warp = i32(cuda.blockIdx.x * (PREPARE_THREADS // 32) + (cuda.threadIdx.x >> 5))
         lane = i32(cuda.threadIdx.x & 31)
         own = i32(lane & (lanes - 1))
@@ -123,8 +123,8 @@ def attention_grad_prepare(kind: str, depth: int) -> Any:
                 batch = divide_unsigned(head, heads)
                 total = f32(0)
                 if i < rows and 8 * own < columns:
-                    a = load_global_4(global_address(g) + i64(batch) * g_batch + i64(head - batch * heads) * g_head
-                                      + i64(i) * g_row + 16 * own)
+                    a = load_global_4(global_address(g) + i64(batch) * g.strides[0] + i64(head - batch * heads) * g.strides[1]
+                                      + i64(i) * g.strides[2] + 16 * own)
                     b = load_global_4(global_address(y) + 2 * (i64(head) * rows + i) * columns + 16 * own)
                     for n in range(4):
                         a0, a1 = unpack(a[n])

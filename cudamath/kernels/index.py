@@ -381,6 +381,7 @@ def take_along(x: Layout, index: Layout, *, axis: int) -> Plan:
     return Plan([out], [*steps, *more, launch], temps)
 
 
+@device_function
 def _first_if(mask, a, b):
     return a if mask else b
 

@@ -54,7 +54,9 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
                                                      "conv2d_mma": SINCE_8, "conv2d_weight_mma": SINCE_8,
                                                      "attention_wgmma": ((9, 0),), "attention_grad_wgmma": ((9, 0),),
                                                      "attention_grad_prepare": SINCE_8, "attention_grad_finish": SINCE_8,
-                                                     "attention_decode": SINCE_8, "attention_decode_merge": SINCE_8}
+                                                     "attention_decode": SINCE_8, "attention_decode_merge": SINCE_8,
+                                                     "attention_mma": SINCE_8, "attention_grad_mma_queries": SINCE_8,
+                                                     "attention_grad_mma_keys": SINCE_8}
 
 #: libdevice reduces large arguments of these in float64; the fast path does not.
 REDUCES_IN_FLOAT64 = re.compile(r"^(sin|cos|tan)$")
@@ -153,6 +155,7 @@ def layers(f: np.dtype) -> None:
         attend = functools.partial(ml.scaled_dot_product_attention, causal=True)
         cm.grad(lambda q, k: attend(q, k, k).sum(), (0, 1))(made((2, 8, 300, 128), f), made((2, 2, 500, 128), f))
         attend(made((2, 8, 1, 64), f), *[made((2, 2, 4096, 64), f)] * 2, key_lengths=cm.zeros(2, "int32"))
+        cm.grad(lambda q: attend(q, q, q, mask=made((300, 300), "?")).sum())(made((2, 8, 300, 64), f))
 
 
 def optimizers(f: np.dtype) -> None:

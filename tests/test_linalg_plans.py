@@ -250,16 +250,20 @@ def test_library_calls_are_what_the_planners_say():
     def library(plan: Plan) -> list[str]:
         return [step.fn.__qualname__.split(".")[0] for step in plan.steps if isinstance(step, Call)]
 
-    one, many, large = (Layout.new(s, np.dtype("f4"), 0) for s in ((9, 9), (5, 9, 9), (2, 300, 300)))
+    many_large = Layout.new((9, 300, 300), np.dtype("f4"), 0)
+    one, many, large = (Layout.new(s, np.dtype("f4"), 0) for s in ((9, 9), (5, 9, 9), (2, 600, 600)))
     assert library(planners.solve(one, one)) == library(planners.solve(large, large)) == ["getrf", "getrs"]
     assert library(planners.solve(many, many)) == ["getrf_batched", "getrs_batched"]
     assert library(planners.inv(many)) == ["getrf_batched", "getri_batched"]
     assert library(planners.cholesky(one, upper=True)) == ["potrf"]
     assert library(planners.cholesky(many, upper=True)) == ["potrf_batched"]
     assert library(planners.svd(many, full=True)) == library(planners.svdvals(many)) == ["gesvdj_batched"]
-    assert library(planners.svd(large, full=True)) == ["gesvd"]
+    assert library(planners.svd(large, full=True)) == library(planners.svdvals(one)) == ["gesvd"]
+    assert library(planners.svd(one, full=True)) == ["gesvdj"]
     assert library(planners.qr(one, complete=False)) == ["geqrf", "orgqr"]
     assert library(planners.qr(many, complete=False)) == library(planners.qr_r(many)) == ["geqrf_batched"]
     assert library(planners.eigh(many, upper=False)) == ["syevj_batched"]
-    assert library(planners.eigh(large, upper=False)) == ["_syev_batched"]
+    assert library(planners.eigh(many_large, upper=False)) == ["syev_batched"]
+    assert library(planners.solve(many_large, many_large)) == ["getrf_batched", "getrs_batched"]
+    assert library(planners.eigh(large, upper=False)) == ["syevd"]
     assert library(planners.eigh(one, upper=True)) == ["syevd"]

@@ -235,18 +235,19 @@ def orgqr(dtype: np.dtype, m: int, n: int, k: int, count: int) -> Function:
 def syevd(dtype: np.dtype, n: int, triangle: int, vectors: bool, count: int) -> Function:
     """run(stream, a, w, info): ascending eigenvalues of Hermitian A; its eigenvectors in place of A if wanted."""
     kind, _, real = DTYPES[dtype]
-    item, mode = dtype.itemsize, int(vectors)
-    if count == 1:
-        routine = _routine("xsyevd", f"cusolverDnXsyevd ({n}, {n}) {dtype}")
+    item, size = dtype.itemsize, 4 << real
+    routine = _routine("xsyevd", f"cusolverDnXsyevd ({n}, {n}) {dtype}")
 
-        def run(stream: Any, a: int, w: int, info: int) -> None:
-            routine(stream, (mode, triangle, n, kind, a, n, real, w, kind), info)
+    def run(stream: Any, a: int, w: int, info: int) -> None:
+        for i in range(count):
+            routine(stream, (int(vectors), triangle, n, kind, a + i * n * n * item, n, real, w + i * n * size, kind),
+                    info + 4 * i)
 
-        return run
-    return _syev_batched(dtype, n, triangle, mode, count, item)
+    return run
 
 
-def _syev_batched(dtype: np.dtype, n: int, triangle: int, mode: int, count: int, item: int) -> Function:
+def syev_batched(dtype: np.dtype, n: int, triangle: int, vectors: bool, count: int) -> Function:
+    """run(stream, a, w, info): as `syevd`, all at once."""
     kind, _, real = DTYPES[dtype]
     what = f"cusolverDnXsyevBatched {count} x ({n}, {n}) {dtype}"
     sizes: list[tuple[int, int]] = []
@@ -254,7 +255,7 @@ def _syev_batched(dtype: np.dtype, n: int, triangle: int, mode: int, count: int,
     def run(stream: Any, a: int, w: int, info: int) -> None:
         stream.refuse_capture(what, "cuSOLVER may wait for the device")
         one, dn = handle(stream), _bindings()
-        arguments = (mode, triangle, n, kind, a, n, real, w, kind)
+        arguments = (int(vectors), triangle, n, kind, a, n, real, w, kind)
         try:
             if not sizes:
                 sizes.append(dn.xsyev_batched_buffer_size(one.solver, one.params, *arguments, count))

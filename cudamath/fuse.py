@@ -79,9 +79,10 @@ class _Rows:
     def apply(self, expression: str, dtype: np.dtype, *operands: int) -> int:
         return self.value("apply", dtype, operands, (expression, np.dtype(dtype)))
 
-    def load(self, array: int, alignment: Alignment, dtype: np.dtype) -> int:
+    def load(self, array: int, alignment: Alignment) -> int:
         if array not in self.inputs:
             self.inputs.append(array)
+        dtype = self.stages.arrays[array].dtype
         return self.value("load", dtype, (), (self.inputs.index(array), alignment), row=alignment[-1] is None)
 
     def seen(self, symbol: Symbol, layout: Layout, of: tuple[int, ...], alignment: Alignment) -> int:
@@ -93,7 +94,7 @@ class _Rows:
                          None) for at in places if at is not None}
         if symbol.kind != "constant" and sorted(map(str, dims.values())) != sorted(
                 str(j) for j, n in enumerate(own.shape) if n > 1):  # a reshape, a diagonal: the view of a finished array
-            return self.load(self.stages.whole(symbol, layout), tuple(places), layout.dtype)
+            return self.load(self.stages.whole(symbol, layout), tuple(places))
         return self.build(symbol, tuple([None if at is None else dims[at] for at in places]))
 
     def build(self, symbol: Symbol, alignment: Alignment) -> int:
@@ -102,12 +103,12 @@ class _Rows:
         if symbol.kind == "constant":
             return self.constant(symbol.params.item(), dtype)
         if symbol.kind == "argument" or symbol in self.stages.made:
-            return self.load(self.stages.array_of(symbol), alignment, dtype)
+            return self.load(self.stages.array_of(symbol), alignment)
         if symbol.kind == "reduce":
             try:
                 return self.reduction(symbol, alignment)
             except _Unfusible:
-                return self.load(self.stages.array_of(symbol), alignment, dtype)
+                return self.load(self.stages.array_of(symbol), alignment)
         operands = tuple([self.seen(x[0], x[1], shape, alignment) if isinstance(x, tuple) else
                           self.constant(x, symbol.params[1]) for x in symbol.operands])
         if symbol.kind == "elementwise":
@@ -143,20 +144,17 @@ class _Rows:
         def along(kind: str, i: int) -> int:
             return self.value(kind, wide, (i,), None, row=True)
 
-        def result(i: int) -> int:
-            return i if wide == dtype else self.value("cast", dtype, (i,))
-
         if kind in ("sum", "max", "min"):
-            return result(along(kind, x))
+            return along(kind, x)
         if kind == "vector_norm":
-            return result(self.apply("sqrt(x)", wide, along("sum", self.apply("x * x", wide, x))))
+            return self.apply("sqrt(x)", wide, along("sum", self.apply("x * x", wide, x)))
         mean = self.apply("x / y", wide, along("sum", x), self.constant(float(count), wide))
         if kind == "mean":
-            return result(mean)
+            return mean
         apart = self.apply("x - y", wide, x, mean)
         freedom = max(count - correction, 0)
         var = self.apply("x / y", wide, along("sum", self.apply("x * x", wide, apart)), self.constant(float(freedom), wide))
-        return result(var if kind == "var" else self.apply("sqrt(x)", wide, var))
+        return var if kind == "var" else self.apply("sqrt(x)", wide, var)
 
 
 class _Stages:
@@ -186,7 +184,9 @@ class _Stages:
         outputs = []
         for symbol in symbols:
             if symbol.kind == "reduce":
-                outputs.append(rows.reduction(symbol, (*identity[:-1], None)))
+                i = rows.reduction(symbol, (*identity[:-1], None))
+                same = rows.values[i].dtype == symbol.layout.dtype
+                outputs.append(i if same else rows.value("cast", symbol.layout.dtype, (i,)))
                 continue
             i = rows.build(symbol, identity)
             if rows.values[i].row or rows.values[i].kind == "load":
@@ -222,9 +222,10 @@ class _Stages:
                     if len(axes) > 1 or y.shape[-1] > 1:
                         y = getattr(reductions, partial)(y, axis=axes)
                     y = y / float(count) if kind == "mean" else y
-                    return reshape(astype(y, symbol.layout.dtype, copy=False), symbol.layout.shape)
+                    return reshape(y, symbol.layout.shape)
 
-                self.add(rows, (out,), [finish], [symbol])
+                self.add(rows, (out,), [finish], [symbol])  # unrounded, for other kernels; results are rounded at the end
+                self.arrays[-1] = Layout.new(symbol.layout.shape, wide, symbol.layout.device)
                 return
         source = self.array_of(operand) if operand.layout.shape == shape and operand.layout.strides == layout.strides \
             else self.whole(operand, layout)
@@ -242,14 +243,17 @@ class _Stages:
     def whole(self, symbol: Symbol, layout: Layout) -> int:
         """The array of a view: of the symbol's array, reshaped, permuted or repeated as the layout says."""
         source = self.array_of(symbol)
-        own = symbol.layout
+        size = self.arrays[source].itemsize  # may be wider than the symbol's
+
+        def strides(seen: Layout) -> tuple[int, ...]:
+            return tuple([s // seen.itemsize * size for s in seen.strides])
 
         def run(x: ndarray) -> list[ndarray]:
-            x = x if x._layout.strides == own.strides else copy(x)
-            return [x._view(Layout.of(layout.shape, layout.strides, layout.dtype, x._layout.device))]
+            x = x if x._layout.strides == strides(symbol.layout) else copy(x)
+            return [x._view(Layout.of(layout.shape, strides(layout), x.dtype, x._layout.device))]
 
         self.list.append(_Stage((source,), run, 1))
-        self.arrays.append(layout)
+        self.arrays.append(Layout.of(layout.shape, strides(layout), self.arrays[source].dtype, layout.device))
         return len(self.arrays) - 1
 
     def add(self, rows: _Rows, outputs: tuple[int, ...], finish: list[Callable], symbols: list[Symbol]) -> None:
@@ -296,6 +300,11 @@ def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[
     for symbol in symbols:  # reductions of rows beside results that walk the same rows
         if symbol.kind == "reduce" and _along_rows(symbol) and symbol.operands[0][1].shape in groups:
             groups[symbol.operands[0][1].shape].append(symbol)
+        elif symbol.kind == "reduce":  # what reductions of columns will read is written by the same kernel
+            operand, layout = symbol.operands[0]
+            if operand.layout is layout and layout.shape in groups and layout.ndim - 1 not in symbol.params["axis"] \
+                    and operand.kind not in ("argument", "constant", "reduce") and operand not in groups[layout.shape]:
+                groups[layout.shape].append(operand)
     for shape, members in groups.items():
         stages.rows(shape, members)
     found = [(None if y._data.kind == "constant" else stages.array_of(y._data), y._data, y._layout) for y in outputs]
@@ -313,6 +322,7 @@ def _symbols(outputs: Sequence[ndarray], layouts: Sequence[Layout]) -> Callable[
                 out.append(full(layout.shape, symbol.params.item(), layout.dtype, device=arrays[0].device))
                 continue
             y = env[index]
+            y = astype(y, layout.dtype, copy=False)
             if layout is not symbol.layout:
                 y = y if y._layout.strides == symbol.layout.strides else copy(y)
                 y = copy(y._view(Layout.of(layout.shape, layout.strides, layout.dtype, y._layout.device)))

@@ -120,19 +120,21 @@ def test_values_in_the_simulator(name, simulated):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
-def test_gradients_in_the_simulator(name, simulated):
-    function = FUNCTIONS[name][0]
+@pytest.mark.parametrize(("name", "dtype"), [*[(n, np.dtype(np.float64)) for n in DIFFERENTIABLE], *[
+    (n, np.dtype(cm.bfloat16)) for n in ("least", "several", "softmax", "layer norm", "columns then elements", "reshaped")]],
+    ids=str)
+def test_gradients_in_the_simulator(name, dtype, simulated):
+    function, eps = FUNCTIONS[name][0], 1e-11 if dtype == np.float64 else 2e-2
     with cm.device("cpu"):
-        arrays = [cm.asarray(a) for a in arguments(name, np.float64)]
-        y, pull = cm.vjp(lambda *xs: flat(function(*xs)), *arrays)
-        g = [cm.asarray(normal(each.shape, np.float64, 9)) for each in y]
-        wanted = pull(g)
+        arrays = [cm.asarray(a) for a in arguments(name, dtype)]
+        y, pull = cm.vjp(lambda *xs: flat(function(*xs)), *[x.astype("float64") for x in arrays])
+        g = [cm.asarray(normal(each.shape, dtype, 9)) for each in y]
+        wanted = pull([each.astype("float64") for each in g])
         card = card_of(function, arrays)
         found = card.vjp(tuple(g), None, *arrays)
         for each, exact in zip(found, wanted, strict=True):
-            assert each.shape == exact.shape
-            assert_close(each, exact.to_numpy(), rtol=1e-11, atol=1e-12, what=name)
+            assert each.shape == exact.shape and each.dtype == dtype
+            assert_close(each, exact.to_numpy(), rtol=eps, atol=eps * max(1, np.abs(exact.to_numpy()).max()), what=name)
 
 
 @pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")
@@ -203,7 +205,7 @@ def test_on_the_gpu(name, dtype):
         with cm.device("cpu"):
             exact, pull = cm.vjp(lambda *xs: flat(function(*xs)), *[cm.asarray(a.astype(np.float64)) for a in host])
             g = [normal(y.shape, dtype, 5) for y in exact]
-            slopes = pull([cm.asarray(each.astype(np.float64)) for each in g])
+            slopes = pull([cm.asarray(each.astype(y.dtype)) for each, y in zip(g, exact, strict=True)])
         with cm.device("cuda"):
             arrays = [cm.asarray(a) for a in host]
             found, pull = cm.vjp(lambda *xs: flat(fused(*xs)), *arrays)

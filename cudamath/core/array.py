@@ -127,7 +127,8 @@ class ndarray:
             own, writeable = self._data.flags.owndata, alone and self._data.flags.writeable
         else:
             own, writeable = getattr(self._owner, "address", None) == self._data, alone
-        return Flags(layout.contiguous, turned, own, writeable, self.ptr % layout.itemsize == 0)
+        aligned = layout.device == TRACED or self.ptr % layout.itemsize == 0
+        return Flags(layout.contiguous, turned, own, writeable, aligned)
 
     def __len__(self) -> int:
         if not self._layout.ndim:

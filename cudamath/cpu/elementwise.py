@@ -14,8 +14,11 @@ def log1p(x: np.ndarray) -> np.ndarray:
 
 
 def expm1(x: np.ndarray) -> np.ndarray:
-    """exp(x) - 1 of complex numbers; where a part is infinite or NaN, what exp makes of it (NumPy has NaN there)."""
-    return np.where(np.isfinite(x), np.expm1(x), np.exp(x) - 1)
+    """exp(x) - 1 of complex numbers; where a part is infinite or NaN, what exp makes of it (NumPy has NaN there), and
+    of a real part -0 the real part 0, as the array API has it."""
+    out = np.where(np.isfinite(x), np.expm1(x), np.exp(x) - 1)
+    out.real += 0.0
+    return out
 
 
 def floor_divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -128,7 +128,7 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         s = math.sin(b * half)
         e = exp(x)
         if math.isfinite(a) and math.isfinite(b):
-            return make(math.expm1(a) * math.cos(b) - two * s * s, e.imag)
+            return make(math.expm1(a) * math.cos(b) - two * s * s + nought, e.imag)  # 0 rather than -0
         return make(e.real - one, e.imag)
 
     @device

@@ -13,8 +13,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import opt_einsum
-
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.op import ANY, coerce
@@ -30,6 +28,8 @@ __all__ = ["einsum", "einsum_path", "kron"]
 @functools.lru_cache(4096)
 def _path(equation: str, shapes: tuple[tuple[int, ...], ...], optimize: Any) -> tuple[tuple[int, ...], ...]:
     """Which operands meet in what order."""
+    import opt_einsum  # later than the rest of the package: 5 ms
+
     if len(shapes) <= 2:
         return (tuple(range(len(shapes))),)
     if optimize is False:  # from left to right: the first two, then the result (which goes to the end) with the next
@@ -41,6 +41,8 @@ def _path(equation: str, shapes: tuple[tuple[int, ...], ...], optimize: Any) -> 
 
 def _parsed(name: str, arguments: tuple) -> tuple[list[str], str, list[ndarray]]:
     """Letters of the operands and of the result, and the operands as arrays of one device."""
+    import opt_einsum
+
     if not arguments:
         raise ValueError(f"{name}: wants subscripts and arrays")
     if isinstance(arguments[0], str):
@@ -172,6 +174,8 @@ def einsum_path(*operands: Any, optimize: bool | str = "greedy") -> tuple[list, 
     >>> cm.einsum_path("ij,jk,k->i", cm.ones((9, 9)), cm.ones((9, 9)), cm.ones(9), optimize="optimal")[0]
     ['einsum_path', (1, 2), (0, 1)]
     """
+    import opt_einsum
+
     terms, result, arrays = _parsed("einsum_path", operands)
     equation, shapes = ",".join(terms) + "->" + result, [x.shape for x in arrays]
     path = _path(equation, tuple(shapes), "auto" if optimize is True else optimize)

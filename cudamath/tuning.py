@@ -23,9 +23,10 @@ DTYPES: dict[str, Any] = {"bfloat16": bfloat16, "float16": np.float16, "float32"
                           "float64": np.float64}
 TOKENS = 8192
 Size = tuple[int, int, int, int]  # batch, m, k, n
-#: Sizes that matter most: squares, small ones in batches, the layers of GPT-2 and Llama.
+#: Sizes that matter most: squares, odd ones, small ones in batches, the layers of GPT-2 and Llama.
 SIZES: tuple[Size, ...] = (
     *[(1, n, n, n) for n in (512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384)],
+    *[(1, n, n, n) for n in (511, 1023, 2047, 4095)],
     *[(batch, n, n, n) for batch, n in ((1024, 64), (256, 128), (64, 256), (32, 512))],
     *[(1, TOKENS, k, n) for k, n in ((768, 2304), (768, 768), (768, 3072), (3072, 768), (768, 50304))],
     *[(1, m, k, n) for m in (16, 64, 256, 4096) for k, n in ((4096, 4096), (4096, 14336), (14336, 4096))])
@@ -54,8 +55,7 @@ def products(sizes: Sequence[Size] = SIZES, dtypes: Sequence[str] = ("bfloat16",
                 for size in sizes:
                     if time.monotonic() > end:
                         return count
-                    times = product(size, dtype, layout)
-                    kind = f"{'tf32' if dtype == 'tf32' else np.dtype(DTYPES[dtype])} {layout}"
+                    kind, times = product(size, dtype, layout)
                     tune.remember(devices.name(where.index), "matmul", kind, size, times,
                                   pathlib.Path(file) if file else None)
                     best = min(times, key=times.__getitem__)
@@ -65,8 +65,8 @@ def products(sizes: Sequence[Size] = SIZES, dtypes: Sequence[str] = ("bfloat16",
     return count
 
 
-def product(size: Size, dtype: str, layout: str) -> dict[str, float]:
-    """Microseconds of every candidate for one product on the current device, rounded to four digits."""
+def product(size: Size, dtype: str, layout: str) -> tuple[str, dict[str, float]]:
+    """(what the table calls this, microseconds of every candidate, rounded to four digits) on the current device."""
     from .kernels import matmul
 
     tf32 = dtype == "tf32"
@@ -83,7 +83,8 @@ def product(size: Size, dtype: str, layout: str) -> dict[str, float]:
                 run(a, b)
 
         calls[version] = cuda.graph(walk)
-    return {name: float(f"{1e3 * t / len(pairs):.4g}") for name, t in interleaved(calls).items()}
+    times = {name: float(f"{1e3 * t / len(pairs):.4g}") for name, t in interleaved(calls).items()}
+    return matmul.kind(left, right, tf32), times
 
 
 def operands(size: Size, dtype: Any, layout: str) -> tuple[ndarray, ndarray]:

@@ -91,6 +91,10 @@ def test_a_planner_follows_the_table(file):
 
     a, b = Layout.new((256, 128), np.dtype(np.float16), 0), Layout.new((128, 512), np.dtype(np.float16), 0)
     assert kind(a, b) == "float16 nn" and kind(a, a.view((128, 256), (2, 256))) == "float16 nt"
+    for left, right in (((256, 127), (127, 512)), ((256, 128), (128, 511))):
+        odd = [Layout.new(shape, np.dtype(np.float16), 0) for shape in (left, right)]
+        assert kind(*odd) == "float16 nn odd"
+    assert kind(a, b.view((128, 512), (1024, 2), 2)) == "float16 nn odd"
     assert [s.kernel.__name__ for s in matmul(a, b).steps if isinstance(s, Launch)] == ["matmul_wgmma"]
     for choice, kernels in (("naive", ["matmul_naive"]), ("wgmma 128x128 split 2", ["matmul_wgmma", "sum_parts"])):
         tune.remember("assumed", "matmul", "float16 nn", (1, 256, 128, 512), {choice: 1.0, "tiled": 2.0})

@@ -397,9 +397,15 @@ def contenders(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
 
 
 def kind(a: Layout, b: Layout, tf32: bool = False) -> str:
-    """What tables of measurements tell apart besides the sizes: dtype, and which operand is transposed."""
-    turned = "".join("t" if x.ndim > 1 and x.strides[-1] != x.itemsize and x.strides[-2] == x.itemsize else "n" for x in (a, b))
-    return f"{'tf32' if tf32 and a.dtype == np.float32 else a.dtype} {turned}"
+    """What tables of measurements tell apart besides the sizes: dtype, which operand is transposed, and "odd" where rows of
+    an operand or of C do not all begin at multiples of 16 bytes."""
+    turned, odd = "", not b.ndim > 1 or b.shape[-1] * b.itemsize % 16 != 0
+    for x in (a, b):
+        flipped = x.ndim > 1 and x.strides[-1] != x.itemsize and x.strides[-2] == x.itemsize
+        turned += "t" if flipped else "n"
+        outer = x.strides[:-2] + x.strides[-1:] if flipped else x.strides[:-1]
+        odd |= not x.aligned or any(s % 16 for s in outer)
+    return f"{'tf32' if tf32 and a.dtype == np.float32 else a.dtype} {turned}{' odd' * odd}"
 
 
 def _choose(p: Product, a: Layout, b: Layout, tf32: bool) -> tuple[str, str]:
@@ -407,9 +413,12 @@ def _choose(p: Product, a: Layout, b: Layout, tf32: bool) -> tuple[str, str]:
     if p.k == 0:
         return "naive", "nothing to sum"
     able = candidates(a, b, tf32)
-    found = tune.lookup("matmul", a.device, kind(a, b, tf32), (p.batch * len(p.parts), p.m, p.k, p.n), able)
+    what = kind(a, b, tf32)
+    found = tune.lookup("matmul", a.device, what, (p.batch * len(p.parts), p.m, p.k, p.n), able)
     if found is not None:
         return found
+    if "wgmma" in able and a.itemsize == 2 and what.endswith("odd") and min(p.m, p.n, p.k) >= 512:
+        return "wgmma", "rows begin at odd places: cuBLAS reads them number by number, a copy and TMA are faster"
     if able[0] == "cublas":
         return "cublas", "cuBLAS, where nothing was measured"
     if able[0] in ("wgmma", "mma") and min(p.m, p.n) > 16:

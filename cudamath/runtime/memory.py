@@ -439,6 +439,7 @@ def lasting(nbytes: int, stream: streams.Stream) -> Buffer:
     Never a cached block: an earlier kernel of the graph may write there.
     """
     size = rounded(nbytes)
+    stream.free.setdefault(size, [])  # where it will wait once released
     address = stream.pool.take(size, stream)
     stream.pool.used += size
     buffer = object.__new__(Buffer)

@@ -254,6 +254,7 @@ def test_library_calls_are_what_the_planners_say():
     one, many, large = (Layout.new(s, np.dtype("f4"), 0) for s in ((9, 9), (5, 9, 9), (2, 600, 600)))
     assert library(planners.solve(one, one)) == library(planners.solve(large, large)) == ["getrf", "getrs"]
     assert library(planners.solve(many, many)) == ["getrf_batched", "getrs_batched"]
+    assert library(planners.lu_factor(many)) == ["getrf_batched"] and library(planners.lu_factor(one)) == ["getrf"]
     assert library(planners.inv(many)) == ["getrf_batched", "getri_batched"]
     assert library(planners.cholesky(one, upper=True)) == ["potrf"]
     assert library(planners.cholesky(many, upper=True)) == ["potrf_batched"]

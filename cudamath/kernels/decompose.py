@@ -207,9 +207,14 @@ def lu_factor(a: Layout) -> Plan:
     lu, pivots = _columns(a), a.like((*lead, k), INT32)
     work = _Work(lu, pivots)
     work.copy(Input(0), a, Output(0), lu)
-    long = work.temp(a.like((count * k,), INT64))
-    work.call(solver.getrf(a.dtype, m, n, count), Output(0), long, work.info(a, count))
-    work.launch(zero_based, count * k, long, Output(1).view((count * k,)))
+    info = work.info(a, count)
+    if m == n and _together(count, n, LU):
+        found = work.temp(a.like((count * n,), INT32))
+        work.call(solver.getrf_batched(a.dtype, n, count), work.table(Output(0), lu, count, n * n * a.itemsize), found, info)
+    else:
+        found = work.temp(a.like((count * k,), INT64))
+        work.call(solver.getrf(a.dtype, m, n, count), Output(0), found, info)
+    work.launch(zero_based, count * k, found, Output(1).view((count * k,)))
     return work.plan()
 
 

@@ -169,7 +169,7 @@ def reflected(dtype: np.dtype) -> Any:
 
 
 @cuda.jit
-def zero_based(pivots, out):  # pivots: (n,) int64, 1-based; out: (n,) int32
+def zero_based(pivots, out):  # pivots: (n,) int32 or int64, 1-based; out: (n,) int32
     i = cuda.grid(1)
     if i < out.size:
         out[i] = pivots[i] - 1

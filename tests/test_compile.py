@@ -50,6 +50,7 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
 #: Kernels made of instructions that some architectures lack: name -> those that have them.
 SINCE_8 = tuple(c for c in build.CAPABILITIES if c >= (8, 0))
 ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "matmul_mma": SINCE_8,
+                                                     "matmul_mma_double": SINCE_8,
                                                      "conv2d_wgmma": ((9, 0),), "conv2d_weight_wgmma": ((9, 0),),
                                                      "conv2d_mma": SINCE_8, "conv2d_weight_mma": SINCE_8,
                                                      "attention_wgmma": ((9, 0),), "attention_grad_wgmma": ((9, 0),),
@@ -240,6 +241,12 @@ def numbers_at_random() -> None:
         rng.integers(0, 100, 50, dtype=t)
     rng.integers(0, 1 << 62, 50)
     rng.permutation(50), rng.permutation(100_000), rng.bernoulli(0.3, (50,)), rng.choice(10, 50, p=np.full(10, 0.1))
+    for t in (F32, F64):
+        rng.exponential(size=50, dtype=t), rng.gamma(2.5, size=50, dtype=t)
+    rng.laplace(size=50, dtype=F32), rng.logistic(size=50, dtype=F32), rng.gumbel(size=50, dtype=F32)
+    rng.rayleigh(size=50, dtype=F32), rng.weibull(2, 50, F32), rng.pareto(2, 50, F32), rng.cauchy(size=50, dtype=F32)
+    rng.beta(made((50,), F32), 2.0), rng.poisson(3.0, 50), rng.binomial(10, 0.3, 50)
+    rng.integers(made((50,), np.dtype("i8")), made((50,), np.dtype("i8")))
 
 
 def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
@@ -283,8 +290,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for c in (a, Layout.of(a.shape, (t.itemsize, 64 * t.itemsize), t, 0)):
                 for d in (b, Layout.of(b.shape, (t.itemsize, 48 * t.itemsize), t, 0)):
                     plan(matmul.matmul, c, d, version="register"), plan(matmul.matmul, c, d, version="block")
-        if t == F16:
+        if t in (F16, F64):
             plan(matmul.matmul, a, b, version="mma")
+        if t == F16:
             for version in ("wgmma 128x256", "wgmma 64x128 split 2", "wgmma 128x128 pingpong"):
                 plan(matmul.matmul, a, b, version=version)
     for f in (BF16, F32):
@@ -330,6 +338,14 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         plan(functools.partial(sort.argsort, axis=0, descending=False, version="radix"), x)
         plan(functools.partial(random.uniform, shape=(100,), dtype=f, device=0, version="each"))
         plan(functools.partial(random.normal, shape=(100,), dtype=f, device=0, version="each"))
+    cell = new(3, dtype="u8")
+    plan(functools.partial(random.normal, shape=(100,), dtype=F32, device=0), cell)
+    plan(functools.partial(random.permutation, count=5000, ranked=False, bits=13, device=0), cell)
+    plan(dropout.dropout, new(100), cell)
+    for held in ((True, True), (True, False)):
+        rate = [new()] * held[1]
+        plan(functools.partial(optim.adam, held=held), *[new(20)] * 4, new(dtype="i8"), *rate)
+    plan(functools.partial(optim.lion, held=(False, True)), *[new(20)] * 3, new())
     return found
 
 
@@ -516,10 +532,11 @@ def variants(kernels: list[Kernel], most: int) -> list[Kernel]:
         by_name.setdefault(kernel.function.py_func.__name__, []).append(kernel)
     chosen = []
     for group in by_name.values():
-        everything = "CUDAMATH_COMPILE_ALL" in os.environ or group[0].function.py_func.__module__.endswith(".elementwise"):
-            most = len(group)
+        generated = group[0].function.py_func.__code__.co_filename.startswith("<")  # from an expression
+        everything = "CUDAMATH_COMPILE_ALL" in os.environ or generated
+        count = len(group) if everything else min(most, len(group))
         ordered = sorted(group, key=str)
-        chosen += [ordered[i * len(group) // most] for i in range(most)] if len(group) > most else group
+        chosen += [ordered[i * len(group) // count] for i in range(count)]
     return chosen
 
 

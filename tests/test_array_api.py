@@ -130,9 +130,10 @@ def test_the_standards_own_suite(version):
     device = cm.default_device().type
     environment = {**os.environ, "ARRAY_API_TESTS_MODULE": "cudamath", "ARRAY_API_TESTS_VERSION": version,
                    "ARRAY_API_TESTS_MAX_ARRAY_SIZE": "256", "PYTHONHASHSEED": "0", "CUDAMATH_DEVICE": device}
-    environment["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), environment.get("PYTHONPATH", "")])
+    environment["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), str(HERE), environment.get("PYTHONPATH", "")])
     run = subprocess.run([sys.executable, "-m", "pytest", "array_api_tests", "-q", "-rf", "--tb=no", "--max-examples", "20",
-                          "--derandomize", "--disable-deadline", "-p", "no:cacheprovider", "-W", "ignore", "-n", "2"],
+                          "--derandomize", "--disable-deadline", "-p", "no:cacheprovider", "-W", "ignore", "-n", "2",
+                          "-p", "array_api_plugin"],
                          cwd=SUITE, env=environment, capture_output=True, text=True)
     failed = re.findall(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", run.stdout, re.M)
     passed = re.search(r"(\d+) passed", run.stdout)

@@ -45,10 +45,14 @@ DIGIT_BITS = 8
 DIGITS = 1 << DIGIT_BITS
 THREADS = 256  # one for each digit when counts are summed
 WARPS = THREADS // WARP
-COUNT_ITEMS = 32  # keys that a thread of ``count_digits`` reads
+COUNTERS = WARPS * DIGITS
+COUNT_AHEAD = 8  # loads in flight of a thread of ``count_digits``
+COUNT_LEAST = 32 * THREADS  # keys of a block of ``count_digits``, at least: each adds all its counts to memory
+COUNT_BLOCKS = 1056  # of them, about: eight a multiprocessor
 COPIES = 4  # of the histograms in shared memory: lanes that meet the same digit take turns, a quarter of them each
+LEAST_BLOCKS = 3  # a multiprocessor, for which registers are shared out
 LOOK = 4  # tiles that a thread looks back at in one go
-_WIDE = 1 << 30  # so many keys in a row need counts of 64 bits
+_WIDE = 1 << 30  # so many keys need counts and places of 64 bits
 
 
 def items_of(size: int) -> int:
@@ -63,23 +67,32 @@ def count_digits(coding: Coding, passes: int, count: Any) -> Any:
     copies = COPIES if passes <= 4 else COPIES // 2
     bins = passes * DIGITS
     all_bins = copies * bins
-    one = count(1)
+    kind = getattr(types, word.name)
 
     @bounded(THREADS)
-    def count_digits(keys, counts, flip, per_row):  # keys: (rows, n) words, counts: (passes * rows * 256,)
+    def count_digits(keys, counts, flip, per_row, length):
+        # keys: (rows, n) words, counts: (passes * rows * 256,); per_row: blocks a row, length: keys a block
         seen = cuda.shared.array(all_bins, types.int32)
+        ahead = cuda.local.array(COUNT_AHEAD, kind)
         t = cuda.threadIdx.x
         for i in range(t, all_bins, THREADS):
             seen[i] = 0
         cuda.syncthreads()
         rows, n = keys.shape
         row = cuda.blockIdx.x // per_row
-        first = (cuda.blockIdx.x - row * per_row) * (THREADS * COUNT_ITEMS)
-        copy = t % copies * bins
-        for i in range(first + t, min(first + THREADS * COUNT_ITEMS, n), THREADS):
-            k = key_of(keys[row, i], flip)
-            for p in range(passes):
-                cuda.atomic.add(seen, copy + p * DIGITS + types.int64((k >> K(p * DIGIT_BITS)) & K(DIGITS - 1)), 1)
+        first = (cuda.blockIdx.x - row * per_row) * length
+        stop = min(first + length, n)
+        copy = types.uint32(t % copies * bins)
+        for start in range(first + t, stop, COUNT_AHEAD * THREADS):
+            for j in range(COUNT_AHEAD):  # all loads go out before the first is waited for
+                if start + j * THREADS < stop:
+                    ahead[j] = keys[row, start + j * THREADS]
+            for j in range(COUNT_AHEAD):
+                if start + j * THREADS < stop:
+                    k = key_of(ahead[j], flip)
+                    for p in range(passes):
+                        d = types.uint32((k >> K(p * DIGIT_BITS)) & K(DIGITS - 1))
+                        cuda.atomic.add(seen, types.uint32(copy + d + types.uint32(p * DIGITS)), 1)
         cuda.syncthreads()
         for i in range(t, bins, THREADS):
             total = seen[i]
@@ -87,7 +100,7 @@ def count_digits(coding: Coding, passes: int, count: Any) -> Any:
                 total += seen[c * bins + i]
             if total:
                 p = i // DIGITS
-                cuda.atomic.add(counts, (p * rows + row) * DIGITS + (i - p * DIGITS), one * count(total))
+                cuda.atomic.add(counts, (p * rows + row) * DIGITS + (i - p * DIGITS), count(total))
 
     return count_digits
 
@@ -120,7 +133,8 @@ def scan_digits(count: Any) -> Any:
 def onesweep(coding: Coding, values: bool, count: Any) -> Any:
     """One digit of a stable radix sort of rows of keys; with ``values`` their positions go along.
 
-    ``count``: the type of the words that tiles publish: two flags on top, the rest a count.
+    ``count``: the type of places, positions and the words that tiles publish: two flags on top, the rest a count.
+    Indices are unsigned, because Numba takes signed ones apart to see whether they count from the end.
     """
     word, key_of, K, _ = coding
     kind = getattr(types, word.name)
@@ -130,109 +144,118 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
     width = count.bitwidth
     PARTIAL, TOTAL, VALUE = count(1 << (width - 2)), count(1 << (width - 1)), count((1 << (width - 2)) - 1)
     mask, zero = K(DIGITS - 1), count(0)
-    order_kind = types.uint32 if count == types.uint32 else types.uint64
 
-    @cuda.jit(launch_bounds=(THREADS, 2 if values else 3))
+    @cuda.jit(launch_bounds=(THREADS, LEAST_BLOCKS))
     def onesweep(keys, new_keys, order, new_order, places, status, tickets, digit, flip, n, per_row, step, keep):
         # keys, new_keys: (rows * n,) words; order: (rows * n,) or (1,): positions 0, 1, ... are meant;
         # new_order: (step * rows * n,) of which every step-th word is written, and with step 2 the next one zeroed;
         # places: (passes, rows * 256) int64; status: (passes, tiles * 256); tickets: (passes,);
         # digit: the pass; per_row: tiles a row; keep: whether keys are written
         exchange = cuda.shared.array(0, kind)
-        carried = cuda.shared.array(0, order_kind)
-        counters = cuda.shared.array((WARPS, DIGITS), types.int32)
-        sums = cuda.shared.array(WARPS, types.int32)
-        target = cuda.shared.array(DIGITS, types.int64)
+        carried = cuda.shared.array(0, count)
+        counters = cuda.shared.array(COUNTERS, types.uint32)  # (warps, digits)
+        sums = cuda.shared.array(WARPS, types.uint32)
+        target = cuda.shared.array(DIGITS, count)
         number = cuda.shared.array(1, types.int64)
         key = cuda.local.array(items, kind)
-        t = cuda.threadIdx.x
-        warp = t // WARP
-        lane = t % WARP
+        t = types.uint32(cuda.threadIdx.x)
+        lane = types.uint32(t % types.uint32(WARP))
+        warp = types.uint32(t // types.uint32(WARP))
+        column = types.uint32(warp * types.uint32(DIGITS))  # where the warp's counters begin
         shift = K(digit * DIGIT_BITS)
         if t == 0:
             number[0] = types.int64(cuda.atomic.add(tickets, digit, types.uint32(1)))
         for w in range(WARPS):
-            counters[w, t] = types.int32(0)
+            counters[types.uint32(types.uint32(w * DIGITS) + t)] = types.uint32(0)
         cuda.syncthreads()
         tile = number[0]
         row = tile // per_row
         begin = (tile - row * per_row) * tile_size
-        here = min(types.int64(tile_size), n - begin)  # keys in this tile
-        start = warp * warp_size + lane
-        base = row * n + begin
+        here = types.uint32(min(types.int64(tile_size), n - begin))  # keys in this tile
+        start = types.uint32(warp * types.uint32(warp_size) + lane)
+        base = types.uint64(row * n + begin)
         for i in range(items):
-            at = start + i * WARP
-            key[i] = keys[base + at] if at < here else kind(0)
+            at = types.uint32(start + types.uint32(i * WARP))
+            key[i] = keys[types.uint64(base + at)] if at < here else kind(0)
 
         # 1. How many keys of each digit in each warp. Beyond the end, keys count as the last digit, behind all others.
         for i in range(items):
-            d = types.int64((key_of(key[i], flip) >> shift) & mask)
-            if start + i * WARP >= here:
-                d = types.int64(DIGITS - 1)
-            cuda.atomic.add(counters, (warp, d), types.int32(1))
+            d = types.uint32((key_of(key[i], flip) >> shift) & mask)
+            if types.uint32(start + types.uint32(i * WARP)) >= here:
+                d = types.uint32(DIGITS - 1)
+            cuda.atomic.add(counters, types.uint32(column + d), types.uint32(1))
         cuda.syncthreads()
 
         # 2. Thread d: how many of digit d in the warps before each warp, and in the tile. That is published at once:
         #    the tiles behind will need it, and what follows takes longer than the way there.
-        mine = types.int32(0)
+        mine = types.uint32(0)
         for w in range(WARPS):
-            found = counters[w, t]
-            counters[w, t] = mine
-            mine += found
+            at = types.uint32(types.uint32(w * DIGITS) + t)
+            found = counters[at]
+            counters[at] = mine
+            mine = types.uint32(mine + found)
         slot = tile * DIGITS + t
         first_tile = begin == 0
         published = status[digit]
         store_relaxed(published, slot, (TOTAL if first_tile else PARTIAL) | count(mine))
 
         # 3. Where digit d begins in this tile: an exclusive sum over the digits.
-        inclusive = mine
+        inclusive = types.int32(mine)
         for s in range(5):
             up = cuda.shfl_up_sync(FULL, inclusive, 1 << s)
             if lane >= 1 << s:
                 inclusive += up
         if lane == WARP - 1:
-            sums[warp] = inclusive
+            sums[warp] = types.uint32(inclusive)
         cuda.syncthreads()
-        offset = inclusive - mine
+        offset = types.uint32(types.uint32(inclusive) - mine)
         for w in range(WARPS):
             if w < warp:
-                offset += sums[w]
+                offset = types.uint32(offset + sums[w])
         for w in range(WARPS):
-            counters[w, t] += offset
+            at = types.uint32(types.uint32(w * DIGITS) + t)
+            counters[at] = types.uint32(counters[at] + offset)
         cuda.syncthreads()
 
         # 4. Each key's place in the tile, in order. Lanes with the same digit find each other by votes, a bit at a time;
         #    the lowest of them moves their counter on.
-        below = (types.uint32(1) << types.uint32(lane)) - types.uint32(1)
-        place = cuda.local.array(items, types.int32)
+        below = types.uint32((types.uint32(1) << lane) - types.uint32(1))
+        place = cuda.local.array(items, types.uint32)
         for i in range(items):
             d = types.uint32((key_of(key[i], flip) >> shift) & mask)
-            if start + i * WARP >= here:
+            if types.uint32(start + types.uint32(i * WARP)) >= here:
                 d = types.uint32(DIGITS - 1)
             peers = types.uint32(FULL)
             for b in range(DIGIT_BITS):
-                bit = (d >> types.uint32(b)) & types.uint32(1)
+                bit = types.uint32(d & types.uint32(1 << b)) != types.uint32(0)
                 votes = types.uint32(cuda.ballot_sync(FULL, bit))
-                peers &= votes if bit else ~votes
-            earlier = types.int32(cuda.popc(peers & below))
-            so_far = counters[warp, d]
+                peers = types.uint32(peers & (votes if bit else types.uint32(~votes)))
+            earlier = types.uint32(cuda.popc(types.uint32(peers & below)))
+            at = types.uint32(column + d)
+            so_far = counters[at]
             cuda.syncwarp()
             if earlier == 0:
-                counters[warp, d] = so_far + types.int32(cuda.popc(peers))
+                counters[at] = types.uint32(so_far + types.uint32(cuda.popc(peers)))
             cuda.syncwarp()
-            place[i] = so_far + earlier
+            place[i] = types.uint32(so_far + earlier)
             exchange[place[i]] = key[i]
+        if values:  # on their way while we look back
+            moved = cuda.local.array(items, count)
+            for i in range(items):
+                at = types.uint32(start + types.uint32(i * WARP))
+                if at < here:
+                    moved[i] = count(begin + at) if order.size == 1 else order[types.uint64(base + at)]
 
         # 5. Look back: how many of digit d in the tiles before. LOOK words are asked for at once.
         before = zero
         if not first_tile:
             back = slot - DIGITS
             words = cuda.local.array(LOOK, count)
-            row_start = row * per_row * DIGITS
+            row_start = row * per_row * DIGITS + t
             looking = True
             while looking:
                 for k in range(LOOK):
-                    words[k] = load_relaxed(published, max(back - k * DIGITS, row_start + t))
+                    words[k] = load_relaxed(published, max(back - k * DIGITS, row_start))
                 for k in range(LOOK):
                     if looking and words[k] != zero:
                         before += words[k] & VALUE
@@ -241,32 +264,31 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
                     elif looking:
                         break
             store_relaxed(published, slot, TOTAL | count(before + count(mine)))
-        target[t] = places[digit, row * DIGITS + t] + types.int64(before) - types.int64(offset)
+        target[t] = count(count(places[digit, row * DIGITS + t]) + before - count(offset))
         cuda.syncthreads()
 
         # 6. Write run by run.
-        goal = cuda.local.array(items, types.int64)
+        goal = cuda.local.array(items, count)
         for i in range(items):
-            at = t + i * THREADS
+            at = types.uint32(t + types.uint32(i * THREADS))
             if at < here:
                 k = exchange[at]
-                d = types.int64((key_of(k, flip) >> shift) & mask)
-                goal[i] = target[d] + at
+                goal[i] = count(target[types.uint32((key_of(k, flip) >> shift) & mask)] + count(at))
                 if keep:
                     new_keys[goal[i]] = k
         if values:
             cuda.syncthreads()
             for i in range(items):
-                at = start + i * WARP
-                if at < here:
-                    carried[place[i]] = order_kind(begin + at) if order.size == 1 else order[base + at]
+                if types.uint32(start + types.uint32(i * WARP)) < here:
+                    carried[place[i]] = moved[i]
             cuda.syncthreads()
             for i in range(items):
-                at = t + i * THREADS
+                at = types.uint32(t + types.uint32(i * THREADS))
                 if at < here:
-                    new_order[goal[i] * step] = carried[at]
+                    to = types.uint64(goal[i]) * types.uint64(step)
+                    new_order[to] = carried[at]
                     if step == 2:
-                        new_order[goal[i] * 2 + 1] = order_kind(0)
+                        new_order[types.uint64(to + types.uint64(1))] = zero
 
     return onesweep
 
@@ -279,7 +301,7 @@ def sweep_steps(keys: Any, target: Any, order: Any, coding: Coding, shape: tuple
     or None. Scratch is appended to ``temps``.
     """
     rows, n = shape
-    wide = n >= _WIDE
+    wide = rows * n >= _WIDE
     count, index = (types.uint64, np.dtype(np.uint64)) if wide else (types.uint32, np.dtype(np.uint32))
     passes = blocks(coding.bits if bits is None else max(bits, 1), DIGIT_BITS)
     tile = THREADS * items_of(coding.word.itemsize)
@@ -297,12 +319,12 @@ def sweep_steps(keys: Any, target: Any, order: Any, coding: Coding, shape: tuple
     counts = state.view((bins,), dtype=index)
     status = state.view((passes, tiles * DIGITS), dtype=index, offset=bins * index.itemsize)
     tickets = state.view((passes,), dtype=np.uint32, offset=words * index.itemsize)
-    chunks = blocks(n, THREADS * COUNT_ITEMS)
+    chunks = max(1, min(blocks(n, COUNT_LEAST), blocks(COUNT_BLOCKS, rows)))
     box, line = (rows, n), (rows * n,)
     keys = keys.view(box, dtype=coding.word)
     steps = [
         *fill_part(whole(state, temps[state.index]), zero, zero, None),
-        Launch(count_digits(coding, passes, count), rows * chunks, THREADS, [keys, counts, flip, chunks]),
+        Launch(count_digits(coding, passes, count), rows * chunks, THREADS, [keys, counts, flip, chunks, blocks(n, chunks)]),
         Launch(scan_digits(count), passes * rows, DIGITS, [counts, places.flat, rows, n]),
     ]
     last = passes - 1

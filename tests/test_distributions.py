@@ -136,8 +136,9 @@ def test_logarithms_and_exponentials():
 
 
 def test_log_factorials():
-    from cudamath.cpu import sampling
     from scipy.special import gammaln
+
+    from cudamath.cpu import sampling
 
     k = np.array([*range(40), 1e3, 1e6, 1e9, 1e12])
     np.testing.assert_allclose([sampling.log_factorial(v) for v in k], gammaln(k + 1), rtol=4e-16 * 8, atol=3e-15)
@@ -242,6 +243,22 @@ def test_bernoulli_of_arrays(device):
     x = numpy(at().bernoulli(p, (3000, 3)))
     assert x.dtype == bool and not x[:, 0].any() and x[:, 2].all()
     np.testing.assert_array_equal(numpy(at().bernoulli(np.full(400, 0.3))), numpy(at().bernoulli(0.3, 400)))
+
+
+def test_permuted(device):
+    x = np.arange(24.0).reshape(4, 6)
+    keys = np.array(words64(24), np.uint64).reshape(4, 6)
+    for axis in (0, 1, -1):
+        got = numpy(at().permuted(cm.asarray(x), axis=axis))
+        np.testing.assert_array_equal(np.sort(got, axis), x)
+        np.testing.assert_array_equal(got, np.take_along_axis(x, np.argsort(keys, axis=axis, kind="stable"), axis))
+    every = numpy(at().permuted(cm.asarray(x)))
+    assert every.shape == x.shape and sorted(every.ravel().tolist()) == sorted(x.ravel().tolist())
+    weight = cm.asarray(np.arange(24.0).reshape(4, 6))
+    g = numpy(cm.grad(lambda v: (at().permuted(v, axis=1) * weight).sum())(cm.asarray(x)))
+    back = np.argsort(np.argsort(keys, axis=1, kind="stable"), axis=1)
+    np.testing.assert_array_equal(g, np.take_along_axis(numpy(weight), back, 1))
+    assert at().permuted(cm.zeros((3, 0)), axis=1).shape == (3, 0)
 
 
 def test_shuffle_and_choice_along_axes(device):

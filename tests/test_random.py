@@ -375,6 +375,8 @@ def test_defaults(device):
     (lambda g: g.multivariate_normal([0.0], np.eye(2)), ValueError, "cov of shape (k, k), got (1,) and (2, 2)"),
     (lambda g: g.multivariate_normal([0.0, 0.0], [[1, 2], [2, 1]], check_valid="raise"), ValueError, "negative eigenvalues"),
     (lambda g: g.multivariate_normal([0.0], [[1.0]], method="lu"), ValueError, "'cholesky', got 'lu'"),
+    (lambda g: g.permuted(cm.asarray(1.0)), ValueError, "random.permuted: wants an array of at least one dimension"),
+    (lambda g: g.permuted(cm.zeros(2), axis=1), ValueError, "random.permuted"),
     (lambda g: g.shuffle([1, 2]), TypeError, "random.shuffle: wants a cudamath array"),
     (lambda g: g.shuffle(cm.asarray(1.0)), ValueError, "random.shuffle"),
     (lambda g: g.permutation(-1), ValueError, "random.permutation: wants an integer >= 0"),

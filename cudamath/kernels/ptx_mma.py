@@ -209,6 +209,7 @@ round_tf32 = instruction("round_tf32", "{ .reg .b32 t; cvt.rna.tf32.f32 t, $1; m
 float_bits = instruction("float_bits", "mov.b32 $0, $1;", i32, (f32,), "The bits of a float32.")
 bits_float = instruction("bits_float", "mov.b32 $0, $1;", f32, (i32,), "The float32 with these bits.")
 exp2 = instruction("exp2", "ex2.approx.ftz.f32 $0, $1;", f32, (f32,), "2 to the power x, within 2 ulp; 0 for -inf.")
+rsqrt = instruction("rsqrt", "rsqrt.approx.ftz.f32 $0, $1;", f32, (f32,), "1 / sqrt(x), to 2^-22; infinity for 0.")
 log2 = instruction("log2", "lg2.approx.ftz.f32 $0, $1;", f32, (f32,), "Logarithm to base 2, approximate.")
 reciprocal = instruction("reciprocal", "rcp.approx.ftz.f32 $0, $1;", f32, (f32,), "1 / x, within 1 ulp.")
 tanh = instruction("tanh", "tanh.approx.f32 $0, $1;", f32, (f32,), "Hyperbolic tangent, relative error 2^-11.")

@@ -250,7 +250,7 @@ def vectors(distribution, dtype, E, held):
     width = run_width(dtype)
     G = max(E, width)  # elements a run
     per_block, held_at_once = RUNS * THREADS * G, TOGETHER * G
-    two = G == 2 * width  # a run is two stores
+    two = G == 2 * width  # a run is two stores: of 64-bit integers
     write = writer(dtype, width)
 
     @cuda.jit
@@ -271,7 +271,7 @@ def vectors(distribution, dtype, E, held):
                     if two:  # neighbours swap halves: each store of theirs then fills a sector of 32 bytes together
                         odd = t & 1
                         for e in range(at, at + width):
-                            other = cuda.shfl_xor_sync(ALL, v[e] if odd else v[width + e], 1)
+                            other = T(cuda.shfl_xor_sync(ALL, types.int64(v[e] if odd else v[width + e]), 1))
                             if odd:
                                 v[e] = other
                             else:

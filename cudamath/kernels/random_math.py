@@ -28,6 +28,8 @@ if SIMULATOR:
 else:
     from numba.cuda import libdevice
 
+    from .ptx_mma import rsqrt
+
     float_bits, bits_float = libdevice.float_as_int, libdevice.int_as_float
     float_bits64, bits_float64 = libdevice.double_as_longlong, libdevice.longlong_as_double
 
@@ -37,7 +39,7 @@ else:
 
         What math.sqrt does, less its branch for all other numbers, which would keep neighbouring runs apart.
         """
-        r = libdevice.rsqrtf(x)  # to 2^-22
+        r = rsqrt(x)
         y = x * r
         y = cuda.fma(cuda.fma(-y, y, x), types.float32(0.5) * r, y)
         return y if x > types.float32(0) else types.float32(0)

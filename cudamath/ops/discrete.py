@@ -14,9 +14,10 @@ from ..core.op import FLOATING, INTEGER, Op, require
 from ..core.shapes import normalize_axis
 from .continuous import Continuous
 from .elementwise import ceil, clip, log1p, rint
-from .index import take
+from .index import take, take_along_axis
 from .join import stack
 from .reduce import argmax
+from .sort import argsort
 from .source import (
     MASK,
     Parameters,
@@ -424,6 +425,40 @@ class Discrete(Continuous):
         axis = normalize_axis(name, axis, x.ndim)
         n = x.shape[axis]
         return take(x, self._order(name, n, n, x._layout.device), axis=axis)
+
+    def permuted(self, x: Any, axis: int | None = None, device: Any = None) -> ndarray:
+        """A copy of an array whose slices along `axis` are each shuffled by themselves; None: all elements together.
+
+        Each slice takes the order of random 64-bit keys: every order is equally likely.
+
+        Parameters
+        ----------
+        x : array-like
+        axis : int, optional
+        device : optional
+            Where to, for what is no array yet.
+
+        Raises
+        ------
+        ValueError
+            A 0-d array; an axis out of range.
+
+        Gradient: the incoming one, put back in order.
+
+        >>> import cudamath as cm
+        >>> x = cm.random.default_rng(7).permuted([[1, 2, 3], [4, 5, 6]], axis=1)
+        >>> cm.sort(x, axis=1).tolist()
+        [[1, 2, 3], [4, 5, 6]]
+        """
+        name = "random.permuted"
+        x = x if type(x) is ndarray else asarray(x, device=device, name=name)
+        if not x.ndim:
+            raise ValueError(f"{name}: wants an array of at least one dimension, got a 0-d array of {x.dtype}")
+        if axis is None:
+            return self._shuffled(name, x.reshape(-1), 0).reshape(x.shape)
+        axis = normalize_axis(name, axis, x.ndim)
+        keys = self.integers(0, 1 << 64, x.shape, np.uint64, device=x.device)
+        return take_along_axis(x, argsort(keys, axis=axis), axis=axis)
 
     def shuffle(self, x: ndarray, axis: int = 0) -> None:
         """Shuffle an array in place along `axis`; slices stay whole. See `permutation`.

@@ -24,7 +24,7 @@ from .source import MASK, integer
 
 __all__ = ["Generator", "bernoulli", "beta", "binomial", "categorical", "cauchy", "chisquare", "choice",
            "default_rng", "dirichlet", "exponential", "gamma", "geometric", "gumbel", "integers", "laplace",
-           "logistic", "lognormal", "multinomial", "multivariate_normal", "normal", "pareto", "permutation",
+           "logistic", "lognormal", "multinomial", "multivariate_normal", "normal", "pareto", "permutation", "permuted",
            "poisson", "rand", "randn", "random", "rayleigh", "seed", "shuffle", "standard_cauchy",
            "standard_exponential", "standard_gamma", "standard_normal", "standard_t", "student_t", "triangular",
            "uniform", "weibull"]
@@ -141,6 +141,7 @@ multivariate_normal = _of_module("multivariate_normal")
 normal = _of_module("normal")
 pareto = _of_module("pareto")
 permutation = _of_module("permutation")
+permuted = _of_module("permuted")
 poisson = _of_module("poisson")
 random = _of_module("random")
 rayleigh = _of_module("rayleigh")

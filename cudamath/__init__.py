@@ -37,6 +37,7 @@ from .core.array import ndarray
 from .core.devices import default_device, device, set_default_device
 from .core.dtypes import result_type, set_default_dtype
 from .core.explain import *  # noqa: F403
+from .custom import *  # noqa: F403
 from .fuse import *  # noqa: F403
 from .ops import methods as _methods
 from .ops.compare import *  # noqa: F403
@@ -56,9 +57,9 @@ from .ops.nan import *  # noqa: F403
 from .ops.numbers import *  # noqa: F403
 from .ops.polynomials import *  # noqa: F403
 from .ops.reduce import *  # noqa: F403
-from .ops.select import *  # noqa: F403
 from .ops.scan import *  # noqa: F403
 from .ops.search import *  # noqa: F403
+from .ops.select import *  # noqa: F403
 from .ops.sets import *  # noqa: F403
 from .ops.shape import *  # noqa: F403
 from .ops.sort import *  # noqa: F403

@@ -145,7 +145,7 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
     PARTIAL, TOTAL, VALUE = count(1 << (width - 2)), count(1 << (width - 1)), count((1 << (width - 2)) - 1)
     mask, zero = K(DIGITS - 1), count(0)
 
-    @cuda.jit(launch_bounds=(THREADS, LEAST_BLOCKS))
+    @cuda.jit(launch_bounds=(THREADS, LEAST_BLOCKS if width == 32 else 2))
     def onesweep(keys, new_keys, order, new_order, places, status, tickets, digit, flip, n, per_row, step, keep):
         # keys, new_keys: (rows * n,) words; order: (rows * n,) or (1,): positions 0, 1, ... are meant;
         # new_order: (step * rows * n,) of which every step-th word is written, and with step 2 the next one zeroed;

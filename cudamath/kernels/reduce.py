@@ -348,18 +348,26 @@ def _view(x: Layout, axes: tuple[int, ...], out_itemsize: int, ordered: bool) ->
 
 def plan(x: Layout, *, kind: str, axis: tuple[int, ...], keepdims: bool, dtype: np.dtype, correction: float = 0,
          shape: tuple[int, ...] = (), version: str | None = None) -> Plan:
-    """Planner of every reduction.
+    """Planner of the package's reductions.
 
     kind: see accumulate.reduction; axis: the reduced axes; dtype: of the results; correction: of var and std; `shape`
-    is for the gradient rule.
+    is for the gradient rule. version: see `planned`.
+    """
+    return planned(x, reduction(kind, x.dtype, dtype), axis, keepdims, dtype, correction=correction,
+                   ordered=kind in ("argmax", "argmin"), version=version)
+
+
+def planned(x: Layout, reduce: Reduction, axis: tuple[int, ...], keepdims: bool, dtype: np.dtype, *, correction: float = 0,
+            ordered: bool = False, version: str | None = None) -> Plan:
+    """The plan of any reduction. ordered: element numbers matter.
+
     version: "plain", "rows", "columns", "rows_split" or "columns_split"; by default what the strides suggest.
     """
     results_shape = tuple(1 if i in axis else n for i, n in enumerate(x.shape) if keepdims or i not in axis)
     out = x.like(results_shape, dtype)
     if out.size == 0:
         return Plan([out], [])
-    reduce = reduction(kind, x.dtype, dtype)
-    view = _view(x, axis, out.itemsize, kind in ("argmax", "argmin"))
+    view = _view(x, axis, out.itemsize, ordered)
     count = math.prod(view.reduced)
     divisor = (np.float32 if reduce.kinds[0] in (types.float32, types.complex64) else np.float64)(max(count - correction, 0))
     results = Output(0).view(view.kept, view.out_strides)

@@ -1,4 +1,4 @@
-"""A user's own `@cuda.jit` kernels, compiled and launched like the package's.
+"""A user's own `@cuda.jit` kernels, compiled and launched like the package's; kernels from a user's scalar functions.
 
 Only the argument types differ: our kernels see storage types (16-bit floats as uint16, bool as uint8), while a user's
 kernel sees what Numba would show it, float16 and bool as themselves. bfloat16 is uint16 and float8 uint8 here too, for
@@ -13,9 +13,15 @@ from typing import Any
 import numpy as np
 from numba import cuda, types
 
+from ..core import shapes
 from ..core.layout import Layout
+from ..core.plan import Output, Plan
+from ..core.scalars import typed
 from ..runtime import module
 from . import build
+from .accumulate import Reduction, accumulator
+from .elementwise import NAMES, launch, result_layout
+from .reduce import planned
 
 __all__ = ["UserKernel", "user_kernel"]
 
@@ -55,3 +61,85 @@ def user_kernel(kernel: Any) -> UserKernel:
     if not hasattr(kernel, "py_func"):
         kernel = cuda.jit(kernel)
     return UserKernel(kernel)
+
+
+# ---------------------------------------------------------------- scalar functions
+
+
+@functools.cache
+def scalar(function: Any, inputs: tuple[np.dtype, ...], compute: np.dtype, output: np.dtype) -> Any:
+    """A device function from stored elements to a stored element, by way of the user's function in `compute`."""
+    T = build.codec(compute)[2]
+    namespace: dict[str, Any] = {"function": build.device_function(typed(function, compute)), "T": T, "types": types}
+    names = NAMES[: len(inputs)]
+    for name, dtype in zip(names, inputs, strict=True):
+        namespace[f"load_{name}"] = build.codec(dtype)[0]
+    namespace["store"], namespace["R"] = build.codec(output)[1:]
+    call = f"function({', '.join(f'T(load_{n}({n}))' for n in names)})"
+    result = f"types.uint8(1) if {call} else types.uint8(0)" if output == np.bool_ else f"store(R({call}))"
+    source = f"def scalar({', '.join(names)}):\n    return {result}\n"
+    return build.device_function(build.compiled(source, "scalar", namespace))
+
+
+def elementwise(*operands: Layout | np.dtype, function: Any, compute: np.dtype, output: np.dtype,
+                version: str | None = None) -> Plan:
+    """Planner: operands are Layouts, or dtypes of run-time scalars."""
+    layouts = [x for x in operands if isinstance(x, Layout)]
+    shape = shapes.broadcast_shapes("elementwise", *[x.shape for x in layouts])
+    target = result_layout(layouts, shape, output)
+    made = scalar(function, tuple(x.dtype if isinstance(x, Layout) else x for x in operands), compute, output)
+    return Plan([target], [launch(made, operands, target, Output(0), version)])
+
+
+@functools.cache
+def custom(functions: tuple, source: np.dtype, target: np.dtype) -> Reduction:
+    """The device functions of a user's reduction; functions: (combine, identity, each or None, last or None)."""
+    combine_, identity_, each_, last_ = functions
+    load, store = build.codec(source)[0], build.codec(target)[1]
+    A = accumulator(target)
+    compute = build.storage(np.dtype(str(A)))
+    C = build.codec(source)[2]
+    merge = build.device_function(typed(combine_, compute))
+    start = A(identity_)
+    before = build.device_function(typed(each_, compute)) if each_ else None
+    after = build.device_function(typed(last_, compute)) if last_ else None
+
+    if before is None:
+
+        @build.device_function
+        def lift(value, j):
+            return (A(load(value)),)
+
+    else:
+
+        @build.device_function
+        def lift(value, j):
+            return (A(before(C(load(value)))),)
+
+    @build.device_function
+    def combine(a, b):
+        return (A(merge(a[0], b[0])),)
+
+    @build.device_function
+    def identity():
+        return (start,)
+
+    if after is None:
+
+        @build.device_function
+        def finish(a, divisor):
+            return store(a[0])
+
+    else:
+
+        @build.device_function
+        def finish(a, divisor):
+            return store(A(after(a[0])))
+
+    return Reduction(lift, combine, identity, finish, (A,))
+
+
+def reduction(x: Layout, *, functions: tuple, axis: tuple[int, ...], keepdims: bool, dtype: np.dtype,
+              version: str | None = None) -> Plan:
+    """Planner of a user's reduction."""
+    return planned(x, custom(functions, x.dtype, dtype), axis, keepdims, dtype, version=version)

@@ -1,0 +1,227 @@
+"""The user's own elementwise functions and reductions, from scalar Python functions.
+
+The scalar function is compiled by Numba: for a GPU it goes into the kernels of kernels/elementwise.py and
+kernels/reduce.py, all their versions included; on the CPU into a NumPy ufunc or a compiled loop.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .core import dtypes, shapes, tape
+from .core.array import asarray, ndarray, wrap
+from .core.devices import CPU, TRACED
+from .core.layout import Layout
+from .core.op import NUMERIC, coerce, lazy, require
+
+__all__ = ["elementwise", "reduction"]
+
+_SCALARS = (bool, int, float, complex)
+_MOST_PLANS = 4096
+
+
+class _Elementwise:
+    """The card of a user's scalar function."""
+
+    several = False
+    broadcasts = True
+
+    def __init__(self, function: Callable, dtype: Any, gradients: Sequence[Callable] | None):
+        self.function, self.name = function, getattr(function, "__name__", "function")
+        self.dtype = None if dtype is None else dtypes.as_dtype(dtype)
+        self.gradients = None if gradients is None else [elementwise(g) for g in gradients]
+        self.plans: dict[tuple, Callable] = {}
+
+    def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
+        """Gradients are computed from the inputs."""
+        return False, (True,) * count
+
+    def vjp(self, g: ndarray, _y: None, *inputs: Any) -> tuple:
+        """g times the derivative by each input."""
+        if self.gradients is None:
+            raise TypeError(f"elementwise: {self.name} has no gradient; give its derivatives as gradients=")
+        return tuple([g * slope(*inputs) if type(x) is ndarray else None
+                      for slope, x in zip(self.gradients, inputs, strict=True)])
+
+    def __call__(self, *operands: Any) -> ndarray:
+        if not operands:
+            raise TypeError(f"elementwise: {self.name} wants at least one operand")
+        if self.gradients is not None and len(self.gradients) != len(operands):
+            raise TypeError(f"elementwise: {self.name} has {len(self.gradients)} gradients, got {len(operands)} operands")
+        scalars = [type(x) in _SCALARS for x in operands]
+        if all(scalars):
+            operands, scalars = tuple(map(asarray, operands)), [False] * len(operands)
+        arrays = iter(coerce(self.name, tuple([x for x, s in zip(operands, scalars, strict=True) if not s]), NUMERIC))
+        operands = tuple([x if s else next(arrays) for x, s in zip(operands, scalars, strict=True)])
+        key = tuple([type(x) if s else x._layout for x, s in zip(operands, scalars, strict=True)])
+        run = self.plans.get(key)
+        if run is None:
+            if len(self.plans) >= _MOST_PLANS:
+                self.plans.clear()
+            run = self.plans[key] = self.plan(operands, scalars)
+        out = run(*operands)
+        if any([type(x) is ndarray and x._node is not None for x in operands]):
+            tape.record(self, operands, out, {})
+        return out
+
+    def plan(self, operands: tuple, scalars: Sequence[bool]) -> Callable:
+        """`run(*operands)` for these layouts and kinds of scalars."""
+        arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
+        shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
+        common = dtypes.result_type(*operands)
+        output = common if self.dtype is None else self.dtype
+        wide = dtypes.compute_dtype(common)
+        device = arrays[0]._layout.device
+        if device == TRACED:
+            raise TypeError(f"fuse: {self.name} is a compiled function; write it as a function of arrays instead")
+        if device == CPU:
+            ufunc = lazy("cpu", "user.ufunc")(self.function, wide)
+
+            def on_cpu(*values: Any) -> ndarray:
+                data = [np.asarray(v, wide) if s else v._data.astype(wide, copy=False)
+                        for v, s in zip(values, scalars, strict=True)]
+                with np.errstate(all="ignore"):
+                    return wrap(np.asarray(ufunc(*data)).astype(output, copy=False))
+
+            return on_cpu
+        boxed = wide.kind in "cb"
+        kinds = [(Layout.new((), wide, device) if boxed else wide) if s else x._layout
+                 for x, s in zip(operands, scalars, strict=True)]
+        made = lazy("kernels", "user.elementwise")(*kinds, function=self.function, compute=wide, output=output)
+        layouts = [k for k in kinds if isinstance(k, Layout)]
+        bound = made.bind(self.name, layouts, len(kinds) - len(layouts), device)
+        if boxed:
+            return lambda *values: bound(*[asarray(v, wide, device=arrays[0].device) if s else v
+                                           for v, s in zip(values, scalars, strict=True)])
+        order = sorted(range(len(scalars)), key=scalars.__getitem__)  # arrays first, then the values
+        return lambda *values: bound(*[values[i] for i in order])
+
+
+def elementwise(function: Callable | None = None, /, *, dtype: Any = None,
+                gradients: Sequence[Callable] | None = None) -> Callable:
+    """An elementwise function of arrays from a scalar Python function.
+
+    Parameters
+    ----------
+    function : callable
+        Takes and returns numbers. Whatever Numba compiles: `if`, loops, the math module, other such functions.
+    dtype : dtype, optional
+        Of the results; by default that of the operands together. 16-bit floats are computed in float32.
+    gradients : sequence of callables, optional
+        For each operand the derivative by it, a scalar function of all operands.
+
+    Returns
+    -------
+    callable
+        f(*operands): arrays, array-likes or Python scalars (which never widen an array), numeric; their shapes broadcast.
+        May be used as a decorator.
+
+    Raises
+    ------
+    TypeError
+        Operands that are not numeric; a gradient is wanted and `gradients` was not given.
+    ValueError
+        Shapes that do not broadcast.
+
+    Gradient: through `gradients`; one order. Float literals in `function` take the type that is computed in, so that
+    float32 stays float32; an integer next to a float32 makes a float64, as always in Numba.
+
+    >>> import math, cudamath as cm
+    >>> @cm.elementwise(gradients=[lambda x, y: y * math.cos(x * y), lambda x, y: x * math.cos(x * y)])
+    ... def wave(x, y):
+    ...     return math.sin(x * y) if x > 0.0 else 0.0
+    >>> wave(cm.array([-1.0, 1.0]), 2.0).round(4).tolist()
+    [0.0, 0.9093]
+    """
+    if function is None:
+        return functools.partial(elementwise, dtype=dtype, gradients=gradients)
+    card = _Elementwise(function, dtype, gradients)
+
+    @functools.wraps(function)
+    def call(*operands: Any) -> ndarray:
+        return card(*operands)
+
+    return call
+
+
+def reduction(combine: Callable, identity: Any, *, each: Callable | None = None, last: Callable | None = None,
+              dtype: Any = None) -> Callable:
+    """A reduction of arrays from scalar Python functions.
+
+    y = last(combine(... combine(each(x_0), each(x_1)) ...)), in an order that is fixed by the shape.
+
+    Parameters
+    ----------
+    combine : callable
+        (a, b) -> number; associative and commutative.
+    identity : number
+        combine(identity, a) = a; the result (before `last`) where there are no elements.
+    each, last : callable, optional
+        What is done with each element before, and with the result after.
+    dtype : dtype, optional
+        Of the results, and of what is combined; by default that of the array (16-bit floats: combined in float32).
+
+    Returns
+    -------
+    callable
+        f(x, axis=None, *, keepdims=False): x of any shape, real numbers; axis: int, tuple of ints, or None for all.
+
+    Raises
+    ------
+    TypeError
+        `x` is complex or no number; a gradient is wanted: there is none.
+    ValueError
+        An axis out of range or repeated.
+
+    Deterministic.
+
+    >>> import math, cudamath as cm
+    >>> log_product = cm.reduction(lambda a, b: a + b, 0.0, each=lambda x: math.log(x))
+    >>> log_product(cm.array([[1.0, 2.0], [3.0, 4.0]]), axis=1).exp().round(4).tolist()
+    [2.0, 12.0]
+    """
+    name = getattr(combine, "__name__", "reduction")
+    functions = (combine, identity, each, last)
+    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    plans: dict[tuple, Callable] = {}
+
+    def reduce(x: Any, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> ndarray:
+        x = require("reduction", x, dtypes.REAL_OR_BOOL)
+        if x._node is not None:
+            raise TypeError(f"reduction: {name} has no gradient; use stop_gradient or the reductions of this package")
+        axes = tuple(sorted(shapes.normalize_axes("reduction", axis, x.ndim)))
+        key = (x._layout, axes, bool(keepdims))
+        run = plans.get(key)
+        if run is None:
+            target = wanted if wanted is not None else x.dtype
+            if x._layout.device == TRACED:
+                raise TypeError(f"fuse: {name} is a compiled reduction; use the reductions of this package instead")
+            if x._layout.device == CPU:
+                make = lazy("cpu", "user.reduction")
+                run = functools.partial(_on_cpu, make(functions, dtypes.compute_dtype(target)), axes, bool(keepdims), target)
+            else:
+                made = lazy("kernels", "user.reduction")(x._layout, functions=functions, axis=axes, keepdims=bool(keepdims),
+                                                         dtype=target)
+                run = made.bind("reduction", [x._layout])
+            if len(plans) >= _MOST_PLANS:
+                plans.clear()
+            plans[key] = run
+        return run(x)
+
+    return reduce
+
+
+def _on_cpu(function: Callable, axes: tuple[int, ...], keepdims: bool, target: np.dtype, x: ndarray) -> ndarray:
+    """The compiled loop over lines, one for each result."""
+    data = x._data
+    rest = tuple([i for i in range(data.ndim) if i not in axes])
+    kept = tuple([data.shape[i] for i in rest])
+    wide = data.astype(dtypes.compute_dtype(data.dtype), copy=False)
+    lines = np.ascontiguousarray(wide.transpose(*rest, *axes)).reshape(int(np.prod(kept)), -1) if data.size else \
+        np.zeros((int(np.prod(kept)), 0), wide.dtype)
+    out = function(lines).astype(target, copy=False)
+    return wrap(out.reshape(tuple([1 if i in axes else n for i, n in enumerate(data.shape)]) if keepdims else kept))

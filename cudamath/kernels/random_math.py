@@ -70,8 +70,8 @@ def log_near32(e, f):
 @cuda.jit(device=True, **INLINE)
 def log32(x):
     """ln(x), x: normal float32."""
-    bits = types.int32(float_bits(x) + types.int32(0x3F800000 - 0x3F3504F3))  # mantissa in sqrt(1/2) .. sqrt(2)
-    e = types.float32(types.int32(bits >> types.int32(23)) - types.int32(127))
+    bits = types.int32(float_bits(x) - types.int32(0x3F3504F3))  # of sqrt(1/2): the mantissa is to be above it
+    e = types.float32(types.int32(bits >> types.int32(23)))
     f = bits_float(types.int32((bits & types.int32(0x7FFFFF)) + types.int32(0x3F3504F3))) - types.float32(1)
     return log_near32(e, f)
 
@@ -86,10 +86,13 @@ def log_rest32(m):
 
 @cuda.jit(device=True, **INLINE)
 def sincos32(turn):
-    """sin and cos of 2 pi turn / 2^32, turn: uint32. The angle is reduced in integers: exactly."""
-    quarter = (turn >> types.uint32(29)) + types.uint32(1) >> types.uint32(1)  # the nearest; 4 stands for 0
-    rest = types.int32(types.int32(types.uint32(turn << types.uint32(2))) >> types.int32(2))  # within 1/8 turn of it
-    x = types.float32(rest) * types.float32(1.4629180792671596e-09)  # 2 pi / 2^32
+    """sin and cos of 2 pi turn / 2^32, turn: uint32. The angle is reduced in integers: exactly.
+
+    Signs are set in the bits: fewer instructions than a choice between two values.
+    """
+    nearest = types.uint32(turn + types.uint32(0x20000000))  # bits 31 and 30: the nearest quarter of the circle
+    rest = types.int32(types.uint32(turn << types.uint32(2)))  # from there, times 4
+    x = types.float32(rest) * types.float32(1.4629180792671596e-09 / 4)  # 2 pi / 2^34
     z = x * x
     p = cuda.fma(types.float32(-1.9515295891e-4), z, types.float32(8.3321608736e-3))
     p = cuda.fma(p, z, types.float32(-1.6666654611e-1))
@@ -97,10 +100,11 @@ def sincos32(turn):
     p = cuda.fma(types.float32(2.443315711809948e-5), z, types.float32(-1.388731625493765e-3))
     p = cuda.fma(p, z, types.float32(4.166664568298827e-2))
     c = cuda.fma(p * z, z, cuda.fma(types.float32(-0.5), z, types.float32(1)))
-    if quarter & types.uint32(1):
-        s, c = c, -s
-    if quarter & types.uint32(2):
-        s, c = -s, -c
+    if nearest & types.uint32(0x40000000):
+        s, c = c, s
+    below = types.int32(nearest & types.uint32(0x80000000))
+    left = types.int32(types.uint32(nearest ^ types.uint32(nearest << types.uint32(1))) & types.uint32(0x80000000))
+    s, c = bits_float(types.int32(float_bits(s) ^ below)), bits_float(types.int32(float_bits(c) ^ left))
     return s, c
 
 

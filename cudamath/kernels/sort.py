@@ -32,6 +32,7 @@ from .build import SIMULATOR, blocks, device_function, power_of_two
 from .keys import Coding, coding, flipped
 from .lines import neighbours
 from .onesweep import sweep_steps
+from .rows import WARP
 
 NETWORK = 2048  # the longest row of ``sort_rows``, and the most elements of a block
 NETWORK_BLOCK = 512  # elements of a block that sorts several rows
@@ -94,9 +95,14 @@ def sort_rows(coding: Coding, positions: bool) -> Any:
                         keys[high] = a
                         places[low] = q
                         places[high] = p
-                cuda.syncthreads()
+                # Within 2 x 32 neighbours a warp is by itself, in this round and in the next.
+                if SIMULATOR or distance > WARP or (distance == 1 and run > WARP):
+                    cuda.syncthreads()
+                else:
+                    cuda.syncwarp()
                 distance //= 2
             run *= 2
+        cuda.syncthreads()
         for i in range(t, total, cuda.blockDim.x):
             row = first_row + i // size
             place = i % size
@@ -292,7 +298,7 @@ def _plan(x: Layout, axis: int, descending: bool, positions: bool, version: str 
         version = "network" if n <= NETWORK else "radix" if SIMULATOR else "onesweep"
     if version == "network":
         size = max(2, power_of_two(n))
-        block = max(size, min(NETWORK_BLOCK, power_of_two(x.size)))
+        block = max(size, 2 * WARP, min(NETWORK_BLOCK, power_of_two(x.size)))
         seen = source.view(shape, dtype=code.word)
         goal = target.view(shape, dtype=out.dtype if positions else code.word)
         steps += [Launch(sort_rows(code, positions), blocks(shape[0], block // size), block // 2, [seen, goal, flip, size])]

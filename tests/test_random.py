@@ -326,6 +326,34 @@ def test_defaults(device):
         cm.set_default_dtype("float64")
 
 
+def test_draws_asked_for_again(device):
+    """The short way of a draw that was made before: same numbers, same checks, same defaults."""
+    for draw in (lambda g: g.random(7), lambda g: g.uniform(-1, 3, (2, 3), "float32"), lambda g: g.normal(1, 2, 5),
+                 lambda g: g.integers(-4, 9, (3, 2)), lambda g: g.integers(1 << 40, size=3), lambda g: g.gumbel(0.5, 2.0, 6)):
+        first, rng = numpy(draw(at())), at()
+        for turn in range(3):
+            again = numpy(draw(rng))
+            assert again.dtype == first.dtype and again.shape == first.shape
+            assert (again.tobytes() == first.tobytes()) == (turn == 0)
+    rng = cm.random.default_rng(1)
+    cm.set_default_dtype("float32")
+    try:
+        assert rng.random(7).dtype == rng.normal(1, 2, 5).dtype == rng.gumbel(0.5, 2.0, 6).dtype == np.float32
+    finally:
+        cm.set_default_dtype("float64")
+    assert rng.random(7).dtype == np.float64
+    with cm.device("cpu"):
+        assert rng.random(7).device == "cpu"
+    for bad in (lambda: rng.random(7.0), lambda: rng.random((7.0,)), lambda: rng.uniform(3, -1, (2, 3), "float32"),
+                lambda: rng.normal(1, -2, 5), lambda: rng.normal(math.nan, 2, 5), lambda: rng.integers(-4.0, 9, (3, 2)),
+                lambda: rng.uniform(0, 10**400, 7)):
+        with pytest.raises((TypeError, ValueError)):
+            bad()
+    rng.state = {**rng.state, "offset": (1 << 56) - 1}
+    with pytest.raises(OverflowError, match="random.uniform: the generator is used up"):
+        rng.random(7)
+
+
 @pytest.mark.parametrize(("call", "error", "words"), [
     (lambda g: g.uniform(2, 1), ValueError, "random.uniform: wants low <= high, got 2.0 and 1.0"),
     (lambda g: g.uniform(0, math.inf), ValueError, "finite high"),

@@ -385,6 +385,21 @@ def test_out_where_initial_of_reductions(device, name, axis):
             ours(x, axis=axis, ddof=1)
 
 
+@pytest.mark.parametrize("name", ["nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin"])
+def test_nan_reductions_take_the_same_options(device, name):
+    mask, x = CUBE > -2, cm.asarray(HOLES)
+    more = {"initial": 0.25} if name in ("nanmax", "nanmin", "nansum", "nanprod") else {}
+    for array, base in ((x, HOLES), (cm.asarray(WHOLE), WHOLE)):
+        where = mask if base is HOLES else WHOLE < 2
+        if base is WHOLE and more:
+            more = {"initial": 1}
+        expected = getattr(np, name)(base, axis=0, where=where, **more)
+        agree(getattr(cm, name)(array, axis=0, where=cm.asarray(where), **more), expected)
+    out = cm.zeros((3, 5))
+    assert getattr(cm, name)(x, axis=1, out=out) is out
+    agree(out, getattr(np, name)(HOLES, axis=1))
+
+
 def test_reductions_that_want_an_initial_value(device):
     x = cm.asarray(CUBE)
     with pytest.raises(ValueError, match="^max: where= wants an initial value"):

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.op import COMPLEX, INEXACT, REAL_OR_BOOL, require
+from ..core.op import COMPLEX, INEXACT, REAL_OR_BOOL, coerce, require
 from . import reduce
 from .elementwise import isinf, isnan, logical_not, signbit
-from .index import where
+from .index import where as choose
 from .output import deliver
 from .reduce import Axis
+from .shape import broadcast_to
 from .transfer import imag, real
 
 __all__ = ["isneginf", "isposinf", "nan_to_num", "nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd",
@@ -21,23 +22,30 @@ __all__ = ["isneginf", "isposinf", "nan_to_num", "nanargmax", "nanargmin", "nanm
 
 def _without(x: ndarray, value: float) -> ndarray:
     """x with NaN replaced."""
-    return where(isnan(x), value, x) if x.dtype in INEXACT else x
+    return choose(isnan(x), value, x) if x.dtype in INEXACT else x
 
 
-def nansum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, out: Any = None) -> ndarray:
+def _given(out: Any, initial: Any, where: Any) -> dict[str, Any]:
+    """The options that were given: a reduction without any takes its shortest way."""
+    found = {"out": out, "initial": initial} if initial is not None else {"out": out} if out is not None else {}
+    return found if where is True else {**found, "where": where}
+
+
+def nansum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, out: Any = None, initial: Any = None,
+           where: Any = True) -> ndarray:
     """Sum over axes of the elements that are not NaN; 0 if there are none.
 
-    Args, returns, raises: as for ``sum``. Gradient: g where there is no NaN.
+    Args, returns, raises: as for ``sum`` (out, initial and where included). Gradient: g where there is no NaN.
 
     >>> import cudamath as cm
     >>> float(cm.nansum([1.0, cm.nan, 2.0]))
     3.0
     """
-    y = reduce.sum(_without(require("nansum", x), 0), axis, dtype=dtype, keepdims=keepdims)
-    return y if out is None else deliver("nansum", y, out)
+    return reduce.sum(_without(require("nansum", x), 0), axis, dtype=dtype, keepdims=keepdims, **_given(out, initial, where))
 
 
-def nanprod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, out: Any = None) -> ndarray:
+def nanprod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, out: Any = None, initial: Any = None,
+            where: Any = True) -> ndarray:
     """Product over axes of the elements that are not NaN; 1 if there are none.
 
     Args, returns, raises: as for ``prod``. Gradient: as of ``prod`` where there is no NaN.
@@ -46,11 +54,19 @@ def nanprod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool =
     >>> float(cm.nanprod([2.0, cm.nan, 3.0]))
     6.0
     """
-    y = reduce.prod(_without(require("nanprod", x), 1), axis, dtype=dtype, keepdims=keepdims)
-    return y if out is None else deliver("nanprod", y, out)
+    return reduce.prod(_without(require("nanprod", x), 1), axis, dtype=dtype, keepdims=keepdims, **_given(out, initial, where))
 
 
-def nanmean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, out: Any = None) -> ndarray:
+def _present(x: ndarray, where: Any) -> Any:
+    """Where there is a number that is not left out either."""
+    if x.dtype not in INEXACT:
+        return where
+    mask = logical_not(isnan(x))
+    return mask if where is True else mask & coerce("where", (x, where))[1]
+
+
+def nanmean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, out: Any = None,
+            where: Any = True) -> ndarray:
     """Mean over axes of the elements that are not NaN; NaN if there are none.
 
     Args, returns, raises: as for ``mean``. Gradient: by its parts.
@@ -60,12 +76,11 @@ def nanmean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool =
     2.0
     """
     x = require("nanmean", x)
-    mask: Any = logical_not(isnan(x)) if x.dtype in INEXACT else True
-    return reduce.mean(_without(x, 0), axis, dtype=dtype, keepdims=keepdims, where=mask, out=out)
+    return reduce.mean(_without(x, 0), axis, dtype=dtype, keepdims=keepdims, **_given(out, None, _present(x, where)))
 
 
 def nanvar(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
-           keepdims: bool = False, out: Any = None) -> ndarray:
+           keepdims: bool = False, out: Any = None, where: Any = True) -> ndarray:
     """Variance over axes of the elements that are not NaN; NaN if there are none, or too few for the correction.
 
     Args, returns, raises: as for ``var``. Gradient: by its parts.
@@ -76,17 +91,17 @@ def nanvar(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
     """
     x = require("nanvar", x)
     if x.dtype not in INEXACT:
-        return reduce.var(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims, out=out)
-    mask = logical_not(isnan(x))
+        return reduce.var(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims, **_given(out, None, where))
+    mask = broadcast_to(_present(x, where), x.shape)
     chosen = correction if ddof is None else ddof
     y = reduce.var(_without(x, 0), axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims, where=mask)
     count = reduce.sum(mask, axis, keepdims=keepdims)
-    y = where(count > (0 if chosen is None else chosen), y, np.nan)
+    y = choose(count > (0 if chosen is None else chosen), y, np.nan)
     return y if out is None else deliver("nanvar", y, out)
 
 
 def nanstd(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
-           keepdims: bool = False, out: Any = None) -> ndarray:
+           keepdims: bool = False, out: Any = None, where: Any = True) -> ndarray:
     """Standard deviation over axes of the elements that are not NaN: the root of ``nanvar``.
 
     Args, returns, raises: as for ``std``. Gradient: by its parts.
@@ -95,18 +110,18 @@ def nanstd(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
     >>> float(cm.nanstd([1.0, cm.nan, 3.0]))
     1.0
     """
-    y = nanvar(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims) ** 0.5
+    y = nanvar(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims, where=where) ** 0.5
     return y if out is None else deliver("nanstd", y, out)
 
 
 def _nan_extreme(name: str, x: Any, axis: Axis, keepdims: bool, out: Any, sign: float, more: dict) -> ndarray:
     x = require(name, x, REAL_OR_BOOL)
-    choose = reduce.max if sign > 0 else reduce.min
+    extreme = reduce.max if sign > 0 else reduce.min
     if x.dtype not in INEXACT:
-        return choose(x, axis, keepdims=keepdims, out=out, **more)
-    y = choose(_without(x, -sign * np.inf), axis, keepdims=keepdims, **more)
+        return extreme(x, axis, keepdims=keepdims, out=out, **more)
+    y = extreme(_without(x, -sign * np.inf), axis, keepdims=keepdims, **more)
     if not more:  # nothing but NaN: NaN
-        y = where(reduce.all(isnan(x), axis, keepdims=keepdims), np.nan, y)
+        y = choose(reduce.all(isnan(x), axis, keepdims=keepdims), np.nan, y)
     return y if out is None else deliver(name, y, out)
 
 
@@ -136,17 +151,17 @@ def nanmin(x: Any, /, axis: Axis = None, *, keepdims: bool = False, out: Any = N
 
 def _nan_position(name: str, x: Any, axis: int | None, keepdims: bool, sign: float) -> ndarray:
     x = require(name, x, REAL_OR_BOOL)
-    choose = reduce.argmax if sign > 0 else reduce.argmin
+    best_of = reduce.argmax if sign > 0 else reduce.argmin
     if x.dtype not in INEXACT:
-        return choose(x, axis, keepdims=keepdims)
+        return best_of(x, axis, keepdims=keepdims)
     lost = isnan(x)
-    position = choose(where(lost, -sign * np.inf, x), axis, keepdims=keepdims)
+    position = best_of(choose(lost, -sign * np.inf, x), axis, keepdims=keepdims)
     if bool(reduce.any(reduce.all(lost, axis))):
         raise ValueError(f"{name}: all elements of a line along axis {axis} of an array of shape {x.shape} are NaN")
     # among infinities of the wrong sign the first that is no NaN counts: choose again where the choice fell on a NaN
     first = reduce.argmin(lost, axis, keepdims=keepdims)
-    best = reduce.max(where(lost, -np.inf, x * sign), axis, keepdims=keepdims)
-    return where(best == -np.inf, first, position)
+    best = reduce.max(choose(lost, -np.inf, x * sign), axis, keepdims=keepdims)
+    return choose(best == -np.inf, first, position)
 
 
 def nanargmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> ndarray:
@@ -194,9 +209,9 @@ def nan_to_num(x: Any, /, copy: bool = True, nan: float = 0.0, posinf: float | N
         from .inspection import finfo
 
         limits = finfo(x.dtype)
-        y = where(isnan(x), nan, x)
-        y = where(isposinf(x), limits.max if posinf is None else posinf, y)
-        y = where(isneginf(x), limits.min if neginf is None else neginf, y)
+        y = choose(isnan(x), nan, x)
+        y = choose(isposinf(x), limits.max if posinf is None else posinf, y)
+        y = choose(isneginf(x), limits.min if neginf is None else neginf, y)
     else:
         y = x.copy()
     return y if copy else deliver("nan_to_num", y, x)

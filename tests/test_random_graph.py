@@ -190,6 +190,16 @@ def test_a_used_up_generator_says_so_before_a_replay(draw):
     assert draw.fake.calls["cuGraphLaunch"] == launches
 
 
+def test_host_arrays_are_checked_before_they_go_to_a_gpu(fake):
+    rng = cm.random.default_rng(0)
+    for bad in (lambda: rng.uniform([0.0, 3.0], [1.0, 2.0], device="cuda"),
+                lambda: rng.triangular(0.0, [1.0, 5.0], [2.0, 4.0], device="cuda"),
+                lambda: rng.poisson([1.0, -1.0], device="cuda"), lambda: rng.integers([1, 2], [3, 2], device="cuda")):
+        with pytest.raises(ValueError, match="^random"):
+            bad()
+    assert rng.state["offset"] == 0 and not fake.calls["cuLaunchKernel"]
+
+
 # ---------------------------------------------------------------- the kernels that read a cell, in the simulator
 
 COUNTER = (0x0123456789ABCDEF, 0xFEDCBA9876543210, (1 << 40) + 3)

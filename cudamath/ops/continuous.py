@@ -104,13 +104,11 @@ class Continuous(Source):
                 return out
         p = Parameters(name, size, dtype, device, {"low": "any", "high": "any"}, low, high)
         low, high = p.values
+        p.ordered("low", "high")
         if not p.arrays:
-            if low > high:
-                raise ValueError(f"{name}: wants low <= high, got {low} and {high}")
             if not math.isfinite(high - low):
                 raise ValueError(f"{name}: wants a finite high - low, got {low} and {high}")
             return self._fill(_uniform, p, (low, high - low, 0.0), (size, dtype, device))
-        p.ordered("low", low, "high", high)
         return low + (high - low) * self._fill(_uniform, p, (0.0, 1.0, 0.0))
 
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
@@ -344,9 +342,9 @@ class Continuous(Source):
         p = Parameters(name, size, dtype, device, dict.fromkeys(("left", "mode", "right"), "any"), left, mode, right,
                        composed=True)
         left, mode, right = p.values
-        p.ordered("left", left, "mode", mode)
-        p.ordered("mode", mode, "right", right)
-        p.ordered("left", left, "right", right, strictly=True)
+        p.ordered("left", "mode")
+        p.ordered("mode", "right")
+        p.ordered("left", "right", strictly=True)
         u = self._fill(_uniform, p, (0.0, 1.0, 0.0))
         width = right - left
         return p.rounded(where(u * width < mode - left, left + sqrt(u * (width * (mode - left))),

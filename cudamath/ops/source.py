@@ -111,6 +111,7 @@ class Parameters:
         self.name = name
         found: list[float | ndarray | np.ndarray] = [
             _checked(name, what, kind, value) for (what, kind), value in zip(ranges.items(), values, strict=True)]
+        self.known = {what: _on_host(x) for what, x in zip(ranges, found, strict=True)}
         ours = [x for x in found if type(x) is ndarray]
         self.place = index_of(device) if device is not None or not ours else ours[0]._layout.device
         if ours and same_device(name, ours) != self.place:
@@ -130,12 +131,10 @@ class Parameters:
         """The result of a composition in the dtype asked for."""
         return x if x.dtype == self.result else asarray(x, self.result)
 
-    def ordered(self, a: str, x: Any, b: str, y: Any, strictly: bool = False) -> None:
-        """ValueError unless x <= y (strictly: x < y), as far as both are known on the host."""
-        if any(type(v) is ndarray and v._layout.device != CPU for v in (x, y)):
-            return
-        u, v = (v._data if type(v) is ndarray else v for v in (x, y))
-        if not np.all(u < v if strictly else u <= v):
+    def ordered(self, a: str, b: str, strictly: bool = False) -> None:
+        """ValueError unless parameter a <= b (strictly: a < b) in every element, as far as both are known on the host."""
+        x, y = self.known[a], self.known[b]
+        if x is not None and y is not None and not np.all(x < y if strictly else x <= y):
             raise ValueError(f"{self.name}: wants {a} {'<' if strictly else '<='} {b}, got {x} and {y}")
 
     def full(self, index: int, dtype: np.dtype) -> Any:
@@ -150,6 +149,13 @@ def filled(x: ndarray, shape: tuple[int, ...]) -> ndarray:
     """`x` broadcast to a shape, contiguous."""
     x = x if x.shape == shape else broadcast_to(x, shape)
     return x if x._layout.contiguous else x.copy()
+
+
+def _on_host(x: Any) -> Any:
+    """The values of a parameter as given, None if they are on a GPU."""
+    if type(x) is not ndarray:
+        return x
+    return x._data if x._layout.device == CPU else None
 
 
 def _checked(name: str, what: str, kind: str, value: Any) -> Any:
@@ -167,7 +173,7 @@ def _checked(name: str, what: str, kind: str, value: Any) -> Any:
         raise TypeError(f"{name}: wants {what} as a number or an array of numbers, got {type(value).__name__}")
     if host is None and value.dtype not in REAL:
         raise TypeError(f"{name}: wants {what} as real numbers, got {value.dtype} of shape {value.shape}")
-    seen = host if host is not None else value._data if value._layout.device == CPU else None
+    seen = _on_host(value if host is None else host)
     if seen is not None and not np.all(test(seen)):
         raise ValueError(f"{name}: wants {what} {words}, got {seen[~test(seen)].flat[0]} in an array of shape {seen.shape}")
     return value if host is None else host

@@ -149,6 +149,8 @@ def layers(f: np.dtype) -> None:
     cm.grad(lambda x: ml.cross_entropy(x, cm.zeros((4, 6), "int64")))(made((4, 5, 6), f))
     x = made((2, 3, 8, 8), f)
     cm.grad(lambda x: (cm.grad(lambda x: (ml.max_pool2d(x, 2) ** 2).sum())(x) ** 2).sum())(x)
+    for x in (made((2, 8, 16, 16), f), cm.moveaxis(made((2, 16, 16, 8), f), -1, 1)):
+        cm.grad(lambda x: ml.max_pool2d(x, 3, 2, 1).sum() + ml.avg_pool2d(x, 3, 2, 1).sum())(x)
     cm.grad(lambda x: ml.dropout(x, 0.3, rng=cm.random.default_rng(1)).sum())(made((100, 33), f))
     cm.grad(lambda w: ml.embedding(cm.zeros(5000, "int64"), w).sum())(made((1000, 64), f))
     cm.grad(lambda x: ml.rotary_embedding(x, made((9, 8)), made((9, 8))).sum())(made((2, 3, 9, 20), f))
@@ -167,6 +169,8 @@ def optimizers(f: np.dtype) -> None:
         cm.ml.sgd_update(params, params, cm.ml.sgd_init(params), lr=0.1, momentum=0.9, nesterov=nesterov)
     cm.ml.adam_update(params, params, cm.ml.adam_init(params))
     cm.ml.adamw_update(params, params, cm.ml.adam_init(params))
+    cm.ml.rmsprop_update(params, params)
+    cm.ml.lion_update(params, params)
     cm.ml.clip_grad_norm(params, 1.0)
 
 
@@ -254,13 +258,16 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     from cudamath.kernels import (
         batch_norm,
         batch_norm_grad,
+        clip,
         conv,
         dropout,
         elementwise,
+        linear,
         loss,
         matmul,
         norm,
         optim,
+        pool,
         random,
         reduce,
         softmax,
@@ -293,8 +300,12 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         if t in (F16, F64):
             plan(matmul.matmul, a, b, version="mma")
         if t == F16:
-            for version in ("wgmma 128x256", "wgmma 64x128 split 2", "wgmma 128x128 pingpong"):
-                plan(matmul.matmul, a, b, version=version)
+            c, d, bias = new(64, 256, dtype=t), new(256, 80, dtype=t), new(80, dtype=t)
+            for version in ("wgmma 128x256", "wgmma 64x128 split 2", "wgmma 128x128 pingpong", "wgmma 192x128"):
+                plan(matmul.matmul, c, d, version=version)
+            for activation in ("gelu", "silu"):
+                plan(functools.partial(linear.linear, activation=activation, version="wgmma 128x128 pingpong"), c,
+                     new(80, 256, dtype=t), bias, new(64, 80, dtype=t))
     for f in (BF16, F32):
         x, v = new(20, 64, dtype=f), new(64, dtype=f)
         wide = F64 if f == F64 else F32
@@ -332,6 +343,14 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             plan(functools.partial(conv.conv2d_weight_grad, **where), new(4, 8, 5, 5, dtype=f), image)
         for version in ("plain", "rows", "columns", "rows_split", "columns_split"):
             plan(functools.partial(reduce.plan, kind="sum", axis=(1,), keepdims=False, dtype=f, version=version), x)
+        plan(functools.partial(clip.clip, version="one"), x, image)
+        window = {"kernel": (3, 2), "stride": (2, 2), "padding": (1, 1), "version": "plain"}
+        y, notes = new(4, 6, 3, 3, dtype=f), new(4, 6, 3, 3, dtype="i4")
+        plan(functools.partial(pool.max_pool2d, size=(3, 3), dilation=(1, 1), **window), image)
+        plan(functools.partial(pool.max_pool2d_grad, size=(5, 5), dilation=(1, 1), **window), y, notes)
+        for counted in (False, True):
+            plan(functools.partial(pool.avg_pool2d, size=(3, 3), count_include_pad=counted, **window), image)
+            plan(functools.partial(pool.avg_pool2d_grad, size=(5, 5), count_include_pad=counted, **window), y)
         plan(functools.partial(optim.sgd, version="one"), x, x)
         plan(functools.partial(optim.adam, version="one"), x, x, new(20, 64, dtype=wide), new(20, 64, dtype=wide))
         plan(functools.partial(dropout.dropout, version="each"), x)
@@ -361,6 +380,7 @@ CALLS: list[tuple[str, Callable[[], None]]] = [
     *[(f"ordering {t}", functools.partial(ordering, t)) for t in (*SAMPLE, BF16)],
     *[(f"reductions {t}", functools.partial(reductions, t)) for t in SAMPLE if t.itemsize > 1 and t != F64],
     ("random", numbers_at_random),
+    ("matmul int8", lambda: cm.matmul(made((64, 128), "i1"), made((128, 64), "i1"), dtype="int32")),
 ]
 
 

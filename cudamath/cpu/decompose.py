@@ -122,7 +122,9 @@ def lu_factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         for first in range(0, k, BLOCK):
             last = min(first + BLOCK, k)
             for j in range(first, last):
-                found = j + np.argmax(np.abs(x[:, j:, j]), axis=1)
+                column = x[:, j:, j]
+                sizes = np.abs(column.real) + np.abs(column.imag) if x.dtype.kind == "c" else np.abs(column)  # as LAPACK's
+                found = j + np.argmax(sizes, axis=1)
                 pivots[:, j] = found
                 rows = x[each, found]
                 x[each, found] = x[:, j]

@@ -51,9 +51,10 @@ from .matrices import (
 )
 
 JACOBI = 32  # the largest that the batched Jacobi methods take
+TURNED = 64  # larger triangular matrices in rows are copied into columns: systems with a transposed one take 1.7 times as long
 # A batched routine takes as long for one matrix as for many, and far longer than the other routine does for one: a batch
 # goes there if n^2 <= count * one of these (measured on an H200, n from 64 to 1,024). Batched LU itself is the least slow.
-LU, INVERSE, EIGENVALUES, REFLECTORS = 32768, 8192, 65536, 8192
+LU, INVERSE, EIGENVALUES, REFLECTORS = 32768, 8192, 65536, 512
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 flags.failures.update({
@@ -227,11 +228,12 @@ def solve_triangular(a: Layout, b: Layout, *, lower: bool, unit: bool) -> Plan:
     lead, steps = shapes.collapse(a.shape[:-2], a.strides[:-2])
     in_columns = _lies_in_columns(a)
     row, column = (s // item for s in (a.strides[-2:] if not in_columns else a.strides[:-3:-1]))
-    if len(lead) > 1 or any(s % item for s in a.strides) or column != 1 and n > 1 or row < n and n > 1:
-        inner = a.like()
+    unreadable = len(lead) > 1 or any(s % item for s in a.strides) or column != 1 and n > 1 or row < n and n > 1
+    if unreadable or count == 1 and n > TURNED and not in_columns:
+        inner = _columns(a)
         read, a = work.copy(read, a, work.temp(inner), inner), inner
         lead, steps = shapes.collapse(a.shape[:-2], a.strides[:-2])
-        in_columns, row = False, n
+        in_columns, row = True, n
     step = steps[0] if lead else 0
     if not unit:
         work.launch(check_diagonal(a.dtype), count * n, read.view((count, n, n), (step, *a.strides[-2:])), Flag(), Ticket())

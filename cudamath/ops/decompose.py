@@ -6,7 +6,7 @@ there is no LAPACK for 16-bit floats, so these are a TypeError. Leading axes are
 
 A matrix that cannot be decomposed is numpy.linalg.LinAlgError, named in front: at once on the CPU; on a GPU, where the
 call returns before the work is done, at the next synchronisation (float(x), x.to_numpy(), cm.cuda.synchronize()), with the
-line of the call.
+line of the call. A matrix with NaN in it counts as singular on a GPU; on the CPU it gives NaN.
 """
 
 from __future__ import annotations

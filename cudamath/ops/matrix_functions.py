@@ -274,7 +274,7 @@ def expm(a: Any, /) -> ndarray:
     """Matrix exponential: sum_k a^k / k!, by scaling, a Pade approximant and repeated squaring.
 
     Args: a: array (..., n, n).
-    Returns: array of the same shape.
+    Returns: array of the same shape; NaN for matrices that are not finite.
     Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (not square).
     Gradient: by its parts. The number of squarings depends on the values, so the call waits for the GPU.
     Source: Higham, The scaling and squaring method for the matrix exponential revisited, 2005.
@@ -293,6 +293,10 @@ def expm(a: Any, /) -> ndarray:
         squarings = np.where(np.isfinite(sizes), np.maximum(np.ceil(np.log2(sizes / limit)), 0), 0)
     factor = asarray(np.exp2(-squarings).astype(sizes.dtype), device=a.device)
     a = a * expand_dims(factor, axis=(-2, -1))
+    finite = None
+    if not np.isfinite(sizes).all():  # a system with NaN in it counts as singular on a GPU
+        finite = asarray(np.isfinite(sizes)[..., None, None], device=a.device)
+        a = where(finite, a, 0)
     one = eye(a.shape[-1], dtype=a.dtype, device=a.device)
     a2 = matmul(a, a)
     a4 = matmul(a2, a2)
@@ -309,7 +313,7 @@ def expm(a: Any, /) -> ndarray:
     for i in range(most):
         squared = matmul(x, x)
         x = squared if every is None else where(expand_dims(every > i, axis=(-2, -1)), squared, x)
-    return x
+    return x if finite is None else where(finite, x, math.nan)
 
 
 def multi_dot(arrays: Sequence[Any], /) -> ndarray:

@@ -432,6 +432,17 @@ def test_tensor_core_versions_with_lengths(version, queries, causal):
     assert_close(lse, expected_lse, rtol=1e-4, atol=1e-4)
 
 
+def test_splits():
+    """Parts of a head's keys: enough to fill the device, few enough for one wave, never below what is worth a block."""
+    from cudamath.kernels.attention_decode import LEAST, splits_of
+
+    for heads, keys, room in [(8, 4096, 264), (64, 4096, 264), (512, 4096, 264), (1, 10, 264), (8, 65536, 264), (1, 10**6, 2)]:
+        n = splits_of(heads, keys, room)
+        assert 1 <= n <= max(1, -(-keys // LEAST))
+        assert n == 1 or heads * n <= room  # these fit into one wave
+        assert heads * (n + 1) > room or n == max(1, -(-keys // LEAST))  # and leave little room
+
+
 def test_resources():
     """What test_compile.py does not compile: the largest depth, and the gradient's smaller one."""
     from cudamath.core.layout import Layout

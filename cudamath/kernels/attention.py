@@ -7,6 +7,12 @@ Versions, from simple to fast:
 ``decode``  (attention_decode.py)  few queries and many keys, 16-bit numbers: keys split over the device, mma.sync (8.0 on)
 ``wgmma``   (attention_wgmma.py)   16-bit numbers on the tensor cores of compute capability 9.0, fed by TMA; the gradient:
                                    attention_wgmma_grad.py
+
+On one H200, bfloat16, 4 x 16 x 4,096 x 128, causal, in TFLOP/s (torch 2.11 in the same run):
+
+                 mma   wgmma   torch, cuDNN   torch, FlashAttention-2
+    forward      161     629            549                       281
+    gradients    115     505            490                       255
 """
 
 import math
@@ -187,8 +193,7 @@ def _decode(q: Layout, k: Layout, v: Layout, extras: _Extras, causal: bool, scal
 
     (batch, heads, rows, depth), (shares, keys) = q.shape, k.shape[1:3]
     limited = extras.queries is not None or extras.keys is not None
-    wanted = blocks(2 * multiprocessors(q.device), batch * shares)
-    splits = max(1, min(wanted, blocks(keys, decode.LEAST)))
+    splits = decode.splits_of(batch * shares, keys, 2 * multiprocessors(q.device))  # two blocks a multiprocessor
     name = "bf16" if q.dtype == bfloat16 else "f16"
     kind = decode.Kind(name, 64 * blocks(depth, 64), causal and rows > 1, limited, splits > 1)
     lines, single = math.prod(q.shape[:3]), np.dtype(np.float32)

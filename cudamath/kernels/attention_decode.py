@@ -16,7 +16,9 @@ for a handful of multiply-adds: memory sets the speed, and what counts is that a
     attention_decode         y and lse, or with several splits their parts (unnormalised sums, maximum and sum)
     attention_decode_merge   y and lse from the parts, in a fixed order
 
-The floor: keys and values read once, 4 Sk D bytes a head that has some.
+The floor: keys and values read once, 4 Sk D bytes a head that has some. On one H200, 32 heads of which 4 share 4,096 keys of
+128 numbers, 64 sequences: 3.8 TB/s, torch 4.5. What is missing: a warp waits for its keys and values in every step, and then
+asks for none while it multiplies.
 
 Source: Dao et al., "Flash-Decoding for long-context inference", 2023.
 """
@@ -86,6 +88,13 @@ def four(fragment, at, address, there):
     if there:
         x, y, z, w = load_global_4(address)
     fragment[at], fragment[at + 1], fragment[at + 2], fragment[at + 3] = x, y, z, w
+
+
+def splits_of(heads: int, keys: int, room: int) -> int:
+    """Into how many parts the keys of each head go: `room` blocks run at a time, so few rounds for the number of parts; a
+    part costs about what ROWS keys do, for it is written and read again."""
+    most = max(1, min(-(-keys // LEAST), room))
+    return min(range(1, most + 1), key=lambda n: -(-heads * n // room) / n * (keys + ROWS * n))
 
 
 @functools.cache

@@ -208,7 +208,7 @@ COUNTER = (0x0123456789ABCDEF, 0xFEDCBA9876543210, (1 << 40) + 3)
 @pytest.mark.simulator
 @pytest.mark.filterwarnings("ignore:.*overflow encountered")
 def test_kernels_read_their_cell():
-    from cudamath.kernels import dropout, random
+    from cudamath.kernels import dropout, random, sampling
 
     cell = np.array([*COUNTER[:2], COUNTER[2] - 7], np.uint64)
     given = cm.testing.layout_of(cell)
@@ -224,6 +224,11 @@ def test_kernels_read_their_cell():
         (random.permutation, (), dict(count=30, ranked=False, bits=12, **place), (4000,)),
         (random.choice, (np.array([1 << 51, 1 << 52, 1 << 53], np.uint64),), dict(shape=(30,)), ()),
         (dropout.dropout, (x,), dict(version="each"), (1 << 30, 1.5)),
+        (random.tail, (), dict(shape=(30,), dtype=np.dtype("f4"), kind="gumbel", version="each", **place), (0.0, 1.0, 0.0)),
+        (sampling.gamma, (x,), dict(shape=(30,), dtype=np.dtype("f4"), given=(True, False), log=False, **place), (0.0, 0.0)),
+        (sampling.poisson, (), dict(shape=(30,), dtype=np.dtype("i8"), given=(False, False), **place), (20.0, 0.0)),
+        (sampling.binomial, (x.astype("f8"),), dict(shape=(30,), dtype=np.dtype("i8"), given=(True, False), **place),
+         (0.0, 0.3)),
     ]
     for planner, arrays, params, rest in cases:
         layouts = [cm.testing.layout_of(a) for a in arrays]

@@ -17,6 +17,7 @@ wgmma's.
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -224,9 +225,15 @@ def serves(dtype: np.dtype, capability: tuple[int, int], *channels: int) -> bool
     return dtype in (bfloat16, float16) and capability >= (8, 0) and all(c % 8 == 0 and c for c in channels)
 
 
+def launches(products: Sequence[Product], *operands: Any) -> list[Launch] | None:
+    """The launches of products (conv_product.py), one each, or None where sizes forbid it."""
+    found = [launch(product, *operands) for product in products]
+    return None if None in found else found  # type: ignore[return-value]
+
+
 def launch(product: Product, images: ArrayArg, shape: tuple[int, ...], filters: ArrayArg, weight: tuple[int, ...],
            bias: ArrayArg | None, y: ArrayArg, dtype: np.dtype, across: bool, groups: int) -> Launch | None:
-    """The launch of one product (conv_product.py)."""
+    """The launch of one product."""
     _, channels, height, width = shape
     own = channels // groups
     outputs = weight[1] if across else weight[0] // groups
@@ -250,9 +257,9 @@ def launch(product: Product, images: ArrayArg, shape: tuple[int, ...], filters: 
 
 def conv2d(out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, **where: Any) -> Plan | None:
     """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,) -> out (N, G*M, P, Q); None where it cannot be done this way."""
-    return forward(launch, out, x, weight, bias, **where)
+    return forward(launches, out, x, weight, bias, **where)
 
 
 def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, **where: Any) -> Plan | None:
     """grad (N, G*M, P, Q), weight (G*M, C, R, S) -> out (N, G*C, H, W); None where it cannot be done this way."""
-    return input_gradient(launch, out, grad, weight, **where)
+    return input_gradient(launches, out, grad, weight, **where)

@@ -165,5 +165,5 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
         Launch(conv2d_weight_mma(grad.dtype), tiles * splits, THREADS,
                [turned.operands[0].view((grad.size,)), turned.operands[1].view((x.size,)), partial.flat,
                 *[np.int32(n) for n in numbers]], 128 + STAGES * 2 * HALF),
-        add(out, splits, partial, turned.target)]
+        add(out, splits, partial.flat, turned.target.view((out.size,)))]
     return turned.plan()

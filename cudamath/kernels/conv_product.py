@@ -18,7 +18,7 @@ Pair = tuple[int, int]
 
 
 class Product(NamedTuple):
-    """One launch: output pixels (images, rows, columns of pixels), how they lie in y, and the taps they sum."""
+    """Output pixels (images, rows, columns of pixels), how they lie in y, and the taps they sum."""
 
     size: tuple[int, int, int]
     rows: Walk                 # input row = start + row * step, of the first tap
@@ -29,9 +29,9 @@ class Product(NamedTuple):
     strides: tuple[int, int, int]
 
 
-#: launch(product, images, their shape, filters, their shape, bias, y, dtype, across, groups) -> a Launch, or None where
-#: it cannot be done; all arrays channels last. across: filters are summed along their outputs.
-Launcher = Callable[..., Launch | None]
+#: launch(products, images, their shape, filters, their shape, bias, y, dtype, across, groups) -> Launches, or None where it
+#: cannot be done; all arrays channels last. across: filters are summed along their outputs.
+Launcher = Callable[..., list[Launch] | None]
 
 
 def _pixel_strides(out: Layout) -> tuple[int, int, int]:
@@ -49,11 +49,11 @@ def forward(launch: Launcher, out: Layout, x: Layout, weight: Layout, bias: Layo
     taps_down, taps_right = weight.shape[2:]
     product = Product((out.shape[0], *out.shape[2:]), *walks, (taps_down, taps_right), (0, taps_right, 1), 0,
                       _pixel_strides(out))
-    step = launch(product, turned.operands[0], x.shape, turned.operands[1], weight.shape,
-                  None if bias is None else Input(2), turned.target, x.dtype, False, groups)
-    if step is None:
+    steps = launch([product], turned.operands[0], x.shape, turned.operands[1], weight.shape,
+                   None if bias is None else Input(2), turned.target, x.dtype, False, groups)
+    if steps is None:
         return None
-    turned.steps.append(step)
+    turned.steps += steps
     return turned.plan()
 
 
@@ -64,6 +64,7 @@ def input_gradient(launch: Launcher, out: Layout, grad: Layout, weight: Layout, 
     kernel = weight.shape[2:]
     image, row, pixel = _pixel_strides(out)
     axes = [residues(kernel[i], out.shape[2 + i], stride[i], padding[2 * i], dilation[i]) for i in (0, 1)]
+    products = []
     for (top, tall, r, rows), (left, wide, s, columns) in itertools.product(*axes):
         down, right = range(kernel[0])[r], range(kernel[1])[s]
         walks = [Walk(walk.start + walk.tap * (len(taps) - 1) if taps else 0, 1, -walk.tap)
@@ -72,11 +73,11 @@ def input_gradient(launch: Launcher, out: Layout, grad: Layout, weight: Layout, 
         if down and right:
             where = {"taps": (len(down), len(right)),
                      "tap": (down[-1] * kernel[1] + right[-1], -down.step * kernel[1], -right.step)}
-        product = Product((out.shape[0], tall, wide), *walks, **where, offset=top * row + left * pixel,
-                          strides=(image, stride[0] * row, stride[1] * pixel))
-        step = launch(product, turned.operands[0], grad.shape, turned.operands[1], weight.shape, None, turned.target,
-                      grad.dtype, True, groups)
-        if step is None:
-            return None
-        turned.steps.append(step)
+        products.append(Product((out.shape[0], tall, wide), *walks, **where, offset=top * row + left * pixel,
+                                strides=(image, stride[0] * row, stride[1] * pixel)))
+    steps = launch(products, turned.operands[0], grad.shape, turned.operands[1], weight.shape, None, turned.target,
+                   grad.dtype, True, groups)
+    if steps is None:
+        return None
+    turned.steps += steps
     return turned.plan()

@@ -54,9 +54,9 @@ def add_splits(dtype: np.dtype, lanes: int) -> Any:
 
 
 def add(out: Layout, splits: int, partial: ArrayArg, target: ArrayArg) -> Launch:
-    """The launch of add_splits: partial (splits, out.size) float32 -> target, out.size numbers in a line.
+    """The launch of add_splits: partial (splits * out.size,) float32 -> target (out.size,).
 
     Few sums of many parts want more threads a sum than one."""
     lanes = 1 if splits < 8 or out.size > 1 << 19 else 8
     return Launch(add_splits(out.dtype, lanes), blocks(out.size, 4 * THREADS // lanes), (THREADS // lanes, lanes),
-                  [partial.flat, target.view((out.size,)), splits])
+                  [partial, target, splits])

@@ -30,6 +30,7 @@ the bytes of x, w and y, whichever takes longer: a 1 x 1 convolution of few chan
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,8 +38,8 @@ from numba import cuda, types
 
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
-from ..core.plan import ArrayArg, Launch, Plan, TensorMap
-from .build import SIMULATOR, blocks, codec
+from ..core.plan import ArrayArg, Constant, Launch, Plan, TensorMap
+from .build import SIMULATOR, blocks, codec, device_function
 from .conv_mma import quad_columns
 from .conv_product import Product, forward, input_gradient
 
@@ -96,6 +97,13 @@ def signed(bits: int) -> int:
     return bits - (1 << 64) if bits >> 63 else bits
 
 
+@device_function
+def steps_of(table, tile, product_tiles, chunks):
+    """How many steps a tile takes."""
+    entry = 8 * types.int32(types.uint32(tile) // types.uint32(product_tiles))
+    return types.int32(table[entry] * table[entry + 1] * chunks)
+
+
 @functools.cache
 def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread: bool) -> Any:
     """Convolution by TMA im2col and wgmma. across: filters are read across their rows (input gradient); spread: the output
@@ -135,16 +143,16 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
     divide, store, transpose, turn = ptx_mma.divide_unsigned, ptx_mma.store_global_4, ptx_mma.transpose_tile, quad_columns()
 
     @cuda.jit(launch_bounds=(THREADS, 1))
-    def conv2d_wgmma(images, filters, bias, y, tiles, across_tiles, group_tiles, positions, area, width, row_start, row_step,
-                     column_start, column_step, taps_down, taps_right, tap, tap_down, tap_right, down, right, chunks,
-                     channels, outputs, y_image, y_row, y_column):
+    def conv2d_wgmma(images, filters, bias, y, table, tiles, product_tiles, group_tiles, across_tiles, positions, area, width,
+                     row_start, row_step, column_start, column_step, chunks, channels, outputs, y_image, y_row, y_column):
         """images: im2col tensor map of x (N, H, W, C), box (pixels, depth); filters: of w (K, R * S, C), box (outputs of a
         tile, 1, depth), or if across (depth, 1, 64); bias (outputs in all,) if biased; y: its memory as a line.
 
-        tiles in all, in a row of them (the same pixels), in a group; positions: output pixels, area to an image, width to a
-        row; an output pixel's window starts at row_start + row * row_step. Taps: how many down and right; tap: number of the
-        first in w, tap_down, tap_right: to the next; down, right: distance of neighbours in x. chunks: steps to a tap;
-        channels: of a group in x; outputs: of a group; strides of y in bytes."""
+        table: eight int32 a product, in a line: taps down, taps right; number in w of the first tap, of the next down, right;
+        distance in x of taps down, right; place of the first pixel in y, in bytes. Tiles in all, in a product, in a group, in
+        a row of them (the same pixels). positions: output pixels, area to an image, width to a row; a pixel's window starts at
+        row_start + row * row_step. chunks: steps to a tap; channels: of a group in x; outputs: of a group; strides of y in
+        bytes."""
         shared = cuda.shared.array(0, types.uint8)
         base = (shared_address(shared) + i32(1023)) & i32(-1024)
         full = i32(base + stages * stage_bytes)
@@ -157,7 +165,6 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
                 barrier_init(empty + 8 * s, arrivals)
             fence_barrier_init()
         cuda.syncthreads()
-        steps = i32(taps_down * taps_right * chunks)
         t = i32(cuda.blockIdx.x)
         blocks = i32(cuda.gridDim.x)
         if group_of_threads == 0:                          # ---------------- the one that fetches
@@ -165,8 +172,12 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
             if thread == 0:
                 slot, parity = i32(0), i32(1)
                 while t < tiles:
-                    group = divide(t, group_tiles)
-                    rest = i32(t - group * group_tiles)
+                    number = divide(t, product_tiles)
+                    rest = i32(t - number * product_tiles)
+                    entry = 8 * number
+                    taps_down, taps_right = table[entry], table[entry + 1]
+                    group = divide(rest, group_tiles)
+                    rest = i32(rest - group * group_tiles)
                     tile_row = divide(rest, across_tiles)
                     output = i32((rest - tile_row * across_tiles) * rows)
                     at = i32(tile_row * pixels)
@@ -177,19 +188,20 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
                     v = i32(column_start + (at - p * width) * column_step)
                     for i in range(taps_down):
                         for j in range(taps_right):
-                            number = i32(tap + i * tap_down + j * tap_right)
+                            tap = i32(table[entry + 2] + i * table[entry + 3] + j * table[entry + 4])
+                            down, right = i32(i * table[entry + 5]), i32(j * table[entry + 6])
                             for c in range(chunks):
                                 barrier_wait(empty + 8 * slot, parity)
                                 barrier_expect(full + 8 * slot, stage_bytes)
                                 to = i32(base + slot * stage_bytes)
                                 if across:
                                     for k in range(pieces):
-                                        load_filters(to + k * piece, filters, output + 64 * k, number,
+                                        load_filters(to + k * piece, filters, output + 64 * k, tap,
                                                      group * channels + c * depth, full + 8 * slot)
                                 else:
-                                    load_filters(to, filters, c * depth, number, group * outputs + output, full + 8 * slot)
+                                    load_filters(to, filters, c * depth, tap, group * outputs + output, full + 8 * slot)
                                 load_pixels(to + filter_bytes, images, group * channels + c * depth, v, h, image,
-                                            full + 8 * slot, j * right, i * down)
+                                            full + 8 * slot, right, down)
                                 slot = i32(slot + 1)
                                 if slot == stages:
                                     slot, parity = i32(0), i32(parity ^ 1)
@@ -202,10 +214,10 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
             total = cuda.local.array(count, f32)
             done = i32(0)                                  # steps of all tiles so far
             if alternating:
-                t = i32(t + me * blocks)
-                done = i32(me * steps)
                 if me == 1:
                     named_arrive(1, 256)
+                    done = steps_of(table, t, product_tiles, chunks)
+                    t = i32(t + blocks)
             slot = i32(types.uint32(done) % types.uint32(stages))
             parity = i32(types.uint32(done) // types.uint32(stages) & types.uint32(1))
             while t < tiles:
@@ -214,6 +226,7 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
                 if alternating:                            # the other one has found all its stages full
                     named_sync(1 + me, 256)
                 before = i32(-1)
+                steps = steps_of(table, t, product_tiles, chunks)
                 for _ in range(steps):
                     barrier_wait(full + 8 * slot, parity)
                     a = i32(base + slot * stage_bytes)
@@ -237,15 +250,17 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
                 if before >= 0 and thread == 0:
                     barrier_arrive(empty + 8 * before)
 
-                group = divide(t, group_tiles)
-                rest = i32(t - group * group_tiles)
+                number = divide(t, product_tiles)
+                rest = i32(t - number * product_tiles)
+                group = divide(rest, group_tiles)
+                rest = i32(rest - group * group_tiles)
                 tile_row = divide(rest, across_tiles)
                 output = i32((rest - tile_row * across_tiles) * rows + me * shift_outputs + 16 * warp)
                 # A thread's registers are two pixels of one output. Transposed, 8 x 8 numbers at a time, they are two outputs
                 # of one pixel; after two exchanges each of four neighbouring lanes holds eight outputs of one pixel, 16 bytes.
                 odd, upper = lane & 1, lane & 2
                 pixel = i32(tile_row * pixels + me * shift_pixels + (lane >> 2) + 4 * upper)
-                line = global_address(y) + 2 * i64(group * outputs + output + 8 * odd)
+                line = global_address(y) + table[8 * number + 7] + 2 * i64(group * outputs + output + 8 * odd)
                 for i in range(wide // 16):
                     at = i32(pixel + 16 * i)
                     to = line + i64(at) * y_column
@@ -273,7 +288,9 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
                         if pixel + 16 * i < positions and output + 64 * k + 8 * odd < outputs:
                             store(to + 128 * k, v0, v1, v2, v3)
                 if alternating:
-                    done = i32(done + 2 * steps)
+                    done = i32(done + steps)
+                    if t + blocks < tiles:                 # the other's tile
+                        done = i32(done + steps_of(table, t + blocks, product_tiles, chunks))
                     slot = i32(types.uint32(done) % types.uint32(stages))
                     parity = i32(types.uint32(done) // types.uint32(stages) & types.uint32(1))
                     t = i32(t + 2 * blocks)
@@ -287,7 +304,7 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
 
 
 TILES = (*[Tile(128, n) for n in (64, 96, 128, 160, 192, 224, 256)], *[Tile(256, n) for n in (64, 96, 128)],
-         *[Tile(64, n) for n in (128, 192, 256, 384)], *[Tile(128, n, 64, True) for n in (64, 96, 128)],
+         *[Tile(64, n) for n in (128, 192, 256, 384)], *[Tile(128, n, 64, True) for n in (64, 96, 128, 160, 192)],
          *[Tile(64, n, 64, True) for n in (64, 128, 192, 256)])
 MULTIPROCESSORS = 132
 
@@ -339,45 +356,56 @@ def possible(product: Product, size: tuple[int, int]) -> bool:
             and all((n - 1) * walk.tap <= 255 for n, walk in zip(product.taps, (product.rows, product.columns), strict=True)))
 
 
-def launch(product: Product, images: ArrayArg, shape: tuple[int, ...], filters: ArrayArg, weight: tuple[int, ...],
+def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...], filters: ArrayArg, weight: tuple[int, ...],
            bias: ArrayArg | None, y: ArrayArg, dtype: np.dtype, across: bool, groups: int,
-           tile: Tile | None = None) -> Launch | None:
-    """The launch of one product, or None where TMA cannot bring it.
-
-    images, shape: (N, G * C, H, W) channels last; filters, weight: (K, C, R, S) channels last."""
+           tile: Tile | None = None) -> list[Launch] | None:
+    """The launches of products (conv_product.py), or None where TMA cannot bring them. One does for all that differ in their
+    taps alone."""
+    kinds: dict[Product, list[Product]] = {}
+    for product in products:
+        if not possible(product, shape[2:]):
+            return None
+        alike = product._replace(taps=(0, 0), tap=(0, 0, 0), offset=0, rows=product.rows._replace(tap=0),
+                                 columns=product.columns._replace(tap=0))
+        kinds.setdefault(alike, []).append(product)
     number, channels, height, width = shape
     own = channels // groups                                # channels summed, of a group
     outputs = weight[1] if across else weight[0] // groups
     depth = depth_of(own, groups)
-    if depth is None or not possible(product, (height, width)):
+    if depth is None or own % 8 or outputs % 8:
         return None
-    chunks = blocks(own, depth)
-    positions = product.size[0] * product.size[1] * product.size[2]
-    if tile is None:
-        tile = choose_tile(positions, outputs, groups, product.taps[0] * product.taps[1] * chunks, depth)
-    tile = tile._replace(depth=depth)
-    lower, upper = reach(product, (height, width))
-    item, area = 2, weight[2] * weight[3]
-    steps = (1, product.rows.step, product.columns.step, 1)
-    maps = [TensorMap(images, (number, height, width, channels),
-                      tuple([item * n for n in (height * width * channels, width * channels, channels, 1)]),
-                      (tile.pixels, depth), 2 * depth, steps, lower, upper, dtype.name),
-            TensorMap(filters, (weight[0], area, weight[1]),
-                      tuple([item * n for n in (area * weight[1], weight[1], 1)]),
-                      (depth, 1, 64) if across else (tile.outputs, 1, depth), 128 if across else 2 * depth,
-                      kind=dtype.name)]
-    across_tiles = blocks(outputs, tile.outputs)
-    group_tiles = across_tiles * blocks(positions, tile.pixels)
-    numbers = [group_tiles * groups, across_tiles, group_tiles, positions, product.size[1] * product.size[2],
-               product.size[2], product.rows.start, product.rows.step, product.columns.start, product.columns.step,
-               *product.taps, *product.tap, product.rows.tap, product.columns.tap, chunks, own, outputs]
-    last = sum((n - 1) * s for n, s in zip(product.size, product.strides, strict=True))
-    line = y.view((last // item + outputs * groups,), offset=product.offset)
-    in_line = tuple([product.strides[2] * n for n in (product.size[1] * product.size[2], product.size[2], 1)])
-    return Launch(conv2d_wgmma(dtype, tile, across, bias is not None, product.strides != in_line),
-                  min(MULTIPROCESSORS, group_tiles * groups), THREADS,
-                  [*maps, filters.view((1,)) if bias is None else bias, line, *[np.int32(n) for n in numbers],
-                   *[np.int64(n) for n in product.strides]], tile.shared)
+    chunks, item, area = blocks(own, depth), 2, weight[2] * weight[3]
+    launches = []
+    for first, alike in kinds.items():
+        alike.sort(key=lambda product: -product.taps[0] * product.taps[1])       # long sums first
+        positions = first.size[0] * first.size[1] * first.size[2]
+        taps = sum(product.taps[0] * product.taps[1] for product in alike)
+        best = tile or choose_tile(positions * len(alike), outputs, groups, blocks(taps * chunks, len(alike)), depth)
+        best = best._replace(depth=depth)
+        lower, upper = reach(first, (height, width))
+        maps = [TensorMap(images, (number, height, width, channels),
+                          tuple([item * n for n in (height * width * channels, width * channels, channels, 1)]),
+                          (best.pixels, depth), 2 * depth, (1, first.rows.step, first.columns.step, 1), lower, upper,
+                          dtype.name),
+                TensorMap(filters, (weight[0], area, weight[1]),
+                          tuple([item * n for n in (area * weight[1], weight[1], 1)]),
+                          (depth, 1, 64) if across else (best.outputs, 1, depth), 128 if across else 2 * depth,
+                          kind=dtype.name)]
+        table = np.array([(*product.taps, *product.tap, product.rows.tap, product.columns.tap, product.offset)
+                          for product in alike], np.int32)
+        across_tiles = blocks(outputs, best.outputs)
+        group_tiles = across_tiles * blocks(positions, best.pixels)
+        tiles = group_tiles * groups * len(alike)
+        numbers = [tiles, group_tiles * groups, group_tiles, across_tiles, positions, first.size[1] * first.size[2],
+                   first.size[2], first.rows.start, first.rows.step, first.columns.start, first.columns.step, chunks, own,
+                   outputs]
+        last = sum((n - 1) * s for n, s in zip(first.size, first.strides, strict=True))
+        in_line = tuple([first.strides[2] * n for n in (first.size[1] * first.size[2], first.size[2], 1)])
+        launches.append(Launch(
+            conv2d_wgmma(dtype, best, across, bias is not None, first.strides != in_line), min(MULTIPROCESSORS, tiles), THREADS,
+            [*maps, filters.view((1,)) if bias is None else bias, y.view((last // item + outputs * groups,)),
+             Constant(table.ravel()), *[np.int32(n) for n in numbers], *[np.int64(n) for n in first.strides]], best.shared))
+    return launches
 
 
 def conv2d(out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, *, tile: Tile | None = None,

@@ -222,7 +222,7 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     outputs = all_outputs // groups
     walks = [Walk(-padding[2 * i], stride[i], dilation[i]) for i in (0, 1)]
     product = Product((images, tall, wide), *walks, (taps_down, taps_right), (0, 0, 0), 0, (0, 0, 0))
-    if not possible(product, (height, width)):
+    if channels % 8 or outputs % 8 or not possible(product, (height, width)):
         return None
     lower, upper = reach(product, (height, width))
     item, taps, chunks = out.itemsize, taps_down * taps_right, blocks(channels, 64)
@@ -245,5 +245,5 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     turned.steps += [
         Launch(conv2d_weight_wgmma(grad.dtype, tile), groups * group_tiles * splits, THREADS,
                [*maps, partial.flat, *[np.int32(n) for n in numbers]], tile.shared),
-        add(out, splits, partial, turned.target)]
+        add(out, splits, partial.flat, turned.target.view((out.size,)))]
     return turned.plan()

@@ -30,6 +30,7 @@ SIZES: tuple[Size, ...] = (
     *[(batch, n, n, n) for batch, n in ((1024, 64), (256, 128), (64, 256), (32, 512))],
     *[(1, TOKENS, k, n) for k, n in ((768, 2304), (768, 768), (768, 3072), (3072, 768), (768, 50304))],
     *[(1, m, k, n) for m in (16, 64, 256, 4096) for k, n in ((4096, 4096), (4096, 14336), (14336, 4096))])
+FAR = 1.5
 CACHE = 128 << 20  # operands are walked through until this many bytes have passed: more than the second-level cache
 
 
@@ -100,8 +101,12 @@ def operands(size: Size, dtype: Any, layout: str) -> tuple[ndarray, ndarray]:
     return one(m, k, layout[0]), one(k, n, layout[1])
 
 
-def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int = 7, milliseconds: float = 2.0) -> dict[str, float]:
-    """Median milliseconds of device time of each call: rounds in random order under steady load."""
+def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int = 7, milliseconds: float = 3.0) -> dict[str, float]:
+    """Median milliseconds of device time of each call: rounds in random order under steady load.
+
+    Those that take more than FAR times as long as the fastest drop out after a first look: they would let the device cool
+    and clock higher for the others.
+    """
 
     def turn(call: Callable[[], object], count: int) -> tuple[Event, Event]:
         call()
@@ -110,15 +115,17 @@ def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int = 7, mill
             call()
         return start, Event().record()
 
-    counts = {}
+    first = {}
     for name, call in calls.items():
         turn(call, 2)  # compiles, and captures what is a graph
-        start, stop = turn(call, 1)
-        counts[name] = max(1, min(200, round(milliseconds / max(start.elapsed(stop), 1e-3))))
-    samples: dict[str, list[float]] = {name: [] for name in calls}
+        start, stop = turn(call, 2)
+        first[name] = max(start.elapsed(stop) / 2, 1e-3)
+    kept = sorted(name for name in first if first[name] <= FAR * min(first.values()))
+    counts = {name: max(1, min(200, round(milliseconds / first[name]))) for name in kept}
+    samples: dict[str, list[float]] = {name: [] for name in kept}
     shuffled = random.Random(0)
     for number in range(rounds + 1):
-        recorded = [(name, turn(calls[name], counts[name])) for name in shuffled.sample(sorted(calls), len(calls))]
+        recorded = [(name, turn(calls[name], counts[name])) for name in shuffled.sample(kept, len(kept))]
         synchronize()
         if number:  # the first round brings the device to its steady clock
             for name, (start, stop) in recorded:

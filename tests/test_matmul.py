@@ -325,6 +325,7 @@ def run_version(a, b, version):
     ("mma", [np.dtype("f2"), BF16, np.dtype("i1"), np.dtype("f8")]),
     ("wgmma 64x128", [np.dtype("f2"), BF16, np.dtype("i1")]),  # each tile is a kernel of its own: few of them
     ("wgmma 128x128 pingpong", [BF16]),
+    ("wgmma 192x128", [BF16]),
     ("wgmma 64x128 split 3", [np.dtype("f2")]),
     ("cublas", [np.dtype("f2"), BF16, np.dtype("f4"), np.dtype("f8"), np.dtype("c8"), np.dtype("c16")]),
 ])

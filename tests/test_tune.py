@@ -139,9 +139,9 @@ def test_the_command_refuses_what_it_cannot_time(capsys):
 
 
 def test_turns_are_taken_in_rounds_and_medians_kept(monkeypatch):
-    """On a clock of its own: what one call costs, whatever the order."""
+    """On a clock of its own: what one call costs, whatever the order. Who is far behind drops out."""
     now = [0.0]
-    costs = {"a": 2.0, "b": 0.5}
+    costs = {"a": 0.7, "b": 0.5, "slow": 2.0}
 
     class Mark:
         def record(self):
@@ -158,7 +158,7 @@ def test_turns_are_taken_in_rounds_and_medians_kept(monkeypatch):
         now[0] += costs[name]
 
     found = tuning.interleaved({name: functools.partial(call, name) for name in costs}, rounds=3)
-    assert found == costs
+    assert found == pytest.approx({"a": 0.7, "b": 0.5})
 
 
 @pytest.mark.gpu
@@ -173,7 +173,7 @@ def test_tuning_on_the_gpu(file):
             assert tuning.products([(1, 256, 128, 192)], ["float16"], ["nt"], say=heard.append) == 1
             a, b = cm.zeros((256, 128), "float16"), cm.zeros((192, 128), "float16").T
             times = json.loads(file.read_text())[device.name(0)]["matmul"]["float16 nt"]["1x256x128x192"]
-            assert len(times) > 2 and min(times.values()) > 0 and heard[0].startswith("float16 nt 1x256x128x192: ")
+            assert times and min(times.values()) > 0 and heard[0].startswith("float16 nt 1x256x128x192: ")
             plan = matmul(a._layout, b._layout)
             assert plan.why.startswith(f"measured at 1x256x128x192: {min(times, key=times.__getitem__)} ")
             text = cm.explain(lambda: a @ b)

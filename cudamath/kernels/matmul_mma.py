@@ -4,6 +4,8 @@ The idea. A warp's `mma` multiplies a 16 x 32-byte by a 32-byte x 8 fragment in 
 time is what the kernel is about:
 
     a tile of 128 x 128, slabs of 128 bytes of k    eight warps, 2 x 4, each 64 x 32: 6 fragment loads serve 16 mma
+    or of 128 x 256, where shared memory allows     each 64 x 64: 8 fragment loads serve 32 mma
+    fragments in two sets                           one step's are loaded while the step before is multiplied
     three slabs in turn                             cp.async copies memory -> shared memory past the registers, two slabs
                                                     ahead of the one that is multiplied: one barrier a slab
     swizzled rows                                   chunk c of row r lies at chunk c xor (r % 8): ldmatrix reads eight rows
@@ -34,24 +36,41 @@ from .rows import device
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
-SIDE = 128  # of the tile of C
-STAGE = 2 * SIDE * 128  # bytes of a slab of A and of B
+SIDE = 128  # rows of a tile of C, and columns where not said otherwise
 STAGES = 3
-SHARED = STAGES * STAGE + 1024
 THREADS = 256
+SIZES = {"bf16": 2, "f16": 2, "f32": 4, "s32": 4, "s8": 1}  # bytes of what is stored
+
+
+def stage_bytes(columns: int) -> int:
+    """Bytes of a slab of A and of B for a tile of 128 x columns."""
+    return (SIDE + columns) * 128
+
+
+def shared_bytes(columns: int) -> int:
+    """Bytes of shared memory a block."""
+    return STAGES * stage_bytes(columns) + 1024
+
+
+def columns_for(n: int, capability: tuple[int, int]) -> int:
+    """Columns of a tile: 256 where C is wide, shared memory holds three slabs of that (163 KB a block) and the sums fit the
+    registers (on 10.0 they do not quite)."""
+    return 256 if n >= 256 and capability in ((8, 0), (9, 0)) else SIDE
 
 
 @functools.cache
-def _fetch(major: str) -> Any:
-    """A device function that asks for a slab of an operand, 128 rows of 128 bytes: (shared address, global address, bytes
+def _fetch(major: str, lines: int = SIDE) -> Any:
+    """A device function that asks for a slab of an operand, `lines` rows of 128 bytes: (shared address, global address, bytes
     from one row to the next, first row, first byte of a row, rows, bytes of a row, thread).
 
     "K": rows are m (n), bytes along k. "M": rows are k, 64 of them for the first 128 bytes along m (n), 64 for the next.
     """
 
+    turns = lines * 8 // THREADS
+
     @device
     def fetch(at, source, pitch, row0, byte0, rows, width, thread):
-        for i in range(4):
+        for i in range(turns):
             chunk = i32(thread + THREADS * i)
             line = i32(chunk >> 3)
             column = i32(chunk & 7)
@@ -92,59 +111,63 @@ def _fragments(major: str, second: bool) -> Any:
 
 @functools.cache
 def _put(store: str) -> Any:
-    """A device function that stores two neighbours of C: (address, of both?, x, y). store: "bf16", "f16" (from float32),
-    "f32", "s32", "s8"."""
+    """A device function that stores two neighbours of C: (address, of both?, at once?, x, y). store: "bf16", "f16" (from
+    float32), "f32", "s32", "s8"."""
     pack = ptx.pack_bf16 if store == "bf16" else ptx.pack_f16
 
     if store in ("bf16", "f16"):
 
         @device
-        def put(at, both, x, y):
+        def put(at, both, even, x, y):
             bits = pack(x, y)
-            ptx.store_global_half(at, bits)
-            if both:
-                ptx.store_global_half(at + 2, bits >> 16)
+            if even:
+                ptx.store_global(at, bits)
+            else:
+                ptx.store_global_half(at, bits)
+                if both:
+                    ptx.store_global_half(at + 2, bits >> 16)
 
-    elif store == "f32":
+        return put
+    one, two = {"f32": (ptx.store_global_float, ptx.store_global_float_2), "s32": (ptx.store_global, ptx.store_global_2),
+                "s8": (ptx.store_global_byte, None)}[store]
+    size = SIZES[store]
+    if two is None:
 
         @device
-        def put(at, both, x, y):
-            ptx.store_global_float(at, x)
+        def put(at, both, even, x, y):
+            one(at, x)
             if both:
-                ptx.store_global_float(at + 4, y)
-
-    elif store == "s32":
-
-        @device
-        def put(at, both, x, y):
-            ptx.store_global(at, x)
-            if both:
-                ptx.store_global(at + 4, y)
+                one(at + size, y)
 
     else:
 
         @device
-        def put(at, both, x, y):
-            ptx.store_global_byte(at, x)
-            if both:
-                ptx.store_global_byte(at + 1, y)
+        def put(at, both, even, x, y):
+            if even:
+                two(at, x, y)
+            else:
+                one(at, x)
+                if both:
+                    one(at + size, y)
 
     return put
 
 
-SIZES = {"bf16": 2, "f16": 2, "f32": 4, "s32": 4, "s8": 1}
-
-
 @functools.cache
-def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int) -> Any:
-    """C = A B. kind: "bf16", "f16", "tf32", "s8"; majors: "K" or (16 bits) "M"; store: see _put; size: bytes of a number."""
-    multiply = ptx.mma(kind)
-    fetch_a, fetch_b = _fetch(major_a), _fetch(major_b)
+def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int, columns: int) -> Any:
+    """C = A B. kind: "bf16", "f16", "tf32", "s8"; majors: "K" or (16 bits) "M"; store: see _put; size: bytes of a number;
+    columns: of a tile, 128 or 256."""
+    instruction = ptx.mma(kind)
+    fetch_a, fetch_b = _fetch(major_a), _fetch(major_b, columns)
     fragments_a, fragments_b = _fragments(major_a, False), _fragments(major_b, True)
     put, size_c = _put(store), SIZES[store]
     T = i32 if kind == "s8" else f32
     depth = 128 // size  # numbers along k in a slab
     arrived = ptx.copy_wait(STAGES - 2)
+    stage_size, own_columns = stage_bytes(columns), columns // 4
+    pairs = own_columns // 16  # fragments of B that a warp has, 16 columns each
+    tiles = 2 * pairs  # of 8 columns
+    held_b, held_c = 4 * pairs, 16 * tiles
 
     @device
     def ready(bits):
@@ -161,6 +184,22 @@ def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int) -> 
         else:
             fetch_b(i32(at + SIDE * 128), b, pitch_b, i32(slab * depth), i32(column * size), k, i32(n * size), thread)
 
+    @device
+    def bring(x, y, here, row, column, step, lane):
+        """The fragments of a step: x: (16,) of A, y: (held_b,) of B."""
+        for i in range(4):
+            p, q, r, s = fragments_a(here, i32(row + 16 * i), step, lane)
+            x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3] = ready(p), ready(q), ready(r), ready(s)
+        for j in range(pairs):
+            p, q, r, s = fragments_b(i32(here + SIDE * 128), i32(column + 16 * j), step, lane)
+            y[4 * j], y[4 * j + 1], y[4 * j + 2], y[4 * j + 3] = ready(p), ready(q), ready(r), ready(s)
+
+    @device
+    def multiply(c, x, y):
+        for i in range(4):
+            for j in range(tiles):
+                instruction(c, 4 * (tiles * i + j), x, 4 * i, y, 2 * j)
+
     @cuda.jit(launch_bounds=(THREADS, 1))
     def matmul_mma(a, b, out, m, n, k, pitch_a, pitch_b, step_a, step_b, tiles_m, tiles_n):
         """a, b, out: arrays that begin where A (batch, m, k), B and C (batch, m, n), contiguous, do. pitches: bytes from one
@@ -170,52 +209,52 @@ def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int) -> 
         lane, warp = i32(thread & 31), i32(thread >> 5)
         batch = i32(cuda.blockIdx.y)
         _, tile_row, tile_column = tile_at(i32(cuda.blockIdx.x), tiles_m, tiles_n)
-        row, column = i32(tile_row * SIDE), i32(tile_column * SIDE)
+        row, column = i32(tile_row * SIDE), i32(tile_column * columns)
         at_a = ptx.global_address(a) + batch * step_a
         at_b = ptx.global_address(b) + batch * step_b
-        c = cuda.local.array(64, T)
-        x = cuda.local.array(16, i32)
-        y = cuda.local.array(8, i32)
-        for i in range(64):
+        c = cuda.local.array(held_c, T)
+        x, y = cuda.local.array(16, i32), cuda.local.array(held_b, i32)
+        u, v = cuda.local.array(16, i32), cuda.local.array(held_b, i32)
+        for i in range(held_c):
             c[i] = T(0)
         slabs = i32((k + depth - 1) // depth)
         for stage in range(STAGES - 1):
             if stage < slabs:
-                ask(i32(base + stage * STAGE), at_a, at_b, pitch_a, pitch_b, row, column, stage, m, n, k, thread)
+                ask(i32(base + stage * stage_size), at_a, at_b, pitch_a, pitch_b, row, column, stage, m, n, k, thread)
             ptx.copy_commit()
-        own_row, own_column = i32((warp >> 2) * 64), i32((warp & 3) * 32)
+        own_row, own_column = i32((warp >> 2) * 64), i32((warp & 3) * own_columns)
         stage, fill, phase = i32(0), i32(STAGES - 1), i32(0)
         for slab in range(slabs):
             arrived()
             cuda.syncthreads()  # the slab is there, for all; and all are done with the one before
             if slab + (STAGES - 1) < slabs:
-                ask(i32(base + fill * STAGE), at_a, at_b, pitch_a, pitch_b, row, column, i32(slab + (STAGES - 1)), m, n, k,
+                ask(i32(base + fill * stage_size), at_a, at_b, pitch_a, pitch_b, row, column, i32(slab + (STAGES - 1)), m, n, k,
                     thread)
             ptx.copy_commit()
-            here = i32(base + stage * STAGE)
-            for step in range(4):
-                for i in range(4):
-                    p, q, r, s = fragments_a(here, i32(own_row + 16 * i), step, lane)
-                    x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3] = ready(p), ready(q), ready(r), ready(s)
-                for j in range(2):
-                    p, q, r, s = fragments_b(i32(here + SIDE * 128), i32(own_column + 16 * j), step, lane)
-                    y[4 * j], y[4 * j + 1], y[4 * j + 2], y[4 * j + 3] = ready(p), ready(q), ready(r), ready(s)
-                for i in range(4):
-                    for j in range(4):
-                        multiply(c, 16 * i + 4 * j, x, 4 * i, y, 2 * j)
+            here = i32(base + stage * stage_size)
+            bring(x, y, here, own_row, own_column, 0, lane)
+            bring(u, v, here, own_row, own_column, 1, lane)
+            multiply(c, x, y)
+            bring(x, y, here, own_row, own_column, 2, lane)
+            multiply(c, u, v)
+            bring(u, v, here, own_row, own_column, 3, lane)
+            multiply(c, x, y)
+            multiply(c, u, v)
             stage, phase = advance(stage, phase, STAGES)
             fill, phase = advance(fill, phase, STAGES)
         at_c = ptx.global_address(out) + i64(batch) * m * n * size_c
+        even = n & 1 == 0
         for i in range(4):
             r = i32(row + own_row + 16 * i + (lane >> 2))
-            for j in range(4):
+            for j in range(tiles):
                 s = i32(column + own_column + 8 * j + 2 * (lane & 3))
+                e = 4 * (tiles * i + j)
                 if s < n:
                     at = at_c + (i64(r) * n + s) * size_c
                     if r < m:
-                        put(at, s + 1 < n, c[16 * i + 4 * j], c[16 * i + 4 * j + 1])
+                        put(at, s + 1 < n, even, c[e], c[e + 1])
                     if r + 8 < m:
-                        put(at + 8 * size_c * i64(n), s + 1 < n, c[16 * i + 4 * j + 2], c[16 * i + 4 * j + 3])
+                        put(at + 8 * size_c * i64(n), s + 1 < n, even, c[e + 2], c[e + 3])
 
     return matmul_mma
 
@@ -227,6 +266,7 @@ def matmul_mma_double(whole: bool) -> Any:
     fetch = _fetch("K")
     arrived = ptx.copy_wait(STAGES - 2)
     f64 = types.float64
+    stage_size = stage_bytes(SIDE)
 
     @device
     def number(at, row, p, lane):
@@ -253,8 +293,9 @@ def matmul_mma_double(whole: bool) -> Any:
         slabs = i32((k + 15) // 16)
         for stage in range(STAGES - 1):
             if stage < slabs:
-                fetch(i32(base + stage * STAGE), at_a, pitch_a, row, i32(stage * 128), m, i32(k * 8), thread)
-                fetch(i32(base + stage * STAGE + SIDE * 128), at_b, pitch_b, column, i32(stage * 128), n, i32(k * 8), thread)
+                at = i32(base + stage * stage_size)
+                fetch(at, at_a, pitch_a, row, i32(stage * 128), m, i32(k * 8), thread)
+                fetch(i32(at + SIDE * 128), at_b, pitch_b, column, i32(stage * 128), n, i32(k * 8), thread)
             ptx.copy_commit()
         own_row, own_column = i32((warp >> 2) * 64 + (lane >> 2)), i32((warp & 3) * 32 + (lane >> 2))
         stage, fill, phase = i32(0), i32(STAGES - 1), i32(0)
@@ -263,10 +304,10 @@ def matmul_mma_double(whole: bool) -> Any:
             cuda.syncthreads()
             if slab + (STAGES - 1) < slabs:
                 byte = i32((slab + (STAGES - 1)) * 128)
-                fetch(i32(base + fill * STAGE), at_a, pitch_a, row, byte, m, i32(k * 8), thread)
-                fetch(i32(base + fill * STAGE + SIDE * 128), at_b, pitch_b, column, byte, n, i32(k * 8), thread)
+                fetch(i32(base + fill * stage_size), at_a, pitch_a, row, byte, m, i32(k * 8), thread)
+                fetch(i32(base + fill * stage_size + SIDE * 128), at_b, pitch_b, column, byte, n, i32(k * 8), thread)
             ptx.copy_commit()
-            here = i32(base + stage * STAGE)
+            here = i32(base + stage * stage_size)
             for j in range(4):
                 for p in range(4):
                     y[4 * j + p] = number(i32(here + SIDE * 128), i32(own_column + 8 * j), p, lane)

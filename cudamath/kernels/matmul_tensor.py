@@ -185,13 +185,15 @@ def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan
         raise AssertionError("mma: float32 is multiplied as TF32 or not at all")
     made = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
     p, (side_a, side_b) = made.product, made.sides
+    columns = matmul_mma.SIDE
     if a.dtype == np.float64:
         kernel = matmul_mma.matmul_mma_double(devices.capability(a.device) >= (9, 0))
     else:
         kind = KINDS[a.dtype.name]
         store = "f32" if tf32 else "s32" if wide else kind
-        kernel = matmul_mma.matmul_mma(kind, side_a.major, side_b.major, store, a.itemsize)
-    tiles_m, tiles_n = blocks(p.m, matmul_mma.SIDE), blocks(p.n, matmul_mma.SIDE)
+        columns = matmul_mma.columns_for(p.n, devices.capability(a.device))
+        kernel = matmul_mma.matmul_mma(kind, side_a.major, side_b.major, store, a.itemsize, columns)
+    tiles_m, tiles_n = blocks(p.m, matmul_mma.SIDE), blocks(p.n, columns)
     steps = list(made.steps)
     out = p.out.like(dtype=np.dtype(np.int32)) if wide else p.out
     for offsets, batch in made.launches(4 if wide else 1):
@@ -200,8 +202,8 @@ def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan
         numbers = [np.int32(x) for x in (p.m, p.n, p.k)]
         pitches = [np.int64(side.strides[1]) for side in made.sides]
         strides = [np.int64(side.strides[0] * side.both) for side in made.sides]
-        steps.append(Launch(kernel, (tiles_m * tiles_n, batch), matmul_mma.THREADS,
-                            [*arrays, *numbers, *pitches, *strides, np.int32(tiles_m), np.int32(tiles_n)], matmul_mma.SHARED))
+        steps.append(Launch(kernel, (tiles_m * tiles_n, batch), matmul_mma.THREADS, [
+            *arrays, *numbers, *pitches, *strides, np.int32(tiles_m), np.int32(tiles_n)], matmul_mma.shared_bytes(columns)))
     return Plan([out], steps, made.temps)
 
 
@@ -214,12 +216,12 @@ COSTS: dict[tuple[int, int, bool], tuple[float, float]] = {
 PARTS = 2.5  # microseconds of a second kernel that sums parts
 
 
-def choices(m: int, k: int, n: int, batch: int, multiprocessors: int) -> list[Choice]:
-    """Tiles and splits, those that should be fastest first."""
+def choices(m: int, k: int, n: int, batch: int, multiprocessors: int, whole: bool = False) -> list[Choice]:
+    """Tiles and splits, those that should be fastest first; `whole`: without splits."""
     slabs = blocks(k, 64)
     ranked = []
     for (tile_m, tile_n, pingpong), (slab, rest) in COSTS.items():
-        for splits in (1, 2, 4, 8):
+        for splits in (1,) if whole else (1, 2, 4, 8):
             tiles = blocks(m, tile_m) * blocks(n, tile_n) * batch * splits
             if splits > 1 and (tiles > 2 * multiprocessors or slabs < 4 * splits):
                 continue
@@ -230,9 +232,9 @@ def choices(m: int, k: int, n: int, batch: int, multiprocessors: int) -> list[Ch
     return [choice for _, choice in sorted(ranked)]
 
 
-def choose(p: Product, device: int) -> Choice:
-    """The tile that suits the sizes."""
-    return choices(p.m, p.k, p.n, p.batch, devices.multiprocessors(device))[0]
+def choose(p: Product, device: int, whole: bool = False) -> Choice:
+    """The tile that suits the sizes, and the splits unless `whole`."""
+    return choices(p.m, p.k, p.n, p.batch, devices.multiprocessors(device), whole)[0]
 
 
 class Epilogue(NamedTuple):
@@ -254,9 +256,9 @@ def wgmma(a: Layout, b: Layout, choice: str = "", *, tf32: bool = False, wide: b
         raise AssertionError("wgmma: float32 is multiplied as TF32 or not at all")
     ready = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
     p = ready.product
-    made = Choice.parse(choice) if choice else choose(p, a.device)
-    if epilogue:
-        made = made._replace(splits=1)
+    made = Choice.parse(choice) if choice else choose(p, a.device, whole=epilogue is not None)
+    if epilogue and made.splits > 1:
+        raise AssertionError(f"wgmma: what follows a product cannot follow its parts, got {choice}")
     steps, temps = list(ready.steps), list(ready.temps)
     out = p.out.like(dtype=np.dtype(np.int32)) if wide else p.out
     for offsets, batch in ready.launches(4 if wide else 1):

@@ -89,7 +89,12 @@ class Tile(NamedTuple):
     @property
     def consumers(self) -> int:
         """Warpgroups that multiply."""
-        return 1 if self.m == 64 and not self.pingpong else 2
+        return 2 if self.pingpong else {64: 1, 192: 3}.get(self.m, 2)
+
+    @property
+    def registers(self) -> tuple[int, int] | None:
+        """(a thread of the producer's, of a consumer's) after they have been shared out anew; None: as launched."""
+        return {1: None, 2: (40, 232), 3: (32, 160)}[self.consumers]
 
     @property
     def blocks_m(self) -> int:
@@ -359,7 +364,8 @@ def matmul_wgmma(tile: Tile) -> Any:
     begin, begin_last = group(True, False), group(True, True)
     add, add_last = group(False, False), group(False, True)
     one_under_way, done = ptx.wgmma_wait(1), ptx.wgmma_wait(0, held, T)
-    few, many = ptx.registers_down(40), ptx.registers_up(232)
+    shared_out = tile.registers is not None
+    few, many = (ptx.registers_down(tile.registers[0]), ptx.registers_up(tile.registers[1])) if tile.registers else (None, None)
     arrivals = 1 if pingpong else consumers
     store, drain = _store(tile)
 
@@ -406,7 +412,7 @@ def matmul_wgmma(tile: Tile) -> Any:
         start, stride = i32(cuda.blockIdx.x), i32(cuda.gridDim.x)
 
         if group == 0:  # ---------------------------------------------------------------- the producer
-            if consumers == 2:
+            if shared_out:
                 few()
             if thread == 0:
                 stage, phase = i32(0), i32(1)
@@ -427,7 +433,7 @@ def matmul_wgmma(tile: Tile) -> Any:
                         stage, phase = hopper.advance(stage, phase, stages)
                     index = i32(index + stride)
         else:  # -------------------------------------------------------------------------- the consumers
-            if consumers == 2:
+            if shared_out:
                 many()
             one = i32(group - 1)
             mine = i32(thread & 127)

@@ -75,11 +75,13 @@ def kernels(rows: Iterable[dict[str, Any]]) -> list[str]:
     return head + lines if lines else []
 
 
-def where(record: dict[str, Any]) -> str:
-    """The line under a heading: commit, date, versions."""
+def where(rows: Sequence[dict[str, Any]]) -> str:
+    """The line under a heading: commits, date and versions."""
+    record = rows[0]
+    commits = ", ".join(f"`{commit}`" for commit in dict.fromkeys(row["commit"] for row in rows))
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items()
                          if version and name in ("numpy", "torch", "cupy", "cupy-cuda13x", "jax", "numba-cuda"))
-    return f"Commit `{record['commit']}`, {record['date']}; {versions}."
+    return f"Commit{'s' if ', ' in commits else ''} {commits}, {record['date']}; {versions}."
 
 
 def section(folder: pathlib.Path) -> list[str]:
@@ -95,7 +97,7 @@ def section(folder: pathlib.Path) -> list[str]:
     if rows:
         ceiling = rows[0]["ceilings"]
         lines = [
-            f"### {rows[0]['device']}", "", where(rows[0])
+            f"### {rows[0]['device']}", "", where(rows)
             + f" Ceilings measured in the same run: copy {ceiling['B'] / 1e9:,.0f} GB/s (read and written), "
               f"float32 product {ceiling['FLOP'] / 1e12:.3g} TFLOP/s.", *lines]
     for path in sorted(folder.glob("tests*.json")):

@@ -58,15 +58,6 @@ def test_network_simulated(dtype, shape, axis, descending):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("dtype", ["f4", "i8"])
-def test_network_of_more_comparisons_than_threads_simulated(dtype, monkeypatch):
-    monkeypatch.setattr(sort, "MOST_THREADS", 32)
-    x = numbers((2, 200), dtype)
-    how = {"axis": 1, "descending": False, "version": "network"}
-    np.testing.assert_array_equal(sim(sort.argsort(*layouts(x), **how), x), order_of(x, 1))
-
-
-@pytest.mark.simulator
 @pytest.mark.parametrize("dtype, shape, axis, descending", [("i1", (2, 1030), 1, False), (cm.bfloat16, (13, 2), 0, True)])
 def test_radix_simulated(dtype, shape, axis, descending):
     """Several rows, of several stretches."""
@@ -185,9 +176,10 @@ def test_scan_on_gpu(version, dtype, target, shape, axis):
     results = [run(there).to_numpy() for _ in range(3)]
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)
-    expected = np.cumsum(x.astype({"f": "f8", "c": "c16"}.get(x.dtype.kind, target)), axis)
-    np.testing.assert_allclose(results[0], expected, rtol=0,
-                               atol=0 if x.dtype.kind in "biu" else 64 * np.finfo(dtype).eps * np.abs(expected).max())
+    # One addition after another in float64 is no truth for sums of float64: they are better than that here.
+    expected = np.cumsum(x.astype({"f": np.longdouble, "c": np.clongdouble}.get(x.dtype.kind, target)), axis)
+    error = np.abs(results[0] - expected).max()
+    assert error <= (0 if x.dtype.kind in "biu" else 64 * np.finfo(dtype).eps * np.abs(expected).max())
 
 
 @pytest.mark.gpu

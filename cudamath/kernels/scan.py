@@ -55,6 +55,8 @@ LINE_THREADS = 256
 GROUP = THREADS  # tiles whose totals a block reads at once
 TILE_BYTES = 64  # of its input that a thread of ``scan_tiles`` holds
 LINE_STEP = 8  # loads in flight of a thread of ``scan_lines``
+LINE_RUN = 64  # elements that it combines one after another before it starts a new part: rounding errors of a float
+# sum then grow with the number of parts, not of elements
 MOST_SEGMENTS = 64
 _READY = 1 << 32  # the flag beside 32 bits
 
@@ -147,18 +149,24 @@ def line_totals(kind: str, source: np.dtype, target: np.dtype) -> Any:
             b = line // x.shape[2]
             a = line - b * x.shape[2]
             total = identity
-            j = s * length
+            part = identity
+            first = s * length
+            j = first
             stop = min(j + length, x.shape[1])
             ahead = cuda.local.array(LINE_STEP, A)
             while j + LINE_STEP <= stop:  # all loads go out before the first is waited for
                 for k in range(LINE_STEP):
                     ahead[k] = lift(x[b, j + k, a])
                 for k in range(LINE_STEP):
-                    total = combine(total, ahead[k])
+                    part = combine(part, ahead[k])
                 j += LINE_STEP
+                if (j - first) % LINE_RUN == 0:
+                    total = combine(total, part)
+                    part = identity
             while j < stop:
-                total = combine(total, lift(x[b, j, a]))
+                part = combine(part, lift(x[b, j, a]))
                 j += 1
+            total = combine(total, part)
             totals[s, line] = total
 
     return line_totals
@@ -184,19 +192,24 @@ def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
             total = identity
             for p in range(s):
                 total = combine(total, totals[p, line])
-            j = s * length
+            part = identity
+            begin = s * length
+            j = begin
             stop = min(j + length, n)
             ahead = cuda.local.array(LINE_STEP, A)
             while j + LINE_STEP <= stop:  # all loads go out before the first store waits for one
                 for k in range(LINE_STEP):
                     ahead[k] = lift(x[b, j + k, a])
                 for k in range(LINE_STEP):
-                    total = combine(total, ahead[k])
-                    y[b, j + k, a] = store(total)
+                    part = combine(part, ahead[k])
+                    y[b, j + k, a] = store(combine(total, part))
                 j += LINE_STEP
+                if (j - begin) % LINE_RUN == 0:
+                    total = combine(total, part)
+                    part = identity
             while j < stop:
-                total = combine(total, lift(x[b, j, a]))
-                y[b, j, a] = store(total)
+                part = combine(part, lift(x[b, j, a]))
+                y[b, j, a] = store(combine(total, part))
                 j += 1
 
     return scan_lines

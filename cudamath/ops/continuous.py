@@ -392,7 +392,8 @@ class Continuous(Source):
             Parameters that are no numbers; a dtype that is not floating-point.
 
         Gradient: with respect to an array `scale` (not to `shape`). CPU and GPU agree bit for bit for shapes >= 1, to
-        rounding below.
+        rounding below. Small shapes have numbers too small for the dtype, which become 0: of shape 0.05 one float32 in
+        170 (`beta` and `dirichlet` work with logarithms and lose none).
 
         Source: Marsaglia and Tsang, "A simple method for generating gamma variables", TOMS 2000.
 

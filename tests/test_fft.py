@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from differences import MACHINES, run_version
 from fake_driver import gpu
+from host_plans import host_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import BF16, numbers, views
@@ -20,7 +21,7 @@ from cudamath.core.plan import Call, Input, Launch, Output, Plan
 from cudamath.kernels import fft as planners
 from cudamath.runtime import fft as runtime
 from cudamath.runtime import libraries, stream
-from cudamath.testing import assert_close, compile_plan, simulate
+from cudamath.testing import assert_close, compile_plan
 
 ONE = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
 SEVERAL = ["fftn", "ifftn", "rfftn", "irfftn"]
@@ -294,28 +295,6 @@ def fake_fft(monkeypatch, fake):
     return library
 
 
-def host_run(plan: Any, x: np.ndarray) -> np.ndarray:
-    """A plan's steps on host memory: library calls by the stand-in, kernels in the simulator."""
-    aligned = [np.empty(a.nbytes // 8 + 4, np.uint64) for a in (*plan.outputs, *plan.temps)]
-    arrays: dict[str, list[np.ndarray]] = {"x": [x], "y": [], "t": []}
-    for layout, space in zip((*plan.outputs, *plan.temps), aligned, strict=True):
-        start = -space.ctypes.data % 16
-        memory = space.view(np.uint8)[start : start + layout.nbytes].view(layout.dtype).reshape(layout.shape)
-        arrays["y" if len(arrays["y"]) < len(plan.outputs) else "t"].append(memory)
-    for step in plan.steps:
-        at = {kind: [a.ctypes.data for a in those] for kind, those in arrays.items()}
-        if isinstance(step, Call):
-            step.fn(stream.current_stream(0), *[at[a.kind][a.index] + a.offset for a in step.args])
-        else:
-            # the same launch, with every array of the plan as an input
-            order = [(kind, i) for kind, those in arrays.items() for i in range(len(those))]
-            renamed = [type(a)("x", order.index((a.kind, a.index)), a.shape, a.strides, a.dtype, a.offset, a.flattened)
-                       if hasattr(a, "kind") else a for a in step.args]
-            one = type(plan)([], [Launch(step.kernel, step.grid, step.block, renamed, step.shared)])
-            simulate(one, *[a for those in arrays.values() for a in those])
-    return arrays["y"][0]
-
-
 SHAPES = [((6, 4, 5), (2,)), ((6, 4, 5), (0,)), ((3, 4, 5), (1,)), ((18, 2, 2), (1,)), ((3, 4, 5), (0, 2)),
           ((3, 4, 5), (2, 0, 1)), ((2, 3, 2, 3), (3, 1, 0, 2)), ((1, 4, 1), (0, 1, 2)), ((7,), (0,)), ((2, 3, 18, 2), (0, 3))]
 
@@ -349,7 +328,7 @@ def test_plans_in_the_simulator(fake_fft, kind, shape, axes, look):
         n = 2 * shape[axes[-1]] - 1
         plan = planners.c2r(x, axes=axes, n=n, scale=0.5)
         expected = np.fft.irfftn(base, (*[shape[a] for a in axes[:-1]], n), axes, norm="forward") / 2
-    out = host_run(plan, base)
+    (out,) = host_run(plan, base)
     assert out.dtype == expected.dtype
     assert_close(out, expected, rtol=0, atol=1e-5 * np.abs(expected).max(initial=1))
     np.testing.assert_array_equal(base, before)

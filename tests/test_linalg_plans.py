@@ -3,6 +3,7 @@ handles, workspace, and failures that the device reports."""
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import types
 import warnings
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from differences import MACHINES, run_version
 from fake_driver import gpu
+from host_plans import host_run
 from matrices import near, rand
 
 import cudamath as cm
@@ -99,6 +101,52 @@ def test_versions_of_svd(version, dtype):
         for q in (u, vh.mT.conj()):
             near(q.mT.conj() @ q, np.broadcast_to(np.eye(q.shape[-1], dtype=dtype), (shape[0], q.shape[-1], q.shape[-1])))
         near(run_version("gpu", lambda x: planners.svdvals(x, version=version), a), theirs.S)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize(("count", "n", "look"), [
+    *[(*size, look) for size in ((1, 5), (3, 4)) for look in ("rows", "columns", "strided", "reversed", "broadcast")],
+    (1, planners.TURNED + 1, "rows")])
+@pytest.mark.parametrize("lower", [True, False])
+def test_triangular_plans_in_the_simulator(fake, monkeypatch, lower, count, n, look):
+    """What cuBLAS is asked for solves the system, whichever way the matrix lies: a stand-in reads it as cuBLAS would."""
+    def seen(address: int, rows: int, columns: int, ld: int) -> np.ndarray:
+        assert ld >= rows
+        holder = types.SimpleNamespace(__array_interface__={"data": (address, False), "shape": (rows, columns), "version": 3,
+                                                            "typestr": "<f8", "strides": (8, 8 * ld)})
+        return np.asarray(holder)
+
+    def stand_in(name: str, what: str) -> Any:
+        def trsm(_stream: Any, arguments: tuple) -> None:
+            side, triangle, transpose, unit, m, k, _alpha, a, lda, b, ldb, *many = arguments
+            assert (side, unit, m, k) == (solver.LEFT, 0, n, 3)
+            tables = [np.ctypeslib.as_array((ctypes.c_int64 * many[0]).from_address(p)) if many else [p] for p in (a, b)]
+            for one, other in zip(*tables, strict=True):
+                matrix, right = seen(int(one), n, n, lda), seen(int(other), n, 3, ldb)
+                matrix = np.tril(matrix) if triangle == solver.LOWER else np.triu(matrix)
+                right[...] = np.linalg.solve(matrix.T if transpose else matrix, right)
+
+        return trsm
+
+    monkeypatch.setattr(solver, "_cublas", stand_in)
+    rng = np.random.default_rng(0)
+    a, b = rand(rng, (count, n, n)) + 3 * n**0.5 * np.eye(n), rand(rng, (count, n, 3))
+    if look == "columns":
+        a = np.ascontiguousarray(a.mT).mT
+    elif look == "strided":
+        a = np.repeat(a, 2, axis=2)[:, :, ::2]
+    elif look == "reversed":
+        a = a[:, ::-1][:, :, ::-1]
+    elif look == "broadcast":
+        a = np.broadcast_to(a[:1], a.shape)
+    layouts = [Layout.of(x.shape, x.strides, x.dtype, 0) for x in (a, b)]
+    plan = planners.solve_triangular(*layouts, lower=lower, unit=False)
+    plan.steps = [step for step in plan.steps if not (isinstance(step, Launch)
+                                                      and step.kernel is small.check_diagonal(np.dtype("f8")))]
+    before = a.copy()
+    (x,) = host_run(plan, a, b, table=small.addresses)
+    near(x, np.linalg.solve(np.tril(a) if lower else np.triu(a), b))
+    np.testing.assert_array_equal(a, before)
 
 
 @pytest.mark.simulator

@@ -38,7 +38,7 @@ def wider(dtype: np.dtype) -> np.dtype:
 def answer(row: Elementwise, *arrays: np.ndarray) -> np.ndarray:
     """NumPy's answer; but its complex log1p is log(1 + z), which loses the digits that this function is there for; and
     infinity divided by a finite number, rounded down, is NaN there, where the array API wants infinity."""
-    out = row.numpy(*arrays)
+    out = np.asarray(row.numpy(*arrays))
     if row.name == "floor_divide" and out.dtype.kind == "f":
         out = np.where(np.isinf(arrays[0]) & np.isfinite(arrays[1]), np.true_divide(*arrays), out)
     if row.name == "log1p" and out.dtype.kind == "c":

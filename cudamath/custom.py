@@ -181,7 +181,7 @@ def reduction(combine: Callable, identity: Any, *, each: Callable | None = None,
 
     >>> import math, cudamath as cm
     >>> log_product = cm.reduction(lambda a, b: a + b, 0.0, each=lambda x: math.log(x))
-    >>> log_product(cm.array([[1.0, 2.0], [3.0, 4.0]]), axis=1).exp().round(4).tolist()
+    >>> cm.exp(log_product(cm.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)).round(4).tolist()
     [2.0, 12.0]
     """
     name = getattr(combine, "__name__", "reduction")

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.array import asarray, ndarray
 from ..core.dtypes import compute_dtype
 from ..core.op import Op
-from ..ops.index import take
+from ..ops.index import take, where
 from .conv import images, pair
 
 __all__ = ["adaptive_avg_pool2d", "adaptive_max_pool2d", "avg_pool2d", "global_avg_pool2d", "global_max_pool2d",
@@ -198,11 +198,11 @@ def adaptive_avg_pool2d(x: Any, output_size: int | None | tuple[int | None, int 
     y = x.astype(compute_dtype(dtype), copy=False)
     for axis, what in ((2, "rows"), (3, "columns")):
         places, counts = _bins(name, what, y.shape[axis], size[axis - 2])
-        share = (np.arange(places.shape[1]) < counts[:, None]) / np.maximum(counts, 1)[:, None]
+        inside = (np.arange(places.shape[1]) < counts[:, None]).reshape(*places.shape, *(1,) * (3 - axis))
         taken = take(y, asarray(places.ravel(), device=y.device), axis=axis)
-        shape = (*y.shape[:axis], *places.shape, *y.shape[axis + 1:])
-        weights = asarray(share.reshape(*places.shape, *(1,) * (3 - axis)), dtype=y.dtype, device=y.device)
-        y = (taken.reshape(shape) * weights).sum(axis + 1)
+        taken = taken.reshape((*y.shape[:axis], *places.shape, *y.shape[axis + 1:]))
+        sizes = asarray(counts.reshape(-1, *(1,) * (3 - axis)), dtype=y.dtype, device=y.device)
+        y = where(asarray(inside, device=y.device), taken, 0).sum(axis + 1) / sizes
     return y.astype(dtype, copy=False)
 
 

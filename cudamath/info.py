@@ -13,7 +13,7 @@ from .core.devices import default_device
 from .runtime import device as devices
 from .runtime import libraries, memory, module
 
-PACKAGES = ("numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core", "nvmath-python", "ml_dtypes")
+PACKAGES = ("numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core", "nvmath-python", "nvidia-cudnn-frontend", "ml_dtypes")
 VARIABLES = ("CUDAMATH_DEVICE", "CUDAMATH_CACHE_DIR", "CUDA_PATH", "CUDA_HOME", "CUDNN_PATH", "CUDA_VISIBLE_DEVICES")
 
 

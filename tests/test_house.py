@@ -62,7 +62,8 @@ def imported(path: pathlib.Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize(("module", "room"), [("numba.cuda", "kernels"), ("cuda", "runtime"), ("nvmath", "runtime")])
+@pytest.mark.parametrize(("module", "room"), [("numba.cuda", "kernels"), ("cuda", "runtime"), ("nvmath", "runtime"),
+                                              ("cudnn", "runtime")])
 def test_sole_importer(module: str, room: str) -> None:
     users = {relative(path) for path in SOURCES
              if any(name == module or name.startswith(module + ".") for name in imported(path))}
@@ -75,7 +76,8 @@ def test_every_dependency_is_declared() -> None:
     config.read(ROOT / "setup.cfg")
     lines = config["options"]["install_requires"] + "\n" + "\n".join(config["options.extras_require"].values())
     declared = {re.split(r"[<>=\[;~! ]", line)[0].replace("-", "_").lower() for line in lines.split("\n") if line}
-    modules = {"llvmlite": "numba", "sklearn": "scikit_learn", "cuda": "cuda_python", "nvmath": "nvmath_python"}
+    modules = {"llvmlite": "numba", "sklearn": "scikit_learn", "cuda": "cuda_python", "nvmath": "nvmath_python",
+               "cudnn": "nvidia_cudnn_frontend"}
     wanted = {name.split(".")[0] for path in SOURCES for name in imported(path)} - set(sys.stdlib_module_names)
     missing = {name for name in wanted - {"cudamath", "benchmarks"} if modules.get(name, name) not in declared}
     # Foreign arrays are recognised by their own libraries, which are there if such an array is.

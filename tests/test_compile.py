@@ -50,7 +50,7 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
 #: Kernels made of instructions that some architectures lack: name -> those that have them.
 SINCE_8 = tuple(c for c in build.CAPABILITIES if c >= (8, 0))
 ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "matmul_mma": SINCE_8,
-                                                     "matmul_mma_double": SINCE_8,
+                                                     "matmul_mma_double": SINCE_8, "matmul_mma_double_whole": SINCE_8[2:],
                                                      "conv2d_wgmma": ((9, 0),), "conv2d_weight_wgmma": ((9, 0),),
                                                      "conv2d_mma": SINCE_8, "conv2d_weight_mma": SINCE_8,
                                                      "attention_wgmma": ((9, 0),), "attention_grad_wgmma": ((9, 0),),

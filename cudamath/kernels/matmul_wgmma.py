@@ -61,6 +61,7 @@ from .rows import device
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 BOX = hopper.BOX
+LOG2_E = math.log2(math.e)
 #: kind -> (bytes of a number of A and B, dtype of the sums)
 KINDS = {"bf16": (2, f32), "f16": (2, f32), "tf32": (4, f32), "s8": (1, i32), "e4m3": (1, f32)}
 
@@ -149,11 +150,11 @@ def activate(name: str) -> Any:
 
         @device
         def silu(x):
-            return x * reciprocal(f32(1) + exp2(x * f32(-math.log2(math.e))))
+            return x * reciprocal(f32(1) + exp2(x * f32(-LOG2_E)))
 
         return silu
     if name == "gelu_tanh":  # x sigmoid(2 u), as in ml/activation.py
-        cubic, linear = -0.07135481627260025 * math.log2(math.e), -1.5957691216057308 * math.log2(math.e)
+        cubic, linear = -0.07135481627260025 * LOG2_E, -1.5957691216057308 * LOG2_E
 
         @device
         def gelu_tanh(x):
@@ -169,7 +170,7 @@ def activate(name: str) -> Any:
             t = reciprocal(f32(1) + f32(0.3275911) * z)
             series = ((((f32(1.061405429) * t + f32(-1.453152027)) * t + f32(1.421413741)) * t + f32(-0.284496736)) * t
                       + f32(0.254829592)) * t
-            tail = f32(0.5) * series * exp2(z * z * f32(-math.log2(math.e)))  # P(Z > |x|)
+            tail = f32(0.5) * series * exp2(z * z * f32(-LOG2_E))  # P(Z > |x|)
             return x * (tail if x < f32(0) else f32(1) - tail)
 
         return gelu

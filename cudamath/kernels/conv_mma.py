@@ -13,7 +13,8 @@ here every thread does what TMA does there. A step is one tap and 32 channels:
 
 In the input gradient filters are summed along their outputs: they are brought as they lie, and `ldmatrix` transposes them.
 The floor is 2 * N * K * P * Q * C * R * S operations at the rate of mma.sync, which on compute capability 9.0 is some 2/3 of
-wgmma's.
+wgmma's. This kernel is not there yet: on an H200 it takes two to three times as long as conv_wgmma.py, because its threads
+spend more instructions on addresses than on multiplying.
 """
 
 import functools

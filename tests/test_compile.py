@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import fake_driver
 import numpy as np
 import pytest
+from compile_ordering import ordering
 from records import ELEMENTWISE, ROWS, Array, Elementwise, Row
 from strategies import BF16, FLOATS, of_kinds
 
@@ -201,26 +202,6 @@ def arrays(t: np.dtype) -> None:
             cm.linspace(0, 1, 10, dtype=t)
 
 
-def ordering(t: np.dtype) -> None:
-    """Sorts of short and of long lines, scans along rows and columns, searches, counts."""
-    x, line = made((40, 70), t), made(70_000, t)
-    for array in (x, line):
-        cm.cumsum(array, axis=0), cm.nancumprod(array, axis=-1), cm.sort(array), cm.argsort(array, descending=True)
-    cm.cumsum(made((200, 20_000), t), axis=0), cm.cumsum(made((5000, 9), t), axis=1)
-    cm.unique(line)
-    cm.take(x, cm.zeros(9, "int32"), axis=0), cm.take(made((40, 72), t), cm.zeros(9, "int32"), axis=0)
-    if t.kind == "c":
-        return
-    cm.cummax(x, axis=1), cm.cummin(line), cm.nancummin(x, axis=0), cm.nancummax(line)
-    cm.searchsorted(line, x), cm.searchsorted(line, x, "right")
-    cm.histogram(x, [0, 1, 3]), cm.histogram(x, 5)
-    cm.maximum_at(x, cm.zeros(5, "int32"), 1), cm.minimum_at(x, cm.zeros(5, "int32"), 1)
-    if t.kind in "iu":
-        cm.bincount(line), cm.bincount(line, minlength=10_000)
-    if t in FLOATS:
-        cm.grad(lambda x: cm.sort(x, axis=1).sum())(x), cm.grad(lambda x: cm.sort(x).sum())(line)
-
-
 def reductions(t: np.dtype) -> None:
     """Rows, columns, both, everything; large ones are split."""
     for shape in ((64, 1000), (2_000_000,), (200_000, 8)):
@@ -271,7 +252,6 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         random,
         reduce,
         softmax,
-        sort,
     )
 
     found: list[tuple[plans.Plan, list[Layout]]] = []
@@ -354,7 +334,6 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         plan(functools.partial(optim.sgd, version="one"), x, x)
         plan(functools.partial(optim.adam, version="one"), x, x, new(20, 64, dtype=wide), new(20, 64, dtype=wide))
         plan(functools.partial(dropout.dropout, version="each"), x)
-        plan(functools.partial(sort.argsort, axis=0, descending=False, version="radix"), x)
         plan(functools.partial(random.uniform, shape=(100,), dtype=f, device=0, version="each"))
         plan(functools.partial(random.normal, shape=(100,), dtype=f, device=0, version="each"))
     cell = new(3, dtype="u8")

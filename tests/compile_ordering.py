@@ -1,0 +1,37 @@
+"""Calls of sorting, scans, searches and counts that reach every kernel of theirs: a part of test_compile.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from strategies import FLOATS
+
+import cudamath as cm
+from cudamath.kernels import sort
+
+
+def ordering(t: np.dtype) -> None:
+    """Sorts of short and of long lines, scans along rows and columns, searches, counts."""
+
+    def made(shape: Any) -> cm.ndarray:
+        return cm.empty(shape, t)
+
+    x, line = made((40, 70)), made(70_000)
+    for array in (x, line):
+        cm.cumsum(array, axis=0), cm.nancumprod(array, axis=-1), cm.sort(array), cm.argsort(array, descending=True)
+    cm.cumsum(made((200, 20_000)), axis=0), cm.cumsum(made((5000, 9)), axis=1)
+    cm.unique(line)
+    cm.take(x, cm.zeros(9, "int32"), axis=0), cm.take(made((40, 72)), cm.zeros(9, "int32"), axis=0)
+    if t.kind == "c":
+        return
+    plain = sort.argsort(line._layout, axis=0, descending=False, version="radix")
+    plain.bind("radix", [line._layout])
+    cm.cummax(x, axis=1), cm.cummin(line), cm.nancummin(x, axis=0), cm.nancummax(line)
+    cm.searchsorted(line, x), cm.searchsorted(line, x, "right")
+    cm.histogram(x, [0, 1, 3]), cm.histogram(x, 5)
+    cm.maximum_at(x, cm.zeros(5, "int32"), 1), cm.minimum_at(x, cm.zeros(5, "int32"), 1)
+    if t.kind in "iu":
+        cm.bincount(line), cm.bincount(line, minlength=10_000)
+    if t in FLOATS:
+        cm.grad(lambda x: cm.sort(x, axis=1).sum())(x), cm.grad(lambda x: cm.sort(x).sum())(line)

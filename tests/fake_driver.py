@@ -115,11 +115,10 @@ class FakeDriver:
         self.clock = 0.0
         self.threads = threading.local()
         self.lock = threading.RLock()
-        for name in ("CUstream_flags", "CUevent_flags", "CUdevice_attribute", "CUfunction_attribute", "CUmemPool_attribute",
-                     "CUstreamCaptureMode", "CUpointer_attribute", "CUmemLocationType", "CUmemAccess_flags",
-                     "CUtensorMapDataType", "CUtensorMapInterleave", "CUtensorMapSwizzle", "CUtensorMapL2promotion",
-                     "CUtensorMapFloatOOBfill"):
-            setattr(self, name, Names(name))
+        for name in ("stream_flags", "event_flags", "device_attribute", "function_attribute", "memPool_attribute",
+                     "memLocationType", "streamCaptureMode", "pointer_attribute", "memAccess_flags", "tensorMapDataType",
+                     "tensorMapInterleave", "tensorMapSwizzle", "tensorMapL2promotion", "tensorMapFloatOOBfill"):
+            setattr(self, f"CU{name}", Names(f"CU{name}"))
 
     def CUmemAccessDesc(self):
         return type("desc", (), {"location": type("location", (), {})()})()
@@ -314,9 +313,8 @@ class FakeDriver:
             self.run_until(event.stream, event.position)
 
     def cuEventQuery(self, handle):
-        event = self.events[handle]
-        ready = event.stream is None or event.stream.done >= event.position
-        return (OK if ready else CUresult.CUDA_ERROR_NOT_READY,)
+        stream, position = self.events[handle].stream, self.events[handle].position
+        return (OK if stream is None or stream.done >= position else CUresult.CUDA_ERROR_NOT_READY,)
 
     def cuEventElapsedTime(self, start, end):
         times = [self.events[e].time for e in (start, end)]
@@ -508,17 +506,12 @@ class FakeDriver:
         memory = (ctypes.c_char * (highest - lowest)).from_address(address + lowest)
         return np.ndarray(shape, dtype, memory, -lowest, strides)
 
-    # ------------------------------------------------------------ tensor maps
-
     def cuTensorMapEncodeTiled(self, kind, rank, address, shape, strides, box, steps, *rest):
         """A map that says: address, rank, sizes (innermost first)."""
-        assert rank == len(shape) == len(strides) + 1 == len(box) == len(steps)
-        if address % 16 or any(n % 16 for n in strides):
-            return (INVALID, None)
-        return type("map", (), {"opaque": [address, rank, *shape, *[0] * (14 - rank)]})()
+        bad = address % 16 or any(n % 16 for n in strides) or not rank == len(shape) == len(strides) + 1 == len(steps)
+        return (INVALID, None) if bad else type("map", (), {"opaque": [address, rank, *shape, *[0] * (14 - rank)]})()
 
     def cuTensorMapEncodeIm2col(self, kind, rank, address, shape, strides, lower, upper, channels, pixels, steps, *rest):
-        assert len(lower) == len(upper) == rank - 2
         return self.cuTensorMapEncodeTiled(kind, rank, address, shape, strides, shape, steps)
 
     # ------------------------------------------------------------ graphs

@@ -50,9 +50,9 @@ def test_profile(fake, tmp_path):
     assert starts == sorted(starts)
 
 
-@pytest.mark.parametrize("kind, mean, share, hint", [("kernel", 100, 0.8, "memory bandwidth"), ("kernel", 2, 0.1, "launches"),
-                                                     ("kernel", 2, 0.9, "memory bandwidth"), ("kernel", 90, 0.2, "not bandwidth"),
-                                                     ("kernel", 90, None, ""), ("copy", 1, None, "")])
+@pytest.mark.parametrize("kind, mean, share, hint", [
+    ("kernel", 100, 0.8, "memory bandwidth"), ("kernel", 2, 0.1, "launches"), ("kernel", 2, 0.9, "memory bandwidth"),
+    ("kernel", 90, 0.2, "not bandwidth"), ("kernel", 90, None, ""), ("copy", 1, None, "")])
 def test_hints(kind, mean, share, hint):
     said = profile._hint(kind, mean, share)
     assert said.startswith(hint) and bool(said) == bool(hint)

@@ -79,6 +79,7 @@ KEYS = 128  # a block owns; 64 for each of its two warpgroups
 PART = 8192  # float32 numbers of dq that a tile has: 64 x 128 or 128 x 64
 WARPGROUPS = 2
 THREADS = 128 * (WARPGROUPS + 1)
+LOG2E = math.log2(math.e)
 PREPARE_THREADS, ROUNDS = 256, 4  # of attention_grad_prepare: threads a block, rows a thread looks at
 FINISH_THREADS = 256
 PAD = 128  # rows of mean and lse are padded to a multiple of this
@@ -148,7 +149,7 @@ def attention_grad_prepare(kind: str, depth: int) -> Any:
                     mean[line] = total
                     exponent = f32(ABSENT)
                     if i < rows:
-                        exponent = min(lse[i64(head) * rows + i] * f32(math.log2(math.e)), f32(ABSENT))
+                        exponent = min(lse[i64(head) * rows + i] * f32(LOG2E), f32(ABSENT))
                     lse2[line] = exponent
 
     return attention_grad_prepare

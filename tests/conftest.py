@@ -1,5 +1,6 @@
 """Fixtures: one body runs on every device. GPU tests are marked and skipped, counted, where there is no GPU."""
 
+import gc
 import os
 
 import pytest
@@ -42,5 +43,9 @@ def fake(monkeypatch):
     """A fake driver with two devices in place of the real one, and a runtime without a past (see fake_driver.py)."""
     from fake_driver import installed
 
-    with installed(monkeypatch) as driver:
-        yield driver
+    gc.freeze()  # collections inside then look at the test's own objects, not at half a million others
+    try:
+        with installed(monkeypatch) as driver:
+            yield driver
+    finally:
+        gc.unfreeze()

@@ -41,6 +41,7 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
     "attention_grad_mma_keys": (56, "wide heads: sums of 128 or 256 columns; test_attention.py pins each"),
     "attention_grad_mma_queries": (56, "the same"),
     "attention_grad_wgmma": (32, "64 columns: held to the registers of three warpgroups"),
+    "onesweep": (12, "on 12.0 alone: held to the registers of several blocks a multiprocessor"),
     "scan_tiles": (4, "complex64: four sums of eight bytes a thread"),
 }
 

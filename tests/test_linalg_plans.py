@@ -244,7 +244,7 @@ def fake_solver(monkeypatch, fake):
     library = FakeSolver()
     monkeypatch.setattr(solver, "_bindings", lambda: library)
     monkeypatch.setattr(solver, "_errors", lambda: (FakeSolver.cuSOLVERError,))
-    monkeypatch.setattr(solver, "_handles", {})
+    solver._handles.clear()
     monkeypatch.setattr(solver.libraries, "find", lambda name: types.SimpleNamespace(path="there", looked="", remedy=""))
     yield library
     solver._handles.clear()

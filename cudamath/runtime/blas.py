@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from . import device as devices
 from . import libraries
 from . import stream as streams
 from .errors import CudaError, DeviceError, OutOfMemoryError, check
+from .handles import Handles
 from .memory import pool_of, relaxed
 
 WORKSPACE = 32 << 20  # what cuBLAS itself takes on compute capability 9.0
@@ -135,26 +135,8 @@ class _Handle:
             check(cu.cuMemFree(self.workspace))
 
 
-_handles: dict[int, _Handle] = {}  # by id(stream): an entry goes when its stream does
-_lock = threading.Lock()
-
-
-def handle(stream: streams.Stream) -> _Handle:
-    """The handles of a stream, made on first use."""
-    found = _handles.get(id(stream))
-    if found is None:
-        with _lock:
-            found = _handles.get(id(stream))
-            if found is None:
-                found = _handles[id(stream)] = _Handle(stream)
-                weakref.finalize(stream, _forget, id(stream)).atexit = False  # the driver cleans up at exit
-    return found
-
-
-def _forget(key: int) -> None:
-    gone = _handles.pop(key, None)
-    if gone is not None:
-        gone.close()
+_handles = Handles(_Handle)
+handle = _handles.of
 
 
 # ------------------------------------------------------------------------------------------------ products

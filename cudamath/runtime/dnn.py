@@ -14,8 +14,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import threading
-import weakref
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -25,6 +23,7 @@ from . import device as devices
 from . import libraries
 from . import stream as streams
 from .errors import CudaError
+from .handles import Handles
 from .memory import pool_of, relaxed
 
 MOST_WORKSPACE = 1 << 30
@@ -85,26 +84,8 @@ class _Handle:
             _bindings()._raw_destroy_handle(self.raw)
 
 
-_handles: dict[int, _Handle] = {}  # by id(stream): an entry goes when its stream does
-_lock = threading.Lock()
-
-
-def handle(stream: streams.Stream) -> _Handle:
-    """The handle of a stream, made on first use."""
-    found = _handles.get(id(stream))
-    if found is None:
-        with _lock:
-            found = _handles.get(id(stream))
-            if found is None:
-                found = _handles[id(stream)] = _Handle(stream)
-                weakref.finalize(stream, _forget, id(stream)).atexit = False  # the driver cleans up at exit
-    return found
-
-
-def _forget(key: int) -> None:
-    gone = _handles.pop(key, None)
-    if gone is not None:
-        gone.close()
+_handles = Handles(_Handle)
+handle = _handles.of
 
 
 # ------------------------------------------------------------------------------------------- convolutions

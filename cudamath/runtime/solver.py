@@ -13,8 +13,6 @@ cuSOLVER may wait for the device or allocate inside a call, so its calls are ref
 from __future__ import annotations
 
 import functools
-import threading
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +21,7 @@ import numpy as np
 from . import blas, libraries
 from . import stream as streams
 from .errors import CudaError, DeviceError, OutOfMemoryError
+from .handles import Handles
 from .memory import Buffer, pool_of, relaxed
 
 LOWER, UPPER = 0, 1  # cublasFillMode_t
@@ -92,26 +91,8 @@ class _Handle:
             dn.destroy(self.solver)
 
 
-_handles: dict[int, _Handle] = {}  # by id(stream): an entry goes when its stream does
-_lock = threading.Lock()
-
-
-def handle(stream: streams.Stream) -> _Handle:
-    """The handle of a stream, made on first use."""
-    found = _handles.get(id(stream))
-    if found is None:
-        with _lock:
-            found = _handles.get(id(stream))
-            if found is None:
-                found = _handles[id(stream)] = _Handle(stream)
-                weakref.finalize(stream, _forget, id(stream)).atexit = False  # the driver cleans up at exit
-    return found
-
-
-def _forget(key: int) -> None:
-    gone = _handles.pop(key, None)
-    if gone is not None:
-        gone.close()
+_handles = Handles(_Handle)
+handle = _handles.of
 
 
 # ------------------------------------------------------------------------------------------------ cuSOLVER

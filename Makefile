@@ -29,11 +29,11 @@ $(STAMP): setup.cfg pyproject.toml
 demo: $(STAMP)
 	@$(RUN) -m cudamath demo
 
-# Three runs: the CPU (and everything that needs no device), Numba's simulator, the GPU. The third reports how
+# Three runs: the GPU, the CPU (and everything that needs no device), Numba's simulator. The first reports how
 # many tests it skipped for want of a GPU. All three run even if one fails.
 test: $(STAMP)
 	@status=0; \
-	for part in test-cpu test-simulator test-gpu; do $(MAKE) --no-print-directory $$part || status=1; done; \
+	for part in test-gpu test-cpu test-simulator; do $(MAKE) --no-print-directory $$part || status=1; done; \
 	exit $$status
 
 # One BLAS thread a worker: two workers on two cores would otherwise fight over them.

@@ -17,7 +17,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -136,13 +136,15 @@ def record(row: Row, spreads: dict[str, Spread], ceiling: dict[str, float], wher
             "results": results, "ceilings": ceiling, **where}
 
 
-def run(names: Sequence[str], device: str, quick: bool = False) -> tuple[list[dict[str, Any]], list[str]]:
+def run(names: Sequence[str], device: str, quick: bool = False,
+        keep: Callable[[dict[str, Any]], None] | None = None) -> tuple[list[dict[str, Any]], list[str]]:
     """Measure the rows whose names contain one of `names` (all rows, if there are none) and that fit the device.
 
     Args:
         names: parts of names of rows.
         device: "cpu", "cuda:0", ... : CPU rows run for "cpu", device rows for a GPU, host rows for both.
         quick: fewer rounds.
+        keep: is given each record as soon as it is there.
 
     Returns:
         (records, printed as a table; names of the rows that failed, each printed with its error).
@@ -171,6 +173,8 @@ def run(names: Sequence[str], device: str, quick: bool = False) -> tuple[list[di
         for row in track(chosen, description="rows", console=console):
             try:
                 records.append(record(row, measure(row, device, libraries, quick), ceiling, where))
+                if keep:
+                    keep(records[-1])
             except Exception as error:  # one row out of memory, say, must not cost the others' figures
                 failed.append(row.name)
                 console.print(f"{row.name} failed: {type(error).__name__}: {error}", markup=False, style="red")
@@ -242,15 +246,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--plot", help="also write a chart to this PNG file")
     arguments = parser.parse_args(argv)
-    records, failed = run(arguments.names, arguments.device, arguments.quick)
     out = arguments.out or RESULTS / folder(arguments.device)
     out.mkdir(parents=True, exist_ok=True)
     file = out / "rows.json"
     kept = {each["name"]: each for each in (json_module.loads(file.read_text()) if file.exists() else [])}
-    kept |= {each["name"]: each for each in records}
-    ordered = [kept[name] for name in ROWS if name in kept]  # rows that no longer exist are dropped
-    file.write_text(json_module.dumps(ordered, indent=1) + "\n")
-    print(f"{len(records)} rows measured; {file} holds {len(ordered)}")
+
+    def keep(record: dict[str, Any]) -> None:
+        kept[record["name"]] = record
+        ordered = [kept[name] for name in ROWS if name in kept]  # rows that no longer exist are dropped
+        file.write_text(json_module.dumps(ordered, indent=1) + "\n")
+
+    records, failed = run(arguments.names, arguments.device, arguments.quick, keep)
+    print(f"{len(records)} rows measured; {file} holds {len(kept)}")
     if arguments.plot and records:
         chart(records, arguments.plot)
     return 1 if failed else 0

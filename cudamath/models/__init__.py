@@ -1,0 +1,1 @@
+"""Complete small models as functions of their parameters: readable, trainable, and tested."""

@@ -1,0 +1,196 @@
+"""GPT-2: the language model of Radford et al., as functions of a tree of parameters.
+
+    params = gpt2.create(gpt2.SIZES["124m"], rng=cm.random.default_rng(0))
+    loss = gpt2.loss(params, tokens, targets, gpt2.SIZES["124m"])
+
+A token is looked up in a table, its place in another; `layers` blocks add to that sum, the residual stream: first
+attention to what came before, then two fully connected layers. The last state of a token, normalised, is compared with
+every row of the table of tokens: those are the scores of what comes next.
+
+The parameters are a dict with the names of the published weights ("h.0.attn.c_attn.weight"), so that a checkpoint can
+be read by eye. Weights are (out, in) as `ml.linear` wants them; the published ones lie transposed (see `pretrained`).
+The table of tokens is longer than the vocabulary, a multiple of 128 rows: products of such sizes run at the full rate.
+The rows beyond the vocabulary are zero, are counted in no loss, and stay zero.
+
+Source: Radford, Wu, Child, Luan, Amodei, Sutskever, "Language models are unsupervised multitask learners", 2019.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from typing import Any
+
+import cudamath as cm
+from cudamath import ml
+
+__all__ = ["SIZES", "Config", "create", "flops_per_token", "forward", "logits", "loss", "pretrained"]
+
+Tree = dict[str, cm.ndarray]
+
+PADDING = 128  # the table of tokens has a multiple of this many rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """The sizes of a model.
+
+    vocabulary: how many tokens there are; context: the longest sequence; layers: blocks; heads: of the attention;
+    width: numbers in a token's state.
+    """
+
+    vocabulary: int = 50257
+    context: int = 1024
+    layers: int = 12
+    heads: int = 12
+    width: int = 768
+
+    def __post_init__(self) -> None:
+        if min(dataclasses.astuple(self)) < 1 or self.width % self.heads:
+            raise ValueError(f"gpt2: wants sizes of at least 1, and heads that divide the width, got {self}")
+
+    @property
+    def rows(self) -> int:
+        """Of the table of tokens."""
+        return -(-self.vocabulary // PADDING) * PADDING
+
+
+#: The published sizes, and one small enough for a CPU.
+SIZES = {
+    "tiny": Config(vocabulary=256, context=128, layers=3, heads=4, width=128),
+    "124m": Config(),
+    "355m": Config(layers=24, heads=16, width=1024),
+    "774m": Config(layers=36, heads=20, width=1280),
+    "1558m": Config(layers=48, heads=25, width=1600),
+}
+
+
+def shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """Name -> shape of every parameter."""
+    e = config.width
+    out: dict[str, tuple[int, ...]] = {"wte.weight": (config.rows, e), "wpe.weight": (config.context, e)}
+    for i in range(config.layers):
+        h = f"h.{i}."
+        for norm in ("ln_1", "ln_2"):
+            out[f"{h}{norm}.weight"], out[f"{h}{norm}.bias"] = (e,), (e,)
+        for name, size in (("attn.c_attn", (3 * e, e)), ("attn.c_proj", (e, e)), ("mlp.c_fc", (4 * e, e)),
+                           ("mlp.c_proj", (e, 4 * e))):
+            out[f"{h}{name}.weight"], out[f"{h}{name}.bias"] = size, size[:1]
+    out["ln_f.weight"], out["ln_f.bias"] = (e,), (e,)
+    return out
+
+
+def create(config: Config, *, rng: cm.random.Generator | None = None, device: Any = None) -> Tree:
+    """Fresh parameters, float32, drawn as GPT-2's were.
+
+    Weights are normal with deviation 0.02; those that write into the residual stream, of which there are two a layer,
+    have 0.02 / sqrt(2 layers), so that the stream's variance does not grow with the depth. Biases are 0, the scales of
+    the normalisations 1.
+
+    >>> import cudamath as cm
+    >>> from cudamath.models import gpt2
+    >>> params = gpt2.create(gpt2.SIZES["tiny"], rng=cm.random.default_rng(0))
+    >>> params["h.0.attn.c_attn.weight"].shape
+    (384, 128)
+    """
+    rng = cm.random.default_rng(0) if rng is None else rng
+    params: Tree = {}
+    for name, shape in shapes(config).items():
+        if len(shape) == 2:
+            deviation = 0.02 / math.sqrt(2 * config.layers) if name.endswith("c_proj.weight") else 0.02
+            params[name] = ml.init.normal(shape, std=deviation, rng=rng, device=device)
+        else:
+            params[name] = (ml.init.zeros if name.endswith("bias") else ml.init.ones)(shape, device=device)
+    params["wte.weight"][config.vocabulary:] = 0
+    return params
+
+
+def forward(params: Tree, tokens: cm.ndarray, config: Config, *, dropout: float = 0.0,
+            rng: cm.random.Generator | None = None) -> cm.ndarray:
+    """Tokens (batch, length) of integers -> last states (batch, length, width), in the dtype of the parameters.
+
+    dropout: probability with which numbers are dropped where they enter the residual stream, in training.
+    ValueError for sequences longer than the context; IndexError for tokens outside the table.
+    """
+    if tokens.ndim != 2 or tokens.shape[1] > config.context:
+        raise ValueError(f"gpt2: wants tokens (batch, length) with a length of at most {config.context}, got {tokens.shape}")
+    places = params["wpe.weight"][:tokens.shape[1]]
+    x = ml.dropout(ml.embedding(tokens, params["wte.weight"]) + places, dropout, rng=rng)
+    for i in range(config.layers):
+        x = block(params, f"h.{i}.", x, config, dropout, rng)
+    return ml.layer_norm(x, config.width, params["ln_f.weight"], params["ln_f.bias"])
+
+
+def block(params: Tree, h: str, x: cm.ndarray, config: Config, dropout: float = 0.0,
+          rng: cm.random.Generator | None = None) -> cm.ndarray:
+    """One layer, whose parameters' names begin with `h`: what attention and two linear layers add to x (B, S, width)."""
+
+    def linear(x: cm.ndarray, name: str, **options: Any) -> cm.ndarray:
+        return ml.linear(x, params[f"{h}{name}.weight"], params[f"{h}{name}.bias"], **options)
+
+    def norm(x: cm.ndarray, name: str) -> cm.ndarray:
+        return ml.layer_norm(x, config.width, params[f"{h}{name}.weight"], params[f"{h}{name}.bias"])
+
+    def added(y: cm.ndarray, name: str) -> cm.ndarray:
+        if not dropout:
+            return linear(y, name, residual=x)
+        return x + ml.dropout(linear(y, name), dropout, rng=rng)
+
+    x = added(attend(linear(norm(x, "ln_1"), "attn.c_attn"), config), "attn.c_proj")
+    return added(linear(norm(x, "ln_2"), "mlp.c_fc", activation="gelu_tanh"), "mlp.c_proj")
+
+
+def attend(qkv: cm.ndarray, config: Config) -> cm.ndarray:
+    """(B, S, 3 width), queries, keys and values side by side -> (B, S, width): causal self-attention."""
+    batch, length, _ = qkv.shape
+    heads = cm.moveaxis(qkv.reshape((batch, length, 3, config.heads, -1)), 1, 3)  # (B, 3, heads, S, depth)
+    q, k, v = heads[:, 0], heads[:, 1], heads[:, 2]
+    y = ml.scaled_dot_product_attention(q, k, v, causal=True)
+    return cm.moveaxis(y, 1, 2).reshape((batch, length, config.width))
+
+
+def logits(params: Tree, states: cm.ndarray, config: Config) -> cm.ndarray:
+    """Last states (..., width) -> scores (..., vocabulary) of the next token."""
+    return ml.linear(states, params["wte.weight"])[..., :config.vocabulary]
+
+
+def loss(params: Tree, tokens: cm.ndarray, targets: cm.ndarray, config: Config, *, dropout: float = 0.0,
+         rng: cm.random.Generator | None = None) -> cm.ndarray:
+    """Mean cross entropy of the next tokens: tokens, targets (batch, length) -> ()."""
+    states = forward(params, tokens, config, dropout=dropout, rng=rng)
+    scores = logits(params, states.reshape((tokens.size, config.width)), config)
+    return ml.cross_entropy(scores, targets.reshape((tokens.size,)))
+
+
+def flops_per_token(config: Config, length: int) -> float:
+    """Floating-point operations that a token of a training step takes: 6 for each parameter of a product (2 forward, 4
+    backward), and causal attention over sequences of `length`. Recomputing counts as nothing: the usual measure (MFU)."""
+    products = sum(math.prod(s) for name, s in shapes(config).items() if len(s) == 2 and name != "wpe.weight")
+    return 6 * products + 6 * config.layers * config.width * length
+
+
+def pretrained(path: str | os.PathLike, config: Config, *, device: Any = None) -> Tree:
+    """GPT-2's weights from a safetensors file with the names that Hugging Face gives them, as float32 parameters.
+
+    The names may begin with "transformer."; the masks and the tied head that such files may also hold are left out. The
+    four weights of a layer's products are stored (in, out) there and are transposed.
+
+    ValueError if a name is missing or a shape does not fit `config`.
+    """
+    found = {name.removeprefix("transformer."): x for name, x in cm.load(path, device=device).items()}
+    params: Tree = {}
+    for name, shape in shapes(config).items():
+        x = found.get(name)
+        if x is None:
+            raise ValueError(f"pretrained: {os.fspath(path)} holds no {name}")
+        x = x.astype("float32")
+        if name.startswith("h.") and x.ndim == 2:
+            x = x.mT
+        if name == "wte.weight":
+            shape = (config.vocabulary, config.width)
+        if x.shape != shape:
+            raise ValueError(f"pretrained: {name} in {os.fspath(path)} has shape {x.shape}, {config} wants {shape}")
+        params[name] = cm.copy(x) if name != "wte.weight" else cm.concat([x, cm.zeros(
+            (config.rows - config.vocabulary, config.width), "float32", device=x.device)])
+    return params

@@ -33,6 +33,7 @@ from numpy import (
 
 from . import cuda, fft, lib, linalg, math, ml, random, testing
 from .autodiff import *  # noqa: F403
+from .checkpoints import *  # noqa: F403
 from .core.array import ndarray
 from .core.devices import default_device, device, set_default_device
 from .core.dtypes import result_type, set_default_dtype

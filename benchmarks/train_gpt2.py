@@ -1,0 +1,278 @@
+"""Training GPT-2 beside PyTorch: tokens a second, peak memory, share of the GPU's nominal rate.
+
+    python -m benchmarks.train_gpt2 --size 124m --batches 16,32 --json gpt2.json     timings
+    python -m benchmarks.train_gpt2 --check                                          the same losses?
+    python -m benchmarks.train_gpt2 --profile --batches 32                           time a kernel, ours and torch's
+
+All work on the same weights and tokens in one process, in turns of a few steps in random order. A step: forward and
+backward in bfloat16 with float32 master weights, gradients clipped to norm 1, AdamW. PyTorch runs the usual way: autocast,
+scaled_dot_product_attention (flash attention), fused AdamW, the table of tokens padded as ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import pathlib
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import cudamath as cm
+from cudamath.models import gpt2, training
+
+NOMINAL = 989.4e12  # dense bfloat16 operations a second of an H100 or H200, by its data sheet
+LEARNING_RATE, DECAY = 6e-4, 0.1
+
+
+# ------------------------------------------------------------ who is measured
+
+
+class Ours:
+    """cudamath: one CUDA graph a step."""
+
+    name = "cudamath"
+
+    def __init__(self, start: dict[str, np.ndarray], config: gpt2.Config, dtype: str):
+        params = {name: cm.asarray(x, device="cuda") for name, x in start.items()}
+        self.trainer = training.Trainer(gpt2.loss, params, config, dtype=dtype, weight_decay=DECAY, clip=1.0)
+
+    def step(self, tokens: np.ndarray, targets: np.ndarray) -> Any:
+        return self.trainer.step(tokens, targets, LEARNING_RATE)[0]
+
+    def peak(self) -> int:
+        return cm.cuda.max_memory_allocated()
+
+    def reset(self) -> None:
+        cm.cuda.reset_peak_memory_stats()
+
+    def close(self) -> None:
+        del self.trainer
+        gc.collect()
+        cm.cuda.empty_cache()
+
+
+class Torch:
+    """PyTorch, eager."""
+
+    name = "torch"
+
+    def __init__(self, start: dict[str, np.ndarray], config: gpt2.Config, dtype: str):
+        import torch
+
+        self.torch, self.config, self.dtype = torch, config, dtype
+        self.params = {name: torch.from_numpy(x).cuda().requires_grad_() for name, x in start.items()}
+        matrices = [p for p in self.params.values() if p.ndim > 1]
+        rest = [p for p in self.params.values() if p.ndim == 1]
+        self.optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": DECAY}, {"params": rest, "weight_decay": 0.0}],
+                                           lr=LEARNING_RATE, betas=(0.9, 0.95), fused=True)
+        self.function = self.made()
+
+    def made(self) -> Callable:
+        return self.loss
+
+    def loss(self, params: dict, tokens: Any, targets: Any) -> Any:
+        f, c = self.torch.nn.functional, self.config
+        batch, length = tokens.shape
+        x = f.embedding(tokens, params["wte.weight"]) + params["wpe.weight"][:length]
+        for i in range(c.layers):
+            p = {name.removeprefix(f"h.{i}."): value for name, value in params.items() if name.startswith(f"h.{i}.")}
+            y = f.layer_norm(x, (c.width,), p["ln_1.weight"], p["ln_1.bias"])
+            y = f.linear(y, p["attn.c_attn.weight"], p["attn.c_attn.bias"])
+            q, k, v = (part.view(batch, length, c.heads, -1).transpose(1, 2) for part in y.split(c.width, 2))
+            y = f.scaled_dot_product_attention(q, k, v, is_causal=True)
+            y = y.transpose(1, 2).reshape(batch, length, c.width)
+            x = x + f.linear(y, p["attn.c_proj.weight"], p["attn.c_proj.bias"])
+            y = f.layer_norm(x, (c.width,), p["ln_2.weight"], p["ln_2.bias"])
+            y = f.gelu(f.linear(y, p["mlp.c_fc.weight"], p["mlp.c_fc.bias"]), approximate="tanh")
+            x = x + f.linear(y, p["mlp.c_proj.weight"], p["mlp.c_proj.bias"])
+        x = f.layer_norm(x, (c.width,), params["ln_f.weight"], params["ln_f.bias"])
+        scores = f.linear(x, params["wte.weight"])
+        if self.exact:
+            scores = scores[..., :c.vocabulary]
+        return f.cross_entropy(scores.reshape(batch * length, -1), targets.reshape(-1))
+
+    exact = False  # whether the table's padding is left out of the loss; it costs a copy, and nobody does it
+
+    def step(self, tokens: np.ndarray, targets: np.ndarray) -> Any:
+        torch = self.torch
+        x, y = (torch.from_numpy(a.astype(np.int64)).pin_memory().cuda(non_blocking=True) for a in (tokens, targets))
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.dtype == "bfloat16"):
+            loss = self.function(self.params, x, y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.params.values(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    def peak(self) -> int:
+        return self.torch.cuda.max_memory_allocated()
+
+    def reset(self) -> None:
+        self.torch.cuda.reset_peak_memory_stats()
+
+    def close(self) -> None:
+        del self.params, self.optimizer, self.function
+        gc.collect()
+        self.torch.cuda.empty_cache()
+
+
+class Compiled(Torch):
+    """PyTorch, forward and backward by torch.compile."""
+
+    name = "torch.compile"
+
+    def made(self) -> Callable:
+        return self.torch.compile(self.loss, dynamic=False)
+
+
+PEERS = {kind.name: kind for kind in (Ours, Torch, Compiled)}
+
+
+# ------------------------------------------------------------ what is measured
+
+
+def beginning(config: gpt2.Config) -> dict[str, np.ndarray]:
+    """Initial weights."""
+    with cm.device("cpu"):
+        return {name: x.to_numpy() for name, x in gpt2.create(config, rng=cm.random.default_rng(0)).items()}
+
+
+def batches(config: gpt2.Config, batch: int, length: int, count: int, text: str | None = None) -> list:
+    """(tokens, targets), int32 (batch, length): bytes of a text, or random."""
+    rng = np.random.default_rng(1)
+    if text is None:
+        data = rng.integers(0, config.vocabulary, 4 * batch * length + 1).astype(np.int32)
+    else:
+        data = np.frombuffer(pathlib.Path(text).read_bytes(), np.uint8).astype(np.int32)
+    out = []
+    for _ in range(count):
+        rows = [data[at:at + length + 1] for at in rng.integers(0, len(data) - length - 1, batch)]
+        out.append((np.stack([row[:-1] for row in rows]), np.stack([row[1:] for row in rows])))
+    return out
+
+
+def compare(config: gpt2.Config, names: list[str], batch: int, length: int, rounds: int) -> list[dict[str, Any]]:
+    """One row for each peer at this batch size. A peer that fails is told and left out."""
+    start, data, there, rows = beginning(config), batches(config, batch, length, 4), {}, []
+    for name in names:
+        began = time.perf_counter()
+        try:
+            peer = PEERS[name](start, config, "bfloat16")
+            for x, y in data[:3]:
+                last = peer.step(x, y)
+            float(last)
+            peer.reset()
+            float(peer.step(*data[0]))
+            there[name] = peer
+            print(f"  {name}: ready after {time.perf_counter() - began:.0f} s", flush=True)
+        except Exception as error:  # a benchmark goes on with the others
+            print(f"  {name}: {type(error).__name__}: {error}", flush=True)
+    samples: dict[str, list[float]] = {name: [] for name in there}
+    order = list(there)
+    for _ in range(rounds):
+        random.shuffle(order)
+        for name in order:
+            peer = there[name]
+            float(peer.step(*data[0]))
+            began = time.perf_counter()
+            for x, y in data:
+                last = peer.step(x, y)
+            float(last)
+            samples[name].append((time.perf_counter() - began) / len(data))
+    for name, peer in there.items():
+        seconds = statistics.median(samples[name])
+        rate = batch * length / seconds
+        rows.append({"peer": name, "batch": batch, "length": length, "ms": 1e3 * seconds, "tokens_per_second": rate,
+                     "mfu": rate * gpt2.flops_per_token(config, length) / NOMINAL, "peak_bytes": peer.peak(),
+                     "rounds": len(samples[name])})
+        row = rows[-1]
+        print(f"{name:14} batch {batch:3}: {row['ms']:8.2f} ms a step  {rate:9.0f} tokens/s  MFU {100 * row['mfu']:.1f} %  "
+              f"peak {row['peak_bytes'] / 1e9:.2f} GB", flush=True)
+    for peer in there.values():
+        peer.close()
+    return rows
+
+
+def check(text: str, steps: int) -> bool:
+    """Loss curves from the same weights and batches: ours beside torch's, in float32 and bfloat16; twice the same bits."""
+    config = gpt2.Config(vocabulary=50257, context=256, layers=12, heads=12, width=768)
+    start, data = beginning(config), batches(config, 8, 256, steps, text)
+    good = True
+    for dtype, bound, over in (("float32", 1e-4, 20), ("bfloat16", 1e-2, steps)):
+        curves = {}
+        for name, kind in (("ours", Ours), ("again", Ours), ("torch", Torch)):
+            peer = kind(start, config, dtype)
+            peer.exact = True
+            curves[name] = np.array([float(x) for x in [peer.step(*pair) for pair in data[:over]]])
+            peer.close()
+        worst = np.abs(curves["ours"] - curves["torch"]).max()
+        apart = worst / np.abs(curves["torch"]).max()
+        same = np.array_equal(curves["ours"], curves["again"])
+        good &= bool(apart < bound and same)
+        print(f"{dtype}: {over} steps, loss {curves['ours'][0]:.4f} -> {curves['ours'][-1]:.4f}, torch -> {curves['torch'][-1]:.4f}; "
+              f"largest difference {worst:.2e} ({apart:.1e} of the first loss; allowed {bound}); two runs "
+              f"{'bitwise equal' if same else 'DIFFER'}", flush=True)
+        print("  ours ", np.array2string(curves["ours"][::max(1, over // 10)], precision=5))
+        print("  torch", np.array2string(curves["torch"][::max(1, over // 10)], precision=5), flush=True)
+    return good
+
+
+def profiled(config: gpt2.Config, names: list[str], batch: int, length: int) -> None:
+    """Kernels of a step by total time, as CUPTI sees them."""
+    from torch.profiler import ProfilerActivity, profile
+
+    data = batches(config, batch, length, 4)
+    for name in names:
+        peer = PEERS[name](beginning(config), config, "bfloat16")
+        for x, y in data[:3]:
+            float(peer.step(x, y))
+        with profile(activities=[ProfilerActivity.CUDA]) as taken:
+            for x, y in data[:2]:
+                last = peer.step(x, y)
+            float(last)
+        events = sorted(taken.key_averages(), key=lambda e: -e.self_device_time_total)
+        total = sum(e.self_device_time_total for e in events) / 2e3
+        print(f"-- {name}, batch {batch}: {total:.2f} ms of kernels a step")
+        for event in events[:40]:
+            print(f"  {event.self_device_time_total / 2e3:8.3f} ms {event.count // 2:5} x {event.self_device_time_total / event.count:9.1f} us  "
+                  f"{event.key[:110]}")
+        sys.stdout.flush()
+        peer.close()
+
+
+def main() -> int:
+    """The command line; see the top of this file."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.train_gpt2", description="Training GPT-2 beside PyTorch.")
+    parser.add_argument("--size", default="124m", choices=[*gpt2.SIZES])
+    parser.add_argument("--batches", default="16,32", help="sequences a step, comma-separated")
+    parser.add_argument("--length", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--json", help="write the figures there")
+    parser.add_argument("--profile", action="store_true", help="time a kernel instead")
+    parser.add_argument("--check", metavar="TEXT", help="compare losses on the bytes of this file instead")
+    parser.add_argument("--steps", type=int, default=100, help="of --check")
+    arguments = parser.parse_args()
+    config, names = gpt2.SIZES[arguments.size], arguments.peers.split(",")
+    if arguments.check:
+        return 0 if check(arguments.check, arguments.steps) else 1
+    sizes = [int(b) for b in arguments.batches.split(",")]
+    if arguments.profile:
+        for batch in sizes:
+            profiled(config, names, batch, arguments.length)
+        return 0
+    rows = [row for batch in sizes for row in compare(config, names, batch, arguments.length, arguments.rounds)]
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps({"size": arguments.size, "rows": rows}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -129,6 +129,13 @@ def stage_box(kind: str, modify: Any = None) -> Any:
             return pack(x, y)
 
     @device
+    def columns_16(c, first, j, at, chunk, lane, row, column, more):
+        i, left, right = first + 8 * j, i32(column + 16 * j), i32(column + 16 * j + 8)
+        store_matrix_4(i32(at + (((chunk + 2 * j) ^ (lane & 7)) << 4)),
+                       pair(c, i, row, left, more), pair(c, i + 2, i32(row + 8), left, more),
+                       pair(c, i + 4, row, right, more), pair(c, i + 6, i32(row + 8), right, more))
+
+    @device
     def stage_box(c, first, thread, address, more):
         lane = i32(thread & 31)
         warp = i32(thread >> 5)
@@ -137,10 +144,10 @@ def stage_box(kind: str, modify: Any = None) -> Any:
         chunk = i32(lane >> 4)
         row = i32(warp * 16 + (lane >> 2))
         column = i32(2 * (lane & 3))
-        for j in range(4):
-            i, left, right = first + 8 * j, i32(column + 16 * j), i32(column + 16 * j + 8)
-            store_matrix_4(i32(at + (((chunk + 2 * j) ^ (lane & 7)) << 4)),
-                           pair(c, i, row, left, more), pair(c, i + 2, i32(row + 8), left, more),
-                           pair(c, i + 4, row, right, more), pair(c, i + 6, i32(row + 8), right, more))
+        # four times 16 columns; written out, so that the accumulators' indices are constants (see store_boxes)
+        columns_16(c, first, 0, at, chunk, lane, row, column, more)
+        columns_16(c, first, 1, at, chunk, lane, row, column, more)
+        columns_16(c, first, 2, at, chunk, lane, row, column, more)
+        columns_16(c, first, 3, at, chunk, lane, row, column, more)
 
     return stage_box

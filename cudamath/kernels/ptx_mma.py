@@ -213,6 +213,10 @@ rsqrt = instruction("rsqrt", "rsqrt.approx.ftz.f32 $0, $1;", f32, (f32,), "1 / s
 log2 = instruction("log2", "lg2.approx.ftz.f32 $0, $1;", f32, (f32,), "Logarithm to base 2, approximate.")
 reciprocal = instruction("reciprocal", "rcp.approx.ftz.f32 $0, $1;", f32, (f32,), "1 / x, within 1 ulp.")
 tanh = instruction("tanh", "tanh.approx.f32 $0, $1;", f32, (f32,), "Hyperbolic tangent, relative error 2^-11.")
-maximum = instruction("maximum", "max.f32 $0, $1, $2;", f32, (f32, f32), "The larger one, in one instruction.")
+maximum = instruction("maximum", "max.f32 $0, $1, $2;", f32, (f32, f32),
+                      "The larger one, in one instruction; the other one of a NaN.")
+maximum_nan = instruction("maximum_nan", "max.NaN.f32 $0, $1, $2;", f32, (f32, f32), "The larger one; NaN if one is.")
+minimum = instruction("minimum", "min.f32 $0, $1, $2;", f32, (f32, f32),
+                      "The smaller one, in one instruction; the other one of a NaN.")
 divide_unsigned = instruction("divide_unsigned", "div.u32 $0, $1, $2;", i32, (i32, i32),
                               "Quotient of two int32 that are not negative (`//` of int32 is 64-bit and signed in Numba).")

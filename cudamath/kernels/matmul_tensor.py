@@ -27,23 +27,27 @@ KINDS = {"bfloat16": "bf16", "float16": "f16", "float32": "tf32", "int8": "s8"}
 
 
 class Choice(NamedTuple):
-    """What `wgmma` may choose: the tile of C, whether warpgroups take turns, and the parts of k."""
+    """What `wgmma` may choose: the tile of C, whether warpgroups take turns, the parts of k, and how many tiles below and
+    beside each other form a cluster."""
 
     m: int
     n: int
-    pingpong: bool
-    splits: int
+    pingpong: bool = False
+    splits: int = 1
+    cluster: tuple[int, int] = (1, 1)
 
     @classmethod
     def parse(cls, text: str) -> Choice:
-        """From text: "128x256", then "pingpong" and "split 4" as wanted."""
+        """From text: "128x256", then "pingpong", "split 4" and "cluster 2x1" as wanted."""
         size, *words = text.split()
         m, n = map(int, size.split("x"))
         splits = int(words[words.index("split") + 1]) if "split" in words else 1
-        return cls(m, n, "pingpong" in words, splits)
+        below, beside = map(int, words[words.index("cluster") + 1].split("x")) if "cluster" in words else (1, 1)
+        return cls(m, n, "pingpong" in words, splits, (below, beside))
 
     def __str__(self) -> str:
-        words = [f"{self.m}x{self.n}", "pingpong" * self.pingpong, f"split {self.splits}" * (self.splits > 1)]
+        words = [f"{self.m}x{self.n}", "pingpong" * self.pingpong, f"split {self.splits}" * (self.splits > 1),
+                 "cluster {}x{}".format(*self.cluster) * (self.cluster != (1, 1))]
         return " ".join(w for w in words if w)
 
 
@@ -289,14 +293,16 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
     else:
         store = "box" if boxed(n, offsets[2]) else kind
     tile = Tile(kind, ready.sides[0].major, ready.sides[1].major, choice.m, choice.n, choice.pingpong, store,
-                *((epilogue.activation, epilogue.bias is not None, epilogue.residual is not None) if epilogue else ()))
-    tiles_m, tiles_n = blocks(m, tile.m), blocks(n, tile.n)
+                *((epilogue.activation, epilogue.bias is not None, epilogue.residual is not None) if epilogue else
+                  ("", False, False)), *choice.cluster)
+    tiles_m, tiles_n = blocks(m, tile.m * tile.cluster_m), blocks(n, tile.n * tile.cluster_n)
     tiles = tiles_m * tiles_n * batch * splits
     maps: list[Any] = []
-    for argument, side, offset, rows in zip(ready.arguments, ready.sides, offsets, (tile.m, tile.n), strict=False):
+    for i, (argument, side, offset, rows) in enumerate(zip(ready.arguments, ready.sides, offsets, (tile.m, tile.n),
+                                                          strict=False)):
         view = ArrayArg(argument.kind, argument.index, offset=offset, dtype=a.dtype)
         shape = (batch if side.both else 1, *side.shape[1:])
-        maps.append(TensorMap(view, shape, side.strides, box_of(tile, side.major, rows),
+        maps.append(TensorMap(view, shape, side.strides, box_of(tile, i, rows),
                               kind="tf32" if kind == "tf32" else None))
     size = batch * m * n
     out = Output(0).view((size,), offset=offsets[2])
@@ -309,8 +315,9 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
                 else np.int64(0))
     bias, residual = (epilogue.bias or target, epilogue.residual or target) if epilogue else (target, target)
     numbers = [np.int32(x) for x in (m, n, slabs, splits, tiles_m, tiles_n, tiles, *(side.both for side in ready.sides))]
-    grid = min(devices.multiprocessors(a.device), tiles)
-    steps = [Launch(matmul_wgmma(tile), grid, tile.threads, [*maps, target, bias, residual, *numbers], tile.shared)]
+    grid = min(devices.multiprocessors(a.device) // tile.cluster, tiles) * tile.cluster
+    steps = [Launch(matmul_wgmma(tile), grid, tile.threads, [*maps, target, bias, residual, *numbers], tile.shared,
+                    tile.cluster)]
     if splits > 1:
         steps.append(Launch(sum_parts(temps[0].dtype, c.dtype), blocks(size, 256), 256,
                             [target, out, np.int64(splits), np.int64(m * n)]))

@@ -11,6 +11,9 @@ From simple to fast, what each step is for:
     a ring of 4 slabs                         loads are asked for 3 slabs ahead: latency is hidden
     setmaxnreg                                the producer gives its registers to the consumers, whose 64 x 256 float32
                                               accumulators take 128 each
+    clusters                                  blocks beside (below) each other multiply the same rows of A (columns of B):
+                                              each asks for a part of them, which TMA brings to all. The L2 cache gives
+                                              a multiprocessor some 45 bytes a clock, less than small tiles use
     persistent blocks                         the producer already loads the next tile while this one is stored
     stores by stmatrix and TMA                whole 128-byte lines; sizes need no masks: TMA drops what lies outside
     ping-pong                                 the consumers work on tiles of their own, half a tile apart: one multiplies
@@ -79,7 +82,8 @@ class Tile(NamedTuple):
     tiles of its own, else they share one. store: "box" (16 bits, by TMA), or, rows of any length,
     "bf16", "f16", "s8" (the low byte), "wide" (the sums as they are), "pairs" (these, rows of even
     length). activation: "", "relu", "gelu", "gelu_tanh", "silu". bias, residual: whether
-    C gets a row, a matrix added.
+    C gets a row, a matrix added. cluster_m, cluster_n: how many
+    tiles, below and beside each other, form a cluster.
     """
 
     kind: str
@@ -92,6 +96,8 @@ class Tile(NamedTuple):
     activation: str = ""
     bias: bool = False
     residual: bool = False
+    cluster_m: int = 1
+    cluster_n: int = 1
 
     @property
     def consumers(self) -> int:
@@ -132,6 +138,11 @@ class Tile(NamedTuple):
     def shared(self) -> int:
         """Bytes of shared memory a block."""
         return self.stages * self.stage_bytes + self.staging + hopper.BARRIERS + hopper.ALIGNMENT
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.cluster_m * self.cluster_n
 
     @property
     def threads(self) -> int:
@@ -341,27 +352,42 @@ def _store(tile: Tile) -> tuple[Any, Any]:
 
 
 @functools.cache
-def _load(major: str, rows: int) -> Any:
-    """A device function that asks for `rows` x a slab of an operand: (shared address, map, row, k, z, barrier)."""
-    if major == "K":  # a box of all rows
+def _load(major: str, rows: int, pieces: int) -> Any:
+    """A device function that asks for `rows` x a slab of an operand: (shared address, map, row, k, z, barrier, piece, mask).
 
-        @device
-        def load(at, tensor, row, k, z, barrier):
+    With pieces > 1 it asks for one of so many parts of it, for all blocks of the cluster whose bits are in the mask.
+    """
+
+    @device
+    def ask(at, tensor, k, row, z, barrier, mask):
+        if pieces == 1:
             ptx.tma_load_3d(at, tensor, k, row, z, barrier)
+        else:
+            ptx.tma_load_3d_multicast(at, tensor, k, row, z, barrier, mask)
 
-    else:  # boxes of 64 k x 64 rows
+    if major == "K":  # a box of all rows
+        each = rows // pieces
 
         @device
-        def load(at, tensor, row, k, z, barrier):
+        def load(at, tensor, row, k, z, barrier, piece, mask):
+            ask(i32(at + piece * (each * hopper.ROW)), tensor, k, i32(row + piece * each), z, barrier, mask)
+
+    else:  # boxes of 64 k x 64 rows, of which a piece is some k
+        each = BOX // pieces
+
+        @device
+        def load(at, tensor, row, k, z, barrier, piece, mask):
+            first = i32(at + piece * (each * hopper.ROW))
             for box in range(rows // BOX):
-                ptx.tma_load_3d(i32(at + box * hopper.BOX_BYTES), tensor, i32(row + box * BOX), k, z, barrier)
+                ask(i32(first + box * hopper.BOX_BYTES), tensor, i32(row + box * BOX), i32(k + piece * each), z, barrier, mask)
 
     return load
 
 
-def box_of(tile: Tile, major: str, rows: int) -> tuple[int, int, int]:
-    """The box that a tensor map of an operand describes (see `_load`)."""
-    return (1, rows, tile.depth) if major == "K" else (1, BOX, BOX)
+def box_of(tile: Tile, side: int, rows: int) -> tuple[int, int, int]:
+    """The box that a tensor map of an operand describes (see `_load`); side: 0 for A, 1 for B."""
+    pieces = (tile.cluster_n, tile.cluster_m)[side]
+    return (1, rows // pieces, tile.depth) if (tile.a, tile.b)[side] == "K" else (1, BOX // pieces, BOX)
 
 
 @functools.cache
@@ -374,7 +400,10 @@ def matmul_wgmma(tile: Tile) -> Any:
     each = tile_n // 2  # accumulators of 64 rows
     held = blocks_m * each
     depth, T = tile.depth, KINDS[tile.kind][1]
-    load_a, load_b = _load(tile.a, tile_m), _load(tile.b, tile_n)
+    below, beside, cluster = tile.cluster_m, tile.cluster_n, tile.cluster
+    load_a, load_b = _load(tile.a, tile_m, beside), _load(tile.b, tile_n, below)
+    beside_each_other = sum(1 << (below * i) for i in range(beside))  # masks: the first row
+    below_each_other = (1 << below) - 1  # the first column
     base_a = hopper.descriptor_base(hopper.BOX_BYTES if tile.a == "M" else 16)
     base_b = hopper.descriptor_base(hopper.BOX_BYTES if tile.b == "M" else 16)
     steps_a, steps_b = hopper.descriptor_steps(tile.a == "M"), hopper.descriptor_steps(tile.b == "M")
@@ -389,6 +418,7 @@ def matmul_wgmma(tile: Tile) -> Any:
     shared_out = tile.registers is not None
     few, many = (ptx.registers_down(tile.registers[0]), ptx.registers_up(tile.registers[1])) if tile.registers else (None, None)
     arrivals = 1 if pingpong else consumers
+    wait_for_room = ptx.barrier_wait if cluster == 1 else ptx.barrier_wait_cluster
     store, drain = _store(tile)
 
     @device
@@ -408,18 +438,26 @@ def matmul_wgmma(tile: Tile) -> Any:
                 add(c, block * each, a, b)
 
     @device
-    def release(barrier, thread):
-        """This warpgroup is done with a stage."""
-        if thread == 0:
-            ptx.barrier_arrive(barrier)
+    def release(barrier, thread, rank_m, rank_n):
+        """This warpgroup is done with a stage: every block that sends to it is told."""
+        if cluster == 1:
+            if thread == 0:
+                ptx.barrier_arrive(barrier)
+        elif thread < below:  # those below each other, itself among them
+            ptx.barrier_arrive_at(barrier, i32(thread + below * rank_n))
+        elif thread < below + beside - 1:  # the others beside it
+            other = thread - below
+            if other >= rank_n:
+                other += 1
+            ptx.barrier_arrive_at(barrier, i32(rank_m + below * other))
 
     @cuda.jit(launch_bounds=(tile.threads, 1))
     def matmul_wgmma(map_a, map_b, map_c, out, bias, residual, m, n, slabs, splits, tiles_m, tiles_n, tiles, both_a, both_b):
         """map_a: of A (batch, m, k) or, "M", (batch, k, m); map_b: of B as (batch, n, k) or, "M", (batch, k, n);
         map_c: of C (batch, m, n) for "box". out: C for the other ways to store, (splits x batch, m, n), flat.
         bias: (n,), residual: (batch, m, n), flat; both `out` again where the Tile has none.
-        slabs: of k, a tile; splits: parts of k; tiles_m: rows of tiles, tiles_n: columns; tiles: in all, batch and
-        parts included. both_a, both_b: 1 if there is one matrix for each of the batch, 0 if one for all.
+        slabs: of k, a tile; splits: parts of k; tiles_m: rows of tiles (of clusters), tiles_n: columns; tiles: in all,
+        batch and parts included. both_a, both_b: 1 if there is one matrix for each of the batch, 0 if one for all.
         """
         shared = cuda.shared.array(0, types.uint8)
         base = hopper.first_tile(shared)
@@ -429,28 +467,38 @@ def matmul_wgmma(tile: Tile) -> Any:
         thread = i32(cuda.threadIdx.x)
         group = i32(thread >> 7)
         if thread == 0:
-            hopper.make_ring(full, stages, 1, arrivals)
-        cuda.syncthreads()
-        start, stride = i32(cuda.blockIdx.x), i32(cuda.gridDim.x)
+            ptx.prefetch_map(map_a)
+            ptx.prefetch_map(map_b)
+            hopper.make_ring(full, stages, 1, arrivals * (below + beside - 1))
+        start, stride, rank_m, rank_n = i32(cuda.blockIdx.x), i32(cuda.gridDim.x), i32(0), i32(0)
+        if cluster == 1:
+            cuda.syncthreads()
+        else:
+            rank = ptx.cluster_rank()
+            rank_n = divide_unsigned(rank, i32(below))
+            rank_m = i32(rank - rank_n * below)
+            start, stride = divide_unsigned(start, i32(cluster)), divide_unsigned(stride, i32(cluster))
+            ptx.cluster_sync()
 
         if group == 0:  # ---------------------------------------------------------------- the producer
             if shared_out:
                 few()
             if thread == 0:
                 stage, phase = i32(0), i32(1)
+                mask_a, mask_b = i32(beside_each_other << rank_m), i32(below_each_other << (below * rank_n))
                 index = start
                 while index < tiles:
                     z, tile_row, tile_column = hopper.tile_at(index, tiles_m, tiles_n)
                     batch = divide_unsigned(z, splits)
                     k = i32((z - batch * splits) * (slabs * depth))
-                    row, column = i32(tile_row * tile_m), i32(tile_column * tile_n)
+                    row, column = i32((tile_row * below + rank_m) * tile_m), i32((tile_column * beside + rank_n) * tile_n)
                     for _ in range(slabs):
-                        ptx.barrier_wait(empty + 8 * stage, phase)
+                        wait_for_room(empty + 8 * stage, phase)
                         barrier = i32(full + 8 * stage)
                         at = i32(base + stage * stage_bytes)
                         ptx.barrier_expect(barrier, stage_bytes)
-                        load_a(at, map_a, row, k, i32(batch * both_a), barrier)
-                        load_b(i32(at + bytes_a), map_b, column, k, i32(batch * both_b), barrier)
+                        load_a(at, map_a, row, k, i32(batch * both_a), barrier, rank_n, mask_a)
+                        load_b(i32(at + bytes_a), map_b, column, k, i32(batch * both_b), barrier, rank_m, mask_b)
                         k = i32(k + depth)
                         stage, phase = hopper.advance(stage, phase, stages)
                     index = i32(index + stride)
@@ -484,16 +532,17 @@ def matmul_wgmma(tile: Tile) -> Any:
                     else:
                         multiply(c, at_a, at_b, False)
                         one_under_way()
-                        release(i32(empty + 8 * before), mine)
+                        release(i32(empty + 8 * before), mine, rank_m, rank_n)
                     before = stage
                     stage, phase = hopper.advance(stage, phase, stages)
                 if pingpong:
                     ptx.named_arrive(5 - one, 256)
                 done(c, 0)
-                release(i32(empty + 8 * before), mine)
+                release(i32(empty + 8 * before), mine, rank_m, rank_n)
                 z, tile_row, tile_column = hopper.tile_at(index, tiles_m, tiles_n)
                 store(c, mine, one, i32(staging + one * (2 * hopper.BOX_BYTES)), map_c, out, z,
-                      i32(tile_row * tile_m + from_row), i32(tile_column * tile_n), m, n,
+                      i32((tile_row * below + rank_m) * tile_m + from_row),
+                      i32((tile_column * beside + rank_n) * tile_n), m, n,
                       global_address(bias), global_address(residual))
                 if pingpong:
                     stage, phase = hopper.skip(stage, phase, slabs, stages)
@@ -501,5 +550,8 @@ def matmul_wgmma(tile: Tile) -> Any:
                 else:
                     index = i32(index + stride)
             drain(mine)
+        if cluster > 1:
+            cuda.syncwarp()
+            ptx.cluster_sync()  # its barriers must outlive the last arrival from a neighbour
 
     return matmul_wgmma

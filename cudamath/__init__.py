@@ -51,6 +51,7 @@ from .ops.grids import *  # noqa: F403
 from .ops.histogram import *  # noqa: F403
 from .ops.index import *  # noqa: F403
 from .ops.inspection import *  # noqa: F403
+from .ops.integers import *  # noqa: F403
 from .ops.interpolate import *  # noqa: F403
 from .ops.join import *  # noqa: F403
 from .ops.linalg import *  # noqa: F403

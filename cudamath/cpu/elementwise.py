@@ -28,3 +28,13 @@ def floor_divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if lost.any():
         np.divide(x, y, out=out, where=lost)
     return out
+
+
+def ldexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """x 2^y of floating-point numbers, where y is whole; what does not fit an exponent is as good as the largest that does."""
+    return np.ldexp(x, np.clip(y, -5000, 5000).astype(np.int32))
+
+
+def exponent(x: np.ndarray) -> np.ndarray:
+    """The exponent of frexp, as floating-point numbers."""
+    return np.where(np.isfinite(x), np.frexp(x)[1], 0)

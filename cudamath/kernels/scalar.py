@@ -58,7 +58,7 @@ def _shared(T: Any) -> dict[str, Any]:
 def _integer(T: Any) -> dict[str, Any]:
     """Integer division rounds down, and by zero gives zero, as in NumPy."""
     zero, bits = T(0), T.bitwidth
-    signed = T.signed
+    signed, unsigned = T.signed, getattr(types, f"uint{T.bitwidth}")
 
     @device
     def floor_divide(x, y):
@@ -92,8 +92,32 @@ def _integer(T: Any) -> dict[str, Any]:
             return T(x >> y)
         return T(-1) if signed and x < zero else zero
 
+    @device
+    def gcd(x, y):  # Euclid's; of the most negative number the absolute value wraps, as in NumPy
+        x, y = T(abs(x)) if signed else x, T(abs(y)) if signed else y
+        while y != zero:
+            x, y = y, T(x % y)
+        return T(abs(x)) if signed else x
+
+    @device
+    def lcm(x, y):
+        divisor = gcd(x, y)
+        if divisor == zero:
+            return zero
+        multiple = T(T(x // divisor) * y)
+        return T(abs(multiple)) if signed else multiple
+
+    @device
+    def popcount(x):  # of the absolute value; each turn clears the lowest bit that is set
+        left = unsigned(T(abs(x))) if signed else unsigned(x)
+        count = T(0)
+        while left != unsigned(0):
+            left = unsigned(left & unsigned(left - unsigned(1)))
+            count = T(count + T(1))
+        return count
+
     return {"floor_divide": floor_divide, "remainder": remainder, "power": power, "shift_left": shift_left,
-            "shift_right": shift_right}
+            "shift_right": shift_right, "gcd": gcd, "lcm": lcm, "popcount": popcount}
 
 
 def _floating(T: Any) -> dict[str, Any]:
@@ -153,8 +177,18 @@ def _floating(T: Any) -> dict[str, Any]:
     def signbit(x):
         return math.copysign(one, x) < zero
 
+    @device
+    def ldexp(x, y):  # y is whole; beyond a few thousand nothing changes, and it would not fit an int32
+        limit = T(5000)
+        return math.ldexp(x, types.int32(min(max(y, -limit), limit)))
+
+    @device
+    def exponent(x):  # frexp's, whole; 0 of what is not finite
+        _, power = math.frexp(x)
+        return T(power) if math.isfinite(x) else zero
+
     return {"remainder": remainder, "floor_divide": floor_divide, "logaddexp": logaddexp, "round_even": round_even,
-            "hypot": hypot, "signbit": signbit,
+            "hypot": hypot, "signbit": signbit, "ldexp": ldexp, "exponent": exponent,
             "nextafter": _nextafter(T), "cbrt": _cbrt(T)}
 
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, tape
 from ..core.array import ndarray
-from ..core.op import ANY, COMPLEX, FLOATING, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, coerce, require
+from ..core.op import ANY, COMPLEX, FLOATING, INEXACT, INTEGER, NUMERIC, REAL, REAL_OR_BOOL, coerce, require
 from ..core.shapes import normalize_axis
 from . import ufunc
 from .compare import array_equal
 from .differences import diff
 from .elementwise import (
+    PRECISE,
     _power,
     abs,
     atan2,
@@ -23,6 +24,7 @@ from .elementwise import (
     floor_divide,
     isinf,
     logical_and,
+    nextafter,
     remainder,
     round,
     sin,
@@ -34,8 +36,8 @@ from .shape import astype, span
 from .transfer import imag, real
 
 __all__ = ["angle", "around", "array_equiv", "cbrt", "deg2rad", "degrees", "divmod", "fabs", "fix", "float_power", "fmax",
-           "fmin", "fmod", "heaviside", "iscomplex", "iscomplexobj", "isreal", "isrealobj", "logaddexp2", "modf", "rad2deg",
-           "radians", "real_if_close", "sinc", "unwrap"]
+           "fmin", "fmod", "frexp", "heaviside", "iscomplex", "iscomplexobj", "isreal", "isrealobj", "ldexp", "logaddexp2",
+           "modf", "rad2deg", "radians", "real_if_close", "sinc", "spacing", "unwrap"]
 
 unary = functools.partial(ufunc.unary, namespace=globals())
 binary = functools.partial(ufunc.binary, namespace=globals())
@@ -63,6 +65,11 @@ degrees = unary("degrees", np.degrees, "x * 57.29577951308232", "g * 57.29577951
                 doc="Radians to degrees.", formula="x * 180 / pi")
 cbrt = unary("cbrt", np.cbrt, "cbrt(x)", "g / (out * out * 3)", category=REAL_OR_BOOL, doc="Cube root.", formula="x ** (1 / 3)")
 deg2rad, rad2deg, around = radians, degrees, round
+# Both are computed in the dtype of the floating-point numbers, in which every exponent that matters is exact.
+_ldexp = binary("ldexp", np.copysign, "ldexp(x, y)", ("ldexp(g, y)", "g * 0"), category=PRECISE, cpu="elementwise.ldexp",
+                doc="x 2^y, y whole.")
+_exponent = unary("frexp", np.trunc, "exponent(x)", category=PRECISE, cpu="elementwise.exponent",
+                  doc="The e of m 2^e, 0.5 <= |m| < 1.")
 
 
 def fabs(x: Any, /) -> ndarray:
@@ -126,6 +133,65 @@ def modf(x: Any, /) -> tuple[ndarray, ndarray]:
     x = x if x.dtype in FLOATING else astype(x, dtypes.default_float())
     whole = trunc(x)
     return copysign(where(isinf(x), 0, x - whole), x), whole
+
+
+def ldexp(x: Any, i: Any, /) -> ndarray:
+    """x 2^i, exact but for overflow and what is lost below the smallest normal number.
+
+    Args: x: real array; i: integer array; shapes broadcast. Returns: array of x's dtype; integers give floating-point numbers.
+    Raises: TypeError (dtypes), ValueError (shapes). Gradient: g 2^i for x.
+
+    >>> import cudamath as cm
+    >>> cm.ldexp([0.5, 3.0], [1, -2]).tolist()
+    [1.0, 0.75]
+    """
+    a, b = coerce("ldexp", (x, i), REAL_OR_BOOL)
+    if b.dtype not in INTEGER:
+        raise TypeError(f"ldexp: the exponents are integers, got {b.dtype} of shape {b.shape}")
+    a, narrow = _precise(a)
+    y = _ldexp(a, astype(b, a.dtype))
+    return y if narrow is None else astype(y, narrow)
+
+
+def frexp(x: Any, /) -> tuple[ndarray, ndarray]:
+    """(m, e) with x = m 2^e and 0.5 <= |m| < 1; of 0, infinity and NaN (x, 0).
+
+    Args: x: real array. Returns: m of x's dtype (integers give floating-point numbers), e int32. Raises: TypeError (dtype).
+    Gradient: g 2^-e for m.
+
+    >>> import cudamath as cm
+    >>> [a.tolist() for a in cm.frexp([6.0, -0.25])]
+    [[0.75, -0.5], [3, -1]]
+    """
+    x, narrow = _precise(require("frexp", x, REAL_OR_BOOL))
+    power = _exponent(x)
+    m = _ldexp(x, -power)
+    return m if narrow is None else astype(m, narrow), astype(power, np.int32)
+
+
+def _precise(x: ndarray) -> tuple[ndarray, np.dtype | None]:
+    """Real numbers in float32 or float64, and the 16-bit dtype to which the result goes back."""
+    if x.dtype in PRECISE:
+        return x, None
+    if x.dtype in FLOATING:
+        return astype(x, np.float32), x.dtype
+    return astype(x, dtypes.default_float()), None
+
+
+def spacing(x: Any, /) -> ndarray:
+    """The distance to the next number of larger magnitude, with the sign of x; NaN where x is not finite.
+
+    Args: x: float32 or float64 array; integers count as floating-point numbers. Raises: TypeError (dtype). Not differentiable.
+
+    >>> import cudamath as cm
+    >>> bool(cm.spacing(1.0) == cm.finfo("float64").eps)
+    True
+    """
+    x = require("spacing", x, REAL_OR_BOOL)
+    with tape.paused():
+        x = x if x.dtype in FLOATING else astype(x, dtypes.default_float())
+        size = abs(x)
+        return copysign(nextafter(size, np.inf) - size, x + 0.0)  # of -0 it is positive
 
 
 def angle(z: Any, /, deg: bool = False) -> ndarray:

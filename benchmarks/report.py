@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from benchmarks import latency
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
 KINDS = {
@@ -100,6 +102,7 @@ def section(folder: pathlib.Path) -> list[str]:
             f"### {rows[0]['device']}", "", where(rows)
             + f" Ceilings measured in the same run: copy {ceiling['B'] / 1e9:,.0f} GB/s (read and written), "
               f"float32 product {ceiling['FLOP'] / 1e12:.3g} TFLOP/s.", *lines]
+    lines += latency.section(folder, duration)
     for path in sorted(folder.glob("tests*.json")):
         tests = json.loads(path.read_text())
         lines += ["", f"Tests marked `{tests['marks']}` on {tests['devices']} GPU(s) ({tests['device']}): "
@@ -141,6 +144,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.check:
         return 0 if new == old else 1
     path.write_text(new, encoding="utf-8")
+    for sweep in (ROOT / "benchmarks" / "results").glob("*/sweep.json"):
+        latency.sweep_chart(json.loads(sweep.read_text()), sweep.with_suffix(".png"))
     return 0
 
 

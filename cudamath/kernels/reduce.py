@@ -61,6 +61,7 @@ from .rows import RUN, bounded, device
 
 THREADS = 256  # a block, where the shape of the problem does not say otherwise
 FILL = 8  # blocks of THREADS that a multiprocessor holds
+WAVES = 4  # times as many parts of a very long result: blocks that end early leave room for others, and none waits long
 LONG = 1 << 16  # elements from which on a row is worth a second launch
 MOST_THREADS = 1024  # a row; a multiprocessor has 64 registers for each ..
 WIDE = 16  # .. too few for accumulators of this many bytes, which get half as many threads
@@ -445,9 +446,12 @@ def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, most: int, *, forced
     vectors = max(count // walk.width, 1)
     fill = FILL * multiprocessors(x.device)
     if forced or (count >= LONG and rows * 2 <= fill):
-        parts = max(min(fill // rows, vectors // (4 * THREADS)), 2 if forced else 1)
+        round_ = 4 * THREADS  # vectors that a block has under way
+        parts = max(min(fill // rows, vectors // round_), min(WAVES * fill // rows, vectors // (4 * round_)), 2 if forced else 1)
         if parts > 1:
             segment = blocks(vectors, parts)
+            if segment > round_:  # whole rounds: what is left over goes one load at a time
+                segment = blocks(segment, round_) * round_
             return _Cut(rows, (THREADS, 1), blocks(vectors, segment), segment)
     if vectors <= 1024 and rows >= fill:  # many rows: up to a warp for each, a few loads a thread
         threads = min(power_of_two(blocks(vectors, 4)), 32)
@@ -465,9 +469,11 @@ def _cut_columns(x: Layout, walk: Walk, results: int, count: int, *, forced: boo
     across = min(power_of_two(vectors), THREADS // down)
     groups = blocks(vectors, across)
     fill = FILL * multiprocessors(x.device)
-    parts = min(blocks(fill, groups), count // (16 * down))
+    parts = max(min(blocks(fill, groups), count // (16 * down)), min(blocks(WAVES * fill, groups), count // (64 * down)))
     if not forced and x.size < LONG:
         parts = 1
     parts = max(parts, min(2, count) if forced else 1)
     segment = blocks(count, parts)
+    if parts > 1 and segment > 4 * down:
+        segment = blocks(segment, 4 * down) * 4 * down
     return _Cut(groups, (across, down), blocks(count, segment), segment)

@@ -1,0 +1,157 @@
+"""How soon a new process has its first results: `python -m benchmarks.cold_start`.
+
+Each library gets new processes that import it, multiply two matrices, convolve an image and take a softmax, each result
+brought back to the host. What is recorded is the time from the start of the interpreter to each of them, the context of
+the GPU included: the median over processes that take turns, with the disk caches warm. Beside it: how long each kernel of
+cudamath takes to compile in a process with an empty cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+STEPS = ("import", "matmul", "conv2d", "softmax")
+
+PROLOGUE = """
+import json, sys, time
+began = float(sys.argv[1])
+def done(step):
+    print(json.dumps([step, time.time() - began]), flush=True)
+"""
+#: What each library's process runs; `done` writes down the time since the interpreter was started.
+PROGRAMS = {
+    "cudamath": """
+import numpy as np
+import cudamath as cm
+done("import")
+a = cm.asarray(np.ones((512, 512), np.float32))
+(a @ a).to_numpy(); done("matmul")
+x, w = cm.asarray(np.ones((8, 16, 32, 32), np.float32)), cm.asarray(np.ones((32, 16, 3, 3), np.float32))
+cm.ml.conv2d(x, w, padding=1).to_numpy(); done("conv2d")
+cm.ml.softmax(a).to_numpy(); done("softmax")
+""",
+    "torch": """
+import numpy as np
+import torch
+device = "cuda" if torch.cuda.is_available() else "cpu"
+torch.backends.cudnn.allow_tf32 = False
+done("import")
+a = torch.from_numpy(np.ones((512, 512), np.float32)).to(device)
+(a @ a).cpu(); done("matmul")
+x, w = (torch.from_numpy(np.ones(s, np.float32)).to(device) for s in ((8, 16, 32, 32), (32, 16, 3, 3)))
+torch.nn.functional.conv2d(x, w, padding=1).cpu(); done("conv2d")
+torch.softmax(a, -1).cpu(); done("softmax")
+""",
+    "cupy": """
+import numpy as np
+import cupy
+from cupyx.scipy.special import softmax
+done("import")
+a = cupy.asarray(np.ones((512, 512), np.float32))
+(a @ a).get(); done("matmul")
+softmax(a, -1).get(); done("softmax")
+""",
+}
+COMPILES = """
+import time
+from cudamath.kernels import build
+whole = build.compile_now
+def timed(kernel, arguments, cc):
+    start = time.perf_counter()
+    result = whole(kernel, arguments, cc)
+    print(json.dumps(["compile " + kernel.py_func.__name__, time.perf_counter() - start]), flush=True)
+    return result
+build.compile_now = timed
+"""
+#: Versions of kernels by name, compiled in a process with an empty cache: cm functions reach only what planners choose.
+VERSIONS = """
+import numpy as np
+import cudamath as cm
+from cudamath.core.op import Op
+def run(path, version, *arrays, **params):
+    Op("compile " + path, cpu=path, cuda=path)(*arrays, version=version, **params)
+half = {kind: cm.asarray(np.ones((512, 512), np.float32)).astype(kind) for kind in ("float32", "bfloat16")}
+for version in ("naive", "tiled", "register"):
+    run("matmul.matmul", version, half["float32"], half["float32"])
+half["bfloat16"] @ half["bfloat16"]
+x = half["float32"]
+x + x; x + x.T; x.sum(); x.sum(0); x.sum(1); cm.var(x); cm.argmax(x, axis=1); cm.cumulative_sum(x[0]); cm.sort(x[0])
+cm.copy(x.T); cm.take(x, cm.asarray([1, 2]), axis=0); cm.ml.softmax(x); cm.ml.gelu(x)
+v = x[0]
+cm.vjp(lambda x, v: cm.ml.layer_norm(x, 512, v, v), x, v)[1](x)
+q = half["bfloat16"].reshape((2, 16, 128, 64))
+cm.ml.scaled_dot_product_attention(q, q, q, is_causal=True)
+images = x.reshape((4, 16, 64, 64))
+cm.ml.max_pool2d(images, 2); cm.ml.batch_norm(images, training=True)
+cm.cuda.synchronize()
+"""
+
+
+def run(program: str, device: str, cache: str | None = None) -> dict[str, float]:
+    """{step: seconds} of one new process; empty where the library is missing or something failed."""
+    environment = os.environ | {"CUDAMATH_DEVICE": device} | ({"CUDAMATH_CACHE_DIR": cache} if cache else {})
+    ran = subprocess.run([sys.executable, "-c", PROLOGUE + program, repr(time.time())], capture_output=True, text=True,
+                         env=environment, check=False)
+    if ran.returncode:
+        print(ran.stderr[-600:], flush=True)
+    found: dict[str, float] = {}
+    for line in ran.stdout.splitlines():
+        if line.startswith("["):
+            step, seconds = json.loads(line)
+            found[step] = max(seconds, found.get(step, 0.0))
+    return found if not ran.returncode else {}
+
+
+def measure(device: str, rounds: int) -> dict[str, dict[str, float]]:
+    """{library: {step: median seconds}}; a first round, which fills the disk's caches, does not count."""
+    programs = {name: text for name, text in PROGRAMS.items() if name != "cupy" or device != "cpu"}
+    samples: dict[str, list[dict[str, float]]] = {name: [] for name in programs}
+    for turn in range(rounds + 1):
+        for name, text in programs.items():
+            found = run(text, device)
+            if turn and found:
+                samples[name].append(found)
+    return {name: {step: statistics.median(each[step] for each in kept) for step in STEPS if step in kept[0]}
+            for name, kept in samples.items() if kept}
+
+
+def compile_times(device: str) -> dict[str, float]:
+    """{kernel: seconds} in a process with an empty cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        found = run(COMPILES + VERSIONS, device, cache)
+    return {step.removeprefix("compile "): seconds for step, seconds in found.items() if step.startswith("compile ")}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, and keep the record."""
+    import cudamath as cm
+    from benchmarks.run import RESULTS, environment, folder
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cold_start", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--device", default=str(cm.default_device()))
+    parser.add_argument("--out", type=pathlib.Path, help="folder for cold_start.json (default: benchmarks/results/...)")
+    parser.add_argument("--rounds", type=int, default=5)
+    chosen = parser.parse_args(argv)
+    out = chosen.out or RESULTS / folder(chosen.device)
+    out.mkdir(parents=True, exist_ok=True)
+    record: dict[str, Any] = {"first": measure(chosen.device, chosen.rounds)}
+    print(json.dumps(record["first"], indent=1), flush=True)
+    if chosen.device != "cpu":
+        record["compile"] = compile_times(chosen.device)
+        print(json.dumps(record["compile"], indent=1), flush=True)
+    record |= environment(chosen.device)
+    (out / "cold_start.json").write_text(json.dumps(record, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""What a call costs the host, for many public functions beside PyTorch's: `python -m benchmarks.host_costs`.
+
+Arrays are so small that the device is done before the host is: what is timed is checks, planning, allocation and launch,
+from the public call to its return. The record goes to benchmarks/results/<gpu>/host_costs.json; README's table is made of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import cudamath as cm
+from benchmarks import timer
+from benchmarks.run import RESULTS, environment, folder
+from cudamath.timing import interleave, nothing
+
+Function = Callable[[Any, Any], object]  # (library, arguments by name) -> result
+
+
+class Arguments:
+    """Small arrays in one library: a, b (64, 64); v (64,); mask; places (32,) of rows; classes (64,); images and channels."""
+
+    def __init__(self, peer: timer.Peer):
+        rng = np.random.default_rng(0)
+        values = {"a": rng.random((64, 64), np.float32), "b": rng.random((64, 64), np.float32), "v": rng.random(64, np.float32),
+                  "mask": rng.random((64, 64)) > 0.5, "places": rng.integers(0, 64, 32), "classes": rng.integers(0, 64, 64),
+                  "images": rng.random((4, 8, 8, 8), np.float32), "channels": rng.random(8, np.float32),
+                  "kernels": rng.random((8, 8, 3, 3), np.float32)}
+        for name, value in values.items():
+            setattr(self, name, peer.array(value))
+
+
+def same(function: Function) -> tuple[Function, Function]:
+    """One expression for both libraries."""
+    return function, function
+
+
+#: title -> (cudamath's, PyTorch's)
+CALLS: dict[str, tuple[Function, Function]] = {
+    "a + b": same(lambda lib, x: x.a + x.b),
+    "a + v": same(lambda lib, x: x.a + x.v),
+    "a * 2.0": same(lambda lib, x: x.a * 2.0),
+    "a ** 2": same(lambda lib, x: x.a**2),
+    "a > b": same(lambda lib, x: x.a > x.b),
+    "exp(a)": same(lambda lib, x: lib.exp(x.a)),
+    "sqrt(a)": same(lambda lib, x: lib.sqrt(x.a)),
+    "maximum(a, b)": same(lambda lib, x: lib.maximum(x.a, x.b)),
+    "where(mask, a, b)": same(lambda lib, x: lib.where(x.mask, x.a, x.b)),
+    "clip(a, 0, 1)": same(lambda lib, x: lib.clip(x.a, 0.2, 0.8)),
+    "a.astype(float16)": (lambda lib, x: x.a.astype("float16"), lambda lib, x: x.a.half()),
+    "isnan(a)": same(lambda lib, x: lib.isnan(x.a)),
+    "a += b": same(lambda lib, x: x.a.__iadd__(x.b)),
+    "a[1:3] = 1": same(lambda lib, x: x.a.__setitem__(slice(1, 3), 1.0)),
+    "a[1:]": same(lambda lib, x: x.a[1:]),
+    "a.T": same(lambda lib, x: x.a.T),
+    "a.reshape(-1)": same(lambda lib, x: x.a.reshape(-1)),
+    "broadcast_to(v, (64, 64))": same(lambda lib, x: lib.broadcast_to(x.v, (64, 64))),
+    "split(a, 2)": (lambda lib, x: lib.split(x.a, 2), lambda lib, x: lib.split(x.a, 32)),
+    "a.sum()": same(lambda lib, x: x.a.sum()),
+    "a.sum(1)": same(lambda lib, x: x.a.sum(1)),
+    "a.mean()": same(lambda lib, x: x.a.mean()),
+    "var(a)": same(lambda lib, x: lib.var(x.a)),
+    "argmax(a, 1)": (lambda lib, x: lib.argmax(x.a, axis=1), lambda lib, x: lib.argmax(x.a, 1)),
+    "a.max()": same(lambda lib, x: x.a.max()),
+    "any(mask)": same(lambda lib, x: lib.any(x.mask)),
+    "nansum(a)": same(lambda lib, x: lib.nansum(x.a)),
+    "cumsum(v)": (lambda lib, x: lib.cumsum(x.v), lambda lib, x: lib.cumsum(x.v, 0)),
+    "norm(a)": same(lambda lib, x: lib.linalg.norm(x.a)),
+    "sort(a)": same(lambda lib, x: lib.sort(x.a)),
+    "argsort(a)": same(lambda lib, x: lib.argsort(x.a)),
+    "take(a, places, 0)": (lambda lib, x: lib.take(x.a, x.places, axis=0), lambda lib, x: lib.index_select(x.a, 0, x.places)),
+    "a[places]": same(lambda lib, x: x.a[x.places]),
+    "concat([a, b])": (lambda lib, x: lib.concat([x.a, x.b]), lambda lib, x: lib.cat([x.a, x.b])),
+    "stack([a, b])": same(lambda lib, x: lib.stack([x.a, x.b])),
+    "pad(a, 1)": (lambda lib, x: lib.pad(x.a, 1), lambda lib, x: lib.nn.functional.pad(x.a, (1, 1, 1, 1))),
+    "roll(a, 3)": same(lambda lib, x: lib.roll(x.a, 3)),
+    "flip(a)": (lambda lib, x: lib.flip(x.a), lambda lib, x: lib.flip(x.a, (0, 1))),
+    "tril(a)": same(lambda lib, x: lib.tril(x.a)),
+    "tile(a, (2, 2))": same(lambda lib, x: lib.tile(x.a, (2, 2))),
+    "repeat(a, 2)": (lambda lib, x: lib.repeat(x.a, 2), lambda lib, x: lib.repeat_interleave(x.a, 2)),
+    "copy(a.T)": (lambda lib, x: lib.copy(x.a.T), lambda lib, x: x.a.T.contiguous()),
+    "zeros((64, 64))": (lambda lib, x: lib.zeros((64, 64), dtype="float32"),
+                        lambda lib, x: lib.zeros((64, 64), device=x.a.device)),
+    "full((64, 64), 2)": (lambda lib, x: lib.full((64, 64), 2.0, dtype="float32"),
+                          lambda lib, x: lib.full((64, 64), 2.0, device=x.a.device)),
+    "ones_like(a)": same(lambda lib, x: lib.ones_like(x.a)),
+    "arange(64)": (lambda lib, x: lib.arange(64), lambda lib, x: lib.arange(64, device=x.a.device)),
+    "eye(64)": (lambda lib, x: lib.eye(64, dtype="float32"), lambda lib, x: lib.eye(64, device=x.a.device)),
+    "a @ b": same(lambda lib, x: x.a @ x.b),
+    "vecdot(v, v)": (lambda lib, x: lib.vecdot(x.v, x.v), lambda lib, x: lib.linalg.vecdot(x.v, x.v)),
+    "outer(v, v)": same(lambda lib, x: lib.outer(x.v, x.v)),
+    "einsum('ij,jk->ik', a, b)": same(lambda lib, x: lib.einsum("ij,jk->ik", x.a, x.b)),
+    "tensordot(a, b, 1)": same(lambda lib, x: lib.tensordot(x.a, x.b, 1)),
+    "trace(a)": same(lambda lib, x: lib.trace(x.a)),
+    "relu(a)": (lambda lib, x: lib.ml.relu(x.a), lambda lib, x: lib.relu(x.a)),
+    "gelu(a)": (lambda lib, x: lib.ml.gelu(x.a), lambda lib, x: lib.nn.functional.gelu(x.a)),
+    "softmax(a)": (lambda lib, x: lib.ml.softmax(x.a), lambda lib, x: lib.softmax(x.a, -1)),
+    "log_softmax(a)": (lambda lib, x: lib.ml.log_softmax(x.a), lambda lib, x: lib.log_softmax(x.a, -1)),
+    "layer_norm(a, 64, v, v)": (lambda lib, x: lib.ml.layer_norm(x.a, 64, x.v, x.v),
+                                lambda lib, x: lib.nn.functional.layer_norm(x.a, (64,), x.v, x.v)),
+    "layer_norm(a, 64)": (lambda lib, x: lib.ml.layer_norm(x.a, 64), lambda lib, x: lib.nn.functional.layer_norm(x.a, (64,))),
+    "rms_norm(a, 64, v)": (lambda lib, x: lib.ml.rms_norm(x.a, 64, x.v),
+                           lambda lib, x: lib.nn.functional.rms_norm(x.a, (64,), x.v)),
+    "group_norm(images, 2, weight, bias)": (
+        lambda lib, x: lib.ml.group_norm(x.images, 2, x.channels, x.channels),
+        lambda lib, x: lib.nn.functional.group_norm(x.images, 2, x.channels, x.channels)),
+    "batch_norm(images)": (
+        lambda lib, x: lib.ml.batch_norm(x.images, x.channels, x.channels, x.channels, x.channels),
+        lambda lib, x: lib.nn.functional.batch_norm(x.images, x.channels, x.channels, x.channels, x.channels)),
+    "batch_norm(images, training)": (
+        lambda lib, x: lib.ml.batch_norm(x.images, None, None, x.channels, x.channels, training=True),
+        lambda lib, x: lib.nn.functional.batch_norm(x.images, None, None, x.channels, x.channels, True)),
+    "max_pool2d(images, 2)": (lambda lib, x: lib.ml.max_pool2d(x.images, 2),
+                              lambda lib, x: lib.nn.functional.max_pool2d(x.images, 2)),
+    "avg_pool2d(images, 2)": (lambda lib, x: lib.ml.avg_pool2d(x.images, 2),
+                              lambda lib, x: lib.nn.functional.avg_pool2d(x.images, 2)),
+    "conv2d(images, kernels)": (lambda lib, x: lib.ml.conv2d(x.images, x.kernels),
+                                lambda lib, x: lib.nn.functional.conv2d(x.images, x.kernels)),
+    "linear(a, b, v)": (lambda lib, x: lib.ml.linear(x.a, x.b, x.v), lambda lib, x: lib.nn.functional.linear(x.a, x.b, x.v)),
+    "scaled_dot_product_attention": (
+        lambda lib, x: lib.ml.scaled_dot_product_attention(x.images, x.images, x.images),
+        lambda lib, x: lib.nn.functional.scaled_dot_product_attention(x.images, x.images, x.images)),
+    "embedding(places, a)": (lambda lib, x: lib.ml.embedding(x.places, x.a),
+                             lambda lib, x: lib.nn.functional.embedding(x.places, x.a)),
+    "cross_entropy(a, classes)": (lambda lib, x: lib.ml.cross_entropy(x.a, x.classes),
+                                  lambda lib, x: lib.nn.functional.cross_entropy(x.a, x.classes)),
+    "mse_loss(a, b)": (lambda lib, x: lib.ml.mse_loss(x.a, x.b), lambda lib, x: lib.nn.functional.mse_loss(x.a, x.b)),
+    "dropout(a, 0.1)": (lambda lib, x: lib.ml.dropout(x.a, 0.1), lambda lib, x: lib.nn.functional.dropout(x.a, 0.1)),
+}
+
+
+def measure(device: str, quick: bool = False) -> list[dict[str, Any]]:
+    """Seconds a call of every function in cudamath and, where it is installed, PyTorch."""
+    libraries = [peer for peer in timer.peers(device)[0] if peer.name in ("cudamath", "torch")]
+    synchronize = cm.cuda.synchronize if device != "cpu" else nothing
+    found = []
+    with cm.device(device):
+        arguments = {peer.name: Arguments(peer) for peer in libraries}
+        for title, pair in CALLS.items():
+            calls = {peer.name: (lambda function=function, peer=peer: function(peer.library, arguments[peer.name]))
+                     for peer, function in zip(libraries, pair, strict=False)}
+            try:
+                spreads = interleave(calls, rounds=3 if quick else 15, seconds=0.004, warm=0.01, most=300,
+                                     synchronize=synchronize, wait=False)
+            except Exception as error:  # the others' figures stand
+                print(f"{title} failed: {type(error).__name__}: {error}", flush=True)
+                continue
+            found.append({"title": title, **{name: spread.median for name, spread in spreads.items()}})
+            print(f"{title:40s}" + "  ".join(f"{name} {s.median * 1e6:6.2f} us" for name, s in spreads.items()), flush=True)
+    return found
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print, and keep the record."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.host_costs", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--device", default=str(cm.default_device()))
+    parser.add_argument("--out", type=pathlib.Path, help="folder for host_costs.json (default: benchmarks/results/...)")
+    parser.add_argument("--quick", action="store_true")
+    chosen = parser.parse_args(argv)
+    out = chosen.out or RESULTS / folder(chosen.device)
+    out.mkdir(parents=True, exist_ok=True)
+    calls = measure(chosen.device, chosen.quick)
+    (out / "host_costs.json").write_text(json.dumps({"calls": calls, **environment(chosen.device)}, indent=1) + "\n")
+    behind = [each["title"] for each in calls if "torch" in each and each["cudamath"] > each["torch"]]
+    print(f"{len(calls)} calls; {len(behind)} dearer than torch's: {', '.join(behind)}")
+    return 0 if len(calls) == len(CALLS) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

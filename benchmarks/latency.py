@@ -1,0 +1,79 @@
+"""What report.py shows of host_costs.json, cold_start.json and sweep.json: tables, and a chart."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+LIBRARIES = {"cudamath": "cudamath", "torch": "PyTorch", "cupy": "CuPy", "numpy": "NumPy"}
+STEPS = {"import": "imported", "matmul": "first matmul", "conv2d": "first conv2d", "softmax": "first softmax"}
+
+
+def section(folder: pathlib.Path, duration: Callable[[float], str]) -> list[str]:
+    """The Markdown of the records in a folder; empty where there are none."""
+    lines: list[str] = []
+    for name, show in (("host_costs", host_costs), ("cold_start", cold_start), ("sweep", sweep)):
+        file = folder / f"{name}.json"
+        if file.is_file():
+            lines += ["", *show(json.loads(file.read_text()), duration, folder)]
+    return lines
+
+
+def host_costs(record: dict[str, Any], duration: Callable[[float], str], _folder: pathlib.Path) -> list[str]:
+    """The calls, the dearest beside PyTorch's first."""
+    calls = sorted((each for each in record["calls"] if "torch" in each), key=lambda each: each["torch"] / each["cudamath"])
+    cheaper = sum(each["cudamath"] <= each["torch"] for each in calls)
+    return [f"**Cost of a call to the host, {len(calls)} public functions** on arrays of at most 4,096 numbers: {cheaper} cost "
+            f"no more than PyTorch's. Commit `{record['commit']}`, {record['date']}.", "",
+            "<details><summary>all of them, the dearest beside PyTorch's first</summary>", "",
+            "| call | cudamath | PyTorch | time / PyTorch's |", "|---|---:|---:|---:|",
+            *(f"| `{each['title']}` | {duration(each['cudamath'])} | {duration(each['torch'])} "
+              f"| {each['cudamath'] / each['torch']:.2f} |" for each in calls), "", "</details>"]
+
+
+def cold_start(record: dict[str, Any], duration: Callable[[float], str], _folder: pathlib.Path) -> list[str]:
+    """A row a library; then how long the kernels take to compile."""
+    first = record["first"]
+    steps = [step for step in STEPS if any(step in each for each in first.values())]
+    lines = ["**Cold start**: from the start of the interpreter to each first result on the host, context included, disk "
+             f"caches warm (median of processes in turns). Commit `{record['commit']}`, {record['date']}.", "",
+             "| library | " + " | ".join(STEPS[step] for step in steps) + " |", "|---" + "|---:" * len(steps) + "|"]
+    lines += [f"| {LIBRARIES[name]} | " + " | ".join(duration(each[step]) if step in each else "" for step in steps) + " |"
+              for name, each in first.items()]
+    if record.get("compile"):
+        times = sorted(record["compile"].items(), key=lambda item: item[1])
+        lines += ["", "Compiled once and then kept on the disk: " + ", ".join(
+            f"`{name}` {duration(seconds)}" for name, seconds in times) + "."]
+    return lines
+
+
+def sweep(record: dict[str, Any], _duration: Callable[[float], str], folder: pathlib.Path) -> list[str]:
+    """The chart that `sweep_chart` drew."""
+    largest = max(each["size"] for each in record["sizes"])
+    return [f"**Time against size**, from 1,024 to {largest:,} elements, float32: the host's (public call to return) and the "
+            f"device's. Commit `{record['commit']}`, {record['date']}.", "",
+            f"![Host and device time against size](benchmarks/results/{folder.name}/sweep.png)"]
+
+
+def sweep_chart(record: dict[str, Any], path: pathlib.Path) -> None:
+    """A panel an operation: device time (or the CPU's) as lines, host time dashed, against size."""
+    from matplotlib.figure import Figure
+
+    operations = list(dict.fromkeys(each["operation"] for each in record["sizes"]))
+    figure = Figure(figsize=(4 * max(len(operations), 1), 4), layout="constrained")
+    panels = figure.subplots(1, max(len(operations), 1), squeeze=False)[0]
+    for axes, operation in zip(panels, operations, strict=False):
+        rows = [each for each in record["sizes"] if each["operation"] == operation]
+        for color, name in enumerate(LIBRARIES):
+            for where, style in (("device", "-"), ("host", "--")):
+                points = [(row["size"], row[where][name] * 1e6) for row in rows if name in row.get(where, {})]
+                if points:
+                    axes.plot(*zip(*points, strict=True), style, color=f"C{color}", marker=".",
+                              label=f"{LIBRARIES[name]}, {where}")
+        axes.set(xscale="log", yscale="log", xlabel="elements", ylabel="microseconds", title=operation)
+        axes.grid(alpha=0.3)
+    if operations:
+        panels[0].legend(fontsize="x-small")
+    figure.savefig(path, dpi=100)

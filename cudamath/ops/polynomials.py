@@ -9,15 +9,19 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import INEXACT, NUMERIC, coerce, require
+from ..core.op import COMPLEX, INEXACT, NUMERIC, coerce, require
 from ..core.shapes import normalize_shape
 from . import reduce
-from .creation import arange, ones, zeros
+from .creation import arange, asarray, eye, ones, zeros
+from .differences import convolve
 from .elementwise import abs, cos
 from .grids import vander
+from .join import concat
 from .shape import astype, reshape, span
+from .transfer import imag, real
 
-__all__ = ["bartlett", "blackman", "hamming", "hanning", "polyder", "polyfit", "polyint", "polyval"]
+__all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser", "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint",
+           "polymul", "polysub", "polyval", "roots"]
 
 
 def polyval(p: Any, x: Any, /) -> ndarray:
@@ -66,8 +70,6 @@ def polyint(p: Any, /, m: int = 1, k: float = 0) -> ndarray:
     >>> cm.polyint([6.0, 2.0]).tolist()
     [3.0, 2.0, 0.0]
     """
-    from .join import concat
-
     p = require("polyint", p, NUMERIC)
     if p.ndim != 1 or m < 0:
         raise ValueError(f"polyint: wants a vector and m >= 0, got shape {p.shape} and m={m}")
@@ -76,6 +78,143 @@ def polyint(p: Any, /, m: int = 1, k: float = 0) -> ndarray:
         p = concat([p, ones(1, p.dtype, device=p.device) * k])
     return p
 
+
+def _coefficients(name: str, *given: Any) -> list[ndarray]:
+    """Vectors of coefficients, on one device; numbers are polynomials of degree 0."""
+    arrays = [reshape(a, (1,)) if not a.ndim else a for a in coerce(name, given, NUMERIC)]
+    for a in arrays:
+        if a.ndim != 1 or not a.size:
+            raise ValueError(f"{name}: wants vectors of coefficients, got shape {a.shape}")
+    return arrays
+
+
+def _padded(a: ndarray, n: int) -> ndarray:
+    """Zeros in front, up to n coefficients."""
+    return concat([zeros(n - a.size, a.dtype, device=a.device), a]) if a.size < n else a
+
+
+def polyadd(a: Any, b: Any, /) -> ndarray:
+    """The sum of two polynomials.
+
+    Args: a, b: vectors of coefficients. Raises: ValueError (shapes), TypeError (dtypes). Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.polyadd([1, 2], [9, 5, 4]).tolist()
+    [9, 6, 6]
+    """
+    a, b = _coefficients("polyadd", a, b)
+    n = max(a.size, b.size)
+    return _padded(a, n) + _padded(b, n)
+
+
+def polysub(a: Any, b: Any, /) -> ndarray:
+    """The difference of two polynomials. Arguments and errors: as for `polyadd`.
+
+    >>> import cudamath as cm
+    >>> cm.polysub([2, 10, -2], [3, 10, -4]).tolist()
+    [-1, 0, 2]
+    """
+    a, b = _coefficients("polysub", a, b)
+    n = max(a.size, b.size)
+    return _padded(a, n) - _padded(b, n)
+
+
+def polymul(a: Any, b: Any, /) -> ndarray:
+    """The product of two polynomials: the convolution of their coefficients. Arguments and errors: as for `polyadd`.
+
+    >>> import cudamath as cm
+    >>> cm.polymul([1, 2, 3], [9, 5, 1]).tolist()
+    [9, 23, 38, 17, 3]
+    """
+    a, b = _coefficients("polymul", a, b)
+    return convolve(a, b)
+
+
+def polydiv(u: Any, v: Any, /) -> tuple[ndarray, ndarray]:
+    """(quotient, remainder) of two polynomials.
+
+    Args: u, v: vectors of coefficients; v[0] is not 0. Returns: floating-point vectors, the remainder without leading zeros
+    (to a relative 1e-14, as NumPy has it). Raises: ValueError (shapes), TypeError (dtypes). Waits for the device.
+    Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> [a.tolist() for a in cm.polydiv([3.0, 5.0, 2.0], [2.0, 1.0])]
+    [[1.5, 1.75], [0.25]]
+    """
+    u, v = _coefficients("polydiv", u, v)
+    kind = dtypes.result_type(u, v, 1.0)
+    rest, v = astype(u, kind, copy=False), astype(v, kind, copy=False)
+    places = u.size - v.size
+    if places < 0:
+        return zeros(1, kind, device=u.device), rest
+    steps = []
+    for k in range(places + 1):  # long division: each step clears the highest coefficient that is left
+        factor = rest[k] / v[0]
+        steps.append(reshape(factor, (1,)))
+        rest = concat([span(rest, 0, 0, k), span(rest, 0, k, k + v.size) - factor * v, span(rest, 0, k + v.size, u.size)])
+    small = np.isclose(rest.to_numpy(), 0, rtol=1e-14)
+    first = int(np.argmin(small)) if not small.all() else rest.size - 1
+    return concat(steps), span(rest, 0, min(first, rest.size - 1), rest.size)
+
+
+def poly(roots: Any, /) -> ndarray:
+    """Coefficients of the polynomial with these roots, the highest one 1; of a square matrix: its characteristic polynomial.
+
+    Args: roots: vector (n,), or matrix (n, n), whose eigenvalues count. Returns: vector (n + 1,), floating-point; real where
+    complex roots come in conjugate pairs (then it waits for the device). Raises: ValueError (shape). Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.poly([2.0, -3.0]).tolist()
+    [1.0, 1.0, -6.0]
+    """
+    import cudamath
+
+    z = require("poly", roots, NUMERIC)
+    if z.ndim == 2 and z.shape[0] == z.shape[1] and z.size:
+        z = cudamath.linalg.eigvals(z)
+    if z.ndim > 1:
+        raise ValueError(f"poly: wants a vector of roots or a square matrix, got shape {z.shape}")
+    z = reshape(z, (-1,))
+    z = z if z.dtype in INEXACT else astype(z, dtypes.default_float())
+    c = ones(1, z.dtype, device=z.device)
+    for i in range(z.size):
+        one = ones(1, z.dtype, device=z.device)
+        c = convolve(c, concat([one, -span(z, 0, i, i + 1)]))
+    if z.dtype in COMPLEX:
+        values = z.to_numpy()
+        if np.array_equal(np.sort(values), np.sort(values.conj())):
+            c = real(c)
+    return c
+
+
+def roots(p: Any, /) -> ndarray:
+    """The roots of a polynomial: eigenvalues of its companion matrix.
+
+    Args: p: vector of coefficients, the highest power first. Returns: vector of the roots, complex where some are; leading
+    zeros give none, trailing ones roots at 0. Raises: ValueError (shape). Waits for the device. Gradient: as of
+    ``linalg.eigvals``.
+
+    >>> import cudamath as cm
+    >>> sorted(cm.round(cm.roots([1.0, -3.0, 2.0]), 9).tolist())
+    [1.0, 2.0]
+    """
+    import cudamath
+
+    (p,) = _coefficients("roots", p)
+    p = p if p.dtype in INEXACT else astype(p, dtypes.default_float())
+    there = np.flatnonzero(p.to_numpy())
+    if not there.size:
+        return zeros(0, p.dtype, device=p.device)
+    first, last = int(there[0]), int(there[-1])
+    n = last - first
+    behind = zeros(p.size - 1 - last, p.dtype, device=p.device)
+    if not n:
+        return behind
+    top = reshape(-span(p, 0, first + 1, last + 1) / p[first], (1, n))
+    z = cudamath.linalg.eigvals(concat([top, eye(n - 1, n, dtype=p.dtype, device=p.device)]))
+    if z.dtype in COMPLEX and p.dtype not in COMPLEX and not bool((imag(z) != 0).any()):
+        z = real(z)
+    return concat([z, astype(behind, z.dtype)]) if behind.size else z
 
 def polyfit(x: Any, y: Any, deg: int, /, *, w: Any = None) -> ndarray:
     """Coefficients of the polynomial of a degree that is nearest to points: least Σ w^2 (p(x) - y)^2.
@@ -152,3 +291,14 @@ def blackman(m: int, /) -> ndarray:
     """
     t = _window("blackman", m)
     return 0.42 + 0.5 * cos(math.pi * t) + 0.08 * cos(2 * math.pi * t)
+
+
+def kaiser(m: int, beta: float, /) -> ndarray:
+    """The window I0(beta sqrt(1 - t^2)) / I0(beta), t from -1 to 1, with m places; I0 is the modified Bessel function. Computed
+    on the host.
+
+    >>> import cudamath as cm
+    >>> cm.round(cm.kaiser(3, 2.0), 6).tolist()
+    [0.438676, 1.0, 0.438676]
+    """
+    return asarray(np.kaiser(m, beta))

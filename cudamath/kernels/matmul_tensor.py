@@ -27,27 +27,29 @@ KINDS = {"bfloat16": "bf16", "float16": "f16", "float32": "tf32", "int8": "s8"}
 
 
 class Choice(NamedTuple):
-    """What `wgmma` may choose: the tile of C, whether warpgroups take turns, the parts of k, and how many tiles below and
-    beside each other form a cluster."""
+    """What `wgmma` may choose: the tile of C, whether warpgroups take turns, the parts of k, how many tiles below and
+    beside each other form a cluster, or how many blocks of a cluster share the k of one tile."""
 
     m: int
     n: int
     pingpong: bool = False
     splits: int = 1
     cluster: tuple[int, int] = (1, 1)
+    share: int = 1
 
     @classmethod
     def parse(cls, text: str) -> Choice:
-        """From text: "128x256", then "pingpong", "split 4" and "cluster 2x1" as wanted."""
+        """From text: "128x256", then "pingpong", "split 4", "cluster 2x1" and "share 4" as wanted."""
         size, *words = text.split()
         m, n = map(int, size.split("x"))
         splits = int(words[words.index("split") + 1]) if "split" in words else 1
         below, beside = map(int, words[words.index("cluster") + 1].split("x")) if "cluster" in words else (1, 1)
-        return cls(m, n, "pingpong" in words, splits, (below, beside))
+        share = int(words[words.index("share") + 1]) if "share" in words else 1
+        return cls(m, n, "pingpong" in words, splits, (below, beside), share)
 
     def __str__(self) -> str:
         words = [f"{self.m}x{self.n}", "pingpong" * self.pingpong, f"split {self.splits}" * (self.splits > 1),
-                 "cluster {}x{}".format(*self.cluster) * (self.cluster != (1, 1))]
+                 "cluster {}x{}".format(*self.cluster) * (self.cluster != (1, 1)), f"share {self.share}" * (self.share > 1)]
         return " ".join(w for w in words if w)
 
 
@@ -284,8 +286,9 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
     m, n, k = p.m, p.n, p.k
     kind = KINDS[a.dtype.name]
     depth = 128 // a.itemsize
-    slabs = blocks(blocks(k, depth), min(choice.splits, blocks(k, depth)))
-    splits = blocks(blocks(k, depth), slabs)
+    share = min(choice.share, blocks(k, depth))
+    slabs = blocks(blocks(k, depth), min(choice.splits * share, blocks(k, depth)))
+    splits = 1 if share > 1 else blocks(blocks(k, depth), slabs)
     if splits > 1 or c.itemsize == 4:
         store = "pairs" if n % 2 == 0 else "wide"
     elif kind == "s8":
@@ -294,7 +297,7 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
         store = "box" if boxed(n, offsets[2]) else kind
     tile = Tile(kind, ready.sides[0].major, ready.sides[1].major, choice.m, choice.n, choice.pingpong, store,
                 *((epilogue.activation, epilogue.bias is not None, epilogue.residual is not None) if epilogue else
-                  ("", False, False)), *choice.cluster)
+                  ("", False, False)), *choice.cluster, share)
     tiles_m, tiles_n = blocks(m, tile.m * tile.cluster_m), blocks(n, tile.n * tile.cluster_n)
     tiles = tiles_m * tiles_n * batch * splits
     maps: list[Any] = []
@@ -315,9 +318,9 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
                 else np.int64(0))
     bias, residual = (epilogue.bias or target, epilogue.residual or target) if epilogue else (target, target)
     numbers = [np.int32(x) for x in (m, n, slabs, splits, tiles_m, tiles_n, tiles, *(side.both for side in ready.sides))]
-    grid = min(devices.multiprocessors(a.device) // tile.cluster, tiles) * tile.cluster
-    steps = [Launch(matmul_wgmma(tile), grid, tile.threads, [*maps, target, bias, residual, *numbers], tile.shared,
-                    tile.cluster)]
+    clusters = tiles if share > 1 else min(devices.multiprocessors(a.device) // tile.cluster, tiles)
+    steps = [Launch(matmul_wgmma(tile), clusters * tile.cluster, tile.threads, [*maps, target, bias, residual, *numbers],
+                    tile.shared, tile.cluster)]
     if splits > 1:
         steps.append(Launch(sum_parts(temps[0].dtype, c.dtype), blocks(size, 256), 256,
                             [target, out, np.int64(splits), np.int64(m * n)]))

@@ -19,7 +19,8 @@ From simple to fast, what each step is for:
     ping-pong                                 the consumers work on tiles of their own, half a tile apart: one multiplies
                                               while the other rounds, adds a bias, applies gelu and stores
     splitting k                               where tiles are too few to fill the device: parts are summed, in a fixed
-                                              order, by a second kernel
+                                              order, by a second kernel; or, sharing k, by the first block of a cluster,
+                                              which reads the others' shared memory
 
 The floor: 2 M N K / (multiprocessors x 2,048 x 2 x clock), about 990 TFLOP/s at 1.83 GHz for 132 of them; at that rate the
 H200 meets its power limit first, so what counts is energy: cuBLAS stays near 700.
@@ -57,6 +58,7 @@ from .ptx_mma import (
     store_global_float,
     store_global_float_2,
     store_global_half,
+    store_shared_float_4,
     unpack_bf16,
     unpack_f16,
 )
@@ -83,7 +85,8 @@ class Tile(NamedTuple):
     "bf16", "f16", "s8" (the low byte), "wide" (the sums as they are), "pairs" (these, rows of even
     length). activation: "", "relu", "gelu", "gelu_tanh", "silu". bias, residual: whether
     C gets a row, a matrix added. cluster_m, cluster_n: how many
-    tiles, below and beside each other, form a cluster.
+    tiles, below and beside each other, form a cluster; share: how many
+    blocks form one that works at one tile, each on a part of k (float32 sums, no pingpong, no other cluster).
     """
 
     kind: str
@@ -98,6 +101,7 @@ class Tile(NamedTuple):
     residual: bool = False
     cluster_m: int = 1
     cluster_n: int = 1
+    share: int = 1
 
     @property
     def consumers(self) -> int:
@@ -142,7 +146,7 @@ class Tile(NamedTuple):
     @property
     def cluster(self) -> int:
         """Blocks of a cluster."""
-        return self.cluster_m * self.cluster_n
+        return self.cluster_m * self.cluster_n * self.share
 
     @property
     def threads(self) -> int:
@@ -420,6 +424,26 @@ def matmul_wgmma(tile: Tile) -> Any:
     arrivals = 1 if pingpong else consumers
     wait_for_room = ptx.barrier_wait if cluster == 1 else ptx.barrier_wait_cluster
     store, drain = _store(tile)
+    share = tile.share
+    quads = held // 4
+
+    @device
+    def gather(c, thread, at, rank):
+        """The sums of the blocks that share a tile come together in the first one, in the order of k."""
+        here = i32(at + 16 * thread)
+        if rank > 0:
+            ptx.named_sync(6, 128 * consumers)  # nobody reads slabs any more: their memory is free
+            for i in range(quads):
+                store_shared_float_4(i32(here + 2048 * consumers * i), c[4 * i], c[4 * i + 1], c[4 * i + 2], c[4 * i + 3])
+        ptx.cluster_sync()
+        if rank == 0:
+            for other in range(1, share):
+                for i in range(quads):
+                    x, y, z, w = ptx.load_cluster_float_4(i32(here + 2048 * consumers * i), i32(other))
+                    c[4 * i] += x
+                    c[4 * i + 1] += y
+                    c[4 * i + 2] += z
+                    c[4 * i + 3] += w
 
     @device
     def multiply(c, at_a, at_b, first):
@@ -470,13 +494,17 @@ def matmul_wgmma(tile: Tile) -> Any:
             ptx.prefetch_map(map_a)
             ptx.prefetch_map(map_b)
             hopper.make_ring(full, stages, 1, arrivals * (below + beside - 1))
-        start, stride, rank_m, rank_n = i32(cuda.blockIdx.x), i32(cuda.gridDim.x), i32(0), i32(0)
+        start, stride = i32(cuda.blockIdx.x), i32(cuda.gridDim.x)
+        rank_m, rank_n, part = i32(0), i32(0), i32(0)  # place in the cluster
         if cluster == 1:
             cuda.syncthreads()
         else:
             rank = ptx.cluster_rank()
-            rank_n = divide_unsigned(rank, i32(below))
-            rank_m = i32(rank - rank_n * below)
+            if share > 1:
+                part = rank
+            else:
+                rank_n = divide_unsigned(rank, i32(below))
+                rank_m = i32(rank - rank_n * below)
             start, stride = divide_unsigned(start, i32(cluster)), divide_unsigned(stride, i32(cluster))
             ptx.cluster_sync()
 
@@ -490,7 +518,7 @@ def matmul_wgmma(tile: Tile) -> Any:
                 while index < tiles:
                     z, tile_row, tile_column = hopper.tile_at(index, tiles_m, tiles_n)
                     batch = divide_unsigned(z, splits)
-                    k = i32((z - batch * splits) * (slabs * depth))
+                    k = i32((z - batch * splits + part) * (slabs * depth))
                     row, column = i32((tile_row * below + rank_m) * tile_m), i32((tile_column * beside + rank_n) * tile_n)
                     for _ in range(slabs):
                         wait_for_room(empty + 8 * stage, phase)
@@ -502,6 +530,9 @@ def matmul_wgmma(tile: Tile) -> Any:
                         k = i32(k + depth)
                         stage, phase = hopper.advance(stage, phase, stages)
                     index = i32(index + stride)
+            if share > 1:
+                cuda.syncwarp()
+                ptx.cluster_sync()  # one of those in `gather`
         else:  # -------------------------------------------------------------------------- the consumers
             if shared_out:
                 many()
@@ -540,6 +571,10 @@ def matmul_wgmma(tile: Tile) -> Any:
                 done(c, 0)
                 release(i32(empty + 8 * before), mine, rank_m, rank_n)
                 z, tile_row, tile_column = hopper.tile_at(index, tiles_m, tiles_n)
+                if share > 1:
+                    gather(c, i32(thread - 128), base, part)
+                    if part > 0:
+                        break
                 store(c, mine, one, i32(staging + one * (2 * hopper.BOX_BYTES)), map_c, out, z,
                       i32((tile_row * below + rank_m) * tile_m + from_row),
                       i32((tile_column * beside + rank_n) * tile_n), m, n,
@@ -552,6 +587,6 @@ def matmul_wgmma(tile: Tile) -> Any:
             drain(mine)
         if cluster > 1:
             cuda.syncwarp()
-            ptx.cluster_sync()  # its barriers must outlive the last arrival from a neighbour
+            ptx.cluster_sync()  # shared memory must outlive what neighbours do with it
 
     return matmul_wgmma

@@ -64,6 +64,10 @@ named_arrive = _action("named_arrive", "bar.arrive $0, $1;", (i32, i32),
                        "Count at named barrier `id` without waiting.", convergent=True)
 cluster_rank = instruction("cluster_rank", "mov.u32 $0, %cluster_ctarank;", i32, (), "Rank of this block in its cluster.",
                            pure=False)
+load_cluster_float_4 = instruction(
+    "load_cluster_float_4", "{ .reg .b32 a; mapa.shared::cluster.u32 a, $4, $5; ld.shared::cluster.v4.f32 {$0, $1, $2, $3}, "
+    "[a]; }", types.UniTuple(f32, 4), (i32, i32), "Four float32 at this shared address in the block of that rank of the "
+    "cluster.", pure=False)
 cluster_sync = _action("cluster_sync", "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;", (),
                        "All threads of the cluster meet.", convergent=True)
 

@@ -45,6 +45,7 @@ INTEGER_OR_BOOL = Category("integer or bool", INTEGER | BOOLEAN)
 REAL_OR_BOOL = Category("real numeric or bool", REAL | BOOLEAN)
 ANY = Category("array", NUMERIC | BOOLEAN)
 STORAGE = Category("storage", [float8_e4m3, float8_e5m2])
+HELD = Category("array", ANY | STORAGE)  # what can be moved, reshaped and cast
 
 _default_float = float64
 #: Called when the default dtype changes: forgets what was worked out under the old one.

@@ -18,6 +18,7 @@ from .dtypes import (
     BOOLEAN,
     COMPLEX,
     FLOATING,
+    HELD,
     INEXACT,
     INTEGER,
     INTEGER_OR_BOOL,
@@ -28,7 +29,7 @@ from .dtypes import (
 )
 from .layout import Layout
 
-__all__ = ["ANY", "BOOLEAN", "COMPLEX", "FLOATING", "INEXACT", "INTEGER", "INTEGER_OR_BOOL", "NUMERIC", "REAL",
+__all__ = ["ANY", "BOOLEAN", "COMPLEX", "FLOATING", "HELD", "INEXACT", "INTEGER", "INTEGER_OR_BOOL", "NUMERIC", "REAL",
            "REAL_OR_BOOL", "Category", "Op", "ViewOp", "coerce", "lazy", "registry", "require"]
 
 #: Every op card by name (tests/test_complete.py compares it with records, docs and benchmark rows).

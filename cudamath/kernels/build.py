@@ -30,7 +30,7 @@ from numba import config, cuda, types
 from numba.core.errors import NumbaPerformanceWarning
 
 from ..core import plan
-from ..core.dtypes import bfloat16, float8_e4m3, float8_e5m2, float16
+from ..core.dtypes import STORAGE, bfloat16, float16
 from ..core.layout import Layout
 from ..runtime import module
 
@@ -50,7 +50,7 @@ def storage(dtype: np.dtype) -> np.dtype:
     """What a kernel sees of a dtype: 16-bit floats as uint16, bool and 8-bit floats as uint8."""
     if dtype in (float16, bfloat16):
         return np.dtype(np.uint16)
-    if dtype in (np.dtype(np.bool_), float8_e4m3, float8_e5m2):
+    if dtype == np.bool_ or dtype in STORAGE:
         return np.dtype(np.uint8)
     return dtype
 
@@ -71,7 +71,7 @@ def argument_type(kind: Layout | np.dtype) -> Any:
 def codec(dtype: np.dtype) -> tuple[Callable, Callable, Any]:
     """(load, store, T) for a dtype: widen a stored value, round a computed one, and the compute type.
 
-    float16 and bfloat16 compute in float32; everything else in itself. `T(0)` makes a constant of the compute type.
+    16- and 8-bit floats compute in float32; everything else in itself. `T(0)` makes a constant of the compute type.
     """
     from . import ptx
 
@@ -80,6 +80,10 @@ def codec(dtype: np.dtype) -> tuple[Callable, Callable, Any]:
         return ptx.half_to_float, ptx.float_to_half, types.float32
     if dtype == bfloat16:
         return ptx.bfloat_to_float, ptx.float_to_bfloat, types.float32
+    if dtype in STORAGE:
+        from . import float8
+
+        return float8.decoder(dtype), float8.encoder(dtype), types.float32
     T = numba_type(dtype)
     return _identity, T, T
 

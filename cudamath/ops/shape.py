@@ -16,7 +16,7 @@ from ..core import dtypes, indexing, shapes
 from ..core.array import basic_view, ndarray
 from ..core.dtypes import INEXACT
 from ..core.layout import Layout
-from ..core.op import Op, ViewOp, require
+from ..core.op import HELD, Op, ViewOp, require
 from ..core.shapes import normalize_axes, normalize_axis
 
 __all__ = [
@@ -133,7 +133,7 @@ def copy(x: Any, /, order: str = "C") -> ndarray:
     >>> x
     array([1, 2, 3])
     """
-    return in_order("copy", require("copy", x), order, copy=True)
+    return in_order("copy", require("copy", x, HELD), order, copy=True)
 
 
 def astype(x: Any, dtype: Any, /, order: str | None = None, casting: str = "unsafe", *, copy: bool = True,
@@ -152,7 +152,7 @@ def astype(x: Any, dtype: Any, /, order: str | None = None, casting: str = "unsa
     >>> cm.astype(cm.asarray([0.5, 1.9, -1.9]), "int32")
     array([ 0,  1, -1], dtype=int32)
     """
-    x = require("astype", x)
+    x = require("astype", x, HELD)
     if device is not None:
         x = x.to(device)
     wanted = dtypes.as_dtype(dtype)
@@ -210,7 +210,7 @@ def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bo
     array([[0, 1, 2],
            [3, 4, 5]])
     """
-    x = require("reshape", x)
+    x = require("reshape", x, HELD)
     layout = x._layout
     try:
         sizes = tuple(map(operator.index, shape if isinstance(shape, tuple | list) else (shape,)))
@@ -246,7 +246,7 @@ def ravel(x: Any, /, order: str = "C") -> ndarray:
     >>> cm.ravel(cm.asarray([[1, 2], [3, 4]]))
     array([1, 2, 3, 4])
     """
-    x = require("ravel", x)
+    x = require("ravel", x, HELD)
     if order != "C" and _by_columns("ravel", x, order):
         x = transpose(x)
     return _reshape(x if x._layout.contiguous else _copy(x), shape=(x.size,), old=x.shape)
@@ -262,7 +262,7 @@ def flatten(x: Any, /, order: str = "C") -> ndarray:
     >>> cm.flatten(cm.asarray([[1, 2], [3, 4]]))
     array([1, 2, 3, 4])
     """
-    x = require("flatten", x)
+    x = require("flatten", x, HELD)
     return ravel(_copy(transpose(x) if order != "C" and _by_columns("flatten", x, order) else x))
 
 
@@ -276,7 +276,7 @@ def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> ndarray:
     >>> cm.expand_dims(cm.zeros((2, 3)), axis=1).shape
     (2, 1, 3)
     """
-    x = require("expand_dims", x)
+    x = require("expand_dims", x, HELD)
     count = len(axis) if isinstance(axis, tuple | list) else 1
     new = set(normalize_axes("expand_dims", axis, x.ndim + count))
     sizes = iter(x.shape)
@@ -293,7 +293,7 @@ def squeeze(x: Any, /, axis: Axes = None) -> ndarray:
     >>> cm.squeeze(cm.zeros((1, 3, 1)), axis=0).shape
     (3, 1)
     """
-    x = require("squeeze", x)
+    x = require("squeeze", x, HELD)
     if axis is None:
         gone = {i for i, n in enumerate(x.shape) if n == 1}
     else:
@@ -342,7 +342,7 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> ndarray:
     >>> cm.permute_dims(cm.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
-    return _permuted_by("permute_dims", require("permute_dims", x), axes)
+    return _permuted_by("permute_dims", require("permute_dims", x, HELD), axes)
 
 
 def transpose(x: Any, /, axes: Sequence[int] | None = None) -> ndarray:
@@ -354,7 +354,7 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None) -> ndarray:
     >>> cm.transpose(cm.zeros((2, 3, 4))).shape
     (4, 3, 2)
     """
-    x = require("transpose", x)
+    x = require("transpose", x, HELD)
     return _permuted_by("transpose", x, tuple(range(x.ndim - 1, -1, -1)) if axes is None else axes)
 
 
@@ -374,7 +374,7 @@ def matrix_transpose(x: Any, /) -> ndarray:
     >>> cm.matrix_transpose(cm.zeros((5, 2, 3))).shape
     (5, 3, 2)
     """
-    x = require("matrix_transpose", x)
+    x = require("matrix_transpose", x, HELD)
     if x.ndim < 2:
         raise ValueError(f"matrix_transpose: wants at least 2 dimensions, got shape {x.shape}")
     return _permute(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
@@ -389,7 +389,7 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> ndarray:
     >>> cm.swapaxes(cm.zeros((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
-    x = require("swapaxes", x)
+    x = require("swapaxes", x, HELD)
     i, j = normalize_axis("swapaxes", axis1, x.ndim), normalize_axis("swapaxes", axis2, x.ndim)
     axes = list(range(x.ndim))
     axes[i], axes[j] = axes[j], axes[i]
@@ -406,7 +406,7 @@ def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence
     >>> cm.moveaxis(cm.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    x = require("moveaxis", x)
+    x = require("moveaxis", x, HELD)
     here, there = normalize_axes("moveaxis", source, x.ndim), normalize_axes("moveaxis", destination, x.ndim)
     if len(here) != len(there):
         raise ValueError(f"moveaxis: source {source} and destination {destination} are not equally many")
@@ -425,7 +425,7 @@ def flip(x: Any, /, axis: Axes = None) -> ndarray:
     >>> cm.flip(cm.asarray([1, 2, 3]))
     array([3, 2, 1])
     """
-    x = require("flip", x)
+    x = require("flip", x, HELD)
     axes = normalize_axes("flip", axis, x.ndim)
     return view_of(x, tuple([slice(None, None, -1 if i in axes else 1) for i in range(x.ndim)]))  # type: ignore
 
@@ -507,7 +507,7 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
     array([[1, 2],
            [1, 2]])
     """
-    x = require("broadcast_to", x)
+    x = require("broadcast_to", x, HELD)
     wanted = shapes.normalize_shape("broadcast_to", shape)
     return _broadcast_as("broadcast_to", x, wanted)
 

@@ -182,7 +182,7 @@ class ndarray:
         """The elements as a NumPy array. On the CPU this shares memory; from a GPU it is a copy, and waits for it."""
         layout = self._layout
         if layout.device == CPU:
-            return self._data
+            return self._data.view()  # whose shape the caller may change without changing ours
         if layout.device == TRACED:
             raise TypeError(f"fuse: the function asked for the values of an array of shape {layout.shape}; it must do the "
                             "same for all values (use where instead of if)")

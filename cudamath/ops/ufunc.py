@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes, shapes, tape
+from ..core import dtypes, host, shapes, tape
 from ..core.array import ndarray, same_device, wrap
 from ..core.devices import CPU
 from ..core.dtypes import bfloat16, float16
@@ -233,7 +233,9 @@ class Elementwise:
         if native and inplace and not may_raise and scalars in ((False, False), (False, True)):
             return _straight_inplace(self.name, function, scalars[1], compute)
         if native and not (inplace or may_raise) and len(scalars) < 3 and any([x.ndim for x in arrays]):
-            return _straight(self.name, function, scalars, compute)
+            shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
+            ours = host.large(shape, result) and all([x.is_contiguous for x in arrays]) and isinstance(function, np.ufunc)
+            return _straight(self.name, function, scalars, compute, host.taker(shape, result) if ours else _nothing)
         wide = compute if path is None else dtypes.compute_dtype(compute)
 
         def run(*operands: Any) -> ndarray:
@@ -318,11 +320,17 @@ class Elementwise:
         return f"<Elementwise {self.name}>"
 
 
-def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute: np.dtype) -> Callable:
+def _nothing() -> None:
+    """NumPy makes the array of the result."""
+
+
+def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute: np.dtype,
+              take: Callable[[], np.ndarray | None]) -> Callable:
     """`run` for a ufunc that does what we want and arrays of known layouts: the layout of the first result is that of all.
 
     A Python scalar is made an array in the dtype in which NumPy would read it, and kept: most often it is the same one
-    next time, and NumPy takes longer to make the array than for all else that it does before the loop.
+    next time, and NumPy takes longer to make the array than for all else that it does before the loop. `take` gives the
+    array for the result, or None if NumPy is to make it.
     """
     quiet, new = _quiet, object.__new__
     layout: Layout | None = None
@@ -331,7 +339,7 @@ def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute:
     def one(x: ndarray) -> ndarray:
         nonlocal layout
         out = new(ndarray)
-        out._data = data = quiet().run(function, x._data)
+        out._data = data = quiet().run(function, x._data, out=take())
         out._layout = layout = layout or wrap(data)._layout
         out._owner = out._node = None
         return out
@@ -339,7 +347,7 @@ def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute:
     def two(x: ndarray, y: ndarray) -> ndarray:
         nonlocal layout
         out = new(ndarray)
-        out._data = data = quiet().run(function, x._data, y._data)
+        out._data = data = quiet().run(function, x._data, y._data, out=take())
         out._layout = layout = layout or wrap(data)._layout
         out._owner = out._node = None
         return out
@@ -351,7 +359,7 @@ def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute:
             array = _array(name, y, compute)
             kept = y, array
         out = new(ndarray)
-        out._data = data = quiet().run(function, x._data, array)
+        out._data = data = quiet().run(function, x._data, array, out=take())
         out._layout = layout = layout or wrap(data)._layout
         out._owner = out._node = None
         return out
@@ -363,7 +371,7 @@ def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute:
             array = _array(name, x, compute)
             kept = x, array
         out = new(ndarray)
-        out._data = data = quiet().run(function, array, y._data)
+        out._data = data = quiet().run(function, array, y._data, out=take())
         out._layout = layout = layout or wrap(data)._layout
         out._owner = out._node = None
         return out

@@ -1,0 +1,128 @@
+"""Memory of results on the CPU: used again only when nobody can see it any more."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+from cudamath.core import host
+
+LARGE = (host.SMALLEST // 4,)  # float32
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    host.release()
+    yield
+    host.release()
+
+
+@pytest.fixture
+def numbers():
+    values = np.random.default_rng(3).standard_normal(LARGE, dtype=np.float32)
+    return values, cm.asarray(values, device="cpu")
+
+
+def test_memory_is_used_again(numbers):
+    _, x = numbers
+    places = {(x + 1.0).ptr for _ in range(20)}
+    assert len(places) == 1
+    assert host.remembered() == LARGE[0] * 4
+
+
+@pytest.mark.parametrize("hold", [
+    lambda y: y,
+    lambda y: y[3:],
+    lambda y: y.reshape(2, -1),
+    lambda y: y.to_numpy(),
+    lambda y: np.asarray(y)[::2],
+    lambda y: memoryview(y.to_numpy()),
+    lambda y: np.from_dlpack(y),
+    lambda y: cm.asarray(y.to_numpy()),
+    lambda y: y.to_numpy().view(np.int32),
+], ids=["array", "view", "reshaped", "numpy", "strided", "buffer", "dlpack", "again", "other dtype"])
+def test_nothing_that_somebody_sees_is_overwritten(numbers, hold):
+    values, x = numbers
+    held = [hold(x * float(k)) for k in range(2 * host.EACH)]
+    for _ in range(3):
+        x - 5.0
+    gc.collect()
+    for k, each in enumerate(held):
+        seen = np.asarray(each)
+        expected = np.asarray(hold(cm.asarray(values * np.float32(k), device="cpu")))
+        np.testing.assert_array_equal(seen, expected)
+
+
+def test_values_that_a_gradient_needs_are_kept(numbers):
+    values, x = numbers
+    gradient = cm.grad(lambda x: (cm.exp(x * 2.0) * x).sum())(x)
+    exact = np.exp(2 * values.astype(np.float64)) * (1 + 2 * values.astype(np.float64))
+    np.testing.assert_allclose(gradient.to_numpy(), exact, rtol=1e-5, atol=1e-6)
+
+
+def test_changing_the_shape_of_what_to_numpy_gave_changes_no_array(numbers):
+    values, x = numbers
+    y = x + 1.0
+    seen = y.to_numpy()
+    seen.shape = (2, -1)
+    seen.flags.writeable = False
+    del seen, y
+    np.testing.assert_array_equal((x + 1.0).to_numpy(), values + np.float32(1))
+
+
+def test_what_is_remembered_is_limited(monkeypatch):
+    monkeypatch.setattr(host, "LIMIT", 8 * host.SMALLEST)
+    for n in range(1, 20):
+        x = cm.zeros((n, *LARGE), dtype="float32", device="cpu")
+        held = [x + 1.0 for _ in range(host.EACH + 2)]
+        assert host.remembered() <= 8 * host.SMALLEST
+        del held
+    monkeypatch.setattr(host, "SHAPES", 3)
+    for n in range(10):
+        cm.zeros((LARGE[0] + n,), dtype="float32", device="cpu") + 1.0
+    assert len(host._kept) <= 3
+
+
+def test_small_arrays_are_not_remembered():
+    cm.zeros(100, device="cpu") + 1.0
+    assert host.remembered() == 0
+
+
+def test_release_gives_memory_back(numbers):
+    _, x = numbers
+    y = x + 1.0
+    cm.cuda.empty_cache()
+    assert host.remembered() == 0
+    np.testing.assert_array_equal((y + 1.0).to_numpy(), y.to_numpy() + 1)
+
+
+def test_threads_never_share_a_result(numbers):
+    values, x = numbers
+    wrong = []
+
+    def work(k):
+        for _ in range(200):
+            y = x + float(k)
+            z = y * 2.0
+            if z.to_numpy()[0] != (values[0] + np.float32(k)) * 2 or y.to_numpy()[-1] != values[-1] + np.float32(k):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_without_a_global_lock_nothing_is_used_again(numbers, monkeypatch):
+    values, _ = numbers
+    monkeypatch.setattr(host, "_FREE", -1)
+    x = cm.asarray(np.concatenate([values, values]), device="cpu")  # a layout that has no plan yet
+    first = x + 1.0
+    place = first.ptr
+    del first
+    second, third = x + 1.0, x + 1.0
+    assert second.ptr != third.ptr and place

@@ -93,6 +93,7 @@ def layers(f: np.dtype) -> None:
         cm.grad(lambda x, t=targets: ml.cross_entropy(x, t))(made((count, classes), f))
         cm.grad(lambda x, t=targets: ml.nll_loss(x, t))(made((count, classes), f))
     cm.grad(lambda x: ml.cross_entropy(x, cm.zeros((4, 6), "int64")))(made((4, 5, 6), f))
+    ml.mse_loss(made((100, 1000), f), made((100, 1000), f))
     x = made((2, 3, 8, 8), f)
     cm.grad(lambda x: (cm.grad(lambda x: (ml.max_pool2d(x, 2) ** 2).sum())(x) ** 2).sum())(x)
     for x in (made((2, 8, 16, 16), f), cm.moveaxis(made((2, 16, 16, 8), f), -1, 1)):
@@ -106,6 +107,7 @@ def layers(f: np.dtype) -> None:
         cm.grad(lambda q, k: attend(q, k, k).sum(), (0, 1))(made((2, 8, 300, 128), f), made((2, 2, 500, 128), f))
         attend(made((2, 8, 1, 64), f), *[made((2, 2, 4096, 64), f)] * 2, key_lengths=cm.zeros(2, "int32"))
         cm.grad(lambda q: attend(q, q, q, mask=made((300, 300), "?")).sum())(made((2, 8, 300, 64), f))
+        cm.grad(lambda x: ml.self_attention(x, 8).sum())(made((2, 300, 3 * 8 * 64), f))
 
 
 def optimizers(f: np.dtype) -> None:
@@ -210,6 +212,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         matmul,
         norm,
         optim,
+        pointwise,
         pool,
         random,
         reduce,
@@ -269,6 +272,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         for g in (new(dtype=f), new(20, 1, dtype=f)):
             plan(lambda g, x, *_: loss.gradient("plain", g, x, 0.0, -100), g, logits, targets, new(2, 20, 1, dtype=wide),
                  new(dtype=wide))
+        plan(functools.partial(pointwise.loss, kind="huber_loss", reduction="mean", version="plain"), x, x)
         for version in ("direct", "implicit_gemm"):
             where = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": version}
             plan(functools.partial(conv.conv2d, **where), image, new(8, 6, 3, 3, dtype=f))

@@ -67,13 +67,13 @@ def check_second_order(fn, *arrays, rtol=1e-6):
                      what=f"second order {i}")
 
 
-def run_version(machine, make, *arrays):
+def run_version(machine, make, *arrays, scalars=()):
     """The results (NumPy) of the plan that `make` gives for these arrays' layouts, on the named machine."""
     if machine == "simulator":
-        return simulate(make(*(layout_of(a) for a in arrays)), *arrays)
+        return simulate(make(*(layout_of(a) for a in arrays)), *arrays, scalars=scalars)
     there = [cm.asarray(a, device="cuda") for a in arrays]
     layouts = [a._layout for a in there]
-    out = make(*layouts).bind("version", layouts)(*there)
+    out = make(*layouts).bind("version", layouts, len(scalars))(*there, *scalars)
     cm.cuda.synchronize()
     return tuple(o.to_numpy() for o in out) if isinstance(out, tuple) else out.to_numpy()
 

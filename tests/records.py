@@ -200,6 +200,12 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     return softmax(np.where(hidden, -np.inf, q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1]))) @ v
 
 
+def self_attention(qkv: np.ndarray) -> np.ndarray:
+    """Two heads."""
+    q, k, v = np.moveaxis(qkv.reshape(*qkv.shape[:2], 3, 2, -1), (2, 3), (0, 2))
+    return attention(q, k, v).swapaxes(1, 2).reshape(*qkv.shape[:2], -1)
+
+
 def windows(x: np.ndarray, size: tuple[int, int], stride: int, dilation: int = 1) -> np.ndarray:
     """(N, C, H, W) -> (N, C, oh, ow, kh, kw)."""
     reach = [(k - 1) * dilation + 1 for k in size]
@@ -393,11 +399,27 @@ ROWS = [
         lambda x, q: -(np.log(softmax(x)) * q).sum()),
     Row("ml.nll_loss", lambda xp, x, t: xp.ml.nll_loss(x, t, reduction="none"), (A((5, 7, 2), -4, 0), W((5, 2), 7)),
         lambda x, t: -np.take_along_axis(x, t[:, None], 1)[:, 0], error=0, cards=("nll_loss", "nll_loss_grad")),
-    Row("ml.mse_loss", lambda xp, x, t: xp.ml.mse_loss(x, t), (M, M), lambda x, t: ((x - t) ** 2).mean()),
+    Row("ml.mse_loss", lambda xp, x, t: xp.ml.mse_loss(x, t), (M, M), lambda x, t: ((x - t) ** 2).mean(),
+        cards=("pointwise_loss", "pointwise_loss_grad")),
+    Row("ml.l1_loss", lambda xp, x, t: xp.ml.l1_loss(x, t), (M, M), lambda x, t: abs(x - t).mean()),
+    Row("ml.huber_loss", lambda xp, x, t: xp.ml.huber_loss(x, t, delta=0.5), (M, M),
+        lambda x, t: np.where(abs(x - t) < 0.5, (x - t) ** 2 / 2, abs(x - t) / 2 - 0.125).mean()),
+    Row("ml.smooth_l1_loss", lambda xp, x, t: xp.ml.smooth_l1_loss(x, t, reduction="none"), (M, M),
+        lambda x, t: np.where(abs(x - t) < 1, (x - t) ** 2 / 2, abs(x - t) - 0.5)),
+    Row("ml.bce_with_logits", lambda xp, x, t: xp.ml.bce_with_logits(x, t, pos_weight=2.0), (M, A((4, 6), 0, 1)),
+        lambda x, t: (2 * t * np.log1p(np.exp(-x)) + (1 - t) * np.log1p(np.exp(x))).mean()),
+    Row("ml.binary_cross_entropy", lambda xp, x, t: xp.ml.binary_cross_entropy(x, t), (A((4, 6), 0.1, 0.9), A((4, 6), 0, 1)),
+        lambda x, t: -(t * np.log(x) + (1 - t) * np.log1p(-x)).mean(), ),
+    Row("ml.kl_div", lambda xp, x, t: xp.ml.kl_div(x, t, reduction="batchmean"), (M, A((4, 6), 0.1, 1)),
+        lambda x, t: (t * (np.log(t) - x)).sum() / 4),
+    Row("ml.kl_div", lambda xp, x, t: xp.ml.kl_div(x, t, log_target=True), (M, A((4, 6), -2, 0)),
+        lambda x, t: (np.exp(t) * (t - x)).mean()),
     # layers
     Row("ml.scaled_dot_product_attention", lambda xp, q, k, v: xp.ml.scaled_dot_product_attention(q, k, v, causal=True),
         (A((2, 4, 5, 6)), A((2, 2, 7, 6)), A((2, 2, 7, 3))), attention,
         cards=("scaled_dot_product_attention", "attention_grad")),
+    Row("ml.self_attention", lambda xp, qkv: xp.ml.self_attention(qkv, 2), (A((2, 5, 18)),), self_attention,
+        cards=("self_attention", "self_attention_grad")),
     Row("ml.linear", lambda xp, x, w, b: xp.ml.linear(x, w, b), (A((2, 3, 6)), A((5, 6)), A((5,))),
         lambda x, w, b: x @ w.T + b, cards=("linear",)),
     Row("ml.embedding", lambda xp, i, w: xp.ml.embedding(i, w), (W((3, 4), 5), A((5, 6))), lambda i, w: w[i], error=0,
@@ -480,6 +502,7 @@ ALIASES = {
     "linalg.outer": "outer", "linalg.tensordot": "tensordot", "linalg.vecdot": "vecdot",
     "linalg.matrix_transpose": "matrix_transpose", "linalg.dot": "dot", "linalg.gemm": "gemm", "linalg.gemv": "gemv",
     "linalg.inner": "inner", "linalg.vdot": "vdot", "ml.tanh": "tanh",
+    "ml.binary_cross_entropy_with_logits": "ml.bce_with_logits",
 }
 
 #: Public functions and cards whose tests are in a file of their own.

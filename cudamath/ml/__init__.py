@@ -1,8 +1,9 @@
 """Machine-learning operations, functional as in torch.nn.functional: forward and gradient, on CPU and GPU."""
 
-from . import init
+from . import amp, init, schedules
 from .activation import *  # noqa: F403
 from .attention import *  # noqa: F403
+from .clip import *  # noqa: F403
 from .conv import *  # noqa: F403
 from .dropout import *  # noqa: F403
 from .embedding import *  # noqa: F403
@@ -10,6 +11,8 @@ from .linear import *  # noqa: F403
 from .loss import *  # noqa: F403
 from .norm import *  # noqa: F403
 from .optim import *  # noqa: F403
+from .pointwise import *  # noqa: F403
 from .pool import *  # noqa: F403
 from .rotary import *  # noqa: F403
+from .self_attention import *  # noqa: F403
 from .softmax import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Losses: cross entropy, negative log likelihood, mean squared error."""
+"""Losses of classes: cross entropy and negative log likelihood. (Those of pairs of numbers are in pointwise.py.)"""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.dtypes import compute_dtype
 from ..core.op import FLOATING, INTEGER, Op, coerce, require
 from ..ops.creation import ones
 from ..ops.elementwise import not_equal
-from ..ops.index import where
+from ..ops.index import take, where
 from .softmax import in_order, log_softmax, softmax
 
-__all__ = ["cross_entropy", "mse_loss", "nll_loss"]
+__all__ = ["cross_entropy", "nll_loss"]
 
 
 def _reduced(loss: ndarray, reduction: str) -> ndarray:
     return loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean()
 
 
-def _check_reduction(name: str, reduction: str) -> None:
-    if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"{name}: reduction is 'mean', 'sum' or 'none', got {reduction!r}")
+def _check_reduction(name: str, reduction: str, *more: str) -> None:
+    if reduction not in ("mean", "sum", "none", *more):
+        raise ValueError(f"{name}: reduction is {', '.join(map(repr, ('mean', 'sum', *more)))} or 'none', got {reduction!r}")
 
 
 def _operands(name: str, logits: Any, targets: Any) -> tuple[ndarray, ndarray]:
@@ -53,13 +54,38 @@ def _class_targets(name: str, logits: ndarray, targets: ndarray) -> ndarray:
     return in_order(targets).reshape((1 if logits.ndim == 1 else logits.shape[0], math.prod(logits.shape[2:])))
 
 
-def cross_entropy(logits: Any, targets: Any, *, reduction: str = "mean", ignore_index: int = -100,
+def _class_weights(name: str, logits: ndarray, weight: Any) -> ndarray:
+    """The weights of the classes, (C,), in the dtype that logits are computed in."""
+    weight = coerce(name, (logits, weight), FLOATING)[1]
+    classes = logits.shape[min(1, logits.ndim - 1)]
+    if weight.shape != (classes,):
+        raise ValueError(f"{name}: logits of shape {logits.shape} want weight of shape ({classes},), got {weight.shape}")
+    return weight.astype(compute_dtype(logits.dtype), copy=False)
+
+
+def _weighted(each: ndarray, picks: ndarray, weight: ndarray, reduction: str, ignore_index: int,
+              smooth: ndarray | None = None) -> ndarray:
+    """Losses (N, D), each times the weight of its class, plus `smooth`; the mean is over the weights. In each's dtype."""
+    counted = not_equal(picks, ignore_index)
+    factor = where(counted, take(weight, where(counted, picks, 0)), 0)
+    loss = each.astype(weight.dtype, copy=False) * factor
+    if smooth is not None:
+        loss = loss + where(counted, smooth, 0)
+    if reduction == "mean":
+        loss = loss.sum() / factor.sum()
+    elif reduction == "sum":
+        loss = loss.sum()
+    return loss.astype(each.dtype, copy=False)
+
+
+def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: str = "mean", ignore_index: int = -100,
                   label_smoothing: float = 0.0) -> ndarray:
     """Cross entropy between class scores and targets, the softmax included.
 
     loss_n = -sum_c q_nc log softmax(logits_n)_c, where q_n is one-hot at the target class, or the target itself;
     with label smoothing a, q becomes (1 - a) q + a / C. "mean" divides the sum by the number of targets that are not
-    ignored (NaN if there is none).
+    ignored (NaN if there is none). Weights multiply the summands of their class; with class indices "mean" then divides by
+    the sum of the weights of the targets that are not ignored.
 
     Parameters
     ----------
@@ -69,6 +95,8 @@ def cross_entropy(logits: Any, targets: Any, *, reduction: str = "mean", ignore_
         Class indices, 0 <= target < C; or
     targets : array of floats in the shape of `logits`
         Probabilities of the classes ("soft labels").
+    weight : array (C,); floating-point, optional
+        Of the classes.
     reduction : "mean", "sum" or "none"
     ignore_index : int
         Targets of this value count neither in the loss nor in the gradient. Class indices only.
@@ -88,8 +116,9 @@ def cross_entropy(logits: Any, targets: Any, *, reduction: str = "mean", ignore_
     IndexError
         A class index outside 0 .. C - 1. On the GPU it is raised at the next synchronisation.
 
-    Gradient: with respect to logits (softmax(logits) - q) g / count, of any order, and to soft labels. On the GPU, class
-    indices take one read of the logits forward, one read and one write backward. Deterministic.
+    Gradient: with respect to logits (softmax(logits) - q) g / count, of any order, to soft labels and to weights. On the GPU,
+    class indices take one read of the logits forward, one read and one write backward (weights together with label
+    smoothing: more). Deterministic.
 
     >>> import cudamath as cm
     >>> logits = cm.array([[2.0, 0.0], [0.0, 0.0]])
@@ -103,28 +132,40 @@ def cross_entropy(logits: Any, targets: Any, *, reduction: str = "mean", ignore_
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"{name}: label_smoothing lies between 0 and 1, got {label_smoothing}")
     logits, targets = _operands(name, logits, targets)
+    weight = None if weight is None else _class_weights(name, logits, weight)
     if targets.dtype in FLOATING:
-        return _soft_cross_entropy(logits, targets, reduction, label_smoothing)
-    picks = _class_targets(name, logits, targets)
-    loss = _cross_entropy(_flattened(logits), picks, reduction=reduction, ignore_index=int(ignore_index),
-                          label_smoothing=float(label_smoothing))[0]
+        return _soft_cross_entropy(logits, targets, weight, reduction, label_smoothing)
+    picks, x, ignored = _class_targets(name, logits, targets), _flattened(logits), int(ignore_index)
+    if weight is None:
+        loss = _cross_entropy(x, picks, reduction=reduction, ignore_index=ignored, label_smoothing=float(label_smoothing))[0]
+    else:
+        loss, smooth = _cross_entropy(x, picks, reduction="none", ignore_index=ignored, label_smoothing=0.0)[0], None
+        if label_smoothing:
+            share = weight.reshape((-1, 1)) * (-label_smoothing / x.shape[1])
+            loss, smooth = loss * (1 - label_smoothing), (log_softmax(x, 1) * share).sum(1)
+        loss = _weighted(loss, picks, weight, reduction, ignored, smooth)
     return loss.reshape(targets.shape) if reduction == "none" else loss
 
 
-def _soft_cross_entropy(logits: ndarray, targets: ndarray, reduction: str, label_smoothing: float) -> ndarray:
+def _soft_cross_entropy(logits: ndarray, targets: ndarray, weight: ndarray | None, reduction: str,
+                        label_smoothing: float) -> ndarray:
     if targets.shape != logits.shape:
         raise ValueError(f"cross_entropy: probabilities have the shape of the logits, {logits.shape}, got {targets.shape}")
     axis = min(1, logits.ndim - 1)
     if label_smoothing:
         targets = targets * (1 - label_smoothing) + label_smoothing / logits.shape[axis]
+    if weight is not None:
+        targets = targets * weight.reshape((-1, *(1,) * (logits.ndim - 1 - axis)))
     loss = -(targets.astype(logits.dtype) * log_softmax(logits, axis)).sum(axis)
     return _reduced(loss, reduction)
 
 
-def nll_loss(log_probabilities: Any, targets: Any, *, reduction: str = "mean", ignore_index: int = -100) -> ndarray:
+def nll_loss(log_probabilities: Any, targets: Any, *, weight: Any = None, reduction: str = "mean",
+             ignore_index: int = -100) -> ndarray:
     """Negative log likelihood of class indices under given log probabilities.
 
-    loss_n = -log_probabilities[n, targets_n]; "mean" divides by the number of targets that are not ignored.
+    loss_n = -log_probabilities[n, targets_n], times the weight of the class; "mean" divides by the number (with weights: by
+    the sum of the weights) of the targets that are not ignored.
     `cross_entropy` is this after `log_softmax`, in one step.
 
     Parameters
@@ -132,6 +173,8 @@ def nll_loss(log_probabilities: Any, targets: Any, *, reduction: str = "mean", i
     log_probabilities : array (N, C), (N, C, d1, ...) or (C,) of float16, bfloat16, float32 or float64
     targets : array of integers (N,), (N, d1, ...) or ()
         Class indices, 0 <= target < C.
+    weight : array (C,); floating-point, optional
+        Of the classes.
     reduction : "mean", "sum" or "none"
     ignore_index : int
         Targets of this value do not count.
@@ -150,7 +193,7 @@ def nll_loss(log_probabilities: Any, targets: Any, *, reduction: str = "mean", i
     IndexError
         A class index outside 0 .. C - 1. On the GPU it is raised at the next synchronisation.
 
-    Gradient: -g / count at the targets, 0 elsewhere, of any order. Deterministic.
+    Gradient: -g / count at the targets, 0 elsewhere, of any order; also with respect to weights. Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.nll_loss(cm.array([[-1.0, -2.0], [-3.0, -4.0]]), cm.array([0, 1])).item()
@@ -160,42 +203,11 @@ def nll_loss(log_probabilities: Any, targets: Any, *, reduction: str = "mean", i
     _check_reduction(name, reduction)
     x, targets = _operands(name, log_probabilities, targets)
     picks = _class_targets(name, x, targets)
-    loss = _nll_loss(_flattened(x), picks, reduction=reduction, ignore_index=int(ignore_index))[0]
+    ignored = int(ignore_index)
+    loss = _nll_loss(_flattened(x), picks, reduction=reduction if weight is None else "none", ignore_index=ignored)[0]
+    if weight is not None:
+        loss = _weighted(loss, picks, _class_weights(name, x, weight), reduction, ignored)
     return loss.reshape(targets.shape) if reduction == "none" else loss
-
-
-def mse_loss(x: Any, target: Any, *, reduction: str = "mean") -> ndarray:
-    """Mean squared error: the mean (or sum, or each) of (x - target)^2.
-
-    Parameters
-    ----------
-    x, target : arrays of one shape; floating-point
-    reduction : "mean", "sum" or "none"
-
-    Returns
-    -------
-    ndarray
-        0-d, or for "none" in the shape of `x`.
-
-    Raises
-    ------
-    TypeError
-        An array is not floating-point.
-    ValueError
-        Shapes differ (they are not broadcast: (N,) against (N, 1) is a mistake); an unknown reduction.
-
-    Gradient: 2 (x - target) g / count and its opposite, of any order. Deterministic.
-
-    >>> import cudamath as cm
-    >>> cm.ml.mse_loss(cm.array([1.0, 2.0]), cm.array([0.0, 4.0])).item()
-    2.5
-    """
-    _check_reduction("mse_loss", reduction)
-    x, target = coerce("mse_loss", (x, target), FLOATING)
-    if x.shape != target.shape:
-        raise ValueError(f"mse_loss: wants two arrays of one shape, got {x.shape} and {target.shape}")
-    distance = x - target
-    return _reduced(distance * distance, reduction)
 
 
 # The cards. x: (N, C, D), targets: (N, D).

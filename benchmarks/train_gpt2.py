@@ -216,8 +216,9 @@ def check(text: str, steps: int) -> bool:
         apart = worst / np.abs(curves["torch"]).max()
         same = np.array_equal(curves["ours"], curves["again"])
         good &= bool(apart < bound and same)
-        print(f"{dtype}: {over} steps, loss {curves['ours'][0]:.4f} -> {curves['ours'][-1]:.4f}, torch -> {curves['torch'][-1]:.4f}; "
-              f"largest difference {worst:.2e} ({apart:.1e} of the first loss; allowed {bound}); two runs "
+        first, last = curves["ours"][[0, -1]]
+        print(f"{dtype}: {over} steps, loss {first:.4f} -> {last:.4f}, torch -> {curves['torch'][-1]:.4f}; largest "
+              f"difference {worst:.2e} ({apart:.1e} of the first loss; allowed {bound}); two runs "
               f"{'bitwise equal' if same else 'DIFFER'}", flush=True)
         print("  ours ", np.array2string(curves["ours"][::max(1, over // 10)], precision=5))
         print("  torch", np.array2string(curves["torch"][::max(1, over // 10)], precision=5), flush=True)
@@ -241,8 +242,8 @@ def profiled(config: gpt2.Config, names: list[str], batch: int, length: int) -> 
         total = sum(e.self_device_time_total for e in events) / 2e3
         print(f"-- {name}, batch {batch}: {total:.2f} ms of kernels a step")
         for event in events[:40]:
-            print(f"  {event.self_device_time_total / 2e3:8.3f} ms {event.count // 2:5} x {event.self_device_time_total / event.count:9.1f} us  "
-                  f"{event.key[:110]}")
+            time_us, count = event.self_device_time_total, event.count
+            print(f"  {time_us / 2e3:8.3f} ms {count // 2:5} x {time_us / count:9.1f} us  {event.key[:110]}")
         sys.stdout.flush()
         peer.close()
 

@@ -81,10 +81,7 @@ def attention(q: Layout, k: Layout, v: Layout, *rest: Layout | None, causal: boo
     if version is None:
         version = "mma" if suits_mma(q, v) else "plain"
         if version == "mma" and extras.mask is None and not dropping and suits_exponents(q, k, scale):
-            if suits_decode(q, k, v):
-                version = "decode"
-            elif capability(q.device)[0] == 9:
-                version = "wgmma"
+            version = "decode" if suits_decode(q, k, v) else suits_wgmma(q)
     if version == "wgmma":
         return _wgmma(q, k, v, extras, causal, scale)
     if version == "decode":
@@ -109,6 +106,11 @@ def suits_mma(q: Layout, v: Layout) -> bool:
     """Whether tensor cores can do it: 16-bit numbers, rows of 16-byte units."""
     depth = q.shape[3]
     return capability(q.device) >= (8, 0) and q.itemsize == 2 and depth == v.shape[3] and depth % 8 == 0
+
+
+def suits_wgmma(q: Layout) -> str:
+    """The faster of the two for tensor cores that this GPU has."""
+    return "wgmma" if capability(q.device)[0] == 9 else "mma"
 
 
 def suits_exponents(q: Layout, k: Layout, scale: float) -> bool:
@@ -181,7 +183,7 @@ def _wgmma(q: Layout, k: Layout, v: Layout, extras: _Extras, causal: bool, scale
         counter = Temp(len(maps.temps))
         maps.temps.append(q.like((1,), np.dtype(np.int32)))
         maps.steps.append(Launch(attention_begin, 1, 1, [counter]))
-    arguments = [*operands, Output(0).flat, Output(1).flat, counter, *extras.both_lengths(rows, k.shape[2]),
+    arguments = [*operands, Output(0), Output(1).flat, counter, *extras.both_lengths(rows, k.shape[2]),
                  *map(np.int32, numbers), np.float32(scale * math.log2(math.e)), np.int32(batch * heads)]
     grid = min(multiprocessors(q.device), tiles * batch * heads)
     launch = Launch(attention_wgmma(tile), grid, tile.threads, arguments, tile.shared)
@@ -264,16 +266,16 @@ def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale:
     lse2, mean, turns, sums = (Temp(first + i) for i in range(4))
     lines = 32 // (wide // 8) * grad.ROUNDS * (grad.PREPARE_THREADS // 32)
     prepare = Launch(grad.attention_grad_prepare(tile.kind, wide), blocks(batch * heads * padded, lines), grad.PREPARE_THREADS,
-                     [operands[0].array, Input(4).flat, Input(5).flat, lse2, mean, turns,
+                     [operands[0].array, Input(4), Input(5).flat, lse2, mean, turns,
                       *map(np.int32, (heads, rows, padded, depth))])
     shift = keys - rows
     numbers = [shares, heads // shares, keys, padded, tiles_k, tiles_q, max(1, min(32, TOGETHER // tiles_k)), batch * shares,
                shift]
     main = Launch(grad.attention_grad_wgmma(tile), tiles_k * batch * shares, grad.THREADS,
-                  [*operands, lse2, mean, turns, sums, Output(1).flat, Output(2).flat, *map(np.int32, numbers),
+                  [*operands, lse2, mean, turns, sums, Output(1), Output(2), *map(np.int32, numbers),
                    np.float32(scale * math.log2(math.e)), np.float32(scale)], tile.shared)
     finish = Launch(grad.attention_grad_finish(tile.kind, wide, tile.ragged), tiles_q * batch * heads, grad.FINISH_THREADS,
-                    [sums, Output(0).flat, *map(np.int32, (rows, depth, tiles_q, shift if causal else rows)),
+                    [sums, Output(0), *map(np.int32, (rows, depth, tiles_q, shift if causal else rows)),
                      np.float32(scale)])
     return Plan([q.like(), k.like(), v.like()], [*maps.steps, prepare, main, finish],
                 [*maps.temps, *(q.like(shape, dtype) for shape, dtype in sizes)])

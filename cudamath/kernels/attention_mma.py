@@ -129,16 +129,17 @@ def moves(kind: Kind, tile: int) -> tuple[Any, Any, Any, Any]:
                 multiply(out, 8 * n + 4, a, 0, b, 2)
 
     @device
-    def store(out, at, row, rows, columns, scale0, scale1, lane):
-        """The warp's sums, rounded, to two rows of 16-bit numbers: at is the address of row 0 of all, row the thread's."""
+    def store(out, at, step, row, rows, columns, scale0, scale1, lane):
+        """The warp's sums, rounded, to two rows of 16-bit numbers: at is the address of row 0 of all, step the bytes from a row
+        to the next, row the thread's."""
         column = i32(2 * (lane & 3))
         for n in range(sums // 4):
             if 8 * n + column < columns:
                 if row < rows:
-                    store_global(at + 2 * (i64(row) * columns + 8 * n + column),
+                    store_global(at + i64(row) * step + 2 * (8 * n + column),
                                  pack(out[4 * n] * scale0, out[4 * n + 1] * scale0))
                 if row + 8 < rows:
-                    store_global(at + 2 * (i64(row + 8) * columns + 8 * n + column),
+                    store_global(at + i64(row + 8) * step + 2 * (8 * n + column),
                                  pack(out[4 * n + 2] * scale1, out[4 * n + 3] * scale1))
 
     return bring, products, weighted, store
@@ -277,8 +278,8 @@ def attention_mma(kind: Kind) -> Any:
             if line + 8 < rows:
                 lse[batch, head, line + 8] = (top1 * f32(LN2) + math.log(total1)) if total1 != f32(0) else f32(math.inf)
         columns = i32(v.shape[3])
-        at = global_address(y) + 2 * ((i64(batch) * heads + head) * rows * columns)
-        store(o, at, line, rows, columns, f32(1) / total0 if total0 != f32(0) else f32(0),
+        at = global_address(y) + i64(batch) * y.strides[0] + i64(head) * y.strides[1]
+        store(o, at, y.strides[2], line, rows, columns, f32(1) / total0 if total0 != f32(0) else f32(0),
               f32(1) / total1 if total1 != f32(0) else f32(0), lane)
 
     return attention_mma
@@ -359,8 +360,8 @@ def attention_grad_mma_queries(kind: Kind) -> Any:
             copy_commit()
         arrived()
         columns = i32(q.shape[3])
-        at = global_address(dq) + 2 * ((i64(batch) * heads + head) * rows * columns)
-        store(o, at, line, rows, columns, scale, scale, lane)
+        at = global_address(dq) + i64(batch) * dq.strides[0] + i64(head) * dq.strides[1]
+        store(o, at, dq.strides[2], line, rows, columns, scale, scale, lane)
 
     return attention_grad_mma_queries
 
@@ -450,10 +451,11 @@ def attention_grad_mma_keys(kind: Kind, wanted: str) -> Any:
                 row = i32(row + tile)
         arrived()
         columns = i32(k.shape[3])
-        at = 2 * ((i64(batch) * k.shape[1] + shares) * keys * columns)
         if to_keys:
-            store(out_k, global_address(dk) + at, line, keys, columns, scale, scale, lane)
+            at = global_address(dk) + i64(batch) * dk.strides[0] + i64(shares) * dk.strides[1]
+            store(out_k, at, dk.strides[2], line, keys, columns, scale, scale, lane)
         if to_values:
-            store(out_v, global_address(dv) + at, line, keys, columns, f32(1), f32(1), lane)
+            at = global_address(dv) + i64(batch) * dv.strides[0] + i64(shares) * dv.strides[1]
+            store(out_v, at, dv.strides[2], line, keys, columns, f32(1), f32(1), lane)
 
     return attention_grad_mma_keys

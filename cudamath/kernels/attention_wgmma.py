@@ -277,7 +277,8 @@ def attention_wgmma(tile: Tile) -> Any:
     @cuda.jit(launch_bounds=(tile.threads, 1), fastmath={"contract"})
     def attention_wgmma(map_q, map_k, map_v, y, lse, counter, query_lengths, key_lengths, heads, repeats, rows, columns, most,
                         tiles, together, factor, all_heads):
-        """map_q: of q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D); y (B, H, Sq, D), lse (B, H, Sq), flat.
+        """map_q: of q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D); y (B, H, Sq, D), any strides of
+        rows; lse (B, H, Sq), flat.
         counter: (1,) int32, 0 (if `uneven`). lengths: (B,) int32, or anything. heads: H; repeats: H / Hkv; rows: Sq;
         columns: D; most: Sk; tiles: of queries in a head; together: heads of a group (find_tile); factor: scale log2 e;
         all_heads: B H.
@@ -477,8 +478,10 @@ def attention_wgmma(tile: Tile) -> Any:
                         store_global_float(at, (base0 + log2(total0)) * f32(LN2) if share0 != f32(0) else f32(math.inf))
                     if exists1:
                         store_global_float(at + 32, (base1 + log2(total1)) * f32(LN2) if share1 != f32(0) else f32(math.inf))
-                store(o, global_address(y) + 2 * here * columns, 16 * i64(columns), share0, share1, exists0, exists1, lane,
-                      columns)
+                batch = divide_unsigned(head, heads)
+                to = (global_address(y) + i64(batch) * y.strides[0] + i64(head - batch * heads) * y.strides[1]
+                      + i64(row + line) * y.strides[2])
+                store(o, to, 8 * y.strides[2], share0, share1, exists0, exists1, lane, columns)
                 turn = i32(turn ^ 1)
                 ptx.barrier_wait(q_full, turn)
                 row, head, count, present = load_shared_4(note)

@@ -117,7 +117,7 @@ def attention_grad_prepare(kind: str, depth: int) -> Any:
 
     @cuda.jit(launch_bounds=(PREPARE_THREADS, 1))
     def attention_grad_prepare(g, y, lse, lse2, mean, turns, heads, rows, padded, columns):
-        """g (B, H, Sq, D), any strides of rows; y the same, flat; lse (B, H, Sq), flat; lse2, mean (B H, padded), turns: flat.
+        """g, y (B, H, Sq, D), any strides of rows; lse (B, H, Sq), lse2, mean (B H, padded), turns: flat.
         A row is read by depth / 8 lanes."""
         warp = i32(cuda.blockIdx.x * (PREPARE_THREADS // 32) + (cuda.threadIdx.x >> 5))
         lane = i32(cuda.threadIdx.x & 31)
@@ -135,7 +135,8 @@ def attention_grad_prepare(kind: str, depth: int) -> Any:
                 if i < rows and 8 * own < columns:
                     a = load_global_4(global_address(g) + i64(batch) * g.strides[0] + i64(head - batch * heads) * g.strides[1]
                                       + i64(i) * g.strides[2] + 16 * own)
-                    b = load_global_4(global_address(y) + 2 * (i64(head) * rows + i) * columns + 16 * own)
+                    b = load_global_4(global_address(y) + i64(batch) * y.strides[0] + i64(head - batch * heads) * y.strides[1]
+                                      + i64(i) * y.strides[2] + 16 * own)
                     for n in range(4):
                         a0, a1 = unpack(a[n])
                         b0, b1 = unpack(b[n])
@@ -163,7 +164,8 @@ def attention_grad_finish(kind: str, depth: int, ragged: bool) -> Any:
 
     @cuda.jit(launch_bounds=(FINISH_THREADS, 1))
     def attention_grad_finish(sums, dq, rows, columns, tiles, shift, scale):
-        """sums: PART numbers a tile; dq (B H, Sq, D), flat; tiles: of a head; shift: query i sees keys up to i + shift."""
+        """sums: PART numbers a tile; dq (B, H, Sq, D), any strides of rows; tiles: of a head; shift: query i sees keys up to
+        i + shift."""
         thread = i32(cuda.threadIdx.x)
         half, lane = i32(thread >> 7), i32(thread & 31)
         tile = i32(cuda.blockIdx.x)
@@ -181,8 +183,11 @@ def attention_grad_finish(kind: str, depth: int, ragged: bool) -> Any:
             at = global_address(sums) + 4 * (i64(tile) * PART + half * (PART // 2) + (thread & 127) * 4)
             for i in range(8):
                 c[4 * i], c[4 * i + 1], c[4 * i + 2], c[4 * i + 3] = load_global_float_4(at + 2048 * i)
-        to = global_address(dq) + 2 * ((i64(head) * rows + row) * columns + column)
-        store(c, to, 16 * i64(columns), scale, scale, row < rows, row + 8 < rows, lane, i32(columns - column))
+        heads = i32(dq.shape[1])
+        batch = divide_unsigned(head, heads)
+        to = (global_address(dq) + i64(batch) * dq.strides[0] + i64(head - batch * heads) * dq.strides[1]
+              + i64(row) * dq.strides[2] + 2 * column)
+        store(c, to, 8 * dq.strides[2], scale, scale, row < rows, row + 8 < rows, lane, i32(columns - column))
 
     return attention_grad_finish
 
@@ -273,7 +278,7 @@ def attention_grad_wgmma(tile: Tile) -> Any:
     def attention_grad_wgmma(map_g, map_q, map_k, map_v, lse2, mean, turns, sums, dk, dv, shares, repeats, keys, padded,
                              tiles_k, tiles_q, together, all_shares, shift, factor, scale):
         """map_g, map_q: of g and q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D). lse2, mean (B H, padded); turns:
-        two counters a tile of queries; sums: PART numbers a tile; dk, dv (B, Hkv, Sk, columns); all of these flat.
+        two counters a tile of queries; sums: PART numbers a tile; these flat. dk, dv (B, Hkv, Sk, D), any strides of rows.
         shares: Hkv; repeats: H / Hkv; keys: Sk; tiles_k, tiles_q: of a head; together: heads that are interleaved;
         all_shares: B Hkv; shift: query i sees keys up to i + shift; factor: scale log2 e.
         """
@@ -459,9 +464,12 @@ def attention_grad_wgmma(tile: Tile) -> Any:
             ptx.fence_async_shared()
             ptx.named_arrive(i32(4 + own + 2 * stage), 160)
             outputs_done(to_k, 0)
-            columns = i32(divide_unsigned(i32(dk.size // all_shares), keys))
-            to = 2 * (i64(share) * keys + key) * columns
-            store(to_v, global_address(dv) + to, 16 * i64(columns), f32(1), f32(1), key < keys, key + 8 < keys, lane, columns)
-            store(to_k, global_address(dk) + to, 16 * i64(columns), scale, scale, key < keys, key + 8 < keys, lane, columns)
+            columns = i32(dk.shape[3])
+            batch = divide_unsigned(share, shares)  # found again: kept, they would cost two registers all along
+            within = i64(share - batch * shares)
+            to = global_address(dv) + i64(batch) * dv.strides[0] + within * dv.strides[1] + i64(key) * dv.strides[2]
+            store(to_v, to, 8 * dv.strides[2], f32(1), f32(1), key < keys, key + 8 < keys, lane, columns)
+            to = global_address(dk) + i64(batch) * dk.strides[0] + within * dk.strides[1] + i64(key) * dk.strides[2]
+            store(to_k, to, 8 * dk.strides[2], scale, scale, key < keys, key + 8 < keys, lane, columns)
 
     return attention_grad_wgmma

@@ -137,17 +137,8 @@ def block(params: Tree, h: str, x: cm.ndarray, config: Config, dropout: float = 
             return linear(y, name, residual=x)
         return x + ml.dropout(linear(y, name), dropout, rng=rng)
 
-    x = added(attend(linear(norm(x, "ln_1"), "attn.c_attn"), config), "attn.c_proj")
+    x = added(ml.self_attention(linear(norm(x, "ln_1"), "attn.c_attn"), config.heads), "attn.c_proj")
     return added(linear(norm(x, "ln_2"), "mlp.c_fc", activation="gelu_tanh"), "mlp.c_proj")
-
-
-def attend(qkv: cm.ndarray, config: Config) -> cm.ndarray:
-    """(B, S, 3 width), queries, keys and values side by side -> (B, S, width): causal self-attention."""
-    batch, length, _ = qkv.shape
-    heads = cm.moveaxis(qkv.reshape((batch, length, 3, config.heads, -1)), 1, 3)  # (B, 3, heads, S, depth)
-    q, k, v = heads[:, 0], heads[:, 1], heads[:, 2]
-    y = ml.scaled_dot_product_attention(q, k, v, causal=True)
-    return cm.moveaxis(y, 1, 2).reshape((batch, length, config.width))
 
 
 def logits(params: Tree, states: cm.ndarray, config: Config) -> cm.ndarray:

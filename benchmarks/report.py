@@ -1,7 +1,7 @@
-"""Writes README's tables from the records in benchmarks/results/: `python -m benchmarks.report`.
+"""Writes README's tables and those in kernel files' headers from benchmarks/results/: `python -m benchmarks.report`.
 
-The text between the two markers in README.md is replaced; with --check, nothing is written and the exit status says
-whether README is what the records give. Where there are no records, there is no table.
+The text between the two markers in README.md is replaced, and what headers.py finds; with --check, nothing is written and the
+exit status says whether both are what the records give. Where there are no records, there is no table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks import latency
+from benchmarks import headers, latency
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
@@ -38,9 +38,10 @@ def duration(seconds: float) -> str:
 
 
 def records(folder: pathlib.Path) -> list[dict[str, Any]]:
-    """The benchmark rows recorded in a folder."""
+    """The benchmark rows recorded in a folder; those of headers (headers.py) apart."""
     file = folder / "rows.json"
-    return json.loads(file.read_text()) if file.is_file() else []
+    found = json.loads(file.read_text()) if file.is_file() else []
+    return [row for row in found if not row["name"].startswith("versions_")]
 
 
 def table(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -141,9 +142,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     path = ROOT / "README.md"
     old = path.read_text(encoding="utf-8")
     new = replaced(old, markdown(ROOT / "benchmarks" / "results"))
+    changed = headers.rewritten(ROOT / "cudamath", ROOT / "benchmarks" / "results")
     if arguments.check:
-        return 0 if new == old else 1
+        return 0 if new == old and not changed else 1
     path.write_text(new, encoding="utf-8")
+    for file, text in changed.items():
+        file.write_text(text, encoding="utf-8")
     for sweep in (ROOT / "benchmarks" / "results").glob("*/sweep.json"):
         latency.sweep_chart(json.loads(sweep.read_text()), sweep.with_suffix(".png"))
     return 0

@@ -25,14 +25,14 @@ LAYERS = {
 }
 
 
-def ours(kind: str, where: dict[str, Any], version: str | None = None) -> Bind:
-    """cudamath's function, or one version of it; kind: "forward", "input" or "weight"."""
+def ours(kind: str, where: dict[str, Any], version: str | None = None, dtype: str = "bfloat16") -> Bind:
+    """cudamath's function, or one version of it; kind: "forward", "input" or "weight". Arrays come channels last."""
 
     def bind(lib: Any, x: Any, w: Any, g: Any) -> Call:
         from cudamath.core.op import Op
         from cudamath.ml import conv
 
-        x, w, g = (lib.astype(a, "bfloat16").transpose(0, 3, 1, 2) for a in (x, w, g))
+        x, w, g = (lib.astype(a, dtype).transpose(0, 3, 1, 2) for a in (x, w, g))
         card, first, second, more = {
             "forward": (conv._conv2d, x, w, {}),
             "input": (conv._conv2d_input_grad, g, w, {"size": x.shape[2:]}),

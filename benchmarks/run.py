@@ -29,6 +29,7 @@ import benchmarks.rows_linalg  # noqa: F401  registers its rows
 import benchmarks.rows_matmul  # noqa: F401  registers its rows
 import benchmarks.rows_random  # noqa: F401  registers its rows
 import benchmarks.rows_sort  # noqa: F401  registers its rows
+import benchmarks.rows_versions  # noqa: F401  registers its rows
 import cudamath as cm
 from benchmarks import timer
 from benchmarks.report import duration

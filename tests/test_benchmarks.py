@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from benchmarks import report, rows, run, timer
+from benchmarks import headers, report, rows, run, timer
 from cudamath.timing import Spread, interleave
 
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="nothing here is simulated")
@@ -122,6 +122,38 @@ def test_report_shows_the_records(tmp_path: pathlib.Path) -> None:
     assert "| a + b | 2 us | 4 us | 0.50 | 50% |" in text
     assert "| `add_naive` | a + b | 8 us | 0.25 |" in text
     assert "7 passed, 2 failed, 3 skipped" in text
+
+
+def test_headers_hold_the_records(tmp_path: pathlib.Path) -> None:
+    results, package = tmp_path / "results" / "a-gpu", tmp_path / "package"
+    results.mkdir(parents=True)
+    package.mkdir()
+    timed = {"naive": {"rate": 2.5e12, "of_ceiling": 0.1}, "cuBLAS": {"rate": 5e13, "of_ceiling": 1.0}}
+    operations = sample(name="versions_product", title="a @ b", unit="FLOP", results=timed, device="A GPU, 80 GiB")
+    (results / "rows.json").write_text(json.dumps([operations, sample()]))
+    header = '"""Idea.\n\nMeasured (row {}):\nold\n(end of what was measured)\n\nFloor.\n"""\nmeasured = 1\n'
+    for name in ("versions_product", "add", "absent"):
+        (package / f"{name}.py").write_text(header.format(name))
+    changed = headers.rewritten(package, tmp_path / "results")
+    texts = {file.stem: text.split("\n") for file, text in changed.items()}
+    assert "\n".join(texts["versions_product"][2:10]) == (
+        "Measured (row versions_product):\na @ b; A GPU, commit abc, 2026-01-01\n\n"
+        f"{'':13} TFLOP/s     of cuBLAS\n    naive    {'2.5':>8}{'0.05':>14}\n    cuBLAS   {'50.0':>8}{'1.00':>14}\n\n"
+        "(end of what was measured)")
+    assert f"    torch       {'1,000':>8}{'0.25':>14}" in texts["add"] and "GB/s     of a copy" in "\n".join(texts["add"])
+    assert texts["absent"][2:4] == ["Measured (row absent):", "(end of what was measured)"]
+    for file, text in changed.items():
+        assert headers.filled(text, headers.records(tmp_path / "results")) == text
+        assert text.endswith('Floor.\n"""\nmeasured = 1\n')
+        file.write_text(text)
+    assert not headers.rewritten(package, tmp_path / "results")
+
+
+def test_headers_and_readme_are_what_the_records_say() -> None:
+    assert report.main(["--check"]) == 0
+    kernels = pathlib.Path(headers.__file__).parents[1] / "cudamath"
+    named = {name for file in kernels.rglob("*.py") for name in headers.BLOCK.findall(file.read_text())}
+    assert named <= set(rows.ROWS) and {name for name in rows.ROWS if name.startswith("versions_")} <= named
 
 
 def test_report_without_records_is_empty(tmp_path: pathlib.Path) -> None:

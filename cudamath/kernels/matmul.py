@@ -16,6 +16,9 @@ cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unle
 
 The floor is 2 M N K / (multiprocessors x 128 lanes x 2 x clock): about 60 TFLOP/s in float32 on an H200.
 
+Measured (row versions_matmul_float32):
+(end of what was measured)
+
 How 256 threads share a 128 x 128 tile. Eight warps tile it 2 x 4, each 64 x 32. In a warp, lane l owns the rows
 4 a .. 4 a + 3 and 32 + 4 a .. and the columns 4 b .. 4 b + 3 and 16 + 4 b .., where a = (l / 2) % 8 and
 b = 2 (l / 16) + l % 2. So 32 lanes read 8 different 16-byte words of A and 4 of B: no word comes from a shared-memory

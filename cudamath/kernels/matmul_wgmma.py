@@ -25,6 +25,9 @@ From simple to fast, what each step is for:
 The floor: 2 M N K / (multiprocessors x 2,048 x 2 x clock), about 990 TFLOP/s at 1.83 GHz for 132 of them; at that rate the
 H200 meets its power limit first, so what counts is energy: cuBLAS stays near 700.
 
+Measured (row versions_matmul_bfloat16):
+(end of what was measured)
+
 Operands may be contiguous along k ("K") or along m or n ("M"): wgmma reads 16-bit numbers either way. TMA wants rows at
 multiples of 16 bytes; the planner copies operands that are not laid out so (odd leading dimensions) into padded scratch.
 Partial tiles cost what full ones do: TMA fills them with zeros.

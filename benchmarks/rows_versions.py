@@ -1,0 +1,48 @@
+"""Rows of the versions that a kernel file tells of, from naive to the limit, at one size, beside the library.
+
+What these rows record stands in the kernel files' headers, not in README (headers.py). In `calls`, the names are those of
+the header's story, in its order; the library comes last. To add a family: a row here, named "versions_..", and in the header
+the lines
+
+    Measured (row versions_..):
+    (end of what was measured)
+"""
+
+from __future__ import annotations
+
+from benchmarks.rows import Bind, normal, repeated, row
+from benchmarks.rows_conv import ours
+from benchmarks.rows_matmul import product
+
+SIDE = 4096
+FLOPS = 2 * SIDE**3
+
+
+def products(dtype: str, versions: dict[str, str]) -> dict[str, Bind]:
+    """Name in the header -> a @ b by that version."""
+    return {name: product(dtype, "nn", version) for name, version in versions.items()}
+
+
+row("versions_matmul_float32", "device", "4,096 x 4,096 x 4,096, float32", repeated((SIDE, SIDE), (SIDE, SIDE)),
+    products("float32", {"matmul_naive": "naive", "matmul_tiled": "tiled", "matmul_register": "register",
+                         "matmul_block": "block", "cuBLAS": "cublas"}), work=FLOPS, unit="FLOP", copies=2)
+row("versions_matmul_bfloat16", "device", "4,096 x 4,096 x 4,096, bfloat16", repeated((SIDE, SIDE), (SIDE, SIDE)),
+    products("bfloat16", {"matmul_naive": "naive", "matmul_tiled": "tiled", "matmul_register": "register",
+                          "matmul_mma": "mma", "matmul_wgmma 64x64": "wgmma 64x64", "matmul_wgmma 128x128": "wgmma 128x128",
+                          "matmul_wgmma 128x128 pingpong": "wgmma 128x128 pingpong",
+                          "matmul_wgmma 128x256": "wgmma 128x256", "cuBLAS": "cublas"}), work=FLOPS, unit="FLOP", copies=2)
+IMAGES, FILTERS, RESULTS = (32, 128, 128, 64), (128, 3, 3, 64), (32, 128, 128, 128)
+WHERE = {"stride": 1, "padding": 1}
+
+
+def convolutions(dtype: str, versions: dict[str, str]) -> dict[str, Bind]:
+    """Name in the header -> conv2d by that version."""
+    return {name: ours("forward", WHERE, version, dtype) for name, version in versions.items()}
+
+
+for dtype, versions in {
+        "float32": {"conv2d_direct": "direct", "conv2d_implicit_gemm": "implicit_gemm", "cuDNN": "cudnn"},
+        "bfloat16": {"conv2d_direct": "direct", "conv2d_implicit_gemm": "implicit_gemm", "conv2d_mma": "mma",
+                     "conv2d_wgmma": "wgmma", "cuDNN": "cudnn"}}.items():
+    row(f"versions_conv_{dtype}", "device", f"(32, 64, 128, 128) * (128, 64, 3, 3), {dtype}", normal(IMAGES, FILTERS, RESULTS),
+        convolutions(dtype, versions), work=2 * 32 * 128**2 * 128 * 64 * 9, unit="FLOP", copies=2)

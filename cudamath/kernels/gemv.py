@@ -4,9 +4,9 @@ The idea. y[m, n] = sum over k of x[m, k] w[n, k] with 1 to 16 rows reads each w
 multiply-adds: memory sets the speed, and every bit that a weight does not have is time saved. So the weights are read as they
 are packed, by 16 bytes a thread, and become 16-bit floats in registers (ptx_unpack.py), never in memory.
 
-    mma.sync          one thread's 16 bytes hold 32 int4 weights. Ordinary multiply-adds would need one instruction for each, and
-                      about as many to widen it; the device starts some 3.5 a weight in the time in which int4 weights arrive.
-                      A tensor core takes them in pairs, for 16 rows at the price of one: 1.8 instructions a weight in all
+    mma.sync          one thread's 16 bytes hold 32 int4 weights. Ordinary multiply-adds would need an instruction for each, and
+                      more to widen it; the device starts some 3.5 a weight in the time in which int4 weights arrive. A tensor
+                      core takes them in pairs, for 16 rows at the price of one: 1.8 instructions a weight in all
     no shared memory  on the way in, as in attention_decode.py: a product does not care in which order it sums. Lane l of a
                       warp reads 16 bytes of row l / 4 of a tile of 8 rows of w, and takes them for the fragment of a
                       *permuted* depth; the numbers of x are permuted alike
@@ -14,8 +14,8 @@ are packed, by 16 bytes a thread, and become 16-bit floats in registers (ptx_unp
                       second kernel, no atomics. Bias, activation and residual follow in the same place
     a chunk ahead     each warp asks for its next chunk before it multiplies the one that is there
 
-int8, int4 and float8 weights have a scale for each row of w, one for all, or one for each `group` numbers along k. The last kind
-multiplies the sum over each chunk (a part of one group) on its way into the total: weights themselves are never rounded.
+int8, int4 and float8 weights have a scale for each row of w, one for all, or one for each `group` numbers along k. The last
+kind multiplies the sum over each chunk (a part of one group) on its way into the total: weights are never rounded.
 
 The floor: bytes of w (and of its scales) at the speed of memory.
 """
@@ -110,7 +110,7 @@ def _fetch_weights(words: int) -> Any:
 @functools.cache
 def _arrange(weights: str, numbers: int) -> Any:
     """A device function (fragments, 0 or 1, registers): the numbers of x that a thread has read, for one of its two rows, into
-    the places where the weights' pairs are. Registers of fragment s: 4 s (pair 2 s), 4 s + 2 (pair 2 s + 1), + 1: second row."""
+    the places where the weights' pairs are. Fragment s: registers 4 s (pair 2 s), 4 s + 2 (pair 2 s + 1); + 1: second row."""
     if weights == "int4":  # pairs are (i, i + 4) of eight numbers
 
         @device
@@ -194,9 +194,9 @@ def gemv(form: Gemv) -> Any:
 
     @cuda.jit(launch_bounds=threads)
     def gemv(x, weight, scale, zero, bias, residual, y, rows, columns, depth, chunks, scales):
-        """x (rows, depth), weight (columns, depth numbers, packed), y and residual (rows, columns), bias (columns,): flat. rows
+        """x (rows, depth), weight (columns, depth numbers, packed), y and residual (rows, columns), bias (columns,): flat. Rows
         of x and of weight are multiples of 16 bytes, of weight with 2 words: of 8. scale float32, zero uint8 or int8:
-        (columns, scales), or (columns,) with scales 1, or (1,) with scales 0, flat. chunks: of k, the last one not whole perhaps.
+        (columns, scales), or (columns,) with scales 1, or (1,) with scales 0, flat. chunks: of k, the last perhaps not whole.
         """
         sums = cuda.shared.array(sums_shape, f32)
         thread = i32(cuda.threadIdx.x)

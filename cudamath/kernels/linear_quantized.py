@@ -1,0 +1,130 @@
+"""The fully connected layer with quantized weights: y = f(x dequantize(w)^T + bias) + residual.
+
+Up to 16 rows of 16-bit numbers go through gemv.py, which reads the weights as they are packed. More rows use each weight often
+enough that the product, not memory, takes the time: the weights become 16-bit numbers in scratch memory first (quantize.py),
+and linear.py does the rest. So do float32 and float64, and weights whose rows are no multiple of 16 bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ..core.layout import Layout
+from ..core.plan import ArrayArg, Call, Input, Launch, Output, Plan, Temp, TensorMap
+from ..runtime import device as devices
+from . import linear as plain
+from .build import SIMULATOR, blocks
+from .quantize import dequantize_steps
+
+GEMV_ROWS = 16
+KINDS = {"bfloat16": "bf16", "float16": "f16"}
+PER_BYTE = {"int4": 2}
+
+
+def _shape(values: Layout, form: str) -> tuple[int, int]:
+    """(out, in) of the weight."""
+    return values.shape[0], values.shape[1] * PER_BYTE.get(form, 1)
+
+
+def gemv_words(depth: int, form: str, group: int) -> int:
+    """32-bit words of a row of w that a thread of `gemv` reads at a time: 4, or 2 where groups are small; 0: not for it."""
+    per_word = 4 * PER_BYTE.get(form, 1)
+    for words in (4, 2) if group else (4,):
+        if depth % (words * per_word) == 0 and group % (4 * words * per_word) == 0:
+            return words
+    return 0
+
+
+def linear_quantized(x: Layout, values: Layout, scale: Layout, zero: Layout | None, bias: Layout | None,
+                     residual: Layout | None, *, form: str, group: int, activation: str, version: str | None = None) -> Plan:
+    """Planner. x (.., in), values (out, in) or, int4, (out, in / 2), contiguous; scale, zero: (1,), (out,) or, with `group`
+    numbers along in to a scale, (out, in / group), flat; bias (out,), residual as y.
+
+    version: "gemv", or "gemv WARPSxTILES", see gemv.Gemv; or "steps".
+    """
+    places = iter(range(3, 6))
+    at_zero, at_bias, at_residual = (None if layout is None else Input(next(places)) for layout in (zero, bias, residual))
+    out, depth = _shape(values, form)
+    y = x.like((*x.shape[:-1], out))
+    if version is None:
+        version = "gemv" if _fits(x, values, form, group, (bias, residual)) else "steps"
+    if version.startswith("gemv"):
+        return Plan([y], [_gemv(x, out, depth, form, group, activation, (Input(1), Input(2), at_zero), at_bias, at_residual,
+                                scale.size, version)], why=f"{version}: few rows, weights read as packed")
+    weight = Layout.new((out, depth), x.dtype, x.device)
+    steps: list[Any] = list(dequantize_steps(Input(1), values, Input(2), at_zero, Temp(0), x.dtype, form,
+                                             group or (weight.size if scale.size == 1 else depth)))
+    rest = plain.linear(x, weight, bias, residual, activation=activation)
+    moves = {0: Input(0), 1: Temp(0)} | dict(enumerate([p for p in (at_bias, at_residual) if p is not None], 2))
+    steps += [_moved(step, moves) for step in rest.steps]
+    return Plan([y], steps, [weight, *rest.temps], why="dequantized first: many rows, or numbers that gemv does not take")
+
+
+def _fits(x: Layout, values: Layout, form: str, group: int, others: tuple[Layout | None, ...]) -> bool:
+    """Whether `gemv` can do it."""
+    rows = x.size // max(x.shape[-1], 1)
+    least = (8, 9) if form == "float8_e4m3fn" else (8, 0)
+    return bool(not SIMULATOR and x.dtype.name in KINDS and 0 < rows <= GEMV_ROWS and values.size
+                and devices.capability(x.device) >= least and gemv_words(_shape(values, form)[1], form, group)
+                and all(o.contiguous and o.aligned for o in (x, values)) and all(o is None or o.contiguous for o in others))
+
+
+def gemv_choice(rows: int, out: int, chunks: int, multiprocessors: int) -> tuple[int, int]:
+    """(warps, tiles) of a block: wide tiles where there are enough of them to fill the device."""
+    tiles = 2 if out >= 32 * multiprocessors else 1
+    warps = 4 if out * 4 >= 8 * tiles * 12 * multiprocessors or chunks <= 4 else 8
+    return warps, tiles
+
+
+def gemv_same(x: Layout, weight: Layout, bias: Layout | None = None, residual: Layout | None = None, *,
+              activation: str = "", version: str = "gemv") -> Plan:
+    """Planner of the same with weights of x's own dtype: x (.., in) of up to 16 rows, in a multiple of 8, weight (out, in),
+    both contiguous and aligned."""
+    places = iter(range(2, 4))
+    at_bias, at_residual = (None if layout is None else Input(next(places)) for layout in (bias, residual))
+    launch = _gemv(x, *weight.shape, "same", 0, activation, (Input(1), Input(1), None), at_bias, at_residual, 0, version)
+    return Plan([x.like((*x.shape[:-1], weight.shape[0]))], [launch])
+
+
+def _gemv(x: Layout, out: int, depth: int, form: str, group: int, activation: str,
+          weight: tuple[ArrayArg, ArrayArg, ArrayArg | None], bias: ArrayArg | None, residual: ArrayArg | None, scales: int,
+          version: str) -> Launch:
+    """The launch. weight: stored numbers, scales, zero points."""
+    from .gemv import COLUMNS, PER_WORD, Gemv, gemv
+
+    rows = x.size // depth
+    words = 4 if form == "same" else gemv_words(depth, form, group)
+    chunk = 4 * words * PER_WORD[form]
+    chunks = blocks(depth, chunk)
+    size = version.removeprefix("gemv").strip()
+    warps, tiles = map(int, size.split("x")) if size else gemv_choice(rows, out, chunks, devices.multiprocessors(x.device))
+    values, scale, zero = weight
+    kernel = gemv(Gemv(KINDS[x.dtype.name], form, words, warps, tiles, rows > 8, group // chunk, zero is not None, activation,
+                       bias is not None, residual is not None))
+    nbytes = out * depth // PER_WORD[form] * 4
+    each = depth // group if group else int(scales > 1)
+    return Launch(kernel, blocks(out, tiles * COLUMNS), 32 * warps, [
+        Input(0).flat, values.view((nbytes,), dtype=np.uint8), scale.flat, (zero or scale).flat, (bias or Output(0)).flat,
+        (residual or Output(0)).flat, Output(0).flat, *[np.int32(v) for v in (rows, out, depth, chunks, each)]])
+
+
+def _moved(step: Launch | Call, places: dict[int, ArrayArg]) -> Launch | Call:
+    """A step of a plan within another one: its inputs are at `places` there, its scratch behind the first."""
+
+    def moved(arg: Any) -> Any:
+        if isinstance(arg, TensorMap):
+            return dataclasses.replace(arg, array=moved(arg.array))
+        if not isinstance(arg, ArrayArg) or arg.kind == "y":
+            return arg
+        if arg.kind == "t":
+            return dataclasses.replace(arg, index=arg.index + 1)
+        place = places[arg.index]
+        return dataclasses.replace(arg, kind=place.kind, index=place.index)
+
+    args = [moved(arg) for arg in step.args]
+    if isinstance(step, Call):
+        return Call(step.fn, args)
+    return Launch(step.kernel, step.grid, step.block, args, step.shared, step.cluster)

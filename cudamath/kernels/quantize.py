@@ -1,0 +1,333 @@
+"""Quantizing and dequantizing: floats to int8, packed int4 or float8 with scales, and back.
+
+The picture. Whatever shares a scale, the memory of an array is (outer, channels, inner) in C order and element i belongs to
+channel (i // inner) % channels: one channel for all, `inner` numbers behind an axis for each index along it, or `inner`
+numbers of the last axis for each group. So one kernel serves all.
+
+    stored = clip(rint(x / scale) + zero, lowest, highest)        value = (stored - zero) * scale
+
+in float32, ties to even. float8 is rounded as it is, without a zero point. int4 lies two in a byte, the first in the low half,
+as 0 .. 15: stored + 8 where there are no zero points.
+
+``quantize_plain``, ``dequantize_plain``   a thread a stored byte; any GPU and the simulator
+``quantize_wide``, ``dequantize_wide``     a thread 8 neighbours of one channel: 16-byte accesses of 16-bit numbers
+``quantize_rows``                          the largest absolute value of a row, its scale, and the row as int8 or float8 in one
+                                           pass, for activations whose scale nobody knows beforehand: the row is read once into
+                                           registers (rows.py); rows longer than a block can hold are read twice
+
+The floor is memory: each number read once and written once.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numba import cuda, types
+
+from ..core.dtypes import float8_e4m3, float8_e5m2
+from ..core.layout import Layout
+from ..core.plan import ArrayArg, Input, Launch, Output, Plan
+from .build import SIMULATOR, blocks, codec
+from .float8 import decoder, encoder
+from .rows import Rows, bounded, device, group_max, reader, spread, vector_width
+
+if not SIMULATOR:
+    from .ptx import load_vector, store_vector
+
+THREADS = 256
+WIDTH = 8  # neighbours a thread takes
+#: form -> (dtype it is stored in, lowest and highest stored number)
+FORMS: dict[str, tuple[np.dtype, float, float]] = {
+    "int8": (np.dtype(np.int8), -128, 127), "int4": (np.dtype(np.uint8), 0, 15),
+    "float8_e4m3fn": (float8_e4m3, -448, 448), "float8_e5m2": (float8_e5m2, -57344, 57344)}
+HELD = 32  # numbers of a row in a thread of `quantize_rows`
+
+i32, i64, f32 = types.int32, types.int64, types.float32
+
+
+@functools.cache
+def _read(form: str) -> Any:
+    """(stored number, zero point) -> value before its scale. int4: one of 0 .. 15."""
+    if form.startswith("int"):
+
+        @device
+        def read_integer(stored, zero):
+            return f32(i32(stored) - i32(zero))
+
+        return read_integer
+    decode = decoder(FORMS[form][0])
+
+    @device
+    def read_float(stored, zero):
+        return decode(stored)
+
+    return read_float
+
+
+@functools.cache
+def _write(form: str) -> Any:
+    """(x / scale, zero point) -> stored number. NaN becomes 0 as an integer, what is too large the largest one."""
+    _, lowest, highest = FORMS[form]
+    low, high = f32(lowest), f32(highest)
+    if form.startswith("int"):
+        to = types.int8 if form == "int8" else types.uint8
+        magic = f32(12582912)  # 1.5 x 2^23: added, a small number is rounded to an integer, ties to even
+
+        @device
+        def write_integer(value, zero):
+            if value != value:
+                value = f32(0)
+            value = f32(min(max(value, f32(-1024)), f32(1024)))
+            value = f32(f32(f32(value + magic) - magic) + f32(zero))
+            return to(i32(min(max(value, low), high)))
+
+        return write_integer
+    encode = encoder(FORMS[form][0])
+
+    @device
+    def write_float(value, zero):
+        if value < low:  # False for NaN, which stays
+            value = low
+        if value > high:
+            value = high
+        return encode(value)
+
+    return write_float
+
+
+def _middle(form: str) -> int:
+    """The zero point where there is none."""
+    return 8 if form == "int4" else 0
+
+
+@functools.cache
+def quantize_plain(form: str, dtype: np.dtype, zeros: bool) -> Any:
+    """(n,) -> (n,) or, int4, (n / 2,); scale, zero: (channels,)."""
+    load, _, _ = codec(dtype)
+    write, middle, packed = _write(form), _middle(form), form == "int4"
+
+    @cuda.jit
+    def quantize_plain(x, scale, zero, y, inner):
+        """A thread a stored byte. zero: anything without `zeros`."""
+        i = cuda.grid(1)
+        if i >= y.size:
+            return
+        if packed:
+            byte = i32(0)
+            for half in range(2):
+                channel = (2 * i + half) // inner % scale.size
+                at = i32(zero[channel]) if zeros else i32(middle)
+                byte |= i32(write(f32(f32(load(x[2 * i + half])) / scale[channel]), at)) << (4 * half)
+            y[i] = types.uint8(byte)
+        else:
+            channel = i // inner % scale.size
+            at = i32(zero[channel]) if zeros else i32(middle)
+            y[i] = write(f32(f32(load(x[i])) / scale[channel]), at)
+
+    return quantize_plain
+
+
+@functools.cache
+def quantize_wide(form: str, dtype: np.dtype, zeros: bool) -> Any:
+    """As quantize_plain, 8 neighbours of one channel a thread: inner is a multiple of 8."""
+    load, _, _ = codec(dtype)
+    write, middle, packed = _write(form), _middle(form), form == "int4"
+
+    @cuda.jit
+    def quantize_wide(x, scale, zero, y, inner):
+        """x: (n,), y: (n,) or (n / 2,), both aligned; scale, zero: (channels,)."""
+        first = cuda.grid(1) * WIDTH
+        if first >= x.size:
+            return
+        channel = first // inner % scale.size
+        by = scale[channel]
+        at = i32(zero[channel]) if zeros else i32(middle)
+        v = load_vector(x, first, WIDTH)
+        a, b = write(f32(f32(load(v[0])) / by), at), write(f32(f32(load(v[1])) / by), at)
+        c, d = write(f32(f32(load(v[2])) / by), at), write(f32(f32(load(v[3])) / by), at)
+        e, f = write(f32(f32(load(v[4])) / by), at), write(f32(f32(load(v[5])) / by), at)
+        g, h = write(f32(f32(load(v[6])) / by), at), write(f32(f32(load(v[7])) / by), at)
+        if packed:
+            store_vector(y, first >> 1, (types.uint8(a | b << 4), types.uint8(c | d << 4), types.uint8(e | f << 4),
+                                         types.uint8(g | h << 4)))
+        else:
+            store_vector(y, first, (a, b, c, d, e, f, g, h))
+
+    return quantize_wide
+
+
+@functools.cache
+def dequantize_plain(form: str, dtype: np.dtype, zeros: bool) -> Any:
+    """(n,) or, int4, (n / 2,) -> (n,) of a floating-point dtype; scale, zero: (channels,)."""
+    _, store, T = codec(dtype)
+    read, middle, packed = _read(form), _middle(form), form == "int4"
+
+    @cuda.jit
+    def dequantize_plain(x, scale, zero, y, inner):
+        """A thread a stored byte. zero: anything without `zeros`."""
+        i = cuda.grid(1)
+        if i >= x.size:
+            return
+        if packed:
+            for half in range(2):
+                channel = (2 * i + half) // inner % scale.size
+                at = i32(zero[channel]) if zeros else i32(middle)
+                stored = (i32(x[i]) >> (4 * half)) & 15
+                y[2 * i + half] = store(T(f32(read(stored, at) * scale[channel])))
+        else:
+            channel = i // inner % scale.size
+            at = i32(zero[channel]) if zeros else i32(middle)
+            y[i] = store(T(f32(read(x[i], at) * scale[channel])))
+
+    return dequantize_plain
+
+
+@functools.cache
+def dequantize_wide(form: str, dtype: np.dtype, zeros: bool) -> Any:
+    """As dequantize_plain, 8 neighbours of one channel a thread: inner is a multiple of 8."""
+    _, store, T = codec(dtype)
+    read, middle, packed = _read(form), _middle(form), form == "int4"
+
+    @device
+    def one(stored, at, by):
+        return store(T(f32(read(stored, at) * by)))
+
+    @cuda.jit
+    def dequantize_wide(x, scale, zero, y, inner):
+        """x: (n,) or (n / 2,), y: (n,), both aligned; scale, zero: (channels,)."""
+        first = cuda.grid(1) * WIDTH
+        if first >= y.size:
+            return
+        channel = first // inner % scale.size
+        by = scale[channel]
+        at = i32(zero[channel]) if zeros else i32(middle)
+        if packed:
+            p, q, r, s = load_vector(x, first >> 1, 4)
+            store_vector(y, first, (one(p & 15, at, by), one(p >> 4, at, by), one(q & 15, at, by), one(q >> 4, at, by),
+                                    one(r & 15, at, by), one(r >> 4, at, by), one(s & 15, at, by), one(s >> 4, at, by)))
+        else:
+            v = load_vector(x, first, WIDTH)
+            store_vector(y, first, (one(v[0], at, by), one(v[1], at, by), one(v[2], at, by), one(v[3], at, by),
+                                    one(v[4], at, by), one(v[5], at, by), one(v[6], at, by), one(v[7], at, by)))
+
+    return dequantize_wide
+
+
+# ------------------------------------------------------------------------------------------------ rows
+
+
+@functools.cache
+def _put(form: str, width: int) -> Any:
+    """A device function (y, i, v, e, scale): y[i], y[i + 1], .. = the `width` numbers of v from e on, quantized."""
+    write = _write(form)
+
+    @device
+    def put_1(y, i, v, e, by):
+        y[i] = write(f32(v[e] / by), i32(0))
+
+    @device
+    def put_4(y, i, v, e, by):
+        store_vector(y, i, (write(f32(v[e] / by), i32(0)), write(f32(v[e + 1] / by), i32(0)),
+                            write(f32(v[e + 2] / by), i32(0)), write(f32(v[e + 3] / by), i32(0))))
+
+    @device
+    def put_8(y, i, v, e, by):
+        put_4(y, i, v, e, by)
+        put_4(y, i + 4, v, e + 4, by)
+
+    return {1: put_1, 4: put_4, 8: put_8}[width]
+
+
+@functools.cache
+def quantize_rows(form: str, dtype: np.dtype, rows: Rows) -> Any:
+    """(m, n) -> (m, n) of int8 or float8 and (m,) scales: the largest absolute value of a row over the largest number."""
+    threads, each, width, vectors = rows.threads, rows.rows, rows.width, rows.vectors
+    held = width * vectors
+    read, put = reader(dtype, width), _put(form, width)
+    largest, top = group_max(threads, f32), f32(FORMS[form][2])
+    bound = threads * each
+
+    @bounded(bound)
+    def quantize_rows(x, y, scale, columns):
+        """x, y: flat, rows of `columns`; scale: (m,). Block (threads a row, rows)."""
+        row = i64(cuda.blockIdx.x) * each + cuda.threadIdx.y
+        v = cuda.local.array(held, f32)
+        top_value = f32(0)
+        if row < scale.size:
+            for i in range(vectors):
+                column = (i * threads + cuda.threadIdx.x) * width
+                if column < columns:
+                    read(x, row * columns + column, v, i * width)
+                    for j in range(width):
+                        size = f32(abs(v[i * width + j]))
+                        top_value = size if size >= top_value or size != size else top_value
+        top_value = largest(top_value)
+        by = f32(top_value / top)
+        if not by > f32(0) and by == by:  # a row of zeros, or as good as that
+            by = f32(1)
+        if row < scale.size:
+            if cuda.threadIdx.x == 0:
+                scale[row] = by
+            for i in range(vectors):
+                column = (i * threads + cuda.threadIdx.x) * width
+                if column < columns:
+                    put(y, row * columns + column, v, i * width, by)
+
+    return quantize_rows
+
+
+# ------------------------------------------------------------------------------------------------ planners
+
+
+def _wide(inner: int, *layouts: Layout) -> bool:
+    return not SIMULATOR and inner % WIDTH == 0 and all(x.aligned for x in layouts)
+
+
+def quantize(x: Layout, scale: Layout, zero: Layout | None = None, *, form: str, inner: int,
+             version: str | None = None) -> Plan:
+    """Planner of the stored numbers of a contiguous x; scale, zero: (channels,). version: "wide" or "plain"."""
+    out = Layout.new((*x.shape[:-1], x.shape[-1] // 2) if form == "int4" else x.shape, FORMS[form][0], x.device)
+    wide = _wide(inner, x) if version is None else version == "wide"
+    kernel = (quantize_wide if wide else quantize_plain)(form, x.dtype, zero is not None)
+    count = blocks(x.size, WIDTH) if wide else out.size
+    return Plan([out], [Launch(kernel, blocks(count, THREADS), THREADS, [
+        Input(0).flat, Input(1).flat, Input(1 if zero is None else 2).flat, Output(0).flat, inner])])
+
+
+def dequantize_steps(x: ArrayArg, values: Layout, scale: ArrayArg, zero: ArrayArg | None, y: ArrayArg, dtype: np.dtype,
+                     form: str, inner: int, version: str | None = None) -> list[Launch]:
+    """The launch that brings the values of stored numbers to y."""
+    wide = _wide(inner, values) if version is None else version == "wide"
+    kernel = (dequantize_wide if wide else dequantize_plain)(form, dtype, zero is not None)
+    size = values.size * (2 if form == "int4" else 1)
+    count = blocks(size, WIDTH) if wide else values.size
+    return [Launch(kernel, blocks(count, THREADS), THREADS, [x.flat, scale.flat, (zero or scale).flat, y.flat, inner])]
+
+
+def dequantize(values: Layout, scale: Layout, zero: Layout | None = None, *, form: str, inner: int, dtype: np.dtype,
+               version: str | None = None) -> Plan:
+    """Planner of the values of contiguous stored numbers, in a floating-point dtype. version: "wide" or "plain"."""
+    shape = (*values.shape[:-1], values.shape[-1] * 2) if form == "int4" else values.shape
+    out = Layout.new(shape, dtype, values.device)
+    steps = dequantize_steps(Input(0), values, Input(1), None if zero is None else Input(2), Output(0), dtype, form, inner,
+                             version)
+    return Plan([out], steps)
+
+
+def rows_of(x: Layout) -> Rows | None:
+    """How `quantize_rows` spreads rows; None if they are too long."""
+    return spread(x.shape[-1], vector_width(x.shape[-1], x), HELD)
+
+
+def quantize_row(x: Layout, *, form: str) -> Plan:
+    """Planner of (stored numbers, scale of each row) of a contiguous (m, n), n within what a block can hold."""
+    m, n = x.shape
+    rows = rows_of(x)
+    if rows is None:
+        raise AssertionError(f"quantize_row: rows of {n} do not fit a block")
+    y = x.like(dtype=FORMS[form][0])
+    launch = Launch(quantize_rows(form, x.dtype, rows), rows.grid(m), rows.block,
+                    [Input(0).flat, Output(0).flat, Output(1).flat, n])
+    return Plan([y, Layout.new((m,), np.dtype(np.float32), x.device)], [launch])

@@ -118,7 +118,8 @@ def power_of_two(n: int) -> int:
 # ---------------------------------------------------------------- compiling
 
 _lock = threading.RLock()
-_capability: list[tuple] = []  # the target of the compilation under way, and of the one before
+_capability: list[tuple] = []  # the target of the compilation under way, or of the last one
+_under_way: list[tuple] = []  # targets of compilations under way: intrinsics may ask for it by `target_has`
 
 
 def target(capability: tuple[int, int]) -> tuple:
@@ -139,9 +140,18 @@ def _compiling_for(cc: tuple) -> Iterator[None]:
             for found in _dispatchers():
                 if found.targetoptions.get("device"):
                     found.overloads.clear()
-        yield
+        _under_way.append(cc)
+        try:
+            yield
+        finally:
+            _under_way.pop()
     finally:
         dispatcher.get_current_device = original
+
+
+def target_has(capability: tuple[int, int]) -> bool:
+    """Whether what is being compiled is for a device of at least this capability (False where nobody knows)."""
+    return bool(_under_way) and _under_way[-1][:2] >= capability
 
 
 def _dispatchers() -> list[Any]:
@@ -179,8 +189,8 @@ def compile_each(kernel: Any, arguments: Any, targets: Sequence[tuple]) -> list[
 
     options = kernel.targetoptions
     keep = {k: options[k] for k in ("fastmath", "launch_bounds", "lineinfo") if options.get(k)}
-    with _lock, _compiling_for(targets[0]):
-        code, _ = _compile_pyfunc_with_fixup(kernel.py_func, arguments, cc=targets[0], device=False, abi="numba", lto=True,
+    with _lock, _compiling_for(min(targets)):  # what intrinsics emit then holds for all
+        code, _ = _compile_pyfunc_with_fixup(kernel.py_func, arguments, cc=min(targets), device=False, abi="numba", lto=True,
                                              **keep)
         linked = [(code.get_ltoir(cc=cc), "sm_" + "".join(map(str, cc))) for cc in targets]
     return [module.link(ltoir, arch, options.get("max_registers")) for ltoir, arch in linked]

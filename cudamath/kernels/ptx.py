@@ -182,18 +182,23 @@ else:
     bfloat_to_float = instruction("bfloat_to_float", "{ .reg .b16 z; mov.b16 z, 0; mov.b32 $0, {z, $1}; }", types.float32,
                                   (types.uint16,), "bfloat16, held as uint16, widened to float32.")
 
-    @cuda.jit(device=True, forceinline=True)
-    def float_to_bfloat(value):
-        """float32 rounded to the nearest bfloat16 (ties to even), held as uint16.
+    _TO_BFLOAT = "cvt.rn.bf16.f32 $0, $1;"
+    _TO_BFLOAT_7 = """{ .reg .b32 b, r; .reg .pred p; mov.b32 b, $1; shr.u32 r, b, 16; and.b32 r, r, 1; add.u32 r, r, b;
+        add.u32 r, r, 0x7FFF; shr.u32 r, r, 16; setp.nan.f32 p, $1, $1; selp.b32 r, 0x7FFF, r, p; cvt.u16.u32 $0, r; }"""
 
-        cvt.rn.bf16.f32 exists from compute capability 8.0 on; the integer form serves 7.5 as well and costs four
-        operations, which a memory-bound kernel does not notice.
+    @intrinsic
+    def float_to_bfloat(typingctx, value):
+        """float32 rounded to the nearest bfloat16 (ties to even), held as uint16; NaN is 0x7FFF.
+
+        One instruction from compute capability 8.0 on, which 16-bit kernels do notice: nine elsewhere.
         """
-        bits = _bits(types.float32(value))
-        rounded = (bits + types.uint32(0x7FFF) + ((bits >> types.uint32(16)) & types.uint32(1))) >> types.uint32(16)
-        return types.uint16(rounded) if value == value else types.uint16(0x7FC0)
+        def generate(context, builder, sig, values):
+            from .build import target_has
 
-    _bits = instruction("_bits", "mov.b32 $0, $1;", types.uint32, (types.float32,), "The bits of a float32.")
+            kind = ir.FunctionType(_LLVM[types.uint16], [_LLVM[types.float32]])
+            return builder.call(ir.InlineAsm(kind, _TO_BFLOAT if target_has((8, 0)) else _TO_BFLOAT_7, "=h,f"), values)
+
+        return types.uint16(types.float32), generate
 
     @intrinsic
     def load_vector(typingctx, array, index, count):

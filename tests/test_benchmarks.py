@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from benchmarks import headers, report, rows, run, timer
+from benchmarks import headers, report, rows, run, sanitize, timer
 from cudamath.timing import Spread, interleave
 
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="nothing here is simulated")
@@ -182,6 +182,20 @@ def test_a_failing_row_does_not_cost_the_others(monkeypatch: pytest.MonkeyPatch,
     records, failed = run.run(["host_add", "host_exp"], "cpu")
     assert [each["name"] for each in records] == ["host_exp"] and failed == ["host_add"]
     assert "host_add failed: MemoryError: too large" in capsys.readouterr().out
+
+
+def test_a_sanitizers_log_is_counted_for_the_case_that_ran() -> None:
+    log = ("case: add\n========= Invalid __global__ read of size 4 bytes\n=========     at add+0x10\n"
+           "========= Invalid __global__ read of size 4 bytes\ncase: sort\ncase: matmul\ndid not run: ValueError: no\n")
+    found = sanitize.summary(log)
+    assert found == {"cases": 2, "complete": False, "did_not_run": {"matmul": "ValueError: no"},
+                     "reports": {"add": {"count": 2, "first": "Invalid __global__ read of size 4 bytes"}}}
+    assert sanitize.summary(log + "case: end\n")["complete"]
+
+
+@pytest.mark.parametrize("name, call", sanitize.families().items())
+def test_what_is_sanitized_runs(name: str, call: object) -> None:
+    call()  # type: ignore[operator]
 
 
 @pytest.mark.gpu

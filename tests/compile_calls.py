@@ -14,6 +14,7 @@ from strategies import BF16, FLOATS, of_kinds
 import cudamath as cm
 from cudamath.core import plan as plans
 from cudamath.core.layout import Layout
+from cudamath.core.steps import Form
 
 F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 #: One dtype of each way to compute: the others differ in the width of their loads and stores.
@@ -81,6 +82,10 @@ def layers(f: np.dtype) -> None:
         w, b = made(x.shape[1], f), made(x.shape[1], f)
         cm.grad(lambda x, w, b: ml.batch_norm(x, None, None, w, b, training=True)[0].sum(), (0, 1, 2))(x, w, b)
         ml.batch_norm(x, w, b)
+        for more in ({}, {"residual": cm.copy(x)}):
+            cm.grad(lambda x, w, b, more=more: ml.batch_norm(x, None, None, w, b, training=True, activation="relu",
+                                                             **more)[0].sum(), (0, 1, 2))(x, w, b)
+            ml.batch_norm(x, w, b, activation="relu", **more)
     if f == F64:
         return
     for shape, kernel, options in (((8, 64, 14, 14), (128, 64, 3, 3), {"padding": 1}), ((8, 3, 32, 32), (32, 3, 3, 3), {}),
@@ -92,6 +97,7 @@ def layers(f: np.dtype) -> None:
         targets = cm.zeros(count, "int32")
         cm.grad(lambda x, t=targets: ml.cross_entropy(x, t))(made((count, classes), f))
         cm.grad(lambda x, t=targets: ml.nll_loss(x, t))(made((count, classes), f))
+        cm.grad(lambda x, t=targets, n=classes: ml.linear_cross_entropy(x, made((n, 16), f), t))(made((count, 16), f))
     cm.grad(lambda x: ml.cross_entropy(x, cm.zeros((4, 6), "int64")))(made((4, 5, 6), f))
     ml.mse_loss(made((100, 1000), f), made((100, 1000), f))
     x = made((2, 3, 8, 8), f)
@@ -121,6 +127,8 @@ def optimizers(f: np.dtype) -> None:
     cm.ml.rmsprop_update(params, params)
     cm.ml.lion_update(params, params)
     cm.ml.clip_grad_norm(params, 1.0)
+    cm.ml.clip_factor(params, 1.0)
+    cm.ml.amp.unscale(params, cm.ml.amp.loss_scale())
 
 
 def arrays(t: np.dtype) -> None:
@@ -263,9 +271,11 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         for inputs in ((x, x, v, rows, rows), (x, x, v, rows)):
             plan(lambda *i: norm.backward("plain", i), *inputs)
         image, c = new(4, 6, 5, 5, dtype=f), new(6, dtype=f)
-        plan(lambda x, w, b, m, s: batch_norm.train("plain", x, w, 0.1, 1e-5), image, c, c, c, c)
+        plan(lambda x, w, b, m, s: batch_norm.train("plain", x, w, None, 0.1, 1e-5, False), image, c, c, c, c)
         stat = new(6, dtype=wide)
-        plan(lambda g, x, w, m, r: batch_norm_grad.gradient("plain", g, x, w), image, image, c, stat, stat)
+        plan(lambda g, x, w, b, m, r: batch_norm_grad.gradient("plain", g, x, w, None, True), image, image, c, c, stat, stat)
+        plan(lambda g, x, w, b, m, r, y: batch_norm_grad.gradient("plain", g, x, w, y, True), image, image, c, c, stat, stat,
+             image)
         logits, targets = new(20, 9, 1, dtype=f), new(20, 1, dtype="i8")
         for reduction in ("mean", "sum", "none"):
             plan(lambda x, t, r=reduction: loss.losses("plain", x, t, r, -100, 0.1), logits, targets)
@@ -306,10 +316,19 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     plan(functools.partial(random.normal, shape=(100,), dtype=F32, device=0), cell)
     plan(functools.partial(random.permutation, count=5000, ranked=False, bits=13, device=0), cell)
     plan(dropout.dropout, new(100), cell)
-    for held in ((True, True), (True, False)):
-        rate = [new()] * held[1]
-        plan(functools.partial(optim.adam, held=held), *[new(20)] * 4, new(dtype="i8"), *rate)
-    plan(functools.partial(optim.lion, held=(False, True)), *[new(20)] * 3, new())
+    for rate, factor in ((True, False), (False, False), (True, True)):
+        form = Form(True, rate, factor)
+        plan(functools.partial(optim.adam, form=form), *[new(20)] * 4, new(dtype="i8"), *[new()] * (rate + factor))
+    plan(functools.partial(optim.lion, form=Form(rate=True)), *[new(20)] * 3, new())
+    for f in (F16, BF16):  # gradients and copies of 16 bits
+        for version in ("one", "many"):
+            plan(functools.partial(optim.adam, form=Form(True, True, True, True, (True, False)), version=version),
+                 *[new(20), new(7), new(20, dtype=f), new(7, dtype=f)], *[new(20), new(7)] * 2,
+                 *[new(20, dtype=f), new(7, dtype=f)], new(dtype="i8"), new(), new())
+    state = [new(), new(dtype="i8"), new(dtype="i8")]
+    for version in ("one", "many"):
+        for f in (BF16, F64):
+            plan(functools.partial(clip.factor, scaling=True, strict=True, version=version), new(20, dtype=f), *state)
     return found
 
 

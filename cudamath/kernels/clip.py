@@ -1,4 +1,4 @@
-"""Clipping gradients by the norm of all of them together: three launches, however many arrays there are.
+"""The norm of all gradients together, and what they are multiplied by: a few launches, however many arrays there are.
 
 The idea. The norm needs every element once, the scaling every element once more (read and written): 12 bytes an
 element for float32. Hundreds of arrays, most of them small, would cost a launch each; so, as in optim.py, a table made
@@ -7,7 +7,12 @@ with the plan cuts all arrays into chunks, a chunk a block, and their addresses 
 1. `squares`: a block sums the squares of its chunk -> one partial sum a block.
 2. `norm_of`: one block sums the partial sums in a fixed order -> the norm and the factor min(1, most / (norm + 1e-6)).
 3. `scaled`: a block writes its chunk times the factor. The results of one dtype lie in one new array, each beginning on
-   a border of 16 bytes.
+   a border of 16 bytes. An optimizer that multiplies by the factor itself as it reads the gradients (kernels/optim.py)
+   does without: 4 bytes an element in place of 12.
+
+A norm that is not finite makes the factor NaN, by which optimizers leave the step out. With loss scaling (`settle`) the
+gradients are those of scale times the loss: one thread turns norm and factor into those of the loss itself, halves the
+scale after an overflow and doubles it after many steps without one. Nothing of this waits for the host.
 
 Versions: `one`, an array a launch and a thread a chunk or an element (any GPU, the simulator); `many`, the fused one,
 with 16-byte accesses where arrays are aligned. No atomics: the same gradients give the same bits.
@@ -20,13 +25,18 @@ import numpy as np
 from numba import cuda
 
 from ..core.dtypes import compute_dtype
-from ..core.plan import Addresses, Constant, Input, Launch, Output, Plan, Scalar, Temp
+from ..core.plan import Addresses, Constant, Flag, Input, Launch, Output, Plan, Scalar, Temp, Ticket
+from ..runtime import flags
 from .build import SIMULATOR, blocks, codec, numba_type
 from .optim import CHUNK, THREADS, chunks
 from .rows import RUN, group_sum, reader, writer
 
 if not SIMULATOR:
     from .ptx import array_at
+
+NOT_FINITE = "the norm of the gradients is not finite (the step was left out)"
+for name in ("clip_factor", "unscale"):
+    flags.failures[name], flags.exceptions[name] = NOT_FINITE, FloatingPointError
 
 NORM_THREADS = 1024  # of the one block that sums the partial sums
 BORDER = 8  # results begin at multiples of so many elements
@@ -84,10 +94,26 @@ def squares(dtype, total, width):
 
 
 @functools.cache
+def limit_of(total):
+    """Device function (n, most) -> min(1, most / (n + 1e-6)), or NaN where n is not finite."""
+    T = numba_type(total)
+    one, small, nan = T(1), T(1e-6), T(math.nan)
+
+    @cuda.jit(device=True)
+    def limit(n, most):
+        if not math.isfinite(n):
+            return nan
+        f = most / (n + small)
+        return one if f > one else f
+
+    return limit
+
+
+@functools.cache
 def norm_of_one(total):
     """partial: (n,), norm: (1,), factor: (1,) total. One thread."""
     T = numba_type(total)
-    one, small = T(1), T(1e-6)
+    limit = limit_of(total)
 
     @cuda.jit
     def norm_of_one(partial, norm, factor, most):
@@ -96,8 +122,7 @@ def norm_of_one(total):
             s += partial[i]
         n = math.sqrt(s)
         norm[0] = n
-        f = most / (n + small)
-        factor[0] = one if f > one else f  # NaN stays
+        factor[0] = limit(n, most)
 
     return norm_of_one
 
@@ -106,8 +131,7 @@ def norm_of_one(total):
 def norm_of(total):
     """As norm_of_one, one block."""
     T = numba_type(total)
-    one, small = T(1), T(1e-6)
-    together = group_sum(NORM_THREADS, T)
+    limit, together = limit_of(total), group_sum(NORM_THREADS, T)
 
     @cuda.jit
     def norm_of(partial, norm, factor, most):
@@ -118,10 +142,45 @@ def norm_of(total):
         if cuda.threadIdx.x == 0:
             n = math.sqrt(s)
             norm[0] = n
-            f = most / (n + small)
-            factor[0] = one if f > one else f
+            factor[0] = limit(n, most)
 
     return norm_of
+
+
+@functools.cache
+def settle(total):
+    """norm, factor: (1,) total, of scaled gradients, become those of the gradients themselves; scale: (1,) float32, good
+    and skipped: (1,) int64: steps since the scale changed, steps left out so far. One thread."""
+    T = numba_type(total)
+    limit = limit_of(total)
+
+    @cuda.jit
+    def settle(norm, factor, scale, good, skipped, most, growth, backoff, interval):
+        old = scale[0]
+        n = norm[0] / T(old)
+        norm[0] = n
+        factor[0] = limit(n, most) / T(old)
+        if math.isfinite(n):
+            count = good[0] + 1
+            if count == interval:
+                count = 0
+                new = old * growth
+                if math.isfinite(new):
+                    scale[0] = new
+            good[0] = count
+        else:
+            scale[0] = old * backoff
+            good[0] = 0
+            skipped[0] += 1
+
+    return settle
+
+
+@cuda.jit
+def insist(norm, flag, ticket):
+    """norm: (1,) float32 or float64; raises the error flag (1,) where it is not finite. One thread."""
+    if not math.isfinite(norm[0]):
+        flag[0] = -ticket
 
 
 @functools.cache
@@ -181,39 +240,89 @@ def places(layouts):
     return found
 
 
+def sums_of_squares(layouts, total, version):
+    """Launches that write the partial sums into Temp(0), and how many sums there are; `total` is their dtype."""
+    first, sums = 0, []
+    for dtype, members, _, _ in places(layouts):
+        if version == "one":
+            for i in members:
+                count = blocks(layouts[i].size, CHUNK)
+                sums.append(Launch(squares_one(dtype, total), blocks(count, THREADS), THREADS, [Input(i).flat, Temp(0), first]))
+                first += count
+            continue
+        for wide, chosen in by_alignment(layouts, members):
+            table = chunks([layouts[members[k]].size for k in chosen])
+            addresses, x0 = Addresses(*[members[k] for k in chosen]), Input(members[chosen[0]]).flat
+            sums.append(Launch(squares(dtype, total, width_of(dtype, wide)), len(table), THREADS,
+                               [addresses, Constant(table), x0, Temp(0), first]))
+            first += len(table)
+    return sums, first
+
+
+def by_alignment(layouts, members):
+    """[(whether aligned, which of the members)], without empty arrays."""
+    found = [(wide, [k for k, i in enumerate(members) if layouts[i].aligned == wide and layouts[i].size])
+             for wide in (True, False)]
+    return [(wide, chosen) for wide, chosen in found if chosen]
+
+
+def width_of(dtype, wide):
+    """Elements an access moves."""
+    return 16 // compute_dtype(dtype).itemsize if wide else 1
+
+
+def norm_launch(total, version, norm, factor):
+    """The launch that sums the partial sums in Temp(0). Scalar 0: the largest norm."""
+    kernel, threads = (norm_of_one(total), 1) if version == "one" else (norm_of(total), NORM_THREADS)
+    return Launch(kernel, 1, threads, [Temp(0), norm, factor, Scalar(0, total)])
+
+
+def total_of(layouts):
+    """The dtype of the norm: float64 if any gradient is."""
+    return np.dtype(np.float64 if any(layout.dtype == np.float64 for layout in layouts) else np.float32)
+
+
+def factor(*layouts, scaling=False, strict=False, version="many"):
+    """Planner: gradients (contiguous) -> norm and factor, both (). Scalar 0: the largest norm.
+
+    scaling: scale, good and skipped come after them, and are changed in place; scalars 1 to 3: growth, backoff, interval.
+    strict: a norm that is not finite raises the error flag.
+    """
+    grads = layouts[: len(layouts) - 3 * scaling]
+    total = total_of(grads)
+    sums, count = sums_of_squares(grads, total, version)
+    norm, result = grads[0].like((), total), grads[0].like((), total)
+    steps = [*sums, norm_launch(total, version, Output(0), Output(1))]
+    if scaling:
+        state = [Input(len(grads) + k) for k in range(3)]
+        numbers = [Scalar(0, total), Scalar(1, np.float32), Scalar(2, np.float32), Scalar(3, np.int64)]
+        steps.append(Launch(settle(total), 1, 1, [Output(0), Output(1), *state, *numbers]))
+    if strict:
+        steps.append(Launch(insist, 1, 1, [Output(0), Flag(), Ticket()]))
+    return Plan([norm, result], steps, [grads[0].like((count,), total)])
+
+
 def clip(*layouts, version="many"):
     """Planner: gradients (contiguous) -> the norm (), and one array (length,) for each dtype, see `places`.
     Scalar: the largest norm."""
-    double = any(layout.dtype == np.float64 for layout in layouts)
-    total = np.dtype(np.float64 if double else np.float32)
+    total = total_of(layouts)
     norm, factor = layouts[0].like((), total), layouts[0].like((1,), total)
     groups = places(layouts)
     results = [layouts[0].like((end,), dtype) for dtype, _, _, end in groups]
-    first, sums, scales = 0, [], []
+    sums, count = sums_of_squares(layouts, total, version)
+    scales = []
     for g, (dtype, members, begins, _) in enumerate(groups):
-        y = Output(1 + g).flat
         if version == "one":
             for i, begin in zip(members, begins, strict=True):
-                count, size = blocks(layouts[i].size, CHUNK), layouts[i].size
-                sums.append(Launch(squares_one(dtype, total), blocks(count, THREADS), THREADS, [Input(i).flat, Temp(0), first]))
+                size = layouts[i].size
                 part = Output(1 + g).view((size,), dtype=dtype, offset=begin * dtype.itemsize)
                 scales.append(Launch(scaled_one(dtype, total), blocks(size, THREADS), THREADS, [Input(i).flat, part, Temp(1)]))
-                first += count
             continue
-        for wide in (True, False):
-            chosen = [k for k, i in enumerate(members) if layouts[i].aligned == wide and layouts[i].size]
-            if not chosen:
-                continue
+        for wide, chosen in by_alignment(layouts, members):
             table = chunks([layouts[members[k]].size for k in chosen])
             begin = np.array([begins[k] for k in chosen], np.int64)[table[:, 0]]
-            width = 16 // compute_dtype(dtype).itemsize if wide else 1
             addresses, x0 = Addresses(*[members[k] for k in chosen]), Input(members[chosen[0]]).flat
-            sums.append(Launch(squares(dtype, total, width), len(table), THREADS,
-                               [addresses, Constant(table), x0, Temp(0), first]))
-            scales.append(Launch(scaled(dtype, total, width), len(table), THREADS,
-                                 [addresses, Constant(np.column_stack([table, begin])), x0, y, Temp(1)]))
-            first += len(table)
-    most = Scalar(0, total)
-    together = (Launch(norm_of_one(total), 1, 1, [Temp(0), Output(0), Temp(1), most]) if version == "one" else
-                Launch(norm_of(total), 1, NORM_THREADS, [Temp(0), Output(0), Temp(1), most]))
-    return Plan([norm, *results], [*sums, together, *scales], [layouts[0].like((first,), total), factor])
+            scales.append(Launch(scaled(dtype, total, width_of(dtype, wide)), len(table), THREADS,
+                                 [addresses, Constant(np.column_stack([table, begin])), x0, Output(1 + g).flat, Temp(1)]))
+    return Plan([norm, *results], [*sums, norm_launch(total, version, Output(0), Temp(1)), *scales],
+                [layouts[0].like((count,), total), factor])

@@ -6,6 +6,9 @@
 
 A tree is any nesting of dicts, lists, tuples and registered classes with arrays as leaves. All arrays of a tree are
 updated by one kernel launch. Everything is checked before it: a call that raises has changed nothing.
+
+Mixed precision (see `ml.amp`): `params` are float32, the model computes with 16-bit `copies` and has 16-bit gradients, and
+the same launch clips or unscales the gradients by `factor` and writes the new copies.
 """
 
 from __future__ import annotations
@@ -17,15 +20,15 @@ from typing import Any
 import numpy as np
 import optree
 
-from ..core.array import asarray, ndarray, same_device, upload
+from ..core.array import asarray, ndarray, upload
 from ..core.devices import CPU, default_index
-from ..core.dtypes import FLOATING, compute_dtype, float64
+from ..core.dtypes import FLOATING, bfloat16, compute_dtype, float16, float32
 from ..core.layout import Layout
-from ..core.op import Op, require
-from .softmax import in_order
+from ..core.op import Op
+from ..core.steps import Form
 
-__all__ = ["adagrad_update", "adam_init", "adam_update", "adamw_update", "clip_grad_norm", "lion_update", "rmsprop_update",
-           "sgd_init", "sgd_update"]
+__all__ = ["adagrad_update", "adam_init", "adam_update", "adamw_update", "lion_update", "rmsprop_update", "sgd_init",
+           "sgd_update"]
 
 Tree = Any
 
@@ -34,7 +37,6 @@ _momentum = Op("sgd_update (momentum)", cpu="optim.momentum", cuda="optim.moment
 _adam = Op("adam_update", cpu="optim.adam", cuda="optim.adam")
 _rmsprop = Op("rmsprop_update", cpu="optim.rmsprop", cuda="optim.rmsprop")
 _lion = Op("lion_update", cpu="optim.lion", cuda="optim.lion")
-_clip = Op("clip_grad_norm", cpu="optim.clip", cuda="clip.clip", outputs=2)
 
 _sound: set[tuple] = set()  # (name, layouts) that have passed `_check`
 
@@ -47,10 +49,12 @@ def _paths(tree: Tree) -> list[str]:
     return ["".join(f"[{part!r}]" for part in path) or "the array" for path in optree.tree_paths(tree)]
 
 
-def _arrays(name: str, params: Tree, **others: Tree) -> list[ndarray]:
-    """All parameters, then the leaves of each other tree, checked against them."""
+def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> list[ndarray]:
+    """All parameters, then the leaves of each other tree (gradients, states, copies), checked against them."""
     leaves, structure = optree.tree_flatten(params)
     arrays = list(leaves)
+    if copies is not None:
+        others["copies"] = copies
     for what, tree in others.items():
         more, other = optree.tree_flatten(tree)
         if other != structure:
@@ -65,7 +69,7 @@ def _arrays(name: str, params: Tree, **others: Tree) -> list[ndarray]:
     for i in range(count, min(2 * count, len(arrays))):
         if not arrays[i]._layout.contiguous:
             arrays[i] = arrays[i].copy()  # gradients are only read
-    key = (name, *[x._layout for x in arrays])
+    key = (name, copies is not None, *[x._layout for x in arrays])
     if key not in _sound:
         _check(name, params, ["params", *others], arrays, count)
         if len(_sound) >= 4096:
@@ -77,6 +81,11 @@ def _arrays(name: str, params: Tree, **others: Tree) -> list[ndarray]:
                              f"{_paths(params)[i % count]}; call it outside the differentiated function")
         if i // count != 1 and x._layout.device == CPU and not x._data.flags.writeable:
             raise ValueError(f"{name}: updates in place, but the memory of {_paths(params)[i % count]} is read-only")
+    if copies is not None:
+        for i, (p, copy) in enumerate(zip(leaves, arrays[-count:], strict=True)):
+            if copy.dtype == p.dtype and copy.ptr != p.ptr:
+                raise ValueError(f"{name}: wants each of copies in another dtype than its parameter, or the parameter itself, "
+                                 f"got another array of {copy.dtype} at {_paths(params)[i]}")
     return arrays
 
 
@@ -88,9 +97,14 @@ def _check(name: str, params: Tree, trees: Sequence[str], arrays: list[ndarray],
         tree, path = trees[i // count], paths[i % count]
         if p.dtype not in FLOATING:
             raise TypeError(f"{name}: wants floating-point parameters, got {p.dtype} of shape {p.shape} at {path}")
-        wanted = p.dtype if i < 2 * count else compute_dtype(p.dtype)
-        if x.dtype != wanted:
-            raise TypeError(f"{name}: wants {tree} of {wanted} at {path}, got {x.dtype} of shape {x.shape}")
+        narrow = [float16, bfloat16] if p.dtype == float32 else []
+        if tree in ("grads", "copies"):
+            wanted = [p.dtype, *narrow]
+        else:
+            wanted = [p.dtype if tree == "params" else compute_dtype(p.dtype)]
+        if x.dtype not in wanted:
+            raise TypeError(f"{name}: wants {tree} of {' or '.join(map(str, wanted))} at {path}, got {x.dtype} of shape "
+                            f"{x.shape}")
         if x.shape != p.shape:
             raise ValueError(f"{name}: wants {tree} of shape {p.shape} at {path}, got {x.shape}")
         if x._layout.device != arrays[0]._layout.device:
@@ -101,16 +115,46 @@ def _check(name: str, params: Tree, trees: Sequence[str], arrays: list[ndarray],
                              f"and strides {x.strides} at {path}")
 
 
-def _rate(name: str, lr: Any, arrays: Sequence[ndarray]) -> tuple[tuple[float, ...], list[ndarray]]:
-    """The learning rate as the first run-time scalar, or, if it is an array, as an input after the others."""
-    if type(lr) is not ndarray:
-        return (float(lr),), []
-    if lr.shape != () or lr.dtype not in FLOATING:
-        raise TypeError(f"{name}: wants lr as a number or a 0-d floating-point array, got {lr.dtype} of shape {lr.shape}")
-    if arrays and lr._layout.device != arrays[0]._layout.device:
-        raise ValueError(f"{name}: wants lr on {arrays[0].device}, where the parameters are, got {lr.device}")
-    kind = compute_dtype(arrays[0].dtype) if arrays else lr.dtype
-    return (0.0,), [lr if lr.dtype == kind else asarray(lr, kind)]
+def _number(name: str, what: str, value: ndarray, like: ndarray) -> ndarray:
+    """A 0-d array (the learning rate, the factor) in the dtype that `like` computes in, where `like` is."""
+    if value.shape != () or value.dtype not in FLOATING:
+        raise TypeError(f"{name}: wants {what} as a number or a 0-d floating-point array, got {value.dtype} of shape "
+                        f"{value.shape}")
+    if value._layout.device != like._layout.device:
+        raise ValueError(f"{name}: wants {what} on {like.device}, where the parameters are, got {value.device}")
+    kind = compute_dtype(like.dtype)
+    return value if value.dtype == kind else asarray(value, kind)
+
+
+def _decays(name: str, params: Tree, decay: Any) -> tuple[bool, ...] | None:
+    """Which parameters' weights decay; None: all."""
+    if decay is None:
+        return None
+    if callable(decay):
+        chosen = [bool(decay(p)) for p in optree.tree_leaves(params)]
+    else:
+        chosen, structure = optree.tree_flatten(decay)
+        wanted = optree.tree_structure(params)
+        if structure != wanted:
+            raise ValueError(f"{name}: wants decay of the structure of params, {wanted}, got {structure}")
+        for value in chosen:
+            if not isinstance(value, (bool, np.bool_)):
+                raise TypeError(f"{name}: wants True or False in decay, got {type(value).__name__}")
+    return None if all(chosen) else tuple(map(bool, chosen))
+
+
+def _extras(name: str, params: Tree, arrays: list[ndarray], lr: Any, factor: Any, copies: Any, decay: Any,
+            step: ndarray | None = None) -> tuple[float, list[ndarray], Form]:
+    """The learning rate as a run-time scalar, the 0-d arrays of the call, and its form."""
+    extra = [] if step is None else [step]
+    rated, factored = type(lr) is ndarray, factor is not None
+    if rated:
+        extra.append(_number(name, "lr", lr, arrays[0]))
+    if factored:
+        factor = factor if type(factor) is ndarray else asarray(float(factor), device=arrays[0].device)
+        extra.append(_number(name, "factor", factor, arrays[0]))
+    form = Form(step is not None, rated, factored, copies is not None, _decays(name, params, decay))
+    return 0.0 if rated else float(lr), extra, form
 
 
 def _at_least_zero(name: str, **values: float) -> None:
@@ -164,7 +208,8 @@ def sgd_init(params: Tree) -> Tree:
 
 
 def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any, momentum: float = 0.0,
-               nesterov: bool = False, weight_decay: float = 0.0) -> tuple[Tree, Tree | None]:
+               nesterov: bool = False, weight_decay: float = 0.0, decay: Any = None, factor: Any = None,
+               copies: Tree | None = None) -> tuple[Tree, Tree | None]:
     """One step of stochastic gradient descent, in place. The formulas of torch.optim.SGD (dampening 0).
 
     d = g + weight_decay p;  p -= lr d.
@@ -174,8 +219,8 @@ def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any,
     ----------
     params : tree of contiguous arrays, float16, bfloat16, float32 or float64
         Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
-    grads : tree of the same structure, shapes and dtypes
-        Only read.
+    grads : tree of the same structure and shapes
+        Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or bfloat16.
     state : tree of velocities, optional
         From `sgd_init` or the last call; overwritten. None with momentum starts from zeros.
     lr : float or 0-d floating-point array
@@ -184,6 +229,14 @@ def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any,
         Not negative.
     nesterov : bool
         Look ahead along the velocity; needs momentum > 0.
+    decay : function of a parameter, or tree of bool, optional
+        Which parameters `weight_decay` applies to: `decay=lambda p: p.ndim > 1` spares biases. None: to all.
+    factor : float or 0-d floating-point array, optional
+        Gradients are multiplied by it as they are read: that of `clip_factor` or `amp.unscale`. NaN leaves the step out,
+        on the device: nothing is written.
+    copies : tree of the structure of params, optional
+        Copies of float32 parameters in float16 or bfloat16, from `amp.cast`, that get the new values in the same pass. A
+        leaf may be the parameter itself.
 
     Returns
     -------
@@ -211,18 +264,18 @@ def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any,
     if not momentum:
         if nesterov:
             raise ValueError(f"{name}: nesterov wants momentum > 0, got {momentum}")
-        arrays = _arrays(name, params, grads=grads)
+        arrays = _arrays(name, params, copies, grads=grads)
         if arrays:
-            rate, extra = _rate(name, lr, arrays)
-            _sgd(*arrays, *extra, scalars=(*rate, float(weight_decay), *[0.0] * 6), held=(False, bool(extra)))
+            rate, extra, form = _extras(name, params, arrays, lr, factor, copies, decay)
+            _sgd(*arrays, *extra, scalars=(rate, float(weight_decay), *[0.0] * 6), form=form)
         return params, None
     if state is None:
         state = _zeros(params, name)
-    arrays = _arrays(name, params, grads=grads, state=state)
+    arrays = _arrays(name, params, copies, grads=grads, state=state)
     if arrays:
-        rate, extra = _rate(name, lr, arrays)
-        scalars = (*rate, float(weight_decay), float(momentum), *[0.0] * 5)
-        _momentum(*arrays, *extra, scalars=scalars, nesterov=bool(nesterov), held=(False, bool(extra)))
+        rate, extra, form = _extras(name, params, arrays, lr, factor, copies, decay)
+        scalars = (rate, float(weight_decay), float(momentum), *[0.0] * 5)
+        _momentum(*arrays, *extra, scalars=scalars, nesterov=bool(nesterov), form=form)
     return params, state
 
 
@@ -246,40 +299,42 @@ def adam_init(params: Tree) -> dict[str, Any]:
 
 
 def _adam_step(name: str, params: Tree, grads: Tree, state: dict[str, Any], lr: Any, betas: Sequence[float],
-               eps: float, decay: float, l2: float) -> tuple[Tree, dict[str, Any]]:
+               eps: float, decoupled: float, l2: float, decay: Any, factor: Any, copies: Tree | None
+               ) -> tuple[Tree, dict[str, Any]]:
     if not isinstance(state, dict) or set(state) != {"step", "m", "v"}:
         raise ValueError(f"{name}: wants a state of adam_init, with step, m and v, got {type(state).__name__}"
                          + (f" with {', '.join(map(str, state))}" if isinstance(state, dict) else ""))
     beta1, beta2 = _two_fractions(name, betas)
     step = state["step"]
-    arrays = _arrays(name, params, grads=grads, m=state["m"], v=state["v"])
-    rate, extra = _rate(name, lr, arrays)
+    arrays = _arrays(name, params, copies, grads=grads, m=state["m"], v=state["v"])
     if type(step) is ndarray:
         if step.shape != () or step.dtype != np.int64:
             raise TypeError(f"{name}: wants step in state as a 0-d int64 array, got {step.dtype} of shape {step.shape}")
         if arrays:
             if step._layout.device != arrays[0]._layout.device:
                 raise ValueError(f"{name}: wants step on {arrays[0].device}, where the parameters are, got {step.device}")
-            _adam(*arrays, step, *extra, held=(True, bool(extra)),
-                  scalars=(*rate, decay, l2, 1 - beta1, beta2, 1 - beta2, 0.0, float(eps)))
+            rate, extra, form = _extras(name, params, arrays, lr, factor, copies, decay, step)
+            _adam(*arrays, *extra, form=form, scalars=(rate, decoupled, l2, 1 - beta1, beta2, 1 - beta2, 0.0, float(eps)))
         else:
             step += 1
         return params, state
-    if extra:
-        raise TypeError(f"{name}: wants step in state as an array where lr is one (as from adam_init), got {step!r}")
+    if type(lr) is ndarray or factor is not None:
+        raise TypeError(f"{name}: wants step in state as an array where {'lr' if factor is None else 'factor'} is one (as from "
+                        f"adam_init), got {step!r}")
     step = int(step) + 1
     if step < 1:
         raise ValueError(f"{name}: wants a step >= 0 in state, got {step - 1}")
     if arrays:
-        _adam(*arrays, scalars=(rate[0] / (1 - beta1**step), 1 - rate[0] * decay, l2, 1 - beta1, beta2, 1 - beta2,
-                                1 / math.sqrt(1 - beta2**step), float(eps)), held=(False, False))
+        rate, _, form = _extras(name, params, arrays, lr, None, copies, decay)
+        _adam(*arrays, scalars=(rate / (1 - beta1**step), 1 - rate * decoupled, l2, 1 - beta1, beta2, 1 - beta2,
+                                1 / math.sqrt(1 - beta2**step), float(eps)), form=form)
     state["step"] = step
     return params, state
 
 
 def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1e-3,
-                betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0
-                ) -> tuple[Tree, dict[str, Any]]:
+                betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.0, decay: Any = None,
+                factor: Any = None, copies: Tree | None = None) -> tuple[Tree, dict[str, Any]]:
     """One step of Adam, in place. The formulas of torch.optim.Adam.
 
     With d = g + weight_decay p and t the number of the step (from 1):
@@ -291,8 +346,8 @@ def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1
     ----------
     params : tree of contiguous arrays, float16, bfloat16, float32 or float64
         Overwritten with the new values. 16-bit ones are widened to float32, stepped and rounded.
-    grads : tree of the same structure, shapes and dtypes
-        Only read.
+    grads : tree of the same structure and shapes
+        Only read. Of the parameters' dtypes; those of float32 parameters may be float16 or bfloat16.
     state : dict
         From `adam_init` or the last call; its arrays are overwritten, the step too (an int there is replaced).
     lr : float or 0-d floating-point array
@@ -301,6 +356,8 @@ def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1
         Not negative.
     betas : (float, float)
         Each in [0, 1).
+    decay, factor, copies
+        As for `sgd_update`. A step whose factor is NaN does not count.
 
     Returns
     -------
@@ -331,12 +388,13 @@ def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1
     ([0.7016, -0.7016], array(3))
     """
     _at_least_zero("adam_update", lr=lr, eps=eps, weight_decay=weight_decay)
-    return _adam_step("adam_update", params, grads, state, lr, betas, eps, 0.0, float(weight_decay))
+    return _adam_step("adam_update", params, grads, state, lr, betas, eps, 0.0, float(weight_decay), decay,
+                      factor, copies)
 
 
 def adamw_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1e-3,
-                 betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.01
-                 ) -> tuple[Tree, dict[str, Any]]:
+                 betas: Sequence[float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0.01, decay: Any = None,
+                 factor: Any = None, copies: Tree | None = None) -> tuple[Tree, dict[str, Any]]:
     """One step of AdamW, in place: Adam whose weight decay acts on the parameter itself. As torch.optim.AdamW.
 
     p *= 1 - lr weight_decay, then the step of `adam_update` without weight decay. Arguments, results, errors and state
@@ -351,34 +409,38 @@ def adamw_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 
     [array([0.95])]
     """
     _at_least_zero("adamw_update", lr=lr, eps=eps, weight_decay=weight_decay)
-    return _adam_step("adamw_update", params, grads, state, lr, betas, eps, float(weight_decay), 0.0)
+    return _adam_step("adamw_update", params, grads, state, lr, betas, eps, float(weight_decay), 0.0, decay,
+                      factor, copies)
 
 
 # ------------------------------------------------------------ RMSprop, Adagrad, Lion
 
 
-def _one_state(name: str, card: Op, params: Tree, grads: Tree, state: Tree, lr: Any, *scalars: float
-               ) -> tuple[Tree, Tree]:
-    """A step of an optimizer with one state an array; no state: zeros."""
+def _one_state(name: str, card: Op, params: Tree, grads: Tree, state: Tree, lr: Any, decay: Any, factor: Any,
+               copies: Tree | None, *scalars: float) -> tuple[Tree, Tree]:
+    """A step of an optimizer with one state an array; no state: zeros. scalars: weight decay first."""
     if state is None:
         state = _zeros(params, name)
-    arrays = _arrays(name, params, grads=grads, state=state)
+    arrays = _arrays(name, params, copies, grads=grads, state=state)
     if arrays:
-        rate, extra = _rate(name, lr, arrays)
-        values = (*rate, *map(float, scalars), *[0.0] * (7 - len(scalars)))
-        card(*arrays, *extra, scalars=values, held=(False, bool(extra)))
+        rate, extra, form = _extras(name, params, arrays, lr, factor, copies, decay)
+        first = 1 - rate * scalars[0] if card is _lion and not extra else scalars[0]
+        values = (rate, float(first), *map(float, scalars[1:]), *[0.0] * (7 - len(scalars)))
+        card(*arrays, *extra, scalars=values, form=form)
     return params, state
 
 
 def rmsprop_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any = 0.01, alpha: float = 0.99,
-                   eps: float = 1e-8, weight_decay: float = 0.0) -> tuple[Tree, Tree]:
+                   eps: float = 1e-8, weight_decay: float = 0.0, decay: Any = None, factor: Any = None,
+                   copies: Tree | None = None) -> tuple[Tree, Tree]:
     """One step of RMSprop, in place. The formulas of torch.optim.RMSprop (not centered, no momentum).
 
     d = g + weight_decay p;  v = alpha v + (1 - alpha) d^2;  p -= lr d / (sqrt(v) + eps)
 
     Parameters
     ----------
-    params, grads : trees of arrays, as for `sgd_update`
+    params, grads, decay, factor, copies
+        As for `sgd_update`.
     state : tree of mean squares, optional
         From the last call; overwritten. None starts from zeros. float32 for float16 and bfloat16 parameters.
     lr, eps, weight_decay : float
@@ -406,11 +468,13 @@ def rmsprop_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: 
     name = "rmsprop_update"
     _at_least_zero(name, lr=lr, eps=eps, weight_decay=weight_decay)
     _fraction(name, alpha=alpha)
-    return _one_state(name, _rmsprop, params, grads, state, lr, weight_decay, alpha, 1 - alpha, eps)
+    return _one_state(name, _rmsprop, params, grads, state, lr, decay, factor, copies, weight_decay, alpha, 1 - alpha,
+                      eps)
 
 
 def adagrad_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any = 0.01, eps: float = 1e-10,
-                   weight_decay: float = 0.0) -> tuple[Tree, Tree]:
+                   weight_decay: float = 0.0, decay: Any = None, factor: Any = None, copies: Tree | None = None
+                   ) -> tuple[Tree, Tree]:
     """One step of Adagrad, in place. The formulas of torch.optim.Adagrad (without decay of the learning rate).
 
     d = g + weight_decay p;  v += d^2;  p -= lr d / (sqrt(v) + eps)
@@ -426,11 +490,12 @@ def adagrad_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: 
     """
     name = "adagrad_update"
     _at_least_zero(name, lr=lr, eps=eps, weight_decay=weight_decay)
-    return _one_state(name, _rmsprop, params, grads, state, lr, weight_decay, 1.0, 1.0, eps)
+    return _one_state(name, _rmsprop, params, grads, state, lr, decay, factor, copies, weight_decay, 1.0, 1.0, eps)
 
 
 def lion_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any = 1e-4,
-                betas: Sequence[float] = (0.9, 0.99), weight_decay: float = 0.0) -> tuple[Tree, Tree]:
+                betas: Sequence[float] = (0.9, 0.99), weight_decay: float = 0.0, decay: Any = None, factor: Any = None,
+                copies: Tree | None = None) -> tuple[Tree, Tree]:
     """One step of Lion, in place: every element moves by lr, in the direction of its sign.
 
     p = (1 - lr weight_decay) p - lr sign(beta1 m + (1 - beta1) g);  m = beta2 m + (1 - beta2) g
@@ -447,71 +512,5 @@ def lion_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any
     name = "lion_update"
     _at_least_zero(name, lr=lr, weight_decay=weight_decay)
     beta1, beta2 = _two_fractions(name, betas)
-    keep = weight_decay if type(lr) is ndarray else 1 - lr * weight_decay
-    return _one_state(name, _lion, params, grads, state, lr, keep, beta1, 1 - beta1, beta2, 1 - beta2)
-
-
-# ------------------------------------------------------------ clipping
-
-
-def clip_grad_norm(grads: Tree, max_norm: float) -> tuple[Tree, ndarray]:
-    """Scale gradients down so that the norm of all of them together is at most `max_norm`.
-
-    norm = sqrt(sum of all squares);  each g *= min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.
-
-    Parameters
-    ----------
-    grads : tree of arrays, float16, bfloat16, float32 or float64
-        Not changed.
-    max_norm : float
-        Not negative.
-
-    Returns
-    -------
-    (tree, ndarray)
-        The scaled gradients, in new arrays of the same dtypes, and the norm before scaling: 0-d, float32 (float64 if a
-        gradient is). Nothing waits for the GPU. A norm that is not finite makes every gradient so. Three launches,
-        however many arrays there are. Deterministic. The scaled gradients of one dtype share one block of memory.
-
-    Raises
-    ------
-    ValueError
-        A negative max_norm, or a tree without arrays.
-    TypeError
-        Leaves that are not floating-point.
-
-    >>> import cudamath as cm
-    >>> clipped, norm = cm.ml.clip_grad_norm([cm.array([3.0]), cm.array([4.0])], 1.0)
-    >>> float(norm), [round(float(g[0]), 4) for g in clipped]
-    (5.0, [0.6, 0.8])
-    """
-    name = "clip_grad_norm"
-    _at_least_zero(name, max_norm=max_norm)
-    leaves, structure = optree.tree_flatten(grads)
-    if not leaves:
-        raise ValueError(f"{name}: wants a tree of arrays, got one without any")
-    leaves = [require(name, g, FLOATING) for g in leaves]
-    if any(g._node is not None for g in leaves):
-        return _clip_composed(leaves, structure, max_norm)
-    leaves = [in_order(g) for g in leaves]
-    same_device(name, leaves)
-    norm, *results = _clip(*leaves, scalars=(float(max_norm),))
-    begins, clipped = dict.fromkeys((r.dtype for r in results), 0), []
-    where = {r.dtype: r for r in results}
-    for g in leaves:
-        layout, result, begin = g._layout, where[g.dtype], begins[g.dtype]
-        clipped.append(result._view(Layout.new(layout.shape, layout.dtype, layout.device), begin * layout.itemsize))
-        begins[g.dtype] = begin + -(-layout.size // 8) * 8
-    return optree.tree_unflatten(structure, clipped), norm
-
-
-def _clip_composed(leaves: list[ndarray], structure: Any, max_norm: float) -> tuple[Tree, ndarray]:
-    """The same of public operations, where a gradient is being recorded."""
-    compute = "float64" if any(g.dtype == float64 for g in leaves) else "float32"
-    total: Any = 0.0
-    for g in leaves:
-        wide = g.astype(compute)
-        total = (wide * wide).sum() + total
-    norm = total**0.5
-    scale = (max_norm / (norm + 1e-6)).clip(None, 1.0)
-    return optree.tree_unflatten(structure, [(g * scale).astype(g.dtype) for g in leaves]), norm
+    return _one_state(name, _lion, params, grads, state, lr, decay, factor, copies, weight_decay, beta1, 1 - beta1, beta2,
+                      1 - beta2)

@@ -43,6 +43,8 @@ def ticket(op: str) -> int:
 
 #: What it means when a call of this op fails as a whole: message of the LinAlgError. Put here by the planners.
 failures: dict[str, str] = {}
+#: Where that is another exception.
+exceptions: dict[str, type[Exception]] = {}
 
 
 def raise_pending(index: int) -> None:
@@ -58,5 +60,5 @@ def raise_pending(index: int) -> None:
         where = f", called at {line}" if known == abs(number) else ""
         if number < 0:
             what = f"{op}: {failures[op]}" if known == -number else "linalg: a decomposition failed"
-            raise np.linalg.LinAlgError(f"{what}{where} (found on cuda:{index})")
+            raise exceptions.get(op if known == -number else "", np.linalg.LinAlgError)(f"{what}{where} (found on cuda:{index})")
         raise IndexError(f"{op if known == number else 'index'}: an index is out of range{where} (found on cuda:{index})")

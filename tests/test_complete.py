@@ -16,7 +16,8 @@ import cudamath as cm
 from cudamath.core.op import registry
 
 TESTS = pathlib.Path(__file__).parent
-SPACES = {"": cm, "ml": cm.ml, "linalg": cm.linalg, "fft": cm.fft, "random": cm.random, "ml.init": cm.ml.init}
+SPACES = {"": cm, "ml": cm.ml, "linalg": cm.linalg, "fft": cm.fft, "random": cm.random, "ml.init": cm.ml.init,
+          "ml.amp": cm.ml.amp, "ml.schedules": cm.ml.schedules}
 
 
 def public(space: types.ModuleType) -> set[str]:

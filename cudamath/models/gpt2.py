@@ -148,10 +148,9 @@ def logits(params: Tree, states: cm.ndarray, config: Config) -> cm.ndarray:
 
 def loss(params: Tree, tokens: cm.ndarray, targets: cm.ndarray, config: Config, *, dropout: float = 0.0,
          rng: cm.random.Generator | None = None) -> cm.ndarray:
-    """Mean cross entropy of the next tokens: tokens, targets (batch, length) -> ()."""
+    """Mean cross entropy of the next tokens: tokens, targets (batch, length) -> () in float32 for 16-bit parameters."""
     states = forward(params, tokens, config, dropout=dropout, rng=rng)
-    scores = logits(params, states.reshape((tokens.size, config.width)), config)
-    return ml.cross_entropy(scores, targets.reshape((tokens.size,)))
+    return ml.linear_cross_entropy(states, params["wte.weight"], targets, classes=config.vocabulary)
 
 
 def flops_per_token(config: Config, length: int) -> float:

@@ -82,6 +82,28 @@ class _Emit:
     def shuffle(self, a, b, lanes):
         return self.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
 
+    def first(self, count, behind=0):
+        """The mask of those of lanes `behind`, `behind` + 1, ... that are below `count`."""
+        word = ir.VectorType(ir.IntType(64), self.lanes)
+        wanted = self.builder.insert_element(ir.Constant(word, None), count, ir.IntType(32)(0))
+        wanted = self.shuffle(wanted, wanted, [0] * self.lanes)
+        return self.builder.icmp_signed("<", ir.Constant(word, list(range(behind, behind + self.lanes))), wanted)
+
+    def masked(self, operation, result, *arguments):
+        """LLVM's masked load or store on vectors of this kind."""
+        name = f"llvm.masked.{operation}.v{self.lanes}f{8 * self.itemsize}.p0"
+        signature = ir.FunctionType(result, [a.type for a in arguments])
+        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, signature, name), arguments)
+
+    def load_masked(self, pointer, mask):
+        """The lanes of the mask from memory, 0 in the others."""
+        pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
+        return self.masked("load", self.vector, pointer, ir.IntType(32)(self.itemsize), mask, self.zero)
+
+    def store_masked(self, value, pointer, mask):
+        pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
+        self.masked("store", ir.VoidType(), value, pointer, ir.IntType(32)(self.itemsize), mask)
+
     def sums(self, count):
         """`count` vectors of zeros that stay in registers."""
         return [cgutils.alloca_once_value(self.builder, self.zero) for _ in range(count)]
@@ -91,25 +113,25 @@ class _Emit:
         self.builder.store(self.builder.fadd(product, self.builder.load(total), flags=("contract",)), total)
 
 
-def _make_shifted_tile(columns):
+def _make_shifted_tile(columns, rows):
     @intrinsic
     def shifted_tile(typingctx, weights, w0, source, s0, shifts, count, tile, t0):
-        """tile[i, t0 + p] = sum over j < count of weights[w0 + j * ROWS + i] * source[s0 + shifts[j] + p].
+        """tile[i, t0 + p] = sum over j < count of weights[w0 + j * rows + i] * source[s0 + shifts[j] + p].
 
-        for p < columns * lanes; weights, source: 1-D; shifts: 1-D int64; tile: (ROWS, COLUMNS * lanes)."""
+        for i < rows, p < columns * lanes; weights, source: 1-D; shifts: 1-D int64; tile: (ROWS, COLUMNS * lanes)."""
 
         def codegen(context, builder, sig, args):
             do = _Emit(context, builder, sig.args, args, sig.args[6].dtype)
-            sums = do.sums(ROWS * columns)
+            sums = do.sums(rows * columns)
             with cgutils.for_range(builder, args[5]) as loop:
                 shift = builder.load(do.at(4, loop.index))
                 values = [do.load(do.at(2, args[3], shift, v * do.lanes)) for v in range(columns)]
-                row = builder.mul(loop.index, ir.IntType(64)(ROWS))
-                for i in range(ROWS):
+                row = builder.mul(loop.index, ir.IntType(64)(rows))
+                for i in range(rows):
                     weight = do.splat(builder.load(do.at(0, args[1], row, i)))
                     for v, value in enumerate(values):
                         do.add_product(sums[i * columns + v], weight, value)
-            for i, v in itertools.product(range(ROWS), range(columns)):
+            for i, v in itertools.product(range(rows), range(columns)):
                 do.store(builder.load(sums[i * columns + v]), do.at(6, args[7], (i * COLUMNS + v) * do.lanes))
             return context.get_dummy_value()
 
@@ -118,7 +140,8 @@ def _make_shifted_tile(columns):
     return shifted_tile
 
 
-wide_tile, narrow_tile = _make_shifted_tile(COLUMNS), _make_shifted_tile(1)
+wide_tile, narrow_tile = _make_shifted_tile(COLUMNS, ROWS), _make_shifted_tile(1, ROWS)
+wide_line, narrow_line = _make_shifted_tile(COLUMNS, 1), _make_shifted_tile(1, 1)  # depthwise: one output a group
 
 
 @intrinsic
@@ -127,20 +150,11 @@ def store_piece(typingctx, tile, t0, bias, out, o0, count):
 
     def codegen(context, builder, sig, args):
         do = _Emit(context, builder, sig.args, args, sig.args[0].dtype)
-        flags = ir.VectorType(ir.IntType(1), do.lanes)
-        masked = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(ir.VoidType(), [do.vector, do.vector.as_pointer(), ir.IntType(32), flags]),
-            f"llvm.masked.store.v{do.lanes}f{8 * do.itemsize}.p0")
-        bias, word = do.splat(args[2]), ir.VectorType(ir.IntType(64), do.lanes)
-        count = builder.insert_element(ir.Constant(word, None), args[5], ir.IntType(32)(0))
-        count = do.shuffle(count, count, [0] * do.lanes)
+        bias = do.splat(args[2])
         for v in range(COLUMNS):
             with builder.if_then(builder.icmp_signed(">", args[5], ir.IntType(64)(v * do.lanes))):
                 value = builder.fadd(do.load(do.at(0, args[1], v * do.lanes)), bias)
-                lanes = ir.Constant(word, list(range(v * do.lanes, (v + 1) * do.lanes)))
-                pointer = builder.bitcast(do.at(3, args[4], v * do.lanes), do.vector.as_pointer())
-                builder.call(masked, [value, pointer, ir.IntType(32)(do.itemsize),
-                                      builder.icmp_signed("<", lanes, count)])
+                do.store_masked(value, do.at(3, args[4], v * do.lanes), do.first(args[5], v * do.lanes))
         return context.get_dummy_value()
 
     return types.void(tile, t0, bias, out, o0, count), codegen
@@ -152,9 +166,14 @@ def copy_row(typingctx, source, s0, step, line, l0, count):
 
     def codegen(context, builder, sig, args):
         do = _Emit(context, builder, sig.args, args, sig.args[3].dtype)
-        with builder.if_else(builder.icmp_signed("==", args[2], ir.IntType(64)(1))) as (adjacent, strided):
-            with adjacent, builder.if_then(builder.icmp_signed(">", args[5], ir.IntType(64)(0))):
-                cgutils.raw_memcpy(builder, do.at(3, args[4]), do.at(0, args[1]), args[5], do.itemsize)
+        word = ir.IntType(64)
+        with builder.if_else(builder.icmp_signed("==", args[2], word(1))) as (adjacent, strided):
+            with adjacent, builder.if_else(builder.icmp_signed(">", args[5], word(do.lanes))) as (long, short):
+                with long:
+                    cgutils.raw_memcpy(builder, do.at(3, args[4]), do.at(0, args[1]), args[5], do.itemsize)
+                with short:  # one vector through a mask is quicker than the call
+                    mask = do.first(args[5])
+                    do.store_masked(do.load_masked(do.at(0, args[1]), mask), do.at(3, args[4]), mask)
             with strided, cgutils.for_range(builder, args[5]) as loop:
                 value = builder.load(do.at(0, args[1], builder.mul(loop.index, args[2])))
                 builder.store(value, do.at(3, args[4], loop.index))
@@ -226,18 +245,17 @@ def _lay_out(image, first_row, planes, step, rows, pitch, line, at):
 
 
 @njit(cache=True, nogil=True)
-def _shifted_item(image, weights, shifts, planes, step, halo, pitch, bias, out, place, first, rows, columns):
-    """One block of output rows of one image and group; arguments as in `_shifted`, out: (K, H, W) of this image."""
-    line_rows, taps = rows + halo, shifts.shape[0]
+def _shifted_item(image, weights, shifts, planes, step, halo, pitch, bias, out, place, first, rows, columns, line, here, tile):
+    """One block of output rows of one image and group; arguments as in `_shifted`, out: (K, H, W) of this image;
+    line, here, tile: scratch for the image with its padding, the shifts as distances in it, and a tile of sums."""
+    line_rows, taps, depth = rows + halo, shifts.shape[0], weights.shape[2]
     lanes = VECTOR // image.itemsize
     width, end = COLUMNS * lanes, rows * pitch
     size = image.shape[0] * planes.shape[0] * line_rows * pitch
-    line = np.zeros(size + width, image.dtype)       # the last tile reads, and drops, a little more
+    line[:size + width] = 0                          # the last tile reads, and drops, a little more
     _lay_out(image, first * step[0], planes, step, line_rows, pitch, line, 0)
-    here = np.empty(taps, np.int64)                  # shifts: plane, row, column -> distance in this line
     for j in range(taps):
         here[j] = (shifts[j, 0] * line_rows + shifts[j, 1]) * pitch + shifts[j, 2]
-    tile = np.empty((ROWS, width), image.dtype)
     top, left, down, right = place
     tiles, panels = (end + width - 1) // width, weights.shape[0]
     for step_number in range(tiles * panels):        # what is larger, line or weights, is walked once; the other, often
@@ -246,14 +264,20 @@ def _shifted_item(image, weights, shifts, planes, step, halo, pitch, bias, out, 
         else:
             p, panel = step_number // panels * width, step_number % panels
         row, column = p // pitch, p % pitch          # of the tile's first position
-        w0 = panel * taps * ROWS
-        if end - p > width - lanes:
+        w0 = panel * taps * depth
+        if depth == 1:
+            if end - p > width - lanes:
+                wide_line(weights, w0, line, p, here, taps, tile, 0)
+            else:
+                for t in range(0, end - p, lanes):
+                    narrow_line(weights, w0, line, p + t, here, taps, tile, t)
+        elif end - p > width - lanes:
             wide_tile(weights, w0, line, p, here, taps, tile, 0)
         else:
             for t in range(0, end - p, lanes):
                 narrow_tile(weights, w0, line, p + t, here, taps, tile, t)
-        for i in range(min(ROWS, out.shape[0] - panel * ROWS)):
-            k = panel * ROWS + i
+        for i in range(min(depth, out.shape[0] - panel * depth)):
+            k = panel * depth + i
             t, y, u = 0, row, column
             while t < min(width, end - p):           # the tile's piece of each row
                 count = min(width - t, end - p - t, columns - u)
@@ -268,22 +292,29 @@ def _shifted_item(image, weights, shifts, planes, step, halo, pitch, bias, out, 
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def _shifted(source, weights, shifts, planes, step, halo, pitch, bias, out, place, shape, block):
+def _shifted(source, weights, shifts, planes, step, halo, pitch, bias, out, place, shape, block, run):
     """out[n, k, top + y * down, left + u * right] = bias[k] + sum_j weights[k, j] * line_n[shifts[j] + (y, u)].
 
-    source (N, G*C, H, W); weights (G, panels, J, ROWS); shifts (J, 3): plane (with its channel), row, column;
-    planes (n, 2): corners; step (2,): distance in the source; halo: rows a shift can reach down; bias (G*K,);
-    out (N, G*K, ...); place: (top, left, down, right); shape: rows, columns to compute; block: rows an item."""
+    source (N, G*C, H, W); weights (G, panels, J, outputs beside each other); shifts (J, 3): plane (with its channel),
+    row, column; planes (n, 2): corners; step (2,): distance in the source; halo: rows a shift can reach down; bias
+    (G*K,); out (N, G*K, ...); place: (top, left, down, right); shape: rows, columns to compute; block: rows an item;
+    run: items that share their scratch memory."""
     groups = weights.shape[0]
     channels, outputs = source.shape[1] // groups, out.shape[1] // groups
     blocks = (shape[0] + block - 1) // block
-    for item in prange(source.shape[0] * groups * blocks):
-        n = item // (groups * blocks)
-        g = item // blocks % groups
-        first = item % blocks * block
-        _shifted_item(source[n, g * channels:(g + 1) * channels], weights[g], shifts, planes, step, halo, pitch,
-                      bias[g * outputs:(g + 1) * outputs], out[n, g * outputs:(g + 1) * outputs], place, first,
-                      min(block, shape[0] - first), shape[1])
+    items = source.shape[0] * groups * blocks
+    width = COLUMNS * (VECTOR // source.itemsize)
+    for start in prange((items + run - 1) // run):
+        line = np.empty(channels * planes.shape[0] * (block + halo) * pitch + width, source.dtype)
+        here = np.empty(shifts.shape[0], np.int64)
+        tile = np.empty((ROWS, width), source.dtype)
+        for item in range(start * run, min(items, (start + 1) * run)):
+            n = item // (groups * blocks)
+            g = item // blocks % groups
+            first = item % blocks * block
+            _shifted_item(source[n, g * channels:(g + 1) * channels], weights[g], shifts, planes, step, halo, pitch,
+                          bias[g * outputs:(g + 1) * outputs], out[n, g * outputs:(g + 1) * outputs], place, first,
+                          min(block, shape[0] - first), shape[1], line, here, tile)
 
 
 @njit(cache=True, nogil=True)
@@ -397,17 +428,18 @@ def _input_tables(kernel, size, stride, padding, dilation, outputs):
 
 @njit(cache=True, nogil=True)
 def _panels(weights):
-    """(G, C, K, R, S), any strides -> (G, panels, C * R * S, ROWS): the weights of ROWS outputs beside each other."""
+    """(G, C, K, R, S), any strides -> (G, panels, C * R * S, ROWS): the weights of ROWS outputs beside each other, or
+    of the only one."""
     groups, channels, outputs, height, width = weights.shape
-    taps = height * width
-    packed = np.zeros((groups, (outputs + ROWS - 1) // ROWS, channels * taps, ROWS), weights.dtype)
+    taps, depth = height * width, 1 if outputs == 1 else ROWS
+    packed = np.zeros((groups, (outputs + depth - 1) // depth, channels * taps, depth), weights.dtype)
     for g in range(groups):
         for panel in range(packed.shape[1]):
-            first = panel * ROWS
+            first = panel * depth
             for c in range(channels):
                 for r in range(height):
                     for s in range(width):
-                        for i in range(min(ROWS, outputs - first)):
+                        for i in range(min(depth, outputs - first)):
                             packed[g, panel, c * taps + r * width + s, i] = weights[g, c, first + i, r, s]
     return packed
 
@@ -417,6 +449,11 @@ def _block(rows, row_bytes, images, halo):
     fit = max(4, CACHED // max(row_bytes, 1) - halo)
     share = max(4, -(-rows * images // 8))
     return max(1, min(rows, fit, share))
+
+
+def _run(items):
+    """Items that share their scratch memory: enough units of work remain for every core to be busy until the end."""
+    return max(1, items // 256)
 
 
 def _plain(*arrays):
@@ -442,7 +479,7 @@ def conv2d(x, weight, bias=None, *, stride, padding, dilation, groups, tf32=Fals
         block = _block(size[0], channels * len(planes) * pitch * source.itemsize, images * groups, reach[0])
         weights = weights.reshape(groups, outputs // groups, channels, *kernel)
         _shifted(source, _panels(weights.swapaxes(1, 2)), shifts, planes, stride, reach[0],
-                 pitch, bias, out, (0, 0, 1, 1), size, block)
+                 pitch, bias, out, (0, 0, 1, 1), size, block, _run(images * groups * -(-size[0] // block)))
     else:
         out[:] = bias[:, None, None]
     return out.astype(x.dtype, copy=False)
@@ -466,7 +503,7 @@ def conv2d_input_grad(grad, weight, *, size, stride, padding, dilation, groups, 
             pitch = count[1] + reach[1]
             block = _block(count[0], outputs // groups * pitch * source.itemsize, images * groups, reach[0])
             _shifted(source, _panels(weights[..., part[0], part[1]]), shifts, planes, (1, 1), reach[0], pitch, bias,
-                     out, place, count, block)
+                     out, place, count, block, _run(images * groups * -(-count[0] // block)))
     return out.astype(grad.dtype, copy=False)
 
 

@@ -161,6 +161,70 @@ def test_batch_norm_gradients(device, shape):
     check_second_order(inference, x, mean, var, w, b)
 
 
+def laid(x, last):
+    """An array in C order, or with the channels last in memory."""
+    return cm.moveaxis(cm.asarray(channels_last(x)), -1, 1) if last else cm.asarray(x)
+
+
+@pytest.mark.parametrize("dtype, param", [("float64", "float64"), ("float32", "float32"), ("bfloat16", "float32")])
+@pytest.mark.parametrize("shape", [(40, 16), (3, 5, 4), (16, 32, 8, 8), (3, 2, 60, 61)], ids=str)
+@pytest.mark.parametrize("last", [False, True])
+def test_batch_norm_with_residual_and_relu(device, shape, dtype, param, last):
+    x, r, c = numbers(shape, dtype, scale=2), numbers(shape, dtype, 5), shape[1]
+    w, b, mean = (numbers((c,), param, seed) for seed in (1, 2, 3))
+    var = np.abs(numbers((c,), param, 4)) + w.dtype.type(1)
+    loose = dict(rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 6)
+    for activation in (None, "relu"):
+        for residual in (None, laid(r, last), laid(r, not last)):
+            z = batch_reference(x, w, b) + (0 if residual is None else wide(r))
+            y, *_ = cm.ml.batch_norm(laid(x, last), mean, var, w, b, training=True, activation=activation, residual=residual)
+            assert_close(y, z if activation is None else np.maximum(z, 0), **loose)
+            wx, ww, wb, wmean, wvar = wide(x, w, b, mean, var)
+            z = (wx - channels(wmean, x)) / np.sqrt(channels(wvar, x) + 1e-5) * channels(ww, x) + channels(wb, x)
+            z = z + (0 if residual is None else wide(r))
+            y = cm.ml.batch_norm(laid(x, last), mean, var, w, b, activation=activation, residual=residual)
+            assert y.dtype == x.dtype
+            assert_close(y, z if activation is None else np.maximum(z, 0), **loose)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("activation", [None, "relu"])
+def test_batch_norm_gradients_with_residual_and_relu(device, activation, last):
+    shape = (3, 4, 2, 2)
+    x, r, w, b, mean = numbers(shape), numbers(shape, seed=5), *(numbers((4,), seed=seed) for seed in (1, 2, 3))
+    var = np.abs(numbers((4,), seed=4)) + 0.5
+
+    def order(x):
+        return cm.moveaxis(cm.copy(cm.moveaxis(x, 1, -1)), -1, 1) if last else x
+
+    def relu(z):
+        return z if activation is None else np.maximum(z, 0)
+
+    def train(x, w, b, r=None):
+        return cm.ml.batch_norm(order(x), weight=w, bias=b, training=True, activation=activation, residual=r)[0]
+
+    for more in ([], [r]):
+        check_gradient(train, lambda x, w, b, r=0: relu(batch_reference(x, w, b) + r), x, w, b, *more)
+        check_second_order(train, x, w, b, *more)
+
+    def inference(x, mean, var, w, b, r=None):
+        return cm.ml.batch_norm(order(x), mean, var, w, b, activation=activation, residual=r)
+
+    def expected(x, mean, var, w, b, r=0):
+        return relu((x - channels(mean, x)) * channels(w / np.sqrt(var + 1e-5), x) + channels(b, x) + r)
+
+    for more in ([], [r]):
+        check_gradient(inference, expected, x, mean, var, w, b, *more)
+        check_second_order(inference, x, mean, var, w, b, *more)
+
+
+def test_batch_norm_relu_keeps_nan(device):
+    x = numbers((6, 3), "float32")
+    x[2, 1] = np.nan
+    y = cm.ml.batch_norm(x, training=True, activation="relu")[0].to_numpy()
+    assert np.isnan(y[:, 1]).all() and not np.isnan(y[:, [0, 2]]).any()
+
+
 @pytest.mark.parametrize("shape", [(64, 32, 28, 28), (512, 100)])
 def test_batch_norm_gradient_in_float32(device, shape):
     x, g, w = numbers(shape, "float32", shift=1), numbers(shape, "float32", 1), numbers(shape[1:2], "float32", 2)
@@ -183,6 +247,11 @@ def test_batch_norm_errors(device):
         (lambda: cm.ml.batch_norm(cm.zeros((0, 3)), training=True), ValueError, "batch_norm: training wants at least two"),
         (lambda: cm.ml.batch_norm(x, ok, ok.astype("float32")), TypeError, "batch_norm: .*float64.*float32"),
         (lambda: cm.ml.batch_norm(cm.zeros((4, 3), "int64"), ok, ok), TypeError, "batch_norm: .*int64"),
+        (lambda: cm.ml.batch_norm(x, ok, ok, activation="gelu"), ValueError, "batch_norm: wants activation None or 'relu', got"),
+        (lambda: cm.ml.batch_norm(x, ok, ok, residual=cm.zeros((4, 1))), ValueError,
+         r"batch_norm: wants residual of x's shape \(4, 3\), got \(4, 1\)"),
+        (lambda: cm.ml.batch_norm(x, ok, ok, residual=cm.zeros((4, 3), "float32")), TypeError,
+         "batch_norm: wants residual of x's dtype float64, got float32"),
     ]:
         with pytest.raises(error, match=message):
             call()
@@ -317,13 +386,26 @@ def test_batch_norm_versions(machine, version, dtype, param):
         loose = dict(rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6, what=f"{shape}")
         size = (x.size // c) ** 0.5
         summed = dict(rtol=TOLERANCE[param] * 4, atol=TOLERANCE[dtype if param == dtype else "float32"] * 6 * size)
-        y, mean, rstd, *_ = run_version(machine, lambda x, w, *_: batch_norm.train(version, x, w, 0.1, 1e-5), x, w, b, rm, rv)
-        assert_close(y, batch_reference(x, w, b), **loose)
-        found = run_version(machine, lambda g, x, w, *_: batch_norm_grad.gradient(version, g, x, w), g, x, w, mean, rstd)
-        expected = batch_gradients(g, x, w)
-        assert_close(found[0], expected[0], **loose)
-        assert_close(found[1], expected[1], **summed)
-        assert_close(found[2], expected[2], **summed)
+        r = numbers(shape, dtype, 5)
+        finished = [(True, [r]), (False, []), (True, []), (False, [r])]  # the first is enough where a simulation takes seconds
+        for relu, more in finished[:4 if machine == "gpu" or dtype == "float32" else 1]:
+            y, mean, rstd, *_ = run_version(
+                machine, lambda x, w, _b, _m, _v, *r, relu=relu: batch_norm.train(version, x, w, *r or [None], 0.1, 1e-5, relu),
+                x, w, b, rm, rv, *more)
+            z = batch_reference(x, w, b) + (wide(r) if more else 0)
+            assert_close(y, np.maximum(z, 0) if relu else z, **loose)
+            kept = [y] if relu and more else []
+            found = run_version(
+                machine, lambda g, x, w, _b, _m, _s, *y, relu=relu: batch_norm_grad.gradient(version, g, x, w, *y or [None], relu),
+                g, x, w, b, mean, rstd, *kept)
+            # what is on is decided by the rounded y, or by z: where they are nearly zero the reference may see another sign
+            on = np.where(wide(y) > 0, wide(g), 0) if relu else g
+            expected = batch_gradients(on, x, w)
+            assert_close(found[0], expected[0], **loose)
+            assert_close(found[1], expected[1], **summed)
+            assert_close(found[2], expected[2], **summed)
+            if kept:
+                assert np.array_equal(wide(found[3]), on)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -333,7 +415,8 @@ def test_batch_norm_versions_under_a_large_mean(machine, version):
 
     for shape in [(40, 3), (6, 2, 50)] if machine == "simulator" else [(5000, 4), (64, 3, 40, 40)]:
         x, w, b = numbers(shape, "float32", shift=3e3), np.ones(shape[1], "float32"), np.zeros(shape[1], "float32")
-        y, mean, _, _, var = run_version(machine, lambda x, w, *_: batch_norm.train(version, x, w, 1.0, 1e-5), x, w, b, b, w)
+        y, mean, _, _, var = run_version(machine, lambda x, w, *_: batch_norm.train(version, x, w, None, 1.0, 1e-5, False),
+                                          x, w, b, b, w)
         assert_close(mean, wide(x).mean(others(x)), rtol=2.0**-24 * 1.1)  # rounded once
         assert_close(var, wide(x).var(others(x), ddof=1), rtol=2e-6)
         assert_close(y, batch_reference(x, w, b), rtol=1e-4, atol=3e-4)

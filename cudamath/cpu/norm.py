@@ -37,8 +37,17 @@ def _standardise(x: np.ndarray, center: bool = True) -> tuple[np.ndarray, np.nda
     return d, mean, np.maximum(dot_outer(d, d) / count - rest * rest, 0)
 
 
-def batch_norm_train(x, weight, bias, running_mean, running_var, *, momentum, eps):
-    """x (N, C, ...), all others (C,) -> y like x, mean (C,), rstd (C,), new running_mean (C,), new running_var (C,)."""
+def _finished(z, x, residual, relu):
+    """(N, C, S) -> y in shape and dtype of x: plus the residual, then relu."""
+    if residual is not None:
+        z += _channels(residual)
+    if relu:
+        np.maximum(z, 0, out=z)
+    return z.reshape(x.shape).astype(x.dtype, copy=False)
+
+
+def batch_norm_train(x, weight, bias, running_mean, running_var, residual=None, *, momentum, eps, relu):
+    """x, residual (N, C, ...), all others (C,) -> y like x, mean, rstd, new running_mean, new running_var (C,)."""
     x3 = _channels(x)
     count = x3.shape[0] * x3.shape[2]
     with np.errstate(invalid="ignore"):
@@ -48,35 +57,47 @@ def batch_norm_train(x, weight, bias, running_mean, running_var, *, momentum, ep
     d += _column(bias, d)
     new_mean = running_mean.astype(np.float64) * (1 - momentum) + mean * momentum
     new_var = running_var.astype(np.float64) * (1 - momentum) + var * (count / (count - 1)) * momentum
-    return (d.reshape(x.shape).astype(x.dtype, copy=False), mean.astype(d.dtype), rstd.astype(d.dtype),
+    return (_finished(d, x, residual, relu), mean.astype(d.dtype), rstd.astype(d.dtype),
             new_mean.astype(running_mean.dtype), new_var.astype(running_var.dtype))
 
 
-def batch_norm_grad(g, x, weight, mean, rstd):
-    """g, x (N, C, ...); weight, mean, rstd (C,) -> gradients of x, weight and bias of batch_norm_train."""
+def batch_norm_grad(g, x, weight, bias, mean, rstd, y=None, *, relu):
+    """g, x, y (N, C, ...); weight, bias, mean, rstd (C,) -> gradients of x, weight and bias of batch_norm_train.
+
+    With `relu`, of what comes after it: g counts where y is positive, or, without y, where its input is.
+    """
     g3, x3 = _channels(g), _channels(x)
     count = x3.shape[0] * x3.shape[2]
     d = x3 - _column(mean, x3)
     wide_rstd = rstd.astype(np.float64)
+    scale = weight.astype(np.float64) * wide_rstd
+    if relu:
+        z = d * _column(scale, d) + _column(bias, d) if y is None else _channels(y)
+        g3 = g3 * (z > 0)
     sum_g = sum_outer(g3)
     sum_gd = dot_outer(g3, d)
     # dx = weight * rstd * (g - sum_g / count - d * rstd^2 * sum_gd / count), the last two sums being constants.
     d *= _column(-wide_rstd * wide_rstd * sum_gd / count, d)
     d += g3
     d -= _column(sum_g / count, d)
-    d *= _column(weight.astype(np.float64) * wide_rstd, d)
+    d *= _column(scale, d)
     return (d.reshape(x.shape).astype(x.dtype, copy=False), (sum_gd * wide_rstd).astype(weight.dtype),
             sum_g.astype(weight.dtype))
 
 
-def batch_norm_inference(x, running_mean, running_var, weight, bias, *, eps):
-    """x (N, C, ...), all others (C,) -> y like x."""
+def batch_norm_residual_grad(g, x, weight, bias, mean, rstd, y):
+    """As `batch_norm_grad`, after a residual and relu gave y -> gradients of x, weight, bias and the residual."""
+    return *batch_norm_grad(g, x, weight, bias, mean, rstd, y, relu=True), g * (y > 0)
+
+
+def batch_norm_inference(x, running_mean, running_var, weight, bias, residual=None, *, eps, relu):
+    """x, residual (N, C, ...), all others (C,) -> y like x."""
     x3 = _channels(x)
     scale = weight.astype(np.float64) / np.sqrt(running_var.astype(np.float64) + eps)
     y = x3 - _column(running_mean, x3)
     y *= _column(scale, y)
     y += _column(bias, y)
-    return y.reshape(x.shape).astype(x.dtype, copy=False)
+    return _finished(y, x, residual, relu)
 
 
 def layer_norm(x, weight, bias, *, eps):

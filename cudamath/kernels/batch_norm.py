@@ -22,6 +22,9 @@ with one rounding. All orders are fixed by the shapes: no atomics.
 Versions of (a): `plain_*` one thread a channel (any GPU, and the simulator); `segments_*` for S > 1, a block reads
 the runs of S elements of one channel; `columns_*` for S = 1, threads own neighbouring channels and walk down N.
 Weight, bias and running statistics have x's dtype or float32; mean and rstd the compute type T.
+
+What follows a batch norm in a network, adding a residual and relu, is done in (c) while y is in registers: by itself each
+would read and write all of y again. Flags of the kernels, `add` and `relu`, say what there is to do.
 """
 
 import functools
@@ -301,10 +304,10 @@ def finish_warps(param):
 
 
 @functools.cache
-def apply_segments(dtype, param, stat, inference, threads, rows, width):
-    """y, for S > 1; x, y: (N * C * S,); weight, bias, mean, scale: (C,); block (threads, rows), grid (runs, chunks).
+def apply_segments(dtype, param, stat, inference, add, relu, threads, rows, width):
+    """y, for S > 1; x, more, y: (N * C * S,); weight, bias, mean, scale: (C,); block (threads, rows), grid (runs, chunks).
 
-    `scale` is rstd, or in inference the variance to make it from.
+    `scale` is rstd, or in inference the variance to make it from; `more` the residual, or untouched without `add`.
     """
     _, _, T = codec(dtype)
     read, write = reader(dtype, width), writer(dtype, width)
@@ -312,16 +315,19 @@ def apply_segments(dtype, param, stat, inference, threads, rows, width):
     vectors = HELD // width
 
     @bounded(threads * rows)
-    def batch_apply_segments(x, mean, scale, weight, bias, y, runs, channels, run, eps):
+    def batch_apply_segments(x, more, mean, scale, weight, bias, y, runs, channels, run, eps):
         line = cuda.blockIdx.x * rows + cuda.threadIdx.y
         first = cuda.blockIdx.y * (threads * HELD) + cuda.threadIdx.x * width
         v = cuda.local.array(HELD, T)
+        r = cuda.local.array(HELD, T)
         if line < runs:
             c = line % channels
             start = line * run
             for k in range(vectors):
                 if first + k * threads * width < run:
                     read(x, start + first + k * threads * width, v, k * width)
+                    if add:
+                        read(more, start + first + k * threads * width, r, k * width)
             spread_ = load_stat(scale[c])
             rstd = T(1) / math.sqrt(spread_ + eps) if inference else spread_
             factor = rstd * load_param(weight[c])
@@ -331,23 +337,28 @@ def apply_segments(dtype, param, stat, inference, threads, rows, width):
                 if first + k * threads * width < run:
                     for e in range(k * width, (k + 1) * width):
                         v[e] = (v[e] - middle) * factor + shift
+                        if add:
+                            v[e] += r[e]
+                        if relu:
+                            v[e] = T(0) if v[e] < T(0) else v[e]  # NaN stays
                     write(y, start + first + k * threads * width, v, k * width)
 
     return batch_apply_segments
 
 
 @functools.cache
-def apply_columns(dtype, param, stat, inference, threads, rows, width):
-    """y, for S = 1; x, y: (N * C,); weight, bias, mean, scale: (C,); block (threads, rows), grid (channels, splits)."""
+def apply_columns(dtype, param, stat, inference, add, relu, threads, rows, width):
+    """y, for S = 1; x, more, y: (N * C,); weight, bias, mean, scale: (C,); block (threads, rows), grid (channels, splits)."""
     _, _, T = codec(dtype)
     read, write = reader(dtype, width), writer(dtype, width)
     load_param, load_stat = codec(param)[0], codec(stat)[0]
     depth = HELD // width
 
     @bounded(threads * rows)
-    def batch_apply_columns(x, mean, scale, weight, bias, y, n, channels, eps):
+    def batch_apply_columns(x, more, mean, scale, weight, bias, y, n, channels, eps):
         c = (cuda.blockIdx.x * threads + cuda.threadIdx.x) * width
         v = cuda.local.array(HELD, T)
+        r = cuda.local.array(HELD, T)
         factor = cuda.local.array(width, T)
         middle = cuda.local.array(width, T)
         shift = cuda.local.array(width, T)
@@ -363,10 +374,17 @@ def apply_columns(dtype, param, stat, inference, threads, rows, width):
                 for k in range(depth):
                     if first + k * step < n:
                         read(x, (first + k * step) * channels + c, v, k * width)
+                        if add:
+                            read(more, (first + k * step) * channels + c, r, k * width)
                 for k in range(depth):
                     if first + k * step < n:
                         for j in range(width):
-                            v[k * width + j] = (v[k * width + j] - middle[j]) * factor[j] + shift[j]
+                            e = k * width + j
+                            v[e] = (v[e] - middle[j]) * factor[j] + shift[j]
+                            if add:
+                                v[e] += r[e]
+                            if relu:
+                                v[e] = T(0) if v[e] < T(0) else v[e]
                         write(y, (first + k * step) * channels + c, v, k * width)
 
     return batch_apply_columns
@@ -444,14 +462,14 @@ def moments(version: str, x: Layout, geo: Geometry, array) -> tuple[Launch, Layo
                   [flat, Temp(0), geo.n, geo.channels]), parts
 
 
-def apply(x: Layout, param, stat, inference: bool, geo: Geometry, arrays, eps: float) -> Launch:
-    """Step (c); arrays: x, mean, scale, weight, bias, y."""
-    flat = [arrays[0].view((x.size,)), *arrays[1:5], arrays[5].view((x.size,))]
+def apply(x: Layout, param, stat, inference: bool, add: bool, relu: bool, geo: Geometry, arrays, eps: float) -> Launch:
+    """Step (c); arrays: x, what is added, mean, scale, weight, bias, y."""
+    flat = [array.view((x.size,)) for array in arrays[:2]] + [*arrays[2:6], arrays[6].view((x.size,))]
     if geo.segments:
-        kernel = apply_segments(x.dtype, param, stat, inference, *geo.block, geo.width)
+        kernel = apply_segments(x.dtype, param, stat, inference, add, relu, *geo.block, geo.width)
         sizes = [geo.n * geo.channels, geo.channels, geo.run]
     else:
-        kernel = apply_columns(x.dtype, param, stat, inference, *geo.block, geo.width)
+        kernel = apply_columns(x.dtype, param, stat, inference, add, relu, *geo.block, geo.width)
         sizes = [geo.n, geo.channels]
     return Launch(kernel, geo.whole(), geo.block, [*flat, *sizes, wide(x.dtype).type(eps)])
 
@@ -464,34 +482,42 @@ def merging(alone, warps, param, parts: Layout, arguments: list) -> Launch:
     return Launch(warps(param), blocks(channels, WARPS), (WARP, WARPS), arguments)
 
 
-def train(version: str, x: Layout, weight: Layout, momentum: float, eps: float) -> Plan:
-    """The plan of one version of step (a) by name; inputs x, weight, bias, running mean, running variance."""
+def train(version: str, x: Layout, weight: Layout, residual: Layout | None, momentum: float, eps: float, relu: bool) -> Plan:
+    """The plan of one version of step (a) by name; inputs x, weight, bias, running mean, running variance, residual."""
     T = wide(x.dtype)
     stat = weight.like(dtype=T)
     outputs = [Layout.of(x.shape, x.strides, x.dtype, x.device), stat, stat, weight.like(), weight.like()]
     if x.size == 0:
         return Plan(outputs, [])
-    geo = geometry(x)
+    geo = geometry(x, *present(residual))
     first, parts = moments(version, x, geo, Input(0))
+    more = Input(0) if residual is None else Input(5)
     return Plan(outputs, [
         first,
         merging(finish, finish_warps, weight.dtype, parts,
                 [Temp(0), Input(3), Input(4), Output(1), Output(2), Output(3), Output(4), T.type(momentum), T.type(eps)]),
-        apply(x, weight.dtype, T, False, geo, [Input(0), Output(1), Output(2), Input(1), Input(2), Output(0)], eps),
+        apply(x, weight.dtype, T, False, residual is not None, relu, geo,
+              [Input(0), more, Output(1), Output(2), Input(1), Input(2), Output(0)], eps),
     ], [parts])
 
 
-def batch_norm_train(x: Layout, weight: Layout, bias: Layout, running_mean: Layout, running_var: Layout, *,
-                     momentum: float, eps: float) -> Plan:
-    """x: (N, C, ...), others (C,) -> y like x, mean, rstd, new running mean, new running variance (C,)."""
-    return train("fast", x, weight, momentum, eps)
+def present(*layouts: Layout | None) -> list[Layout]:
+    """Those that are there."""
+    return [layout for layout in layouts if layout is not None]
 
 
-def batch_norm_inference(x: Layout, running_mean: Layout, running_var: Layout, weight: Layout, bias: Layout, *,
-                         eps: float) -> Plan:
-    """x: (N, C, ...), others (C,) -> y like x."""
+def batch_norm_train(x: Layout, weight: Layout, bias: Layout, running_mean: Layout, running_var: Layout,
+                     residual: Layout | None = None, *, momentum: float, eps: float, relu: bool) -> Plan:
+    """x, residual: (N, C, ...), others (C,) -> y like x, mean, rstd, new running mean, new running variance (C,)."""
+    return train("fast", x, weight, residual, momentum, eps, relu)
+
+
+def batch_norm_inference(x: Layout, running_mean: Layout, running_var: Layout, weight: Layout, bias: Layout,
+                         residual: Layout | None = None, *, eps: float, relu: bool) -> Plan:
+    """x, residual: (N, C, ...), others (C,) -> y like x."""
     out = Layout.of(x.shape, x.strides, x.dtype, x.device)
     if x.size == 0:
         return Plan([out], [])
-    arrays = [*(Input(i) for i in range(5)), Output(0)]
-    return Plan([out], [apply(x, weight.dtype, running_mean.dtype, True, geometry(x), arrays, eps)])
+    arrays = [Input(0), Input(0) if residual is None else Input(5), *(Input(i) for i in range(1, 5)), Output(0)]
+    geo = geometry(x, *present(residual))
+    return Plan([out], [apply(x, weight.dtype, running_mean.dtype, True, residual is not None, relu, geo, arrays, eps)])

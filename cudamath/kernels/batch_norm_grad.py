@@ -6,6 +6,12 @@
 The floor: the sums need all of g and x before the first dx, so both are read twice and dx is written (5 x size bytes).
 
 Steps: (a) parts of each channel -> (sum g, sum g d); (b) the parts of a channel added, in order; (c) dx.
+
+Where a relu followed, the g above is the gradient where its input z was positive, and 0 elsewhere. Without a residual z is
+computed from x once more, in (a) and in (c): nothing else need be read. With one, (a) reads y, which is positive where z
+was, and writes the masked g: that is the gradient of the residual, and what (c) reads. The flags of the kernels: `relu`, z
+is computed; `kept`, y is read and the masked g written to `dr`.
+
 Versions of (a): `plain_sums` one thread a channel (any GPU, and the simulator); `segments_sums` and `columns_sums`
 as their counterparts forward.
 """
@@ -16,20 +22,23 @@ from numba import cuda
 
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
-from .batch_norm import HELD, WARPS, geometry, merging
+from .batch_norm import HELD, WARPS, geometry, merging, present
 from .build import blocks, codec
 from .rows import RUN, WARP, bounded, group_sum, reader, wide, writer
 
 
 @functools.cache
-def plain_sums(dtype):
-    """One thread a channel; g, x: (N, C, S); mean: (C,); parts: (2, 1, C)."""
-    load, _, T = codec(dtype)
+def plain_sums(dtype, param, relu, kept):
+    """One thread a channel; g, x, y, dr: (N, C, S); weight, bias, mean, rstd: (C,); parts: (2, 1, C)."""
+    load, store, T = codec(dtype)
+    load_param = codec(param)[0]
 
     @cuda.jit
-    def batch_plain_sums(g, x, mean, parts):
+    def batch_plain_sums(g, x, y, weight, bias, mean, rstd, dr, parts):
         c = cuda.grid(1)
         if c < x.shape[1]:
+            factor = load_param(weight[c]) * rstd[c]
+            shift = load_param(bias[c])
             sum_g = T(0)
             sum_gd = T(0)
             run = x.shape[2]
@@ -39,8 +48,14 @@ def plain_sums(dtype):
                 part_gd = T(0)
                 for i in range(start, min(start + RUN, size)):
                     a = load(g[i // run, c, i % run])
+                    d = load(x[i // run, c, i % run]) - mean[c]
+                    if relu:
+                        a = a if d * factor + shift > T(0) else T(0)
+                    if kept:
+                        a = a if load(y[i // run, c, i % run]) > T(0) else T(0)
+                        dr[i // run, c, i % run] = store(a)
                     part_g += a
-                    part_gd += a * (load(x[i // run, c, i % run]) - mean[c])
+                    part_gd += a * d
                 sum_g += part_g
                 sum_gd += part_gd
             parts[0, 0, c] = sum_g
@@ -50,22 +65,26 @@ def plain_sums(dtype):
 
 
 @functools.cache
-def segments_sums(dtype, threads, rows, width):
-    """As segments_moments; g, x: (N * C * S,); mean: (C,); parts: (2, splits, C)."""
+def segments_sums(dtype, param, relu, kept, threads, rows, width):
+    """As segments_moments; g, x, y, dr: (N * C * S,); weight, bias, mean, rstd: (C,); parts: (2, splits, C)."""
     _, _, T = codec(dtype)
-    read = reader(dtype, width)
+    read, write = reader(dtype, width), writer(dtype, width)
+    load_param = codec(param)[0]
     vectors = HELD // width
     chunk = threads * HELD
     size = threads * rows
 
     @bounded(threads * rows)
-    def batch_segments_sums(g, x, mean, parts, items, chunks, channels, run):
+    def batch_segments_sums(g, x, y, weight, bias, mean, rstd, dr, parts, items, chunks, channels, run):
         sums_g = cuda.shared.array(size, T)
         sums_gd = cuda.shared.array(size, T)
         c = cuda.blockIdx.x
         middle = mean[c]
+        factor = load_param(weight[c]) * rstd[c]
+        shift = load_param(bias[c])
         a = cuda.local.array(HELD, T)
         v = cuda.local.array(HELD, T)
+        z = cuda.local.array(HELD, T)
         sum_g = T(0)
         sum_gd = T(0)
         for item in range(cuda.blockIdx.y * rows + cuda.threadIdx.y, items, cuda.gridDim.y * rows):
@@ -75,11 +94,20 @@ def segments_sums(dtype, threads, rows, width):
                 if first + k * threads * width < run:
                     read(g, start + first + k * threads * width, a, k * width)
                     read(x, start + first + k * threads * width, v, k * width)
+                    if kept:
+                        read(y, start + first + k * threads * width, z, k * width)
             for k in range(vectors):
                 if first + k * threads * width < run:
                     for e in range(k * width, (k + 1) * width):
+                        d = v[e] - middle
+                        if relu:
+                            z[e] = d * factor + shift
+                        if relu or kept:
+                            a[e] = a[e] if z[e] > T(0) else T(0)
                         sum_g += a[e]
-                        sum_gd += a[e] * (v[e] - middle)
+                        sum_gd += a[e] * d
+                    if kept:
+                        write(dr, start + first + k * threads * width, a, k * width)
         t = cuda.threadIdx.y * threads + cuda.threadIdx.x
         sums_g[t] = sum_g
         sums_gd[t] = sum_gd
@@ -98,21 +126,25 @@ def segments_sums(dtype, threads, rows, width):
 
 
 @functools.cache
-def columns_sums(dtype, threads, rows, width):
-    """As columns_moments; g, x: (N * C,); mean: (C,); parts: (2, splits, C)."""
+def columns_sums(dtype, param, relu, kept, threads, rows, width):
+    """As columns_moments; g, x, y, dr: (N * C,); weight, bias, mean, rstd: (C,); parts: (2, splits, C)."""
     _, _, T = codec(dtype)
-    read = reader(dtype, width)
+    read, write = reader(dtype, width), writer(dtype, width)
+    load_param = codec(param)[0]
     depth = HELD // width
 
     @bounded(threads * rows)
-    def batch_columns_sums(g, x, mean, parts, n, channels):
+    def batch_columns_sums(g, x, y, weight, bias, mean, rstd, dr, parts, n, channels):
         sums_g = cuda.shared.array((rows, threads), T)
         sums_gd = cuda.shared.array((rows, threads), T)
         tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
         c = (cuda.blockIdx.x * threads + tx) * width
         a = cuda.local.array(HELD, T)
         v = cuda.local.array(HELD, T)
+        z = cuda.local.array(HELD, T)
         middle = cuda.local.array(width, T)
+        factor = cuda.local.array(width, T)
+        shift = cuda.local.array(width, T)
         sum_g = cuda.local.array(width, T)
         sum_gd = cuda.local.array(width, T)
         for j in range(width):
@@ -122,16 +154,28 @@ def columns_sums(dtype, threads, rows, width):
         if c < channels:
             for j in range(width):
                 middle[j] = mean[c + j]
+                factor[j] = load_param(weight[c + j]) * rstd[c + j]
+                shift[j] = load_param(bias[c + j])
             for first in range(cuda.blockIdx.y * rows + ty, n, depth * step):
                 for k in range(depth):
                     if first + k * step < n:
                         read(g, (first + k * step) * channels + c, a, k * width)
                         read(x, (first + k * step) * channels + c, v, k * width)
+                        if kept:
+                            read(y, (first + k * step) * channels + c, z, k * width)
                 for k in range(depth):
                     if first + k * step < n:
                         for j in range(width):
-                            sum_g[j] += a[k * width + j]
-                            sum_gd[j] += a[k * width + j] * (v[k * width + j] - middle[j])
+                            e = k * width + j
+                            d = v[e] - middle[j]
+                            if relu:
+                                z[e] = d * factor[j] + shift[j]
+                            if relu or kept:
+                                a[e] = a[e] if z[e] > T(0) else T(0)
+                            sum_g[j] += a[e]
+                            sum_gd[j] += a[e] * d
+                        if kept:
+                            write(dr, (first + k * step) * channels + c, a, k * width)
         for j in range(width):
             sums_g[ty, tx] = sum_g[j]
             sums_gd[ty, tx] = sum_gd[j]
@@ -198,15 +242,15 @@ def finish_grad_warps(param):
 
 
 @functools.cache
-def slope_segments(dtype, param, threads, rows, width):
-    """dx, for S > 1; g, x, dx: (N * C * S,); weight, mean, rstd: (C,); means: (2, C); launched as apply_segments."""
+def slope_segments(dtype, param, relu, threads, rows, width):
+    """dx, for S > 1; g, x, dx: (N * C * S,); weight, bias, mean, rstd: (C,); means: (2, C); launched as apply_segments."""
     _, _, T = codec(dtype)
     read, write = reader(dtype, width), writer(dtype, width)
     load_param = codec(param)[0]
     vectors = HELD // width
 
     @bounded(threads * rows)
-    def batch_slope_segments(g, x, weight, mean, rstd, means, dx, runs, channels, run):
+    def batch_slope_segments(g, x, weight, bias, mean, rstd, means, dx, runs, channels, run):
         line = cuda.blockIdx.x * rows + cuda.threadIdx.y
         first = cuda.blockIdx.y * (threads * HELD) + cuda.threadIdx.x * width
         a = cuda.local.array(HELD, T)
@@ -219,32 +263,37 @@ def slope_segments(dtype, param, threads, rows, width):
                     read(g, start + first + k * threads * width, a, k * width)
                     read(x, start + first + k * threads * width, v, k * width)
             factor = load_param(weight[c]) * rstd[c]
+            shift = load_param(bias[c])
             middle = mean[c]
             mean_g = means[0, c]
             mean_gd = means[1, c]
             for k in range(vectors):
                 if first + k * threads * width < run:
                     for e in range(k * width, (k + 1) * width):
-                        a[e] = factor * (a[e] - mean_g - (v[e] - middle) * mean_gd)
+                        d = v[e] - middle
+                        if relu:
+                            a[e] = a[e] if d * factor + shift > T(0) else T(0)
+                        a[e] = factor * (a[e] - mean_g - d * mean_gd)
                     write(dx, start + first + k * threads * width, a, k * width)
 
     return batch_slope_segments
 
 
 @functools.cache
-def slope_columns(dtype, param, threads, rows, width):
-    """dx, for S = 1; g, x, dx: (N * C,); weight, mean, rstd: (C,); means: (2, C); launched as apply_columns."""
+def slope_columns(dtype, param, relu, threads, rows, width):
+    """dx, for S = 1; g, x, dx: (N * C,); weight, bias, mean, rstd: (C,); means: (2, C); launched as apply_columns."""
     _, _, T = codec(dtype)
     read, write = reader(dtype, width), writer(dtype, width)
     load_param = codec(param)[0]
     depth = HELD // width
 
     @bounded(threads * rows)
-    def batch_slope_columns(g, x, weight, mean, rstd, means, dx, n, channels):
+    def batch_slope_columns(g, x, weight, bias, mean, rstd, means, dx, n, channels):
         c = (cuda.blockIdx.x * threads + cuda.threadIdx.x) * width
         a = cuda.local.array(HELD, T)
         v = cuda.local.array(HELD, T)
         factor = cuda.local.array(width, T)
+        shift = cuda.local.array(width, T)
         middle = cuda.local.array(width, T)
         mean_g = cuda.local.array(width, T)
         mean_gd = cuda.local.array(width, T)
@@ -252,6 +301,7 @@ def slope_columns(dtype, param, threads, rows, width):
         if c < channels:
             for j in range(width):
                 factor[j] = load_param(weight[c + j]) * rstd[c + j]
+                shift[j] = load_param(bias[c + j])
                 middle[j] = mean[c + j]
                 mean_g[j] = means[0, c + j]
                 mean_gd[j] = means[1, c + j]
@@ -264,7 +314,10 @@ def slope_columns(dtype, param, threads, rows, width):
                     if first + k * step < n:
                         for j in range(width):
                             e = k * width + j
-                            a[e] = factor[j] * (a[e] - mean_g[j] - (v[e] - middle[j]) * mean_gd[j])
+                            d = v[e] - middle[j]
+                            if relu:
+                                a[e] = a[e] if d * factor[j] + shift[j] > T(0) else T(0)
+                            a[e] = factor[j] * (a[e] - mean_g[j] - d * mean_gd[j])
                         write(dx, (first + k * step) * channels + c, a, k * width)
 
     return batch_slope_columns
@@ -273,35 +326,47 @@ def slope_columns(dtype, param, threads, rows, width):
 # Planners.
 
 
-def gradient(version: str, g: Layout, x: Layout, weight: Layout) -> Plan:
-    """The plan of one version of step (a) by name, "plain" or "fast"; inputs g, x, weight, mean, rstd."""
+def gradient(version: str, g: Layout, x: Layout, weight: Layout, y: Layout | None, relu: bool) -> Plan:
+    """The plan of one version of step (a) by name, "plain" or "fast"; inputs g, x, weight, bias, mean, rstd and, where a
+    residual was added before the relu, y; then the residual's gradient is a fourth result."""
     T = wide(x.dtype)
-    outputs = [Layout.of(x.shape, x.strides, x.dtype, x.device), weight.like(), weight.like()]
-    geo = geometry(x, g)
-    size, channels = (x.size,), geo.channels
-    flat = [Input(0).view(size), Input(1).view(size)]
+    kept = y is not None
+    like = Layout.of(x.shape, x.strides, x.dtype, x.device)
+    outputs = [like, weight.like(), weight.like(), *[like] * kept]
+    geo = geometry(x, g, *present(y))
+    size, channels, constants = (x.size,), geo.channels, [Input(i) for i in (2, 3, 4, 5)]
+    arrays = [Input(0), Input(1), Input(6) if kept else Input(0)]
+    masked = Output(3) if kept else Input(0)
+    flags = (x.dtype, weight.dtype, relu and not kept)
     if version == "plain" or x.size == 0:  # without elements, `plain_sums` and step (b) write zeros
         splits = 1
-        views = [Input(i).view((geo.n, channels, geo.run)) for i in (0, 1)]
-        first = Launch(plain_sums(x.dtype), blocks(channels, 128), 128, [*views, Input(3), Temp(0)])
+        views = [array.view((geo.n, channels, geo.run)) for array in (*arrays, masked)]
+        first = Launch(plain_sums(*flags, kept), blocks(channels, 128), 128, [*views[:3], *constants, views[3], Temp(0)])
     else:
         splits = geo.parts()
+        flat = [array.view(size) for array in (*arrays, masked)]
         if geo.segments:
-            first = Launch(segments_sums(x.dtype, *geo.block, geo.width), (channels, splits), geo.block,
-                           [*flat, Input(3), Temp(0), geo.n * geo.chunks, geo.chunks, channels, geo.run])
+            kernel, grid, walk = segments_sums, (channels, splits), [geo.n * geo.chunks, geo.chunks, channels, geo.run]
         else:
-            first = Launch(columns_sums(x.dtype, *geo.block, geo.width), (geo.side, splits), geo.block,
-                           [*flat, Input(3), Temp(0), geo.n, channels])
+            kernel, grid, walk = columns_sums, (geo.side, splits), [geo.n, channels]
+        first = Launch(kernel(*flags, kept, *geo.block, geo.width), grid, geo.block,
+                       [*flat[:3], *constants, flat[3], Temp(0), *walk])
     parts = x.like((2, splits, channels), T)
     second = merging(finish_grad, finish_grad_warps, weight.dtype, parts,
-                     [Temp(0), Input(4), Output(1), Output(2), Temp(1), max(geo.n * geo.run, 1)])
+                     [Temp(0), Input(5), Output(1), Output(2), Temp(1), max(geo.n * geo.run, 1)])
     slope = slope_segments if geo.segments else slope_columns
     sizes = [geo.n * channels, channels, geo.run] if geo.segments else [geo.n, channels]
-    third = Launch(slope(x.dtype, weight.dtype, *geo.block, geo.width), geo.whole(), geo.block,
-                   [*flat, Input(2), Input(3), Input(4), Temp(1), Output(0).view(size), *sizes])
+    third = Launch(slope(*flags, *geo.block, geo.width), geo.whole(), geo.block,
+                   [masked.view(size), Input(1).view(size), *constants, Temp(1), Output(0).view(size), *sizes])
     return Plan(outputs, [first, second, third], [parts, x.like((2, channels), T)])
 
 
-def batch_norm_grad(g: Layout, x: Layout, weight: Layout, mean: Layout, rstd: Layout) -> Plan:
-    """g, x: (N, C, ...); weight, mean, rstd: (C,) -> dx, dweight, dbias."""
-    return gradient("fast", g, x, weight)
+def batch_norm_grad(g: Layout, x: Layout, weight: Layout, bias: Layout, mean: Layout, rstd: Layout, *, relu: bool) -> Plan:
+    """g, x: (N, C, ...); weight, bias, mean, rstd: (C,) -> dx, dweight, dbias."""
+    return gradient("fast", g, x, weight, None, relu)
+
+
+def batch_norm_residual_grad(g: Layout, x: Layout, weight: Layout, bias: Layout, mean: Layout, rstd: Layout,
+                             y: Layout) -> Plan:
+    """As `batch_norm_grad`, after a residual and relu gave y: (N, C, ...) -> dx, dweight, dbias, dresidual."""
+    return gradient("fast", g, x, weight, y, True)

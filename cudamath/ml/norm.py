@@ -14,7 +14,7 @@ from ..core.array import ndarray
 from ..core.layout import Layout
 from ..core.op import FLOATING, Op, coerce
 from ..ops.creation import ones, zeros
-from ..ops.elementwise import sqrt
+from ..ops.elementwise import sqrt, where
 from ..ops.shape import copy, moveaxis
 from ..ops.ufunc import Elementwise
 from .softmax import in_order
@@ -70,10 +70,12 @@ def _ordered_as(g: ndarray, x: ndarray) -> ndarray:
 
 
 def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None, *,
-               training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Any:
+               training: bool = False, momentum: float = 0.1, eps: float = 1e-5, activation: str | None = None,
+               residual: Any = None) -> Any:
     """Batch normalisation: every channel standardised over the batch, then scaled and shifted.
 
-    y[n, c, ...] = (x[n, c, ...] - mean[c]) / sqrt(var[c] + eps) * weight[c] + bias[c]
+    y[n, c, ...] = (x[n, c, ...] - mean[c]) / sqrt(var[c] + eps) * weight[c] + bias[c] + residual[n, c, ...],
+    or relu of that.
 
     In training, mean and variance are those of `x` over all axes but the channels; otherwise the running ones.
     Nothing is updated in place: training returns the new running statistics,
@@ -93,6 +95,10 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
         Share of this batch in the new running statistics.
     eps : float
         Added to the variance.
+    activation : None or "relu"
+        Applied last. It and the residual cost no pass over memory of their own, forward and backward.
+    residual : array, shape and dtype of `x`, optional
+        Added before the activation.
 
     Returns
     -------
@@ -104,9 +110,10 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
     TypeError
         An operand is not floating-point, or parameters of another dtype than said above.
     ValueError
-        Shapes that do not fit; inference without running statistics; training with fewer than two values a channel.
+        Shapes that do not fit; inference without running statistics; training with fewer than two values a channel;
+        another activation.
 
-    Gradient: with respect to x, weight and bias (and, in inference, the statistics), of any order. Deterministic.
+    Gradient: with respect to x, weight, bias and residual (and, in inference, the statistics), of any order. Deterministic.
     Accuracy: the variance is found from distances to the mean, so a large mean costs no digits.
     Source: Ioffe & Szegedy (2015); parts are merged as in Chan, Golub & LeVeque (1979).
 
@@ -119,43 +126,69 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
     ([0.2, 2.0], [1.1, 20.9])
     >>> cm.ml.batch_norm(x, cm.array([2.0, 20.0]), cm.ones(2)).round(3).tolist()
     [[-1.0, -10.0], [1.0, 10.0]]
+    >>> cm.ml.batch_norm(x, cm.array([2.0, 20.0]), cm.ones(2), activation="relu", residual=x).round(3).tolist()
+    [[0.0, 0.0], [4.0, 40.0]]
     """
     name = "batch_norm"
     x, given = _operands(name, x, {"running_mean": running_mean, "running_var": running_var, "weight": weight,
-                                   "bias": bias})
+                                   "bias": bias, "residual": residual})
+    residual = given.pop("residual")
     if x.ndim < 2:
         raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
     without = given["running_mean"] is None
     if without != (given["running_var"] is None) or (without and not training):
         raise ValueError(f"{name}: wants running_mean and running_var" + (" both or neither" if training else "")
                          + f", got {'no' if without else 'only'} running_mean")
+    if activation not in (None, "relu"):
+        raise ValueError(f"{name}: wants activation None or 'relu', got {activation!r}")
     mean, var, weight, bias = _parameters(name, x, (x.shape[1],), given)
     if not _order(x._layout):
         x = copy(x)
+    more = []
+    if residual is not None:
+        if residual.shape != x.shape:
+            raise ValueError(f"{name}: wants residual of x's shape {x.shape}, got {residual.shape}")
+        if residual.dtype != x.dtype:
+            raise TypeError(f"{name}: wants residual of x's dtype {x.dtype}, got {residual.dtype} of shape {residual.shape}")
+        more = [_ordered_as(residual, x)]
+    relu = activation == "relu"
     if not training:
-        return _batch_norm_inference(x, mean, var, weight, bias, eps=float(eps))
+        return _batch_norm_inference(x, mean, var, weight, bias, *more, eps=float(eps), relu=relu)
     count = x.shape[0] * math.prod(x.shape[2:])
     if count < 2:
         raise ValueError(f"{name}: training wants at least two values a channel, x of shape {x.shape} has {count}")
     y, _, _, new_mean, new_var = _batch_norm_train(
-        x, weight, bias, mean, var, momentum=1.0 if without else float(momentum), eps=float(eps))
+        x, weight, bias, mean, var, *more, momentum=1.0 if without else float(momentum), eps=float(eps), relu=relu)
     return y, new_mean._alias(), new_var._alias()
 
 
-def _batch_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray, _bias: None, _mean: None, _var: None, *,
-                     momentum: float, eps: float) -> tuple:
+def _batch_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray, bias: ndarray, _mean: None, _var: None,
+                     *_residual: None, momentum: float, eps: float, relu: bool) -> tuple:
     if g[0] is None:
-        return None, None, None, None, None
-    return *_batch_norm_grad(_ordered_as(g[0], x), x, weight, y[1], y[2]), None, None
+        return (None,) * (5 + len(_residual))
+    operands = _ordered_as(g[0], x), x, weight, bias, y[1], y[2]
+    if relu and _residual:
+        *grads, to_residual = _batch_norm_residual_grad(*operands, y[0])
+    else:
+        grads, to_residual = _batch_norm_grad(*operands, relu=relu), g[0]
+    return *grads, None, None, *[to_residual] * len(_residual)
 
 
-def _batch_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray, mean: ndarray,
-                          rstd: ndarray) -> tuple:
+def _batch_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray, bias: ndarray, mean: ndarray,
+                          rstd: ndarray, *y: ndarray, relu: bool = True) -> tuple:
     axes = (0, *range(2, x.ndim))
-    weight, mean, rstd = (_over_channels(v, x) for v in (weight, mean, rstd))
-    h = h[0], *(None if v is None else _over_channels(v, x) for v in h[1:])
-    dg, dx, dweight = _second_order(h, g, x, weight, mean, rstd, axes)
-    return dg, dx, None if dweight is None else dweight.sum(axes), None, None
+    weight, bias, mean, rstd = (_over_channels(v, x) for v in (weight, bias, mean, rstd))
+    on = None  # where the relu let something through
+    if y:
+        on = y[0] > 0
+    elif relu:
+        on = (x - mean) * rstd * weight + bias > 0
+    h = h[0], *(None if v is None else _over_channels(v, x) for v in h[1:3]), *h[3:]
+    dg, dx, dweight = _second_order(h[:3], g if on is None else where(on, g, 0), x, weight, mean, rstd, axes)
+    if y and h[3] is not None:
+        dg = dg + h[3]
+    return (dg if on is None else where(on, dg, 0), dx, None if dweight is None else dweight.sum(axes),
+            *[None] * (3 + len(y)))
 
 
 def _over_channels(v: ndarray, x: ndarray) -> ndarray:
@@ -163,20 +196,25 @@ def _over_channels(v: ndarray, x: ndarray) -> ndarray:
     return v.reshape((1, -1, *(1,) * (x.ndim - 2)))
 
 
-def _inference_rule(g: ndarray, _y: None, x: ndarray, mean: ndarray, var: ndarray, weight: ndarray, _bias: None, *,
-                    eps: float) -> tuple:
+def _inference_rule(g: ndarray, y: ndarray, x: ndarray, mean: ndarray, var: ndarray, weight: ndarray, _bias: None,
+                    *_residual: None, eps: float, relu: bool) -> tuple:
+    if relu:
+        g = where(y > 0, g, 0)
     axes = (0, *range(2, x.ndim))
     rstd = 1 / sqrt(var + eps)
     distance = x - _over_channels(mean, x)
     sum_g, sum_gd = g.sum(axes), (g * distance).sum(axes)
     scale = rstd * weight
-    return (g * _over_channels(scale, x), -sum_g * scale, sum_gd * scale * rstd * rstd * -0.5, sum_gd * rstd, sum_g)
+    return (g * _over_channels(scale, x), -sum_g * scale, sum_gd * scale * rstd * rstd * -0.5, sum_gd * rstd, sum_g,
+            *[g] * len(_residual))
 
 
 _batch_norm_train = Op("batch_norm", cpu="norm.batch_norm_train", cuda="batch_norm.batch_norm_train", outputs=5,
                        vjp=_batch_norm_rule)
 _batch_norm_grad = Op("batch_norm_grad", cpu="norm.batch_norm_grad", cuda="batch_norm_grad.batch_norm_grad", outputs=3,
                       vjp=_batch_norm_grad_rule)
+_batch_norm_residual_grad = Op("batch_norm_residual_grad", cpu="norm.batch_norm_residual_grad", outputs=4,
+                               cuda="batch_norm_grad.batch_norm_residual_grad", vjp=_batch_norm_grad_rule)
 _batch_norm_inference = Op("batch_norm_inference", cpu="norm.batch_norm_inference",
                            cuda="batch_norm.batch_norm_inference", vjp=_inference_rule)
 

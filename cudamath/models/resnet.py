@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from typing import Any
 
 import cudamath as cm
 from cudamath import ml
@@ -142,15 +143,14 @@ class _Layers:
         return ml.conv2d(x, filters, stride=stride, padding=filters.shape[-1] // 2)
 
     def normalize(self, x: cm.ndarray, name: str, *, relu: bool = True, residual: cm.ndarray | None = None) -> cm.ndarray:
-        """Batch normalisation, plus `residual`, then relu."""
+        """Batch normalisation, plus `residual`, then relu: one operation."""
         mean, var = f"{name}.running_mean", f"{name}.running_var"
         operands = x, self.stats[mean], self.stats[var], self.params[f"{name}.weight"], self.params[f"{name}.bias"]
-        if self.training:
-            x, self.new[mean], self.new[var] = ml.batch_norm(*operands, training=True)
-        else:
-            x = ml.batch_norm(*operands)
-        x = x if residual is None else x + residual
-        return ml.relu(x) if relu else x
+        after: dict[str, Any] = {"activation": "relu" if relu else None, "residual": residual}
+        if not self.training:
+            return ml.batch_norm(*operands, **after)
+        x, self.new[mean], self.new[var] = ml.batch_norm(*operands, training=True, **after)
+        return x
 
 
 def forward(params: Tree, stats: Tree, x: cm.ndarray, config: Config, *, training: bool = False) -> tuple[cm.ndarray, Tree]:
@@ -199,12 +199,12 @@ def forward(params: Tree, stats: Tree, x: cm.ndarray, config: Config, *, trainin
 
 
 def loss(params: Tree, stats: Tree, x: cm.ndarray, labels: cm.ndarray, config: Config) -> tuple[cm.ndarray, Tree]:
-    """Mean cross-entropy of a batch in training, and the new running statistics.
+    """Mean cross-entropy of a batch in training, float32, and the new running statistics.
 
     labels: (N,) integers. What `cm.value_and_grad(..., has_aux=True)` expects.
     """
     logits, stats = forward(params, stats, x, config, training=True)
-    return ml.cross_entropy(logits, labels), stats
+    return ml.cross_entropy(logits.astype("float32", copy=False), labels), stats
 
 
 def classify(params: Tree, stats: Tree, x: cm.ndarray, config: Config) -> cm.ndarray:

@@ -1,8 +1,9 @@
 """One row an op: how it is called, what the answer is (NumPy's, in float64), on which numbers, and how near it must be.
 
 Nothing here is taken from the cards. `ELEMENTWISE` has a row for each ufunc-like function; `ROWS` one for each other
-function that takes floating-point arrays (those of machine learning are in records_ml.py). What neither can say (random numbers, optimizers, files, devices) is tested
-in the file that `ELSEWHERE` names. tests/test_complete.py compares all three with what the package has.
+function that takes floating-point arrays; those of machine learning are in records_ml.py. What neither can say (random
+numbers, optimizers, files, devices) is tested in the file that `ELSEWHERE` names. tests/test_complete.py compares all
+three with what the package has.
 """
 
 from __future__ import annotations

@@ -28,7 +28,18 @@ REFERENCES = {
     "silu": lambda x: x * np.exp(-stable_softplus(-x)),
     "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
     "softplus": stable_softplus,
+    "celu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "selu": lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0))),
+    "mish": lambda x: x * np.tanh(stable_softplus(x)),
+    "relu6": lambda x: np.clip(x, 0, 6),
+    "hardtanh": lambda x: np.clip(x, -1, 1),
+    "hardsigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
+    "hardswish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    "log_sigmoid": lambda x: -stable_softplus(-x),
+    "softsign": lambda x: x / (1 + np.abs(x)),
 }
+FLAT = ("sigmoid", "tanh", "relu6", "hardtanh", "hardsigmoid", "log_sigmoid", "softsign")  # far out
+SMOOTHNESS = {"hardtanh": 1.0, "relu6": 6.0, "hardsigmoid": 3.0, "hardswish": 3.0}  # not differentiable at +- this and 0
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -52,12 +63,14 @@ def test_extremes(device, kind, dtype):
     assert_close(y, expected, rtol=2e-6 if dtype == "float32" else 1e-12, atol=1e-37 if kind != "gelu_tanh" else 1e-15)
     gradient = cm.grad(lambda a: cm.ml.activation(a, kind).sum())(cm.asarray(x[:-2])).to_numpy()
     assert np.isfinite(gradient).all()
-    assert_close(gradient[[0, 1]], [1, 1] if kind not in ("sigmoid", "tanh") else [0, 0], rtol=1e-12, atol=1e-30)
+    slope = 0 if kind in FLAT else 1.0507009873554805 if kind == "selu" else 1
+    assert_close(gradient[[0, 1]], [slope] * 2, rtol=1e-7, atol=2e-4 if kind == "softsign" else 1e-30)
 
 
 @pytest.mark.parametrize("kind", REFERENCES)
 def test_gradients(device, kind):
     x = numbers((4, 5), scale=2)
+    x = x[np.abs(np.abs(x) - SMOOTHNESS.get(kind, 0)) > 1e-3]
     check_gradient(lambda a: cm.ml.activation(a, kind), REFERENCES[kind], x)
     check_second_order(lambda a: cm.ml.activation(a, kind), x)
 
@@ -103,13 +116,69 @@ def test_errors(device):
             getattr(cm.ml, name)(cm.asarray([1, 2]))
 
 
-def test_agrees_with_torch(device):
+#: Ours, PyTorch's; arrays beside x
+TORCH = {
+    "relu": (cm.ml.relu, "relu"), "relu6": (cm.ml.relu6, "relu6"), "gelu": (cm.ml.gelu, "gelu"), "silu": (cm.ml.silu, "silu"),
+    "elu": (cm.ml.elu, "elu"), "selu": (cm.ml.selu, "selu"), "leaky_relu": (cm.ml.leaky_relu, "leaky_relu"),
+    "mish": (cm.ml.mish, "mish"), "hardswish": (cm.ml.hardswish, "hardswish"), "hardtanh": (cm.ml.hardtanh, "hardtanh"),
+    "hardsigmoid": (cm.ml.hardsigmoid, "hardsigmoid"), "log_sigmoid": (cm.ml.log_sigmoid, "logsigmoid"),
+    "softsign": (cm.ml.softsign, "softsign"), "softplus": (cm.ml.softplus, "softplus"), "glu": (cm.ml.glu, "glu"),
+    "celu": (cm.ml.celu, "celu"), "prelu": (cm.ml.prelu, "prelu"),
+}
+OPTIONS = [("gelu", {"approximate": "tanh"}), ("elu", {"alpha": 0.3}), ("celu", {"alpha": 0.3}), ("softplus", {"beta": 3.0}),
+           ("leaky_relu", {"negative_slope": 0.3}), *[(name, {}) for name in TORCH]]
+
+
+@pytest.mark.parametrize("name, options", OPTIONS, ids=str)
+def test_agrees_with_torch(device, name, options):
+    """Values and gradients, at the corners too, and gradients of gradients, which PyTorch has not everywhere."""
     torch = pytest.importorskip("torch")
-    x = numbers((200,), scale=3)
-    f = torch.nn.functional
-    for ours, theirs in [(cm.ml.gelu, f.gelu), (lambda a: cm.ml.gelu(a, "tanh"), lambda a: f.gelu(a, approximate="tanh")),
-                         (cm.ml.silu, f.silu), (cm.ml.elu, f.elu), (cm.ml.leaky_relu, f.leaky_relu)]:
-        assert_close(ours(cm.asarray(x)), theirs(torch.tensor(x)).numpy(), rtol=1e-11, atol=1e-15)
+    ours, theirs = TORCH[name][0], getattr(torch.nn.functional, TORCH[name][1])
+    rtol = 1e-6 if name in ("celu", "hardsigmoid") else 1e-9  # PyTorch rounds their constants to float32
+    corners = [[0.0, 1.0, -1.0, 6.0], [3.0, -3.0, 0.5, -0.0]]
+    for order, x in ((1, np.concatenate([numbers((40, 4), scale=3), corners])), (2, numbers((40, 4), scale=3))):
+        arrays = [x, np.array([0.25, 0.5, 0.1, -0.2])] if name == "prelu" else [x]
+        which = tuple(range(len(arrays)))
+        there = [torch.tensor(a, requires_grad=True) for a in arrays]
+        expected = theirs(*there, **options)
+        weights = numbers(tuple(expected.shape), seed=1)
+        first = torch.autograd.grad((expected * torch.tensor(weights)).sum(), there, create_graph=True)
+        pull = cm.grad(lambda *a: (ours(*a, **options) * weights).sum(), which)  # noqa: B023
+        if order == 1:
+            assert_close(ours(*map(cm.asarray, arrays), **options), expected.detach().numpy(), rtol=rtol, atol=1e-15)
+            for a, b in zip(pull(*arrays), first, strict=True):
+                assert_close(a, b.detach().numpy(), rtol=rtol, atol=1e-14)
+        elif first[0].requires_grad and name not in ("hardswish", "hardsigmoid"):
+            second = torch.autograd.grad(sum((g * g).sum() for g in first), there)
+            found = cm.grad(lambda *a: sum((g * g).sum() for g in pull(*a)), which)(*arrays)  # noqa: B023
+            for a, b in zip(found, second, strict=True):
+                assert_close(a, b.numpy(), rtol=rtol * 10, atol=1e-13)
+
+
+def test_prelu_and_glu(device):
+    x = numbers((2, 3, 4))
+    for weight in (0.3, np.array([0.3]), np.array([0.1, -0.2, 0.3])):
+        slope = np.reshape(weight, (-1, 1)) if np.size(weight) > 1 else weight
+        expected = np.where(x > 0, x, x * slope)
+        assert_close(cm.ml.prelu(x, weight), expected, rtol=1e-14)
+        check_gradient(cm.ml.prelu, lambda a, w: np.where(a > 0, a, a * (w.reshape(-1, 1) if w.size > 1 else w)), x,
+                       np.asarray(weight))
+    assert_close(cm.ml.prelu(x[0, :, 0], np.array([0.1, 0.2, 0.3])), np.where(x[0, :, 0] > 0, 1, [0.1, 0.2, 0.3]) * x[0, :, 0],
+                 rtol=1e-14)
+    for axis in (0, 2, -1):
+        halves = np.split(x, 2, axis)
+        assert_close(cm.ml.glu(x, axis), halves[0] / (1 + np.exp(-halves[1])), rtol=1e-14)
+        check_second_order(lambda a, axis=axis: cm.ml.glu(a, axis), x)
+    for call, error, message in [
+        (lambda: cm.ml.glu(x, 1), ValueError, r"glu: .*even.*axis 1.*\(2, 3, 4\)"),
+        (lambda: cm.ml.glu(x, 3), ValueError, "glu: axis 3"),
+        (lambda: cm.ml.prelu(x, np.ones(4)), ValueError, r"prelu: .*\(3,\).*\(2, 3, 4\).*\(4,\)"),
+        (lambda: cm.ml.hardtanh(x, 1, 1), ValueError, "hardtanh: .*1 and 1"),
+        (lambda: cm.ml.celu(x, 0), ValueError, "celu: alpha"),
+        (lambda: cm.ml.mish(cm.asarray([1])), TypeError, "mish: .*int64"),
+    ]:
+        with pytest.raises(error, match=message):
+            call()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

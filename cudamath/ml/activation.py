@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.op import FLOATING, REAL, require
+from ..core.op import FLOATING, REAL, coerce, require
+from ..core.shapes import normalize_axis
 from ..ops import ufunc
-from ..ops.elementwise import exp, expm1, tanh  # noqa: F401  gradient expressions name exp and expm1
-from ..ops.index import where  # noqa: F401  named by gradient expressions
+from ..ops.elementwise import exp, expm1, sign, tanh  # noqa: F401  gradient expressions name exp, expm1 and sign
+from ..ops.index import where
+from ..ops.shape import span
 
-__all__ = ["activation", "elu", "gelu", "leaky_relu", "relu", "sigmoid", "silu", "softplus", "tanh"]
+__all__ = ["activation", "celu", "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid",
+           "mish", "prelu", "relu", "relu6", "selu", "sigmoid", "silu", "softplus", "softsign", "tanh"]
 
 
 def _card(make: Callable, name: str, rule: np.ufunc, expression: str, gradient: Any, **options: Any) -> Callable:
@@ -32,17 +35,61 @@ _unary = functools.partial(_card, ufunc.unary)
 _binary = functools.partial(_card, ufunc.binary, category=FLOATING)
 _FLOAT = {"category": FLOATING}
 
+
+def _ternary(name: str, expression: str, gradient: tuple[str, str, str], cpu: str) -> Callable[..., ndarray]:
+    """The same for three inputs: gradients of functions that have a parameter, z."""
+    card = ufunc.Elementwise(name, np.multiply, expression, gradient, FLOATING, cpu, globals())
+    return lambda *operands: card.call(operands)
+
+
 # ------------------------------------------------------------------------------------------------------ cards
 
 relu = _unary("relu", np.positive, "maximum(x, 0)", "_relu_grad(g, out)", category=REAL, cpu="activation.relu")
 _relu_grad = _binary("relu_grad", np.multiply, "x if y > 0 else 0", ("_relu_grad(g, y)", "g * 0"),
                      cpu="activation.relu_grad")
 
+relu6 = _unary("relu6", np.exp, "minimum(maximum(x, 0), 6)", "_relu6_grad(g, x)", cpu="activation.relu6", **_FLOAT)
+_relu6_grad = _binary("relu6_grad", np.multiply, "x if y > 0 and y < 6 else 0", ("_relu6_grad(g, y)", "g * 0"),
+                      cpu="activation.relu6_grad")
+
 _leaky_relu = _binary("leaky_relu", np.multiply, "x if x > 0 else x * y",
-                      ("where(x > 0, g, g * y)", "where(x > 0, 0, g * x)"), cpu="activation.leaky_relu")
+                      ("_leaky_relu_grad(g, x, y)", "_leaky_relu_slope(g, x)"), cpu="activation.leaky_relu")
+_leaky_relu_grad = _ternary("leaky_relu_grad", "x if y > 0 else x * z",
+                            ("_leaky_relu_grad(g, y, z)", "g * 0", "where(y > 0, 0, g * x)"),
+                            "activation.leaky_relu_grad")
+_leaky_relu_slope = _binary("leaky_relu_slope", np.multiply, "0 if y > 0 else x * y",
+                            ("_leaky_relu_slope(g, y)", "where(y > 0, 0, g * x)"), cpu="activation.leaky_relu_slope")
 
 _elu = _binary("elu", np.multiply, "x if x > 0 else y * expm1(x)",
-               ("where(x > 0, g, g * (out + y))", "where(x > 0, 0, g * expm1(where(x > 0, 0, x)))"), cpu="activation.elu")
+               ("_elu_grad(g, x, y)", "where(x > 0, 0, g * expm1(where(x > 0, 0, x)))"), cpu="activation.elu")
+_elu_grad = _ternary("elu_grad", "x if y > 0 else x * z * exp(y)",
+                     ("_elu_grad(g, y, z)", "where(y > 0, 0, _elu_grad(g * x, y, z))",
+                      "where(y > 0, 0, _elu_grad(g * x, y, 1.0))"), "activation.elu_grad")
+
+_celu = _binary("celu", np.multiply, "x if x > 0 else y * expm1(x / y)", ("_celu_grad(g, x, y)", "g * 0"),
+                cpu="activation.celu")
+_celu_grad = _ternary("celu_grad", "x if y > 0 else x * exp(y / z)",
+                      ("_celu_grad(g, y, z)", "where(y > 0, 0, _celu_grad(g * x, y, z) / z)", "g * 0"), "activation.celu_grad")
+
+selu = _unary("selu", np.exp, "x * 1.0507009873554805 if x > 0 else 1.7580993408473766 * expm1(x)", "_selu_grad(g, x)",
+              cpu="activation.selu", **_FLOAT)
+_selu_grad = _binary("selu_grad", np.multiply, "x * 1.0507009873554805 if y > 0 else x * 1.7580993408473766 * exp(y)",
+                     ("_selu_grad(g, y)", "where(y > 0, 0, _selu_grad(g * x, y))"), cpu="activation.selu_grad")
+
+softsign = _unary("softsign", np.exp, "x / (1 + abs(x))", "_softsign_grad(g, x)", cpu="activation.softsign", **_FLOAT)
+_softsign_grad = _binary("softsign_grad", np.multiply, "x / ((1 + abs(y)) * (1 + abs(y)))",
+                         ("_softsign_grad(g, y)", "_softsign_grad(g * x, y) * sign(y) * -2 / (1 + abs(y))"),
+                         cpu="activation.softsign_grad")
+
+hardsigmoid = _unary("hardsigmoid", np.exp, "minimum(maximum(x + 3, 0), 6) / 6", "_hardsigmoid_grad(g, x)",
+                     cpu="activation.hardsigmoid", **_FLOAT)
+_hardsigmoid_grad = _binary("hardsigmoid_grad", np.multiply, "x / 6 if y > -3 and y < 3 else 0",
+                            ("_hardsigmoid_grad(g, y)", "g * 0"), cpu="activation.hardsigmoid_grad")
+
+hardswish = _unary("hardswish", np.exp, "x * minimum(maximum(x + 3, 0), 6) / 6", "_hardswish_grad(g, x)",
+                   cpu="activation.hardswish", **_FLOAT)
+_hardswish_grad = _binary("hardswish_grad", np.multiply, "x if y >= 3 else (0 if y <= -3 else x * (y / 3 + 0.5))",
+                          ("_hardswish_grad(g, y)", "_hardsigmoid_grad(g * x, y) * 2"), cpu="activation.hardswish_grad")
 
 sigmoid = _unary("sigmoid", np.exp, "1 / (1 + exp(-x))", "_sigmoid_grad(g, out)", cpu="activation.sigmoid", **_FLOAT)
 _sigmoid_grad = _binary("sigmoid_grad", np.multiply, "x * (y * (1 - y))",
@@ -52,8 +99,29 @@ silu = _unary("silu", np.exp, "x / (1 + exp(-x))", "_silu_grad(g, x)", cpu="acti
 _silu_grad = _binary("silu_grad", np.multiply, "x / (1 + exp(-y)) * (1 + y * (1 - 1 / (1 + exp(-y))))",
                      ("_silu_grad(g, y)", "g * x * _silu_second(y)"), cpu="activation.silu_grad")
 
-_softplus = _unary("softplus", np.exp, "maximum(x, 0) + log1p(exp(-abs(x)))", "g * sigmoid(x)",
-                   cpu="activation.softplus", **_FLOAT)
+# x tanh(log(1 + n)) with n = exp(x): tanh(log(1 + n)) = q / (q + 2), q = n (n + 2), where nothing cancels.
+mish = _unary("mish", np.exp, "x if x > 20 else x * (exp(x) * (exp(x) + 2) / (exp(x) * (exp(x) + 2) + 2))", "_mish_grad(g, x)",
+              cpu="activation.mish", **_FLOAT)
+_mish_grad = _binary(
+    "mish_grad", np.multiply,
+    "x if y > 20 else x * (exp(y) * (exp(y) + 2) / (exp(y) * (exp(y) + 2) + 2)"
+    " + y * 4 * exp(y) * (exp(y) + 1) / ((exp(y) * (exp(y) + 2) + 2) * (exp(y) * (exp(y) + 2) + 2)))",
+    ("_mish_grad(g, y)", "g * x * _mish_second(y)"), cpu="activation.mish_grad")
+
+_softplus = _binary("softplus", np.multiply, "maximum(x, 0) + log1p(exp(-abs(x * y))) / y",
+                    ("_softplus_grad(g, x, y)", "g * 0"), cpu="activation.softplus")
+_softplus_grad = _ternary("softplus_grad", "x / (1 + exp(-y * z))",
+                          ("_softplus_grad(g, y, z)", "g * x * z * _sigmoid_slope(y * z)", "g * 0"), "activation.softplus_grad")
+
+log_sigmoid = _unary("log_sigmoid", np.exp, "minimum(x, 0) - log1p(exp(-abs(x)))", "_log_sigmoid_grad(g, x)",
+                     cpu="activation.log_sigmoid", **_FLOAT)
+_log_sigmoid_grad = _binary("log_sigmoid_grad", np.multiply, "x / (1 + exp(y))",
+                            ("_log_sigmoid_grad(g, y)", "g * x * -_sigmoid_slope(y)"), cpu="activation.log_sigmoid_grad")
+
+_glu = _binary("glu", np.multiply, "x / (1 + exp(-y))", ("_glu(g, y)", "_glu_gate(g, x, y)"), cpu="activation.glu")
+_glu_gate = _ternary("glu_gate", "x * y / ((1 + exp(-z)) * (1 + exp(z)))",
+                     ("_glu_gate(g, y, z)", "_glu_gate(g, x, z)", "_glu_gate(g * x, y, z) * (1 - 2 * sigmoid(z))"),
+                     "activation.glu_gate")
 
 # x P(Z < x) for a standard normal Z: with erfc rather than 1 + erf, negative x lose no digits.
 _gelu = _unary("gelu", np.exp, "erfc(x * -0.7071067811865476) * x * 0.5", "_gelu_grad(g, x)", cpu="activation.gelu",
@@ -72,6 +140,16 @@ _gelu_tanh_grad = _binary(
     " * (1 + y * (1 - 1 / (1 + exp(y * (y * y * -0.07135481627260025 - 1.5957691216057308))))"
     " * (y * y * 0.21406444881780073 + 1.5957691216057308)))",
     ("_gelu_tanh_grad(g, y)", "g * x * _gelu_tanh_second(y)"), cpu="activation.gelu_tanh_grad")
+
+
+def _sigmoid_slope(y: ndarray) -> ndarray:
+    s = sigmoid(y)
+    return s * (1 - s)
+
+
+def _mish_second(y: ndarray) -> ndarray:
+    s, w = sigmoid(y), tanh(_softplus(y, 1.0))
+    return s * (1 - w * w) * (2 + y * (1 - s - 2 * w * s))
 
 
 def _silu_second(y: ndarray) -> ndarray:
@@ -129,7 +207,7 @@ def softplus(x: Any, beta: float = 1.0) -> ndarray:
     """
     if not beta > 0:
         raise ValueError(f"softplus: beta is a positive number, got {beta}")
-    return _softplus(x) if beta == 1 else _softplus(require("softplus", x, FLOATING) * beta) / beta
+    return _softplus(require("softplus", x, FLOATING), float(beta))
 
 
 def gelu(x: Any, approximate: str = "none") -> ndarray:
@@ -148,6 +226,76 @@ def gelu(x: Any, approximate: str = "none") -> ndarray:
     if approximate not in ("none", "tanh"):
         raise ValueError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}")
     return _gelu(x) if approximate == "none" else _gelu_tanh(x)
+
+
+def celu(x: Any, alpha: float = 1.0) -> ndarray:
+    """Continuously differentiable exponential linear unit: x if x > 0 else alpha (exp(x / alpha) - 1).
+
+    Any shape; x: floating-point. alpha: number > 0. Returns an array in the dtype of `x`. TypeError for other dtypes,
+    ValueError for alpha <= 0. Gradient: g where x > 0, else exp(x / alpha) g, of any order. Deterministic.
+    Source: Barron (2017).
+
+    >>> import cudamath as cm
+    >>> cm.ml.celu(cm.array([-1.0, 2.0]), 0.5).round(4).tolist()
+    [-0.4323, 2.0]
+    """
+    if not alpha > 0:
+        raise ValueError(f"celu: alpha is a positive number, got {alpha}")
+    return _celu(require("celu", x, FLOATING), float(alpha))
+
+
+def prelu(x: Any, weight: Any) -> ndarray:
+    """Rectified linear unit with a learned slope for negative inputs: x if x > 0 else weight x.
+
+    x: floating-point, (N, C, ...) or any shape. weight: array () or (1,), one slope for all, or (C,), one a channel: axis
+    1 of `x`, or its only axis. Returns an array in the dtype of `x`. TypeError for other dtypes, ValueError for a weight
+    of another shape. Gradient: as of `leaky_relu`; the weight's is the sum of x g over its negative inputs, of any order.
+    Deterministic. Source: He et al. (2015).
+
+    >>> import cudamath as cm
+    >>> cm.ml.prelu(cm.array([[-2.0, -2.0]]), cm.array([0.5, 0.1])).tolist()
+    [[-1.0, -0.2]]
+    """
+    x, weight = coerce("prelu", (x, weight), FLOATING)
+    channels = x.shape[min(1, x.ndim - 1)] if x.ndim else 1
+    if weight.shape not in ((), (1,), (channels,)):
+        raise ValueError(f"prelu: wants weight () or ({channels},) for x of shape {x.shape}, got shape {weight.shape}")
+    return _leaky_relu(x, weight.reshape((-1, *(1,) * (x.ndim - 2)) if weight.size > 1 else ()))
+
+
+def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> ndarray:
+    """x held within low ... high.
+
+    Any shape; x: floating-point. low < high: numbers. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for
+    other dtypes, ValueError unless low < high. Gradient: g where low < x < high, else 0. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.ml.hardtanh(cm.array([-2.0, 0.5, 3.0])).tolist()
+    [-1.0, 0.5, 1.0]
+    """
+    x = require("hardtanh", x, FLOATING)
+    if not low < high:
+        raise ValueError(f"hardtanh: wants low < high, got {low} and {high}")
+    return where(x <= low, low, where(x >= high, high, x))
+
+
+def glu(x: Any, axis: int = -1) -> ndarray:
+    """Gated linear unit: the first half of `x` along an axis times the sigmoid of the second half.
+
+    x: floating-point, of even length along `axis`. Returns an array in the dtype of `x`, half as long. TypeError for other
+    dtypes, ValueError for an odd length or an axis out of bounds. Gradient: of any order. Deterministic.
+    Source: Dauphin et al. (2017).
+
+    >>> import cudamath as cm
+    >>> cm.ml.glu(cm.array([[2.0, 4.0, 0.0, 100.0]])).tolist()
+    [[1.0, 4.0]]
+    """
+    x = require("glu", x, FLOATING)
+    axis = normalize_axis("glu", axis, x.ndim)
+    length = x.shape[axis]
+    if length % 2:
+        raise ValueError(f"glu: wants an even length along axis {axis}, got shape {x.shape}")
+    return _glu(span(x, axis, 0, length // 2), span(x, axis, length // 2, length))
 
 
 relu.__doc__ = """Rectified linear unit: max(x, 0).
@@ -180,17 +328,90 @@ silu.__doc__ = """Sigmoid linear unit (swish): x / (1 + exp(-x)).
     [-0.2689, 0.0, 1.7616]
     """
 
+relu6.__doc__ = """Rectified linear unit held below 6: min(max(x, 0), 6).
+
+    Any shape; x: floating-point. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for other dtypes.
+    Gradient: g where 0 < x < 6, else 0. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.ml.relu6(cm.array([-2.0, 3.0, 8.0])).tolist()
+    [0.0, 3.0, 6.0]
+    """
+
+selu.__doc__ = """Self-normalising exponential linear unit: s x if x > 0 else s a (exp(x) - 1), s = 1.0507..., a = 1.6733...
+
+    Any shape; x: floating-point. Returns an array in the dtype of `x`. TypeError for other dtypes.
+    Gradient: s g where x > 0, else s a exp(x) g, of any order. Deterministic. Source: Klambauer et al. (2017).
+
+    >>> import cudamath as cm
+    >>> cm.ml.selu(cm.array([-1.0, 2.0])).round(4).tolist()
+    [-1.1113, 2.1014]
+    """
+
+mish.__doc__ = """Mish: x tanh(log(1 + exp(x))).
+
+    Any shape; x: floating-point. Returns an array in the dtype of `x`; computed so that the tail keeps its digits.
+    TypeError for other dtypes. Gradient: one kernel, of any order. Deterministic. Source: Misra (2019).
+
+    >>> import cudamath as cm
+    >>> cm.ml.mish(cm.array([-1.0, 0.0, 2.0])).round(4).tolist()
+    [-0.3034, 0.0, 1.944]
+    """
+
+softsign.__doc__ = """Softsign: x / (1 + |x|).
+
+    Any shape; x: floating-point. Returns an array in the dtype of `x`. TypeError for other dtypes.
+    Gradient: g / (1 + |x|)^2, of any order. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.ml.softsign(cm.array([-1.0, 3.0])).tolist()
+    [-0.5, 0.75]
+    """
+
+hardsigmoid.__doc__ = """The logistic function in three straight lines: min(max(x + 3, 0), 6) / 6.
+
+    Any shape; x: floating-point. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for other dtypes.
+    Gradient: g / 6 where -3 < x < 3, else 0. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.ml.hardsigmoid(cm.array([-4.0, 0.0, 1.5])).tolist()
+    [0.0, 0.5, 0.75]
+    """
+
+hardswish.__doc__ = """`silu` with `hardsigmoid` for the sigmoid: x min(max(x + 3, 0), 6) / 6.
+
+    Any shape; x: floating-point. Returns an array in the dtype of `x`; NaN stays NaN. TypeError for other dtypes.
+    Gradient: g (x / 3 + 1/2) where -3 < x < 3, else 0 or g, of any order. Deterministic. Source: Howard et al. (2019).
+
+    >>> import cudamath as cm
+    >>> cm.ml.hardswish(cm.array([-1.5, 0.0, 6.0])).tolist()
+    [-0.375, 0.0, 6.0]
+    """
+
+log_sigmoid.__doc__ = """Logarithm of the logistic function: -log(1 + exp(-x)), computed so that nothing overflows.
+
+    Any shape; x: floating-point. Returns an array in the dtype of `x`. TypeError for other dtypes.
+    Gradient: g / (1 + exp(x)), of any order. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.ml.log_sigmoid(cm.array([-1000.0, 0.0])).round(4).tolist()
+    [-1000.0, -0.6931]
+    """
+
 _KINDS: dict[str, Callable[[Any], ndarray]] = {
     "relu": relu, "leaky_relu": leaky_relu, "sigmoid": sigmoid, "tanh": tanh, "gelu": gelu,
     "gelu_tanh": functools.partial(gelu, approximate="tanh"), "silu": silu, "elu": elu, "softplus": softplus,
+    "celu": celu, "hardsigmoid": hardsigmoid, "hardswish": hardswish, "hardtanh": hardtanh, "log_sigmoid": log_sigmoid,
+    "mish": mish, "relu6": relu6, "selu": selu, "softsign": softsign,
 }
 
 
 def activation(x: Any, kind: str) -> ndarray:
     """The activation called `kind`, with its default settings.
 
-    kind: "relu", "leaky_relu", "sigmoid", "tanh", "gelu", "gelu_tanh", "silu", "elu" or "softplus". Arguments, result,
-    errors and gradient as of that function; ValueError for another kind.
+    kind: "relu", "leaky_relu", "relu6", "elu", "celu", "selu", "gelu", "gelu_tanh", "silu", "mish", "softplus", "sigmoid",
+    "log_sigmoid", "tanh", "softsign", "hardsigmoid", "hardswish" or "hardtanh". Arguments, result, errors and gradient as of
+    that function; ValueError for another kind.
 
     >>> import cudamath as cm
     >>> cm.ml.activation(cm.array([-1.0, 2.0]), "relu").tolist()

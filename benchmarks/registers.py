@@ -1,0 +1,118 @@
+"""Registers and spills of every version of the matrix kernels on every architecture, from the compiler alone: no GPU.
+
+`python -m benchmarks.registers` compiles them (some minutes) and writes benchmarks/results/registers.json and registers.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks.run import RESULTS, commit
+from cudamath.core.dtypes import bfloat16
+from cudamath.core.layout import Layout
+from cudamath.core.plan import Launch, Plan
+from cudamath.kernels import attention, build, conv, linear, matmul
+from cudamath.runtime.device import assume
+
+FLOAT = np.dtype(np.float32)
+FIGURES = (r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes stack frame")
+SINCE_8 = tuple(c for c in build.CAPABILITIES if c >= (8, 0))
+ALL, HOPPER = build.CAPABILITIES, ((9, 0),)
+
+
+def lay(*shape: int, dtype: Any = bfloat16) -> Layout:
+    """A contiguous layout on the first GPU."""
+    return Layout.new(shape, np.dtype(dtype), 0)
+
+
+def last(n: int, c: int, h: int, w: int, dtype: Any = bfloat16) -> Layout:
+    """(n, c, h, w), channels last."""
+    size = np.dtype(dtype).itemsize
+    return Layout.of((n, c, h, w), tuple(size * s for s in (h * w * c, 1, w * c, c)), np.dtype(dtype), 0)
+
+
+Case = tuple[str, tuple[tuple[int, int], ...], Callable[..., Plan], list[Layout], dict[str, Any]]
+
+
+def cases() -> Iterator[Case]:
+    """(title, capabilities, planner, layouts, options) of each version."""
+    for version in ("naive", "tiled", "register", "block"):
+        yield version, ALL, matmul.matmul, [lay(4096, 4096, dtype=FLOAT)] * 2, {"version": version}
+    yield "mma", SINCE_8, matmul.matmul, [lay(4096, 4096)] * 2, {"version": "mma"}
+    yield "mma, float64", SINCE_8, matmul.matmul, [lay(4096, 4096, dtype=np.float64)] * 2, {"version": "mma"}
+    for tile in ("64x64", "64x128", "128x64", "128x128", "128x192", "128x256", "192x128", "64x256 pingpong", "128x128 pingpong",
+                 "128x64 cluster 2x2", "128x256 cluster 2x1", "64x128 share 4"):
+        yield f"wgmma {tile}", HOPPER, matmul.matmul, [lay(4096, 4096)] * 2, {"version": f"wgmma {tile}"}
+    for f in ("gelu", "gelu_tanh", "silu"):
+        yield f"linear, {f}", HOPPER, linear.linear, [lay(8192, 768), lay(3072, 768), lay(3072)], {"activation": f}
+    where: dict[str, Any] = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
+    for version, weight, dtype, able in (("direct", "weight_direct", FLOAT, ALL), ("implicit_gemm", "weight_gemm", FLOAT, ALL),
+                                         ("mma", "mma", bfloat16, SINCE_8), ("wgmma", "wgmma", bfloat16, HOPPER)):
+        x, w, g = last(64, 128, 28, 28, dtype), last(128, 128, 3, 3, dtype), last(64, 128, 28, 28, dtype)
+        yield version, able, conv.conv2d, [x, w], {**where, "version": version}
+        yield version, able, conv.conv2d_input_grad, [g, w], {**where, "size": (28, 28), "version": version}
+        yield version, able, conv.conv2d_weight_grad, [g, x], {**where, "kernel": (3, 3), "version": weight}
+    options = {"causal": True, "scale": 0.1, "dropping": False}
+    for depth in (64, 128):
+        for version, able in (("plain", ALL), ("mma", SINCE_8), ("wgmma", HOPPER)):
+            q, lse = lay(4, 16, 4096, depth), lay(4, 16, 4096, dtype=FLOAT)
+            yield f"{version}, depth {depth}", able, attention.attention, [q] * 3, {**options, "version": version}
+            yield f"{version}, depth {depth}", able, attention.attention_grad, [q] * 5 + [lse], {**options, "version": version}
+        one = lay(16, 16, 1, depth)
+        yield f"decode, depth {depth}", SINCE_8, attention.attention, [one, *[lay(16, 16, 4096, depth)] * 2], {
+            **options, "version": "decode"}
+
+
+def compiled() -> dict[str, dict[str, list[int]]]:
+    """"kernel (version)" -> capability -> registers a thread, bytes spilled, bytes of stack."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for title, capabilities, planner, layouts, options in cases():
+        kernels: dict[Any, tuple[Any, list[tuple[int, int]]]] = {}
+        for capability in capabilities:
+            with assume(capability):
+                plan = planner(*layouts, **options)
+                for step in plan.steps:
+                    if isinstance(step, Launch):
+                        types = tuple(build.argument_type(k) for k in plan.signature(step, layouts))
+                        kernels.setdefault((step.kernel, types), (types, []))[1].append(capability)
+        for (kernel, types), (_, able) in kernels.items():
+            name = f"{kernel.py_func.__name__} ({title})"
+            targets = [build.target(c) for c in able]
+            for capability, (_, log) in zip(able, build.compile_each(kernel, build.types.void(*types), targets), strict=True):
+                figures = [re.search(pattern, log) for pattern in FIGURES]
+                found.setdefault(name, {})[".".join(map(str, capability))] = [int(f[1]) if f else 0 for f in figures]
+            print(name, found[name], flush=True)
+    return found
+
+
+def markdown(record: dict[str, Any]) -> str:
+    """The table."""
+    columns = [".".join(map(str, c)) for c in ALL]
+    lines = ["# Registers a thread, by the compiler", "",
+             f"Generated by `python -m benchmarks.registers` at commit {record['commit']}. In brackets: bytes a thread spills.",
+             "", "| kernel | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    for name, figures in record["kernels"].items():
+        cells = []
+        for column in columns:
+            registers, spilled, _ = figures.get(column, (0, 0, 0))
+            cells.append((f"{registers} ({spilled})" if spilled else str(registers)) if registers else "")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    """Compile all and write both files."""
+    record = {"commit": commit(), "kernels": compiled()}
+    (RESULTS / "registers.json").write_text(json.dumps(record, indent=1) + "\n")
+    (RESULTS / "registers.md").write_text(markdown(record))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -362,7 +362,7 @@ def matmul_int32(a: Layout, b: Layout, *, version: str | None = None) -> Plan:
 
         if version == "mma":
             return matmul_tensor.mma(a, b, wide=True)
-        return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), wide=True)
+        return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), out=out.dtype)
     copies = [x.like(dtype=out.dtype) for x in (a, b)]
     steps = [step for i, (x, y) in enumerate(zip((a, b), copies, strict=True))
              for step in copy_part(whole(Input(i), x), whole(Temp(i), y))]

@@ -23,7 +23,8 @@ from .copy import Part, copy_part
 from .matmul_wgmma import Tile, box_of, matmul_wgmma
 from .product import Product
 
-KINDS = {"bfloat16": "bf16", "float16": "f16", "float32": "tf32", "int8": "s8"}
+KINDS = {"bfloat16": "bf16", "float16": "f16", "float32": "tf32", "int8": "s8", "float8_e4m3fn": "e4m3",
+         "float8_e5m2": "e5m2"}
 
 
 class Choice(NamedTuple):
@@ -244,19 +245,23 @@ def choose(p: Product, device: int, whole: bool = False) -> Choice:
 
 
 class Epilogue(NamedTuple):
-    """What happens to C on its way out: f(C + bias) + residual; see matmul_wgmma.Tile. Inputs of the plan, or None."""
+    """What happens to C on its way out: f(C scale_a scale_b + bias) + residual; see matmul_wgmma.Tile (`scaled` too). Inputs of
+    the plan, or None."""
 
     activation: str = ""
     bias: ArrayArg | None = None
     residual: ArrayArg | None = None
+    scaled: str = ""
+    scale_a: ArrayArg | None = None
+    scale_b: ArrayArg | None = None
 
 
-def wgmma(a: Layout, b: Layout, choice: str = "", *, tf32: bool = False, wide: bool = False,
+def wgmma(a: Layout, b: Layout, choice: str = "", *, tf32: bool = False, out: np.dtype | None = None,
           epilogue: Epilogue | None = None) -> Plan:
-    """Plan of a @ b by wgmma: 16-bit numbers, int8, float32 rounded to TF32 (`tf32`); compute capability 9.0.
+    """Plan of a @ b by wgmma: 16-bit numbers, 8-bit ones, float32 rounded to TF32 (`tf32`); compute capability 9.0.
 
-    choice: see Choice.parse; by default `choose` does. wide: int8 is summed to int32. epilogue: for 16-bit numbers whose
-    rows are `boxed`.
+    choice: see Choice.parse; by default `choose` does. out: C's dtype where it is not the operands': int32 for int8, float32
+    for float8, or with an epilogue a 16-bit one for both. epilogue: for C of 16-bit numbers whose rows are `boxed`.
     """
     if (a.dtype == np.float32) != tf32:
         raise AssertionError("wgmma: float32 is multiplied as TF32 or not at all")
@@ -266,12 +271,12 @@ def wgmma(a: Layout, b: Layout, choice: str = "", *, tf32: bool = False, wide: b
     if epilogue and made.splits > 1:
         raise AssertionError(f"wgmma: what follows a product cannot follow its parts, got {choice}")
     steps, temps = list(ready.steps), list(ready.temps)
-    out = p.out.like(dtype=np.dtype(np.int32)) if wide else p.out
-    for offsets, batch in ready.launches(4 if wide else 1):
-        made_steps, made_temps = _launches(ready, a, out, batch, offsets, made, epilogue, len(temps))
+    c = p.out if out is None else p.out.like(dtype=out)
+    for offsets, batch in ready.launches(c.itemsize // p.out.itemsize):
+        made_steps, made_temps = _launches(ready, a, c, batch, offsets, made, epilogue, len(temps))
         steps += made_steps
         temps += made_temps
-    return Plan([out], steps, temps)
+    return Plan([c], steps, temps)
 
 
 def boxed(n: int, offset: int = 0) -> bool:
@@ -291,13 +296,14 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
     splits = 1 if share > 1 else blocks(blocks(k, depth), slabs)
     if splits > 1 or c.itemsize == 4:
         store = "pairs" if n % 2 == 0 else "wide"
-    elif kind == "s8":
+    elif c.dtype == np.int8:
         store = "s8"
     else:
-        store = "box" if boxed(n, offsets[2]) else kind
-    tile = Tile(kind, ready.sides[0].major, ready.sides[1].major, choice.m, choice.n, choice.pingpong, store,
-                *((epilogue.activation, epilogue.bias is not None, epilogue.residual is not None) if epilogue else
-                  ("", False, False)), *choice.cluster, share)
+        store = "box" if boxed(n, offsets[2]) else KINDS[c.dtype.name]
+    extra = epilogue or Epilogue()
+    tile = Tile(kind, ready.sides[0].major, ready.sides[1].major, choice.m, choice.n, choice.pingpong, store, extra.activation,
+                extra.bias is not None, extra.residual is not None, *choice.cluster, share,
+                KINDS[c.dtype.name] if c.itemsize == 2 * a.itemsize == 2 else "", extra.scaled)
     tiles_m, tiles_n = blocks(m, tile.m * tile.cluster_m), blocks(n, tile.n * tile.cluster_n)
     tiles = tiles_m * tiles_n * batch * splits
     maps: list[Any] = []
@@ -316,10 +322,10 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
         target = Temp(first_temp)
     maps.append(TensorMap(ArrayArg("y", 0, offset=offsets[2]), (batch, m, n), None, (1, 64, 64)) if store == "box"
                 else np.int64(0))
-    bias, residual = (epilogue.bias or target, epilogue.residual or target) if epilogue else (target, target)
+    beside = [array or target for array in (extra.bias, extra.residual, extra.scale_a, extra.scale_b)]
     numbers = [np.int32(x) for x in (m, n, slabs, splits, tiles_m, tiles_n, tiles, *(side.both for side in ready.sides))]
     clusters = tiles if share > 1 else min(devices.multiprocessors(a.device) // tile.cluster, tiles)
-    steps = [Launch(matmul_wgmma(tile), clusters * tile.cluster, tile.threads, [*maps, target, bias, residual, *numbers],
+    steps = [Launch(matmul_wgmma(tile), clusters * tile.cluster, tile.threads, [*maps, target, *beside, *numbers],
                     tile.shared, tile.cluster)]
     if splits > 1:
         steps.append(Launch(sum_parts(temps[0].dtype, c.dtype), blocks(size, 256), 256,

@@ -50,6 +50,8 @@ from .ptx_mma import (
     exp2,
     global_address,
     load_global,
+    load_global_float,
+    load_global_float_2,
     maximum_nan,
     minimum,
     pack_bf16,
@@ -77,7 +79,7 @@ LOG2_TAIL = (-1.757776885824569e-06, 5.9936584875686094e-05, -0.0009163629729300
              -0.05382450297474861, -0.4586157202720642, -1.1511801481246948, -1.0000038146972656)
 FAR = 16.0
 #: kind -> (bytes of a number of A and B, dtype of the sums)
-KINDS = {"bf16": (2, f32), "f16": (2, f32), "tf32": (4, f32), "s8": (1, i32), "e4m3": (1, f32)}
+KINDS = {"bf16": (2, f32), "f16": (2, f32), "tf32": (4, f32), "s8": (1, i32), "e4m3": (1, f32), "e5m2": (1, f32)}
 
 
 class Tile(NamedTuple):
@@ -90,6 +92,8 @@ class Tile(NamedTuple):
     C gets a row, a matrix added. cluster_m, cluster_n: how many
     tiles, below and beside each other, form a cluster; share: how many
     blocks form one that works at one tile, each on a part of k (float32 sums, no pingpong, no other cluster).
+    out: "bf16" or "f16" if C is of that kind and A and B are not. scaled: "" or two letters: A B is multiplied by
+    a number for each row ("m") or one for all ("1"), and by one for each column ("n") or for all.
     """
 
     kind: str
@@ -105,6 +109,8 @@ class Tile(NamedTuple):
     cluster_m: int = 1
     cluster_n: int = 1
     share: int = 1
+    out: str = ""
+    scaled: str = ""
 
     @property
     def consumers(self) -> int:
@@ -210,18 +216,31 @@ def activate(name: str) -> Any:
 
 @functools.cache
 def _finish(tile: Tile) -> Any:
-    """(c, c', row, column, (bias, residual, row 0, column 0, rows, columns)) -> two neighbours of C, float32.
+    """(c, c', row, column, (vectors, residual, row 0, column 0, rows, columns)) -> two neighbours of C, float32.
 
-    row, column: within a box at row 0, column 0 of C. bias: address of (n,), residual: of rows of n numbers of 16 bits.
+    row, column: within a box at row 0, column 0 of C. vectors: addresses of the bias (n,), of 16 bits, and of the scales of
+    rows and columns, float32; residual: of rows of n numbers of 16 bits.
     """
-    unpack = unpack_bf16 if tile.kind == "bf16" else unpack_f16
+    unpack = unpack_bf16 if (tile.out or tile.kind) == "bf16" else unpack_f16
     function = activate(tile.activation)
-    bias, residual = tile.bias, tile.residual
+    bias, residual, scaled = tile.bias, tile.residual, tile.scaled != ""
+    by_row, by_column = tile.scaled.startswith("m"), tile.scaled.endswith("n")
 
     @device
     def finish(x, y, row, column, more):
-        at_bias, at_residual, row0, column0, rows, columns = more
+        (at_bias, at_rows, at_columns), at_residual, row0, column0, rows, columns = more
         here = i32(column0 + column)
+        if scaled:
+            line = i32(min(row0 + row, rows - 1)) if by_row else i32(0)
+            by = load_global_float(at_rows + 4 * i64(line))
+            u, v = f32(0), f32(0)
+            if by_column and here < columns:
+                u, v = load_global_float_2(at_columns + 4 * i64(here))
+            elif not by_column:
+                u = load_global_float(at_columns)
+                v = u
+            x = f32(x) * (by * u)
+            y = f32(y) * (by * v)
         if bias and here < columns:  # columns are even in number
             u, v = unpack(load_global(at_bias + 2 * i64(here)))
             x += u
@@ -234,7 +253,7 @@ def _finish(tile: Tile) -> Any:
             y += v
         return x, y
 
-    return finish if bias or residual or tile.activation else None
+    return finish if bias or residual or scaled or tile.activation else None
 
 
 @functools.cache
@@ -284,24 +303,24 @@ def _store(tile: Tile) -> tuple[Any, Any]:
     """(store, drain): how a warpgroup brings its accumulators, 64 blocks_m x n, into C; and what it does at the end.
 
     store(accumulators, thread of the warpgroup, warpgroup, shared address of its staging memory, map of C, C, z, first row,
-    first column, rows and columns of C, address of bias, address of residual).
+    first column, rows and columns of C, addresses of vectors (see `_finish`), address of residual).
     """
     n, blocks_m = tile.n, tile.blocks_m
     if tile.store == "box":
-        write = hopper.stage_box(tile.kind, _finish(tile))
+        write = hopper.stage_box(tile.out or tile.kind, _finish(tile))
         wait_for_other, wait = ptx.bulk_wait(1, read=True), ptx.bulk_wait(0, read=True)
 
         across = n // BOX
 
         @device
-        def store_box(number, c, thread, group, staging, map_c, z, row0, column0, rows, columns, bias, residual):
+        def store_box(number, c, thread, group, staging, map_c, z, row0, column0, rows, columns, vectors, residual):
             block, box = number // across, number % across
             at = i32(staging + (number & 1) * hopper.BOX_BYTES)
             row, column = i32(row0 + block * BOX), i32(column0 + box * BOX)
             if thread == 0:
                 wait_for_other()  # what was stored from this half of the staging memory before has been read
             ptx.named_sync(1 + group, 128)
-            more = (bias, residual + 2 * i64(z) * rows * columns, row, column, rows, columns)
+            more = (vectors, residual + 2 * i64(z) * rows * columns, row, column, rows, columns)
             write(c, block * (n // 2) + 32 * box, thread, at, more)
             ptx.fence_async_shared()
             ptx.named_sync(1 + group, 128)
@@ -311,16 +330,16 @@ def _store(tile: Tile) -> tuple[Any, Any]:
                 ptx.bulk_commit()
 
         @device
-        def store_boxes(c, thread, group, staging, map_c, out, z, row0, column0, rows, columns, bias, residual):
+        def store_boxes(c, thread, group, staging, map_c, out, z, row0, column0, rows, columns, vectors, residual):
             # Written out: LLVM leaves a long loop as it is, and then the accumulators' indices are not known in time
             # for them to be registers.
-            store_box(0, c, thread, group, staging, map_c, z, row0, column0, rows, columns, bias, residual)
+            store_box(0, c, thread, group, staging, map_c, z, row0, column0, rows, columns, vectors, residual)
             if blocks_m * across > 1:
-                store_box(1, c, thread, group, staging, map_c, z, row0, column0, rows, columns, bias, residual)
+                store_box(1, c, thread, group, staging, map_c, z, row0, column0, rows, columns, vectors, residual)
             if blocks_m * across > 2:
-                store_box(2, c, thread, group, staging, map_c, z, row0, column0, rows, columns, bias, residual)
+                store_box(2, c, thread, group, staging, map_c, z, row0, column0, rows, columns, vectors, residual)
             if blocks_m * across > 3:
-                store_box(3, c, thread, group, staging, map_c, z, row0, column0, rows, columns, bias, residual)
+                store_box(3, c, thread, group, staging, map_c, z, row0, column0, rows, columns, vectors, residual)
 
         @device
         def drain(thread):
@@ -332,7 +351,7 @@ def _store(tile: Tile) -> tuple[Any, Any]:
     size, pair = _pair(tile.store, KINDS[tile.kind][1])
 
     @device
-    def store_pairs(c, thread, group, staging, map_c, out, z, row0, column0, rows, columns, bias, residual):
+    def store_pairs(c, thread, group, staging, map_c, out, z, row0, column0, rows, columns, vectors, residual):
         lane = i32(thread & 31)
         base = global_address(out)
         for block in range(blocks_m):
@@ -479,10 +498,11 @@ def matmul_wgmma(tile: Tile) -> Any:
             ptx.barrier_arrive_at(barrier, i32(rank_m + below * other))
 
     @cuda.jit(launch_bounds=(tile.threads, 1))
-    def matmul_wgmma(map_a, map_b, map_c, out, bias, residual, m, n, slabs, splits, tiles_m, tiles_n, tiles, both_a, both_b):
+    def matmul_wgmma(map_a, map_b, map_c, out, bias, residual, scale_a, scale_b, m, n, slabs, splits, tiles_m, tiles_n, tiles,
+                     both_a, both_b):
         """map_a: of A (batch, m, k) or, "M", (batch, k, m); map_b: of B as (batch, n, k) or, "M", (batch, k, n);
         map_c: of C (batch, m, n) for "box". out: C for the other ways to store, (splits x batch, m, n), flat.
-        bias: (n,), residual: (batch, m, n), flat; both `out` again where the Tile has none.
+        bias: (n,), residual: (batch, m, n), scale_a: (m,) or (1,), scale_b: (n,) or (1,), flat; `out` where the Tile has none.
         slabs: of k, a tile; splits: parts of k; tiles_m: rows of tiles (of clusters), tiles_n: columns; tiles: in all,
         batch and parts included. both_a, both_b: 1 if there is one matrix for each of the batch, 0 if one for all.
         """
@@ -581,7 +601,7 @@ def matmul_wgmma(tile: Tile) -> Any:
                 store(c, mine, one, i32(staging + one * (2 * hopper.BOX_BYTES)), map_c, out, z,
                       i32((tile_row * below + rank_m) * tile_m + from_row),
                       i32((tile_column * beside + rank_n) * tile_n), m, n,
-                      global_address(bias), global_address(residual))
+                      (global_address(bias), global_address(scale_a), global_address(scale_b)), global_address(residual))
                 if pingpong:
                     stage, phase = hopper.skip(stage, phase, slabs, stages)
                     index = i32(index + 2 * stride)

@@ -157,6 +157,10 @@ load_global_4 = instruction("load_global_4", "ld.global.v4.b32 {$0, $1, $2, $3},
                             "16 bytes at a global address, as four int32.", pure=False)
 load_global_float_4 = instruction("load_global_float_4", "ld.global.v4.f32 {$0, $1, $2, $3}, [$4];",
                                   types.UniTuple(f32, 4), (i64,), "Four float32 at a global address.", pure=False)
+load_global_float = instruction("load_global_float", "ld.global.f32 $0, [$1];", f32, (i64,), "A float32 at a global address.",
+                                pure=False)
+load_global_float_2 = instruction("load_global_float_2", "ld.global.v2.f32 {$0, $1}, [$2];", types.UniTuple(f32, 2), (i64,),
+                                  "Two float32 at a global address.", pure=False)
 load_global = instruction("load_global", "ld.global.b32 $0, [$1];", i32, (i64,), "4 bytes at a global address.", pure=False)
 store_global_half = instruction("store_global_half", "{ .reg .b16 h; cvt.u16.u32 h, $1; st.global.b16 [$0], h; }", void,
                                 (i64, i32), "The low 2 bytes of an int32 to a global address.", pure=False)

@@ -9,26 +9,69 @@ the CPU. Importing this package creates no CUDA context and imports no CUDA libr
 """
 
 from numpy import (
+    False_,
+    ScalarType,
+    True_,
+    base_repr,
+    binary_repr,
     bool_,
+    byte,
+    cdouble,
     complex64,
     complex128,
+    complexfloating,
+    csingle,
+    double,
+    dtype,
     e,
+    errstate,
     euler_gamma,
+    exceptions,
     float16,
     float32,
     float64,
+    floating,
+    format_float_positional,
+    format_float_scientific,
+    generic,
+    geterr,
+    half,
+    index_exp,
+    inexact,
     inf,
     int8,
     int16,
     int32,
     int64,
+    int_,
+    intc,
+    integer,
+    intp,
+    iterable,
+    long,
+    longlong,
     nan,
+    ndindex,
     newaxis,
+    number,
     pi,
+    s_,
+    seterr,
+    short,
+    signedinteger,
+    single,
+    ubyte,
+    uint,
     uint8,
     uint16,
     uint32,
     uint64,
+    uintc,
+    uintp,
+    ulong,
+    ulonglong,
+    unsignedinteger,
+    ushort,
 )
 
 from . import cuda, fft, lib, linalg, math, ml, random, testing
@@ -68,6 +111,7 @@ from .ops.sort import *  # noqa: F403
 from .ops.stacks import *  # noqa: F403
 from .ops.statistics import *  # noqa: F403
 from .ops.stride_tricks import *  # noqa: F403
+from .ops.text import *  # noqa: F403
 from .ops.transfer import *  # noqa: F403
 
 from ml_dtypes import bfloat16, float8_e4m3fn as float8_e4m3, float8_e5m2  # isort: skip

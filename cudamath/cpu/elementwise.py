@@ -38,3 +38,25 @@ def ldexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def exponent(x: np.ndarray) -> np.ndarray:
     """The exponent of frexp, as floating-point numbers."""
     return np.where(np.isfinite(x), np.frexp(x)[1], 0)
+
+
+def clip(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """min(max(x, low), high)."""
+    return np.clip(x, low, high)
+
+
+def without_nan(x: np.ndarray, instead: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """x with another number for NaN, and nothing beyond the largest."""
+    out = np.clip(x, -largest, largest)
+    np.copyto(out, instead, where=np.isnan(x))
+    return out
+
+
+def isposinf(x: np.ndarray) -> np.ndarray:
+    """Whether elements are positive infinity."""
+    return x == np.inf
+
+
+def isneginf(x: np.ndarray) -> np.ndarray:
+    """Whether elements are negative infinity."""
+    return x == -np.inf

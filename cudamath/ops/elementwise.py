@@ -254,10 +254,24 @@ def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min:
     min, max = a_min if min is None else min, a_max if max is None else max
     if out is not None:
         return deliver("clip", clip(x, min, max), out)
+    if type(x) is ndarray and x._node is None and type(min) in ufunc.SCALARS and type(max) in ufunc.SCALARS:
+        try:
+            return _clip.plans[x._layout, type(min), type(max)](x, min, max)
+        except (KeyError, OverflowError):
+            pass
     x = require("clip", x, REAL)
-    if min is not None:
-        x = maximum(x, min)
-    return positive(x) if min is None and max is None else x if max is None else minimum(x, max)
+    if x.dtype in INTEGER:  # a bound that no element can pass is none
+        limits = np.iinfo(x.dtype)
+        min = None if type(min) is int and min < limits.min else min
+        max = None if type(max) is int and max > limits.max else max
+    if min is None or max is None:
+        return positive(x) if min is max else minimum(x, max) if min is None else maximum(x, min)
+    return _clip.call((x, min, max))
+
+
+_clip = ufunc.Elementwise("clip", np.maximum, "minimum(maximum(x, y), z)", (
+    "_share(_share(g, z, maximum(x, y)), x, y)", "_share(_share(g, z, maximum(x, y)), y, x)", "_share(g, maximum(x, y), z)"),
+    REAL, "elementwise.clip", globals())
 
 
 def where(condition: Any, x: Any, y: Any) -> ndarray:

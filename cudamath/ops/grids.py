@@ -16,12 +16,12 @@ from .creation import arange, asarray, linspace, tri
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, logical_not, pow, remainder, sign
 from .index import nonzero
-from .join import stack
+from .join import concat, stack
 from .reduce import any as any_of
 from .shape import _broadcast_as, astype, expand_dims, flip, reshape
 
-__all__ = ["diag_indices", "fill_diagonal", "geomspace", "indices", "ix_", "logspace", "mgrid", "ogrid", "ravel_multi_index",
-           "tril_indices", "triu_indices", "unravel_index", "vander"]
+__all__ = ["c_", "diag_indices", "fill_diagonal", "geomspace", "indices", "ix_", "logspace", "mgrid", "ogrid", "r_",
+           "ravel_multi_index", "tril_indices", "triu_indices", "unravel_index", "vander"]
 
 
 def indices(dimensions: Sequence[int], dtype: Any = np.int64, sparse: bool = False, *, device: Any = None) -> Any:
@@ -100,6 +100,43 @@ class _Grid:
 
 
 mgrid, ogrid = _Grid(sparse=False), _Grid(sparse=True)
+
+
+class _Joined:
+    """`r_` and `c_`: slices as ranges (an imaginary step is a number of points), arrays and numbers, joined to one array: along
+    the first axis, or as columns. A text in front, "axis, ndmin, place of the first axis" of arrays of fewer than ndmin
+    dimensions, says otherwise.
+
+    >>> import cudamath as cm
+    >>> cm.r_[0:3, 7, [5, 6]].tolist(), cm.c_[[1, 2], [3, 4]].tolist()
+    ([0, 1, 2, 7, 5, 6], [[1, 3], [2, 4]])
+    """
+
+    def __init__(self, axis: int, ndmin: int, first: int):
+        self.how = axis, ndmin, first
+
+    def __getitem__(self, key: Any) -> ndarray:
+        items = list(key) if isinstance(key, tuple) else [key]
+        axis, ndmin, first = self.how
+        if items and isinstance(items[0], str):
+            text = items.pop(0)
+            try:
+                given = [int(part) for part in text.split(",")]
+            except ValueError:
+                raise ValueError(f"r_: wants a text of numbers, 'axis, ndmin, first', got {text!r}") from None
+            axis, ndmin, first = (*given, *(axis, 1, -1)[len(given):])[:3]
+        arrays = []
+        for item in items:
+            x = mgrid[item] if isinstance(item, slice) else asarray(item)
+            more = ndmin - x.ndim
+            if more > 0:  # the array's own axes stay together
+                lead = min(max(first if first >= 0 else more + 1 + first, 0), more)
+                x = reshape(x, (*[1] * lead, *x.shape, *[1] * (more - lead)))
+            arrays.append(x)
+        return concat(list(coerce("r_", tuple(arrays))), axis=axis)
+
+
+r_, c_ = _Joined(0, 1, -1), _Joined(-1, 2, 0)
 
 
 def diag_indices(n: int, ndim: int = 2, *, device: Any = None) -> tuple[ndarray, ...]:

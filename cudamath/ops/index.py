@@ -21,6 +21,7 @@ from ..core.op import Category, Op, coerce, require
 from ..core.shapes import normalize_axis
 from . import elementwise
 from .creation import full
+from .output import deliver
 from .shape import (
     _broadcast,
     _broadcast_as,
@@ -215,14 +216,16 @@ def _integers(name: str, indices: Any, device: Any) -> ndarray:
     return require(name, indices, INTEGER, "indices")
 
 
-def take(x: Any, /, indices: Any, axis: int | None = None) -> ndarray:
+def take(x: Any, /, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> ndarray:
     """The elements (or slices along ``axis``) of ``x`` at some positions.
 
     out[..., j, ...] = x[..., indices[j], ...]
 
-    Args: x: any array; indices: integers of any shape, negative ones count from the end; axis: None ravels ``x`` first.
-    Returns: an array in which ``indices.shape`` takes the place of ``axis``. Raises: IndexError if an index is out of
-    range, TypeError if indices are no integers. Gradient: added up at the positions, in a fixed order.
+    Args: x: any array; indices: integers of any shape, negative ones count from the end; axis: None ravels ``x`` first;
+    out: array that the result is written into; mode: what is out of range raises ("raise"), goes round ("wrap") or counts
+    as the first or last ("clip"). Returns: an array in which ``indices.shape`` takes the place of ``axis``. Raises: IndexError
+    if an index is out of range, TypeError if indices are no integers, ValueError for another mode. Gradient: added up at the
+    positions, in a fixed order.
 
     >>> import cudamath as cm
     >>> cm.take(cm.asarray([10, 20, 30]), cm.asarray([2, 0, -1]))
@@ -235,7 +238,20 @@ def take(x: Any, /, indices: Any, axis: int | None = None) -> ndarray:
     axis = normalize_axis("take", axis, x.ndim)
     if not x.shape[axis] and positions.size:
         raise IndexError(f"take: axis {axis} of shape {x.shape} is empty, nothing can be taken from it")
-    return _take(x, positions, axis=axis)
+    if mode != "raise":
+        positions = _in_range("take", positions, x.shape[axis], mode)
+    y = _take(x, positions, axis=axis)
+    return y if out is None else deliver("take", y, out)
+
+
+def _in_range(name: str, positions: ndarray, n: int, mode: str) -> ndarray:
+    """Positions among n, brought there as a mode says."""
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"{name}: mode is 'raise', 'wrap' or 'clip', got {mode!r}")
+    if not positions.size or mode == "raise":
+        return positions
+    positions = astype(positions, np.int64, copy=False)
+    return elementwise.remainder(positions, n) if mode == "wrap" else elementwise.clip(positions, 0, n - 1)
 
 
 def take_along_axis(x: Any, /, indices: Any, axis: int = -1) -> ndarray:
@@ -369,13 +385,13 @@ def minimum_at(x: ndarray, key: Any, values: Any, /) -> None:
     _fold_at("minimum_at", "min", elementwise.minimum, REAL_OR_BOOL, x, key, values)
 
 
-def put(x: ndarray, indices: Any, values: Any, /) -> None:
+def put(x: ndarray, indices: Any, values: Any, /, mode: str = "raise") -> None:
     """Assigns to elements of ``x``, counted in C order, in place.
 
     x.flat[indices[j]] = values[j]; ``values`` is repeated if it is shorter; of repeated positions the last one wins.
 
-    Args: x: any array; indices: integers; values: array or scalar, cast to x's dtype. Raises: IndexError if an index is
-    out of range, ValueError if there are no values. Gradient: none, in place.
+    Args: x: any array; indices: integers; values: array or scalar, cast to x's dtype; mode: as for ``take``. Raises:
+    IndexError if an index is out of range, ValueError if there are no values. Gradient: none, in place.
 
     >>> import cudamath as cm
     >>> x = cm.zeros((2, 2))
@@ -394,6 +410,7 @@ def put(x: ndarray, indices: Any, values: Any, /) -> None:
         raise ValueError(f"put: there are no values for {positions.size} positions")
     if not x.size:
         raise IndexError(f"put: an array of shape {x.shape} has no elements to assign to")
+    positions = _in_range("put", positions, x.size, mode)
     if given.size not in (1, positions.size):
         count = asarray(np.arange(positions.size) % given.size, device=x.device)
         given = take(given, count)

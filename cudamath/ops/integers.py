@@ -11,7 +11,7 @@ from ..core.array import asarray, ndarray
 from ..core.op import INTEGER, INTEGER_OR_BOOL, require
 from ..core.shapes import normalize_axis
 from . import ufunc
-from .elementwise import bitwise_and, bitwise_right_shift, not_equal
+from .elementwise import bitwise_and, bitwise_left_shift, bitwise_right_shift, not_equal
 from .join import pad
 from .reduce import sum
 from .shape import astype, expand_dims, moveaxis, ravel, reshape, span
@@ -57,7 +57,7 @@ def packbits(x: Any, /, axis: int | None = None, bitorder: str = "big") -> ndarr
     if more := -bits.shape[-1] % 8:
         bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, more)])
     bits = reshape(bits, (*bits.shape[:-1], bits.shape[-1] // 8, 8))
-    return moveaxis(sum(bits << shifts, axis=-1, dtype=np.uint8), -1, axis)
+    return moveaxis(sum(bitwise_left_shift(bits, shifts), axis=-1, dtype=np.uint8), -1, axis)
 
 
 def unpackbits(x: Any, /, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> ndarray:

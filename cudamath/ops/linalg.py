@@ -16,10 +16,11 @@ from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
 from .elementwise import abs, conj, multiply
 from .inspection import can_cast
+from .output import deliver
 from .shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
 
-__all__ = ["dot", "gemm", "gemv", "inner", "matmul", "matrix_norm", "norm", "outer", "set_matmul_precision", "tensordot",
-           "vdot", "vecdot", "vector_norm"]
+__all__ = ["dot", "gemm", "gemv", "inner", "matmul", "matrix_norm", "matvec", "norm", "outer", "set_matmul_precision",
+           "tensordot", "vdot", "vecdot", "vecmat", "vector_norm"]
 
 _tf32 = False
 
@@ -86,13 +87,14 @@ def _pair(name: str, a: Any, b: Any) -> tuple[ndarray, ndarray]:
 _matmul_int32 = Op("matmul (int8 to int32)", cpu="matmul.matmul_int32", cuda="matmul.matmul_int32")
 
 
-def matmul(a: Any, b: Any, /, *, dtype: Any = None) -> ndarray:
+def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None) -> ndarray:
     """Matrix product: y[..., i, j] = Σ_k a[..., i, k] b[..., k, j].
 
     Args:
         a: array (..., m, k), or (k,), which counts as (1, k) and drops that axis from the result.
         b: array (..., k, n), or (k,), which counts as (k, 1) and drops that axis from the result.
             Leading axes broadcast. Numeric or bool, of any strides; different dtypes are promoted.
+        out: array that the result is written into.
         dtype: of sums and result, as which the operands count; their common one by default. int8 operands with int32 are
             multiplied as they are, on tensor cores where there are some.
 
@@ -129,7 +131,8 @@ def matmul(a: Any, b: Any, /, *, dtype: Any = None) -> ndarray:
             broadcast_shapes("matmul", left[:-2], right[:-2])
         except ValueError:
             raise ValueError(f"matmul: the leading axes of shapes {left} and {right} cannot be broadcast together") from None
-    return _matmul_int32(a, b) if wide else _matmul(a, b, tf32=_tf32)
+    product = _matmul_int32(a, b) if wide else _matmul(a, b, tf32=_tf32)
+    return product if out is None else deliver("matmul", product, out)
 
 
 def gemm(a: Any, b: Any, alpha: float = 1, c: Any = None, beta: float = 0) -> ndarray:
@@ -186,10 +189,11 @@ def _scaled(name: str, product: ndarray, alpha: float, c: Any, beta: float) -> n
     return product + (c if beta == 1 else c * beta)
 
 
-def vecdot(a: Any, b: Any, /, *, axis: int = -1) -> ndarray:
+def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1) -> ndarray:
     """Dot products of vectors along an axis: y = Σ_k conj(a[..., k]) b[..., k].
 
-    Args: a, b: numeric arrays whose shapes broadcast and agree along `axis`; axis: int, counted from the end.
+    Args: a, b: numeric arrays whose shapes broadcast and agree along `axis`; out: array that the result is written into; axis:
+    int, counted from the end.
     Returns: array of the broadcast shape without that axis, of the common dtype.
     Raises: TypeError (dtype), ValueError (shapes, axis).
     Gradient: g b for a, g a for b.
@@ -210,7 +214,53 @@ def vecdot(a: Any, b: Any, /, *, axis: int = -1) -> ndarray:
     if a.dtype.kind == "c":
         a = conj(a)
     row, column = expand_dims(a, axis=-2), expand_dims(b, axis=-1)
-    return reshape(matmul(row, column), broadcast_shapes("vecdot", a.shape[:-1], b.shape[:-1]))
+    y = reshape(matmul(row, column), broadcast_shapes("vecdot", a.shape[:-1], b.shape[:-1]))
+    return y if out is None else deliver("vecdot", y, out)
+
+
+def _shaped(name: str, a: ndarray, wanted: int, what: str) -> None:
+    if a.ndim < wanted:
+        raise ValueError(f"{name}: {what}, got shape {a.shape}")
+
+
+def matvec(a: Any, x: Any, /, out: Any = None) -> ndarray:
+    """Matrices times vectors: y[..., i] = Σ_k a[..., i, k] x[..., k].
+
+    Args: a: numeric array (..., m, k); x: (..., k), leading axes broadcast; out: array that the result is written into.
+    Returns: array (..., m) of the common dtype. Raises: TypeError (dtype), ValueError (shapes). Gradient: as `matmul`'s.
+
+    >>> import cudamath as cm
+    >>> cm.matvec([[1, 2], [3, 4]], [[1, 1], [1, 0]]).tolist()
+    [[3, 7], [1, 3]]
+    """
+    a, x = _pair("matvec", a, x)
+    _shaped("matvec", a, 2, "wants matrices")
+    _shaped("matvec", x, 1, "wants vectors")
+    if a.shape[-1] != x.shape[-1]:
+        raise ValueError(f"matvec: the last axes of shapes {a.shape} and {x.shape} differ in length")
+    y = matmul(a, expand_dims(x, axis=-1))[..., 0]
+    return y if out is None else deliver("matvec", y, out)
+
+
+def vecmat(x: Any, a: Any, /, out: Any = None) -> ndarray:
+    """Vectors times matrices: y[..., j] = Σ_k conj(x[..., k]) a[..., k, j].
+
+    Args: x: numeric array (..., k); a: (..., k, n), leading axes broadcast; out: array that the result is written into.
+    Returns: array (..., n) of the common dtype. Raises: TypeError (dtype), ValueError (shapes). Gradient: as `matmul`'s.
+
+    >>> import cudamath as cm
+    >>> cm.vecmat([[1, 1], [1, 0]], [[1, 2], [3, 4]]).tolist()
+    [[4, 6], [1, 2]]
+    """
+    x, a = _pair("vecmat", x, a)
+    _shaped("vecmat", a, 2, "wants matrices")
+    _shaped("vecmat", x, 1, "wants vectors")
+    if a.shape[-2] != x.shape[-1]:
+        raise ValueError(f"vecmat: the last axis of shape {x.shape} and the last but one of shape {a.shape} differ in length")
+    if x.dtype.kind == "c":
+        x = conj(x)
+    y = matmul(expand_dims(x, axis=-2), a)[..., 0, :]
+    return y if out is None else deliver("vecmat", y, out)
 
 
 def vdot(a: Any, b: Any, /) -> ndarray:
@@ -231,11 +281,11 @@ def vdot(a: Any, b: Any, /) -> ndarray:
     return vecdot(reshape(a, (a.size,)), reshape(b, (b.size,)))
 
 
-def dot(a: Any, b: Any, /) -> ndarray:
+def dot(a: Any, b: Any, /, out: Any = None) -> ndarray:
     """NumPy's dot: the product of two vectors or matrices; of more dimensions, over the last axis of a and the last but
     one of b; with a 0-d operand, elementwise.
 
-    Args: a, b: numeric or bool arrays.
+    Args: a, b: numeric or bool arrays; out: array that the result is written into.
     Returns: array of the common dtype, of shape a.shape[:-1] + b.shape[:-2] + b.shape[-1:].
     Raises: TypeError (dtype), ValueError (sizes that do not match).
     Gradient: as `matmul`'s.
@@ -244,6 +294,8 @@ def dot(a: Any, b: Any, /) -> ndarray:
     >>> int(cm.dot([1, 2, 3], [4, 5, 6]))
     32
     """
+    if out is not None:
+        return deliver("dot", dot(a, b), out)
     a, b = _pair("dot", a, b)
     if not a.ndim or not b.ndim:
         return multiply(a, b)
@@ -273,10 +325,10 @@ def inner(a: Any, b: Any, /) -> ndarray:
     return tensordot(a, b, axes=((-1,), (-1,)))
 
 
-def outer(a: Any, b: Any, /) -> ndarray:
+def outer(a: Any, b: Any, /, out: Any = None) -> ndarray:
     """Outer product: y[i, j] = a[i] b[j].
 
-    Args: a, b: numeric or bool arrays, flattened.
+    Args: a, b: numeric or bool arrays, flattened; out: array that the result is written into.
     Returns: array (a.size, b.size) of the common dtype.
     Raises: TypeError (dtype).
     Gradient: by its parts.
@@ -286,7 +338,7 @@ def outer(a: Any, b: Any, /) -> ndarray:
     [[3, 4], [6, 8]]
     """
     a, b = _pair("outer", a, b)
-    return multiply(reshape(a, (a.size, 1)), reshape(b, (1, b.size)))
+    return multiply(reshape(a, (a.size, 1)), reshape(b, (1, b.size)), out)
 
 
 def tensordot(a: Any, b: Any, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> ndarray:

@@ -11,7 +11,22 @@ import optree
 
 from ..core.array import ndarray
 from ..core.devices import CPU
-from . import elementwise, index, linalg, numbers, reduce, scan, search, select, shape, sort, stacks, transfer, ufunc_methods
+from . import (
+    elementwise,
+    index,
+    integers,
+    linalg,
+    numbers,
+    reduce,
+    scan,
+    search,
+    select,
+    shape,
+    sort,
+    stacks,
+    transfer,
+    ufunc_methods,
+)
 from .flat import Flat
 from .join import repeat
 from .output import deliver
@@ -144,7 +159,8 @@ def _namespace(self: ndarray, *, api_version: str | None = None) -> Any:
     return cudamath
 
 
-_BY_UFUNC: dict[np.ufunc, Callable] = {f.card.ufunc: f for space in (elementwise, numbers) for f in vars(space).values()
+_BY_UFUNC: dict[np.ufunc, Callable] = {f.card.ufunc: f for space in (elementwise, integers, numbers)
+                                       for f in vars(space).values()
                                        if hasattr(f, "card") and not isinstance(f.card.cpu, str)}
 _WITH_OUT = {elementwise.pow, elementwise.conj}
 _ABOUT: dict[Callable, Callable] = {np.shape: lambda x: x.shape, np.ndim: lambda x: x.ndim,
@@ -152,7 +168,8 @@ _ABOUT: dict[Callable, Callable] = {np.shape: lambda x: x.shape, np.ndim: lambda
 _LOOKING = {np.save, np.savez, np.savez_compressed, np.savetxt, np.array2string, np.array_repr, np.array_str}
 _BY_UFUNC |= {np.power: elementwise.pow, np.conjugate: elementwise.conj, np.matmul: linalg.matmul, np.vecdot: linalg.vecdot,
               np.fabs: numbers.fabs, np.float_power: numbers.float_power, np.divmod: numbers.divmod, np.modf: numbers.modf,
-              np.deg2rad: numbers.radians, np.rad2deg: numbers.degrees}
+              np.ldexp: numbers.ldexp, np.frexp: numbers.frexp, np.spacing: numbers.spacing, np.matvec: linalg.matvec,
+              np.vecmat: linalg.vecmat, np.deg2rad: numbers.radians, np.rad2deg: numbers.degrees}
 
 
 def install() -> None:
@@ -162,6 +179,8 @@ def install() -> None:
         setattr(ndarray, f"__{name}__", forward)
         setattr(ndarray, f"__r{name}__", reflected)
         setattr(ndarray, f"__i{name}__", _inplace(function, symbol))
+    for name, method in zip(("__divmod__", "__rdivmod__"), _operator(numbers.divmod), strict=True):
+        setattr(ndarray, name, method)
     for name, function in _COMPARISONS.items():
         setattr(ndarray, f"__{name}__", _operator(function)[0])
     unary = {"neg": elementwise.negative, "pos": elementwise.positive, "abs": elementwise.abs,

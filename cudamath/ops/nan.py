@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.op import COMPLEX, INEXACT, REAL_OR_BOOL, coerce, require
-from . import reduce
-from .elementwise import isinf, isnan, logical_not, signbit
+from ..core.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL, coerce, require
+from . import reduce, ufunc
+from .elementwise import isfinite, isnan, logical_not  # noqa: F401  isfinite in a gradient expression
 from .index import where as choose
 from .output import deliver
 from .reduce import Axis
@@ -164,7 +164,7 @@ def _nan_position(name: str, x: Any, axis: int | None, keepdims: bool, sign: flo
     return choose(best == -np.inf, first, position)
 
 
-def nanargmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> ndarray:
+def nanargmax(x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
     """Index of the first largest element that is not NaN, along an axis or in the flattened array.
 
     Args, returns: as for ``argmax``. Raises: also ValueError if a line holds nothing but NaN (waits for the device).
@@ -174,10 +174,11 @@ def nanargmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> 
     >>> int(cm.nanargmax([1.0, cm.nan, 3.0]))
     2
     """
-    return _nan_position("nanargmax", x, axis, keepdims, 1)
+    y = _nan_position("nanargmax", x, axis, keepdims, 1)
+    return y if out is None else deliver("nanargmax", y, out)
 
 
-def nanargmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> ndarray:
+def nanargmin(x: Any, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
     """Index of the first smallest element that is not NaN, along an axis or in the flattened array.
 
     Args, returns, raises: as for ``nanargmax``. Gradient: none (the result is a constant).
@@ -186,7 +187,8 @@ def nanargmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> 
     >>> int(cm.nanargmin([cm.nan, 4.0, 3.0]))
     2
     """
-    return _nan_position("nanargmin", x, axis, keepdims, -1)
+    y = _nan_position("nanargmin", x, axis, keepdims, -1)
+    return y if out is None else deliver("nanargmin", y, out)
 
 
 def nan_to_num(x: Any, /, copy: bool = True, nan: float = 0.0, posinf: float | None = None,
@@ -209,35 +211,17 @@ def nan_to_num(x: Any, /, copy: bool = True, nan: float = 0.0, posinf: float | N
         from .inspection import finfo
 
         limits = finfo(x.dtype)
-        y = choose(isnan(x), nan, x)
-        y = choose(isposinf(x), limits.max if posinf is None else posinf, y)
-        y = choose(isneginf(x), limits.min if neginf is None else neginf, y)
+        y = x if posinf is None else choose(isposinf(x), posinf, x)
+        y = y if neginf is None else choose(isneginf(x), neginf, y)
+        y = _without_nan.call((y, nan, float(limits.max)))
     else:
         y = x.copy()
     return y if copy else deliver("nan_to_num", y, x)
 
 
-def isposinf(x: Any, /) -> ndarray:
-    """Whether elements are positive infinity.
-
-    Args: x: real or bool array. Returns: bool array. Raises: TypeError for complex numbers. Gradient: none.
-
-    >>> import cudamath as cm
-    >>> cm.isposinf([cm.inf, -cm.inf, 1.0]).tolist()
-    [True, False, False]
-    """
-    x = require("isposinf", x, REAL_OR_BOOL)
-    return isinf(x) & logical_not(signbit(x)) if x.dtype in INEXACT else isinf(x)
-
-
-def isneginf(x: Any, /) -> ndarray:
-    """Whether elements are negative infinity.
-
-    Args: x: real or bool array. Returns: bool array. Raises: TypeError for complex numbers. Gradient: none.
-
-    >>> import cudamath as cm
-    >>> cm.isneginf([cm.inf, -cm.inf, 1.0]).tolist()
-    [False, True, False]
-    """
-    x = require("isneginf", x, REAL_OR_BOOL)
-    return isinf(x) & signbit(x) if x.dtype in INEXACT else isinf(x)
+_without_nan = ufunc.Elementwise("nan_to_num", np.maximum, "y if x != x else (z if x > z else (-z if x < -z else x))", (
+    "choose(isfinite(x), g, 0)", "choose(isnan(x), g, 0)", "g * 0"), FLOATING, "elementwise.without_nan", globals())
+isposinf = ufunc.unary("isposinf", np.isinf, {"": "False", "f": "isinf(x) and x > 0"}, category=REAL_OR_BOOL,
+                       cpu="elementwise.isposinf", doc="Whether elements are positive infinity.", namespace=globals())
+isneginf = ufunc.unary("isneginf", np.isinf, {"": "False", "f": "isinf(x) and x < 0"}, category=REAL_OR_BOOL,
+                       cpu="elementwise.isneginf", doc="Whether elements are negative infinity.", namespace=globals())

@@ -32,6 +32,7 @@ from .elementwise import (
 )
 from .index import where
 from .join import concat
+from .output import deliver
 from .shape import astype, span
 from .transfer import imag, real
 
@@ -66,39 +67,41 @@ degrees = unary("degrees", np.degrees, "x * 57.29577951308232", "g * 57.29577951
 cbrt = unary("cbrt", np.cbrt, "cbrt(x)", "g / (out * out * 3)", category=REAL_OR_BOOL, doc="Cube root.", formula="x ** (1 / 3)")
 deg2rad, rad2deg, around = radians, degrees, round
 # Both are computed in the dtype of the floating-point numbers, in which every exponent that matters is exact.
-_ldexp = binary("ldexp", np.copysign, "ldexp(x, y)", ("ldexp(g, y)", "g * 0"), category=PRECISE, cpu="elementwise.ldexp",
+_ldexp = binary("ldexp", np.copysign, "ldexp(x, y)", ("_ldexp(g, y)", "g * 0"), category=PRECISE, cpu="elementwise.ldexp",
                 doc="x 2^y, y whole.")
 _exponent = unary("frexp", np.trunc, "exponent(x)", category=PRECISE, cpu="elementwise.exponent",
                   doc="The e of m 2^e, 0.5 <= |m| < 1.")
 
 
-def fabs(x: Any, /) -> ndarray:
+def fabs(x: Any, /, out: Any = None) -> ndarray:
     """Absolute value of real numbers, as floating-point numbers.
 
-    Args: x: real or bool array. Raises: TypeError for complex numbers. Gradient: g sign(x).
+    Args: x: real or bool array; out: array that the result is written into. Raises: TypeError for complex numbers. Gradient:
+    g sign(x).
 
     >>> import cudamath as cm
     >>> cm.fabs([-1, 2]).tolist()
     [1.0, 2.0]
     """
     x = require("fabs", x, REAL_OR_BOOL)
-    return abs(x if x.dtype in FLOATING else astype(x, ufunc.resolve("fabs", np.fabs, x.dtype)[1]))
+    return abs(x if x.dtype in FLOATING else astype(x, ufunc.resolve("fabs", np.fabs, x.dtype)[1]), out)
 
 
-def fix(x: Any, /) -> ndarray:
+def fix(x: Any, /, out: Any = None) -> ndarray:
     """x without its fraction: ``trunc``.
 
     >>> import cudamath as cm
     >>> cm.fix([1.7, -1.7]).tolist()
     [1.0, -1.0]
     """
-    return trunc(x)
+    return trunc(x, out)
 
 
-def float_power(x: Any, y: Any, /) -> ndarray:
+def float_power(x: Any, y: Any, /, out: Any = None) -> ndarray:
     """Power computed in float64 (complex128 for complex numbers), also of integers.
 
-    Args: x, y: numeric arrays that broadcast. Raises: TypeError (dtype). Gradient: as of ``pow``.
+    Args: x, y: numeric arrays that broadcast; out: array that the result is written into. Raises: TypeError (dtype). Gradient:
+    as of ``pow``.
 
     >>> import cudamath as cm
     >>> cm.float_power([1, 2], -1).tolist()
@@ -106,7 +109,7 @@ def float_power(x: Any, y: Any, /) -> ndarray:
     """
     a, b = coerce("float_power", (x, y), NUMERIC)
     wide = np.complex128 if a.dtype in COMPLEX or b.dtype in COMPLEX else np.float64
-    return _power(astype(a, wide, copy=False), astype(b, wide, copy=False))
+    return _power(astype(a, wide, copy=False), astype(b, wide, copy=False), out)
 
 
 def divmod(x: Any, y: Any, /) -> tuple[ndarray, ndarray]:
@@ -135,11 +138,11 @@ def modf(x: Any, /) -> tuple[ndarray, ndarray]:
     return copysign(where(isinf(x), 0, x - whole), x), whole
 
 
-def ldexp(x: Any, i: Any, /) -> ndarray:
+def ldexp(x: Any, i: Any, /, out: Any = None) -> ndarray:
     """x 2^i, exact but for overflow and what is lost below the smallest normal number.
 
-    Args: x: real array; i: integer array; shapes broadcast. Returns: array of x's dtype; integers give floating-point numbers.
-    Raises: TypeError (dtypes), ValueError (shapes). Gradient: g 2^i for x.
+    Args: x: real array; i: integer array; shapes broadcast; out: array that the result is written into. Returns: array of
+    x's dtype; integers give floating-point numbers. Raises: TypeError (dtypes), ValueError (shapes). Gradient: g 2^i for x.
 
     >>> import cudamath as cm
     >>> cm.ldexp([0.5, 3.0], [1, -2]).tolist()
@@ -150,7 +153,8 @@ def ldexp(x: Any, i: Any, /) -> ndarray:
         raise TypeError(f"ldexp: the exponents are integers, got {b.dtype} of shape {b.shape}")
     a, narrow = _precise(a)
     y = _ldexp(a, astype(b, a.dtype))
-    return y if narrow is None else astype(y, narrow)
+    y = y if narrow is None else astype(y, narrow)
+    return y if out is None else deliver("ldexp", y, out)
 
 
 def frexp(x: Any, /) -> tuple[ndarray, ndarray]:
@@ -178,10 +182,11 @@ def _precise(x: ndarray) -> tuple[ndarray, np.dtype | None]:
     return astype(x, dtypes.default_float()), None
 
 
-def spacing(x: Any, /) -> ndarray:
+def spacing(x: Any, /, out: Any = None) -> ndarray:
     """The distance to the next number of larger magnitude, with the sign of x; NaN where x is not finite.
 
-    Args: x: float32 or float64 array; integers count as floating-point numbers. Raises: TypeError (dtype). Not differentiable.
+    Args: x: float32 or float64 array; integers count as floating-point numbers; out: array that the result is written into.
+    Raises: TypeError (dtype). Not differentiable.
 
     >>> import cudamath as cm
     >>> bool(cm.spacing(1.0) == cm.finfo("float64").eps)
@@ -191,7 +196,7 @@ def spacing(x: Any, /) -> ndarray:
     with tape.paused():
         x = x if x.dtype in FLOATING else astype(x, dtypes.default_float())
         size = abs(x)
-        return copysign(nextafter(size, np.inf) - size, x + 0.0)  # of -0 it is positive
+        return copysign(nextafter(size, np.inf) - size, x + 0.0, out)  # of -0 it is positive
 
 
 def angle(z: Any, /, deg: bool = False) -> ndarray:

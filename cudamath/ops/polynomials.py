@@ -14,14 +14,15 @@ from ..core.shapes import normalize_shape
 from . import reduce
 from .creation import arange, asarray, eye, ones, zeros
 from .differences import convolve
-from .elementwise import abs, cos
+from .elementwise import abs, cos, not_equal
 from .grids import vander
 from .join import concat
 from .shape import astype, reshape, span
+from .stacks import trim_zeros
 from .transfer import imag, real
 
-__all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser", "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint",
-           "polymul", "polysub", "polyval", "roots"]
+__all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser", "poly", "polyadd", "polyder", "polydiv", "polyfit",
+           "polyint", "polymul", "polysub", "polyval", "roots"]
 
 
 def polyval(p: Any, x: Any, /) -> ndarray:
@@ -120,13 +121,15 @@ def polysub(a: Any, b: Any, /) -> ndarray:
 
 
 def polymul(a: Any, b: Any, /) -> ndarray:
-    """The product of two polynomials: the convolution of their coefficients. Arguments and errors: as for `polyadd`.
+    """The product of two polynomials: the convolution of their coefficients, leading zeros left out. Arguments and errors: as
+    for `polyadd`. Waits for the device.
 
     >>> import cudamath as cm
     >>> cm.polymul([1, 2, 3], [9, 5, 1]).tolist()
     [9, 23, 38, 17, 3]
     """
     a, b = _coefficients("polymul", a, b)
+    a, b = (trim_zeros(p, "f") if bool(not_equal(p, 0).any()) else p[:1] for p in (a, b))
     return convolve(a, b)
 
 
@@ -176,6 +179,8 @@ def poly(roots: Any, /) -> ndarray:
         raise ValueError(f"poly: wants a vector of roots or a square matrix, got shape {z.shape}")
     z = reshape(z, (-1,))
     z = z if z.dtype in INEXACT else astype(z, dtypes.default_float())
+    if not z.size:
+        return ones((), z.dtype, device=z.device)
     c = ones(1, z.dtype, device=z.device)
     for i in range(z.size):
         one = ones(1, z.dtype, device=z.device)
@@ -212,7 +217,7 @@ def roots(p: Any, /) -> ndarray:
         return behind
     top = reshape(-span(p, 0, first + 1, last + 1) / p[first], (1, n))
     z = cudamath.linalg.eigvals(concat([top, eye(n - 1, n, dtype=p.dtype, device=p.device)]))
-    if z.dtype in COMPLEX and p.dtype not in COMPLEX and not bool((imag(z) != 0).any()):
+    if z.dtype in COMPLEX and p.dtype not in COMPLEX and not bool(not_equal(imag(z), 0).any()):
         z = real(z)
     return concat([z, astype(behind, z.dtype)]) if behind.size else z
 

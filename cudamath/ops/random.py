@@ -17,6 +17,8 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..core.array import ndarray
 from ..runtime.stream import refuse_capture
 from .generator import Generator
@@ -25,7 +27,7 @@ from .source import MASK, integer
 __all__ = ["Generator", "bernoulli", "beta", "binomial", "categorical", "cauchy", "chisquare", "choice",
            "default_rng", "dirichlet", "exponential", "gamma", "geometric", "gumbel", "integers", "laplace",
            "logistic", "lognormal", "multinomial", "multivariate_normal", "normal", "pareto", "permutation", "permuted",
-           "poisson", "rand", "randn", "random", "rayleigh", "seed", "shuffle", "standard_cauchy",
+           "poisson", "rand", "randint", "randn", "random", "random_sample", "rayleigh", "seed", "shuffle", "standard_cauchy",
            "standard_exponential", "standard_gamma", "standard_normal", "standard_t", "student_t", "triangular",
            "uniform", "weibull"]
 
@@ -105,6 +107,27 @@ def randn(*shape: int, dtype: Any = None, device: Any = None) -> ndarray:
     (2, 3)
     """
     return default_generator().normal(0.0, 1.0, shape, dtype, device)
+
+
+def randint(low: int, high: int | None = None, size: Any = None, dtype: Any = None, *, device: Any = None) -> ndarray:
+    """Integers in [low, high), or in [0, low): `integers(low, high, size)` by NumPy's older name.
+
+    >>> import cudamath as cm
+    >>> x = cm.random.randint(10, size=100)
+    >>> bool((x >= 0).all() and (x < 10).all())
+    True
+    """
+    return default_generator().integers(low, high, size, np.int64 if dtype is None else dtype, device=device)
+
+
+def random_sample(size: Any = None, *, device: Any = None) -> ndarray:
+    """Uniform numbers in [0, 1): `random(size)` by NumPy's older name.
+
+    >>> import cudamath as cm
+    >>> cm.random.random_sample((2, 3)).shape
+    (2, 3)
+    """
+    return default_generator().random(size, device=device)
 
 
 def _of_module(name: str) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ from .creation import arange, full
 from .elementwise import conj, equal, isnan
 from .index import _along_grad, where
 from .join import concat
+from .output import deliver
 from .reduce import _total_dtype
 from .shape import astype, flip, ravel, reshape
 
@@ -69,7 +70,9 @@ _scan: Op = Op("cumulative", cpu="scan.scan", cuda="scan.scan", vjp=_scan_grad)
 # ------------------------------------------------------------------------------------------------ sums, products
 
 
-def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any) -> ndarray:
+def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any, out: Any = None) -> ndarray:
+    if out is not None:
+        return deliver(name, _total(name, kind, x, axis, dtype), out)
     x = require(name, x)
     chosen = _total_dtype(name, x.dtype, dtype)
     if axis is None:
@@ -78,7 +81,7 @@ def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any) -> ndarra
     return _scan(x, kind=kind, axis=axis, dtype=chosen)
 
 
-def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None) -> ndarray:
+def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:
     """Running sums along an axis: y[i] = x[0] + ... + x[i].
 
     Args:
@@ -86,6 +89,7 @@ def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None) -> ndarray:
         axis: the axis; None ravels x first.
         dtype: dtype of the result, in which sums are taken (16-bit floats: in float32). By default x's own; int64 for
             bool and signed, uint64 for unsigned integers.
+        out: array that the result is written into.
 
     Returns: array of x's shape (of one dimension if axis is None).
     Raises: TypeError (dtype), ValueError (axis out of range).
@@ -97,13 +101,13 @@ def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None) -> ndarray:
     >>> cm.cumsum([1, 2, 3]).tolist()
     [1, 3, 6]
     """
-    return _total("cumsum", "sum", x, axis, dtype)
+    return _total("cumsum", "sum", x, axis, dtype, out)
 
 
-def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None) -> ndarray:
+def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:
     """Running products along an axis: y[i] = x[0] ... x[i].
 
-    Args: x, axis, dtype: as for `cumsum`.
+    Args: x, axis, dtype, out: as for `cumsum`.
     Returns: as `cumsum`. Raises: as `cumsum`.
     Gradient: exact where factors are 0 as well (there to first order only).
 
@@ -111,36 +115,38 @@ def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None) -> ndarray:
     >>> cm.cumprod([[1, 2], [3, 4]], axis=0).tolist()
     [[1, 2], [3, 8]]
     """
-    return _total("cumprod", "prod", x, axis, dtype)
+    return _total("cumprod", "prod", x, axis, dtype, out)
 
 
-def nancumsum(x: Any, /, axis: int | None = None, dtype: Any = None) -> ndarray:
+def nancumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:
     """Running sums along an axis in which NaN counts as 0.
 
-    Args: x, axis, dtype: as for `cumsum`.
+    Args: x, axis, dtype, out: as for `cumsum`.
     Returns: as `cumsum`. Raises: as `cumsum`. Gradient: as `cumsum`; 0 for a NaN.
 
     >>> import cudamath as cm
     >>> cm.nancumsum([1.0, float("nan"), 2.0]).tolist()
     [1.0, 1.0, 3.0]
     """
-    return _total("nancumsum", "nansum", x, axis, dtype)
+    return _total("nancumsum", "nansum", x, axis, dtype, out)
 
 
-def nancumprod(x: Any, /, axis: int | None = None, dtype: Any = None) -> ndarray:
+def nancumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:
     """Running products along an axis in which NaN counts as 1.
 
-    Args: x, axis, dtype: as for `cumsum`.
+    Args: x, axis, dtype, out: as for `cumsum`.
     Returns: as `cumsum`. Raises: as `cumsum`. Gradient: as `cumprod`; 0 for a NaN.
 
     >>> import cudamath as cm
     >>> cm.nancumprod([2.0, float("nan"), 3.0]).tolist()
     [2.0, 2.0, 6.0]
     """
-    return _total("nancumprod", "nanprod", x, axis, dtype)
+    return _total("nancumprod", "nanprod", x, axis, dtype, out)
 
 
-def _standard(name: str, kind: str, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> ndarray:
+def _standard(name: str, kind: str, x: Any, axis: int | None, dtype: Any, include_initial: bool, target: Any) -> ndarray:
+    if target is not None:
+        return deliver(name, _standard(name, kind, x, axis, dtype, include_initial, None), target)
     x = require(name, x, NUMERIC)
     if axis is None:
         if x.ndim > 1:
@@ -154,13 +160,15 @@ def _standard(name: str, kind: str, x: Any, axis: int | None, dtype: Any, includ
     return concat([full(shape, 0 if kind == "sum" else 1, out.dtype, device=x.device), out], axis=axis)
 
 
-def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> ndarray:
+def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
+                   include_initial: bool = False) -> ndarray:
     """Running sums along an axis, as the array API has them.
 
     Args:
         x: numeric array of at least 1 dimension.
         axis: the axis; may be left out if there is only one.
         dtype: as for `cumsum`.
+        out: array that the result is written into.
         include_initial: begin with 0, the sum of no elements: the axis becomes longer by one.
 
     Returns: array of x's shape but for that. Raises: TypeError (dtype), ValueError (axis). Gradient: as `cumsum`.
@@ -169,20 +177,21 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, inc
     >>> cm.cumulative_sum([1, 2, 3], include_initial=True).tolist()
     [0, 1, 3, 6]
     """
-    return _standard("cumulative_sum", "sum", x, axis, dtype, include_initial)
+    return _standard("cumulative_sum", "sum", x, axis, dtype, include_initial, out)
 
 
-def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> ndarray:
+def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
+                    include_initial: bool = False) -> ndarray:
     """Running products along an axis, as the array API has them.
 
-    Args: x, axis, dtype, include_initial (begin with 1): as for `cumulative_sum`.
+    Args: x, axis, dtype, out, include_initial (begin with 1): as for `cumulative_sum`.
     Returns: as `cumulative_sum`. Raises: as `cumulative_sum`. Gradient: as `cumprod`.
 
     >>> import cudamath as cm
     >>> cm.cumulative_prod([2, 3], include_initial=True).tolist()
     [1, 2, 6]
     """
-    return _standard("cumulative_prod", "prod", x, axis, dtype, include_initial)
+    return _standard("cumulative_prod", "prod", x, axis, dtype, include_initial, out)
 
 
 # ------------------------------------------------------------------------------------------------------ extremes

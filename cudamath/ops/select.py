@@ -80,11 +80,12 @@ def choose(x: Any, /, choices: Any, out: Any = None, mode: str = "raise") -> nda
     return y if out is None else deliver("choose", y, out)
 
 
-def compress(condition: Any, x: Any, /, axis: int | None = None) -> ndarray:
+def compress(condition: Any, x: Any, /, axis: int | None = None, out: Any = None) -> ndarray:
     """The slices along an axis where a condition holds.
 
-    Args: condition: vector of bool, at most as long as the axis; x: any array; axis: None ravels it first. Raises: ValueError
-    (shapes), IndexError (beyond the axis). Gradient: g at the slices taken. Waits for the device.
+    Args: condition: vector of bool, at most as long as the axis; x: any array; axis: None ravels it first; out: array
+    that the result is written into. Raises: ValueError (shapes), IndexError (beyond the axis). Gradient: g at the slices taken.
+    Waits for the device.
 
     >>> import cudamath as cm
     >>> cm.compress([False, True], [[1, 2], [3, 4]], axis=0).tolist()
@@ -93,7 +94,7 @@ def compress(condition: Any, x: Any, /, axis: int | None = None) -> ndarray:
     x, mask = coerce("compress", (x, condition))
     if mask.ndim != 1:
         raise ValueError(f"compress: the condition must be a vector, got shape {mask.shape}")
-    return take(x, nonzero(mask)[0], axis=axis)
+    return take(x, nonzero(mask)[0], axis=axis, out=out)
 
 
 def extract(condition: Any, x: Any, /) -> ndarray:

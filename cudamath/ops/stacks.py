@@ -16,7 +16,7 @@ from .index import take
 from .join import _cut, _inputs, _joined, concat, tile
 from .shape import astype, atleast_2d, broadcast_to, diagonal, expand_dims, flip, moveaxis, ravel, reshape, span
 
-__all__ = ["append", "atleast_3d", "block", "column_stack", "delete", "dsplit", "dstack", "fliplr", "flipud", "hsplit",
+__all__ = ["append", "atleast_3d", "block", "column_stack", "cross", "delete", "dsplit", "dstack", "fliplr", "flipud", "hsplit",
            "insert", "resize", "rollaxis", "trace", "trim_zeros", "vsplit"]
 
 
@@ -280,17 +280,17 @@ def rollaxis(x: Any, /, axis: int, start: int = 0) -> ndarray:
     return moveaxis(x, axis, start - (axis < start))
 
 
-def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> ndarray:
+def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> ndarray:
     """The sum along the diagonal of the planes of two axes. (``cm.linalg.trace`` takes the last two.)
 
-    Args: x: array of at least 2 dimensions; offset: of the diagonal; axis1, axis2: rows and columns; dtype: as for ``sum``.
-    Raises: ValueError (axes). Gradient: g on the diagonal.
+    Args: x: array of at least 2 dimensions; offset: of the diagonal; axis1, axis2: rows and columns; dtype, out: as for
+    ``sum``. Raises: ValueError (axes). Gradient: g on the diagonal.
 
     >>> import cudamath as cm
     >>> int(cm.trace([[1, 2], [3, 4]]))
     5
     """
-    return reduce.sum(diagonal(require("trace", x), offset, axis1, axis2), axis=-1, dtype=dtype)
+    return reduce.sum(diagonal(require("trace", x), offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
 
 
 def trim_zeros(x: Any, /, trim: str = "fb") -> ndarray:
@@ -311,3 +311,25 @@ def trim_zeros(x: Any, /, trim: str = "fb") -> ndarray:
     first = int(reduce.argmax(filled)) if "f" in trim.lower() else 0
     last = x.size - (int(reduce.argmax(flip(filled))) if "b" in trim.lower() else 0)
     return span(x, 0, first, last)
+
+
+def cross(a: Any, b: Any, /, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> ndarray:
+    """Cross product of vectors of three elements. (``cm.linalg.cross`` is the array API's, with one axis for all.)
+
+    Args: a, b: numeric arrays whose other axes broadcast; axisa, axisb, axisc: where the vectors lie in a, b and the result;
+    axis: all three at once. Returns: array of the common dtype. Raises: TypeError (dtype), ValueError (shapes, axes). Gradient: b x g
+    for a, g x a for b.
+
+    >>> import cudamath as cm
+    >>> cm.cross([1, 0, 0], [0, 1, 0]).tolist()
+    [0, 0, 1]
+    """
+    from .matrix_functions import cross as along_last
+
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = coerce("cross", (a, b))
+    x = moveaxis(a, normalize_axis("cross", axisa, a.ndim), -1)
+    y = moveaxis(b, normalize_axis("cross", axisb, b.ndim), -1)
+    out = along_last(x, y)
+    return moveaxis(out, -1, normalize_axis("cross", axisc, out.ndim))

@@ -15,7 +15,7 @@ import numpy as np
 from ..core.array import ndarray
 from ..core.op import coerce, require
 from ..core.shapes import normalize_axes, normalize_axis
-from . import elementwise, numbers, reduce, scan
+from . import elementwise, integers, numbers, reduce, scan
 from .index import add_at, maximum_at, minimum_at, multiply_at
 from .join import concat
 from .output import deliver
@@ -30,7 +30,7 @@ _SCANS: dict[np.ufunc, Callable] = {np.add: scan.cumsum, np.multiply: scan.cumpr
 _SCATTERS: dict[np.ufunc, Callable] = {np.add: add_at, np.multiply: multiply_at, np.maximum: maximum_at,
                                        np.minimum: minimum_at}
 _ASSOCIATIVE = {np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or, np.logical_xor,
-                np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.logaddexp, np.logaddexp2, np.hypot}
+                np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.logaddexp, np.logaddexp2, np.hypot, np.gcd, np.lcm}
 
 
 def attach(function: Callable) -> None:
@@ -132,7 +132,7 @@ def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> 
 
 def install() -> None:
     """Gives every public function of two arrays its methods."""
-    for space in (elementwise, numbers):
+    for space in (elementwise, integers, numbers):
         for function in list(vars(space).values()):
             if hasattr(function, "card") and function.card.ufunc.nin == 2 and function.card.ufunc.nout == 1:
                 attach(function)

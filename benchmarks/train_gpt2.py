@@ -41,10 +41,11 @@ class Ours:
 
     def __init__(self, start: dict[str, np.ndarray], config: gpt2.Config, dtype: str):
         params = {name: cm.asarray(x, device="cuda") for name, x in start.items()}
-        self.trainer = training.Trainer(gpt2.loss, params, config, dtype=dtype, weight_decay=DECAY, clip=1.0)
+        self.trainer = training.Trainer(gpt2.loss, params, config, schedule=LEARNING_RATE, dtype=dtype,
+                                        weight_decay=DECAY, clip=1.0)
 
     def step(self, tokens: np.ndarray, targets: np.ndarray) -> Any:
-        return self.trainer.step(tokens, targets, LEARNING_RATE)[0]
+        return self.trainer.step(tokens, targets)[0]
 
     def peak(self) -> int:
         return cm.cuda.max_memory_allocated()

@@ -392,7 +392,7 @@ def contenders(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
         if version == "wgmma":
             from . import matmul_tensor
 
-            ranked = matmul_tensor.choices(p.m, p.k, p.n, p.batch, devices.multiprocessors(a.device))
+            ranked = matmul_tensor.choices(p.m, p.k, p.n, p.batch, devices.multiprocessors(a.device), itemsize=a.itemsize)
             found += [f"wgmma {choice}" for choice in ranked[:6]]
         elif version not in ("naive", "tiled") or p.m * p.n * p.k < 1 << 27:
             found.append(version)

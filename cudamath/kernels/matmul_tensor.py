@@ -223,9 +223,10 @@ COSTS: dict[tuple[int, int, bool], tuple[float, float]] = {
 PARTS = 2.5  # microseconds of a second kernel that sums parts
 
 
-def choices(m: int, k: int, n: int, batch: int, multiprocessors: int, whole: bool = False) -> list[Choice]:
-    """Tiles and splits, those that should be fastest first; `whole`: without splits."""
-    slabs = blocks(k, 64)
+def choices(m: int, k: int, n: int, batch: int, multiprocessors: int, whole: bool = False, itemsize: int = 2) -> list[Choice]:
+    """Tiles and splits, those that should be fastest first; `whole`: without splits. A slab has 128 bytes of k, and takes
+    the same time whatever numbers these are."""
+    slabs = blocks(k * itemsize, 128)
     ranked = []
     for (tile_m, tile_n, pingpong), (slab, rest) in COSTS.items():
         for splits in (1,) if whole else (1, 2, 4, 8):
@@ -239,9 +240,9 @@ def choices(m: int, k: int, n: int, batch: int, multiprocessors: int, whole: boo
     return [choice for _, choice in sorted(ranked)]
 
 
-def choose(p: Product, device: int, whole: bool = False) -> Choice:
+def choose(p: Product, device: int, whole: bool = False, itemsize: int = 2) -> Choice:
     """The tile that suits the sizes, and the splits unless `whole`."""
-    return choices(p.m, p.k, p.n, p.batch, devices.multiprocessors(device), whole)[0]
+    return choices(p.m, p.k, p.n, p.batch, devices.multiprocessors(device), whole, itemsize)[0]
 
 
 class Epilogue(NamedTuple):
@@ -267,7 +268,7 @@ def wgmma(a: Layout, b: Layout, choice: str = "", *, tf32: bool = False, out: np
         raise AssertionError("wgmma: float32 is multiplied as TF32 or not at all")
     ready = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
     p = ready.product
-    made = Choice.parse(choice) if choice else choose(p, a.device, whole=epilogue is not None)
+    made = Choice.parse(choice) if choice else choose(p, a.device, epilogue is not None, a.itemsize)
     if epilogue and made.splits > 1:
         raise AssertionError(f"wgmma: what follows a product cannot follow its parts, got {choice}")
     steps, temps = list(ready.steps), list(ready.temps)

@@ -227,6 +227,7 @@ def test_types_and_memory(device):
     assert (cm.half, cm.single, cm.double, cm.intp, cm.True_) == (np.half, np.single, np.double, np.intp, np.True_)
     with cm.errstate(all="ignore"):
         assert np.geterr()["over"] == cm.geterr()["over"] == "ignore"
+    assert (cm.seterr, cm.format_float_positional(0.5), cm.format_float_scientific(0.5)) == (np.seterr, "0.5", "5.e-01")
 
 
 def test_gradients_of_what_is_new(device):

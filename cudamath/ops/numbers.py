@@ -67,10 +67,9 @@ degrees = unary("degrees", np.degrees, "x * 57.29577951308232", "g * 57.29577951
 cbrt = unary("cbrt", np.cbrt, "cbrt(x)", "g / (out * out * 3)", category=REAL_OR_BOOL, doc="Cube root.", formula="x ** (1 / 3)")
 deg2rad, rad2deg, around = radians, degrees, round
 # Both are computed in the dtype of the floating-point numbers, in which every exponent that matters is exact.
-_ldexp = binary("ldexp", np.copysign, "ldexp(x, y)", ("_ldexp(g, y)", "g * 0"), category=PRECISE, cpu="elementwise.ldexp",
-                doc="x 2^y, y whole.")
-_exponent = unary("frexp", np.trunc, "exponent(x)", category=PRECISE, cpu="elementwise.exponent",
-                  doc="The e of m 2^e, 0.5 <= |m| < 1.")
+_ldexp = ufunc.Elementwise("ldexp", np.copysign, "ldexp(x, y)", ("_ldexp.call((g, y))", "g * 0"), PRECISE, "elementwise.ldexp",
+                           globals())
+_exponent = ufunc.Elementwise("frexp", np.trunc, "exponent(x)", None, PRECISE, "elementwise.exponent", globals())
 
 
 def fabs(x: Any, /, out: Any = None) -> ndarray:
@@ -152,7 +151,7 @@ def ldexp(x: Any, i: Any, /, out: Any = None) -> ndarray:
     if b.dtype not in INTEGER:
         raise TypeError(f"ldexp: the exponents are integers, got {b.dtype} of shape {b.shape}")
     a, narrow = _precise(a)
-    y = _ldexp(a, astype(b, a.dtype))
+    y = _ldexp.call((a, astype(b, a.dtype)))
     y = y if narrow is None else astype(y, narrow)
     return y if out is None else deliver("ldexp", y, out)
 
@@ -168,8 +167,8 @@ def frexp(x: Any, /) -> tuple[ndarray, ndarray]:
     [[0.75, -0.5], [3, -1]]
     """
     x, narrow = _precise(require("frexp", x, REAL_OR_BOOL))
-    power = _exponent(x)
-    m = _ldexp(x, -power)
+    power = _exponent.call((x,))
+    m = _ldexp.call((x, -power))
     return m if narrow is None else astype(m, narrow), astype(power, np.int32)
 
 

@@ -317,8 +317,8 @@ def cross(a: Any, b: Any, /, axisa: int = -1, axisb: int = -1, axisc: int = -1, 
     """Cross product of vectors of three elements. (``cm.linalg.cross`` is the array API's, with one axis for all.)
 
     Args: a, b: numeric arrays whose other axes broadcast; axisa, axisb, axisc: where the vectors lie in a, b and the result;
-    axis: all three at once. Returns: array of the common dtype. Raises: TypeError (dtype), ValueError (shapes, axes). Gradient: b x g
-    for a, g x a for b.
+    axis: all three at once. Returns: array of the common dtype. Raises: TypeError (dtype), ValueError (shapes, axes). Gradient:
+    b x g for a, g x a for b.
 
     >>> import cudamath as cm
     >>> cm.cross([1, 0, 0], [0, 1, 0]).tolist()

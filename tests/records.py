@@ -321,9 +321,8 @@ ELSEWHERE = {
     "test_numpy_protocols.py": ["put_along_axis", "putmask"],
     "test_numpy_names.py": [
         "array2string", "array_repr", "array_str", "asarray_chkfinite", "base_repr", "binary_repr", "common_type", "cross",
-        "format_float_positional", "format_float_scientific", "frexp", "fromfile", "fromstring", "genfromtxt", "geterr", "iterable",
-        "kaiser", "ldexp", "loadtxt", "mask_indices", "matvec",
-        "min_scalar_type", "ndenumerate", "packbits", "poly", "polyadd", "polydiv", "polymul", "polysub", "require", "roots",
+        "format_float_positional", "format_float_scientific", "frexp", "fromfile", "fromstring", "genfromtxt", "geterr",
+        "iterable", "kaiser", "ldexp", "loadtxt", "mask_indices", "matvec", "min_scalar_type", "ndenumerate", "packbits", "poly", "polyadd", "polydiv", "polymul", "polysub", "require", "roots",
         "savetxt", "seterr", "shares_memory", "sort_complex", "spacing", "unpackbits", "vecmat"],
     "test_fft.py": ["fft.*", "fft_c2c", "fft_r2c", "fft_c2r"],
     "test_linalg.py": ["linalg.cholesky", "linalg.cond", "linalg.cross", "linalg.det", "linalg.eig", "linalg.eigh",

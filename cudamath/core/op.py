@@ -111,14 +111,17 @@ class Op:
         self.several = outputs > 1
         self.broadcasts = broadcasts
         self._saves_output, self._saves_inputs = _uses(vjp)
+        self._saves: dict[int, tuple[bool, tuple[bool, ...]]] = {}
         self.plans: dict[Any, Callable] = {}
         registry[name] = self
 
     def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
         """What the gradient rule uses: (output?, (input 0?, ...))."""
-        if self._saves_inputs is None:
-            return self._saves_output, (True,) * count
-        return self._saves_output, (self._saves_inputs + (False,) * count)[:count]
+        try:
+            return self._saves[count]
+        except KeyError:
+            inputs = (True,) * count if self._saves_inputs is None else (self._saves_inputs + (False,) * count)[:count]
+            return self._saves.setdefault(count, (self._saves_output, inputs))
 
     def __call__(self, *arrays: ndarray | None, scalars: tuple = (), **params: Any) -> Any:
         if len(arrays) == 1:  # the common case, without the loops below
@@ -232,6 +235,7 @@ class ViewOp:
     def __init__(self, name: str, fn: Callable[..., tuple[Layout, int]], vjp: Callable):
         self.name, self.fn, self.vjp = name, fn, vjp
         self._saves_output, self._saves_inputs = _uses(vjp)
+        self._saves: dict[int, tuple[bool, tuple[bool, ...]]] = {}
         self.views: dict[Any, tuple[Layout, int]] = {}
         registry[name] = self
 

@@ -11,6 +11,7 @@ itself being differentiated they are recorded like any other call, which is all 
 from __future__ import annotations
 
 import itertools
+import operator
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -19,26 +20,35 @@ from .array import ndarray
 from .layout import Layout
 
 _order = itertools.count()
+_new = object.__new__
+_age = operator.attrgetter("order")
 
 
 class _State(threading.local):
     depth = 0  # gradients being taken, one within another
     paused = False
+    draws: Any = None  # who hands out random numbers while a function is run whose draws must be repeated: see Draws
 
 
 state = _State()
 
 
 class Node:
-    """One recorded call. `parents[i]` is the node of input i, or None; `outputs` are the layouts of its results."""
+    """One recorded call. `parents[i]` is the node of input i, or None.
+
+    `outputs` is the layout of its result and `results` the result, if the rule uses it; tuples of them for an op that has
+    several. `inputs`: those that the rule uses, None in place of the others, and None altogether once released.
+    """
 
     __slots__ = ("order", "op", "parents", "inputs", "results", "params", "outputs")
 
-    def __init__(self, op: Any, parents: tuple, inputs: tuple, results: tuple, params: dict, outputs: tuple[Layout, ...]):
-        self.order = next(_order)
-        self.op, self.parents, self.params, self.outputs = op, parents, params, outputs
-        self.inputs: tuple | None = inputs
-        self.results: tuple | None = results
+    order: int
+    op: Any
+    parents: tuple
+    inputs: tuple | None
+    results: Any
+    params: dict
+    outputs: Any
 
 
 class Part:
@@ -48,6 +58,14 @@ class Part:
 
     def __init__(self, node: Node, index: int):
         self.node, self.index = node, index
+
+
+def node_of(op: Any, parents: tuple, inputs: tuple, results: Any, params: dict, outputs: Any) -> Node:
+    """A new node, the newest of all."""
+    node = _new(Node)
+    node.order, node.op, node.parents, node.inputs = next(_order), op, parents, inputs
+    node.results, node.params, node.outputs = results, params, outputs
+    return node
 
 
 class _Leaf:
@@ -65,27 +83,44 @@ class _Leaf:
 def leaf(x: ndarray) -> ndarray:
     """A new array over the same memory, from which a gradient is recorded. A node of `x` stays behind it."""
     out = x._alias()
-    out._node = Node(_Leaf, (x._node,), (None,), (None,), {}, (x._layout,))
+    out._node = node_of(_Leaf, (x._node,), (None,), None, {}, x._layout)
     return out
 
 
 def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
-    """Make the node of a call and hang it on the result(s). What the gradient rule does not use is not kept."""
-    if op.vjp is None or state.paused:
+    """Make the node of a call and hang it on the result(s). What the gradient rule does not use is not kept.
+
+    Inputs are arrays, or, without a node, None or Python scalars. A kept result is kept without its node: an array and a
+    node that held each other would outlive their last user.
+    """
+    if state.paused or op.vjp is None:
         return
-    results = output if op.several else (output,)
-    keep_output, keep_inputs = op.saves(len(inputs))
-    node = Node(
-        op,
-        tuple([x._node if type(x) is ndarray else None for x in inputs]),
-        tuple([x if keep else None for x, keep in zip(inputs, keep_inputs, strict=True)]),
-        # kept without their node: an array and a node that held each other would outlive their last user
-        tuple([r._alias() if keep_output else None for r in results]),
-        params,
-        tuple([r._layout for r in results]),
-    )
-    for index, result in enumerate(results):
-        result._node = Part(node, index) if op.several else node
+    count = len(inputs)
+    keep_output, keep = op.saves(count)
+    node = _new(Node)
+    node.order = next(_order)
+    node.op = op
+    node.params = params
+    if count == 1:
+        x = inputs[0]
+        node.parents = (x._node,)
+        node.inputs = (x if keep[0] else None,)
+    elif count == 2:
+        x, y = inputs
+        node.parents = (x._node if type(x) is ndarray else None, y._node if type(y) is ndarray else None)
+        node.inputs = (x if keep[0] else None, y if keep[1] else None)
+    else:
+        node.parents = tuple([x._node if type(x) is ndarray else None for x in inputs])
+        node.inputs = tuple([x if use else None for x, use in zip(inputs, keep, strict=True)])
+    if op.several:
+        node.outputs = tuple([r._layout for r in output])
+        node.results = tuple([r._alias() for r in output]) if keep_output else None
+        for index, result in enumerate(output):
+            result._node = Part(node, index)
+    else:
+        node.outputs = output._layout
+        node.results = output._alias() if keep_output else None
+        output._node = node
 
 
 class paused:
@@ -104,78 +139,117 @@ def owner(node: Node | Part) -> Node:
     return node.node if type(node) is Part else node  # type: ignore[return-value]
 
 
-def reachable(roots: Sequence[Node | Part], wanted: Sequence[Node]) -> list[Node]:
+def reachable(roots: Sequence[Node | Part], wanted: Sequence[Node | Part]) -> list[Node]:
     """The nodes between `wanted` and `roots`, newest first: those whose gradient depends on a wanted one."""
-    oldest = min(node.order for node in wanted)
-    found: dict[Node, None] = {}
-    stack = [owner(root) for root in roots]
+    needed = {owner(node) for node in wanted}
+    oldest = min([node.order for node in needed])
+    found = {owner(root) for root in roots}
+    stack = list(found)
     while stack:
-        node = stack.pop()
-        if node not in found and node.order >= oldest:
-            found[node] = None
-            stack.extend(owner(parent) for parent in node.parents if parent is not None)
-    needed = set(wanted)
-    for node in sorted(found, key=lambda n: n.order):
-        if any(parent is not None and owner(parent) in needed for parent in node.parents):
-            needed.add(node)
-    return sorted((node for node in found if node in needed), key=lambda n: -n.order)
+        for parent in stack.pop().parents:
+            if parent is not None:
+                if type(parent) is Part:
+                    parent = parent.node
+                if parent not in found and parent.order >= oldest:
+                    found.add(parent)
+                    stack.append(parent)
+    chosen = []
+    for node in sorted(found, key=_age):  # what leads to a needed node is needed
+        if node in needed:
+            chosen.append(node)
+            continue
+        for parent in node.parents:
+            if parent is not None and (parent.node if type(parent) is Part else parent) in needed:
+                needed.add(node)
+                chosen.append(node)
+                break
+    chosen.reverse()
+    return chosen
 
 
-def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node], *, release: bool) -> list[ndarray | None]:
-    """Gradients at `wanted` (leaves) of the sum over roots of <gradient, root>; `release` drops residuals on the way."""
-    gradients: dict[Node, list[ndarray | None]] = {}
+def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node | Part], *, release: bool
+             ) -> list[ndarray | None]:
+    """Gradients at `wanted` of the sum over roots of <gradient, root>, not through one wanted node to another; `release`
+    drops residuals on the way.
+
+    A gradient lives until the rule has run that takes it in, and what that rule used goes with it.
+    """
+    gradients: dict[Node, Any] = {}
     for root, given in roots:
         _add(gradients, root, given)
-    targets = set(wanted)
-    for node in reachable([root for root, _ in roots], wanted):
+    targets = {owner(node) for node in wanted}
+    recording = not state.paused
+    order = reachable([root for root, _ in roots], wanted)
+    order.reverse()
+    while order:
+        node = order.pop()
         if node in targets:
             continue
-        held = gradients.pop(node, None)
-        if held is None:
+        g = gradients.pop(node, None)
+        if g is None:
             continue
-        if node.inputs is None or node.results is None:
-            raise RuntimeError(f"{node.op.name}: its gradient was already taken and what it needs was released; "
+        inputs, op = node.inputs, node.op
+        if inputs is None:
+            raise RuntimeError(f"{op.name}: its gradient was already taken and what it needs was released; "
                                "use vjp() to take several")
-        results = node.results if state.paused else _with_nodes(node)
-        op, rules = node.op, node.op.vjp
-        g: Any = tuple(held) if op.several else held[0]
-        y: Any = results if op.several else results[0]
-        if isinstance(rules, tuple):  # one rule an input: only those that lead somewhere are evaluated
-            local = tuple([None if parent is None else rule(g, y, *node.inputs, **node.params)
-                           for rule, parent in zip(rules, node.parents, strict=True)])
+        y, rules = _with_nodes(node) if recording else node.results, op.vjp
+        if y is None and op.several:
+            y = (None,) * len(node.outputs)
+        parents = node.parents
+        if type(rules) is tuple:  # one rule an input: only those that lead somewhere are evaluated
+            local = [None if parent is None else rule(g, y, *inputs, **node.params)
+                     for rule, parent in zip(rules, parents, strict=True)]
         else:
-            local = rules(g, y, *node.inputs, **node.params)
+            local = rules(g, y, *inputs, **node.params)
         if release:
             node.inputs = node.results = None
-        if len(local) != len(node.parents):
-            raise AssertionError(f"{op.name}: gradient rule returned {len(local)} gradients for {len(node.parents)} inputs")
-        for parent, each in zip(node.parents, local, strict=True):
-            if parent is not None and each is not None:
-                _add(gradients, parent, _fit(op, each, _layout(parent)))
-    return [gradients[node][0] if node in gradients else None for node in wanted]
+        y = inputs = None
+        if len(local) != len(parents):
+            raise AssertionError(f"{op.name}: gradient rule returned {len(local)} gradients for {len(parents)} inputs")
+        for parent, g in zip(parents, local, strict=True):
+            if parent is not None and g is not None:
+                layout = parent.outputs if type(parent) is Node else parent.node.outputs[parent.index]
+                if g._layout is not layout:
+                    if layout.dtype.kind in "biu":  # nothing flows through integers
+                        continue
+                    g = _fit(op, g, layout)
+                _add(gradients, parent, g)
+        g = local = None
+    return [_found(gradients, node) for node in wanted]
 
 
-def _with_nodes(node: Node) -> tuple:
-    """The kept results as differentiable arrays, for a gradient of a gradient."""
-    out = []
-    for index, result in enumerate(node.results or ()):
-        result = None if result is None else result._alias()
-        if result is not None:
-            result._node = Part(node, index) if node.op.several else node
-        out.append(result)
-    return tuple(out)
+def _with_nodes(node: Node) -> Any:
+    """The kept result as a differentiable array, for a gradient of a gradient."""
+    if node.results is None:
+        return None
+    if not node.op.several:
+        result = node.results._alias()
+        result._node = node
+        return result
+    results = tuple([result._alias() for result in node.results])
+    for index, result in enumerate(results):
+        result._node = Part(node, index)
+    return results
 
 
-def _layout(node: Node | Part) -> Layout:
-    return node.node.outputs[node.index] if type(node) is Part else node.outputs[0]  # type: ignore[union-attr]
+def _add(gradients: dict[Node, Any], node: Node | Part, g: ndarray) -> None:
+    """Accumulate a gradient: an array, or for a node of several results a list of them."""
+    if type(node) is Part:
+        held = gradients.get(node.node)
+        if held is None:
+            held = gradients[node.node] = [None] * len(node.node.outputs)
+        before = held[node.index]
+        held[node.index] = g if before is None else before + g
+    else:
+        before = gradients.get(node)  # type: ignore[arg-type]
+        gradients[node] = g if before is None else before + g  # type: ignore[index]
 
 
-def _add(gradients: dict, node: Node | Part, g: ndarray) -> None:
-    """Accumulate a gradient."""
-    index = node.index if type(node) is Part else 0
-    held = gradients.setdefault(owner(node), [None] * len(owner(node).outputs))
-    before = held[index]
-    held[index] = g if before is None else before + g
+def _found(gradients: dict[Node, Any], node: Node | Part) -> ndarray | None:
+    if type(node) is Part:
+        held = gradients.get(node.node)
+        return None if held is None else held[node.index]
+    return gradients.get(node)  # type: ignore[arg-type]
 
 
 def _fit(op: Any, g: ndarray, layout: Layout) -> ndarray:

@@ -201,6 +201,30 @@ def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int, col
             for j in range(tiles):
                 instruction(c, 4 * (tiles * i + j), x, 4 * i, y, 2 * j)
 
+    @device
+    def store_tile(c, e, at_c, r, s, m, n, even):
+        """Four sums of a thread: row r, columns s and s + 1; and eight rows below."""
+        if s < n:
+            at = at_c + (i64(r) * n + s) * size_c
+            if r < m:
+                put(at, s + 1 < n, even, c[e], c[e + 1])
+            if r + 8 < m:
+                put(at + 8 * size_c * i64(n), s + 1 < n, even, c[e + 2], c[e + 3])
+
+    @device
+    def store_rows(c, i, at_c, r, s, m, n, even):
+        """The i-th 16 rows of a warp. Written out: where LLVM leaves a loop, the sums cannot stay in registers."""
+        r, e = i32(r + 16 * i), 4 * tiles * i
+        store_tile(c, e, at_c, r, s, m, n, even)
+        store_tile(c, e + 4, at_c, r, i32(s + 8), m, n, even)
+        store_tile(c, e + 8, at_c, r, i32(s + 16), m, n, even)
+        store_tile(c, e + 12, at_c, r, i32(s + 24), m, n, even)
+        if tiles == 8:
+            store_tile(c, e + 16, at_c, r, i32(s + 32), m, n, even)
+            store_tile(c, e + 20, at_c, r, i32(s + 40), m, n, even)
+            store_tile(c, e + 24, at_c, r, i32(s + 48), m, n, even)
+            store_tile(c, e + 28, at_c, r, i32(s + 56), m, n, even)
+
     @cuda.jit(launch_bounds=(THREADS, 1))
     def matmul_mma(a, b, out, m, n, k, pitch_a, pitch_b, step_a, step_b, tiles_m, tiles_n):
         """a, b, out: arrays that begin where A (batch, m, k), B and C (batch, m, n), contiguous, do. pitches: bytes from one
@@ -245,17 +269,11 @@ def matmul_mma(kind: str, major_a: str, major_b: str, store: str, size: int, col
             fill, phase = advance(fill, phase, STAGES)
         at_c = ptx.global_address(out) + i64(batch) * m * n * size_c
         even = n & 1 == 0
-        for i in range(4):
-            r = i32(row + own_row + 16 * i + (lane >> 2))
-            for j in range(tiles):
-                s = i32(column + own_column + 8 * j + 2 * (lane & 3))
-                e = 4 * (tiles * i + j)
-                if s < n:
-                    at = at_c + (i64(r) * n + s) * size_c
-                    if r < m:
-                        put(at, s + 1 < n, even, c[e], c[e + 1])
-                    if r + 8 < m:
-                        put(at + 8 * size_c * i64(n), s + 1 < n, even, c[e + 2], c[e + 3])
+        r, s = i32(row + own_row + (lane >> 2)), i32(column + own_column + 2 * (lane & 3))
+        store_rows(c, 0, at_c, r, s, m, n, even)
+        store_rows(c, 1, at_c, r, s, m, n, even)
+        store_rows(c, 2, at_c, r, s, m, n, even)
+        store_rows(c, 3, at_c, r, s, m, n, even)
 
     return matmul_mma
 

@@ -270,10 +270,11 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         for log in (False, True):
             plan(lambda *i, log=log: softmax.plan("plain", i, 1, log, len(i) == 2), x)
             plan(lambda *i, log=log: softmax.plan("plain", i, 1, log, len(i) == 2), x, x)
-        for inputs in ((x, v, v), (x, v)):
-            plan(lambda *i: norm.forward("plain", i, 1e-5), *inputs)
-        for inputs in ((x, x, v, rows, rows), (x, x, v, rows)):
-            plan(lambda *i: norm.backward("plain", i), *inputs)
+        plan(lambda x, w, b, r: norm.forward("plain", x, w, b, r, 64, 1e-5), x, v, v, x)
+        plan(lambda x: norm.forward("plain", x, None, None, None, 64, 1e-5, center=False), x)
+        plan(lambda x, w: norm.group_norm(x, w, None, groups=2, eps=1e-5, version="plain"), new(4, 6, 25, dtype=f), new(6, dtype=f))
+        plan(lambda g, x, w, m, s: norm_grad.backward("plain", g, x, w, m, s, g, 64, True), x, x, v, rows, rows)
+        plan(lambda g, x, s: norm_grad.backward("plain", g, x, None, None, s, None, 64, False), x, x, rows)
         image, c = new(4, 6, 5, 5, dtype=f), new(6, dtype=f)
         plan(lambda x, w, b, m, s: batch_norm.train("plain", x, w, None, 0.1, 1e-5, False), image, c, c, c, c)
         stat = new(6, dtype=wide)

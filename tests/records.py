@@ -280,7 +280,7 @@ ALIASES = {
     "linalg.outer": "outer", "linalg.tensordot": "tensordot", "linalg.vecdot": "vecdot",
     "linalg.matrix_transpose": "matrix_transpose", "linalg.dot": "dot", "linalg.gemm": "gemm", "linalg.gemv": "gemv",
     "linalg.inner": "inner", "linalg.vdot": "vdot", "ml.tanh": "tanh",
-    "ml.binary_cross_entropy_with_logits": "ml.bce_with_logits",
+    "ml.binary_cross_entropy_with_logits": "ml.bce_with_logits", "ml.interpolate": "ml.upsample",
 }
 
 #: Public functions and cards whose tests are in a file of their own.

@@ -44,6 +44,12 @@ def windows(x: np.ndarray, size: tuple[int, int], stride: int, dilation: int = 1
     return sliding_window_view(x, reach, (2, 3))[:, :, ::stride, ::stride, ::dilation, ::dilation]
 
 
+def between(x: np.ndarray, axis: int) -> np.ndarray:
+    """Twice as many elements but one, the new ones half way between their neighbours."""
+    n = x.shape[axis]
+    return (np.repeat(x, 2, axis).take(range(1, 2 * n), axis) + np.repeat(x, 2, axis).take(range(2 * n - 1), axis)) / 2
+
+
 def padded(x: np.ndarray, by: int, value: float = 0.0) -> np.ndarray:
     return np.pad(x, ((0, 0), (0, 0), (by, by), (by, by)), constant_values=value)
 
@@ -162,8 +168,12 @@ ML_ROWS = [
         lambda x, w: x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * w, cards=("rms_norm", "rms_norm_grad")),
     Row("ml.group_norm", lambda xp, x, w, b: xp.ml.group_norm(x, 2, w, b), (IMAGE, A((4,)), A((4,))),
         lambda x, w, b: standard(x.reshape(len(x), 2, -1), 2).reshape(x.shape) * w[:, None, None] + b[:, None, None],
-        cards=("scale_shift",)),
+        cards=("group_norm", "scaled_distance")),
     Row("ml.instance_norm", lambda xp, x: xp.ml.instance_norm(x), (IMAGE,), lambda x: standard(x, (2, 3))),
+    Row("ml.upsample", lambda xp, x: xp.ml.upsample(x, scale_factor=2), (IMAGE,),
+        lambda x: x.repeat(2, 2).repeat(2, 3), error=0, grad=False),
+    Row("ml.upsample", lambda xp, x: xp.ml.upsample(x, (13, 11), mode="bilinear", align_corners=True), (IMAGE,),
+        lambda x: between(between(x, 2), 3), cards=("upsample", "_upsample_grad")),
     Row("ml.adaptive_avg_pool2d", lambda xp, x: xp.ml.adaptive_avg_pool2d(x, (1, None)), (IMAGE,),
         lambda x: x.mean(2, keepdims=True)),
     Row("ml.adaptive_max_pool2d", lambda xp, x: xp.ml.adaptive_max_pool2d(x, (None, 1)), (IMAGE,),

@@ -1,0 +1,67 @@
+"""Resizing images on the CPU: one plane after the other, planes in parallel, each sum in a fixed order."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+from ..core.taps import taps
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def _resize(x, top, bottom, down, left, right, across, y):
+    """x (planes, H, W) -> y (planes, P, Q); rows top, bottom (P,) with the share `down` of the second; columns alike."""
+    one = x.dtype.type(1)
+    for plane in prange(len(x)):
+        for p in range(y.shape[1]):
+            a, b, f = top[p], bottom[p], down[p]
+            for q in range(y.shape[2]):
+                c, d, e = left[q], right[q], across[q]
+                upper = (one - e) * x[plane, a, c] + e * x[plane, a, d]
+                lower = (one - e) * x[plane, b, c] + e * x[plane, b, d]
+                y[plane, p, q] = (one - f) * upper + f * lower
+
+
+@njit(cache=True, parallel=True, nogil=True)
+def _resize_grad(g, top, bottom, down, left, right, across, dx):
+    """g (planes, P, Q); adds each gradient to the places that it came from in dx (planes, H, W), zeros so far."""
+    one = g.dtype.type(1)
+    for plane in prange(len(g)):
+        for p in range(g.shape[1]):
+            a, b, f = top[p], bottom[p], down[p]
+            for q in range(g.shape[2]):
+                c, d, e = left[q], right[q], across[q]
+                v = g[plane, p, q]
+                dx[plane, a, c] += (one - f) * (one - e) * v
+                dx[plane, a, d] += (one - f) * e * v
+                dx[plane, b, c] += f * (one - e) * v
+                dx[plane, b, d] += f * e * v
+
+
+def _tables(source, target, mode, corners, step, dtype):
+    return [t.astype(dtype) if t.dtype == np.float64 else t
+            for i in range(2) for t in taps(source[i], target[i], mode, corners, step[i])]
+
+
+def _planes(x):
+    """C-contiguous (planes, rows, columns), widened."""
+    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    return np.require(wide, requirements=["C", "W"]).reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
+
+
+def resize(x, *, size, mode, corners, step, **_):
+    """x (N, C, H, W) -> (N, C, *size)."""
+    source = _planes(x)
+    y = np.empty((len(source), *size), source.dtype)
+    _resize(source, *_tables(x.shape[2:], size, mode, corners, step, source.dtype), y)
+    return y.reshape(*x.shape[:2], *size).astype(x.dtype, copy=False)
+
+
+def resize_grad(g, *, size, mode, corners, step, **_):
+    """g (N, C, P, Q) -> (N, C, *size), the gradient of images of this size."""
+    source = _planes(g)
+    dx = np.zeros((len(source), *size), source.dtype)
+    _resize_grad(source, *_tables(size, g.shape[2:], mode, corners, step, source.dtype), dx)
+    return dx.reshape(*g.shape[:2], *size).astype(g.dtype, copy=False)

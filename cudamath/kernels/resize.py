@@ -1,0 +1,158 @@
+"""Resizing images: nearest neighbour and bilinear, and their gradients.
+
+The idea. Along each axis a new element is a mixture of one or two old ones. Which, and in what shares, is worked out
+once for each axis on the host (core/taps.py) and read from two short tables, which stay in the caches: the kernels know
+nothing of scales, alignment of corners or half pixels, and no rounding differs between devices.
+
+    y[p, q] = (1 - f[p]) ((1 - e[q]) x[a[p], c[q]] + e[q] x[a[p], d[q]]) + f[p] ((1 - e[q]) x[b[p], c[q]] + e[q] x[b[p], d[q]])
+
+Backward a thread owns one *old* place and walks over the new ones that need it, which follow each other because the
+tables rise: every sum belongs to one thread and is taken in a fixed order. No atomics, the same bits every time.
+
+The floor is bytes(x) + bytes(y). A thread owns neighbours, which it writes by one access of up to 16 bytes: channels, where
+these lie last in memory (reads are as wide then), else columns. Any GPU, and the simulator (one element a thread).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from ..core.layout import Layout
+from ..core.plan import Constant, Input, Launch, Output, Plan
+from ..core.taps import NEAREST, taps
+from .build import blocks, codec
+from .pool import _large, _memory, _ordered, _width, decode
+from .rows import reader, wide, writer
+
+THREADS = 256
+
+
+@functools.cache
+def resize_kernel(dtype: np.dtype, nearest: bool, width: int, across: bool, large: bool) -> Any:
+    """x: the memory of (n, H, W, channels); y of (n, P, Q, channels); rows a, b: (P,) int32 with shares f: (P,), columns
+    c, d: (Q,) int32 with shares e: (Q,). A thread owns `width` neighbours of y: columns (`across`; one channel), or
+    channels. count: threads with something to do."""
+    load, _, T = codec(dtype)
+    locate, read, write = decode(width, across, large), reader(dtype, width), writer(dtype, width)
+    held = 4 * width
+
+    @cuda.jit
+    def resize(x, y, a, b, f, c, d, e, count, H, W, P, Q, channels):
+        i = cuda.grid(1)
+        if i >= count:
+            return
+        n, p, q, channel = locate(i, P, Q, channels)
+        upper = (n * H + a[p]) * W
+        lower = (n * H + b[p]) * W
+        out = cuda.local.array(width, T)
+        if across:
+            for k in range(width):
+                if nearest:
+                    out[k] = load(x[upper + c[q + k]])
+                else:
+                    s = e[q + k]
+                    first = (T(1) - s) * load(x[upper + c[q + k]]) + s * load(x[upper + d[q + k]])
+                    last = (T(1) - s) * load(x[lower + c[q + k]]) + s * load(x[lower + d[q + k]])
+                    out[k] = (T(1) - f[p]) * first + f[p] * last
+        elif nearest:
+            read(x, (upper + c[q]) * channels + channel, out, 0)
+        else:
+            four = cuda.local.array(held, T)
+            read(x, (upper + c[q]) * channels + channel, four, 0)
+            read(x, (upper + d[q]) * channels + channel, four, width)
+            read(x, (lower + c[q]) * channels + channel, four, 2 * width)
+            read(x, (lower + d[q]) * channels + channel, four, 3 * width)
+            s = e[q]
+            for k in range(width):
+                first = (T(1) - s) * four[k] + s * four[width + k]
+                last = (T(1) - s) * four[2 * width + k] + s * four[3 * width + k]
+                out[k] = (T(1) - f[p]) * first + f[p] * last
+        write(y, ((n * P + p) * Q + q) * channels + channel, out, 0)
+
+    return resize
+
+
+@functools.cache
+def resize_grad_kernel(dtype: np.dtype, nearest: bool, width: int, across: bool, large: bool) -> Any:
+    """g: the memory of (n, P, Q, channels); dx of (n, H, W, channels); tables as in resize_kernel; the new rows that need
+    old row h: p0[h] ... p1[h] - 1, (H,) int32; columns q0, q1 (W,) alike. A thread owns `width` neighbours of dx."""
+    load, _, T = codec(dtype)
+    locate, read, write = decode(width, across, large), reader(dtype, width), writer(dtype, width)
+
+    @cuda.jit
+    def resize_grad(g, dx, a, b, f, c, d, e, p0, p1, q0, q1, count, H, W, P, Q, channels):
+        i = cuda.grid(1)
+        if i >= count:
+            return
+        n, h, w, channel = locate(i, H, W, channels)
+        total = cuda.local.array(width, T)
+        line = cuda.local.array(width, T)
+        for k in range(width):
+            total[k] = T(0)
+        for p in range(p0[h], p1[h]):
+            down = T(1)
+            if not nearest:
+                down = (T(1) - f[p] if a[p] == h else T(0)) + (f[p] if b[p] == h else T(0))
+            at = (n * P + p) * Q
+            if across:
+                for k in range(width):
+                    for q in range(q0[w + k], q1[w + k]):
+                        share = down
+                        if not nearest:
+                            share *= (T(1) - e[q] if c[q] == w + k else T(0)) + (e[q] if d[q] == w + k else T(0))
+                        total[k] += share * load(g[at + q])
+            else:
+                for q in range(q0[w], q1[w]):
+                    share = down
+                    if not nearest:
+                        share *= (T(1) - e[q] if c[q] == w else T(0)) + (e[q] if d[q] == w else T(0))
+                    read(g, (at + q) * channels + channel, line, 0)
+                    for k in range(width):
+                        total[k] += share * line[k]
+        write(dx, ((n * H + h) * W + w) * channels + channel, total, 0)
+
+    return resize_grad
+
+
+# ------------------------------------------------------------------------------------------------ planners
+
+
+def _tables(source: tuple[int, ...], target: tuple[int, ...], mode: str, corners: bool, step: tuple[float, float],
+            dtype: np.dtype, users: bool) -> list[Constant]:
+    """The kernels' tables: first, second, share for rows, then columns; with `users`, who needs each old row and column."""
+    axes = [taps(source[i], target[i], mode, corners, step[i]) for i in range(2)]
+    arrays = [table.astype(dtype) if table.dtype == np.float64 else table for axis in axes for table in axis]
+    if users:
+        arrays += [table for axis, length in zip(axes, source, strict=True) for table in axis.users(length)]
+    return [Constant(table) for table in arrays]
+
+
+def _launch(kernel: Any, x: Layout, y: Layout, nearest: bool, tables: list[Constant], sizes: tuple[int, ...]) -> Launch:
+    """The launch that makes y, with images in C order or channels last, both in the same."""
+    (n, c), columns = y.shape[:2], y.shape[3]
+    straight = y.contiguous
+    if straight:
+        n, c = n * c, 1
+    width = _width(columns if straight else c, [x, y])
+    count = y.size // width
+    made = kernel(y.dtype, nearest, width, straight, _large(y))
+    return Launch(made, blocks(count, THREADS), THREADS,
+                  [_memory(Input(0), x), _memory(Output(0), y), *tables, *(int(v) for v in (count, *sizes, c))])
+
+
+def resize(x: Layout, *, size: tuple[int, int], mode: str, corners: bool, step: tuple[float, float], **_: Any) -> Plan:
+    """x (N, C, H, W), in C order or channels last -> (N, C, *size), in the same."""
+    y = _ordered((*x.shape[:2], *size), x)
+    tables = _tables(x.shape[2:], size, mode, corners, step, wide(x.dtype), False)
+    return Plan([y], [_launch(resize_kernel, x, y, mode in NEAREST, tables, (*x.shape[2:], *size))])
+
+
+def resize_grad(g: Layout, *, size: tuple[int, int], mode: str, corners: bool, step: tuple[float, float], **_: Any) -> Plan:
+    """g (N, C, P, Q), in C order or channels last -> (N, C, *size), in the same: the gradient of images of this size."""
+    dx = _ordered((*g.shape[:2], *size), g)
+    tables = _tables(size, g.shape[2:], mode, corners, step, wide(g.dtype), True)
+    return Plan([dx], [_launch(resize_grad_kernel, g, dx, mode in NEAREST, tables, (*size, *g.shape[2:]))])

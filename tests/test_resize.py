@@ -1,0 +1,175 @@
+"""upsample: against NumPy, PyTorch and central differences; orders in memory; errors; the kernels by themselves."""
+
+import numpy as np
+import pytest
+from differences import (
+    DTYPES,
+    TOLERANCE,
+    check_gradient,
+    check_resources,
+    check_second_order,
+    numbers,
+    run_version,
+    versions,
+    wide,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cudamath as cm
+from cudamath.core.layout import Layout
+from cudamath.kernels.build import SIMULATOR
+from cudamath.testing import assert_close
+
+upsample = cm.ml.upsample
+LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
+
+
+def matrix(old, new, mode, corners=False, factor=None):
+    """The shares of the old elements (columns) in the new ones (rows)."""
+    step = old / new if factor is None else 1 / factor
+    shares = np.zeros((new, old))
+    for i in range(new):
+        if mode.startswith("nearest"):
+            place = (i + 0.5) * step if mode == "nearest-exact" else i * step
+            shares[i, min(int(place + 1e-9), old - 1)] = 1
+            continue
+        place = i * (old - 1) / max(new - 1, 1) if corners else max((i + 0.5) * step - 0.5, 0)
+        first = min(int(place), old - 1)
+        shares[i, first] += 1 - (place - first)
+        shares[i, min(first + 1, old - 1)] += place - first
+    return shares
+
+
+def reference(x, size, mode, corners=False):
+    for axis, new in enumerate(size, 2):
+        x = np.moveaxis(np.tensordot(matrix(x.shape[axis], new, mode, corners), x, (1, axis)), 0, axis)
+    return x
+
+
+CASES = [((2, 3, 7), (10,)), ((1, 2, 5), (2,)), ((2, 3, 4, 6), (8, 12)), ((1, 2, 7, 5), (3, 9)), ((2, 1, 3, 3), (1, 1)),
+         ((1, 1, 1, 1), (4, 3)), ((2, 2, 3, 4, 2), (5, 4, 6)), ((3, 0, 4, 4), (2, 2))]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape, size", CASES)
+def test_values(device, shape, size, dtype):
+    x = numbers(shape, dtype)
+    for mode, corners in (("nearest", False), ("nearest-exact", False), (LINEAR[len(size)], False), (LINEAR[len(size)], True)):
+        y = upsample(cm.asarray(x), size, mode=mode, align_corners=corners)
+        assert y.dtype == x.dtype and y.shape == (*shape[:2], *size)
+        expected = reference(wide(x), size, mode, corners)
+        exact = mode.startswith("nearest")
+        assert_close(y, expected, rtol=0 if exact else TOLERANCE[dtype], atol=0 if exact else TOLERANCE[dtype], what=mode)
+
+
+@pytest.mark.parametrize("shape, size", CASES[:-1])
+def test_gradients(device, shape, size):
+    x = numbers(shape)
+    for mode, corners in (("nearest", False), (LINEAR[len(size)], False), (LINEAR[len(size)], True)):
+        fn = lambda a: upsample(a, size, mode=mode, align_corners=corners)  # noqa: B023, E731
+        check_gradient(fn, lambda a: reference(a, size, mode, corners), x)  # noqa: B023
+        check_second_order(fn, x)
+
+
+@given(data=st.data())
+def test_agrees_with_torch(data):
+    """Any number of axes, sizes and factors, larger and smaller."""
+    torch = pytest.importorskip("torch")
+    rank = data.draw(st.integers(1, 3))
+    shape = data.draw(st.tuples(st.integers(1, 2), st.integers(1, 3), *[st.integers(1, 7)] * rank))
+    mode = data.draw(st.sampled_from(["nearest", "nearest-exact", LINEAR[rank]]))
+    options = {"mode": mode} | ({"align_corners": data.draw(st.booleans())} if mode == LINEAR[rank] else {})
+    if data.draw(st.booleans()):
+        options["size"] = data.draw(st.tuples(*[st.integers(1, 12)] * rank))
+    else:
+        factors = [st.floats(1 / n, 3).filter(lambda f, n=n: n * f >= 1) for n in shape[2:]]
+        options["scale_factor"] = data.draw(st.tuples(*factors))
+    x = numbers(shape)
+    there = torch.tensor(x, requires_grad=True)
+    expected = torch.nn.functional.interpolate(there, **options)
+    y, pull = cm.vjp(lambda a: upsample(a, **options), cm.asarray(x))
+    rtol = 1e-12 if "size" in options else 1e-6  # PyTorch rounds 1 / factor to float32 here and there
+    assert_close(y, expected.detach().numpy(), rtol=rtol, atol=rtol)
+    g = numbers(y.shape, seed=1)
+    assert_close(pull(cm.asarray(g))[0], torch.autograd.grad(expected, there, torch.tensor(g))[0].numpy(), rtol=rtol * 10,
+                 atol=rtol * 10)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("channels", [3, 8, 64])
+def test_orders_in_memory(device, channels, dtype):
+    """C order, channels last, sliced and turned: the same numbers, in the images' order on a GPU."""
+    base = numbers((2, 6, 5, channels), dtype)
+    for view in (lambda a: a.transpose((0, 3, 1, 2)), lambda a: a[:, ::2].transpose((0, 3, 2, 1)), lambda a: a[:, :, ::-1]):
+        for mode in ("nearest", "bilinear"):
+            x = view(cm.asarray(base))
+            y, pull = cm.vjp(lambda a, mode=mode: upsample(a, (9, 8), mode=mode), x)
+            shape = y.shape
+            assert_close(y, reference(wide(view(base)), (9, 8), mode), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+            g = numbers((2, 9, 8, shape[1]), dtype, 1).transpose(0, 3, 1, 2)
+            expected = np.einsum("pr,qs,ncpq->ncrs", matrix(x.shape[2], 9, mode), matrix(x.shape[3], 8, mode), wide(g))
+            for there in (cm.asarray(g), cm.asarray(np.ascontiguousarray(g))):
+                assert_close(pull(there)[0], expected, rtol=TOLERANCE[dtype] * 2, atol=TOLERANCE[dtype] * 4)
+
+
+def test_deterministic(device):
+    x = cm.asarray(numbers((2, 3, 40, 50), "float32"))
+    g = cm.asarray(numbers((2, 3, 90, 70), "float32", seed=1))
+    first, second = (cm.vjp(lambda a: upsample(a, (90, 70), mode="bilinear"), x)[1](g)[0].tobytes() for _ in range(2))
+    assert first == second
+
+
+def test_errors(device):
+    x = cm.zeros((1, 2, 4, 4))
+    for call, error, message in [
+        (lambda: upsample(cm.zeros((2, 3)), 4), ValueError, r"upsample: .*\(2, 3\)"),
+        (lambda: upsample(x), ValueError, "upsample: .*neither"),
+        (lambda: upsample(x, 8, 2), ValueError, "upsample: .*both"),
+        (lambda: upsample(x, 8, mode="linear"), ValueError, "upsample: .*'bilinear', got 'linear'"),
+        (lambda: upsample(x, 8, align_corners=True), ValueError, "upsample: align_corners"),
+        (lambda: upsample(x, (8, 8, 8)), ValueError, "upsample: wants size"),
+        (lambda: upsample(x, 0), ValueError, "upsample: wants size"),
+        (lambda: upsample(x, scale_factor=-1), ValueError, "upsample: wants scale_factor"),
+        (lambda: upsample(x, scale_factor=0.1), ValueError, r"upsample: scale_factor 0.1 makes \(0, 0\)"),
+        (lambda: upsample(cm.zeros((1, 2, 0, 4)), 3), ValueError, r"upsample: .*\(1, 2, 0, 4\)"),
+        (lambda: upsample(cm.zeros((1, 2, 4, 4), "int64"), 3), TypeError, "upsample: .*int64"),
+    ]:
+        with pytest.raises(error, match=message):
+            call()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("machine, version", versions("plain"))
+def test_kernels(machine, version, mode, dtype):
+    """Both kernels as planned; in the simulator a thread owns one element."""
+    from cudamath.kernels import resize
+
+    name = {"linear": "bilinear"}.get(mode, mode)
+    small, large = [((3, 4), (5, 8)), ((5, 4), (2, 4))], [((30, 64), (61, 128)), ((65, 24), (8, 8))]
+    for old, new in small if machine == "simulator" else large:
+        where = {"mode": mode, "corners": False, "step": (old[0] / new[0], old[1] / new[1])}
+        x, g = numbers((1, 2, *old), dtype), numbers((1, 2, *new), dtype, 1)
+        y = run_version(machine, lambda a: resize.resize(a, size=new, **where), x)  # noqa: B023
+        assert_close(y, reference(wide(x), new, name), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+        dx = run_version(machine, lambda a: resize.resize_grad(a, size=old, **where), g)  # noqa: B023
+        expected = np.einsum("pr,qs,ncpq->ncrs", matrix(old[0], new[0], name), matrix(old[1], new[1], name), wide(g))
+        assert_close(dx, expected, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 4)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_no_spills(dtype, mode):
+    from cudamath.kernels import resize
+
+    kind = numbers((), dtype).dtype
+    x, y = Layout.new((8, 64, 32, 32), kind, 0), Layout.new((8, 64, 64, 64), kind, 0)
+    last = [Layout.of(a.shape, (a.size // 8 * a.itemsize, a.itemsize, a.shape[3] * 64 * a.itemsize, 64 * a.itemsize), kind, 0)
+            for a in (x, y)]
+    for a, b in ((x, y), last):
+        where = {"mode": mode, "corners": False, "step": (0.5, 0.5)}
+        check_resources(resize.resize(a, size=(64, 64), **where), [a], (9, 0))
+        check_resources(resize.resize_grad(b, size=(32, 32), **where), [b], (9, 0))

@@ -74,7 +74,8 @@ from numpy import (
     ushort,
 )
 
-from . import cuda, fft, lib, linalg, math, ml, random, testing
+from . import cuda, data, fft, lib, linalg, math, ml, random, testing
+from . import einops_backend as _einops_backend
 from .autodiff import *  # noqa: F403
 from .checkpoints import *  # noqa: F403
 from .core.array import ndarray
@@ -121,3 +122,4 @@ __version__ = "0.1.0"
 __array_api_version__ = "2025.12"
 
 _methods.install()
+_einops_backend.install()

@@ -19,11 +19,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 RNG = np.random.default_rng(0)
 
 
-def run(source: str, device: str) -> None:
-    """A program with SciPy's array API switched on."""
+def run(source: str, device: str, first: str = "cudamath") -> None:
+    """A program with SciPy's array API switched on; `first`: what it imports before anything else."""
     environment = {**os.environ, "SCIPY_ARRAY_API": "1", "CUDAMATH_DEVICE": device,
                    "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    head = """
+    head = f"import {first}" + """
 import numpy as np, cudamath as cm
 rng = np.random.default_rng(0)
 def same(ours, theirs, rtol=1e-10):
@@ -94,6 +94,32 @@ def test_einops(device):
                          (einops.repeat(a, "a b c -> a b c k", k=2), np.repeat(x[..., None], 2, -1))):
         assert type(ours) is cm.ndarray
         np.testing.assert_allclose(ours.to_numpy(), theirs, rtol=1e-13)
+
+
+EINOPS = """
+import einops
+x = np.arange(48.0).reshape(2, 6, 4)
+a = cm.asarray(x)
+for how in ("a (b h) c -> c (a b) h", "a b c -> (a b c)", "a b (c d) -> d a b c"):
+    sizes = {"h": 3} if "h" in how else {"d": 2} if "d" in how else {}
+    same(einops.rearrange(a, how, **sizes), einops.rearrange(x, how, **sizes))
+for name in ("sum", "mean", "max", "min", "prod"):
+    same(einops.reduce(a, "a b c -> c a", name), einops.reduce(x, "a b c -> c a", name))
+same(einops.repeat(a, "a b c -> a b k c", k=3), einops.repeat(x, "a b c -> a b k c", k=3))
+same(einops.rearrange([a, a], "k a b c -> a (k b) c"), einops.rearrange([x, x], "k a b c -> a (k b) c"))
+same(einops.einsum(a, a, "a b c, a d c -> a b d"), einops.einsum(x, x, "a b c, a d c -> a b d"))
+packed, shapes = einops.pack([a, a[:, 0]], "a * c")
+same(packed, einops.pack([x, x[:, 0]], "a * c")[0])
+same(einops.unpack(packed, shapes, "a * c")[1], x[:, 0])
+assert (cm.grad(lambda v: (einops.rearrange(v, "a b c -> c b a")[0] ** 2).sum())(a).to_numpy()[..., 1:] == 0).all()
+"""
+
+
+@pytest.mark.parametrize("first", ["cudamath", "einops"])
+def test_einops_itself(device, first):
+    """`einops.rearrange` and the rest, whichever of the two is imported first."""
+    pytest.importorskip("einops")
+    run(EINOPS, device, first)
 
 
 def test_opt_einsum(device):

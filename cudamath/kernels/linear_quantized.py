@@ -7,17 +7,17 @@ and linear.py does the rest. So do float32 and float64, and weights whose rows a
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
 from ..core.layout import Layout
-from ..core.plan import ArrayArg, Call, Input, Launch, Output, Plan, Temp, TensorMap
+from ..core.plan import ArrayArg, Input, Launch, Output, Plan, Temp
 from ..runtime import device as devices
 from . import linear as plain
 from .build import SIMULATOR, blocks
 from .quantize import dequantize_steps
+from .scaled_matmul import within
 
 GEMV_ROWS = 16
 KINDS = {"bfloat16": "bf16", "float16": "f16"}
@@ -59,7 +59,7 @@ def linear_quantized(x: Layout, values: Layout, scale: Layout, zero: Layout | No
                                              group or (weight.size if scale.size == 1 else depth)))
     rest = plain.linear(x, weight, bias, residual, activation=activation)
     moves = {0: Input(0), 1: Temp(0)} | dict(enumerate([p for p in (at_bias, at_residual) if p is not None], 2))
-    steps += [_moved(step, moves) for step in rest.steps]
+    steps += within(rest.steps, moves, Output(0), 1)
     return Plan([y], steps, [weight, *rest.temps], why="dequantized first: many rows, or numbers that gemv does not take")
 
 
@@ -109,22 +109,3 @@ def _gemv(x: Layout, out: int, depth: int, form: str, group: int, activation: st
     return Launch(kernel, blocks(out, tiles * COLUMNS), 32 * warps, [
         Input(0).flat, values.view((nbytes,), dtype=np.uint8), scale.flat, (zero or scale).flat, (bias or Output(0)).flat,
         (residual or Output(0)).flat, Output(0).flat, *[np.int32(v) for v in (rows, out, depth, chunks, each)]])
-
-
-def _moved(step: Launch | Call, places: dict[int, ArrayArg]) -> Launch | Call:
-    """A step of a plan within another one: its inputs are at `places` there, its scratch behind the first."""
-
-    def moved(arg: Any) -> Any:
-        if isinstance(arg, TensorMap):
-            return dataclasses.replace(arg, array=moved(arg.array))
-        if not isinstance(arg, ArrayArg) or arg.kind == "y":
-            return arg
-        if arg.kind == "t":
-            return dataclasses.replace(arg, index=arg.index + 1)
-        place = places[arg.index]
-        return dataclasses.replace(arg, kind=place.kind, index=place.index)
-
-    args = [moved(arg) for arg in step.args]
-    if isinstance(step, Call):
-        return Call(step.fn, args)
-    return Launch(step.kernel, step.grid, step.block, args, step.shared, step.cluster)

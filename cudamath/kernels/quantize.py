@@ -13,7 +13,8 @@ as 0 .. 15: stored + 8 where there are no zero points.
 ``quantize_wide``, ``dequantize_wide``     a thread 8 neighbours of one channel: 16-byte accesses of 16-bit numbers
 ``quantize_rows``                          the largest absolute value of a row, its scale, and the row as int8 or float8 in one
                                            pass, for activations whose scale nobody knows beforehand: the row is read once into
-                                           registers (rows.py); rows longer than a block can hold are read twice
+                                           registers (rows.py)
+``quantize_rows_plain``                    the same by a block of threads that read the row twice: rows of any length
 
 The floor is memory: each number read once and written once.
 """
@@ -38,6 +39,7 @@ if not SIMULATOR:
 
 THREADS = 256
 WIDTH = 8  # neighbours a thread takes
+PLAIN_THREADS = 64  # of `quantize_rows_plain`
 #: form -> (dtype it is stored in, lowest and highest stored number)
 FORMS: dict[str, tuple[np.dtype, float, float]] = {
     "int8": (np.dtype(np.int8), -128, 127), "int4": (np.dtype(np.uint8), 0, 15),
@@ -228,6 +230,10 @@ def _put(form: str, width: int) -> Any:
         y[i] = write(f32(v[e] / by), i32(0))
 
     @device
+    def put_2(y, i, v, e, by):
+        store_vector(y, i, (write(f32(v[e] / by), i32(0)), write(f32(v[e + 1] / by), i32(0))))
+
+    @device
     def put_4(y, i, v, e, by):
         store_vector(y, i, (write(f32(v[e] / by), i32(0)), write(f32(v[e + 1] / by), i32(0)),
                             write(f32(v[e + 2] / by), i32(0)), write(f32(v[e + 3] / by), i32(0))))
@@ -237,7 +243,7 @@ def _put(form: str, width: int) -> Any:
         put_4(y, i, v, e, by)
         put_4(y, i + 4, v, e + 4, by)
 
-    return {1: put_1, 4: put_4, 8: put_8}[width]
+    return {1: put_1, 2: put_2, 4: put_4, 8: put_8}[width]
 
 
 @functools.cache
@@ -265,7 +271,7 @@ def quantize_rows(form: str, dtype: np.dtype, rows: Rows) -> Any:
                         top_value = size if size >= top_value or size != size else top_value
         top_value = largest(top_value)
         by = f32(top_value / top)
-        if not by > f32(0) and by == by:  # a row of zeros, or as good as that
+        if by == f32(0):  # a row of zeros, or as good as that
             by = f32(1)
         if row < scale.size:
             if cuda.threadIdx.x == 0:
@@ -276,6 +282,43 @@ def quantize_rows(form: str, dtype: np.dtype, rows: Rows) -> Any:
                     put(y, row * columns + column, v, i * width, by)
 
     return quantize_rows
+
+
+@functools.cache
+def quantize_rows_plain(form: str, dtype: np.dtype) -> Any:
+    """As quantize_rows; a block a row, which is read twice."""
+    load, _, _ = codec(dtype)
+    write, top = _write(form), f32(FORMS[form][2])
+
+    @cuda.jit
+    def quantize_rows_plain(x, y, scale, columns):
+        """x, y: flat, rows of `columns`; scale: (m,). Blocks of PLAIN_THREADS threads."""
+        parts = cuda.shared.array(PLAIN_THREADS, f32)
+        thread = cuda.threadIdx.x
+        first = i64(cuda.blockIdx.x) * columns
+        largest = f32(0)
+        for i in range(thread, columns, PLAIN_THREADS):
+            size = f32(abs(f32(load(x[first + i]))))
+            largest = size if size >= largest or size != size else largest
+        parts[thread] = largest
+        cuda.syncthreads()
+        step = PLAIN_THREADS // 2
+        while step > 0:
+            if thread < step:
+                other = parts[thread + step]
+                if other >= parts[thread] or other != other:
+                    parts[thread] = other
+            cuda.syncthreads()
+            step //= 2
+        by = f32(parts[0] / top)
+        if by == f32(0):
+            by = f32(1)
+        if thread == 0:
+            scale[cuda.blockIdx.x] = by
+        for i in range(thread, columns, PLAIN_THREADS):
+            y[first + i] = write(f32(f32(load(x[first + i])) / by), i32(0))
+
+    return quantize_rows_plain
 
 
 # ------------------------------------------------------------------------------------------------ planners
@@ -316,18 +359,12 @@ def dequantize(values: Layout, scale: Layout, zero: Layout | None = None, *, for
     return Plan([out], steps)
 
 
-def rows_of(x: Layout) -> Rows | None:
-    """How `quantize_rows` spreads rows; None if they are too long."""
-    return spread(x.shape[-1], vector_width(x.shape[-1], x), HELD)
-
-
-def quantize_row(x: Layout, *, form: str) -> Plan:
-    """Planner of (stored numbers, scale of each row) of a contiguous (m, n), n within what a block can hold."""
+def quantize_row(x: Layout, *, form: str, version: str | None = None) -> Plan:
+    """Planner of (stored numbers, scale of each row) of a contiguous (m, n), n > 0. version: "rows" or "plain"."""
     m, n = x.shape
-    rows = rows_of(x)
-    if rows is None:
-        raise AssertionError(f"quantize_row: rows of {n} do not fit a block")
+    rows = None if SIMULATOR or version == "plain" else spread(n, vector_width(n, x), HELD)
     y = x.like(dtype=FORMS[form][0])
-    launch = Launch(quantize_rows(form, x.dtype, rows), rows.grid(m), rows.block,
-                    [Input(0).flat, Output(0).flat, Output(1).flat, n])
+    arguments = [Input(0).flat, Output(0).flat, Output(1).flat, n]
+    launch = (Launch(quantize_rows_plain(form, x.dtype), m, PLAIN_THREADS, arguments) if rows is None else
+              Launch(quantize_rows(form, x.dtype, rows), rows.grid(m), rows.block, arguments))
     return Plan([y, Layout.new((m,), np.dtype(np.float32), x.device)], [launch])

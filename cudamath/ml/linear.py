@@ -11,6 +11,7 @@ from ..ops import linalg
 from ..ops.shape import reshape
 from .activation import activation as activate
 from .activation import gelu
+from .quantize import Quantized, packed_linear
 
 __all__ = ["linear"]
 
@@ -38,7 +39,10 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
     Parameters
     ----------
     x : array (..., in); floating-point
-    weight : array (out, in)
+    weight : array (out, in), or one that `quantize` made
+        Quantized weights (int8, int4 or float8 with a scale for each row, for each group along a row, or one for all) stay
+        packed until they are used: on GPUs up to 16 rows of 16-bit x are multiplied by one kernel that widens them in
+        registers; for more rows they are widened first. x is not rounded. They are constants.
     bias : array (out,), optional
     activation : "relu", "gelu", "gelu_tanh" or "silu", optional
         f, see the functions of these names ("gelu_tanh": gelu's tanh form).
@@ -70,7 +74,11 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
     if activation not in _ACTIVATIONS:
         raise ValueError(f"linear: activation is one of {', '.join(map(repr, filter(None, _ACTIVATIONS)))}, got {activation!r}")
     given = [a for a in (bias, residual) if a is not None]
-    x, weight, *rest = coerce("linear", (x, weight, *given), FLOATING)
+    packed = isinstance(weight, Quantized)
+    if packed:
+        x, *rest = coerce("linear", (x, *given), FLOATING)
+    else:
+        x, weight, *rest = coerce("linear", (x, weight, *given), FLOATING)
     if not x.ndim or weight.ndim != 2 or x.shape[-1] != weight.shape[1]:
         raise ValueError(f"linear: wants x (..., in) and weight (out, in), got {x.shape} and {weight.shape}")
     bias = rest.pop(0) if bias is not None else None
@@ -81,18 +89,20 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
     if residual is not None and residual.shape != wanted:
         raise ValueError(f"linear: x {x.shape} and weight {weight.shape} want a residual of shape {wanted}, "
                          f"got {residual.shape}")
-    operands = [a for a in (x, weight, bias, residual) if a is not None]
+    operands = [a for a in (x, None if packed else weight, bias, residual) if a is not None]
     if any(a.dtype != x.dtype for a in operands):
-        y = x @ weight.mT
+        y = packed_linear(x, weight, None, None, "") if packed else x @ weight.mT
         y = y if bias is None else y + bias
         y = _apply(y, activation)
         return y if residual is None else y + residual
-    if len(operands) == 2 and activation is None:
+    if not packed and len(operands) == 2 and activation is None:
         return x @ weight.mT
     tf32 = linalg.tf32_allowed()
     if activation and any(a._node is not None for a in operands):
         y = _apply(linear(x, weight, bias), activation)
         return y if residual is None else y + residual
+    if packed:
+        return packed_linear(x, weight, bias, residual, _ACTIVATIONS[activation])
     return _linear(x, weight, bias, residual, activation=_ACTIVATIONS[activation], tf32=tf32)
 
 

@@ -1,0 +1,129 @@
+"""Products of 8-bit numbers that are brought back to scale: C = (A B) scale_a scale_b + bias.
+
+The tensor cores multiply int8 and float8 twice as fast as 16-bit numbers, and half as many bytes carry them there. On compute
+capability 9.0 all is one kernel (matmul_wgmma.py): scales and bias follow in the epilogue, where the sums still are int32 or
+float32. Elsewhere the sums are made first (int8 by mma.sync, float8 as float32) and ``rescale`` does the rest.
+
+What multiplies float8 on 9.0 keeps about 14 bits of a sum: enough for numbers that have 2 or 3, and the price of the rate.
+
+The floor: 2 M N K operations at twice the rate of 16-bit products.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+from numba import cuda, types
+
+from ..core.layout import Layout
+from ..core.plan import ArrayArg, Call, Input, Launch, Output, Plan, Temp, TensorMap
+from ..runtime import device as devices
+from . import matmul, quantize
+from .build import SIMULATOR, blocks, codec
+from .copy import copy_part, whole
+
+THREADS = 256
+
+
+def within(steps: list[Launch | Call], places: dict[int, ArrayArg], output: ArrayArg, temps: int) -> list[Launch | Call]:
+    """The steps of a plan as a part of another: its inputs are at `places` there, its output is `output`, and its scratch comes
+    behind the first `temps`."""
+
+    def moved(arg: Any) -> Any:
+        if isinstance(arg, TensorMap):
+            return dataclasses.replace(arg, array=moved(arg.array))
+        if not isinstance(arg, ArrayArg):
+            return arg
+        place = output if arg.kind == "y" else ArrayArg("t", arg.index + temps) if arg.kind == "t" else places[arg.index]
+        return dataclasses.replace(arg, kind=place.kind, index=place.index)
+
+    return [Call(s.fn, [moved(a) for a in s.args]) if isinstance(s, Call) else
+            Launch(s.kernel, s.grid, s.block, [moved(a) for a in s.args], s.shared, s.cluster) for s in steps]
+
+
+@functools.cache
+def rescale(source: np.dtype, dtype: np.dtype, with_bias: bool) -> Any:
+    """C from sums of int32 or float32."""
+    _, store, T = codec(dtype)
+    load = codec(dtype)[0]
+    f32 = types.float32
+
+    @cuda.jit
+    def rescale(sums, scale_a, scale_b, bias, out, columns):
+        """sums, out: (m n,); scale_a: (m,) or (1,), scale_b: (n,) or (1,), bias: (n,). A thread an element."""
+        i = cuda.grid(1)
+        if i < out.size:
+            row = i // columns
+            column = i - row * columns
+            by = f32(scale_a[row if scale_a.size > 1 else 0] * scale_b[column if scale_b.size > 1 else 0])
+            value = f32(f32(sums[i]) * by)
+            if with_bias:
+                value = f32(value + f32(load(bias[column])))
+            out[i] = store(T(value))
+
+    return rescale
+
+
+def scaled_matmul(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: Layout | None = None, *, dtype: np.dtype,
+                  version: str | None = None) -> Plan:
+    """Planner. a (m, k), b (k, n) of int8 or float8; scales float32, (1,) or (m,) and (1,) or (n,); bias (n,) of C's dtype.
+
+    version: "wgmma" (what may follow: matmul_tensor.Choice) or "steps".
+    """
+    (m, k), n = a.shape, b.shape[1]
+    out = Layout.new((m, n), dtype, a.device)
+    if version is None:
+        fits = (not SIMULATOR and devices.capability(a.device) == (9, 0) and out.itemsize == 2 and n % 8 == 0
+                and 0 not in (m, n, k) and all(o is None or o.contiguous and o.aligned for o in (scale_a, scale_b, bias)))
+        version = "wgmma" if fits else "steps"
+    if version.startswith("wgmma"):
+        from . import matmul_tensor
+
+        scaled = ("m" if scale_a.size > 1 else "1") + ("n" if scale_b.size > 1 else "1")
+        at_bias = None if bias is None else Input(4).flat
+        epilogue = matmul_tensor.Epilogue("", at_bias, None, scaled, Input(2).flat, Input(3).flat)
+        return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), out=dtype, epilogue=epilogue)
+    steps: list[Any] = []
+    if a.dtype == np.int8:
+        sums = matmul.matmul_int32(a, b)
+        temps, places = [sums.outputs[0]], {0: Input(0), 1: Input(1)}
+    else:
+        copies = [x.like(dtype=np.dtype(np.float32)) for x in (a, b)]
+        for i, (x, y) in enumerate(zip((a, b), copies, strict=True)):
+            steps += copy_part(whole(Input(i), x), whole(Temp(1 + i), y))
+        sums = matmul.matmul(*copies)
+        temps, places = [sums.outputs[0], *copies], {0: Temp(1), 1: Temp(2)}
+    steps += within(sums.steps, places, Temp(0), len(temps))
+    steps.append(Launch(rescale(sums.outputs[0].dtype, dtype, bias is not None), blocks(m * n, THREADS), THREADS, [
+        Temp(0).flat, Input(2).flat, Input(3).flat, (Output(0) if bias is None else Input(4)).flat, Output(0).flat, n]))
+    return Plan([out], steps, [*temps, *sums.temps])
+
+
+def linear_8_bits(x: Layout, values: Layout, scale: Layout, own: Layout | None, bias: Layout | None, *, form: str) -> Plan:
+    """Planner of x, quantized by its own scale (1,) or row by row, times values^T: x (.., in) contiguous, values (out, in)."""
+    depth, out = x.shape[-1], values.shape[0]
+    rows = x.size // max(depth, 1)
+    places = iter(range(3, 5))
+    at_own, at_bias = (None if layout is None else Input(next(places)) for layout in (own, bias))
+    flat = Layout.new((rows, depth), x.dtype, x.device)
+    stored = flat.like(dtype=quantize.FORMS[form][0])
+    temps = [stored]
+    if own is None:
+        first = quantize.quantize_row(flat, form=form)
+        temps.append(first.outputs[1])
+        steps = []
+        for step in first.steps:
+            args = [dataclasses.replace(arg, kind="t") if isinstance(arg, ArrayArg) and arg.kind == "y" else arg
+                    for arg in step.args]
+            steps.append(Launch(step.kernel, step.grid, step.block, args))
+        by, at_by = first.outputs[1], Temp(1)
+    else:
+        steps = within(quantize.quantize(flat, own, form=form, inner=flat.size).steps, {0: Input(0), 1: at_own}, Temp(0), 0)
+        by, at_by = own, at_own
+    turned = values.view(values.shape[::-1], values.strides[::-1])
+    rest = scaled_matmul(stored, turned, by, scale, bias, dtype=x.dtype)
+    steps += within(rest.steps, {0: Temp(0), 1: Input(1), 2: at_by, 3: Input(2), 4: at_bias}, Output(0), len(temps))
+    return Plan([x.like((*x.shape[:-1], out))], steps, [*temps, *rest.temps])

@@ -1,4 +1,4 @@
-"""python -m cudamath info | demo | bench | tune"""
+"""python -m cudamath info | demo | bench | tune | train | sample"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     top = argparse.ArgumentParser(prog="python -m cudamath", description="NumPy on your GPU: see what it does here.")
-    commands = top.add_subparsers(dest="command", required=True, metavar="info | demo | bench | tune")
+    commands = top.add_subparsers(dest="command", required=True, metavar="info | demo | bench | tune | train | sample")
 
     commands.add_parser("info", help="devices, libraries and versions; what is missing and what brings it")
 
@@ -35,6 +35,10 @@ def parser() -> argparse.ArgumentParser:
     tune.add_argument("--device", default="cuda:0", help="cuda:0 (default), cuda:1, ...")
     tune.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     tune.add_argument("--file", help="write there instead of CUDAMATH_TUNE_CACHE or the user's cache folder")
+
+    from .models.command import add_commands
+
+    add_commands(commands)
     return top
 
 
@@ -96,7 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command == "info":
             return info()
-        return {"demo": demo, "bench": bench, "tune": tune}[arguments.command](arguments)
+        from .models.command import sample, train
+
+        called = {"demo": demo, "bench": bench, "tune": tune, "train": train, "sample": sample}[arguments.command]
+        return called(arguments)
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         print(f"cudamath: {error}", file=sys.stderr)
         return 2

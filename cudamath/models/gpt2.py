@@ -18,8 +18,10 @@ Source: Radford, Wu, Child, Luan, Amodei, Sutskever, "Language models are unsupe
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 import cudamath as cm
@@ -106,24 +108,28 @@ def create(config: Config, *, rng: cm.random.Generator | None = None, device: An
     return params
 
 
-def forward(params: Tree, tokens: cm.ndarray, config: Config, *, dropout: float = 0.0,
-            rng: cm.random.Generator | None = None) -> cm.ndarray:
+def forward(params: Tree, tokens: cm.ndarray, config: Config, *, dropout: float = 0.0, rng: cm.random.Generator | None = None,
+            attend: Callable | None = None, places: cm.ndarray | None = None) -> cm.ndarray:
     """Tokens (batch, length) of integers -> last states (batch, length, width), in the dtype of the parameters.
 
     dropout: probability with which numbers are dropped where they enter the residual stream, in training.
+    attend: what attention is, (layer, qkv (batch, length, 3 width)) -> (batch, length, width); by default causal attention
+    of the tokens to each other. places: of the tokens in their sequence, (length,); by default from 0 on.
     ValueError for sequences longer than the context; IndexError for tokens outside the table.
     """
     if tokens.ndim != 2 or tokens.shape[1] > config.context:
         raise ValueError(f"gpt2: wants tokens (batch, length) with a length of at most {config.context}, got {tokens.shape}")
-    places = params["wpe.weight"][:tokens.shape[1]]
-    x = ml.dropout(ml.embedding(tokens, params["wte.weight"]) + places, dropout, rng=rng)
+    where = params["wpe.weight"]
+    where = where[:tokens.shape[1]] if places is None else ml.embedding(places, where)
+    x = ml.dropout(ml.embedding(tokens, params["wte.weight"]) + where, dropout, rng=rng)
     for i in range(config.layers):
-        x = block(params, f"h.{i}.", x, config, dropout, rng)
+        own = None if attend is None else functools.partial(attend, i)
+        x = block(params, f"h.{i}.", x, config, dropout=dropout, rng=rng, attend=own)
     return ml.layer_norm(x, config.width, params["ln_f.weight"], params["ln_f.bias"])
 
 
-def block(params: Tree, h: str, x: cm.ndarray, config: Config, dropout: float = 0.0,
-          rng: cm.random.Generator | None = None) -> cm.ndarray:
+def block(params: Tree, h: str, x: cm.ndarray, config: Config, *, dropout: float = 0.0, rng: cm.random.Generator | None = None,
+          attend: Callable | None = None) -> cm.ndarray:
     """One layer, whose parameters' names begin with `h`: what attention and two linear layers add to x (B, S, width)."""
 
     def linear(x: cm.ndarray, name: str, **options: Any) -> cm.ndarray:
@@ -137,13 +143,18 @@ def block(params: Tree, h: str, x: cm.ndarray, config: Config, dropout: float = 
             return linear(y, name, residual=x)
         return x + ml.dropout(linear(y, name), dropout, rng=rng)
 
-    x = added(ml.self_attention(linear(norm(x, "ln_1"), "attn.c_attn"), config.heads), "attn.c_proj")
+    qkv = linear(norm(x, "ln_1"), "attn.c_attn")
+    x = added(ml.self_attention(qkv, config.heads) if attend is None else attend(qkv), "attn.c_proj")
     return added(linear(norm(x, "ln_2"), "mlp.c_fc", activation="gelu_tanh"), "mlp.c_proj")
 
 
 def logits(params: Tree, states: cm.ndarray, config: Config) -> cm.ndarray:
-    """Last states (..., width) -> scores (..., vocabulary) of the next token."""
-    return ml.linear(states, params["wte.weight"])[..., :config.vocabulary]
+    """Last states (..., width) -> scores (..., vocabulary) of the next token.
+
+    They are products with the table of tokens, or with "lm_head.weight" where there is one: a table whose rows are looked up
+    cannot be quantized, that one can.
+    """
+    return ml.linear(states, params.get("lm_head.weight", params["wte.weight"]))[..., :config.vocabulary]
 
 
 def loss(params: Tree, tokens: cm.ndarray, targets: cm.ndarray, config: Config, *, dropout: float = 0.0,

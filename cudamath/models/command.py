@@ -1,0 +1,142 @@
+"""`python -m cudamath train gpt2` and `python -m cudamath sample gpt2`: a language model of the bytes of a text."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import pathlib
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+import cudamath as cm
+from cudamath import ml
+
+from . import gpt2, sampling, training
+
+__all__ = ["Text", "add_commands", "sample", "train"]
+
+HELD_OUT = 0.1  # share of the text, its end, that is never trained on
+EVALUATED = 8  # batches of it for an evaluation
+
+
+class Text:
+    """The bytes of a file as tokens: batches to train on and to evaluate with.
+
+    A batch is a function of the seed and the number of the step alone, so a resumed run sees what the first would have seen.
+    ValueError for a text too short for one sequence of `length` in both parts.
+    """
+
+    def __init__(self, path: str | pathlib.Path, batch: int, length: int, seed: int):
+        data = np.frombuffer(pathlib.Path(path).read_bytes(), np.uint8)
+        cut = round(len(data) * (1 - HELD_OUT))
+        self.training, self.held_out = data[:cut], data[cut:]
+        if len(self.held_out) <= length:
+            raise ValueError(f"train: {path} has {len(data)} bytes, too few for sequences of {length} and a held-out tenth")
+        self.batch, self.length, self.seed = batch, length, seed
+
+    def pick(self, data: np.ndarray, *key: int) -> tuple[np.ndarray, np.ndarray]:
+        """(tokens, targets), int32 (batch, length): random places of the data."""
+        starts = np.random.default_rng([self.seed, *key]).integers(0, len(data) - self.length, self.batch)
+        rows = data[starts[:, None] + np.arange(self.length + 1)].astype(np.int32)
+        return rows[:, :-1], rows[:, 1:]
+
+    def step(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """The batch of a step of the training."""
+        return self.pick(self.training, 0, number)
+
+    def evaluation(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Batches of what is held out, the same ones every time."""
+        for number in range(EVALUATED):
+            yield self.pick(self.held_out, 1, number)
+
+
+def add_commands(commands: argparse._SubParsersAction) -> None:
+    """Add `train` and `sample` to the command line."""
+    teach = commands.add_parser("train", help="train a language model on a text, byte by byte")
+    teach.add_argument("model", choices=["gpt2"])
+    teach.add_argument("--text", required=True, help="a file; its last tenth is held out")
+    teach.add_argument("--size", default="tiny", choices=[*gpt2.SIZES], help="default: tiny")
+    teach.add_argument("--steps", type=int, default=1000, help="of the whole training (default: 1000)")
+    teach.add_argument("--batch", type=int, default=16, help="sequences a step (default: 16)")
+    teach.add_argument("--length", type=int, help="of a sequence (default: the model's context)")
+    teach.add_argument("--lr", type=float, default=1e-3, help="the highest learning rate (default: 1e-3)")
+    teach.add_argument("--dropout", type=float, default=0.0)
+    teach.add_argument("--dtype", choices=["bfloat16", "float32"], help="default: bfloat16 on a GPU, float32 on the CPU")
+    teach.add_argument("--every", type=int, default=250, help="steps between evaluations and checkpoints (default: 250)")
+    teach.add_argument("--out", default="gpt2.safetensors", help="checkpoint to write (default: gpt2.safetensors)")
+    teach.add_argument("--resume", action="store_true", help="go on from the checkpoint named by --out")
+    write = commands.add_parser("sample", help="let a trained language model write")
+    write.add_argument("model", choices=["gpt2"])
+    write.add_argument("--checkpoint", default="gpt2.safetensors", help="of train (default: gpt2.safetensors)")
+    write.add_argument("--prompt", default="\n", help="what to go on from")
+    write.add_argument("--count", type=int, default=200, help="bytes to write (default: 200)")
+    write.add_argument("--temperature", type=float, default=0.8, help="0: always the likeliest byte (default: 0.8)")
+    write.add_argument("--top-k", type=int, help="draw among the k likeliest")
+    write.add_argument("--top-p", type=float, help="draw among the likeliest that have this probability together")
+    for command in (teach, write):
+        command.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the first GPU, else the CPU)")
+        command.add_argument("--seed", type=int, default=0)
+
+
+def train(arguments: argparse.Namespace) -> int:
+    """Train; print losses, write checkpoints."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    with cm.device(arguments.device) if arguments.device else contextlib.nullcontext():
+        config = gpt2.SIZES[arguments.size]
+        params = gpt2.create(config, rng=cm.random.default_rng(arguments.seed))
+        device = params["wte.weight"].device
+        steps, dtype = arguments.steps, arguments.dtype or ("float32" if device == "cpu" else "bfloat16")
+        warmup = min(100, steps // 10)
+        trainer = training.Trainer(gpt2.loss, params, config, dtype=dtype, dropout=arguments.dropout, seed=arguments.seed,
+                                   schedule=ml.schedules.cosine(arguments.lr, steps=max(steps, warmup + 1), warmup=warmup,
+                                                                end=arguments.lr / 10))
+        text = Text(arguments.text, arguments.batch, arguments.length or config.context, arguments.seed)
+        if arguments.resume:
+            trainer.load(arguments.out)
+        begin = trainer.steps
+        console = Console(highlight=False)
+        count = sum(p.size for name, p in params.items() if name != "wpe.weight")
+        console.print(f"{arguments.size}: {count / 1e6:.1f} M parameters in {dtype} on {device}, steps {begin} to {steps}")
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+                   TextColumn("{task.fields[loss]}"))
+        since, done = time.perf_counter(), begin
+        with Progress(*columns, console=console) as progress:
+            task = progress.add_task("training", total=steps, completed=begin, loss="")
+            for number in range(begin, steps):
+                loss, _ = trainer.step(*text.step(number))
+                progress.advance(task)
+                last = number + 1 == steps
+                if number % 10 == 9 or last:  # reading the loss waits for the device
+                    progress.update(task, loss=f"loss {float(loss):.3f}")
+                if (number + 1) % arguments.every == 0 or last:
+                    rate = (number + 1 - done) * arguments.batch * text.length / (time.perf_counter() - since)
+                    held_out = trainer.evaluate(text.evaluation())
+                    console.print(f"step {number + 1:6}  loss {float(loss):.4f}  held out {held_out:.4f}  {rate:,.0f} tokens/s")
+                    trainer.save(arguments.out, config=dataclasses.asdict(config))
+                    since, done = time.perf_counter(), number + 1
+        console.print(f"written: {arguments.out}", markup=False)
+    return 0
+
+
+def sample(arguments: argparse.Namespace) -> int:
+    """Print the prompt and what the model writes after it."""
+    with cm.device(arguments.device) if arguments.device else contextlib.nullcontext():
+        tree = cm.load(arguments.checkpoint)
+        if "config" not in tree or "params" not in tree:
+            raise ValueError(f"sample: {arguments.checkpoint} is no checkpoint of `python -m cudamath train gpt2`")
+        config = gpt2.Config(**tree["config"])
+        params = tree["params"]
+        if params["wte.weight"].device != "cpu":
+            params = ml.amp.cast(params, "bfloat16")
+        prompt = np.frombuffer(arguments.prompt.encode(), np.uint8)[None].astype(np.int64)
+        tokens = sampling.generate(params, prompt, min(arguments.count, config.context - prompt.shape[1]), config,
+                                   rng=cm.random.default_rng(arguments.seed), temperature=arguments.temperature,
+                                   top_k=arguments.top_k, top_p=arguments.top_p)
+        written = bytes(int(t) & 255 for t in tokens.to_numpy()[0])
+        print(arguments.prompt + written.decode(errors="replace"))
+    return 0

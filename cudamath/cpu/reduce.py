@@ -3,6 +3,7 @@
 Sums of large contiguous float32 and float64 arrays are compiled: see reduce_lines.py.
 """
 
+import contextvars
 import itertools
 from collections.abc import Callable
 from math import prod
@@ -17,6 +18,8 @@ Axes = tuple[int, ...]
 
 RUN = 64  # rows added one after the other
 _add: Any = np.add.reduce  # (its types do not know that keepdims may be a variable)
+_quiet = contextvars.copy_context()  # where floating-point errors pass in silence
+_quiet.run(np.seterr, all="ignore")
 LARGE = 1 << 15  # elements from which on compiled sums are worth their import
 
 
@@ -51,10 +54,29 @@ def _prepare(layout: Layout, *, kind: str, axis: Axes, keepdims: bool, dtype: np
             return (lambda x: x.argmax(None, new((), dtype))) if kind == "argmax" else lambda x: x.argmin(None, new((), dtype))
         if not keepdims:
             return (lambda x: x.argmax(*axis)) if kind == "argmax" else lambda x: x.argmin(*axis)
+    if kind in ("sum", "mean") and layout.size < LARGE and dtype == layout.dtype and dtype.char in "fd" and (
+            axis and axis == tuple(range(layout.ndim - len(axis), layout.ndim))):  # the innermost: NumPy's sum is pairwise
+        return _small(layout, kind, axis, keepdims)
     if (kind in ("sum", "mean", "var", "std") and layout.size >= LARGE and dtype == layout.dtype and dtype.char in "fd"
             and axis and axis == tuple(range(axis[0], axis[0] + len(axis)))):
         return _compiled(layout, kind, axis, keepdims, correction)
     return None
+
+
+def _small(layout: Layout, kind: str, axis: Axes, keepdims: bool) -> Callable:
+    """A sum or mean over the innermost axes, in NumPy's own pairwise order, without warnings."""
+    count = layout.dtype.type(prod([layout.shape[i] for i in axis]))
+    shape = (*layout.shape[:axis[0]], *((1,) * len(axis) if keepdims else ()))
+    new, quiet, dtype = np.empty, _quiet.copy, layout.dtype
+
+    def total(x: np.ndarray) -> np.ndarray:
+        return quiet().run(_add, x, axis, None, new(shape, dtype), keepdims)
+
+    def mean(x: np.ndarray) -> np.ndarray:
+        out = total(x)
+        return np.true_divide(out, count, out)
+
+    return total if kind == "sum" else mean
 
 
 def _compiled(layout: Layout, kind: str, axis: Axes, keepdims: bool, correction: float) -> Callable:

@@ -1,0 +1,468 @@
+"""`cudamath.data`: batches of training data, made ready in the background; texts as tokens.
+
+    loader = cm.data.batches((images, labels), 64, shuffle=True, seed=0)
+    for epoch in range(20):
+        for x, y in loader:
+            loss = step(x, y)
+
+A thread gathers the rows of the next batches from NumPy arrays, or from files mapped into memory, into page-locked buffers
+and copies them to the GPU on a stream of its own, while the GPU computes on the batch before. The order is a function of
+the seed and the epoch alone, so two integers say where a run is: save `loader.state` with the parameters, and it goes on
+with the same batches.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import optree
+
+from .core import dtypes
+from .core.array import allocate, ndarray, wrap
+from .core.devices import CPU, device_of, index_of
+from .core.layout import Layout
+from .cuda.memory import pinned
+from .ops.random import default_rng
+from .runtime import memory
+from .runtime import stream as streams
+
+__all__ = ["Batches", "ByteTokenizer", "CharTokenizer", "Tokens", "batches", "tokens"]
+
+Rows = slice | np.ndarray  # which rows a batch has: neighbours, or numbers of rows
+
+
+class _Part(NamedTuple):
+    """One array of a batch: the shape of a row, the dtype, and what writes the chosen rows into an array."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    fill: Callable[[Rows, np.ndarray], None]
+
+
+def _array_part(x: np.ndarray) -> _Part:
+    def fill(rows: Rows, out: np.ndarray) -> None:
+        if isinstance(rows, slice):
+            out[...] = x[rows]
+        else:
+            np.take(x, rows, axis=0, out=out, mode="clip")  # another mode would buffer `out`
+
+    return _Part(x.shape[1:], x.dtype, fill)
+
+
+# ------------------------------------------------------------ tokens
+
+
+class Tokens:
+    """A long sequence of tokens, seen as rows of `length` tokens and what follows each of them. Made by `tokens`."""
+
+    def __init__(self, sequence: np.ndarray, length: int):
+        self.sequence, self.length = sequence, length
+
+    def __len__(self) -> int:
+        return (self.sequence.size - 1) // self.length
+
+    def parts(self) -> list[_Part]:
+        """Inputs, and the same one token further."""
+
+        def filling(ahead: int) -> Callable[[Rows, np.ndarray], None]:
+            def fill(rows: Rows, out: np.ndarray) -> None:
+                if isinstance(rows, slice):
+                    begin = rows.start * self.length + ahead
+                    out[...] = self.sequence[begin:begin + out.size].reshape(out.shape)
+                else:
+                    out[...] = self.sequence[rows[:, None] * self.length + np.arange(ahead, self.length + ahead)]
+
+            return fill
+
+        return [_Part((self.length,), np.dtype(np.int32), filling(ahead)) for ahead in (0, 1)]
+
+
+def tokens(source: str | os.PathLike[str] | np.ndarray, length: int, *, dtype: Any = "uint16") -> Tokens:
+    """A sequence of tokens as rows for `batches`: row i is (inputs, targets), tokens i length ... and one further.
+
+    Every token but the first is the target of exactly one row, up to an end shorter than a row.
+
+    Parameters
+    ----------
+    source : path or array (n,) of integers
+        A file is mapped into memory, not read: a ".npy" file, or else a file of nothing but tokens, each a `dtype`.
+    length : int
+        Of a row.
+    dtype : dtype
+        Of the tokens in a file that does not say it.
+
+    Returns
+    -------
+    Tokens
+        `len` of it is the number of rows, (n - 1) // length. In a batch it is a pair of int32 arrays (size, length).
+
+    Raises
+    ------
+    TypeError
+        No integers.
+    ValueError
+        Not one dimension, fewer than length + 1 tokens, or a length below 1.
+
+    >>> import cudamath as cm, numpy as np
+    >>> rows = cm.data.tokens(np.arange(10), 3)
+    >>> x, y = next(iter(cm.data.batches(rows, 2)))
+    >>> len(rows), x.tolist(), y.tolist()
+    (3, [[0, 1, 2], [3, 4, 5]], [[1, 2, 3], [4, 5, 6]])
+    """
+    if isinstance(source, np.ndarray):
+        sequence = source
+    elif os.fspath(source).endswith(".npy"):
+        sequence = np.load(source, mmap_mode="r")
+    else:
+        sequence = np.memmap(source, dtype, mode="r")
+    if sequence.dtype.kind not in "iu":
+        raise TypeError(f"tokens: wants integers, got {sequence.dtype} of shape {sequence.shape}")
+    if not isinstance(length, int) or length < 1:
+        raise ValueError(f"tokens: wants a length of at least 1, got {length!r}")
+    if sequence.ndim != 1 or sequence.size <= length:
+        raise ValueError(f"tokens: wants one dimension of more than length={length} tokens, got shape {sequence.shape}")
+    return Tokens(sequence, length)
+
+
+class CharTokenizer:
+    """Every character of a text a token: its place in the sorted list of the characters that occur.
+
+    Parameters
+    ----------
+    text : str
+        What may occur. `CharTokenizer(tokenizer.characters)` makes the same one again.
+
+    Attributes
+    ----------
+    characters : str
+        One of each, in the order of their tokens.
+
+    >>> import cudamath as cm
+    >>> tokenizer = cm.data.CharTokenizer("hello")
+    >>> tokenizer.characters, tokenizer.encode("hole").tolist(), tokenizer.decode([1, 0])
+    ('ehlo', [1, 3, 2, 0], 'he')
+    """
+
+    def __init__(self, text: str):
+        self._codes = np.unique(_codes(text))
+        self.characters = _text(self._codes)
+        if not self.characters:
+            raise ValueError("CharTokenizer: wants a text of at least one character")
+
+    def __len__(self) -> int:
+        return len(self.characters)
+
+    def encode(self, text: str) -> np.ndarray:
+        """Tokens of a text, (n,) int32. ValueError for a character that is none of `characters`."""
+        codes = _codes(text)
+        found = np.minimum(np.searchsorted(self._codes, codes), len(self) - 1)
+        if (self._codes[found] != codes).any():
+            strange = _text(np.unique(codes[self._codes[found] != codes]))
+            raise ValueError(f"CharTokenizer: {strange[:20]!r} not among the {len(self)} characters it knows")
+        return found.astype(np.int32)
+
+    def decode(self, tokens: Any) -> str:
+        """The text of some tokens, (n,) integers of any library. ValueError for one that is none."""
+        return _text(self._codes[_known("CharTokenizer", tokens, len(self))])
+
+
+class ByteTokenizer:
+    """Every byte of a text in UTF-8 a token: 256 of them say any text.
+
+    >>> import cudamath as cm
+    >>> tokenizer = cm.data.ByteTokenizer()
+    >>> tokenizer.encode("hé").tolist(), tokenizer.decode([104, 195, 169])
+    ([104, 195, 169], 'hé')
+    """
+
+    def __len__(self) -> int:
+        return 256
+
+    def encode(self, text: str) -> np.ndarray:
+        """Tokens of a text, (n,) int32."""
+        return np.frombuffer(text.encode(), np.uint8).astype(np.int32)
+
+    def decode(self, tokens: Any) -> str:
+        """The text of some tokens, (n,) integers below 256. Bytes that are no UTF-8 become the replacement character."""
+        return _known("ByteTokenizer", tokens, 256).astype(np.uint8).tobytes().decode(errors="replace")
+
+
+def _known(name: str, tokens: Any, count: int) -> np.ndarray:
+    """Tokens as an array of integers below `count`."""
+    found = np.asarray(tokens)
+    if found.size and found.dtype.kind not in "iu":
+        raise TypeError(f"{name}: wants tokens as integers, got {found.dtype} of shape {found.shape}")
+    if found.size and not (found.min() >= 0 and found.max() < count):
+        raise ValueError(f"{name}: wants tokens in [0, {count}), got {found.min()} to {found.max()}")
+    return found.astype(np.int64)
+
+
+def _codes(text: str) -> np.ndarray:
+    """Characters as numbers, uint32."""
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+
+
+def _text(codes: np.ndarray) -> str:
+    return codes.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
+
+
+# ------------------------------------------------------------ batches
+
+
+class _Maker:
+    """Makes batches: gathers the rows and brings them to a device. Used by one thread at a time."""
+
+    def __init__(self, parts: list[_Part], device: int, slots: int):
+        self.parts, self.device = parts, device
+        self.slots: list[tuple[list[np.ndarray], streams.Event] | None] = [None] * slots  # page-locked buffers in turn
+        self.count = 0
+        self.stream = streams.Stream(device) if device != CPU else None
+
+    def make(self, rows: Rows, count: int, size: int) -> tuple[list[ndarray], streams.Event | None]:
+        """Arrays of `count` rows, and what to wait for before they are used; no more than `size` rows are ever asked for."""
+        shapes = [(count, *part.shape) for part in self.parts]
+        if self.stream is None:
+            hosts = [np.empty(shape, part.dtype) for shape, part in zip(shapes, self.parts, strict=True)]
+            for part, host in zip(self.parts, hosts, strict=True):
+                part.fill(rows, host)
+            return [wrap(host) for host in hosts], None
+        with device_of(self.device), self.stream:
+            at = self.count % len(self.slots)
+            self.count += 1
+            slot = self.slots[at]
+            if slot is None:
+                buffers = [pinned((size, *part.shape), part.dtype) for part in self.parts]
+                slot = self.slots[at] = buffers, streams.Event(timing=False, device=self.device)
+            else:
+                slot[1].synchronize()  # what was in these buffers has been copied
+            buffers, copied = slot
+            made = []
+            for part, shape, buffer in zip(self.parts, shapes, buffers, strict=True):
+                host = buffer[:count]
+                part.fill(rows, host)
+                array = allocate(Layout.new(shape, part.dtype, self.device))
+                memory.upload(array._data, host.ctypes.data, host.nbytes, self.stream, wait=False)
+                made.append(array)
+            self.stream.record(copied)
+            return made, self.stream.record()
+
+    def release(self) -> None:
+        """Give the page-locked buffers back, once they have been copied."""
+        if self.stream is not None:
+            self.stream.synchronize()
+            self.slots = [None] * len(self.slots)
+
+
+class _Worker:
+    """A thread that makes batches ahead, and the way they come back. Knows nothing of the `Batches` it works for, so that
+    one that nobody holds any more can end it."""
+
+    def __init__(self, maker: _Maker, jobs: Iterator[tuple[Rows, int]], size: int, ahead: int):
+        self.room = threading.Semaphore(ahead)
+        self.ready: queue.SimpleQueue = queue.SimpleQueue()
+        self.stopped = False
+        self.thread = threading.Thread(target=self._run, args=(maker, jobs, size), name="cudamath.data", daemon=True)
+        self.thread.start()
+
+    def _run(self, maker: _Maker, jobs: Iterator[tuple[Rows, int]], size: int) -> None:
+        try:
+            for rows, count in jobs:
+                self.room.acquire()
+                if self.stopped:
+                    break
+                self.ready.put((maker.make(rows, count, size), None))
+        except BaseException as error:  # raised where the batch is wanted
+            self.ready.put((None, error))
+        finally:
+            maker.release()
+
+    def take(self) -> tuple[list[ndarray], streams.Event | None]:
+        made, error = self.ready.get()
+        if error is not None:
+            self.ready.put((None, error))  # for whoever asks again
+            raise error
+        self.room.release()
+        return made
+
+    def stop(self) -> None:
+        self.stopped = True
+        self.room.release()
+        if self.thread is not threading.current_thread():
+            self.thread.join()
+        while not self.ready.empty():
+            self.ready.get()
+
+
+class Batches:
+    """What `batches` gives. A loop over it runs through what is left of the epoch; the next loop is the next epoch.
+
+    Attributes
+    ----------
+    state : dict
+        {"epoch", "batch"}: which batch comes next. Assign such a dict to go there. A tree for `cm.save`.
+    """
+
+    def __init__(self, arrays: Any, size: int, shuffle: bool, seed: int, drop_last: bool, device: int, prefetch: int):
+        leaves: list[Any]
+        leaves, self._structure = optree.tree_flatten(arrays)
+        if not leaves:
+            raise ValueError("batches: wants at least one array")
+        leaves = [leaf.to_numpy() if isinstance(leaf, ndarray) else leaf for leaf in leaves]
+        for leaf in leaves:
+            if not isinstance(leaf, (np.ndarray, Tokens)):
+                raise TypeError(f"batches: wants NumPy arrays and what data.tokens makes, got {type(leaf).__name__}")
+            if isinstance(leaf, np.ndarray) and not leaf.ndim:
+                raise ValueError(f"batches: wants arrays of rows, got a 0-d array of {leaf.dtype}")
+            if isinstance(leaf, np.ndarray):
+                dtypes.as_dtype(leaf.dtype)
+        counts = [len(leaf) for leaf in leaves]
+        if len(set(counts)) > 1:
+            raise ValueError(f"batches: wants arrays of equally many rows, got {counts}")
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"batches: wants a size of at least 1, got {size!r}")
+        if not isinstance(prefetch, int) or prefetch < 0:
+            raise ValueError(f"batches: wants prefetch as an integer >= 0, got {prefetch!r}")
+        if not isinstance(seed, int) or not 0 <= seed < 1 << 64:
+            raise ValueError(f"batches: wants a seed in [0, 2^64), got {seed!r}")
+        self._rows, self._size, self._shuffle, self._seed, self._last = counts[0], size, shuffle, seed, not drop_last
+        if not len(self):
+            raise ValueError(f"batches: {counts[0]} rows do not make one batch of {size}" + " (drop_last)" * drop_last)
+        self._pairs = [isinstance(leaf, Tokens) for leaf in leaves]
+        parts = [part for leaf in leaves
+                 for part in (leaf.parts() if isinstance(leaf, Tokens) else [_array_part(leaf)])]
+        self._maker = _Maker(parts, device, prefetch + 1)
+        self._prefetch = prefetch
+        self._epoch = self._batch = 0
+        self._jobs: Iterator[tuple[Rows, int]] | None = None
+        self._worker: _Worker | None = None
+        self._ending: Any = None
+
+    def __len__(self) -> int:
+        whole, rest = divmod(self._rows, self._size)
+        return whole + (rest > 0 and self._last)
+
+    @property
+    def state(self) -> dict[str, int]:
+        return {"epoch": self._epoch, "batch": self._batch}
+
+    @state.setter
+    def state(self, state: dict[str, int]) -> None:
+        if set(state) != {"epoch", "batch"} or not all(type(value) is int and value >= 0 for value in state.values()):
+            raise ValueError(f"batches: a state is {{'epoch': int, 'batch': int}}, got {state}")
+        if state["batch"] >= len(self):
+            raise ValueError(f"batches: an epoch has {len(self)} batches, the state is at number {state['batch']}: it was "
+                             "saved with other data or another size")
+        self.close()
+        self._epoch, self._batch = state["epoch"], state["batch"]
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch = self._epoch
+        while self._epoch == epoch:
+            yield self._next()
+
+    def steps(self, count: int) -> Iterator[Any]:
+        """The next `count` batches, over as many epochs as it takes.
+
+        >>> import cudamath as cm, numpy as np
+        >>> loader = cm.data.batches(np.arange(3), 2)
+        >>> [x.tolist() for x in loader.steps(4)]
+        [[0, 1], [2], [0, 1], [2]]
+        """
+        for _ in range(count):
+            yield self._next()
+
+    def close(self) -> None:
+        """End the thread and drop the batches made ahead. A later loop goes on where this one was."""
+        if self._ending is not None:
+            self._ending()
+        self._jobs = self._worker = self._ending = None
+
+    def __enter__(self) -> Batches:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _next(self) -> Any:
+        if self._jobs is None:
+            self._jobs = _jobs(self._rows, self._size, len(self), self._seed if self._shuffle else None, self._epoch,
+                               self._batch)
+            if self._prefetch:
+                self._worker = _Worker(self._maker, self._jobs, self._size, self._prefetch)
+            self._ending = weakref.finalize(self, self._worker.stop if self._worker else self._maker.release)
+        if self._worker is None:
+            arrays, ready = self._maker.make(*next(self._jobs), self._size)
+        else:
+            arrays, ready = self._worker.take()
+        if ready is not None:
+            streams.stream_of(self._maker.device).wait(ready)
+        self._batch += 1
+        if self._batch == len(self):
+            self._epoch, self._batch = self._epoch + 1, 0
+        each = iter(arrays)
+        return self._structure.unflatten([(next(each), next(each)) if pair else next(each) for pair in self._pairs])
+
+
+def _jobs(rows: int, size: int, batches: int, seed: int | None, epoch: int, batch: int) -> Iterator[tuple[Rows, int]]:
+    """Which rows each batch has, and how many, from batch number `batch` of `epoch` on, without end."""
+    while True:
+        # Philox: the seed is its key, the epoch its stream, so that epochs have nothing in common.
+        order = None if seed is None else default_rng(seed | epoch << 64).permutation(rows, device="cpu").to_numpy()
+        for i in range(batch, batches):
+            begin, end = i * size, min((i + 1) * size, rows)
+            yield slice(begin, end) if order is None else order[begin:end], end - begin
+        epoch, batch = epoch + 1, 0
+
+
+def batches(arrays: Any, size: int, *, shuffle: bool = False, seed: int = 0, drop_last: bool = False, device: Any = None,
+            prefetch: int = 2) -> Batches:
+    """Batches of rows of one or several arrays, on a device, the next ones made while this one is used.
+
+    Parameters
+    ----------
+    arrays : tree of NumPy arrays (n, ...), memory-mapped ones too, or of what `tokens` makes
+        All of equally many rows. They are read in a thread: do not change them meanwhile.
+    size : int
+        Rows of a batch.
+    shuffle : bool
+        Every epoch in another order. Which order depends on seed and epoch alone, not on the device.
+    seed : int
+        0 <= seed < 2^64.
+    drop_last : bool
+        Leave out the batch at the end of an epoch that would be smaller. (A CUDA graph is of one size.)
+    device : device, optional
+        Where the batches go; the default device as it is now.
+    prefetch : int
+        How many batches are made ahead, by a thread; 0: none, each is made when it is asked for. On a GPU so many batches
+        and one more have page-locked buffers on the host.
+
+    Returns
+    -------
+    Batches
+        Loop over it: batches are trees like `arrays`, of arrays (size, ...). `len` is the number of batches of an epoch,
+        `steps(count)` goes on through epochs, `state` says and sets where it is, `close()` ends the thread (as leaving a
+        `with` does, or dropping it). What goes wrong in the thread is raised where its batch is asked for.
+
+    Raises
+    ------
+    TypeError
+        Leaves that are no NumPy arrays, or dtypes that arrays cannot have.
+    ValueError
+        Arrays of different lengths; no row, or too few for a batch; size, seed or prefetch out of range.
+    DeviceError
+        There is no such device.
+
+    >>> import cudamath as cm, numpy as np
+    >>> loader = cm.data.batches({"x": np.arange(5), "y": np.eye(5)}, 2, shuffle=True, seed=1)
+    >>> len(loader), sorted(sum([batch["x"].tolist() for batch in loader], []))
+    (3, [0, 1, 2, 3, 4])
+    >>> loader.state
+    {'epoch': 1, 'batch': 0}
+    """
+    return Batches(arrays, size, bool(shuffle), seed, bool(drop_last), index_of(device), prefetch)

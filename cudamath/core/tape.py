@@ -80,6 +80,11 @@ class _Leaf:
         return (g,)
 
 
+def now() -> int:
+    """Nodes made from now on are of this order or newer."""
+    return next(_order)
+
+
 def leaf(x: ndarray) -> ndarray:
     """A new array over the same memory, from which a gradient is recorded. A node of `x` stays behind it."""
     out = x._alias()
@@ -152,7 +157,8 @@ def reachable(roots: Sequence[Node | Part], wanted: Sequence[Node | Part]) -> li
                     parent = parent.node
                 if parent not in found and parent.order >= oldest:
                     found.add(parent)
-                    stack.append(parent)
+                    if parent not in needed:
+                        stack.append(parent)
     chosen = []
     for node in sorted(found, key=_age):  # what leads to a needed node is needed
         if node in needed:

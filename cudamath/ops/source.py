@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, tape
 from ..core.array import asarray, ndarray, over, same_device
 from ..core.devices import CPU, default_index, device_of, index_of
 from ..core.layout import Layout
@@ -291,6 +291,12 @@ class Source:
         key, stream and the stretch's first block; `drawn` gives either to a card. device: where the draw is made, by
         default the active GPU; a draw on the CPU cannot be part of a graph.
         """
+        if tape.state.draws is not None:  # draws that will be, or are being, repeated (cm.checkpoint)
+            return tape.state.draws.take(self, name, blocks, device)
+        return self.take_next(name, blocks, device)
+
+    def take_next(self, name: str, blocks: int, device: int | None = None) -> tuple:
+        """What `take` does, except that nobody notes it down or repeats what was taken before."""
         stream = streams.local.stream
         if stream is not None and stream.capturing and self._within is not stream.feeds:
             if device == CPU:
@@ -319,7 +325,7 @@ class Source:
         except (KeyError, TypeError):
             return None
         stream = streams.local.stream
-        if stream is not None and stream.capturing:
+        if (stream is not None and stream.capturing) or tape.state.draws is not None:
             return None
         run, blocks, rest = known
         with self._lock:

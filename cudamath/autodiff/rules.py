@@ -1,0 +1,158 @@
+"""`custom_vjp`: a function with a gradient rule of one's own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, cast
+
+import optree
+
+from ..core import tape
+from ..core.array import asarray, ndarray
+from ..core.dtypes import INEXACT
+from .transforms import stop_gradient
+
+__all__ = ["custom_vjp"]
+
+
+class _Call:
+    """What the rule of one call needs: the residuals, the arguments' structures and which of their leaves are arrays."""
+
+    __slots__ = ("rule", "residuals", "structures", "layouts", "places", "form", "outputs")
+
+    def __init__(self, rule: custom_vjp, residuals: Any, structures: list, layouts: list, places: list[int], form: Any,
+                 outputs: list):
+        self.rule, self.residuals, self.structures, self.layouts = rule, residuals, structures, layouts
+        self.places, self.form, self.outputs = places, form, outputs
+
+
+class _Custom:
+    """The op of such calls: its only input is the call, its parents are the arrays among the arguments."""
+
+    name = "custom_vjp"
+    several = True
+    broadcasts = False
+
+    @staticmethod
+    def vjp(g: list[ndarray | None], _y: Any, call: _Call) -> list[Any]:
+        """Gradients at the parents, by the user's rule."""
+        from ..ops.creation import zeros
+
+        name = call.rule.name
+        full = [zeros(layout.shape, dtype=layout.dtype, device=layout_device) if each is None else each
+                for each, (layout, layout_device) in zip(g, call.outputs, strict=True)]
+        given = call.rule.backward(call.residuals, call.form.unflatten(full))  # type: ignore[misc]
+        if not isinstance(given, (tuple, list)) or len(given) != len(call.structures):
+            seen = f"{len(given)}" if isinstance(given, (tuple, list)) else type(given).__name__
+            raise TypeError(f"custom_vjp: {name}: the backward function must return a tuple of {len(call.structures)} gradients, "
+                            f"one an argument, got {seen}")
+        leaves: list[Any] = []
+        for number, (structure, each) in enumerate(zip(call.structures, given, strict=True)):
+            if each is None:
+                leaves += [None] * structure.num_leaves
+                continue
+            try:
+                leaves += structure.flatten_up_to(each)
+            except ValueError:
+                raise ValueError(f"custom_vjp: {name}: the gradient of argument {number} has structure "
+                                 f"{optree.tree_structure(each)}, the argument {structure}") from None
+        found = []
+        for place, layout in zip(call.places, call.layouts, strict=True):
+            each = leaves[place]
+            if each is not None and type(each) is not ndarray:
+                each = asarray(each, layout.dtype, name="custom_vjp")
+            if each is not None and each.shape != layout.shape:
+                raise ValueError(f"custom_vjp: {name}: a gradient must be {layout.dtype} of shape {layout.shape} like its "
+                                 f"argument, got {each.dtype} of shape {each.shape}")
+            found.append(each)
+        return found
+
+
+class custom_vjp:
+    """A function of arrays whose gradient is computed by a rule of one's own; a decorator.
+
+        @cm.custom_vjp
+        def f(x, y): ...
+
+        def forward(x, y): ...        -> (f(x, y), residuals)       residuals: any tree, what `backward` needs
+        def backward(residuals, g): ...   -> (gradient of x, gradient of y)
+
+        f.defvjp(forward, backward)
+
+    Parameters
+    ----------
+    fn : callable
+        Takes trees of arrays (and anything else, which is constant), by position, and returns a tree of arrays.
+
+    Returns
+    -------
+    callable
+        Calls `fn` where no gradient is recorded, else `forward`. Its method `defvjp(forward, backward)` sets the rule:
+        `backward` gets a tree like the result and returns a tuple with one gradient an argument: a tree like the
+        argument, or None for no gradient; at what is no array among its leaves anything may stand.
+
+    Raises
+    ------
+    TypeError
+        A gradient is to be taken and there is no rule; results of `forward` or `backward` of the wrong form.
+    ValueError
+        Gradients whose structure or shapes are not the arguments'.
+
+    The rule is differentiated itself for higher orders: residuals depend on the arguments as `forward` computes them.
+    Only arguments are differentiated: arrays that `fn` closes over are constants.
+
+    >>> import cudamath as cm
+    >>> @cm.custom_vjp
+    ... def clipped(x, limit):
+    ...     return x * 1.0
+    >>> def forward(x, limit):
+    ...     return clipped(x, limit), limit
+    >>> def backward(limit, g):
+    ...     return g.clip(-limit, limit), None
+    >>> clipped.defvjp(forward, backward)
+    >>> cm.grad(lambda x: (clipped(x, 1.0) ** 2).sum())(cm.array([0.25, 3.0])).tolist()
+    [0.5, 1.0]
+    """
+
+    def __init__(self, fn: Callable):
+        functools.update_wrapper(self, fn)
+        self.fn = fn
+        self.name = getattr(fn, "__name__", "the function")
+        self.forward: Callable | None = None
+        self.backward: Callable | None = None
+
+    def defvjp(self, forward: Callable, backward: Callable) -> None:
+        """Set the rule: `forward(*args) -> (result, residuals)`, `backward(residuals, g) -> gradients`, one an argument."""
+        self.forward, self.backward = forward, backward
+
+    def __call__(self, *args: Any) -> Any:
+        leaves, _ = optree.tree_flatten(cast(Any, args))
+        places = [i for i, x in enumerate(leaves) if type(x) is ndarray and x._node is not None]
+        if not places or tape.state.paused:
+            return self.fn(*args)
+        if self.forward is None:
+            raise TypeError(f"custom_vjp: {self.name} has no gradient rule; set one by {self.name}.defvjp(forward, backward)")
+        if tape.state.depth > 1:  # the rule may be differentiated: how residuals depend on the arguments is recorded
+            pair = self.forward(*args)
+        else:
+            with tape.paused():
+                pair = self.forward(*stop_gradient(args))
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"custom_vjp: {self.name}: the forward function must return a pair (result, residuals), got "
+                            f"{type(pair).__name__}")
+        result, residuals = pair
+        outputs, form = optree.tree_flatten(cast(Any, result))
+        for y in outputs:
+            if type(y) is not ndarray:
+                raise TypeError(f"custom_vjp: {self.name} must return arrays, got {type(y).__name__}")
+        call = _Call(self, residuals, [optree.tree_structure(arg) for arg in args], [leaves[i]._layout for i in places], places,
+                     form, [(y._layout, y.device) for y in outputs])
+        node = tape.node_of(_Custom, tuple([leaves[i]._node for i in places]), (call,), None, {},
+                            tuple([y._layout for y in outputs]))
+        results = []
+        for index, y in enumerate(outputs):
+            y = y._alias()  # a residual may be the result itself: it must not carry this node
+            y._node = tape.Part(node, index) if y.dtype in INEXACT else None
+            results.append(y)
+        return form.unflatten(results)

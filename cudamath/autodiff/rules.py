@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -45,8 +46,8 @@ class _Custom:
         given = call.rule.backward(call.residuals, call.form.unflatten(full))  # type: ignore[misc]
         if not isinstance(given, (tuple, list)) or len(given) != len(call.structures):
             seen = f"{len(given)}" if isinstance(given, (tuple, list)) else type(given).__name__
-            raise TypeError(f"custom_vjp: {name}: the backward function must return a tuple of {len(call.structures)} gradients, "
-                            f"one an argument, got {seen}")
+            raise TypeError(f"custom_vjp: {name}: the backward function must return a tuple of {len(call.structures)} "
+                            f"gradients, one an argument, got {seen}")
         leaves: list[Any] = []
         for number, (structure, each) in enumerate(zip(call.structures, given, strict=True)):
             if each is None:
@@ -119,6 +120,7 @@ class custom_vjp:
         functools.update_wrapper(self, fn)
         self.fn = fn
         self.name = getattr(fn, "__name__", "the function")
+        self.local = threading.local()
         self.forward: Callable | None = None
         self.backward: Callable | None = None
 
@@ -133,8 +135,13 @@ class custom_vjp:
             return self.fn(*args)
         if self.forward is None:
             raise TypeError(f"custom_vjp: {self.name} has no gradient rule; set one by {self.name}.defvjp(forward, backward)")
-        if tape.state.depth > 1:  # the rule may be differentiated: how residuals depend on the arguments is recorded
-            pair = self.forward(*args)
+        within = getattr(self.local, "within", 0)
+        if tape.state.depth - within > 1:  # the rule may be differentiated: how residuals depend on the arguments is recorded
+            self.local.within = within + 1  # `forward` may call the function itself: that is for one order less
+            try:
+                pair = self.forward(*args)
+            finally:
+                self.local.within = within
         else:
             with tape.paused():
                 pair = self.forward(*stop_gradient(args))

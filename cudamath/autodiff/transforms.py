@@ -256,7 +256,8 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     """
     for what, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, (tuple, list)):
-            raise TypeError(f"jvp: wants {what} as a tuple or list, one an argument of the function, got {type(value).__name__}")
+            raise TypeError(f"jvp: wants {what} as a tuple or list, one an argument of the function, got "
+                            f"{type(value).__name__}")
     tree: Any = tuple(primals)
     leaves, structure = optree.tree_flatten(tree)
     try:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import compile_quantized
 import numpy as np
 from compile_ordering import ordering
 from records import ELEMENTWISE, ROWS, Array, Elementwise, Row
@@ -78,6 +79,8 @@ def layers(f: np.dtype) -> None:
     if f.itemsize == 2:
         w = made(768)
         cm.grad(lambda x, w: ml.layer_norm(x, 768, w).sum(), (0, 1))(made((50, 768), f), w)
+        x = made((50, 768), f)
+        cm.grad(lambda x, r: sum(v.sum() for v in ml.layer_norm(x, 768, residual=r)), (0, 1))(x, x)
     for x in (made((32, 64, 14, 14), f), cm.moveaxis(made((32, 14, 14, 64), f), -1, 1), made((100, 30), f)):
         w, b = made(x.shape[1], f), made(x.shape[1], f)
         cm.grad(lambda x, w, b: ml.batch_norm(x, None, None, w, b, training=True)[0].sum(), (0, 1, 2))(x, w, b)
@@ -223,6 +226,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         loss,
         matmul,
         norm,
+        norm_grad,
         optim,
         pointwise,
         pool,
@@ -272,7 +276,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             plan(lambda *i, log=log: softmax.plan("plain", i, 1, log, len(i) == 2), x, x)
         plan(lambda x, w, b, r: norm.forward("plain", x, w, b, r, 64, 1e-5), x, v, v, x)
         plan(lambda x: norm.forward("plain", x, None, None, None, 64, 1e-5, center=False), x)
-        plan(lambda x, w: norm.group_norm(x, w, None, groups=2, eps=1e-5, version="plain"), new(4, 6, 25, dtype=f), new(6, dtype=f))
+        plan(lambda x, w: norm.group_norm(x, w, None, groups=2, eps=1e-5, version="plain"), new(4, 6, 25, dtype=f),
+             new(6, dtype=f))
         plan(lambda g, x, w, m, s: norm_grad.backward("plain", g, x, w, m, s, g, 64, True), x, x, v, rows, rows)
         plan(lambda g, x, s: norm_grad.backward("plain", g, x, None, None, s, None, 64, False), x, x, rows)
         image, c = new(4, 6, 5, 5, dtype=f), new(6, dtype=f)
@@ -334,6 +339,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     for version in ("one", "many"):
         for f in (BF16, F64):
             plan(functools.partial(clip.factor, scaling=True, strict=True, version=version), new(20, dtype=f), *state)
+    compile_quantized.by_name(plan, new)
     return found
 
 
@@ -350,5 +356,6 @@ CALLS: list[tuple[str, Callable[[], None]]] = [
     *[(f"reductions {t}", functools.partial(reductions, t)) for t in SAMPLE if t.itemsize > 1 and t != F64],
     *[(f"libraries {t}", functools.partial(libraries, np.dtype(t))) for t in ("f4", "c8")],
     ("random", numbers_at_random),
+    *compile_quantized.CALLS,
     ("matmul int8", lambda: cm.matmul(made((64, 128), "i1"), made((128, 64), "i1"), dtype="int32")),
 ]

@@ -182,9 +182,11 @@ compiler: Callable[[Any, list[Any], tuple[int, int]], bytes] | None = None
 
 class Plan:
     """Outputs, scratch and steps of a call on given layouts. Pure description until `bind`. why: the reason for this
-    implementation, in words, where there were several."""
+    implementation, in words, where there were several. several: the result is a tuple even of one output."""
 
-    def __init__(self, outputs: Sequence[Layout], steps: Sequence[Launch | Call], temps: Sequence[Layout] = (), why: str = ""):
+    def __init__(self, outputs: Sequence[Layout], steps: Sequence[Launch | Call], temps: Sequence[Layout] = (), why: str = "",
+                 several: bool = False):
+        self.several = several or len(outputs) != 1
         self.outputs = list(outputs)
         self.temps = list(temps)
         self.why = why
@@ -262,7 +264,7 @@ class _Writer:
             else:
                 self.call(number, step)
         outputs = ", ".join(f"y{i}" for i in range(len(self.plan.outputs)))
-        if len(self.plan.outputs) == 1:
+        if not self.plan.several:
             self.emit(f"return {outputs}")
         else:
             self.emit(f"return ({outputs}{',' if outputs else ''})")

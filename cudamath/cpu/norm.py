@@ -100,57 +100,88 @@ def batch_norm_inference(x, running_mean, running_var, weight, bias, residual=No
     return _finished(y, x, residual, relu)
 
 
-def layer_norm(x, weight, bias, *, eps):
-    """x (rows, columns); weight, bias (columns,) -> y like x, mean (rows,), rstd (rows,)."""
-    return _row_norm(x, weight, bias, eps)
+def layer_norm(x, weight, bias, residual, *, columns, eps):
+    """x (..., columns); weight, bias or None -> y like x, mean (rows,), rstd (rows,); with a residual x + it."""
+    x, added = _added(x, residual)
+    return *_row_norm(x, weight, bias, columns, eps), *added
 
 
-def rms_norm(x, weight, *, eps):
-    """x (rows, columns); weight (columns,) -> y like x, rstd (rows,)."""
-    y, _, rstd = _row_norm(x, weight, None, eps)
-    return y, rstd
+def rms_norm(x, weight, residual, *, columns, eps):
+    """x (..., columns); weight or None -> y like x, rstd (rows,); with a residual x + it."""
+    x, added = _added(x, residual)
+    y, _, rstd = _row_norm(x, weight, None, columns, eps, center=False)
+    return y, rstd, *added
 
 
-def _row_norm(x, weight, bias, eps):
-    wide = widen(x)
+def group_norm(x, weight, bias, *, groups, eps):
+    """x (N, C, ...); weight, bias (C,) or None -> y like x, mean and rstd (N * groups,)."""
+    y, mean, rstd = _row_norm(widen(x), None, None, x.size // (x.shape[0] * groups) if x.size else 1, eps)
+    channels = (1, -1, *(1,) * (x.ndim - 2))
+    if weight is not None:
+        y *= weight.astype(y.dtype, copy=False).reshape(channels)
+    if bias is not None:
+        y += bias.astype(y.dtype, copy=False).reshape(channels)
+    return y.astype(x.dtype, copy=False), mean, rstd
+
+
+def _added(x, residual):
+    """(x + residual in x's dtype, the same once more as a further result); without a residual (x, nothing)."""
+    if residual is None:
+        return x, ()
+    both = (widen(x) + widen(residual)).astype(x.dtype, copy=False)
+    return both, (both,)
+
+
+def _row_norm(x, weight, bias, columns, eps, center=True):
+    wide = widen(x).reshape(x.size // columns, columns)
     if x.size == 0:
-        nothing = np.zeros(x.shape[0], wide.dtype)
+        nothing = np.zeros(0, wide.dtype)
         return np.empty_like(x), nothing, nothing
     with np.errstate(invalid="ignore"):
-        d, mean, var = _standardise(wide[None], center=bias is not None)
+        d, mean, var = _standardise(wide[None], center=center)
     rstd = 1 / np.sqrt(var + eps)
     y = d[0] * _column(rstd, d)
-    y *= weight.astype(y.dtype, copy=False)
+    if weight is not None:
+        y *= weight.astype(y.dtype, copy=False).ravel()
     if bias is not None:
-        y += bias.astype(y.dtype, copy=False)
-    return y.astype(x.dtype, copy=False), mean.astype(y.dtype), rstd.astype(y.dtype)
+        y += bias.astype(y.dtype, copy=False).ravel()
+    return y.reshape(x.shape).astype(x.dtype, copy=False), mean.astype(y.dtype), rstd.astype(y.dtype)
 
 
-def layer_norm_grad(g, x, weight, mean, rstd):
-    """g, x (rows, columns); weight (columns,); mean, rstd (rows,) -> gradients of x, weight and bias."""
-    return _row_norm_grad(g, x, weight, mean, rstd)
+def layer_norm_grad(g, x, weight, mean, rstd, extra, *, columns, biased):
+    """g, x, extra (..., columns); weight or None; mean, rstd (rows,) -> dx + extra, and the gradients of weight and bias,
+    where there are these."""
+    return _row_norm_grad(g, x, weight, mean, rstd, extra, columns, biased)
 
 
-def rms_norm_grad(g, x, weight, rstd):
-    """g, x (rows, columns); weight (columns,); rstd (rows,) -> gradients of x and weight."""
-    return _row_norm_grad(g, x, weight, None, rstd)[:2]
+def rms_norm_grad(g, x, weight, rstd, extra, *, columns):
+    """g, x, extra (..., columns); weight or None; rstd (rows,) -> dx + extra, and weight's gradient."""
+    return _row_norm_grad(g, x, weight, None, rstd, extra, columns, False)
 
 
-def _row_norm_grad(g, x, weight, mean, rstd):
-    g, wide = widen(g), widen(x)
+def _row_norm_grad(g, x, weight, mean, rstd, extra, columns, biased):
+    like = np.zeros(columns, x.dtype) if weight is None else weight  # of the gradients of the parameters
     if x.size == 0:
-        return np.empty_like(x), np.zeros_like(weight), np.zeros_like(weight)
-    columns = x.shape[1]
+        return np.empty_like(x), *[np.zeros_like(like)] * ((weight is not None) + biased)
+    g, wide = widen(g).reshape(-1, columns), widen(x).reshape(-1, columns)
     xhat = (wide if mean is None else wide - mean[:, None]) * rstd[:, None]
-    gw = g * weight.astype(g.dtype, copy=False)
+    gw = g if weight is None else g * weight.astype(g.dtype, copy=False).ravel()
     dx = gw - xhat * _column(dot_outer(gw[None], xhat[None]) / columns, xhat)
     if mean is not None:
         dx -= _column(sum_outer(gw[None]) / columns, dx)
     dx *= rstd[:, None]
-    xhat *= g
-    return dx.astype(x.dtype, copy=False), sum_rows(xhat).astype(weight.dtype), sum_rows(g).astype(weight.dtype)
+    dx = dx.reshape(x.shape)
+    if extra is not None:
+        dx += widen(extra)
+    sums = []
+    if weight is not None:
+        xhat *= g
+        sums.append(sum_rows(xhat))
+    if biased:
+        sums.append(sum_rows(g))
+    return dx.astype(x.dtype, copy=False), *[total.astype(like.dtype).reshape(like.shape) for total in sums]
 
 
-def scale_shift(x, weight, bias):
-    """x * weight + bias, broadcast."""
-    return x * weight + bias
+def scaled_distance(x, mean, rstd):
+    """(x - mean) rstd, broadcast."""
+    return (x - mean) * rstd

@@ -16,7 +16,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import cuda
+from numba import cuda, types
 
 from .build import SIMULATOR, blocks, codec, power_of_two
 
@@ -30,8 +30,9 @@ device = cuda.jit(device=True) if SIMULATOR else cuda.jit(device=True, forceinli
 FULL = 0xFFFFFFFF  # all lanes of a warp take part in the shuffle
 
 
-def bounded(threads: int):
-    """Decorates kernels launched with at most `threads` threads a block, among which the compiler shares registers."""
+def bounded(threads: int | tuple[int, int]):
+    """Decorates kernels launched with at most `threads` threads a block, among which the compiler shares registers; a pair:
+    (threads, blocks that a multiprocessor must hold)."""
     return cuda.jit if SIMULATOR else cuda.jit(launch_bounds=threads)
 
 
@@ -142,6 +143,43 @@ def writer(dtype, width: int):
 
 
 @functools.cache
+def fetcher(dtype, width: int):
+    """(fetch, widen, words, kind): an access in two steps, so that it can be under way while others are worked on.
+
+    fetch(a, i, r, k): r[k], ..., r[k + words - 1] = access number i of `a`, an array of `kind` (by a plan's
+    `.view(dtype=kind)`), as it lies in memory; widen(r, k, v, e): v[e], v[e + 1], ... = its `width` elements in compute type.
+    16-bit numbers stay packed until then: a register holds two.
+    """
+    load, _, T = codec(dtype)
+    packed = dtype.itemsize == 2 and width > 1
+    words = width // 2 if packed else width
+    kind = np.dtype(np.uint32) if packed else dtype
+
+    @device
+    def fetch_one(a, i, r, k):
+        r[k] = a[i]
+
+    @device
+    def fetch_vector(a, i, r, k):
+        taken = load_vector(a, i * words, words)
+        for j in range(words):
+            r[k + j] = taken[j]
+
+    @device
+    def widen(r, k, v, e):
+        for j in range(words):
+            v[e + j] = load(r[k + j])
+
+    @device
+    def widen_packed(r, k, v, e):
+        for j in range(words):
+            v[e + 2 * j] = load(types.uint16(r[k + j] & types.uint32(0xFFFF)))
+            v[e + 2 * j + 1] = load(types.uint16(r[k + j] >> types.uint32(16)))
+
+    return fetch_one if width == 1 else fetch_vector, widen_packed if packed else widen, words, kind
+
+
+@functools.cache
 def row_reader(dtype, width: int, edges: bool):
     """Device function (a, i, v, e, low, high): as `reader`, but of an access that reaches beyond the row's elements
     low ... high - 1 only those inside are read, one by one. edges: whether there are such."""
@@ -194,6 +232,32 @@ def group_max(threads: int, T):
 def group_min(threads: int, T):
     """Device function: v of each thread -> the minimum over the thread's group."""
     return _reduction(threads, T, smaller, T(math.inf))
+
+
+@functools.cache
+def group_sums(threads: int, T):
+    """Device function (a, b, turn): the sums of a and of b over the thread's group, together. `turn` must differ by one from
+    call to call: calls take turns with two pieces of shared memory, and so need one barrier each instead of two."""
+    warps = threads // WARP
+    alone = _reduction(min(threads, WARP), T, add, T(0))
+
+    @device
+    def within_warp(a, b, turn):
+        return alone(a), alone(b)
+
+    @device
+    def within_block(a, b, turn):
+        parts = cuda.shared.array((2, 2, WARP), T)
+        a, b = alone(a), alone(b)
+        lane = cuda.threadIdx.x % WARP
+        half = turn % 2
+        if lane == 0:
+            parts[half, 0, cuda.threadIdx.x // WARP] = a
+            parts[half, 1, cuda.threadIdx.x // WARP] = b
+        cuda.syncthreads()
+        return (alone(parts[half, 0, lane] if lane < warps else T(0)), alone(parts[half, 1, lane] if lane < warps else T(0)))
+
+    return within_block if threads > WARP else within_warp
 
 
 @device

@@ -56,7 +56,7 @@ def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> An
     cuda.synchronize()
     if flag[0]:
         raise IndexError("an index is out of range")
-    return arrays["y"][0] if len(plan.outputs) == 1 else tuple(arrays["y"])
+    return tuple(arrays["y"]) if plan.several else arrays["y"][0]
 
 
 def _seen(base: np.ndarray, layout: Layout, offset: int, kind: np.dtype) -> np.ndarray:

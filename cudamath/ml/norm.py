@@ -25,12 +25,17 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"
 # --------------------------------------------------------------------------------------------------- checks
 
 
-def _parameters(name: str, x: ndarray, shape: tuple[int, ...], values: dict[str, ndarray | None]) -> list[ndarray]:
-    """Weight, bias, ...: checked, of one dtype; ones for a missing weight (or variance), zeros for the rest."""
+def _parameters(name: str, x: ndarray, shape: tuple[int, ...], values: dict[str, ndarray | None], *,
+                optional: bool = False) -> list:
+    """Weight, bias, ...: checked, of one dtype; ones for a missing weight (or variance), zeros for the rest, or, if they are
+    optional, None."""
     dtype = next((v.dtype for v in values.values() if v is not None), x.dtype)
-    out = []
+    out: list[ndarray | None] = []
     for what, value in values.items():
         if value is None:
+            if optional:
+                out.append(None)
+                continue
             value = (ones if what in ("weight", "running_var") else zeros)(shape, dtype=dtype, device=x.device)
         if value.shape != shape:
             raise ValueError(f"{name}: x of shape {x.shape} wants {what} of shape {shape}, got {value.shape}")
@@ -221,26 +226,45 @@ _batch_norm_inference = Op("batch_norm_inference", cpu="norm.batch_norm_inferenc
 
 # --------------------------------------------------------------------------------------- layer and RMS norm
 
+_known: dict[tuple, tuple[int, bool]] = {}  # (name, layouts, normalized_shape) -> (columns, whether all is as kernels want it)
 
-def _rows(name: str, x: ndarray, normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
-    """The trailing shape to normalise over, checked."""
+
+def _row_operands(name: str, x: Any, normalized_shape: int | Sequence[int], weight: Any, bias: Any, residual: Any) -> tuple:
+    """(columns, x, weight, bias, residual), checked and in C order; what is missing stays None."""
+    try:
+        key = (name, x._layout, normalized_shape, None if weight is None else weight._layout,
+               None if bias is None else bias._layout, None if residual is None else residual._layout)
+        columns, ready = _known[key]
+    except (AttributeError, KeyError, TypeError):  # other kinds of arrays, something new, a list as the shape
+        pass
+    else:
+        if ready:
+            return columns, x, weight, bias, residual
+    x, given = _operands(name, x, {"weight": weight, "bias": bias, "residual": residual})
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape or 0 in shape or x.shape[-len(shape):] != shape:
         raise ValueError(f"{name}: normalized_shape {shape} is not the non-empty end of x's shape {x.shape}")
-    return shape
-
-
-def _as_rows(x: ndarray, columns: int) -> ndarray:
-    """x as (rows, columns) in C order."""
-    x = in_order(x)
-    return x if x.ndim == 2 and x.shape[1] == columns else x.reshape((x.size // columns, columns))
+    residual = given.pop("residual")
+    if residual is not None and (residual.shape != x.shape or residual.dtype != x.dtype):
+        raise (ValueError if residual.dtype == x.dtype else TypeError)(
+            f"{name}: wants a residual like x, {x.dtype} of shape {x.shape}, got {residual.dtype} of shape {residual.shape}")
+    found = _parameters(name, x, shape, given, optional=True)
+    columns = math.prod(shape)
+    everything = [x, *found, residual]
+    if len(_known) >= 4096:
+        _known.clear()
+    if isinstance(normalized_shape, (int, tuple)):
+        _known[name, x._layout, normalized_shape, *[None if v is None else v._layout for v in everything[1:]]] = (
+            columns, all(v is None or v._layout.contiguous for v in everything))
+    return columns, *[None if v is None else in_order(v) for v in everything]
 
 
 def layer_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None,
-               eps: float = 1e-5) -> ndarray:
+               eps: float = 1e-5, *, residual: Any = None) -> Any:
     """Layer normalisation: the trailing axes standardised, then scaled and shifted.
 
-    y = (x - mean) / sqrt(var + eps) * weight + bias, mean and variance over the axes of `normalized_shape`.
+    y = (x - mean) / sqrt(var + eps) * weight + bias, mean and variance over the axes of `normalized_shape`. With a residual,
+    h = x + residual is what is standardised, in the same pass over memory; so is its gradient.
 
     Parameters
     ----------
@@ -248,40 +272,44 @@ def layer_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None
     normalized_shape : int or sequence of int
         Lengths of the trailing axes to normalise over.
     weight, bias : arrays of shape `normalized_shape`, optional
-        1 and 0 if missing. In the dtype of `x`; for 16-bit `x` also both in float32.
+        Left out if missing. In the dtype of `x`; for 16-bit `x` also both in float32.
     eps : float
         Added to the variance.
+    residual : array in shape and dtype of `x`, optional
 
     Returns
     -------
-    ndarray
-        Shape and dtype of `x`. 16-bit numbers are computed in float32.
+    ndarray, or with a residual a tuple (y, h)
+        Shape and dtype of `x`. 16-bit numbers are computed in float32; h is rounded before it is standardised.
 
     Raises
     ------
     TypeError
-        An operand is not floating-point, or parameters of another dtype than said above.
+        An operand is not floating-point, or of another dtype than said above.
     ValueError
         Shapes that do not fit.
 
-    Gradient: with respect to x, weight and bias, of any order. Deterministic: sums over rows in a fixed order.
+    Gradient: with respect to x, weight, bias and residual, of any order. Deterministic: sums over rows in a fixed order.
     Source: Ba, Kiros & Hinton (2016).
 
     >>> import cudamath as cm
     >>> cm.ml.layer_norm(cm.array([[1.0, 3.0], [5.0, 5.0]]), 2).round(3).tolist()
     [[-1.0, 1.0], [0.0, 0.0]]
+    >>> y, h = cm.ml.layer_norm(cm.array([0.0, 1.0]), 2, residual=cm.array([1.0, 2.0]))
+    >>> y.round(3).tolist(), h.tolist()
+    ([-1.0, 1.0], [1.0, 3.0])
     """
-    x, given = _operands("layer_norm", x, {"weight": weight, "bias": bias})
-    shape = _rows("layer_norm", x, normalized_shape)
-    weight, bias = (v.reshape((-1,)) for v in _parameters("layer_norm", x, shape, given))
-    y = _layer_norm(_as_rows(x, math.prod(shape)), weight, bias, eps=float(eps))[0]
-    return y if y.shape == x.shape else y.reshape(x.shape)
+    columns, x, weight, bias, residual = _row_operands("layer_norm", x, normalized_shape, weight, bias, residual)
+    results = _layer_norm(x, weight, bias, residual, columns=columns, eps=float(eps))
+    return results[0] if residual is None else (results[0], results[3])
 
 
-def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None) -> ndarray:
+def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None, *,
+             residual: Any = None) -> Any:
     """Root-mean-square normalisation: the trailing axes divided by their root mean square, then scaled.
 
-    y = x / sqrt(mean(x^2) + eps) * weight, the mean over the axes of `normalized_shape`.
+    y = x / sqrt(mean(x^2) + eps) * weight, the mean over the axes of `normalized_shape`. With a residual, h = x + residual is
+    what is normalised, in the same pass over memory; so is its gradient.
 
     Parameters
     ----------
@@ -292,58 +320,89 @@ def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, 
         1 if missing. In the dtype of `x`; for 16-bit `x` also in float32.
     eps : float, optional
         By default the distance from 1 to the next number of x's dtype, as in PyTorch.
+    residual : array in shape and dtype of `x`, optional
 
     Returns
     -------
-    ndarray
-        Shape and dtype of `x`. 16-bit numbers are computed in float32.
+    ndarray, or with a residual a tuple (y, h)
+        Shape and dtype of `x`. 16-bit numbers are computed in float32; h is rounded before it is normalised.
 
     Raises
     ------
     TypeError
-        An operand is not floating-point, or weight of another dtype than said above.
+        An operand is not floating-point, or of another dtype than said above.
     ValueError
         Shapes that do not fit.
 
-    Gradient: with respect to x and weight, of any order. Deterministic: sums over rows in a fixed order.
+    Gradient: with respect to x, weight and residual, of any order. Deterministic: sums over rows in a fixed order.
     Source: Zhang & Sennrich (2019).
 
     >>> import cudamath as cm
     >>> cm.ml.rms_norm(cm.array([3.0, 4.0, 0.0, 0.0]), 4).round(3).tolist()
     [1.2, 1.6, 0.0, 0.0]
     """
-    x, given = _operands("rms_norm", x, {"weight": weight})
-    shape = _rows("rms_norm", x, normalized_shape)
-    weight, = (v.reshape((-1,)) for v in _parameters("rms_norm", x, shape, given))
-    eps = float(ml_dtypes.finfo(x.dtype).eps) if eps is None else float(eps)
-    y = _rms_norm(_as_rows(x, math.prod(shape)), weight, eps=eps)[0]
-    return y if y.shape == x.shape else y.reshape(x.shape)
+    columns, x, weight, _, residual = _row_operands("rms_norm", x, normalized_shape, weight, None, residual)
+    eps = _EPS[x._layout.dtype] if eps is None else float(eps)
+    results = _rms_norm(x, weight, residual, columns=columns, eps=eps)
+    return results[0] if residual is None else (results[0], results[2])
 
 
-def _layer_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray, _bias: None, *, eps: float) -> tuple:
-    return (None, None, None) if g[0] is None else _layer_norm_grad(in_order(g[0]), x, weight, y[1], y[2])
+_EPS = {dtype: float(ml_dtypes.finfo(dtype).eps) for dtype in map(np.dtype, (np.float16, ml_dtypes.bfloat16, np.float32,
+                                                                             np.float64))}
 
 
-def _layer_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray, mean: ndarray,
-                          rstd: ndarray) -> tuple:
-    dg, dx, dweight = _second_order(h, g, x, weight, mean.reshape((-1, 1)), rstd.reshape((-1, 1)), (1,))
-    return dg, dx, None if dweight is None else dweight.sum(0), None, None
+def _layer_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bias: ndarray | None, _residual: None, *,
+                     columns: int, eps: float) -> tuple:
+    extra, h = (g[3], y[3]) if len(y) > 3 else (None, x)
+    if g[0] is None:
+        return extra, None, None, extra
+    slopes = iter(_layer_norm_grad(in_order(g[0]), h, weight, y[1], y[2], None if extra is None else in_order(extra),
+                                   columns=columns, biased=bias is not None))
+    dx = next(slopes)
+    return dx, None if weight is None else next(slopes), None if bias is None else next(slopes), dx
 
 
-def _rms_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray, *, eps: float) -> tuple:
-    return (None, None) if g[0] is None else _rms_norm_grad(in_order(g[0]), x, weight, y[1])
+def _layer_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray | None, mean: ndarray, rstd: ndarray,
+                          _extra: None, *, columns: int, biased: bool) -> tuple:
+    h = (h[0], None if weight is None else h[1], h[-1] if biased else None)
+    dg, dx, dweight = _second_order_rows(h, g, x, weight, mean, rstd, columns)
+    return dg, dx, dweight, None, None, h[0]
 
 
-def _rms_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray, rstd: ndarray) -> tuple:
-    dg, dx, dweight = _second_order((*h, None), g, x, weight, None, rstd.reshape((-1, 1)), (1,))
-    return dg, dx, None if dweight is None else dweight.sum(0), None
+def _rms_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, _residual: None, *, columns: int,
+                   eps: float) -> tuple:
+    extra, h = (g[2], y[2]) if len(y) > 2 else (None, x)
+    if g[0] is None:
+        return extra, None, extra
+    slopes = _rms_norm_grad(in_order(g[0]), h, weight, y[1], None if extra is None else in_order(extra), columns=columns)
+    return slopes[0], None if weight is None else slopes[1], slopes[0]
+
+
+def _rms_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray | None, rstd: ndarray, _extra: None, *,
+                        columns: int) -> tuple:
+    h = (h[0], None if weight is None else h[1], None)
+    dg, dx, dweight = _second_order_rows(h, g, x, weight, None, rstd, columns)
+    return dg, dx, dweight, None, h[0]
+
+
+def _second_order_rows(h: tuple, g: ndarray, x: ndarray, weight: ndarray | None, mean: ndarray | None, rstd: ndarray,
+                       columns: int) -> tuple:
+    """`_second_order` over rows, in the shapes of g, x and weight."""
+    def rows(v: ndarray | None, width: int) -> Any:
+        return None if v is None else v.reshape((-1, width))
+
+    h = (rows(h[0], columns), *[None if v is None else v.reshape((-1,)) for v in h[1:]])
+    dg, dx, dweight = _second_order(h, rows(g, columns), rows(x, columns), 1.0 if weight is None else weight.reshape((-1,)),
+                                    rows(mean, 1), rows(rstd, 1), (1,))
+    known = weight is not None and dweight is not None
+    return dg.reshape(x.shape), dx.reshape(x.shape), dweight.sum(0).reshape(weight.shape) if known else None
 
 
 _layer_norm = Op("layer_norm", cpu="norm.layer_norm", cuda="norm.layer_norm", outputs=3, vjp=_layer_norm_rule)
-_layer_norm_grad = Op("layer_norm_grad", cpu="norm.layer_norm_grad", cuda="norm.layer_norm_grad", outputs=3,
+_layer_norm_grad = Op("layer_norm_grad", cpu="norm.layer_norm_grad", cuda="norm_grad.layer_norm_grad", outputs=3,
                       vjp=_layer_norm_grad_rule)
 _rms_norm = Op("rms_norm", cpu="norm.rms_norm", cuda="norm.rms_norm", outputs=2, vjp=_rms_norm_rule)
-_rms_norm_grad = Op("rms_norm_grad", cpu="norm.rms_norm_grad", cuda="norm.rms_norm_grad", outputs=2,
+_rms_norm_grad = Op("rms_norm_grad", cpu="norm.rms_norm_grad", cuda="norm_grad.rms_norm_grad", outputs=2,
                     vjp=_rms_norm_grad_rule)
 
 
@@ -380,7 +439,7 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
         Shapes that do not fit; num_groups that does not divide C; groups without elements.
 
     Gradient: with respect to x, weight and bias, of any order. Deterministic.
-    Accuracy: 16-bit numbers are standardised in float32, rounded, and scaled in float32.
+    16-bit numbers are computed in float32.
     Source: Wu & He (2018).
 
     >>> import cudamath as cm
@@ -406,27 +465,50 @@ def instance_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-
 
 
 def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps: float) -> ndarray:
-    x, given = _operands(name, x, {"weight": weight, "bias": bias})
-    if x.ndim < 2:
-        raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
-    channels = x.shape[1]
-    groups = channels if groups is None else groups
-    if not isinstance(groups, int) or groups < 1 or channels % groups:
-        raise ValueError(f"{name}: num_groups must divide the channels of x {x.shape}, got {groups}")
-    columns = channels // groups * math.prod(x.shape[2:])
-    if not columns:
-        raise ValueError(f"{name}: groups without elements, x has shape {x.shape}")
-    ones_, zeros_ = _parameters(name, x, (columns,), {"weight": None, "bias": None})
-    rows = in_order(x).reshape((x.shape[0] * groups, columns))
-    y = _layer_norm(rows, ones_, zeros_, eps=float(eps))[0].reshape(x.shape)
-    if given["weight"] is None and given["bias"] is None:
-        return y
-    scale, shift = _parameters(name, x, (channels,), given)
-    return _scale_shift.call((y, _over_channels(scale, x), _over_channels(shift, x))).astype(x.dtype, copy=False)
+    try:
+        key = (name, x._layout, groups, None if weight is None else weight._layout, None if bias is None else bias._layout)
+        groups, ready = _known[key]
+    except (AttributeError, KeyError):
+        ready = False
+    if not ready:
+        x, given = _operands(name, x, {"weight": weight, "bias": bias})
+        if x.ndim < 2:
+            raise ValueError(f"{name}: wants x (N, C, ...), got shape {x.shape}")
+        channels, told = x.shape[1], groups
+        groups = channels if groups is None else groups
+        if not isinstance(groups, int) or groups < 1 or channels % groups:
+            raise ValueError(f"{name}: num_groups must divide the channels of x {x.shape}, got {groups}")
+        if not channels // groups * math.prod(x.shape[2:]):
+            raise ValueError(f"{name}: groups without elements, x has shape {x.shape}")
+        weight, bias = _parameters(name, x, (channels,), given, optional=True)
+        everything = (x, weight, bias)
+        if len(_known) >= 4096:
+            _known.clear()
+        _known[name, x._layout, told, *[None if v is None else v._layout for v in (weight, bias)]] = (
+            groups, all(v is None or v._layout.contiguous for v in everything))
+        x, weight, bias = (None if v is None else in_order(v) for v in everything)
+    return _group_norm(x, weight, bias, groups=groups, eps=float(eps))[0]
 
 
-_scale_shift = Elementwise("scale_shift", np.add, "x * y + z", ("g * y", "g * x", "g"), FLOATING, "norm.scale_shift",
-                           globals())
+def _group_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bias: ndarray | None, *, groups: int,
+                     eps: float) -> tuple:
+    if g[0] is None:
+        return None, None, None
+    slope, axes = in_order(g[0]), (0, *range(2, x.ndim))
+    columns = x.size // max(y[1].size, 1)
+    gw = slope if weight is None else (slope * _over_channels(weight, x)).astype(x.dtype, copy=False)
+    dx, = _layer_norm_grad(gw, x, None, y[1], y[2], None, columns=columns, biased=False)
+    dweight = None
+    if weight is not None:
+        rows = x.reshape((-1, columns))
+        xhat = _distance.call((rows, y[1].reshape((-1, 1)), y[2].reshape((-1, 1)))).reshape(x.shape)
+        dweight = (slope * xhat).sum(axes)
+    return dx, dweight, None if bias is None else slope.sum(axes, dtype=y[1].dtype)
+
+
+_group_norm = Op("group_norm", cpu="norm.group_norm", cuda="norm.group_norm", outputs=3, vjp=_group_norm_rule)
+_distance = Elementwise("scaled_distance", np.add, "(x - y) * z", ("g * z", "-g * z", "g * (x - y)"), FLOATING,
+                        "norm.scaled_distance", globals())
 
 
 # --------------------------------------------------------------------------------------------- second order

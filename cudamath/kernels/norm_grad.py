@@ -1,0 +1,398 @@
+"""Gradients of layer norm and RMS norm (norm.py explains the picture and the versions)."""
+
+import functools
+
+from numba import cuda
+
+from ..core.layout import Layout
+from ..core.plan import Input, Launch, Output, Plan, Temp
+from ..runtime.device import multiprocessors
+from .build import blocks, codec, numba_type
+from .norm import LONG, Parts, fitting_rows, numbered, sum_into
+from .rows import WARP, Rows, bounded, fetcher, fitting, group_sum, group_sums, reader, vector_width, wide, writer
+
+HELD = 16  # elements of a row a thread holds: g, x, the next of both, and the sums of dweight and dbias ..
+HELD_WARP = 24  # .. more of them where a warp then has a row of 16-bit numbers to itself
+THREADS = 512  # threads of a row, at most: these may have 128 registers each
+RESIDENT = 512  # threads on a multiprocessor, so of 128 registers; there are no more blocks than can run at once
+RESIDENT_WARP = 384  # .. of 168 registers
+SPLITS = 64  # parts the rows are cut into where a kernel of its own sums over them
+LANES, PARTS = 32, 16  # sums over rows: columns a block, threads a column
+
+
+@functools.cache
+def plain(dtype, param, parts):
+    """One thread a row; g, x, extra, dx: (rows, columns); weight: (columns,); mean, rstd: (rows,)."""
+    load, store, T = codec(dtype)
+    load_param, _, _ = codec(param)
+    center, weighted, _, residual, _ = parts
+
+    @cuda.jit
+    def norm_plain_grad(g, x, weight, mean, rstd, extra, dx):
+        row = cuda.grid(1)
+        if row < x.shape[0]:
+            columns = x.shape[1]
+            middle = mean[row] if center else T(0)
+            scale = rstd[row]
+            sum_g = T(0)
+            sum_gx = T(0)
+            for c in range(columns):
+                gw = load(g[row, c]) * load_param(weight[c]) if weighted else load(g[row, c])
+                sum_g += gw
+                sum_gx += gw * ((load(x[row, c]) - middle) * scale)
+            mean_g = sum_g / T(columns) if center else T(0)
+            mean_gx = sum_gx / T(columns)
+            for c in range(columns):
+                gw = load(g[row, c]) * load_param(weight[c]) if weighted else load(g[row, c])
+                slope = scale * (gw - mean_g - (load(x[row, c]) - middle) * scale * mean_gx)
+                dx[row, c] = store(slope + load(extra[row, c]) if residual else slope)
+
+    return norm_plain_grad
+
+
+@functools.cache
+def plain_sums(dtype, param, parts):
+    """One thread a column; g, x: (rows, columns); mean, rstd: (rows,); dweight, dbias: (columns,)."""
+    load, _, T = codec(dtype)
+    _, store_param, _ = codec(param)
+    center, weighted, biased, _, _ = parts
+
+    @cuda.jit
+    def norm_plain_sums(g, x, mean, rstd, dweight, dbias):
+        c = cuda.grid(1)
+        if c < x.shape[1]:
+            sum_gx = T(0)
+            sum_g = T(0)
+            for row in range(x.shape[0]):
+                d = load(x[row, c]) - mean[row] if center else load(x[row, c])
+                sum_gx += load(g[row, c]) * (d * rstd[row])
+                sum_g += load(g[row, c])
+            if weighted:
+                dweight[c] = store_param(sum_gx)
+            if biased:
+                dbias[c] = store_param(sum_g)
+
+    return norm_plain_sums
+
+
+@functools.cache
+def rows(dtype, param, shape, parts):
+    """Groups of threads take rows in turn; g, x, extra: accesses (see rows.fetcher); dx: (rows * columns,).
+
+    weight: (columns,); mean, rstd: (rows,); sums: (2, blocks, columns), each block's dweight and dbias.
+    """
+    _, _, T = codec(dtype)
+    threads, together, width, vectors = shape
+    fetch, widen, words, kind = fetcher(dtype, width)
+    raw = numba_type(kind)
+    read_param, write = reader(param, width), writer(dtype, width)
+    sums_of = group_sums(threads, T)
+    held, packed = vectors * width, vectors * words
+    center, weighted, biased, residual, _ = parts
+    size = threads * held
+
+    @bounded((threads * together, resident(shape, dtype)))
+    def norm_rows_grad(g, x, weight, mean, rstd, extra, dx, sums, rows, columns):
+        tx = cuda.threadIdx.x
+        groups = cuda.gridDim.x * together
+        group = cuda.blockIdx.x * together + cuda.threadIdx.y
+        accesses = columns // width
+        next_g = cuda.local.array(packed, raw)
+        next_x = cuda.local.array(packed, raw)
+        beside = cuda.local.array(packed, raw)
+        a = cuda.local.array(held, T)
+        v = cuda.local.array(held, T)
+        w = cuda.local.array(width, T)
+        dweight = cuda.local.array(held, T)
+        dbias = cuda.local.array(held, T)
+        for e in range(held):
+            dweight[e] = T(0)
+            dbias[e] = T(0)
+        next_scale = T(0)
+        next_middle = T(0)
+        if group < rows:
+            next_scale = rstd[group]
+            if center:
+                next_middle = mean[group]
+            for k in range(vectors):
+                if k * threads + tx < accesses:
+                    fetch(g, group * accesses + k * threads + tx, next_g, k * words)
+                    fetch(x, group * accesses + k * threads + tx, next_x, k * words)
+        # All groups of a block go round equally often (the reductions are joint work), the last time perhaps idly.
+        for turn in range((rows + groups - 1) // groups):
+            row = turn * groups + group
+            scale = next_scale
+            middle = next_middle
+            for k in range(vectors):
+                if row < rows and k * threads + tx < accesses:
+                    widen(next_g, k * words, a, k * width)
+                    widen(next_x, k * words, v, k * width)
+                    if residual:
+                        fetch(extra, row * accesses + k * threads + tx, beside, k * words)
+                else:
+                    for e in range(k * width, (k + 1) * width):
+                        a[e] = T(0)
+                        v[e] = middle
+            following = row + groups
+            if following < rows:
+                next_scale = rstd[following]
+                if center:
+                    next_middle = mean[following]
+                for k in range(vectors):
+                    if k * threads + tx < accesses:
+                        fetch(g, following * accesses + k * threads + tx, next_g, k * words)
+                        fetch(x, following * accesses + k * threads + tx, next_x, k * words)
+            sum_g = T(0)
+            sum_gx = T(0)
+            for k in range(vectors):
+                if k * threads + tx < accesses:
+                    if weighted:
+                        read_param(weight, (k * threads + tx) * width, w, 0)
+                    for j in range(width):
+                        e = k * width + j
+                        v[e] = (v[e] - middle) * scale
+                        if weighted:
+                            dweight[e] += a[e] * v[e]
+                        if biased:
+                            dbias[e] += a[e]
+                        if weighted:
+                            a[e] *= w[j]
+                        if center:
+                            sum_g += a[e]
+                        sum_gx += a[e] * v[e]
+            sum_g, sum_gx = sums_of(sum_g, sum_gx, turn)
+            mean_g = sum_g / T(columns)
+            mean_gx = sum_gx / T(columns)
+            for k in range(vectors):
+                if row < rows and k * threads + tx < accesses:
+                    if residual:
+                        widen(beside, k * words, w, 0)
+                    for j in range(width):
+                        e = k * width + j
+                        a[e] = scale * (a[e] - mean_g - v[e] * mean_gx)
+                        if residual:
+                            a[e] += w[j]
+                    write(dx, (row * accesses + k * threads + tx) * width, a, k * width)
+        if together > 1 and (weighted or biased):  # the groups of a block, one after the other
+            room = cuda.shared.array(size, T)
+            for which in range(2):
+                if (weighted if which == 0 else biased):
+                    for other in range(together):
+                        cuda.syncthreads()
+                        if cuda.threadIdx.y == other:
+                            for e in range(held):
+                                mine = dweight[e] if which == 0 else dbias[e]
+                                if other > 0:
+                                    mine += room[e * threads + tx]
+                                room[e * threads + tx] = mine
+                                if which == 0:
+                                    dweight[e] = mine
+                                else:
+                                    dbias[e] = mine
+        if cuda.threadIdx.y == together - 1:
+            for k in range(vectors):
+                column = (k * threads + tx) * width
+                if column < columns:
+                    for j in range(width):
+                        if weighted:
+                            sums[0, cuda.blockIdx.x, column + j] = dweight[k * width + j]
+                        if biased:
+                            sums[1, cuda.blockIdx.x, column + j] = dbias[k * width + j]
+
+    return norm_rows_grad
+
+
+@functools.cache
+def long_rows(dtype, param, width, parts):
+    """One block of LONG threads a row of any length; g, x, dx: (rows * columns,); grid: rows.
+
+    weight: (columns,); mean, rstd: (rows,).
+    """
+    _, _, T = codec(dtype)
+    read, read_param, write = reader(dtype, width), reader(param, width), writer(dtype, width)
+    total_of = group_sum(LONG, T)
+    center, weighted, _, _, _ = parts
+
+    @bounded(LONG)
+    def norm_long_rows_grad(g, x, weight, mean, rstd, dx, columns):
+        row = cuda.blockIdx.x
+        start = row * columns
+        first = cuda.threadIdx.x * width
+        a = cuda.local.array(width, T)
+        v = cuda.local.array(width, T)
+        w = cuda.local.array(width, T)
+        scale = rstd[row]
+        middle = mean[row] if center else T(0)
+        sum_g = T(0)
+        sum_gx = T(0)
+        for column in range(first, columns, LONG * width):
+            read(g, start + column, a, 0)
+            read(x, start + column, v, 0)
+            if weighted:
+                read_param(weight, column, w, 0)
+            for j in range(width):
+                gw = a[j] * w[j] if weighted else a[j]
+                sum_g += gw
+                sum_gx += gw * ((v[j] - middle) * scale)
+        mean_g = total_of(sum_g) / T(columns) if center else T(0)
+        mean_gx = total_of(sum_gx) / T(columns)
+        for column in range(first, columns, LONG * width):
+            read(g, start + column, a, 0)
+            read(x, start + column, v, 0)
+            if weighted:
+                read_param(weight, column, w, 0)
+            for j in range(width):
+                gw = a[j] * w[j] if weighted else a[j]
+                a[j] = scale * (gw - mean_g - (v[j] - middle) * scale * mean_gx)
+            write(dx, start + column, a, 0)
+
+    return norm_long_rows_grad
+
+
+@functools.cache
+def column_sums(dtype, center):
+    """Sums over a part of the rows; g, x: (rows * columns,); block (LANES columns, PARTS), grid (columns, splits).
+
+    mean, rstd: (rows,); sums: (2, splits, columns), each split's dweight and dbias.
+    """
+    load, _, T = codec(dtype)
+
+    @bounded(LANES * PARTS)
+    def norm_column_sums(g, x, mean, rstd, sums, rows, columns):
+        parts = cuda.shared.array((2, PARTS, LANES), T)
+        lane, part = cuda.threadIdx.x, cuda.threadIdx.y
+        column = cuda.blockIdx.x * LANES + lane
+        sum_gx = T(0)
+        sum_g = T(0)
+        if column < columns:
+            for row in range(cuda.blockIdx.y * PARTS + part, rows, cuda.gridDim.y * PARTS):
+                a = load(g[row * columns + column])
+                v = load(x[row * columns + column])
+                if center:
+                    v -= mean[row]
+                sum_gx += a * (v * rstd[row])
+                sum_g += a
+        parts[0, part, lane] = sum_gx
+        parts[1, part, lane] = sum_g
+        cuda.syncthreads()
+        if part < 2 and column < columns:  # threads of part 0 add up dweight, those of part 1 dbias
+            total = T(0)
+            for p in range(PARTS):
+                total += parts[part, p, lane]
+            sums[part, cuda.blockIdx.y, column] = total
+
+    return norm_column_sums
+
+
+@functools.cache
+def finish(param, parts):
+    """The last sum; sums: (2, groups, columns); dweight, dbias: (columns,); block (LANES columns, PARTS)."""
+    _, store_param, T = codec(param)
+    _, weighted, biased, _, _ = parts
+
+    @bounded(LANES * PARTS)
+    def norm_finish(sums, dweight, dbias):
+        room = cuda.shared.array((2, PARTS, LANES), T)
+        lane, part = cuda.threadIdx.x, cuda.threadIdx.y
+        column = cuda.blockIdx.x * LANES + lane
+        groups, columns = sums.shape[1], sums.shape[2]
+        total_x = T(0)
+        total = T(0)
+        if column < columns:
+            for group in range(part, groups, PARTS):
+                if weighted:
+                    total_x += sums[0, group, column]
+                if biased:
+                    total += sums[1, group, column]
+        room[0, part, lane] = total_x
+        room[1, part, lane] = total
+        cuda.syncthreads()
+        if part < 2 and column < columns:
+            total = T(0)
+            for p in range(PARTS):
+                total += room[part, p, lane]
+            if part == 0 and weighted:
+                dweight[column] = store_param(total)
+            if part == 1 and biased:
+                dbias[column] = store_param(total)
+
+    return norm_finish
+
+
+# Planners. g, x, extra: rows, no gaps; weight: as many elements as a row, or None; biased: whether there was a bias.
+
+
+def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: Layout | None, rstd: Layout, extra: Layout | None,
+             columns: int, biased: bool) -> Plan:
+    """The plan of one version by name, "plain", "rows" or "long_rows" -> dx, and dweight, dbias where these are there."""
+    rows_, T = x.size // columns, wide(x.dtype)
+    parts = Parts(mean is not None, weight is not None, biased, extra is not None)
+    given = weight if weight is not None else x.like((columns,))
+    outputs = [x.like(), *[given.like()] * (parts.weight + parts.bias)]
+    arguments = numbered(g, x, weight, mean, rstd, extra)
+    w, m, s, e = (arguments[1].flat if each is None else each.flat for each in arguments[2:])
+    other = Input(1) if extra is None else arguments[5]
+    dweight, dbias = Output(1).flat if parts.weight else s, Output(len(outputs) - 1).flat if biased else s
+    summed = parts.weight or biased
+    if version == "plain" or x.size == 0:  # without rows, `plain_sums` writes the zeros of dweight and dbias
+        seen = [a.view((rows_, columns)) for a in (Input(0), Input(1), other, Output(0))]
+        steps = [
+            Launch(plain(x.dtype, given.dtype, parts), blocks(rows_, 128), 128, [*seen[:2], w, m, s, *seen[2:]]),
+            Launch(plain_sums(x.dtype, given.dtype, parts), blocks(columns, 128), 128, [*seen[:2], m, s, dweight, dbias]),
+        ]
+        return Plan(outputs, steps[rows_ == 0:1 + summed], several=True)
+    last = blocks(columns, LANES)
+    width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
+    flat = [a.flat for a in (Input(0), Input(1), Output(0))]
+    if version == "long_rows":
+        groups = min(SPLITS, blocks(rows_, PARTS))
+        steps = [Launch(long_rows(x.dtype, given.dtype, width, parts), rows_, LONG,
+                        [*flat[:2], w, m, s, flat[2], columns])]
+        if extra is not None:
+            steps.append(sum_into(Output(0), x, (Output(0), x), (other, extra)))
+        if summed:
+            steps.append(Launch(column_sums(x.dtype, parts.center), (last, groups), (LANES, PARTS),
+                                [*flat[:2], m, s, Temp(0), rows_, columns]))
+    else:
+        shape = spread_grad(columns, width, x.dtype, parts.residual)
+        if shape is None:
+            raise ValueError(f"norm: version 'rows' cannot hold a row of {columns} elements of {x.dtype} in registers")
+        groups = min(shape.grid(rows_), multiprocessors(x.device) * resident(shape, x.dtype))
+        _, _, words, kind = fetcher(x.dtype, width)
+        packed = [a.view((x.size * words // width,), dtype=kind) for a in (Input(0), Input(1), other)]
+        steps = [Launch(rows(x.dtype, given.dtype, shape, parts), groups, shape.block,
+                        [*packed[:2], w, m, s, packed[2], flat[2], Temp(0), rows_, columns])]
+    if summed:
+        steps.append(Launch(finish(given.dtype, parts), last, (LANES, PARTS), [Temp(0), dweight, dbias]))
+    return Plan(outputs, steps, [x.like((2, groups if summed else 1, columns), T)], several=True)
+
+
+def spread_grad(columns: int, width: int, dtype, residual: bool) -> Rows | None:
+    """How a row is spread over threads; None where it is too long."""
+    alone = fitting_rows(columns, width, HELD_WARP, WARP) if width == 8 else None
+    held = HELD // 2 if residual and dtype.itemsize > 2 else HELD  # a third array is under way, not packed
+    return alone or fitting_rows(columns, width, fitting(held, dtype), THREADS)
+
+
+def resident(shape: Rows, dtype) -> int:
+    """Blocks on a multiprocessor."""
+    many = shape.vectors * shape.width > HELD or dtype.itemsize == 8
+    return max((RESIDENT_WARP if many else RESIDENT) // (shape.threads * shape.rows), 1)
+
+
+def best(columns: int, width: int, dtype, residual: bool) -> str:
+    """The fastest version."""
+    return "rows" if spread_grad(columns, width, dtype, residual) else "long_rows"
+
+
+def layer_norm_grad(g: Layout, x: Layout, weight: Layout | None, mean: Layout, rstd: Layout, extra: Layout | None, *,
+                    columns: int, biased: bool) -> Plan:
+    """g, x, extra: (..., columns); weight: columns; mean, rstd: (rows,) -> dx, dweight, dbias."""
+    width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
+    return backward(best(columns, width, x.dtype, extra is not None), g, x, weight, mean, rstd, extra, columns, biased)
+
+
+def rms_norm_grad(g: Layout, x: Layout, weight: Layout | None, rstd: Layout, extra: Layout | None, *, columns: int) -> Plan:
+    """g, x, extra: (..., columns); weight: columns; rstd: (rows,) -> dx, dweight."""
+    width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
+    return backward(best(columns, width, x.dtype, extra is not None), g, x, weight, None, rstd, extra, columns, False)

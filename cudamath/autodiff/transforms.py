@@ -86,7 +86,7 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
     (5.0, [2.0, 4.0])
     """
     several = not isinstance(argnums, int)
-    positions = tuple(argnums) if several else (argnums,)  # type: ignore[arg-type]
+    positions: tuple[int, ...] = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for position in positions:
         if not isinstance(position, int) or isinstance(position, bool):
             raise TypeError(f"grad: argnums must be a position or several, got {argnums!r}")
@@ -260,14 +260,14 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
                             f"{type(value).__name__}")
     tree: Any = tuple(primals)
     leaves, structure = optree.tree_flatten(tree)
+    towards: Any = tuple(tangents)
     try:
-        directions = structure.flatten_up_to(tuple(tangents))
+        directions: list[Any] = structure.flatten_up_to(towards)
     except ValueError:
-        raise ValueError(f"jvp: the tangents have structure {optree.tree_structure(cast(Any, tuple(tangents)))}, "
-                         f"the primals {structure}") from None
+        raise ValueError(f"jvp: the tangents have structure {optree.tree_structure(towards)}, the primals {structure}") from None
     places, xs, vs = [], [], []
     for i, (leaf, v) in enumerate(zip(leaves, directions, strict=True)):
-        x = leaf if isinstance(leaf, ndarray) else _array(leaf)
+        x: ndarray | None = leaf if isinstance(leaf, ndarray) else _array(leaf)
         if x is None or x.dtype not in INEXACT:
             if v is not None:
                 seen = type(leaf).__name__ if x is None else f"{x.dtype} of shape {x.shape}"

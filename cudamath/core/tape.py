@@ -202,6 +202,7 @@ def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node
         if y is None and op.several:
             y = (None,) * len(node.outputs)
         parents = node.parents
+        local: Any
         if type(rules) is tuple:  # one rule an input: only those that lead somewhere are evaluated
             local = [None if parent is None else rule(g, y, *inputs, **node.params)
                      for rule, parent in zip(rules, parents, strict=True)]

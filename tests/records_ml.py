@@ -44,6 +44,15 @@ def windows(x: np.ndarray, size: tuple[int, int], stride: int, dilation: int = 1
     return sliding_window_view(x, reach, (2, 3))[:, :, ::stride, ::stride, ::dilation, ::dilation]
 
 
+VOLUME = A((2, 2, 4, 4, 6))
+
+
+def blocks(x: np.ndarray) -> np.ndarray:
+    """(N, C, D, H, W) -> (N, C, D / 2, 2, H / 2, 2, W / 2, 2)."""
+    n, c, d, h, w = x.shape
+    return x.reshape(n, c, d // 2, 2, h // 2, 2, w // 2, 2)
+
+
 def between(x: np.ndarray, axis: int) -> np.ndarray:
     """Twice as many elements but one, the new ones half way between their neighbours."""
     n = x.shape[axis]
@@ -168,8 +177,21 @@ ML_ROWS = [
         lambda x, w: x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * w, cards=("rms_norm", "rms_norm_grad")),
     Row("ml.group_norm", lambda xp, x, w, b: xp.ml.group_norm(x, 2, w, b), (IMAGE, A((4,)), A((4,))),
         lambda x, w, b: standard(x.reshape(len(x), 2, -1), 2).reshape(x.shape) * w[:, None, None] + b[:, None, None],
-        cards=("group_norm", "scaled_distance")),
+        cards=("group_norm",)),
     Row("ml.instance_norm", lambda xp, x: xp.ml.instance_norm(x), (IMAGE,), lambda x: standard(x, (2, 3))),
+    Row("ml.max_pool1d", lambda xp, x: xp.ml.max_pool1d(x, 2), (A((2, 3, 6)),),
+        lambda x: x.reshape(2, 3, 3, 2).max(3), error=0),
+    Row("ml.avg_pool1d", lambda xp, x: xp.ml.avg_pool1d(x, 3), (A((2, 3, 6)),), lambda x: x.reshape(2, 3, 2, 3).mean(3)),
+    Row("ml.max_pool3d", lambda xp, x: xp.ml.max_pool3d(x, 2), (VOLUME,), lambda x: blocks(x).max((3, 5, 7)), error=0),
+    Row("ml.avg_pool3d", lambda xp, x: xp.ml.avg_pool3d(x, 2), (VOLUME,), lambda x: blocks(x).mean((3, 5, 7))),
+    Row("ml.adaptive_avg_pool1d", lambda xp, x: xp.ml.adaptive_avg_pool1d(x, 2), (A((2, 3, 5)),),
+        lambda x: np.stack([x[..., :3].mean(2), x[..., 2:].mean(2)], 2)),
+    Row("ml.adaptive_max_pool1d", lambda xp, x: xp.ml.adaptive_max_pool1d(x, 2), (A((2, 3, 5)),),
+        lambda x: np.stack([x[..., :3].max(2), x[..., 2:].max(2)], 2), error=0),
+    Row("ml.adaptive_avg_pool3d", lambda xp, x: xp.ml.adaptive_avg_pool3d(x, (2, 1, 3)), (VOLUME,),
+        lambda x: blocks(x).mean((3, 4, 5, 7))[:, :, :, None]),
+    Row("ml.adaptive_max_pool3d", lambda xp, x: xp.ml.adaptive_max_pool3d(x, (2, 1, 3)), (VOLUME,),
+        lambda x: blocks(x).max((3, 4, 5, 7))[:, :, :, None], error=0),
     Row("ml.upsample", lambda xp, x: xp.ml.upsample(x, scale_factor=2), (IMAGE,),
         lambda x: x.repeat(2, 2).repeat(2, 3), error=0, grad=False),
     Row("ml.upsample", lambda xp, x: xp.ml.upsample(x, (13, 11), mode="bilinear", align_corners=True), (IMAGE,),

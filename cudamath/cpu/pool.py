@@ -67,8 +67,8 @@ def _max_pool_grad(grad, index, dx):
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def _avg_pool(x, kernel, stride, padding, count_include_pad, y):
-    """x (planes, H, W) -> y (planes, P, Q), the mean over each window."""
+def _avg_pool(x, kernel, stride, padding, count_include_pad, divisor, y):
+    """x (planes, H, W) -> y (planes, P, Q), the sum over each window by `divisor`, or (0) the number of its places."""
     planes, height, width = x.shape
     for plane in prange(planes):
         for p in range(y.shape[1]):
@@ -83,11 +83,11 @@ def _avg_pool(x, kernel, stride, padding, count_include_pad, y):
                 for h in range(h0, h1):
                     for w in range(w0, w1):
                         total += x[plane, h, w]
-                y[plane, p, q] = total / (rows * columns)
+                y[plane, p, q] = total / (divisor or rows * columns)
 
 
 @njit(cache=True, parallel=True, nogil=True)
-def _avg_pool_grad(grad, kernel, stride, padding, count_include_pad, dx):
+def _avg_pool_grad(grad, kernel, stride, padding, count_include_pad, divisor, dx):
     """grad (planes, P, Q); adds each gradient's share to its window in dx (planes, H, W), zeros so far."""
     planes, height, width = dx.shape
     for plane in prange(planes):
@@ -99,13 +99,13 @@ def _avg_pool_grad(grad, kernel, stride, padding, count_include_pad, dx):
                 left = q * stride[1] - padding[1]
                 w0, w1 = max(left, 0), min(left + kernel[1], width)
                 columns = min(left + kernel[1], width + padding[1]) - left if count_include_pad else w1 - w0
-                share = grad[plane, p, q] / (rows * columns)
+                share = grad[plane, p, q] / (divisor or rows * columns)
                 for h in range(h0, h1):
                     for w in range(w0, w1):
                         dx[plane, h, w] += share
 
 
-def max_pool2d(x, *, size, kernel, stride, padding, dilation):
+def max_pool2d(x, *, size, kernel, stride, padding, dilation, **_):
     """x (N, C, H, W) -> maxima (N, C, P, Q) and their positions h * W + w (int32; -1 in a window of padding only)."""
     source = _plain(x)
     y = np.empty((len(source), *size), source.dtype)
@@ -139,17 +139,17 @@ def max_pool2d_take(x, index, **_):
     return np.where(where >= 0, taken, x.dtype.type(0)).reshape(index.shape)
 
 
-def avg_pool2d(x, *, size, kernel, stride, padding, count_include_pad):
+def avg_pool2d(x, *, size, kernel, stride, padding, count_include_pad, divisor, **_):
     """x (N, C, H, W) -> means (N, C, P, Q)."""
     source = _plain(x)
     y = np.empty((len(source), *size), source.dtype)
-    _avg_pool(source, kernel, stride, padding, count_include_pad, y)
+    _avg_pool(source, kernel, stride, padding, count_include_pad, divisor, y)
     return y.reshape(*x.shape[:2], *size).astype(x.dtype, copy=False)
 
 
-def avg_pool2d_grad(grad, *, size, kernel, stride, padding, count_include_pad):
+def avg_pool2d_grad(grad, *, size, kernel, stride, padding, count_include_pad, divisor, **_):
     """grad (N, C, P, Q) -> (N, C, H, W): each gradient shared out over its window; size (H, W)."""
     source = _plain(grad)
     dx = np.zeros((len(source), *size), source.dtype)
-    _avg_pool_grad(source, kernel, stride, padding, count_include_pad, dx)
+    _avg_pool_grad(source, kernel, stride, padding, count_include_pad, divisor, dx)
     return dx.reshape(*grad.shape[:2], *size).astype(grad.dtype, copy=False)

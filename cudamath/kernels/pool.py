@@ -133,11 +133,11 @@ def max_pool2d_take_kernel(dtype: np.dtype, large: bool) -> Any:
 
 
 @functools.cache
-def avg_pool2d_kernel(dtype: np.dtype, large: bool, padded: bool) -> Any:
-    """A thread an output. padded: the padding counts."""
+def avg_pool2d_kernel(dtype: np.dtype, large: bool, kind: str) -> Any:
+    """A thread an output. kind: as in pool_windows."""
     load, store, C = codec(dtype)
     locate = place(large)
-    size = window_size(padded)
+    size = window_size(kind)
 
     @cuda.jit
     def avg_pool2d(x, y, rows, columns, down, right, top, left):
@@ -151,17 +151,17 @@ def avg_pool2d_kernel(dtype: np.dtype, large: bool, padded: bool) -> Any:
         for h in range(max(h0, 0), min(h0 + rows, x.shape[2])):
             for w in range(max(w0, 0), min(w0 + columns, x.shape[3])):
                 total += load(x[n, c, h, w])
-        y[n, c, p, q] = store(C(total / C(size(h0, rows, x.shape[2], top) * size(w0, columns, x.shape[3], left))))
+        y[n, c, p, q] = store(C(total / C(size(h0, rows, x.shape[2], top, w0, columns, x.shape[3], left))))
 
     return avg_pool2d
 
 
 @functools.cache
-def avg_pool2d_grad_kernel(dtype: np.dtype, large: bool, padded: bool) -> Any:
+def avg_pool2d_grad_kernel(dtype: np.dtype, large: bool, kind: str) -> Any:
     """A thread an input place."""
     load, store, C = codec(dtype)
     locate = place(large)
-    size = window_size(padded)
+    size = window_size(kind)
 
     @cuda.jit
     def avg_pool2d_grad(grad, dx, rows, columns, down, right, top, left):
@@ -174,10 +174,9 @@ def avg_pool2d_grad_kernel(dtype: np.dtype, large: bool, padded: bool) -> Any:
         q0, q1 = covering(w + left, columns - 1, right, grad.shape[3])
         total = C(0)
         for p in range(p0, p1):
-            height = size(p * down - top, rows, dx.shape[2], top)
             for q in range(q0, q1):
-                width = size(q * right - left, columns, dx.shape[3], left)
-                total += C(load(grad[n, c, p, q]) / C(height * width))
+                places = size(p * down - top, rows, dx.shape[2], top, q * right - left, columns, dx.shape[3], left)
+                total += C(load(grad[n, c, p, q]) / C(places))
         dx[n, c, h, w] = store(total)
 
     return avg_pool2d_grad
@@ -192,14 +191,18 @@ def covering(position, extent, step, count):
 
 
 @functools.cache
-def window_size(padded: bool) -> Any:
-    """Device function: how many places of a window that starts at `start` count along one axis."""
+def window_size(kind: str) -> Any:
+    """Device function: by what the sum of a window is divided that starts at row h and column w of images (H, W): its
+    places inside the image, with those in the padding for "padded mean", or the number that "sum / number" names."""
+    padded, number = kind == "padded mean", int(kind[6:]) if kind.startswith("sum / ") else 0
 
     @cuda.jit(device=True)
-    def window_size(start, length, size, padding):
+    def window_size(h, rows, H, top, w, columns, W, left):
+        if number:
+            return number
         if padded:
-            return min(start + length, size + padding) - start
-        return min(start + length, size) - max(start, 0)
+            return (min(h + rows, H + top) - h) * (min(w + columns, W + left) - w)
+        return (min(h + rows, H) - max(h, 0)) * (min(w + columns, W) - max(w, 0))
 
     return window_size
 
@@ -254,12 +257,13 @@ def decode(width: int, across: bool, large: bool) -> Any:
 
 @functools.cache
 def pool_windows(kind: str, dtype: np.dtype, window: Window, width: int, across: bool, flat: bool, large: bool) -> Any:
-    """kind: "max"; "notes": the maximum and where it is; "mean" or "padded mean" (the padding counts). flat: one channel."""
+    """kind: "max"; "notes": the maximum and where it is; "mean", "padded mean" (the padding counts) or "sum / 7" (divided
+    by that). flat: one channel."""
     _, _, C = codec(dtype)
     locate, read, write = decode(width, across, large), reader(dtype, width), writer(dtype, width)
     rows, columns, down, right, top, left, row_step, column_step = window
-    averaging = kind.endswith("mean")
-    size = window_size(kind == "padded mean")
+    averaging = kind not in ("max", "notes")
+    size = window_size(kind)
     held = width * columns if across else width
     start = C(0) if averaging else C(-np.inf)
     take = _taking(kind)
@@ -307,7 +311,7 @@ def pool_windows(kind: str, dtype: np.dtype, window: Window, width: int, across:
                             for k in range(width):
                                 take(best, where, k, line[k], here + r * row_step * W + s * column_step)
         if averaging:
-            places = C(size(h, rows, H, top) * size(w, columns, W, left))
+            places = C(size(h, rows, H, top, w, columns, W, left))
             for k in range(width):
                 best[k] = C(best[k] / places)
         at = ((n * P + p) * Q + q) * step + c
@@ -347,8 +351,8 @@ def pool_gather(kind: str, dtype: np.dtype, window: Window, width: int, flat: bo
     _, _, C = codec(dtype)
     locate, read, write = decode(width, False, large), reader(dtype, width), writer(dtype, width)
     rows, columns, down, right, top, left, row_step, column_step = window
-    averaging = kind.endswith("mean")
-    size = window_size(kind == "padded mean")
+    averaging = kind not in ("max", "notes")
+    size = window_size(kind)
     above, before = (rows - 1) * row_step // down + 1, (columns - 1) * column_step // right + 1  # windows over a patch
     held = down * right * width
 
@@ -375,7 +379,7 @@ def pool_gather(kind: str, dtype: np.dtype, window: Window, width: int, flat: bo
                         at = ((n * P + p) * Q + q) * step + c
                         read(grad, at, line, 0)
                         if averaging:
-                            places = C(size(p * down - top, rows, H, top) * size(q * right - left, columns, W, left))
+                            places = C(size(p * down - top, rows, H, top, q * right - left, columns, W, left))
                             for k in range(width):
                                 line[k] = C(line[k] / places)
                         for k in range(width):
@@ -402,8 +406,8 @@ def pool_spread(kind: str, dtype: np.dtype, window: Window, width: int, large: b
     _, _, C = codec(dtype)
     locate, read, write = decode(width, True, large), reader(dtype, width), writer(dtype, width)
     rows, columns = window.rows, window.columns
-    averaging = kind.endswith("mean")
-    part = C(1.0 / (rows * columns))
+    averaging = kind not in ("max", "notes")
+    part = C(1.0 / (int(kind[6:]) if kind.startswith("sum / ") else rows * columns))
     held = width * columns
 
     @cuda.jit
@@ -527,7 +531,7 @@ def _backward(dx: Layout, inputs: Sequence[Layout], kind: str, window: Window) -
 
 
 def max_pool2d(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int],
-               padding: tuple[int, int], dilation: tuple[int, int], version: str | None = None) -> Plan:
+               padding: tuple[int, int], dilation: tuple[int, int], version: str | None = None, **_: Any) -> Plan:
     """x (N, C, H, W) -> maxima (N, C, P, Q) and their positions h * W + w, int32 (-1: none)."""
     fast = _fast(x, (), kernel, stride, version)
     y = _ordered((*x.shape[:2], *size), x) if fast else x.like((*x.shape[:2], *size))
@@ -538,7 +542,7 @@ def max_pool2d(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], str
 
 
 def max_pool2d_values(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int],
-                      padding: tuple[int, int], dilation: tuple[int, int], version: str | None = None) -> Plan:
+                      padding: tuple[int, int], dilation: tuple[int, int], version: str | None = None, **_: Any) -> Plan:
     """x (N, C, H, W) -> maxima (N, C, P, Q) alone."""
     if not _fast(x, (), kernel, stride, version):
         made = max_pool2d(x, size=size, kernel=kernel, stride=stride, padding=padding, dilation=dilation, version="plain")
@@ -550,7 +554,7 @@ def max_pool2d_values(x: Layout, *, size: tuple[int, int], kernel: tuple[int, in
 
 def max_pool2d_grad(grad: Layout, index: Layout, *, size: tuple[int, int], kernel: tuple[int, int],
                     stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int],
-                    version: str | None = None) -> Plan:
+                    version: str | None = None, **_: Any) -> Plan:
     """grad, index (N, C, P, Q) -> (N, C, H, W); size (H, W)."""
     fast = _fast(grad, (index,), kernel, stride, version)
     shape = (*grad.shape[:2], *size)
@@ -567,22 +571,26 @@ def max_pool2d_take(x: Layout, index: Layout, **_: Any) -> Plan:
 
 
 def avg_pool2d(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int],
-               padding: tuple[int, int], count_include_pad: bool, version: str | None = None) -> Plan:
-    """x (N, C, H, W) -> means (N, C, P, Q)."""
-    shape = (*x.shape[:2], *size)
+               padding: tuple[int, int], count_include_pad: bool, divisor: int = 0, version: str | None = None,
+               **_: Any) -> Plan:
+    """x (N, C, H, W) -> means (N, C, P, Q); divisor: what is divided by, 0 for the number of places."""
+    shape, kind = (*x.shape[:2], *size), _mean(count_include_pad, divisor)
     if _fast(x, (), kernel, stride, version):
-        return _forward(x, [_ordered(shape, x)], "padded mean" if count_include_pad else "mean",
-                        Window(*kernel, *stride, *padding))
+        return _forward(x, [_ordered(shape, x)], kind, Window(*kernel, *stride, *padding))
     y = x.like(shape)
-    return _plan(avg_pool2d_kernel(x.dtype, _large(y), count_include_pad), [y], 1, kernel, stride, padding)
+    return _plan(avg_pool2d_kernel(x.dtype, _large(y), kind), [y], 1, kernel, stride, padding)
+
+
+def _mean(count_include_pad: bool, divisor: int) -> str:
+    return f"sum / {divisor}" if divisor else "padded mean" if count_include_pad else "mean"
 
 
 def avg_pool2d_grad(grad: Layout, *, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int],
-                    padding: tuple[int, int], count_include_pad: bool, version: str | None = None) -> Plan:
+                    padding: tuple[int, int], count_include_pad: bool, divisor: int = 0, version: str | None = None,
+                    **_: Any) -> Plan:
     """grad (N, C, P, Q) -> (N, C, H, W); size (H, W)."""
-    shape = (*grad.shape[:2], *size)
+    shape, kind = (*grad.shape[:2], *size), _mean(count_include_pad, divisor)
     if _fast(grad, (), kernel, stride, version):
-        return _backward(_ordered(shape, grad), [grad], "padded mean" if count_include_pad else "mean",
-                         Window(*kernel, *stride, *padding))
+        return _backward(_ordered(shape, grad), [grad], kind, Window(*kernel, *stride, *padding))
     dx = grad.like(shape)
-    return _plan(avg_pool2d_grad_kernel(grad.dtype, _large(dx), count_include_pad), [dx], 1, kernel, stride, padding)
+    return _plan(avg_pool2d_grad_kernel(grad.dtype, _large(dx), kind), [dx], 1, kernel, stride, padding)

@@ -14,6 +14,7 @@ from .norm import *  # noqa: F403
 from .optim import *  # noqa: F403
 from .pointwise import *  # noqa: F403
 from .pool import *  # noqa: F403
+from .pool_nd import *  # noqa: F403
 from .quantize import *  # noqa: F403
 from .resize import *  # noqa: F403
 from .rotary import *  # noqa: F403

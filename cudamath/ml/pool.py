@@ -1,7 +1,8 @@
-"""Pooling: max_pool2d, avg_pool2d and their gradients; adaptive and global pools."""
+"""Pooling of images: max_pool2d, avg_pool2d and their gradients; adaptive and global pools."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -9,19 +10,22 @@ import numpy as np
 from ..core.array import asarray, ndarray
 from ..core.dtypes import compute_dtype
 from ..core.op import Op
-from ..ops.index import take, where
-from .conv import images, pair
+from ..ops.index import take, take_along_axis, where
+from ..ops.reduce import argmax
+from .conv import _ALONG as ALONG
+from .conv import images, pair, several
 
 __all__ = ["adaptive_avg_pool2d", "adaptive_max_pool2d", "avg_pool2d", "global_avg_pool2d", "global_max_pool2d",
            "max_pool2d"]
 
 
 def _windows(name: str, x: ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
-             ceil_mode: bool) -> tuple[tuple[int, int], ...]:
-    """(output size, kernel, stride, padding, dilation), checked."""
-    kernel = pair(name, "kernel_size", kernel_size, 1)
-    step = kernel if stride is None else pair(name, "stride", stride, 1)
-    margin, dilation = pair(name, "padding", padding, 0), pair(name, "dilation", dilation, 1)
+             ceil_mode: bool) -> dict[str, tuple[int, ...]]:
+    """size (of the result), kernel, stride, padding, dilation along the spatial axes of x, checked."""
+    rank = x.ndim - 2
+    kernel = several(name, "kernel_size", kernel_size, 1, rank)
+    step = kernel if stride is None else several(name, "stride", stride, 1, rank)
+    margin, dilation = several(name, "padding", padding, 0, rank), several(name, "dilation", dilation, 1, rank)
     size = []
     for i, length in enumerate(x.shape[2:]):
         window = dilation[i] * (kernel[i] - 1) + 1
@@ -29,19 +33,46 @@ def _windows(name: str, x: ndarray, kernel_size: Any, stride: Any, padding: Any,
             raise ValueError(f"{name}: padding may be at most half of kernel_size {kernel}, got padding {margin}")
         room = length + 2 * margin[i] - window
         if room < 0:
-            raise ValueError(f"{name}: a window of {window} {('rows', 'columns')[i]} (kernel_size {kernel}, dilation "
+            raise ValueError(f"{name}: a window of {window} {ALONG[rank][i]} (kernel_size {kernel}, dilation "
                              f"{dilation}) is larger than the {length + 2 * margin[i]} of the padded images "
                              f"(x {x.shape}, padding {margin})")
         count = (room + (step[i] - 1 if ceil_mode else 0)) // step[i] + 1
         if ceil_mode and (count - 1) * step[i] >= length + margin[i]:
             count -= 1                                     # the last window would begin behind the image
         size.append(count)
-    return (size[0], size[1]), kernel, step, margin, dilation
+    return {"size": tuple(size), "kernel": kernel, "stride": step, "padding": margin, "dilation": dilation}
+
+
+def _max(x: ndarray, where: dict[str, Any], positions: bool) -> Any:
+    """Maxima of images; with `positions` a tuple of these and where they are."""
+    where = {**where, "old": x.shape[2:]}
+    if positions:
+        return _max_pool2d_noted(x, **where)
+    return _max_pool2d(x, **where) if x._node is None else _max_pool2d_noted(x, **where)[0]
+
+
+def _mean(x: ndarray, where: dict[str, Any], count_include_pad: bool, divisor: int) -> ndarray:
+    """Means of images; divisor: what is divided by, 0 for the number of places."""
+    where = {name: value for name, value in where.items() if name != "dilation"}
+    return _avg_pool2d(x, **where, old=x.shape[2:], count_include_pad=bool(count_include_pad), divisor=divisor)
+
+
+def _divisor(name: str, override: Any) -> int:
+    """divisor_override, checked; 0 if there is none."""
+    if override is None:
+        return 0
+    try:
+        divisor = operator.index(override)
+    except TypeError:
+        divisor = 0
+    if divisor < 1:
+        raise ValueError(f"{name}: wants divisor_override as an integer >= 1, got {override!r}")
+    return divisor
 
 
 def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[int, int] | None = None,
-               padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1,
-               ceil_mode: bool = False) -> ndarray:
+               padding: int | tuple[int, int] = 0, dilation: int | tuple[int, int] = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Any:
     """Maximum of every window of images.
 
     y[n, c, p, q] = max over r, s of x[n, c, p * stride + r * dilation - padding, q * stride + s * dilation - padding];
@@ -61,13 +92,16 @@ def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
         Distance between the places of a window.
     ceil_mode : bool
         Also take windows that reach beyond the lower or right edge, if they begin inside.
+    return_indices : bool
+        Also say where the maxima are.
 
     Returns
     -------
-    ndarray
+    ndarray, or with return_indices a tuple of two
         (N, C, P, Q), dtype of `x`; P = floor((H + 2 padding - dilation (R - 1) - 1) / stride) + 1, or with ceil. In C
         order; on a GPU with the channels last in memory if `x` has them so.
         A window that holds no place of the image (possible only with dilation) is -inf.
+        Indices: int32 in the same shape, h W + w for the maximum at row h and column w; -1 if there is none.
 
     Raises
     ------
@@ -84,13 +118,12 @@ def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     [[[[5.0, 8.0]]]]
     """
     x = images("max_pool2d", x)
-    size, kernel, step, margin, dilation = _windows("max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode)
-    where = {"size": size, "kernel": kernel, "stride": step, "padding": margin, "dilation": dilation}
-    return _max_pool2d(x, **where) if x._node is None else _max_pool2d_noted(x, **where)[0]
+    return _max(x, _windows("max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode), return_indices)
 
 
 def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[int, int] | None = None,
-               padding: int | tuple[int, int] = 0, ceil_mode: bool = False, count_include_pad: bool = True) -> ndarray:
+               padding: int | tuple[int, int] = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+               divisor_override: int | None = None) -> ndarray:
     """Mean of every window of images.
 
     y[n, c, p, q] = 1 / count * sum over r, s of x[n, c, p * stride + r - padding, q * stride + s - padding];
@@ -110,6 +143,8 @@ def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
         Also take windows that reach beyond the lower or right edge, if they begin inside.
     count_include_pad : bool
         False: count only the places inside the image.
+    divisor_override : int, at least 1, optional
+        What the sum of a window is divided by instead of the number of its places.
 
     Returns
     -------
@@ -131,9 +166,8 @@ def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     [[[[3.0, 4.0]]]]
     """
     x = images("avg_pool2d", x)
-    size, kernel, step, margin, _ = _windows("avg_pool2d", x, kernel_size, stride, padding, 1, ceil_mode)
-    return _avg_pool2d(x, size=size, kernel=kernel, stride=step, padding=margin,
-                       count_include_pad=bool(count_include_pad))
+    where = _windows("avg_pool2d", x, kernel_size, stride, padding, 1, ceil_mode)
+    return _mean(x, where, count_include_pad, _divisor("avg_pool2d", divisor_override))
 
 
 # ------------------------------------------------------------------------------------------- adaptive and global
@@ -206,13 +240,14 @@ def adaptive_avg_pool2d(x: Any, output_size: int | None | tuple[int | None, int 
     return y.astype(dtype, copy=False)
 
 
-def adaptive_max_pool2d(x: Any, output_size: int | None | tuple[int | None, int | None]) -> ndarray:
+def adaptive_max_pool2d(x: Any, output_size: int | None | tuple[int | None, int | None],
+                        return_indices: bool = False) -> Any:
     """Maximum of each bin of images that are divided into a given number of bins.
 
-    Arguments, bins, results and errors are those of `adaptive_avg_pool2d`; NaN in a bin gives NaN.
+    Arguments, bins, results and errors are those of `adaptive_avg_pool2d`; NaN in a bin gives NaN. With return_indices a
+    tuple of the maxima and where they are, as of `max_pool2d`.
 
-    Gradient: goes to the first maximum of each bin where all bins are of one size, else in equal parts to all places
-    that attain it. Deterministic.
+    Gradient: goes to the first maximum of each bin (as in PyTorch). Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.adaptive_max_pool2d(cm.asarray([[[[1.0, 2.0, 3.0, 6.0, 8.0]]]]), (1, 2)).tolist()
@@ -221,12 +256,21 @@ def adaptive_max_pool2d(x: Any, output_size: int | None | tuple[int | None, int 
     name = "adaptive_max_pool2d"
     x, size, window = _adaptive(name, x, output_size)
     if window is not None:
-        return max_pool2d(x, window)
-    for axis, what in ((2, "rows"), (3, "columns")):
-        places, _ = _bins(name, what, x.shape[axis], size[axis - 2])
-        taken = take(x, asarray(places.ravel(), device=x.device), axis=axis)
-        x = taken.reshape((*x.shape[:axis], *places.shape, *x.shape[axis + 1:])).max(axis + 1)
-    return x
+        return max_pool2d(x, window, return_indices=return_indices)
+    h, w = x.shape[2:]
+    rows, columns = _bins(name, "rows", h, size[0])[0], _bins(name, "columns", w, size[1])[0]
+    x, column = _first_maximum(x, columns, 3)  # of each row; then of the rows: the first place in the order of memory
+    x, row = _first_maximum(x, rows, 2)
+    return (x, (row * w + take_along_axis(column, row, 2)).astype("int32")) if return_indices else x
+
+
+def _first_maximum(x: ndarray, places: np.ndarray, axis: int) -> tuple[ndarray, ndarray]:
+    """The maximum of each bin along an axis, and the first place along the axis that attains it; places (count, longest)."""
+    taken = take(x, asarray(places.ravel(), device=x.device), axis=axis)
+    taken = taken.reshape((*x.shape[:axis], *places.shape, *x.shape[axis + 1:]))
+    which = argmax(taken, axis=axis + 1, keepdims=True)
+    starts = asarray(places[:, 0].reshape(-1, *(1,) * (3 - axis)), device=x.device)
+    return take_along_axis(taken, which, axis + 1).squeeze(axis + 1), which.squeeze(axis + 1) + starts
 
 
 def global_avg_pool2d(x: Any) -> ndarray:
@@ -257,17 +301,17 @@ def global_max_pool2d(x: Any) -> ndarray:
 
 
 # Where a gradient is recorded: values and their positions in the image (h * W + w); the gradient goes to these
-# positions, and the gradient of that takes from them.
-def _max_pool2d_rule(g: tuple, y: tuple, x: ndarray, *, size: Any, **where: Any) -> tuple:
-    return (None if g[0] is None else _max_pool2d_grad(g[0], y[1], size=x.shape[2:], **where),)
+# positions, and the gradient of that takes from them. size: of the result's images; old: of the input's.
+def _max_pool2d_rule(g: tuple, y: tuple, _x: None, *, size: Any, old: Any, **where: Any) -> tuple:
+    return (None if g[0] is None else _max_pool2d_grad(g[0], y[1], size=old, old=size, **where),)
 
 
-def _max_pool2d_grad_rule(g: ndarray, _y: None, _grad: None, index: ndarray, *, size: Any, **where: Any) -> tuple:
-    return _max_pool2d_take(g, index, **where), None
+def _max_pool2d_grad_rule(g: ndarray, _y: None, _grad: None, index: ndarray, *, size: Any, old: Any, **where: Any) -> tuple:
+    return _max_pool2d_take(g, index, size=old, old=size, **where), None
 
 
-def _max_pool2d_take_rule(g: ndarray, _y: None, x: ndarray, index: ndarray, **where: Any) -> tuple:
-    return _max_pool2d_grad(g, index, size=x.shape[2:], **where), None
+def _max_pool2d_take_rule(g: ndarray, _y: None, _x: None, index: ndarray, *, size: Any, old: Any, **where: Any) -> tuple:
+    return _max_pool2d_grad(g, index, size=old, old=size, **where), None
 
 
 _max_pool2d = Op("max_pool2d", cpu="pool.max_pool2d_values", cuda="pool.max_pool2d_values")
@@ -279,12 +323,12 @@ _max_pool2d_take = Op("_max_pool2d_take", cpu="pool.max_pool2d_take", cuda="pool
                       vjp=_max_pool2d_take_rule)
 
 
-def _avg_pool2d_rule(g: ndarray, _y: None, x: ndarray, *, size: Any, **where: Any) -> tuple:
-    return (_avg_pool2d_grad(g, size=x.shape[2:], **where),)
+def _avg_pool2d_rule(g: ndarray, _y: None, _x: None, *, size: Any, old: Any, **where: Any) -> tuple:
+    return (_avg_pool2d_grad(g, size=old, old=size, **where),)
 
 
-def _avg_pool2d_grad_rule(g: ndarray, _y: None, grad: ndarray, *, size: Any, **where: Any) -> tuple:
-    return (_avg_pool2d(g, size=grad.shape[2:], **where),)
+def _avg_pool2d_grad_rule(g: ndarray, _y: None, _grad: None, *, size: Any, old: Any, **where: Any) -> tuple:
+    return (_avg_pool2d(g, size=old, old=size, **where),)
 
 
 _avg_pool2d = Op("avg_pool2d", cpu="pool.avg_pool2d", cuda="pool.avg_pool2d", vjp=_avg_pool2d_rule)

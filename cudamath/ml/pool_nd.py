@@ -1,0 +1,196 @@
+"""Pooling of sequences and volumes, made of that of images.
+
+A sequence is an image one row high. The window of a volume is one of an image, taken of every plane, and then one along
+the depth: a maximum of maxima, a mean of means.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.array import ndarray
+from ..core.dtypes import compute_dtype
+from ..ops.elementwise import floor_divide
+from ..ops.index import take_along_axis, where
+from .conv import images, several
+from .pool import _divisor, _max, _mean, _windows, adaptive_avg_pool2d, adaptive_max_pool2d
+
+__all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool3d", "avg_pool1d",
+           "avg_pool3d", "max_pool1d", "max_pool3d"]
+
+_NEUTRAL = {"size": 1, "kernel": 1, "stride": 1, "padding": 0, "dilation": 1}
+
+
+def _one_row(window: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """The window of a sequence as that of an image one row high."""
+    return {name: (_NEUTRAL[name], *value) for name, value in window.items()}
+
+
+def _apart(window: dict[str, tuple[int, ...]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The window of a volume: of its planes; and of its depth, seen as images (depth, places of a plane)."""
+    places = window["size"][1] * window["size"][2]
+    depth = {name: (value[0], _NEUTRAL[name]) for name, value in window.items()}
+    return {name: value[1:] for name, value in window.items()}, {**depth, "size": (window["size"][0], places)}
+
+
+def _planes(x: ndarray) -> ndarray:
+    """(N, C, D, H, W) -> (N, C D, H, W)."""
+    n, c, d, h, w = x.shape
+    return x.reshape((n, c * d, h, w))
+
+
+def _lines(planes: ndarray, channels: int) -> ndarray:
+    """(N, C D, P, Q) -> (N, C, D, P Q)."""
+    n, both, p, q = planes.shape
+    return planes.reshape((n, channels, both // max(channels, 1), p * q))
+
+
+def max_pool1d(x: Any, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int = 1,
+               ceil_mode: bool = False, return_indices: bool = False) -> Any:
+    """Maximum of every window of sequences: `max_pool2d` along one axis.
+
+    x: array (N, C, L); floating-point. Returns (N, C, P), and with return_indices the positions too, int32. Arguments,
+    errors and gradient as of `max_pool2d`. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.ml.max_pool1d([[[1.0, 5.0, 2.0, 0.0]]], 2).tolist()
+    [[[5.0, 2.0]]]
+    """
+    x = images("max_pool1d", x, 1)
+    where = _one_row(_windows("max_pool1d", x, kernel_size, stride, padding, dilation, ceil_mode))
+    found = _max(x[:, :, None], where, return_indices)
+    return (found[0][:, :, 0], found[1][:, :, 0]) if return_indices else found[:, :, 0]
+
+
+def avg_pool1d(x: Any, kernel_size: int, stride: int | None = None, padding: int = 0, ceil_mode: bool = False,
+               count_include_pad: bool = True) -> ndarray:
+    """Mean of every window of sequences: `avg_pool2d` along one axis.
+
+    x: array (N, C, L); floating-point. Returns (N, C, P). Arguments, errors and gradient as of `avg_pool2d`. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.ml.avg_pool1d([[[1.0, 5.0, 2.0, 0.0]]], 2).tolist()
+    [[[3.0, 1.0]]]
+    """
+    x = images("avg_pool1d", x, 1)
+    where = _one_row(_windows("avg_pool1d", x, kernel_size, stride, padding, 1, ceil_mode))
+    return _mean(x[:, :, None], where, count_include_pad, 0)[:, :, 0]
+
+
+def max_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tuple[int, int, int] | None = None,
+               padding: int | tuple[int, int, int] = 0, dilation: int | tuple[int, int, int] = 1, ceil_mode: bool = False,
+               return_indices: bool = False) -> Any:
+    """Maximum of every window of volumes: `max_pool2d` along three axes.
+
+    x: array (N, C, D, H, W); floating-point. Returns (N, C, O, P, Q), and with return_indices the positions (d H + h) W + w
+    too, int32. Arguments, errors and gradient as of `max_pool2d`. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.ml.max_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), 2).tolist()
+    [[[[[7.0]]]]]
+    """
+    x = images("max_pool3d", x, 3)
+    window = _windows("max_pool3d", x, kernel_size, stride, padding, dilation, ceil_mode)
+    flat, deep = _apart(window)
+    shape = (*x.shape[:2], *window["size"])
+    if not return_indices:
+        return _max(_lines(_max(_planes(x), flat, False), x.shape[1]), deep, False).reshape(shape)
+    maxima, places = _max(_planes(x), flat, True)
+    y, line = _max(_lines(maxima, x.shape[1]), deep, True)
+    count, area = shape[3] * shape[4], x.shape[3] * x.shape[4]
+    depth = where(line < 0, 0, floor_divide(line, count))                    # which plane won
+    place = take_along_axis(_lines(places, x.shape[1]), depth, 2)
+    index = where((line < 0) | (place < 0), -1, depth * area + place)
+    return y.reshape(shape), index.astype("int32", copy=False).reshape(shape)
+
+
+def avg_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tuple[int, int, int] | None = None,
+               padding: int | tuple[int, int, int] = 0, ceil_mode: bool = False, count_include_pad: bool = True,
+               divisor_override: int | None = None) -> ndarray:
+    """Mean of every window of volumes: `avg_pool2d` along three axes.
+
+    x: array (N, C, D, H, W); floating-point; 16-bit numbers are summed in float32. Returns (N, C, O, P, Q). Arguments, errors
+    and gradient as of `avg_pool2d`. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.ml.avg_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), 2).tolist()
+    [[[[[3.5]]]]]
+    """
+    name = "avg_pool3d"
+    x = images(name, x, 3)
+    window, divisor = _windows(name, x, kernel_size, stride, padding, 1, ceil_mode), _divisor(name, divisor_override)
+    flat, deep = _apart(window)
+    wide = x.astype(compute_dtype(x.dtype), copy=False)
+    means = _mean(_planes(wide), flat, count_include_pad, 1 if divisor else 0)
+    y = _mean(_lines(means, x.shape[1]), deep, count_include_pad, divisor)
+    return y.reshape((*x.shape[:2], *window["size"])).astype(x.dtype, copy=False)
+
+
+def adaptive_avg_pool1d(x: Any, output_size: int) -> ndarray:
+    """Mean of each bin of sequences that are divided into a given number of bins.
+
+    x: array (N, C, L); floating-point. Returns (N, C, output_size). Bins, errors and gradient as of `adaptive_avg_pool2d`.
+
+    >>> import cudamath as cm
+    >>> cm.ml.adaptive_avg_pool1d([[[1.0, 2.0, 3.0, 6.0]]], 2).tolist()
+    [[[1.5, 4.5]]]
+    """
+    x = images("adaptive_avg_pool1d", x, 1)
+    return adaptive_avg_pool2d(x[:, :, None], (1, *several("adaptive_avg_pool1d", "output_size", output_size, 1, 1)))[:, :, 0]
+
+
+def adaptive_max_pool1d(x: Any, output_size: int, return_indices: bool = False) -> Any:
+    """Maximum of each bin of sequences that are divided into a given number of bins.
+
+    x: array (N, C, L); floating-point. Returns (N, C, output_size), and with return_indices the positions too, int32. Bins,
+    errors and gradient as of `adaptive_max_pool2d`.
+
+    >>> import cudamath as cm
+    >>> cm.ml.adaptive_max_pool1d([[[1.0, 2.0, 3.0, 6.0]]], 2).tolist()
+    [[[2.0, 6.0]]]
+    """
+    x = images("adaptive_max_pool1d", x, 1)
+    size = (1, *several("adaptive_max_pool1d", "output_size", output_size, 1, 1))
+    found = adaptive_max_pool2d(x[:, :, None], size, return_indices)
+    return (found[0][:, :, 0], found[1][:, :, 0]) if return_indices else found[:, :, 0]
+
+
+def _volume_size(name: str, x: ndarray, output_size: Any) -> tuple[int, ...]:
+    """Bins along the three axes; None keeps an axis."""
+    sizes = (output_size,) * 3 if output_size is None or isinstance(output_size, int) else tuple(output_size)
+    sizes = tuple([x.shape[2 + i] if n is None and i < 3 else n for i, n in enumerate(sizes)])
+    return several(name, "output_size", sizes, 1, 3)
+
+
+def adaptive_avg_pool3d(x: Any, output_size: int | None | tuple[int | None, int | None, int | None]) -> ndarray:
+    """Mean of each bin of volumes that are divided into a given number of bins.
+
+    x: array (N, C, D, H, W); floating-point. output_size: int or (planes, rows, columns); None keeps an axis. Returns
+    (N, C, *output_size). Bins, errors and gradient as of `adaptive_avg_pool2d`.
+
+    >>> import cudamath as cm
+    >>> cm.ml.adaptive_avg_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), (None, 1, 1)).tolist()
+    [[[[[1.5]], [[5.5]]]]]
+    """
+    x = images("adaptive_avg_pool3d", x, 3)
+    size = _volume_size("adaptive_avg_pool3d", x, output_size)
+    wide = x.astype(compute_dtype(x.dtype), copy=False)
+    means = _lines(adaptive_avg_pool2d(_planes(wide), size[1:]), x.shape[1])
+    y = adaptive_avg_pool2d(means, (size[0], means.shape[3]))
+    return y.reshape((*x.shape[:2], *size)).astype(x.dtype, copy=False)
+
+
+def adaptive_max_pool3d(x: Any, output_size: int | None | tuple[int | None, int | None, int | None]) -> ndarray:
+    """Maximum of each bin of volumes that are divided into a given number of bins.
+
+    x: array (N, C, D, H, W); floating-point. output_size: int or (planes, rows, columns); None keeps an axis. Returns
+    (N, C, *output_size). Bins, errors and gradient as of `adaptive_max_pool2d`.
+
+    >>> import cudamath as cm
+    >>> cm.ml.adaptive_max_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), (None, 1, 1)).tolist()
+    [[[[[3.0]], [[7.0]]]]]
+    """
+    x = images("adaptive_max_pool3d", x, 3)
+    size = _volume_size("adaptive_max_pool3d", x, output_size)
+    maxima = _lines(adaptive_max_pool2d(_planes(x), size[1:]), x.shape[1])
+    return adaptive_max_pool2d(maxima, (size[0], maxima.shape[3])).reshape((*x.shape[:2], *size))

@@ -122,30 +122,36 @@ def forward(params: Tree, tokens: cm.ndarray, config: Config, *, dropout: float 
     where = params["wpe.weight"]
     where = where[:tokens.shape[1]] if places is None else ml.embedding(places, where)
     x = ml.dropout(ml.embedding(tokens, params["wte.weight"]) + where, dropout, rng=rng)
+    more = None
     for i in range(config.layers):
         own = None if attend is None else functools.partial(attend, i)
-        x = block(params, f"h.{i}.", x, config, dropout=dropout, rng=rng, attend=own)
-    return ml.layer_norm(x, config.width, params["ln_f.weight"], params["ln_f.bias"])
+        x, more = block(params, f"h.{i}.", x, more, config, dropout=dropout, rng=rng, attend=own)
+    return ml.layer_norm(x, config.width, params["ln_f.weight"], params["ln_f.bias"], residual=more)[0]
 
 
-def block(params: Tree, h: str, x: cm.ndarray, config: Config, *, dropout: float = 0.0, rng: cm.random.Generator | None = None,
-          attend: Callable | None = None) -> cm.ndarray:
-    """One layer, whose parameters' names begin with `h`: what attention and two linear layers add to x (B, S, width)."""
+def block(params: Tree, h: str, x: cm.ndarray, more: cm.ndarray | None, config: Config, *, dropout: float = 0.0,
+          rng: cm.random.Generator | None = None, attend: Callable | None = None) -> tuple[cm.ndarray, cm.ndarray]:
+    """One layer, whose parameters' names begin with `h`: attention, then two linear layers.
+
+    The residual stream (B, S, width) is x + more, where `more` is what the last layer wants added: the normalisations add it
+    in the same pass over memory, and so do their gradients. Returns the next (x, more).
+    """
 
     def linear(x: cm.ndarray, name: str, **options: Any) -> cm.ndarray:
         return ml.linear(x, params[f"{h}{name}.weight"], params[f"{h}{name}.bias"], **options)
 
-    def norm(x: cm.ndarray, name: str) -> cm.ndarray:
-        return ml.layer_norm(x, config.width, params[f"{h}{name}.weight"], params[f"{h}{name}.bias"])
+    def norm(x: cm.ndarray, more: cm.ndarray | None, name: str) -> tuple[cm.ndarray, cm.ndarray]:
+        weight, bias = params[f"{h}{name}.weight"], params[f"{h}{name}.bias"]
+        if more is None:
+            return ml.layer_norm(x, config.width, weight, bias), x
+        return ml.layer_norm(x, config.width, weight, bias, residual=more)
 
-    def added(y: cm.ndarray, name: str) -> cm.ndarray:
-        if not dropout:
-            return linear(y, name, residual=x)
-        return x + ml.dropout(linear(y, name), dropout, rng=rng)
-
-    qkv = linear(norm(x, "ln_1"), "attn.c_attn")
-    x = added(ml.self_attention(qkv, config.heads) if attend is None else attend(qkv), "attn.c_proj")
-    return added(linear(norm(x, "ln_2"), "mlp.c_fc", activation="gelu_tanh"), "mlp.c_proj")
+    y, x = norm(x, more, "ln_1")
+    qkv = linear(y, "attn.c_attn")
+    y = ml.self_attention(qkv, config.heads) if attend is None else attend(qkv)
+    y, x = norm(x, ml.dropout(linear(y, "attn.c_proj"), dropout, rng=rng), "ln_2")
+    y = linear(linear(y, "mlp.c_fc", activation="gelu_tanh"), "mlp.c_proj")
+    return x, ml.dropout(y, dropout, rng=rng)
 
 
 def logits(params: Tree, states: cm.ndarray, config: Config) -> cm.ndarray:

@@ -180,8 +180,3 @@ def _row_norm_grad(g, x, weight, mean, rstd, extra, columns, biased):
     if biased:
         sums.append(sum_rows(g))
     return dx.astype(x.dtype, copy=False), *[total.astype(like.dtype).reshape(like.shape) for total in sums]
-
-
-def scaled_distance(x, mean, rstd):
-    """(x - mean) rstd, broadcast."""
-    return (x - mean) * rstd

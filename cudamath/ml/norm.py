@@ -16,7 +16,6 @@ from ..core.op import FLOATING, Op, coerce
 from ..ops.creation import ones, zeros
 from ..ops.elementwise import sqrt, where
 from ..ops.shape import copy, moveaxis
-from ..ops.ufunc import Elementwise
 from .softmax import in_order
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
@@ -500,15 +499,12 @@ def _group_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bia
     dx, = _layer_norm_grad(gw, x, None, y[1], y[2], None, columns=columns, biased=False)
     dweight = None
     if weight is not None:
-        rows = x.reshape((-1, columns))
-        xhat = _distance.call((rows, y[1].reshape((-1, 1)), y[2].reshape((-1, 1)))).reshape(x.shape)
-        dweight = (slope * xhat).sum(axes)
+        xhat = _layer_norm(x, None, None, None, columns=columns, eps=eps)[0]
+        dweight = (slope * xhat).sum(axes, dtype=y[1].dtype)
     return dx, dweight, None if bias is None else slope.sum(axes, dtype=y[1].dtype)
 
 
 _group_norm = Op("group_norm", cpu="norm.group_norm", cuda="norm.group_norm", outputs=3, vjp=_group_norm_rule)
-_distance = Elementwise("scaled_distance", np.add, "(x - y) * z", ("g * z", "-g * z", "g * (x - y)"), FLOATING,
-                        "norm.scaled_distance", globals())
 
 
 # --------------------------------------------------------------------------------------------- second order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import optree
 
@@ -264,7 +264,8 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     try:
         directions: list[Any] = structure.flatten_up_to(towards)
     except ValueError:
-        raise ValueError(f"jvp: the tangents have structure {optree.tree_structure(towards)}, the primals {structure}") from None
+        form = optree.tree_structure(towards)
+        raise ValueError(f"jvp: the tangents have structure {form}, the primals {structure}") from None
     places, xs, vs = [], [], []
     for i, (leaf, v) in enumerate(zip(leaves, directions, strict=True)):
         x: ndarray | None = leaf if isinstance(leaf, ndarray) else _array(leaf)
@@ -280,17 +281,17 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
         places.append(i)
         xs.append(x)
         vs.append(v)
-    form: list = []
+    made: list = []
 
     def of(*arrays: ndarray) -> list[ndarray]:
         full = list(leaves)
         for i, x in zip(places, arrays, strict=True):
             full[i] = x
-        outputs, made = optree.tree_flatten(fn(*structure.unflatten(full)))
+        outputs, shape = optree.tree_flatten(fn(*structure.unflatten(full)))
         for y in outputs:
             if not isinstance(y, ndarray):
                 raise TypeError(f"jvp: the function must return arrays, got {type(y).__name__}")
-        form[:] = [made]
+        made[:] = [shape]
         return outputs
 
     outputs, pull = vjp(of, *xs)
@@ -307,7 +308,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     derivative: list[Any] = [None] * len(outputs)
     for i, d in zip(smooth, push(tuple(vs)), strict=True):
         derivative[i] = d
-    return form[0].unflatten(outputs), form[0].unflatten(derivative)
+    return made[0].unflatten(outputs), made[0].unflatten(derivative)
 
 
 def _array(leaf: Any) -> ndarray | None:

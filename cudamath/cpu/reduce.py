@@ -165,6 +165,22 @@ def _position(find: Callable) -> Callable:
     return position
 
 
+def _spread_of_numbers(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, correction: float) -> np.ndarray:
+    there = x == x
+    count = np.add.reduce(there, axis=axis, dtype=dtype, keepdims=True)
+    mean = _total(np.where(there, x, 0), axis, True, dtype) / count
+    apart = np.subtract(x, mean, dtype=dtype)
+    total = _total(np.where(there, apart * apart, 0), axis, True, dtype)
+    y = np.where(count > correction, total / (count - correction), np.nan)
+    return y if keepdims else y.reshape([n for i, n in enumerate(x.shape) if i not in axis])
+
+
+def _mean_of_numbers(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, _: float) -> np.ndarray:
+    there = x == x
+    count = np.add.reduce(there, axis=axis, dtype=real_dtype(dtype), keepdims=keepdims)
+    return _total(np.where(there, x, 0), axis, keepdims, dtype) / count
+
+
 _UFUNCS = {"max": np.maximum, "min": np.minimum, "any": np.logical_or, "all": np.logical_and}
 _QUIET = frozenset(["max", "min", "argmax", "argmin", "any", "all", "count_nonzero"])  # these never warn
 _KINDS: dict[str, Callable] = {
@@ -182,4 +198,12 @@ _KINDS: dict[str, Callable] = {
     "var": _var,
     "std": lambda x, axis, keepdims, dtype, correction: np.sqrt(_var(x, axis, keepdims, dtype, correction)),
     "norm": _norm,
+    "nansum": lambda x, axis, keepdims, dtype, _: _total(np.where(x == x, x, 0), axis, keepdims, dtype),
+    "nanprod": lambda x, axis, keepdims, dtype, _: np.multiply.reduce(np.where(x == x, x, 1), axis=axis, dtype=dtype,
+                                                                     keepdims=keepdims),
+    "nanmean": _mean_of_numbers,
+    "nanmax": lambda x, axis, keepdims, dtype, _: np.fmax.reduce(x, axis=axis, keepdims=keepdims),
+    "nanmin": lambda x, axis, keepdims, dtype, _: np.fmin.reduce(x, axis=axis, keepdims=keepdims),
+    "nanvar": _spread_of_numbers,
+    "nanstd": lambda x, axis, keepdims, dtype, correction: np.sqrt(_spread_of_numbers(x, axis, keepdims, dtype, correction)),
 }

@@ -38,10 +38,16 @@ def reduction(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
     """The functions of one reduction: of elements of dtype `source` to a result of dtype `target`.
 
     kind: sum, mean, prod, max, min, argmax, argmin, any, all, count_nonzero, var, std, norm (root of the sum of squared
-    absolute values).
+    absolute values); nansum, nanmean, nanprod, nanmax, nanmin, nanvar, nanstd, which leave NaN out.
     """
-    if kind in ("sum", "mean", "prod"):
+    if kind in ("sum", "mean", "prod", "nansum", "nanprod"):
         return _arithmetic(kind, source, target)
+    if kind == "nanmean":
+        return _mean_of_numbers(source, target)
+    if kind in ("nanmax", "nanmin"):
+        return _extreme_of_numbers(kind == "nanmax", source, target)
+    if kind in ("nanvar", "nanstd"):
+        return _spread_of_numbers(kind == "nanstd", source, target)
     if kind in ("max", "min"):
         return _extreme(kind == "max", source, target)
     if kind in ("argmax", "argmin"):
@@ -62,13 +68,22 @@ def _result(target: np.dtype) -> tuple[Any, Any]:
 def _arithmetic(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
     load = codec(source)[0]
     A, store = _result(target)
-    start = A(1) if kind == "prod" else A(0)
+    start = A(1) if kind in ("prod", "nanprod") else A(0)
 
-    @device
-    def lift(value, j):
-        return (A(load(value)),)
+    if kind.startswith("nan"):
 
-    if kind == "prod":
+        @device
+        def lift(value, j):
+            v = A(load(value))
+            return (v if v == v else start,)
+
+    else:
+
+        @device
+        def lift(value, j):
+            return (A(load(value)),)
+
+    if kind in ("prod", "nanprod"):
 
         @device
         def combine(a, b):
@@ -105,6 +120,40 @@ def _arithmetic(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
     return Reduction(lift, combine, identity, finish, (A,))
 
 
+def _mean_of_numbers(source: np.dtype, target: np.dtype) -> Reduction:
+    load = codec(source)[0]
+    A, store = _result(target)
+    none, yes, no = A(0), SIGNED(1), SIGNED(0)
+
+    @device
+    def lift(value, j):
+        v = A(load(value))
+        return (v, yes) if v == v else (none, no)
+
+    @device
+    def combine(a, b):
+        return A(a[0] + b[0]), SIGNED(a[1] + b[1])
+
+    @device
+    def identity():
+        return none, no
+
+    if target.kind == "c":
+        part = A.underlying_float
+
+        @device
+        def finish(a, divisor):
+            return A(complex(a[0].real / part(a[1]), a[0].imag / part(a[1])))
+
+    else:
+
+        @device
+        def finish(a, divisor):
+            return store(a[0] / A(a[1]))
+
+    return Reduction(lift, combine, identity, finish, (A, SIGNED))
+
+
 def _limits(A: Any) -> tuple[Any, Any]:
     """(lowest, highest) value of an accumulator type."""
     if isinstance(A, types.Integer):
@@ -137,6 +186,39 @@ def _extreme(largest: bool, source: np.dtype, target: np.dtype) -> Reduction:
     @device
     def identity():
         return (start,)
+
+    @device
+    def finish(a, divisor):
+        return store(a[0])
+
+    return Reduction(lift, combine, identity, finish, (A,))
+
+
+def _extreme_of_numbers(largest: bool, source: np.dtype, target: np.dtype) -> Reduction:
+    """NaN stands for no number."""
+    load = codec(source)[0]
+    A, store = _result(target)
+    nothing = A(math.nan)
+
+    @device
+    def lift(value, j):
+        return (A(load(value)),)
+
+    if largest:
+
+        @device
+        def combine(a, b):
+            return a if a[0] >= b[0] or b[0] != b[0] else b
+
+    else:
+
+        @device
+        def combine(a, b):
+            return a if a[0] <= b[0] or b[0] != b[0] else b
+
+    @device
+    def identity():
+        return (nothing,)
 
     @device
     def finish(a, divisor):
@@ -268,6 +350,39 @@ def _spread(root: bool, source: np.dtype, target: np.dtype) -> Reduction:
             return store(a[1] / divisor)
 
     return Reduction(lift, combine, identity, finish, (A, A, A))
+
+
+def _spread_of_numbers(root: bool, source: np.dtype, target: np.dtype) -> Reduction:
+    """As `_spread`, of elements that count 1 or, NaN, 0. The divisor is the correction: how many count is only known here."""
+    spread = _spread(root, source, target)
+    load = codec(source)[0]
+    A, store = _result(target)
+    none, one = A(0), A(1)
+    nothing = A(math.nan)
+
+    @device
+    def lift(value, j):
+        v = A(load(value))
+        return (v, none, one) if v == v else (none, none, none)
+
+    @device
+    def variance(a, correction):
+        freedom = a[2] - correction
+        return a[1] / freedom if freedom > none else nothing
+
+    if root:
+
+        @device
+        def finish(a, divisor):
+            return store(math.sqrt(variance(a, divisor)))
+
+    else:
+
+        @device
+        def finish(a, divisor):
+            return store(variance(a, divisor))
+
+    return Reduction(lift, spread.combine, spread.identity, finish, (A, A, A))
 
 
 def _norm(source: np.dtype, target: np.dtype) -> Reduction:

@@ -355,12 +355,13 @@ def plan(x: Layout, *, kind: str, axis: tuple[int, ...], keepdims: bool, dtype: 
     is for the gradient rule. version: see `planned`.
     """
     return planned(x, reduction(kind, x.dtype, dtype), axis, keepdims, dtype, correction=correction,
-                   ordered=kind in ("argmax", "argmin"), version=version)
+                   ordered=kind in ("argmax", "argmin"), version=version, counted=kind in ("nanvar", "nanstd"))
 
 
 def planned(x: Layout, reduce: Reduction, axis: tuple[int, ...], keepdims: bool, dtype: np.dtype, *, correction: float = 0,
-            ordered: bool = False, version: str | None = None) -> Plan:
-    """The plan of any reduction. ordered: element numbers matter.
+            ordered: bool = False, version: str | None = None, counted: bool = False) -> Plan:
+    """The plan of any reduction. ordered: element numbers matter; counted: by the reduction itself, whose divisor is the
+    correction.
 
     version: "plain", "rows", "columns", "rows_split" or "columns_split"; by default what the strides suggest.
     """
@@ -370,7 +371,8 @@ def planned(x: Layout, reduce: Reduction, axis: tuple[int, ...], keepdims: bool,
         return Plan([out], [])
     view = _view(x, axis, out.itemsize, ordered)
     count = math.prod(view.reduced)
-    divisor = (np.float32 if reduce.kinds[0] in (types.float32, types.complex64) else np.float64)(max(count - correction, 0))
+    divisor = (np.float32 if reduce.kinds[0] in (types.float32, types.complex64) else np.float64)(
+        correction if counted else max(count - correction, 0))
     results = Output(0).view(view.kept, view.out_strides)
     source = Input(0).view(view.kept + view.reduced, view.kept_strides + view.reduced_strides, offset=view.offset)
     narrow = x.size < 1 << 31

@@ -1,4 +1,4 @@
-"""Reductions that leave NaN out, and what else treats NaN and infinities apart: compositions of a mask and a reduction."""
+"""Reductions that leave NaN out, and what else treats NaN and infinities apart. Kernels: kernels/reduce.py."""
 
 from __future__ import annotations
 
@@ -7,32 +7,85 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL, coerce, require
+from ..core.dtypes import default_float, real_dtype
+from ..core.op import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL, require
+from ..core.shapes import normalize_axes
 from . import reduce, ufunc
-from .elementwise import isfinite, isnan, logical_not  # noqa: F401  isfinite in a gradient expression
+from .elementwise import abs, add, equal, isfinite, isnan, logical_not, maximum, multiply, sqrt  # noqa: F401  (gradients)
 from .index import where as choose
+from .numbers import fmax, fmin
 from .output import deliver
 from .reduce import Axis
-from .shape import broadcast_to
+from .shape import astype, reshape
 from .transfer import imag, real
 
 __all__ = ["isneginf", "isposinf", "nan_to_num", "nanargmax", "nanargmin", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd",
            "nansum", "nanvar"]
 
 
-def _without(x: ndarray, value: float) -> ndarray:
-    """x with NaN replaced."""
-    return choose(isnan(x), value, x) if x.dtype in INEXACT else x
+# ---------------------------------------------------------------------------------------------- gradients
 
 
-def _given(out: Any, initial: Any, where: Any) -> dict[str, Any]:
-    """The options that were given: a reduction without any takes its shortest way."""
-    found = {"out": out, "initial": initial} if initial is not None else {"out": out} if out is not None else {}
-    return found if where is True else {**found, "where": where}
+def _there(x: ndarray, value: Any) -> ndarray:
+    """A value where x is a number, else 0."""
+    return choose(isnan(x), 0, value)
 
 
-def nansum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, out: Any = None, initial: Any = None,
-           where: Any = True) -> ndarray:
+def _count(x: ndarray, axis: tuple) -> ndarray:
+    """How many numbers there are along axes, which stay with length 1."""
+    return astype(reduce.sum(logical_not(isnan(x)), axis=axis, keepdims=True), real_dtype(x.dtype))
+
+
+def _prod_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, dtype: np.dtype, **_: Any) -> tuple:
+    return (_there(x, reduce._prod_grad(g, choose(isnan(x), 1, x), axis, dtype)),)
+
+
+def _mean_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, **_: Any) -> tuple:
+    return (_there(x, reduce._kept(g, x.shape, axis) / _count(x, axis)),)
+
+
+def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, **_: Any) -> tuple:
+    hit = astype(equal(x, reduce._kept(y, x.shape, axis)), x.dtype)
+    return (hit * (reduce._kept(g, x.shape, axis) / maximum(reduce.sum(hit, axis=axis, keepdims=True), 1)),)
+
+
+def _var_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
+    apart = x - nanmean(x, axis=axis, keepdims=True)
+    return (_there(x, apart * (reduce._kept(g, x.shape, axis) * 2 / maximum(_count(x, axis) - correction, 0))),)
+
+
+def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
+    apart = x - nanmean(x, axis=axis, keepdims=True)
+    below = reduce._kept(y, x.shape, axis) * maximum(_count(x, axis) - correction, 0)
+    return (_there(x, apart * (reduce._kept(g, x.shape, axis) / below)),)
+
+
+# -------------------------------------------------------------------------------------------------- cards
+
+
+def _masked(x: ndarray, where: Any) -> ndarray:
+    """NaN where elements are left out."""
+    x = x if x.dtype in INEXACT else astype(x, default_float())
+    return choose(where, x, np.nan)
+
+
+_nansum = reduce._Reduction("nansum", lambda g, _y, x, *, axis, **_: (_there(x, reduce._kept(g, x.shape, axis)),), neutral=0,
+                            combine=add)
+_nanprod = reduce._Reduction("nanprod", _prod_grad, neutral=1, combine=multiply)
+_nanmean = reduce._Reduction("nanmean", _mean_grad, masked=lambda x, where, axis, keepdims, **more: nanmean(
+    _masked(x, where), axis, keepdims=keepdims, **more))
+_nanmax = reduce._Reduction("nanmax", _extreme_grad, chooses=True, combine=fmax)
+_nanmin = reduce._Reduction("nanmin", _extreme_grad, chooses=True, combine=fmin)
+_nanvar = reduce._Reduction("nanvar", _var_grad, masked=lambda x, where, axis, keepdims, **more: nanvar(
+    _masked(x, where), axis, keepdims=keepdims, **more))
+_nanstd = reduce._Reduction("nanstd", _std_grad, masked=lambda x, where, axis, keepdims, **more: nanstd(
+    _masked(x, where), axis, keepdims=keepdims, **more))
+
+# ---------------------------------------------------------------------------------------------- reductions
+
+
+@_nansum.quick
+def nansum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
     """Sum over axes of the elements that are not NaN; 0 if there are none.
 
     Args, returns, raises: as for ``sum`` (out, initial and where included). Gradient: g where there is no NaN.
@@ -41,11 +94,14 @@ def nansum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = 
     >>> float(cm.nansum([1.0, cm.nan, 2.0]))
     3.0
     """
-    return reduce.sum(_without(require("nansum", x), 0), axis, dtype=dtype, keepdims=keepdims, **_given(out, initial, where))
+    x = require("nansum", x)
+    if x.dtype not in INEXACT:
+        return reduce.sum(x, axis, dtype=dtype, keepdims=keepdims)
+    return _nansum.reduce(x, axis, keepdims, reduce._total_dtype("nansum", x.dtype, dtype), dtype is None)
 
 
-def nanprod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, out: Any = None, initial: Any = None,
-            where: Any = True) -> ndarray:
+@_nanprod.quick
+def nanprod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
     """Product over axes of the elements that are not NaN; 1 if there are none.
 
     Args, returns, raises: as for ``prod``. Gradient: as of ``prod`` where there is no NaN.
@@ -54,36 +110,35 @@ def nanprod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool =
     >>> float(cm.nanprod([2.0, cm.nan, 3.0]))
     6.0
     """
-    return reduce.prod(_without(require("nanprod", x), 1), axis, dtype=dtype, keepdims=keepdims, **_given(out, initial, where))
-
-
-def _present(x: ndarray, where: Any) -> Any:
-    """Where there is a number that is not left out either."""
+    x = require("nanprod", x)
     if x.dtype not in INEXACT:
-        return where
-    mask = logical_not(isnan(x))
-    return mask if where is True else mask & coerce("where", (x, where))[1]
+        return reduce.prod(x, axis, dtype=dtype, keepdims=keepdims)
+    return _nanprod.reduce(x, axis, keepdims, reduce._total_dtype("nanprod", x.dtype, dtype), dtype is None)
 
 
-def nanmean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, out: Any = None,
-            where: Any = True) -> ndarray:
+@_nanmean.quick
+def nanmean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> ndarray:
     """Mean over axes of the elements that are not NaN; NaN if there are none.
 
-    Args, returns, raises: as for ``mean``. Gradient: by its parts.
+    Args, returns, raises: as for ``mean``. Gradient: g / count where there is no NaN.
 
     >>> import cudamath as cm
     >>> float(cm.nanmean([1.0, cm.nan, 3.0]))
     2.0
     """
     x = require("nanmean", x)
-    return reduce.mean(_without(x, 0), axis, dtype=dtype, keepdims=keepdims, **_given(out, None, _present(x, where)))
+    if x.dtype not in INEXACT:
+        return reduce.mean(x, axis, dtype=dtype, keepdims=keepdims)
+    x = x if dtype is None else astype(x, dtype, copy=False)
+    return _nanmean.reduce(x, axis, keepdims, x.dtype, dtype is None)
 
 
+@_nanvar.quick
 def nanvar(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
-           keepdims: bool = False, out: Any = None, where: Any = True) -> ndarray:
+           keepdims: bool = False) -> ndarray:
     """Variance over axes of the elements that are not NaN; NaN if there are none, or too few for the correction.
 
-    Args, returns, raises: as for ``var``. Gradient: by its parts.
+    Args, returns, raises: as for ``var``. Gradient: g 2 (x - mean) / (count - correction) where there is no NaN.
 
     >>> import cudamath as cm
     >>> float(cm.nanvar([1.0, cm.nan, 3.0]))
@@ -91,41 +146,44 @@ def nanvar(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
     """
     x = require("nanvar", x)
     if x.dtype not in INEXACT:
-        return reduce.var(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims, **_given(out, None, where))
-    mask = broadcast_to(_present(x, where), x.shape)
-    chosen = correction if ddof is None else ddof
-    y = reduce.var(_without(x, 0), axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims, where=mask)
-    count = reduce.sum(mask, axis, keepdims=keepdims)
-    y = choose(count > (0 if chosen is None else chosen), y, np.nan)
-    return y if out is None else deliver("nanvar", y, out)
+        return reduce.var(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims)
+    if dtype is not None:
+        x = astype(x, dtype, copy=False)
+    if x.dtype in COMPLEX:  # |x - mean|^2, whose mean is one of real numbers
+        apart = abs(x - nanmean(x, axis, keepdims=True))
+        count = _count(x, tuple(range(x.ndim)) if axis is None else normalize_axes("nanvar", axis, x.ndim))
+        y = nansum(apart * apart, axis, keepdims=True)
+        freedom = count - reduce._freedom("nanvar", correction, ddof)
+        y = choose(freedom > 0, y / choose(freedom > 0, freedom, 1), np.nan)
+        return y if keepdims else reshape(y, reduce.sum(apart, axis).shape)
+    return _nanvar.reduce(x, axis, keepdims, x.dtype, dtype is None and correction is None and ddof is None,
+                          correction=reduce._freedom("nanvar", correction, ddof))
 
 
+@_nanstd.quick
 def nanstd(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
-           keepdims: bool = False, out: Any = None, where: Any = True) -> ndarray:
+           keepdims: bool = False) -> ndarray:
     """Standard deviation over axes of the elements that are not NaN: the root of ``nanvar``.
 
-    Args, returns, raises: as for ``std``. Gradient: by its parts.
+    Args, returns, raises: as for ``std``. Gradient: as of ``std`` where there is no NaN.
 
     >>> import cudamath as cm
     >>> float(cm.nanstd([1.0, cm.nan, 3.0]))
     1.0
     """
-    y = nanvar(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims, where=where) ** 0.5
-    return y if out is None else deliver("nanstd", y, out)
-
-
-def _nan_extreme(name: str, x: Any, axis: Axis, keepdims: bool, out: Any, sign: float, more: dict) -> ndarray:
-    x = require(name, x, REAL_OR_BOOL)
-    extreme = reduce.max if sign > 0 else reduce.min
+    x = require("nanstd", x)
     if x.dtype not in INEXACT:
-        return extreme(x, axis, keepdims=keepdims, out=out, **more)
-    y = extreme(_without(x, -sign * np.inf), axis, keepdims=keepdims, **more)
-    if not more:  # nothing but NaN: NaN
-        y = choose(reduce.all(isnan(x), axis, keepdims=keepdims), np.nan, y)
-    return y if out is None else deliver(name, y, out)
+        return reduce.std(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims)
+    if dtype is not None:
+        x = astype(x, dtype, copy=False)
+    if x.dtype in COMPLEX:
+        return sqrt(nanvar(x, axis, correction=correction, ddof=ddof, keepdims=keepdims))
+    return _nanstd.reduce(x, axis, keepdims, x.dtype, dtype is None and correction is None and ddof is None,
+                          correction=reduce._freedom("nanstd", correction, ddof))
 
 
-def nanmax(x: Any, /, axis: Axis = None, *, keepdims: bool = False, out: Any = None, **more: Any) -> ndarray:
+@_nanmax.quick
+def nanmax(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Largest element over axes but NaN; NaN if there is nothing else.
 
     Args, returns, raises: as for ``max`` (initial, where). Gradient: as of ``max``.
@@ -134,10 +192,12 @@ def nanmax(x: Any, /, axis: Axis = None, *, keepdims: bool = False, out: Any = N
     >>> float(cm.nanmax([1.0, cm.nan, 3.0]))
     3.0
     """
-    return _nan_extreme("nanmax", x, axis, keepdims, out, 1, more)
+    x = require("nanmax", x, REAL_OR_BOOL)
+    return _nanmax.reduce(x, axis, keepdims, x.dtype) if x.dtype in INEXACT else reduce.max(x, axis, keepdims=keepdims)
 
 
-def nanmin(x: Any, /, axis: Axis = None, *, keepdims: bool = False, out: Any = None, **more: Any) -> ndarray:
+@_nanmin.quick
+def nanmin(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     """Smallest element over axes but NaN; NaN if there is nothing else.
 
     Args, returns, raises: as for ``min`` (initial, where). Gradient: as of ``min``.
@@ -146,7 +206,8 @@ def nanmin(x: Any, /, axis: Axis = None, *, keepdims: bool = False, out: Any = N
     >>> float(cm.nanmin([1.0, cm.nan, 3.0]))
     1.0
     """
-    return _nan_extreme("nanmin", x, axis, keepdims, out, -1, more)
+    x = require("nanmin", x, REAL_OR_BOOL)
+    return _nanmin.reduce(x, axis, keepdims, x.dtype) if x.dtype in INEXACT else reduce.min(x, axis, keepdims=keepdims)
 
 
 def _nan_position(name: str, x: Any, axis: int | None, keepdims: bool, sign: float) -> ndarray:

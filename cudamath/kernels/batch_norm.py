@@ -13,11 +13,11 @@ Two parts merge exactly (Chan, Golub & LeVeque 1979): with f = n2 / (n1 + n2) an
 
     mean = mean1 + delta f,   M2 = M2_1 + M2_2 + delta^2 n1 f
 
-so a thread takes a few vectors at a time, finds their mean and M2 in registers, in two passes, and merges them with
-what it has. Here mean2 - mean1 would cancel under a large mean: 3000 in float32 is only known to 1e-4, and the error
-of each delta goes into M2. So all this is done with x - pivot, the pivot a typical element of the channel: that
-difference is exact for elements close to the pivot, and the pivot is added to the mean of the differences at the end,
-with one rounding. All orders are fixed by the shapes: no atomics.
+so a thread takes some elements at a time, finds their mean and M2, and merges them with what it has. Here mean2 - mean1
+would cancel under a large mean: 3000 in float32 is only known to 1e-4, and the error of each delta goes into M2. So all
+this is done with x - pivot, the pivot a typical element of the channel: that difference is exact for elements close to the
+pivot, and the pivot is added to the mean of the differences at the end, with one rounding. All orders are fixed by the
+shapes: no atomics.
 
 Versions of (a): `plain_*` one thread a channel (any GPU, and the simulator); `segments_*` for S > 1, a block reads
 the runs of S elements of one channel; `columns_*` for S = 1, threads own neighbouring channels and walk down N.
@@ -36,14 +36,16 @@ from numba import cuda
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import blocks, codec, power_of_two
-from .rows import FULL, RUN, WARP, bounded, device, reader, vector_width, wide, writer
+from .rows import RUN, bounded, device, fitting, reader, vector_width, wide, writer
 
 HELD = 16  # elements a thread reads before it works on them
 THREADS = 256  # a block, at most
 BLOCKS = 1024  # enough to fill a GPU several times
 SPLITS = 512  # parts of a channel, at most
-ALONE = 8  # parts that one thread may merge; for more, a warp does
-WARPS = 8  # channels a block then has
+LONG = 16  # rounds of loads that a thread adds up before it merges them with what it has
+ALONE = 8  # parts that one thread may merge; for more, MERGERS threads do,
+MERGERS = 64
+NEIGHBOURS = 8  # in blocks of so many channels: 32 bytes of float32, what a read from memory brings at least
 
 
 @functools.cache
@@ -183,23 +185,28 @@ def segments_moments(dtype, threads, rows, width):
 def columns_moments(dtype, threads, rows, width):
     """Threads own `width` neighbouring channels and walk down N; x: (N * C,); parts: (4, splits, C).
 
-    Block (threads, rows): `rows` threads share a channel. Grid: (channels, splits).
+    Block (threads, rows): `rows` threads share a channel. Grid: (channels, splits). A thread takes LONG rounds of loads at a
+    time and adds up distances to the mean it has so far, and their squares: three operations an element. What cancels in
+    the sum of squares is then as small as the mean still moves. The first time it takes one round, to have a mean at all.
     """
     _, _, T = codec(dtype)
     read, pivot = reader(dtype, width), typical(dtype)
     merged = chan(T)
-    depth = HELD // width
+    held = fitting(2 * HELD, dtype)
+    depth = held // width
 
     @bounded(threads * rows)
     def batch_columns_moments(x, parts, n, channels):
         counts = cuda.shared.array((rows, threads), T)
-        means = cuda.shared.array((rows, threads), T)
-        squares = cuda.shared.array((rows, threads), T)
+        means = cuda.shared.array((width, rows, threads), T)
+        squares = cuda.shared.array((width, rows, threads), T)
         tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
         c = (cuda.blockIdx.x * threads + tx) * width
-        v = cuda.local.array(HELD, T)
+        v = cuda.local.array(held, T)
         mean = cuda.local.array(width, T)
         m2 = cuda.local.array(width, T)
+        total = cuda.local.array(width, T)
+        square = cuda.local.array(width, T)
         origin = cuda.local.array(width, T)
         count = T(0)
         for j in range(width):
@@ -208,42 +215,54 @@ def columns_moments(dtype, threads, rows, width):
             if c < channels:
                 origin[j] = pivot(x[c + j], x[n // 2 * channels + c + j], x[(n - 1) * channels + c + j])
         step = cuda.gridDim.y * rows
-        if c < channels:
-            for first in range(cuda.blockIdx.y * rows + ty, n, depth * step):
-                here = T(0)
+        first = cuda.blockIdx.y * rows + ty
+        end = first + depth * step
+        while c < channels and first < n:
+            begin = first
+            for j in range(width):
+                total[j] = T(0)
+                square[j] = T(0)
+            stop = min(end, n)
+            while first < stop:
                 for k in range(depth):
                     if first + k * step < n:
                         read(x, (first + k * step) * channels + c, v, k * width)
-                        here += T(1)
-                together = count
-                for j in range(width):
-                    total = T(0)
-                    for k in range(depth):
-                        if first + k * step < n:
-                            v[k * width + j] -= origin[j]
-                            total += v[k * width + j]
-                    middle = total / here
-                    total = T(0)
-                    for k in range(depth):
-                        if first + k * step < n:
-                            total += (v[k * width + j] - middle) * (v[k * width + j] - middle)
-                    together, mean[j], m2[j] = merged(count, mean[j], m2[j], here, middle, total)
-                count = together
+                for k in range(depth):
+                    if first + k * step < n:
+                        for j in range(width):
+                            d = v[k * width + j] - origin[j] - mean[j]
+                            total[j] += d
+                            square[j] += d * d
+                first += depth * step
+            end = first + LONG * depth * step
+            here = T((min(first, n) - begin + step - 1) // step)
+            together = count + here
+            share = here / together
+            for j in range(width):
+                delta = total[j] / here
+                m2[j] += max(square[j] - total[j] * delta, T(0)) + delta * delta * count * share
+                mean[j] += delta * share
+            count = together
+        counts[ty, tx] = count
         for j in range(width):
-            counts[ty, tx] = count
-            means[ty, tx] = mean[j]
-            squares[ty, tx] = m2[j]
+            means[j, ty, tx] = mean[j]
+            squares[j, ty, tx] = m2[j]
+        half = rows // 2
+        while half > 0:
             cuda.syncthreads()
-            if ty == 0 and c < channels:
-                all_count, all_mean, all_m2 = count, mean[j], m2[j]
-                for r in range(1, rows):
-                    all_count, all_mean, all_m2 = merged(all_count, all_mean, all_m2,
-                                                         counts[r, tx], means[r, tx], squares[r, tx])
-                parts[0, cuda.blockIdx.y, c + j] = all_count
-                parts[1, cuda.blockIdx.y, c + j] = all_mean
-                parts[2, cuda.blockIdx.y, c + j] = all_m2
+            if ty < half:
+                mine, other = counts[ty, tx], counts[ty + half, tx]
+                for j in range(width):
+                    count, means[j, ty, tx], squares[j, ty, tx] = merged(
+                        mine, means[j, ty, tx], squares[j, ty, tx], other, means[j, ty + half, tx], squares[j, ty + half, tx])
+                counts[ty, tx] = mine + other
+            half //= 2
+        if ty == 0 and c < channels:
+            for j in range(width):
+                parts[0, cuda.blockIdx.y, c + j] = counts[0, tx]
+                parts[1, cuda.blockIdx.y, c + j] = means[j, 0, tx]
+                parts[2, cuda.blockIdx.y, c + j] = squares[j, 0, tx]
                 parts[3, cuda.blockIdx.y, c + j] = origin[j]
-            cuda.syncthreads()
 
     return batch_columns_moments
 
@@ -274,33 +293,47 @@ def finish(param):
 
 
 @functools.cache
-def finish_warps(param):
-    """`finish` by a warp a channel, for many parts: lane t merges parts t, t + 32, ..., then the lanes meet in a tree.
-    Block (32, WARPS)."""
+def finish_many(param):
+    """`finish` for many parts: MERGERS threads a channel merge every MERGERS-th part, then meet in a tree.
+
+    Block (NEIGHBOURS, MERGERS): the parts of neighbouring channels are read together.
+    """
     load, store, T = codec(param)
     merged = chan(T)
 
-    @bounded(WARP * WARPS)
-    def batch_finish_warps(parts, running_mean, running_var, mean, rstd, new_mean, new_var, momentum, eps):
-        lane = cuda.threadIdx.x
-        c = cuda.blockIdx.x * WARPS + cuda.threadIdx.y
-        if c < parts.shape[2]:  # the same for all lanes of a warp
-            count, middle, m2 = T(0), T(0), T(0)
-            for split in range(lane, parts.shape[1], WARP):
+    @bounded(NEIGHBOURS * MERGERS)
+    def batch_finish_many(parts, running_mean, running_var, mean, rstd, new_mean, new_var, momentum, eps):
+        counts = cuda.shared.array((MERGERS, NEIGHBOURS), T)
+        means = cuda.shared.array((MERGERS, NEIGHBOURS), T)
+        squares = cuda.shared.array((MERGERS, NEIGHBOURS), T)
+        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+        c = cuda.blockIdx.x * NEIGHBOURS + tx
+        count, middle, m2 = T(0), T(0), T(0)
+        if c < parts.shape[2]:
+            for split in range(ty, parts.shape[1], MERGERS):
                 count, middle, m2 = merged(count, middle, m2, parts[0, split, c], parts[1, split, c], parts[2, split, c])
-            for step in range(5):
-                away = 16 >> step
-                count, middle, m2 = merged(count, middle, m2, cuda.shfl_down_sync(FULL, count, away),
-                                           cuda.shfl_down_sync(FULL, middle, away), cuda.shfl_down_sync(FULL, m2, away))
-            if lane == 0:
-                middle += parts[3, 0, c]
-                mean[c] = middle
-                rstd[c] = T(1) / math.sqrt(m2 / count + eps)
-                keep = T(1) - momentum
-                new_mean[c] = store(load(running_mean[c]) * keep + middle * momentum)
-                new_var[c] = store(load(running_var[c]) * keep + m2 / (count - T(1)) * momentum)
+        counts[ty, tx] = count
+        means[ty, tx] = middle
+        squares[ty, tx] = m2
+        half = MERGERS // 2
+        while half > 0:
+            cuda.syncthreads()
+            if ty < half:
+                u = ty + half
+                count, middle, m2 = merged(count, middle, m2, counts[u, tx], means[u, tx], squares[u, tx])
+                counts[ty, tx] = count
+                means[ty, tx] = middle
+                squares[ty, tx] = m2
+            half //= 2
+        if ty == 0 and c < parts.shape[2]:
+            middle += parts[3, 0, c]
+            mean[c] = middle
+            rstd[c] = T(1) / math.sqrt(m2 / count + eps)
+            keep = T(1) - momentum
+            new_mean[c] = store(load(running_mean[c]) * keep + middle * momentum)
+            new_var[c] = store(load(running_var[c]) * keep + m2 / (count - T(1)) * momentum)
 
-    return batch_finish_warps
+    return batch_finish_many
 
 
 @functools.cache
@@ -474,12 +507,12 @@ def apply(x: Layout, param, stat, inference: bool, add: bool, relu: bool, geo: G
     return Launch(kernel, geo.whole(), geo.block, [*flat, *sizes, wide(x.dtype).type(eps)])
 
 
-def merging(alone, warps, param, parts: Layout, arguments: list) -> Launch:
-    """Step (b): a thread a channel, or a warp where there are many parts (..., splits, C)."""
+def merging(alone, many, param, parts: Layout, arguments: list) -> Launch:
+    """Step (b): a thread a channel, or several where there are many parts (..., splits, C)."""
     splits, channels = parts.shape[1:]
     if splits <= ALONE:
         return Launch(alone(param), blocks(channels, 128), 128, arguments)
-    return Launch(warps(param), blocks(channels, WARPS), (WARP, WARPS), arguments)
+    return Launch(many(param), blocks(channels, NEIGHBOURS), (NEIGHBOURS, MERGERS), arguments)
 
 
 def train(version: str, x: Layout, weight: Layout, residual: Layout | None, momentum: float, eps: float, relu: bool) -> Plan:
@@ -494,7 +527,7 @@ def train(version: str, x: Layout, weight: Layout, residual: Layout | None, mome
     more = Input(0) if residual is None else Input(5)
     return Plan(outputs, [
         first,
-        merging(finish, finish_warps, weight.dtype, parts,
+        merging(finish, finish_many, weight.dtype, parts,
                 [Temp(0), Input(3), Input(4), Output(1), Output(2), Output(3), Output(4), T.type(momentum), T.type(eps)]),
         apply(x, weight.dtype, T, False, residual is not None, relu, geo,
               [Input(0), more, Output(1), Output(2), Input(1), Input(2), Output(0)], eps),

@@ -22,9 +22,9 @@ from numba import cuda
 
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
-from .batch_norm import HELD, WARPS, geometry, merging, present
+from .batch_norm import HELD, MERGERS, NEIGHBOURS, geometry, merging, present
 from .build import blocks, codec
-from .rows import RUN, WARP, bounded, group_sum, reader, wide, writer
+from .rows import RUN, bounded, reader, wide, writer
 
 
 @functools.cache
@@ -135,8 +135,8 @@ def columns_sums(dtype, param, relu, kept, threads, rows, width):
 
     @bounded(threads * rows)
     def batch_columns_sums(g, x, y, weight, bias, mean, rstd, dr, parts, n, channels):
-        sums_g = cuda.shared.array((rows, threads), T)
-        sums_gd = cuda.shared.array((rows, threads), T)
+        sums_g = cuda.shared.array((width, rows, threads), T)
+        sums_gd = cuda.shared.array((width, rows, threads), T)
         tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
         c = (cuda.blockIdx.x * threads + tx) * width
         a = cuda.local.array(HELD, T)
@@ -177,18 +177,20 @@ def columns_sums(dtype, param, relu, kept, threads, rows, width):
                         if kept:
                             write(dr, (first + k * step) * channels + c, a, k * width)
         for j in range(width):
-            sums_g[ty, tx] = sum_g[j]
-            sums_gd[ty, tx] = sum_gd[j]
+            sums_g[j, ty, tx] = sum_g[j]
+            sums_gd[j, ty, tx] = sum_gd[j]
+        half = rows // 2
+        while half > 0:
             cuda.syncthreads()
-            if ty == 0 and c < channels:
-                total_g = sum_g[j]
-                total_gd = sum_gd[j]
-                for r in range(1, rows):
-                    total_g += sums_g[r, tx]
-                    total_gd += sums_gd[r, tx]
-                parts[0, cuda.blockIdx.y, c + j] = total_g
-                parts[1, cuda.blockIdx.y, c + j] = total_gd
-            cuda.syncthreads()
+            if ty < half:
+                for j in range(width):
+                    sums_g[j, ty, tx] += sums_g[j, ty + half, tx]
+                    sums_gd[j, ty, tx] += sums_gd[j, ty + half, tx]
+            half //= 2
+        if ty == 0 and c < channels:
+            for j in range(width):
+                parts[0, cuda.blockIdx.y, c + j] = sums_g[j, 0, tx]
+                parts[1, cuda.blockIdx.y, c + j] = sums_gd[j, 0, tx]
 
     return batch_columns_sums
 
@@ -216,29 +218,40 @@ def finish_grad(param):
 
 
 @functools.cache
-def finish_grad_warps(param):
-    """`finish_grad` by a warp a channel, for many parts; block (32, WARPS)."""
+def finish_grad_many(param):
+    """`finish_grad` for many parts, as finish_many."""
     _, store, T = codec(param)
-    total_of = group_sum(WARP, T)
 
-    @bounded(WARP * WARPS)
-    def batch_finish_grad_warps(parts, rstd, dweight, dbias, means, count):
-        c = cuda.blockIdx.x * WARPS + cuda.threadIdx.y
-        if c < parts.shape[2]:  # the same for all lanes of a warp
-            sum_g = T(0)
-            sum_gd = T(0)
-            for split in range(cuda.threadIdx.x, parts.shape[1], WARP):
+    @bounded(NEIGHBOURS * MERGERS)
+    def batch_finish_grad_many(parts, rstd, dweight, dbias, means, count):
+        sums_g = cuda.shared.array((MERGERS, NEIGHBOURS), T)
+        sums_gd = cuda.shared.array((MERGERS, NEIGHBOURS), T)
+        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+        c = cuda.blockIdx.x * NEIGHBOURS + tx
+        sum_g = T(0)
+        sum_gd = T(0)
+        if c < parts.shape[2]:
+            for split in range(ty, parts.shape[1], MERGERS):
                 sum_g += parts[0, split, c]
                 sum_gd += parts[1, split, c]
-            sum_g = total_of(sum_g)
-            sum_gd = total_of(sum_gd)
-            if cuda.threadIdx.x == 0:
-                dweight[c] = store(sum_gd * rstd[c])
-                dbias[c] = store(sum_g)
-                means[0, c] = sum_g / T(count)
-                means[1, c] = sum_gd / T(count) * rstd[c] * rstd[c]
+        sums_g[ty, tx] = sum_g
+        sums_gd[ty, tx] = sum_gd
+        half = MERGERS // 2
+        while half > 0:
+            cuda.syncthreads()
+            if ty < half:
+                sums_g[ty, tx] += sums_g[ty + half, tx]
+                sums_gd[ty, tx] += sums_gd[ty + half, tx]
+            half //= 2
+        if ty == 0 and c < parts.shape[2]:
+            sum_g = sums_g[0, tx]
+            sum_gd = sums_gd[0, tx]
+            dweight[c] = store(sum_gd * rstd[c])
+            dbias[c] = store(sum_g)
+            means[0, c] = sum_g / T(count)
+            means[1, c] = sum_gd / T(count) * rstd[c] * rstd[c]
 
-    return batch_finish_grad_warps
+    return batch_finish_grad_many
 
 
 @functools.cache
@@ -352,7 +365,7 @@ def gradient(version: str, g: Layout, x: Layout, weight: Layout, y: Layout | Non
         first = Launch(kernel(*flags, kept, *geo.block, geo.width), grid, geo.block,
                        [*flat[:3], *constants, flat[3], Temp(0), *walk])
     parts = x.like((2, splits, channels), T)
-    second = merging(finish_grad, finish_grad_warps, weight.dtype, parts,
+    second = merging(finish_grad, finish_grad_many, weight.dtype, parts,
                      [Temp(0), Input(5), Output(1), Output(2), Temp(1), max(geo.n * geo.run, 1)])
     slope = slope_segments if geo.segments else slope_columns
     sizes = [geo.n * channels, channels, geo.run] if geo.segments else [geo.n, channels]

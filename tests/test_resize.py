@@ -1,4 +1,4 @@
-"""upsample: against NumPy, PyTorch and central differences; orders in memory; errors; the kernels by themselves."""
+"""upsample and pad: against NumPy, PyTorch and central differences; orders in memory; errors; the kernels by themselves."""
 
 import numpy as np
 import pytest
@@ -113,6 +113,72 @@ def test_orders_in_memory(device, channels, dtype):
                 assert_close(pull(there)[0], expected, rtol=TOLERANCE[dtype] * 2, atol=TOLERANCE[dtype] * 4)
 
 
+PADS = [((2, 3, 7), (2, 1)), ((2, 3, 4, 6), (1, 2, 0, 3)), ((2, 3, 4, 6), (2, 2)), ((1, 2, 4, 3, 5), (1, 2, 2, 1, 0, 3)),
+        ((6,), (3, 2)),
+        ((2, 3, 4, 6), (-1, 2, 1, -2)), ((3, 4, 5), (1, 1, 2, 0, 1, 2)), ((2, 3, 5, 8), 2)]
+WORDS = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def padded(x, padding, mode):
+    """By NumPy, what is cut off first."""
+    given = [padding] * 2 * (x.ndim - 2) if isinstance(padding, int) else list(padding)
+    widths = [(0, 0)] * (x.ndim - len(given) // 2) + list(zip(given[::2], given[1::2], strict=True))[::-1]
+    x = x[tuple(slice(max(-a, 0), n + min(b, 0)) for n, (a, b) in zip(x.shape, widths, strict=True))]
+    return np.pad(x, [(max(a, 0), max(b, 0)) for a, b in widths], WORDS[mode])
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "int32", "bool"])
+@pytest.mark.parametrize("mode", WORDS)
+def test_pad(device, mode, dtype):
+    for shape, padding in PADS:
+        x = numbers(shape, dtype)
+        y = cm.ml.pad(cm.asarray(x), padding, mode)
+        assert y.dtype == x.dtype
+        np.testing.assert_array_equal(y.to_numpy(), padded(x, padding, mode), err_msg=f"{shape} {padding}")
+
+
+@pytest.mark.parametrize("mode", WORDS)
+@pytest.mark.parametrize("shape, padding", PADS)
+def test_gradients_of_pad(device, shape, padding, mode):
+    x = numbers(shape)
+    fn = lambda a: cm.ml.pad(a, padding, mode)  # noqa: E731
+    check_gradient(fn, lambda a: padded(a, padding, mode), x)
+    check_second_order(fn, x)
+    last = cm.moveaxis(cm.asarray(np.ascontiguousarray(np.moveaxis(x, min(1, x.ndim - 1), -1))), -1, min(1, x.ndim - 1))
+    g = numbers(padded(x, padding, mode).shape, seed=4)
+    first, second = (cm.vjp(fn, a)[1](cm.asarray(g))[0] for a in (cm.asarray(x), last))
+    assert_close(second, first.to_numpy(), rtol=1e-13)
+
+
+def test_pad_agrees_with_torch(device):
+    torch = pytest.importorskip("torch")
+    for shape, padding in PADS[:2] + PADS[3:4]:
+        for mode in WORDS:
+            there = torch.tensor(numbers(shape), requires_grad=True)
+            expected = torch.nn.functional.pad(there, padding, mode)
+            y, pull = cm.vjp(lambda a: cm.ml.pad(a, padding, mode), numbers(shape))  # noqa: B023
+            g = numbers(y.shape, seed=1)
+            np.testing.assert_array_equal(y.to_numpy(), expected.detach().numpy())
+            (slope,) = torch.autograd.grad(expected, there, torch.tensor(g))
+            assert_close(pull(cm.asarray(g))[0], slope.numpy(), rtol=1e-13, atol=1e-14)
+
+
+def test_errors_of_pad(device):
+    x = cm.zeros((2, 3, 4))
+    for call, error, message in [
+        (lambda: cm.ml.pad(x, (1, 2, 3)), ValueError, r"pad: .*\(2, 3, 4\), got \(1, 2, 3\)"),
+        (lambda: cm.ml.pad(x, (1,) * 8), ValueError, "pad: .*up to 3 axes"),
+        (lambda: cm.ml.pad(x, (1, 1), "edge"), ValueError, "pad: mode is .*'edge'"),
+        (lambda: cm.ml.pad(x, (1.5, 1)), TypeError, "pad: .*integers"),
+        (lambda: cm.ml.pad(x, (4, 0), "reflect"), ValueError, r"pad: mode 'reflect' .*3 .*axis of 4.*\(4, 0\)"),
+        (lambda: cm.ml.pad(x, (0, 5), "circular"), ValueError, "pad: mode 'circular'"),
+        (lambda: cm.ml.pad(cm.zeros((2, 0)), (1, 0), "replicate"), ValueError, "pad: mode 'replicate'"),
+        (lambda: cm.ml.pad(x, (-3, -2)), ValueError, "pad: .*cuts off more"),
+    ]:
+        with pytest.raises(error, match=message):
+            call()
+
+
 def test_deterministic(device):
     x = cm.asarray(numbers((2, 3, 40, 50), "float32"))
     g = cm.asarray(numbers((2, 3, 90, 70), "float32", seed=1))
@@ -149,7 +215,7 @@ def test_kernels(machine, version, mode, dtype):
     name = {"linear": "bilinear"}.get(mode, mode)
     small, large = [((3, 4), (5, 8)), ((5, 4), (2, 4))], [((30, 64), (61, 128)), ((65, 24), (8, 8))]
     for old, new in small if machine == "simulator" else large:
-        where = {"mode": mode, "corners": False, "step": (old[0] / new[0], old[1] / new[1])}
+        where = {"axes": tuple((mode, a / b) for a, b in zip(old, new, strict=True))}
         x, g = numbers((1, 2, *old), dtype), numbers((1, 2, *new), dtype, 1)
         y = run_version(machine, lambda a: resize.resize(a, size=new, **where), x)  # noqa: B023
         assert_close(y, reference(wide(x), new, name), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
@@ -170,6 +236,6 @@ def test_no_spills(dtype, mode):
     last = [Layout.of(a.shape, (a.size // 8 * a.itemsize, a.itemsize, a.shape[3] * 64 * a.itemsize, 64 * a.itemsize), kind, 0)
             for a in (x, y)]
     for a, b in ((x, y), last):
-        where = {"mode": mode, "corners": False, "step": (0.5, 0.5)}
+        where = {"axes": ((mode, 0.5), (mode, 0.5))}
         check_resources(resize.resize(a, size=(64, 64), **where), [a], (9, 0))
         check_resources(resize.resize_grad(b, size=(32, 32), **where), [b], (9, 0))

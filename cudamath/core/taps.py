@@ -1,6 +1,6 @@
-"""Where the elements of an axis come from when it is resized: pure numbers, the same for every device.
+"""Where the elements of an axis come from when it is resized or padded: pure numbers, the same for every device.
 
-Element i of the new axis is (1 - fraction[i]) old[first[i]] + fraction[i] old[second[i]]; `first` and `second` rise.
+Element i of the new axis is (1 - fraction[i]) old[first[i]] + fraction[i] old[second[i]].
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-NEAREST = ("nearest", "nearest-exact")
+MIXED = ("linear", "corners")  # two old elements for a new one; the other modes take one
+Axis = tuple[str, float]  # mode and number
 
 
 class Taps(NamedTuple):
@@ -20,30 +21,48 @@ class Taps(NamedTuple):
     second: np.ndarray
     fraction: np.ndarray
 
-    def users(self, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """For each of the `length` old elements the first new one that needs it, and the last + 1; int32."""
-        old = np.arange(length)
-        return (np.searchsorted(self.second, old, "left").astype(np.int32),
-                np.searchsorted(self.first, old, "right").astype(np.int32))
+    def users(self, length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For each of the `length` old elements which new ones need it: order[start[h]:end[h]]; int32.
+
+        Where first and second differ they rise, and `order` is that of the new axis."""
+        old, kind = np.arange(length), np.int32
+        if self.second is self.first:
+            order = np.argsort(self.first, kind="stable")
+            found = self.first[order]
+            start, end = np.searchsorted(found, old), np.searchsorted(found, old, "right")
+        else:
+            order = np.arange(len(self.first))
+            start, end = np.searchsorted(self.second, old), np.searchsorted(self.first, old, "right")
+        return start.astype(kind), end.astype(kind), order.astype(kind)
 
 
 @functools.lru_cache(512)
-def taps(length: int, count: int, mode: str, corners: bool, step: float) -> Taps:
-    """An axis of `length` resized to `count` elements; step: the distance of neighbours, in old elements.
+def taps(length: int, count: int, mode: str, number: float) -> Taps:
+    """An axis of `length` that becomes one of `count` elements.
 
-    mode "nearest": floor(i step); "nearest-exact": floor((i + 1/2) step); both in float32, so that ties fall as in PyTorch.
-    "linear": between the neighbours of (i + 1/2) step - 1/2, or, with `corners`, of i (length - 1) / (count - 1).
+    Resized, number = the distance of neighbours in old elements: "nearest": floor(i number); "nearest-exact": floor((i + 1/2)
+    number), both in float32, so that ties fall as in PyTorch; "linear": between the neighbours of (i + 1/2) number - 1/2;
+    "corners": of i (length - 1) / (count - 1).
+    Padded, number = elements in front: "reflect": mirrored, the edge not repeated; "replicate": the edge; "circular": from
+    the other end.
     """
     i = np.arange(count)
-    if mode in NEAREST:
+    if mode in MIXED:
+        if mode == "corners":
+            source = i * ((length - 1) / (count - 1) if count > 1 else 0.0)
+        else:
+            source = np.maximum((i + 0.5) * number - 0.5, 0)
+        first = np.minimum(source.astype(np.int32), np.int32(length - 1))
+        second = np.minimum(first + np.int32(1), np.int32(length - 1))
+        return Taps(first, second, np.minimum(source - first, 1.0))
+    if mode.startswith("nearest"):
         shift = np.float32(0.5 if mode == "nearest-exact" else 0)
-        place = np.floor((i.astype(np.float32) + shift) * np.float32(step))
-        first = np.minimum(place.astype(np.int32), np.int32(length - 1))
-        return Taps(first, first, np.zeros(count))
-    if corners:
-        source = i * ((length - 1) / (count - 1) if count > 1 else 0.0)
+        place = np.minimum(np.floor((i.astype(np.float32) + shift) * np.float32(number)), length - 1)
     else:
-        source = np.maximum((i + 0.5) * step - 0.5, 0)
-    first = np.minimum(source.astype(np.int32), np.int32(length - 1))
-    second = np.minimum(first + np.int32(1), np.int32(length - 1))
-    return Taps(first, second, np.minimum(source - first, 1.0))
+        place = i - int(number)
+        if mode == "reflect":
+            place = length - 1 - np.abs(length - 1 - np.abs(place))
+        else:
+            place = place % length if mode == "circular" else np.clip(place, 0, length - 1)
+    first = place.astype(np.int32)
+    return Taps(first, first, np.zeros(count))

@@ -1,4 +1,4 @@
-"""Resizing images on the CPU: one plane after the other, planes in parallel, each sum in a fixed order."""
+"""Resizing and padding images on the CPU: one plane after the other, planes in parallel, each sum in a fixed order."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def _resize_grad(g, top, bottom, down, left, right, across, dx):
                 dx[plane, b, d] += f * e * v
 
 
-def _tables(source, target, mode, corners, step, dtype):
-    return [t.astype(dtype) if t.dtype == np.float64 else t
-            for i in range(2) for t in taps(source[i], target[i], mode, corners, step[i])]
+def _tables(source, target, axes, dtype):
+    return [table.astype(dtype) if table.dtype == np.float64 else table
+            for length, count, axis in zip(source, target, axes, strict=True) for table in taps(length, count, *axis)]
 
 
 def _planes(x):
@@ -51,17 +51,17 @@ def _planes(x):
     return np.require(wide, requirements=["C", "W"]).reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
 
 
-def resize(x, *, size, mode, corners, step, **_):
-    """x (N, C, H, W) -> (N, C, *size)."""
+def resize(x, *, size, axes, **_):
+    """x (N, C, H, W) -> (N, C, *size); axes: mode and number for the rows, and for the columns (core/taps.py)."""
     source = _planes(x)
     y = np.empty((len(source), *size), source.dtype)
-    _resize(source, *_tables(x.shape[2:], size, mode, corners, step, source.dtype), y)
+    _resize(source, *_tables(x.shape[2:], size, axes, source.dtype), y)
     return y.reshape(*x.shape[:2], *size).astype(x.dtype, copy=False)
 
 
-def resize_grad(g, *, size, mode, corners, step, **_):
+def resize_grad(g, *, size, axes, **_):
     """g (N, C, P, Q) -> (N, C, *size), the gradient of images of this size."""
     source = _planes(g)
     dx = np.zeros((len(source), *size), source.dtype)
-    _resize_grad(source, *_tables(size, g.shape[2:], mode, corners, step, source.dtype), dx)
+    _resize_grad(source, *_tables(size, g.shape[2:], axes, source.dtype), dx)
     return dx.reshape(*g.shape[:2], *size).astype(g.dtype, copy=False)

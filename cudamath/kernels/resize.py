@@ -1,4 +1,4 @@
-"""Resizing images: nearest neighbour and bilinear, and their gradients.
+"""Resizing and padding images: nearest neighbour, bilinear, reflected, repeated; and the gradients of these.
 
 The idea. Along each axis a new element is a mixture of one or two old ones. Which, and in what shares, is worked out
 once for each axis on the host (core/taps.py) and read from two short tables, which stay in the caches: the kernels know
@@ -6,8 +6,9 @@ nothing of scales, alignment of corners or half pixels, and no rounding differs 
 
     y[p, q] = (1 - f[p]) ((1 - e[q]) x[a[p], c[q]] + e[q] x[a[p], d[q]]) + f[p] ((1 - e[q]) x[b[p], c[q]] + e[q] x[b[p], d[q]])
 
-Backward a thread owns one *old* place and walks over the new ones that need it, which follow each other because the
-tables rise: every sum belongs to one thread and is taken in a fixed order. No atomics, the same bits every time.
+Where nothing is mixed (nearest, padding) f = e = 0, and one read is enough. Backward a thread owns one *old* place and
+walks over the new ones that need it, which more tables list for each axis: every sum belongs to one thread and is taken in
+a fixed order. No atomics, the same bits every time.
 
 The floor is bytes(x) + bytes(y). A thread owns neighbours, which it writes by one access of up to 16 bytes: channels, where
 these lie last in memory (reads are as wide then), else columns. Any GPU, and the simulator (one element a thread).
@@ -23,7 +24,7 @@ from numba import cuda
 
 from ..core.layout import Layout
 from ..core.plan import Constant, Input, Launch, Output, Plan
-from ..core.taps import NEAREST, taps
+from ..core.taps import MIXED, Axis, taps
 from .build import blocks, codec
 from .pool import _large, _memory, _ordered, _width, decode
 from .rows import reader, wide, writer
@@ -32,7 +33,7 @@ THREADS = 256
 
 
 @functools.cache
-def resize_kernel(dtype: np.dtype, nearest: bool, width: int, across: bool, large: bool) -> Any:
+def resize_kernel(dtype: np.dtype, mixed: bool, width: int, across: bool, large: bool) -> Any:
     """x: the memory of (n, H, W, channels); y of (n, P, Q, channels); rows a, b: (P,) int32 with shares f: (P,), columns
     c, d: (Q,) int32 with shares e: (Q,). A thread owns `width` neighbours of y: columns (`across`; one channel), or
     channels. count: threads with something to do."""
@@ -51,14 +52,14 @@ def resize_kernel(dtype: np.dtype, nearest: bool, width: int, across: bool, larg
         out = cuda.local.array(width, T)
         if across:
             for k in range(width):
-                if nearest:
-                    out[k] = load(x[upper + c[q + k]])
-                else:
+                if mixed:
                     s = e[q + k]
                     first = (T(1) - s) * load(x[upper + c[q + k]]) + s * load(x[upper + d[q + k]])
                     last = (T(1) - s) * load(x[lower + c[q + k]]) + s * load(x[lower + d[q + k]])
                     out[k] = (T(1) - f[p]) * first + f[p] * last
-        elif nearest:
+                else:
+                    out[k] = load(x[upper + c[q + k]])
+        elif not mixed:
             read(x, (upper + c[q]) * channels + channel, out, 0)
         else:
             four = cuda.local.array(held, T)
@@ -77,38 +78,42 @@ def resize_kernel(dtype: np.dtype, nearest: bool, width: int, across: bool, larg
 
 
 @functools.cache
-def resize_grad_kernel(dtype: np.dtype, nearest: bool, width: int, across: bool, large: bool) -> Any:
+def resize_grad_kernel(dtype: np.dtype, mixed: bool, width: int, across: bool, large: bool) -> Any:
     """g: the memory of (n, P, Q, channels); dx of (n, H, W, channels); tables as in resize_kernel; the new rows that need
-    old row h: p0[h] ... p1[h] - 1, (H,) int32; columns q0, q1 (W,) alike. A thread owns `width` neighbours of dx."""
+    old row h: rows[p0[h]] ... rows[p1[h] - 1]; p0, p1: (H,), rows: (P,), int32; columns alike. A thread owns `width`
+    neighbours of dx."""
     load, _, T = codec(dtype)
     locate, read, write = decode(width, across, large), reader(dtype, width), writer(dtype, width)
 
     @cuda.jit
-    def resize_grad(g, dx, a, b, f, c, d, e, p0, p1, q0, q1, count, H, W, P, Q, channels):
-        i = cuda.grid(1)
-        if i >= count:
+    def resize_grad(g, dx, a, b, f, c, d, e, p0, p1, rows, q0, q1, columns, count, H, W, P, Q, channels):
+        place = cuda.grid(1)
+        if place >= count:
             return
-        n, h, w, channel = locate(i, H, W, channels)
+        n, h, w, channel = locate(place, H, W, channels)
         total = cuda.local.array(width, T)
         line = cuda.local.array(width, T)
         for k in range(width):
             total[k] = T(0)
-        for p in range(p0[h], p1[h]):
+        for j in range(p0[h], p1[h]):
+            p = rows[j]
             down = T(1)
-            if not nearest:
+            if mixed:
                 down = (T(1) - f[p] if a[p] == h else T(0)) + (f[p] if b[p] == h else T(0))
             at = (n * P + p) * Q
             if across:
                 for k in range(width):
-                    for q in range(q0[w + k], q1[w + k]):
+                    for i in range(q0[w + k], q1[w + k]):
+                        q = columns[i]
                         share = down
-                        if not nearest:
+                        if mixed:
                             share *= (T(1) - e[q] if c[q] == w + k else T(0)) + (e[q] if d[q] == w + k else T(0))
                         total[k] += share * load(g[at + q])
             else:
-                for q in range(q0[w], q1[w]):
+                for i in range(q0[w], q1[w]):
+                    q = columns[i]
                     share = down
-                    if not nearest:
+                    if mixed:
                         share *= (T(1) - e[q] if c[q] == w else T(0)) + (e[q] if d[q] == w else T(0))
                     read(g, (at + q) * channels + channel, line, 0)
                     for k in range(width):
@@ -121,17 +126,18 @@ def resize_grad_kernel(dtype: np.dtype, nearest: bool, width: int, across: bool,
 # ------------------------------------------------------------------------------------------------ planners
 
 
-def _tables(source: tuple[int, ...], target: tuple[int, ...], mode: str, corners: bool, step: tuple[float, float],
-            dtype: np.dtype, users: bool) -> list[Constant]:
+def _tables(source: tuple[int, ...], target: tuple[int, ...], axes: tuple[Axis, Axis], dtype: np.dtype,
+            users: bool) -> list[Constant]:
     """The kernels' tables: first, second, share for rows, then columns; with `users`, who needs each old row and column."""
-    axes = [taps(source[i], target[i], mode, corners, step[i]) for i in range(2)]
-    arrays = [table.astype(dtype) if table.dtype == np.float64 else table for axis in axes for table in axis]
+    found = [taps(length, count, *axis) for length, count, axis in zip(source, target, axes, strict=True)]
+    arrays = [table.astype(dtype) if table.dtype == np.float64 else table for axis in found for table in axis]
     if users:
-        arrays += [table for axis, length in zip(axes, source, strict=True) for table in axis.users(length)]
+        arrays += [table for axis, length in zip(found, source, strict=True) for table in axis.users(length)]
     return [Constant(table) for table in arrays]
 
 
-def _launch(kernel: Any, x: Layout, y: Layout, nearest: bool, tables: list[Constant], sizes: tuple[int, ...]) -> Launch:
+def _launch(kernel: Any, x: Layout, y: Layout, axes: tuple[Axis, Axis], tables: list[Constant],
+            sizes: tuple[int, ...]) -> Launch:
     """The launch that makes y, with images in C order or channels last, both in the same."""
     (n, c), columns = y.shape[:2], y.shape[3]
     straight = y.contiguous
@@ -139,20 +145,20 @@ def _launch(kernel: Any, x: Layout, y: Layout, nearest: bool, tables: list[Const
         n, c = n * c, 1
     width = _width(columns if straight else c, [x, y])
     count = y.size // width
-    made = kernel(y.dtype, nearest, width, straight, _large(y))
+    made = kernel(y.dtype, any(mode in MIXED for mode, _ in axes), width, straight, _large(y))
     return Launch(made, blocks(count, THREADS), THREADS,
                   [_memory(Input(0), x), _memory(Output(0), y), *tables, *(int(v) for v in (count, *sizes, c))])
 
 
-def resize(x: Layout, *, size: tuple[int, int], mode: str, corners: bool, step: tuple[float, float], **_: Any) -> Plan:
-    """x (N, C, H, W), in C order or channels last -> (N, C, *size), in the same."""
+def resize(x: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **_: Any) -> Plan:
+    """x (N, C, H, W), in C order or channels last -> (N, C, *size), in the same; axes: rows and columns (core/taps.py)."""
     y = _ordered((*x.shape[:2], *size), x)
-    tables = _tables(x.shape[2:], size, mode, corners, step, wide(x.dtype), False)
-    return Plan([y], [_launch(resize_kernel, x, y, mode in NEAREST, tables, (*x.shape[2:], *size))])
+    tables = _tables(x.shape[2:], size, axes, wide(x.dtype), False)
+    return Plan([y], [_launch(resize_kernel, x, y, axes, tables, (*x.shape[2:], *size))])
 
 
-def resize_grad(g: Layout, *, size: tuple[int, int], mode: str, corners: bool, step: tuple[float, float], **_: Any) -> Plan:
+def resize_grad(g: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **_: Any) -> Plan:
     """g (N, C, P, Q), in C order or channels last -> (N, C, *size), in the same: the gradient of images of this size."""
     dx = _ordered((*g.shape[:2], *size), g)
-    tables = _tables(size, g.shape[2:], mode, corners, step, wide(g.dtype), True)
-    return Plan([dx], [_launch(resize_grad_kernel, g, dx, mode in NEAREST, tables, (*size, *g.shape[2:]))])
+    tables = _tables(size, g.shape[2:], axes, wide(g.dtype), True)
+    return Plan([dx], [_launch(resize_grad_kernel, g, dx, axes, tables, (*size, *g.shape[2:]))])

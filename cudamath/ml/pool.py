@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -194,7 +195,7 @@ def _adaptive(name: str, x: Any, output_size: Any) -> tuple[ndarray, tuple[int, 
     return x, size, (h // size[0], w // size[1]) if whole else None
 
 
-def adaptive_avg_pool2d(x: Any, output_size: int | None | tuple[int | None, int | None]) -> ndarray:
+def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) -> ndarray:
     """Mean of each bin of images that are divided into a given number of bins.
 
     Bin p of an axis of length H that is divided into P holds the places floor(p H / P) ... ceil((p + 1) H / P) - 1.
@@ -240,7 +241,7 @@ def adaptive_avg_pool2d(x: Any, output_size: int | None | tuple[int | None, int 
     return y.astype(dtype, copy=False)
 
 
-def adaptive_max_pool2d(x: Any, output_size: int | None | tuple[int | None, int | None],
+def adaptive_max_pool2d(x: Any, output_size: int | None | Sequence[int | None],
                         return_indices: bool = False) -> Any:
     """Maximum of each bin of images that are divided into a given number of bins.
 

@@ -1,24 +1,28 @@
-"""Resizing sequences, images and volumes: nearest neighbour and linear between neighbours.
+"""Resizing sequences, images and volumes (nearest neighbour, linear between neighbours), and padding them.
 
-One op resizes the last two axes of images. A sequence is an image one row high; a volume is resized plane by plane,
-and then along its depth.
+One op makes the last two axes of images anew from tables. A sequence is an image one row high; a volume is done plane by
+plane, and then along its depth.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 from ..core.array import ndarray
 from ..core.dtypes import compute_dtype
 from ..core.op import FLOATING, Op, require
-from ..core.taps import NEAREST
+from ..core.taps import Axis
+from ..ops.join import pad as numpy_pad
 from ..ops.shape import moveaxis
 from .conv import several
 
-__all__ = ["interpolate", "upsample"]
+__all__ = ["interpolate", "pad", "upsample"]
 
+_NEAREST = ("nearest", "nearest-exact")
+_KEPT = ("replicate", 0.0)  # an axis that stays as it is
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
@@ -71,26 +75,25 @@ def upsample(x: Any, size: int | Sequence[int] | None = None, scale_factor: floa
     rank = x.ndim - 2
     if rank not in _LINEAR:
         raise ValueError(f"{name}: wants x (N, C, L), (N, C, H, W) or (N, C, D, H, W), got shape {x.shape}")
-    if mode not in (*NEAREST, _LINEAR[rank]):
+    if mode not in (*_NEAREST, _LINEAR[rank]):
         raise ValueError(f"{name}: x of shape {x.shape} wants mode 'nearest', 'nearest-exact' or {_LINEAR[rank]!r}, "
                          f"got {mode!r}")
-    if align_corners and mode in NEAREST:
+    if align_corners and mode in _NEAREST:
         raise ValueError(f"{name}: align_corners is for linear modes, got mode {mode!r}")
     new, steps = _sizes(name, x, size, scale_factor, rank)
     if 0 in x.shape[2:]:
         raise ValueError(f"{name}: wants at least one element to take from, got shape {x.shape}")
-    kind = mode if mode in NEAREST else "linear"
-    how = {"mode": kind, "corners": bool(align_corners)}
+    kind = mode if mode in _NEAREST else "corners" if align_corners else "linear"
+    axes = tuple([(kind, step) for step in steps])
     if rank == 1:
-        return _images(x[:, :, None], size=(1, *new), step=(1.0, *steps), **how)[:, :, 0]
+        return _images(x[:, :, None], (1, *new), (_KEPT, *axes))[:, :, 0]
     if rank == 2:
-        return _images(x, size=new, step=steps, **how)
+        return _images(x, new, axes)
     n, c, d, h, w = x.shape
-    wide = x if kind in NEAREST else x.astype(compute_dtype(x.dtype), copy=False)  # not rounded between the two
-    planes = _images(wide.reshape((n, c * d, h, w)), size=new[1:], step=steps[1:], **how)
+    wide = x if kind in _NEAREST else x.astype(compute_dtype(x.dtype), copy=False)  # not rounded between the two
+    planes = _images(wide.reshape((n, c * d, h, w)), new[1:], axes[1:])
     lines = planes.reshape((n, c, d, new[1] * new[2]))
-    y = _images(lines, size=(new[0], lines.shape[3]), step=(steps[0], 1.0), **how)
-    return y.reshape((n, c, *new)).astype(x.dtype, copy=False)
+    return _images(lines, (new[0], lines.shape[3]), (axes[0], _KEPT)).reshape((n, c, *new)).astype(x.dtype, copy=False)
 
 
 interpolate = upsample
@@ -113,8 +116,103 @@ def _sizes(name: str, x: ndarray, size: Any, scale_factor: Any, rank: int) -> tu
     return new, tuple([1 / f for f in factors])
 
 
-def _images(x: ndarray, *, size: tuple[int, ...], **how: Any) -> ndarray:
-    return _resize(_in_an_order(x), size=size, old=x.shape[2:], **how)
+def pad(x: Any, padding: int | Sequence[int], mode: str = "constant", value: float = 0.0) -> ndarray:
+    """``x`` with elements put around it, or cut off; the last axis is named first, as in PyTorch.
+
+    Parameters
+    ----------
+    x : array of any shape and dtype
+    padding : integers (before, after) for the last axis, then for the one before it, and so on; or one integer
+        Negative ones cut off. One integer: that many on both sides of every axis but the first two.
+    mode : "constant", "reflect", "replicate" or "circular"
+        Elements of `value`; mirrored, the edge not repeated; the edge; from the other end.
+    value : number
+        For "constant".
+
+    Returns
+    -------
+    ndarray
+        In the dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        `padding` holds something else than integers.
+    ValueError
+        An odd number of integers, or too many; an unknown mode; more reflected than there is (less than the length of the
+        axis) or more taken from the other end (at most the length); more cut off than there is.
+
+    Gradient: that of the elements of `x`, plus that of their copies, added in a fixed order; of any order. Deterministic.
+    `cm.pad` takes NumPy's arguments and modes.
+
+    >>> import cudamath as cm
+    >>> x = cm.asarray([[1.0, 2.0, 3.0]])
+    >>> cm.ml.pad(x, (1, 2), "reflect").tolist(), cm.ml.pad(x, (0, 1, 0, 1), value=9.0).tolist()
+    ([[2.0, 1.0, 2.0, 3.0, 2.0, 1.0]], [[1.0, 2.0, 3.0, 9.0], [9.0, 9.0, 9.0, 9.0]])
+    """
+    x = require("pad", x)
+    if mode not in _PADDED:
+        raise ValueError(f"pad: mode is {', '.join(map(repr, _PADDED))}, got {mode!r}")
+    widths = _widths(x, padding)
+    kept = tuple([slice(max(-before, 0), n - max(-after, 0)) for n, (before, after) in zip(x.shape, widths, strict=True)])
+    if any([part.stop < part.start for part in kept]):
+        raise ValueError(f"pad: padding {padding!r} cuts off more than there is of shape {x.shape}")
+    if kept != tuple([slice(0, n) for n in x.shape]):
+        x = x[kept]
+    widths = [(max(before, 0), max(after, 0)) for before, after in widths]
+    for n, width in zip(x.shape, widths, strict=True):
+        most = {"reflect": n - 1, "circular": n, "replicate": math.inf if n else 0}.get(mode, math.inf)
+        if max(width) > most:
+            raise ValueError(f"pad: mode {mode!r} takes at most {most} elements on a side of an axis of {n}, got {width} "
+                             f"(x {x.shape}, padding {padding!r})")
+    if mode == "constant" or x.dtype not in FLOATING:
+        return numpy_pad(x, widths, _PADDED[mode], constant_values=value if mode == "constant" else 0)
+    return _padded(x, widths, mode)
+
+
+_PADDED = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}  # NumPy's words
+
+
+def _widths(x: ndarray, padding: Any) -> list[tuple[int, int]]:
+    """(before, after) for each axis of x, the first axis first."""
+    try:
+        if isinstance(padding, Sequence):
+            given = [operator.index(n) for n in padding]
+        else:
+            given = [operator.index(padding)] * 2 * max(x.ndim - 2, 0)
+    except TypeError:
+        raise TypeError(f"pad: padding holds integers, got {padding!r}") from None
+    if len(given) % 2 or len(given) > 2 * x.ndim:
+        raise ValueError(f"pad: wants padding as (before, after) for up to {x.ndim} axes of x {x.shape}, got {padding!r}")
+    pairs = list(zip(given[::2], given[1::2], strict=True))[::-1]
+    return [(0, 0)] * (x.ndim - len(pairs)) + pairs
+
+
+def _padded(x: ndarray, widths: list[tuple[int, int]], mode: str) -> ndarray:
+    """Two axes at a time, the last two first."""
+    for axis in range(x.ndim - 1, -1, -2):
+        pair = [(0, 0), *widths][axis:axis + 2]
+        if pair == [(0, 0), (0, 0)]:
+            continue
+        front, rest = x.shape[:max(axis - 1, 0)], x.shape[axis + 1:]
+        rows = x.shape[axis - 1] if axis else 1
+        sizes = [n + sum(width) for n, width in zip((rows, x.shape[axis]), pair, strict=True)]
+        axes = [(mode, float(before)) if before or after else _KEPT for before, after in pair]
+        if rest:  # elements of the axes behind move together: an axis of their own
+            x = x.reshape((*front, rows, x.shape[axis], math.prod(rest)))
+            x = moveaxis(x, -1, -3)
+        shape = x.shape
+        four = x if x.ndim == 4 else x.reshape((1, math.prod(shape[:-2]), rows, shape[-1]))
+        x = _images(four, tuple(sizes), tuple(axes))
+        x = x if len(shape) == 4 else x.reshape((*shape[:-2], *sizes))
+        if rest:
+            x = moveaxis(x, -3, -1)
+        x = x.reshape((*front, *sizes[axis == 0:], *rest))
+    return x
+
+
+def _images(x: ndarray, size: tuple[int, ...], axes: tuple[Axis, ...]) -> ndarray:
+    return _resize(_in_an_order(x), size=size, old=x.shape[2:], axes=axes)
 
 
 def _in_an_order(x: ndarray) -> ndarray:
@@ -122,14 +220,14 @@ def _in_an_order(x: ndarray) -> ndarray:
     return x if x.is_contiguous or moveaxis(x, 1, -1).is_contiguous else x.copy()
 
 
-# size: what the last two axes become; old: what they are.
-def _rule(g: ndarray, _y: None, _x: None, *, size: Any, old: Any, **how: Any) -> tuple:
-    return (_resize_grad(_in_an_order(g), size=old, old=size, **how),)
+# size: what the last two axes become; old: what they are; axes: mode and number of each (core/taps.py).
+def _rule(g: ndarray, _y: None, _x: None, *, size: Any, old: Any, axes: Any) -> tuple:
+    return (_resize_grad(_in_an_order(g), size=old, old=size, axes=axes),)
 
 
-def _grad_rule(h: ndarray, _dx: None, _g: None, *, size: Any, old: Any, **how: Any) -> tuple:
-    return (_resize(_in_an_order(h), size=old, old=size, **how),)
+def _grad_rule(h: ndarray, _dx: None, _g: None, *, size: Any, old: Any, axes: Any) -> tuple:
+    return (_resize(_in_an_order(h), size=old, old=size, axes=axes),)
 
 
-_resize = Op("upsample", cpu="resize.resize", cuda="resize.resize", vjp=_rule)
-_resize_grad = Op("_upsample_grad", cpu="resize.resize_grad", cuda="resize.resize_grad", vjp=_grad_rule)
+_resize = Op("resize", cpu="resize.resize", cuda="resize.resize", vjp=_rule)
+_resize_grad = Op("_resize_grad", cpu="resize.resize_grad", cuda="resize.resize_grad", vjp=_grad_rule)

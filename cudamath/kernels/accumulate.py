@@ -123,7 +123,8 @@ def _arithmetic(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
 def _mean_of_numbers(source: np.dtype, target: np.dtype) -> Reduction:
     load = codec(source)[0]
     A, store = _result(target)
-    none, yes, no = A(0), SIGNED(1), SIGNED(0)
+    part = A.underlying_float if target.kind == "c" else A
+    none, yes, no = A(0), part(1), part(0)
 
     @device
     def lift(value, j):
@@ -132,26 +133,24 @@ def _mean_of_numbers(source: np.dtype, target: np.dtype) -> Reduction:
 
     @device
     def combine(a, b):
-        return A(a[0] + b[0]), SIGNED(a[1] + b[1])
+        return A(a[0] + b[0]), part(a[1] + b[1])
 
     @device
     def identity():
         return none, no
 
     if target.kind == "c":
-        part = A.underlying_float
-
         @device
         def finish(a, divisor):
-            return A(complex(a[0].real / part(a[1]), a[0].imag / part(a[1])))
+            return A(complex(a[0].real / a[1], a[0].imag / a[1]))
 
     else:
 
         @device
         def finish(a, divisor):
-            return store(a[0] / A(a[1]))
+            return store(a[0] / a[1])
 
-    return Reduction(lift, combine, identity, finish, (A, SIGNED))
+    return Reduction(lift, combine, identity, finish, (A, part))
 
 
 def _limits(A: Any) -> tuple[Any, Any]:

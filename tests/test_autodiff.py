@@ -222,6 +222,16 @@ def test_in_place_changes_are_refused_while_recording(device):
     assert cm.grad(f)(arr(1, 2), constants_may).tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("change", [
+    lambda y: y.__setitem__(slice(1), 1.0), lambda y: y[1:].__setitem__(0, 1.0), lambda y: y.sort(),
+    lambda y: y.__imatmul__(cm.eye(2)),
+    lambda y: cm.add(y, 1.0, out=y), lambda y: cm.exp(cm.ones(2), out=y), lambda y: cm.sum(cm.ones((2, 2)), axis=0, out=y),
+    lambda y: cm.put(y, [0], 1.0), lambda y: cm.add_at(y, [0], 1.0), lambda y: cm.random.default_rng(0).shuffle(y)])
+def test_every_way_to_change_an_array_is_refused(device, change):
+    with pytest.raises(RuntimeError, match="gradient is being recorded|while a gradient is recorded"):
+        cm.grad(lambda x: (change(x * 2.0), x.sum())[1])(arr(1, 2))
+
+
 @pytest.mark.parametrize("result, seen", [
     (lambda x: x, r"float64 of shape \(2,\)"), (lambda x: (x > 0).all(), r"bool of shape \(\)"), (lambda x: 3.0, "float"),
     (lambda x: x.astype("int64").sum(), r"int64 of shape \(\)"), (lambda x: None, "NoneType"),

@@ -253,7 +253,7 @@ def sums_of_squares(layouts, total, version):
         for wide, chosen in by_alignment(layouts, members):
             table = chunks([layouts[members[k]].size for k in chosen])
             addresses, x0 = Addresses(*[members[k] for k in chosen]), Input(members[chosen[0]]).flat
-            sums.append(Launch(squares(dtype, total, width_of(dtype, wide)), len(table), THREADS,
+            sums.append(Launch(squares(dtype, total, 16 // dtype.itemsize if wide else 1), len(table), THREADS,
                                [addresses, Constant(table), x0, Temp(0), first]))
             first += len(table)
     return sums, first
@@ -264,11 +264,6 @@ def by_alignment(layouts, members):
     found = [(wide, [k for k, i in enumerate(members) if layouts[i].aligned == wide and layouts[i].size])
              for wide in (True, False)]
     return [(wide, chosen) for wide, chosen in found if chosen]
-
-
-def width_of(dtype, wide):
-    """Elements an access moves."""
-    return 16 // compute_dtype(dtype).itemsize if wide else 1
 
 
 def norm_launch(total, version, norm, factor):
@@ -322,7 +317,8 @@ def clip(*layouts, version="many"):
             table = chunks([layouts[members[k]].size for k in chosen])
             begin = np.array([begins[k] for k in chosen], np.int64)[table[:, 0]]
             addresses, x0 = Addresses(*[members[k] for k in chosen]), Input(members[chosen[0]]).flat
-            scales.append(Launch(scaled(dtype, total, width_of(dtype, wide)), len(table), THREADS,
+            width = 16 // compute_dtype(dtype).itemsize if wide else 1
+            scales.append(Launch(scaled(dtype, total, width), len(table), THREADS,
                                  [addresses, Constant(np.column_stack([table, begin])), x0, Output(1 + g).flat, Temp(1)]))
     return Plan([norm, *results], [*sums, norm_launch(total, version, Output(0), Temp(1)), *scales],
                 [layouts[0].like((count,), total), factor])

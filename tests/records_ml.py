@@ -145,6 +145,8 @@ ML_ROWS = [
         cards=("linear_loss",)),
     Row("ml.embedding", lambda xp, i, w: xp.ml.embedding(i, w), (W((3, 4), 5), A((5, 6))), lambda i, w: w[i], error=0,
         cards=("embedding",)),
+    Row("ml.one_hot", lambda xp, i: xp.ml.one_hot(i, 5), (W((3, 4), 5),), lambda i: np.eye(5, dtype=int)[i], error=0, grad=False,
+        cards=("one_hot",)),
     Row("ml.conv2d", lambda xp, x, w, b: xp.ml.conv2d(x, w, b, stride=2, padding=1, groups=2),
         (IMAGE, A((6, 2, 3, 2)), A((6,))), conv2d, cards=("conv2d", "_conv2d_input_grad", "_conv2d_weight_grad")),
     Row("ml.conv1d", lambda xp, x, w: xp.ml.conv1d(x, w, padding=1), (A((2, 3, 7)), A((4, 3, 3))),

@@ -80,3 +80,53 @@ def test_versions(machine, version, dtype):
         indices = np.random.default_rng(3).integers(0, 9, 13 if machine == "simulator" else 700).astype(np.int32)
         y = run_version(machine, lambda i, w: kernels.lookup(version, i, w), indices, weight)
         assert np.array_equal(y, weight[indices]), columns
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, "int64", "uint8", "bool"])
+@pytest.mark.parametrize("integer", ["int64", "int32", "uint8"])
+@pytest.mark.parametrize("shape", [(5,), (2, 3), (), (0,)])
+def test_one_hot(device, shape, integer, dtype):
+    indices = np.random.default_rng(1).integers(0, 7, shape).astype(integer)
+    y = cm.ml.one_hot(cm.asarray(indices), 7, dtype=dtype)
+    assert y.dtype == cm.asarray(numbers((), dtype)).dtype
+    np.testing.assert_array_equal(y.to_numpy(), np.eye(7)[indices].astype(y.dtype))
+
+
+def test_one_hot_finds_the_number_of_classes(device):
+    assert cm.ml.one_hot([3, 0]).shape == (2, 4)
+    with pytest.raises(ValueError, match=r"one_hot: .*\(0,\)"):
+        cm.ml.one_hot(cm.zeros(0, "int64"))
+    with pytest.raises(ValueError, match="one_hot: .*got 0"):
+        cm.ml.one_hot([1], 0)
+    with pytest.raises(TypeError, match="one_hot: .*float64"):
+        cm.ml.one_hot([1.0], 3)
+
+
+@pytest.mark.parametrize("wrong", [[0, 3], [-1, 0]])
+def test_one_hot_out_of_range(device, wrong):
+    with pytest.raises(IndexError, match="one_hot"):
+        cm.ml.one_hot(wrong, 3)
+        if device == "cuda":
+            cm.cuda.synchronize()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64"])
+@pytest.mark.parametrize("machine, version", versions("plain"))
+def test_one_hot_kernel(machine, version, dtype):
+    from cudamath.kernels import embedding
+
+    indices = np.array([2, 0, 4])
+    y = run_version(machine, lambda i: embedding.one_hot(i, classes=5, dtype=numbers((), dtype).dtype), indices)
+    np.testing.assert_array_equal(y.astype(float), np.eye(5)[indices])
+
+
+def test_padding_row_gets_no_gradient(device):
+    torch = pytest.importorskip("torch")
+    weight, indices, g = numbers((6, 3)), np.array([[0, 5, 2], [2, 2, 0]]), numbers((2, 3, 3), seed=1)
+    there = torch.tensor(weight, requires_grad=True)
+    expected = torch.nn.functional.embedding(torch.tensor(indices), there, padding_idx=2)
+    y, pull = cm.vjp(lambda w: cm.ml.embedding(indices, w, padding_idx=2), cm.asarray(weight))
+    assert_close(y, expected.detach().numpy(), rtol=0)
+    assert_close(pull(cm.asarray(g))[0], torch.autograd.grad(expected, there, torch.tensor(g))[0].numpy(), rtol=1e-14)
+    with pytest.raises(ValueError, match="embedding: .*padding_idx .*0 .. 5, got 6"):
+        cm.ml.embedding(indices, weight, padding_idx=6)

@@ -1,13 +1,25 @@
-"""Rows of a table by index, in NumPy. (The gradient is that of a gather: index.py.)"""
+"""Rows of a table by index, and those of the identity, in NumPy. (The gradient is that of a gather: index.py.)"""
 
 import numpy as np
 
 
-def embedding(indices, weight):
-    """indices (n,) int, weight (rows, columns) -> (n, columns); IndexError."""
-    wrong = (indices < 0) | (indices >= weight.shape[0])
+def _check(name, indices, count, what):
+    wrong = (indices < 0) | (indices >= count)
     if wrong.any():
         where = int(np.flatnonzero(wrong)[0])
-        raise IndexError(f"embedding: index {int(indices[where])} at flat position {where} is outside "
-                         f"0 .. {weight.shape[0] - 1} ({weight.shape[0]} rows)")
+        raise IndexError(f"{name}: index {int(indices[where])} at flat position {where} is outside "
+                         f"0 .. {count - 1} ({count} {what})")
+
+
+def embedding(indices, weight):
+    """indices (n,) int, weight (rows, columns) -> (n, columns); IndexError."""
+    _check("embedding", indices, weight.shape[0], "rows")
     return weight[indices]
+
+
+def one_hot(indices, *, classes, dtype):
+    """indices (n,) int -> (n, classes); IndexError."""
+    _check("one_hot", indices, classes, "classes")
+    out = np.zeros((len(indices), classes), dtype)
+    out[np.arange(len(indices)), indices] = 1
+    return out

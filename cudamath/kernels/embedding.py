@@ -10,6 +10,8 @@ An index outside the table raises the device's error flag; its row of the result
 are errors, not counted from the end: in a table of tokens, -1 is a mistake.
 
 The gradient is a scatter-add in a fixed order, sorted by index: segments.py.
+
+`one_hot` gives rows of the identity: it writes n x classes elements and reads next to nothing.
 """
 
 import functools
@@ -19,7 +21,7 @@ from numba import cuda
 
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Ticket
-from .build import SIMULATOR, blocks, power_of_two
+from .build import SIMULATOR, blocks, codec, power_of_two
 
 if not SIMULATOR:
     from .ptx import load_vector, store_vector
@@ -62,6 +64,25 @@ def rows(width):
     return embedding_rows
 
 
+@functools.cache
+def one_hot_kernel(dtype):
+    """One thread an element; indices: (n,); out: (n, classes)."""
+    _, store, T = codec(dtype)
+
+    @cuda.jit
+    def one_hot(indices, out, flag, ticket):
+        i = cuda.grid(1)
+        if i < out.size:
+            row = i // out.shape[1]
+            column = i - row * out.shape[1]
+            index = indices[row]
+            out[row, column] = store(T(1) if index == column else T(0))
+            if column == 0 and (index < 0 or index >= out.shape[1]):
+                flag[0] = ticket
+
+    return one_hot
+
+
 def lookup(version: str, indices: Layout, weight: Layout) -> Plan:
     """The plan of one version by name, "plain" or "rows"."""
     n, (count, columns) = indices.size, weight.shape
@@ -85,3 +106,10 @@ def lookup(version: str, indices: Layout, weight: Layout) -> Plan:
 def embedding(indices: Layout, weight: Layout) -> Plan:
     """indices: (n,) integers, weight: (rows, columns), C order -> (n, columns)."""
     return lookup("rows", indices, weight)
+
+
+def one_hot(indices: Layout, *, classes: int, dtype: np.dtype) -> Plan:
+    """indices: (n,) integers -> (n, classes) of `dtype`: 1 at the index, else 0."""
+    out = indices.like((indices.size, classes), dtype)
+    return Plan([out], [Launch(one_hot_kernel(dtype), blocks(out.size, THREADS), THREADS,
+                               [Input(0), Output(0), Flag(), Ticket()])])

@@ -1,18 +1,20 @@
-"""Embedding: rows of a table by index."""
+"""Embedding: rows of a table by index; one-hot: rows of the identity."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.dtypes import as_dtype
 from ..core.op import FLOATING, INTEGER, Op, coerce, require
-from ..ops.index import _gather_grad
+from ..ops.index import _gather_grad, where
 from .softmax import in_order
 
-__all__ = ["embedding"]
+__all__ = ["embedding", "one_hot"]
 
 
-def embedding(indices: Any, weight: Any) -> ndarray:
+def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None) -> ndarray:
     """Rows of a table chosen by index: y[..., :] = weight[indices[...], :].
 
     Parameters
@@ -21,6 +23,8 @@ def embedding(indices: Any, weight: Any) -> ndarray:
         0 <= index < rows. Negative indices are errors: in a table of tokens they are mistakes.
     weight : array (rows, columns); floating-point
         The table, one row an entry of the vocabulary.
+    padding_idx : int, optional
+        The index of a row that is looked up but gets no gradient.
 
     Returns
     -------
@@ -32,7 +36,7 @@ def embedding(indices: Any, weight: Any) -> ndarray:
     TypeError
         Indices are no integers, or weight is not floating-point.
     ValueError
-        Weight is not two-dimensional.
+        Weight is not two-dimensional, or has no row `padding_idx`.
     IndexError
         An index outside 0 .. rows - 1. On the GPU it is raised at the next synchronisation.
 
@@ -48,9 +52,58 @@ def embedding(indices: Any, weight: Any) -> ndarray:
     require("embedding", weight, FLOATING, "weight")
     if weight.ndim != 2:
         raise ValueError(f"embedding: wants weight (rows, columns), got shape {weight.shape}")
-    rows = _embedding(in_order(indices).reshape((indices.size,)), in_order(weight))
+    if padding_idx is not None and not 0 <= padding_idx < weight.shape[0]:
+        raise ValueError(f"embedding: wants padding_idx in 0 .. {weight.shape[0] - 1}, got {padding_idx}")
+    flat = in_order(indices).reshape((indices.size,))
+    rows = _embedding(flat, in_order(weight))
+    if padding_idx is not None and rows._node is not None:
+        rows = where((flat == padding_idx)[:, None], rows._alias(), rows)
     return rows.reshape((*indices.shape, weight.shape[1]))
+
+
+def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64") -> ndarray:
+    """Class indices as rows of the identity: y[..., c] = 1 where c = indices[...], else 0.
+
+    Parameters
+    ----------
+    indices : array of integers, any shape
+        0 <= index < num_classes.
+    num_classes : int, at least 1, optional
+        By default one more than the largest index, which is looked for (on a GPU: waited for).
+    dtype : dtype
+        Of the result; a floating-point one makes soft labels of it.
+
+    Returns
+    -------
+    ndarray
+        Shape indices.shape + (num_classes,).
+
+    Raises
+    ------
+    TypeError
+        Indices are no integers.
+    ValueError
+        num_classes is below 1, or missing although there are no indices.
+    IndexError
+        An index outside 0 .. num_classes - 1. On the GPU it is raised at the next synchronisation.
+
+    Gradient: none, the result is constant. Deterministic.
+
+    >>> import cudamath as cm
+    >>> cm.ml.one_hot(cm.array([1, 0]), 3).tolist()
+    [[0, 1, 0], [1, 0, 0]]
+    """
+    indices = require("one_hot", indices, INTEGER, "indices")
+    if num_classes is None:
+        if not indices.size:
+            raise ValueError(f"one_hot: wants num_classes where there are no indices, got indices of shape {indices.shape}")
+        num_classes = int(indices.max()) + 1
+    elif not num_classes >= 1:
+        raise ValueError(f"one_hot: wants num_classes >= 1, got {num_classes}")
+    rows = _one_hot(in_order(indices).reshape((indices.size,)), classes=operator.index(num_classes), dtype=as_dtype(dtype))
+    return rows.reshape((*indices.shape, rows.shape[1]))
 
 
 _embedding = Op("embedding", cpu="embedding.embedding", cuda="embedding.embedding",
                 vjp=lambda g, _y, indices, weight: (None, _gather_grad(in_order(g), indices, shape=weight.shape, axis=0)))
+_one_hot = Op("one_hot", cpu="embedding.one_hot", cuda="embedding.one_hot")

@@ -60,7 +60,7 @@ def scalar_function(expression: str, inputs: tuple[np.dtype, ...], compute: np.d
     """A device function from stored elements of the inputs to a stored element of the output; or, with stored=False,
     from and to what their dtypes are computed in (16-bit floats: float32)."""
     T = codec(compute)[2]
-    namespace = dict(functions(T)) | {"T": T, "types": types}
+    namespace = dict(functions(T, output.itemsize == 2)) | {"T": T, "types": types}
     typed, widen = ast.unparse(_Typed().visit(ast.parse(expression, mode="eval"))), "T"
     if output == np.bool_ and compute == np.float64 and sorted(d.kind for d in inputs) == ["i", "u"]:
         compared = re.fullmatch(r"x (\S+) y", expression)  # int64 with uint64: float64, where they meet, has too few digits

@@ -19,9 +19,9 @@ from .build import SIMULATOR
 from .elementwise import launch, scalar_function
 
 #: The activations, of the number v; as in ml/activation.py.
-FORMULAS = {"": "{v}", "relu": "maximum({v}, 0)", "silu": "{v} / (1 + exp(-{v}))",
-            "gelu": "erfc({v} * -0.7071067811865476) * {v} * 0.5",
-            "gelu_tanh": "{v} / (1 + exp({v} * ({v} * {v} * -0.07135481627260025 - 1.5957691216057308)))"}
+FORMULAS = {"": "{v}", "relu": "maximum({v}, 0)", "silu": "{v} * sigmoid({v})",
+            "gelu": "gelu({v})",
+            "gelu_tanh": "{v} * sigmoid({v} * ({v} * {v} * 0.07135481627260025 + 1.5957691216057308))"}
 
 
 def linear(x: Layout, weight: Layout, bias: Layout | None = None, residual: Layout | None = None, *, activation: str,

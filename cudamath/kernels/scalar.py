@@ -17,6 +17,7 @@ from numba import types
 from .build import SIMULATOR
 from .build import device_function as device
 from .complex import complex_functions
+from .normal import normal_functions
 
 if not SIMULATOR:
     from numba.cuda import libdevice
@@ -27,14 +28,14 @@ _REAL = ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "co
 
 
 @functools.cache
-def functions(T: Any) -> dict[str, Any]:
-    """Names an expression on compute type T may use."""
+def functions(T: Any, short: bool = False) -> dict[str, Any]:
+    """Names an expression on compute type T may use; short: its result has 16 bits, so fewer digits will do."""
     if isinstance(T, types.Complex):
         real = functions(T.underlying_float)
         return complex_functions(T, device, real["hypot"], real["round_even"])
     if isinstance(T, types.Integer):
         return _shared(T) | _integer(T)
-    return {name: getattr(math, name) for name in _REAL} | _shared(T) | _floating(T)
+    return {name: getattr(math, name) for name in _REAL} | _shared(T) | _floating(T) | normal_functions(T, short)
 
 
 def _shared(T: Any) -> dict[str, Any]:

@@ -91,12 +91,12 @@ hardswish = _unary("hardswish", np.exp, "x * minimum(maximum(x + 3, 0), 6) / 6",
 _hardswish_grad = _binary("hardswish_grad", np.multiply, "x if y >= 3 else (0 if y <= -3 else x * (y / 3 + 0.5))",
                           ("_hardswish_grad(g, y)", "_hardsigmoid_grad(g * x, y) * 2"), cpu="activation.hardswish_grad")
 
-sigmoid = _unary("sigmoid", np.exp, "1 / (1 + exp(-x))", "_sigmoid_grad(g, out)", cpu="activation.sigmoid", **_FLOAT)
+sigmoid = _unary("sigmoid", np.exp, "sigmoid(x)", "_sigmoid_grad(g, out)", cpu="activation.sigmoid", **_FLOAT)
 _sigmoid_grad = _binary("sigmoid_grad", np.multiply, "x * (y * (1 - y))",
                         ("_sigmoid_grad(g, y)", "g * x * (1 - 2 * y)"), cpu="activation.sigmoid_grad")
 
-silu = _unary("silu", np.exp, "x / (1 + exp(-x))", "_silu_grad(g, x)", cpu="activation.silu", **_FLOAT)
-_silu_grad = _binary("silu_grad", np.multiply, "x / (1 + exp(-y)) * (1 + y * (1 - 1 / (1 + exp(-y))))",
+silu = _unary("silu", np.exp, "x * sigmoid(x)", "_silu_grad(g, x)", cpu="activation.silu", **_FLOAT)
+_silu_grad = _binary("silu_grad", np.multiply, "x * sigmoid(y) * (1 + y * (1 - sigmoid(y)))",
                      ("_silu_grad(g, y)", "g * x * _silu_second(y)"), cpu="activation.silu_grad")
 
 # x tanh(log(1 + n)) with n = exp(x): tanh(log(1 + n)) = q / (q + 2), q = n (n + 2), where nothing cancels.
@@ -110,34 +110,34 @@ _mish_grad = _binary(
 
 _softplus = _binary("softplus", np.multiply, "maximum(x, 0) + log1p(exp(-abs(x * y))) / y",
                     ("_softplus_grad(g, x, y)", "g * 0"), cpu="activation.softplus")
-_softplus_grad = _ternary("softplus_grad", "x / (1 + exp(-y * z))",
+_softplus_grad = _ternary("softplus_grad", "x * sigmoid(y * z)",
                           ("_softplus_grad(g, y, z)", "g * x * z * _sigmoid_slope(y * z)", "g * 0"), "activation.softplus_grad")
 
 log_sigmoid = _unary("log_sigmoid", np.exp, "minimum(x, 0) - log1p(exp(-abs(x)))", "_log_sigmoid_grad(g, x)",
                      cpu="activation.log_sigmoid", **_FLOAT)
-_log_sigmoid_grad = _binary("log_sigmoid_grad", np.multiply, "x / (1 + exp(y))",
+_log_sigmoid_grad = _binary("log_sigmoid_grad", np.multiply, "x * sigmoid(-y)",
                             ("_log_sigmoid_grad(g, y)", "g * x * -_sigmoid_slope(y)"), cpu="activation.log_sigmoid_grad")
 
-_glu = _binary("glu", np.multiply, "x / (1 + exp(-y))", ("_glu(g, y)", "_glu_gate(g, x, y)"), cpu="activation.glu")
+_glu = _binary("glu", np.multiply, "x * sigmoid(y)", ("_glu(g, y)", "_glu_gate(g, x, y)"), cpu="activation.glu")
 _glu_gate = _ternary("glu_gate", "x * y / ((1 + exp(-z)) * (1 + exp(z)))",
                      ("_glu_gate(g, y, z)", "_glu_gate(g, x, z)", "_glu_gate(g * x, y, z) * (1 - 2 * sigmoid(z))"),
                      "activation.glu_gate")
 
 # x P(Z < x) for a standard normal Z: with erfc rather than 1 + erf, negative x lose no digits.
-_gelu = _unary("gelu", np.exp, "erfc(x * -0.7071067811865476) * x * 0.5", "_gelu_grad(g, x)", cpu="activation.gelu",
+_gelu = _unary("gelu", np.exp, "gelu(x)", "_gelu_grad(g, x)", cpu="activation.gelu",
                **_FLOAT)
 _gelu_grad = _binary("gelu_grad", np.multiply,
-                     "x * (erfc(y * -0.7071067811865476) * 0.5 + y * 0.3989422804014327 * exp(y * y * -0.5))",
+                     "x * gelu_slope(y)",
                      ("_gelu_grad(g, y)", "g * x * (2 - y * y) * exp(y * y * -0.5) * 0.3989422804014327"),
                      cpu="activation.gelu_grad")
 
 # 0.5 x (1 + tanh(u)) = x sigmoid(2 u), 2 u = x (0.0713... x^2 + 1.5957...) with 1.5957... = 2 sqrt(2 / pi).
-_gelu_tanh = _unary("gelu_tanh", np.exp, "x / (1 + exp(x * (x * x * -0.07135481627260025 - 1.5957691216057308)))",
+_gelu_tanh = _unary("gelu_tanh", np.exp, "x * sigmoid(x * (x * x * 0.07135481627260025 + 1.5957691216057308))",
                     "_gelu_tanh_grad(g, x)", cpu="activation.gelu_tanh", **_FLOAT)
 _gelu_tanh_grad = _binary(
     "gelu_tanh_grad", np.multiply,
-    "x * (1 / (1 + exp(y * (y * y * -0.07135481627260025 - 1.5957691216057308)))"
-    " * (1 + y * (1 - 1 / (1 + exp(y * (y * y * -0.07135481627260025 - 1.5957691216057308))))"
+    "x * (sigmoid(y * (y * y * 0.07135481627260025 + 1.5957691216057308))"
+    " * (1 + y * (1 - sigmoid(y * (y * y * 0.07135481627260025 + 1.5957691216057308)))"
     " * (y * y * 0.21406444881780073 + 1.5957691216057308)))",
     ("_gelu_tanh_grad(g, y)", "g * x * _gelu_tanh_second(y)"), cpu="activation.gelu_tanh_grad")
 

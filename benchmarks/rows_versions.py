@@ -42,7 +42,7 @@ def convolutions(dtype: str, versions: dict[str, str]) -> dict[str, Bind]:
 
 for dtype, versions in {
         "float32": {"conv2d_direct": "direct", "conv2d_implicit_gemm": "implicit_gemm", "cuDNN": "cudnn"},
-        "bfloat16": {"conv2d_direct": "direct", "conv2d_implicit_gemm": "implicit_gemm", "conv2d_mma": "mma",
-                     "conv2d_wgmma": "wgmma", "cuDNN": "cudnn"}}.items():
+        "bfloat16": {"conv2d_implicit_gemm": "implicit_gemm", "conv2d_mma": "mma", "conv2d_wgmma": "wgmma",
+                     "cuDNN": "cudnn"}}.items():
     row(f"versions_conv_{dtype}", "device", f"(32, 64, 128, 128) * (128, 64, 3, 3), {dtype}", normal(IMAGES, FILTERS, RESULTS),
         convolutions(dtype, versions), work=2 * 32 * 128**2 * 128 * 64 * 9, unit="FLOP", copies=2)

@@ -26,7 +26,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from numba import types
+from numba import cuda, types
 
 from . import ptx_hopper as ptx
 from .ptx_mma import divide_unsigned, pack_bf16, pack_f16, shared_address, store_matrix_4
@@ -107,36 +107,45 @@ def tile_at(index, tiles_m, tiles_n):
 
 
 @functools.cache
-def stage_box(kind: str, modify: Any = None) -> Any:
+def stage_box(kind: str, prepare: Any = None, finish: Any = None) -> Any:
     """A device function that rounds a warpgroup's accumulators for 64 x 64 numbers to 16 bits and writes them to shared
-    memory as TMA wants to store them: (accumulators, index of the first, thread of the warpgroup, shared address, more).
+    memory as TMA wants to store them: (accumulators, index of the first, thread of the warpgroup, named barrier, shared
+    address, more). The warpgroup meets at the barrier before anything is written.
 
-    modify(value, its right neighbour, row, column, more) -> both is applied first, if given: row, column within the box.
+    prepare(beside, row, column, more) fills beside, (24,) int32 registers, before that: what has to come from memory.
+    finish(value, its right neighbour, number of the pair, row, column, beside, more) -> both is applied first, if given. A
+    thread has pairs (row, column + 8 i) with number 2 i, and eight rows below with number 2 i + 1; within the box.
     """
     pack = pack_bf16 if kind == "bf16" else pack_f16
 
-    if modify is None:
+    if finish is None:
 
         @device
-        def pair(c, i, row, column, more):
+        def ask(beside, row, column, more):
+            return
+
+        @device
+        def pair(c, i, number, row, column, beside, more):
             return pack(c[i], c[i + 1])
 
     else:
+        ask = prepare
 
         @device
-        def pair(c, i, row, column, more):
-            x, y = modify(c[i], c[i + 1], row, column, more)
+        def pair(c, i, number, row, column, beside, more):
+            x, y = finish(c[i], c[i + 1], number, row, column, beside, more)
             return pack(x, y)
 
     @device
-    def columns_16(c, first, j, at, chunk, lane, row, column, more):
-        i, left, right = first + 8 * j, i32(column + 16 * j), i32(column + 16 * j + 8)
+    def columns_16(c, first, j, at, chunk, lane, row, column, beside, more):
+        i, left, right, n = first + 8 * j, i32(column + 16 * j), i32(column + 16 * j + 8), 4 * j
         store_matrix_4(i32(at + (((chunk + 2 * j) ^ (lane & 7)) << 4)),
-                       pair(c, i, row, left, more), pair(c, i + 2, i32(row + 8), left, more),
-                       pair(c, i + 4, row, right, more), pair(c, i + 6, i32(row + 8), right, more))
+                       pair(c, i, n, row, left, beside, more), pair(c, i + 2, n + 1, i32(row + 8), left, beside, more),
+                       pair(c, i + 4, n + 2, row, right, beside, more),
+                       pair(c, i + 6, n + 3, i32(row + 8), right, beside, more))
 
     @device
-    def stage_box(c, first, thread, address, more):
+    def stage_box(c, first, thread, barrier, address, more):
         lane = i32(thread & 31)
         warp = i32(thread >> 5)
         # lane l names row l % 8 of the 8 x 8 tile l / 8: tiles 0 and 1 are above each other, 2 and 3 right of them
@@ -144,10 +153,13 @@ def stage_box(kind: str, modify: Any = None) -> Any:
         chunk = i32(lane >> 4)
         row = i32(warp * 16 + (lane >> 2))
         column = i32(2 * (lane & 3))
-        # four times 16 columns; written out, so that the accumulators' indices are constants (see store_boxes)
-        columns_16(c, first, 0, at, chunk, lane, row, column, more)
-        columns_16(c, first, 1, at, chunk, lane, row, column, more)
-        columns_16(c, first, 2, at, chunk, lane, row, column, more)
-        columns_16(c, first, 3, at, chunk, lane, row, column, more)
+        beside = cuda.local.array(24, i32)
+        ask(beside, row, column, more)
+        ptx.named_sync(barrier, 128)
+        # four times 16 columns; written out, so that the accumulators' indices are constants (see epilogue.py)
+        columns_16(c, first, 0, at, chunk, lane, row, column, beside, more)
+        columns_16(c, first, 1, at, chunk, lane, row, column, beside, more)
+        columns_16(c, first, 2, at, chunk, lane, row, column, beside, more)
+        columns_16(c, first, 3, at, chunk, lane, row, column, beside, more)
 
     return stage_box

@@ -392,8 +392,8 @@ def contenders(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
         if version == "wgmma":
             from . import matmul_tensor
 
-            ranked = matmul_tensor.choices(p.m, p.k, p.n, p.batch, devices.multiprocessors(a.device), itemsize=a.itemsize)
-            found += [f"wgmma {choice}" for choice in ranked[:6]]
+            found += [f"wgmma {choice}" for choice in matmul_tensor.contenders(
+                p.m, p.k, p.n, p.batch, devices.multiprocessors(a.device), a.itemsize)]
         elif version not in ("naive", "tiled") or p.m * p.n * p.k < 1 << 27:
             found.append(version)
     return found

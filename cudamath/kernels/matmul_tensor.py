@@ -219,7 +219,7 @@ def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan
 COSTS: dict[tuple[int, int, bool], tuple[float, float]] = {
     (128, 256, False): (0.75, 2.5), (64, 256, True): (0.41, 0.2), (128, 192, False): (0.58, 2.0),
     (128, 128, False): (0.41, 1.2), (128, 128, True): (0.43, 0.3), (128, 64, False): (0.29, 0.8), (64, 128, False): (0.29, 0.7),
-    (64, 64, False): (0.2, 0.5)}
+    (64, 64, False): (0.2, 0.5), (256, 128, False): (0.76, 2.5), (192, 128, False): (0.6, 2.0)}
 PARTS = 2.5  # microseconds of a second kernel that sums parts
 
 
@@ -240,14 +240,31 @@ def choices(m: int, k: int, n: int, batch: int, multiprocessors: int, whole: boo
     return [choice for _, choice in sorted(ranked)]
 
 
+def contenders(m: int, k: int, n: int, batch: int, multiprocessors: int, itemsize: int = 2) -> list[Choice]:
+    """The choices worth timing: the best ranked, clusters of these, and where tiles are few, blocks that share k."""
+    ranked = choices(m, k, n, batch, multiprocessors, False, itemsize)
+    found = ranked[:7]
+    single = [choice for choice in ranked if choice.splits == 1]
+    for choice in single[:3]:
+        found += [choice._replace(cluster=cluster) for cluster in ((2, 1), (1, 2))
+                  if m > choice.m * (cluster[0] - 1) and n > choice.n * (cluster[1] - 1)]
+    if itemsize > 1:  # sums in float32
+        for choice in single:
+            tiles = blocks(m, choice.m) * blocks(n, choice.n) * batch
+            found += [choice._replace(share=share) for share in (2, 4, 8)
+                      if not choice.pingpong and 4 * share * 128 <= k * itemsize
+                      and 0.5 * multiprocessors < tiles * share <= 2 * multiprocessors]
+    return found
+
+
 def choose(p: Product, device: int, whole: bool = False, itemsize: int = 2) -> Choice:
     """The tile that suits the sizes, and the splits unless `whole`."""
     return choices(p.m, p.k, p.n, p.batch, devices.multiprocessors(device), whole, itemsize)[0]
 
 
 class Epilogue(NamedTuple):
-    """What happens to C on its way out: f(C scale_a scale_b + bias) + residual; see matmul_wgmma.Tile (`scaled` too). Inputs of
-    the plan, or None."""
+    """What happens to C on its way out: f(C scale_a scale_b + bias) + residual; see matmul_wgmma.Tile (`scaled`, `keep` and
+    `slope` too). Inputs of the plan, or None. What is kept is the plan's second output."""
 
     activation: str = ""
     bias: ArrayArg | None = None
@@ -255,6 +272,8 @@ class Epilogue(NamedTuple):
     scaled: str = ""
     scale_a: ArrayArg | None = None
     scale_b: ArrayArg | None = None
+    keep: bool = False
+    slope: bool = False
 
 
 def wgmma(a: Layout, b: Layout, choice: str = "", *, tf32: bool = False, out: np.dtype | None = None,
@@ -277,7 +296,7 @@ def wgmma(a: Layout, b: Layout, choice: str = "", *, tf32: bool = False, out: np
         made_steps, made_temps = _launches(ready, a, c, batch, offsets, made, epilogue, len(temps))
         steps += made_steps
         temps += made_temps
-    return Plan([c], steps, temps)
+    return Plan([c, c] if epilogue and epilogue.keep else [c], steps, temps)
 
 
 def boxed(n: int, offset: int = 0) -> bool:
@@ -304,7 +323,7 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
     extra = epilogue or Epilogue()
     tile = Tile(kind, ready.sides[0].major, ready.sides[1].major, choice.m, choice.n, choice.pingpong, store, extra.activation,
                 extra.bias is not None, extra.residual is not None, *choice.cluster, share,
-                KINDS[c.dtype.name] if c.itemsize == 2 * a.itemsize == 2 else "", extra.scaled)
+                KINDS[c.dtype.name] if c.itemsize == 2 * a.itemsize == 2 else "", extra.scaled, extra.keep, extra.slope)
     tiles_m, tiles_n = blocks(m, tile.m * tile.cluster_m), blocks(n, tile.n * tile.cluster_n)
     tiles = tiles_m * tiles_n * batch * splits
     maps: list[Any] = []
@@ -321,8 +340,9 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
     if splits > 1:
         temps = [Layout.new((splits * size,), np.dtype(np.int32 if kind == "s8" else np.float32), a.device)]
         target = Temp(first_temp)
-    maps.append(TensorMap(ArrayArg("y", 0, offset=offsets[2]), (batch, m, n), None, (1, 64, 64)) if store == "box"
-                else np.int64(0))
+    for i in range(2):
+        stored = store == "box" and (extra.keep or i == 0)
+        maps.append(TensorMap(ArrayArg("y", i, offset=offsets[2]), (batch, m, n), None, (1, 64, 64)) if stored else np.int64(0))
     beside = [array or target for array in (extra.bias, extra.residual, extra.scale_a, extra.scale_b)]
     numbers = [np.int32(x) for x in (m, n, slabs, splits, tiles_m, tiles_n, tiles, *(side.both for side in ready.sides))]
     clusters = tiles if share > 1 else min(devices.multiprocessors(a.device) // tile.cluster, tiles)

@@ -38,46 +38,18 @@ Every sum over k runs in the same order whatever the grid: results are reproduci
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any, NamedTuple
 
 from numba import cuda, types
 
-from . import hopper
+from . import epilogue, hopper
 from . import ptx_hopper as ptx
-from .ptx_mma import (
-    divide_unsigned,
-    exp2,
-    global_address,
-    load_global,
-    load_global_float,
-    load_global_float_2,
-    maximum_nan,
-    minimum,
-    pack_bf16,
-    pack_f16,
-    reciprocal,
-    store_global,
-    store_global_2,
-    store_global_byte,
-    store_global_float,
-    store_global_float_2,
-    store_global_half,
-    store_shared_float_4,
-    unpack_bf16,
-    unpack_f16,
-)
+from .ptx_mma import divide_unsigned, global_address, store_shared_float_4
 from .rows import device
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 BOX = hopper.BOX
-LOG2_E = math.log2(math.e)
-#: log2 P(Z > t), Z normal, as a polynomial in t, highest power first: within 7e-6 for t up to 6.5 (where P is 4e-11), and
-#: falling beyond. FAR: from there on the power of two is 0.
-LOG2_TAIL = (-1.757776885824569e-06, 5.9936584875686094e-05, -0.0009163629729300737, 0.008447385393083096,
-             -0.05382450297474861, -0.4586157202720642, -1.1511801481246948, -1.0000038146972656)
-FAR = 16.0
 #: kind -> (bytes of a number of A and B, dtype of the sums)
 KINDS = {"bf16": (2, f32), "f16": (2, f32), "tf32": (4, f32), "s8": (1, i32), "e4m3": (1, f32), "e5m2": (1, f32)}
 
@@ -94,6 +66,8 @@ class Tile(NamedTuple):
     blocks form one that works at one tile, each on a part of k (float32 sums, no pingpong, no other cluster).
     out: "bf16" or "f16" if C is of that kind and A and B are not. scaled: "" or two letters: A B is multiplied by
     a number for each row ("m") or one for all ("1"), and by one for each column ("n") or for all.
+    keep: what the activation is applied to is stored as well. slope: the residual is not added; A B is multiplied by the
+    activation's slope there. Both with "box" only.
     """
 
     kind: str
@@ -111,6 +85,8 @@ class Tile(NamedTuple):
     share: int = 1
     out: str = ""
     scaled: str = ""
+    keep: bool = False
+    slope: bool = False
 
     @property
     def consumers(self) -> int:
@@ -131,6 +107,11 @@ class Tile(NamedTuple):
     def depth(self) -> int:
         """Numbers along k in a slab, whose rows have 128 bytes."""
         return hopper.ROW // KINDS[self.kind][0]
+
+    @property
+    def sums(self) -> Any:
+        """The dtype of the accumulators."""
+        return KINDS[self.kind][1]
 
     @property
     def stage_bytes(self) -> int:
@@ -161,217 +142,6 @@ class Tile(NamedTuple):
     def threads(self) -> int:
         """A block's: one warpgroup for the producer."""
         return 128 * (self.consumers + 1)
-
-
-# ------------------------------------------------------------------------------------------------ epilogue
-
-
-@functools.cache
-def activate(name: str) -> Any:
-    """float32 -> float32, with the special-function unit doing at most two operations. NaN stays NaN.
-
-    gelu(x) = x P(Z < x) is max(x, 0) - |x| P(Z > |x|), and the logarithm of that tail is nearly a parabola: a polynomial and
-    one power of two give it to eight digits in a million wherever 16-bit numbers can tell it from 0.
-    """
-    if name == "relu":
-
-        @device
-        def relu(x):
-            return maximum_nan(x, f32(0))
-
-        return relu
-    if name == "silu":
-
-        @device
-        def silu(x):
-            return x * reciprocal(f32(1) + exp2(x * f32(-LOG2_E)))
-
-        return silu
-    if name == "gelu_tanh":  # x sigmoid(2 u), as in ml/activation.py
-        cubic, linear = -0.07135481627260025 * LOG2_E, -1.5957691216057308 * LOG2_E
-
-        @device
-        def gelu_tanh(x):
-            return x * reciprocal(f32(1) + exp2(x * (x * x * f32(cubic) + f32(linear))))
-
-        return gelu_tanh
-    if name == "gelu":
-
-        @device
-        def gelu(x):
-            t = minimum(abs(x), f32(FAR))
-            power = f32(LOG2_TAIL[0])
-            for coefficient in LOG2_TAIL[1:]:
-                power = power * t + f32(coefficient)
-            return maximum_nan(x, f32(0)) - t * exp2(power)
-
-        return gelu
-
-    @device
-    def identity(x):
-        return x
-
-    return identity
-
-
-@functools.cache
-def _finish(tile: Tile) -> Any:
-    """(c, c', row, column, (vectors, residual, row 0, column 0, rows, columns)) -> two neighbours of C, float32.
-
-    row, column: within a box at row 0, column 0 of C. vectors: addresses of the bias (n,), of 16 bits, and of the scales of
-    rows and columns, float32; residual: of rows of n numbers of 16 bits.
-    """
-    unpack = unpack_bf16 if (tile.out or tile.kind) == "bf16" else unpack_f16
-    function = activate(tile.activation)
-    bias, residual, scaled = tile.bias, tile.residual, tile.scaled != ""
-    by_row, by_column = tile.scaled.startswith("m"), tile.scaled.endswith("n")
-
-    @device
-    def finish(x, y, row, column, more):
-        (at_bias, at_rows, at_columns), at_residual, row0, column0, rows, columns = more
-        here = i32(column0 + column)
-        if scaled:
-            line = i32(min(row0 + row, rows - 1)) if by_row else i32(0)
-            by = load_global_float(at_rows + 4 * i64(line))
-            u, v = f32(0), f32(0)
-            if by_column and here < columns:
-                u, v = load_global_float_2(at_columns + 4 * i64(here))
-            elif not by_column:
-                u = load_global_float(at_columns)
-                v = u
-            x = f32(x) * (by * u)
-            y = f32(y) * (by * v)
-        if bias and here < columns:  # columns are even in number
-            u, v = unpack(load_global(at_bias + 2 * i64(here)))
-            x += u
-            y += v
-        x = function(x)
-        y = function(y)
-        if residual and here < columns and row0 + row < rows:
-            u, v = unpack(load_global(at_residual + 2 * (i64(row0 + row) * columns + here)))
-            x += u
-            y += v
-        return x, y
-
-    return finish if bias or residual or scaled or tile.activation else None
-
-
-@functools.cache
-def _pair(store: str, T: Any) -> tuple[int, Any]:
-    """(bytes of a number, device function that stores two neighbours of C: (address, both?, x, y))."""
-    if store == "pairs":
-        store_two = store_global_float_2 if T is f32 else store_global_2
-
-        @device
-        def pair(at, both, x, y):
-            store_two(at, x, y)
-
-        return 4, pair
-    if store == "wide":
-        store_one = store_global_float if T is f32 else store_global
-
-        @device
-        def pair(at, both, x, y):
-            store_one(at, x)
-            if both:
-                store_one(at + 4, y)
-
-        return 4, pair
-    if store == "s8":
-
-        @device
-        def pair(at, both, x, y):
-            store_global_byte(at, x)
-            if both:
-                store_global_byte(at + 1, y)
-
-        return 1, pair
-    pack = pack_bf16 if store == "bf16" else pack_f16
-
-    @device
-    def pair(at, both, x, y):
-        bits = pack(x, y)
-        store_global_half(at, bits)
-        if both:
-            store_global_half(at + 2, bits >> 16)
-
-    return 2, pair
-
-
-@functools.cache
-def _store(tile: Tile) -> tuple[Any, Any]:
-    """(store, drain): how a warpgroup brings its accumulators, 64 blocks_m x n, into C; and what it does at the end.
-
-    store(accumulators, thread of the warpgroup, warpgroup, shared address of its staging memory, map of C, C, z, first row,
-    first column, rows and columns of C, addresses of vectors (see `_finish`), address of residual).
-    """
-    n, blocks_m = tile.n, tile.blocks_m
-    if tile.store == "box":
-        write = hopper.stage_box(tile.out or tile.kind, _finish(tile))
-        wait_for_other, wait = ptx.bulk_wait(1, read=True), ptx.bulk_wait(0, read=True)
-
-        across = n // BOX
-
-        @device
-        def store_box(number, c, thread, group, staging, map_c, z, row0, column0, rows, columns, vectors, residual):
-            block, box = number // across, number % across
-            at = i32(staging + (number & 1) * hopper.BOX_BYTES)
-            row, column = i32(row0 + block * BOX), i32(column0 + box * BOX)
-            if thread == 0:
-                wait_for_other()  # what was stored from this half of the staging memory before has been read
-            ptx.named_sync(1 + group, 128)
-            more = (vectors, residual + 2 * i64(z) * rows * columns, row, column, rows, columns)
-            write(c, block * (n // 2) + 32 * box, thread, at, more)
-            ptx.fence_async_shared()
-            ptx.named_sync(1 + group, 128)
-            if thread == 0:
-                if row < rows and column < columns:
-                    ptx.tma_store_3d(map_c, column, row, z, at)
-                ptx.bulk_commit()
-
-        @device
-        def store_boxes(c, thread, group, staging, map_c, out, z, row0, column0, rows, columns, vectors, residual):
-            # Written out: LLVM leaves a long loop as it is, and then the accumulators' indices are not known in time
-            # for them to be registers.
-            store_box(0, c, thread, group, staging, map_c, z, row0, column0, rows, columns, vectors, residual)
-            if blocks_m * across > 1:
-                store_box(1, c, thread, group, staging, map_c, z, row0, column0, rows, columns, vectors, residual)
-            if blocks_m * across > 2:
-                store_box(2, c, thread, group, staging, map_c, z, row0, column0, rows, columns, vectors, residual)
-            if blocks_m * across > 3:
-                store_box(3, c, thread, group, staging, map_c, z, row0, column0, rows, columns, vectors, residual)
-
-        @device
-        def drain(thread):
-            if thread == 0:
-                wait()  # shared memory must outlive the stores
-
-        return store_boxes, drain
-
-    size, pair = _pair(tile.store, KINDS[tile.kind][1])
-
-    @device
-    def store_pairs(c, thread, group, staging, map_c, out, z, row0, column0, rows, columns, vectors, residual):
-        lane = i32(thread & 31)
-        base = global_address(out)
-        for block in range(blocks_m):
-            row = i32(row0 + block * BOX + (thread >> 5) * 16 + (lane >> 2))
-            for j in range(n // 8):
-                column = i32(column0 + 8 * j + 2 * (lane & 3))
-                i = block * (n // 2) + 4 * j
-                if column < columns:
-                    both = column + 1 < columns
-                    at = base + size * ((i64(z) * rows + row) * columns + column)
-                    if row < rows:
-                        pair(at, both, c[i], c[i + 1])
-                    if row + 8 < rows:
-                        pair(at + 8 * size * i64(columns), both, c[i + 2], c[i + 3])
-
-    @device
-    def nothing(thread):
-        return
-
-    return store_pairs, nothing
 
 
 # ------------------------------------------------------------------------------------------------ main loop
@@ -425,9 +195,10 @@ def matmul_wgmma(tile: Tile) -> Any:
     ring_bytes, staging_bytes = stages * stage_bytes, tile.staging
     each = tile_n // 2  # accumulators of 64 rows
     held = blocks_m * each
-    depth, T = tile.depth, KINDS[tile.kind][1]
+    depth, T = tile.depth, tile.sums
     below, beside, cluster = tile.cluster_m, tile.cluster_n, tile.cluster
     load_a, load_b = _load(tile.a, tile_m, beside), _load(tile.b, tile_n, below)
+    senders = below + beside - 1  # blocks that send to a block, itself among them
     beside_each_other = sum(1 << (below * i) for i in range(beside))  # masks: the first row
     below_each_other = (1 << below) - 1  # the first column
     base_a = hopper.descriptor_base(hopper.BOX_BYTES if tile.a == "M" else 16)
@@ -444,8 +215,7 @@ def matmul_wgmma(tile: Tile) -> Any:
     shared_out = tile.registers is not None
     few, many = (ptx.registers_down(tile.registers[0]), ptx.registers_up(tile.registers[1])) if tile.registers else (None, None)
     arrivals = 1 if pingpong else consumers
-    wait_for_room = ptx.barrier_wait if cluster == 1 else ptx.barrier_wait_cluster
-    store, drain = _store(tile)
+    store, drain = epilogue.store(tile)
     share = tile.share
     quads = held // 4
 
@@ -486,23 +256,24 @@ def matmul_wgmma(tile: Tile) -> Any:
     @device
     def release(barrier, thread, rank_m, rank_n):
         """This warpgroup is done with a stage: every block that sends to it is told."""
-        if cluster == 1:
+        if senders == 1:
             if thread == 0:
                 ptx.barrier_arrive(barrier)
         elif thread < below:  # those below each other, itself among them
-            ptx.barrier_arrive_at(barrier, i32(thread + below * rank_n))
-        elif thread < below + beside - 1:  # the others beside it
+            ptx.barrier_free_at(barrier, i32(thread + below * rank_n))
+        elif thread < senders:  # the others beside it
             other = thread - below
             if other >= rank_n:
                 other += 1
-            ptx.barrier_arrive_at(barrier, i32(rank_m + below * other))
+            ptx.barrier_free_at(barrier, i32(rank_m + below * other))
 
     @cuda.jit(launch_bounds=(tile.threads, 1))
-    def matmul_wgmma(map_a, map_b, map_c, out, bias, residual, scale_a, scale_b, m, n, slabs, splits, tiles_m, tiles_n, tiles,
-                     both_a, both_b):
+    def matmul_wgmma(map_a, map_b, map_c, map_kept, out, bias, residual, scale_a, scale_b, m, n, slabs, splits, tiles_m,
+                     tiles_n, tiles, both_a, both_b):
         """map_a: of A (batch, m, k) or, "M", (batch, k, m); map_b: of B as (batch, n, k) or, "M", (batch, k, n);
-        map_c: of C (batch, m, n) for "box". out: C for the other ways to store, (splits x batch, m, n), flat.
-        bias: (n,), residual: (batch, m, n), scale_a: (m,) or (1,), scale_b: (n,) or (1,), flat; `out` where the Tile has none.
+        map_c: of C (batch, m, n) for "box"; map_kept: of what is kept, if anything; out: C for the other ways to store,
+        (splits x batch, m, n), flat. bias: (n,), residual: (batch, m, n), scale_a: (m,) or (1,), scale_b: (n,) or (1,), flat;
+        `out` where the Tile has none.
         slabs: of k, a tile; splits: parts of k; tiles_m: rows of tiles (of clusters), tiles_n: columns; tiles: in all,
         batch and parts included. both_a, both_b: 1 if there is one matrix for each of the batch, 0 if one for all.
         """
@@ -516,7 +287,7 @@ def matmul_wgmma(tile: Tile) -> Any:
         if thread == 0:
             ptx.prefetch_map(map_a)
             ptx.prefetch_map(map_b)
-            hopper.make_ring(full, stages, 1, arrivals * (below + beside - 1))
+            hopper.make_ring(full, stages, 1, arrivals * senders)
         start, stride = i32(cuda.blockIdx.x), i32(cuda.gridDim.x)
         rank_m, rank_n, part = i32(0), i32(0), i32(0)  # place in the cluster
         if cluster == 1:
@@ -544,7 +315,7 @@ def matmul_wgmma(tile: Tile) -> Any:
                     k = i32((z - batch * splits + part) * (slabs * depth))
                     row, column = i32((tile_row * below + rank_m) * tile_m), i32((tile_column * beside + rank_n) * tile_n)
                     for _ in range(slabs):
-                        wait_for_room(empty + 8 * stage, phase)
+                        ptx.barrier_wait(empty + 8 * stage, phase)
                         barrier = i32(full + 8 * stage)
                         at = i32(base + stage * stage_bytes)
                         ptx.barrier_expect(barrier, stage_bytes)
@@ -598,7 +369,7 @@ def matmul_wgmma(tile: Tile) -> Any:
                     gather(c, i32(thread - 128), base, part)
                     if part > 0:
                         break
-                store(c, mine, one, i32(staging + one * (2 * hopper.BOX_BYTES)), map_c, out, z,
+                store(c, mine, one, i32(staging + one * (2 * hopper.BOX_BYTES)), (map_c, map_kept), out, z,
                       i32((tile_row * below + rank_m) * tile_m + from_row),
                       i32((tile_column * beside + rank_n) * tile_n), m, n,
                       (global_address(bias), global_address(scale_a), global_address(scale_b)), global_address(residual))

@@ -47,6 +47,10 @@ barrier_arrive_at = _action(
     "barrier_arrive_at", "{ .reg .b32 a; mapa.shared::cluster.u32 a, $0, $1; "
     "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [a]; }", (i32, i32),
     "Arrive at the barrier that lies at this address in the block of that rank of the cluster.")
+barrier_free_at = _action(
+    "barrier_free_at", "{ .reg .b32 a; mapa.shared::cluster.u32 a, $0, $1; mbarrier.arrive.shared::cluster.b64 _, [a]; }",
+    (i32, i32), "Arrive at the barrier at this address in the block of that rank of the cluster, to say that what wgmma has "
+    "read may be overwritten by TMA: no other memory is ordered between the blocks, which would take a fence of the device.")
 barrier_wait = _action(
     "barrier_wait", "{\n.reg .pred p;\nagain: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1;\n@p bra done;\n"
     "bra again;\ndone:\n}", (i32, i32), "Wait until the phase of this parity (0, 1) is complete.")

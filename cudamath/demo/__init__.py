@@ -1,7 +1,7 @@
 """The demo: operations beside NumPy, then a small network trained on real images. `python -m cudamath demo`.
 
-`network.py` is the network (read and change it), `train.py` the training loop, `compare.py` the operations,
-`plot.py` the picture.
+`train.py` is the training loop, `compare.py` the operations, `plot.py` the picture; the network (read and change it) is
+`cudamath/models/cnn.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pathlib
 
 import cudamath as cm
 from cudamath.info import device_sentence, versions
+from cudamath.models import cnn
 from cudamath.runtime import module
 
 from . import compare, plot, train
@@ -87,7 +88,7 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
     console.print(table)
 
     console.print(f"Training  {len(digits.images)} images of digits, {len(digits.held_out_images)} held out, "
-                  f"{epochs} epochs; the network is in {pathlib.Path(train.network.__file__)}",
+                  f"{epochs} epochs; the network is in {pathlib.Path(cnn.__file__)}",
                   markup=False, soft_wrap=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:

@@ -10,8 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 import cudamath as cm
-
-from . import network
+from cudamath.models import cnn
 
 EPOCHS = 20
 BATCH = 64
@@ -33,8 +32,8 @@ class Digits:
 class Result:
     """A trained network and how it got there: the loss of every step, the held-out accuracy of every epoch."""
 
-    params: network.Tree
-    stats: network.Tree
+    params: cnn.Tree
+    stats: cnn.Tree
     predictions: np.ndarray  # (HELD_OUT,) classes of the held-out images
     losses: list[float]
     accuracies: list[float]
@@ -68,9 +67,9 @@ def shifted(images: np.ndarray, rng: np.random.Generator, share: float = 0.3) ->
     return padded[np.arange(count)[:, None, None], rows, columns][:, None]
 
 
-def classify(params: network.Tree, stats: network.Tree, images: np.ndarray) -> np.ndarray:
+def classify(params: cnn.Tree, stats: cnn.Tree, images: np.ndarray) -> np.ndarray:
     """Images (n, 1, 8, 8) -> the network's classes (n,), as a NumPy array."""
-    logits, _ = network.forward(params, stats, cm.asarray(images))
+    logits, _ = cnn.forward(params, stats, cm.asarray(images))
     return cm.argmax(logits, axis=1).to_numpy()
 
 
@@ -101,9 +100,9 @@ def train(
         raise ValueError(f"train: epochs must be at least 1, got {epochs}")
     start = time.perf_counter()
     shuffler, rng = np.random.default_rng(seed), cm.random.default_rng(seed)
-    params, stats = network.create(rng)
+    params, stats = cnn.create(rng)
     state = cm.ml.adam_init(params)
-    gradient = cm.value_and_grad(network.loss, has_aux=True)
+    gradient = cm.value_and_grad(cnn.loss, has_aux=True)
     steps = steps_per_epoch(digits)
     losses: list[float] = []
     accuracies: list[float] = []

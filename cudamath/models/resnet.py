@@ -199,12 +199,12 @@ def forward(params: Tree, stats: Tree, x: cm.ndarray, config: Config, *, trainin
 
 
 def loss(params: Tree, stats: Tree, x: cm.ndarray, labels: cm.ndarray, config: Config) -> tuple[cm.ndarray, Tree]:
-    """Mean cross-entropy of a batch in training, float32, and the new running statistics.
+    """Mean cross-entropy of a batch in training, float32 or wider, and the new running statistics.
 
     labels: (N,) integers. What `cm.value_and_grad(..., has_aux=True)` expects.
     """
     logits, stats = forward(params, stats, x, config, training=True)
-    return ml.cross_entropy(logits.astype("float32", copy=False), labels), stats
+    return ml.cross_entropy(logits.astype(cm.result_type(logits, cm.float32), copy=False), labels), stats
 
 
 def classify(params: Tree, stats: Tree, x: cm.ndarray, config: Config) -> cm.ndarray:

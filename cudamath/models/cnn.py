@@ -1,4 +1,4 @@
-"""The demo's network: about 25 lines to read, to change and to train again (`python -m cudamath demo`).
+"""A small convolutional network: about 25 lines to read, to change and to train (`python -m cudamath demo` does).
 
 A network is a function of its parameters: a dict of arrays that autodiff differentiates and Adam updates. Running
 statistics of the batch normalisations are no parameters (nothing differentiates them), so they travel beside.
@@ -31,14 +31,11 @@ def create(rng: cm.random.Generator) -> tuple[Tree, Tree]:
 def convolve(params: Tree, stats: Tree, name: str, x: cm.ndarray, training: bool) -> tuple[cm.ndarray, Tree]:
     """(n, c, h, w) -> (n, filters, h, w): convolution, batch normalisation, relu."""
     x = ml.conv2d(x, params[name + ".kernel"], padding="same")
-    mean, var = stats[name + ".mean"], stats[name + ".var"]
-    scale, shift = params[name + ".scale"], params[name + ".shift"]
-    if training:
-        x, mean, var = ml.batch_norm(x, mean, var, scale, shift, training=True)
-        stats = stats | {name + ".mean": mean, name + ".var": var}
-    else:
-        x = ml.batch_norm(x, mean, var, scale, shift)
-    return ml.relu(x), stats
+    operands = stats[name + ".mean"], stats[name + ".var"], params[name + ".scale"], params[name + ".shift"]
+    if not training:
+        return ml.batch_norm(x, *operands, activation="relu"), stats
+    x, mean, var = ml.batch_norm(x, *operands, training=True, activation="relu")
+    return x, stats | {name + ".mean": mean, name + ".var": var}
 
 
 def forward(params: Tree, stats: Tree, x: cm.ndarray,

@@ -117,11 +117,10 @@ def test_array_ufunc(device):
     assert isinstance(np.conjugate(x), cm.ndarray)
     same(np.add.outer(x[0], y[0, 0]), np.add.outer(BASE[0], BASE[0, 0] + 1))
     with pytest.raises(TypeError):
-        np.spacing(x)  # not ours
+        np.isnat(x)  # not ours
     with pytest.raises(TypeError):
         np.add.reduceat(x, [0, 1])
-    with pytest.raises(TypeError):
-        np.frexp(x)
+    same(np.frexp(x)[0], np.frexp(BASE)[0])
 
 
 def test_array_ufunc_out_and_where(device):
@@ -149,7 +148,7 @@ def test_array_function(device):
     same(np.stack([x, x]), np.stack([BASE, BASE]))
     assert isinstance(np.linalg.norm(x), cm.ndarray)
     assert np.shape(x) == (2, 3, 4) and np.ndim(x) == 3 and np.size(x) == 24
-    for unknown in (lambda: np.i0(x), lambda: np.roots(x[0, 0]), lambda: np.packbits(x)):
+    for unknown in (lambda: np.i0(x), lambda: np.emath.sqrt(x)):
         with pytest.raises(TypeError, match="implement|cudamath"):
             unknown()
 

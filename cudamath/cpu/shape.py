@@ -27,6 +27,14 @@ def fill(target, *, scalars):
     return ()
 
 
+def full(*, layout, device, scalars):
+    """A new array whose memory repeats the two 8-byte scalars. Zeros come from the system already cleared, page by page as
+    they are touched."""
+    if scalars == (0, 0):
+        return np.zeros(layout.shape, layout.dtype)
+    return np.full(layout.shape, np.array(scalars, np.uint64).view(layout.dtype)[0])
+
+
 def ramp(target, *, count, scalars):
     """target[i] = start + i * step for i < count, stop from there on."""
     start, step, stop = scalars

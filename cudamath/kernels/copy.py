@@ -352,6 +352,11 @@ def fill(target: Layout) -> Plan:
     return Plan([], fill_part(whole(Input(0), target), Scalar(0, np.uint64), Scalar(1, np.uint64), Temp(0)), temps)
 
 
+def full(*, layout: Layout, device: int) -> Plan:
+    """A new array that holds one value; scalars: ``ops.shape.bits(value)``."""
+    return Plan([layout], fill_part(whole(Output(0), layout), Scalar(0, np.uint64), Scalar(1, np.uint64), None))
+
+
 def ramp(target: Layout, *, count: int) -> Plan:
     """An arithmetic progression into a contiguous vector; scalars: start, step, stop in the compute dtype."""
     T = compute_dtype(target.dtype)

@@ -5,7 +5,9 @@ On a GPU an array is made there by one kernel (a fill, a ramp); nothing crosses 
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,9 +15,10 @@ import numpy as np
 
 from ..core import array as core
 from ..core import dtypes
-from ..core.array import ndarray, upload, wrap
-from ..core.devices import CPU, index_of
+from ..core.array import ndarray, upload
+from ..core.devices import TRACED, default_index, index_of
 from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
+from ..core.layout import Layout
 from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_shape
 from .shape import (
@@ -26,7 +29,6 @@ from .shape import (
     bits,
     broadcast_to,
     diagonal,
-    expand_dims,
     in_order,
     moveaxis,
     reshape,
@@ -41,6 +43,11 @@ __all__ = [
 Shape = int | Sequence[int]
 
 _ramp = Op("ramp", cpu="shape.ramp", cuda="copy.ramp")
+_full = Op("full", cpu="shape.full", cuda="copy.full")
+_ones_band = Op("eye", cpu="band.ones", cuda="band.ones")
+_band: Op = Op("tril", cpu="band.band", cuda="band.band", vjp=lambda g, _y, _x, low, high: (
+    _band(g if g._layout.contiguous else _copy(g), low=low, high=high),))
+_FAR = 1 << 40  # further than any diagonal
 
 # ------------------------------------------------------------------------------------------------- from objects
 
@@ -102,26 +109,60 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> n
 # ----------------------------------------------------------------------------------------------------- filled
 
 
-def _float(dtype: Any) -> np.dtype:
-    return dtypes.default_float() if dtype is None else dtypes.as_dtype(dtype)
+_known: dict[tuple, Layout] = {}
+_MOST_KNOWN = 4096
 
 
-def _filled(shape: tuple[int, ...], value: Any, dtype: np.dtype, index: int) -> ndarray:
-    if index == CPU:
-        # Zeros come from the system already cleared, page by page as they are touched.
-        cleared = bits(value, dtype) == (0, 0)  # and not -0.0
-        return wrap(np.zeros(shape, dtype) if cleared else np.full(shape, np.array(value, dtype)))
-    out = core.empty(shape, dtype, index)
-    if out.size:
-        _fill(out, scalars=bits(value, dtype))
-    return out
+def _layout(name: str, shape: Any, dtype: Any, device: Any) -> Layout:
+    """The layout of a new array in C order. It is remembered by the arguments as they are: to check them takes longer than
+    the launch of the kernel that fills the array."""
+    index = default_index() if device is None else index_of(device)
+    if dtype is None:
+        dtype = dtypes.default_float()
+    try:
+        return _known[shape, dtype, index]
+    except (KeyError, TypeError):  # new, or a list of sizes
+        made = Layout.new(normalize_shape(name, shape), dtypes.as_dtype(dtype), index)
+    if type(shape) in (int, tuple):
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[shape, dtype, index] = made
+    return made
 
 
-def _in_order(name: str, shape: tuple[int, ...], order: str, make: Callable[[tuple[int, ...]], ndarray]) -> ndarray:
-    """What `make(shape)` makes, with its elements in memory in C or Fortran's order."""
+@functools.lru_cache(maxsize=256, typed=True)
+def _pattern(value: Any, dtype: np.dtype) -> tuple[int, int]:
+    """`bits` of a number that is not 0: -0.0 equals 0.0 but has other bits."""
+    return bits(value, dtype)
+
+
+def _filled(layout: Layout, value: Any) -> ndarray:
+    """A new array that holds a scalar everywhere."""
+    pattern = _pattern(value, layout.dtype) if value else bits(value, layout.dtype)
+    return _patterned(layout, pattern)
+
+
+def _patterned(layout: Layout, pattern: tuple[int, int]) -> ndarray:
+    """A new array from the 16 bytes that repeat in its memory."""
+    if layout.device == TRACED:
+        out = core.allocate(layout)
+        if out.size:
+            _fill(out, scalars=pattern)
+        return out
+    return _full(scalars=pattern, layout=layout, device=layout.device)
+
+
+def _checked_order(name: str, order: str) -> None:
     if order not in ("C", "F"):
         raise ValueError(f"{name}: order must be 'C' or 'F', got {order!r}")
-    return make(shape) if order == "C" else transpose(make(shape[::-1]))
+
+
+def _new(name: str, shape: Any, dtype: Any, order: str, device: Any, make: Callable[[Layout], ndarray]) -> ndarray:
+    """What `make(layout)` makes, with its elements in memory in C or Fortran's order."""
+    if order == "C":
+        return make(_layout(name, shape, dtype, device))
+    _checked_order(name, order)
+    return transpose(make(_layout(name, normalize_shape(name, shape)[::-1], dtype, device)))
 
 
 def empty(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
@@ -135,8 +176,7 @@ def empty(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = No
     >>> cm.empty((2, 3), "float16").shape
     (2, 3)
     """
-    kind, index = _float(dtype), index_of(device)
-    return _in_order("empty", normalize_shape("empty", shape), order, lambda sizes: core.empty(sizes, kind, index))
+    return _new("empty", shape, dtype, order, device, core.allocate)
 
 
 def zeros(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
@@ -146,8 +186,7 @@ def zeros(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = No
     >>> cm.zeros(3)
     array([0., 0., 0.])
     """
-    kind, index = _float(dtype), index_of(device)
-    return _in_order("zeros", normalize_shape("zeros", shape), order, lambda sizes: _filled(sizes, 0, kind, index))
+    return _new("zeros", shape, dtype, order, device, _zeros)
 
 
 def ones(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
@@ -157,8 +196,15 @@ def ones(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = Non
     >>> cm.ones((1, 2), "int32")
     array([[1, 1]], dtype=int32)
     """
-    kind, index = _float(dtype), index_of(device)
-    return _in_order("ones", normalize_shape("ones", shape), order, lambda sizes: _filled(sizes, 1, kind, index))
+    return _new("ones", shape, dtype, order, device, _ones)
+
+
+def _zeros(layout: Layout) -> ndarray:
+    return _patterned(layout, (0, 0))
+
+
+def _ones(layout: Layout) -> ndarray:
+    return _patterned(layout, _pattern(1, layout.dtype))
 
 
 def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:
@@ -172,23 +218,26 @@ def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, 
     >>> cm.full(2, 7)
     array([7, 7])
     """
-    sizes = normalize_shape("full", shape)
-    if isinstance(fill_value, bool | int | float | complex) and not isinstance(fill_value, np.generic):
-        kind = dtypes.scalar_dtype(type(fill_value)) if dtype is None else dtypes.as_dtype(dtype)
-        index = index_of(device)
-        return _in_order("full", sizes, order, lambda sizes: _filled(sizes, fill_value, kind, index))
+    if type(fill_value) in (bool, int, float, complex):
+        if dtype is None:
+            dtype = dtypes.scalar_dtype(type(fill_value))
+        return _new("full", shape, dtype, order, device, lambda layout: _filled(layout, fill_value))
     value = core.asarray(fill_value, dtype, device, name="full")
-    return in_order("full", broadcast_to(value, sizes), order, copy=True)
+    return in_order("full", broadcast_to(value, normalize_shape("full", shape)), order, copy=True)
 
 
-def _like(name: str, x: Any, dtype: Any, order: str, device: Any, shape: Any) -> tuple[tuple[int, ...], str, np.dtype, int]:
-    """Shape, order, dtype and device number of an array like another."""
+def _like(name: str, x: Any, dtype: Any, order: str, device: Any, shape: Any, make: Callable[[Layout], ndarray]) -> ndarray:
+    """An array like another."""
     x = require(name, x)
+    layout = x._layout
+    if device is None and shape is None and order in ("K", "C") and layout.contiguous:
+        if dtype is None or dtype is layout.dtype:
+            return make(layout if layout.aligned else layout.like())
+        return make(layout.like(dtype=dtypes.as_dtype(dtype)))
     if order in ("A", "K"):
         order = "F" if x.flags.fnc else "C"
-    return (x.shape if shape is None else normalize_shape(name, shape), order,
-            x.dtype if dtype is None else dtypes.as_dtype(dtype),
-            x._layout.device if device is None else index_of(device))
+    return _new(name, layout.shape if shape is None else shape, layout.dtype if dtype is None else dtype, order,
+                x.device if device is None else device, make)
 
 
 def empty_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None) -> ndarray:
@@ -199,8 +248,7 @@ def empty_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = 
     >>> cm.empty_like(cm.zeros((2, 3)), dtype="int8").dtype
     dtype('int8')
     """
-    sizes, order, kind, index = _like("empty_like", x, dtype, order, device, shape)
-    return _in_order("empty_like", sizes, order, lambda sizes: core.empty(sizes, kind, index))
+    return _like("empty_like", x, dtype, order, device, shape, core.allocate)
 
 
 def zeros_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None) -> ndarray:
@@ -210,8 +258,7 @@ def zeros_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = 
     >>> cm.zeros_like(cm.asarray([1, 2]))
     array([0, 0])
     """
-    sizes, order, kind, index = _like("zeros_like", x, dtype, order, device, shape)
-    return _in_order("zeros_like", sizes, order, lambda sizes: _filled(sizes, 0, kind, index))
+    return _like("zeros_like", x, dtype, order, device, shape, _zeros)
 
 
 def ones_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None) -> ndarray:
@@ -221,8 +268,7 @@ def ones_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = N
     >>> cm.ones_like(cm.asarray([1.5, 2.5]))
     array([1., 1.])
     """
-    sizes, order, kind, index = _like("ones_like", x, dtype, order, device, shape)
-    return _in_order("ones_like", sizes, order, lambda sizes: _filled(sizes, 1, kind, index))
+    return _like("ones_like", x, dtype, order, device, shape, _ones)
 
 
 def full_like(x: Any, /, fill_value: Any, dtype: Any = None, order: str = "K", *, device: Any = None,
@@ -233,8 +279,16 @@ def full_like(x: Any, /, fill_value: Any, dtype: Any = None, order: str = "K", *
     >>> cm.full_like(cm.asarray([1.5, 2.5]), 7)
     array([7., 7.])
     """
-    sizes, order, kind, index = _like("full_like", x, dtype, order, device, shape)
-    return full(sizes, fill_value, kind, order, device=core.device_of(index))
+    def make(layout: Layout) -> ndarray:
+        if type(fill_value) in (bool, int, float, complex):
+            return _filled(layout, fill_value)
+        return full(layout.shape, fill_value, layout.dtype, device=core.device_of(layout.device))
+
+    if order == "C" or type(fill_value) in (bool, int, float, complex):
+        return _like("full_like", x, dtype, order, device, shape, make)
+    made = _like("full_like", x, dtype, order, device, shape, core.allocate)
+    made[...] = fill_value
+    return made
 
 
 # ----------------------------------------------------------------------------------------------------- ranges
@@ -361,12 +415,7 @@ def eye(rows: int, columns: int | None = None, /, k: int = 0, dtype: Any = None,
     array([[0., 1., 0.],
            [0., 0., 1.]])
     """
-    sizes = normalize_shape("eye", (rows, rows if columns is None else columns))
-    out = _filled(sizes, 0, _float(dtype), index_of(device))
-    line = diagonal(out, offset=k)
-    if line.size:
-        _fill(line, scalars=bits(1, out.dtype))
-    return out
+    return _band_of_ones("eye", rows, columns, dtype, device, k, k)
 
 
 def identity(n: int, /, dtype: Any = None, *, device: Any = None) -> ndarray:
@@ -390,9 +439,12 @@ def tri(rows: int, columns: int | None = None, /, k: int = 0, dtype: Any = None,
     array([[1., 0., 0.],
            [1., 1., 0.]])
     """
-    n, m = normalize_shape("tri", (rows, rows if columns is None else columns))
-    down, across = arange(n, device=device), arange(-k, m - k, device=device)
-    return (expand_dims(down, axis=1) >= across).astype(_float(dtype))
+    return _band_of_ones("tri", rows, columns, dtype, device, -_FAR, k)
+
+
+def _band_of_ones(name: str, rows: int, columns: int | None, dtype: Any, device: Any, low: int, high: int) -> ndarray:
+    layout = _layout(name, (rows, rows if columns is None else columns), dtype, device)
+    return _ones_band(layout=layout, device=layout.device, low=operator.index(low), high=operator.index(high))
 
 
 def tril(x: Any, /, k: int = 0) -> ndarray:
@@ -406,7 +458,7 @@ def tril(x: Any, /, k: int = 0) -> ndarray:
     array([[1, 0],
            [3, 4]])
     """
-    return _triangle("tril", x, k, lower=True)
+    return _triangle("tril", x, -_FAR, k)
 
 
 def triu(x: Any, /, k: int = 0) -> ndarray:
@@ -420,18 +472,14 @@ def triu(x: Any, /, k: int = 0) -> ndarray:
     array([[1, 2],
            [0, 4]])
     """
-    return _triangle("triu", x, k - 1, lower=False)
+    return _triangle("triu", x, k, _FAR)
 
 
-def _triangle(name: str, x: Any, k: int, lower: bool) -> ndarray:
-    from .index import where
-
+def _triangle(name: str, x: Any, low: int, high: int) -> ndarray:
     x = require(name, x)
     if x.ndim < 2:
         raise ValueError(f"{name}: wants at least 2 dimensions, got shape {x.shape}")
-    below = tri(x.shape[-2], x.shape[-1], k, np.bool_, device=x.device)
-    zero = _filled((), 0, x.dtype, x._layout.device)
-    return where(below, x, zero) if lower else where(below, zero, x)
+    return _band(x if x._layout.contiguous else _copy(x), low=operator.index(low), high=operator.index(high))
 
 
 def diag(x: Any, /, k: int = 0) -> ndarray:

@@ -69,17 +69,26 @@ def _masked(x: ndarray, where: Any) -> ndarray:
     return choose(where, x, np.nan)
 
 
+def _masked_nanmean(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> ndarray:
+    return nanmean(_masked(x, where), axis, keepdims=keepdims, **more)
+
+
+def _masked_nanvar(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> ndarray:
+    return nanvar(_masked(x, where), axis, keepdims=keepdims, **more)
+
+
+def _masked_nanstd(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> ndarray:
+    return nanstd(_masked(x, where), axis, keepdims=keepdims, **more)
+
+
 _nansum = reduce._Reduction("nansum", lambda g, _y, x, *, axis, **_: (_there(x, reduce._kept(g, x.shape, axis)),), neutral=0,
                             combine=add)
 _nanprod = reduce._Reduction("nanprod", _prod_grad, neutral=1, combine=multiply)
-_nanmean = reduce._Reduction("nanmean", _mean_grad, masked=lambda x, where, axis, keepdims, **more: nanmean(
-    _masked(x, where), axis, keepdims=keepdims, **more))
+_nanmean = reduce._Reduction("nanmean", _mean_grad, masked=_masked_nanmean)
 _nanmax = reduce._Reduction("nanmax", _extreme_grad, chooses=True, combine=fmax)
 _nanmin = reduce._Reduction("nanmin", _extreme_grad, chooses=True, combine=fmin)
-_nanvar = reduce._Reduction("nanvar", _var_grad, masked=lambda x, where, axis, keepdims, **more: nanvar(
-    _masked(x, where), axis, keepdims=keepdims, **more))
-_nanstd = reduce._Reduction("nanstd", _std_grad, masked=lambda x, where, axis, keepdims, **more: nanstd(
-    _masked(x, where), axis, keepdims=keepdims, **more))
+_nanvar = reduce._Reduction("nanvar", _var_grad, masked=_masked_nanvar)
+_nanstd = reduce._Reduction("nanstd", _std_grad, masked=_masked_nanstd)
 
 # ---------------------------------------------------------------------------------------------- reductions
 

@@ -1,0 +1,55 @@
+"""The accuracy table: what it measures on errors of known size, that it is up to date and that no function is missing."""
+
+import json
+
+import numpy as np
+import pytest
+from records import ELEMENTWISE, ROWS
+from strategies import BF16, FLOATS
+
+import cudamath as cm
+from benchmarks import accuracy
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_units_in_the_last_place(dtype):
+    wide = np.longdouble if dtype == np.float64 else np.float64
+    exact = np.array([1.0, 1.5, 1024.0, 3.0]).astype(wide)
+    unit = np.array([1.0, 1.0, 1024.0, 2.0]) * accuracy.eps(dtype)
+    for error in (0.0, 1.0, 3.0):
+        assert accuracy.ulps((exact + error * unit).astype(dtype), exact, dtype) == error
+    assert accuracy.ulps(np.ones(1, dtype), np.ones(1, wide) + wide(accuracy.eps(dtype)) / 4, dtype) == 0.25
+    tiny = 2.0**-133 if dtype == BF16 else float(np.finfo(dtype).smallest_subnormal)
+    assert accuracy.ulps(np.array([0.0]).astype(dtype), np.array([tiny], wide), dtype) == 1
+
+
+def test_epsilons_are_relative_to_the_largest_number():
+    exact, float32 = np.array([0.5, 4.0]), np.dtype(np.float32)
+    assert accuracy.epsilons([exact + [2.0**-21, 0]], [exact], float32) == 1
+    assert accuracy.epsilons([np.array([np.nan, 4.0])], [exact], float32) == np.inf
+    assert accuracy.epsilons([np.array([np.nan, 4.0])], [np.array([np.nan, 4.0])], float32) == 0
+    assert accuracy.epsilons([np.array([1.0, 4.0])], [np.array([np.inf, 4.0])], float32) == np.inf
+
+
+def test_a_wrong_function_is_seen(monkeypatch):
+    """A function that is off by eight ulp gets a figure that says so, its gradient too."""
+    row = next(row for row in ELEMENTWISE if row.name == "exp")
+    right = accuracy.of_function(row, np.dtype(np.float32), "cpu")
+    exp = cm.exp
+    monkeypatch.setattr(cm, "exp", lambda x: exp(x) * (1 + (8 * 2.0**-23 if x.dtype == np.float32 else 0)))
+    wrong = accuracy.of_function(row, np.dtype(np.float32), "cpu")
+    assert right["value"] < 3 < 6 < wrong["value"] and right["gradient"] < 3 < 5 < wrong["gradient"]
+
+
+def test_the_table_is_up_to_date():
+    assert accuracy.main(["--check"]) == 0
+
+
+def test_no_function_is_missing():
+    """Every function of the records that has a gradient; where this fails: python -m benchmarks.accuracy --device cpu"""
+    paths = list(accuracy.RESULTS.glob("*/accuracy.json"))
+    assert paths
+    wanted = {row.name for row in ROWS if row.grad} | {row.name for row in ELEMENTWISE if any(row.grad)}
+    for path in paths:
+        recorded = {row["op"] for row in json.loads(path.read_text())["rows"]}
+        assert wanted - recorded == set(), path

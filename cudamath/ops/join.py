@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core import dtypes, shapes
 from ..core.array import asarray, ndarray
+from ..core.layout import Layout
 from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_axis
 from .shape import (
@@ -18,11 +19,13 @@ from .shape import (
     _broadcast,
     _cast,
     _copy,
+    _reshape,
     atleast_1d,
     atleast_2d,
     bits,
     expand_dims,
     ravel,
+    remember,
     reshape,
     span,
     squeeze,
@@ -201,8 +204,17 @@ def split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) ->
     return _cut("split", x, indices_or_sections, axis, even=True)
 
 
+#: (layout, sections, axis, even) -> (layout, offset in bytes) of the parts, of arrays whose gradient is not recorded
+_parts: dict[tuple, list[tuple[Layout, int]]] = {}
+
+
 def _cut(name: str, x: Any, sections: Any, axis: int, even: bool) -> list[ndarray]:
     x = require(name, x)
+    plain = x._node is None and type(sections) is int
+    if plain:
+        known = _parts.get((x._layout, sections, axis, even))
+        if known is not None:
+            return [x._view(layout, offset) for layout, offset in known]
     axis = normalize_axis(name, axis, x.ndim)
     size = x.shape[axis]
     if isinstance(sections, Sequence) or np.ndim(sections) > 0:
@@ -215,7 +227,12 @@ def _cut(name: str, x: Any, sections: Any, axis: int, even: bool) -> list[ndarra
             raise ValueError(f"{name}: axis {axis} of shape {x.shape} cannot be divided into {count} equal parts")
         each, more = divmod(size, count)
         at = [0, *itertools.accumulate([each + 1] * more + [each] * (count - more))]
-    return [span(x, axis, start, stop) for start, stop in itertools.pairwise(at)]
+    parts = [span(x, axis, start, stop) for start, stop in itertools.pairwise(at)]
+    if plain:
+        step = x._layout.strides[axis]
+        remember(_parts, (x._layout, sections, axis, even), [
+            (part._layout, start * step if part.size else 0) for part, start in zip(parts, at, strict=False)])
+    return parts
 
 
 # ------------------------------------------------------------------------------------------------- rearranging
@@ -295,9 +312,7 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
             if not out.shape[axis] and mode != "constant":
                 raise ValueError(f"pad: axis {axis} of shape {x.shape} is empty: mode {mode!r} has nothing to repeat")
             if mode in ("edge", "reflect", "symmetric", "wrap"):
-                # NumPy pads the numbers 0 ... n - 1; every stretch of neighbours in the result is then a slice of x.
-                order = np.pad(np.arange(x.shape[axis]), (before, after), mode=mode)  # type: ignore[call-overload]
-                out = _joined("pad", [_stretch(out, axis, *s) for s in _stretches(order.tolist())], axis)
+                out = _joined("pad", [_stretch(out, axis, *s) for s in _ends(x.shape[axis], before, after, mode)], axis)
             else:
                 ends = [_end(out, axis, first, n, mode, value, stat_length)
                         for first, n, value in zip((True, False), (before, after), values[axis], strict=True)]
@@ -330,6 +345,16 @@ def _end(x: ndarray, axis: int, first: bool, count: int, mode: str, value: Any, 
 
 def _cast_to(x: ndarray, dtype: np.dtype) -> ndarray:
     return x if x.dtype == dtype else _cast(x, dtype=dtype)
+
+
+def _ends(n: int, before: int, after: int, mode: str) -> list[tuple[int, int, int]]:
+    """The padded axis as runs (first, step, count) of the n places there are: every run is a slice of the array."""
+    most = n - 1 if mode == "reflect" else n
+    if mode != "edge" and max(before, after) > most:  # there and back again: NumPy pads the numbers 0 ... n - 1
+        return _stretches(np.pad(np.arange(n), (before, after), mode=mode).tolist())  # type: ignore[call-overload]
+    front, back = {"edge": ((0, 0), (n - 1, 0)), "reflect": ((before, -1), (n - 2, -1)),
+                   "symmetric": ((before - 1, -1), (n - 1, -1)), "wrap": ((n - before, 1), (0, 1))}[mode]
+    return [run for run in ((*front, before), (0, 1, n), (*back, after)) if run[2]]
 
 
 def _stretches(order: list[int]) -> list[tuple[int, int, int]]:
@@ -395,17 +420,23 @@ def repeat(x: Any, /, repeats: Any, axis: int | None = None) -> ndarray:
     if axis is None:
         x, axis = ravel(x), 0
     axis = normalize_axis("repeat", axis, x.ndim)
+    if type(repeats) is int and repeats >= 0:
+        return _each(x, repeats, axis)
     counts = repeats.to_numpy() if isinstance(repeats, ndarray) else np.asarray(repeats)
     if counts.dtype.kind not in "iu":
         raise TypeError(f"repeat: repeats must be integers, got {counts.dtype}")
     if counts.size and counts.min() < 0:
         raise ValueError(f"repeat: repeats cannot be negative, got {counts.min()}")
     if counts.size == 1:
-        apart = expand_dims(x, axis=axis + 1)
-        count = int(counts.reshape(())[()])
-        shape = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
-        out = _copy(_broadcast(apart, shape=shape, old=apart.shape))
-        return reshape(out, (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :]))
+        return _each(x, int(counts.reshape(())[()]), axis)
     if counts.shape != (x.shape[axis],):
         raise ValueError(f"repeat: repeats of shape {counts.shape} do not fit axis {axis} of shape {x.shape}")
     return take(x, asarray(np.repeat(np.arange(x.shape[axis]), counts), device=x.device), axis=axis)
+
+
+def _each(x: ndarray, count: int, axis: int) -> ndarray:
+    """Every slice along an axis so many times in a row."""
+    first, rest = x.shape[: axis + 1], x.shape[axis + 1 :]
+    apart = _reshape(x, shape=(*first, 1, *rest), old=x.shape)
+    out = _copy(_broadcast(apart, shape=(*first, count, *rest), old=apart.shape))
+    return _reshape(out, shape=(*first[:-1], first[-1] * count, *rest), old=out.shape)

@@ -191,7 +191,7 @@ def install() -> None:
         **{name: getattr(reduce, name) for name in ("sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax",
                                                     "any", "all")},
         **{name: getattr(shape, name) for name in ("ravel", "flatten", "swapaxes", "squeeze", "astype", "copy")},
-        "reshape": _reshape, "transpose": _transpose, "take": index.take, "nonzero": index.nonzero, "fill": transfer.fill,
+        "reshape": shape.reshaped, "transpose": _transpose, "take": index.take, "nonzero": index.nonzero, "fill": transfer.fill,
         "clip": elementwise.clip, "round": elementwise.round, "conj": elementwise.conj, "dot": linalg.dot,
         "argsort": sort.argsort, "argpartition": sort.argpartition, "sort": _sort, "partition": _partition,
         "cumsum": scan.cumsum, "cumprod": scan.cumprod, "searchsorted": search.searchsorted, "put": index.put,
@@ -202,18 +202,12 @@ def install() -> None:
     }
     for name, method in methods.items():
         setattr(ndarray, name, method)
-    views = {"T": shape.transpose, "mT": shape.matrix_transpose, "real": transfer.real, "imag": transfer.imag}
+    views = {"T": shape.turned, "mT": shape.matrix_transpose, "real": transfer.real, "imag": transfer.imag}
     for name, getter in views.items():
         setattr(ndarray, name, property(getter, doc=getter.__doc__))
     ndarray.flat = property(Flat, lambda x, value: Flat(x).__setitem__(..., value),  # type: ignore[attr-defined]
                             doc="The elements in C order: iterate, index with one number, slice or array, assign.")
     ufunc_methods.install()
-
-
-def _reshape(x: ndarray, *new_shape: Any, **kwargs: Any) -> ndarray:
-    """The elements in another shape: x.reshape(2, 3) or x.reshape((2, 3)); one length may be -1."""
-    return shape.reshape(x, new_shape[0] if len(new_shape) == 1 and not hasattr(new_shape[0], "__index__") else new_shape,
-                         **kwargs)
 
 
 def _transpose(x: ndarray, *axes: Any) -> ndarray:

@@ -506,9 +506,58 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
     array([[1, 2],
            [1, 2]])
     """
+    plain = type(x) is ndarray and x._node is None and type(shape) is tuple
+    if plain:
+        try:
+            return x._view(_views[x._layout, shape])  # type: ignore[index]
+        except KeyError:
+            pass
     x = require("broadcast_to", x, HELD)
-    wanted = shapes.normalize_shape("broadcast_to", shape)
-    return _broadcast_as("broadcast_to", x, wanted)
+    y = _broadcast_as("broadcast_to", x, shapes.normalize_shape("broadcast_to", shape))
+    if plain:
+        remember(_views, (x._layout, shape), y._layout)
+    return y
+
+
+#: Views of arrays whose gradient is not recorded, by what was asked for: to look one up takes a fraction of working it out.
+_views: dict[tuple, Layout] = {}
+_turned: dict[Layout, Layout] = {}
+_reshaped_views: dict[tuple, Layout] = {}
+_MOST_VIEWS = 4096
+
+
+def remember(table: dict, key: Any, value: Any) -> None:
+    """Put into a table that forgets everything when it is full."""
+    if len(table) >= _MOST_VIEWS:
+        table.clear()
+    table[key] = value
+
+
+def turned(x: ndarray) -> ndarray:
+    """A view with the axes reversed: ``x.T``."""
+    if x._node is not None:
+        return transpose(x)
+    try:
+        return x._view(_turned[x._layout])
+    except KeyError:
+        y = transpose(x)
+        remember(_turned, x._layout, y._layout)
+        return y
+
+
+def reshaped(x: ndarray, *new_shape: Any, **kwargs: Any) -> ndarray:
+    """The elements in another shape: x.reshape(2, 3) or x.reshape((2, 3)); one length may be -1."""
+    plain = x._node is None and not kwargs
+    if plain:
+        try:
+            return x._view(_reshaped_views[x._layout, new_shape])
+        except (KeyError, TypeError):  # new, or a list of sizes
+            pass
+    shape = new_shape[0] if len(new_shape) == 1 and not hasattr(new_shape[0], "__index__") else new_shape
+    y = reshape(x, shape, **kwargs)
+    if plain and x._layout.contiguous and type(shape) is tuple:
+        remember(_reshaped_views, (x._layout, new_shape), y._layout)
+    return y
 
 
 def _broadcast_as(name: str, x: ndarray, shape: tuple) -> ndarray:

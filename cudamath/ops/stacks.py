@@ -11,8 +11,8 @@ from ..core.array import ndarray
 from ..core.op import coerce, require
 from ..core.shapes import normalize_axis, normalize_shape
 from . import reduce
-from .creation import asarray, zeros
-from .index import take
+from .creation import asarray, ones, zeros
+from .index import nonzero, take
 from .join import _cut, _inputs, _joined, concat, tile
 from .shape import astype, atleast_2d, broadcast_to, diagonal, expand_dims, flip, moveaxis, ravel, reshape, span
 
@@ -167,15 +167,37 @@ def delete(x: Any, /, obj: Any, axis: int | None = None) -> ndarray:
     [20, 40]
     """
     x, axis = _line("delete", x, axis)
-    keep = np.ones(x.shape[axis], bool)
-    which = obj.to_numpy() if isinstance(obj, ndarray) else obj if isinstance(obj, slice) else np.asarray(obj)
-    if isinstance(which, np.ndarray) and not which.size:
-        which = which.astype(np.intp)
-    try:
-        keep[which] = False
-    except IndexError as error:
-        raise IndexError(f"delete: {error} (axis {axis} of shape {x.shape})") from None
-    return take(x, asarray(np.flatnonzero(keep), device=x.device), axis=axis)
+    n = x.shape[axis]
+    if isinstance(obj, slice):
+        which = np.arange(n)[obj] if obj.step not in (None, 1) else None
+        start, stop, _ = obj.indices(n)
+        gone = [(start, max(start, stop))]
+    else:
+        which = obj.to_numpy() if isinstance(obj, ndarray) else np.asarray(obj)
+        if which.dtype == np.bool_:
+            if which.shape != (n,):
+                raise IndexError(f"delete: boolean index of shape {which.shape} does not fit axis {axis} of shape {x.shape}")
+            which = np.flatnonzero(which)
+        which = which.astype(np.intp) if not which.size else which
+        if which.dtype.kind not in "iu":
+            raise IndexError(f"delete: wants integers, a slice or a bool vector, got {which.dtype}")
+        if which.size and (which.min() < -n or which.max() >= n):
+            raise IndexError(f"delete: an index is out of bounds for axis {axis} of shape {x.shape}")
+        gone = []
+    if which is not None:
+        which = np.unique(np.where(which < 0, which + n, which))
+        gone = [(int(i), int(i) + 1) for i in which[:_FEW]]
+    if which is None or which.size < _FEW:  # what stays is a few slices
+        ends = [0, *[end for _, end in gone]]
+        starts = [*[start for start, _ in gone], n]
+        parts = [span(x, axis, a, b) for a, b in zip(ends, starts, strict=True) if b > a]
+        return concat(parts, axis=axis) if parts else span(x, axis, 0, 0)
+    keep = ones(n, np.bool_, device=x.device)
+    keep[asarray(which, device=x.device)] = False
+    return take(x, nonzero(keep)[0], axis=axis)
+
+
+_FEW = 16
 
 
 def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray:

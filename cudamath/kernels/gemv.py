@@ -6,13 +6,14 @@ are packed, by 16 bytes a thread, and become 16-bit floats in registers (ptx_unp
 
     mma.sync          one thread's 16 bytes hold 32 int4 weights. Ordinary multiply-adds would need an instruction for each, and
                       more to widen it; the device starts some 3.5 a weight in the time in which int4 weights arrive. A tensor
-                      core takes them in pairs, for 16 rows at the price of one: 1.8 instructions a weight in all
+                      core takes 16 rows of w and up to 8 rows of x at the price of one
     no shared memory  on the way in, as in attention_decode.py: a product does not care in which order it sums. Lane l of a
-                      warp reads 16 bytes of row l / 4 of a tile of 8 rows of w, and takes them for the fragment of a
-                      *permuted* depth; the numbers of x are permuted alike
+                      warp reads 16 bytes of the rows l / 4 and l / 4 + 8 of a tile of 16 rows of w, and takes them for the
+                      fragment of a *permuted* depth; the numbers of x are permuted alike
     one launch        the warps of a block share out k between them and meet once, in shared memory, in a fixed order: no
                       second kernel, no atomics. Bias, activation and residual follow in the same place
-    a chunk ahead     each warp asks for its next chunk before it multiplies the one that is there
+    chunks ahead      each warp has several chunks of k under way: what it multiplies was asked for that many chunks before
+    no masks          rows of w beyond the last are the last once more, and what lies beyond k meets zeros of x
 
 int8, int4 and float8 weights have a scale for each row of w, one for all, or one for each `group` numbers along k. The last
 kind multiplies the sum over each chunk (a part of one group) on its way into the total: weights are never rounded.
@@ -27,35 +28,33 @@ from typing import Any, NamedTuple
 
 from numba import cuda, types
 
-from .matmul_wgmma import activate
-from .ptx_mma import (
-    global_address,
-    load_global_4,
-    mma,
-    pack_bf16,
-    pack_f16,
-    store_global_half,
-    unpack_bf16,
-    unpack_f16,
-)
+from .epilogue import activate
+from .ptx import Registers, array_instruction
+from .ptx_mma import global_address, mma, pack_bf16, pack_f16, store_global_half, unpack_bf16, unpack_f16
 from .ptx_unpack import high_halves, load_stream_2, load_stream_4, low_halves, unpack
-from .rows import device
+from .rows import FULL, device
 
 i32, i64, u32, f32 = types.int32, types.int64, types.uint32, types.float32
 
 ROWS = 16  # of x, at most
-COLUMNS = 8  # of y in a tile
+COLUMNS = 16  # of y in a tile
 #: numbers of w in a 32-bit word
 PER_WORD = {"same": 2, "int8": 4, "int4": 8, "float8_e4m3fn": 4, "float8_e5m2": 4}
+
+load_where = array_instruction(
+    "load_where", "{ .reg .pred p; setp.ne.s32 p, <2>, 0; @p ld.global.v4.b32 <0>, [<1>]; }",
+    (Registers(i32, 4, "update"), i64, i32),
+    "(registers, first, address, there?): 16 bytes at an address; where they are not wanted the registers stay as they are.")
 
 
 class Gemv(NamedTuple):
     """The compile-time choices of `gemv`.
 
     kind: "bf16" or "f16", of x and y. weights: see PER_WORD ("same": as x). words: 32-bit words of w that a thread reads at a
-    time, 4 or, for small groups, 2. warps: that share k. tiles: of 8 columns of y that a block makes. wide: more than 8 rows.
-    group: chunks of k (see `chunk`) with a scale of their own; 0: scales are those of rows of w. zero: there are zero points.
-    activation: as of linear.py; bias, residual: whether they are there.
+    time, 4 or, for small groups, 2. warps: that share k. tiles: of 16 columns of y that a block makes. ahead: chunks of k that
+    a warp has under way, 2 or 4. wide: more than 8 rows. even: k is a whole number of chunks. group: chunks with a scale of
+    their own; 0: scales are those of rows of w. zero: there are zero points. activation: as of linear.py; bias, residual:
+    whether they are there.
     """
 
     kind: str
@@ -63,7 +62,9 @@ class Gemv(NamedTuple):
     words: int
     warps: int
     tiles: int
+    ahead: int
     wide: bool
+    even: bool
     group: int = 0
     zero: bool = False
     activation: str = ""
@@ -88,58 +89,54 @@ class Gemv(NamedTuple):
 
 @functools.cache
 def _fetch_weights(words: int) -> Any:
-    """A device function (registers, first, address, there?): `words` words at an address, or zeros."""
+    """A device function (registers, first, address): `words` words."""
 
     @device
-    def four(w, at, address, there):
-        a, b, c, d = i32(0), i32(0), i32(0), i32(0)
-        if there:
-            a, b, c, d = load_stream_4(address)
-        w[at], w[at + 1], w[at + 2], w[at + 3] = a, b, c, d
+    def four(w, at, address):
+        w[at], w[at + 1], w[at + 2], w[at + 3] = load_stream_4(address)
 
     @device
-    def two(w, at, address, there):
-        a, b = i32(0), i32(0)
-        if there:
-            a, b = load_stream_2(address)
-        w[at], w[at + 1] = a, b
+    def two(w, at, address):
+        w[at], w[at + 1] = load_stream_2(address)
 
     return four if words == 4 else two
 
 
 @functools.cache
 def _arrange(weights: str, numbers: int) -> Any:
-    """A device function (fragments, 0 or 1, registers): the numbers of x that a thread has read, for one of its two rows, into
-    the places where the weights' pairs are. Fragment s: registers 4 s (pair 2 s), 4 s + 2 (pair 2 s + 1); + 1: second row."""
+    """A device function (fragments, first, registers, first): the numbers of x that a thread has read, to where the weights'
+    pairs are. Fragment s of x has the pairs 2 s and 2 s + 1."""
     if weights == "int4":  # pairs are (i, i + 4) of eight numbers
 
         @device
-        def crossed(a, half, x):
+        def crossed(b, to, x, at):
             for n in range(numbers // 8):
-                a[8 * n + half] = low_halves(x[4 * n], x[4 * n + 2])
-                a[8 * n + 2 + half] = high_halves(x[4 * n], x[4 * n + 2])
-                a[8 * n + 4 + half] = low_halves(x[4 * n + 1], x[4 * n + 3])
-                a[8 * n + 6 + half] = high_halves(x[4 * n + 1], x[4 * n + 3])
+                b[to + 4 * n] = low_halves(x[at + 4 * n], x[at + 4 * n + 2])
+                b[to + 4 * n + 1] = high_halves(x[at + 4 * n], x[at + 4 * n + 2])
+                b[to + 4 * n + 2] = low_halves(x[at + 4 * n + 1], x[at + 4 * n + 3])
+                b[to + 4 * n + 3] = high_halves(x[at + 4 * n + 1], x[at + 4 * n + 3])
 
         return crossed
 
     @device
-    def straight(a, half, x):
-        for n in range(numbers // 4):
-            a[4 * n + half], a[4 * n + 2 + half] = x[2 * n], x[2 * n + 1]
+    def straight(b, to, x, at):
+        for n in range(numbers // 2):
+            b[to + n] = x[at + n]
 
     return straight
 
 
 @functools.cache
 def _widen(weights: str, kind: str, words: int) -> tuple[Any, Any]:
-    """(widen, offset): widen(fragments, words, first, what to subtract) makes pairs of 16-bit floats; offset: see `unpack`."""
+    """(widen, offset): widen(fragments, half, words, first, what to subtract) makes pairs of 16-bit floats of a row of w, the
+    upper or the lower one (half 0, 1) of a thread's two: pair p is register 4 (p / 2) + 2 (p % 2) + half. offset: see `unpack`.
+    """
     if weights == "same":
 
         @device
-        def copy(b, w, at, less):
+        def copy(a, half, w, at, less):
             for i in range(words):
-                b[i] = w[at + i]
+                a[2 * i + half] = w[at + i]
 
         @device
         def nothing(zero):
@@ -150,16 +147,16 @@ def _widen(weights: str, kind: str, words: int) -> tuple[Any, Any]:
     if weights == "int4":
 
         @device
-        def widen_four(b, w, at, less):
+        def widen_four(a, half, w, at, less):
             for i in range(words):
-                b[4 * i], b[4 * i + 1], b[4 * i + 2], b[4 * i + 3] = turn(w[at + i], less)
+                a[8 * i + half], a[8 * i + 2 + half], a[8 * i + 4 + half], a[8 * i + 6 + half] = turn(w[at + i], less)
 
         return widen_four, offset
 
     @device
-    def widen_two(b, w, at, less):
+    def widen_two(a, half, w, at, less):
         for i in range(words):
-            b[2 * i], b[2 * i + 1] = turn(w[at + i], less)
+            a[4 * i + half], a[4 * i + 2 + half] = turn(w[at + i], less)
 
     return widen_two, offset
 
@@ -169,30 +166,107 @@ def gemv(form: Gemv) -> Any:
     """y = f(x w^T + bias) + residual. See Gemv."""
     kind, weights, words, warps, tiles, wide = form.kind, form.weights, form.words, form.warps, form.tiles, form.wide
     numbers, threads, group, has_zero = form.numbers, form.threads, form.group, form.zero
-    has_bias, has_residual = form.bias, form.residual
+    has_bias, has_residual, ahead, even = form.bias, form.residual, form.ahead, form.even
     steps, quarters, per_word = numbers // 4, numbers // 8, PER_WORD[weights]
     fetch, arrange = _fetch_weights(words), _arrange(weights, numbers)
     widen, offset = _widen(weights, kind, words)
     multiply = mma(kind)
     pack, unpack_pair = (pack_bf16, unpack_bf16) if kind == "bf16" else (pack_f16, unpack_f16)
     function = activate(form.activation)
-    halves = 2 if wide else 1
-    most, width = 8 * halves, COLUMNS * tiles
+    most, width = 16 if wide else 8, COLUMNS * tiles
     middle = 8 if weights == "int4" else 0  # the zero point of symmetric weights
+    halves, half_x = 2 if wide else 1, numbers // 2
+    lines = 2 * tiles  # rows of w that a thread reads
+    held = words * lines
     sums_shape = (warps, most, width)
+    of_w, of_x, of_a, of_b = ahead * held, 2 * halves * half_x, 4 * steps, 2 * halves * steps
+    of_total, of_part, of_factors, of_zeros = 4 * halves * tiles, 8 * halves, ahead * lines, ahead * lines
+    step_w, step_x = warps * 16 * words, warps * 8 * numbers  # bytes from a warp's chunk to its next
     scaled = weights != "same"
-    of_total, of_w, of_x, of_a, of_b, of_factor = 4 * tiles, words * tiles, numbers // 2, 4 * steps, 2 * steps, 2 * tiles
-    of_less = f32 if weights == "int8" and kind == "bf16" else i32
 
     @device
-    def fetch_x(x, to, address, there):
+    def ask_x(far, x, buffer, chunk, state):
+        """Ask for the numbers of x for a chunk, that of the pointers or `far` turns of the warps later."""
+        at_w, at_scale, at_x, quad, depth, pitch, first, second, scale, zero = state
+        if not even:  # numbers beyond the last count as 0
+            for n in range(halves * half_x):
+                x[buffer * halves * half_x + n] = i32(0)
+            if ((chunk + far * warps) * 4 + quad) * numbers >= depth:
+                first, second = i32(0), i32(0)
+        address = at_x[0] + far * step_x
         for n in range(quarters):
-            a, b, c, d = i32(0), i32(0), i32(0), i32(0)
-            if there:
-                a, b, c, d = load_global_4(address + 16 * n)
-            to[4 * n], to[4 * n + 1], to[4 * n + 2], to[4 * n + 3] = a, b, c, d
+            load_where(x, buffer * halves * half_x + 4 * n, address + 16 * n, first)
+        if wide:
+            for n in range(quarters):
+                load_where(x, (buffer * 2 + 1) * half_x + 4 * n, address + i64(depth) * 16 + 16 * n, second)
 
-    @cuda.jit(launch_bounds=threads)
+    @device
+    def ask(far, u, chunk, w, factors, zeros, state):
+        """Ask for a chunk's weights, scales and zero points, into slot u."""
+        at_w, at_scale, at_x, quad, depth, pitch, first, second, scale, zero = state
+        back = i64(0)
+        if not even:  # the last chunk's threads that have nothing to read, read something
+            back = max(((chunk + far * warps) * 4 + quad) * (4 * words) - (pitch - 4 * words), i64(0))
+        for r in range(lines):
+            fetch(w, u * held + r * words, at_w[r] + far * step_w - back)
+        if group:
+            of = i32(u32(chunk + far * warps) // u32(group))
+            for r in range(lines):
+                factors[u * lines + r] = scale[at_scale[r] + of]
+                if has_zero:
+                    zeros[u * lines + r] = i32(zero[at_scale[r] + of])
+
+    @device
+    def use(u, w, x, a, b, part, total, factors, zeros):
+        """Multiply what is in slot u."""
+        arrange(b, 0, x, (u & 1) * halves * half_x)
+        if wide:
+            arrange(b, 2 * steps, x, ((u & 1) * 2 + 1) * half_x)
+        for t in range(tiles):
+            for half in range(2):
+                r = 2 * t + half
+                at_zero = (u * lines if group else 0) + r
+                less = offset(zeros[at_zero] if has_zero else i32(middle))
+                widen(a, half, w, u * held + r * words, less)
+            if group:
+                for i in range(8 * halves):
+                    part[i] = f32(0)
+                for s in range(steps):
+                    multiply(part, 4 * (s & 1), a, 4 * s, b, 2 * s)
+                    if wide:
+                        multiply(part, 8 + 4 * (s & 1), a, 4 * s, b, 2 * steps + 2 * s)
+                for i in range(4 * halves):
+                    both = part[8 * (i >> 2) + (i & 3)] + part[8 * (i >> 2) + 4 + (i & 3)]
+                    total[4 * halves * t + i] += both * factors[u * lines + 2 * t + ((i >> 1) & 1)]
+            else:
+                for s in range(steps):
+                    multiply(total, 4 * halves * t, a, 4 * s, b, 2 * s)
+                    if wide:
+                        multiply(total, 4 * halves * t + 4, a, 4 * s, b, 2 * steps + 2 * s)
+
+    @device
+    def slot(u, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, state):
+        """Multiply the chunk in slot u, and ask for the one that comes `ahead` chunks later. certain: all these exist."""
+        if certain or chunk + u * warps < chunks:
+            if certain or chunk + (u + 1) * warps < chunks:
+                ask_x(u + 1, x, (u + 1) & 1, chunk, state)
+            use(u, w, x, a, b, part, total, factors, zeros)
+            if certain or chunk + (u + ahead) * warps < chunks:
+                ask(u + ahead, u, chunk, w, factors, zeros, state)
+
+    @device
+    def turn(certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, state):
+        """All slots once; the pointers move on."""
+        slot(0, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, state)
+        slot(1, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, state)
+        if ahead > 2:
+            slot(2, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, state)
+            slot(3, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, state)
+        at_w, at_x = state[0], state[2]
+        for r in range(lines):
+            at_w[r] += ahead * step_w
+        at_x[0] += ahead * step_x
+
     def gemv(x, weight, scale, zero, bias, residual, y, rows, columns, depth, chunks, scales):
         """x (rows, depth), weight (columns, depth numbers, packed), y and residual (rows, columns), bias (columns,): flat. Rows
         of x and of weight are multiples of 16 bytes, of weight with 2 words: of 8. scale float32, zero uint8 or int8:
@@ -200,79 +274,53 @@ def gemv(form: Gemv) -> Any:
         """
         sums = cuda.shared.array(sums_shape, f32)
         thread = i32(cuda.threadIdx.x)
-        warp, lane = i32(thread >> 5), i32(thread & 31)
+        warp, lane = i32(cuda.shfl_sync(FULL, thread >> 5, 0)), i32(thread & 31)  # the shuffle: so that branches are uniform
         line, quad = i32(lane >> 2), i32(lane & 3)
         column0 = i32(i32(cuda.blockIdx.x) * width)
         pitch = i64(u32(depth) // u32(per_word)) * 4  # bytes of a row of w
-        at_x = global_address(x) + 2 * (i64(line) * depth + quad * numbers)
-        at_w = global_address(weight) + (column0 + line) * pitch + quad * (4 * words)
         total = cuda.local.array(of_total, f32)
-        part = cuda.local.array(4, f32)
+        part = cuda.local.array(of_part, f32)
         w = cuda.local.array(of_w, i32)
-        w_next = cuda.local.array(of_w, i32)
-        x0 = cuda.local.array(of_x, i32)
-        x1 = cuda.local.array(of_x, i32)
+        numbers_x = cuda.local.array(of_x, i32)
         a = cuda.local.array(of_a, i32)
         b = cuda.local.array(of_b, i32)
-        less = cuda.local.array(tiles, of_less)
-        factor = cuda.local.array(of_factor, f32)
-        for i in range(4 * tiles):
+        factors = cuda.local.array(of_factors, f32)
+        zeros = cuda.local.array(of_zeros, i32)
+        at_w = cuda.local.array(lines, i64)
+        at_scale = cuda.local.array(lines, i32)
+        at_x = cuda.local.array(1, i64)
+        for i in range(of_total):
             total[i] = f32(0)
-        for i in range(4 * steps):
-            a[i] = i32(0)
-        for t in range(tiles):
-            less[t] = offset(middle)
+        for i in range(of_x):
+            numbers_x[i] = i32(0)
+        for r in range(lines):
+            row = i32(min(column0 + 8 * r + line, columns - 1))
+            at_w[r] = global_address(weight) + row * pitch + (warp * 4 + quad) * (4 * words)
+            at_scale[r] = i32(row * scales)
             if has_zero and group == 0:
-                mine = i32(column0 + 8 * t + line)
-                if mine < columns:
-                    less[t] = offset(i32(zero[mine * scales]))
+                zeros[r] = i32(zero[at_scale[r]])
+        at_x[0] = global_address(x) + 2 * (i64(line) * depth + (warp * 4 + quad) * numbers)
+        state = (at_w, at_scale, at_x, quad, depth, pitch, i32(line < rows), i32(line + 8 < rows), scale, zero)
         chunk = warp
-        inside = chunk < chunks and (chunk * 4 + quad) * numbers < depth
-        for t in range(tiles):
-            fetch(w_next, words * t, at_w + i64(8 * t) * pitch + i64(chunk) * (16 * words),
-                  inside and column0 + 8 * t + line < columns)
-        fetch_x(x, x0, at_x + i64(chunk) * (8 * numbers), inside and line < rows)
-        if wide:
-            fetch_x(x, x1, at_x + i64(chunk) * (8 * numbers) + i64(depth) * 16, inside and line + 8 < rows)
+        if chunk < chunks:
+            ask_x(0, numbers_x, 0, chunk, state)
+            ask(0, 0, chunk, w, factors, zeros, state)
+        if chunk + warps < chunks:
+            ask(1, 1, chunk, w, factors, zeros, state)
+        if ahead > 2:
+            if chunk + 2 * warps < chunks:
+                ask(2, 2, chunk, w, factors, zeros, state)
+            if chunk + 3 * warps < chunks:
+                ask(3, 3, chunk, w, factors, zeros, state)
+        while chunk + (2 * ahead - 1) * warps < chunks:
+            turn(True, chunk, chunks, w, numbers_x, a, b, part, total, factors, zeros, state)
+            chunk = i32(chunk + ahead * warps)
         while chunk < chunks:
-            for i in range(words * tiles):
-                w[i] = w_next[i]
-            arrange(a, 0, x0)
-            if wide:
-                arrange(a, 1, x1)
-            if group:
-                of = i32(u32(chunk) // u32(group))
-                for t in range(tiles):
-                    for j in range(2):
-                        mine = i32(column0 + 8 * t + 2 * quad + j)
-                        factor[2 * t + j] = scale[i64(mine) * scales + of] if mine < columns else f32(0)
-                    if has_zero:
-                        mine = i32(column0 + 8 * t + line)
-                        if mine < columns:
-                            less[t] = offset(i32(zero[i64(mine) * scales + of]))
-            chunk = i32(chunk + warps)
-            inside = chunk < chunks and (chunk * 4 + quad) * numbers < depth
-            for t in range(tiles):
-                fetch(w_next, words * t, at_w + i64(8 * t) * pitch + i64(chunk) * (16 * words),
-                      inside and column0 + 8 * t + line < columns)
-            fetch_x(x, x0, at_x + i64(chunk) * (8 * numbers), inside and line < rows)
-            if wide:
-                fetch_x(x, x1, at_x + i64(chunk) * (8 * numbers) + i64(depth) * 16, inside and line + 8 < rows)
-            for t in range(tiles):
-                widen(b, w, words * t, less[t])
-                if group:
-                    for i in range(4):
-                        part[i] = f32(0)
-                    for s in range(steps):
-                        multiply(part, 0, a, 4 * s, b, 2 * s)
-                    for i in range(2 * halves):
-                        total[4 * t + i] += part[i] * factor[2 * t + (i & 1)]
-                else:
-                    for s in range(steps):
-                        multiply(total, 4 * t, a, 4 * s, b, 2 * s)
+            turn(False, chunk, chunks, w, numbers_x, a, b, part, total, factors, zeros, state)
+            chunk = i32(chunk + ahead * warps)
         for t in range(tiles):
-            for i in range(2 * halves):
-                sums[warp, line + 8 * (i >> 1), 8 * t + 2 * quad + (i & 1)] = total[4 * t + i]
+            for i in range(4 * halves):
+                sums[warp, 8 * (i >> 2) + 2 * quad + (i & 1), 16 * t + line + 8 * ((i >> 1) & 1)] = total[4 * halves * t + i]
         cuda.syncthreads()
         place = thread
         while place < rows * width:
@@ -294,4 +342,6 @@ def gemv(form: Gemv) -> Any:
                 store_global_half(global_address(y) + 2 * at, pack(value, f32(0)))
             place = i32(place + threads)
 
-    return gemv
+    if weights == "float8_e4m3fn":
+        gemv.__name__ = "gemv_e4m3"  # compute capability 8.9 on
+    return cuda.jit(launch_bounds=threads)(gemv)

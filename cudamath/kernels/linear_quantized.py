@@ -43,7 +43,7 @@ def linear_quantized(x: Layout, values: Layout, scale: Layout, zero: Layout | No
     """Planner. x (.., in), values (out, in) or, int4, (out, in / 2), contiguous; scale, zero: (1,), (out,) or, with `group`
     numbers along in to a scale, (out, in / group), flat; bias (out,), residual as y.
 
-    version: "gemv", or "gemv WARPSxTILES", see gemv.Gemv; or "steps".
+    version: "gemv", or "gemv WARPSxTILESxAHEAD", see gemv.Gemv; or "steps".
     """
     places = iter(range(3, 6))
     at_zero, at_bias, at_residual = (None if layout is None else Input(next(places)) for layout in (zero, bias, residual))
@@ -72,11 +72,9 @@ def _fits(x: Layout, values: Layout, form: str, group: int, others: tuple[Layout
                 and all(o.contiguous and o.aligned for o in (x, values)) and all(o is None or o.contiguous for o in others))
 
 
-def gemv_choice(rows: int, out: int, chunks: int, multiprocessors: int) -> tuple[int, int]:
-    """(warps, tiles) of a block: wide tiles where there are enough of them to fill the device."""
-    tiles = 2 if out >= 32 * multiprocessors else 1
-    warps = 4 if out * 4 >= 8 * tiles * 12 * multiprocessors or chunks <= 4 else 8
-    return warps, tiles
+def gemv_choice(rows: int, out: int, chunks: int, multiprocessors: int) -> tuple[int, int, int]:
+    """(warps, tiles, chunks ahead) of a block."""
+    return 8, 1, 4
 
 
 def gemv_same(x: Layout, weight: Layout, bias: Layout | None = None, residual: Layout | None = None, *,
@@ -100,10 +98,11 @@ def _gemv(x: Layout, out: int, depth: int, form: str, group: int, activation: st
     chunk = 4 * words * PER_WORD[form]
     chunks = blocks(depth, chunk)
     size = version.removeprefix("gemv").strip()
-    warps, tiles = map(int, size.split("x")) if size else gemv_choice(rows, out, chunks, devices.multiprocessors(x.device))
+    found = map(int, size.split("x")) if size else gemv_choice(rows, out, chunks, devices.multiprocessors(x.device))
+    warps, tiles, ahead = found
     values, scale, zero = weight
-    kernel = gemv(Gemv(KINDS[x.dtype.name], form, words, warps, tiles, rows > 8, group // chunk, zero is not None, activation,
-                       bias is not None, residual is not None))
+    kernel = gemv(Gemv(KINDS[x.dtype.name], form, words, warps, tiles, ahead, rows > 8, depth % chunk == 0, group // chunk,
+                       zero is not None, activation, bias is not None, residual is not None))
     nbytes = out * depth // PER_WORD[form] * 4
     each = depth // group if group else int(scales > 1)
     return Launch(kernel, blocks(out, tiles * COLUMNS), 32 * warps, [

@@ -9,7 +9,7 @@ import optree
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import FLOATING, Op, coerce, require
+from ..core.op import FLOATING, INTEGER, Op, coerce, require
 from ..ops import linalg
 from ..ops.compare import equal
 from ..ops.index import where
@@ -187,7 +187,8 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
     else:
         scale = coerce("quantize", (x, scale))[1].astype("float32")
         if zero_point is not None:
-            zero = coerce("quantize", (x, zero_point), dtypes.INTEGER)[1].astype("int8" if form == "int8" else "uint8")
+            zero = require("quantize", coerce("quantize", (x, zero_point))[1], INTEGER, "zero points")
+            zero = zero.astype("int8" if form == "int8" else "uint8")
         for what, found in (("scale", scale), ("zero_point", zero)):
             if found is not None and found.shape != shape:
                 raise ValueError(f"quantize: x {x.shape} wants a {what} of shape {shape}, got {found.shape}")

@@ -228,6 +228,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         linear,
         loss,
         matmul,
+        mlp,
         norm,
         norm_grad,
         optim,
@@ -270,6 +271,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for activation in ("gelu", "silu"):
                 plan(functools.partial(linear.linear, activation=activation, version="wgmma 128x128 pingpong"), c,
                      new(80, 256, dtype=t), bias, new(64, 80, dtype=t))
+                plan(functools.partial(mlp.product_slope, activation=activation, version="wgmma 64x256 pingpong"), c,
+                     new(256, 80, dtype=t), new(64, 80, dtype=t))
     for f in (BF16, F32):
         x, v = new(20, 64, dtype=f), new(64, dtype=f)
         wide = F64 if f == F64 else F32

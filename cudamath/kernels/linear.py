@@ -30,13 +30,13 @@ def linear(x: Layout, weight: Layout, bias: Layout | None = None, residual: Layo
 
     version: "wgmma" (what may follow: matmul_tensor.Choice) or "steps".
     """
-    turned = weight.view(weight.shape[::-1], weight.strides[::-1])
+    turned = matmul.turned(weight)
     present = [layout for layout in (bias, residual) if layout is not None]
     places = iter(range(2, 4))
     at_bias = None if bias is None else Input(next(places))
     at_residual = None if residual is None else Input(next(places))
     if version is None:
-        version = "wgmma" if _fits(x, weight, present) else "steps"
+        version = "wgmma" if fits(x, weight, present) else "steps"
     if version.startswith("wgmma"):
         from . import matmul_tensor
 
@@ -62,11 +62,11 @@ def _moved(arg: object) -> object:
     return dataclasses.replace(arg, kind="y", index=0) if arg.index == 0 else dataclasses.replace(arg, index=arg.index + 1)
 
 
-def _fits(x: Layout, weight: Layout, others: list[Layout]) -> bool:
+def fits(x: Layout, weight: Layout, others: list[Layout]) -> bool:
     """Whether the product's own epilogue can do it all."""
     from .product import Product
 
     if SIMULATOR or devices.capability(x.device) != (9, 0) or x.dtype.itemsize != 2 or not x.size or not weight.size:
         return False
-    p = Product(x, weight.view(weight.shape[::-1], weight.strides[::-1]))
+    p = Product(x, matmul.turned(weight))
     return p.n % 8 == 0 and p.parts == [(0, 0, 0)] and p.batch == 1 and all(o.contiguous and o.aligned for o in others)

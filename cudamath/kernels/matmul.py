@@ -374,6 +374,11 @@ def matmul_int32(a: Layout, b: Layout, *, version: str | None = None) -> Plan:
     return Plan([out], steps, copies)
 
 
+def turned(x: Layout) -> Layout:
+    """The transpose of a matrix, where it lies."""
+    return x.view(x.shape[::-1], x.strides[::-1])
+
+
 def candidates(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
     """The versions that can multiply these layouts on their device, tiles not told apart."""
     capability, dtype = devices.capability(a.device), a.dtype

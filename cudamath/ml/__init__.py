@@ -10,6 +10,7 @@ from .embedding import *  # noqa: F403
 from .linear import *  # noqa: F403
 from .linear_loss import *  # noqa: F403
 from .loss import *  # noqa: F403
+from .mlp import *  # noqa: F403
 from .norm import *  # noqa: F403
 from .optim import *  # noqa: F403
 from .pointwise import *  # noqa: F403

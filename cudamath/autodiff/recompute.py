@@ -125,7 +125,8 @@ def checkpoint(fn: Callable) -> Callable:
     RuntimeError
         While the gradient is taken: `fn` drew other random numbers or returned something else than the first time.
 
-    Gradient: the very same as without, bit for bit, of any order; works inside `cm.cuda.graph`.
+    Gradient: the same as without, of any order; bit for bit, except that contributions to the gradient of an array that is
+    used several times are added part by part. Works inside `cm.cuda.graph`.
 
     Source: Chen et al., "Training deep nets with sublinear memory cost", 2016.
 

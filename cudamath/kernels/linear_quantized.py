@@ -74,7 +74,7 @@ def _fits(x: Layout, values: Layout, form: str, group: int, others: tuple[Layout
 
 def gemv_choice(rows: int, out: int, chunks: int, multiprocessors: int) -> tuple[int, int, int]:
     """(warps, tiles, chunks ahead) of a block."""
-    return 8, 1, 4
+    return 8, 1, 2 if rows > 8 else 4
 
 
 def gemv_same(x: Layout, weight: Layout, bias: Layout | None = None, residual: Layout | None = None, *,

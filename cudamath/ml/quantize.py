@@ -93,10 +93,15 @@ class Quantized:
         return f"Quantized({', '.join([str(self.shape), self.dtype, *more])})"
 
 
-optree.register_pytree_node(
-    Quantized,
-    lambda q: ((q.values, q.scale, q.zero_point), (q.dtype, q.axis, q.group, q.shape), ("values", "scale", "zero_point")),
-    lambda more, arrays: Quantized(*arrays, *more), namespace=optree.registry.__GLOBAL_NAMESPACE)
+def _opened(q: Any) -> tuple[tuple, tuple, tuple[str, ...]]:
+    return (q.values, q.scale, q.zero_point), (q.dtype, q.axis, q.group, q.shape), ("values", "scale", "zero_point")
+
+
+def _closed(more: Any, arrays: Any) -> Any:
+    return Quantized(*arrays, *more)
+
+
+optree.register_pytree_node(Quantized, _opened, _closed, namespace=optree.registry.__GLOBAL_NAMESPACE)  # type: ignore[arg-type]
 
 
 def _inner(shape: tuple[int, ...], axis: int | None, group: int | None) -> int:
@@ -177,8 +182,10 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
         raise ValueError(f"quantize: {name} has no zero points")
     x = in_order("quantize", x, "C")
     inner = _inner(x.shape, axis, group)
-    shape = () if axis is None and group is None else (x.shape[axis],) if axis is not None else (
-        *x.shape[:-1], x.shape[-1] // group)  # type: ignore[operator]
+    if group is not None:
+        shape: tuple[int, ...] = (*x.shape[:-1], x.shape[-1] // group)
+    else:
+        shape = () if axis is None else (x.shape[axis],)
     zero: ndarray | None = None
     if scale is None:
         if zero_point is not None:

@@ -117,6 +117,30 @@ def test_row_versions(machine, version, log, dtype):
         assert_close(dx, expected, rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 5, what=f"{columns} columns")
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("log", [False, True])
+def test_cached_rows(log, dtype):
+    """Lines kept in shared memory: with ends between borders, shorter than an access, longer than what is kept."""
+    from cudamath.kernels import softmax as kernels
+    from cudamath.runtime.device import capability
+
+    if capability(0) not in kernels.CACHE:
+        pytest.skip("no room for two lines in shared memory")
+    name = "log_softmax" if log else "softmax"
+    for rows, columns in ((3, 1), (3, 7), (5, 1001), (3, 8192), (7, 50257), (3, 100_003)):
+        x, g = numbers((rows, columns), dtype, scale=3), numbers((rows, columns), dtype, seed=1)
+        x[0, 0], x[1, -1] = -np.inf, 40
+        y = run_version("gpu", lambda x: kernels.plan("cached_rows", (x,), 1, log, False), x)
+        expected = reference(name, x)
+        assert_close(y, expected, **tolerances(name, dtype), what=f"{columns} columns")
+        dx = run_version("gpu", lambda g, y: kernels.plan("cached_rows", (g, y), 1, log, True), g, y)
+        wg, wy = wide(g, y)
+        expected = wg - np.exp(wy) * wg.sum(1, keepdims=True) if log else wy * (wg - (wg * wy).sum(1, keepdims=True))
+        scale = columns**0.5 if log else 1
+        assert_close(dx, expected, rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 5 * scale, what=f"{columns} columns")
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("machine, version", versions("plain", "columns"))
@@ -317,6 +341,7 @@ def test_cross_entropy_versions(machine, version, reduction, dtype):
 def test_rows_between_borders_do_not_spill():
     """Rows that begin between the borders of 16-byte accesses: the dearest kernels of the family."""
     from cudamath.kernels import loss, softmax
+    from cudamath.runtime.device import assume
 
     x, g = Layout.new((300, 1003, 1), np.dtype(cm.bfloat16), 0), Layout.new((300, 1003), np.dtype(cm.bfloat16), 0)
     t, one = Layout.new((300, 1), np.dtype(np.int64), 0), Layout.new((), np.dtype(cm.bfloat16), 0)
@@ -328,3 +353,11 @@ def test_rows_between_borders_do_not_spill():
                          (loss.gradient("rows", one, x, 0.1, -100), [one, x, t, stats, divisor])):
         for found in compile_plan(plan, inputs, (9, 0)):
             assert found.spills == 0 and found.registers <= 128, found
+    for capability in softmax.CACHE:
+        for log, dtype in ((False, np.float32), (True, cm.bfloat16), (False, np.float16)):
+            v = Layout.new((300, 50257), np.dtype(dtype), 0)
+            with assume(capability):
+                plans = [(softmax.plan("cached_rows", i, 1, log, len(i) == 2), list(i)) for i in ((v,), (v, v))]
+            for plan, inputs in plans:
+                for found in compile_plan(plan, inputs, capability):
+                    assert found.spills == 0 and found.registers <= 64, (found, capability)

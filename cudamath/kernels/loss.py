@@ -28,6 +28,7 @@ from numba import cuda
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
 from .build import blocks, codec, power_of_two
+from .normal import exponential
 from .rows import RUN, WARP, access, bounded, fitting, group_max, group_sum, row_reader, row_writer, wide
 from .softmax import online, rescale
 
@@ -90,7 +91,7 @@ def rows(dtype, threads, width, edges, smooth):
     """A group of `threads` threads a row; x: (N * C,); targets: (N,); pairs, stats: (2, N); block (threads, rows)."""
     load, _, T = codec(dtype)
     read = row_reader(dtype, width, edges)
-    take, rescaled = online(T), rescale(T)
+    take, rescaled = online(dtype), rescale(dtype)
     group_top, total_of = group_max(threads, T), group_sum(threads, T)
     held = fitting(HELD, dtype)
     vectors = held // width
@@ -292,6 +293,7 @@ def rows_grad(dtype, reduced, threads, rows, width, edges):
     load, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     vectors = HELD // width
+    exp = exponential(dtype)
 
     @bounded(threads * rows)
     def cross_entropy_rows_grad(g, x, targets, stats, divisor, dx, classes, ignore, smoothing):
@@ -314,7 +316,7 @@ def rows_grad(dtype, reduced, threads, rows, width, edges):
                 if column < classes:
                     for j in range(width):
                         e = k * width + j
-                        v[e] = math.exp(v[e] - top - log_sum) - spread_out
+                        v[e] = exp(v[e] - top - log_sum) - spread_out
                         if column + j == target:
                             v[e] -= T(1) - smoothing
                         v[e] = v[e] * factor if target != ignore else T(0)

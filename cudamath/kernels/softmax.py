@@ -13,7 +13,9 @@ Versions, from simple to fast. An array is seen as (outer, n, inner), the axis i
 3. `long_rows`  inner = 1, lines too long for registers: the *online* softmax. Maximum and sum are found in one trip:
                 when the maximum grows from m to m', the sum so far is multiplied by exp(m - m'). A second trip,
                 mostly served by the L2 cache, writes.
-4. `columns`    inner > 1: 32 neighbouring lines to a block, so that a warp reads 32 neighbouring elements;
+4. `cached_rows` (softmax_cached.py)  inner = 1, the same lines on devices whose multiprocessors have room for two lines of
+                100 KB in shared memory: one trip for what fits.
+5. `columns`    inner > 1: 32 neighbouring lines to a block, so that a warp reads 32 neighbouring elements;
                 8 threads share a line, each finds an online (m, s) of its part, and the parts are merged.
 
 A line with +inf or NaN, or with -inf throughout, is NaN throughout, as on the CPU.
@@ -26,12 +28,16 @@ from numba import cuda
 
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
+from ..runtime.device import capability
 from .build import blocks, codec
+from .normal import exponential
 from .rows import RUN, access, bounded, device, fitting, group_max, group_sum, row_reader, row_writer, spread
 
 HELD = 32  # elements of a line a thread holds: half of the 64 registers that a block of 1024 threads leaves it
 HELD_GRAD = 16  # the gradient holds g and y
 LONG = 1024  # threads for a line of any length; half as many for float64, whose numbers take twice the registers
+#: Bytes of shared memory for each of two blocks on a multiprocessor, by capability: elsewhere there is too little.
+CACHE = {(8, 0): 80 << 10, (9, 0): 112 << 10, (10, 0): 112 << 10}
 VECTORS = 4  # independent reads in flight in long_rows
 LANES, PARTS = 32, 8  # columns: lines a block, threads a line
 
@@ -73,7 +79,7 @@ def rows(dtype, threads, vectors, width, edges, log):
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     group_top, group_total = group_max(threads, T), group_sum(threads, T)
     held = vectors * width
-    lowest = T(-math.inf)
+    lowest, exp = T(-math.inf), exponential(dtype)
 
     @bounded(max(threads, 128))
     def softmax_rows(x, y, lines, columns):
@@ -93,8 +99,8 @@ def rows(dtype, threads, vectors, width, edges, log):
         top = group_top(top)
         total = T(0)
         for e in range(held):
-            v[e] = v[e] - top if log else math.exp(v[e] - top)
-            total += math.exp(v[e]) if log else v[e]
+            v[e] = v[e] - top if log else exp(v[e] - top)
+            total += exp(v[e]) if log else v[e]
         total = group_total(total)
         shift = math.log(total)
         scale = T(1) / total
@@ -109,11 +115,12 @@ def rows(dtype, threads, vectors, width, edges, log):
 
 
 @functools.cache
-def online(T):
+def online(dtype):
     """Device function (m, s, v, count): maximum and sum of exp(. - maximum), with v[0], ..., v[count - 1] added to them.
 
     A maximum of -inf (nothing seen but -inf) shifts by 0 instead: -inf minus -inf would be NaN.
     """
+    T, exp = codec(dtype)[2], exponential(dtype)
     lowest = T(-math.inf)
 
     @device
@@ -122,22 +129,23 @@ def online(T):
         for e in range(count):
             top = max(top, v[e])
         shift = top if top != lowest else T(0)
-        s = s * math.exp(m - shift)
+        s = s * exp(m - shift)
         for e in range(count):
-            s += math.exp(v[e] - shift)
+            s += exp(v[e] - shift)
         return top, s
 
     return take
 
 
 @functools.cache
-def rescale(T):
+def rescale(dtype):
     """Device function (m, s, top): what the sum s of exp(. - m) becomes when the maximum grows from m to top."""
+    T, exp = codec(dtype)[2], exponential(dtype)
     lowest = T(-math.inf)
 
     @device
     def rescaled(m, s, top):
-        return s * math.exp(m - (top if top != lowest else T(0)))
+        return s * exp(m - (top if top != lowest else T(0)))
 
     return rescaled
 
@@ -148,11 +156,11 @@ def long_rows(dtype, width, edges, log):
     _, _, T = codec(dtype)
     threads = fitting(LONG, dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
-    take, rescaled = online(T), rescale(T)
+    take, rescaled = online(dtype), rescale(dtype)
     group_top, group_total = group_max(threads, T), group_sum(threads, T)
     held = VECTORS * width
     stride = threads * width
-    lowest = T(-math.inf)
+    lowest, exp = T(-math.inf), exponential(dtype)
 
     @bounded(threads)
     def softmax_long_rows(x, y, columns):
@@ -175,7 +183,7 @@ def long_rows(dtype, width, edges, log):
         for first in range(cuda.threadIdx.x * width - before, columns, stride):
             read(x, start + first, v, 0, start, start + columns)
             for e in range(width):
-                v[e] = v[e] - top - shift if log else math.exp(v[e] - top) * scale
+                v[e] = v[e] - top - shift if log else exp(v[e] - top) * scale
             write(y, start + first, v, 0, start, start + columns)
 
     return softmax_long_rows
@@ -185,8 +193,8 @@ def long_rows(dtype, width, edges, log):
 def columns(dtype, log):
     """PARTS threads a line, LANES neighbouring lines a block; x, y: (outer * n * inner,); block (LANES, PARTS)."""
     load, store, T = codec(dtype)
-    rescaled = rescale(T)
-    lowest = T(-math.inf)
+    rescaled = rescale(dtype)
+    lowest, exp = T(-math.inf), exponential(dtype)
 
     @bounded(LANES * PARTS)
     def softmax_columns(x, y, lines, n, inner):
@@ -201,10 +209,10 @@ def columns(dtype, log):
             for k in range(part, n, PARTS):
                 v = load(x[start + k * inner])
                 if v > m:
-                    s = s * math.exp(m - v) + T(1)
+                    s = s * exp(m - v) + T(1)
                     m = v
                 elif v != lowest:
-                    s += math.exp(v - m)  # also when v is NaN, which makes s NaN
+                    s += exp(v - m)  # also when v is NaN, which makes s NaN
         tops[part, lane] = m
         sums[part, lane] = s
         cuda.syncthreads()
@@ -218,7 +226,7 @@ def columns(dtype, log):
         if line < lines:
             for k in range(part, n, PARTS):
                 v = load(x[start + k * inner]) - m
-                y[start + k * inner] = store(v - log_sum if log else math.exp(v) * scale)
+                y[start + k * inner] = store(v - log_sum if log else exp(v) * scale)
 
     return softmax_columns
 
@@ -227,8 +235,9 @@ def columns(dtype, log):
 
 
 @functools.cache
-def formula(T, log):
+def formula(dtype, log):
     """Device functions: term(g, y) to be summed over the line, and slope(g, y, sum)."""
+    exp = exponential(dtype)
 
     @device
     def term(g, y):
@@ -236,7 +245,7 @@ def formula(T, log):
 
     @device
     def slope(g, y, total):
-        return g - math.exp(y) * total if log else y * (g - total)
+        return g - exp(y) * total if log else y * (g - total)
 
     return term, slope
 
@@ -273,7 +282,7 @@ def rows_grad(dtype, threads, vectors, width, edges, log):
     _, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     group_total = group_sum(threads, T)
-    term, slope = formula(T, log)
+    term, slope = formula(dtype, log)
     held = vectors * width
 
     @bounded(max(threads, 128))
@@ -312,7 +321,7 @@ def long_rows_grad(dtype, width, edges, log):
     threads = fitting(LONG, dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     group_total = group_sum(threads, T)
-    term, slope = formula(T, log)
+    term, slope = formula(dtype, log)
 
     @bounded(threads)
     def softmax_long_rows_grad(g, y, dx, columns):
@@ -344,7 +353,7 @@ def long_rows_grad(dtype, width, edges, log):
 def columns_grad(dtype, log):
     """PARTS threads a line, LANES neighbouring lines a block; g, y, dx: (outer * n * inner,); block (LANES, PARTS)."""
     load, store, T = codec(dtype)
-    term, slope = formula(T, log)
+    term, slope = formula(dtype, log)
 
     @bounded(LANES * PARTS)
     def softmax_columns_grad(g, y, dx, lines, n, inner):
@@ -390,6 +399,10 @@ def plan(version: str, inputs: tuple[Layout, ...], axis: int, log: bool, grad: b
         kernel = (columns_grad if grad else columns)(x.dtype, log)
         return Plan([out], [Launch(kernel, blocks(lines, LANES), (LANES, PARTS), [*flat, lines, n, inner])])
     width, edges = access(n, out, *inputs)
+    if version == "cached_rows":
+        from . import softmax_cached
+
+        return Plan([out], [softmax_cached.launch(x, arrays, n, log)])
     if version == "long_rows":
         kernel = (long_rows_grad if grad else long_rows)(x.dtype, width, edges, log)
         return Plan([out], [Launch(kernel, lines, fitting(LONG, x.dtype), [*flat, n])])
@@ -407,7 +420,10 @@ def best(inputs: tuple[Layout, ...], axis: int, held: int) -> str:
         return "columns"
     width, edges = access(shape[axis], *inputs)
     columns = shape[axis] + (width - 1 if edges else 0)
-    return "rows" if spread(columns, width, fitting(held, inputs[0].dtype)) else "long_rows"
+    if spread(columns, width, fitting(held, inputs[0].dtype)):
+        return "rows"
+    held_back = CACHE.get(capability(inputs[0].device), 0) >= shape[axis] * inputs[0].itemsize // 2
+    return "cached_rows" if width in (4, 8) and held_back else "long_rows"
 
 
 def softmax(x: Layout, *, axis: int) -> Plan:

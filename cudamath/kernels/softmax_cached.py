@@ -1,0 +1,188 @@
+"""Softmax of long lines that are read once: what a block has read stays in its shared memory (softmax.py has the formulas).
+
+A vocabulary of 50,257 in bfloat16 is a line of 98 KB, and two such lines fit into the 227 KB of a multiprocessor of 9.0:
+while one block waits at its reduction the other one reads. Longer lines are kept as far as they fit, and the rest is read
+again, from the L2 cache: two blocks a multiprocessor leave room there.
+
+A line begins anywhere. Its `inner` accesses of 16 bytes lie on their borders; what sticks out at both ends, less than one
+access each, is handled element by element, one for each of the first 2 x width threads.
+
+16-bit numbers stay packed in shared memory (rows.fetcher). The gradient keeps g. Log-softmax then needs y once, softmax twice.
+"""
+
+import functools
+import math
+
+from numba import cuda
+
+from ..core.layout import Layout
+from ..core.plan import Launch
+from ..runtime.device import capability
+from .build import codec, numba_type
+from .normal import exponential
+from .ptx import load_vector, store_vector
+from .rows import bounded, device, fetcher, group_max, group_sum, vector_width, writer
+from .softmax import CACHE, formula, online, rescale
+
+THREADS = 512  # a line; two blocks a multiprocessor
+
+
+def under_way(width):
+    """Independent accesses under way in a thread: of 16-bit numbers, which widen to eight registers each, one fewer."""
+    return 3 if width == 8 else 4
+
+
+@functools.cache
+def ends(width):
+    """Device function (start, columns, t) -> (elements before the first border, accesses inside, the element that thread t has
+    at one of the ends, or -1)."""
+
+    @device
+    def found(start, columns, t):
+        head = min((width - start % width) % width, columns)
+        inner = (columns - head) // width
+        tail = columns - head - inner * width
+        lone = t if t < head else (columns - tail + t - width if t >= width and t < width + tail else -1)
+        return head, inner, lone
+
+    return found
+
+
+@functools.cache
+def rows(dtype, width, log):
+    """A block of THREADS threads a line; x: accesses (rows.fetcher), x1, y: (lines * columns,); kept: accesses that fit."""
+    load, store, T = codec(dtype)
+    fetch, widen, words, kind = fetcher(dtype, width)
+    raw, place, write = numba_type(kind), ends(width), writer(dtype, width)
+    take, rescaled, exp = online(dtype), rescale(dtype), exponential(dtype)
+    group_top, group_total = group_max(THREADS, T), group_sum(THREADS, T)
+    several = under_way(width)
+    held, packed, lowest = several * width, several * words, T(-math.inf)
+
+    @bounded((THREADS, 2))
+    def softmax_cached(x, x1, y, columns, kept):
+        line = cuda.shared.array(0, raw)
+        t = cuda.threadIdx.x
+        start = cuda.blockIdx.x * columns
+        head, inner, lone = place(start, columns, t)
+        first = (start + head) // width
+        r = cuda.local.array(packed, raw)
+        v = cuda.local.array(held, T)
+        m = lowest
+        s = T(0)
+        if lone >= 0:
+            m = load(x1[start + lone])
+            s = exp(m - m)  # 1, or NaN
+            if m == lowest:
+                s = T(0)
+        for i in range(t, inner, several * THREADS):
+            for k in range(several):
+                if i + k * THREADS < inner:
+                    fetch(x, first + i + k * THREADS, r, k * words)
+            for k in range(several):
+                n = i + k * THREADS
+                if n < inner:
+                    widen(r, k * words, v, k * width)
+                    if n < kept:
+                        store_vector(line, n * words, (r[k * words], r[k * words + 1], r[k * words + 2], r[k * words + 3]))
+                else:
+                    for e in range(k * width, (k + 1) * width):
+                        v[e] = lowest
+            m, s = take(m, s, v, held)
+        top = group_top(m)  # its barriers also make the line visible
+        s = group_total(rescaled(m, s, top))
+        shift = math.log(s)
+        scale = T(1) / s
+        if lone >= 0:
+            d = load(x1[start + lone]) - top
+            y[start + lone] = store(d - shift if log else exp(d) * scale)
+        for i in range(t, inner, THREADS):
+            if i < kept:
+                taken = load_vector(line, i * words, words)
+                for j in range(words):
+                    r[j] = taken[j]
+            else:
+                fetch(x, first + i, r, 0)
+            widen(r, 0, v, 0)
+            for e in range(width):
+                v[e] = v[e] - top - shift if log else exp(v[e] - top) * scale
+            write(y, (first + i) * width, v, 0)
+
+    return softmax_cached
+
+
+@functools.cache
+def rows_grad(dtype, width, log):
+    """A block of THREADS threads a line; g, y: accesses, g1, y1, dx: (lines * columns,); kept: accesses of g that fit."""
+    load, store, T = codec(dtype)
+    fetch, widen, words, kind = fetcher(dtype, width)
+    raw, place, write = numba_type(kind), ends(width), writer(dtype, width)
+    term, slope = formula(dtype, log)
+    group_total = group_sum(THREADS, T)
+    several = under_way(width) if log else 2
+    held, packed = several * width, several * words
+
+    @bounded((THREADS, 2))
+    def softmax_cached_grad(g, y, g1, y1, dx, columns, kept):
+        line = cuda.shared.array(0, raw)
+        t = cuda.threadIdx.x
+        start = cuda.blockIdx.x * columns
+        head, inner, lone = place(start, columns, t)
+        first = (start + head) // width
+        r = cuda.local.array(packed, raw)
+        q = cuda.local.array(packed, raw)
+        a = cuda.local.array(held, T)
+        b = cuda.local.array(held, T)
+        total = T(0)
+        if lone >= 0:
+            total = term(load(g1[start + lone]), load(y1[start + lone]))
+        for i in range(t, inner, several * THREADS):
+            for k in range(several):
+                if i + k * THREADS < inner:
+                    fetch(g, first + i + k * THREADS, r, k * words)
+                    if not log:
+                        fetch(y, first + i + k * THREADS, q, k * words)
+            for k in range(several):
+                n = i + k * THREADS
+                if n < inner:
+                    widen(r, k * words, a, k * width)
+                    if not log:
+                        widen(q, k * words, b, k * width)
+                    if n < kept:
+                        store_vector(line, n * words, (r[k * words], r[k * words + 1], r[k * words + 2], r[k * words + 3]))
+                    for e in range(k * width, (k + 1) * width):
+                        total += a[e] if log else term(a[e], b[e])
+        total = group_total(total)
+        if lone >= 0:
+            dx[start + lone] = store(slope(load(g1[start + lone]), load(y1[start + lone]), total))
+        for i in range(t, inner, 2 * THREADS):  # two accesses of y under way
+            for k in range(2):
+                n = i + k * THREADS
+                if n < inner:
+                    fetch(y, first + n, q, k * words)
+                    if n < kept:
+                        taken = load_vector(line, n * words, words)
+                        for j in range(words):
+                            r[k * words + j] = taken[j]
+                    else:
+                        fetch(g, first + n, r, k * words)
+            for k in range(2):
+                n = i + k * THREADS
+                if n < inner:
+                    widen(r, k * words, a, k * width)
+                    widen(q, k * words, b, k * width)
+                    for e in range(k * width, (k + 1) * width):
+                        a[e] = slope(a[e], b[e], total)
+                    write(dx, (first + n) * width, a, k * width)
+
+    return softmax_cached_grad
+
+
+def launch(x: Layout, arrays: list, n: int, log: bool) -> Launch:
+    """The launch for lines of n elements; arrays: (x, y), or for the gradient (g, y, dx)."""
+    width = vector_width(0, x)
+    _, _, words, kind = fetcher(x.dtype, width)
+    packed = [a.view((x.size * words // width,), dtype=kind) for a in arrays[:-1]]
+    room = min(CACHE[capability(x.device)], (n // width + 1) * 16)
+    kernel = (rows if len(arrays) == 2 else rows_grad)(x.dtype, width, log)
+    return Launch(kernel, x.size // n, THREADS, [*packed, *(a.flat for a in arrays), n, room // 16], shared=room)

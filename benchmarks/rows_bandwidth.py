@@ -66,6 +66,11 @@ def slopes(ours: Callable[..., Any], torch: Callable[..., Any], kind: str = "flo
     return {"cudamath": bind, "torch": bind_torch}
 
 
+def functional(lib: Any) -> Any:
+    """Where a library has its functions of machine learning."""
+    return lib.ml if lib.__name__ == "cudamath" else lib.nn.functional
+
+
 # ---------------------------------------------------------------- elementwise, copies
 
 row("add_bf16", "device", "a + b, 2^27, bfloat16", repeated((N,), (N,)), in_bfloat16(lambda lib, a, b: a + b), work=6 * N,
@@ -76,6 +81,8 @@ row("add_medium", "device", "a + b, 2^24", repeated((1 << 24,), (1 << 24,)),
     everywhere(lambda lib, a, b: lambda: a + b, *PEERS), work=12 << 24, unit="B", copies=2)
 row("gelu", "device", "gelu, 2^27", repeated((N,)), pair(lambda ml, x: ml.gelu(x), lambda f, x: f.gelu(x)), work=8 * N,
     unit="B")
+row("gelu_bf16", "device", "gelu, 2^27, bfloat16", repeated((N,)),
+    in_bfloat16(lambda lib, x: functional(lib).gelu(x)), work=4 * N, unit="B")
 row("where", "device", "where(a > b, a, b) of a mask, 2^26", repeated((N // 2,), (N // 2,), (N // 2,)), {
     "cudamath": lambda lib, m, a, b: (lambda mask: lambda: lib.where(mask, a, b))(m > 0),
     "torch": lambda lib, m, a, b: (lambda mask: lambda: lib.where(mask, a, b))(m > 0),
@@ -143,6 +150,26 @@ for columns in (768, 4096):
         repeated((rows, columns), (columns,), (columns,)),
         slopes(lambda ml, x, w, b: ml.layer_norm(x, x.shape[1], w, b),
                lambda f, x, w, b: f.layer_norm(x, (x.shape[1],), w, b), "bfloat16"), work=10 * rows * columns, unit="B")
+ROWS_768 = N // 2 // 768
+row("layer_norm_768", "device", f"layer_norm, {ROWS_768}x768, bfloat16", repeated((ROWS_768, 768), (768,), (768,)),
+    in_bfloat16(lambda lib, x, w, b: functional(lib).layer_norm(x, (768,), w, b)), work=4 * ROWS_768 * 768, unit="B")
+
+
+def residual_norm(ml: Any, x: Any, r: Any, w: Any, b: Any) -> Any:
+    """cudamath's layer norm of x + r, and the sum once more beside it."""
+    y, h = ml.layer_norm(x, 768, w, b, residual=r)
+    return y + h
+
+
+def residual_norm_torch(f: Any, x: Any, r: Any, w: Any, b: Any) -> Any:
+    """PyTorch's."""
+    h = x + r
+    return f.layer_norm(h, (768,), w, b) + h
+
+
+row("residual_norm_gradients", "device", f"layer_norm(x + r) + x + r and gradients, {ROWS_768}x768, bfloat16",
+    repeated((ROWS_768, 768), (ROWS_768, 768), (768,), (768,)), slopes(residual_norm, residual_norm_torch, "bfloat16"),
+    work=22 * ROWS_768 * 768, unit="B")
 row("rms_norm_gradients", "device", "rms_norm and gradients, 16384x4096", repeated((16384, 4096), (4096,)),
     slopes(lambda ml, x, w: ml.rms_norm(x, 4096, w), lambda f, x, w: f.rms_norm(x, (4096,), w)), work=20 * N // 2, unit="B")
 row("batch_norm", "device", "batch_norm (training), 64x256x64x64", repeated((64, 256, 64, 64), (256,), (256,)),
@@ -277,3 +304,22 @@ row("host_gelu", "host", "gelu, 4,096", normal((4096,)), pair(lambda ml, x: ml.g
 row("host_transposed", "host", "a + b.T, 64x64", normal((64, 64), (64, 64)),
     everywhere(lambda lib, a, b: lambda: a + b.T))
 row("host_fuse", "host", "ten operations, fused, 4,096", normal((4096,), (4096,)), fused(chain))
+
+# ---------------------------------------------------------------- what others advertise
+
+MEGA = 1 << 20
+row("add_1m", "device", "a + b, 2^20", repeated((MEGA,), (MEGA,)), everywhere(lambda lib, a, b: lambda: a + b, *PEERS),
+    work=12 * MEGA, unit="B", copies=16)
+row("sum_1m", "device", "a.sum(), 2^20", repeated((MEGA,)), everywhere(method("sum"), *PEERS), work=4 * MEGA, unit="B",
+    copies=32)
+row("softmax_10k", "device", "softmax, 10,000", repeated((10_000,)),
+    pair(lambda ml, x: ml.softmax(x), lambda f, x: f.softmax(x, -1)), work=80_000, unit="B", copies=64)
+ADVERTISED = (
+    ("relu_1m", "relu, 2^20", ((MEGA,),), lambda ml, x: ml.relu(x), lambda f, x: f.relu(x), 8 * MEGA),
+    ("max_pool_128", "max_pool2d, 32x64x128x128, 2x2", ((32, 64, 128, 128),), lambda ml, x: ml.max_pool2d(x, 2),
+     lambda f, x: f.max_pool2d(x, 2), 5 * 32 * 64 * 128 * 128),
+    ("batch_norm_32", "batch_norm, 32x64x32x32", ((32, 64, 32, 32), (64,), (64,)),
+     lambda ml, x, m, v: ml.batch_norm(x, m, v * v), lambda f, x, m, v: f.batch_norm(x, m, v * v), 8 * 32 * 64 * 32 * 32))
+for name, title, shapes, ours, torchs, work in ADVERTISED:
+    row(name, "device", title, repeated(*shapes), pair(ours, torchs), work=work, unit="B", copies=4)
+    row(f"cpu_{name}", "cpu", title, repeated(*shapes), pair(ours, torchs), work=work, unit="B")

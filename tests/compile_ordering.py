@@ -29,6 +29,7 @@ def ordering(t: np.dtype) -> None:
     plain.bind("radix", [line._layout])
     cm.cummax(x, axis=1), cm.cummin(line), cm.nancummin(x, axis=0), cm.nancummax(line)
     cm.searchsorted(line, x), cm.searchsorted(line, x, "right")
+    cm.isin(x, line), cm.isin(x, line[:9])
     cm.histogram(x, [0, 1, 3]), cm.histogram(x, 5)
     cm.maximum_at(x, cm.zeros(5, "int32"), 1), cm.minimum_at(x, cm.zeros(5, "int32"), 1)
     if t.kind in "iu":

@@ -232,7 +232,7 @@ ROWS = [
     moves("unique_counts", lambda xp, x: xp.unique_counts(xp.floor(x)), M, grad=False),
     moves("unique_inverse", lambda xp, x: xp.unique_inverse(xp.floor(x)), M, grad=False),
     moves("unique_all", lambda xp, x: xp.unique_all(xp.floor(x)), M, grad=False),
-    moves("isin", lambda xp, x: xp.isin(xp.floor(x), [0, 1]), M, grad=False),
+    moves("isin", lambda xp, x: xp.isin(xp.floor(x), [0, 1]), M, grad=False, cards=("isin",)),
     moves("intersect1d", lambda xp, x, y: xp.intersect1d(xp.floor(x), xp.floor(y)), M, V, grad=False),
     moves("union1d", lambda xp, x, y: xp.union1d(xp.floor(x), xp.floor(y)), M, V, grad=False),
     moves("setdiff1d", lambda xp, x, y: xp.setdiff1d(xp.floor(x), xp.floor(y)), M, A((2,)), grad=False),

@@ -100,6 +100,36 @@ def test_find_simulated(dtype, right):
     np.testing.assert_array_equal(got, np.searchsorted(table, x, "right" if right else "left"))
 
 
+def members(x, table, invert=False):
+    """By comparison of all with all: NaN is nowhere, and -0.0 is 0.0."""
+    wide = [a.astype("f8") if a.dtype == cm.bfloat16 else a for a in (x, table)]
+    return (wide[0][..., None] == wide[1]).any(-1) != invert
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("dtype", ["f4", "i8", "f2", "?", cm.bfloat16, "u1"], ids=str)
+def test_isin_simulated(dtype, few, monkeypatch):
+    monkeypatch.setattr(search, "FEW", 256 if few else 0)
+    x, table = numbers((3, 5), dtype), numbers((9,), dtype)[3:]
+    table = table if few else np.take_along_axis(table, order_of(table, 0), 0)
+    for invert in (False, True):
+        plan = search.isin(*layouts(x, table), invert=invert)
+        assert named(plan)[-1] == ("among_few" if few else "among_sorted")
+        np.testing.assert_array_equal(sim(plan, x, table), members(x, table, invert))
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+def test_isin(device, dtype):
+    for n, m in ((0, 3), (5, 0), (7, 1), (4099, 255), (4099, 256), (4099, 257), (300, 5000)):
+        x, table = numbers((n,), dtype), np.roll(numbers((m,), dtype), 1)[: m - m // 3]
+        for invert in (False, True):
+            got = cm.isin(cm.asarray(x), cm.asarray(table), invert=invert)
+            np.testing.assert_array_equal(got.to_numpy(), members(x, table, invert))
+    grid = numbers((6, 8), dtype)
+    np.testing.assert_array_equal(cm.isin(cm.asarray(grid).T, cm.asarray(grid[:2]))[::2], members(grid.T, grid[:2].ravel())[::2])
+
+
 @pytest.mark.simulator
 @pytest.mark.parametrize("bins", [5, histogram.MOST_SHARED + 1])
 def test_bincount_simulated(bins):

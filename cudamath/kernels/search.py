@@ -1,11 +1,15 @@
-"""Places in a sorted array: searchsorted.
+"""Places in a sorted array: searchsorted; and membership: isin.
 
 The idea. Each thread halves the range in which its number can lie until nothing is left: log2(n) + 1 steps, each a
 read of the sorted array. Steps near the middle of the array are the same for everybody and come from the caches; the
 later ones are one 32-byte sector each. Numbers are compared by their keys (keys.py), so NaN is the largest of all.
 
-One version, plain. The floor is a read of the numbers and a write of 8 bytes each; searches in arrays larger than the
+``find`` is plain. The floor is a read of the numbers and a write of 8 bytes each; searches in arrays larger than the
 caches are bound by their last steps, about one sector from DRAM a number and doubling of the array beyond the cache.
+
+Whether numbers occur in an array needs no place: ``among_few`` compares each with all of a few, which a block holds in shared
+memory, ITEMS numbers a thread for every element read from there; ``among_sorted`` searches as ``find`` does and compares the
+element it ends at.
 """
 
 import functools
@@ -16,11 +20,13 @@ from numba import cuda, types
 
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
-from .build import blocks
+from .build import blocks, codec
 from .index import dense
 from .keys import Coding, coding
 
 THREADS = 256
+FEW = 256  # elements that every number is compared with, without a sort
+ITEMS = 8
 
 
 @functools.cache
@@ -46,6 +52,84 @@ def find(coding: Coding, right: bool) -> Any:
             places[i] = low
 
     return find
+
+
+@functools.cache
+def among_few(dtype: np.dtype) -> Any:
+    """out[i] = whether numbers[i] equals one of table's at most FEW elements, or with `invert` whether not."""
+    load, _, T = codec(dtype)
+    shared, zero = T, T(0)
+
+    @cuda.jit
+    def among_few(numbers, table, out, invert):  # numbers: (n,), table: (m,), out: (n,) uint8
+        held = cuda.shared.array(FEW, shared)
+        t = cuda.threadIdx.x
+        if t < table.size:
+            held[t] = load(table[t])
+        cuda.syncthreads()
+        first = types.int64(cuda.blockIdx.x) * (THREADS * ITEMS) + t
+        own = cuda.local.array(ITEMS, shared)
+        found = cuda.local.array(ITEMS, types.boolean)
+        for k in range(ITEMS):
+            i = first + k * THREADS
+            own[k] = load(numbers[i]) if i < numbers.size else zero
+            found[k] = False
+        for j in range(table.size):
+            other = held[j]
+            for k in range(ITEMS):
+                found[k] |= own[k] == other
+        for k in range(ITEMS):
+            i = first + k * THREADS
+            if i < numbers.size:
+                out[i] = types.uint8(found[k] != (invert != 0))
+
+    return among_few
+
+
+@functools.cache
+def among_sorted(dtype: np.dtype, coding: Coding) -> Any:
+    """The same of a sorted table of any length. The last element that is not greater is the only one that can be equal."""
+    load = codec(dtype)[0]
+    _, key_of, K, word = coding
+    plain = K(0)
+
+    @cuda.jit
+    def among_sorted(keys, ordered, words, numbers, out, invert):  # keys, words: the elements of ordered, numbers as words
+        i = cuda.grid(1)
+        if i < out.size:
+            wanted = key_of(words[i], plain)
+            low = types.int64(0)
+            high = types.int64(keys.size)
+            while low < high:
+                middle = (low + high) >> 1
+                if key_of(keys[middle], plain) <= wanted:
+                    low = middle + 1
+                else:
+                    high = middle
+            found = low > 0 and load(ordered[max(low - 1, 0)]) == load(numbers[i])
+            out[i] = types.uint8(found != (invert != 0))
+
+    return among_sorted
+
+
+def isin(numbers: Layout, table: Layout, *, invert: bool) -> Plan:
+    """Whether numbers occur in a vector of the same dtype, sorted if it is longer than FEW."""
+    out = numbers.like(dtype=np.dtype(bool))
+    if not out.size:
+        return Plan([out], [])
+    temps: list[Layout] = []
+    first, given = dense(Input(0), numbers, numbers.shape, numbers.dtype, temps)
+    second, among = dense(Input(1), table, table.shape, table.dtype, temps)
+    n, m = numbers.size, table.size
+    if m <= FEW:
+        step = Launch(among_few(numbers.dtype), blocks(n, THREADS * ITEMS), THREADS,
+                      [given.view((n,)), among.view((m,)), Output(0).flat, int(invert)])
+    else:
+        code = coding(numbers.dtype)
+        step = Launch(among_sorted(numbers.dtype, code), blocks(n, THREADS), THREADS,
+                      [among.view((m,), dtype=code.word), among.view((m,)), given.view((n,), dtype=code.word),
+                       given.view((n,)), Output(0).flat, int(invert)])
+    return Plan([out], [*first, *second, step], temps)
 
 
 def searchsorted(ordered: Layout, numbers: Layout, *, right: bool) -> Plan:

@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 
 from ..core import dtypes
 from ..core.array import ndarray
+from ..core.devices import CPU
 from ..core.dtypes import INEXACT, REAL_OR_BOOL
-from ..core.op import coerce, require
+from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_axis
 from .creation import empty, full, zeros
-from .elementwise import isnan, logical_not, minimum, not_equal
+from .elementwise import isnan, logical_not, not_equal
 from .index import flatnonzero, take
 from .join import concat
 from .reduce import any as any_
 from .scan import cumsum
-from .search import _places
 from .shape import astype, moveaxis, ravel, reshape
-from .sort import argsort, lexsort, sort
+from .sort import _sort, argsort, lexsort, sort
 
 __all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
            "unique_inverse", "unique_values"]
@@ -214,9 +214,14 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
         return full(element.shape, invert, "bool", device=element.device)
     dtype = dtypes.promote(element.dtype, among.dtype)
     element, among = (a if a.dtype == dtype else astype(a, dtype) for a in (element, among))
-    ordered = sort(among, axis=None)
-    nearest = take(ordered, minimum(_places("isin", ordered, element, False), ordered.size - 1))
-    return nearest != element if invert else nearest == element
+    among = ravel(among)
+    if among.size > _FEW and among._layout.device != CPU:
+        among = _sort(among, axis=0, descending=False)
+    return _isin(element, among, invert=bool(invert))
+
+
+_isin = Op("isin", cpu="search.isin", cuda="search.isin")
+_FEW = 256  # with so many every element is compared (kernels/search.py)
 
 
 def _pair(name: str, a: Any, b: Any, assume_unique: bool) -> tuple[ndarray, ndarray]:

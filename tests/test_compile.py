@@ -202,6 +202,9 @@ def check(kernels: list[Kernel], *capabilities: tuple[int, int], only: set[Kerne
             spills = sum(map(int, re.findall(r"(\d+) bytes spill stores", log)))
             if spills > MAY_SPILL.get(kernel.function.py_func.__name__, (0, ""))[0]:
                 wrong.append(f"{kernel} for {capability}: spills {spills} bytes")
+            stack = sum(map(int, re.findall(r"(\d+) bytes stack frame", log)))
+            if "mma" in kernel.function.py_func.__name__ and stack > spills + 16:  # a loop that was not unrolled
+                wrong.append(f"{kernel} for {capability}: keeps {stack} bytes of its sums in memory")
             registers = int(re.search(r"Used (\d+) registers", log).group(1))
             if -(-registers // 8) * 8 * kernel.threads > 65_536:  # handed out eight at a time
                 wrong.append(f"{kernel} for {capability}: {registers} registers for each of {kernel.threads} threads")

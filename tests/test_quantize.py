@@ -556,3 +556,36 @@ def test_scaled_tiles_on_the_gpu(tile, dtype):
         got = scaled_matmul(*layouts, dtype=BF16, version=f"wgmma {tile}").bind("scaled", layouts)(*there).to_numpy()
         z = a.astype(F64) @ b.astype(F64).T * sa[:, None] * sb
         np.testing.assert_allclose(got.astype(F64), z, rtol=2.0**-7, atol=2.0**-8 * np.abs(z).max())
+
+
+# ---------------------------------------------------------------- a language model
+
+
+def test_a_language_model(device):
+    """A small GPT that has learnt a text: its loss with quantized weights is nearly the same, and it writes the text."""
+    from cudamath.models import gpt2, quantized, sampling, training
+
+    config = gpt2.Config(vocabulary=32, context=32, layers=2, heads=2, width=64)
+    text = np.tile(np.random.default_rng(17).permutation(32)[:23], 40)
+    at = np.arange(8)[:, None] * 11 + np.arange(33)
+    tokens, targets = text[at[:, :-1]], text[at[:, 1:]]
+    trainer = training.Trainer(gpt2.loss, gpt2.create(config), config, schedule=3e-3, dtype="float32")
+    for _ in range(60):
+        trainer.step(tokens, targets)
+    params = trainer.params
+
+    def loss(params):
+        scores = gpt2.logits(params, gpt2.forward(params, cm.asarray(tokens), config), config)
+        return float(ml.cross_entropy(scores.reshape((-1, 32)), cm.asarray(targets.reshape(-1))))
+
+    exact = loss(params)
+    assert exact < 1
+    for dtype, options, worse in (("int8", {}, 0.01), ("float8_e4m3", {}, 0.1), ("int4", {"group": 32}, 0.3)):
+        packed = quantized.quantize(params, dtype, **options)
+        assert sum(isinstance(x, ml.Quantized) for x in packed.values()) == 4 * 2 + 1
+        assert abs(loss(packed) - exact) < worse * exact, (dtype, loss(packed), exact)
+    assert quantized.quantize(params, "int4")["lm_head.weight"].group == 64
+    half = ml.amp.cast(params, "bfloat16")
+    for weights in (params, quantized.quantize(half), quantized.quantize(half, "int4", group=32)):
+        written = sampling.generate(weights, text[None, :8], 20, config, temperature=0).to_numpy()
+        np.testing.assert_array_equal(written[0], text[8:28])

@@ -44,7 +44,11 @@ class Ours:
         self.trainer = training.Trainer(gpt2.loss, params, config, schedule=LEARNING_RATE, dtype=dtype,
                                         weight_decay=DECAY, clip=1.0)
 
-    def step(self, tokens: np.ndarray, targets: np.ndarray) -> Any:
+    def place(self, batch: tuple[np.ndarray, np.ndarray]) -> tuple:
+        """Tokens and targets on the GPU."""
+        return tuple(cm.asarray(x, device="cuda") for x in batch)
+
+    def step(self, tokens: Any, targets: Any) -> Any:
         return self.trainer.step(tokens, targets)[0]
 
     def peak(self) -> int:
@@ -104,11 +108,14 @@ class Torch:
 
     exact = False  # whether the table's padding is left out of the loss; it costs a copy, and nobody does it
 
-    def step(self, tokens: np.ndarray, targets: np.ndarray) -> Any:
+    def place(self, batch: tuple[np.ndarray, np.ndarray]) -> tuple:
+        """As ours, in the integers that PyTorch wants."""
+        return tuple(self.torch.from_numpy(x.astype(np.int64)).cuda() for x in batch)
+
+    def step(self, tokens: Any, targets: Any) -> Any:
         torch = self.torch
-        x, y = (torch.from_numpy(a.astype(np.int64)).pin_memory().cuda(non_blocking=True) for a in (tokens, targets))
         with torch.autocast("cuda", torch.bfloat16, enabled=self.dtype == "bfloat16"):
-            loss = self.function(self.params, x, y)
+            loss = self.function(self.params, tokens, targets)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.params.values(), 1.0)
         self.optimizer.step()
@@ -175,7 +182,8 @@ def compare(config: gpt2.Config, names: list[str], batch: int, length: int, roun
         try:
             before = PEERS[name].reset()
             peer = PEERS[name](start, config, "bfloat16")
-            for x, y in data[:3]:
+            peer.data = [peer.place(pair) for pair in data]
+            for x, y in peer.data[:3]:
                 last = peer.step(x, y)
             float(last)
             peer.most = peer.peak() - before  # parameters, optimizer, and what a step takes
@@ -189,9 +197,9 @@ def compare(config: gpt2.Config, names: list[str], batch: int, length: int, roun
         random.shuffle(order)
         for name in order:
             peer = there[name]
-            float(peer.step(*data[0]))
+            float(peer.step(*peer.data[0]))
             began = time.perf_counter()
-            for x, y in data:
+            for x, y in peer.data:
                 last = peer.step(x, y)
             float(last)
             samples[name].append((time.perf_counter() - began) / len(data))
@@ -219,7 +227,7 @@ def check(text: str, steps: int) -> bool:
         for name, kind in (("ours", Ours), ("again", Ours), ("torch", Torch)):
             peer = kind(start, config, dtype)
             peer.exact = True
-            curves[name] = np.array([float(x) for x in [peer.step(*pair) for pair in data[:over]]])
+            curves[name] = np.array([float(x) for x in [peer.step(*peer.place(pair)) for pair in data[:over]]])
             peer.close()
         worst = np.abs(curves["ours"] - curves["torch"]).max()
         apart = worst / np.abs(curves["torch"]).max()
@@ -241,10 +249,11 @@ def profiled(config: gpt2.Config, names: list[str], batch: int, length: int) -> 
     data = batches(config, batch, length, 4)
     for name in names:
         peer = PEERS[name](beginning(config), config, "bfloat16")
-        for x, y in data[:3]:
+        placed = [peer.place(pair) for pair in data]
+        for x, y in placed[:3]:
             float(peer.step(x, y))
         with profile(activities=[ProfilerActivity.CUDA]) as taken:
-            for x, y in data[:2]:
+            for x, y in placed[:2]:
                 last = peer.step(x, y)
             float(last)
         events = sorted(taken.key_averages(), key=lambda e: -e.self_device_time_total)

@@ -3,8 +3,8 @@
     tokens = sampling.generate(params, prompt, 100, config, temperature=0.8, top_k=40)
 
 Keys and values of earlier tokens do not change, so they are kept; a new token is one row through the model. On a GPU that
-step, the choice of the token included, is one CUDA graph without arguments that move: what it needs to know of its place
-lies in arrays that it changes itself.
+step, the choice of the token included, is one CUDA graph: what it needs to know of its place lies in arrays that it changes
+itself, so that nothing is left to do on the host but to replay it.
 """
 
 from __future__ import annotations
@@ -72,17 +72,20 @@ class Writer:
         table = params["wte.weight"]
         place = {"dtype": table.dtype, "device": table.device}
         shape = (rows, config.heads, length, config.width // config.heads)
-        self.cache = {"keys": [cm.zeros(shape, **place) for _ in range(config.layers)],
-                      "values": [cm.zeros(shape, **place) for _ in range(config.layers)],
-                      "filled": cm.zeros(1, "int64", device=table.device),
-                      "last": cm.zeros((rows, 1), "int64", device=table.device)}
+        self.cache: dict[str, Any] = {
+            "keys": [cm.zeros(shape, **place) for _ in range(config.layers)],
+            "values": [cm.zeros(shape, **place) for _ in range(config.layers)],
+            "filled": cm.zeros(1, "int64", device=table.device),
+            "last": cm.zeros((rows, 1), "int64", device=table.device),
+        }
         self.count = 0  # tokens fed or written, of which the last one is not in the cache yet
-        self._step = cm.cuda.graph(self._next) if table.device != "cpu" else self._next
+        self._graph: cm.cuda.Capture | None = None
+        self._chosen: cm.ndarray | None = None
 
-    def states(self, params: dict[str, Any], cache: dict[str, Any], tokens: cm.ndarray) -> cm.ndarray:
+    def states(self, tokens: cm.ndarray) -> cm.ndarray:
         """Last states (rows, n, width) of n more tokens, whose keys and values go into the cache."""
         rows, count = tokens.shape
-        filled = cache["filled"]
+        cache, filled = self.cache, self.cache["filled"]
         places = filled + cm.arange(count, device=tokens.device)
         lengths = cm.broadcast_to(filled + count, (rows,))
 
@@ -94,16 +97,27 @@ class Writer:
             y = ml.scaled_dot_product_attention(parts[0], keys, values, causal=count > 1, key_lengths=lengths)
             return cm.moveaxis(y, 1, 2).reshape((rows, count, self.config.width))
 
-        found = gpt2.forward(params, tokens, self.config, attend=attend, places=places)
+        found = gpt2.forward(self.params, tokens, self.config, attend=attend, places=places)
         filled += count
         return found
 
-    def _next(self, params: dict[str, Any], cache: dict[str, Any]) -> cm.ndarray:
+    def _next(self) -> cm.ndarray:
         """The token after the last one, (rows,); it is the last one then."""
-        states = self.states(params, cache, cache["last"])
-        chosen = choose(gpt2.logits(params, states[:, -1], self.config), self.rng, **self.options)
-        cache["last"][...] = chosen.reshape((-1, 1))
+        states = self.states(self.cache["last"])
+        chosen = choose(gpt2.logits(self.params, states[:, -1], self.config), self.rng, **self.options)
+        self.cache["last"][...] = chosen.reshape((-1, 1))
         return chosen
+
+    def _step(self) -> cm.ndarray:
+        """`_next`: the first time as it is, which compiles its kernels, then recorded, then replayed."""
+        if self._chosen is None or self.cache["last"].device == "cpu":
+            self._chosen = self._next()
+            return self._chosen
+        if self._graph is None:
+            with cm.cuda.capture() as self._graph:
+                self._chosen = self._next()
+        self._graph.replay()
+        return cm.copy(self._chosen)
 
     def feed(self, tokens: Any) -> None:
         """Read tokens (rows, n), n >= 1, that someone else has written. ValueError where they do not fit."""
@@ -114,7 +128,7 @@ class Writer:
         if self.count:
             tokens = cm.concat([self.cache["last"], tokens], axis=1)
         if tokens.shape[1] > 1:
-            self.states(self.params, self.cache, tokens[:, :-1])
+            self.states(tokens[:, :-1])
         self.cache["last"][...] = tokens[:, -1:]
         self.count += tokens.shape[1] - (self.count > 0)
 
@@ -124,7 +138,7 @@ class Writer:
             raise ValueError("write: wants something to go on from; feed the writer first")
         self._room(count)
         self.count += count
-        return cm.stack([self._step(self.params, self.cache) for _ in range(count)], axis=1)
+        return cm.stack([self._step() for _ in range(count)], axis=1)
 
     def _room(self, count: int) -> None:
         if self.count + count > self.length:

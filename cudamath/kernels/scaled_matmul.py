@@ -85,7 +85,8 @@ def scaled_matmul(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: 
         scaled = ("m" if scale_a.size > 1 else "1") + ("n" if scale_b.size > 1 else "1")
         at_bias = None if bias is None else Input(4).flat
         epilogue = matmul_tensor.Epilogue("", at_bias, None, scaled, Input(2).flat, Input(3).flat)
-        return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), out=dtype, epilogue=epilogue)
+        choice = version.removeprefix("wgmma").strip() or tile_choice(m, k, n, devices.multiprocessors(a.device))
+        return matmul_tensor.wgmma(a, b, choice, out=dtype, epilogue=epilogue)
     steps: list[Any] = []
     if a.dtype == np.int8:
         sums = matmul.matmul_int32(a, b)
@@ -100,6 +101,17 @@ def scaled_matmul(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: 
     steps.append(Launch(rescale(sums.outputs[0].dtype, dtype, bias is not None), blocks(m * n, THREADS), THREADS, [
         Temp(0).flat, Input(2).flat, Input(3).flat, (Output(0) if bias is None else Input(4)).flat, Output(0).flat, n]))
     return Plan([out], steps, [*temps, *sums.temps])
+
+
+def tile_choice(m: int, k: int, n: int, multiprocessors: int) -> str:
+    """The tile for 8-bit numbers: as for 16-bit ones, but where tiles of 128 x 256 go around several times, 64 x 256 in turns is
+    faster by 6 %: slabs pass twice as quickly, and what follows a tile weighs twice as much."""
+    from . import matmul_tensor
+
+    found = matmul_tensor.choices(m, k, n, 1, multiprocessors, True, 1)[0]
+    if (found.m, found.n) == (128, 256) and blocks(m, 128) * blocks(n, 256) > 2 * multiprocessors:
+        return "64x256 pingpong"
+    return str(found)
 
 
 def linear_8_bits(x: Layout, values: Layout, scale: Layout, own: Layout | None, bias: Layout | None, *, form: str) -> Plan:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks import headers, latency
+from benchmarks import charts, headers, latency
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
@@ -103,6 +103,7 @@ def section(folder: pathlib.Path) -> list[str]:
             f"### {rows[0]['device']}", "", where(rows)
             + f" Ceilings measured in the same run: copy {ceiling['B'] / 1e9:,.0f} GB/s (read and written), "
               f"float32 product {ceiling['FLOP'] / 1e12:.3g} TFLOP/s.", *lines]
+    lines += charts.section(folder)
     lines += latency.section(folder, duration)
     for path in sorted(folder.glob("tests*.json")):
         tests = json.loads(path.read_text())
@@ -139,6 +140,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if README is not up to date")
     arguments = parser.parse_args(argv)
+    if not arguments.check:
+        for folder in (ROOT / "benchmarks" / "results").glob("*/"):
+            charts.draw(records(folder), folder)
     path = ROOT / "README.md"
     old = path.read_text(encoding="utf-8")
     new = replaced(old, markdown(ROOT / "benchmarks" / "results"))

@@ -32,6 +32,7 @@ class Row:
     work: float = 0
     unit: str = ""  # of `work`: "B" or "FLOP"
     copies: int = 1  # of the arguments, walked through call by call
+    traffic: float = 0  # bytes of operands and results, where `work` counts operations
 
 
 ROWS: dict[str, Row] = {}

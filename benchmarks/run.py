@@ -134,7 +134,7 @@ def record(row: Row, spreads: dict[str, Spread], ceiling: dict[str, float], wher
             results[name]["rate"] = row.work / spread.median
         if row.kind == "device":  # the CPU's rows run from its caches, which have no one ceiling
             results[name]["of_ceiling"] = row.work / spread.median / ceiling[row.unit]
-    return {"name": row.name, "kind": row.kind, "title": row.title, "work": row.work, "unit": row.unit,
+    return {"name": row.name, "kind": row.kind, "title": row.title, "work": row.work, "unit": row.unit, "traffic": row.traffic,
             "results": results, "ceilings": ceiling, **where}
 
 

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from benchmarks import headers, report, rows, run, sanitize, timer
+from benchmarks import charts, headers, report, rows, run, sanitize, timer
 from cudamath.timing import Spread, interleave
 
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="nothing here is simulated")
@@ -147,6 +147,17 @@ def test_headers_hold_the_records(tmp_path: pathlib.Path) -> None:
         assert text.endswith('Floor.\n"""\nmeasured = 1\n')
         file.write_text(text)
     assert not headers.rewritten(package, tmp_path / "results")
+
+
+def test_charts_show_the_records(tmp_path: pathlib.Path) -> None:
+    product = sample(name="product", title="8x8 @ 8x8", unit="FLOP", traffic=2e6)
+    records = [sample(), product, sample(kind="host")]
+    assert charts.speedups(records) == [("a + b", 2.0, "B"), ("8x8 @ 8x8", 2.0, "FLOP")]
+    assert charts.points(records) == [("8x8 @ 8x8", 2.0, 2e12)]
+    pytest.importorskip("matplotlib")
+    assert charts.section(tmp_path) == []
+    charts.draw(records, tmp_path)
+    assert [line.split("/")[-1] for line in charts.section(tmp_path) if line] == ["speedups.png)", "roofline.png)"]
 
 
 def test_headers_and_readme_are_what_the_records_say() -> None:

@@ -1,0 +1,88 @@
+"""Charts of a results folder, drawn by `python -m benchmarks.report` from its rows.json: `speedups.png` and `roofline.png`.
+
+Speedups: a bar a row, the best peer's time as a multiple of cudamath's, on a logarithmic axis; right of 1 cudamath is faster.
+Roofline: products and convolutions by their operations a byte of operands and result, beside what memory and arithmetic allow:
+the copy's rate and the fastest product of the same records.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+PEERS = ("torch", "cupy", "jax", "numpy")
+COLOURS = {"B": "tab:blue", "FLOP": "tab:orange"}
+
+
+def speedups(rows: Sequence[dict[str, Any]]) -> list[tuple[str, float, str]]:
+    """(title, best peer's time / cudamath's, unit of the work) of each row on the GPU, in the records' order."""
+    found = []
+    for row in rows:
+        peers = [row["results"][name]["median"] for name in PEERS if name in row["results"]]
+        if row["kind"] == "device" and peers and "cudamath" in row["results"]:
+            found.append((row["title"], min(peers) / row["results"]["cudamath"]["median"], row["unit"]))
+    return found
+
+
+def points(rows: Sequence[dict[str, Any]]) -> list[tuple[str, float, float]]:
+    """(title, operations a byte, operations a second) of each row whose record has both."""
+    return [(row["title"], row["work"] / row["traffic"], row["work"] / row["results"]["cudamath"]["median"]) for row in rows
+            if row["unit"] == "FLOP" and row.get("traffic") and "cudamath" in row["results"]]
+
+
+def draw_speedups(rows: Sequence[dict[str, Any]], file: pathlib.Path) -> None:
+    """The bars."""
+    from matplotlib.figure import Figure
+
+    bars = speedups(rows)
+    figure = Figure(figsize=(9, 0.6 + 0.16 * len(bars)), layout="constrained")
+    axes = figure.subplots()
+    places = range(len(bars))
+    axes.barh(places, [ratio - 1 for _, ratio, _ in bars], left=1, color=[COLOURS[unit] for *_, unit in bars])
+    axes.set_yticks(places, [title for title, *_ in bars], fontsize=6)
+    axes.set_ylim(len(bars) - 0.4, -0.6)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xscale("log", base=2)
+    ticks = [0.5, 1, 2, 4, 8]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xlabel("time of the best of PyTorch, CuPy and JAX / time of cudamath (blue: bytes limit, orange: operations)")
+    axes.set_title(rows[0]["device"].split(",")[0], fontsize=9)
+    figure.savefig(file, dpi=110)
+
+
+def draw_roofline(rows: Sequence[dict[str, Any]], file: pathlib.Path) -> None:
+    """The points under their roof."""
+    from matplotlib.figure import Figure
+
+    dots = points(rows)
+    copy = rows[0]["ceilings"]["B"]
+    top = max(rate for *_, rate in dots)
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    across = [min(x for _, x, _ in dots) / 2, top / copy, 2 * max(x for _, x, _ in dots)]
+    axes.plot(across, [min(copy * x, top) / 1e12 for x in across], color="black", linewidth=0.8)
+    for family, colour in (("conv", "tab:green"), ("linear", "tab:red"), ("", "tab:orange")):
+        chosen = [(x, y / 1e12) for title, x, y in dots if title.startswith(family) and (family or title[0].isdigit())]
+        if chosen:
+            axes.plot(*zip(*chosen, strict=True), "o", markersize=3, color=colour, label=family or "matmul")
+    axes.set(xscale="log", yscale="log", xlabel="operations a byte of operands and result", ylabel="TFLOP/s",
+             title=rows[0]["device"].split(",")[0])
+    axes.legend(fontsize=8)
+    figure.savefig(file, dpi=110)
+
+
+def draw(rows: Sequence[dict[str, Any]], folder: pathlib.Path) -> None:
+    """Both charts, where the records have what they show."""
+    if speedups(rows):
+        draw_speedups(rows, folder / "speedups.png")
+    if points(rows):
+        draw_roofline(rows, folder / "roofline.png")
+
+
+def section(folder: pathlib.Path) -> list[str]:
+    """The Markdown of the charts that a folder has."""
+    titles = {"speedups": "Time of the best peer as a multiple of cudamath's",
+              "roofline": "Products and convolutions under the roof"}
+    return [line for name, title in titles.items() if (folder / f"{name}.png").is_file()
+            for line in ("", f"![{title}](benchmarks/results/{folder.name}/{name}.png)")]

@@ -92,6 +92,7 @@ def layers(f: np.dtype) -> None:
     if f == F64:
         return
     for shape, kernel, options in (((8, 64, 14, 14), (128, 64, 3, 3), {"padding": 1}), ((8, 3, 32, 32), (32, 3, 3, 3), {}),
+                                   ((8, 3, 32, 32), (32, 3, 7, 7), {"stride": 2, "padding": 3}),
                                    ((4, 32, 9, 9), (32, 1, 3, 3), {"groups": 32}), ((64, 16, 28, 28), (8, 16, 5, 5), {}),
                                    ((8, 64, 14, 14), (64, 64, 1, 1), {"stride": 2})):
         x, w = made(shape, f), made(kernel, f)

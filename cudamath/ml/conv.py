@@ -16,6 +16,7 @@ from ..core.op import FLOATING, Op, require
 from ..ops.join import pad, stack
 from ..ops.linalg import tf32_allowed
 from ..ops.shape import moveaxis, reshape
+from . import conv_fold
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose2d"]
 
@@ -176,9 +177,15 @@ def conv2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, in
     >>> cm.ml.conv2d(x, cm.ones((4, 1, 3, 3)), cm.ones(4), stride=2, padding=1).shape
     (1, 4, 2, 2)
     """
-    operands, groups = _operands("conv2d", 2, x, weight, bias, groups)
-    where = _windows("conv2d", 2, operands[0], operands[1], stride, padding, dilation)
-    return _conv2d(*operands, **where, groups=groups, tf32=_tf32(operands[0]))
+    (x, weight, *biases), groups = _operands("conv2d", 2, x, weight, bias, groups)
+    where = _windows("conv2d", 2, x, weight, stride, padding, dilation)
+    if conv_fold.serves(x, weight, where["stride"], where["dilation"], groups):
+        found = conv_fold.folded(x, weight, where["padding"])
+        if found is not None:
+            images, filters, margins = found
+            return _conv2d(images, filters, *biases, stride=(1, 1), padding=margins, dilation=(1, 1), groups=1,
+                           tf32=False)
+    return _conv2d(x, weight, *biases, **where, groups=groups, tf32=_tf32(x))
 
 
 def conv1d(x: Any, weight: Any, bias: Any = None, *, stride: int = 1, padding: int | str = 0, dilation: int = 1,

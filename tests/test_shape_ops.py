@@ -489,10 +489,35 @@ def test_ramp_simulated(dtype):
 
 
 @pytest.mark.simulator
-def test_concat_and_unview_simulated():
-    x, y = np.arange(6, dtype="f4").reshape(2, 3), np.arange(4, dtype="f4").reshape(2, 2)
-    np.testing.assert_array_equal(sim(kernels.concat(*layouts(x, y), axis=1, sizes=(3, 2)), x, y),
-                                  np.concatenate([x, y], 1))
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "c16"])
+def test_join_simulated(dtype):
+    from cudamath.kernels import join
+
+    x, y, z = (np.arange(n, dtype="f4").reshape(s).astype(dtype) for n, s in ((6, (2, 3)), (4, (2, 2)), (10, (2, 5))))
+    plan = join.concat(*layouts(x, y, z), axis=1, sizes=(3, 2, 5))
+    assert named(plan) == ["join"]
+    np.testing.assert_array_equal(sim(plan, x, y, z), np.concatenate([x, y, z], 1))
+    plan = join.concat(*layouts(x, y), axis=1, sizes=(3, 2), version="copies")
+    np.testing.assert_array_equal(sim(plan, x, y), np.concatenate([x, y], 1))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8", "c16"])
+def test_join(dtype):
+    """Words of every width, rows that end in the middle of a thread's, many inputs, and one that is too many."""
+    rng = np.random.default_rng(0)
+    for axis, shapes in ((0, [(5,), (4096,)]), (1, [(300, 64), (300, 33)]), (1, [(7, 4096), (7, 8192)]),
+                         (0, [(1000, 3), (1, 3)]), (1, [(3, 2, 50), (3, 7, 50), (3, 1, 50)]),
+                         (1, [(4, n) for n in range(1, 9)]), (1, [(4, n) for n in range(1, 10)])):
+        arrays = [rng.integers(0, 100, s).astype(dtype) for s in shapes]
+        joined = cm.concat([cm.asarray(a, device="cuda") for a in arrays], axis=axis)
+        np.testing.assert_array_equal(joined.to_numpy(), np.concatenate(arrays, axis))
+    shifted = cm.asarray(arrays[0].repeat(9, 1), device="cuda")[:, 1:]
+    np.testing.assert_array_equal(cm.concat([shifted, shifted], 0).to_numpy(), np.concatenate([shifted.to_numpy()] * 2))
+
+
+@pytest.mark.simulator
+def test_unview_simulated():
     g = np.arange(1, 4, dtype="f4")
     out = sim(kernels.unview(*layouts(g), shape=(4, 5), view=((3,), (6,), 1)), g)
     expected = np.zeros((4, 5), "f4")

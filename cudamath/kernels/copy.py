@@ -364,18 +364,6 @@ def ramp(target: Layout, *, count: int) -> Plan:
                             [Input(0).flat, *(Scalar(i, T) for i in range(3)), count])] if target.size else [])
 
 
-def concat(*inputs: Layout, axis: int, sizes: tuple[int, ...]) -> Plan:
-    """The inputs, of one dtype and ``sizes`` along ``axis``, one after another: a copy into each slice."""
-    first = inputs[0].shape
-    out = inputs[0].like((*first[:axis], sum(sizes), *first[axis + 1 :]))
-    steps: list[Launch] = []
-    start = 0
-    for i, (x, size) in enumerate(zip(inputs, sizes, strict=True)):
-        steps += copy_part(whole(Input(i), x), whole(Output(0), out).slice(axis, start, size))
-        start += size
-    return Plan([out], steps)
-
-
 def unview(g: Layout, *, shape: tuple[int, ...], view: tuple) -> Plan:
     """Zeros of ``shape`` with g written where a view lies; ``view``: (shape, strides, offset) in elements."""
     out = g.like(shape)

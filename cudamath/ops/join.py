@@ -43,7 +43,7 @@ def _pieces(g: ndarray, axis: int, sizes: tuple) -> tuple[ndarray, ...]:
     return tuple([span(g, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)])
 
 
-_concat = Op("concat", cpu="shape.concat", cuda="copy.concat",
+_concat = Op("concat", cpu="shape.concat", cuda="join.concat",
              vjp=lambda g, _y, *_xs, axis, sizes: _pieces(g, axis, sizes))
 _pad = Op("pad", cpu="shape.pad", cuda="copy.pad",
           vjp=lambda g, _y, _x, widths, **_scalars: (

@@ -1,0 +1,120 @@
+"""Concatenation: several arrays side by side, in one launch.
+
+Along any axis, C-ordered inputs are matrices of as many rows as the result, and lie next to each other in its rows:
+
+    result row r:  | input 0 row r | input 1 row r | ...            axis 0: one row, the inputs one after another
+
+The floor is one read and one write of everything. What an element is does not matter: rows are moved in the widest words that
+divide the lengths of all of them, 16 bytes at best, four of which each thread has under way. The second grid dimension is the
+number of the input. More than MOST inputs, or others than C-ordered ones, are copied one by one (copy.copy_part).
+"""
+
+import functools
+from math import prod
+from typing import Any
+
+import numpy as np
+from numba import cuda, types
+
+from ..core.layout import Layout
+from ..core.plan import Input, Launch, Output, Plan
+from .build import SIMULATOR, blocks, compiled
+from .copy import IN_FLIGHT, THREADS, copy_part, whole
+from .rows import device
+
+if not SIMULATOR:
+    from .ptx import load_vector, store_vector
+
+MOST = 8
+_WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+@functools.cache
+def mover(vector: bool) -> Any:
+    """Device function: moves words first, first + THREADS, ... of x, a matrix of `count` words in rows of n, into rows of y.
+    vector: a word is two elements."""
+
+    @device
+    def load(x, i):
+        return load_vector(x, i * 2, 2) if vector else x[i]
+
+    @device
+    def store(y, row, column, value):
+        if vector:
+            store_vector(y, (row + column) * 2, value)
+        else:
+            y[row + column] = value
+
+    @device
+    def place(i, n, start, total):
+        row = types.uint32(i) // types.uint32(n)
+        return types.int64(row) * total + start, i - types.int64(row) * n
+
+    @device
+    def move(x, y, first, n, count, start, total):
+        if first + 3 * THREADS < count:
+            a = load(x, first)
+            b = load(x, first + THREADS)
+            c = load(x, first + 2 * THREADS)
+            d = load(x, first + 3 * THREADS)
+            row, column = place(first, n, start, total)
+            store(y, row, column, a)
+            row, column = place(first + THREADS, n, start, total)
+            store(y, row, column, b)
+            row, column = place(first + 2 * THREADS, n, start, total)
+            store(y, row, column, c)
+            row, column = place(first + 3 * THREADS, n, start, total)
+            store(y, row, column, d)
+        else:
+            for i in range(first, count, THREADS):
+                row, column = place(i, n, start, total)
+                store(y, row, column, load(x, i))
+
+    return move
+
+
+@functools.cache
+def join(inputs: int, vector: bool) -> Any:
+    """x0, x1, ..., y: (words,); then the words of a row of each, the words of a row of y, and the rows."""
+    numbers = range(inputs)
+    lines = []
+    for k in numbers:
+        start = " + ".join(["0", *(f"n{j}" for j in range(k))])
+        lines.append(f"    {'el' if k else ''}if which == {k}:\n"
+                     f"        move(x{k}, y, first, n{k}, n{k} * rows, {start}, total)\n")
+    source = (f"def join({', '.join(f'x{k}' for k in numbers)}, y, {', '.join(f'n{k}' for k in numbers)}, total, rows):\n"
+              f"    first = cuda.blockIdx.x * {THREADS * IN_FLIGHT} + cuda.threadIdx.x\n    which = cuda.blockIdx.y\n"
+              + "".join(lines))
+    return cuda.jit(compiled(source, "join", {"cuda": cuda, "move": mover(vector)}))
+
+
+def concat(*inputs: Layout, axis: int, sizes: tuple[int, ...], version: str | None = None) -> Plan:
+    """The inputs, of one dtype and `sizes` along `axis`, one after another. version: "join", "copies"; by default what fits."""
+    first = inputs[0].shape
+    out = inputs[0].like((*first[:axis], sum(sizes), *first[axis + 1:]))
+    rows, inner, size = prod(first[:axis]), prod(first[axis + 1:]), out.itemsize
+    fits = 1 < len(inputs) <= MOST and out.size < 1 << 32 and out.size and all(x.contiguous and x.size for x in inputs)
+    if version == "copies" or not fits:
+        return Plan([out], _copies(inputs, out, axis, sizes))
+    lengths = [n * inner * size for n in sizes]
+    aligned = all(x.aligned for x in inputs)
+    word = next(w for w in (16, 8, 4, 2, 1)
+                if not any(n % w for n in lengths) and (w <= min(size, 8) or aligned and not (w == 16 and SIMULATOR)))
+    element = min(word, 8)
+    vector = word == 16
+    words = [length // word for length in lengths]
+    flat = [a.view((max(x.nbytes // element, 1),), dtype=np.dtype(_WORDS[element]))
+            for a, x in ((Input(i), x) for i, x in enumerate(inputs))]
+    target = Output(0).view((out.nbytes // element,), dtype=np.dtype(_WORDS[element]))
+    grid = blocks(max(words) * rows, THREADS * IN_FLIGHT), len(inputs)
+    return Plan([out], [Launch(join(len(inputs), vector), grid, THREADS, [*flat, target, *words, sum(words), rows])])
+
+
+def _copies(inputs: tuple[Layout, ...], out: Layout, axis: int, sizes: tuple[int, ...]) -> list[Launch]:
+    """A copy into each slice."""
+    steps: list[Launch] = []
+    start = 0
+    for i, (x, size) in enumerate(zip(inputs, sizes, strict=True)):
+        steps += copy_part(whole(Input(i), x), whole(Output(0), out).slice(axis, start, size))
+        start += size
+    return steps

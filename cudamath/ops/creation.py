@@ -5,7 +5,6 @@ On a GPU an array is made there by one kernel (a fill, a ramp); nothing crosses 
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -26,11 +25,11 @@ from .shape import (
     _copy,
     _fill,
     astype,
-    bits,
     broadcast_to,
     diagonal,
     in_order,
     moveaxis,
+    pattern,
     reshape,
     transpose,
 )
@@ -130,26 +129,19 @@ def _layout(name: str, shape: Any, dtype: Any, device: Any) -> Layout:
     return made
 
 
-@functools.lru_cache(maxsize=256, typed=True)
-def _pattern(value: Any, dtype: np.dtype) -> tuple[int, int]:
-    """`bits` of a number that is not 0: -0.0 equals 0.0 but has other bits."""
-    return bits(value, dtype)
-
-
 def _filled(layout: Layout, value: Any) -> ndarray:
     """A new array that holds a scalar everywhere."""
-    pattern = _pattern(value, layout.dtype) if value else bits(value, layout.dtype)
-    return _patterned(layout, pattern)
+    return _patterned(layout, pattern(value, layout.dtype))
 
 
-def _patterned(layout: Layout, pattern: tuple[int, int]) -> ndarray:
+def _patterned(layout: Layout, halves: tuple[int, int]) -> ndarray:
     """A new array from the 16 bytes that repeat in its memory."""
     if layout.device == TRACED:
         out = core.allocate(layout)
         if out.size:
-            _fill(out, scalars=pattern)
+            _fill(out, scalars=halves)
         return out
-    return _full(scalars=pattern, layout=layout, device=layout.device)
+    return _full(scalars=halves, layout=layout, device=layout.device)
 
 
 def _checked_order(name: str, order: str) -> None:
@@ -204,7 +196,7 @@ def _zeros(layout: Layout) -> ndarray:
 
 
 def _ones(layout: Layout) -> ndarray:
-    return _patterned(layout, _pattern(1, layout.dtype))
+    return _patterned(layout, pattern(1, layout.dtype))
 
 
 def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, indexing, shapes
-from ..core.array import asarray, basic_view, ndarray
+from ..core.array import _slices, asarray, basic_view, ndarray
 from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC, REAL_OR_BOOL
 from ..core.op import Category, Op, coerce, require
 from ..core.shapes import normalize_axis
@@ -32,7 +32,7 @@ from .shape import (
     _reshape,
     _window,
     astype,
-    bits,
+    pattern,
     ravel,
     view_of,
 )
@@ -73,6 +73,8 @@ _true_positions = Op("nonzero", cpu="index.true_positions", cuda="masks.true_pos
 
 def getitem(x: ndarray, key: Any) -> ndarray:
     """``x[key]``: a view for basic keys, a copy otherwise."""
+    if _one_array(x, key):
+        return _gather(x, key, axis=0)
     seen = view_of(x, key)
     if seen is not None:
         return seen
@@ -91,7 +93,17 @@ def getitem(x: ndarray, key: Any) -> ndarray:
 def setitem(x: ndarray, key: Any, value: Any) -> None:
     """``x[key] = value`` in place; ``value`` is cast and broadcast. Of repeated positions the last one wins."""
     _check_writable("setitem", x)
-    found = basic_view(x._layout, key)
+    if _one_array(x, key):
+        shape = key.shape + x.shape[1:]
+        if type(value) is not ndarray or value.shape != shape or value.dtype != x.dtype or value._node is not None or (
+                value._layout.device != x._layout.device):
+            value = _fitted("setitem", _value("setitem", x, value), shape)
+        _scatter(x, _apart(x, value), key, axis=0)
+        return
+    try:
+        found = _slices[x._layout, key.start, key.stop, key.step] if type(key) is slice else basic_view(x._layout, key)
+    except (KeyError, TypeError):
+        found = basic_view(x._layout, key)
     if found is not None:
         _assign(x._view(*found), value)
         return
@@ -107,6 +119,14 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     base, axis = _neighbours(base, axes, form.position)
     shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
     _scatter(base, _apart(x, _fitted("setitem", _value("setitem", x, value), shape)), *arrays, axis=axis)
+
+
+def _one_array(x: ndarray, key: Any) -> bool:
+    """Whether a key is an integer array, and there is something to index: the common case, without the normal form."""
+    if type(key) is not ndarray:
+        return False
+    layout, own = key._layout, x._layout
+    return layout.dtype.kind in "iu" and layout.ndim > 0 and own.size > 0 and layout.device == own.device
 
 
 def _is_scalar(value: Any) -> bool:
@@ -144,6 +164,10 @@ def _fitted(name: str, value: ndarray, shape: tuple[int, ...]) -> ndarray:
 
 def _apart(x: ndarray, value: ndarray) -> ndarray:
     """The value, copied first if it may share memory with the array that is written."""
+    a, b = x._layout, value._layout
+    if a.device >= 0 and a.contiguous and b.contiguous and (
+            x._data + a.nbytes <= value._data or value._data + b.nbytes <= x._data):
+        return value
     described = [(a.ptr, a.shape, a.strides, a.itemsize) for a in (x, value)]
     return _copy(value) if shapes.may_overlap(*described) else value
 
@@ -152,7 +176,12 @@ def _assign(target: ndarray, value: Any) -> None:
     """``target[...] = value``."""
     if type(value) in _SCALARS:
         if target.size:
-            _fill(target, scalars=bits(value, target.dtype))
+            _fill(target, scalars=pattern(value, target._layout.dtype))
+        return
+    if type(value) is ndarray and value._node is None and value._layout.shape == target._layout.shape and (
+            value._layout.device == target._layout.device):
+        if target.size:
+            _copy_into(target, _apart(target, value))
         return
     given = _fitted("setitem", coerce("setitem", (target, value))[1], target.shape)
     if given._node is not None:

@@ -6,6 +6,7 @@ kernel. ``join.py`` has what makes one array from several or several from one.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -101,6 +102,16 @@ def bits(value: Any, dtype: np.dtype) -> tuple[int, int]:
     element = np.array(value, dtype).reshape(1)
     pattern = np.tile(element, 16 // element.itemsize).view(np.uint64)
     return int(pattern[0]), int(pattern[1])
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _known_pattern(value: Any, dtype: np.dtype) -> tuple[int, int]:
+    return bits(value, dtype)
+
+
+def pattern(value: Any, dtype: np.dtype) -> tuple[int, int]:
+    """`bits` of a Python scalar, remembered; but for zeros, because -0.0 equals 0.0 and has other bits."""
+    return _known_pattern(value, dtype) if value else bits(value, dtype)
 
 
 # -------------------------------------------------------------------------------------------- copies and casts
@@ -509,7 +520,7 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
     plain = type(x) is ndarray and x._node is None and type(shape) is tuple
     if plain:
         try:
-            return x._view(_views[x._layout, shape])  # type: ignore[index]
+            return x._view(_views[x._layout, shape])
         except KeyError:
             pass
     x = require("broadcast_to", x, HELD)

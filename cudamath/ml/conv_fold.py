@@ -16,14 +16,14 @@ from ..runtime.device import capability
 CHANNELS = 16  # what tensor cores sum at a time
 
 
-def serves(x: ndarray, weight: ndarray, stride: tuple[int, int], dilation: tuple[int, int], groups: int) -> bool:
+def serves(x: ndarray, weight: ndarray, stride: tuple[int, ...], dilation: tuple[int, ...], groups: int) -> bool:
     """Whether folding pays: 16-bit images of a few channels, where tensor cores read 16 (compute capability 9.0)."""
     return (x._layout.device >= 0 and x.itemsize == 2 and stride == (2, 2) and dilation == (1, 1) and groups == 1
             and 4 * x.shape[1] <= CHANNELS and weight.shape[0] % 8 == 0 and min(weight.shape[2:]) > 1
             and 0 not in x.shape and capability(x._layout.device)[0] == 9)
 
 
-def folded(x: ndarray, weight: ndarray, padding: tuple[int, int, int, int]
+def folded(x: ndarray, weight: ndarray, padding: tuple[int, ...]
            ) -> tuple[ndarray, ndarray, tuple[int, int, int, int]] | None:
     """(images, filters, padding) of the convolution of stride one; None if what it would see is more than zeros too much."""
     outputs, channels, *kernel = weight.shape

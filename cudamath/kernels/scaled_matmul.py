@@ -104,8 +104,8 @@ def scaled_matmul(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: 
 
 
 def tile_choice(m: int, k: int, n: int, multiprocessors: int) -> str:
-    """The tile for 8-bit numbers: as for 16-bit ones, but where tiles of 128 x 256 go around several times, 64 x 256 in turns is
-    faster by 6 %: slabs pass twice as quickly, and what follows a tile weighs twice as much."""
+    """The tile for 8-bit numbers: as for 16-bit ones, but where tiles of 128 x 256 go around several times, 64 x 256 in turns
+    is 6 % faster: slabs pass twice as quickly, and what follows a tile weighs twice as much."""
     from . import matmul_tensor
 
     found = matmul_tensor.choices(m, k, n, 1, multiprocessors, True, 1)[0]

@@ -5,6 +5,7 @@ from .activation import *  # noqa: F403
 from .attention import *  # noqa: F403
 from .clip import *  # noqa: F403
 from .conv import *  # noqa: F403
+from .conv_transpose import *  # noqa: F403
 from .dropout import *  # noqa: F403
 from .embedding import *  # noqa: F403
 from .linear import *  # noqa: F403

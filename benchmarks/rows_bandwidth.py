@@ -238,14 +238,38 @@ def momentum(ml: Any, p: list, g: list) -> Call:
     return lambda: ml.sgd_update(p, g, state, lr=1e-4, momentum=0.9)
 
 
+def mixed(ml: Any, p: list, g: list) -> Call:
+    """cudamath's: gradients and copies of 16 bits."""
+    state, copies, slopes = ml.adam_init(p), ml.amp.cast(p, "bfloat16"), ml.amp.cast(g, "bfloat16")
+    return lambda: ml.adamw_update(p, slopes, state, lr=1e-4, copies=copies)
+
+
+def torch_mixed(torch: Any, p: Sequence) -> Call:
+    """torch's: what it does beside its step, since parameters must have gradients of their own dtype, is to cast."""
+    step, held = torch.optim.AdamW(p, lr=1e-4, fused=True).step, [each.detach() for each in p]
+    copies = [each.bfloat16() for each in held]
+
+    def call() -> None:
+        step()
+        torch._foreach_copy_(copies, held)
+
+    return call
+
+
 row("adamw", "device", "AdamW, 124M parameters in 148 arrays", repeated((PARAMETERS,), (PARAMETERS,)),
     optimizer(adamw, lambda torch, p: torch.optim.AdamW(p, lr=1e-4, fused=True).step), work=28 * PARAMETERS, unit="B")
+row("adamw_mixed", "device", "AdamW with bfloat16 copies, 124M parameters in 148 arrays",
+    repeated((PARAMETERS,), (PARAMETERS,)), optimizer(mixed, torch_mixed), work=28 * PARAMETERS, unit="B")
 row("sgd", "device", "SGD with momentum, 124M parameters in 148 arrays", repeated((PARAMETERS,), (PARAMETERS,)),
     optimizer(momentum, lambda torch, p: torch.optim.SGD(p, lr=1e-4, momentum=0.9, fused=True).step), work=20 * PARAMETERS,
     unit="B")
 row("clip_grad_norm", "device", "clip_grad_norm, 124M parameters in 148 arrays", repeated((PARAMETERS,), (PARAMETERS,)),
     optimizer(lambda ml, _, g: lambda: ml.clip_grad_norm(g, 1.0),
               lambda torch, p: lambda: torch.nn.utils.clip_grad_norm_(p, 1.0, foreach=True)), work=12 * PARAMETERS, unit="B")
+row("clip_factor", "device", "norm of all gradients, 124M in 148 arrays", repeated((PARAMETERS,), (PARAMETERS,)),
+    optimizer(lambda ml, _, g: lambda: ml.clip_factor(g, 1.0),
+              lambda torch, p: lambda: torch.nn.utils.get_total_norm([each.grad for each in p], foreach=True)),
+    work=4 * PARAMETERS, unit="B")
 
 # ---------------------------------------------------------------- fused functions: cm.fuse beside torch.compile
 

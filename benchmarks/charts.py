@@ -46,7 +46,7 @@ def draw_speedups(rows: Sequence[dict[str, Any]], file: pathlib.Path) -> None:
     axes.set_xscale("log", base=2)
     ticks = [0.5, 1, 2, 4, 8]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_xlabel("time of the best of PyTorch, CuPy and JAX / time of cudamath (blue: bytes limit, orange: operations)")
+    axes.set_xlabel("time of the best peer / time of cudamath (blue: bytes limit, orange: operations)", fontsize=8)
     axes.set_title(rows[0]["device"].split(",")[0], fontsize=9)
     figure.savefig(file, dpi=110)
 

@@ -301,6 +301,8 @@ def matmul_wgmma(tile: Tile) -> Any:
                 rank_m = i32(rank - rank_n * below)
             start, stride = divide_unsigned(start, i32(cluster)), divide_unsigned(stride, i32(cluster))
             ptx.cluster_sync()
+        ptx.grid_next()
+        ptx.grid_wait()  # what is read and overwritten from here on may be in use by the kernel before
 
         if group == 0:  # ---------------------------------------------------------------- the producer
             if shared_out:

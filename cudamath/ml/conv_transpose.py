@@ -95,9 +95,10 @@ def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     margins, more = several(name, "padding", padding, 0, 3), several(name, "output_padding", output_padding, 0, 3)
     _check_size(name, x, weight, strides, margins, more, dilations)
     (n, c, d, h, w), (_, outputs, taps, r, s) = x.shape, weight.shape
-    planes = conv_transpose2d(
-        x.transpose((0, 2, 1, 3, 4)).reshape((n * d, c, h, w)), weight.reshape((c, outputs * taps, r, s)), stride=strides[1:],
-        padding=margins[1:], output_padding=more[1:], dilation=dilations[1:], groups=groups)
+    flat: dict[str, Any] = {"stride": strides[1:], "padding": margins[1:], "output_padding": more[1:],
+                            "dilation": dilations[1:]}
+    planes = conv_transpose2d(x.transpose((0, 2, 1, 3, 4)).reshape((n * d, c, h, w)),
+                              weight.reshape((c, outputs * taps, r, s)), groups=groups, **flat)
     rows, columns = planes.shape[2:]
     wide = planes.astype(compute_dtype(x.dtype), copy=False)
     apart = wide.reshape((n, d, outputs * groups, taps, rows, columns)).transpose((3, 0, 2, 1, 4, 5))

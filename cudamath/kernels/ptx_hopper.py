@@ -66,8 +66,8 @@ named_sync = _action("named_sync", "bar.sync $0, $1;", (i32, i32),
                      "Wait at named barrier `id` (1 to 15) for `threads` threads in all.", convergent=True)
 named_arrive = _action("named_arrive", "bar.arrive $0, $1;", (i32, i32),
                        "Count at named barrier `id` without waiting.", convergent=True)
-grid_wait = _action("grid_wait", "griddepcontrol.wait;", (), "Where this grid was allowed to start before the one ahead of it in "
-                    "the stream has ended: wait for that, and for all it wrote. Else nothing.")
+grid_wait = _action("grid_wait", "griddepcontrol.wait;", (), "Where this grid was allowed to start before the one ahead of it "
+                    "in the stream has ended: wait for that, and for all it wrote. Else nothing.")
 grid_next = _action("grid_next", "griddepcontrol.launch_dependents;", (), "The next grid in the stream may start, if it is "
                     "allowed to before this one ends.")
 cluster_rank = instruction("cluster_rank", "mov.u32 $0, %cluster_ctarank;", i32, (), "Rank of this block in its cluster.",

@@ -503,6 +503,31 @@ def test_stop_gradient_of_trees(device):
     assert cm.grad(f)({"w": arr(2.0)})["w"].tolist() == [24]
 
 
+@pytest.mark.gpu
+def test_fused_functions_in_all_of_them():
+    """jvp, checkpoint and custom_vjp of fused functions, and in them: as of the functions themselves."""
+    straight = cm.custom_vjp(lambda x: cm.round(x))
+    straight.defvjp(lambda x: (cm.round(x), None), lambda _, g: (g,))
+
+    def standard(x, w):
+        e = x - x.mean(-1, keepdims=True)
+        return cm.tanh(e * w) / cm.sqrt((e * e).mean(-1, keepdims=True) + 1e-5)
+
+    def stepped(x, w):
+        return (straight(x * w) * x).sum(-1)
+
+    x, w, v = (cm.asarray(normals(*shape, seed=i), device="cuda") for i, shape in enumerate([(6, 10), (10,), (6, 10)]))
+    for function in (standard, stepped):
+        found = []
+        for f in (function, cm.fuse(function)):
+            y, dy = cm.jvp(lambda x, f=f: f(x, w), (x,), (v,))
+            hv = cm.jvp(cm.grad(lambda x, f=f: (f(x, w) ** 2).sum()), (x,), (v,))[1]
+            gw, gx = cm.grad(lambda w, x, f=f: (cm.checkpoint(f)(x, w) ** 2).sum(), (0, 1))(w, x)
+            found.append([a.to_numpy() for a in (y, dy, hv, gw, gx)])
+        for plain, fused in zip(*found, strict=True):
+            np.testing.assert_allclose(fused, plain, rtol=1e-9, atol=1e-10)
+
+
 # ---------------------------------------------------------------- memory and integers
 
 

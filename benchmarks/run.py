@@ -28,6 +28,7 @@ import benchmarks.rows_conv  # noqa: F401  registers its rows
 import benchmarks.rows_layers  # noqa: F401  registers its rows
 import benchmarks.rows_linalg  # noqa: F401  registers its rows
 import benchmarks.rows_matmul  # noqa: F401  registers its rows
+import benchmarks.rows_quantized  # noqa: F401  registers its rows
 import benchmarks.rows_random  # noqa: F401  registers its rows
 import benchmarks.rows_sort  # noqa: F401  registers its rows
 import benchmarks.rows_versions  # noqa: F401  registers its rows

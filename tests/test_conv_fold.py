@@ -33,6 +33,16 @@ def test_folded_convolution_is_the_same(device, x_shape, w_shape, padding):
         np.testing.assert_allclose(found.to_numpy(), wanted, rtol=1e-11, atol=1e-11)
 
 
+def test_folding_has_gradients_of_any_order(device):
+    from cudamath.ml import conv_fold
+
+    x = cm.asarray(numbers((2, 3, 5, 6)))
+    y, pull = cm.vjp(lambda x: conv_fold._conv_fold(x, channels=16) ** 3, x)
+    np.testing.assert_allclose(pull(cm.ones_like(y))[0].to_numpy(), 3 * x.to_numpy() ** 2)
+    second = cm.grad(lambda x: cm.grad(lambda x: (conv_fold._conv_fold(x, channels=16) ** 3).sum())(x).sum())(x)
+    np.testing.assert_allclose(second.to_numpy(), 6 * x.to_numpy())
+
+
 def test_folding_that_would_see_too_much():
     from cudamath.ml import conv_fold
 
@@ -72,3 +82,5 @@ def test_fold_kernel(machine, shape):
         for a, b in itertools.product((0, 1), (0, 1)):
             assert (np.asarray(y)[:, (2 * a + b) * shape[1]:][:, :shape[1]] == padded[:, :, a::2, b::2]).all()
         assert not np.asarray(y)[:, 4 * shape[1]:].astype(bool).any()
+        back = run_version(machine, lambda y: conv_fold.conv_unfold(y, shape=shape), np.ascontiguousarray(y))
+        assert (np.asarray(back) == x).all()

@@ -11,3 +11,12 @@ def conv_fold(x: np.ndarray, *, channels: int) -> np.ndarray:
         part = x[:, :, at // 2::2, at % 2::2]
         y[:, at * own:(at + 1) * own, :part.shape[2], :part.shape[3]] = part
     return y
+
+
+def conv_unfold(y: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
+    """y (N, channels, P, Q) -> x of `shape` (N, C, H, W)."""
+    x = np.empty(shape, y.dtype)
+    for at in range(4):
+        part = x[:, :, at // 2::2, at % 2::2]
+        part[...] = y[:, at * shape[1]:(at + 1) * shape[1], :part.shape[2], :part.shape[3]]
+    return x

@@ -6,7 +6,8 @@ Tensor cores multiply 16 channels at a time. The first convolution of most netwo
 stride of two: a product of 3 numbers would fill a fifth of them. Folded, its 12 numbers fill three quarters, and it has a
 quarter of the taps (ml/conv_fold.py).
 
-A thread makes a pixel of y: channels last, so it writes them side by side, 16 bytes at once.
+A thread makes a pixel of y: channels last, so it writes them side by side, 16 bytes at once. `unfold` goes back, an element
+a thread; it is the gradient, and the gradient of filters alone, which are few.
 The floor is memory: read x, write y.
 """
 
@@ -48,6 +49,15 @@ def fold(dtype, own, channels, width):
     return conv_fold
 
 
+@cuda.jit
+def conv_unfold_kernel(y, x, own, height, columns):
+    """y: (N, channels, P, Q), x: (N * height * columns * own,), channels last; one thread an element of x."""
+    i = cuda.grid(1)
+    if i < x.size:
+        c, w, h, n = i % own, i // own % columns, i // (own * columns) % height, i // (own * columns * height)
+        x[i] = y[n, (h % 2 * 2 + w % 2) * own + c, h // 2, w // 2]
+
+
 def conv_fold(x: Layout, *, channels: int) -> Plan:
     """x (N, C, H, W) -> (N, channels, (H + 1) // 2, (W + 1) // 2), channels last; 4 C <= channels."""
     tall, wide = [(n + 1) // 2 for n in x.shape[2:]]
@@ -57,3 +67,10 @@ def conv_fold(x: Layout, *, channels: int) -> Plan:
     kernel = fold(x.dtype, x.shape[1], channels, vector_width(channels, out))
     return Plan([out], [Launch(kernel, blocks(x.shape[0] * tall * wide, THREADS), THREADS,
                                [Input(0), Output(0).view((out.size,)), tall, wide])])
+
+
+def conv_unfold(y: Layout, *, shape: tuple[int, ...]) -> Plan:
+    """y (N, channels, P, Q) -> x of `shape` (N, C, H, W), channels last."""
+    out = as_last(y, shape)
+    return Plan([out], [Launch(conv_unfold_kernel, blocks(out.size, THREADS), THREADS,
+                               [Input(0), Output(0).view((out.size,)), shape[1], *shape[2:]])] if out.size else [])

@@ -10,7 +10,6 @@ from __future__ import annotations
 from ..core.array import ndarray
 from ..core.op import Op
 from ..ops.join import pad
-from ..ops.shape import permute_dims, reshape
 from ..runtime.device import capability
 
 CHANNELS = 16  # what tensor cores sum at a time
@@ -26,7 +25,7 @@ def serves(x: ndarray, weight: ndarray, stride: tuple[int, ...], dilation: tuple
 def folded(x: ndarray, weight: ndarray, padding: tuple[int, ...]
            ) -> tuple[ndarray, ndarray, tuple[int, int, int, int]] | None:
     """(images, filters, padding) of the convolution of stride one; None if what it would see is more than zeros too much."""
-    outputs, channels, *kernel = weight.shape
+    kernel = weight.shape[2:]
     front, taps, margins = [], [], []
     for i in (0, 1):
         before, after = padding[2 * i:2 * i + 2]
@@ -39,19 +38,18 @@ def folded(x: ndarray, weight: ndarray, padding: tuple[int, ...]
             return None
         margins += [begin, end]
     zeros = [(front[i], 2 * taps[i] - kernel[i] - front[i]) for i in (0, 1)]
-    parts = reshape(pad(weight, ((0, 0), (0, 0), *zeros)), (outputs, channels, taps[0], 2, taps[1], 2))
-    filters = reshape(permute_dims(parts, (0, 3, 5, 1, 2, 4)), (outputs, 4 * channels, *taps))
-    if 4 * channels < CHANNELS:
-        filters = pad(filters, ((0, 0), (0, CHANNELS - 4 * channels), (0, 0), (0, 0)))
+    filters = _conv_fold(pad(weight, ((0, 0), (0, 0), *zeros)), channels=CHANNELS)
     top, bottom, left, right = margins
     return _conv_fold(x, channels=CHANNELS), filters, (top, bottom, left, right)
 
 
 def _conv_fold_rule(g: ndarray, _y: None, x: ndarray, *, channels: int) -> tuple:
-    count, own, height, width = x.shape
-    tall, wide = g.shape[2:]
-    parts = reshape(g[:, :4 * own], (count, 2, 2, own, tall, wide))
-    return (reshape(permute_dims(parts, (0, 3, 4, 1, 5, 2)), (count, own, 2 * tall, 2 * wide))[:, :, :height, :width],)
+    return (_conv_unfold(g, shape=x.shape),)
+
+
+def _conv_unfold_rule(g: ndarray, _x: None, y: ndarray, *, shape: tuple[int, ...]) -> tuple:
+    return (_conv_fold(g, channels=y.shape[1]),)
 
 
 _conv_fold = Op("conv_fold", cpu="conv_fold.conv_fold", cuda="conv_fold.conv_fold", vjp=_conv_fold_rule)
+_conv_unfold = Op("conv_unfold", cpu="conv_fold.conv_unfold", cuda="conv_fold.conv_unfold", vjp=_conv_unfold_rule)

@@ -30,6 +30,7 @@ import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import Call, Input, Plan
+from ..core.shapes import contiguous_strides
 from ..runtime import dnn
 from ..runtime.device import capability
 from . import conv_grad, conv_mma, conv_mma_grad, conv_simt, conv_wgmma, conv_wgmma_grad
@@ -46,8 +47,11 @@ ROLES = {"forward": "xwy", "input": "ywx", "weight": "yxw"}          # first and
 
 def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout | None = None, *, stride: Pair,
             padding: tuple[int, int, int, int], dilation: Pair, tf32: bool) -> Plan | None:
-    """The plan of one of the three functions through cuDNN; None if it has nothing for it."""
-    turned = Turned(out, first, second)
+    """The plan of one of the three functions through cuDNN; None if it has nothing for it.
+
+    float32 and float64 images in C order stay so: that is how most of its kernels for these read them."""
+    last = out.itemsize == 2 or not all(x.contiguous for x in (out, first, second))
+    turned = Turned(out, first, second, last=last)
     names = ROLES[kind]
     added = []
     if bias is not None:                             # which it wants in one run
@@ -56,7 +60,8 @@ def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout 
             added = [turned.temp(bias.like())]
             turned.steps += copy_part(whole(Input(2), bias), whole(added[0], bias.like()))
     shapes = dict(zip(names, (first.shape, second.shape, out.shape), strict=True))
-    tensors = [dnn.Tensor(shapes[name], last_strides(shapes[name], 1)) for name in "xwy"]
+    order = last_strides if last else contiguous_strides
+    tensors = [dnn.Tensor(shapes[name], order(shapes[name], 1)) for name in "xwy"]
     found = dnn.convolution(kind, out.dtype, *tensors, stride=stride, before=padding[::2], after=padding[1::2],
                             dilation=dilation, bias=bias is not None, tf32=tf32, device=out.device)
     if found is None:

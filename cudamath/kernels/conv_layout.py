@@ -32,18 +32,24 @@ def result(first: Layout, shape: tuple[int, ...]) -> Layout:
 
 
 class Turned:
-    """A plan under construction whose main steps see every operand and the result channels last."""
+    """A plan under construction whose main steps see every operand and the result channels last (or all in C order)."""
 
-    def __init__(self, out: Layout, *operands: Layout):
-        self.out = out
+    def __init__(self, out: Layout, *operands: Layout, last: bool = True):
+        self.out, self.last = out, last
         self.temps: list[Layout] = []
         self.steps: list[Launch | Call] = []
         self.operands = [self._turned(Input(i), layout) for i, layout in enumerate(operands)]
         self.target: ArrayArg = Output(0)
         self.seen = out
-        if not lies_last(out):
-            self.seen = as_last(out)
+        if not self._lies(out):
+            self.seen = self._ordered(out)
             self.target = self.temp(self.seen)
+
+    def _lies(self, layout: Layout) -> bool:
+        return lies_last(layout) if self.last else layout.contiguous
+
+    def _ordered(self, layout: Layout) -> Layout:
+        return as_last(layout) if self.last else layout.like()
 
     def temp(self, layout: Layout) -> ArrayArg:
         """Scratch memory."""
@@ -51,10 +57,10 @@ class Turned:
         return Temp(len(self.temps) - 1)
 
     def _turned(self, argument: ArrayArg, layout: Layout) -> ArrayArg:
-        if lies_last(layout) and layout.aligned:
+        if self._lies(layout) and layout.aligned:
             return argument
-        target = self.temp(as_last(layout))
-        self.steps += copy_part(whole(argument, layout), whole(target, as_last(layout)))
+        target = self.temp(self._ordered(layout))
+        self.steps += copy_part(whole(argument, layout), whole(target, self._ordered(layout)))
         return target
 
     def plan(self) -> Plan:

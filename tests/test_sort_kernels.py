@@ -119,6 +119,42 @@ def test_isin_simulated(dtype, few, monkeypatch):
         np.testing.assert_array_equal(sim(plan, x, table), members(x, table, invert))
 
 
+def table_of(dtype):
+    """Numbers in and around a table whose places repeat, and its values."""
+    x = np.array([-9, -2, -1.5, -1, 0, 0.25, 1, 2.75, 3, 4, 99, np.nan, np.inf, -np.inf]).astype(dtype)
+    places = np.array([-1.5, -1, -1, 0, 1, 3, 4]).astype(dtype)
+    return x, places, np.array([1, 2, 2, -1, 0, 8, 3]).astype(dtype)
+
+
+def interpolated(x, places, values, left=None, right=None):
+    wide = [a.astype("f8") for a in (x, places, values)]
+    return np.interp(*wide, left=left, right=right).astype(x.dtype)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["f4", "f2", cm.bfloat16, "f8"], ids=str)
+def test_interp_simulated(dtype):
+    arrays = table_of(dtype)
+    T = np.float64 if dtype == "f8" else np.float32
+    for left, right in ((None, None), (-5.0, None), (None, 7.0)):
+        plan = search.interp(*layouts(*arrays), sides=(left is not None) + 2 * (right is not None))
+        got = cm.testing.simulate(plan, *arrays, scalars=(T(left or 0), T(right or 0)))
+        np.testing.assert_array_equal(got.astype("f8"), interpolated(*arrays, left, right).astype("f8"))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", cm.bfloat16, "f8"], ids=str)
+def test_interp(device, dtype):
+    x, places, values = table_of(dtype)
+    for many in (1, 500):
+        given = np.tile(x, (many, 1)).T[:, ::1]
+        for left, right in ((None, None), (-5.0, None), (2, 7.0)):
+            got = cm.interp(*map(cm.asarray, (given, places, values)), left, right)
+            np.testing.assert_array_equal(got.to_numpy().astype("f8"), interpolated(given, places, values, left, right).astype("f8"))
+    for n in (1, 2):
+        got = cm.interp(cm.asarray(x), cm.asarray(places[:n]), cm.asarray(values[:n]))
+        np.testing.assert_array_equal(got.to_numpy().astype("f8"), interpolated(x, places[:n], values[:n]).astype("f8"))
+
+
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 def test_isin(device, dtype):
     for n, m in ((0, 3), (5, 0), (7, 1), (4099, 255), (4099, 256), (4099, 257), (300, 5000)):

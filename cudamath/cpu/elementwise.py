@@ -60,3 +60,14 @@ def isposinf(x: np.ndarray) -> np.ndarray:
 def isneginf(x: np.ndarray) -> np.ndarray:
     """Whether elements are negative infinity."""
     return x == -np.inf
+
+
+def between(low: np.ndarray, high: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """low + t (high - low), from the nearer end."""
+    step = high - low
+    return np.where(t == 0, low, np.where(t < 0.5, low + step * t, high - step * (1 - t)))
+
+
+def unless_nan(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """x, but NaN where y is."""
+    return np.where(np.isnan(y), y, x)

@@ -16,3 +16,10 @@ def isin(numbers, table, *, invert):
     if numbers.dtype == bfloat16:
         numbers, table = numbers.astype(np.float32), table.astype(np.float32)
     return np.isin(numbers, table, invert=invert)
+
+
+def interp(x, places, values, *, sides, scalars):
+    """NumPy's interpolation, which is in float64."""
+    wide = [a.astype(np.float64) if a.dtype == bfloat16 else a for a in (x, places, values)]
+    left, right = (scalar if sides & bit else None for scalar, bit in zip(scalars, (1, 2), strict=True))
+    return np.interp(*wide, left=left, right=right).astype(x.dtype)

@@ -1,4 +1,4 @@
-"""Places in a sorted array: searchsorted; and membership: isin.
+"""Places in a sorted array: searchsorted; membership: isin; interpolation in a table: interp.
 
 The idea. Each thread halves the range in which its number can lie until nothing is left: log2(n) + 1 steps, each a
 read of the sorted array. Steps near the middle of the array are the same for everybody and come from the caches; the
@@ -9,7 +9,7 @@ caches are bound by their last steps, about one sector from DRAM a number and do
 
 Whether numbers occur in an array needs no place: ``among_few`` compares each with all of a few, which a block holds in shared
 memory, ITEMS numbers a thread for every element read from there; ``among_sorted`` searches as ``find`` does and compares the
-element it ends at.
+element it ends at. ``interpolate`` searches the interval of each number and draws the line through its ends.
 """
 
 import functools
@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numba import cuda, types
 
+from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
-from ..core.plan import Input, Launch, Output, Plan
+from ..core.plan import Input, Launch, Output, Plan, Scalar
 from .build import blocks, codec
 from .index import dense
 from .keys import Coding, coding
@@ -130,6 +131,58 @@ def isin(numbers: Layout, table: Layout, *, invert: bool) -> Plan:
                       [among.view((m,), dtype=code.word), among.view((m,)), given.view((n,), dtype=code.word),
                        given.view((n,)), Output(0).flat, int(invert)])
     return Plan([out], [*first, *second, step], temps)
+
+
+@functools.cache
+def interpolate(dtype: np.dtype) -> Any:
+    """out[i] = the line through (places, values) at x[i]; outside left and right where sides has bits 1 and 2, else the
+    first and the last value."""
+    load, store, T = codec(dtype)
+    one = T(1)
+
+    @cuda.jit
+    def interpolate(x, places, values, out, left, right, sides):  # x, out: (n,); places, values: (m,), m > 0
+        i = cuda.grid(1)
+        if i < out.size:
+            v = load(x[i])
+            last = types.int64(places.size) - 1
+            low = types.int64(0)
+            high = last + 1
+            while low < high:  # how many places are not beyond v
+                middle = (low + high) >> 1
+                if load(places[middle]) <= v:
+                    low = middle + 1
+                else:
+                    high = middle
+            k = max(min(low, last) - 1, 0)
+            after = min(k + 1, last)
+            begin, end = load(places[k]), load(places[after])
+            below, above = load(values[k]), load(values[after])
+            t = (v - begin) / (end - begin if end != begin else one)
+            y = above if t == one else below + (above - below) * t
+            if v < load(places[0]):
+                y = left if sides & 1 else load(values[0])
+            elif v > load(places[last]):
+                y = right if sides & 2 else load(values[last])
+            out[i] = store(y)
+
+    return interpolate
+
+
+def interp(x: Layout, places: Layout, values: Layout, *, sides: int) -> Plan:
+    """Interpolation at x, of any shape, all of one dtype; scalars: the values left and right of the table."""
+    out = x.like()
+    if not out.size:
+        return Plan([out], [])
+    temps: list[Layout] = []
+    steps, seen = [], []
+    for i, layout in enumerate((x, places, values)):
+        more, given = dense(Input(i), layout, layout.shape, layout.dtype, temps)
+        steps += more
+        seen.append(given.view((layout.size,)))
+    T = compute_dtype(x.dtype)
+    return Plan([out], [*steps, Launch(interpolate(x.dtype), blocks(out.size, THREADS), THREADS,
+                                       [*seen, Output(0).flat, Scalar(0, T), Scalar(1, T), sides])], temps)
 
 
 def searchsorted(ordered: Layout, numbers: Layout, *, right: bool) -> Plan:

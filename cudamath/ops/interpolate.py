@@ -1,4 +1,5 @@
-"""Linear interpolation in a table: a search for the interval, then a line through its ends."""
+"""Linear interpolation in a table: a search for the interval, then a line through its ends. Kernel: kernels/search.py; where a
+gradient is recorded, a composition."""
 
 from __future__ import annotations
 
@@ -7,15 +8,24 @@ from typing import Any
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import INEXACT, NUMERIC, REAL, coerce, require
+from ..core.op import COMPLEX, INEXACT, NUMERIC, REAL, Op, coerce, require
 from .elementwise import clip, remainder
 from .index import take, where
 from .join import concat
 from .search import searchsorted
 from .shape import astype, broadcast_to, span
 from .sort import argsort
+from .transfer import imag as imag_part
+from .transfer import real as real_part
 
 __all__ = ["interp"]
+
+_interp = Op("interp", cpu="search.interp", cuda="search.interp")
+
+
+def _sides(left: float | None, right: float | None) -> int:
+    """Which ends have a value of their own, as bits."""
+    return (left is not None) + 2 * (right is not None)
 
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None) -> ndarray:
@@ -51,6 +61,13 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         n = places.size
         places = concat([span(places, 0, n - 1, n) - period, places, span(places, 0, 0, 1) + period])
         values = concat([span(values, 0, n - 1, n), values, span(values, 0, 0, 1)])
+    recorded = any([a._node is not None for a in (x, places, values)])
+    if not recorded and all([end is None or type(end) in (int, float) for end in (left, right)]):
+        if kind not in COMPLEX:
+            return _interp(x, places, values, scalars=(left or 0.0, right or 0.0), sides=_sides(left, right))
+        parts = [_interp(x, places, astype(part(values), real), scalars=(at_left, at_right), sides=_sides(left, right))
+                 for part, at_left, at_right in ((real_part, left or 0.0, right or 0.0), (imag_part, 0.0, 0.0))]
+        return parts[0] + parts[1] * 1j
     n = places.size
     if n == 1:
         y = broadcast_to(values[0], x.shape)

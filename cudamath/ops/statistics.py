@@ -9,11 +9,11 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import ANY, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, coerce, require
+from ..core.op import ANY, FLOATING, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, coerce, require
 from ..core.shapes import normalize_axes
-from . import reduce
+from . import reduce, ufunc
 from .elementwise import clip, conj, floor, isnan, logical_not, sqrt
-from .index import take_along_axis, where
+from .index import take_along_axis, where  # noqa: F401  where in a gradient expression
 from .join import concat, stack
 from .linalg import matmul
 from .output import deliver
@@ -79,12 +79,13 @@ def _rounded(place: Any, method: str, lib: Any) -> Any:
     return place
 
 
-def _between(low: ndarray, high: ndarray, t: Any) -> ndarray:
-    """low + t (high - low), from the nearer end; exact at both."""
-    step = high - low
-    if isinstance(t, ndarray):
-        return where(t == 0, low, where(t < 0.5, low + step * t, high - step * (1 - t)))
-    return low if t == 0 else low + step * t if t < 0.5 else high - step * (1 - t)
+# low + t (high - low), from the nearer end; exact at both
+_between = ufunc.Elementwise(
+    "quantile", np.maximum, "x if z == 0 else (x + (y - x) * z if z < 0.5 else y - (y - x) * (1 - z))",
+    ("g * (1 - z)", "g * z", "g * (y - x)"), FLOATING, "elementwise.between", globals())
+# a result, but NaN where the last of the sorted elements is
+_unless_nan = ufunc.Elementwise("median", np.maximum, "y if y != y else x", ("where(isnan(y), 0, g)", "g * 0"), FLOATING,
+                                "elementwise.unless_nan", globals())
 
 
 def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool, out: Any, scale: float) -> ndarray:
@@ -101,11 +102,16 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
     def one(q: float) -> ndarray:
         place = min(max(_rounded(_place(q, n, method), method, np), 0), n - 1)
         i = int(place)
-        return _between(ordered[..., i], ordered[..., min(i + 1, n - 1)], place - i)
+        low = ordered[..., i]
+        found = low if place == i else _between.call((low, ordered[..., min(i + 1, n - 1)], float(place - i)))
+        return _unless_nan.call((found, end))
 
-    found = stack([one(float(f)) for f in fractions.ravel()]) if fractions.size else lines[:0]
-    found = reshape(found, (*fractions.shape, *end.shape))
-    y = _restored(where(isnan(end), np.nan, found), axes, shape, keepdims, fractions.ndim)
+    if fractions.ndim == 0:
+        found = one(float(fractions))
+    else:
+        found = stack([one(float(f)) for f in fractions.ravel()]) if fractions.size else lines[:0]
+        found = reshape(found, (*fractions.shape, *end.shape))
+    y = _restored(found, axes, shape, keepdims, fractions.ndim)
     return y if out is None else deliver(name, y, out)
 
 
@@ -154,7 +160,7 @@ def median(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = Fa
     ordered = sort(lines)
     y = reduce.mean(span(ordered, last, max(n - 1, 0) // 2, n // 2 + 1), axis=-1)
     if n:
-        y = where(isnan(ordered[..., n - 1]), np.nan, y)
+        y = _unless_nan.call((y, ordered[..., n - 1]))
     y = _restored(y, axes, shape, keepdims, 0)
     return y if out is None else deliver("median", y, out)
 
@@ -179,7 +185,7 @@ def _nan_quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: 
         i = astype(below, np.int64)
         above = astype(clip(below + 1, None, clip(count - 1, 0, None)), np.int64)
         t = astype(place - below, lines.dtype)
-        return _between(take_along_axis(ordered, i), take_along_axis(ordered, above), t)[..., 0]
+        return _between.call((take_along_axis(ordered, i), take_along_axis(ordered, above), t))[..., 0]
 
     found = stack([one(float(f)) for f in fractions.ravel()]) if fractions.size else lines[:0]
     y = _restored(reshape(found, (*fractions.shape, *lines.shape[:-1])), axes, shape, keepdims, fractions.ndim)

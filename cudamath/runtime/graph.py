@@ -4,7 +4,8 @@ While a graph is captured nothing runs: launches and copies become its nodes. Wh
 each replay, so memory is kept as follows.
 
 - What is allocated during the capture comes from a stream of the graph's own; its free blocks are neither trimmed nor
-  handed to anyone else while the graph lives.
+  handed to anyone else while the graph lives. Where it has none, it takes over a free block of the stream around it: the
+  same work was done there a moment ago, and both would hold as much memory otherwise.
 - Buffers of other streams that the graph uses live as long as it does (`Buffer.used_on`), whoever drops them.
 - Host memory is read at the capture, into a block kept with the graph (`memory.frozen`): a replay never touches it.
 
@@ -110,12 +111,14 @@ class Capture:
             self.stream.__exit__()
             raise
         self.stream.capturing = True
+        self.stream.borrow(outer)
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         cu = devices.driver()
         status, recorded = cu.cuStreamEndCapture(self.stream.handle)
         self.stream.capturing = False
+        self.stream.give_back()
         self.stream.__exit__()
         try:
             if kind is not None:

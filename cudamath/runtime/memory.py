@@ -142,7 +142,13 @@ class Pool:
         return self.reserved - self.used
 
     def take(self, size: int, stream: streams.Stream) -> int:
-        """A new block from the driver. When memory or a limit is exhausted, cached blocks are given back first."""
+        """A block that was borrowed for a capture, or a new one from the driver. When memory or a limit is exhausted, cached
+        blocks are given back first."""
+        if stream.borrowed:
+            try:
+                return stream.borrowed[size].pop()
+            except (KeyError, IndexError):
+                pass
         with devices.lock:
             if self.limit is not None and self.reserved + size > self.limit:
                 self.trim()
@@ -228,6 +234,9 @@ class Pool:
         """Give every cached block back to the driver and the driver's own cache back to the device."""
         cu = devices.driver()
         with devices.lock, streams.in_context(self.device), relaxed():
+            for stream in self.streams:
+                if stream.borrowed:
+                    stream.give_back()
             open_streams = [s for s in self.streams if not s.graph_only]
             for stream in open_streams:
                 self.release_stream(stream)
@@ -240,7 +249,7 @@ class Pool:
         counts: collections.Counter[int] = collections.Counter()
         with devices.lock:
             for stream in self.streams:
-                for size, blocks in list(stream.free.items()):
+                for size, blocks in [*stream.free.items(), *stream.borrowed.items()]:
                     counts[size] += len(blocks)
         return {size: count for size, count in sorted(counts.items()) if count}
 

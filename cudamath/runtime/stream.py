@@ -48,8 +48,10 @@ class Stream:
     """
 
     # free: cached blocks, size -> addresses. graph_only: the memory belongs to a graph, which finds it at each replay;
-    # kept: the memory of others that the graph uses; feeds: what is called, with the stream, before each replay.
-    __slots__ = ("handle", "device", "free", "pool", "capturing", "graph_only", "kept", "feeds", "_owned", "__weakref__")
+    # kept: the memory of others that the graph uses; feeds: what is called, with the stream, before each replay; borrowed:
+    # free blocks of the stream `lender`, while a graph is captured.
+    __slots__ = ("handle", "device", "free", "pool", "capturing", "graph_only", "kept", "feeds", "borrowed", "lender", "_owned",
+                 "__weakref__")
 
     def __init__(self, device: int | None = None, *, priority: int = 0, _handle: Any = None):
         from .memory import pool_of
@@ -60,6 +62,8 @@ class Stream:
         self.capturing = self.graph_only = False
         self.kept: dict[int, Any] = {}  # by id
         self.feeds: dict[int, Any] = {}  # by the id of what is fed
+        self.borrowed: dict[int, list[int]] = {}
+        self.lender: Stream | None = None
         self._owned = _handle is None
         if _handle is None:
             cu = devices.driver()
@@ -73,6 +77,25 @@ class Stream:
     def ptr(self) -> int:
         """Address of the CUstream, as other libraries want it."""
         return int(self.handle)
+
+    def borrow(self, lender: Stream) -> None:
+        """Take over the free blocks of a stream that this one has waited for, until `give_back`."""
+        self.lender = lender
+        for size, blocks in list(lender.free.items()):
+            taken = self.borrowed[size] = []
+            while True:
+                try:
+                    taken.append(blocks.pop())
+                except IndexError:  # not tested beforehand: other threads take blocks meanwhile
+                    break
+
+    def give_back(self) -> None:
+        """Return what was borrowed and not used."""
+        lender, self.lender = self.lender, None
+        borrowed, self.borrowed = self.borrowed, {}
+        for size, blocks in borrowed.items():
+            if lender is not None and blocks:
+                lender.free.setdefault(size, []).extend(blocks)
 
     def synchronize(self) -> None:
         """Wait until all work queued so far is done; raise what it raised."""

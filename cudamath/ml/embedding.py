@@ -7,11 +7,16 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.dtypes import as_dtype
+from ..core.layout import Layout
 from ..core.op import FLOATING, INTEGER, Op, coerce, require
 from ..ops.index import _gather_grad, where
 from .softmax import in_order
 
 __all__ = ["embedding", "one_hot"]
+
+
+#: layouts of indices and weight that were checked -> whether both are in order
+_straight: dict[tuple[Layout, Layout], bool] = {}
 
 
 def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None) -> ndarray:
@@ -47,6 +52,11 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None) -> n
     >>> cm.ml.embedding(cm.array([[1, 0]]), cm.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[[3.0, 4.0], [1.0, 2.0]]]
     """
+    try:  # seen before and nothing to convert: straight on
+        if _straight[indices._layout, weight._layout] and padding_idx is None and indices._layout.ndim == 1:
+            return _embedding(indices, weight)
+    except (AttributeError, KeyError):
+        pass
     indices, weight = coerce("embedding", (indices, weight))
     require("embedding", indices, INTEGER, "indices")
     require("embedding", weight, FLOATING, "weight")
@@ -56,6 +66,9 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None) -> n
         raise ValueError(f"embedding: wants padding_idx in 0 .. {weight.shape[0] - 1}, got {padding_idx}")
     flat = in_order(indices).reshape((indices.size,))
     rows = _embedding(flat, in_order(weight))
+    if len(_straight) >= 1024:
+        _straight.clear()
+    _straight[indices._layout, weight._layout] = indices.is_contiguous and weight.is_contiguous
     if padding_idx is not None and rows._node is not None:
         rows = where((flat == padding_idx)[:, None], rows._alias(), rows)
     return rows.reshape((*indices.shape, weight.shape[1]))

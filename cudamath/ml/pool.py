@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -20,15 +21,24 @@ __all__ = ["adaptive_avg_pool2d", "adaptive_max_pool2d", "avg_pool2d", "global_a
            "max_pool2d"]
 
 
-def _windows(name: str, x: ndarray, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
-             ceil_mode: bool) -> dict[str, tuple[int, ...]]:
-    """size (of the result), kernel, stride, padding, dilation along the spatial axes of x, checked."""
-    rank = x.ndim - 2
+def _windows(name: str, x: ndarray, *how: Any) -> dict[str, tuple[int, ...]]:
+    """size (of the result), kernel, stride, padding, dilation along the spatial axes of x, checked.
+    how: kernel_size, stride, padding, dilation, ceil_mode."""
+    try:
+        return dict(_windows_of(name, x._layout.shape, *how))
+    except TypeError:  # lists
+        return _windows_of.__wrapped__(name, x._layout.shape, *how)
+
+
+@functools.lru_cache(1024)
+def _windows_of(name: str, shape: tuple[int, ...], kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+                ceil_mode: bool) -> dict[str, tuple[int, ...]]:
+    rank = len(shape) - 2
     kernel = several(name, "kernel_size", kernel_size, 1, rank)
     step = kernel if stride is None else several(name, "stride", stride, 1, rank)
     margin, dilation = several(name, "padding", padding, 0, rank), several(name, "dilation", dilation, 1, rank)
     size = []
-    for i, length in enumerate(x.shape[2:]):
+    for i, length in enumerate(shape[2:]):
         window = dilation[i] * (kernel[i] - 1) + 1
         if margin[i] > kernel[i] // 2:
             raise ValueError(f"{name}: padding may be at most half of kernel_size {kernel}, got padding {margin}")
@@ -36,7 +46,7 @@ def _windows(name: str, x: ndarray, kernel_size: Any, stride: Any, padding: Any,
         if room < 0:
             raise ValueError(f"{name}: a window of {window} {ALONG[rank][i]} (kernel_size {kernel}, dilation "
                              f"{dilation}) is larger than the {length + 2 * margin[i]} of the padded images "
-                             f"(x {x.shape}, padding {margin})")
+                             f"(x {shape}, padding {margin})")
         count = (room + (step[i] - 1 if ceil_mode else 0)) // step[i] + 1
         if ceil_mode and (count - 1) * step[i] >= length + margin[i]:
             count -= 1                                     # the last window would begin behind the image

@@ -11,6 +11,7 @@ import optree
 
 from ..core.array import ndarray
 from ..core.devices import CPU
+from ..runtime.memory import Buffer
 from . import (
     elementwise,
     index,
@@ -90,11 +91,11 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         try:
             if type(y) is not ndarray:
                 run = plans[x._layout, type(y), True]
-            elif x._layout.device == CPU:  # on a GPU `call` sees to operands that overlap
+            elif x._layout.device == CPU or (x._owner is not y._owner and type(x._owner) is type(y._owner) is Buffer):
                 run = plans[x._layout, y._layout, True]
             else:
                 raise KeyError
-        except KeyError:
+        except KeyError:  # also operands on a GPU that may overlap, which `call` sees to
             return function.card.call((x, y), target=x)  # type: ignore[attr-defined]
         run(x, y)
         return x

@@ -422,3 +422,44 @@ def test_the_wrapped_function_keeps_its_name():
 
     assert cm.grad(loss).__name__ == "loss" and cm.value_and_grad(loss).__doc__ == "What it is."
     assert isinstance(cm.grad(loss)(arr(1.0)), ndarray)
+
+
+# ---------------------------------------------------------------- beside torch
+
+
+def everything(xp, x, w, b, table, tokens, rows, mask):
+    """Indexing, broadcasting, views, joins, reductions, selections: written once for both libraries."""
+    h = table[tokens] + x[:, None, :] * b                       # (4, 3, 5): gathered rows, broadcasts
+    h = xp.tanh(h @ w)
+    picked = h[rows, :, 1:4] - h[::2, -1:, :3]                   # arrays and slices in one index; negative places
+    joined = xp.concatenate([picked.reshape(2, 9), h[0].T.reshape(1, -1)[:, :9]], 0)
+    chosen = xp.where(mask, joined, 0.1 * joined)
+    largest = xp.amax(chosen, 1) if xp is cm else xp.amax(chosen, dim=1)
+    e = xp.exp(chosen - largest[:, None])
+    ordered = xp.sort(h.reshape(-1))[3:20] if xp is cm else xp.sort(h.reshape(-1))[0][3:20]
+    running = xp.cumsum(ordered, 0)
+    outer = xp.einsum("ij,kj->ik", joined, chosen)
+    return (xp.log(e.sum(-1)) + largest).sum() + (running ** 2).mean() + (outer * outer.T).sum() + (h[0, 0] / (2 + b)).sum()
+
+
+def test_a_function_of_everything_as_in_torch(device):
+    """Gradients and products with the Hessian, by all arguments at once."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(5)
+    floats = [rng.normal(size=s) for s in ((4, 5), (5, 5), (5,), (7, 5))]
+    directions = [rng.normal(size=f.shape) for f in floats]
+    whole = [rng.integers(0, 7, (4, 3)), np.array([3, 1]), rng.random((3, 9)) < 0.5]
+
+    theirs = [torch.tensor(f, requires_grad=True) for f in floats]
+    value = everything(torch, *theirs, *map(torch.tensor, whole))
+    gradients = torch.autograd.grad(value, theirs, create_graph=True)
+    products = torch.autograd.grad(sum((g * torch.tensor(d)).sum() for g, d in zip(gradients, directions, strict=True)), theirs)
+
+    xs, vs = ([cm.asarray(f) for f in those] for those in (floats, directions))
+    rest = [cm.asarray(a) for a in whole]
+    ours = cm.value_and_grad(lambda *xs: everything(cm, *xs, *rest), (0, 1, 2, 3))
+    found, slopes = ours(*xs)
+    _, curvature = cm.jvp(lambda *xs: ours(*xs)[1], xs, vs)
+    assert float(found) == pytest.approx(value.item(), rel=1e-13)
+    for got, want in zip((*slopes, *curvature), (*gradients, *products), strict=True):
+        np.testing.assert_allclose(got.to_numpy(), want.detach().numpy(), rtol=1e-10, atol=1e-12)

@@ -51,14 +51,17 @@ class Ours:
     def step(self, tokens: Any, targets: Any) -> Any:
         return self.trainer.step(tokens, targets)[0]
 
-    def peak(self) -> int:
-        return cm.cuda.max_memory_allocated()
+    @staticmethod
+    def memory() -> np.ndarray:
+        """Bytes in use at the peak, and held from the driver."""
+        return np.array([cm.cuda.max_memory_allocated(), cm.cuda.memory_reserved()])
 
     @staticmethod
-    def reset() -> int:
-        """Begin to look for the peak; what is allocated now."""
+    def reset() -> np.ndarray:
+        """Begin to look for the peak; what is in use and held now."""
+        cm.cuda.empty_cache()
         cm.cuda.reset_peak_memory_stats()
-        return cm.cuda.memory_allocated()
+        return np.array([cm.cuda.memory_allocated(), cm.cuda.memory_reserved()])
 
     def close(self) -> None:
         del self.trainer
@@ -122,16 +125,21 @@ class Torch:
         self.optimizer.zero_grad(set_to_none=True)
         return loss.detach()
 
-    def peak(self) -> int:
-        return self.torch.cuda.max_memory_allocated()
-
     @staticmethod
-    def reset() -> int:
+    def memory() -> np.ndarray:
         """As ours."""
         import torch
 
+        return np.array([torch.cuda.max_memory_allocated(), torch.cuda.memory_reserved()])
+
+    @staticmethod
+    def reset() -> np.ndarray:
+        """As ours."""
+        import torch
+
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-        return torch.cuda.memory_allocated()
+        return np.array([torch.cuda.memory_allocated(), torch.cuda.memory_reserved()])
 
     def close(self) -> None:
         del self.params, self.optimizer, self.function
@@ -148,7 +156,17 @@ class Compiled(Torch):
         return self.torch.compile(self.loss, dynamic=False)
 
 
-PEERS = {kind.name: kind for kind in (Ours, Torch, Compiled)}
+class Tuned(Torch):
+    """The same with the longest search for kernels; minutes."""
+
+    name = "torch.compile max-autotune"
+
+    def made(self) -> Callable:
+        return self.torch.compile(self.loss, dynamic=False, mode="max-autotune-no-cudagraphs")
+
+
+PEERS: dict[str, Any] = {kind.name: kind for kind in (Ours, Torch, Compiled, Tuned)}
+USUAL = "cudamath,torch,torch.compile"
 
 
 # ------------------------------------------------------------ what is measured
@@ -186,7 +204,7 @@ def compare(config: gpt2.Config, names: list[str], batch: int, length: int, roun
             for x, y in peer.data[:3]:
                 last = peer.step(x, y)
             float(last)
-            peer.most = peer.peak() - before  # parameters, optimizer, and what a step takes
+            peer.bytes = peer.memory() - before  # parameters, optimizer, and what a step takes
             there[name] = peer
             print(f"  {name}: ready after {time.perf_counter() - began:.0f} s", flush=True)
         except Exception as error:  # a benchmark goes on with the others
@@ -207,11 +225,11 @@ def compare(config: gpt2.Config, names: list[str], batch: int, length: int, roun
         seconds = statistics.median(samples[name])
         rate = batch * length / seconds
         rows.append({"peer": name, "batch": batch, "length": length, "ms": 1e3 * seconds, "tokens_per_second": rate,
-                     "mfu": rate * gpt2.flops_per_token(config, length) / NOMINAL, "peak_bytes": peer.most,
-                     "rounds": len(samples[name])})
+                     "mfu": rate * gpt2.flops_per_token(config, length) / NOMINAL, "peak_bytes": int(peer.bytes[0]),
+                     "reserved_bytes": int(peer.bytes[1]), "rounds": len(samples[name])})
         row = rows[-1]
         print(f"{name:14} batch {batch:3}: {row['ms']:8.2f} ms a step  {rate:9.0f} tokens/s  MFU {100 * row['mfu']:.1f} %  "
-              f"peak {row['peak_bytes'] / 1e9:.2f} GB", flush=True)
+              f"peak {row['peak_bytes'] / 1e9:.2f} GB, reserved {row['reserved_bytes'] / 1e9:.2f} GB", flush=True)
     for peer in there.values():
         peer.close()
     return rows
@@ -273,7 +291,7 @@ def main() -> int:
     parser.add_argument("--batches", default="16,32", help="sequences a step, comma-separated")
     parser.add_argument("--length", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--peers", default=USUAL, help=f"of {', '.join(PEERS)}")
     parser.add_argument("--json", help="write the figures there")
     parser.add_argument("--profile", action="store_true", help="time a kernel instead")
     parser.add_argument("--check", metavar="TEXT", help="compare losses on the bytes of this file instead")

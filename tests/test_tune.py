@@ -51,6 +51,19 @@ def test_what_was_measured_is_found_again(file):
     assert tune.lookup("matmul", 0, "float64 nn", (1, 64, 64, 64)) is None
     assert tune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64), ["cublas", "naive"]).choice == "cublas"
     assert tune.lookup("matmul", 0, "float32 nn", (1, 64, 64, 64), ["wgmma"]) is None
+    tune.remember("assumed", "matmul", "bfloat16 nt", (1, 32768, 768, 768), {"wgmma 128x256": 5.0})
+    assert tune.lookup("matmul", 0, "bfloat16 nt", (1, 1 << 20, 768, 768)).choice == "wgmma 128x256"  # large is large
+    assert tune.lookup("matmul", 0, "bfloat16 nt", (1, 8192, 768, 768)) is not None
+    assert tune.lookup("matmul", 0, "bfloat16 nt", (1, 4096, 768, 768)) is None
+
+
+@pytest.mark.skipif(build.SIMULATOR, reason="tensor cores have no simulator")
+def test_float16_takes_what_was_measured_of_bfloat16(file):
+    from cudamath.kernels import matmul
+
+    tune.remember("assumed", "matmul", "bfloat16 nn", (1, 512, 512, 512), {"wgmma 64x64": 3.0, "cublas": 4.0})
+    a = Layout.new((512, 512), np.dtype(np.float16), 0)
+    assert matmul.matmul(a, a).why.startswith("measured at 1x512x512x512: wgmma 64x64")
 
 
 def test_this_machine_goes_before_the_shipped_table(file, monkeypatch):

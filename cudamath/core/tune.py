@@ -10,7 +10,7 @@ beside this file, so that nothing needs tuning to be good. Both hold
     {device: {op: {kind: {"4096x4096x4096": {candidate: microseconds, ..}, ..}}}}
 
 where `kind` is whatever decides besides the sizes (dtype and layout). Sizes in between take the nearest entry: the sum of
-the sizes' ratios, in powers of two, is at most NEAR.
+the sizes' ratios, in powers of two, is at most NEAR. Sizes beyond LARGE are alike.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from ..runtime import device as devices
 
 NEAR = 1.0
+LARGE = 16384  # larger sizes count as this: a device is full long before
 
 Entry = dict[str, float]  # candidate -> microseconds
 
@@ -94,7 +95,8 @@ def _distance(key: str, sizes: Sequence[int]) -> float:
     known = [int(n) for n in key.split("x")]
     if len(known) != len(sizes):
         return math.inf
-    return sum(abs(math.log2(max(n, 1) / max(m, 1))) for n, m in zip(known, sizes, strict=True))
+    pairs = [(min(max(n, 1), LARGE), min(max(m, 1), LARGE)) for n, m in zip(known, sizes, strict=True)]
+    return sum(abs(math.log2(n / m)) for n, m in pairs)
 
 
 def remember(name: str, op: str, kind: str, sizes: Sequence[int], times: Entry, file: pathlib.Path | None = None) -> None:

@@ -422,9 +422,10 @@ def _choose(p: Product, a: Layout, b: Layout, tf32: bool) -> tuple[str, str]:
         return "naive", "nothing to sum"
     able = candidates(a, b, tf32)
     what = kind(a, b, tf32)
-    found = tune.lookup("matmul", a.device, what, (p.batch * len(p.parts), p.m, p.k, p.n), able)
-    if found is not None:
-        return found
+    for kind_of in (what, *["b" + what] * what.startswith("float16")):  # bfloat16 takes the same time
+        found = tune.lookup("matmul", a.device, kind_of, (p.batch * len(p.parts), p.m, p.k, p.n), able)
+        if found is not None:
+            return found
     if "wgmma" in able and a.itemsize == 2 and what.endswith("odd") and min(p.m, p.n, p.k) >= 512:
         return "wgmma", "rows begin at odd places: cuBLAS reads them number by number, a copy and TMA are faster"
     if able[0] == "cublas":

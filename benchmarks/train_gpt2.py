@@ -224,10 +224,11 @@ def compare(config: gpt2.Config, names: list[str], batch: int, length: int, roun
     for name, peer in there.items():
         seconds = statistics.median(samples[name])
         rate = batch * length / seconds
-        rows.append({"peer": name, "batch": batch, "length": length, "ms": 1e3 * seconds, "tokens_per_second": rate,
-                     "mfu": rate * gpt2.flops_per_token(config, length) / NOMINAL, "peak_bytes": int(peer.bytes[0]),
-                     "reserved_bytes": int(peer.bytes[1]), "rounds": len(samples[name])})
-        row = rows[-1]
+        row: dict[str, Any] = {
+            "peer": name, "batch": batch, "length": length, "ms": 1e3 * seconds, "tokens_per_second": rate,
+            "mfu": rate * gpt2.flops_per_token(config, length) / NOMINAL, "peak_bytes": int(peer.bytes[0]),
+            "reserved_bytes": int(peer.bytes[1]), "rounds": len(samples[name])}
+        rows.append(row)
         print(f"{name:14} batch {batch:3}: {row['ms']:8.2f} ms a step  {rate:9.0f} tokens/s  MFU {100 * row['mfu']:.1f} %  "
               f"peak {row['peak_bytes'] / 1e9:.2f} GB, reserved {row['reserved_bytes'] / 1e9:.2f} GB", flush=True)
     for peer in there.values():
@@ -243,7 +244,7 @@ def check(text: str, steps: int) -> bool:
     for dtype, bound, over in (("float32", 1e-4, 20), ("bfloat16", 1e-2, steps)):
         curves = {}
         for name, kind in (("ours", Ours), ("again", Ours), ("torch", Torch)):
-            peer = kind(start, config, dtype)
+            peer: Any = kind(start, config, dtype)
             peer.exact = True
             curves[name] = np.array([float(x) for x in [peer.step(*peer.place(pair)) for pair in data[:over]]])
             peer.close()

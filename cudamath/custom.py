@@ -18,7 +18,7 @@ from .core.devices import CPU, TRACED
 from .core.layout import Layout
 from .core.op import NUMERIC, coerce, lazy, require
 
-__all__ = ["elementwise", "reduction"]
+__all__ = ["elementwise", "reduction", "vectorize"]
 
 _SCALARS = (bool, int, float, complex)
 _MOST_PLANS = 4096
@@ -225,3 +225,86 @@ def _on_cpu(function: Callable, axes: tuple[int, ...], keepdims: bool, target: n
         np.zeros((int(np.prod(kept)), 0), wide.dtype)
     out = function(lines).astype(target, copy=False)
     return wrap(out.reshape(tuple([1 if i in axes else n for i, n in enumerate(data.shape)]) if keepdims else kept))
+
+
+class vectorize:  # noqa: N801  NumPy's name
+    """NumPy's `vectorize` over `elementwise`: a scalar Python function becomes one of arrays, compiled, not called in a loop.
+
+    Parameters
+    ----------
+    pyfunc : callable
+        Takes and returns numbers; whatever Numba compiles. Left out, the result decorates a function.
+    otypes : str, dtype or sequence of one dtype, optional
+        Of the results. By default, as in NumPy, that of pyfunc's result for the first elements, for which pyfunc is called
+        once for each combination of dtypes (on a GPU that waits for them).
+    doc : str, optional
+        The docstring; by default pyfunc's.
+    excluded, signature : None
+        Not supported: values that are not arrays are constants or closures of pyfunc, and functions of whole vectors are
+        functions of arrays.
+    cache : bool
+        Accepted and without effect: pyfunc is not called a second time.
+
+    Raises
+    ------
+    TypeError
+        Operands that are not numeric; `excluded` or `signature`; several results.
+    ValueError
+        Shapes that do not broadcast; arrays without elements, unless `otypes` is given.
+
+    Not differentiable: see `elementwise` for that.
+
+    >>> import cudamath as cm
+    >>> @cm.vectorize
+    ... def step(x, y):
+    ...     return x - y if x > y else x + y
+    >>> step(cm.array([1, 2, 3, 4]), 2)
+    array([3, 4, 1, 2])
+    """
+
+    def __init__(self, pyfunc: Callable | None = None, otypes: Any = None, doc: str | None = None, excluded: Any = None,
+                 cache: bool = False, signature: Any = None):
+        if excluded or signature is not None:
+            raise TypeError(f"vectorize: excluded and signature are not supported, got {excluded!r} and {signature!r}; use "
+                            "constants of the function, or a function of arrays")
+        kinds = [] if otypes is None else list(otypes) if isinstance(otypes, (str, list, tuple)) else [otypes]
+        if len(kinds) > 1:
+            raise TypeError(f"vectorize: wants one result, got otypes for {len(kinds)}")
+        self.otypes = otypes
+        self._dtype = dtypes.as_dtype(np.dtype(kinds[0]) if isinstance(kinds[0], str) else kinds[0]) if kinds else None
+        self._made: dict[Any, _Elementwise] = {}
+        self._doc = doc
+        self.pyfunc: Callable | None = None
+        if pyfunc is not None:
+            self._take(pyfunc)
+
+    def _take(self, pyfunc: Callable) -> vectorize:
+        self.pyfunc = pyfunc
+        self.__name__ = getattr(pyfunc, "__name__", "function")
+        self.__doc__ = self._doc or pyfunc.__doc__
+        return self
+
+    def __call__(self, *operands: Any) -> Any:
+        if self.pyfunc is None:  # @vectorize(otypes=...)
+            return self._take(*operands)
+        if not operands:
+            raise TypeError(f"vectorize: {self.__name__} wants at least one operand")
+        key = self._dtype or tuple([type(x) if type(x) in _SCALARS else getattr(x, "dtype", None) for x in operands])
+        made = self._made.get(key)
+        if made is None or None in (key if self._dtype is None else ()):
+            made = self._made[key] = _Elementwise(self.pyfunc, self._dtype or self._result(operands), None)
+        return made(*operands)
+
+    def _result(self, operands: tuple) -> np.dtype:
+        """The dtype of pyfunc's result for the first elements."""
+        first = []
+        for x in operands:
+            x = x if type(x) is ndarray else np.asarray(x)
+            if not x.size:
+                raise ValueError(f"vectorize: {self.__name__} wants otypes for arrays without elements")
+            first.append(np.asarray(x[(0,) * x.ndim])[()])
+        assert self.pyfunc is not None
+        result = self.pyfunc(*first)
+        if isinstance(result, (tuple, list)):
+            raise TypeError(f"vectorize: wants one result of {self.__name__}, got {len(result)}")
+        return np.asarray(result).dtype

@@ -304,7 +304,7 @@ ELSEWHERE = {
     "test_gradients.py": ["grad", "value_and_grad", "vjp", "stop_gradient"],
     "test_autodiff_rules.py": ["jvp", "checkpoint"],
     "test_fuse.py": ["fuse"],
-    "test_custom.py": ["elementwise", "reduction"],
+    "test_custom.py": ["elementwise", "reduction", "vectorize"],
     "test_promotion.py": ["set_default_dtype"],
     "test_errors.py": ["set_matmul_precision"],
     "test_tune.py": ["explain"],

@@ -134,3 +134,45 @@ def test_float32_stays_float32():
             (step,) = plan.steps
             text = build.ptx_of(step.kernel, plan.signature(step, [x, x]), (9, 0))
             assert not [line for line in text.splitlines() if ".f64" in line and ".param" not in line and "ld." not in line]
+
+
+# ---------------------------------------------------------------- vectorize
+
+
+def test_vectorize_is_numpys(device):
+    def step(x, y):
+        return x - y if x > y else x + y
+
+    ours, theirs = cm.vectorize(step), np.vectorize(step)
+    for x, y in ((np.arange(6).reshape(2, 3), 2), (np.linspace(0, 1, 4, dtype=np.float32), np.float32(0.5)),
+                 (np.arange(3.0)[:, None], np.arange(4))):
+        found, expected = ours(cm.asarray(x), cm.asarray(y) if isinstance(y, np.ndarray) else y), theirs(x, y)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-6)
+    positive = cm.vectorize(lambda x: x > 0)
+    assert positive(cm.array([-1, 2])).dtype == bool
+    assert positive(cm.array([-1, 2])).tolist() == [False, True]
+    root = cm.vectorize(lambda x: math.sqrt(x), otypes=["f"])
+    assert root(cm.array([4.0, 9.0])).dtype == np.float32 and root(cm.zeros(0)).shape == (0,)
+
+
+def test_vectorize_decorates(device):
+    @cm.vectorize(otypes="d", doc="says what it does")
+    def half(x):
+        return x / 2
+
+    assert half.__doc__ == "says what it does" and half.__name__ == "half"
+    assert half(cm.array([1, 2])).tolist() == [0.5, 1.0]
+
+
+@pytest.mark.parametrize(("call", "error", "says"), [
+    (lambda: cm.vectorize(abs, excluded={1}), TypeError, "^vectorize: excluded and signature"),
+    (lambda: cm.vectorize(abs, signature="(n)->()"), TypeError, "^vectorize: excluded and signature"),
+    (lambda: cm.vectorize(abs, otypes="dd"), TypeError, "^vectorize: wants one result, got otypes for 2"),
+    (lambda: cm.vectorize(lambda x: (x, x))(cm.ones(2)), TypeError, "^vectorize: wants one result of <lambda>, got 2"),
+    (lambda: cm.vectorize(lambda x: x)(cm.ones(0)), ValueError, "^vectorize: .* wants otypes"),
+    (lambda: cm.vectorize(lambda x: x)(), TypeError, "^vectorize: .* at least one operand"),
+])
+def test_vectorize_errors(call, error, says):
+    with pytest.raises(error, match=says):
+        call()

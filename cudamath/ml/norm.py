@@ -391,10 +391,11 @@ def _second_order_rows(h: tuple, g: ndarray, x: ndarray, weight: ndarray | None,
         return None if v is None else v.reshape((-1, width))
 
     h = (rows(h[0], columns), *[None if v is None else v.reshape((-1,)) for v in h[1:]])
-    dg, dx, dweight = _second_order(h, rows(g, columns), rows(x, columns), 1.0 if weight is None else weight.reshape((-1,)),
-                                    rows(mean, 1), rows(rstd, 1), (1,))
-    known = weight is not None and dweight is not None
-    return dg.reshape(x.shape), dx.reshape(x.shape), dweight.sum(0).reshape(weight.shape) if known else None
+    scale: Any = 1.0 if weight is None else weight.reshape((-1,))
+    dg, dx, dweight = _second_order(h, rows(g, columns), rows(x, columns), scale, rows(mean, 1), rows(rstd, 1), (1,))
+    if weight is not None and dweight is not None:
+        dweight = dweight.sum(0).reshape(weight.shape)
+    return dg.reshape(x.shape), dx.reshape(x.shape), None if weight is None else dweight
 
 
 _layer_norm = Op("layer_norm", cpu="norm.layer_norm", cuda="norm.layer_norm", outputs=3, vjp=_layer_norm_rule)

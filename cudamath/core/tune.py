@@ -76,14 +76,17 @@ def forget() -> None:
     _shipped.cache_clear()
 
 
-def lookup(op: str, device: int, kind: str, sizes: Sequence[int], allowed: Sequence[str] | None = None) -> Decision | None:
-    """The fastest candidate measured for sizes near these, or None. allowed: first words of candidates that can run."""
+def lookup(op: str, device: int, kind: str, sizes: Sequence[int], allowed: Sequence[str] | None = None,
+           without: str = "-") -> Decision | None:
+    """The fastest candidate measured for sizes near these, or None. allowed: first words of candidates that can run; without:
+    a word that none of them may have."""
     name = devices.name(device)
     for source, table in (("this machine's file", _own(path())), ("the shipped table", _shipped())):
         entries = table.get(name, {}).get(op, {}).get(kind, {})
         ranked = sorted((distance, key) for key in entries if (distance := _distance(key, sizes)) <= NEAR)
         for _, key in ranked:
-            times = {c: t for c, t in entries[key].items() if allowed is None or c.split()[0] in allowed}
+            times = {c: t for c, t in entries[key].items()
+                     if (allowed is None or c.split()[0] in allowed) and without not in c.split()}
             if times:
                 best, *others = sorted(times, key=times.__getitem__)
                 beside = f", {others[0]} {times[others[0]]:.4g}" if others else ""

@@ -416,16 +416,25 @@ def kind(a: Layout, b: Layout, tf32: bool = False) -> str:
     return f"{'tf32' if tf32 and a.dtype == np.float32 else a.dtype} {turned}{' odd' * odd}"
 
 
+def measured(p: Product, a: Layout, b: Layout, able: list[str], tf32: bool = False, without: str = "-") -> tune.Decision | None:
+    """The fastest version measured of this product; see tune.lookup."""
+    what = kind(a, b, tf32)
+    for kind_of in (what, *["b" + what] * what.startswith("float16")):  # bfloat16 takes the same time
+        found = tune.lookup("matmul", a.device, kind_of, (p.batch * len(p.parts), p.m, p.k, p.n), able, without)
+        if found is not None:
+            return found
+    return None
+
+
 def _choose(p: Product, a: Layout, b: Layout, tf32: bool) -> tuple[str, str]:
     """(version, the reason for it)."""
     if p.k == 0:
         return "naive", "nothing to sum"
     able = candidates(a, b, tf32)
     what = kind(a, b, tf32)
-    for kind_of in (what, *["b" + what] * what.startswith("float16")):  # bfloat16 takes the same time
-        found = tune.lookup("matmul", a.device, kind_of, (p.batch * len(p.parts), p.m, p.k, p.n), able)
-        if found is not None:
-            return found
+    found = measured(p, a, b, able, tf32)
+    if found is not None:
+        return found
     if "wgmma" in able and a.itemsize == 2 and what.endswith("odd") and min(p.m, p.n, p.k) >= 512:
         return "wgmma", "rows begin at odd places: cuBLAS reads them number by number, a copy and TMA are faster"
     if able[0] == "cublas":

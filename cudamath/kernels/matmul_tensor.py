@@ -20,6 +20,7 @@ from ..runtime import device as devices
 from . import matmul_mma
 from .build import blocks, codec
 from .copy import Part, copy_part
+from .matmul import measured
 from .matmul_wgmma import Tile, box_of, matmul_wgmma
 from .product import Product
 
@@ -287,6 +288,9 @@ def wgmma(a: Layout, b: Layout, choice: str = "", *, tf32: bool = False, out: np
         raise AssertionError("wgmma: float32 is multiplied as TF32 or not at all")
     ready = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
     p = ready.product
+    if not choice and epilogue is not None:  # the product's own fastest tile, of those that finish what they begin
+        found = measured(p, a, b, ["wgmma"], without="split")
+        choice = found.choice.removeprefix("wgmma").strip() if found else ""
     made = Choice.parse(choice) if choice else choose(p, a.device, epilogue is not None, a.itemsize)
     if epilogue and made.splits > 1:
         raise AssertionError(f"wgmma: what follows a product cannot follow its parts, got {choice}")

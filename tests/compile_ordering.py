@@ -21,7 +21,7 @@ def ordering(t: np.dtype) -> None:
     for array in (x, line):
         cm.cumsum(array, axis=0), cm.nancumprod(array, axis=-1), cm.sort(array), cm.argsort(array, descending=True)
     cm.cumsum(made((200, 20_000)), axis=0), cm.cumsum(made((5000, 9)), axis=1)
-    cm.unique(line)
+    cm.unique(line), cm.sort(line[:4000]), cm.argsort(line[:4000])
     cm.take(x, cm.zeros(9, "int32"), axis=0), cm.take(made((40, 72)), cm.zeros(9, "int32"), axis=0)
     if t.kind == "c":
         return

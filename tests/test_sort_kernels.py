@@ -119,6 +119,19 @@ def test_isin_simulated(dtype, few, monkeypatch):
         np.testing.assert_array_equal(sim(plan, x, table), members(x, table, invert))
 
 
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["f4", "i8"])
+def test_network_of_two_turns_simulated(dtype, monkeypatch):
+    """As a block sorts rows of more than 2,048 elements: every thread makes two comparisons a round."""
+    monkeypatch.setattr(sort, "PAIRS", 4)
+    sort.sort_rows.cache_clear()
+    x = numbers((2, 13), dtype)
+    plan = sort.sort(*layouts(x), axis=1, descending=False, version="network")
+    assert plan.steps[-1].block[0] * 2 * 2 >= 16
+    same_bits(sim(plan, x), np.take_along_axis(x, order_of(x, 1), 1))
+    sort.sort_rows.cache_clear()
+
+
 def table_of(dtype):
     """Numbers in and around a table whose places repeat, and its values."""
     x = np.array([-9, -2, -1.5, -1, 0, 0.25, 1, 2.75, 3, 4, 99, np.nan, np.inf, -np.inf]).astype(dtype)

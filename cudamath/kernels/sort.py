@@ -5,7 +5,7 @@ integers and bool, either direction, NaNs last. Lines along the axis are rows; a
 
 Versions, from simple to fast:
 
-``sort_rows``  rows of up to 2,048 elements, a block for a row, or for several short ones. A bitonic network in shared
+``sort_rows``  rows of up to 4,096 elements, a block for a row, or for several short ones. A bitonic network in shared
                memory: log2(n) (log2(n) + 1) / 2 rounds of comparisons whose pattern does not depend on the data. A
                network is not stable; it becomes so by comparing positions where keys are equal. Sorted positions then
                fetch the elements, or are the answer.
@@ -34,7 +34,9 @@ from .lines import neighbours
 from .onesweep import sweep_steps
 from .rows import WARP
 
-NETWORK = 2048  # the longest row of ``sort_rows``, and the most elements of a block
+NETWORK = 4096  # the longest row of ``sort_rows``, and the most elements of a block: with positions 48 KB of shared memory
+FEW_ROWS = 256  # of more than 2 PAIRS elements: as many as run at once, in fewer microseconds than seven launches take
+PAIRS = 1024  # comparisons of a round that a block's threads make at once
 NETWORK_BLOCK = 512  # elements of a block that sorts several rows
 RADIX_THREADS = 256
 RADIX_ITEMS = 4  # keys a thread of ``move_keys`` holds
@@ -47,22 +49,23 @@ PARTS = RADIX_THREADS // RADIX  # threads that share the scan of one digit's cou
 
 
 @functools.cache
-def sort_rows(coding: Coding, positions: bool) -> Any:
-    """Rows of up to 2,048 elements by a bitonic network; a thread makes one comparison a round.
+def sort_rows(coding: Coding, positions: bool, turns: int) -> Any:
+    """Rows of up to 2 PAIRS turns elements by a bitonic network; a thread makes `turns` comparisons a round.
 
     The keys of narrow elements share a 64-bit word with their positions, so that a comparison is one of integers.
     """
     word, key_of, K, bits = coding
     narrow = bits <= 32
-    held = NETWORK if not narrow else 1
+    most = 2 * PAIRS * turns
+    held = most if not narrow else 1
 
     @cuda.jit
     def sort_rows(x, out, flip, size):  # x, out: (rows, n), out int64 if positions; size: power of two, at least n
-        keys = cuda.shared.array(NETWORK, types.uint64)
+        keys = cuda.shared.array(most, types.uint64)
         places = cuda.shared.array(held, types.uint32)  # of wide elements
         t = cuda.threadIdx.x
         rows, n = x.shape
-        total = 2 * cuda.blockDim.x
+        total = 2 * turns * cuda.blockDim.x
         first_row = types.int64(cuda.blockIdx.x) * (total // size)
         for i in range(t, total, cuda.blockDim.x):
             row = first_row + i // size
@@ -80,21 +83,23 @@ def sort_rows(coding: Coding, positions: bool) -> Any:
         while run <= size:  # runs of this length become sorted, up and down by turns; at last all of them up
             distance = run // 2
             while distance > 0:
-                low = 2 * t - (t & (distance - 1))
-                high = low + distance
-                up = (low & run) == 0 or run == size
-                a, b = keys[low], keys[high]
-                if narrow:
-                    if (a > b) == up:
-                        keys[low] = b
-                        keys[high] = a
-                else:
-                    p, q = places[low], places[high]
-                    if (a > b or (a == b and p > q)) == up:
-                        keys[low] = b
-                        keys[high] = a
-                        places[low] = q
-                        places[high] = p
+                for turn in range(turns):
+                    pair = t + turn * cuda.blockDim.x
+                    low = 2 * pair - (pair & (distance - 1))
+                    high = low + distance
+                    up = (low & run) == 0 or run == size
+                    a, b = keys[low], keys[high]
+                    if narrow:
+                        if (a > b) == up:
+                            keys[low] = b
+                            keys[high] = a
+                    else:
+                        p, q = places[low], places[high]
+                        if (a > b or (a == b and p > q)) == up:
+                            keys[low] = b
+                            keys[high] = a
+                            places[low] = q
+                            places[high] = p
                 # Within 2 x 32 neighbours a warp is by itself, in this round and in the next.
                 if SIMULATOR or distance > WARP or (distance == 1 and run > WARP):
                     cuda.syncthreads()
@@ -295,13 +300,16 @@ def _plan(x: Layout, axis: int, descending: bool, positions: bool, version: str 
     n = x.shape[axis]
     shape = (x.size // n, n)
     if version is None:
-        version = "network" if n <= NETWORK else "radix" if SIMULATOR else "onesweep"
+        short = n <= 2 * PAIRS or (n <= NETWORK and shape[0] <= FEW_ROWS)
+        version = "network" if short else "radix" if SIMULATOR else "onesweep"
     if version == "network":
         size = max(2, power_of_two(n))
         block = max(size, 2 * WARP, min(NETWORK_BLOCK, power_of_two(x.size)))
         seen = source.view(shape, dtype=code.word)
         goal = target.view(shape, dtype=out.dtype if positions else code.word)
-        steps += [Launch(sort_rows(code, positions), blocks(shape[0], block // size), block // 2, [seen, goal, flip, size])]
+        turns = blocks(block, 2 * PAIRS)
+        steps += [Launch(sort_rows(code, positions, turns), blocks(shape[0], block // size), block // 2 // turns,
+                         [seen, goal, flip, size])]
     else:
         make = radix_steps if version == "radix" else sweep_steps
         steps += make(source, None if positions else target, target if positions else None, code, shape, flip, x.device,

@@ -55,6 +55,7 @@ TILES = (TILE, TILE)
 SIDE = 128  # of the tile of C that a block of matmul_register computes
 DEPTH = 8  # of its slabs along k: 32 loads and 512 multiply-adds a barrier; 16 would fill all registers
 SLABS = (2, DEPTH, SIDE + 4)  # two slabs in turn, padded
+GEMV_ROWS = 16  # up to so many rows of A are for gemv.py
 GROUP = 8  # tile rows walked together, so that the blocks running at a time share slabs in the L2 cache
 
 
@@ -337,6 +338,10 @@ def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = No
 def _version(p: Product, a: Layout, b: Layout, tf32: bool, version: str) -> Plan:
     if version == "cublas":
         return _cublas(p, a, b, tf32)
+    if version.startswith("gemv"):
+        from .linear_quantized import gemv_same
+
+        return gemv_same(a, turned(b), version=version)
     if version == "mma" or version.startswith("wgmma"):
         from . import matmul_tensor  # what it imports has no meaning in the simulator
 
@@ -386,7 +391,7 @@ def candidates(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
     if not SIMULATOR and (dtype in (float16, bfloat16, np.int8, np.float64) or (tf32 and dtype == np.float32)):
         found += ["wgmma"] if capability == (9, 0) and dtype != np.float64 else []
         found += ["mma"] if capability >= (8, 0) else []
-    return [*found, "register", "tiled", "naive"]
+    return [*found, "block", "register", "tiled", "naive"]
 
 
 def contenders(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
@@ -399,7 +404,7 @@ def contenders(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
 
             found += [f"wgmma {choice}" for choice in matmul_tensor.contenders(
                 p.m, p.k, p.n, p.batch, devices.multiprocessors(a.device), a.itemsize)]
-        elif version not in ("naive", "tiled") or p.m * p.n * p.k < 1 << 27:
+        elif version not in ("register", "naive", "tiled") or p.m * p.n * p.k < 1 << 27:
             found.append(version)
     return found
 
@@ -426,10 +431,19 @@ def measured(p: Product, a: Layout, b: Layout, able: list[str], tf32: bool = Fal
     return None
 
 
+def few_rows(x: Layout, weight: Layout) -> bool:
+    """Whether gemv.py can multiply x (.., in) by weight (out, in): 1 to 16 rows of 16-bit numbers, all in C order."""
+    whole = weight.ndim == 2 and all(o.contiguous and o.aligned for o in (x, weight))
+    return bool(not SIMULATOR and x.dtype in (float16, bfloat16) and whole and x.size and weight.size
+                and x.shape[-1] % 8 == 0 and x.size <= GEMV_ROWS * x.shape[-1] and devices.capability(x.device) >= (8, 0))
+
+
 def _choose(p: Product, a: Layout, b: Layout, tf32: bool) -> tuple[str, str]:
     """(version, the reason for it)."""
     if p.k == 0:
         return "naive", "nothing to sum"
+    if few_rows(a, turned(b)):
+        return "gemv", "few rows: a kernel that reads each weight once, ahead of cuBLAS wherever it was measured"
     able = candidates(a, b, tf32)
     what = kind(a, b, tf32)
     found = measured(p, a, b, able, tf32)
@@ -485,7 +499,7 @@ def _own_version(p: Product, dtype: np.dtype) -> str:
     if p.k == 0:
         return "naive"
     wide = dtype.kind == "c" or dtype.itemsize == 8
-    return "tiled" if wide or min(p.m, p.n) <= 32 or p.m * p.n * p.batch < 64 * SIDE * SIDE else "register"
+    return "tiled" if wide or min(p.m, p.n) <= 32 or p.m * p.n * p.batch < 64 * SIDE * SIDE else "block"
 
 
 Offsets = tuple[int, int, int]

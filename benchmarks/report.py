@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks import charts, headers, latency
+from benchmarks import charts, headers, latency, models
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
@@ -105,6 +105,7 @@ def section(folder: pathlib.Path) -> list[str]:
               f"float32 product {ceiling['FLOP'] / 1e12:.3g} TFLOP/s.", *lines]
     lines += charts.section(folder)
     lines += latency.section(folder, duration)
+    lines += models.section(folder)
     for path in sorted(folder.glob("tests*.json")):
         tests = json.loads(path.read_text())
         lines += ["", f"Tests marked `{tests['marks']}` on {tests['devices']} GPU(s) ({tests['device']}): "

@@ -308,7 +308,10 @@ def main() -> int:
         return 0
     rows = [row for batch in sizes for row in compare(config, names, batch, arguments.length, arguments.rounds)]
     if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps({"size": arguments.size, "rows": rows}, indent=1) + "\n")
+        from .run import environment
+
+        record = {**environment("cuda"), "size": arguments.size, "nominal": NOMINAL, "rows": rows}
+        pathlib.Path(arguments.json).write_text(json.dumps(record, indent=1) + "\n")
     return 0
 
 

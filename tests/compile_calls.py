@@ -103,6 +103,8 @@ def layers(f: np.dtype) -> None:
         cm.grad(lambda x, t=targets: ml.nll_loss(x, t))(made((count, classes), f))
         cm.grad(lambda x, t=targets, n=classes: ml.linear_cross_entropy(x, made((n, 16), f), t))(made((count, 16), f))
     cm.grad(lambda x: ml.cross_entropy(x, cm.zeros((4, 6), "int64")))(made((4, 5, 6), f))
+    for shape in ((16, 50_257), (5000, 10), (64, 4096), (4, 5, 6)):
+        cm.grad(lambda x, s=shape: ml.cross_entropy(x, made(s, f)))(made(shape, f))
     ml.mse_loss(made((100, 1000), f), made((100, 1000), f))
     x = made((2, 3, 8, 8), f)
     cm.grad(lambda x: (cm.grad(lambda x: (ml.max_pool2d(x, 2) ** 2).sum())(x) ** 2).sum())(x)

@@ -308,6 +308,47 @@ def test_agrees_with_torch(device):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("machine, version", versions("plain", "rows"))
+def test_soft_label_versions(machine, version, dtype):
+    from cudamath.kernels import soft_labels as kernels
+
+    shapes = [(5, 7, 1)] if machine == "simulator" else [(5, 7, 1), (1000, 10, 1), (3, 5000, 1), (5, 5003, 1), (7, 1, 1)]
+    for shape in shapes + [(2, 3, 4)] * (version == "plain"):
+        x, q = numbers(shape, dtype, scale=2), np.abs(numbers(shape, seed=1))
+        q = (q / q.sum(1, keepdims=True)).astype(x.dtype)
+        for reduction, smoothing in (("mean", 0.1), ("sum", 0.0), ("none", 0.2)):
+            loss, stats, divisor = run_version(
+                machine, lambda x, q: kernels.soft_cross_entropy(x, q, reduction=reduction, label_smoothing=smoothing,  # noqa: B023
+                                                                 version=version), x, q)
+            target = wide(q) * (1 - smoothing) + smoothing / shape[1]
+            each = -(target * reference("log_softmax", x, 1)).sum(1)
+            expected = each if reduction == "none" else each.mean() if reduction == "mean" else each.sum()
+            assert_close(loss, expected, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype], what=f"{shape} {reduction}")
+            g = numbers(() if reduction != "none" else each.shape, dtype, seed=2)
+            dx = run_version(machine, lambda *i: kernels.soft_cross_entropy_grad(*i, label_smoothing=smoothing,  # noqa: B023
+                                                                                 version=version), g, x, q, stats, divisor)
+            slope = (reference("softmax", x, 1) * target.sum(1, keepdims=True) - target) * wide(g)[..., None, :] \
+                if g.ndim else (reference("softmax", x, 1) * target.sum(1, keepdims=True) - target) * wide(g)
+            slope /= each.size if reduction == "mean" else 1
+            assert_close(dx, slope, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 2, what=f"{shape} {reduction}")
+
+
+@pytest.mark.parametrize("columns", [4, 3000])
+def test_extreme_logits_and_soft_labels(device, columns):
+    x = np.full((4, columns), -3.0, np.float32)
+    x[0, :2] = 1e4, 1e4 - 2
+    x[1, 1:] = -np.inf
+    x[2] = -np.inf
+    x[3, 2] = np.inf
+    q = np.zeros_like(x)
+    q[:, :2] = 0.25, 0.75
+    q[1:, 2:] = 1e-6
+    loss = cm.ml.cross_entropy(cm.asarray(x), q, reduction="none").to_numpy()
+    assert_close(loss[0], 0.25 * np.log1p(np.exp(-2)) + 0.75 * (2 + np.log1p(np.exp(-2))), rtol=1e-5)
+    assert np.isposinf(loss[1]) and np.isnan(loss[2:]).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("machine, version", versions("plain", "rows"))
 def test_cross_entropy_versions(machine, version, reduction, dtype):

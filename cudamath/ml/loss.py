@@ -14,6 +14,7 @@ from ..core.op import FLOATING, INTEGER, Op, coerce, require
 from ..ops.creation import ones
 from ..ops.elementwise import not_equal
 from ..ops.index import take, where
+from .soft_labels import soft_cross_entropy
 from .softmax import in_order, log_softmax, softmax
 
 __all__ = ["cross_entropy", "nll_loss"]
@@ -170,12 +171,13 @@ def _soft_cross_entropy(logits: ndarray, targets: ndarray, weight: ndarray | Non
     if targets.shape != logits.shape:
         raise ValueError(f"cross_entropy: probabilities have the shape of the logits, {logits.shape}, got {targets.shape}")
     axis = min(1, logits.ndim - 1)
-    if label_smoothing:
-        targets = targets * (1 - label_smoothing) + label_smoothing / logits.shape[axis]
     if weight is not None:
+        if label_smoothing:
+            targets, label_smoothing = targets * (1 - label_smoothing) + label_smoothing / logits.shape[axis], 0.0
         targets = targets * weight.reshape((-1, *(1,) * (logits.ndim - 1 - axis)))
-    loss = -(targets.astype(logits.dtype) * log_softmax(logits, axis)).sum(axis)
-    return _reduced(loss, reduction)
+    loss = soft_cross_entropy(_flattened(logits), _flattened(targets.astype(logits.dtype, copy=False)), reduction,
+                              label_smoothing)
+    return loss.reshape(logits.shape[:axis] + logits.shape[axis + 1:]) if reduction == "none" else loss
 
 
 def nll_loss(log_probabilities: Any, targets: Any, *, weight: Any = None, reduction: str = "mean",

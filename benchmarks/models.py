@@ -24,14 +24,14 @@ def gpt2(record: dict[str, Any]) -> list[str]:
             for name in names}
     ours, others = best["cudamath"], [row for name, row in best.items() if name != "cudamath"]
     other = max(others, key=lambda r: r["tokens_per_second"])
-    lines = [f"**Training GPT-2 ({record['size']}), {length:,} tokens a sequence, bfloat16 with float32 weights behind, AdamW**: "
-             f"{ours['tokens_per_second']:,.0f} tokens a second at the batch size best for us ({ours['batch']}), "
+    titles = [*(f"{name}, tokens/s" for name in names), *(f"{name}, peak" for name in names)]
+    lines = [f"**Training GPT-2 ({record['size']}), {length:,} tokens a sequence, bfloat16 with float32 weights behind, "
+             f"AdamW**: {ours['tokens_per_second']:,.0f} tokens a second at the batch size best for us ({ours['batch']}), "
              f"{other['tokens_per_second']:,.0f} at the one best for {other['peer']} ({other['batch']}): "
              f"{ours['tokens_per_second'] / other['tokens_per_second']:.2f}. MFU {ours['mfu']:.0%} of "
              f"{record['nominal'] / 1e12:.0f} TFLOP/s. Commit {record['commit']}, {record['date']}; "
              f"torch {record['versions'].get('torch')}.", "",
-             f"| sequences | {' | '.join(f'{name}, tokens/s' for name in names)} | {' | '.join(f'{name}, peak' for name in names)} |",
-             "|---:|" + "---:|" * (2 * len(names))]
+             f"| sequences | {' | '.join(titles)} |", "|---:|" + "---:|" * len(titles)]
     for batch, found in sorted(rows.items()):
         rate = [f"{found[n]['tokens_per_second']:,.0f}" if n in found else "" for n in names]
         peak = [f"{found[n]['peak_bytes'] / 1e9:.1f} GB" if n in found else "" for n in names]

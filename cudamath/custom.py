@@ -291,7 +291,7 @@ class vectorize:  # noqa: N801  NumPy's name
             raise TypeError(f"vectorize: {self.__name__} wants at least one operand")
         key = self._dtype or tuple([type(x) if type(x) in _SCALARS else getattr(x, "dtype", None) for x in operands])
         made = self._made.get(key)
-        if made is None or None in (key if self._dtype is None else ()):
+        if made is None or (isinstance(key, tuple) and None in key):
             made = self._made[key] = _Elementwise(self.pyfunc, self._dtype or self._result(operands), None)
         return made(*operands)
 

@@ -30,6 +30,9 @@ The floor is memory: each element is read once, size x itemsize bytes / bandwidt
 
 A planner sees an array as (kept axes ..., reduced axes ...). Axes are sorted by stride and merged where they can be,
 so most reductions have one axis of each kind, and the rest are walked by dividing an element number.
+
+Measured (row versions_reduce):
+(end of what was measured)
 """
 
 import functools
@@ -62,7 +65,7 @@ from .rows import RUN, bounded, device
 THREADS = 256  # a block, where the shape of the problem does not say otherwise
 FILL = 8  # blocks of THREADS that a multiprocessor holds
 WAVES = 4  # times as many parts of a very long result: blocks that end early leave room for others, and none waits long
-LONG = 1 << 16  # elements from which on a row is worth a second launch
+LONG = 1 << 17  # elements from which on a row is worth a second launch
 MOST_THREADS = 1024  # a row; a multiprocessor has 64 registers for each ..
 WIDE = 16  # .. too few for accumulators of this many bytes, which get half as many threads
 
@@ -449,7 +452,8 @@ def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, most: int, *, forced
     fill = FILL * multiprocessors(x.device)
     if forced or (count >= LONG and rows * 2 <= fill):
         round_ = 4 * THREADS  # vectors that a block has under way
-        parts = max(min(fill // rows, vectors // round_), min(WAVES * fill // rows, vectors // (4 * round_)), 2 if forced else 1)
+        parts = max(min(fill // rows, vectors // round_), min(WAVES * fill // rows, vectors // (4 * round_)),
+                    2 if forced else 1)
         if parts > 1:
             segment = blocks(vectors, parts)
             if segment > round_:  # whole rounds: what is left over goes one load at a time

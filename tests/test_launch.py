@@ -33,7 +33,7 @@ from cudamath.core.plan import (
     array_words,
     triple,
 )
-from cudamath.runtime import module, stream
+from cudamath.runtime import flags, module, stream
 from cudamath.runtime.memory import pool_of
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -188,6 +188,26 @@ def test_an_index_error_names_the_line(fake):
     with pytest.raises(IndexError, match=f"take: an index is out of range, called at {re.escape(__file__)}:{line} "):
         cm.cuda.synchronize()
     cm.cuda.synchronize()  # told once
+
+
+def test_an_error_of_a_replayed_graph_names_the_line_of_the_captured_call(fake):
+    """However many other calls there have been since."""
+    def check(x, out, flag, ticket):
+        out[...] = x
+        if x[0] > 5:
+            flag[0] = ticket
+
+    x = gpu([1])
+    looked = bind(check, [x], [((1,), x.dtype)], [Input(0), Output(0), Flag(), Ticket()], name="take")
+    step = cm.cuda.graph(lambda x: looked(x))
+    line = sys._getframe().f_lineno - 1
+    step(x)
+    step(x)
+    for _ in range(5000):
+        flags.ticket("other")
+    with pytest.raises(IndexError, match=f"take: an index is out of range, called at {re.escape(__file__)}:{line} "):
+        step(gpu([9]))
+        cm.cuda.synchronize()
 
 
 def test_library_calls(fake):

@@ -18,7 +18,8 @@ from .memory import HostBuffer
 _RING = 4096
 _tickets = itertools.count(1)
 _calls: list[tuple[int, str, str]] = [(0, "", "")] * _RING
-
+_kept: dict[int, tuple[int, str, str]] = {}  # of calls that CUDA graphs repeat
+_MOST_KEPT = 1 << 16
 
 _flags: dict[int, tuple[HostBuffer, ctypes.c_int64]] = {}
 
@@ -41,6 +42,18 @@ def ticket(op: str) -> int:
     return number
 
 
+def mark() -> int:
+    """Tickets given out from now on are greater."""
+    return next(_tickets)
+
+
+def keep(first: int) -> None:
+    """Never forget the calls since `mark` gave `first`: a graph was captured of them, and each replay has their tickets."""
+    if len(_kept) > _MOST_KEPT:
+        _kept.clear()
+    _kept.update({known[0]: known for known in _calls if known[0] > first})
+
+
 #: What it means when a call of this op fails as a whole: message of the LinAlgError. Put here by the planners.
 failures: dict[str, str] = {}
 #: Where that is another exception.
@@ -56,9 +69,10 @@ def raise_pending(index: int) -> None:
     number = value.value
     if number:
         value.value = 0
-        known, op, line = _calls[abs(number) % _RING]
+        known, op, line = _kept.get(abs(number)) or _calls[abs(number) % _RING]
         where = f", called at {line}" if known == abs(number) else ""
         if number < 0:
             what = f"{op}: {failures[op]}" if known == -number else "linalg: a decomposition failed"
-            raise exceptions.get(op if known == -number else "", np.linalg.LinAlgError)(f"{what}{where} (found on cuda:{index})")
+            kind = exceptions.get(op if known == -number else "", np.linalg.LinAlgError)
+            raise kind(f"{what}{where} (found on cuda:{index})")
         raise IndexError(f"{op if known == number else 'index'}: an index is out of range{where} (found on cuda:{index})")

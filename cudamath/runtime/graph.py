@@ -22,7 +22,7 @@ import gc
 from typing import Any
 
 from . import device as devices
-from . import memory
+from . import flags, memory
 from . import stream as streams
 from .errors import CudaError, check
 from .stream import refuse_capture
@@ -112,6 +112,7 @@ class Capture:
             raise
         self.stream.capturing = True
         self.stream.borrow(outer)
+        self.first = flags.mark()
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -130,6 +131,7 @@ class Capture:
             with streams.in_context(self.device):
                 nodes = int(check(cu.cuGraphGetNodes(recorded, 0))[-1])
                 self.graph = Graph(check(cu.cuGraphInstantiate(recorded, 0)), nodes, self.stream)
+            flags.keep(self.first)
         finally:
             if recorded is not None and int(recorded):
                 check(cu.cuGraphDestroy(recorded))

@@ -90,7 +90,7 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     ours = [name for name, module in (("wgmma", conv_wgmma), ("mma", conv_mma))
             if module.serves(out.dtype, capability(out.device), *channels)]
     if "wgmma" in ours and kind != "weight" and (window or max(stride) > 1):
-        return ours + library
+        return ["wgmma", *library, *ours[1:]]        # small groups: not by wgmma
     return library + ours
 
 

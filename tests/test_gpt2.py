@@ -222,7 +222,7 @@ def test_learns_to_write(device):
     assert len(words) >= 4 and np.mean([word in known for word in words]) >= 0.4, words
 
 
-STEPS = 800
+STEPS = 750
 
 
 # ------------------------------------------------------------ sampling

@@ -86,8 +86,12 @@ def layers(f: np.dtype) -> None:
         cm.grad(lambda x, w, b: ml.batch_norm(x, None, None, w, b, training=True)[0].sum(), (0, 1, 2))(x, w, b)
         ml.batch_norm(x, w, b)
         for more in ({}, {"residual": cm.copy(x)}):
-            cm.grad(lambda x, w, b, more=more: ml.batch_norm(x, None, None, w, b, training=True, activation="relu",
-                                                             **more)[0].sum(), (0, 1, 2))(x, w, b)
+            def used(x, w, b, times, more=more):
+                y = ml.batch_norm(x, None, None, w, b, training=True, activation="relu", **more)[0]
+                return y.sum() if times == 1 else (y * y).sum()
+
+            for times in (1, 2):
+                cm.grad(used, (0, 1, 2))(x, w, b, times)
             ml.batch_norm(x, w, b, activation="relu", **more)
     if f == F64:
         return
@@ -230,6 +234,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         elementwise,
         linear,
         loss,
+        masks,
         matmul,
         mlp,
         norm,
@@ -257,6 +262,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for y in (x, strided):
                 plan(functools.partial(elementwise.elementwise, expression="x == y", compute=t, output=np.dtype(bool),
                                        version="plain"), y, y)
+        plan(functools.partial(masks.true_offsets, version="plain"), new(70, dtype=t))
+        plan(functools.partial(masks.true_positions, count=9, version="plain"), new(70, dtype=t), new(2, dtype="i8"))
         if t.kind == "b":
             continue
         a, b = new(64, 48, dtype=t), new(48, 80, dtype=t)

@@ -217,6 +217,22 @@ def test_rows_on_gpu(rows, columns, m, dtype):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("version", ["plain", "votes"])
+@pytest.mark.parametrize("dtype", ["?", "i1", "f2", "f4", "f8", "c8", cm.bfloat16], ids=str)
+def test_nonzero_versions_on_gpu(version, dtype):
+    for shape in ((1,), (31,), (4095,), (4097,), (300, 1001)):
+        x = (numbered(shape) % 7 < 3).astype(dtype)
+        there = cm.asarray(x, device="cuda")
+        offsets = masks.true_offsets(there._layout, version=version).bind("count", [there._layout])(there)
+        count = int(offsets.to_numpy()[-1])
+        assert count == np.count_nonzero(x)
+        plan = masks.true_positions(there._layout, offsets._layout, count=count, version=version)
+        found = plan.bind("positions", [there._layout, offsets._layout])(there, offsets)
+        for a, b in zip(found if isinstance(found, tuple) else (found,), np.nonzero(x), strict=True):
+            np.testing.assert_array_equal(a.to_numpy(), b)
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("n", [1, 1023, 1025, 300_000, 3_000_001])
 def test_masks_on_gpu(n):
     x = (np.arange(n) * 7919 % 1000).astype("f4")

@@ -532,4 +532,5 @@ def argwhere(x: Any, /) -> ndarray:
     """
     from .join import stack
 
-    return stack(nonzero(x), axis=1)
+    found = nonzero(x)
+    return _reshape(found[0], shape=(found[0].size, 1), old=found[0].shape) if len(found) == 1 else stack(found, axis=1)

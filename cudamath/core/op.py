@@ -103,11 +103,13 @@ class Op:
         1: the op returns an array; more: a tuple, and `g` and `y` of the rule are tuples.
     broadcasts : bool
         Gradients are summed over axes along which an input was broadcast.
+    adds : bool
+        The rule of an op with several outputs takes a gradient that two users gave as the two (see `tape.terms`).
     """
 
     def __init__(self, name: str, *, cpu: str, cuda: str, vjp: Callable | tuple[Callable, ...] | None = None, outputs: int = 1,
-                 broadcasts: bool = False):
-        self.name, self.cpu, self.cuda, self.vjp = name, cpu, cuda, vjp
+                 broadcasts: bool = False, adds: bool = False):
+        self.name, self.cpu, self.cuda, self.vjp, self.adds = name, cpu, cuda, vjp, adds
         self.several = outputs > 1
         self.broadcasts = broadcasts
         self._saves_output, self._saves_inputs = _uses(vjp)

@@ -239,6 +239,20 @@ def _with_nodes(node: Node) -> Any:
     return results
 
 
+class _Two(tuple):
+    """A gradient that two users gave, not yet added: what a rule reads for the sum it need not write first."""
+
+
+def terms(g: Any) -> tuple:
+    """The arrays that a gradient is the sum of, as the rule of an op that `adds` is given it."""
+    return g if type(g) is _Two else (g,)
+
+
+def total(g: Any) -> Any:
+    """That gradient as one array."""
+    return g[0] + g[1] if type(g) is _Two else g
+
+
 def _add(gradients: dict[Node, Any], node: Node | Part, g: ndarray) -> None:
     """Accumulate a gradient: an array, or for a node of several results a list of them."""
     if type(node) is Part:
@@ -246,7 +260,11 @@ def _add(gradients: dict[Node, Any], node: Node | Part, g: ndarray) -> None:
         if held is None:
             held = gradients[node.node] = [None] * len(node.node.outputs)
         before = held[node.index]
-        held[node.index] = g if before is None else before + g
+        if before is None:
+            held[node.index] = g
+        else:
+            adds = getattr(node.node.op, "adds", False)
+            held[node.index] = _Two((before, g)) if adds and type(before) is not _Two else total(before) + g
     else:
         before = gradients.get(node)  # type: ignore[arg-type]
         gradients[node] = g if before is None else before + g  # type: ignore[index]
@@ -255,7 +273,7 @@ def _add(gradients: dict[Node, Any], node: Node | Part, g: ndarray) -> None:
 def _found(gradients: dict[Node, Any], node: Node | Part) -> ndarray | None:
     if type(node) is Part:
         held = gradients.get(node.node)
-        return None if held is None else held[node.index]
+        return None if held is None else total(held[node.index])
     return gradients.get(node)  # type: ignore[arg-type]
 
 

@@ -85,8 +85,11 @@ def batch_norm_grad(g, x, weight, bias, mean, rstd, y=None, *, relu):
             sum_g.astype(weight.dtype))
 
 
-def batch_norm_residual_grad(g, x, weight, bias, mean, rstd, y):
-    """As `batch_norm_grad`, after a residual and relu gave y -> gradients of x, weight, bias and the residual."""
+def batch_norm_residual_grad(g, x, weight, bias, mean, rstd, y, more=None):
+    """As `batch_norm_grad`, after a residual and relu gave y -> gradients of x, weight, bias and the residual.
+
+    The gradient is g + more."""
+    g = g if more is None else g + more
     return *batch_norm_grad(g, x, weight, bias, mean, rstd, y, relu=True), g * (y > 0)
 
 

@@ -10,7 +10,8 @@ Steps: (a) parts of each channel -> (sum g, sum g d); (b) the parts of a channel
 Where a relu followed, the g above is the gradient where its input z was positive, and 0 elsewhere. Without a residual z is
 computed from x once more, in (a) and in (c): nothing else need be read. With one, (a) reads y, which is positive where z
 was, and writes the masked g: that is the gradient of the residual, and what (c) reads. The flags of the kernels: `relu`, z
-is computed; `kept`, y is read and the masked g written to `dr`.
+is computed; `kept`, y is read and the masked g written to `dr`; `two`, g comes as two arrays to be added, as it does where y
+was used twice: by the next block and by the connection around it.
 
 Versions of (a): `plain_sums` one thread a channel (any GPU, and the simulator); `segments_sums` and `columns_sums`
 as their counterparts forward.
@@ -28,13 +29,13 @@ from .rows import RUN, bounded, reader, wide, writer
 
 
 @functools.cache
-def plain_sums(dtype, param, relu, kept):
-    """One thread a channel; g, x, y, dr: (N, C, S); weight, bias, mean, rstd: (C,); parts: (2, 1, C)."""
+def plain_sums(dtype, param, relu, kept, two):
+    """One thread a channel; g, more, x, y, dr: (N, C, S); weight, bias, mean, rstd: (C,); parts: (2, 1, C)."""
     load, store, T = codec(dtype)
     load_param = codec(param)[0]
 
     @cuda.jit
-    def batch_plain_sums(g, x, y, weight, bias, mean, rstd, dr, parts):
+    def batch_plain_sums(g, more, x, y, weight, bias, mean, rstd, dr, parts):
         c = cuda.grid(1)
         if c < x.shape[1]:
             factor = load_param(weight[c]) * rstd[c]
@@ -48,6 +49,8 @@ def plain_sums(dtype, param, relu, kept):
                 part_gd = T(0)
                 for i in range(start, min(start + RUN, size)):
                     a = load(g[i // run, c, i % run])
+                    if two:
+                        a += load(more[i // run, c, i % run])
                     d = load(x[i // run, c, i % run]) - mean[c]
                     if relu:
                         a = a if d * factor + shift > T(0) else T(0)
@@ -65,8 +68,8 @@ def plain_sums(dtype, param, relu, kept):
 
 
 @functools.cache
-def segments_sums(dtype, param, relu, kept, threads, rows, width):
-    """As segments_moments; g, x, y, dr: (N * C * S,); weight, bias, mean, rstd: (C,); parts: (2, splits, C)."""
+def segments_sums(dtype, param, relu, kept, two, threads, rows, width):
+    """As segments_moments; g, more, x, y, dr: (N * C * S,); weight, bias, mean, rstd: (C,); parts: (2, splits, C)."""
     _, _, T = codec(dtype)
     read, write = reader(dtype, width), writer(dtype, width)
     load_param = codec(param)[0]
@@ -75,7 +78,7 @@ def segments_sums(dtype, param, relu, kept, threads, rows, width):
     size = threads * rows
 
     @bounded(threads * rows)
-    def batch_segments_sums(g, x, y, weight, bias, mean, rstd, dr, parts, items, chunks, channels, run):
+    def batch_segments_sums(g, more, x, y, weight, bias, mean, rstd, dr, parts, items, chunks, channels, run):
         sums_g = cuda.shared.array(size, T)
         sums_gd = cuda.shared.array(size, T)
         c = cuda.blockIdx.x
@@ -85,6 +88,7 @@ def segments_sums(dtype, param, relu, kept, threads, rows, width):
         a = cuda.local.array(HELD, T)
         v = cuda.local.array(HELD, T)
         z = cuda.local.array(HELD, T)
+        b = cuda.local.array(HELD, T)
         sum_g = T(0)
         sum_gd = T(0)
         for item in range(cuda.blockIdx.y * rows + cuda.threadIdx.y, items, cuda.gridDim.y * rows):
@@ -94,12 +98,16 @@ def segments_sums(dtype, param, relu, kept, threads, rows, width):
                 if first + k * threads * width < run:
                     read(g, start + first + k * threads * width, a, k * width)
                     read(x, start + first + k * threads * width, v, k * width)
+                    if two:
+                        read(more, start + first + k * threads * width, b, k * width)
                     if kept:
                         read(y, start + first + k * threads * width, z, k * width)
             for k in range(vectors):
                 if first + k * threads * width < run:
                     for e in range(k * width, (k + 1) * width):
                         d = v[e] - middle
+                        if two:
+                            a[e] += b[e]
                         if relu:
                             z[e] = d * factor + shift
                         if relu or kept:
@@ -126,15 +134,15 @@ def segments_sums(dtype, param, relu, kept, threads, rows, width):
 
 
 @functools.cache
-def columns_sums(dtype, param, relu, kept, threads, rows, width):
-    """As columns_moments; g, x, y, dr: (N * C,); weight, bias, mean, rstd: (C,); parts: (2, splits, C)."""
+def columns_sums(dtype, param, relu, kept, two, threads, rows, width):
+    """As columns_moments; g, more, x, y, dr: (N * C,); weight, bias, mean, rstd: (C,); parts: (2, splits, C)."""
     _, _, T = codec(dtype)
     read, write = reader(dtype, width), writer(dtype, width)
     load_param = codec(param)[0]
     depth = HELD // width
 
     @bounded(threads * rows)
-    def batch_columns_sums(g, x, y, weight, bias, mean, rstd, dr, parts, n, channels):
+    def batch_columns_sums(g, more, x, y, weight, bias, mean, rstd, dr, parts, n, channels):
         sums_g = cuda.shared.array((width, rows, threads), T)
         sums_gd = cuda.shared.array((width, rows, threads), T)
         tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
@@ -142,6 +150,7 @@ def columns_sums(dtype, param, relu, kept, threads, rows, width):
         a = cuda.local.array(HELD, T)
         v = cuda.local.array(HELD, T)
         z = cuda.local.array(HELD, T)
+        b = cuda.local.array(HELD, T)
         middle = cuda.local.array(width, T)
         factor = cuda.local.array(width, T)
         shift = cuda.local.array(width, T)
@@ -161,6 +170,8 @@ def columns_sums(dtype, param, relu, kept, threads, rows, width):
                     if first + k * step < n:
                         read(g, (first + k * step) * channels + c, a, k * width)
                         read(x, (first + k * step) * channels + c, v, k * width)
+                        if two:
+                            read(more, (first + k * step) * channels + c, b, k * width)
                         if kept:
                             read(y, (first + k * step) * channels + c, z, k * width)
                 for k in range(depth):
@@ -168,6 +179,8 @@ def columns_sums(dtype, param, relu, kept, threads, rows, width):
                         for j in range(width):
                             e = k * width + j
                             d = v[e] - middle[j]
+                            if two:
+                                a[e] += b[e]
                             if relu:
                                 z[e] = d * factor[j] + shift[j]
                             if relu or kept:
@@ -339,31 +352,33 @@ def slope_columns(dtype, param, relu, threads, rows, width):
 # Planners.
 
 
-def gradient(version: str, g: Layout, x: Layout, weight: Layout, y: Layout | None, relu: bool) -> Plan:
+def gradient(version: str, g: Layout, x: Layout, weight: Layout, y: Layout | None, relu: bool,
+             more: Layout | None = None) -> Plan:
     """The plan of one version of step (a) by name, "plain" or "fast"; inputs g, x, weight, bias, mean, rstd and, where a
-    residual was added before the relu, y; then the residual's gradient is a fourth result."""
+    residual was added before the relu, y; then the residual's gradient is a fourth result, and g may come as a sum of two,
+    the second the last input."""
     T = wide(x.dtype)
-    kept = y is not None
+    kept, two = y is not None, more is not None
     like = Layout.of(x.shape, x.strides, x.dtype, x.device)
     outputs = [like, weight.like(), weight.like(), *[like] * kept]
-    geo = geometry(x, g, *present(y))
+    geo = geometry(x, g, *present(y, more))
     size, channels, constants = (x.size,), geo.channels, [Input(i) for i in (2, 3, 4, 5)]
-    arrays = [Input(0), Input(1), Input(6) if kept else Input(0)]
+    arrays = [Input(0), Input(7) if two else Input(0), Input(1), Input(6) if kept else Input(0)]
     masked = Output(3) if kept else Input(0)
     flags = (x.dtype, weight.dtype, relu and not kept)
     if version == "plain" or x.size == 0:  # without elements, `plain_sums` and step (b) write zeros
         splits = 1
-        views = [array.view((geo.n, channels, geo.run)) for array in (*arrays, masked)]
-        first = Launch(plain_sums(*flags, kept), blocks(channels, 128), 128, [*views[:3], *constants, views[3], Temp(0)])
+        *views, target = [array.view((geo.n, channels, geo.run)) for array in (*arrays, masked)]
+        first = Launch(plain_sums(*flags, kept, two), blocks(channels, 128), 128, [*views, *constants, target, Temp(0)])
     else:
         splits = geo.parts()
-        flat = [array.view(size) for array in (*arrays, masked)]
+        *views, target = [array.view(size) for array in (*arrays, masked)]
         if geo.segments:
             kernel, grid, walk = segments_sums, (channels, splits), [geo.n * geo.chunks, geo.chunks, channels, geo.run]
         else:
             kernel, grid, walk = columns_sums, (geo.side, splits), [geo.n, channels]
-        first = Launch(kernel(*flags, kept, *geo.block, geo.width), grid, geo.block,
-                       [*flat[:3], *constants, flat[3], Temp(0), *walk])
+        first = Launch(kernel(*flags, kept, two, *geo.block, geo.width), grid, geo.block,
+                       [*views, *constants, target, Temp(0), *walk])
     parts = x.like((2, splits, channels), T)
     second = merging(finish_grad, finish_grad_many, weight.dtype, parts,
                      [Temp(0), Input(5), Output(1), Output(2), Temp(1), max(geo.n * geo.run, 1)])
@@ -380,6 +395,7 @@ def batch_norm_grad(g: Layout, x: Layout, weight: Layout, bias: Layout, mean: La
 
 
 def batch_norm_residual_grad(g: Layout, x: Layout, weight: Layout, bias: Layout, mean: Layout, rstd: Layout,
-                             y: Layout) -> Plan:
-    """As `batch_norm_grad`, after a residual and relu gave y: (N, C, ...) -> dx, dweight, dbias, dresidual."""
-    return gradient("fast", g, x, weight, y, True)
+                             y: Layout, more: Layout | None = None) -> Plan:
+    """As `batch_norm_grad`, after a residual and relu gave y: (N, C, ...) -> dx, dweight, dbias, dresidual. The gradient is
+    g + more."""
+    return gradient("fast", g, x, weight, y, True, more)

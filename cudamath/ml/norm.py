@@ -10,6 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ..core import tape
 from ..core.array import ndarray
 from ..core.layout import Layout
 from ..core.op import FLOATING, Op, coerce
@@ -170,16 +171,20 @@ def _batch_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray, bias: ndar
                      *_residual: None, momentum: float, eps: float, relu: bool) -> tuple:
     if g[0] is None:
         return (None,) * (5 + len(_residual))
-    operands = _ordered_as(g[0], x), x, weight, bias, y[1], y[2]
+    values = x, weight, bias, y[1], y[2]
     if relu and _residual:
-        *grads, to_residual = _batch_norm_residual_grad(*operands, y[0])
+        first, *more = [_ordered_as(each, x) for each in tape.terms(g[0])]
+        *grads, to_residual = _batch_norm_residual_grad(first, *values, y[0], *more)
     else:
-        grads, to_residual = _batch_norm_grad(*operands, relu=relu), g[0]
+        to_residual = tape.total(g[0])
+        grads = _batch_norm_grad(_ordered_as(to_residual, x), *values, relu=relu)
     return *grads, None, None, *[to_residual] * len(_residual)
 
 
 def _batch_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray, bias: ndarray, mean: ndarray,
                           rstd: ndarray, *y: ndarray, relu: bool = True) -> tuple:
+    if len(y) == 2:  # the second part of g
+        g = g + y[1]
     axes = (0, *range(2, x.ndim))
     weight, bias, mean, rstd = (_over_channels(v, x) for v in (weight, bias, mean, rstd))
     on = None  # where the relu let something through
@@ -191,8 +196,8 @@ def _batch_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: n
     dg, dx, dweight = _second_order(h[:3], g if on is None else where(on, g, 0), x, weight, mean, rstd, axes)
     if y and h[3] is not None:
         dg = dg + h[3]
-    return (dg if on is None else where(on, dg, 0), dx, None if dweight is None else dweight.sum(axes),
-            *[None] * (3 + len(y)))
+    dg = dg if on is None else where(on, dg, 0)
+    return dg, dx, None if dweight is None else dweight.sum(axes), *[None] * (3 + min(len(y), 1)), *[dg] * (len(y) - 1)
 
 
 def _over_channels(v: ndarray, x: ndarray) -> ndarray:
@@ -214,7 +219,7 @@ def _inference_rule(g: ndarray, y: ndarray, x: ndarray, mean: ndarray, var: ndar
 
 
 _batch_norm_train = Op("batch_norm", cpu="norm.batch_norm_train", cuda="batch_norm.batch_norm_train", outputs=5,
-                       vjp=_batch_norm_rule)
+                       vjp=_batch_norm_rule, adds=True)
 _batch_norm_grad = Op("batch_norm_grad", cpu="norm.batch_norm_grad", cuda="batch_norm_grad.batch_norm_grad", outputs=3,
                       vjp=_batch_norm_grad_rule)
 _batch_norm_residual_grad = Op("batch_norm_residual_grad", cpu="norm.batch_norm_residual_grad", outputs=4,

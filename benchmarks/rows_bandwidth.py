@@ -329,6 +329,40 @@ row("host_transposed", "host", "a + b.T, 64x64", normal((64, 64), (64, 64)),
     everywhere(lambda lib, a, b: lambda: a + b.T))
 row("host_fuse", "host", "ten operations, fused, 4,096", normal((4096,), (4096,)), fused(chain))
 
+# ---------------------------------------------------------------- CUDA graphs
+
+STEPS = 50
+
+
+def steps(a: Any) -> Any:
+    """Small kernels, one after the other."""
+    for _ in range(STEPS):
+        a = a + 1.0
+    return a
+
+
+def graphed_torch(lib: Any, a: Any) -> Call:
+    """PyTorch's graph of `steps`."""
+    side = lib.cuda.Stream()
+    with lib.cuda.stream(side):
+        steps(a)
+    lib.cuda.synchronize()
+    graph = lib.cuda.CUDAGraph()
+    with lib.cuda.graph(graph):
+        steps(a)
+    return graph.replay
+
+
+def graphed(lib: Any, a: Any) -> Call:
+    """cudamath's."""
+    replayed = lib.cuda.graph(steps)
+    return lambda: replayed(a)
+
+
+row("graph_steps", "device", f"{STEPS} times a + 1.0, 4,096, as one CUDA graph", repeated((4096,)),
+    {"cudamath": graphed, "torch": graphed_torch, "without a graph": lambda lib, a: lambda: steps(a)}, work=STEPS * 8 * 4096,
+    unit="B")
+
 # ---------------------------------------------------------------- what others advertise
 
 MEGA = 1 << 20

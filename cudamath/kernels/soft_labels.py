@@ -75,7 +75,7 @@ def soft_rows(dtype, threads, width, edges):
     read = row_reader(dtype, width, edges)
     exp = exponential(dtype)
     top_of, total_of = group_max(threads, T), group_sum(threads, T)
-    held = fitting(HELD, dtype)
+    held = fitting(HELD // 2, dtype)  # of each array
     vectors = held // width
     stride = threads * width
     lowest = T(-math.inf)
@@ -216,7 +216,7 @@ def soft_cross_entropy(x: Layout, q: Layout, *, reduction: str, label_smoothing:
                        [Input(0), Input(1), Temp(0), Output(1), *numbers])
     else:
         width, edges = access(classes, x, q)
-        threads = min(power_of_two(blocks(classes, HELD)), THREADS)
+        threads = min(power_of_two(blocks(classes, fitting(HELD // 2, x.dtype))), THREADS)
         block = threads, max(128 // threads, 1) if threads <= WARP else 1
         first = Launch(soft_rows(x.dtype, threads, width, edges), max(blocks(n, block[1]), 1), block,
                        [Input(0).flat, Input(1).flat, Temp(0).view((2, n)), Output(1).view((3, n)), classes, n, *numbers])

@@ -13,10 +13,15 @@ from ..core.array import ndarray, upload
 from ..core.devices import index_of
 from ..core.op import FLOATING
 from ..core.shapes import normalize_shape
+from ..ops.elementwise import log, maximum, minimum, sqrt
 from ..ops.generator import Generator
+from ..ops.index import where
 from ..ops.random import default_generator
+from ..ops.shape import diagonal
+from ..ops.spectral import qr
 
-__all__ = ["kaiming_normal", "kaiming_uniform", "normal", "ones", "xavier_normal", "xavier_uniform", "zeros"]
+__all__ = ["constant", "kaiming_normal", "kaiming_uniform", "normal", "ones", "orthogonal", "trunc_normal", "uniform",
+           "xavier_normal", "xavier_uniform", "zeros"]
 
 Shape = int | Sequence[int]
 
@@ -139,11 +144,102 @@ def normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, dtype: Any = "f
     return _generator(rng).normal(mean, std, shape, dtype, device)
 
 
-def _full(name: str, shape: Shape, value: float, dtype: Any, device: Any) -> ndarray:
+def uniform(shape: Shape, *, low: float = 0.0, high: float = 1.0, dtype: Any = "float32", device: Any = None,
+            rng: Generator | None = None) -> ndarray:
+    """Uniform values in [low, high), float32 by default.
+
+    >>> import cudamath as cm
+    >>> w = cm.ml.init.uniform((2, 3), low=-0.1, high=0.1)
+    >>> float(abs(w).max()) <= 0.1
+    True
+    """
+    return _generator(rng).uniform(low, high, shape, dtype, device)
+
+
+def trunc_normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, low: float = -2.0, high: float = 2.0,
+                 dtype: Any = "float32", device: Any = None, rng: Generator | None = None) -> ndarray:
+    """Normal values of this mean and standard deviation, of which none lies outside low ... high.
+
+    A uniform number is sent through the inverse of the distribution function. ValueError unless low < high, and where
+    the bounds are so far out that float64 sees nothing of the distribution between them.
+
+    >>> import cudamath as cm
+    >>> w = cm.ml.init.trunc_normal((1000,), std=0.02, low=-0.04, high=0.04, rng=cm.random.default_rng(0))
+    >>> float(abs(w).max()) <= 0.04, 0.016 < float(w.std()) < 0.019
+    (True, True)
+    """
+    if not low < high or not std > 0:
+        raise ValueError(f"trunc_normal: wants low < high and std > 0, got low={low}, high={high}, std={std}")
+    first, last = (math.erf((bound - mean) / (std * math.sqrt(2))) for bound in (low, high))
+    if first == last:
+        raise ValueError(f"trunc_normal: nothing of a normal distribution of mean {mean} and std {std} lies in "
+                         f"{low} ... {high}")
+    shape = normalize_shape("trunc_normal", shape)
+    p = _generator(rng).uniform(first, last, shape, "float64", device)
+    values = _inverse_erf(p) * (std * math.sqrt(2)) + mean
+    return maximum(minimum(values, high), low).astype(_floating("trunc_normal", dtype), copy=False)
+
+
+def _inverse_erf(p: ndarray) -> ndarray:
+    """The x with erf(x) = p, to about 3e-7. Source: Giles, "Approximating the erfinv function", GPU Computing Gems, 2011."""
+    w = -log(maximum((1 - p) * (1 + p), 1e-300))
+    near, far = w - 2.5, sqrt(w) - 3.0
+    x = _polynomial(near, (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
+                           -0.00417768164, 0.246640727, 1.50140941))
+    y = _polynomial(far, (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
+                          0.00943887047, 1.00167406, 2.83297682))
+    return where(w < 5, x, y) * p
+
+
+def _polynomial(x: ndarray, coefficients: Sequence[float]) -> ndarray:
+    y: Any = coefficients[0]
+    for c in coefficients[1:]:
+        y = y * x + c
+    return y
+
+
+def orthogonal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", device: Any = None,
+               rng: Generator | None = None) -> ndarray:
+    """A matrix (out, in * kernel), seen in `shape`, whose rows (or columns, if there are fewer) are orthogonal and of length
+    gain: the factor Q of a normal matrix, drawn evenly from all such.
+
+    At least two dimensions, ValueError otherwise. Source: Saxe, McClelland & Ganguli (2014).
+
+    >>> import cudamath as cm
+    >>> w = cm.ml.init.orthogonal((3, 5), rng=cm.random.default_rng(0))
+    >>> bool(abs(w @ w.T - cm.eye(3, dtype="float32")).max() < 1e-6)
+    True
+    """
+    shape, _, _ = _fans("orthogonal", shape)
+    dtype = _floating("orthogonal", dtype)
+    rows, columns = shape[0], math.prod(shape[1:])
+    wide = dtypes.compute_dtype(dtype)
+    a = _generator(rng).normal(0.0, 1.0, (max(rows, columns), min(rows, columns)), wide, device)
+    q, r = qr(a)
+    q = q * where(diagonal(r) < 0, -1, 1).astype(wide)  # else not all of them are equally likely
+    q = q if rows >= columns else q.T
+    return (q.reshape(shape) * gain).astype(dtype, copy=False)
+
+
+def _floating(name: str, dtype: Any) -> np.dtype:
     dtype = dtypes.as_dtype(dtype)
     if dtype not in FLOATING:
         raise TypeError(f"{name}: wants a floating-point dtype, got {dtype}")
-    return upload(np.full(normalize_shape(name, shape), value, dtype), index_of(device))
+    return dtype
+
+
+def _full(name: str, shape: Shape, value: float, dtype: Any, device: Any) -> ndarray:
+    return upload(np.full(normalize_shape(name, shape), value, _floating(name, dtype)), index_of(device))
+
+
+def constant(shape: Shape, value: float, *, dtype: Any = "float32", device: Any = None) -> ndarray:
+    """`value` everywhere, float32 by default.
+
+    >>> import cudamath as cm
+    >>> cm.ml.init.constant(2, 0.5)
+    array([0.5, 0.5], dtype=float32)
+    """
+    return _full("init.constant", shape, value, dtype, device)
 
 
 def zeros(shape: Shape, *, dtype: Any = "float32", device: Any = None) -> ndarray:

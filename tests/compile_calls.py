@@ -294,7 +294,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         plan(lambda x: norm.forward("plain", x, None, None, None, 64, 1e-5, center=False), x)
         plan(lambda x, w: norm.group_norm(x, w, None, groups=2, eps=1e-5, version="plain"), new(4, 6, 25, dtype=f),
              new(6, dtype=f))
-        plan(lambda g, x, w, m, s: norm_grad.backward("plain", g, x, w, m, s, g, 64, True), x, x, v, rows, rows)
+        plan(lambda g, x, w, m, s, h: norm_grad.backward("plain", g, x, w, m, s, h, 64, True), x, x, v, rows, rows, x)
         plan(lambda g, x, s: norm_grad.backward("plain", g, x, None, None, s, None, 64, False), x, x, rows)
         image, c = new(4, 6, 5, 5, dtype=f), new(6, dtype=f)
         plan(lambda x, w, b, m, s: batch_norm.train("plain", x, w, None, 0.1, 1e-5, False), image, c, c, c, c)

@@ -7,6 +7,7 @@ kernel. ``join.py`` has what makes one array from several or several from one.
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -110,8 +111,10 @@ def _known_pattern(value: Any, dtype: np.dtype) -> tuple[int, int]:
 
 
 def pattern(value: Any, dtype: np.dtype) -> tuple[int, int]:
-    """`bits` of a Python scalar, remembered; but for zeros, because -0.0 equals 0.0 and has other bits."""
-    return _known_pattern(value, dtype) if value else bits(value, dtype)
+    """`bits` of a Python scalar, remembered; but for floating-point zeros, because -0.0 equals 0.0 and has other bits."""
+    if not value and type(value) in (float, complex):
+        return (0, 0) if type(value) is float and math.copysign(1.0, value) > 0 else bits(value, dtype)
+    return _known_pattern(value, dtype)
 
 
 # -------------------------------------------------------------------------------------------- copies and casts

@@ -279,7 +279,7 @@ case("indexing", "a[i, j]", lambda lib, a, i: a[i, i], square, some_rows)
 case("indexing", "a[mask]", lambda lib, a, m: a[m], x, mask)
 case("indexing", "compress", lambda lib, m, a: lib.compress(m, a), mask, x)
 case("indexing", "take_along_axis", lambda lib, a, i: lib.take_along_axis(a, i, axis=0), x, places)
-case("indexing", "choose", lambda lib, m, a, b: lib.choose(m.astype("int32"), [a, b]), mask, x, x)
+case("indexing", "choose", lambda lib, m, a, b: lib.choose(m.astype("int32"), lib.stack([a, b])), mask, x, x)
 
 
 def assigned(lib: Any, a: Any, i: Any, value: Any) -> Any:

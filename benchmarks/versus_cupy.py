@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import pathlib
 import subprocess
@@ -22,11 +21,10 @@ from typing import Any
 
 import cudamath as cm
 from benchmarks import timer
+from benchmarks.families import families, speed
 from benchmarks.functions import CASES, Case
 from benchmarks.run import RESULTS, environment, folder
 from cudamath.timing import interleave, nothing
-
-KINDS = ("host", "device")
 
 
 def chosen(parts: Sequence[str]) -> list[Case]:
@@ -40,39 +38,11 @@ def measure(each: Case, size: str, device: str, libraries: Sequence[timer.Peer])
     wait = device == "cpu"  # where libraries share the host's memory, and some cases write to their arguments
     calls = {peer.name: each.bind(peer.name, peer.library, [peer.array(a.copy() if wait else a) for a in arguments])
              for peer in libraries}
-    spreads = {"host": interleave(calls, rounds=7, seconds=0.002, warm=0.005, most=300, wait=wait,
+    spreads = {"host": interleave(calls, rounds=5, seconds=0.0015, warm=0.003, most=300, wait=wait,
                                   synchronize=nothing if wait else cm.cuda.synchronize)}
     if not wait:
-        spreads["device"] = timer.on_device(calls, rounds=5, seconds=0.002, warm=0.02)
+        spreads["device"] = timer.on_device(calls, rounds=5, seconds=0.0015, warm=0.01)
     return {kind: {name: spread.median for name, spread in found.items()} for kind, found in spreads.items()}
-
-
-def speed(record: dict[str, Any], kind: str) -> float:
-    """The peer's time over ours."""
-    times = record[kind]
-    (peer,) = (time for name, time in times.items() if name != "cudamath")
-    return peer / times["cudamath"]
-
-
-def geometric(values: Sequence[float]) -> float:
-    """The geometric mean.
-
-    >>> geometric([0.5, 8.0])
-    2.0
-    """
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
-
-
-def families(records: Sequence[dict[str, Any]]) -> dict[str, dict[tuple[str, str], float]]:
-    """Family -> (kind, size) -> speed; and "all": over all cases alike."""
-    found: dict[str, dict[tuple[str, str], float]] = {}
-    for family in [*dict.fromkeys(record["family"] for record in records), "all"]:
-        members = [record for record in records if family in (record["family"], "all")]
-        found[family] = {
-            (kind, size): geometric([speed(record, kind) for record in members if record["size"] == size])
-            for kind in KINDS for size in ("small", "medium", "large")
-            if any(kind in record and record["size"] == size for record in members)}
-    return found
 
 
 def warm(parts: Sequence[str], device: str, processes: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from benchmarks import versus_cupy
+from benchmarks import families, versus_cupy
 from benchmarks.functions import CASES
 
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="nothing here is simulated")
@@ -45,10 +45,19 @@ def sample(family: str, size: str, ours: float, theirs: float) -> dict:
 
 
 def test_speeds_of_families():
-    found = versus_cupy.families([sample("a", "small", 1, 2), sample("a", "small", 1, 8), sample("b", "large", 4, 1)])
+    found = families.families([sample("a", "small", 1, 2), sample("a", "small", 1, 8), sample("b", "large", 4, 1)])
     assert found["a"] == {("host", "small"): pytest.approx(4), ("device", "small"): pytest.approx(8)}
     assert found["b"] == {("host", "large"): pytest.approx(0.25), ("device", "large"): pytest.approx(0.5)}
     assert found["all"][("host", "small")] == pytest.approx(4) and found["all"][("host", "large")] == pytest.approx(0.25)
+
+
+def test_table():
+    kept = {"commit": "abc", "date": "2026-01-01", "versions": {"cupy-cuda13x": "14.2"},
+            "records": [sample("a", "small", 1, 2), sample("b", "small", 1, 8)]}
+    lines = families.table(kept)
+    assert "CuPy 14.2" in lines[0] and "`abc`" in lines[0]
+    assert lines[2] == "| family | functions | host, small | device, small |"
+    assert lines[-3:] == ["| a | 1 | 2.00 | 4.00 |", "| b | 1 | 8.00 | 16.00 |", "| all | 1 | 4.00 | 8.00 |"]
 
 
 def test_run_keeps_what_it_measures(tmp_path, capsys, monkeypatch):

@@ -1,0 +1,50 @@
+"""What a comparison by families of functions says (benchmarks/versus_cupy.py makes one): speeds and README's table of them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+KINDS = ("host", "device")
+SIZES = ("small", "medium", "large")
+
+
+def speed(record: dict[str, Any], kind: str) -> float:
+    """The peer's time over ours.
+
+    >>> speed({"host": {"cudamath": 2.0, "cupy": 3.0}}, "host")
+    1.5
+    """
+    times = record[kind]
+    (peer,) = (time for name, time in times.items() if name != "cudamath")
+    return peer / times["cudamath"]
+
+
+def families(records: Sequence[dict[str, Any]]) -> dict[str, dict[tuple[str, str], float]]:
+    """Family -> (kind, size) -> speed, the geometric mean over its cases; and "all": over all cases alike."""
+    found: dict[str, dict[tuple[str, str], float]] = {}
+    for family in [*dict.fromkeys(record["family"] for record in records), "all"]:
+        members = [record for record in records if family in (record["family"], "all")]
+        found[family] = {
+            (kind, size): statistics.geometric_mean([speed(record, kind) for record in members if record["size"] == size])
+            for kind in KINDS for size in SIZES
+            if any(kind in record and record["size"] == size for record in members)}
+    return found
+
+
+def table(kept: dict[str, Any]) -> list[str]:
+    """The Markdown of a record: a family a row, how many times as fast as the peer, on the host and on the device."""
+    records = kept["records"]
+    columns = [(kind, size) for kind in KINDS for size in SIZES if any(kind in r and r["size"] == size for r in records)]
+    counts = {family: len({r["title"] for r in records if family in (r["family"], "all")})
+              for family in families(records)}
+    lines = [f"Beside CuPy {kept['versions'].get('cupy-cuda13x') or ''} in one process, times as fast (geometric mean over "
+             f"the functions of a family; small 2^12, medium 2^20, large 2^24 elements; linear algebra up to 1024x1024); "
+             f"commit `{kept['commit']}`, {kept['date']}.", "",
+             "| family | functions | " + " | ".join(f"{kind}, {size}" for kind, size in columns) + " |",
+             "|---" + "|---:" * (len(columns) + 1) + "|"]
+    for family, speeds in families(records).items():
+        cells = [f"{speeds[column]:.2f}" if column in speeds else "" for column in columns]
+        lines.append(f"| {family} | {counts[family]} | " + " | ".join(cells) + " |")
+    return lines

@@ -47,7 +47,7 @@ def cases() -> Iterator[Case]:
     yield "mma", SINCE_8, matmul.matmul, [lay(4096, 4096)] * 2, {"version": "mma"}
     yield "mma, float64", SINCE_8, matmul.matmul, [lay(4096, 4096, dtype=np.float64)] * 2, {"version": "mma"}
     for tile in ("64x64", "64x128", "128x64", "128x128", "128x192", "128x256", "192x128", "64x256 pingpong", "128x128 pingpong",
-                 "128x64 cluster 2x2", "128x256 cluster 2x1", "64x128 share 4"):
+                 "64x128 share 4"):
         yield f"wgmma {tile}", HOPPER, matmul.matmul, [lay(4096, 4096)] * 2, {"version": f"wgmma {tile}"}
     for f in ("gelu", "gelu_tanh", "silu"):
         yield f"linear, {f}", HOPPER, linear.linear, [lay(8192, 768), lay(3072, 768), lay(3072)], {"activation": f}

@@ -327,8 +327,6 @@ def run_version(a, b, version):
     ("wgmma 128x128 pingpong", [BF16]),
     ("wgmma 192x128", [BF16]),
     ("wgmma 64x128 split 3", [np.dtype("f2")]),
-    ("wgmma 128x64 cluster 2x2", [BF16]),
-    ("wgmma 64x128 pingpong cluster 1x2", [np.dtype("f2")]),
     ("wgmma 64x128 share 3", [BF16]),
     ("cublas", [np.dtype("f2"), BF16, np.dtype("f4"), np.dtype("f8"), np.dtype("c8"), np.dtype("c16")]),
 ])
@@ -542,13 +540,12 @@ def test_what_is_planned_for_tensor_cores():
             found = names(a, b, version)
             assert found[-1] == kernel and len(found) == copies + 1, (a.shape, a.strides, b.strides, found)
     assert names(zeros(64, 512), zeros(512, 64), "wgmma 64x64 split 4") == ["matmul_wgmma", "sum_parts"]
-    for text in ("128x256", "64x256 pingpong", "64x64 split 4", "128x128 pingpong split 2", "128x64 cluster 1x2",
-                 "64x64 share 4"):
+    for text in ("128x256", "64x256 pingpong", "64x64 split 4", "128x128 pingpong split 2", "64x64 share 4"):
         assert str(Choice.parse(text)) == text
     for m, k, n in ((4096, 4096, 4096), (16, 4096, 4096), (1, 1, 1), (100_000, 64, 8)):
         ranked = choices(m, k, n, 1, 132)
         assert len(ranked) >= 6 and len({*ranked}) == len(ranked)
         timed = contenders(m, k, n, 1, 132)
         assert len({*timed}) == len(timed) and timed[0] == ranked[0]
+    assert all(c.share == 1 for c in contenders(4096, 4096, 4096, 1, 132))
     assert any(c.share > 1 for c in contenders(64, 4096, 4096, 1, 132))
-    assert any(c.cluster == (2, 1) for c in contenders(4096, 4096, 4096, 1, 132))

@@ -29,29 +29,27 @@ KINDS = {"bfloat16": "bf16", "float16": "f16", "float32": "tf32", "int8": "s8", 
 
 
 class Choice(NamedTuple):
-    """What `wgmma` may choose: the tile of C, whether warpgroups take turns, the parts of k, how many tiles below and
-    beside each other form a cluster, or how many blocks of a cluster share the k of one tile."""
+    """What `wgmma` may choose: the tile of C, whether warpgroups take turns, the parts of k, or how many
+    blocks of a cluster share the k of one tile."""
 
     m: int
     n: int
     pingpong: bool = False
     splits: int = 1
-    cluster: tuple[int, int] = (1, 1)
     share: int = 1
 
     @classmethod
     def parse(cls, text: str) -> Choice:
-        """From text: "128x256", then "pingpong", "split 4", "cluster 2x1" and "share 4" as wanted."""
+        """From text: "128x256", then "pingpong", "split 4" and "share 4" as wanted."""
         size, *words = text.split()
         m, n = map(int, size.split("x"))
         splits = int(words[words.index("split") + 1]) if "split" in words else 1
-        below, beside = map(int, words[words.index("cluster") + 1].split("x")) if "cluster" in words else (1, 1)
         share = int(words[words.index("share") + 1]) if "share" in words else 1
-        return cls(m, n, "pingpong" in words, splits, (below, beside), share)
+        return cls(m, n, "pingpong" in words, splits, share)
 
     def __str__(self) -> str:
         words = [f"{self.m}x{self.n}", "pingpong" * self.pingpong, f"split {self.splits}" * (self.splits > 1),
-                 "cluster {}x{}".format(*self.cluster) * (self.cluster != (1, 1)), f"share {self.share}" * (self.share > 1)]
+                 f"share {self.share}" * (self.share > 1)]
         return " ".join(w for w in words if w)
 
 
@@ -242,13 +240,10 @@ def choices(m: int, k: int, n: int, batch: int, multiprocessors: int, whole: boo
 
 
 def contenders(m: int, k: int, n: int, batch: int, multiprocessors: int, itemsize: int = 2) -> list[Choice]:
-    """The choices worth timing: the best ranked, clusters of these, and where tiles are few, blocks that share k."""
+    """The choices worth timing: the best ranked, and where tiles are few, blocks that share k."""
     ranked = choices(m, k, n, batch, multiprocessors, False, itemsize)
     found = ranked[:7]
     single = [choice for choice in ranked if choice.splits == 1]
-    for choice in single[:3]:
-        found += [choice._replace(cluster=cluster) for cluster in ((2, 1), (1, 2))
-                  if m > choice.m * (cluster[0] - 1) and n > choice.n * (cluster[1] - 1)]
     if itemsize > 1:  # sums in float32
         for choice in single:
             tiles = blocks(m, choice.m) * blocks(n, choice.n) * batch
@@ -326,16 +321,15 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
         store = "box" if boxed(n, offsets[2]) else KINDS[c.dtype.name]
     extra = epilogue or Epilogue()
     tile = Tile(kind, ready.sides[0].major, ready.sides[1].major, choice.m, choice.n, choice.pingpong, store, extra.activation,
-                extra.bias is not None, extra.residual is not None, *choice.cluster, share,
+                extra.bias is not None, extra.residual is not None, share,
                 KINDS[c.dtype.name] if c.itemsize == 2 * a.itemsize == 2 else "", extra.scaled, extra.keep, extra.slope)
-    tiles_m, tiles_n = blocks(m, tile.m * tile.cluster_m), blocks(n, tile.n * tile.cluster_n)
+    tiles_m, tiles_n = blocks(m, tile.m), blocks(n, tile.n)
     tiles = tiles_m * tiles_n * batch * splits
     maps: list[Any] = []
-    for i, (argument, side, offset, rows) in enumerate(zip(ready.arguments, ready.sides, offsets, (tile.m, tile.n),
-                                                          strict=False)):
+    for argument, side, offset, rows in zip(ready.arguments, ready.sides, offsets, (tile.m, tile.n), strict=False):
         view = ArrayArg(argument.kind, argument.index, offset=offset, dtype=a.dtype)
         shape = (batch if side.both else 1, *side.shape[1:])
-        maps.append(TensorMap(view, shape, side.strides, box_of(tile, i, rows),
+        maps.append(TensorMap(view, shape, side.strides, box_of(tile, side.major, rows),
                               kind="tf32" if kind == "tf32" else None))
     size = batch * m * n
     out = Output(0).view((size,), offset=offsets[2])
@@ -349,9 +343,8 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
         maps.append(TensorMap(ArrayArg("y", i, offset=offsets[2]), (batch, m, n), None, (1, 64, 64)) if stored else np.int64(0))
     beside = [array or target for array in (extra.bias, extra.residual, extra.scale_a, extra.scale_b)]
     numbers = [np.int32(x) for x in (m, n, slabs, splits, tiles_m, tiles_n, tiles, *(side.both for side in ready.sides))]
-    clusters = tiles if share > 1 else min(devices.multiprocessors(a.device) // tile.cluster, tiles)
-    steps = [Launch(matmul_wgmma(tile), clusters * tile.cluster, tile.threads, [*maps, target, *beside, *numbers],
-                    tile.shared, tile.cluster)]
+    grid = tiles * share if share > 1 else min(devices.multiprocessors(a.device), tiles)
+    steps = [Launch(matmul_wgmma(tile), grid, tile.threads, [*maps, target, *beside, *numbers], tile.shared, share)]
     if splits > 1:
         steps.append(Launch(sum_parts(temps[0].dtype, c.dtype), blocks(size, 256), 256,
                             [target, out, np.int64(splits), np.int64(m * n)]))

@@ -11,9 +11,6 @@ From simple to fast, what each step is for:
     a ring of 4 slabs                         loads are asked for 3 slabs ahead: latency is hidden
     setmaxnreg                                the producer gives its registers to the consumers, whose 64 x 256 float32
                                               accumulators take 128 each
-    clusters                                  blocks beside (below) each other multiply the same rows of A (columns of B):
-                                              each asks for a part of them, which TMA brings to all. The L2 cache gives
-                                              a multiprocessor some 45 bytes a clock, less than small tiles use
     persistent blocks                         the producer already loads the next tile while this one is stored
     stores by stmatrix and TMA                whole 128-byte lines; sizes need no masks: TMA drops what lies outside
     ping-pong                                 the consumers work on tiles of their own, half a tile apart: one multiplies
@@ -26,6 +23,19 @@ The floor: 2 M N K / (multiprocessors x 2,048 x 2 x clock), about 990 TFLOP/s at
 H200 meets its power limit first, so what counts is energy: cuBLAS stays near 700.
 
 Measured (row versions_matmul_bfloat16):
+4,096 x 4,096 x 4,096, bfloat16; NVIDIA H200, commit 1b9ff618de2e, 2026-11-21
+
+                                     TFLOP/s     of cuBLAS
+    matmul_naive                         1.3          0.00
+    matmul_tiled                         7.2          0.01
+    matmul_register                     41.6          0.05
+    matmul_mma                           354          0.45
+    matmul_wgmma 64x64                   346          0.44
+    matmul_wgmma 128x128                 748          0.95
+    matmul_wgmma 128x128 pingpong        725          0.92
+    matmul_wgmma 128x256                 789          1.00
+    cuBLAS                               790          1.00
+
 (end of what was measured)
 
 Operands may be contiguous along k ("K") or along m or n ("M"): wgmma reads 16-bit numbers either way. TMA wants rows at
@@ -61,9 +71,8 @@ class Tile(NamedTuple):
     tiles of its own, else they share one. store: "box" (16 bits, by TMA), or, rows of any length,
     "bf16", "f16", "s8" (the low byte), "wide" (the sums as they are), "pairs" (these, rows of even
     length). activation: "", "relu", "gelu", "gelu_tanh", "silu". bias, residual: whether
-    C gets a row, a matrix added. cluster_m, cluster_n: how many
-    tiles, below and beside each other, form a cluster; share: how many
-    blocks form one that works at one tile, each on a part of k (float32 sums, no pingpong, no other cluster).
+    C gets a row, a matrix added. share: how many blocks, a
+    cluster, work at one tile, each on a part of k (float32 sums, no pingpong).
     out: "bf16" or "f16" if C is of that kind and A and B are not. scaled: "" or two letters: A B is multiplied by
     a number for each row ("m") or one for all ("1"), and by one for each column ("n") or for all.
     keep: what the activation is applied to is stored as well. slope: the residual is not added; A B is multiplied by the
@@ -80,8 +89,6 @@ class Tile(NamedTuple):
     activation: str = ""
     bias: bool = False
     residual: bool = False
-    cluster_m: int = 1
-    cluster_n: int = 1
     share: int = 1
     out: str = ""
     scaled: str = ""
@@ -134,11 +141,6 @@ class Tile(NamedTuple):
         return self.stages * self.stage_bytes + self.staging + hopper.BARRIERS + hopper.ALIGNMENT
 
     @property
-    def cluster(self) -> int:
-        """Blocks of a cluster."""
-        return self.cluster_m * self.cluster_n * self.share
-
-    @property
     def threads(self) -> int:
         """A block's: one warpgroup for the producer."""
         return 128 * (self.consumers + 1)
@@ -148,42 +150,27 @@ class Tile(NamedTuple):
 
 
 @functools.cache
-def _load(major: str, rows: int, pieces: int) -> Any:
-    """A device function that asks for `rows` x a slab of an operand: (shared address, map, row, k, z, barrier, piece, mask).
-
-    With pieces > 1 it asks for one of so many parts of it, for all blocks of the cluster whose bits are in the mask.
-    """
-
-    @device
-    def ask(at, tensor, k, row, z, barrier, mask):
-        if pieces == 1:
-            ptx.tma_load_3d(at, tensor, k, row, z, barrier)
-        else:
-            ptx.tma_load_3d_multicast(at, tensor, k, row, z, barrier, mask)
-
+def _load(major: str, rows: int) -> Any:
+    """A device function that asks for `rows` x a slab of an operand: (shared address, map, row, k, z, barrier)."""
     if major == "K":  # a box of all rows
-        each = rows // pieces
 
         @device
-        def load(at, tensor, row, k, z, barrier, piece, mask):
-            ask(i32(at + piece * (each * hopper.ROW)), tensor, k, i32(row + piece * each), z, barrier, mask)
+        def load(at, tensor, row, k, z, barrier):
+            ptx.tma_load_3d(at, tensor, k, row, z, barrier)
 
-    else:  # boxes of 64 k x 64 rows, of which a piece is some k
-        each = BOX // pieces
+    else:  # boxes of 64 k x 64 rows
 
         @device
-        def load(at, tensor, row, k, z, barrier, piece, mask):
-            first = i32(at + piece * (each * hopper.ROW))
+        def load(at, tensor, row, k, z, barrier):
             for box in range(rows // BOX):
-                ask(i32(first + box * hopper.BOX_BYTES), tensor, i32(row + box * BOX), i32(k + piece * each), z, barrier, mask)
+                ptx.tma_load_3d(i32(at + box * hopper.BOX_BYTES), tensor, i32(row + box * BOX), k, z, barrier)
 
     return load
 
 
-def box_of(tile: Tile, side: int, rows: int) -> tuple[int, int, int]:
-    """The box that a tensor map of an operand describes (see `_load`); side: 0 for A, 1 for B."""
-    pieces = (tile.cluster_n, tile.cluster_m)[side]
-    return (1, rows // pieces, tile.depth) if (tile.a, tile.b)[side] == "K" else (1, BOX // pieces, BOX)
+def box_of(tile: Tile, major: str, rows: int) -> tuple[int, int, int]:
+    """The box that a tensor map of an operand describes (see `_load`)."""
+    return (1, rows, tile.depth) if major == "K" else (1, BOX, BOX)
 
 
 @functools.cache
@@ -196,11 +183,7 @@ def matmul_wgmma(tile: Tile) -> Any:
     each = tile_n // 2  # accumulators of 64 rows
     held = blocks_m * each
     depth, T = tile.depth, tile.sums
-    below, beside, cluster = tile.cluster_m, tile.cluster_n, tile.cluster
-    load_a, load_b = _load(tile.a, tile_m, beside), _load(tile.b, tile_n, below)
-    senders = below + beside - 1  # blocks that send to a block, itself among them
-    beside_each_other = sum(1 << (below * i) for i in range(beside))  # masks: the first row
-    below_each_other = (1 << below) - 1  # the first column
+    load_a, load_b = _load(tile.a, tile_m), _load(tile.b, tile_n)
     base_a = hopper.descriptor_base(hopper.BOX_BYTES if tile.a == "M" else 16)
     base_b = hopper.descriptor_base(hopper.BOX_BYTES if tile.b == "M" else 16)
     steps_a, steps_b = hopper.descriptor_steps(tile.a == "M"), hopper.descriptor_steps(tile.b == "M")
@@ -254,18 +237,10 @@ def matmul_wgmma(tile: Tile) -> Any:
                 add(c, block * each, a, b)
 
     @device
-    def release(barrier, thread, rank_m, rank_n):
-        """This warpgroup is done with a stage: every block that sends to it is told."""
-        if senders == 1:
-            if thread == 0:
-                ptx.barrier_arrive(barrier)
-        elif thread < below:  # those below each other, itself among them
-            ptx.barrier_free_at(barrier, i32(thread + below * rank_n))
-        elif thread < senders:  # the others beside it
-            other = thread - below
-            if other >= rank_n:
-                other += 1
-            ptx.barrier_free_at(barrier, i32(rank_m + below * other))
+    def release(barrier, thread):
+        """This warpgroup is done with a stage."""
+        if thread == 0:
+            ptx.barrier_arrive(barrier)
 
     @cuda.jit(launch_bounds=(tile.threads, 1))
     def matmul_wgmma(map_a, map_b, map_c, map_kept, out, bias, residual, scale_a, scale_b, m, n, slabs, splits, tiles_m,
@@ -274,8 +249,8 @@ def matmul_wgmma(tile: Tile) -> Any:
         map_c: of C (batch, m, n) for "box"; map_kept: of what is kept, if anything; out: C for the other ways to store,
         (splits x batch, m, n), flat. bias: (n,), residual: (batch, m, n), scale_a: (m,) or (1,), scale_b: (n,) or (1,), flat;
         `out` where the Tile has none.
-        slabs: of k, a tile; splits: parts of k; tiles_m: rows of tiles (of clusters), tiles_n: columns; tiles: in all,
-        batch and parts included. both_a, both_b: 1 if there is one matrix for each of the batch, 0 if one for all.
+        slabs: of k, a tile; splits: parts of k; tiles_m: rows of tiles, tiles_n: columns; tiles: in all, batch and
+        parts included. both_a, both_b: 1 if there is one matrix for each of the batch, 0 if one for all.
         """
         shared = cuda.shared.array(0, types.uint8)
         base = hopper.first_tile(shared)
@@ -287,42 +262,31 @@ def matmul_wgmma(tile: Tile) -> Any:
         if thread == 0:
             ptx.prefetch_map(map_a)
             ptx.prefetch_map(map_b)
-            hopper.make_ring(full, stages, 1, arrivals * senders)
-        start, stride = i32(cuda.blockIdx.x), i32(cuda.gridDim.x)
-        rank_m, rank_n, part = i32(0), i32(0), i32(0)  # place in the cluster
-        if cluster == 1:
-            cuda.syncthreads()
-        else:
-            rank = ptx.cluster_rank()
-            if share > 1:
-                part = rank
-            else:
-                rank_n = divide_unsigned(rank, i32(below))
-                rank_m = i32(rank - rank_n * below)
-            start, stride = divide_unsigned(start, i32(cluster)), divide_unsigned(stride, i32(cluster))
-            ptx.cluster_sync()
-        ptx.grid_next()
-        ptx.grid_wait()  # what is read and overwritten from here on may be in use by the kernel before
+            hopper.make_ring(full, stages, 1, arrivals)
+        start, stride, part = i32(cuda.blockIdx.x), i32(cuda.gridDim.x), i32(0)
+        if share > 1:
+            part = ptx.cluster_rank()
+            start, stride = divide_unsigned(start, i32(share)), divide_unsigned(stride, i32(share))
+        cuda.syncthreads()
 
         if group == 0:  # ---------------------------------------------------------------- the producer
             if shared_out:
                 few()
             if thread == 0:
                 stage, phase = i32(0), i32(1)
-                mask_a, mask_b = i32(beside_each_other << rank_m), i32(below_each_other << (below * rank_n))
                 index = start
                 while index < tiles:
                     z, tile_row, tile_column = hopper.tile_at(index, tiles_m, tiles_n)
                     batch = divide_unsigned(z, splits)
                     k = i32((z - batch * splits + part) * (slabs * depth))
-                    row, column = i32((tile_row * below + rank_m) * tile_m), i32((tile_column * beside + rank_n) * tile_n)
+                    row, column = i32(tile_row * tile_m), i32(tile_column * tile_n)
                     for _ in range(slabs):
                         ptx.barrier_wait(empty + 8 * stage, phase)
                         barrier = i32(full + 8 * stage)
                         at = i32(base + stage * stage_bytes)
                         ptx.barrier_expect(barrier, stage_bytes)
-                        load_a(at, map_a, row, k, i32(batch * both_a), barrier, rank_n, mask_a)
-                        load_b(i32(at + bytes_a), map_b, column, k, i32(batch * both_b), barrier, rank_m, mask_b)
+                        load_a(at, map_a, row, k, i32(batch * both_a), barrier)
+                        load_b(i32(at + bytes_a), map_b, column, k, i32(batch * both_b), barrier)
                         k = i32(k + depth)
                         stage, phase = hopper.advance(stage, phase, stages)
                     index = i32(index + stride)
@@ -359,21 +323,20 @@ def matmul_wgmma(tile: Tile) -> Any:
                     else:
                         multiply(c, at_a, at_b, False)
                         one_under_way()
-                        release(i32(empty + 8 * before), mine, rank_m, rank_n)
+                        release(i32(empty + 8 * before), mine)
                     before = stage
                     stage, phase = hopper.advance(stage, phase, stages)
                 if pingpong:
                     ptx.named_arrive(5 - one, 256)
                 done(c, 0)
-                release(i32(empty + 8 * before), mine, rank_m, rank_n)
+                release(i32(empty + 8 * before), mine)
                 z, tile_row, tile_column = hopper.tile_at(index, tiles_m, tiles_n)
                 if share > 1:
                     gather(c, i32(thread - 128), base, part)
                     if part > 0:
                         break
                 store(c, mine, one, i32(staging + one * (2 * hopper.BOX_BYTES)), (map_c, map_kept), out, z,
-                      i32((tile_row * below + rank_m) * tile_m + from_row),
-                      i32((tile_column * beside + rank_n) * tile_n), m, n,
+                      i32(tile_row * tile_m + from_row), i32(tile_column * tile_n), m, n,
                       (global_address(bias), global_address(scale_a), global_address(scale_b)), global_address(residual))
                 if pingpong:
                     stage, phase = hopper.skip(stage, phase, slabs, stages)
@@ -381,7 +344,7 @@ def matmul_wgmma(tile: Tile) -> Any:
                 else:
                     index = i32(index + stride)
             drain(mine)
-        if cluster > 1:
+        if share > 1:
             cuda.syncwarp()
             ptx.cluster_sync()  # shared memory must outlive what neighbours do with it
 

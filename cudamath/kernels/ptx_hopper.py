@@ -47,10 +47,6 @@ barrier_arrive_at = _action(
     "barrier_arrive_at", "{ .reg .b32 a; mapa.shared::cluster.u32 a, $0, $1; "
     "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [a]; }", (i32, i32),
     "Arrive at the barrier that lies at this address in the block of that rank of the cluster.")
-barrier_free_at = _action(
-    "barrier_free_at", "{ .reg .b32 a; mapa.shared::cluster.u32 a, $0, $1; mbarrier.arrive.shared::cluster.b64 _, [a]; }",
-    (i32, i32), "Arrive at the barrier at this address in the block of that rank of the cluster, to say that what wgmma has "
-    "read may be overwritten by TMA: no other memory is ordered between the blocks, which would take a fence of the device.")
 barrier_wait = _action(
     "barrier_wait", "{\n.reg .pred p;\nagain: mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1;\n@p bra done;\n"
     "bra again;\ndone:\n}", (i32, i32), "Wait until the phase of this parity (0, 1) is complete.")
@@ -66,10 +62,6 @@ named_sync = _action("named_sync", "bar.sync $0, $1;", (i32, i32),
                      "Wait at named barrier `id` (1 to 15) for `threads` threads in all.", convergent=True)
 named_arrive = _action("named_arrive", "bar.arrive $0, $1;", (i32, i32),
                        "Count at named barrier `id` without waiting.", convergent=True)
-grid_wait = _action("grid_wait", "griddepcontrol.wait;", (), "Where this grid was allowed to start before the one ahead of it "
-                    "in the stream has ended: wait for that, and for all it wrote. Else nothing.")
-grid_next = _action("grid_next", "griddepcontrol.launch_dependents;", (), "The next grid in the stream may start, if it is "
-                    "allowed to before this one ends.")
 cluster_rank = instruction("cluster_rank", "mov.u32 $0, %cluster_ctarank;", i32, (), "Rank of this block in its cluster.",
                            pure=False)
 load_cluster_float_4 = instruction(

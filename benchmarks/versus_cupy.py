@@ -54,10 +54,11 @@ def warm(parts: Sequence[str], device: str, processes: int) -> None:
 
 
 def share(cases: Sequence[Case], device: str, libraries: Sequence[timer.Peer]) -> None:
-    """Run cases once, at every size, for what is compiled on the way; what fails will be reported when it is measured."""
+    """Run cases once for what is compiled on the way; what fails will be reported when it is measured. What only the large
+    size needs is little, and drawing its numbers in every process would take longer than compiling it."""
     for each in cases:
         for peer in libraries:
-            for size in each.sizes:
+            for size in ("small", "medium"):
                 try:
                     each.bind(peer.name, peer.library, [peer.array(a) for a in each.arguments(size)])()
                 except Exception:
@@ -79,7 +80,7 @@ def run(parts: Sequence[str], device: str, keep: Callable[..., None] = nothing) 
                 records.append({"family": each.family, "title": each.title, "size": size, "n": n, **times})
                 speeds = [f"{kind} {times[kind]['cudamath'] * 1e6:.1f} us, {speed(records[-1], kind):.2f}x" for kind in times]
                 print(f"{each.family} | {each.title} | {size} | " + " | ".join(speeds), flush=True)
-                keep(records)
+            keep(records)
     return records
 
 

@@ -28,7 +28,7 @@ def linear(x: Layout, weight: Layout, bias: Layout | None = None, residual: Layo
            tf32: bool = False, version: str | None = None) -> Plan:
     """Planner of y = activation(x weight^T + bias) + residual: x (.., in), weight (out, in), bias (out,), residual as y.
 
-    version: "wgmma" (what may follow: matmul_tensor.Choice) or "steps".
+    version: "gemv" (up to 16 rows), "wgmma" (what may follow: matmul_tensor.Choice) or "steps".
     """
     turned = matmul.turned(weight)
     present = [layout for layout in (bias, residual) if layout is not None]
@@ -36,7 +36,12 @@ def linear(x: Layout, weight: Layout, bias: Layout | None = None, residual: Layo
     at_bias = None if bias is None else Input(next(places))
     at_residual = None if residual is None else Input(next(places))
     if version is None:
-        version = "wgmma" if fits(x, weight, present) else "steps"
+        few = matmul.few_rows(x, weight) and all(o.contiguous for o in present)
+        version = "gemv" if few else "wgmma" if fits(x, weight, present) else "steps"
+    if version.startswith("gemv"):
+        from .linear_quantized import gemv_same
+
+        return gemv_same(x, weight, bias, residual, activation=activation, version=version)
     if version.startswith("wgmma"):
         from . import matmul_tensor
 

@@ -15,11 +15,11 @@ from ..core.layout import Layout
 from ..core.plan import ArrayArg, Input, Launch, Output, Plan, Temp
 from ..runtime import device as devices
 from . import linear as plain
+from . import matmul
 from .build import SIMULATOR, blocks
 from .quantize import dequantize_steps
 from .scaled_matmul import within
 
-GEMV_ROWS = 16
 KINDS = {"bfloat16": "bf16", "float16": "f16"}
 PER_BYTE = {"int4": 2}
 
@@ -67,14 +67,22 @@ def _fits(x: Layout, values: Layout, form: str, group: int, others: tuple[Layout
     """Whether `gemv` can do it."""
     rows = x.size // max(x.shape[-1], 1)
     least = (8, 9) if form == "float8_e4m3fn" else (8, 0)
-    return bool(not SIMULATOR and x.dtype.name in KINDS and 0 < rows <= GEMV_ROWS and values.size
+    return bool(not SIMULATOR and x.dtype.name in KINDS and 0 < rows <= matmul.GEMV_ROWS and values.size
                 and devices.capability(x.device) >= least and gemv_words(_shape(values, form)[1], form, group)
                 and all(o.contiguous and o.aligned for o in (x, values)) and all(o is None or o.contiguous for o in others))
 
 
-def gemv_choice(rows: int, out: int, chunks: int, multiprocessors: int) -> tuple[int, int, int]:
-    """(warps, tiles, chunks ahead) of a block."""
-    return 8, 1, 2 if rows > 8 else 4
+def gemv_choice(rows: int, out: int, chunks: int, multiprocessors: int, form: str) -> tuple[int, int, int]:
+    """(warps, tiles, chunks ahead) of a block, from measurements of one row on an H200.
+
+    Where columns are many, small blocks come and go without leaving multiprocessors idle; where they are few, k is shared out
+    among more warps, if there is enough of it. int4 takes twice the registers, hence half the warps.
+    """
+    tiles = -(-out // 16)
+    if tiles >= 6 * multiprocessors:
+        return 4, 2 if form == "int4" and rows <= 8 and tiles >= 16 * multiprocessors else 1, 2
+    many = chunks >= 12 and rows <= 8 and (tiles <= multiprocessors if form == "int4" else True)
+    return 16 if many and tiles <= 2 * multiprocessors else 8, 1, 2
 
 
 def gemv_same(x: Layout, weight: Layout, bias: Layout | None = None, residual: Layout | None = None, *,
@@ -98,7 +106,7 @@ def _gemv(x: Layout, out: int, depth: int, form: str, group: int, activation: st
     chunk = 4 * words * PER_WORD[form]
     chunks = blocks(depth, chunk)
     size = version.removeprefix("gemv").strip()
-    found = map(int, size.split("x")) if size else gemv_choice(rows, out, chunks, devices.multiprocessors(x.device))
+    found = map(int, size.split("x")) if size else gemv_choice(rows, out, chunks, devices.multiprocessors(x.device), form)
     warps, tiles, ahead = found
     values, scale, zero = weight
     kernel = gemv(Gemv(KINDS[x.dtype.name], form, words, warps, tiles, ahead, rows > 8, depth % chunk == 0, group // chunk,

@@ -8,7 +8,7 @@ the copy's rate and the fastest product of the same records.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 PEERS = ("torch", "cupy", "jax", "numpy")
@@ -80,9 +80,11 @@ def draw(rows: Sequence[dict[str, Any]], folder: pathlib.Path) -> None:
         draw_roofline(rows, folder / "roofline.png")
 
 
-def section(folder: pathlib.Path) -> list[str]:
-    """The Markdown of the charts that a folder has."""
-    titles = {"speedups": "Time of the best peer as a multiple of cudamath's",
-              "roofline": "Products and convolutions under the roof"}
-    return [line for name, title in titles.items() if (folder / f"{name}.png").is_file()
-            for line in ("", f"![{title}](benchmarks/results/{folder.name}/{name}.png)")]
+TITLES = {"speedups": "Time of the best peer as a multiple of cudamath's",
+          "roofline": "Products and convolutions under the roof"}
+
+
+def section(folder: pathlib.Path, names: Iterable[str] = TITLES) -> list[str]:
+    """The Markdown of the charts that a folder has, of these."""
+    return [line for name in names if (folder / f"{name}.png").is_file()
+            for line in ("", f"![{TITLES[name]}](benchmarks/results/{folder.name}/{name}.png)")]

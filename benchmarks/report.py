@@ -1,7 +1,8 @@
 """Writes README's tables and those in kernel files' headers from benchmarks/results/: `python -m benchmarks.report`.
 
-The text between the two markers in README.md is replaced, and what headers.py finds; with --check, nothing is written and the
-exit status says whether both are what the records give. Where there are no records, there is no table.
+README gets a summary of each folder of records between its two markers, the folder a page of its own with all of them, and
+kernel files what headers.py finds. With --check nothing is written, and the exit status says whether all are what the
+records give. Where there are no records, there is no table.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
+import statistics
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,6 +24,26 @@ KINDS = {
     "device": "Time on the GPU, float32",
     "cpu": "Time on the CPU, float32",
 }
+#: Families of rows by how their names begin; the last takes the rest.
+FAMILIES = {
+    "matrix products, fused layers": ("matmul", "linear_"),
+    "convolution": ("conv",),
+    "attention": ("attention", "host_attention"),
+    "linear algebra": ("inv_", "det_", "cholesky", "qr_", "eigh", "solve", "svd", "host_inv", "host_cholesky"),
+    "FFT": ("fft", "ifft", "rfft", "irfft", "host_fft", "host_rfft"),
+    "sorting, scans, searching": ("sort_", "argsort", "cumsum", "searchsorted", "bincount", "histogram", "unique", "nonzero",
+                                  "host_sort", "host_cumsum", "host_searchsorted"),
+    "random numbers": ("random_", "dropout", "host_uniform", "host_normal", "host_integers", "host_permutation",
+                       "host_dropout"),
+    "elementwise, reductions, normalisation, losses, pools, optimizers": ("",),
+}
+#: Rows that README shows; all are on the folder's page.
+HEADLINES = (
+    "host_add", "host_sum", "host_softmax", "host_matmul", "add", "sum_all", "softmax", "layer_norm_gradients_768",
+    "cross_entropy_bf16", "batch_norm_gradients", "max_pool2d", "adamw", "fuse_gelu", "matmul", "matmul_bfloat16_2048",
+    "matmul_bfloat16_8192", "linear_gelu", "conv_bf16_large_forward", "conv_bf16_28_3x3_forward", "conv_bf16_28_3x3_input",
+    "conv_bf16_28_3x3_weight", "attention_128_4096_causal", "attention_128_4096_causal_gradients", "attention_decode_64",
+    "sort_float32", "cumsum_float32", "fft2", "random_normal_f4_26")
 LIBRARIES = {"cudamath": "cudamath", "torch": "PyTorch", "cupy": "CuPy", "jax": "JAX", "numpy": "NumPy"}
 
 
@@ -87,25 +109,34 @@ def where(rows: Sequence[dict[str, Any]]) -> str:
     return f"Commit{'s' if ', ' in commits else ''} {commits}, {record['date']}; {versions}."
 
 
-def section(folder: pathlib.Path) -> list[str]:
-    """The Markdown of one results folder."""
-    lines: list[str] = []
-    rows = records(folder)
-    for kind, title in KINDS.items():
-        chosen = [row for row in rows if row["kind"] == kind]
-        if not chosen:
-            continue
-        lines += ["", f"**{title}**", "", *table(chosen)]
-        lines += ["", *kernels(chosen)] if kernels(chosen) else []
-    if rows:
-        ceiling = rows[0]["ceilings"]
-        lines = [
-            f"### {rows[0]['device']}", "", where(rows)
-            + f" Ceilings measured in the same run: copy {ceiling['B'] / 1e9:,.0f} GB/s (read and written), "
-              f"float32 product {ceiling['FLOP'] / 1e12:.3g} TFLOP/s.", *lines]
-    lines += charts.section(folder)
-    lines += latency.section(folder, duration)
-    lines += models.section(folder)
+def families(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A Markdown table: for each family how much faster than the best peer, in the geometric mean and at the worst."""
+    ratios: dict[str, list[tuple[float, str]]] = {}
+    for row in rows:
+        peers = [result["median"] for name, result in row["results"].items() if name in LIBRARIES and name != "cudamath"]
+        if peers and "cudamath" in row["results"]:
+            family = next(f for f, starts in FAMILIES.items() if row["name"].startswith(starts))
+            ratios.setdefault(family, []).append((min(peers) / row["results"]["cudamath"]["median"], row["title"]))
+    lines = ["| family | rows | times as fast as the best peer, geometric mean | at the least |", "|---|---:|---:|---|"]
+    for family in FAMILIES:
+        if family in ratios:
+            least, title = min(ratios[family])
+            mean = statistics.geometric_mean(ratio for ratio, _ in ratios[family])
+            title = title.replace("|", "\\|")
+            lines.append(f"| {family} | {len(ratios[family])} | {mean:.2f} | {least:.2f}: {title} |")
+    return lines if ratios else []
+
+
+def heading(rows: Sequence[dict[str, Any]]) -> str:
+    """The line under the device's name."""
+    ceiling = rows[0]["ceilings"]
+    return (where(rows) + f" Ceilings measured in the same run: copy {ceiling['B'] / 1e9:,.0f} GB/s (read and written), "
+            f"float32 product {ceiling['FLOP'] / 1e12:.3g} TFLOP/s.")
+
+
+def seen(folder: pathlib.Path) -> list[str]:
+    """What tests and demo did on that machine."""
+    lines = []
     for path in sorted(folder.glob("tests*.json")):
         tests = json.loads(path.read_text())
         lines += ["", f"Tests marked `{tests['marks']}` on {tests['devices']} GPU(s) ({tests['device']}): "
@@ -120,10 +151,47 @@ def section(folder: pathlib.Path) -> list[str]:
     return lines
 
 
+def tables(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A table for each kind of row, and the kernels by name."""
+    lines: list[str] = []
+    for kind, title in KINDS.items():
+        chosen = [row for row in rows if row["kind"] == kind]
+        if chosen:
+            lines += ["", f"**{title}**", "", *table(chosen)]
+            lines += ["", *kernels(chosen)] if kernels(chosen) else []
+    return lines
+
+
+def summary(folder: pathlib.Path) -> list[str]:
+    """What README says of a folder."""
+    rows = records(folder)
+    lines: list[str] = []
+    if rows:
+        lines += [f"### {rows[0]['device']}", "", heading(rows), "", *families(rows)]
+        lines += tables([row for row in rows if row["name"] in HEADLINES])
+        lines += ["", f"All {len(rows)} rows: [{folder.name}](benchmarks/results/{folder.name}/README.md)."]
+    return lines + models.section(folder) + charts.section(folder, ("roofline",)) + seen(folder)
+
+
+def page(folder: pathlib.Path) -> str:
+    """The folder's own page: all of it."""
+    rows = records(folder)
+    if not rows:
+        return ""
+    lines = [f"# {rows[0]['device']}", "", "Written by `python -m benchmarks.report` from the records in this folder.", "",
+             heading(rows), "", *families(rows), *tables(rows), *charts.section(folder), *latency.section(folder, duration),
+             *models.section(folder), *seen(folder)]
+    return "\n".join(lines).replace(f"benchmarks/results/{folder.name}/", "") + "\n"
+
+
+def folders(results: pathlib.Path) -> list[pathlib.Path]:
+    """Of records."""
+    return sorted(path for path in results.iterdir() if path.is_dir()) if results.is_dir() else []
+
+
 def markdown(results: pathlib.Path) -> str:
-    """Everything between the markers."""
-    folders = sorted(path for path in results.iterdir() if path.is_dir()) if results.is_dir() else []
-    blocks = ["\n".join(section(folder)).strip() for folder in folders]
+    """Everything between README's markers."""
+    blocks = ["\n".join(summary(folder)).strip() for folder in folders(results)]
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -141,20 +209,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if README is not up to date")
     arguments = parser.parse_args(argv)
+    results = ROOT / "benchmarks" / "results"
     if not arguments.check:
-        for folder in (ROOT / "benchmarks" / "results").glob("*/"):
+        for folder in folders(results):
             charts.draw(records(folder), folder)
-    path = ROOT / "README.md"
-    old = path.read_text(encoding="utf-8")
-    new = replaced(old, markdown(ROOT / "benchmarks" / "results"))
-    changed = headers.rewritten(ROOT / "cudamath", ROOT / "benchmarks" / "results")
+            if (folder / "sweep.json").is_file():
+                latency.sweep_chart(json.loads((folder / "sweep.json").read_text()), folder / "sweep.png")
+    readme = ROOT / "README.md"
+    texts = headers.rewritten(ROOT / "cudamath", results)
+    texts[readme] = replaced(readme.read_text(encoding="utf-8"), markdown(results))
+    texts |= {folder / "README.md": page(folder) for folder in folders(results) if page(folder)}
+    changed = {path: text for path, text in texts.items()
+               if not path.is_file() or path.read_text(encoding="utf-8") != text}
     if arguments.check:
-        return 0 if new == old and not changed else 1
-    path.write_text(new, encoding="utf-8")
-    for file, text in changed.items():
-        file.write_text(text, encoding="utf-8")
-    for sweep in (ROOT / "benchmarks" / "results").glob("*/sweep.json"):
-        latency.sweep_chart(json.loads(sweep.read_text()), sweep.with_suffix(".png"))
+        for path in changed:
+            print(f"not what the records say: {path.relative_to(ROOT)}; run python -m benchmarks.report")
+        return 1 if changed else 0
+    for path, text in changed.items():
+        path.write_text(text, encoding="utf-8")
     return 0
 
 

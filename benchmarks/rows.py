@@ -31,6 +31,7 @@ class Row:
     calls: dict[str, Bind]
     work: float = 0
     unit: str = ""  # of `work`: "B" or "FLOP"
+    ceiling: str = ""  # which of run.ceilings; by default the unit's
     copies: int = 1  # of the arguments, walked through call by call
     traffic: float = 0  # bytes of operands and results, where `work` counts operations
 

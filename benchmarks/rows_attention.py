@@ -97,15 +97,16 @@ for depth in (64, 128, 256):
             text = f"bf16, {'x'.join(map(str, shape))}{', causal' if causal else ''}"
             name = f"attention_{depth}_{length}{'_causal' if causal else ''}"
             row(name, "device", f"attention, {text}", heads(*[shape] * 3), {"cudamath": ours(causal), "torch": torchs(causal)},
-                work=flops, unit="FLOP")
+                work=flops, unit="FLOP", ceiling="FLOP16")
             if depth <= 128:
                 row(name + "_gradients", "device", f"gradients of attention, {text}", heads(*[shape] * 4),
-                    {"cudamath": our_gradients(causal), "torch": torchs(causal, True)}, work=2.5 * flops, unit="FLOP")
+                    {"cudamath": our_gradients(causal), "torch": torchs(causal, True)}, work=2.5 * flops, unit="FLOP",
+                    ceiling="FLOP16")
 
 SHARED = 2, 32, 4096, 128
 row("attention_grouped", "device", "attention, bf16, 2x32x4096x128, 8 heads of keys, causal",
     heads(SHARED, *[(2, 8, 4096, 128)] * 2), {"cudamath": ours(True), "torch": torchs(True)},
-    work=2 * 64 * 4096**2 * 128, unit="FLOP")
+    work=2 * 64 * 4096**2 * 128, unit="FLOP", ceiling="FLOP16")
 
 for batch in (1, 8, 64):
     cache = batch, 8, 4096, 128

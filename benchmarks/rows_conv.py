@@ -75,7 +75,7 @@ def layer(name: str, images: int, channels: int, size: int, outputs: int, taps: 
             f"{outputs}x{channels}x{taps}x{taps}, stride {stride}", arguments,
             {"cudamath": ours(kind, where), "torch": torchs(kind, where),
              **{version: ours(kind, where, version) for version in ("wgmma", "mma", "cudnn")}},
-            work=flops, unit="FLOP", traffic=size_in_bytes, copies=max(2, (200 << 20) // size_in_bytes))
+            work=flops, unit="FLOP", ceiling="FLOP16", traffic=size_in_bytes, copies=max(2, (200 << 20) // size_in_bytes))
 
 
 for _name, _shape in LAYERS.items():

@@ -57,7 +57,8 @@ def products(name: str, m: int, k: int, n: int, layout: str = "nn", dtype: str =
     kind = "tf32" if tf32 else dtype
     copies = max(1, min(4, (128 << 20) // ((m * k + k * n) * 2)))
     row(f"matmul_{kind}_{name}", "device", f"{m}x{k} @ {k}x{n} {layout}, {kind}", stored(m, k, n, layout), calls,
-        work=2 * m * k * n, unit="FLOP", copies=copies, traffic=(m * k + k * n + m * n) * (4 if tf32 else 2))
+        work=2 * m * k * n, unit="FLOP", copies=copies, traffic=(m * k + k * n + m * n) * (4 if tf32 else 2),
+        ceiling="TF32" if tf32 else "FLOP16")
 
 
 for size in (1024, 2048, 4096, 8192, 16384):
@@ -111,5 +112,5 @@ for name, (k, n, activation, residual) in {
     shapes = ((8192, k), (n, k), (n,), *[(8192, n)] * residual)
     row(f"linear_{name}", "device", f"linear 8192x{k} -> {n}, {name}, bfloat16",
         lambda rng, shapes=shapes: tuple(np.resize(rng.standard_normal(MEBI + 7, dtype=np.float32), s) for s in shapes),
-        layer(activation, residual, True), work=2 * 8192 * k * n, unit="FLOP", copies=2,
+        layer(activation, residual, True), work=2 * 8192 * k * n, unit="FLOP", ceiling="FLOP16", copies=2,
         traffic=2 * (8192 * k + n * k + (2 if residual else 1) * 8192 * n))

@@ -27,7 +27,6 @@ import benchmarks.rows_bandwidth  # noqa: F401  registers its rows
 import benchmarks.rows_conv  # noqa: F401  registers its rows
 import benchmarks.rows_layers  # noqa: F401  registers its rows
 import benchmarks.rows_linalg  # noqa: F401  registers its rows
-import benchmarks.rows_matmul  # noqa: F401  registers its rows
 import benchmarks.rows_quantized  # noqa: F401  registers its rows
 import benchmarks.rows_random  # noqa: F401  registers its rows
 import benchmarks.rows_sort  # noqa: F401  registers its rows
@@ -37,6 +36,7 @@ import cudamath as cm
 from benchmarks import timer
 from benchmarks.report import duration
 from benchmarks.rows import BIG, ROWS, Row
+from benchmarks.rows_matmul import product
 from cudamath.info import describe, processor, versions
 from cudamath.runtime import device as devices
 from cudamath.timing import Spread, interleave, nothing
@@ -85,9 +85,10 @@ def folder(device: str) -> str:
 
 
 def ceilings(device: str) -> dict[str, float]:
-    """What this device can do today: bytes a second of a copy (read and written), flops a second of a large product.
+    """What this device can do today: bytes a second of a copy (read and written), flops a second of a large product, in
+    float32 and on a GPU that has tensor cores for them also in bfloat16 (FLOP16) and in TF32.
 
-    On a GPU both are vendor code: the driver's device-to-device copy and cuBLAS in float32.
+    On a GPU all are vendor code: the driver's device-to-device copy and cuBLAS.
     """
     side = 8192 if device != "cpu" else 1024
     length = BIG if device != "cpu" else 16_000_000
@@ -98,11 +99,15 @@ def ceilings(device: str) -> dict[str, float]:
     if device == "cpu":
         host = np.ones(length, np.float32)
         target = np.empty_like(host)
-        spread = interleave({"copy": lambda: np.copyto(target, host), "product": lambda: a @ a}, rounds=7)
+        spread = interleave({"B": lambda: np.copyto(target, host), "FLOP": lambda: a @ a}, rounds=7)
     else:
         b = ours.array(a)
-        spread = timer.on_device({"copy": lambda: cm.copy(source), "product": lambda: b @ b}, rounds=9)
-    return {"B": 8 * length / spread["copy"].median, "FLOP": 2 * side**3 / spread["product"].median}
+        calls = {"B": lambda: cm.copy(source), "FLOP": product("float32", "nn", "cublas")(cm, b, b)}
+        if devices.capability(cm.device(device).index) >= (8, 0):
+            calls["FLOP16"] = product("bfloat16", "nn", "cublas")(cm, b, b)
+            calls["TF32"] = product("float32", "nn", "cublas", tf32=True)(cm, b, b)
+        spread = timer.on_device(calls, rounds=9)
+    return {name: (8 * length if name == "B" else 2 * side**3) / each.median for name, each in spread.items()}
 
 
 def measure(row: Row, device: str, libraries: Sequence[timer.Peer], quick: bool = False) -> dict[str, Spread]:
@@ -134,8 +139,8 @@ def record(row: Row, spreads: dict[str, Spread], ceiling: dict[str, float], wher
         results[name] = dataclasses.asdict(spread)
         if row.unit:
             results[name]["rate"] = row.work / spread.median
-        if row.kind == "device":  # the CPU's rows run from its caches, which have no one ceiling
-            results[name]["of_ceiling"] = row.work / spread.median / ceiling[row.unit]
+        if row.kind == "device" and (row.ceiling or row.unit) in ceiling:  # the CPU's rows run from its caches: no one ceiling
+            results[name]["of_ceiling"] = row.work / spread.median / ceiling[row.ceiling or row.unit]
     return {"name": row.name, "kind": row.kind, "title": row.title, "work": row.work, "unit": row.unit, "traffic": row.traffic,
             "results": results, "ceilings": ceiling, **where}
 

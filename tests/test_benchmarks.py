@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -167,6 +168,20 @@ def test_headers_and_readme_are_what_the_records_say() -> None:
     assert named <= set(rows.ROWS) and {name for name in rows.ROWS if name.startswith("versions_")} <= named
 
 
+def test_a_folder_has_a_page_and_readme_its_summary(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "a-gpu"
+    folder.mkdir()
+    twice = sample(name="sort_x", title="sort")
+    twice["results"]["torch"]["median"] = 1e-6
+    (folder / "rows.json").write_text(json.dumps([sample(), sample(name="unheard", title="a + c"), twice]))
+    text, page = report.markdown(tmp_path), report.page(folder)
+    assert "| sorting, scans, searching | 1 | 0.50 | 0.50: sort |" in text
+    assert "| elementwise, reductions, normalisation, losses, pools, optimizers | 2 | 2.00 | 2.00: a + b |" in text
+    assert "a + c" not in text and "[a-gpu](benchmarks/results/a-gpu/README.md)" in text
+    assert page.startswith("# A GPU\n") and "| a + c | 2 us |" in page
+    assert set(report.HEADLINES) <= set(rows.ROWS)
+
+
 def test_report_without_records_is_empty(tmp_path: pathlib.Path) -> None:
     assert report.markdown(tmp_path) == "" == report.markdown(tmp_path / "absent")
     readme = f"a\n{report.START}\nold\n{report.END}\nb\n"
@@ -177,7 +192,12 @@ def test_report_without_records_is_empty(tmp_path: pathlib.Path) -> None:
 
 def test_run_keeps_rows_it_did_not_measure(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rows.json").write_text(json.dumps([sample(name="host_exp"), sample(name="gone")]))
-    monkeypatch.setattr(run, "run", lambda *args: ([sample(name="host_add")], ["host_sum"]))
+
+    def one(names: object, device: str, quick: bool, keep: Callable[[dict], None]) -> tuple[list, list]:
+        keep(sample(name="host_add"))
+        return [sample(name="host_add")], ["host_sum"]
+
+    monkeypatch.setattr(run, "run", one)
     assert run.main(["--device", "cpu", "--out", str(tmp_path)]) == 1  # a row failed
     assert [row["name"] for row in json.loads((tmp_path / "rows.json").read_text())] == ["host_add", "host_exp"]
 

@@ -68,3 +68,25 @@ def test_rows_of_float16(x):
     line[at[1]] = 5
     wanted = (line - line.mean()) / np.sqrt(line.var() + 1e-5)
     np.testing.assert_allclose(normed[at[0]].to_numpy().astype(np.float64), wanted, rtol=2e-3, atol=1e-3)
+
+
+def test_sorting(x):
+    y = cm.sort(x)
+    assert y[-3:].tolist() == [0, 3, 5] and int(y[0]) == 0 and int(y[FAR]) == 0
+    down = cm.sort(x, descending=True)
+    assert down[:3].tolist() == [5, 3, 0]
+
+
+def test_running_sums(x):
+    sums = cm.cumsum(x, dtype="int32")
+    assert (int(sums[FAR - 1]), int(sums[FAR]), int(sums[-2]), int(sums[-1])) == (0, 5, 5, 8)
+
+
+def test_membership_and_masks(x):
+    found = cm.isin(x, cm.asarray([5, 9], "int8", device="cuda"))
+    assert bool(found[FAR]) and not bool(found[FAR + 1]) and int(cm.count_nonzero(found)) == 1
+    y = x.copy()
+    y[found] = 7
+    assert (int(y[FAR]), int(y[-1]), int(y.sum(dtype="int64"))) == (7, 3, 10)
+    assert x[found].tolist() == [5]
+    assert cm.unique(x).tolist() == [0, 3, 5]

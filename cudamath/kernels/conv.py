@@ -14,7 +14,8 @@ their memory that costs about as much as an addition; so the same numbers give t
 
 By default, 16-bit convolutions with windows or strides, and their input gradients, run by ``wgmma`` (on an H200 faster than
 the library on ResNet-50's layers); 1 x 1 ones and weight gradients go to ``cudnn``; without it, to ``wgmma`` or ``mma``.
-float32 runs in our own kernels, but for the weight gradients of many channels.
+float32 goes to ``cudnn`` where it was measured to be faster than ours: forward, gradients of windows without a stride, and
+depthwise ones; the rest, and all where the library is missing, runs in our own kernels.
 
 Measured (row versions_conv_bfloat16):
 (32, 64, 128, 128) * (128, 64, 3, 3), bfloat16; NVIDIA H200, commit 1b9ff618de2e, 2026-11-21
@@ -90,18 +91,22 @@ def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout 
 # ------------------------------------------------------------------------------------------------ planners
 
 
-def _order(version: str | None, kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, tf32: bool) -> list[str]:
+def _order(version: str | None, kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, groups: int,
+           tf32: bool) -> list[str]:
     """The versions to try before the plain ones, which can do anything: the best first, as measured on an H200."""
     if version is not None:
         return [version] if version in ("wgmma", "cudnn", "mma") else []
     if not (out.size and first.size and second.size):
         return []
     channels = first.shape[1], out.shape[1], second.shape[1]
-    kernel = (out if kind == "weight" else second).shape[2:]
+    _, per_group, *kernel = (out if kind == "weight" else second).shape
     window = kernel[0] * kernel[1] > 1
     library = [] if out.dtype not in dnn.DTYPES or not dnn.available() else ["cudnn"]
-    if out.itemsize > 2 and not tf32:                # float32 as float32: only where results are few and sums are long
-        return library if kind == "weight" and out.itemsize == 4 and window and min(channels) >= 128 else []
+    if out.itemsize == 8:
+        return []
+    if out.itemsize == 4 and not tf32:               # float32 as float32: see this file's header
+        dense = groups == 1 and (kind == "forward" or window and max(stride) == 1)
+        return library if dense or per_group == 1 else []
     ours = [name for name, module in (("wgmma", conv_wgmma), ("mma", conv_mma))
             if module.serves(out.dtype, capability(out.device), *channels)]
     if "wgmma" in ours and kind != "weight" and (window or max(stride) > 1):
@@ -131,7 +136,7 @@ def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pai
             for i, n in enumerate(x.shape[2:])]
     out = result(x, (x.shape[0], weight.shape[0], *size))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
-    return _planned(version, _order(version, "forward", out, x, weight, stride, tf32), {
+    return _planned(version, _order(version, "forward", out, x, weight, stride, groups, tf32), {
         "wgmma": lambda: conv_wgmma.conv2d(out, x, weight, bias, **where, groups=groups),
         "cudnn": lambda: library("forward", out, x, weight, bias, **where, tf32=tf32),
         "mma": lambda: conv_mma.conv2d(out, x, weight, bias, **where, groups=groups)},
@@ -144,7 +149,7 @@ def conv2d_input_grad(grad: Layout, weight: Layout, *, size: Pair, stride: Pair,
     """grad (N, G*M, P, Q), weight (G*M, C, R, S), size (H, W) -> (N, G*C, H, W). Versions as conv2d."""
     out = result(grad, (grad.shape[0], groups * weight.shape[1], *size))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
-    return _planned(version, _order(version, "input", out, grad, weight, stride, tf32), {
+    return _planned(version, _order(version, "input", out, grad, weight, stride, groups, tf32), {
         "wgmma": lambda: conv_wgmma.conv2d_input_grad(out, grad, weight, **where, groups=groups),
         "cudnn": lambda: library("input", out, grad, weight, **where, tf32=tf32),
         "mma": lambda: conv_mma.conv2d_input_grad(out, grad, weight, **where, groups=groups)},
@@ -159,7 +164,7 @@ def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: Pair, stride: Pair,
     version: "wgmma", "cudnn", "mma", "weight_gemm" or "weight_direct"; by default what is best here and suits the sizes."""
     out = result(x, (grad.shape[1], x.shape[1] // groups, *kernel))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
-    return _planned(version, _order(version, "weight", out, grad, x, stride, tf32), {
+    return _planned(version, _order(version, "weight", out, grad, x, stride, groups, tf32), {
         "wgmma": lambda: conv_wgmma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups),
         "cudnn": lambda: library("weight", out, grad, x, **where, tf32=tf32),
         "mma": lambda: conv_mma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups)},

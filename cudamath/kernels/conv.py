@@ -54,6 +54,7 @@ from .conv_layout import Turned, last_strides, result
 from .copy import copy_part, whole
 
 Pair = tuple[int, int]
+LARGE, MANY = 1 << 28, 1 << 22  # multiply-adds, and results of a depthwise one, from which float32 may go to the library
 
 
 # -------------------------------------------------------------------------------------------------- cuDNN
@@ -105,8 +106,10 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     if out.itemsize == 8:
         return []
     if out.itemsize == 4 and not tf32:               # float32 as float32: see this file's header
+        results = (out if kind == "forward" else first).size
         dense = groups == 1 and (kind == "forward" or window and max(stride) == 1)
-        return library if dense or per_group == 1 else []
+        large = results * per_group * kernel[0] * kernel[1] >= LARGE if dense else groups > 1 == per_group and results >= MANY
+        return library if large else []
     ours = [name for name, module in (("wgmma", conv_wgmma), ("mma", conv_mma))
             if module.serves(out.dtype, capability(out.device), *channels)]
     if "wgmma" in ours and kind != "weight" and (window or max(stride) > 1):

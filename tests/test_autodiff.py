@@ -424,6 +424,48 @@ def test_the_wrapped_function_keeps_its_name():
     assert isinstance(cm.grad(loss)(arr(1.0)), ndarray)
 
 
+def test_gradients_of_parts_are_added_in_place(device, monkeypatch):
+    """A loop over the slices of an array takes one pass over the whole, not one a slice; the gradient is the same."""
+    x = cm.asarray(np.random.default_rng(0).normal(size=(40, 6)))
+
+    def loss(x, parts):
+        h = cm.ml.relu(x) if parts != "of two results" else cm.linalg.qr(x)[0]
+        total = (h * h).sum()
+        for i in range(40):
+            total = total + (h[i, ::-1] ** 3 * h[(i * 7) % 40] if parts != "diagonals" else cm.diagonal(h, -i) ** 2).sum()
+        return total + (h[:, :3] * h[:, 3:]).sum()
+
+    calls, original = [], cm.ops.shape._window.add_into
+
+    def counted(*args, **view):
+        calls.append(original(*args, **view))
+        return calls[-1]
+
+    for parts in ("rows", "diagonals", "of two results"):
+        calls.clear()
+        monkeypatch.setattr(cm.ops.shape._window, "add_into", counted)
+        found = cm.grad(loss)(x, parts)
+        assert sum(calls) >= 35
+        monkeypatch.setattr(cm.ops.shape._window, "add_into", None)
+        np.testing.assert_allclose(found.to_numpy(), cm.grad(loss)(x, parts).to_numpy(), rtol=1e-12, atol=1e-13)
+
+
+def test_a_gradient_that_is_shared_is_not_added_to(device):
+    """add passes the very same array on to both sides: what comes from a part of one must not reach the other."""
+    def f(a, b):
+        s = a + b
+        return (s * 2.0).sum() + (a[1:] * 10.0).sum() + (a[:2] * 100.0).sum()
+
+    x = arr(1, 2, 3)
+    ga, gb = cm.grad(f, (0, 1))(x, x)
+    assert ga.tolist() == [102, 112, 12] and gb.tolist() == [2, 2, 2]
+    y, pull = cm.vjp(lambda a: (a * 1.0, a[1:] * 1.0, a[:1] * 1.0), x)
+    u = arr(1, 1, 1)
+    assert pull((u, arr(5, 5), arr(7)))[0].tolist() == [8, 6, 6] and u.tolist() == [1, 1, 1]
+    y, pull = cm.vjp(lambda a: (a, a[1:], a[:1]), x)
+    assert pull((u, arr(5, 5), arr(7)))[0].tolist() == [8, 6, 6] and u.tolist() == [1, 1, 1]
+
+
 # ---------------------------------------------------------------- beside torch
 
 

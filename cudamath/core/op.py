@@ -229,10 +229,15 @@ def _without_none(run: Callable, present: list[bool], scalars: int) -> Callable:
 
 
 class ViewOp:
-    """An op whose result shares its input's memory: `fn(layout, **params) -> (layout, byte offset)`."""
+    """An op whose result shares its input's memory: `fn(layout, **params) -> (layout, byte offset)`.
+
+    add_into, if there is one: `add_into(total, g, **params)` adds to `total`, in place, what the gradient rule would make of
+    g, or returns False. For views of a part, where the rule's result is zero elsewhere.
+    """
 
     several = False
     broadcasts = False
+    add_into: Callable[..., bool] | None = None
 
     def __init__(self, name: str, fn: Callable[..., tuple[Layout, int]], vjp: Callable):
         self.name, self.fn, self.vjp = name, fn, vjp

@@ -178,9 +178,11 @@ def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node
     """Gradients at `wanted` of the sum over roots of <gradient, root>, not through one wanted node to another; `release`
     drops residuals on the way.
 
-    A gradient lives until the rule has run that takes it in, and what that rule used goes with it.
+    A gradient lives until the rule has run that takes it in, and what that rule used goes with it. Sums are arrays of our
+    own, so what comes from parts of an array (op.add_into) is added in place.
     """
     gradients: dict[Node, Any] = {}
+    own: set[Any] = set()
     for root, given in roots:
         _add(gradients, root, given)
     targets = {owner(node) for node in wanted}
@@ -198,6 +200,12 @@ def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node
         if inputs is None:
             raise RuntimeError(f"{op.name}: its gradient was already taken and what it needs was released; "
                                "use vjp() to take several")
+        into = None if recording else getattr(op, "add_into", None)
+        if into is not None:
+            (parent,) = node.parents
+            if parent in own and into(_found(gradients, parent), g, **node.params):
+                continue
+            own.add(parent)  # what is about to be put there is new
         y, rules = _with_nodes(node) if recording else node.results, op.vjp
         if y is None and op.several:
             y = (None,) * len(node.outputs)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core import dtypes, indexing, shapes
 from ..core.array import basic_view, ndarray
+from ..core.devices import TRACED
 from ..core.layout import Layout
 from ..core.op import HELD, Op, ViewOp, require
 from ..core.shapes import normalize_axes, normalize_axis
@@ -74,6 +75,21 @@ _broadcast = ViewOp("broadcast_to", _repeated, vjp=lambda g, _y, _x, shape, old:
 # A basic slice, diagonal or flip. here: (shape, strides, offset) in bytes of this layout; view: the same in elements
 # of a contiguous array of x's shape, which is where the gradient is written.
 _window = ViewOp("getitem", _seen, vjp=lambda g, _y, _x, here, view, shape: (_unview(g, shape=shape, view=view),))
+
+
+
+def _add_into(total: ndarray, g: ndarray, *, here: tuple, view: tuple, shape: tuple) -> bool:
+    """total[view] += g, so that the gradients of many parts of an array cost no pass over the whole each."""
+    layout = total._layout
+    if not layout.contiguous or layout.device == TRACED:
+        return False
+    places, strides, offset = view[0], tuple([s * layout.itemsize for s in view[1]]), view[2] * layout.itemsize
+    part = total._view(layout.view(places, strides, offset), offset)
+    part += g
+    return True
+
+
+_window.add_into = _add_into
 _unview: Op = Op("unview", cpu="shape.unview", cuda="copy.unview",
              vjp=lambda g, _y, _g, shape, view: (_within(g, view),))
 _copy = Op("copy", cpu="shape.copy", cuda="copy.copy", vjp=lambda g, _y, _x: (g,))

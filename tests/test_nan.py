@@ -43,7 +43,8 @@ def check(kind: str, got: np.ndarray, x: np.ndarray, axis: object, **more: objec
     spread = kind in ("nanvar", "nanstd")  # relative to the size of the elements, whose spread is a hundredth
     allowed = 2 * eps + wide * (8 + 2 * np.log2(count)) * (1e4 if spread else 1) + (count * wide if kind == "nanprod" else 0)
     assert got.dtype == x.dtype
-    np.testing.assert_allclose(got.astype(np.float64), right, rtol=allowed, atol=0, err_msg=f"{kind} {x.dtype} {x.shape} {axis}")
+    said = f"{kind} {x.dtype} {x.shape} {axis}"
+    np.testing.assert_allclose(got.astype(np.float64), right, rtol=allowed, atol=0, err_msg=said)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

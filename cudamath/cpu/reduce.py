@@ -167,7 +167,7 @@ def _position(find: Callable) -> Callable:
 
 def _spread_of_numbers(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, correction: float) -> np.ndarray:
     there = x == x
-    count = np.add.reduce(there, axis=axis, dtype=dtype, keepdims=True)
+    count = _add(there, axis=axis, dtype=dtype, keepdims=True)
     mean = _total(np.where(there, x, 0), axis, True, dtype) / count
     apart = np.subtract(x, mean, dtype=dtype)
     total = _total(np.where(there, apart * apart, 0), axis, True, dtype)
@@ -177,7 +177,7 @@ def _spread_of_numbers(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtyp
 
 def _mean_of_numbers(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, _: float) -> np.ndarray:
     there = x == x
-    count = np.add.reduce(there, axis=axis, dtype=real_dtype(dtype), keepdims=keepdims)
+    count = _add(there, axis=axis, dtype=real_dtype(dtype), keepdims=keepdims)
     return _total(np.where(there, x, 0), axis, keepdims, dtype) / count
 
 

@@ -20,6 +20,7 @@ def isin(numbers, table, *, invert):
 
 def interp(x, places, values, *, sides, scalars):
     """NumPy's interpolation, which is in float64."""
-    wide = [a.astype(np.float64) if a.dtype == bfloat16 else a for a in (x, places, values)]
+    own = x.dtype
+    x, places, values = (a.astype(np.float64) for a in (x, places, values))
     left, right = (scalar if sides & bit else None for scalar, bit in zip(scalars, (1, 2), strict=True))
-    return np.interp(*wide, left=left, right=right).astype(x.dtype)
+    return np.interp(x, places, values, left=left, right=right).astype(own)

@@ -22,6 +22,7 @@ from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_shape
 from .shape import (
     _broadcast,
+    _broadcast_as,
     _copy,
     _fill,
     astype,
@@ -279,7 +280,7 @@ def full_like(x: Any, /, fill_value: Any, dtype: Any = None, order: str = "K", *
     if order == "C" or type(fill_value) in (bool, int, float, complex):
         return _like("full_like", x, dtype, order, device, shape, make)
     made = _like("full_like", x, dtype, order, device, shape, core.allocate)
-    made[...] = fill_value
+    made[...] = _broadcast_as("full_like", core.asarray(fill_value, None, made.device, name="full_like"), made.shape)
     return made
 
 

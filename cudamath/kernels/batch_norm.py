@@ -23,6 +23,9 @@ Versions of (a): `plain_*` one thread a channel (any GPU, and the simulator); `s
 the runs of S elements of one channel; `columns_*` for S = 1, threads own neighbouring channels and walk down N.
 Weight, bias and running statistics have x's dtype or float32; mean and rstd the compute type T.
 
+Loads stand outside of all tests: what would lie beyond the end is read from the last place once more, and not used. A load
+in a branch, converted there, is waited for before the next one is sent: then a thread has one in flight instead of four.
+
 What follows a batch norm in a network, adding a residual and relu, is done in (c) while y is in registers: by itself each
 would read and write all of y again. Flags of the kernels, `add` and `relu`, say what there is to do.
 """
@@ -141,8 +144,8 @@ def segments_moments(dtype, threads, rows, width):
             start = (item // chunks * channels + c) * run
             first = item % chunks * chunk + cuda.threadIdx.x * width
             for k in range(vectors):
-                if first + k * threads * width < run:
-                    read(x, start + first + k * threads * width, v, k * width)
+                at = start + min(first + k * threads * width, run - width)
+                read(x, at, v, k * width)
             here = T(0)
             total = T(0)
             for k in range(vectors):
@@ -225,8 +228,8 @@ def columns_moments(dtype, threads, rows, width):
             stop = min(end, n)
             while first < stop:
                 for k in range(depth):
-                    if first + k * step < n:
-                        read(x, (first + k * step) * channels + c, v, k * width)
+                    at = min(first + k * step, n - 1) * channels + c
+                    read(x, at, v, k * width)
                 for k in range(depth):
                     if first + k * step < n:
                         for j in range(width):
@@ -357,10 +360,10 @@ def apply_segments(dtype, param, stat, inference, add, relu, threads, rows, widt
             c = line % channels
             start = line * run
             for k in range(vectors):
-                if first + k * threads * width < run:
-                    read(x, start + first + k * threads * width, v, k * width)
-                    if add:
-                        read(more, start + first + k * threads * width, r, k * width)
+                at = start + min(first + k * threads * width, run - width)
+                read(x, at, v, k * width)
+                if add:
+                    read(more, at, r, k * width)
             spread_ = load_stat(scale[c])
             rstd = T(1) / math.sqrt(spread_ + eps) if inference else spread_
             factor = rstd * load_param(weight[c])
@@ -405,10 +408,10 @@ def apply_columns(dtype, param, stat, inference, add, relu, threads, rows, width
                 shift[j] = load_param(bias[c + j])
             for first in range(cuda.blockIdx.y * rows + cuda.threadIdx.y, n, depth * step):
                 for k in range(depth):
-                    if first + k * step < n:
-                        read(x, (first + k * step) * channels + c, v, k * width)
-                        if add:
-                            read(more, (first + k * step) * channels + c, r, k * width)
+                    at = min(first + k * step, n - 1) * channels + c
+                    read(x, at, v, k * width)
+                    if add:
+                        read(more, at, r, k * width)
                 for k in range(depth):
                     if first + k * step < n:
                         for j in range(width):

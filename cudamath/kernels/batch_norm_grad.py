@@ -95,13 +95,13 @@ def segments_sums(dtype, param, relu, kept, two, threads, rows, width):
             start = (item // chunks * channels + c) * run
             first = item % chunks * chunk + cuda.threadIdx.x * width
             for k in range(vectors):
-                if first + k * threads * width < run:
-                    read(g, start + first + k * threads * width, a, k * width)
-                    read(x, start + first + k * threads * width, v, k * width)
-                    if two:
-                        read(more, start + first + k * threads * width, b, k * width)
-                    if kept:
-                        read(y, start + first + k * threads * width, z, k * width)
+                at = start + min(first + k * threads * width, run - width)
+                read(g, at, a, k * width)
+                read(x, at, v, k * width)
+                if two:
+                    read(more, at, b, k * width)
+                if kept:
+                    read(y, at, z, k * width)
             for k in range(vectors):
                 if first + k * threads * width < run:
                     for e in range(k * width, (k + 1) * width):
@@ -167,13 +167,13 @@ def columns_sums(dtype, param, relu, kept, two, threads, rows, width):
                 shift[j] = load_param(bias[c + j])
             for first in range(cuda.blockIdx.y * rows + ty, n, depth * step):
                 for k in range(depth):
-                    if first + k * step < n:
-                        read(g, (first + k * step) * channels + c, a, k * width)
-                        read(x, (first + k * step) * channels + c, v, k * width)
-                        if two:
-                            read(more, (first + k * step) * channels + c, b, k * width)
-                        if kept:
-                            read(y, (first + k * step) * channels + c, z, k * width)
+                    at = min(first + k * step, n - 1) * channels + c
+                    read(g, at, a, k * width)
+                    read(x, at, v, k * width)
+                    if two:
+                        read(more, at, b, k * width)
+                    if kept:
+                        read(y, at, z, k * width)
                 for k in range(depth):
                     if first + k * step < n:
                         for j in range(width):
@@ -285,9 +285,9 @@ def slope_segments(dtype, param, relu, threads, rows, width):
             c = line % channels
             start = line * run
             for k in range(vectors):
-                if first + k * threads * width < run:
-                    read(g, start + first + k * threads * width, a, k * width)
-                    read(x, start + first + k * threads * width, v, k * width)
+                at = start + min(first + k * threads * width, run - width)
+                read(g, at, a, k * width)
+                read(x, at, v, k * width)
             factor = load_param(weight[c]) * rstd[c]
             shift = load_param(bias[c])
             middle = mean[c]
@@ -333,9 +333,9 @@ def slope_columns(dtype, param, relu, threads, rows, width):
                 mean_gd[j] = means[1, c + j]
             for first in range(cuda.blockIdx.y * rows + cuda.threadIdx.y, n, depth * step):
                 for k in range(depth):
-                    if first + k * step < n:
-                        read(g, (first + k * step) * channels + c, a, k * width)
-                        read(x, (first + k * step) * channels + c, v, k * width)
+                    at = min(first + k * step, n - 1) * channels + c
+                    read(g, at, a, k * width)
+                    read(x, at, v, k * width)
                 for k in range(depth):
                     if first + k * step < n:
                         for j in range(width):

@@ -102,7 +102,8 @@ class Capture:
         gc.collect()  # so that finalisers, which call the driver, are few during the capture
         outer = streams.current_stream(self.device)
         outer.refuse_capture("graph", "graphs do not nest")
-        self.stream.wait(outer)
+        self.stream.borrow(outer)
+        self.stream.wait(outer)  # after the last use of what was borrowed
         self.stream.__enter__()
         try:
             mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL

@@ -15,7 +15,8 @@ them. Versions, from simple to fast:
    unroll and divisions by the stride become shifts. Channels last, a thread owns neighbouring channels: every access is
    16 bytes.
 3. `pool_windows` with `across`, `pool_spread`: windows that tile the image (stride = size, nothing left over). A thread
-   owns neighbouring windows of a row, whose rows it reads, or backward writes, by wide accesses.
+   owns neighbouring windows of a row, whose rows it reads, or backward writes, by wide accesses. `pool_rows`
+   (pool_rows.py): the same forward for windows that overlap along the rows of images in C order.
 """
 
 import functools
@@ -499,9 +500,12 @@ def _forward(x: Layout, outputs: list[Layout], kind: str, window: Window) -> Pla
     if x.contiguous:
         n, c = n * c, 1
     across = c == 1 and window.tiles and q * window.columns <= w and window.columns <= 4
-    width = _width(gcd(q, w) if across else c, [x, y])
+    from . import pool_rows  # which imports from here
+    together = 0 if c > 1 or across else pool_rows.fits(x, y, window)
+    width = together or _width(gcd(q, w) if across else c, [x, y])
+    kernel = (pool_rows.pool_rows(kind, x.dtype, window, width, _large(y)) if together
+              else pool_windows(kind, x.dtype, window, width, across, c == 1, _large(y)))
     count = y.size // width
-    kernel = pool_windows(kind, x.dtype, window, width, across, c == 1, _large(y))
     notes = _memory(Output(1), y) if kind == "notes" else _memory(Input(0), x)
     arguments = [_memory(Input(0), x), _memory(Output(0), y), notes, *(int(v) for v in (count, h, w, p, q, c))]
     return Plan(outputs, [Launch(kernel, blocks(count, THREADS), THREADS, arguments)])

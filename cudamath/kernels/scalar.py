@@ -96,8 +96,8 @@ def _integer(T: Any) -> dict[str, Any]:
     @device
     def gcd(x, y):  # Euclid's; of the most negative number the absolute value wraps, as in NumPy
         x, y = T(abs(x)) if signed else x, T(abs(y)) if signed else y
-        while y != zero:
-            x, y = y, T(x % y)
+        while y != zero:  # by -1 divides everything, and the most negative number must not be divided by it
+            x, y = y, (zero if signed and y == T(-1) else T(x % y))
         return T(abs(x)) if signed else x
 
     @device

@@ -1,0 +1,235 @@
+"""Kernels of quantization: versions by name, which one is chosen, and a language model with quantized weights."""
+
+import functools
+
+import numpy as np
+import pytest
+from differences import check_resources, run_version, versions
+from quantized_reference import BF16, F16, F32, F64, FORMS, STORED, defined, eight_bits
+
+import cudamath as cm
+from cudamath.core.layout import Layout
+from cudamath.core.plan import Launch
+from cudamath.kernels import build
+from cudamath.runtime.device import assume
+
+ml = cm.ml
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("dtype", STORED)
+@pytest.mark.parametrize(("machine", "version"), versions("plain", "wide"))
+def test_versions(machine, version, dtype, zeros):
+    from cudamath.kernels import quantize
+
+    if zeros and not dtype.startswith("int"):
+        return
+    rng = np.random.default_rng(11)
+    x = (rng.standard_normal((4, 16)) * 4).astype(F32)
+    x[1, :4] = [np.nan, 1e4, -1e4, 0]
+    _, scale, zero, _ = defined(np.nan_to_num(x), dtype, symmetric=not zeros, axis=0)
+    kind, low, high = STORED[dtype]
+    by = np.minimum(scale, 0.05).astype(F32)
+    at = np.float32(8 if dtype == "int4" else 0) if zero is None else zero[:, None]
+    value = x / by[:, None]
+    if dtype.startswith("int"):
+        expected = np.clip(np.rint(np.nan_to_num(value, nan=0.0)) + at, low, high)
+    else:
+        expected = np.clip(value, low, high).astype(kind).astype(F32)
+    more = [] if zero is None else [zero.astype("u1" if dtype == "int4" else "i1")]
+    form = functools.partial(quantize.quantize, form=FORMS[dtype], inner=16, version=version)
+    got = run_version(machine, form, x, by, *more)
+    spread = np.stack([got & 15, got >> 4], -1).reshape(x.shape) if dtype == "int4" else got
+    np.testing.assert_array_equal(spread.astype(F32), expected)
+    form = functools.partial(quantize.dequantize, form=FORMS[dtype], inner=16, dtype=BF16, version=version)
+    back = run_version(machine, form, np.ascontiguousarray(got), by, *more)
+    np.testing.assert_array_equal(back.astype(F32), ((expected - at) * by[:, None]).astype(BF16).astype(F32))
+
+
+@pytest.mark.parametrize("form", ["int8", "float8_e4m3"])
+@pytest.mark.parametrize(("machine", "version"), versions("plain", "rows"))
+def test_rows_by_name(machine, version, form):
+    from cudamath.kernels import quantize
+
+    x = np.random.default_rng(12).standard_normal((3, 100)).astype(F32)
+    x[1] = 0
+    planner = functools.partial(quantize.quantize_row, form=FORMS[form], version=version)
+    if version == "plain" or machine == "gpu":
+        stored, by = run_version(machine, planner, x)
+        expected, scale, _, _ = defined(x, form, axis=0)
+        np.testing.assert_array_equal(by, scale)
+        np.testing.assert_array_equal(stored.astype(F32), expected)
+
+
+@pytest.mark.simulator
+def test_products_in_the_simulator():
+    """More rows or other dtypes than the packed kernel takes: dequantized first. And sums brought back to scale."""
+    from cudamath.kernels import linear_quantized, scaled_matmul
+    from cudamath.testing import layout_of, simulate
+
+    rng = np.random.default_rng(13)
+    x, w = rng.standard_normal((3, 16)).astype(F32), rng.standard_normal((5, 16)).astype(F32)
+    stored, scale, _, values = defined(w, "int8", axis=0)
+    arrays = [x, stored.astype("i1"), scale]
+    with assume((7, 5)):
+        plan = linear_quantized.linear_quantized(*map(layout_of, arrays), None, None, None, form="int8", group=0, activation="")
+    np.testing.assert_allclose(simulate(plan, *arrays), x @ values.T, rtol=1e-5, atol=1e-5)
+    a, b = rng.integers(-9, 9, (3, 8)).astype("i1"), rng.integers(-9, 9, (8, 5)).astype("i1")
+    arrays = [a, b, np.full(3, 0.5, F32), np.array([2], F32)]
+    with assume((7, 5)):
+        plan = scaled_matmul.scaled_matmul(*map(layout_of, arrays), dtype=F32)
+    np.testing.assert_allclose(simulate(plan, *arrays), a.astype(F32) @ b.astype(F32), rtol=1e-6)
+
+
+def packed_plan(rows, out, depth, dtype, group, zeros=False, version=None, kind=BF16, more=False, activation=""):
+    """A plan of a layer with packed weights and the layouts it takes."""
+    from cudamath.kernels.linear_quantized import linear_quantized
+
+    def new(shape, dtype):
+        return Layout.new(shape, np.dtype(dtype), 0)
+
+    scales = out * depth // group if group else out
+    layouts = [new((rows, depth), kind), new((out, depth // 2 if dtype == "int4" else depth), STORED[dtype][0]),
+               new((scales,), F32), new((scales,), "u1" if dtype == "int4" else "i1") if zeros else None,
+               new((out,), kind) if more else None, new((rows, out), kind) if more else None]
+    plan = linear_quantized(*layouts, form=FORMS[dtype], group=group, activation=activation, version=version)
+    return plan, [x for x in layouts if x is not None]
+
+
+def names(plan):
+    return [step.kernel.__name__ for step in plan.steps if isinstance(step, Launch)]
+
+
+def few_rows_of_16_bits(rows, depth):
+    """What `linear` with a bias and `matmul` launch for weights that are not quantized."""
+    from cudamath.kernels import linear, matmul
+
+    x, w, b = (Layout.new(shape, BF16, 0) for shape in ((rows, depth), (64, depth), (64,)))
+    return [names(linear.linear(x, w, b, activation="relu")), names(matmul.matmul(x, matmul.turned(w)))]
+
+
+@pytest.mark.skipif(build.SIMULATOR, reason="planned without the simulator")
+def test_which_version():
+    with assume((9, 0)):
+        assert names(packed_plan(1, 768, 768, "int8", 0)[0]) == ["gemv"]
+        assert names(packed_plan(16, 50257, 768, "int4", 128)[0]) == ["gemv"]
+        assert names(packed_plan(1, 768, 768, "float8_e4m3", 0)[0]) == ["gemv_e4m3"]
+        for rows, depth, group, kind in ((17, 768, 0, BF16), (1, 768, 0, F32), (1, 770, 0, BF16), (1, 768, 16, BF16)):
+            plan, _ = packed_plan(rows, 64, depth, "int8", group, kind=kind)
+            assert len(plan.steps) > 1 and names(plan)[0].startswith("dequantize") and "dequantized first" in plan.why
+        assert few_rows_of_16_bits(16, 768) == [["gemv"], ["gemv"]]
+        for rows, depth in ((17, 768), (1, 767)):
+            assert all("gemv" not in found for found in few_rows_of_16_bits(rows, depth))
+    with assume((8, 0)):
+        assert few_rows_of_16_bits(1, 768) == [["gemv"], ["gemv"]]
+        assert names(packed_plan(1, 768, 768, "float8_e5m2", 0)[0]) == ["gemv"]
+        assert names(packed_plan(1, 768, 768, "float8_e4m3", 0)[0])[0].startswith("dequantize")
+    with assume((7, 5)):
+        assert names(packed_plan(1, 768, 768, "int8", 0)[0])[0].startswith("dequantize")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")
+def test_no_spills():
+    with assume((9, 0)):
+        for rows, dtype, group, zeros in ((1, "int8", 0, False), (16, "int4", 128, True)):
+            plan, layouts = packed_plan(rows, 4096, 1024, dtype, group, zeros, more=True, activation="gelu")
+            check_resources(plan, layouts, (9, 0))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", ["gemv", "gemv 4x1x4", "gemv 16x1x2", "gemv 8x2x2", "gemv 2x4x2", "steps"])
+@pytest.mark.parametrize(("dtype", "group", "zeros"), [
+    ("int8", 0, False), ("int8", 64, True), ("int4", 0, False), ("int4", 128, True), ("int4", 64, False),
+    ("float8_e4m3", 0, False), ("float8_e4m3", 128, False), ("float8_e5m2", 0, False)])
+def test_packed_versions_on_the_gpu(version, dtype, group, zeros):
+    rng = np.random.default_rng(14)
+    how = {"group": group} if group else {"axis": 0}
+    for rows, out, depth in ((1, 100, 640), (8, 64, 128), (9, 50, 256), (16, 77, 384)):
+        for kind in (BF16, F16) if rows == 9 else (BF16,):
+            wanted = (((rows, depth), kind), ((out, depth), F32), (out, kind), ((rows, out), kind))
+            x, w, b, r = (rng.standard_normal(s).astype(t) for s, t in wanted)
+            more = rows > 1
+            plan, layouts = packed_plan(rows, out, depth, dtype, group, zeros, version, kind, more, "relu" if more else "")
+            q = ml.quantize(cm.asarray(w, device="cuda"), dtype, symmetric=not zeros, **how)
+            given = [cm.asarray(x, device="cuda"), q.values, q.scale.reshape(-1)]
+            given += [q.zero_point.reshape(-1)] if zeros else []
+            given += [cm.asarray(b, device="cuda"), cm.asarray(r, device="cuda")] if more else []
+            run = plan.bind("packed", layouts)
+            got, again = run(*given).to_numpy(), run(*given).to_numpy()
+            np.testing.assert_array_equal(got.view("u2"), again.view("u2"))
+            z = x.astype(F64) @ defined(w, dtype, symmetric=not zeros, **how)[3].astype(F64).T
+            z = np.maximum(z + b.astype(F64), 0) + r.astype(F64) if more else z
+            tolerance = {F16: 2.0**-10, BF16: 2.0**-7}[kind]
+            np.testing.assert_allclose(got.astype(F64), z, rtol=tolerance, atol=tolerance * np.abs(z).max())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", [BF16, F16], ids=str)
+def test_few_rows_times_16_bits(kind):
+    from cudamath.kernels.linear_quantized import gemv_same
+
+    rng = np.random.default_rng(15)
+    for rows, out, depth in ((1, 100, 640), (8, 64, 72), (16, 77, 384)):
+        for version in ("gemv", "gemv 16x1x2", "gemv 4x2x4"):
+            x, w, b, r = (rng.standard_normal(s).astype(kind) for s in ((rows, depth), (out, depth), (out,), (rows, out)))
+            there = [cm.asarray(a, device="cuda") for a in (x, w, b, r)]
+            layouts = [a._layout for a in there]
+            got = gemv_same(*layouts, activation="relu", version=version).bind("same", layouts)(*there).to_numpy()
+            z = np.maximum(x.astype(F64) @ w.astype(F64).T + b.astype(F64), 0) + r.astype(F64)
+            tolerance = {F16: 2.0**-10, BF16: 2.0**-7}[kind]
+            np.testing.assert_allclose(got.astype(F64), z, rtol=tolerance, atol=tolerance * np.abs(z).max())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("tile", ["128x256", "128x192", "128x128", "128x128 pingpong", "64x256 pingpong", "64x128", "64x64"])
+@pytest.mark.parametrize("dtype", ["int8", "float8_e4m3", "float8_e5m2"])
+def test_scaled_tiles_on_the_gpu(tile, dtype):
+    from cudamath.kernels.scaled_matmul import scaled_matmul
+
+    if cm.cuda.devices()[0].capability != (9, 0):
+        pytest.skip("compute capability 9.0")
+    rng = np.random.default_rng(16)
+    kind = STORED[dtype][0]
+    for m, n, k in ((200, 264, 400), (64, 128, 1024)):
+        a, b = eight_bits(rng, kind, (m, k)), eight_bits(rng, kind, (n, k))
+        sa, sb = (rng.random(m) * 0.01).astype(F32), (rng.random(n) * 0.01).astype(F32)
+        there = [cm.asarray(v, device="cuda") for v in (a, b, sa, sb)]
+        there[1] = there[1].T
+        layouts = [v._layout for v in there]
+        got = scaled_matmul(*layouts, dtype=BF16, version=f"wgmma {tile}").bind("scaled", layouts)(*there).to_numpy()
+        z = a.astype(F64) @ b.astype(F64).T * sa[:, None] * sb
+        np.testing.assert_allclose(got.astype(F64), z, rtol=2.0**-7, atol=2.0**-8 * np.abs(z).max())
+
+
+# ---------------------------------------------------------------- a language model
+
+
+def test_a_language_model(device):
+    """A small GPT that has learnt a text: its loss with quantized weights is nearly the same, and it writes the text."""
+    from cudamath.models import gpt2, quantized, sampling, training
+
+    config = gpt2.Config(vocabulary=32, context=32, layers=2, heads=2, width=64)
+    text = np.tile(np.random.default_rng(17).permutation(32)[:23], 40)
+    at = np.arange(8)[:, None] * 11 + np.arange(33)
+    tokens, targets = text[at[:, :-1]], text[at[:, 1:]]
+    trainer = training.Trainer(gpt2.loss, gpt2.create(config), config, schedule=3e-3, dtype="float32")
+    for _ in range(60):
+        trainer.step(tokens, targets)
+    params = trainer.params
+
+    def loss(params):
+        scores = gpt2.logits(params, gpt2.forward(params, cm.asarray(tokens), config), config)
+        return float(ml.cross_entropy(scores.reshape((-1, 32)), cm.asarray(targets.reshape(-1))))
+
+    exact = loss(params)
+    assert exact < 1
+    for dtype, options, worse in (("int8", {}, 0.01), ("float8_e4m3", {}, 0.1), ("int4", {"group": 32}, 0.3)):
+        packed = quantized.quantize(params, dtype, **options)
+        assert sum(isinstance(x, ml.Quantized) for x in packed.values()) == 4 * 2 + 1
+        assert abs(loss(packed) - exact) < worse * exact, (dtype, loss(packed), exact)
+    assert quantized.quantize(params, "int4")["lm_head.weight"].group == 64
+    half = ml.amp.cast(params, "bfloat16")
+    for weights in (params, quantized.quantize(half), quantized.quantize(half, "int4", group=32)):
+        written = sampling.generate(weights, text[None, :8], 20, config, temperature=0).to_numpy()
+        np.testing.assert_array_equal(written[0], text[8:28])

@@ -110,9 +110,9 @@ class Capture:
             check(cu.cuStreamBeginCapture(self.stream.handle, mode))
         except BaseException:
             self.stream.__exit__()
+            self.stream.give_back()
             raise
         self.stream.capturing = True
-        self.stream.borrow(outer)
         self.first = flags.mark()
         return self
 

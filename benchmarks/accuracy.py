@@ -16,11 +16,14 @@ results/accuracy.md is made of all of them (`--table` makes it again, `--check` 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
+import multiprocessing
 import pathlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -190,12 +193,26 @@ def of_row(row: Row, dtype: np.dtype, device: str) -> dict[str, Any] | None:
     return {"op": row.name, "dtype": dtype.name, "unit": "epsilon", "value": value, "gradient": gradient, "large": large}
 
 
-def measure(device: str) -> list[dict[str, Any]]:
-    """All functions in all dtypes."""
-    work: list[tuple[Callable[..., Any], Any]] = [(of_function, row) for row in ELEMENTWISE]
-    work += [(of_row, row) for row in [*ROWS, *LARGE]]
-    found = [how(row, dtype, device) for how, row in track(work, "accuracy") for dtype in FLOATS]
+WORK: list[tuple[Callable[..., Any], Any]] = [*[(of_function, row) for row in ELEMENTWISE],
+                                              *[(of_row, row) for row in [*ROWS, *LARGE]]]
+
+
+def of_work(index: int, device: str) -> list[dict[str, Any]]:
+    """One function in all dtypes."""
+    how, row = WORK[index]
+    with cm.device(device):
+        found = [how(row, dtype, device) for dtype in FLOATS]
     return [result for result in found if result is not None]
+
+
+def measure(device: str, jobs: int) -> list[dict[str, Any]]:
+    """All functions, by so many processes: on a GPU most of the time goes into compiling kernels."""
+    run = functools.partial(of_work, device=device)
+    if jobs == 1:
+        return [result for i in track(range(len(WORK)), "accuracy") for result in run(i)]
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        found = track(pool.map(run, range(len(WORK))), "accuracy", len(WORK))
+        return [result for results in found for result in results]
 
 
 # ------------------------------------------------------------------------------------------------ the table
@@ -249,6 +266,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="cuda" if cm.cuda.device_count() else "cpu")
     parser.add_argument("--out", type=pathlib.Path, help="folder for accuracy.json; by default results/<device>")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share the work")
     parser.add_argument("--table", action="store_true", help="only write accuracy.md anew")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if accuracy.md is not up to date")
     arguments = parser.parse_args(argv)
@@ -257,8 +275,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0 if table.read_text(encoding="utf-8") == markdown(RESULTS) else 1
     if not arguments.table:
         out = arguments.out or RESULTS / folder(arguments.device)
-        with cm.device(arguments.device):
-            rows = measure(arguments.device)
+        rows = measure(arguments.device, arguments.jobs)
         out.mkdir(parents=True, exist_ok=True)
         lines = [row | {what: round(row[what], 4) for what in ("value", "gradient") if row.get(what)} for row in rows]
         text = ",\n  ".join(map(json.dumps, lines))

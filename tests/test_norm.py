@@ -1,5 +1,7 @@
 """Batch, layer and RMS norm: values, statistics, large means, gradients of both orders, errors, kernel versions."""
 
+import weakref
+
 import numpy as np
 import pytest
 from differences import (
@@ -243,6 +245,23 @@ def test_batch_norm_used_twice(device, last):
 
 def laid_out(x, last):
     return cm.moveaxis(cm.copy(cm.moveaxis(x, 1, -1)), -1, 1) if last else x
+
+
+@pytest.mark.parametrize("activation, residual, kept", [(None, False, False), ("relu", False, False), (None, True, False),
+                                                        ("relu", True, True)])
+def test_batch_norm_keeps_its_result_only_where_the_gradient_reads_it(activation, residual, kept):
+    x, seen = numbers((40, 8)), []
+
+    def f(x):
+        more = {"residual": cm.asarray(numbers((40, 8), seed=1))} if residual else {}
+        y = cm.ml.batch_norm(x, training=True, activation=activation, **more)[0]
+        seen.append(weakref.ref(y._data))
+        return y + 1.0
+
+    with cm.device("cpu"):
+        _, pull = cm.vjp(f, cm.asarray(x))
+        assert (seen[0]() is not None) == kept
+        pull(cm.ones((40, 8)))
 
 
 def test_batch_norm_relu_keeps_nan(device):

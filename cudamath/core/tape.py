@@ -128,6 +128,13 @@ def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
         output._node = node
 
 
+def not_needed(x: ndarray) -> None:
+    """Say that the gradient rule of the call that made `x`, one of several results, will not use `x` this time."""
+    part = x._node
+    if part is not None and part.node.results is not None:
+        part.node.results = tuple([None if i == part.index else r for i, r in enumerate(part.node.results)])
+
+
 class paused:
     """Context: nothing is recorded inside."""
 
@@ -241,9 +248,10 @@ def _with_nodes(node: Node) -> Any:
         result = node.results._alias()
         result._node = node
         return result
-    results = tuple([result._alias() for result in node.results])
+    results = tuple([None if result is None else result._alias() for result in node.results])
     for index, result in enumerate(results):
-        result._node = Part(node, index)
+        if result is not None:
+            result._node = Part(node, index)
     return results
 
 

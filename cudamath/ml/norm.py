@@ -164,6 +164,8 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
         raise ValueError(f"{name}: training wants at least two values a channel, x of shape {x.shape} has {count}")
     y, _, _, new_mean, new_var = _batch_norm_train(
         x, weight, bias, mean, var, *more, momentum=1.0 if without else float(momentum), eps=float(eps), relu=relu)
+    if not (relu and more):  # then x says where the relu was on
+        tape.not_needed(y)
     return y, new_mean._alias(), new_var._alias()
 
 

@@ -7,6 +7,18 @@
 All work on the same weights and tokens in one process, in turns of a few steps in random order. A step: forward and
 backward in bfloat16 with float32 master weights, gradients clipped to norm 1, AdamW. PyTorch runs the usual way: autocast,
 scaled_dot_product_attention (flash attention), fused AdamW, the table of tokens padded as ours.
+
+Where a step of ours goes: 124m, 16 sequences of 1,024, one H200, the two linear layers as one `ml.mlp`; 26.6 ms of kernels
+(--profile), 28.5 with the gaps between 530 of them. In brackets what it would take at the rate of the best kernel of its
+kind, or of a device copy (4.3 TB/s):
+
+    products, 12.2 TFLOP                      17.6 ms   (14.5: 840 TFLOP/s, the head's)
+    attention and its gradient, 1.1 TFLOP      4.1      (2.5: 430 TFLOP/s, long sequences')
+    normalisations, residuals added in them    1.6      (1.1)
+    sums of bias gradients                     1.0      (0.7)
+    loss and the gradient of the scores        0.95     (0.78)
+    norm of the gradients, AdamW               0.93     (0.87)
+    looking up tokens, copies, the rest        0.4
 """
 
 from __future__ import annotations

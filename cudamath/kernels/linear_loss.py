@@ -16,7 +16,7 @@ Versions:
              the memory leaves time for, unless each is two instructions: with the scores as powers of 2, the gradient is
              2^(s log2 e - b), where b holds the maximum, the sum and the count; the target's own 1 is taken off at the
              end, and what lies behind the last whole unit of classes is left to single threads. On one H200, 16,384 rows of
-             50,304 bfloat16 numbers: `rows` took 1.50 ms where the memory would take 0.78.
+             50,304 bfloat16 numbers: `rows` took 1.50 ms, this 0.95, the memory alone 0.78.
 
 A target outside the classes raises the device's error flag.
 """

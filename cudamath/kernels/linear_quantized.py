@@ -91,7 +91,7 @@ def gemv_same(x: Layout, weight: Layout, bias: Layout | None = None, residual: L
     both contiguous and aligned."""
     places = iter(range(2, 4))
     at_bias, at_residual = (None if layout is None else Input(next(places)) for layout in (bias, residual))
-    launch = _gemv(x, *weight.shape, "same", 0, activation, (Input(1), Input(1), None), at_bias, at_residual, 0, version)
+    launch = _gemv(x, *weight.shape, "same", 0, activation, (Input(1), Output(0), None), at_bias, at_residual, 0, version)
     return Plan([x.like((*x.shape[:-1], weight.shape[0]))], [launch])
 
 

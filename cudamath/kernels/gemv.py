@@ -18,7 +18,16 @@ are packed, by 16 bytes a thread, and become 16-bit floats in registers (ptx_unp
 int8, int4 and float8 weights have a scale for each row of w, one for all, or one for each `group` numbers along k. The last
 kind multiplies the sum over each chunk (a part of one group) on its way into the total: weights are never rounded.
 
-The floor: bytes of w (and of its scales) at the speed of memory.
+The floor: bytes of w (and of its scales) at the speed of memory. One row of 4,096 times weights for 16,384 on one H200, as a
+CUDA graph over weights that no cache holds, microseconds and fraction of the speed of a copy:
+
+    bfloat16    33.3   1.01    cuBLAS through torch 33.8; for 50,257 columns of 768 numbers 19.6 to its 29.1
+    int8        19.7   0.85
+    int4        16.3   0.55    in groups of 128; torch's int4 kernel 20.3
+
+int8 and int4 end where a multiprocessor's integer units do: a byte permutation or a logical operation for each number, of which
+64 start a clock. Layers as small as GPT-2's (768 to 3,072) take 2.5 to 4.5 microseconds whatever the weights: one after the
+other they wait for memory's latency three times, for the launch, the weights and the last sum.
 """
 
 from __future__ import annotations

@@ -102,11 +102,11 @@ def _integer(T: Any) -> dict[str, Any]:
 
     @device
     def lcm(x, y):
-        divisor = gcd(x, y)
-        if divisor == zero:
+        divisor = unsigned(gcd(x, y))
+        if divisor == unsigned(0):
             return zero
-        multiple = T(T(x // divisor) * y)
-        return T(abs(multiple)) if signed else multiple
+        a, b = unsigned(T(abs(x)) if signed else x), unsigned(T(abs(y)) if signed else y)
+        return T(unsigned(unsigned(a // divisor) * b))  # what does not fit wraps, as in NumPy
 
     @device
     def popcount(x):  # of the absolute value; each turn clears the lowest bit that is set
@@ -124,6 +124,7 @@ def _integer(T: Any) -> dict[str, Any]:
 def _floating(T: Any) -> dict[str, Any]:
     zero, half, one = T(0), T(0.5), T(1)
     log_two = T(math.log(2))
+    whole = int if SIMULATOR else types.int32
     infinity = T(math.inf)
 
     @device
@@ -181,7 +182,7 @@ def _floating(T: Any) -> dict[str, Any]:
     @device
     def ldexp(x, y):  # y is whole; beyond a few thousand nothing changes, and it would not fit an int32
         limit = T(5000)
-        return math.ldexp(x, types.int32(min(max(y, -limit), limit)))
+        return math.ldexp(x, whole(min(max(y, -limit), limit)))
 
     @device
     def exponent(x):  # frexp's, whole; 0 of what is not finite

@@ -409,6 +409,27 @@ def test_versions_without_cudnn(monkeypatch, dtype, capability, channels, expect
         assert turned.outputs[0].contiguous and plan.outputs[0].strides[1] == dtype.itemsize
 
 
+@pytest.mark.parametrize("kind, out, first, second, stride, groups, expected", [
+    ("forward", (64, 64, 56, 56), (64, 64, 56, 56), (64, 64, 3, 3), 1, 1, ["cudnn"]),
+    ("forward", (128, 32, 28, 28), (128, 1, 28, 28), (32, 1, 3, 3), 1, 1, []),          # small
+    ("input", (64, 128, 56, 56), (64, 128, 28, 28), (128, 128, 3, 3), 2, 1, []),        # every second row and column
+    ("weight", (64, 64, 3, 3), (64, 64, 56, 56), (64, 64, 56, 56), 1, 1, ["cudnn"]),
+    ("weight", (64, 64, 3, 3), (64, 64, 28, 28), (64, 64, 56, 56), 2, 1, []),
+    ("weight", (256, 64, 1, 1), (64, 256, 56, 56), (64, 64, 56, 56), 1, 1, []),
+    ("weight", (128, 1, 3, 3), (64, 128, 56, 56), (64, 128, 56, 56), 1, 128, ["cudnn"]),  # depthwise
+    ("forward", (64, 256, 56, 56), (64, 256, 56, 56), (256, 8, 3, 3), 1, 32, []),
+])
+def test_where_float32_goes_to_the_library(monkeypatch, kind, out, first, second, stride, groups, expected):
+    from cudamath.core.layout import Layout
+    from cudamath.kernels import conv
+    from cudamath.runtime import dnn
+
+    monkeypatch.setattr(dnn, "available", lambda: True)
+    layouts = [Layout.new(shape, F32, 0) for shape in (out, first, second)]
+    assert conv._order(None, kind, *layouts, (stride, stride), groups, False) == expected
+    assert conv._order("direct", kind, *layouts, (stride, stride), groups, False) == []
+
+
 def test_cudnn_reads_a_bias_in_one_run(monkeypatch):
     """It is told no stride of the bias: one that has any is copied first."""
     from cudamath.core.plan import Call, Input

@@ -123,10 +123,13 @@ def _planned(version: str | None, order: list[str], ways: dict[str, Callable[[],
     for name in order:
         plan = ways[name]()
         if plan is not None:
+            plan.why = f"asked for: {name}" if version else f"{name}: the fastest measured on an H200 that can do this"
             return plan
         if version is not None:
             raise ValueError(f"conv2d: version {version!r} cannot do this")
-    return plain()
+    plan = plain()
+    plan.why = f"asked for: {version}" if version else "the kernel of any device: nothing faster is here"
+    return plan
 
 
 def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pair,

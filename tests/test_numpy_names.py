@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cudamath as cm
+from cudamath.core.op import registry
 
 DTYPES = "no such dtype: arrays hold numbers of up to 64 bits (complex: 128)"
 RECORDS = "arrays hold numbers, not records, texts, dates or objects"
@@ -249,3 +251,43 @@ def test_legacy_random_names(device):
     rng = cm.random.randint(3, 7, (1000,))
     assert rng.shape == (1000,) and set(rng.tolist()) == {3, 4, 5, 6}
     assert cm.random.random_sample(5).shape == (5,)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["i1", "i4", "u8", "f4", "f8"])
+def test_expressions_simulated(dtype):
+    """What the GPU computes of the new elementwise functions, against NumPy, extremes included."""
+    from cudamath.core.layout import Layout
+    from cudamath.kernels.elementwise import elementwise
+    from cudamath.testing import simulate
+
+    kind = np.dtype(dtype)
+
+    def run(expression: str, output: Any, *arrays: np.ndarray) -> np.ndarray:
+        plan = elementwise(*[Layout.new(a.shape, kind, 0) for a in arrays], expression=expression, compute=kind,
+                           output=np.dtype(output))
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return simulate(plan, *arrays)
+
+    with np.errstate(all="ignore"):
+        if kind.kind in "iu":
+            limits = np.iinfo(kind)
+            x = np.array([limits.min, limits.max, limits.max, 0, 1, limits.min, 12, 90, limits.max - 1, 6], kind)
+            y = np.array([limits.max, limits.min, limits.max, limits.min, limits.min, 0, 18, 35, 7, limits.min], kind)
+            for name in ("gcd", "lcm"):
+                np.testing.assert_array_equal(run(registry[name].expression(kind), kind, x, y), getattr(np, name)(x, y))
+            np.testing.assert_array_equal(run("popcount(x)", "u1", x), np.bitwise_count(x))
+            return
+        x = np.array([0, -0.0, 1, -3, np.inf, -np.inf, np.nan, 1e-40, 1e30, 0.1], kind)
+        y = np.array([3, 2, -200, 60, 4, 5, 3, 20, -5000, -149], kind)
+        np.testing.assert_array_equal(run("ldexp(x, y)", kind, x, y), np.ldexp(x, y.astype(int)))
+        np.testing.assert_array_equal(run("exponent(x)", kind, x), np.frexp(x)[1])
+        low, high = np.full_like(x, -1), np.full_like(x, 2)
+        for card, given, expected in (
+                ("clip", (x, low, high), np.clip(x, low, high)), ("isposinf", (x,), np.isposinf(x)),
+                ("isneginf", (x,), np.isneginf(x)), ("median", (x, y), x),
+                ("nan_to_num", (x, low, np.full_like(x, np.finfo(kind).max)), np.nan_to_num(x, nan=-1)),
+                ("quantile", (low, high, np.full_like(x, 0.25)), np.full_like(x, -0.25))):
+            got = run(registry[card].expression(kind), expected.dtype, *given)
+            np.testing.assert_array_equal(got, expected, err_msg=card)

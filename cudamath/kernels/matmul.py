@@ -1,4 +1,4 @@
-"""Matrix products: three kernels from simple to fast, and cuBLAS as the other candidate.
+"""Matrix products: four kernels from simple to fast, and cuBLAS as the other candidate.
 
 The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M K + K N + M N numbers. A GPU does some
 30 operations in the time it takes to read one number from memory, so everything is about using each number often:
@@ -12,6 +12,7 @@ The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M 
                      8 + 8 numbers from shared memory, as four 16-byte loads, and does 64 multiply-adds: the
                      arithmetic units set the speed. While one k-slab is multiplied, the next one is already on its
                      way from memory into registers (shared memory holds two slabs in turn: one barrier per slab).
+``matmul_block``     (matmul_simt.py) 16 x 8 sums a thread: fewer reads of shared memory for as much arithmetic.
 cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unless TF32 is asked for.
 
 The floor is 2 M N K / (multiprocessors x 128 lanes x 2 x clock): about 60 TFLOP/s in float32 on an H200.

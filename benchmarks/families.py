@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -48,3 +50,9 @@ def table(kept: dict[str, Any]) -> list[str]:
         cells = [f"{speeds[column]:.2f}" if column in speeds else "" for column in columns]
         lines.append(f"| {family} | {counts[family]} | " + " | ".join(cells) + " |")
     return lines
+
+
+def section(folder: pathlib.Path) -> list[str]:
+    """The Markdown of a results folder's comparison; nothing where there is none."""
+    file = folder / "cupy.json"
+    return ["", "**Every function family beside CuPy**", "", *table(json.loads(file.read_text()))] if file.is_file() else []

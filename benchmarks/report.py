@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from benchmarks import charts, headers, latency, models
+from benchmarks import families as beside_cupy
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
@@ -170,7 +171,8 @@ def summary(folder: pathlib.Path) -> list[str]:
         lines += [f"### {rows[0]['device']}", "", heading(rows), "", *families(rows)]
         lines += tables([row for row in rows if row["name"] in HEADLINES])
         lines += ["", f"All {len(rows)} rows: [{folder.name}](benchmarks/results/{folder.name}/README.md)."]
-    return lines + models.section(folder) + charts.section(folder, ("roofline",)) + seen(folder)
+    lines += beside_cupy.section(folder) + models.section(folder)
+    return lines + charts.section(folder, ("roofline",)) + seen(folder)
 
 
 def page(folder: pathlib.Path) -> str:
@@ -180,7 +182,7 @@ def page(folder: pathlib.Path) -> str:
         return ""
     lines = [f"# {rows[0]['device']}", "", "Written by `python -m benchmarks.report` from the records in this folder.", "",
              heading(rows), "", *families(rows), *tables(rows), *charts.section(folder), *latency.section(folder, duration),
-             *models.section(folder), *seen(folder)]
+             *models.section(folder), *beside_cupy.section(folder), *seen(folder)]
     return "\n".join(lines).replace(f"benchmarks/results/{folder.name}/", "") + "\n"
 
 

@@ -4,13 +4,13 @@ The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M 
 30 operations in the time it takes to read one number from memory, so everything is about using each number often:
 
 ``matmul_naive``     one thread per element of C. Each multiply-add reads two numbers: the reads set the speed
-                     (about 1/20 of the arithmetic the device could do).
+                     (about 1/40 of the arithmetic the device could do).
 ``matmul_tiled``     a block computes a 16 x 16 tile of C and brings 16 x 16 tiles of A and B into shared memory.
                      Every number is read from memory once per tile, not once per element: 16 times fewer reads.
                      But each multiply-add still reads two numbers, now from shared memory, which is the new limit.
 ``matmul_register``  a block computes 128 x 128, a thread 8 x 8 of it in 64 registers. Per step of k a thread reads
-                     8 + 8 numbers from shared memory, as four 16-byte loads, and does 64 multiply-adds: the
-                     arithmetic units set the speed. While one k-slab is multiplied, the next one is already on its
+                     8 + 8 numbers from shared memory, as four 16-byte loads, and does 64 multiply-adds:
+                     arithmetic and these reads take about as long. While one k-slab is multiplied, the next one is already on its
                      way from memory into registers (shared memory holds two slabs in turn: one barrier per slab).
 ``matmul_block``     (matmul_simt.py) 16 x 8 sums a thread: fewer reads of shared memory for as much arithmetic.
 cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unless TF32 is asked for.

@@ -10,8 +10,8 @@ The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M 
                      But each multiply-add still reads two numbers, now from shared memory, which is the new limit.
 ``matmul_register``  a block computes 128 x 128, a thread 8 x 8 of it in 64 registers. Per step of k a thread reads
                      8 + 8 numbers from shared memory, as four 16-byte loads, and does 64 multiply-adds:
-                     arithmetic and these reads take about as long. While one k-slab is multiplied, the next one is already on its
-                     way from memory into registers (shared memory holds two slabs in turn: one barrier per slab).
+                     arithmetic and these reads take about as long. While one k-slab is multiplied, the next one is
+                     already on its way from memory into registers (two slabs in turn: one barrier per slab).
 ``matmul_block``     (matmul_simt.py) 16 x 8 sums a thread: fewer reads of shared memory for as much arithmetic.
 cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unless TF32 is asked for.
 

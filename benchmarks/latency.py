@@ -49,12 +49,12 @@ def cold_start(record: dict[str, Any], duration: Callable[[float], str], _folder
     return lines
 
 
-def sweep(record: dict[str, Any], _duration: Callable[[float], str], folder: pathlib.Path) -> list[str]:
+def sweep(record: dict[str, Any], _duration: Callable[[float], str], _folder: pathlib.Path) -> list[str]:
     """The chart that `sweep_chart` drew."""
     largest = max(each["size"] for each in record["sizes"])
     return [f"**Time against size**, from 1,024 to {largest:,} elements, float32: the host's (public call to return) and the "
             f"device's. Commit `{record['commit']}`, {record['date']}.", "",
-            f"![Host and device time against size](benchmarks/results/{folder.name}/sweep.png)"]
+            "![Host and device time against size](sweep.png)"]
 
 
 def sweep_chart(record: dict[str, Any], path: pathlib.Path) -> None:

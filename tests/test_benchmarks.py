@@ -238,3 +238,44 @@ def test_events_measure_the_device() -> None:
     spreads = timer.on_device({"once": once, "twice": twice}, rounds=5)
     assert 1.7 < spreads["twice"].median / spreads["once"].median < 2.3
     assert 1e11 < 12 * 2**26 / spreads["once"].median < 2e13  # bytes a second: between a laptop's and no GPU's
+
+
+def test_latency_records_are_shown(tmp_path: pathlib.Path) -> None:
+    from benchmarks import latency
+
+    where = {"commit": "abc", "date": "2026-01-01"}
+    (tmp_path / "host_costs.json").write_text(json.dumps({"calls": [
+        {"title": "a + b", "cudamath": 2e-6, "torch": 4e-6}, {"title": "take", "cudamath": 9e-6, "torch": 3e-6},
+        {"title": "alone", "cudamath": 1e-6}], **where}))
+    (tmp_path / "cold_start.json").write_text(json.dumps({
+        "first": {"cudamath": {"import": 0.5, "matmul": 1.5}, "cupy": {"import": 0.7}}, "compile": {"line": 0.25}, **where}))
+    sizes = [{"operation": "add", "size": 1024, "host": {"cudamath": 4e-6}, "device": {"cudamath": 2e-6, "torch": 3e-6}}]
+    (tmp_path / "sweep.json").write_text(json.dumps({"sizes": sizes, **where}))
+    lines = latency.section(tmp_path, report.duration)
+    assert "| `take` | 9 us | 3 us | 3.00 |" in lines and lines.index("| `take` | 9 us | 3 us | 3.00 |") < lines.index(
+        "| `a + b` | 2 us | 4 us | 0.50 |")
+    heading = next(line for line in lines if line.startswith("**Cost of a call to the host, 2 public functions**"))
+    assert "1 cost no more" in heading
+    assert "| cudamath | 500 ms | 1.5 s |" in lines and "| CuPy | 700 ms |  |" in lines
+    assert "Compiled once and then kept on the disk: `line` 250 ms." in lines
+    assert "![Host and device time against size](sweep.png)" in lines
+    pytest.importorskip("matplotlib")
+    latency.sweep_chart({"sizes": sizes}, tmp_path / "sweep.png")
+    assert (tmp_path / "sweep.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_host_costs_times_the_same_calls() -> None:
+    from benchmarks import host_costs
+
+    for pair in host_costs.CALLS.values():
+        assert len(pair) == 2 and all(callable(function) for function in pair)
+    peer = timer.peers("cpu")[0][0]
+    arguments = host_costs.Arguments(peer)
+    assert host_costs.CALLS["a + b"][0](peer.library, arguments).shape == (64, 64)
+
+
+def test_sweep_ends_where_memory_does() -> None:
+    from benchmarks import sweep
+
+    assert sweep.sizes("add", 20 << 12) == [1 << 10, 1 << 12] and sweep.sizes("matmul", 1 << 40)[-1] == sweep.SIDE**2
+    assert sweep.shape("softmax", 1 << 12) == (4, 1024) and sweep.shape("matmul", 1 << 12) == (64, 64)

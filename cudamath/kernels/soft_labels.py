@@ -109,9 +109,10 @@ def soft_rows(dtype, threads, width, edges):
                 dot += weight * (m - largest)
             m = largest
             for k in range(vectors):
+                low = -(first + k * stride)  # elements low ... high - 1 of the access belong to the row
+                high = low + classes
                 for j in range(width):
-                    column = first + k * stride + j
-                    if column >= 0 and column < classes:
+                    if j >= low and j < high:
                         e = k * width + j
                         target = p[e] * keep + share
                         below = v[e] - m if v[e] != lowest else lowest

@@ -498,3 +498,26 @@ def test_nan_wins_a_maximum(device):
 def test_take_names_itself():
     with pytest.raises(IndexError, match="take: index 7 is out of bounds"), cm.device("cpu"):
         cm.take(cm.zeros(3), cm.asarray([7]))
+
+
+def test_one_index_array(device):
+    """The short way of x[i] and x[i] = v meets what the long one does: 0-d arrays, other dtypes, values that broadcast."""
+    x = cm.asarray(np.arange(12.0).reshape(3, 4))
+    i, rows = cm.asarray([2, 0, -1]), np.arange(12.0).reshape(3, 4)[[2, 0, -1]]
+    np.testing.assert_array_equal(x[i], rows)
+    np.testing.assert_array_equal(x[i.astype("uint8") % 3], np.arange(12.0).reshape(3, 4)[[2, 0, 0]])
+    np.testing.assert_array_equal(x[i.reshape(3, 1)], rows[:, None])
+    for value in (7, 2.5, [1, 2, 3, 4], cm.asarray([[1], [2], [3]], dtype="int32"), np.ones((1, 3, 4))):
+        ours, theirs = x.copy(), np.arange(12.0).reshape(3, 4)
+        ours[cm.asarray([2, 0, 1])] = value
+        theirs[[2, 0, 1]] = value.to_numpy() if isinstance(value, cm.ndarray) else value
+        np.testing.assert_array_equal(ours, theirs)
+    ours = x.copy()
+    ours[cm.asarray([0, 1, 2])] = ours[::-1]  # overlapping memory
+    np.testing.assert_array_equal(ours, np.arange(12.0).reshape(3, 4)[::-1])
+    with pytest.raises(IndexError, match="too many indices"):
+        cm.asarray(5.0)[i]
+    with pytest.raises(ValueError, match="^setitem: "):
+        ours[i] = [1.0, 2.0]
+    slope = cm.grad(lambda v: (v[i] ** 2).sum())(x)
+    np.testing.assert_array_equal(slope, 2 * np.arange(12.0).reshape(3, 4) * np.array([[1], [0], [2]]))

@@ -126,7 +126,8 @@ def _one_array(x: ndarray, key: Any) -> bool:
     if type(key) is not ndarray:
         return False
     layout, own = key._layout, x._layout
-    return layout.dtype.kind in "iu" and layout.ndim > 0 and own.size > 0 and layout.device == own.device
+    return layout.dtype.kind in "iu" and layout.ndim > 0 and own.ndim > 0 and own.size > 0 and (
+        layout.device == own.device)
 
 
 def _is_scalar(value: Any) -> bool:

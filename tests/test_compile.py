@@ -42,7 +42,7 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
     "attention_grad_mma_queries": (56, "the same"),
     "attention_grad_wgmma": (32, "64 columns: held to the registers of three warpgroups"),
     "onesweep": (12, "on 12.0 alone: held to the registers of several blocks a multiprocessor"),
-    "batch_columns_moments": (8, "on 10.0 alone, outside of the loop over x: held to the registers of three blocks"),
+    "batch_columns_moments": (8, "held to the registers of three blocks; 8 on 10.0, 4 on 9.0 for odd numbers of channels"),
     "scan_tiles": (4, "complex64: four sums of eight bytes a thread"),
 }
 

@@ -12,7 +12,6 @@ from differences import (
     check_second_order,
     numbers,
     run_version,
-    versions,
     wide,
 )
 
@@ -433,77 +432,6 @@ def test_agrees_with_torch(device):
 
 
 # ------------------------------------------------------------------------------------------------ kernel versions
-
-
-@pytest.mark.parametrize("dtype, param", [(d, d) for d in DTYPES] + [("bfloat16", "float32")])
-@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows"))
-def test_row_versions(machine, version, dtype, param):
-    from cudamath.kernels import norm, norm_grad
-
-    small = machine == "simulator"
-    for rows, columns in [(3, 7)] if small else [(3, 7), (200, 8), (40000, 4), (5, 129), (5000, 768), (700, 1024), (9, 4096)]:
-        x, g = numbers((rows, columns), dtype, scale=2, shift=1), numbers((rows, columns), dtype, 1)
-        w, b = numbers((columns,), param, 2), numbers((columns,), param, 3)
-        loose = dict(rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6, what=f"{rows} x {columns}")
-        summed = dict(rtol=TOLERANCE[param] * 4, atol=TOLERANCE[dtype if param == dtype else "float32"] * 6 * rows**0.5)
-        y, mean, rstd = run_version(
-            machine, lambda x, w, b, columns=columns: norm.forward(version, x, w, b, None, columns, 1e-5), x, w, b)
-        assert_close(y, row_reference(x, w, b), **loose)
-        found = run_version(
-            machine, lambda g, x, w, m, s, columns=columns: norm_grad.backward(version, g, x, w, m, s, None, columns, True),
-            g, x, w, mean, rstd)
-        expected = row_gradients(g, x, w, True)
-        assert_close(found[0], expected[0], **loose)
-        for i in (1, 2):
-            assert_close(found[i], expected[i], **summed)
-        y, rstd = run_version(
-            machine, lambda x, w, columns=columns: norm.forward(version, x, w, None, None, columns, 1e-5, center=False), x, w)
-        assert_close(y, row_reference(x, w), **loose)
-        found = run_version(
-            machine, lambda g, x, w, s, columns=columns: norm_grad.backward(version, g, x, w, None, s, None, columns, False),
-            g, x, w, rstd)
-        expected = row_gradients(g, x, w, False)
-        assert_close(found[0], expected[0], **loose)
-        assert_close(found[1], expected[1], **summed)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows"))
-def test_row_versions_with_a_residual_and_without_parameters(machine, version, dtype):
-    from cudamath.kernels import norm, norm_grad
-
-    for rows, columns in [(3, 7)] if machine == "simulator" else [(3, 7), (300, 33), (5000, 768), (700, 1600)]:
-        x, r, g, extra = (numbers((rows, columns), dtype, seed) for seed in range(4))
-        h = (wide(x) + wide(r)).astype(x.dtype)
-        ones = np.ones(columns, x.dtype)
-        loose = dict(rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6, what=f"{rows} x {columns}")
-        y, mean, rstd, found = run_version(
-            machine, lambda x, r, columns=columns: norm.forward(version, x, None, None, r, columns, 1e-5), x, r)
-        assert_close(found, h, rtol=0)
-        assert_close(y, row_reference(h, ones, np.zeros_like(ones)), **loose)
-        dx, dbias = run_version(
-            machine, lambda g, h, m, s, e, columns=columns: norm_grad.backward(version, g, h, None, m, s, e, columns, True),
-            g, found, mean, rstd, extra)
-        expected = row_gradients(g, h, ones, True)
-        assert_close(dx, expected[0] + wide(extra), **loose)
-        assert_close(dbias, expected[2], rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6 * rows**0.5)
-
-
-@pytest.mark.parametrize("dtype, param", [("float32", "float32"), ("bfloat16", "float32"), ("float64", "float64")])
-@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows"))
-def test_group_norm_versions(machine, version, dtype, param):
-    from cudamath.kernels import norm
-
-    shapes = [((2, 6, 5), 3), ((3, 32, 16, 16), 4), ((2, 8, 9, 9), 8)]
-    for shape, groups in shapes[:1] if machine == "simulator" else shapes:
-        x, w, b = numbers(shape, dtype, scale=2, shift=1), numbers(shape[1:2], param, 1), numbers(shape[1:2], param, 2)
-        y, mean, _ = run_version(
-            machine, lambda x, w, b, groups=groups: norm.group_norm(x, w, b, groups=groups, eps=1e-5, version=version), x, w, b)
-        rows = wide(x).reshape(shape[0], groups, -1)
-        spread = np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
-        expected = ((rows - rows.mean(-1, keepdims=True)) / spread).reshape(shape) * channels(wide(w), x) + channels(wide(b), x)
-        assert_close(y, expected, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6)
-        assert_close(mean, rows.mean(-1).ravel(), rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE["float32"])
 
 
 @pytest.mark.parametrize("dtype, param", [(d, d) for d in DTYPES] + [("bfloat16", "float32")])

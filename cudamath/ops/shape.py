@@ -24,7 +24,7 @@ from ..core.shapes import normalize_axes, normalize_axis
 __all__ = [
     "astype", "atleast_1d", "atleast_2d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "copy", "diagonal",
     "expand_dims", "flatten", "flip", "matrix_transpose", "moveaxis", "permute_dims", "ravel",
-    "reshape", "rot90", "squeeze", "swapaxes", "transpose",
+    "reshape", "squeeze", "swapaxes", "transpose",
 ]
 
 Axes = int | Sequence[int] | None
@@ -457,31 +457,6 @@ def flip(x: Any, /, axis: Axes = None) -> ndarray:
     x = require("flip", x, HELD)
     axes = normalize_axes("flip", axis, x.ndim)
     return view_of(x, tuple([slice(None, None, -1 if i in axes else 1) for i in range(x.ndim)]))  # type: ignore
-
-
-def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
-    """A view rotated by ``k`` quarter turns in the plane of two axes, from the first towards the second.
-
-    Args: x: array of at least 2 dimensions; k: an integer; axes: two different axes. Raises: ValueError otherwise.
-    Gradient: rotated back.
-
-    >>> import cudamath as cm
-    >>> cm.rot90(cm.asarray([[1, 2], [3, 4]]))
-    array([[2, 4],
-           [1, 3]])
-    """
-    x = require("rot90", x)
-    plane = normalize_axes("rot90", tuple(axes), x.ndim)
-    if len(plane) != 2:
-        raise ValueError(f"rot90: axes must be two, got {tuple(axes)}")
-    k %= 4
-    if k == 1:
-        return swapaxes(flip(x, axis=plane[1]), *plane)
-    if k == 2:
-        return flip(x, axis=plane)
-    if k == 3:
-        return flip(swapaxes(x, *plane), axis=plane[1])
-    return flip(x, axis=())
 
 
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndarray:

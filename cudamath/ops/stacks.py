@@ -9,15 +9,15 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.op import coerce, require
-from ..core.shapes import normalize_axis, normalize_shape
+from ..core.shapes import normalize_axes, normalize_axis, normalize_shape
 from . import reduce
 from .creation import asarray, ones, zeros
 from .index import nonzero, take
 from .join import _cut, _inputs, _joined, concat, tile
-from .shape import astype, atleast_2d, broadcast_to, diagonal, expand_dims, flip, moveaxis, ravel, reshape, span
+from .shape import astype, atleast_2d, broadcast_to, diagonal, expand_dims, flip, moveaxis, ravel, reshape, span, swapaxes
 
 __all__ = ["append", "atleast_3d", "block", "column_stack", "cross", "delete", "dsplit", "dstack", "fliplr", "flipud", "hsplit",
-           "insert", "resize", "rollaxis", "trace", "trim_zeros", "vsplit"]
+           "insert", "resize", "rollaxis", "rot90", "trace", "trim_zeros", "vsplit"]
 
 
 def atleast_3d(*arrays: Any) -> Any:
@@ -35,6 +35,31 @@ def atleast_3d(*arrays: Any) -> Any:
         shape = {0: (1, 1, 1), 1: (1, *x.shape, 1), 2: (*x.shape, 1)}.get(x.ndim, x.shape)
         out.append(reshape(x, shape))
     return out[0] if len(out) == 1 else tuple(out)
+
+
+def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
+    """A view rotated by ``k`` quarter turns in the plane of two axes, from the first towards the second.
+
+    Args: x: array of at least 2 dimensions; k: an integer; axes: two different axes. Raises: ValueError otherwise.
+    Gradient: rotated back.
+
+    >>> import cudamath as cm
+    >>> cm.rot90(cm.asarray([[1, 2], [3, 4]]))
+    array([[2, 4],
+           [1, 3]])
+    """
+    x = require("rot90", x)
+    plane = normalize_axes("rot90", tuple(axes), x.ndim)
+    if len(plane) != 2:
+        raise ValueError(f"rot90: axes must be two, got {tuple(axes)}")
+    k %= 4
+    if k == 1:
+        return swapaxes(flip(x, axis=plane[1]), *plane)
+    if k == 2:
+        return flip(x, axis=plane)
+    if k == 3:
+        return flip(swapaxes(x, *plane), axis=plane[1])
+    return flip(x, axis=())
 
 
 def column_stack(arrays: Sequence[Any], /) -> ndarray:

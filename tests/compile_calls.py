@@ -101,11 +101,12 @@ def layers(f: np.dtype) -> None:
                                    ((8, 64, 14, 14), (64, 64, 1, 1), {"stride": 2})):
         x, w = made(shape, f), made(kernel, f)
         cm.grad(lambda x, w, o=options: ml.conv2d(x, w, **o).sum(), (0, 1))(x, w)
-    for classes, count in ((50_257, 16), (10, 5000)):
+    for classes, count in ((50_257, 16), (50_304, 16), (10, 5000)):
         targets = cm.zeros(count, "int32")
         cm.grad(lambda x, t=targets: ml.cross_entropy(x, t))(made((count, classes), f))
         cm.grad(lambda x, t=targets: ml.nll_loss(x, t))(made((count, classes), f))
         cm.grad(lambda x, t=targets, n=classes: ml.linear_cross_entropy(x, made((n, 16), f), t))(made((count, 16), f))
+        ml.linear_cross_entropy(made((count, 16), f), made((classes, 16), f), targets)
     cm.grad(lambda x: ml.cross_entropy(x, cm.zeros((4, 6), "int64")))(made((4, 5, 6), f))
     for shape in ((16, 50_257), (5000, 10), (64, 4096), (4, 5, 6)):
         cm.grad(lambda x, s=shape: ml.cross_entropy(x, made(s, f)))(made(shape, f))
@@ -233,6 +234,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         dropout,
         elementwise,
         linear,
+        linear_loss,
         loss,
         masks,
         matmul,
@@ -343,6 +345,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     plan(functools.partial(random.normal, shape=(100,), dtype=F32, device=0), cell)
     plan(functools.partial(random.permutation, count=5000, ranked=False, bits=13, device=0), cell)
     plan(dropout.dropout, new(100), cell)
+    plan(functools.partial(linear_loss.linear_loss, classes=9, ignore_index=-1, version="plain"), new(5, 12),
+         new(5, dtype="i8"), new())
     for rate, factor in ((True, False), (False, False), (True, True)):
         form = Form(True, rate, factor)
         plan(functools.partial(optim.adam, form=form), *[new(20)] * 4, new(dtype="i8"), *[new()] * (rate + factor))

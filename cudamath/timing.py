@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import itertools
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -96,14 +97,16 @@ def interleave(
         for name, call in calls.items():
             batch(call, counts[name], synchronize, wait)
     samples: dict[str, list[float]] = {name: [] for name in calls}
-    order = list(calls)
+    few = len(calls) <= 3  # then each follows each other equally often: threads of who was last may still be awake
+    orders = [list(order) for order in itertools.permutations(calls)] if few else [list(calls)]
     shuffle = random.Random(0).shuffle
     collecting = gc.isenabled()
     gc.disable()  # a collection would land in somebody's turn
     try:
-        for _ in range(rounds):
-            shuffle(order)
-            for name in order:
+        for turn in range(rounds):
+            if turn % len(orders) == 0:
+                shuffle(orders if few else orders[0])
+            for name in orders[turn % len(orders)]:
                 samples[name].append(batch(calls[name], counts[name], synchronize, wait))
     finally:
         if collecting:

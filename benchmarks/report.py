@@ -187,8 +187,9 @@ def page(folder: pathlib.Path) -> str:
 
 
 def folders(results: pathlib.Path) -> list[pathlib.Path]:
-    """Of records."""
-    return sorted(path for path in results.iterdir() if path.is_dir()) if results.is_dir() else []
+    """Of records, those of GPUs first."""
+    found = sorted(path for path in results.iterdir() if path.is_dir()) if results.is_dir() else []
+    return sorted(found, key=lambda folder: all(row["kind"] != "device" for row in records(folder)))
 
 
 def markdown(results: pathlib.Path) -> str:

@@ -64,11 +64,6 @@ def taker(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
     return take
 
 
-def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """`np.empty`, of memory that was used before where there is some."""
-    return taker(shape, np.dtype(dtype))()
-
-
 def release() -> None:
     """Forget all arrays: what nobody uses goes back to the operating system."""
     with _lock:
@@ -83,12 +78,13 @@ def remembered() -> int:
 
 
 def _remember(key: tuple[tuple[int, ...], np.dtype], array: np.ndarray) -> list[np.ndarray]:
-    """The arrays remembered of this shape and dtype, the new one among them; those of other shapes make way for it."""
+    """The arrays remembered of this shape and dtype, the new one among them unless it is too large; those of other shapes
+    make way for it."""
+    if array.nbytes > LIMIT // EACH:
+        return []
     with _lock:
         arrays = _kept.setdefault(key, [])
         _kept.move_to_end(key)
-        if array.nbytes > LIMIT // EACH:
-            return arrays
         arrays[:] = [*arrays[1 - EACH:], array]  # were all in use, the oldest need not be watched any longer
         total = sum(each.nbytes for held in _kept.values() for each in held)
         while total > LIMIT or len(_kept) > SHAPES:

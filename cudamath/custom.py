@@ -279,6 +279,8 @@ class vectorize:  # noqa: N801  NumPy's name
             self._take(pyfunc)
 
     def _take(self, pyfunc: Callable) -> vectorize:
+        if not callable(pyfunc):
+            raise TypeError(f"vectorize: wants a function of scalars, got {pyfunc!r}")
         self.pyfunc = pyfunc
         self.__name__ = getattr(pyfunc, "__name__", "function")
         self.__doc__ = self._doc or pyfunc.__doc__

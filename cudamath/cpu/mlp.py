@@ -10,8 +10,11 @@ from .linear import linear
 def mlp(x: np.ndarray, w1: np.ndarray, b1: np.ndarray | None, w2: np.ndarray, b2: np.ndarray | None,
         residual: np.ndarray | None, *, activation: str, tf32: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """y = f(z) w2^T + b2 + residual, h = f(z) and z = x w1^T + b1."""
-    z = linear(x, w1, b1, activation="")
-    h = linear(x, w1, b1, activation=activation)
+    wide = compute_dtype(x.dtype)
+    z = linear(*(None if a is None else a.astype(wide, copy=False) for a in (x, w1, b1)), activation="")
+    with np.errstate(over="ignore"):
+        h = getattr(activations, activation)(z).astype(x.dtype, copy=False)
+        z = z.astype(x.dtype, copy=False)
     return linear(h, w2, b2, residual, activation=""), h, z
 
 

@@ -137,8 +137,8 @@ def block(params: Tree, h: str, x: cm.ndarray, more: cm.ndarray | None, config: 
     in the same pass over memory, and so do their gradients. Returns the next (x, more).
     """
 
-    def linear(x: cm.ndarray, name: str, **options: Any) -> cm.ndarray:
-        return ml.linear(x, params[f"{h}{name}.weight"], params[f"{h}{name}.bias"], **options)
+    def linear(x: cm.ndarray, name: str) -> cm.ndarray:
+        return ml.linear(x, params[f"{h}{name}.weight"], params[f"{h}{name}.bias"])
 
     def norm(x: cm.ndarray, more: cm.ndarray | None, name: str) -> tuple[cm.ndarray, cm.ndarray]:
         weight, bias = params[f"{h}{name}.weight"], params[f"{h}{name}.bias"]
@@ -150,7 +150,8 @@ def block(params: Tree, h: str, x: cm.ndarray, more: cm.ndarray | None, config: 
     qkv = linear(y, "attn.c_attn")
     y = ml.self_attention(qkv, config.heads) if attend is None else attend(qkv)
     y, x = norm(x, ml.dropout(linear(y, "attn.c_proj"), dropout, rng=rng), "ln_2")
-    y = linear(linear(y, "mlp.c_fc", activation="gelu_tanh"), "mlp.c_proj")
+    two = [params[f"{h}mlp.{name}"] for name in ("c_fc.weight", "c_fc.bias", "c_proj.weight", "c_proj.bias")]
+    y = ml.mlp(y, *two, activation="gelu_tanh")
     return x, ml.dropout(y, dropout, rng=rng)
 
 

@@ -16,7 +16,7 @@ from .core import dtypes, shapes, tape
 from .core.array import asarray, ndarray, wrap
 from .core.devices import CPU, TRACED
 from .core.layout import Layout
-from .core.op import NUMERIC, coerce, lazy, require
+from .core.op import NUMERIC, coerce, lazy, require, require_function
 
 __all__ = ["elementwise", "reduction", "vectorize"]
 
@@ -123,7 +123,8 @@ def elementwise(function: Callable | None = None, /, *, dtype: Any = None,
     Raises
     ------
     TypeError
-        Operands that are not numeric; a gradient is wanted and `gradients` was not given.
+        `function` or a gradient is no function; operands that are not numeric; a gradient is wanted and `gradients` was
+        not given.
     ValueError
         Shapes that do not broadcast.
 
@@ -139,6 +140,9 @@ def elementwise(function: Callable | None = None, /, *, dtype: Any = None,
     """
     if function is None:
         return functools.partial(elementwise, dtype=dtype, gradients=gradients)
+    require_function("elementwise", function, "a function of scalars")
+    for each in gradients or ():
+        require_function("elementwise", each, "functions of scalars as gradients")
     card = _Elementwise(function, dtype, gradients)
 
     @functools.wraps(function)
@@ -173,7 +177,7 @@ def reduction(combine: Callable, identity: Any, *, each: Callable | None = None,
     Raises
     ------
     TypeError
-        `x` is complex or no number; a gradient is wanted: there is none.
+        What should be a function is none; `x` is complex or no number; a gradient is wanted: there is none.
     ValueError
         An axis out of range or repeated.
 
@@ -184,6 +188,9 @@ def reduction(combine: Callable, identity: Any, *, each: Callable | None = None,
     >>> cm.exp(log_product(cm.array([[1.0, 2.0], [3.0, 4.0]]), axis=1)).round(4).tolist()
     [2.0, 12.0]
     """
+    for what, function in (("combine", combine), ("each", each), ("last", last)):
+        if function is not None or what == "combine":
+            require_function("reduction", function, f"a function of scalars as {what}")
     name = getattr(combine, "__name__", "reduction")
     functions = (combine, identity, each, last)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
@@ -279,8 +286,7 @@ class vectorize:  # noqa: N801  NumPy's name
             self._take(pyfunc)
 
     def _take(self, pyfunc: Callable) -> vectorize:
-        if not callable(pyfunc):
-            raise TypeError(f"vectorize: wants a function of scalars, got {pyfunc!r}")
+        require_function("vectorize", pyfunc, "a function of scalars")
         self.pyfunc = pyfunc
         self.__name__ = getattr(pyfunc, "__name__", "function")
         self.__doc__ = self._doc or pyfunc.__doc__

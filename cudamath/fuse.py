@@ -22,7 +22,7 @@ from .core.array import ndarray, same_device
 from .core.devices import CPU
 from .core.dtypes import FLOATING, INEXACT, compute_dtype
 from .core.layout import Layout
-from .core.op import lazy, registry
+from .core.op import lazy, registry, require_function
 from .core.trace import Symbol
 from .ops import reduce as reductions
 from .ops.shape import astype, copy, reshape
@@ -427,7 +427,7 @@ def fuse(function: Callable) -> Callable:
     Raises
     ------
     TypeError
-        At the first call on a GPU: the function does something that cannot be part of such a kernel.
+        `function` is none. At the first call on a GPU: it does something that cannot be part of such a kernel.
 
     Gradient: through the rules of the operations inside, fused as well, of any order. Deterministic.
     Accuracy: 16-bit arrays are computed in float32 throughout, without rounding between operations.
@@ -442,6 +442,7 @@ def fuse(function: Callable) -> Callable:
     >>> float(mean_square(cm.array([1.0, 2.0]), cm.array([1.0, 4.0])))
     2.0
     """
+    require_function("fuse", function)
     cards: dict[Any, tuple[_Fused, list]] = {}
     name = getattr(function, "__name__", "function")
 

@@ -168,7 +168,7 @@ def test_vectorize_decorates(device):
 @pytest.mark.parametrize(("call", "error", "says"), [
     (lambda: cm.vectorize(abs, excluded={1}), TypeError, "^vectorize: excluded and signature"),
     (lambda: cm.vectorize(abs, signature="(n)->()"), TypeError, "^vectorize: excluded and signature"),
-    (lambda: cm.vectorize(3), TypeError, "^vectorize: wants a function of scalars, got 3"),
+    (lambda: cm.vectorize(3), TypeError, "^vectorize: wants a function of scalars, got int 3"),
     (lambda: cm.vectorize(abs, otypes="dd"), TypeError, "^vectorize: wants one result, got otypes for 2"),
     (lambda: cm.vectorize(lambda x: (x, x))(cm.ones(2)), TypeError, "^vectorize: wants one result of <lambda>, got 2"),
     (lambda: cm.vectorize(lambda x: x)(cm.ones(0)), ValueError, "^vectorize: .* wants otypes"),

@@ -158,6 +158,16 @@ MISTAKES: list[tuple[Any, type[Exception], str, str]] = [
     (lambda: X(3).__setitem__(slice(0, 2), X(3)), ValueError, "setitem", r"\(3,\).*\(2,\)"),
     (lambda: X(3).__setitem__(7, 1), IndexError, "index", "7"),
     (lambda: cm.broadcast_to(X(3), (2, 3)).__setitem__(0, 1), ValueError, "setitem", r"\(2, 3\)"),
+    # what should be a function, said where it is given
+    *[(lambda f=f: f(X(3)), TypeError, f.__name__, r"wants a function.*, got float64 of shape \(3,\)")
+      for f in (cm.elementwise, cm.fuse, cm.checkpoint, cm.custom_vjp, cm.grad, cm.value_and_grad, cm.vjp, cm.vectorize)],
+    (lambda: cm.vjp("sin", X(3)), TypeError, "vjp", "wants a function, got str 'sin'"),
+    (lambda: cm.jvp(None, (X(3),), (X(3),)), TypeError, "jvp", "wants a function, got NoneType None"),
+    (lambda: cm.elementwise(abs, gradients=[1.0]), TypeError, "elementwise", "as gradients, got float 1.0"),
+    (lambda: cm.reduction(X(3), 0.0), TypeError, "reduction", r"a function of scalars as combine, got float64 of shape \(3,\)"),
+    (lambda: cm.reduction(max, 0.0, each=2), TypeError, "reduction", "as each, got int 2"),
+    (lambda: cm.reduction(max, 0.0, last=2), TypeError, "reduction", "as last, got int 2"),
+    (lambda: cm.custom_vjp(abs).defvjp(abs, 1), TypeError, "custom_vjp", "as backward, got int 1"),
 ]
 
 

@@ -18,6 +18,7 @@ import optree
 
 from ..core import tape
 from ..core.array import ndarray
+from ..core.op import require_function
 from .transforms import Level
 
 __all__ = ["checkpoint"]
@@ -122,6 +123,8 @@ def checkpoint(fn: Callable) -> Callable:
 
     Raises
     ------
+    TypeError
+        `fn` is no function.
     RuntimeError
         While the gradient is taken: `fn` drew other random numbers or returned something else than the first time.
 
@@ -137,6 +140,7 @@ def checkpoint(fn: Callable) -> Callable:
     ...     lambda w: cm.tanh(cm.tanh(x @ w) @ w).sum())(w).tolist()
     True
     """
+    require_function("checkpoint", fn)
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

@@ -12,6 +12,7 @@ import optree
 from ..core import tape
 from ..core.array import asarray, ndarray
 from ..core.dtypes import INEXACT
+from ..core.op import require_function
 from .transforms import stop_gradient
 
 __all__ = ["custom_vjp"]
@@ -96,7 +97,8 @@ class custom_vjp:
     Raises
     ------
     TypeError
-        A gradient is to be taken and there is no rule; results of `forward` or `backward` of the wrong form.
+        What should be a function is none; a gradient is to be taken and there is no rule; results of `forward` or
+        `backward` of the wrong form.
     ValueError
         Gradients whose structure or shapes are not the arguments'.
 
@@ -117,6 +119,7 @@ class custom_vjp:
     """
 
     def __init__(self, fn: Callable):
+        require_function("custom_vjp", fn)
         functools.update_wrapper(self, fn)
         self.fn = fn
         self.name = getattr(fn, "__name__", "the function")
@@ -126,6 +129,8 @@ class custom_vjp:
 
     def defvjp(self, forward: Callable, backward: Callable) -> None:
         """Set the rule: `forward(*args) -> (result, residuals)`, `backward(residuals, g) -> gradients`, one an argument."""
+        for what, rule in (("forward", forward), ("backward", backward)):
+            require_function("custom_vjp", rule, f"a function as {what}")
         self.forward, self.backward = forward, backward
 
     def __call__(self, *args: Any) -> Any:

@@ -11,6 +11,7 @@ import optree
 from ..core import tape
 from ..core.array import asarray, ndarray
 from ..core.dtypes import FLOATING, INEXACT
+from ..core.op import require_function
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
@@ -76,7 +77,7 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
     Raises
     ------
     TypeError
-        The result is no single floating-point number, or an argument holds integers.
+        `fn` is no function, its result no single floating-point number, or an argument holds integers.
 
     Examples
     --------
@@ -85,6 +86,7 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
     >>> float(value), gradient["a"].tolist()
     (5.0, [2.0, 4.0])
     """
+    require_function("value_and_grad", fn)
     several = not isinstance(argnums, int)
     positions: tuple[int, ...] = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for position in positions:
@@ -138,6 +140,7 @@ def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = Fals
     >>> cm.grad(cm.grad(lambda x: x ** 3))(2.0).item()
     12.0
     """
+    require_function("grad", fn)
     both = value_and_grad(fn, argnums, has_aux=has_aux)
 
     @functools.wraps(fn)
@@ -169,7 +172,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     Raises
     ------
     TypeError
-        Primals that are not floating-point or complex, results that are no arrays.
+        `fn` is no function; primals that are not floating-point or complex, results that are no arrays.
     ValueError
         From `pull`: a gradient that does not fit the result.
 
@@ -178,6 +181,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     >>> pull(cm.array([1.0, 10.0]))[0].tolist()
     [2.0, 40.0]
     """
+    require_function("vjp", fn)
     flattened = [_leaves("vjp", primal) for primal in primals]
     with Level():
         marked = [[tape.leaf(x) for x in arrays] for arrays, _ in flattened]
@@ -239,7 +243,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     ValueError
         Tangents that do not fit the primals.
     TypeError
-        Primals or tangents that are no sequences; results that are no arrays; a tangent of a constant.
+        `fn` is no function; primals or tangents that are no sequences; results that are no arrays; a tangent of a constant.
 
     Costs about three times the function: the gradient u -> J^T u is linear in u, so its own gradient, at any u, is
     v -> J v. Hence it exists for whatever has a second derivative here, and composes with `grad`, `vjp` and itself.
@@ -254,6 +258,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     >>> cm.jvp(cm.grad(f), (cm.array([1.0, 2.0]),), (cm.array([1.0, 0.5]),))[1].tolist()
     [6.0, 6.0]
     """
+    require_function("jvp", fn)
     for what, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, (tuple, list)):
             raise TypeError(f"jvp: wants {what} as a tuple or list, one an argument of the function, got "

@@ -30,7 +30,8 @@ from .dtypes import (
 from .layout import Layout
 
 __all__ = ["ANY", "BOOLEAN", "COMPLEX", "FLOATING", "HELD", "INEXACT", "INTEGER", "INTEGER_OR_BOOL", "NUMERIC", "REAL",
-           "REAL_OR_BOOL", "Category", "Op", "ViewOp", "coerce", "lazy", "registry", "require"]
+           "REAL_OR_BOOL", "Category", "Op", "ViewOp", "coerce", "lazy", "registry", "require",
+           "require_function"]
 
 #: Every op card by name (tests/test_complete.py compares it with records, docs and benchmark rows).
 registry: dict[str, Op | ViewOp] = {}
@@ -45,6 +46,14 @@ def require(name: str, x: Any, category: Category = ANY, what: str = "") -> ndar
     if x._layout.dtype not in category:
         raise TypeError(f"{name}: wants {category.name} {what or 'arrays'}, got {x.dtype} of shape {x.shape}")
     return x
+
+
+def require_function(name: str, value: Any, what: str = "a function") -> None:
+    """TypeError unless `value` can be called: said where it is given, not where it would be used."""
+    if not callable(value):
+        array = hasattr(value, "dtype") and hasattr(value, "shape")
+        seen = f"{value.dtype} of shape {value.shape}" if array else f"{type(value).__name__} {value!r:.60}"
+        raise TypeError(f"{name}: wants {what}, got {seen}")
 
 
 def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray]:

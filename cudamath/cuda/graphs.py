@@ -15,6 +15,7 @@ import optree
 from ..core.array import allocate, asarray, ndarray, over, same_device
 from ..core.devices import CPU, device_of
 from ..core.layout import Layout
+from ..core.op import require_function
 from ..runtime import graph as runtime
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
@@ -77,8 +78,7 @@ def graph(fn: Callable) -> Graphed:
     ...     x = cm.zeros(4)
     ...     assert [step(x).tolist() for _ in range(3)] == [[2.0] * 4] * 3
     """
-    if not callable(fn):
-        raise TypeError(f"graph: wants a function, got {type(fn).__name__}")
+    require_function("graph", fn)
     return Graphed(fn)
 
 

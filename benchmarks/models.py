@@ -1,4 +1,4 @@
-"""README's tables of whole models in training, from the records of train_gpt2.py."""
+"""README's tables of whole models in training, from the records of train_gpt2.py and train_resnet.py."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any
 
 def section(folder: pathlib.Path) -> list[str]:
     """The Markdown of the records in a folder; empty where there are none."""
-    file = folder / "gpt2.json"
-    return ["", *gpt2(json.loads(file.read_text()))] if file.is_file() else []
+    lines: list[str] = []
+    for name, said in (("gpt2", gpt2), ("gpt2_losses", losses), ("resnet", resnet)):
+        file = folder / f"{name}.json"
+        lines += ["", *said(json.loads(file.read_text()))] if file.is_file() else []
+    return lines
 
 
 def gpt2(record: dict[str, Any]) -> list[str]:
@@ -24,7 +27,7 @@ def gpt2(record: dict[str, Any]) -> list[str]:
             for name in names}
     ours, others = best["cudamath"], [row for name, row in best.items() if name != "cudamath"]
     other = max(others, key=lambda r: r["tokens_per_second"])
-    titles = [*(f"{name}, tokens/s" for name in names), *(f"{name}, peak" for name in names)]
+    titles = [*(f"{name}, tokens/s" for name in names), *(f"{name}, peak (reserved)" for name in names)]
     lines = [f"**Training GPT-2 ({record['size']}), {length:,} tokens a sequence, bfloat16 with float32 weights behind, "
              f"AdamW**: {ours['tokens_per_second']:,.0f} tokens a second at the batch size best for us ({ours['batch']}), "
              f"{other['tokens_per_second']:,.0f} at the one best for {other['peer']} ({other['batch']}): "
@@ -34,6 +37,47 @@ def gpt2(record: dict[str, Any]) -> list[str]:
              f"| sequences | {' | '.join(titles)} |", "|---:|" + "---:|" * len(titles)]
     for batch, found in sorted(rows.items()):
         rate = [f"{found[n]['tokens_per_second']:,.0f}" if n in found else "" for n in names]
-        peak = [f"{found[n]['peak_bytes'] / 1e9:.1f} GB" if n in found else "" for n in names]
+        peak = [memory(found[n]["peak_bytes"], found[n].get("reserved_bytes")) if n in found else "" for n in names]
+        lines.append(f"| {batch} | {' | '.join(rate)} | {' | '.join(peak)} |")
+    return lines
+
+
+def memory(peak: int, reserved: int | None) -> str:
+    """Bytes in use at the peak and, where it was measured, held from the driver.
+
+    >>> memory(8_549_203_456, None), memory(8_549_203_456, 9_000_000_000)
+    ('8.5 GB', '8.5 GB (9.0)')
+    """
+    return f"{peak / 1e9:.1f} GB" + (f" ({reserved / 1e9:.1f})" if reserved else "")
+
+
+def losses(record: dict[str, Any]) -> list[str]:
+    """How near the losses are to PyTorch's."""
+    wide, narrow = record["float32"], record["bfloat16"]
+    steps, same = len(wide["curves"]["ours"]), wide["same_bits"] and narrow["same_bits"]
+    return [f"Losses over {steps} steps from the same weights on the same sequences ({record['size']}, {record['batch']} x "
+            f"{record['length']} bytes of tinyshakespeare a step, learning rate {record['learning_rate']:g} after "
+            f"{record['warmup']} steps of warm-up): in float32 the first 20 are within {wide['first_20']:.0e} of PyTorch's, "
+            f"all within {wide['largest']:.0e} (PyTorch's own from weights off by one last bit: {wide['noise']:.0e}); in "
+            f"bfloat16 means of {record['averaged']} are within {narrow['means']:.1%}, the single worst "
+            f"{narrow['largest']:.1%}. A second run of ours, stopped half-way and resumed from its checkpoint, has "
+            f"{'the same losses bit for bit' if same else 'OTHER BITS'}. Commit {record['commit']}, {record['date']}."]
+
+
+def resnet(record: dict[str, Any]) -> list[str]:
+    """Images a second and memory of everybody at each batch size."""
+    rows: dict[int, dict[str, dict[str, Any]]] = {}
+    for row in record["rows"]:
+        rows.setdefault(row["batch"], {})[row["name"]] = row
+    names = list(dict.fromkeys(row["name"] for row in record["rows"]))
+    titles = [*(f"{name}, images/s" for name in names), *(f"{name}, peak" for name in names)]
+    size = record["rows"][0]["size"]
+    lines = [f"**Training {record['model']}**, {size} x {size} random images, channels last, bfloat16 with float32 weights "
+             f"behind, SGD with momentum. Commit {record['commit']}, {record['date']}; torch "
+             f"{record['versions'].get('torch')}.", "", f"| images | {' | '.join(titles)} |",
+             "|---:|" + "---:|" * len(titles)]
+    for batch, found in sorted(rows.items()):
+        rate = [f"{found[n]['images_per_second']:,.0f}" if n in found else "" for n in names]
+        peak = [memory(found[n]["peak"], None) if n in found else "" for n in names]
         lines.append(f"| {batch} | {' | '.join(rate)} | {' | '.join(peak)} |")
     return lines

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import cudamath as cm
+from benchmarks.run import environment
 from cudamath import ml
 from cudamath.models import resnet
 
@@ -316,7 +317,8 @@ def main(arguments: list[str] | None = None) -> int:
         for count in counts:
             rows += measure(kinds, config, count, options.size, options.rounds, options.steps)
             if options.json:
-                pathlib.Path(options.json).write_text(json.dumps(rows, indent=1) + "\n")
+                record = {**environment(options.device), "model": options.model, "rows": rows}
+                pathlib.Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
         best = {name: max((row["images_per_second"] for row in rows if row["name"] == name), default=0.0) for name in PEERS}
         print("best: " + ", ".join(f"{name} {value:.0f} images/s" for name, value in best.items()))
     return 0

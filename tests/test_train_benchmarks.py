@@ -1,0 +1,62 @@
+"""The benchmarks of training: what they compare is the same training, and what they write is what the report reads."""
+
+import json
+import pathlib
+
+import pytest
+
+from benchmarks import models, train_gpt2, train_resnet
+from cudamath.models import gpt2, resnet
+
+TEXT = str(pathlib.Path(__file__).parent / "data" / "tinyshakespeare.txt")
+
+
+def test_losses_are_pytorchs(tmp_path, monkeypatch):
+    """--check on a small model: all its questions answered with yes, and with no where the curves are not the same."""
+    pytest.importorskip("torch")
+    pytest.importorskip("safetensors")
+    monkeypatch.setitem(gpt2.SIZES, "tiny", gpt2.Config(vocabulary=256, context=16, layers=1, heads=2, width=16))
+    file = tmp_path / "losses.json"
+    arguments = ["--check", TEXT, "--size", "tiny", "--device", "cpu", "--steps", "24", "--json", str(file)]
+    assert train_gpt2.main(arguments) == 0
+    record = json.loads(file.read_text())
+    found = record["float32"]["curves"]
+    assert [len(found[name]) for name in ("ours", "resumed", "torch", "nudged")] == [24] * 4
+    assert found["ours"] == found["resumed"] and found["nudged"] != found["ours"]
+    assert "float32 the first 20 are within" in models.losses(record)[0]
+    for name, change in (("resumed", 1e-6), ("torch", 0.1)):
+        wrong = {**found, name: [loss + change for loss in found[name]]}
+        assert not train_gpt2.verdict("float32", wrong)["good"]
+    monkeypatch.setattr(train_gpt2.Ours, "step", lambda self, *pair: self.trainer.step(*pair)[0] * 1.02)
+    assert train_gpt2.main(arguments) == 1
+
+
+def test_records_are_merged(tmp_path):
+    row = {"peer": "cudamath", "batch": 32, "length": 8, "ms": 1.0, "tokens_per_second": 100.0, "mfu": 0.5, "peak_bytes": 10**9,
+           "reserved_bytes": 2 * 10**9}
+    head = {"device": "d", "commit": "c", "date": "today", "versions": {}, "size": "tiny", "nominal": 1e12}
+    first, second, other, out = (tmp_path / name for name in ("a", "b", "c", "out"))
+    first.write_text(json.dumps({**head, "rows": [row, {**row, "peer": "torch", "tokens_per_second": 50.0}]}))
+    second.write_text(json.dumps({**head, "rows": [{**row, "batch": 8, "tokens_per_second": 90.0}]}))
+    assert train_gpt2.main(["--merge", str(first), str(second), "--json", str(out)]) == 0
+    lines = models.gpt2(json.loads(out.read_text()))
+    assert ": 2.00. MFU 50%" in lines[0] and lines[-2:] == ["| 8 | 90 |  | 1.0 GB (2.0) |  |",
+                                                             "| 32 | 100 | 50 | 1.0 GB (2.0) | 1.0 GB (2.0) |"]
+    other.write_text(json.dumps({**head, "commit": "another", "rows": [row]}))
+    with pytest.raises(ValueError, match=r"merge: commit differs: \['c', 'another'\]"):
+        train_gpt2.main(["--merge", str(first), str(other)])
+
+
+def test_resnet_is_pytorchs(tmp_path, monkeypatch, capsys):
+    """Both sides of the comparison begin with the same loss and the same gradients."""
+    pytest.importorskip("torch")
+    monkeypatch.setitem(resnet.SIZES, "small", resnet.Config(blocks=(1, 1), width=4, classes=5, channels=1, small=True))
+    assert train_resnet.main(["--check", "--device", "cpu", "--model", "small"]) == 0
+    said = capsys.readouterr().out.split("\n")
+    ours, theirs = (float(word) for word in said[0].replace("float32 loss", "").split(", torch"))
+    assert ours == pytest.approx(theirs, rel=1e-5)
+    assert all(float(part.split()[-1]) < 1e-4 for part in said[1].split(": ")[1].split(", "))
+    rows = [{"name": name, "batch": 8, "size": 32, "images_per_second": rate, "peak": 10**9} for name, rate in
+            (("cudamath", 1234.0), ("torch.compile", 1000.0))]
+    lines = models.resnet({"model": "resnet50", "commit": "c", "date": "today", "versions": {}, "rows": rows})
+    assert lines[-1] == "| 8 | 1,234 | 1,000 | 1.0 GB | 1.0 GB |"

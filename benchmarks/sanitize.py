@@ -1,8 +1,9 @@
 """Kernels under NVIDIA's compute-sanitizer: `python -m benchmarks.sanitize [--out FILE] [--tools memcheck racecheck]`.
 
-Each version of each matrix kernel, and one call of every other family, runs at one small size, in one process under each tool;
-what the tool reports is counted for the case that was running. Errors that the driver returns to a caller who asked (is this
-pointer known to you?) are part of its protocol and are not reported.
+Each version of each matrix kernel, and one call of every other family, runs at one small size under each tool, in a few
+processes side by side, after a run without a tool that fills the cache of compiled kernels. What the tool reports is counted
+for the case that was running. Errors that the driver returns to a caller who asked (is this pointer known to you?) are part of
+its protocol and are not reported. A process that takes too long is stopped; the record then names the case it was at.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -118,22 +123,22 @@ def cases() -> Calls:
     return {**products(), **convolutions(), **attentions(), **families()}
 
 
-def run_cases(only: str) -> None:
-    """In the checked process: run all whose names contain `only`; say before each which it is."""
+def run_cases(only: str, part: int, parts: int) -> None:
+    """In a checked process: run every `parts`-th of those whose names contain `only`; say before each which it is."""
     with cm.device("cuda:0"):
-        for name, call in cases().items():
-            if only in name:
-                print(CASE + name, flush=True)
-                try:
-                    call()
-                    cm.cuda.synchronize()
-                except Exception as error:  # a kernel that this device lacks, or one that the tool stopped
-                    print(f"did not run: {type(error).__name__}: {error}", flush=True)
+        chosen = [(name, call) for name, call in cases().items() if only in name]
+        for name, call in chosen[part::parts]:
+            print(CASE + name, flush=True)
+            try:
+                call()
+                cm.cuda.synchronize()
+            except Exception as error:  # a kernel that this device lacks, or one that the tool stopped
+                print(f"did not run: {type(error).__name__}: {error}", flush=True)
     print(CASE + "end", flush=True)
 
 
 def summary(log: str) -> dict[str, Any]:
-    """From a log: how many cases ran, what was reported of which, which did not run, and whether the end was reached."""
+    """From a log: how many cases ran, what was reported of which, which did not run, and where it stopped before the end."""
     counted, name = 0, "before the first"
     reports: dict[str, list[str]] = {}
     absent: dict[str, str] = {}
@@ -145,8 +150,34 @@ def summary(log: str) -> dict[str, Any]:
             absent[name] = line.removeprefix("did not run: ")[:200]
         elif REPORT.match(line):
             reports.setdefault(name, []).append(line.removeprefix("========= ")[:200])
-    return {"cases": counted - len(absent), "complete": name == "end", "did_not_run": absent,
+    return {"cases": counted - len(absent), "stopped_at": [] if name == "end" else [name], "did_not_run": absent,
             "reports": {case: {"count": len(lines), "first": lines[0]} for case, lines in reports.items()}}
+
+
+def together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The summary of a run from those of its processes."""
+    return {"cases": sum(each["cases"] for each in parts),
+            "stopped_at": [name for each in parts for name in each["stopped_at"]],
+            **{key: {name: what for each in parts for name, what in each[key].items()} for key in ("did_not_run", "reports")}}
+
+
+def side_by_side(command: Sequence[str], only: str, parts: int, seconds: float, logs: pathlib.Path, name: str) -> list[str]:
+    """Run the cases in so many processes under this command ([]: no tool), and give their logs; stopped after `seconds`."""
+    files, running = [], []
+    for part in range(parts):
+        files.append(logs / f"{name}-{part}.txt")
+        with files[-1].open("w") as file:  # a file: what was said before a process was stopped is kept
+            running.append(subprocess.Popen(
+                [*command, sys.executable, "-m", "benchmarks.sanitize", "--cases", str(part), str(parts), "--only", only],
+                stdout=file, stderr=subprocess.STDOUT, start_new_session=True))
+    end = time.monotonic() + seconds
+    for process in running:
+        try:
+            process.wait(max(end - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # the tool and what runs under it
+            process.wait()
+    return [file.read_text(errors="replace") for file in files]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -155,29 +186,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=pathlib.Path, help="JSON file (default: benchmarks/results/<gpu>/sanitizer.json)")
     parser.add_argument("--tools", nargs="+", default=["memcheck", "racecheck"])
     parser.add_argument("--only", default="", help="cases whose names contain this")
-    parser.add_argument("--cases", action="store_true", help="run the cases here, under no tool")
-    parser.add_argument("--seconds", type=float, help="stop a tool after so long")
+    parser.add_argument("--cases", type=int, nargs=2, metavar=("PART", "PARTS"), help="run a part of them here, under no tool")
+    parser.add_argument("--parts", type=int, default=4, help="processes side by side")
+    parser.add_argument("--seconds", type=float, default=600, help="stop a tool after so long")
     arguments = parser.parse_args(argv)
     if arguments.cases:
-        run_cases(arguments.only)
+        run_cases(arguments.only, *arguments.cases)
         return 0
     program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-    found: dict[str, Any] = {}
-    for tool in arguments.tools:
-        options = ["--report-api-errors", "no"] if tool == "memcheck" else []
-        command = [program, "--tool", tool, *options, sys.executable, "-m", "benchmarks.sanitize", "--cases", "--only",
-                   arguments.only]
-        try:
-            log = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-                                 timeout=arguments.seconds).stdout
-        except subprocess.TimeoutExpired as late:
-            log = (late.stdout or b"").decode(errors="replace")
-        found[tool] = summary(log)
-        print(tool, json.dumps(found[tool], indent=1), *log.splitlines()[-3:], sep="\n", flush=True)
     file = arguments.out or RESULTS / folder("cuda") / "sanitizer.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({**found, **environment("cuda")}, indent=1) + "\n")
-    return int(any(each["reports"] or not each["complete"] for each in found.values()))
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        run = functools.partial(side_by_side, only=arguments.only, parts=arguments.parts, seconds=arguments.seconds,
+                                logs=pathlib.Path(name))
+        for tool in ("none", *arguments.tools):
+            options = ["--report-api-errors", "no"] if tool == "memcheck" else []
+            began = time.monotonic()
+            texts = run([] if tool == "none" else [program, "--tool", tool, *options], name=tool)
+            found[tool] = {**together([summary(text) for text in texts]), "seconds": round(time.monotonic() - began, 1)}
+            print(tool, json.dumps(found[tool], indent=1), *[line for text in texts for line in text.splitlines()[-2:]],
+                  sep="\n", flush=True)
+            if tool != "none":
+                kept = {each: found[each] for each in found if each != "none"}
+                file.write_text(json.dumps({**kept, **environment("cuda")}, indent=1) + "\n")
+    return int(any(each["reports"] or each["stopped_at"] for each in found.values()))
 
 
 if __name__ == "__main__":

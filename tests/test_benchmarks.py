@@ -219,9 +219,19 @@ def test_a_sanitizers_log_is_counted_for_the_case_that_ran() -> None:
     log = ("case: add\n========= Invalid __global__ read of size 4 bytes\n=========     at add+0x10\n"
            "========= Invalid __global__ read of size 4 bytes\ncase: sort\ncase: matmul\ndid not run: ValueError: no\n")
     found = sanitize.summary(log)
-    assert found == {"cases": 2, "complete": False, "did_not_run": {"matmul": "ValueError: no"},
+    assert found == {"cases": 2, "stopped_at": ["matmul"], "did_not_run": {"matmul": "ValueError: no"},
                      "reports": {"add": {"count": 2, "first": "Invalid __global__ read of size 4 bytes"}}}
-    assert sanitize.summary(log + "case: end\n")["complete"]
+    both = sanitize.together([found, sanitize.summary("case: exp\ncase: end\n")])
+    assert both == {**found, "cases": 3}
+
+
+def test_a_sanitizer_that_takes_too_long_is_stopped_with_what_it_runs(tmp_path: pathlib.Path) -> None:
+    import sys
+
+    slow = "import subprocess, sys, time; print('case: slow', flush=True); subprocess.run(['sleep', '60'])"
+    began = time.monotonic()
+    texts = sanitize.side_by_side([sys.executable, "-c", slow], "", 2, 1.0, tmp_path, "memcheck")
+    assert time.monotonic() - began < 20 and [sanitize.summary(text)["stopped_at"] for text in texts] == [["slow"]] * 2
 
 
 @pytest.mark.parametrize("name, call", sanitize.families().items())

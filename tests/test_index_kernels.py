@@ -6,7 +6,7 @@ import pytest
 import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels import index as kernels
-from cudamath.kernels import masks, segments
+from cudamath.kernels import masks, scatter, segments
 from cudamath.kernels import sort as sorting
 
 
@@ -65,11 +65,37 @@ def test_scatter_simulated():
         values = numbered((5, *x.shape[1:]), "i4")
         expected = x.copy()
         expected[index] = values
-        plan = kernels.scatter(*layouts(x, values, index), axis=0)
+        plan = scatter.scatter(*layouts(x, values, index), axis=0)
         assert [n for n in named(plan) if n in ("reset_winner", "bid", "scatter_rows")] == [
             "reset_winner", "bid", "scatter_rows"]
         sim(plan, x, values, index)
         np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.simulator
+def test_scatter_by_stretches_simulated(monkeypatch):
+    """Few rows of many, and rows by stretches; the last of equal positions wins, what is out of range is reported."""
+    monkeypatch.setattr(scatter, "MANY", 1)
+    monkeypatch.setattr(scatter, "STRETCH", 16)
+    rng = np.random.default_rng(0)
+    for rows, m, expected_groups in ((10, 40, 3), (7, 7, 2), (1000, 9, 1)):
+        x, index, values = np.zeros(rows, "f4"), rng.integers(-rows, rows, m), numbered(m, "f4")
+        expected = x.copy()
+        expected[index] = values
+        plan = scatter.scatter(*layouts(x, values, index), axis=0)
+        assert named(plan) == ["reset_bids" if rows == 1000 else "reset_winner", "bid", "scatter_rows"]
+        assert plan.steps[1].grid[1] == expected_groups
+        sim(plan, x, values, index)
+        np.testing.assert_array_equal(x, expected)
+        with pytest.raises(IndexError):
+            sim(plan, x, values, np.full(m, rows))
+    x, index, j = np.zeros((40, 5), "i2"), rng.integers(0, 40, 3), rng.integers(0, 5, 3)
+    plan = scatter.scatter(*layouts(x, numbered(3, "i2"), index, j), axis=0)
+    assert "reset_bids" in named(plan)
+    sim(plan, x, numbered(3, "i2"), index, j)
+    expected = np.zeros((40, 5), "i2")
+    expected[index, j] = numbered(3)
+    np.testing.assert_array_equal(x, expected)
 
 
 @pytest.mark.simulator
@@ -245,30 +271,3 @@ def test_masks_on_gpu(n):
         ours[ours < 0] = cm.arange(int((x < 0).sum()), dtype="f4")
         x[x < 0] = np.arange((x < 0).sum())
         same(ours, x)
-
-
-def on_gpu(shape, dtype):
-    return Layout.new(shape, np.dtype(dtype), 0)
-
-
-PLANS = {
-    "gather": lambda: (kernels.gather, [on_gpu((64, 64), "f4"), on_gpu((5,), "i4"), on_gpu((5,), "i8")], {"axis": 0}),
-    "scatter": lambda: (kernels.scatter, [on_gpu((64, 64), "f2"), on_gpu((5, 64), "f2"), on_gpu((5,), "i4")],
-                        {"axis": 0}),
-    "take_along": lambda: (kernels.take_along, [on_gpu((64, 64), "f4"), on_gpu((64, 3), "i8")], {"axis": 1}),
-    "take_along_grad": lambda: (segments.take_along_grad, [on_gpu((64, 3), "f2"), on_gpu((64, 3), "i8")],
-                                {"axis": 1, "size": 64}),
-    "take_along_grad, long": lambda: (segments.take_along_grad, [on_gpu((3, 640), "f4"), on_gpu((3, 640), "i8")],
-                                      {"axis": 1, "size": 64}),
-    "gather rows": lambda: (kernels.gather, [on_gpu((64, 64), "f4"), on_gpu((5,), "i4")], {"axis": 0}),
-    "gather elements": lambda: (kernels.gather, [on_gpu((64,), "f4"), on_gpu((5,), "i4")], {"axis": 0}),
-    "scatter max": lambda: (segments.scatter_add, [on_gpu((64, 64), "f2"), on_gpu((5, 64), "f2"), on_gpu((5,), "i4")],
-                            {"axis": 0, "kind": "max"}),
-    "where": lambda: (kernels.where, [on_gpu((64, 64), "?"), on_gpu((64, 64), "f4"), on_gpu((64, 1), "f4")], {}),
-    "offsets": lambda: (masks.true_offsets, [on_gpu((64, 64), cm.bfloat16)], {}),
-    "positions": lambda: (masks.true_positions, [on_gpu((64, 64), "f4"), on_gpu((5,), "i8")], {"count": 7}),
-    "scatter_add": lambda: (segments.scatter_add, [on_gpu((64, 64), "f4"), on_gpu((5, 64), "f4"), on_gpu((5,), "i4")],
-                            {"axis": 0}),
-    "gather_grad": lambda: (segments.gather_grad, [on_gpu((5, 64), cm.bfloat16), on_gpu((5,), "i8")],
-                            {"axis": 0, "shape": (9, 64)}),
-}

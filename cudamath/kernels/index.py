@@ -1,20 +1,18 @@
-"""Gather and scatter by index arrays, selection by masks.
+"""Gather by index arrays, selection by masks.
 
 The idea. An array that is indexed along some neighbouring axes is seen as a box (before, rows, after): the indexed
 axes merged into ``rows``, the axes in front and behind merged too. Index arrays become one list of row positions;
-``gather`` is then out[b, j, a] = x[b, position[j], a] and ``scatter`` the reverse. Negative positions count from the
+``gather`` is then out[b, j, a] = x[b, position[j], a]. Negative positions count from the
 end; a position out of range sets the device's error flag (an IndexError at the next synchronising call) and is
-replaced by row 0 in a gather and left out of a scatter. The floor of a gather is (2 x output + positions) bytes /
+replaced by row 0. The floor of a gather is (2 x output + positions) bytes /
 bandwidth, and each row read is at least one 32-byte sector:
 
 ``gather_rows``     a thread a word of up to 8 bytes; any strides
 ``gather_vectors``  rows of neighbours that divide into 16-byte accesses: a thread has four of them in flight, so that
                     gathering long rows costs what copying them costs
 
-``scatter`` with repeated positions: the last one wins, as in NumPy, on every run. That takes an auction first:
-every j bids for its row by an integer atomic max; then only the winner writes.
-
-Masks become positions in ``masks.py``. Adding into rows (the gradient of a gather) lives in ``segments.py``.
+Masks become positions in ``masks.py``. Writing into rows lives in ``scatter.py``, adding into them (the gradient of a gather)
+in ``segments.py``.
 """
 
 import functools
@@ -129,43 +127,6 @@ def gather_vectors(index: Any) -> Any:
                 store_vector(out, 2 * np.int64(i), (held[2 * k], held[2 * k + 1]))
 
     return gather_vectors
-
-
-@cuda.jit
-def bid(positions, winner):  # positions: (m,), winner: (rows,) int64
-    """winner[row] = the largest j with positions[j] == row. ``winner`` starts as -1."""
-    j = cuda.grid(1)
-    if j < positions.size and positions[j] >= 0:
-        cuda.atomic.max(winner, positions[j], j)
-
-
-@functools.cache
-def scatter_rows(index: Any) -> Any:
-    """x[b, positions[j], a] = values[b, j, a] for the winners j; thread i takes the i-th word of the values."""
-
-    @cuda.jit
-    def scatter_rows(x, positions, winner, values):  # x: (before, rows, after), values: (before, m, after)
-        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
-        after = index(values.shape[2])
-        m = index(values.shape[1])
-        q = i // after
-        b = q // m
-        if b < index(values.shape[0]):
-            j = q - b * m
-            a = i - q * after
-            row = positions[j]
-            if row >= 0 and winner[row] == np.int64(j):
-                x[b, row, a] = values[b, j, a]
-
-    return scatter_rows
-
-
-@cuda.jit
-def reset_winner(winner):  # (rows,) int64
-    """winner[...] = -1."""
-    i = cuda.grid(1)
-    if i < winner.size:
-        winner[i] = -1
 
 
 # ----------------------------------------------------------------------------------------- along one axis
@@ -292,7 +253,7 @@ def box(argument: Any, x: Layout, axis: int, count: int, temps: list[Layout]) ->
     return [], argument.view(sizes, tuple(strides)), layout, None
 
 
-def _wide(*boxes: tuple[Any, Layout]) -> list[Any]:
+def widest(*boxes: tuple[Any, Layout]) -> list[Any]:
     """Boxes (argument, layout) of equal ``after`` in words as wide as all of them allow."""
     layouts = [layout for _, layout in boxes]
     size = layouts[0].itemsize
@@ -332,37 +293,10 @@ def gather(x: Layout, *indices: Layout, axis: int) -> Plan:
                          Output(0).view((out.nbytes // 8,), dtype=word), rows, m, nbytes // 16, Flag(), Ticket()])
         return Plan([out], [*steps, *more, launch], temps)
     flat = out.like((before, m, after))
-    source, target = _wide((argument, layout), (Output(0).view(flat.shape, flat.strides), flat))
+    source, target = widest((argument, layout), (Output(0).view(flat.shape, flat.strides), flat))
     words = prod(target.shape)
     launch = Launch(gather_rows(index_type(words)), _blocks(words), THREADS, [source, positions, target, Flag(), Ticket()])
     return Plan([out], [*steps, *more, launch], temps)
-
-
-def scatter(x: Layout, values: Layout, *indices: Layout, axis: int) -> Plan:
-    """``x[..., indices, ...] = values`` in place; values broadcast to the shape that gather gives; last one wins."""
-    count = len(indices)
-    shape = (*x.shape[:axis], *indices[0].shape, *x.shape[axis + count :])
-    temps: list[Layout] = []
-    steps, positions = flat_positions(indices, x.shape[axis : axis + count], 2, temps)
-    if 0 in shape or not x.size:  # nothing to move, but positions out of range are still an error
-        return Plan([], steps, temps)
-    more, argument, layout, copied = box(Input(0), x, axis, count, temps)
-    steps += more
-    more, given = dense(Input(1), values, shape, x.dtype, temps)
-    steps += more
-    flat = x.like((layout.shape[0], indices[0].size, layout.shape[2]))
-    target, source = _wide((argument, layout), (given.view(flat.shape, flat.strides), flat))
-    words, rows = prod(source.shape), layout.shape[1]
-    temps.append(x.like((rows,), np.dtype(np.int64)))
-    winner = Temp(len(temps) - 1)
-    steps += [
-        Launch(reset_winner, _blocks(rows), THREADS, [winner]),
-        Launch(bid, _blocks(indices[0].size), THREADS, [positions, winner]),
-        Launch(scatter_rows(index_type(words)), _blocks(words), THREADS, [target, positions, winner, source]),
-    ]
-    if copied is not None:
-        steps += copy_part(copied, whole(Input(0), x))
-    return Plan([], steps, temps)
 
 
 def take_along(x: Layout, index: Layout, *, axis: int) -> Plan:

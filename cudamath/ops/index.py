@@ -56,7 +56,7 @@ _take = _gathering("take", "index.take")
 _gather_grad = Op("index_grad", cpu="index.gather_grad", cuda="segments.gather_grad",
                   vjp=lambda g, _y, _g, *indices, shape, axis: (_gather(g, *indices, axis=axis),
                                                                 *(None for _ in indices)))
-_scatter = Op("index_put", cpu="index.scatter", cuda="index.scatter")
+_scatter = Op("index_put", cpu="index.scatter", cuda="scatter.scatter")
 _scatter_add = Op("add_at", cpu="index.scatter_add", cuda="segments.scatter_add")
 _along = Op("take_along_axis", cpu="index.take_along", cuda="index.take_along",
             vjp=lambda g, _y, x, index, axis: (_along_grad(g, index, size=x.shape[axis], axis=axis), None))

@@ -117,8 +117,15 @@ class FakeDriver:
         self.lock = threading.RLock()
         for name in ("stream_flags", "event_flags", "device_attribute", "function_attribute", "memPool_attribute",
                      "memLocationType", "streamCaptureMode", "pointer_attribute", "memAccess_flags", "tensorMapDataType",
-                     "tensorMapInterleave", "tensorMapSwizzle", "tensorMapL2promotion", "tensorMapFloatOOBfill"):
+                     "tensorMapInterleave", "tensorMapSwizzle", "tensorMapL2promotion", "tensorMapFloatOOBfill",
+                     "launchAttributeID"):
             setattr(self, f"CU{name}", Names(f"CU{name}"))
+
+    def CUlaunchConfig(self):
+        return type("config", (), {})()
+
+    def CUlaunchAttribute(self):
+        return type("attribute", (), {"value": type("value", (), {})()})()
 
     def CUmemAccessDesc(self):
         return type("desc", (), {"location": type("location", (), {})()})()
@@ -492,6 +499,13 @@ class FakeDriver:
             kernel(*[self.view(a, index) if isinstance(a, tuple) else a for a in args])
 
         return self.enqueue(on, run)
+
+    def cuLaunchKernelEx(self, config, handle, pointer, extra):
+        attribute, = config.attrs[:config.numAttrs]
+        if attribute.id != self.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+            return (CUresult.CUDA_ERROR_NOT_SUPPORTED,)
+        sizes = [getattr(config, f"{of}Dim{axis}") for of in ("grid", "block") for axis in "XYZ"]
+        return self.cuLaunchKernel(handle, *sizes, config.sharedMemBytes, config.hStream, pointer, extra)
 
     def view(self, described, index):
         """What a kernel sees of an array argument."""

@@ -103,6 +103,24 @@ def test_one_input(fake):
     assert str(module.functions[int(next(iter(module.functions)))]) == "double"
 
 
+def test_a_kernel_that_waits_itself_may_begin_early(fake):
+    def double(x, y):
+        y[...] = 2 * x
+
+    side, x = cm.cuda.Stream(), gpu(np.arange(6.0))
+    step = Launch(double, (3, 2), (32, 4), [Input(0), Output(0)], 100, early=True).with_args([Input(0), Output(0)])
+    run = Plan([Layout.new((6,), np.dtype("f8"), 0)], [step]).bind("double", [x._layout])
+    with side:
+        side.wait(x._owner.stream)
+        assert run(x).tolist() == [0, 2, 4, 6, 8, 10]
+    assert fake.launches[0][1:5] == ((3, 2, 1), (32, 4, 1), 100, side.handle) and fake.calls["cuLaunchKernelEx"] == 1
+    with cm.cuda.profile() as p:  # each launch is timed: they run one after the other
+        run(x)
+    assert fake.calls["cuLaunchKernelEx"] == 1 and [row["name"] for row in p.stats()] == ["double"]
+    run(x)
+    assert fake.calls["cuLaunchKernelEx"] == 2
+
+
 def test_strided_inputs_arrive_with_their_strides(fake):
     def add(x, y, out):
         assert x.strides == (8, 24) and y.strides == (-24, 0)

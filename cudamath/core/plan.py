@@ -148,16 +148,21 @@ def triple(size: int | Sequence[int]) -> tuple[int, int, int]:
 
 class Launch:
     """A kernel launch: `kernel` is a `@cuda.jit` function; grid, block: int or tuple; shared: dynamic bytes; cluster: how
-    many neighbouring blocks share their shared memory (compute capability 9.0; divides the grid's first dimension)."""
+    many neighbouring blocks share their shared memory (compute capability 9.0; divides the grid's first dimension); early:
+    whether it may begin before what is ahead of it has ended, for which the kernel itself waits (runtime/module.early_config)."""
 
-    __slots__ = ("kernel", "grid", "block", "args", "shared", "cluster")
+    __slots__ = ("kernel", "grid", "block", "args", "shared", "cluster", "early")
 
     def __init__(self, kernel: Any, grid: int | Sequence[int], block: int | Sequence[int], args: Sequence[Any],
-                 shared: int = 0, cluster: int = 1):
+                 shared: int = 0, cluster: int = 1, early: bool = False):
         self.kernel = kernel
         self.grid, self.block = triple(grid), triple(block)
         self.args = tuple(args)
-        self.shared, self.cluster = shared, cluster
+        self.shared, self.cluster, self.early = shared, cluster, early
+
+    def with_args(self, args: Sequence[Any]) -> Launch:
+        """The same launch on other arguments."""
+        return Launch(self.kernel, self.grid, self.block, args, self.shared, self.cluster, self.early)
 
     def __repr__(self) -> str:
         return f"Launch({getattr(self.kernel, '__name__', self.kernel)}, grid={self.grid}, block={self.block})"
@@ -319,7 +324,8 @@ class _Writer:
                 writes.append(f"q[{at}] = map{number}_{at}({self.address(arg.array)}, stream)")
             else:
                 words.append(module.word(arg))
-        blocks, fresh = _block_supply(tuple(words))
+        sizes = (*step.grid, *step.block, step.shared)
+        blocks, fresh = _block_supply(tuple(words), sizes if step.early else ())
         for key, value in (("take", blocks.pop), ("give", blocks.append), ("fresh", fresh), ("kernel", function),
                            ("handle", function.handle)):
             self.constants[f"{key}{number}"] = value
@@ -332,8 +338,14 @@ class _Writer:
             self.emit("d = block.d")
         for line in writes:
             self.emit(line)
-        grid = ", ".join(map(str, (*step.grid, *step.block, step.shared)))
-        self.emit(f"status, = launch(handle{number}, {grid}, stream.handle, block.pointer, 0)")
+        launch = f"status, = launch(handle{number}, {', '.join(map(str, sizes))}, stream.handle, block.pointer, 0)"
+        if step.early:
+            self.emit(f"if in_order: {launch}")
+            self.emit("else:")
+            self.emit("    block.config.hStream = stream.handle")
+            self.emit(f"    status, = launch_early(block.config, handle{number}, block.pointer, 0)")
+        else:
+            self.emit(launch)
         self.emit(f"give{number}(block)")
         self.emit(f"recent(kernel{number})")
         self.emit(f"if status: fail(status, kernel{number})")
@@ -373,10 +385,10 @@ def _factory(source: str) -> Callable:
     return made["make"]
 
 
-def _block_supply(words: tuple[int, ...]) -> tuple[list[module.Block], Callable[[], module.Block]]:
+def _block_supply(words: tuple[int, ...], early: tuple[int, ...]) -> tuple[list[module.Block], Callable[[], module.Block]]:
     """Argument blocks of one launch: a thread takes one for the duration of the driver's call (which drops the GIL)."""
-    blocks = [module.Block(words)]
-    return blocks, functools.partial(module.Block, words)
+    blocks = [module.Block(words, early)]
+    return blocks, functools.partial(module.Block, words, early)
 
 
 _functions: dict[tuple, module.Function] = {}

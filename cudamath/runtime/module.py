@@ -171,9 +171,9 @@ class Block:
     `q`, `f` and `d` are the same memory seen as int64, float32 (two a word) and float64.
     """
 
-    __slots__ = ("memory", "q", "f", "d", "addresses", "pointer")
+    __slots__ = ("memory", "q", "f", "d", "addresses", "pointer", "config")
 
-    def __init__(self, words: tuple[int, ...]):
+    def __init__(self, words: tuple[int, ...], early: tuple[int, ...] = ()):
         count = max(len(words), 1)
         self.memory = bytearray(8 * count)
         struct.pack_into(f"<{len(words)}q", self.memory, 0, *words)
@@ -182,6 +182,24 @@ class Block:
         base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self.addresses = (ctypes.c_void_p * count)(*range(base, base + 8 * count, 8))
         self.pointer = ctypes.addressof(self.addresses)
+        self.config = early_config(*early) if early else None
+
+
+def early_config(*sizes: int) -> Any:
+    """How to launch a kernel that may begin before the one ahead of it in its stream has ended (compute capability 9.0).
+
+    Its blocks are placed as soon as all of the other's have begun to run or ended; the kernel itself must execute
+    griddepcontrol.wait before it touches global memory. sizes: of the grid and the block, three each, and of dynamic shared
+    memory; the stream is filled in at each launch.
+    """
+    cu = devices.driver()
+    config, attribute = cu.CUlaunchConfig(), cu.CUlaunchAttribute()
+    (config.gridDimX, config.gridDimY, config.gridDimZ, config.blockDimX, config.blockDimY, config.blockDimZ,
+     config.sharedMemBytes) = sizes
+    attribute.id = cu.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    attribute.value.programmaticStreamSerializationAllowed = 1
+    config.attrs, config.numAttrs = [attribute], 1
+    return config
 
 
 def word(value: Any) -> int:
@@ -192,7 +210,8 @@ def word(value: Any) -> int:
 
 #: The namespace in which the launch code of plans runs (see core/plan.py). Its entry `launch` is the driver's
 #: cuLaunchKernel; profiling replaces it and so sees every launch, while a run without it pays nothing. Likewise
-#: `allocate`, which memory debugging replaces, and `observe_call`, through which library calls go if it is set.
+#: `allocate`, which memory debugging replaces, and `observe_call`, through which library calls go if it is set. Kernels that
+#: may begin early go through `launch_early`, cuLaunchKernelEx, unless `in_order` (CUDAMATH_LAUNCH_IN_ORDER=1, and profiling).
 launcher: dict[str, Any] = {}
 
 
@@ -202,7 +221,8 @@ def prepare_launcher() -> dict[str, Any]:
         launcher.update(launch=devices.driver().cuLaunchKernel, local=streams.local,
                         recent=record_with_line if _lines else recent_launches.append,
                         fail=fail, allocate=memory.allocate, Buffer=Buffer, new=object.__new__,
-                        observe_call=None)
+                        observe_call=None, launch_early=devices.driver().cuLaunchKernelEx,
+                        in_order=os.environ.get("CUDAMATH_LAUNCH_IN_ORDER", "0") not in ("", "0"))
     return launcher
 
 

@@ -69,8 +69,9 @@ class Profile:
         if active is not None:
             raise RuntimeError("profile: another profile is being taken")
         launcher = module.prepare_launcher()
+        self._before = {name: launcher[name] for name in ("launch", "observe_call", "in_order")}
         self._launch = launcher["launch"]
-        launcher["launch"], launcher["observe_call"] = self._timed_launch, self._timed_call
+        launcher.update(launch=self._timed_launch, observe_call=self._timed_call, in_order=True)
         memory.observe = self._timed_copy
         active = self
 
@@ -79,7 +80,7 @@ class Profile:
         global active
         if active is not self:
             raise RuntimeError("profile: this profile is not being taken")
-        module.launcher["launch"], module.launcher["observe_call"] = self._launch, None
+        module.launcher.update(self._before)
         memory.observe = None
         active = None
 

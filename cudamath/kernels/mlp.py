@@ -39,7 +39,7 @@ def moved(plan: Plan, table: dict[ArrayArg, ArrayArg]) -> list[Launch | Call]:
         new = table.get(ArrayArg(old.kind, old.index))
         return old if new is None else dataclasses.replace(old, kind=new.kind, index=new.index)
 
-    return [Launch(step.kernel, step.grid, step.block, [arg(a) for a in step.args], step.shared, step.cluster)
+    return [step.with_args([arg(a) for a in step.args])
             if isinstance(step, Launch) else Call(step.fn, [arg(a) for a in step.args]) for step in plan.steps]
 
 

@@ -58,7 +58,7 @@ def _plan(plan: Plan, made: list[Layout], inputs: list[Place], outputs: list[Pla
         if not isinstance(step, Launch):
             raise AssertionError(f"self_attention: wants launches alone, got {step}")
         args = [_moved(arg, inputs, outputs) for arg in step.args]
-        steps.append(Launch(step.kernel, step.grid, step.block, args, step.shared, step.cluster))
+        steps.append(step.with_args(args))
     return Plan(made, steps, plan.temps)
 
 

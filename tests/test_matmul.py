@@ -226,6 +226,20 @@ def test_gradient_of_gradient(device, left, right):
 # --------------------------------------------------------------------------------------------------- errors
 
 
+def test_a_second_call_does_no_less_than_the_first(device):
+    rng = np.random.default_rng(3)
+    left, right = numbers(rng, (3, 4), np.dtype("f8")), numbers(rng, (4, 5), np.dtype("f8"))
+    a, b = cm.asarray(left), cm.asarray(right)
+    for _ in range(2):  # the second finds its plan without checks
+        check(a @ b, left, right)
+        assert cm.matmul(a, b, dtype="float64").dtype == np.float64 and (a @ right).shape == (3, 5)
+        ga, gb = cm.grad(lambda a, b: (a @ b).sum(), (0, 1))(a, b)
+        assert np.allclose(ga.to_numpy(), np.ones((3, 5)) @ right.T) and np.allclose(gb.to_numpy(), left.T @ np.ones((3, 5)))
+        for wrong in (a, a[0, 0], cm.ones(3)):
+            with pytest.raises(ValueError, match="^matmul: "):
+                a @ wrong
+
+
 def test_errors(device):
     with pytest.raises(ValueError, match=r"^matmul: .* shapes \(2, 3\) and \(2, 3\)"):
         cm.matmul(cm.zeros((2, 3)), cm.zeros((2, 3)))

@@ -54,6 +54,19 @@ def test_values(device, name, shape, axis, dtype):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_second_call_checks_no_less_than_the_first(device, name):
+    function, host = FUNCTIONS[name], numbers((3, 4), "float64")
+    x = cm.asarray(host)
+    for _ in range(2):  # the second finds its plan without checks
+        for axis in (-2, 0, 1):
+            assert_close(function(x, axis), reference(name, host, axis), rtol=1e-14)
+        for axis, error in ((1.0, TypeError), ([1], TypeError), (2, ValueError)):
+            with pytest.raises(error, match=f"^{name}: "):
+                function(x, axis)
+        assert cm.grad(lambda x: (function(x, 0) ** 2).sum())(x).shape == (3, 4)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("columns", [5, 40000])  # on the GPU: in registers, and online
 def test_extreme_rows(device, name, columns):
     x = np.zeros((7, columns), np.float32)

@@ -19,9 +19,21 @@ def in_order(x: ndarray) -> ndarray:
 
 
 def _along(op: Op, x: Any, axis: int) -> ndarray:
+    try:  # seen before: without checks. The axis' class as well, because 1.0 equals 1
+        run = op.plans[x._layout, axis, axis.__class__]
+        if x._node is None:
+            return run(x)
+    except (AttributeError, KeyError, TypeError):
+        pass
     x = require(op.name, x, FLOATING)
-    axis = normalize_axis(op.name, axis, max(x.ndim, 1))
-    return op(in_order(x), axis=axis) if x.ndim else op(x.reshape((1,)), axis=0).reshape(())
+    place = normalize_axis(op.name, axis, max(x.ndim, 1))
+    if not x.ndim:
+        return op(x.reshape((1,)), axis=0).reshape(())
+    out = op(in_order(x), axis=place)
+    run = op.plans.get((x._layout, place))
+    if run is not None:
+        op.plans[x._layout, axis, axis.__class__] = run
+    return out
 
 
 def softmax(x: Any, axis: int = -1) -> ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
 from ..core.op import ANY, NUMERIC, Op, require
 from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
@@ -68,6 +68,7 @@ def _matmul_grad(g: ndarray, _y: Any, a: ndarray, b: ndarray, *, tf32: bool) -> 
 
 
 _matmul = Op("matmul", cpu="matmul.matmul", cuda="matmul.matmul", vjp=_matmul_grad, broadcasts=True)
+_products = _matmul.plans
 
 
 def _pair(name: str, a: Any, b: Any) -> tuple[ndarray, ndarray]:
@@ -109,6 +110,16 @@ def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None) -> ndarray:
     >>> cm.matmul(cm.full((1, 3), 100, "int8"), cm.full((3, 1), 100, "int8"), dtype="int32").tolist()
     [[30000]]
     """
+    if out is None and dtype is None:
+        try:  # layouts seen before: without checks
+            run = _products[a._layout, b._layout, _tf32]
+        except (AttributeError, KeyError):
+            pass
+        else:
+            product = run(a, b)
+            if a._node is not None or b._node is not None:
+                tape.record(_matmul, (a, b), product, {"tf32": _tf32})
+            return product
     if type(a) is not ndarray or type(b) is not ndarray or a._layout.dtype is not b._layout.dtype or (
             a._layout.dtype not in ANY):
         a, b = _pair("matmul", a, b)

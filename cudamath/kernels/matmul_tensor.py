@@ -344,7 +344,8 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
     beside = [array or target for array in (extra.bias, extra.residual, extra.scale_a, extra.scale_b)]
     numbers = [np.int32(x) for x in (m, n, slabs, splits, tiles_m, tiles_n, tiles, *(side.both for side in ready.sides))]
     grid = tiles * share if share > 1 else min(devices.multiprocessors(a.device), tiles)
-    steps = [Launch(matmul_wgmma(tile), grid, tile.threads, [*maps, target, *beside, *numbers], tile.shared, share)]
+    steps = [Launch(matmul_wgmma(tile), grid, tile.threads, [*maps, target, *beside, *numbers], tile.shared, share,
+                    early=True)]
     if splits > 1:
         steps.append(Launch(sum_parts(temps[0].dtype, c.dtype), blocks(size, 256), 256,
                             [target, out, np.int64(splits), np.int64(m * n)]))

@@ -87,6 +87,16 @@ def registers_down(count: int) -> Any:
                    f"{count} registers a thread from here on.", convergent=True)
 
 
+# ---------------------------------------------------------------- kernels that follow each other
+
+let_next_begin = _action("let_next_begin", "griddepcontrol.launch_dependents;", (),
+                         "The next kernel of the stream may be given the multiprocessors that this one leaves, once all blocks "
+                         "have said so; if it is launched early, else nothing happens.")
+wait_for_previous = _action("wait_for_previous", "griddepcontrol.wait;", (),
+                            "Wait until the kernels ahead have ended and what they wrote is seen. A kernel that is launched "
+                            "early (core/plan.py) does so in all its threads, before it touches global memory.")
+
+
 # ---------------------------------------------------------------- TMA
 
 

@@ -218,7 +218,9 @@ def mma(a: Layout, b: Layout, *, tf32: bool = False, wide: bool = False) -> Plan
 COSTS: dict[tuple[int, int, bool], tuple[float, float]] = {
     (128, 256, False): (0.75, 2.5), (64, 256, True): (0.41, 0.2), (128, 192, False): (0.58, 2.0),
     (128, 128, False): (0.41, 1.2), (128, 128, True): (0.43, 0.3), (128, 64, False): (0.29, 0.8), (64, 128, False): (0.29, 0.7),
-    (64, 64, False): (0.2, 0.5), (256, 128, False): (0.76, 2.5), (192, 128, False): (0.6, 2.0)}
+    (64, 64, False): (0.2, 0.5), (256, 128, False): (0.76, 2.5), (192, 128, False): (0.6, 2.0),
+    (192, 192, False): (0.88, 3.0)}
+MOST_SHARE = 8  # blocks of a cluster, on any device
 PARTS = 2.5  # microseconds of a second kernel that sums parts
 
 
@@ -240,16 +242,15 @@ def choices(m: int, k: int, n: int, batch: int, multiprocessors: int, whole: boo
 
 
 def contenders(m: int, k: int, n: int, batch: int, multiprocessors: int, itemsize: int = 2) -> list[Choice]:
-    """The choices worth timing: the best ranked, and where tiles are few, blocks that share k."""
+    """The choices worth timing: the best ranked, and where tiles are few, as many blocks that share k as there is room for."""
     ranked = choices(m, k, n, batch, multiprocessors, False, itemsize)
     found = ranked[:7]
-    single = [choice for choice in ranked if choice.splits == 1]
-    if itemsize > 1:  # sums in float32
-        for choice in single:
-            tiles = blocks(m, choice.m) * blocks(n, choice.n) * batch
-            found += [choice._replace(share=share) for share in (2, 4, 8)
-                      if not choice.pingpong and 4 * share * 128 <= k * itemsize
-                      and 0.5 * multiprocessors < tiles * share <= 2 * multiprocessors]
+    for choice in ranked:
+        tiles = blocks(m, choice.m) * blocks(n, choice.n) * batch
+        share = min(multiprocessors // tiles, k * itemsize // (4 * 128), MOST_SHARE)
+        if (itemsize > 1 and share > 1 and choice.splits == 1 and not choice.pingpong  # sums in float32
+                and tiles * share >= 0.7 * multiprocessors):
+            found.append(choice._replace(share=share))
     return found
 
 

@@ -28,9 +28,11 @@ def ordering(t: np.dtype) -> None:
     plain = sort.argsort(line._layout, axis=0, descending=False, version="radix")
     plain.bind("radix", [line._layout])
     cm.cummax(x, axis=1), cm.cummin(line), cm.nancummin(x, axis=0), cm.nancummax(line)
-    cm.searchsorted(line, x), cm.searchsorted(line, x, "right")
+    cm.searchsorted(line, x), cm.searchsorted(line[:9], x, "right")
     cm.isin(x, line), cm.isin(x, line[:9])
     cm.histogram(x, [0, 1, 3]), cm.histogram(x, 5)
+    if t.kind != "b":
+        cm.digitize(x, line[:9]), cm.digitize(x, line)
     cm.maximum_at(x, cm.zeros(5, "int32"), 1), cm.minimum_at(x, cm.zeros(5, "int32"), 1)
     if t.kind in "iu":
         cm.bincount(line), cm.bincount(line, minlength=10_000)

@@ -93,11 +93,33 @@ def test_scan_lines_simulated(kind, function, dtype, shape, axis):
 @pytest.mark.simulator
 @pytest.mark.parametrize("right", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "i8", "f2"])
-def test_find_simulated(dtype, right):
+def test_find_simulated(dtype, right, monkeypatch):
     table = np.take_along_axis(x := numbers((30,), dtype), order_of(x, 0), 0)
     x = numbers((3, 5), dtype)
-    got = sim(search.searchsorted(*layouts(table, x), right=right), table, x)
-    np.testing.assert_array_equal(got, np.searchsorted(table, x, "right" if right else "left"))
+    for held in (True, False):  # whether the table is short enough for shared memory
+        monkeypatch.setattr(search, "HELD", 30 if held else 1)
+        got = sim(search.searchsorted(*layouts(table, x), right=right), table, x)
+        np.testing.assert_array_equal(got, np.searchsorted(table, x, "right" if right else "left"))
+        for edges in (table, table[::-1].copy(), table[:1], table[:2], table[1::-1].copy()):
+            plan = search.digitize(*layouts(edges, x), right=right)
+            np.testing.assert_array_equal(sim(plan, edges, x), binned(x, edges, right))
+
+
+def binned(x, edges, right):
+    """np.digitize by what it is defined to be; NaN is the largest of all."""
+    place = {v: k for k, v in enumerate(np.unique(np.concatenate([x.ravel(), edges])))}
+    (x, edges) = ([place.get(v, len(place)) for v in a.ravel().tolist()] for a in (x, edges))
+    falls = edges[0] > edges[-1]
+    beyond = [[(e >= v if right else e > v) if falls else (e < v if right else e <= v) for e in edges] for v in x]
+    return np.sum(beyond, axis=1).reshape(3, 5)
+
+
+@pytest.mark.simulator
+def test_digitize_checks_its_edges_simulated():
+    x = np.zeros(3)
+    for edges in ([1.0, 3.0, 2.0], [3.0, 1.0, 2.0], [0.0, np.nan, 1.0]):
+        with pytest.raises(IndexError):  # the flag, which is a ValueError on a GPU
+            sim(search.digitize(*layouts(np.array(edges), x), right=False), np.array(edges), x)
 
 
 def members(x, table, invert=False):

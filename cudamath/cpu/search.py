@@ -11,6 +11,17 @@ def searchsorted(ordered, numbers, *, right):
     return np.asarray(np.searchsorted(comparable(ordered), comparable(numbers), side="right" if right else "left"))
 
 
+def digitize(edges, numbers, *, right):
+    """The bin of each number, between edges that ascend or descend; NaN is the largest of all."""
+    ordered = comparable(edges)
+    falling = ordered.size > 1 and bool(ordered[0] > ordered[-1] or np.isnan(ordered[0]) > np.isnan(ordered[-1]))
+    ordered = ordered[::-1] if falling else ordered
+    if not np.all((ordered[1:] >= ordered[:-1]) | np.isnan(ordered[1:])):
+        raise ValueError(f"digitize: bins of shape {edges.shape} must ascend or descend")
+    places = searchsorted(ordered, numbers, right=not right)
+    return np.asarray(edges.size - places if falling else places)
+
+
 def isin(numbers, table, *, invert):
     """Whether numbers occur in a vector; NaN occurs nowhere."""
     if numbers.dtype == bfloat16:

@@ -1,10 +1,10 @@
-"""Places in a sorted array: searchsorted; membership: isin; interpolation in a table: interp.
+"""Places in a sorted array: searchsorted, digitize; membership: isin; interpolation in a table: interp.
 
-The idea. Each thread halves the range in which its number can lie until nothing is left: log2(n) + 1 steps, each a
-read of the sorted array. Steps near the middle of the array are the same for everybody and come from the caches; the
+The idea. Each thread halves the range in which a number of its can lie until nothing is left: log2(n) + 1 steps, each a
+read of the sorted array, for several numbers at the same time, so that as many reads are under way. Steps near the middle of the array are the same for everybody and come from the caches; the
 later ones are one 32-byte sector each. Numbers are compared by their keys (keys.py), so NaN is the largest of all.
 
-``find`` is plain. The floor is a read of the numbers and a write of 8 bytes each; searches in arrays larger than the
+``find`` runs anywhere; a short array it copies to shared memory first. The floor is a read of the numbers and a write of 8 bytes each; searches in arrays larger than the
 caches are bound by their last steps, about one sector from DRAM a number and doubling of the array beyond the cache.
 
 Whether numbers occur in an array needs no place: ``among_few`` compares each with all of a few, which a block holds in shared
@@ -20,7 +20,8 @@ from numba import cuda, types
 
 from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
-from ..core.plan import Input, Launch, Output, Plan, Scalar
+from ..core.plan import Flag, Input, Launch, Output, Plan, Scalar, Ticket
+from ..runtime import flags
 from .build import blocks, codec
 from .index import dense
 from .keys import Coding, coding
@@ -28,29 +29,60 @@ from .keys import Coding, coding
 THREADS = 256
 FEW = 256  # elements that every number is compared with, without a sort
 ITEMS = 8
+HELD = 1024  # sorted elements whose keys a block keeps
+SOUGHT = 4  # numbers a thread searches for
+
+flags.failures["digitize"], flags.exceptions["digitize"] = "bins must ascend or descend", ValueError
 
 
 @functools.cache
-def find(coding: Coding, right: bool) -> Any:
-    """places[i] = how many elements of the sorted array are less than (right: not greater than) numbers[i]."""
-    _, key_of, K, _ = coding
-    plain = K(0)
+def find(coding: Coding, right: bool, either: bool, held: bool) -> Any:
+    """places[i] = how many elements of the sorted array are less than (right: not greater than) numbers[i].
+
+    either: the array may also descend, and it is digitize's bins that are meant: ascending, `right` is about the bins' edges,
+    which is the other way round; descending order is ascending order of keys with all bits flipped. held: it has at most HELD
+    elements, whose keys the block keeps in shared memory.
+    """
+    _, key_of, K, bits = coding
+    plain, every = K(0), K((1 << bits) - 1)
 
     @cuda.jit
-    def find(ordered, numbers, places):  # ordered: (n,) words, numbers: (m,) words, places: (m,) int64
-        i = cuda.grid(1)
-        if i < places.size:
-            wanted = key_of(numbers[i], plain)
-            low = types.int64(0)
-            high = types.int64(ordered.size)
-            while low < high:
-                middle = (low + high) >> 1
-                key = key_of(ordered[middle], plain)
-                if key < wanted or (right and key == wanted):
-                    low = middle + 1
-                else:
-                    high = middle
-            places[i] = low
+    def find(ordered, numbers, places, top, flag, ticket):
+        # ordered: (n,) words, numbers: (m,) words, places: (m,) int64; top: the largest power of two up to n, or 0
+        n = ordered.size
+        t = cuda.threadIdx.x
+        flip = plain
+        inclusive = right
+        if either and n > 0:
+            falling = key_of(ordered[0], plain) > key_of(ordered[n - 1], plain)
+            flip = every if falling else plain
+            inclusive = falling == right
+            for k in range(types.int64(cuda.blockIdx.x) * THREADS + t, n - 1, types.int64(cuda.gridDim.x) * THREADS):
+                if key_of(ordered[k], flip) > key_of(ordered[k + 1], flip):
+                    flag[0] = -ticket
+        table = cuda.shared.array(HELD if held else 1, K)
+        if held:
+            for k in range(t, n, THREADS):
+                table[k] = key_of(ordered[k], flip)
+            cuda.syncthreads()
+        wanted = cuda.local.array(SOUGHT, K)
+        below = cuda.local.array(SOUGHT, types.int64)
+        first = types.int64(cuda.blockIdx.x) * (THREADS * SOUGHT) + t
+        for k in range(SOUGHT):
+            wanted[k] = key_of(numbers[min(first + k * THREADS, places.size - 1)], flip)
+            below[k] = 0
+        step = top
+        while step > 0:  # so many more are tried, for all of the thread's numbers at the same time
+            for k in range(SOUGHT):
+                after = below[k] + step
+                if after <= n:
+                    key = table[after - 1] if held else key_of(ordered[after - 1], flip)
+                    if key < wanted[k] or (inclusive and key == wanted[k]):
+                        below[k] = after
+            step >>= 1
+        for k in range(SOUGHT):
+            if first + k * THREADS < places.size:
+                places[first + k * THREADS] = below[k]
 
     return find
 
@@ -159,7 +191,7 @@ def interpolate(dtype: np.dtype) -> Any:
             begin, end = load(places[k]), load(places[after])
             below, above = load(values[k]), load(values[after])
             t = (v - begin) / (end - begin if end != begin else one)
-            y = above if t == one else below + (above - below) * t
+            y = above if t == one or last == 0 else below + (above - below) * t  # of one place even for NaN
             if v < load(places[0]):
                 y = left if sides & 1 else load(values[0])
             elif v > load(places[last]):
@@ -187,6 +219,15 @@ def interp(x: Layout, places: Layout, values: Layout, *, sides: int) -> Plan:
 
 def searchsorted(ordered: Layout, numbers: Layout, *, right: bool) -> Plan:
     """Places of numbers, of any shape, in a sorted vector of the same dtype."""
+    return _places(ordered, numbers, right, False)
+
+
+def digitize(edges: Layout, numbers: Layout, *, right: bool) -> Plan:
+    """Bins of numbers, of any shape, between edges of the same dtype that ascend or descend."""
+    return _places(edges, numbers, right, True)
+
+
+def _places(ordered: Layout, numbers: Layout, right: bool, either: bool) -> Plan:
     out = numbers.like(dtype=np.dtype(np.int64))
     if not out.size:
         return Plan([out], [])
@@ -195,5 +236,7 @@ def searchsorted(ordered: Layout, numbers: Layout, *, right: bool) -> Plan:
     second, given = dense(Input(1), numbers, numbers.shape, numbers.dtype, temps)
     code = coding(ordered.dtype)
     seen = [a.view((x.size,), dtype=code.word) for a, x in ((table, ordered), (given, numbers))]
-    return Plan([out], [*first, *second, Launch(find(code, right), blocks(out.size, THREADS), THREADS,
-                                                [*seen, Output(0).flat])], temps)
+    n = ordered.size
+    kernel = find(code, right, either, n <= HELD)
+    return Plan([out], [*first, *second, Launch(kernel, blocks(out.size, THREADS * SOUGHT), THREADS, [
+        *seen, Output(0).flat, 1 << n.bit_length() - 1 if n else 0, Flag(), Ticket() if either else 0])], temps)

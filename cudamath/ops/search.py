@@ -11,11 +11,12 @@ from ..core.array import ndarray
 from ..core.dtypes import INTEGER, REAL, REAL_OR_BOOL
 from ..core.op import Op, coerce, require
 from .index import take
-from .shape import astype, flip
+from .shape import astype
 
 __all__ = ["digitize", "searchsorted"]
 
 _searchsorted = Op("searchsorted", cpu="search.searchsorted", cuda="search.searchsorted")
+_digitize = Op("digitize", cpu="search.digitize", cuda="search.digitize")
 
 
 def _places(name: str, ordered: Any, numbers: Any, right: bool) -> ndarray:
@@ -67,8 +68,8 @@ def digitize(x: Any, /, bins: Any, right: bool = False) -> ndarray:
         right: bins include their upper edge instead: bins[i - 1] < x <= bins[i].
 
     Returns: int64 array of x's shape; 0 before the first edge, len(bins) behind the last.
-    Raises: ValueError (bins not 1-d, or neither ascending nor descending), TypeError (complex). Gradient: none.
-    The edges are looked at on the host: with edges on a GPU the call waits for them.
+    Raises: ValueError (bins not 1-d, or neither ascending nor descending: on a GPU at the next synchronising call),
+    TypeError (complex). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.digitize([0.5, 1.0, 3.7], [0, 1, 2, 3]).tolist()
@@ -77,11 +78,6 @@ def digitize(x: Any, /, bins: Any, right: bool = False) -> ndarray:
     x, edges = coerce("digitize", (require("digitize", x, REAL), bins), REAL)
     if edges.ndim != 1:
         raise ValueError(f"digitize: bins must have 1 dimension, got shape {edges.shape}")
-    values = (edges if isinstance(bins, ndarray) else require("digitize", bins, REAL)).to_numpy()
-    falling = values.size > 1 and bool(values[0] > values[-1])
-    ascending = values[::-1] if falling else values
-    if not np.all(ascending[1:] >= ascending[:-1]):
-        raise ValueError(f"digitize: bins of shape {edges.shape} must ascend or descend")
-    if falling:
-        return edges.size - _places("digitize", flip(edges), x, not right)
-    return _places("digitize", edges, x, not right)
+    dtype = dtypes.promote(x.dtype, edges.dtype)
+    edges, x = (a if a.dtype == dtype else astype(a, dtype) for a in (edges, x))
+    return _digitize(edges, x, right=bool(right))

@@ -47,7 +47,7 @@ def compile_plan(plan: Plan, inputs: Sequence[Layout], capability: tuple[int, in
     with assume(capability):
         for step in plan.steps:
             if isinstance(step, Launch):
-                arguments = build.types.void(*[build.argument_type(k) for k in plan.signature(step, inputs)])
+                arguments = build.arguments_type(plan.signature(step, inputs))
                 _, log = build.compile_now(step.kernel, arguments, build.target(capability))
                 found.append(Resources(step.kernel.__name__, _number(r"Used (\d+) registers", log),
                                        _number(r"(\d+) bytes spill stores", log), _number(r"(\d+) bytes smem", log)))

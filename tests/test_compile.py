@@ -102,7 +102,7 @@ def reached(capability: tuple[int, int]) -> Reached:
     real_load = plans.load
 
     def note(step: plans.Launch, signature: list[Any]) -> None:
-        arguments = build.types.void(*[build.argument_type(k) for k in signature])
+        arguments = build.arguments_type(signature)
         key, threads = (build.fingerprint(step.kernel), str(arguments)), math.prod(step.block)
         found[key] = Kernel(step.kernel, arguments, max(threads, found[key].threads if key in found else 0))
         if capability in only_for(step.kernel) and step.shared > PLANNED[capability] << 10:
@@ -311,7 +311,7 @@ def test_float64_is_seen():
             x = Layout.new((64,), dtype, 0)
             made_plan = elementwise(x, x, expression=expression, compute=dtype, output=dtype, version="vector")
             launch = made_plan.steps[0]
-            arguments = build.types.void(*[build.argument_type(k) for k in made_plan.signature(launch, [x, x])])
+            arguments = build.arguments_type(made_plan.signature(launch, [x, x]))
             for capability in ((7, 5), (9, 0), (12, 0)):
                 cubin, _ = build.compile_now(launch.kernel, arguments, build.target(capability))
                 assert computes_in_float64(cubin) == (dtype == F64), (dtype, expression, capability)

@@ -503,7 +503,10 @@ def test_resources(users):
 def test_a_users_kernel_sees_numbas_types():
     from numba import cuda, types
 
-    from cudamath.kernels.user import argument_type, user_kernel
+    from cudamath.kernels import build
+    from cudamath.kernels.user import seen, user_kernel
+
+    argument_type = functools.partial(build.argument_type, seen=seen)
 
     def layout(dtype, shape=(4,)):
         return Layout.new(shape, np.dtype(dtype), 0)

@@ -16,9 +16,8 @@ from cudamath.testing import compile_plan
 pytestmark = pytest.mark.skipif(build.SIMULATOR, reason="PTX has no meaning in the simulator")
 
 if not build.SIMULATOR:
-    from numba import cuda, types
-
     from cudamath.kernels import hopper, ptx_hopper, ptx_mma
+    from cudamath.kernels.lazy import cuda, types
 
     i32, i64, f32 = types.int32, types.int64, types.float32
 

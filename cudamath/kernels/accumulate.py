@@ -5,10 +5,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 
 from ..core.dtypes import compute_dtype
 from .build import codec, numba_type
+from .lazy import dtype_of, types
 from .rows import device
 
 SIGNED, UNSIGNED = types.int64, types.uint64
@@ -155,8 +155,8 @@ def _mean_of_numbers(source: np.dtype, target: np.dtype) -> Reduction:
 
 def _limits(A: Any) -> tuple[Any, Any]:
     """(lowest, highest) value of an accumulator type."""
-    if isinstance(A, types.Integer):
-        return A(A.minval), A(A.maxval)
+    if dtype_of(A).kind in "iu":
+        return A(np.iinfo(dtype_of(A)).min), A(np.iinfo(dtype_of(A)).max)
     return A(-math.inf), A(math.inf)
 
 

@@ -29,9 +29,9 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-from numba import cuda, types
 
 from .attention_wgmma import HIDDEN, LN2, base_of, bounds
+from .lazy import cuda, types
 from .ptx_mma import (
     any_lane,
     divide_unsigned,

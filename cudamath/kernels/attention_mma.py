@@ -30,11 +30,10 @@ import functools
 import math
 from typing import Any
 
-from numba import cuda, types
-
 from ..core.dtypes import bfloat16
 from . import hopper  # the alignment of swizzled tiles
 from .attention_plain import Kind, steps
+from .lazy import cuda, types
 from .ptx_mma import (
     copy_16_or_zero,
     copy_commit,

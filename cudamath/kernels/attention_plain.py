@@ -30,10 +30,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import compute_dtype
 from .build import SIMULATOR, codec
+from .lazy import cuda, types
 from .philox import beginning, philox
 from .rows import bounded, device
 

@@ -41,10 +41,10 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-from numba import cuda, types
 
 from . import hopper
 from . import ptx_hopper as ptx
+from .lazy import cuda, types
 from .ptx_mma import (
     any_lane,
     atomic_add,

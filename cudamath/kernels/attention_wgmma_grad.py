@@ -48,11 +48,10 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-from numba import cuda, types
-
 from . import hopper
 from . import ptx_hopper as ptx
 from .attention_wgmma import HIDDEN, store_rows
+from .lazy import cuda, types
 from .ptx_mma import (
     divide_unsigned,
     exp2,

@@ -10,11 +10,11 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import cuda
 
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
 from .build import blocks
+from .lazy import cuda
 
 THREADS = 128
 ITEMS = 4  # columns a thread, THREADS apart, so that several loads are under way

@@ -34,11 +34,10 @@ import functools
 import math
 from typing import NamedTuple
 
-from numba import cuda
-
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import blocks, codec, power_of_two
+from .lazy import cuda
 from .rows import RUN, bounded, device, fitting, reader, vector_width, wide, writer
 
 HELD = 16  # elements a thread reads before it works on them

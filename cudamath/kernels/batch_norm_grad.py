@@ -19,12 +19,11 @@ as their counterparts forward.
 
 import functools
 
-from numba import cuda
-
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .batch_norm import HELD, MERGERS, NEIGHBOURS, geometry, merging, present
 from .build import blocks, codec
+from .lazy import cuda
 from .rows import RUN, bounded, reader, wide, writer
 
 

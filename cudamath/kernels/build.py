@@ -16,30 +16,20 @@ import math
 import pathlib
 import threading
 import types as python_types
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-if not hasattr(np, "row_stack"):  # numba-cuda 0.30 names it at import; NumPy 2.5 dropped it
-    np.row_stack = np.vstack  # type: ignore[attr-defined]
-
-from numba import config, cuda, types
-from numba.core.errors import NumbaPerformanceWarning
-
 from ..core import plan
 from ..core.dtypes import STORAGE, bfloat16, float16
 from ..core.layout import Layout
 from ..runtime import module
-
-SIMULATOR = bool(config.ENABLE_CUDASIM)
+from .lazy import SIMULATOR, Module, cuda, types
 
 #: Compute capabilities the kernels are compiled for in the tests; "a" = architecture-specific instructions.
 CAPABILITIES = ((7, 5), (8, 0), (8, 9), (9, 0), (10, 0), (12, 0))
-
-warnings.filterwarnings("ignore", category=NumbaPerformanceWarning)
 
 
 # ---------------------------------------------------------------- types
@@ -61,11 +51,28 @@ def numba_type(dtype: np.dtype) -> Any:
     return getattr(types, storage(dtype).name)
 
 
-def argument_type(kind: Layout | np.dtype) -> Any:
-    """Numba's type of a kernel argument: an array's Layout or a scalar's dtype."""
+Kind = Layout | np.dtype  # of a kernel's argument: an array's Layout, or a scalar's dtype
+
+
+def argument_type(kind: Kind, seen: Callable[[np.dtype], np.dtype] = storage) -> Any:
+    """Numba's own type of a kernel argument; `seen`: what the kernel sees of a dtype."""
     if isinstance(kind, Layout):
-        return types.Array(numba_type(kind.dtype), max(kind.ndim, 1), "C" if kind.contiguous else "A")
-    return numba_type(kind)
+        return types.Array(_real(seen(kind.dtype)), max(kind.ndim, 1), _order(kind))
+    return _real(seen(kind))
+
+
+def _real(dtype: np.dtype) -> Any:
+    T = getattr(types, "boolean" if dtype == np.bool_ else dtype.name)
+    return getattr(T, "real", T)
+
+
+def _order(layout: Layout) -> str:
+    return "C" if layout.contiguous else "A"
+
+
+def arguments_type(kinds: Sequence[Kind], seen: Callable[[np.dtype], np.dtype] = storage) -> Any:
+    """Numba's own type of a kernel with these arguments."""
+    return types.void(*[argument_type(kind, seen) for kind in kinds])
 
 
 def codec(dtype: np.dtype) -> tuple[Callable, Callable, Any]:
@@ -162,15 +169,17 @@ def _dispatchers() -> list[Any]:
     return [o for o in gc.get_objects() if issubclass(type(o), CUDADispatcher)]  # isinstance would ask weak proxies
 
 
-def compile_cubin(kernel: Any, signature: list[Any], capability: tuple[int, int]) -> bytes:
+def compile_cubin(kernel: Any, signature: Sequence[Kind], capability: tuple[int, int],
+                  seen: Callable[[np.dtype], np.dtype] = storage) -> bytes:
     """The machine code of a kernel for these argument types and this compute capability; from the disk if it is there."""
     cc = target(capability)
-    arguments = types.void(*[argument_type(kind) for kind in signature])
-    return module.cached_cubin(cache_key(kernel, arguments, cc), lambda: compile_now(kernel, arguments, cc)[0])
+    return module.cached_cubin(cache_key(kernel, signature, cc, seen),
+                               lambda: compile_now(kernel, arguments_type(signature, seen), cc)[0])
 
 
-def cache_key(kernel: Any, arguments: Any, cc: tuple) -> str:
+def cache_key(kernel: Any, signature: Sequence[Kind], cc: tuple, seen: Callable[[np.dtype], np.dtype] = storage) -> str:
     """What the machine code of a kernel depends on: its code, the types of its arguments, target and toolchain."""
+    arguments = [f"{seen(k.dtype)} {max(k.ndim, 1)} {_order(k)}" if isinstance(k, Layout) else seen(k).name for k in signature]
     return f"{fingerprint(kernel)}|{arguments}|{cc}|{_toolchain()}"
 
 
@@ -199,9 +208,8 @@ def compile_each(kernel: Any, arguments: Any, targets: Sequence[tuple]) -> list[
 def ptx_of(kernel: Any, signature: list[Any], capability: tuple[int, int]) -> str:
     """A kernel's PTX (for checks: float64 instructions, vector loads)."""
     cc = target(capability)
-    arguments = types.void(*[argument_type(kind) for kind in signature])
     with _lock, _compiling_for(cc):
-        return cuda.compile(kernel.py_func, arguments, cc=cc, device=False, abi="numba", output="ptx",
+        return cuda.compile(kernel.py_func, arguments_type(signature), cc=cc, device=False, abi="numba", output="ptx",
                             **{k: kernel.targetoptions[k] for k in ("fastmath", "launch_bounds")
                                if kernel.targetoptions.get(k)})[0]
 
@@ -237,6 +245,9 @@ def fingerprint(kernel: Any) -> str:
 
 def _digest(value: Any, digest: Any, seen: set[int]) -> None:
     """Feed a function, device function or constant into the digest, following names and closures."""
+    if isinstance(value, Module):
+        digest.update(repr(value).encode())
+        return
     value = getattr(value, "py_func", value)
     if isinstance(value, python_types.FunctionType):
         if id(value) in seen:
@@ -265,7 +276,7 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
         _digest(sorted(value.items(), key=lambda item: repr(item[0])), digest, seen)
     elif isinstance(value, (set, frozenset)):
         digest.update(repr(sorted(map(repr, value))).encode())
-    elif isinstance(value, (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype, types.Type)):
+    elif isinstance(value, (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype)):
         digest.update(repr(value).encode())
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         _digest([getattr(value, field.name) for field in dataclasses.fields(value)], digest, seen)

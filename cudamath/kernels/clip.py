@@ -22,12 +22,12 @@ import functools
 import math
 
 import numpy as np
-from numba import cuda
 
 from ..core.dtypes import compute_dtype
 from ..core.plan import Addresses, Constant, Flag, Input, Launch, Output, Plan, Scalar, Temp, Ticket
 from ..runtime import flags
 from .build import SIMULATOR, blocks, codec, numba_type
+from .lazy import cuda
 from .optim import CHUNK, THREADS, chunks
 from .rows import RUN, group_sum, reader, writer
 

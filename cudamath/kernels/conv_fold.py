@@ -13,12 +13,11 @@ The floor is memory: read x, write y.
 
 import functools
 
-from numba import cuda
-
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
 from .build import blocks, codec
 from .conv_layout import as_last
+from .lazy import cuda
 from .rows import vector_width, writer
 
 THREADS = 256

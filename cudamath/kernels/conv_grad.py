@@ -18,7 +18,6 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
@@ -44,6 +43,7 @@ from .conv_simt import (
     split_position,
     tap_table,
 )
+from .lazy import cuda, types
 
 if not SIMULATOR:
     from .ptx import load_vector

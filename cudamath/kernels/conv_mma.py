@@ -21,13 +21,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Launch, Plan
 from .build import SIMULATOR, blocks, codec, device_function
 from .conv_product import Product, forward, input_gradient
+from .lazy import cuda, types
 
 if not SIMULATOR:
     from . import ptx_mma

@@ -12,7 +12,6 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import bfloat16, float32
 from ..core.layout import Layout
@@ -21,6 +20,7 @@ from .build import SIMULATOR, blocks
 from .conv_layout import Turned
 from .conv_simt import Walk
 from .conv_splits import add
+from .lazy import cuda, types
 
 if not SIMULATOR:
     from . import ptx, ptx_mma

@@ -36,13 +36,13 @@ import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import compute_dtype, float64
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Constant, Input, Launch, Output, Plan, Temp
 from .build import SIMULATOR, blocks, codec
 from .copy import copy_part, whole
+from .lazy import cuda, types
 
 if not SIMULATOR:
     from .ptx import load_vector, store_vector

@@ -7,11 +7,11 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Launch
 from .build import SIMULATOR, blocks, codec
+from .lazy import cuda, types
 
 if not SIMULATOR:
     from . import ptx

@@ -34,7 +34,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
@@ -42,6 +41,7 @@ from ..core.plan import ArrayArg, Constant, Launch, Plan, TensorMap
 from .build import SIMULATOR, blocks, codec, device_function
 from .conv_mma import quad_columns
 from .conv_product import Product, forward, input_gradient
+from .lazy import cuda, types
 
 if not SIMULATOR:
     from . import ptx_hopper as hopper

@@ -16,7 +16,6 @@ import functools
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import bfloat16, float32
 from ..core.layout import Layout
@@ -27,6 +26,7 @@ from .conv_product import Product
 from .conv_simt import Walk
 from .conv_splits import add
 from .conv_wgmma import MULTIPROCESSORS, SHARED, THREADS, possible, reach, signed
+from .lazy import cuda, types
 
 if not SIMULATOR:
     from . import ptx, ptx_mma

@@ -29,7 +29,6 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda
 
 from ..core import shapes
 from ..core.dtypes import BOOLEAN, COMPLEX, compute_dtype, float16, float64
@@ -37,6 +36,7 @@ from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Scalar, Temp
 from . import ptx
 from .build import SIMULATOR, codec, device_function
+from .lazy import cuda
 from .tiles import Operand, tiled
 
 if not SIMULATOR:

@@ -14,11 +14,11 @@ The floor is one read and one write of x: 8 bytes an element for float32, 4 for 
 import functools
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import compute_dtype
 from ..core.plan import Input, Launch, Output, Plan, Scalar
 from .build import SIMULATOR, blocks, codec
+from .lazy import cuda, types
 from .philox import beginning, counter, philox
 from .random import run_width
 

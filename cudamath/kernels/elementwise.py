@@ -27,7 +27,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core import shapes, trace
 from ..core.devices import TRACED
@@ -35,6 +34,7 @@ from ..core.dtypes import COMPLEX
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Input, Launch, Output, Plan, Scalar
 from .build import SIMULATOR, blocks, codec, compiled, device_function
+from .lazy import cuda, types
 from .scalar import functions
 from .tiles import Operand, tiled
 

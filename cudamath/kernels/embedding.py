@@ -17,11 +17,11 @@ The gradient is a scatter-add in a fixed order, sorted by index: segments.py.
 import functools
 
 import numpy as np
-from numba import cuda
 
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Ticket
 from .build import SIMULATOR, blocks, codec, power_of_two
+from .lazy import cuda
 
 if not SIMULATOR:
     from .ptx import load_vector, store_vector

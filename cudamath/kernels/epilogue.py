@@ -16,10 +16,9 @@ import functools
 import math
 from typing import Any
 
-from numba import types
-
 from . import hopper
 from . import ptx_hopper as ptx
+from .lazy import types
 from .ptx_mma import (
     exp2,
     global_address,

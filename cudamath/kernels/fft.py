@@ -25,7 +25,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core import shapes
 from ..core.dtypes import real_dtype
@@ -34,6 +33,7 @@ from ..core.plan import Call, Input, Launch, Output, Plan, Temp
 from ..runtime import fft
 from .build import SIMULATOR, blocks, device_function, numba_type
 from .copy import Part, copy_part, index_type, whole
+from .lazy import cuda, types
 
 if not SIMULATOR:
     from .ptx import load_vector, store_vector

@@ -16,10 +16,10 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from ..core.dtypes import float8_e4m3
 from .build import SIMULATOR, device_function
+from .lazy import types
 
 if not SIMULATOR:
     from .ptx import half_to_float

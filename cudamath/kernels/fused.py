@@ -25,7 +25,6 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, types
 
 from ..core import shapes
 from ..core.layout import Layout
@@ -33,6 +32,7 @@ from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import SIMULATOR, blocks, codec, compiled, device_function, power_of_two
 from .copy import copy_part, whole
 from .elementwise import NAMES, launch, result_layout, scalar_function
+from .lazy import cuda, types
 from .rows import add, group_max, group_min, group_sum, larger, reader, smaller, spread, vector_width, wide, writer
 
 HELD = 32  # float32 registers a thread may hold of a row

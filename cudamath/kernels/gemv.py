@@ -35,9 +35,8 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from numba import cuda, types
-
 from .epilogue import activate
+from .lazy import cuda, types
 from .ptx import Registers, array_instruction
 from .ptx_mma import global_address, mma, pack_bf16, pack_f16, store_global_half, unpack_bf16, unpack_f16
 from .ptx_unpack import high_halves, load_stream_2, load_stream_4, low_halves, unpack

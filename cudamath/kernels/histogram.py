@@ -17,13 +17,13 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
 from .build import blocks, codec
 from .copy import fill_part, whole
 from .index import dense
+from .lazy import cuda, types
 from .rows import device
 
 THREADS = 256

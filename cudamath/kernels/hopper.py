@@ -26,9 +26,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from numba import cuda, types
-
 from . import ptx_hopper as ptx
+from .lazy import cuda, types
 from .ptx_mma import divide_unsigned, pack_bf16, pack_f16, shared_address, store_matrix_4
 from .rows import device
 

@@ -20,7 +20,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numba import cuda
 
 from ..core import shapes
 from ..core.layout import Layout
@@ -28,6 +27,7 @@ from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
 from .build import SIMULATOR, codec, device_function
 from .copy import Part, copy_part, index_type, whole
 from .elementwise import launch, result_layout
+from .lazy import cuda
 
 if not SIMULATOR:
     from .ptx import load_vector, store_vector

@@ -17,12 +17,12 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
 from .build import SIMULATOR, blocks, compiled
 from .copy import IN_FLIGHT, THREADS, copy_part, whole
+from .lazy import cuda, types
 from .rows import device
 
 if not SIMULATOR:

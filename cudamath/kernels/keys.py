@@ -21,10 +21,10 @@ import functools
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 
 from ..core.dtypes import bfloat16
 from .build import device_function
+from .lazy import types
 
 _INFINITY = {"float16": 0x7C00, "bfloat16": 0x7F80, "float32": 0x7F800000, "float64": 0x7FF0 << 48}
 

@@ -24,13 +24,12 @@ A target outside the classes raises the device's error flag.
 import functools
 import math
 
-from numba import cuda, types
-
 from ..core.dtypes import bfloat16
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Ticket
 from ..runtime.device import capability
 from .build import SIMULATOR, blocks, codec
+from .lazy import cuda, types
 from .rows import access, bounded, fitting, group_max, group_sum, row_reader, row_writer, wide
 from .softmax import online, rescale
 

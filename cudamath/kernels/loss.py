@@ -23,11 +23,10 @@ an order fixed by their number alone. A target outside the classes raises the de
 import functools
 import math
 
-from numba import cuda
-
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
 from .build import blocks, codec, power_of_two
+from .lazy import cuda
 from .normal import exponential
 from .rows import RUN, WARP, access, bounded, fitting, group_max, group_sum, row_reader, row_writer, wide
 from .softmax import online, rescale

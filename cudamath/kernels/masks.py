@@ -16,13 +16,13 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import SIMULATOR, blocks, codec, device_function
 from .copy import fill_part, whole
 from .index import dense
+from .lazy import cuda, types
 from .scan import vector_steps
 
 THREADS = 256

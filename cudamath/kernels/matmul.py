@@ -46,7 +46,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core import tune
 from ..core.dtypes import bfloat16, float16
@@ -57,6 +56,7 @@ from ..runtime import device as devices
 from . import ptx
 from .build import SIMULATOR, codec
 from .copy import copy_part, whole
+from .lazy import cuda, types
 from .product import Product
 from .rows import device
 

@@ -29,10 +29,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from numba import cuda, types
-
 from . import ptx_mma as ptx
 from .hopper import advance, first_tile, tile_at
+from .lazy import cuda, types
 from .rows import device
 
 i32, i64, f32 = types.int32, types.int64, types.float32

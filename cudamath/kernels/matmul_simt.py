@@ -19,9 +19,9 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from . import ptx
+from .lazy import cuda, types
 from .matmul import DEPTH, GROUP, SIDE, SLABS, _slab, arithmetic
 from .rows import device
 

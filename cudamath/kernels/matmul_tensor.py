@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda
 
 from ..core import shapes
 from ..core.layout import Layout
@@ -20,6 +19,7 @@ from ..runtime import device as devices
 from . import matmul_mma
 from .build import blocks, codec
 from .copy import Part, copy_part
+from .lazy import cuda
 from .matmul import measured
 from .matmul_wgmma import Tile, box_of, matmul_wgmma
 from .product import Product

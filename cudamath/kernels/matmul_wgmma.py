@@ -52,10 +52,9 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from numba import cuda, types
-
 from . import epilogue, hopper
 from . import ptx_hopper as ptx
+from .lazy import cuda, types
 from .ptx_mma import divide_unsigned, global_address, store_shared_float_4
 from .rows import device
 

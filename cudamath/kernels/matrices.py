@@ -10,14 +10,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import real_dtype
 from .build import SIMULATOR, device_function, numba_type
+from .lazy import cuda, intrinsic, ir, types
 
 if not SIMULATOR:
-    from llvmlite import ir
-    from numba.cuda.extending import intrinsic
 
     @intrinsic
     def address_of(typingctx, array):

@@ -34,12 +34,11 @@ import functools
 import math
 from typing import NamedTuple
 
-from numba import cuda, types
-
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Input, Launch, Output, Plan
 from .build import blocks, codec
 from .elementwise import launch, scalar_function
+from .lazy import cuda, types
 from .rows import Rows, bounded, device, fitting, group_sum, group_sums, reader, spread, vector_width, wide, writer
 
 HELD = 32  # elements of a row a thread holds

@@ -6,12 +6,11 @@ Measured (row versions_norm_grad):
 
 import functools
 
-from numba import cuda
-
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from ..runtime.device import multiprocessors
 from .build import blocks, codec, numba_type
+from .lazy import cuda
 from .norm import LONG, Parts, fitting_rows, numbered, sum_into
 from .rows import WARP, Rows, bounded, fetcher, fitting, group_sum, group_sums, reader, vector_width, wide, writer
 

@@ -20,14 +20,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from .build import SIMULATOR
 from .build import device_function as device
+from .lazy import libdevice, types
 
 if not SIMULATOR:
-    from numba.cuda import libdevice
-
     from .ptx_mma import exp2, reciprocal
 
 #: p and the coefficients of R, lowest first: relative error 3.2e-8; for 16-bit results 3.4e-5

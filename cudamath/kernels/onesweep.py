@@ -31,13 +31,13 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.layout import Layout
 from ..core.plan import Launch, Temp
 from .build import blocks
 from .copy import fill_part, whole
 from .keys import Coding
+from .lazy import cuda, types
 from .ptx_lookback import load_relaxed, store_relaxed
 from .rows import FULL, WARP, bounded
 

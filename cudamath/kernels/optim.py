@@ -40,13 +40,13 @@ import functools
 import math
 
 import numpy as np
-from numba import cuda
 
 from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
 from ..core.plan import Addresses, Constant, Input, Launch, Plan, Scalar, Temp
 from ..core.steps import PLAIN
 from .build import SIMULATOR, blocks, codec
+from .lazy import cuda
 
 if not SIMULATOR:
     from .ptx import array_at

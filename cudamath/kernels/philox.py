@@ -23,10 +23,10 @@ known answers published with it (tests/test_random.py).
 import functools
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.plan import Input, Scalar
 from .build import SIMULATOR
+from .lazy import cuda, libdevice, types
 
 # Device functions are inlined into their kernels; the simulator has no such option and needs none.
 INLINE = {} if SIMULATOR else {"forceinline": True}
@@ -42,8 +42,6 @@ if SIMULATOR:
         return types.uint32(int(a) * int(b) & 0xFFFFFFFF)
 
 else:
-    from numba.cuda import libdevice
-
     mul_hi = libdevice.umulhi
 
     @cuda.jit(device=True, forceinline=True)

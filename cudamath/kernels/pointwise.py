@@ -18,13 +18,13 @@ import functools
 import re
 
 import numpy as np
-from numba import cuda
 
 from ..core import shapes
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Scalar, Temp
 from .build import SIMULATOR, blocks, codec
 from .elementwise import NAMES, launch, result_layout, scalar_function
+from .lazy import cuda
 from .rows import RUN, bounded, group_sum, reader, vector_width, wide
 
 THREADS = 256

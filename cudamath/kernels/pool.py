@@ -25,12 +25,12 @@ from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, types
 
 from ..core import shapes
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import SIMULATOR, blocks, codec
+from .lazy import cuda, types
 from .rows import device, reader, writer
 
 THREADS = 256

@@ -12,10 +12,10 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.layout import Layout
 from .build import SIMULATOR, codec
+from .lazy import cuda, types
 from .pool import Window, _taking, decode, window_size
 from .rows import reader, writer
 

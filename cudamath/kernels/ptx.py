@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
-from numba import config, cuda, types
 
-if config.ENABLE_CUDASIM:
+from .lazy import SIMULATOR, cuda, intrinsic, ir, types
+
+if SIMULATOR:
 
     @cuda.jit(device=True)
     def half_to_float(bits):
@@ -42,41 +43,45 @@ if config.ENABLE_CUDASIM:
         return np.asarray(value, np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)[()]
 
 else:
-    from llvmlite import ir
-    from numba.cuda.extending import intrinsic
-
-    _LLVM = {types.uint16: ir.IntType(16), types.int32: ir.IntType(32), types.uint32: ir.IntType(32),
-             types.int64: ir.IntType(64), types.uint64: ir.IntType(64), types.float32: ir.FloatType(),
-             types.float64: ir.DoubleType()}
     _REGISTER = {types.uint16: "h", types.int32: "r", types.uint32: "r", types.int64: "l", types.uint64: "l",
                  types.float32: "f", types.float64: "d"}
 
+    def _llvm(kind: Any) -> Any:
+        """LLVM's type of a number."""
+        return {"float32": ir.FloatType, "float64": ir.DoubleType}[kind.name]() if kind.name.startswith("float") else (
+            ir.IntType(kind.bitwidth))
+
     def instruction(name: str, assembly: str, result: Any, arguments: tuple, doc: str, *, pure: bool = True,
                     convergent: bool = False) -> Any:
-        """An intrinsic that emits `assembly`. $0, $1, .. are the result (one register; several for a UniTuple; none for
-        types.void), then the arguments.
+        """An intrinsic that emits `assembly`. $0, $1, .. are the result (one register; several for a tuple of types; none for
+        None), then the arguments.
 
         pure: touches no memory and may be moved. convergent: all threads of a warp must meet in it.
         """
-        count = 0 if result is types.void else getattr(result, "count", 1)
-        each = getattr(result, "dtype", result)
+        several = isinstance(result, tuple)
+        each = result[0] if several else result
+        count = len(result) if several else int(result is not None)
 
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            returned = (ir.VoidType() if not count else _LLVM[each] if each is result
-                        else ir.LiteralStructType([_LLVM[each]] * count))
-            kind = ir.FunctionType(returned, [_LLVM[a] for a in arguments])
+            returned = (ir.VoidType() if not count else ir.LiteralStructType([_llvm(each)] * count) if several
+                        else _llvm(each))
+            kind = ir.FunctionType(returned, [_llvm(a) for a in arguments])
             constraints = [f"={_REGISTER[each]}" for _ in range(count)] + [_REGISTER[a] for a in arguments]
             constraints += [] if pure else ["~{memory}"]
             value = builder.call(ir.InlineAsm(kind, assembly, ",".join(constraints), side_effect=not pure), values,
                                  attrs=("convergent",) if convergent else ())
             if not count:
                 return context.get_dummy_value()
-            if each is result:
+            if not several:
                 return value
             return context.make_tuple(builder, signature.return_type,
                                       [builder.extract_value(value, i) for i in range(count)])
 
-        return _intrinsic(name, len(arguments), lambda *_: (result(*arguments), generate), doc)
+        def typed(*_: Any) -> tuple[Any, Any]:
+            returned = types.UniTuple(each.real, count) if several else types.void if result is None else each.real
+            return returned(*[a.real for a in arguments]), generate
+
+        return _intrinsic(name, len(arguments), typed, doc)
 
     class Registers(NamedTuple):
         """An operand of `array_instruction`: `count` consecutive elements of a cuda.local.array, held in registers.
@@ -132,9 +137,9 @@ else:
                 first = next(given)
                 if isinstance(operand, Registers):
                     next(given)
-                    kinds += [first, types.int64]
+                    kinds += [first, types.int64.real]
                 else:
-                    kinds.append(operand)
+                    kinds.append(operand.real)
             return types.void(*kinds), generate
 
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -153,9 +158,9 @@ else:
                 if operand.use != "read":
                     writes += places
                 position += 2
-            returned = ir.LiteralStructType([_LLVM[k] for k in outputs]) if len(outputs) > 1 else (
-                _LLVM[outputs[0]] if outputs else ir.VoidType())
-            kind = ir.FunctionType(returned, [_LLVM[k] for k in inputs])
+            returned = ir.LiteralStructType([_llvm(k) for k in outputs]) if len(outputs) > 1 else (
+                _llvm(outputs[0]) if outputs else ir.VoidType())
+            kind = ir.FunctionType(returned, [_llvm(k) for k in inputs])
             value = builder.call(ir.InlineAsm(kind, assembly, ",".join(constraints), side_effect=True), reads,
                                  attrs=("convergent",))
             for i, place in enumerate(writes):
@@ -195,7 +200,7 @@ else:
         def generate(context, builder, sig, values):
             from .build import target_has
 
-            kind = ir.FunctionType(_LLVM[types.uint16], [_LLVM[types.float32]])
+            kind = ir.FunctionType(ir.IntType(16), [ir.FloatType()])
             return builder.call(ir.InlineAsm(kind, _TO_BFLOAT if target_has((8, 0)) else _TO_BFLOAT_7, "=h,f"), values)
 
         return types.uint16(types.float32), generate
@@ -209,7 +214,7 @@ else:
         if not isinstance(count, types.IntegerLiteral):
             return None  # Numba tries the arguments as literals next
         number = count.literal_value
-        signature = types.UniTuple(array.dtype, number)(array, types.int64, count)
+        signature = types.UniTuple(array.dtype, number)(array, types.int64.real, count)
 
         def generate(context, builder, sig, values):
             element, pointer, width = _vector(context, builder, sig, values, number)
@@ -233,7 +238,7 @@ else:
     def store_vector(typingctx, array, index, values):
         """Store a tuple of elements to consecutive places of a 1-D contiguous array from `index` on (aligned as loads)."""
         number = len(values)
-        signature = types.void(array, types.int64, types.UniTuple(array.dtype, number))
+        signature = types.void(array, types.int64.real, types.UniTuple(array.dtype, number))
 
         def generate(context, builder, sig, arguments):
             element, pointer, width = _vector(context, builder, sig, arguments, number)
@@ -275,7 +280,7 @@ else:
     @intrinsic
     def array_at(typingctx, like, address):
         """The 1-D array at a device address (int64), of the type of the array `like`, whose length it claims to have."""
-        signature = like(like, types.int64)
+        signature = like(like, types.int64.real)
 
         def generate(context, builder, sig, values):
             array = context.make_array(sig.args[0])(context, builder, values[0])

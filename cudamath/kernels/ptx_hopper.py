@@ -24,16 +24,15 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from numba import types
-
+from .lazy import types
 from .ptx import Registers, array_instruction, instruction
 
-i32, i64, f32, void = types.int32, types.int64, types.float32, types.void
+i32, i64, f32 = types.int32, types.int64, types.float32
 
 
 def _action(name: str, assembly: str, arguments: tuple, doc: str, convergent: bool = False) -> Any:
     """An instruction with effects and no result."""
-    return instruction(name, assembly, void, arguments, doc, pure=False, convergent=convergent)
+    return instruction(name, assembly, None, arguments, doc, pure=False, convergent=convergent)
 
 
 # ---------------------------------------------------------------- barriers
@@ -66,7 +65,7 @@ cluster_rank = instruction("cluster_rank", "mov.u32 $0, %cluster_ctarank;", i32,
                            pure=False)
 load_cluster_float_4 = instruction(
     "load_cluster_float_4", "{ .reg .b32 a; mapa.shared::cluster.u32 a, $4, $5; ld.shared::cluster.v4.f32 {$0, $1, $2, $3}, "
-    "[a]; }", types.UniTuple(f32, 4), (i32, i32), "Four float32 at this shared address in the block of that rank of the "
+    "[a]; }", (f32,) * 4, (i32, i32), "Four float32 at this shared address in the block of that rank of the "
     "cluster.", pure=False)
 cluster_sync = _action("cluster_sync", "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;", (),
                        "All threads of the cluster meet.", convergent=True)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.cuda.extending import intrinsic
+from .lazy import intrinsic, ir, types
 
 
 def _element(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
@@ -26,7 +24,7 @@ def _register(width: int) -> str:
 @intrinsic
 def load_relaxed(typingctx, array, index):
     """array[index] of a contiguous array of uint32 or uint64, as memory holds it now."""
-    signature = array.dtype(array, types.int64)
+    signature = array.dtype(array, types.int64.real)
 
     def generate(context, builder, sig, values):
         pointer = _element(context, builder, sig.args[0], *values)
@@ -41,7 +39,7 @@ def load_relaxed(typingctx, array, index):
 @intrinsic
 def store_relaxed(typingctx, array, index, value):
     """array[index] = value, for a contiguous array of uint32 or uint64, visible to all blocks."""
-    signature = types.void(array, types.int64, array.dtype)
+    signature = types.void(array, types.int64.real, array.dtype)
 
     def generate(context, builder, sig, values):
         pointer = _element(context, builder, sig.args[0], *values[:2])
@@ -58,7 +56,7 @@ def store_relaxed(typingctx, array, index, value):
 @intrinsic
 def bits(typingctx, value):
     """The bits of a float32 or float64 as an unsigned integer of that width."""
-    word = types.uint32 if value == types.float32 else types.uint64
+    word = types.uint32 if value.bitwidth == 32 else types.uint64
 
     def generate(context, builder, sig, values):
         return builder.bitcast(values[0], ir.IntType(word.bitwidth))
@@ -69,9 +67,9 @@ def bits(typingctx, value):
 @intrinsic
 def number(typingctx, word):
     """The float32 or float64 of these bits."""
-    kind = types.float32 if word == types.uint32 else types.float64
+    kind = types.float32 if word.bitwidth == 32 else types.float64
 
     def generate(context, builder, sig, values):
-        return builder.bitcast(values[0], ir.FloatType() if kind == types.float32 else ir.DoubleType())
+        return builder.bitcast(values[0], ir.FloatType() if kind is types.float32 else ir.DoubleType())
 
     return kind(word), generate

@@ -19,13 +19,10 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.cuda.extending import intrinsic
-
+from .lazy import intrinsic, ir, types
 from .ptx import Registers, array_instruction, instruction
 
-i32, i64, f32, void = types.int32, types.int64, types.float32, types.void
+i32, i64, f32, void = types.int32, types.int64, types.float32, None
 
 
 @intrinsic
@@ -55,12 +52,12 @@ def global_address(typingctx, array):
 
 # ---------------------------------------------------------------- fragments
 
-_FOUR, _TWO = types.UniTuple(i32, 4), types.UniTuple(i32, 2)
+_FOUR, _TWO = (i32,) * 4, (i32,) * 2
 
 
 def _fragment(name: str, form: str, result: Any, doc: str) -> Any:
-    registers = ", ".join(f"${i}" for i in range(result.count))
-    return instruction(name, f"ldmatrix.sync.aligned.m8n8.{form}.shared.b16 {{{registers}}}, [${result.count}];", result,
+    registers = ", ".join(f"${i}" for i in range(len(result)))
+    return instruction(name, f"ldmatrix.sync.aligned.m8n8.{form}.shared.b16 {{{registers}}}, [${len(result)}];", result,
                        (i32,), doc, pure=False, convergent=True)
 
 
@@ -151,15 +148,17 @@ store_shared_float_2 = instruction("store_shared_float_2", "st.shared.v2.f32 [$0
                                    "Two float32 to a shared address.", pure=False)
 store_shared_float_4 = instruction("store_shared_float_4", "st.shared.v4.f32 [$0], {$1, $2, $3, $4};", void,
                                    (i32, f32, f32, f32, f32), "Four float32 to a shared address.", pure=False)
-load_shared_float_2 = instruction("load_shared_float_2", "ld.shared.v2.f32 {$0, $1}, [$2];", types.UniTuple(f32, 2), (i32,),
+load_shared_float_2 = instruction("load_shared_float_2", "ld.shared.v2.f32 {$0, $1}, [$2];", (f32,) * 2, (i32,),
                                   "Two float32 at a shared address.", pure=False)
+load_shared_float_4 = instruction("load_shared_float_4", "ld.shared.v4.f32 {$0, $1, $2, $3}, [$4];",
+                                  (f32,) * 4, (i32,), "Four float32 at a shared address.", pure=False)
 load_global_4 = instruction("load_global_4", "ld.global.v4.b32 {$0, $1, $2, $3}, [$4];", _FOUR, (i64,),
                             "16 bytes at a global address, as four int32.", pure=False)
 load_global_float_4 = instruction("load_global_float_4", "ld.global.v4.f32 {$0, $1, $2, $3}, [$4];",
-                                  types.UniTuple(f32, 4), (i64,), "Four float32 at a global address.", pure=False)
+                                  (f32,) * 4, (i64,), "Four float32 at a global address.", pure=False)
 load_global_float = instruction("load_global_float", "ld.global.f32 $0, [$1];", f32, (i64,), "A float32 at a global address.",
                                 pure=False)
-load_global_float_2 = instruction("load_global_float_2", "ld.global.v2.f32 {$0, $1}, [$2];", types.UniTuple(f32, 2), (i64,),
+load_global_float_2 = instruction("load_global_float_2", "ld.global.v2.f32 {$0, $1}, [$2];", (f32,) * 2, (i64,),
                                   "Two float32 at a global address.", pure=False)
 load_global = instruction("load_global", "ld.global.b32 $0, [$1];", i32, (i64,), "4 bytes at a global address.", pure=False)
 store_global_half = instruction("store_global_half", "{ .reg .b16 h; cvt.u16.u32 h, $1; st.global.b16 [$0], h; }", void,
@@ -203,7 +202,7 @@ pack_bf16 = instruction("pack_bf16", "cvt.rn.bf16x2.f32 $0, $2, $1;", i32, (f32,
                         "Two float32 rounded to bfloat16, the first in the low half.")
 pack_f16 = instruction("pack_f16", "cvt.rn.f16x2.f32 $0, $2, $1;", i32, (f32, f32),
                        "Two float32 rounded to float16, the first in the low half.")
-_PAIR = types.UniTuple(f32, 2)
+_PAIR = (f32,) * 2
 unpack_bf16 = instruction("unpack_bf16", "{ shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000; }", _PAIR, (i32,),
                           "The two bfloat16 of a packed pair, the low half first.")
 unpack_f16 = instruction("unpack_f16", "{ .reg .b16 x, y; mov.b32 {x, y}, $2; cvt.f32.f16 $0, x; cvt.f32.f16 $1, y; }",

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import types
-
+from .lazy import types
 from .ptx import instruction
 from .rows import device
 
 i32, i64, f32 = types.int32, types.int64, types.float32
-_TWO, _FOUR = types.UniTuple(i32, 2), types.UniTuple(i32, 4)
+_TWO, _FOUR = (i32,) * 2, (i32,) * 4
 
 load_stream_4 = instruction("load_stream_4", "ld.global.nc.L1::no_allocate.L2::128B.v4.b32 {$0, $1, $2, $3}, [$4];", _FOUR,
                             (i64,), "16 bytes that are read once, as four int32, past the L1 cache.", pure=False)

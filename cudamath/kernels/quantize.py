@@ -25,13 +25,13 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import float8_e4m3, float8_e5m2
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Input, Launch, Output, Plan
 from .build import SIMULATOR, blocks, codec
 from .float8 import decoder, encoder
+from .lazy import cuda, types
 from .rows import Rows, bounded, device, group_max, reader, spread, vector_width
 
 if not SIMULATOR:

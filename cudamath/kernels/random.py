@@ -41,12 +41,12 @@ random shuffling for GPUs", TOPC 2022 (the cipher); Cephes and fdlibm (the polyn
 import functools
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Scalar
 from .build import SIMULATOR, blocks, codec
+from .lazy import cuda, types
 from .philox import INLINE, RETRY, beginning, counter, join, philox
 from .random_math import TAILS32, TAILS64, pair32, pair64
 

@@ -10,9 +10,9 @@ Sources: Cephes (float32) and fdlibm (float64): the polynomials.
 import math
 
 import numpy as np
-from numba import cuda, types
 
 from .build import SIMULATOR
+from .lazy import cuda, libdevice, types
 from .philox import INLINE
 
 if SIMULATOR:
@@ -26,8 +26,6 @@ if SIMULATOR:
     float_bits64, bits_float64 = float_bits, bits_float
     root32 = math.sqrt
 else:
-    from numba.cuda import libdevice
-
     from .ptx_mma import rsqrt
 
     float_bits, bits_float = libdevice.float_as_int, libdevice.int_as_float

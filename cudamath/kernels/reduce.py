@@ -40,7 +40,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, types
 
 from ..core import shapes
 from ..core.layout import Layout
@@ -49,6 +48,7 @@ from ..runtime.device import multiprocessors
 from . import ptx
 from .accumulate import Reduction, reduction
 from .build import blocks, power_of_two
+from .lazy import cuda, types
 from .reduce_parts import (
     across_threads,
     columns_exchange,

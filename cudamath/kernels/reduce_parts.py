@@ -8,9 +8,8 @@ Functions on tuples of 2^k items are built by halves, so the compiler sees strai
 import functools
 from typing import Any
 
-from numba import cuda, types
-
 from .accumulate import Reduction
+from .lazy import cuda, dtype_of, types
 from .rows import device
 
 FULL = 0xFFFFFFFF  # all lanes of a warp
@@ -139,7 +138,7 @@ def pairwise(reduce: Reduction, width: int) -> Any:
 @functools.cache
 def lane_exchange(kind: Any) -> Any:
     """Device function (value, lane distance) -> the value of the lane that many bits away."""
-    if isinstance(kind, types.Complex):
+    if dtype_of(kind).kind == "c":
         part = lane_exchange(kind.underlying_float)
 
         @device

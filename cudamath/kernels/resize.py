@@ -20,12 +20,12 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import cuda
 
 from ..core.layout import Layout
 from ..core.plan import Constant, Input, Launch, Output, Plan
 from ..core.taps import MIXED, Axis, taps
 from .build import blocks, codec
+from .lazy import cuda
 from .pool import _large, _memory, _ordered, _width, decode
 from .rows import reader, wide, writer
 

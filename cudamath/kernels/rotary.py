@@ -12,12 +12,12 @@ import functools
 import math
 
 import numpy as np
-from numba import cuda
 
 from ..core import shapes
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
 from .build import blocks, codec
+from .lazy import cuda
 
 THREADS = 256
 

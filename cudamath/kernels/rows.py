@@ -16,9 +16,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import cuda, types
 
 from .build import SIMULATOR, blocks, codec, power_of_two
+from .lazy import cuda, types
 
 if not SIMULATOR:
     from .ptx import load_vector, store_vector

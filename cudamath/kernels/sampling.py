@@ -31,12 +31,12 @@ import functools
 import math
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Scalar
 from .build import blocks, codec
+from .lazy import cuda, types
 from .philox import INLINE, RETRY, beginning, counter, join, philox
 from .random_math import exp64, log32, log64, log_rest64, pair32, pair64
 

@@ -12,15 +12,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from .build import SIMULATOR
 from .build import device_function as device
 from .complex import complex_functions
+from .lazy import dtype_of, libdevice, types
 from .normal import normal_functions
-
-if not SIMULATOR:
-    from numba.cuda import libdevice
 
 _REAL = ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos", "cosh", "erf", "erfc",
          "exp", "expm1", "fabs", "floor", "fmod", "isfinite", "isinf", "isnan", "lgamma", "log", "log10", "log1p",
@@ -30,10 +27,10 @@ _REAL = ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "co
 @functools.cache
 def functions(T: Any, short: bool = False) -> dict[str, Any]:
     """Names an expression on compute type T may use; short: its result has 16 bits, so fewer digits will do."""
-    if isinstance(T, types.Complex):
+    if dtype_of(T).kind == "c":
         real = functions(T.underlying_float)
         return complex_functions(T, device, real["hypot"], real["round_even"])
-    if isinstance(T, types.Integer):
+    if dtype_of(T).kind in "iu":
         return _shared(T) | _integer(T)
     return {name: getattr(math, name) for name in _REAL} | _shared(T) | _floating(T) | normal_functions(T, short)
 

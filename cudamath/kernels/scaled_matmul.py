@@ -16,7 +16,6 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Call, Input, Launch, Output, Plan, Temp, TensorMap
@@ -24,6 +23,7 @@ from ..runtime import device as devices
 from . import matmul, quantize
 from .build import SIMULATOR, blocks, codec
 from .copy import copy_part, whole
+from .lazy import cuda, types
 
 THREADS = 256
 

@@ -33,7 +33,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
@@ -42,6 +41,7 @@ from .accumulate import accumulator
 from .build import SIMULATOR, blocks, codec, numba_type
 from .copy import fill_part, whole
 from .index import box
+from .lazy import cuda, dtype_of, types
 from .lines import neighbours
 from .rows import FULL, WARP, bounded, device, vector_width, writer
 
@@ -78,8 +78,8 @@ def combining(kind: str, source: np.dtype, target: np.dtype) -> Combining:
     skip = kind in ("nansum", "nanprod") and source.kind in "fcV"
     if kind.endswith(("sum", "prod")):
         identity = A(0 if kind.endswith("sum") else 1)
-    elif isinstance(A, types.Integer):
-        identity = A(A.minval if kind.endswith("max") else A.maxval)
+    elif dtype_of(A).kind in "iu":
+        identity = A(np.iinfo(dtype_of(A)).min if kind.endswith("max") else np.iinfo(dtype_of(A)).max)
     elif kind.startswith("nan"):
         identity = A(math.nan)  # where only NaNs came before
     else:
@@ -222,7 +222,7 @@ def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
 def handing(A: Any) -> tuple[Any, Any, Any, int]:
     """Device functions for totals of type A: shift (a, lanes): that of a lower lane; publish (words, slot, a);
     await (words, slot); and how many words a total takes."""
-    if isinstance(A, types.Complex):
+    if dtype_of(A).kind == "c":
         F = A.underlying_float
         shift_part, publish_part, await_part, parts = handing(F)
 
@@ -241,7 +241,7 @@ def handing(A: Any) -> tuple[Any, Any, Any, int]:
 
         return shift, publish, await_, 2 * parts
 
-    floating = isinstance(A, types.Float)
+    floating = dtype_of(A).kind == "f"
     S = A if floating else types.int64 if A.bitwidth == 64 else types.int32  # what shuffles move
 
     @device
@@ -430,7 +430,7 @@ def line_steps(kind: str, source: Any, target: Any, layout: Layout, dtype: np.dt
     segments = max(1, min(blocks(16 * MANY_LINES, lines), n // (8 * LINE_STEP), MOST_SEGMENTS))
     length = blocks(n, segments)
     kinds = kind, layout.dtype, dtype
-    temps.append(Layout.new((segments, lines), _numpy(combining(*kinds).A), layout.device))
+    temps.append(Layout.new((segments, lines), dtype_of(combining(*kinds).A), layout.device))
     totals = Temp(len(temps) - 1)
     grid = blocks(segments * lines, LINE_THREADS)
     first = [Launch(line_totals(*kinds), grid, LINE_THREADS, [source, totals, length])] if segments > 1 else []
@@ -443,7 +443,7 @@ def tile_steps(kind: str, source: Any, target: Any, shape: tuple[int, int], x: L
     rows, n = shape
     kinds = kind, x.dtype, dtype
     A = combining(*kinds).A
-    held = TILE_BYTES // _numpy(A).itemsize
+    held = TILE_BYTES // dtype_of(A).itemsize
     width = min(vector_width(n, x), 8, held)  # of a wider result a thread writes several vectors
     vectors = max(1, min(blocks(n, THREADS * width), held // width))
     per_row = blocks(n, THREADS * width * vectors)
@@ -468,7 +468,3 @@ def vector_steps(vector: Any, layout: Layout, temps: list[Layout]) -> list[Launc
     if SIMULATOR:
         return line_steps("sum", vector.view((1, n, 1)), vector.view((1, n, 1)), layout.like((1, n, 1)), dtype, temps)
     return tile_steps("sum", vector, vector, (1, n), layout, dtype, temps)
-
-
-def _numpy(A: Any) -> np.dtype:
-    return np.dtype(str(A))

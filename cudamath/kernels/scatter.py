@@ -20,13 +20,13 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Plan, Temp, Ticket
 from .build import blocks, device_function
 from .copy import copy_part, index_type, whole
 from .index import THREADS, box, dense, flat_positions, widest
+from .lazy import cuda, types
 
 STRETCH = 1 << 24  # bytes of bids, or of the array, that one group of blocks works on
 MOST_STRETCHES = 8

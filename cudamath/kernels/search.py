@@ -16,7 +16,6 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
@@ -25,6 +24,7 @@ from ..runtime import flags
 from .build import blocks, codec
 from .index import dense
 from .keys import Coding, coding
+from .lazy import cuda, types
 
 THREADS = 256
 FEW = 256  # elements that every number is compared with, without a sort

@@ -20,7 +20,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numba import cuda
 
 from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
@@ -30,6 +29,7 @@ from .build import blocks, codec
 from .copy import copy_part, fill_part, whole
 from .index import add_along, along_positions, box, dense, flat_positions
 from .keys import coding
+from .lazy import cuda
 from .rows import device
 from .sort import key_steps
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import config, cuda
 
 from ..core.layout import Layout
 from ..core.plan import Addresses, ArrayArg, Constant, Flag, Launch, Plan, Scalar, Ticket
 from .build import storage
+from .lazy import SIMULATOR, cuda
 
 
 def layout_of(x: np.ndarray, device: int = 0) -> Layout:
@@ -24,7 +24,7 @@ def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> An
     An input that the plan writes into is changed. RuntimeError where the simulator is not switched on;
     IndexError when a kernel raised the error flag.
     """
-    if not config.ENABLE_CUDASIM:
+    if not SIMULATOR:
         raise RuntimeError("simulate: start Python with NUMBA_ENABLE_CUDASIM=1")
     def new(layout: Layout) -> np.ndarray:
         poison = np.full(max(layout.nbytes, 1), 0xA5, np.uint8)  # what is not written shows

@@ -18,11 +18,10 @@ from __future__ import annotations
 import functools
 import math
 
-from numba import cuda
-
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import blocks, codec, power_of_two
+from .lazy import cuda
 from .loss import HELD, THREADS, reduction_steps
 from .normal import exponential
 from .rows import WARP, access, bounded, fitting, group_max, group_sum, row_reader, row_writer, wide

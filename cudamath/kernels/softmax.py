@@ -27,12 +27,11 @@ Measured (row versions_softmax):
 import functools
 import math
 
-from numba import cuda
-
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
 from ..runtime.device import capability
 from .build import blocks, codec
+from .lazy import cuda
 from .normal import exponential
 from .rows import RUN, access, bounded, device, fitting, group_max, group_sum, row_reader, row_writer, spread
 

@@ -16,12 +16,11 @@ Measured (row versions_softmax_cached):
 import functools
 import math
 
-from numba import cuda
-
 from ..core.layout import Layout
 from ..core.plan import Launch
 from ..runtime.device import capability
 from .build import codec, numba_type
+from .lazy import cuda
 from .normal import exponential
 from .ptx import load_vector, store_vector
 from .rows import bounded, device, fetcher, group_max, group_sum, vector_width, writer

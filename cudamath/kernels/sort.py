@@ -24,12 +24,12 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.layout import Layout
 from ..core.plan import Launch, Plan, Temp
 from .build import SIMULATOR, blocks, device_function, power_of_two
 from .keys import Coding, coding, flipped
+from .lazy import cuda, types
 from .lines import neighbours
 from .onesweep import sweep_steps
 from .rows import WARP

@@ -23,11 +23,11 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import cuda, types
 
 from ..core.dtypes import COMPLEX
 from ..core.plan import ArrayArg, Launch, Scalar
 from .build import SIMULATOR, blocks, compiled, numba_type
+from .lazy import cuda, types
 
 if not SIMULATOR:
     from .ptx import load_vector, store_vector

@@ -11,16 +11,15 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import cuda, types
 
 from ..core import shapes
 from ..core.layout import Layout
 from ..core.plan import Output, Plan
 from ..core.scalars import typed
-from ..runtime import module
 from . import build
 from .accumulate import Reduction, accumulator
 from .elementwise import NAMES, launch, result_layout
+from .lazy import cuda, types
 from .reduce import planned
 
 __all__ = ["UserKernel", "user_kernel"]
@@ -35,24 +34,12 @@ class UserKernel:
 
     def cubin(self, signature: list[Layout | np.dtype], capability: tuple[int, int]) -> bytes:
         """Machine code for these arguments and this compute capability, from the disk if it is there."""
-        cc = build.target(capability)
-        arguments = types.void(*[argument_type(kind) for kind in signature])
-        key = build.cache_key(self.dispatcher, arguments, cc)
-        return module.cached_cubin(key, lambda: build.compile_now(self.dispatcher, arguments, cc)[0])
+        return build.compile_cubin(self.dispatcher, signature, capability, seen)
 
 
-def argument_type(kind: Layout | np.dtype) -> Any:
-    """Numba's type of an argument: an array's Layout or a scalar's dtype."""
-    dtype = kind.dtype if isinstance(kind, Layout) else kind
-    if dtype == np.float16:
-        element: Any = types.float16
-    elif dtype == np.bool_:
-        element = types.boolean
-    else:
-        element = build.numba_type(dtype)
-    if isinstance(kind, Layout):
-        return types.Array(element, max(kind.ndim, 1), "C" if kind.contiguous else "A")
-    return element
+def seen(dtype: np.dtype) -> np.dtype:
+    """What a user's kernel sees of a dtype."""
+    return dtype if dtype in (np.float16, np.bool_) else build.storage(dtype)
 
 
 @functools.cache

@@ -195,19 +195,24 @@ def _decode(q: Layout, k: Layout, v: Layout, extras: _Extras, causal: bool, scal
 
     (batch, heads, rows, depth), (shares, keys) = q.shape, k.shape[1:3]
     limited = extras.queries is not None or extras.keys is not None
-    splits = decode.splits_of(batch * shares, keys, 2 * multiprocessors(q.device))  # two blocks a multiprocessor
-    name = "bf16" if q.dtype == bfloat16 else "f16"
-    kind = decode.Kind(name, 64 * blocks(depth, 64), causal and rows > 1, limited, splits > 1)
+    wide = 64 * blocks(depth, 64)
+    newest = capability(q.device)[0] == 9
+    each = (96 if newest else 64) << 10  # bytes of shared memory: two blocks a multiprocessor
+    splits = decode.splits_of(batch * shares, keys, 2 * multiprocessors(q.device))
+    merge = "none" if splits == 1 else "cluster" if newest and splits <= decode.CLUSTER else "parts"
+    kind = decode.Kind("bf16" if q.dtype == bfloat16 else "f16", wide, causal and rows > 1, limited, merge,
+                       decode.stages_of(wide, each))
     lines, single = math.prod(q.shape[:3]), np.dtype(np.float32)
     arguments = [*(Input(i).view(x.shape, _boxed(x)) for i, x in enumerate((q, k, v))), *extras.both_lengths(rows, keys),
-                 *((Temp(0), Temp(1)) if splits > 1 else (Output(0).flat, Output(1).flat)),
+                 *((Temp(0), Temp(1)) if merge == "parts" else (Output(0).flat, Output(1).flat)),
                  *map(np.int32, (shares, heads // shares, rows, depth, keys, splits)), np.float32(scale * math.log2(math.e))]
-    steps = [Launch(decode.attention_decode(kind), batch * shares * splits, decode.THREADS, arguments)]
+    steps = [Launch(decode.attention_decode(kind), batch * shares * splits, decode.THREADS, arguments, kind.shared,
+                    splits if merge == "cluster" else 1)]
     temps: list[Layout] = []
-    if splits > 1:
+    if merge == "parts":
         temps = [q.like((splits * lines * depth,), single), q.like((splits * lines * 2,), single)]
-        steps.append(Launch(decode.attention_decode_merge(name), lines, decode.MERGE_THREADS,
-                            [Temp(0), Temp(1), Output(0).flat, Output(1).flat, splits, depth]))
+        steps.append(Launch(decode.attention_decode_merge(kind.kind), lines, decode.MERGE_THREADS,
+                            [Temp(0), Temp(1), Output(0).flat, Output(1).flat, np.int32(splits), np.int32(depth)]))
     return Plan([q.like(), q.like(q.shape[:3], single)], steps, temps)
 
 

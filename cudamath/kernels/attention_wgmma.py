@@ -41,7 +41,6 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-
 from . import hopper
 from . import ptx_hopper as ptx
 from .lazy import cuda, types
@@ -318,6 +317,8 @@ def attention_wgmma(tile: Tile) -> Any:
                     within = i32(head - batch * heads)
                     shares = divide_unsigned(within, repeats)
                     row = i32(row * queries)
+                    if causal:  # aligned at the end: rows that do not exist come before the first, where there is least to do
+                        row = i32(row + rows - tiles * queries)
                     present, filled = bounds_of(query_lengths, key_lengths, batch, rows, most)
                     end = filled
                     if causal:
@@ -348,7 +349,7 @@ def attention_wgmma(tile: Tile) -> Any:
                         stage, phase = hopper.advance(stage, phase, STAGES)
                     t = following
                 ptx.barrier_wait(q_empty, turn)
-                store_shared_4(note, i32(-1), i32(0), i32(0), i32(0))
+                store_shared_4(note, i32(0), i32(-1), i32(0), i32(0))
                 ptx.barrier_arrive(q_full)
         else:  # -------------------------------------------------------------------------------- the consumers
             more()
@@ -365,19 +366,22 @@ def attention_wgmma(tile: Tile) -> Any:
             stage, phase, turn = i32(0), i32(0), i32(0)
             ptx.barrier_wait(q_full, turn)
             row, head, count, present = load_shared_4(note)
-            while row >= 0:
+            while head >= 0:
                 filled = load_shared_4(i32(note + 16))[0]
                 shift = i32(filled - present)
-                if causal:  # of the last tiles of keys this warpgroup may see nothing
+                sees = count  # tiles of keys: of the last ones this warpgroup may see nothing
+                if causal:
                     sees = i32(max(divide_unsigned(i32(max(row + own + 64 + shift, 0) + keys - 1), i32(keys)), 1))
-                    while count > sees:
-                        count = i32(count - 1)
-                        ptx.barrier_wait(i32(k_full + 8 * stage), phase)
-                        ptx.barrier_wait(i32(v_full + 8 * stage), phase)
-                        if mine == 0:
-                            ptx.barrier_arrive(i32(k_empty + 8 * stage))
-                            ptx.barrier_arrive(i32(v_empty + 8 * stage))
-                        stage, phase = hopper.advance(stage, phase, STAGES)
+                if row + own >= present or row + own + 64 <= 0:
+                    sees = i32(1)  # rows that do not exist: no more than it takes to keep step
+                while count > sees:
+                    count = i32(count - 1)
+                    ptx.barrier_wait(i32(k_full + 8 * stage), phase)
+                    ptx.barrier_wait(i32(v_full + 8 * stage), phase)
+                    if mine == 0:
+                        ptx.barrier_arrive(i32(k_empty + 8 * stage))
+                        ptx.barrier_arrive(i32(v_empty + 8 * stage))
+                    stage, phase = hopper.advance(stage, phase, STAGES)
                 ptx.barrier_wait(i32(k_full + 8 * stage), phase)
                 multiply_keys(s, 0, q_tile, k_tile + i64(stage * (bytes_k >> 4)))
                 scores_done(s, 0)
@@ -471,7 +475,8 @@ def attention_wgmma(tile: Tile) -> Any:
                     ptx.barrier_arrive(i32(v_empty + 8 * stage))
                 stage, phase = hopper.advance(stage, phase, STAGES)
                 here = i64(head) * rows + row + line
-                exists0, exists1 = row + line < rows, row + line + 8 < rows
+                exists0 = row + line >= 0 and row + line < rows
+                exists1 = row + line + 8 >= 0 and row + line + 8 < rows
                 if lane & 3 == 0:
                     at = global_address(lse) + 4 * here
                     if exists0:

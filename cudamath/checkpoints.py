@@ -48,7 +48,7 @@ def _library() -> Any:
 # ------------------------------------------------------------ trees
 
 # A tree is described by nested lists, which JSON can hold: ["dict", [[key, node], ...]], ["list", [node, ...]],
-# ["tuple", [node, ...]], ["none"], ["other", class, [node, ...]] for registered classes and named tuples;
+# ["tuple", [node, ...]], ["none"], ["other", class, [[key, node], ...]] for registered classes and named tuples;
 # ["array", name] and ["numpy", name] for arrays in the file, ["complex128", ...] around one of them whose numbers lie there
 # as pairs; ["value", x] and ["complex", re, im] for scalars.
 
@@ -78,7 +78,8 @@ def _describe(node: Any, path: str, found: dict[str, np.ndarray]) -> list:
         raise TypeError(f"save: wants a tree of arrays and Python scalars, got {type(node).__name__} at {path or 'the top'}"
                         + ("; save its .state" if hasattr(node, "state") else ""))
     children, _, entries, _ = optree.tree_flatten_one_level(node)
-    return ["other", type(node).__name__, inside(zip(entries, children, strict=True))]
+    described = inside(zip(entries, children, strict=True))
+    return ["other", type(node).__name__, [list(pair) for pair in zip(entries, described, strict=True)]]
 
 
 def _describe_array(x: Any, path: str, found: dict[str, np.ndarray]) -> list:
@@ -131,7 +132,7 @@ def _leaves(node: list, path: str = "") -> Iterator[tuple[str, list]]:
     """Names and descriptions of the leaves of a description."""
     kind, *rest = node
     if kind in ("dict", "list", "tuple", "other"):
-        for key, child in rest[0] if kind == "dict" else enumerate(rest[-1]):
+        for key, child in enumerate(rest[0]) if kind in ("list", "tuple") else rest[-1]:
             yield from _leaves(child, f"{path}.{key}" if path else str(key))
     elif kind != "none":
         yield path or "array", node

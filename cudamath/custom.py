@@ -7,6 +7,7 @@ kernels/reduce.py, all their versions included; on the CPU into a NumPy ufunc or
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,6 +71,10 @@ class _Elementwise:
 
     def plan(self, operands: tuple, scalars: Sequence[bool]) -> Callable:
         """`run(*operands)` for these layouts and kinds of scalars."""
+        try:
+            inspect.signature(self.function).bind(*operands)
+        except TypeError as error:
+            raise TypeError(f"elementwise: {self.name} got {len(operands)} operands: {error}") from None
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
         shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
         common = dtypes.result_type(*operands)

@@ -100,6 +100,12 @@ def test_classes_of_ones_own_need_like(path):
     assert type(back) is Layer and back.weight.tolist() == [1, 1] and back.rate == 0.5
     with pytest.raises(ValueError, match="load: the tree that was saved has a Layer at the top layer; pass like="):
         cm.load(path)
+    quantized = cm.ml.quantize(cm.ones((2, 4)), "int4", group=2)  # its fields have names of their own
+    cm.save(path, [quantized, 3])
+    back = cm.load(path, like=[quantized, 0])
+    assert back[1] == 3 and back[0].group == 2 and cm.array_equal(back[0].dequantize(), cm.ones((2, 4)))
+    with pytest.raises(ValueError, match="load: the tree that was saved has a Quantized at the top 0; pass like="):
+        cm.load(path)
 
 
 def test_metadata(path):

@@ -29,6 +29,14 @@ def _leaves(name: str, tree: Any) -> tuple[list[Any], Any]:
     return arrays, structure
 
 
+def _with_aux(name: str, result: Any) -> tuple[Any, Any]:
+    """What a function with has_aux returned, taken apart."""
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        raise TypeError(f"{name}: with has_aux the function must return a pair (value, aux), got {type(result).__name__}"
+                        + (f" of {len(result)}" if isinstance(result, (tuple, list)) else ""))
+    return result[0], result[1]
+
+
 class Level:
     """Everything inside is recorded; nested levels are counted so that only the outermost gradient runs unrecorded."""
 
@@ -99,6 +107,8 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
         for position in positions:
             if not -len(args) <= position < len(args):
                 raise ValueError(f"grad: argnums {position} but the function was called with {len(args)} arguments")
+            if position % len(args) in flattened:
+                raise ValueError(f"grad: argnums {argnums} name an argument of {len(args)} twice")
             flattened[position % len(args)] = _leaves("grad", args[position])
         marked, new = [], list(args)
         with Level():
@@ -107,7 +117,7 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
                 marked.append(leaves)
                 new[position] = structure.unflatten(leaves)
             result = fn(*new, **kwargs)
-        value, aux = result if has_aux else (result, None)
+        value, aux = _with_aux("grad", result) if has_aux else (result, None)
         if not isinstance(value, ndarray) or value.size != 1 or value.dtype not in FLOATING:
             seen = f"{value.dtype} of shape {value.shape}" if isinstance(value, ndarray) else type(value).__name__
             raise TypeError(f"grad: the function must return one real floating-point number, got {seen}")
@@ -186,7 +196,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     with Level():
         marked = [[tape.leaf(x) for x in arrays] for arrays, _ in flattened]
         result = fn(*[s.unflatten(leaves) for (_, s), leaves in zip(flattened, marked, strict=True)])
-    result, aux = result if has_aux else (result, None)
+    result, aux = _with_aux("vjp", result) if has_aux else (result, None)
     outputs, structure = optree.tree_flatten(result)
     for y in outputs:
         if not isinstance(y, ndarray):

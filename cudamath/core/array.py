@@ -7,6 +7,7 @@ ops stand above this room. Here are creation from foreign objects, transfer, vie
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from ..runtime.errors import DeviceError
 from . import dtypes, indexing, shapes
 from .devices import CPU, TRACED, Device, default_index, device_of, index_of
 from .flags import Flags
+from .host import owns
 from .layout import Layout
 
 
@@ -124,7 +126,7 @@ class ndarray:
         turned = shapes.is_contiguous(layout.shape[::-1], layout.strides[::-1], layout.itemsize)
         alone = not shapes.overlaps_itself(layout.shape, layout.strides, layout.itemsize)
         if layout.device == CPU:
-            own, writeable = self._data.flags.owndata, alone and self._data.flags.writeable
+            own, writeable = owns(self._data), alone and self._data.flags.writeable
         else:
             own, writeable = getattr(self._owner, "address", None) == self._data, alone
         aligned = layout.device == TRACED or self.ptr % layout.itemsize == 0
@@ -206,8 +208,11 @@ class ndarray:
         return self.to(device)
 
     def item(self, *index: int) -> Any:
-        """The only element (or the one at `index`) as a Python scalar."""
-        chosen = self[index] if index else self
+        """The only element as a Python scalar, or the one at `index`: an integer counts in C order."""
+        if len(index) == 1:
+            chosen = self[index[0]] if isinstance(index[0], tuple) else self.ravel()[index]
+        else:
+            chosen = self[index] if index else self
         if chosen.size != 1:
             raise ValueError(f"item: wants an array of one element, got shape {self.shape}")
         return chosen.to_numpy().item()
@@ -216,9 +221,9 @@ class ndarray:
         """The elements as nested lists of Python scalars."""
         return self.to_numpy().tolist()
 
-    def tobytes(self) -> bytes:
-        """The elements' bytes in C order."""
-        return self.to_numpy().tobytes()
+    def tobytes(self, order: str | None = "C") -> bytes:
+        """The elements' bytes, in C order or NumPy's other ones ("F", "A")."""
+        return self.to_numpy().tobytes(order)  # type: ignore[arg-type]
 
     def __float__(self) -> float:
         return float(self.item())
@@ -238,6 +243,17 @@ class ndarray:
         if self.dtype not in dtypes.INTEGER or self.ndim:
             raise TypeError(f"only 0-d integer arrays can be an index, got {self.dtype} of shape {self.shape}")
         return int(self.item())
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        """`round(x)` of a 0-d array: a Python number, as of NumPy's scalars."""
+        if self.ndim:
+            raise TypeError(f"round: only 0-d arrays become a Python number, got shape {self.shape}; see cm.round")
+        return round(self.item(), ndigits)
+
+    def __trunc__(self) -> int:
+        if self.ndim:
+            raise TypeError(f"trunc: only 0-d arrays become a Python number, got shape {self.shape}; see cm.trunc")
+        return math.trunc(self.item())
 
     # ------------------------------------------------------------ protocols
 
@@ -413,7 +429,8 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
     else:
         taken = _foreign(obj, name)
         if taken is None:
-            host = _host_array(obj, name)
+            listed = isinstance(obj, (list, tuple)) and wanted is not None and wanted.kind in "iu"
+            host = _host_array(obj, name, wanted if listed else None)  # of a list NumPy sees what does not fit
             if wanted is not None:
                 host = _cast_host(name, host, wanted, copy)
             index = index_of(device)
@@ -453,13 +470,13 @@ def _cast_host(name: str, host: np.ndarray, dtype: np.dtype, copy: bool | None) 
     return host.astype(dtype)
 
 
-def _host_array(obj: Any, name: str) -> np.ndarray:
+def _host_array(obj: Any, name: str, dtype: np.dtype | None = None) -> np.ndarray:
     """NumPy's reading of an object that is no GPU array."""
     if isinstance(obj, (list, tuple)) and _holds_ndarray(obj):
         obj = _to_host(obj)
     try:
-        host = np.asarray(obj)
-    except (ValueError, TypeError) as error:
+        host = np.asarray(obj, dtype)
+    except (OverflowError, TypeError, ValueError) as error:
         raise type(error)(f"{name}: {type(obj).__name__} cannot become an array: {error}") from None
     if not host.dtype.isnative:
         host = host.astype(host.dtype.newbyteorder("="))

@@ -47,9 +47,7 @@ def clip(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 def without_nan(x: np.ndarray, instead: np.ndarray, largest: np.ndarray) -> np.ndarray:
     """x with another number for NaN, and nothing beyond the largest."""
-    out = np.clip(x, -largest, largest)
-    np.copyto(out, instead, where=np.isnan(x))
-    return out
+    return np.where(np.isnan(x), instead, np.clip(x, -largest, largest))
 
 
 def isposinf(x: np.ndarray) -> np.ndarray:

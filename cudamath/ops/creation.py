@@ -341,14 +341,16 @@ def linspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, ret
 
     Args: start, stop: numbers, or arrays that broadcast: then so many rows of numbers; num: how many, >= 0; endpoint: end
     with ``stop``; retstep: return (array, step); dtype: default float (complex for complex ends); axis: of the result for
-    arrays. Raises: ValueError if num is negative. Accuracy: computed in the dtype itself (float32 for 16-bit floats).
-    Gradient: of arrays, by its parts.
+    arrays. Raises: ValueError if num is negative, TypeError if it is no integer. Accuracy: computed in the dtype itself
+    (float32 for 16-bit floats). Gradient: of arrays, by its parts.
 
     >>> import cudamath as cm
     >>> cm.linspace(0, 1, 5)
     array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
-    num = int(num)
+    if not hasattr(num, "__index__"):
+        raise TypeError(f"linspace: num must be an integer, got {num!r}")
+    num = operator.index(num)
     if num < 0:
         raise ValueError(f"linspace: num must be at least 0, got {num}")
     steps = num - 1 if endpoint else num

@@ -12,7 +12,7 @@ from ..core.array import ndarray
 from ..core.dtypes import default_float
 from ..core.op import INTEGER, INTEGER_OR_BOOL, coerce, require
 from ..core.shapes import contiguous_strides, normalize_shape
-from .creation import arange, asarray, linspace, tri
+from .creation import arange, asarray, linspace, tri, zeros_like
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, logical_not, pow, remainder, sign
 from .index import nonzero
@@ -241,12 +241,17 @@ def logspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, bas
              axis: int = 0, *, device: Any = None) -> ndarray:
     """Numbers evenly spaced in their logarithm: base ** linspace(start, stop, num).
 
-    Args, raises: as for ``linspace``; base: a number or an array that broadcasts. Gradient: of arrays, by its parts.
+    Args, raises: as for ``linspace``; base: a number or an array that broadcasts with the ends. Gradient: of arrays, by its
+    parts.
 
     >>> import cudamath as cm
     >>> cm.logspace(0, 2, 3).tolist()
     [1.0, 10.0, 100.0]
     """
+    if np.ndim(base):  # a line of numbers for each base: the ends as arrays, too
+        start, stop, base = coerce("logspace", (start, stop, base))
+        start = start + zeros_like(base)
+        base = expand_dims(base, axis)
     y = pow(base, linspace(start, stop, num, endpoint, axis=axis, device=device))
     return y if dtype is None else astype(y, dtype)
 

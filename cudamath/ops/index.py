@@ -284,14 +284,15 @@ def _in_range(name: str, positions: ndarray, n: int, mode: str) -> ndarray:
     return elementwise.remainder(positions, n) if mode == "wrap" else elementwise.clip(positions, 0, n - 1)
 
 
-def take_along_axis(x: Any, /, indices: Any, axis: int = -1) -> ndarray:
+def take_along_axis(x: Any, /, indices: Any, axis: int | None = -1) -> ndarray:
     """The elements of ``x`` at positions that differ from one line along ``axis`` to the next.
 
     out[i, j, k] = x[i, indices[i, j, k], k] for axis 1
 
     Args: x: array of at least 1 dimension; indices: integers, as many dimensions as ``x``; the axes but ``axis``
-    broadcast. Raises: IndexError if an index is out of range, ValueError if shapes do not fit, TypeError if indices are
-    no integers. Gradient: added up at the positions, in a fixed order.
+    broadcast; axis: None takes from ``x`` raveled, by a vector of indices. Raises: IndexError if an index is out of
+    range, ValueError if shapes do not fit, TypeError if indices are no integers. Gradient: added up at the positions, in a
+    fixed order.
 
     >>> import cudamath as cm
     >>> x = cm.asarray([[3, 1, 2], [6, 5, 4]])
@@ -300,6 +301,8 @@ def take_along_axis(x: Any, /, indices: Any, axis: int = -1) -> ndarray:
            [4, 5, 6]])
     """
     x = require("take_along_axis", x)
+    if axis is None:
+        x, axis = ravel(x), 0
     index = _integers("take_along_axis", indices, x.device)
     axis = normalize_axis("take_along_axis", axis, x.ndim)
     if index.ndim != x.ndim:

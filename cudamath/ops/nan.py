@@ -159,9 +159,10 @@ def nanvar(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
     if dtype is not None:
         x = astype(x, dtype, copy=False)
     if x.dtype in COMPLEX:  # |x - mean|^2, whose mean is one of real numbers
-        apart = abs(x - nanmean(x, axis, keepdims=True))
+        apart = x - nanmean(x, axis, keepdims=True)
         count = _count(x, tuple(range(x.ndim)) if axis is None else normalize_axes("nanvar", axis, x.ndim))
-        y = nansum(apart * apart, axis, keepdims=True)
+        squared = real(apart) * real(apart) + imag(apart) * imag(apart)
+        y = reduce.sum(choose(isnan(x), 0, squared), axis, keepdims=True)
         freedom = count - reduce._freedom("nanvar", correction, ddof)
         y = choose(freedom > 0, y / choose(freedom > 0, freedom, 1), np.nan)
         return y if keepdims else reshape(y, reduce.sum(apart, axis).shape)

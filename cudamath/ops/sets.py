@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
@@ -269,14 +271,15 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
     """The distinct elements of the first array that the second does not have.
 
     Args: ar1, ar2: arrays of any shape, real or bool; assume_unique: neither has an element twice (then ar1's order
-    is kept). Returns: array of one dimension, ascending. Raises: TypeError (complex). Gradient: none.
+    is kept). Returns: array of one dimension, of ar1's dtype, ascending. Raises: TypeError (complex). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.setdiff1d([4, 1, 3, 4], [3]).tolist()
     [1, 4]
     """
     a, b = _pair("setdiff1d", ar1, ar2, assume_unique)
-    return a[isin(a, b, invert=True)]
+    left = a[isin(a, b, invert=True)]
+    return astype(left, ar1.dtype, copy=False) if isinstance(ar1, (ndarray, np.ndarray)) else left
 
 
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:

@@ -1,0 +1,138 @@
+"""What nobody prepares for: operands that overlap with results, arrays without dimensions, numbers that do not fit, wrong
+counts. The answers, and whether there is one, are NumPy's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from habits import agree
+
+import cudamath as cm
+
+SQUARE = np.arange(1.0, 26).reshape(5, 5)
+
+
+# ---------------------------------------------------------------- memory that is read and written
+
+
+def _assign(target: Any, value: Any) -> None:
+    target[...] = value
+
+
+#: What changes `x`, (5, 5), while it reads x: `xp` is NumPy or cudamath.
+OVERLAPS: dict[str, Callable[[Any, Any], Any]] = {
+    "rows added to the next": lambda xp, x: xp.add(x[1:], x[:-1], out=x[1:]),
+    "rows added to the one before": lambda xp, x: xp.add(x[:-1], x[1:], out=x[:-1]),
+    "columns times the next": lambda xp, x: xp.multiply(x[:, 1:], x[:, :-1], out=x[:, 1:]),
+    "+= itself upside down": lambda xp, x: x.__iadd__(x[::-1]),
+    "-= itself mirrored": lambda xp, x: x.__isub__(x[:, ::-1]),
+    "+= itself transposed": lambda xp, x: x.__iadd__(x.T),
+    "+= its first row": lambda xp, x: x.__iadd__(x[0]),
+    "+= its last column": lambda xp, x: x.__iadd__(x[:, 4:]),
+    "exp of itself mirrored": lambda xp, x: xp.exp(x[:, ::-1], out=x),
+    "where, upside down": lambda xp, x: xp.add(x[::-1], 1, out=x, where=x > 7),
+    "assigned upside down": lambda xp, x: _assign(x, x[::-1]),
+    "assigned transposed": lambda xp, x: _assign(x, x.T),
+    "assigned to the next rows": lambda xp, x: _assign(x[1:], x[:-1]),
+    "assigned to the rows before": lambda xp, x: _assign(x[:-1], x[1:]),
+    "assigned to every second row": lambda xp, x: _assign(x[::2], x[2:]),
+    "assigned its diagonal": lambda xp, x: _assign(x[1], xp.diagonal(x)),
+    "copied where": lambda xp, x: xp.copyto(x, x[::-1], where=x > 5),
+    "rows picked": lambda xp, x: _assign(x[:4], x[[4, 0, 0, 2]]),
+    "rows picked and set": lambda xp, x: x.__setitem__([4, 1], x[[1, 4]]),
+    "masked by itself": lambda xp, x: x.__setitem__(x > 9, x[x > 9][::-1]),
+    "running sum": lambda xp, x: xp.cumsum(x, axis=0, out=x),
+    "running sum of itself upside down": lambda xp, x: xp.cumsum(x[::-1], axis=0, out=x),
+    "sum into a row": lambda xp, x: xp.sum(x, axis=0, out=x[0]),
+    "sum into a column": lambda xp, x: xp.sum(x, axis=1, out=x[:, 0]),
+    "maximum into a row": lambda xp, x: xp.max(x, axis=0, out=x[2]),
+    "product into itself": lambda xp, x: xp.matmul(x, x, out=x),
+    "product into its transpose": lambda xp, x: xp.matmul(x, x, out=x.T),
+    "product into a part": lambda xp, x: xp.matmul(x[:3, :3], x[:3, 1:4], out=x[:3, 2:5]),
+    "rows taken": lambda xp, x: xp.take(x, [4, 3, 2, 1, 0], axis=0, out=x),
+    "clipped upside down": lambda xp, x: xp.clip(x[::-1], 3, 9, out=x),
+    "sorted mirrored": lambda xp, x: x[:, ::-1].sort(axis=1),
+    "put by its own numbers": lambda xp, x: xp.put(x, [0, -1, 7], x[1]),
+}
+
+
+@pytest.mark.parametrize("name, dtype", [(name, dtype) for name in OVERLAPS for dtype in ("float64", "float32", "int16")
+                                         if dtype != "int16" or "exp" not in name])
+def test_results_that_overlap_operands(device, name, dtype):
+    change = OVERLAPS[name]
+    expected, x = SQUARE.astype(dtype), cm.asarray(SQUARE.astype(dtype), copy=True)
+    with np.errstate(over="ignore"):
+        change(np, expected)
+    change(cm, x)
+    np.testing.assert_allclose(x.to_numpy(), expected, rtol=1e-5 if dtype == "float32" else 1e-12)
+
+
+# ---------------------------------------------------------------- odd arguments
+
+#: Calls (xp, a): `a` makes an array of the library's.
+CALLS: list[Callable[[Any, Callable], Any]] = [
+    lambda xp, a: xp.nan_to_num(a(np.array(np.nan))),
+    lambda xp, a: xp.nan_to_num(a(np.array(-np.inf, "float32"))),
+    lambda xp, a: xp.nanvar(a(np.array([np.inf + 1j, 1, np.nan]))),
+    lambda xp, a: xp.nanstd(a(np.array([[1 + 2j, np.nan, 3 - 1j], [1j, 2, 5]])), axis=1, ddof=1),
+    lambda xp, a: xp.setdiff1d(a(np.array([3, 1, 200], "uint8")), a(np.array([1, 2, 3000]))),
+    lambda xp, a: xp.setdiff1d(a(np.array([True, False])), a(np.array([1.0]))),
+    lambda xp, a: xp.logspace(0, 2, 3, base=a(np.array([2.0, 3]))),
+    lambda xp, a: xp.logspace(a(np.array([0.0, 1])), 2, 4, base=a(np.array([2.0, 3])), axis=-1),
+    lambda xp, a: xp.take_along_axis(a(np.array([[1, 2], [3, 4]])), a(np.array([3, 0])), None),
+    lambda xp, a: xp.array([1, -128, 127], dtype="int8"),
+    lambda xp, a: xp.array([1.75, -3], dtype="int8"),
+]
+
+
+@pytest.mark.parametrize("call", range(len(CALLS)))
+def test_answers(device, call):
+    with np.errstate(invalid="ignore"):
+        expected = CALLS[call](np, np.asarray)
+    agree(CALLS[call](cm, cm.asarray), expected)
+
+
+def test_scalars_of_arrays_without_dimensions(device):
+    x = cm.asarray(SQUARE / 4)
+    assert [x.item(7), x.item(-1), x.item(1, 2), x.item((1, 2))] == [2.0, 6.25, 2.0, 2.0]
+    assert round(x[0, 0]) == 0 and type(round(x[0, 0])) is int and round(x[1, 1] / 4, 1) == 0.4
+    assert [math.floor(x[0, 2]), math.ceil(x[0, 2]), math.trunc(-x[1, 0])] == [0, 1, -1]
+    for order in ("C", "F", "A"):
+        assert x.T.tobytes(order) == (SQUARE / 4).T.tobytes(order)
+    for function in (round, math.trunc):
+        with pytest.raises(TypeError, match=r"only 0-d arrays .*\(5, 5\)"):
+            function(x)
+    with pytest.raises(IndexError, match="25"):
+        x.item(25)
+
+
+@pytest.mark.parametrize("numbers, dtype", [([300], "int8"), ([[1, 2], [3, -1]], "uint8"), ([2**31], "int32")])
+def test_numbers_that_do_not_fit(device, numbers, dtype):
+    with pytest.raises(OverflowError):
+        np.array(numbers, dtype)
+    with pytest.raises(OverflowError, match=f"^array: .*{dtype}"):
+        cm.array(numbers, dtype)
+
+
+def test_nan_is_no_integer(device):
+    with pytest.raises(ValueError, match=r"^array: .*NaN"):
+        cm.array([1.0, np.nan], dtype="int32")
+
+
+def test_wrong_counts(device):
+    x = cm.ones(3)
+    with pytest.raises(ValueError, match=r"^grad: argnums \(0, -2\)"):
+        cm.grad(lambda x, y: (x * y).sum(), argnums=(0, -2))(x, x)
+    for wrong in (lambda x: x.sum(), lambda x: (x.sum(), 1, 2)):
+        with pytest.raises(TypeError, match="^grad: with has_aux .* pair"):
+            cm.grad(wrong, has_aux=True)(x)
+        with pytest.raises(TypeError, match="^vjp: with has_aux .* pair"):
+            cm.vjp(wrong, x, has_aux=True)
+    with pytest.raises(TypeError, match="^elementwise: .*1 operands.*'y'"):
+        cm.elementwise(lambda x, y: x + y)(x)
+    with pytest.raises(TypeError, match="^linspace: num .*2.5"):
+        cm.linspace(0, 1, 2.5)

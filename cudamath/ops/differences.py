@@ -1,6 +1,7 @@
-"""Differences, slopes, integrals and sliding sums along an axis: compositions of slices and arithmetic.
+"""Differences, slopes, integrals along an axis: compositions of slices and arithmetic; convolution and correlation, by kernels
+of their own (kernels/convolve.py).
 
-Each works on views of its input (``x[1:] - x[:-1]``), so a difference is one elementwise kernel that reads every
+Each of the others works on views of its input (``x[1:] - x[:-1]``), so a difference is one elementwise kernel that reads every
 element twice from cache and once from memory.
 """
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import ANY, BOOLEAN, INEXACT, NUMERIC, coerce, require
+from ..core.op import ANY, BOOLEAN, INEXACT, NUMERIC, Op, coerce, require
 from ..core.shapes import normalize_axes, normalize_axis
 from . import reduce
 from .elementwise import conj, not_equal, subtract
@@ -175,20 +176,50 @@ def trapezoid(y: Any, /, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndar
     return reduce.sum(pairs * width, axis=axis)
 
 
-def _slide(name: str, a: ndarray, v: ndarray, mode: str) -> ndarray:
-    """The convolution of two vectors: products of the windows of the longer one with the shorter one, reversed."""
+#: From so many weights on, fewer results than that are dot products, each of which the whole device computes.
+_LONG = 4096
+
+
+def _conjugate(x: ndarray) -> ndarray:
+    return conj(x) if x.dtype.kind == "c" else x
+
+
+def _weights_grad(g: ndarray, _y: ndarray, a: ndarray, w: ndarray, *, before: int, after: int, turned: bool) -> ndarray:
+    """Of weight i: the sum of g[k] conj(a[k - before + i])."""
+    found = _slide(_conjugate(a), g, before, after, False)
+    return flip(found) if turned else found
+
+
+def _vector_grad(g: ndarray, _y: ndarray, a: ndarray, w: ndarray, *, before: int, after: int, turned: bool) -> ndarray:
+    """The weights slide along g the other way."""
+    m = w.size
+    return _slide(g, _conjugate(w), m - 1 - before, m - 1 - after, not turned)
+
+
+_convolve = Op("convolve", cpu="convolve.convolve", cuda="convolve.convolve", vjp=(_vector_grad, _weights_grad))
+
+
+def _slide(a: ndarray, w: ndarray, before: int, after: int, turned: bool) -> ndarray:
+    """y[k] = sum of a[k - before + i] w[i] (turned: w[m - 1 - i]), going `before` and `after` places over the ends of a."""
+    if w.size >= _LONG > a.size + before + after - w.size + 1:
+        if before or after:
+            a = pad(a, ((before, after),))
+        return matmul(sliding_window_view(a, w.size), flip(w) if turned else w)
+    return _convolve(a, w, before=before, after=after, turned=turned)
+
+
+def _slid(name: str, a: ndarray, v: ndarray, mode: str) -> ndarray:
+    """The convolution of two vectors, or the correlation where v is conjugate already: the shorter one slides."""
     if mode not in ("full", "same", "valid"):
         raise ValueError(f"{name}: mode must be 'full', 'same' or 'valid', got {mode!r}")
+    turned = name == "convolve"
     swapped = v.size > a.size
     if swapped:
         a, v = v, a
     m = v.size
-    left, right = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[mode]
-    if swapped and name == "correlate":  # NumPy correlates the other way round there, and reverses the answer
-        left, right = right, left
-    if left or right:
-        a = pad(a, ((left, right),))
-    return matmul(sliding_window_view(a, m), flip(v))
+    before, after = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[mode]
+    y = _slide(a, v, before, after, turned)
+    return flip(y) if swapped and not turned else y  # NumPy correlates the other way round there, and reverses the answer
 
 
 def _vectors(name: str, a: Any, v: Any) -> tuple[ndarray, ndarray]:
@@ -203,24 +234,24 @@ def convolve(a: Any, v: Any, /, mode: str = "full") -> ndarray:
 
     Args: a, v: vectors, numeric or bool; mode: "full": every overlap, n + m - 1 of them; "same": the middle max(n, m);
     "valid": the complete ones, max(n, m) - min(n, m) + 1. Returns: vector of the common dtype. Raises: ValueError (shapes,
-    mode). Gradient: by its parts. Takes n m operations (no Fourier transform), as a product with a matrix of windows.
+    mode). Gradient: a correlation. Takes n m operations (no Fourier transform).
 
     >>> import cudamath as cm
     >>> cm.convolve([1, 2, 3], [0, 1, 2]).tolist()
     [0, 1, 4, 7, 6]
     """
-    return _slide("convolve", *_vectors("convolve", a, v), mode)
+    return _slid("convolve", *_vectors("convolve", a, v), mode)
 
 
 def correlate(a: Any, v: Any, /, mode: str = "valid") -> ndarray:
     """Correlation of two vectors: y[k] = Σ_i a[i + k] conj(v[i]).
 
     Args: a, v: vectors, numeric or bool; mode: as for ``convolve``. Returns: vector of the common dtype. Raises: ValueError
-    (shapes, mode). Gradient: by its parts.
+    (shapes, mode). Gradient: a convolution.
 
     >>> import cudamath as cm
     >>> cm.correlate([1, 2, 3], [0, 1, 2], mode="full").tolist()
     [2, 5, 8, 3, 0]
     """
     a, v = _vectors("correlate", a, v)
-    return _slide("correlate", a, flip(conj(v) if v.dtype.kind == "c" else v), mode)
+    return _slid("correlate", a, _conjugate(v), mode)

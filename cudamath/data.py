@@ -59,34 +59,33 @@ def _array_part(x: np.ndarray) -> _Part:
 
 
 class Tokens:
-    """A long sequence of tokens, seen as rows of `length` tokens and what follows each of them. Made by `tokens`."""
+    """A long sequence of tokens, seen as rows of `length` tokens and what follows each of them, which begin `step` tokens
+    apart. Made by `tokens`."""
 
-    def __init__(self, sequence: np.ndarray, length: int):
-        self.sequence, self.length = sequence, length
+    def __init__(self, sequence: np.ndarray, length: int, step: int):
+        self.sequence, self.length, self.step = sequence, length, step
 
     def __len__(self) -> int:
-        return (self.sequence.size - 1) // self.length
+        return (self.sequence.size - 1 - self.length) // self.step + 1
 
     def parts(self) -> list[_Part]:
         """Inputs, and the same one token further."""
 
         def filling(ahead: int) -> Callable[[Rows, np.ndarray], None]:
             def fill(rows: Rows, out: np.ndarray) -> None:
-                if isinstance(rows, slice):
-                    begin = rows.start * self.length + ahead
-                    out[...] = self.sequence[begin:begin + out.size].reshape(out.shape)
-                else:
-                    out[...] = self.sequence[rows[:, None] * self.length + np.arange(ahead, self.length + ahead)]
+                numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+                out[...] = self.sequence[numbers[:, None] * self.step + np.arange(ahead, self.length + ahead)]
 
             return fill
 
         return [_Part((self.length,), np.dtype(np.int32), filling(ahead)) for ahead in (0, 1)]
 
 
-def tokens(source: str | os.PathLike[str] | np.ndarray, length: int, *, dtype: Any = "uint16") -> Tokens:
-    """A sequence of tokens as rows for `batches`: row i is (inputs, targets), tokens i length ... and one further.
+def tokens(source: str | os.PathLike[str] | np.ndarray, length: int, *, step: int | None = None, dtype: Any = "uint16"
+           ) -> Tokens:
+    """A sequence of tokens as rows for `batches`: row i is (inputs, targets), tokens i step ... and one further.
 
-    Every token but the first is the target of exactly one row, up to an end shorter than a row.
+    By default every token but the first is the target of exactly one row, up to an end shorter than a row.
 
     Parameters
     ----------
@@ -94,20 +93,24 @@ def tokens(source: str | os.PathLike[str] | np.ndarray, length: int, *, dtype: A
         A file is mapped into memory, not read: a ".npy" file, or else a file of nothing but tokens, each a `dtype`.
     length : int
         Of a row.
+    step : int, optional
+        From the beginning of a row to that of the next; by default `length`. With a smaller one rows overlap: a short text
+        is seen from more places, and an epoch is longer.
     dtype : dtype
         Of the tokens in a file that does not say it.
 
     Returns
     -------
     Tokens
-        `len` of it is the number of rows, (n - 1) // length. In a batch it is a pair of int32 arrays (size, length).
+        `len` of it is the number of rows, (n - 1 - length) // step + 1. In a batch it is a pair of int32 arrays
+        (size, length).
 
     Raises
     ------
     TypeError
         No integers.
     ValueError
-        Not one dimension, fewer than length + 1 tokens, or a length below 1.
+        Not one dimension, fewer than length + 1 tokens, or a length or step below 1.
 
     >>> import cudamath as cm, numpy as np
     >>> rows = cm.data.tokens(np.arange(10), 3)
@@ -123,11 +126,13 @@ def tokens(source: str | os.PathLike[str] | np.ndarray, length: int, *, dtype: A
         sequence = np.memmap(source, dtype, mode="r")
     if sequence.dtype.kind not in "iu":
         raise TypeError(f"tokens: wants integers, got {sequence.dtype} of shape {sequence.shape}")
-    if not isinstance(length, int) or length < 1:
-        raise ValueError(f"tokens: wants a length of at least 1, got {length!r}")
+    step = length if step is None else step
+    for what, value in (("length", length), ("step", step)):
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"tokens: wants a {what} of at least 1, got {value!r}")
     if sequence.ndim != 1 or sequence.size <= length:
         raise ValueError(f"tokens: wants one dimension of more than length={length} tokens, got shape {sequence.shape}")
-    return Tokens(sequence, length)
+    return Tokens(sequence, length, step)
 
 
 class CharTokenizer:

@@ -4,6 +4,7 @@ import gc
 import math
 import threading
 import weakref
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -555,3 +556,13 @@ def test_nothing_flows_through_integers(device):
         return (steps.astype("float64") * x + steps * 2.0).sum()
 
     assert cm.grad(f)(arr(1.5, 2.5)).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_slope_of_fmod_is_whole(device, dtype):
+    """By the divisor: -trunc of the exact quotient, also where x / y rounds up to a whole number."""
+    rng = np.random.default_rng(0)
+    x, y = (cm.asarray(rng.choice([-1, 1], 4000) * rng.uniform(0.5, 3, 4000), dtype=dtype) for _ in range(2))
+    slope = cm.grad(lambda x, y: cm.fmod(x, y).sum(), 1)(x, y)
+    exact = [np.trunc(Fraction(float(a)) / Fraction(float(b))) for a, b in zip(x.to_numpy(), y.to_numpy(), strict=True)]
+    np.testing.assert_array_equal(slope.to_numpy().astype(np.float64), -np.array(exact, np.float64))

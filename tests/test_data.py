@@ -258,15 +258,17 @@ def test_tokens(device, tmp_path, prefetch, dtype):
     sequence.tofile(tmp_path / "raw.bin")
     np.save(tmp_path / "array.npy", sequence)
     for source in (sequence, str(tmp_path / "raw.bin"), tmp_path / "array.npy"):
-        windows = data.tokens(source, 10, dtype=dtype)
-        assert len(windows) == 10
-        for shuffle in (False, True):
-            with data.batches((windows, np.arange(10)), 4, shuffle=shuffle, prefetch=prefetch) as loader:
-                for (x, y), index in loader:
-                    assert x.dtype == y.dtype == np.int32 and x.is_contiguous and y.is_contiguous
-                    for row, i in enumerate(index.tolist()):
-                        assert x[row].tolist() == sequence[10 * i:][:10].tolist()
-                        assert y[row].tolist() == sequence[10 * i + 1:][:10].tolist()
+        for step, count in ((None, 10), (3, 31), (40, 3)):
+            windows = data.tokens(source, 10, step=step, dtype=dtype)
+            assert len(windows) == count
+            for shuffle in (False, True):
+                with data.batches((windows, np.arange(count)), 4, shuffle=shuffle, prefetch=prefetch) as loader:
+                    for (x, y), index in loader:
+                        assert x.dtype == y.dtype == np.int32 and x.is_contiguous and y.is_contiguous
+                        for row, i in enumerate(index.tolist()):
+                            at = (step or 10) * i
+                            assert x[row].tolist() == sequence[at:at + 10].tolist()
+                            assert y[row].tolist() == sequence[at + 1:at + 11].tolist()
 
 
 def test_tokens_arguments(tmp_path):
@@ -277,6 +279,8 @@ def test_tokens_arguments(tmp_path):
             data.tokens(x, length)
     with pytest.raises(ValueError, match="tokens: wants a length of at least 1, got 0"):
         data.tokens(np.arange(5), 0)
+    with pytest.raises(ValueError, match="tokens: wants a step of at least 1, got -2"):
+        data.tokens(np.arange(5), 2, step=-2)
     with pytest.raises(FileNotFoundError):
         data.tokens(os.fspath(tmp_path / "none.bin"), 3)
 

@@ -211,10 +211,10 @@ def test_learns_to_write(device):
     text = command.Text(TEXT, 12, 48, 0)
     trainer = training.Trainer(gpt2.loss, gpt2.create(config, rng=cm.random.default_rng(0)), config, dtype="float32",
                                schedule=cm.ml.schedules.cosine(8e-3, steps=STEPS, warmup=STEPS // 10, end=8e-4))
-    losses = [float(trainer.step(*text.step(i))[0]) for i in range(STEPS)]
+    losses = [float(trainer.step(*pair)[0]) for pair in text.training.steps(STEPS)]
     assert losses[0] == pytest.approx(math.log(128), rel=0.02)
     assert np.mean(losses[-50:]) < 2.0
-    assert trainer.evaluate(text.evaluation()) < 2.2
+    assert trainer.evaluate(text.held_out) < 2.2
     prompt = np.frombuffer(b"ROMEO:\n", np.uint8)[None].astype(np.int64)
     found = sampling.generate(trainer.params, prompt, 41, config, rng=cm.random.default_rng(1), temperature=0.6)
     words = bytes(found.to_numpy()[0].astype(np.uint8)).decode().lower().split()
@@ -304,11 +304,37 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     assert "is no checkpoint" in capsys.readouterr().err
 
 
+def test_a_resumed_command_sees_the_same_batches(tmp_path, monkeypatch, capsys):
+    """Stopped after 5 of 12 steps, in the middle of an epoch, or not: the same parameters bit for bit."""
+    pytest.importorskip("safetensors")
+    monkeypatch.setitem(gpt2.SIZES, "tiny", gpt2.Config(vocabulary=256, context=16, layers=1, heads=2, width=16))
+    (tmp_path / "text").write_bytes(TEXT.read_bytes()[:180])
+    monkeypatch.setattr(command.ml.schedules, "cosine", lambda *_, **__: cm.ml.schedules.constant(1e-3))  # whatever --steps
+    found = []
+    for name, stops in (("whole", [12]), ("parts", [5, 12])):
+        out = str(tmp_path / name)
+        for i, stop in enumerate(stops):
+            options = ["--text", str(tmp_path / "text"), "--batch", "8", "--out", out, "--device", "cpu", "--dropout", "0.1"]
+            assert main(["train", "gpt2", *options, "--steps", str(stop), *["--resume"][:i]]) == 0
+        found.append(cm.load(out, device="cpu"))
+    whole, parts = found
+    assert whole["data"] == parts["data"] == {"epoch": 1, "batch": 3}
+    assert all(np.array_equal(p.to_numpy(), parts["params"][name].to_numpy()) for name, p in whole["params"].items())
+    cm.save(tmp_path / "whole", {name: value for name, value in whole.items() if name != "data"})
+    assert main(["train", "gpt2", *options, "--out", str(tmp_path / "whole"), "--resume"]) == 2
+    assert "does not say where in its text it stopped" in capsys.readouterr().err
+
+
 def test_batches_of_a_text():
-    text = command.Text(TEXT, 4, 32, 7)
-    x, y = text.step(3)
-    assert x.shape == y.shape == (4, 32) and x.dtype == np.int32 and np.array_equal(x[:, 1:], y[:, :-1])
-    assert np.array_equal(text.step(3)[0], x) and not np.array_equal(text.step(4)[0], x)
+    """Every eighth of a length a sequence begins; what is held out is never among them."""
+    with cm.device("cpu"):
+        text = command.Text(TEXT, 4, 32, 7)
     raw = TEXT.read_bytes()
-    assert all(bytes(row.astype(np.uint8)) in raw[:len(text.training)] for row in x)
-    assert [len(list(text.evaluation())), len(text.training) + len(text.held_out)] == [8, len(raw)]
+    cut = len(raw) * 9 // 10
+    pairs = [[a.to_numpy() for a in pair] for pair in text.training.steps(20)]
+    assert all(x.shape == y.shape == (4, 32) and x.dtype == np.int32 and np.array_equal(x[:, 1:], y[:, :-1]) for x, y in pairs)
+    places = [raw.find(bytes(row.astype(np.uint8))) for x, _ in pairs for row in x]
+    assert all(at >= 0 and at % 4 == 0 and at + 33 <= cut for at in places) and len(set(places)) == 80
+    assert len(text.held_out) == 8
+    assert all(bytes(row.astype(np.uint8)) in raw[cut:] for x, _ in text.held_out for row in x.to_numpy())
+    text.training.close()

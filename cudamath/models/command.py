@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import pathlib
 import time
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -23,34 +22,29 @@ EVALUATED = 8  # batches of it for an evaluation
 
 
 class Text:
-    """The bytes of a file as tokens: batches to train on and to evaluate with.
+    """The bytes of a file as tokens: batches to train on, and some of its end to evaluate with, on the default device.
 
-    A batch is a function of the seed and the number of the step alone, so a resumed run sees what the first would have seen.
-    ValueError for a text too short for one sequence of `length` in both parts.
+    Sequences begin an eighth of their length apart, so that a short text is seen from several places.
+    ValueError for a text too short for one sequence of `length` in both parts, or for one batch.
+
+    Attributes
+    ----------
+    training : cm.data.Batches
+        Pairs of tokens and targets, int32 (batch, length), in random order, epoch after epoch: `training.steps(count)`.
+    held_out : list of such pairs
+        The same ones every time.
     """
 
     def __init__(self, path: str | pathlib.Path, batch: int, length: int, seed: int):
-        data = np.frombuffer(pathlib.Path(path).read_bytes(), np.uint8)
+        data = np.fromfile(path, np.uint8)
         cut = round(len(data) * (1 - HELD_OUT))
-        self.training, self.held_out = data[:cut], data[cut:]
-        if len(self.held_out) <= length:
+        if len(data) - cut <= length:
             raise ValueError(f"train: {path} has {len(data)} bytes, too few for sequences of {length} and a held-out tenth")
-        self.batch, self.length, self.seed = batch, length, seed
-
-    def pick(self, data: np.ndarray, *key: int) -> tuple[np.ndarray, np.ndarray]:
-        """(tokens, targets), int32 (batch, length): random places of the data."""
-        starts = np.random.default_rng([self.seed, *key]).integers(0, len(data) - self.length, self.batch)
-        rows = data[starts[:, None] + np.arange(self.length + 1)].astype(np.int32)
-        return rows[:, :-1], rows[:, 1:]
-
-    def step(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """The batch of a step of the training."""
-        return self.pick(self.training, 0, number)
-
-    def evaluation(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Batches of what is held out, the same ones every time."""
-        for number in range(EVALUATED):
-            yield self.pick(self.held_out, 1, number)
+        seen = cm.data.tokens(data[:cut], length, step=max(1, length // 8))
+        self.training = cm.data.batches(seen, batch, shuffle=True, seed=seed, drop_last=True)
+        rest = cm.data.tokens(data[cut:], length)
+        held_out = cm.data.batches(rest, min(batch, len(rest)), shuffle=True, seed=seed, drop_last=True, prefetch=0)
+        self.held_out = list(held_out.steps(min(EVALUATED, len(held_out))))
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -95,9 +89,13 @@ def train(arguments: argparse.Namespace) -> int:
         trainer = training.Trainer(gpt2.loss, params, config, dtype=dtype, dropout=arguments.dropout, seed=arguments.seed,
                                    schedule=ml.schedules.cosine(arguments.lr, steps=max(steps, warmup + 1), warmup=warmup,
                                                                 end=arguments.lr / 10))
-        text = Text(arguments.text, arguments.batch, arguments.length or config.context, arguments.seed)
+        length = arguments.length or config.context
+        text = Text(arguments.text, arguments.batch, length, arguments.seed)
         if arguments.resume:
-            trainer.load(arguments.out)
+            tree = trainer.load(arguments.out)
+            if "data" not in tree:
+                raise ValueError(f"train: {arguments.out} does not say where in its text it stopped; it was written otherwise")
+            text.training.state = tree["data"]
         begin = trainer.steps
         console = Console(highlight=False)
         count = sum(p.size for name, p in params.items() if name != "wpe.weight")
@@ -105,19 +103,19 @@ def train(arguments: argparse.Namespace) -> int:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                    TextColumn("{task.fields[loss]}"))
         since, done = time.perf_counter(), begin
-        with Progress(*columns, console=console) as progress:
+        with Progress(*columns, console=console) as progress, text.training:
             task = progress.add_task("training", total=steps, completed=begin, loss="")
-            for number in range(begin, steps):
-                loss, _ = trainer.step(*text.step(number))
+            for number, (tokens, targets) in enumerate(text.training.steps(steps - begin), begin):
+                loss, _ = trainer.step(tokens, targets)
                 progress.advance(task)
                 last = number + 1 == steps
                 if number % 10 == 9 or last:  # reading the loss waits for the device
                     progress.update(task, loss=f"loss {float(loss):.3f}")
                 if (number + 1) % arguments.every == 0 or last:
-                    rate = (number + 1 - done) * arguments.batch * text.length / (time.perf_counter() - since)
-                    held_out = trainer.evaluate(text.evaluation())
+                    rate = (number + 1 - done) * arguments.batch * length / (time.perf_counter() - since)
+                    held_out = trainer.evaluate(text.held_out)
                     console.print(f"step {number + 1:6}  loss {float(loss):.4f}  held out {held_out:.4f}  {rate:,.0f} tokens/s")
-                    trainer.save(arguments.out, config=dataclasses.asdict(config))
+                    trainer.save(arguments.out, config=dataclasses.asdict(config), data=text.training.state)
                     since, done = time.perf_counter(), number + 1
         console.print(f"written: {arguments.out}", markup=False)
     return 0

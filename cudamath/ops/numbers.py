@@ -51,7 +51,7 @@ fmin = binary("fmin", np.fmin, {"": "minimum(x, y)", "f": "y if x != x else (x i
               doc="The smaller of two elements; of a number and NaN the number.")
 fmod = binary("fmod", np.fmod, {"": "fmod(x, y)", "u": "remainder(x, y)",
                                 "i": "remainder(x, y) - y if remainder(x, y) != 0 and (x < 0) != (y < 0) else remainder(x, y)"},
-              ("g", "-g * trunc(x / y)"), category=REAL, doc="Remainder of the division, with the sign of x.",
+              ("g", "-g * round((x - out) / y)"), category=REAL, doc="Remainder of the division, with the sign of x.",
               formula="x - trunc(x / y) * y")
 heaviside = binary("heaviside", np.heaviside, "x if x != x else (0 if x < 0 else (y if x == 0 else 1))",
                    ("g * 0", "where(equal(x, 0), g, 0)"), category=REAL_OR_BOOL,

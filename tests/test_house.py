@@ -52,13 +52,16 @@ def test_file_is_short_enough_to_read(path: pathlib.Path) -> None:
 
 
 def imported(path: pathlib.Path) -> set[str]:
-    """Absolute names of what a file imports, in functions too: `from numba import cuda` gives numba and numba.cuda."""
+    """Absolute names of what a file imports, in functions too: `from numba import cuda` gives numba and numba.cuda. Names
+    of their modules in strings count: they are imported when first needed."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Constant) and re.fullmatch(r"(numba|llvmlite|nvmath)(\.\w+)+", str(node.value)):
+            names.add(node.value)
     return names
 
 

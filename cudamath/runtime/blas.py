@@ -80,18 +80,8 @@ def available() -> bool:
     return libraries.find("cublas").path is not None
 
 
-@functools.cache
-def _bindings() -> Any:
-    from nvmath.bindings import cublas
-
-    return cublas
-
-
-@functools.cache
-def _lt_bindings() -> Any:
-    from nvmath.bindings import cublasLt
-
-    return cublasLt
+_bindings = functools.partial(libraries.bindings, "cublas")
+_lt_bindings = functools.partial(libraries.bindings, "cublasLt")
 
 
 def _explain(error: Exception, what: str) -> Exception:

@@ -49,11 +49,7 @@ class Spec(NamedTuple):
     batch: int
 
 
-@functools.cache
-def _bindings() -> Any:
-    from nvmath.bindings import cufft
-
-    return cufft
+_bindings = functools.partial(libraries.bindings, "cufft")
 
 
 def _explain(error: Exception, spec: Spec) -> Exception:

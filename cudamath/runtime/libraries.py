@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import functools
 import glob
+import importlib
+import importlib.util
 import os
 import pathlib
 import re
+import sys
+import threading
 from collections.abc import Callable
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,6 +135,32 @@ def find(name: str) -> Library:
     except (OSError, AttributeError) as error:  # present but broken: say so instead of guessing
         return Library(shown, purpose, remedy, None, None, f"{path} cannot be used: {error}")
     return Library(shown, purpose, remedy, path, version)
+
+
+_importing = threading.Lock()
+
+
+@functools.cache
+def bindings(name: str) -> Any:
+    """nvmath's bindings of one library, "cublas" for example. ImportError where nvmath is not installed.
+
+    nvmath and nvmath.bindings import all there is of nvmath, for longer than everything else that a first product waits for,
+    and a module of the bindings needs nothing of it. So while it is imported, hollow packages stand in for these two.
+    """
+    with _importing:
+        hollow = {}
+        for package in ("nvmath", "nvmath.bindings"):
+            if package not in sys.modules:
+                spec = importlib.util.find_spec(package)
+                if spec is None:
+                    break
+                hollow[package] = sys.modules[package] = importlib.util.module_from_spec(spec)
+        try:
+            return importlib.import_module(f"nvmath.bindings.{name}")
+        finally:
+            for package, module in hollow.items():
+                if sys.modules.get(package) is module:
+                    del sys.modules[package]
 
 
 def libraries() -> list[Library]:

@@ -37,18 +37,12 @@ DTYPES: dict[np.dtype, tuple[int, str, int]] = {
 Function = Callable[..., None]
 
 
-@functools.cache
-def _bindings() -> Any:
-    from nvmath.bindings import cusolverDn
-
-    return cusolverDn
+_bindings = functools.partial(libraries.bindings, "cusolverDn")
 
 
 @functools.cache
 def _errors() -> tuple[type[Exception], ...]:
-    from nvmath.bindings import cublas, cusolver
-
-    return cusolver.cuSOLVERError, cublas.cuBLASError
+    return libraries.bindings("cusolver").cuSOLVERError, libraries.bindings("cublas").cuBLASError
 
 
 def _explain(error: Exception, what: str) -> Exception:
@@ -362,10 +356,8 @@ def _cublas(name: str, what: str) -> Callable[[Any, tuple], None]:
     """A function of cuBLAS as run(stream, arguments after the handle)."""
 
     def run(stream: Any, arguments: tuple) -> None:
-        from nvmath.bindings import cublas
-
         try:
-            getattr(cublas, name)(blas.handle(stream).cublas, *arguments)
+            getattr(libraries.bindings("cublas"), name)(blas.handle(stream).cublas, *arguments)
         except _errors() as problem:
             raise _explain(problem, what) from None
 

@@ -1,0 +1,152 @@
+"""Kernel files do not import Numba: stand-ins, what Numba makes of them, and processes that never need it."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from cudamath.core.layout import Layout
+from cudamath.kernels import build, lazy
+from cudamath.runtime import libraries
+
+ROOT = pathlib.Path(__file__).parent.parent
+pytestmark = pytest.mark.skipif(lazy.SIMULATOR, reason="in the simulator all names are Numba's own")
+
+
+def python(source: str, **environment: str) -> str:
+    """What a new process prints."""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], cwd=ROOT / "tests", capture_output=True, text=True,
+                          env=os.environ | {"PYTHONPATH": str(ROOT)} | environment, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def heavy() -> str:
+    return "[m for m in ('numba', 'llvmlite', 'cuda.core', 'nvmath') if m in sys.modules]"
+
+
+FIRST_CALLS = f"""
+    import json, sys
+    import ml_dtypes, numpy as np, pytest
+    import fake_driver
+    import cudamath as cm
+    from cudamath.core import plan
+    from cudamath.kernels import build
+    from cudamath.runtime import blas, dnn, module
+
+    FILL = len(sys.argv) > 1
+    with pytest.MonkeyPatch.context() as patch, fake_driver.installed(patch) as fake:
+        patch.setattr(blas, "available", lambda: False)
+        patch.setattr(dnn, "available", lambda: False)
+        plan.compiler = build.compile_cubin
+        fake.libraries.append((lambda *arguments: None, []))  # the only "machine code": it does nothing
+        if FILL:
+            build.compile_now = lambda *what: (b"\\x7fELF0", "")
+        a = fake_driver.gpu(np.ones((512, 512), np.float32))
+        x, w = (fake_driver.gpu(np.ones(s, np.float32)) for s in ((8, 16, 32, 32), (32, 16, 3, 3)))
+        h = fake_driver.gpu(np.ones((512, 512), ml_dtypes.bfloat16))
+        q = h.reshape((2, 16, 128, 64))
+        for result in (a @ a, cm.ml.conv2d(x, w, padding=1), cm.ml.softmax(a), a + a, cm.exp(h), a.sum(), cm.var(h, axis=0),
+                       h @ h, cm.ml.scaled_dot_product_attention(q, q, q), cm.ml.layer_norm(h, 512, h[0], h[0]),
+                       cm.sort(a), cm.cumulative_sum(a[0]), cm.random.normal(size=(100,), device="cuda:0")):
+            result.to_numpy()
+        cm.vjp(cm.ml.gelu, a)[1](a)
+        print(json.dumps([module.statistics, {heavy()}]))
+    """
+
+
+def test_no_numba_when_every_kernel_is_on_disk(tmp_path):
+    cache = {"CUDAMATH_CACHE_DIR": str(tmp_path)}
+    filled, imported = json.loads(python(FIRST_CALLS.replace("len(sys.argv) > 1", "True"), **cache))
+    assert filled["compiled"] > 15 and "numba" in imported  # a kernel's arguments are Numba's types
+    again, imported = json.loads(python(FIRST_CALLS, **cache))
+    assert again == {"compiled": 0, "loaded_from_disk": filled["compiled"] + filled["loaded_from_disk"]}
+    assert imported == []
+
+
+def test_keys_are_those_of_a_process_that_has_numba():
+    source = """
+        import sys
+        {before}
+        import numpy as np
+        from cudamath.core.layout import Layout
+        from cudamath.core.plan import Launch
+        from cudamath.kernels import build, softmax, sort, matmul_wgmma, elementwise, scan
+        from cudamath.runtime.device import assume
+        from cudamath.kernels.matmul import matmul
+        import ml_dtypes
+        with assume((9, 0)):
+            for dtype in (np.float32, ml_dtypes.bfloat16):
+                x = Layout.new((512, 512), np.dtype(dtype), 0)
+                for plan, inputs in ((softmax.softmax(x, axis=1), [x]), (matmul(x, x), [x, x])):
+                    for step in plan.steps:
+                        if isinstance(step, Launch):
+                            print(build.cache_key(step.kernel, plan.signature(step, inputs), (9, 0, "a")))
+        """
+    without, having = (python(source.replace("{before}", line)) for line in ("", "from numba import cuda, types"))
+    assert without.count("\n") >= 3 and without == having
+
+
+def test_numbers_are_scalars_names_and_types():
+    from numba import types
+
+    for name in ("int8", "int32", "uint64", "float16", "float32", "float64", "complex64"):
+        T, real = getattr(lazy.types, name), getattr(types, name)
+        assert T.real is real and str(T) == str(real) == T.name and T.bitwidth == real.bitwidth
+        assert lazy.dtype_of(T) == lazy.dtype_of(real) == np.dtype(name) == T(1).dtype
+        if np.dtype(name).kind in "iu":
+            assert T.signed == real.signed and T(3) == real(3) and type(T(3)) is type(real(3))
+    assert lazy.types.complex64.underlying_float is lazy.types.float32
+    assert lazy.dtype_of(lazy.types.boolean) == np.bool_ and lazy.types.boolean(3) is True
+    assert lazy.types.int32(lazy.types.float32, types.int64) == types.int32(types.float32, types.int64)
+    assert lazy.types.Array is types.Array  # what has no stand-in is Numba's own
+
+
+def test_a_kernel_of_stand_ins_is_compiled_as_with_numbas_own():
+    from numba import cuda, types
+
+    from cudamath.kernels.ptx import half_to_float
+
+    def text(cuda, types, root):
+        @cuda.jit(device=True)
+        def twice(a):
+            return a * types.float32(2)
+
+        @cuda.jit
+        def kernel(x, y):
+            shared = cuda.shared.array(64, types.float32)
+            i = cuda.grid(1)
+            shared[cuda.threadIdx.x] = root(twice(half_to_float(x[i])))
+            cuda.syncthreads()
+            y[i] = shared[63 - cuda.threadIdx.x]
+
+        layouts = [Layout.new((64,), np.dtype(dtype), 0) for dtype in (np.float16, np.float32)]
+        return build.ptx_of(kernel, layouts, (8, 0)).partition(".visible")[2].partition("{")[2]
+
+    def stripped(ptx):  # shared arrays, functions and labels are numbered through the process
+        return [line.split("//")[0].partition("_smem_")[0].strip() for line in ptx.splitlines()
+                if "$L" not in line and "_Z" not in line]
+
+    ours = text(lazy.cuda, lazy.types, lazy.libdevice.cbrtf)
+    numbas = text(cuda, types, __import__("numba.cuda.libdevice", fromlist=["cbrtf"]).cbrtf)
+    assert "cvt.f32.f16" in ours and len(stripped(ours)) > 30 and stripped(ours) == stripped(numbas)
+
+
+def test_bindings_come_without_the_rest_of_nvmath():
+    source = f"""
+        import sys
+        from cudamath.runtime.libraries import bindings
+        found = [bindings(name) for name in ("cublas", "cublasLt", "cusolverDn", "cufft")]
+        print({heavy()}, "nvmath.bindings" in sys.modules)
+        import nvmath
+        print(nvmath.bindings.cublas is found[0], nvmath.bindings.cufft is found[3], callable(nvmath.fft.fft))
+        """
+    assert python(source).splitlines() == ["[] False", "True True True"]
+    assert libraries.bindings("cublas").cuBLASError
+    with pytest.raises(ImportError):
+        libraries.bindings("no_such_library")

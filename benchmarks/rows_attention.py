@@ -1,4 +1,5 @@
-"""Rows of attention in bfloat16: forward and gradients at 16,384 tokens of 2,048 numbers, and decoding with a cache.
+"""Rows of attention in bfloat16 and float16: forward and gradients at 16,384 tokens of 2,048 numbers, sequences of various
+lengths, decoding with a cache of keys and values, and fused beside unfused.
 
 torch is asked in both of its fused back ends, cuDNN's and FlashAttention-2; the row keeps the one that is faster there.
 Gradients are counted as five products of the forward's two; "causal" as half of them.
@@ -7,36 +8,31 @@ Gradients are counted as five products of the forward's two; "causal" as half of
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from benchmarks.rows import Bind, Call, row
+from benchmarks.rows import Bind, Call, repeated, row
 
 TOKENS, WIDTH = 16384, 2048
 
 
-def heads(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
-    """Arguments: normal numbers in float32 (the rows round them to bfloat16)."""
-    return lambda rng: tuple(rng.standard_normal(shape, dtype=np.float32) for shape in shapes)
+def ours(causal: bool, dtype: str = "bfloat16", lengths: bool = False) -> Bind:
+    """cudamath, forward. lengths: the fourth argument, of queries and keys."""
 
-
-def ours(causal: bool) -> Bind:
-    """cudamath, forward."""
-
-    def bind(lib: Any, q: Any, k: Any, v: Any, *_: Any) -> Call:
-        q, k, v = (a.astype("bfloat16") for a in (q, k, v))
-        return lambda: lib.ml.scaled_dot_product_attention(q, k, v, causal=causal)
+    def bind(lib: Any, *arrays: Any) -> Call:
+        q, k, v = (a.astype(dtype) for a in arrays[:3])
+        options = {"query_lengths": arrays[3], "key_lengths": arrays[3]} if lengths else {}
+        return lambda: lib.ml.scaled_dot_product_attention(q, k, v, causal=causal, **options)
 
     return bind
 
 
-def our_gradients(causal: bool) -> Bind:
+def our_gradients(causal: bool, dtype: str = "bfloat16") -> Bind:
     """cudamath, the three gradients."""
 
     def bind(lib: Any, *arrays: Any) -> Call:
-        q, k, v, g = (a.astype("bfloat16") for a in arrays)
+        q, k, v, g = (a.astype(dtype) for a in arrays)
         _, pull = lib.vjp(lambda *a: lib.ml.scaled_dot_product_attention(*a, causal=causal), q, k, v)
         return lambda: pull(g)
 
@@ -62,15 +58,21 @@ def faster(torch: Any, calls: list[Call]) -> Call:
     return min(found)[2]
 
 
-def torchs(causal: bool, gradients: bool = False) -> Bind:
-    """torch: the better one of its back ends."""
+def torchs(causal: bool, gradients: bool = False, dtype: str = "bfloat16", lengths: bool = False) -> Bind:
+    """torch: the better one of its back ends. lengths: as nested tensors, without what lies beyond them."""
 
     def bind(lib: Any, *arrays: Any) -> Call:
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
         attend = lib.nn.functional.scaled_dot_product_attention
-        tensors = [a.bfloat16() for a in arrays]
+        tensors = [a.to(getattr(lib, dtype)) for a in (arrays[:3] if lengths else arrays)]
         how = {"is_causal": causal, "enable_gqa": tensors[0].shape[1] != tensors[1].shape[1]}
+        if lengths:
+            sizes = arrays[3].tolist()
+            begins = lib.tensor([0, *np.cumsum(sizes)], device=tensors[0].device)
+            tensors = [lib.nested.nested_tensor_from_jagged(
+                lib.cat([x[i, :, :n].transpose(0, 1) for i, n in enumerate(sizes)]), begins).transpose(1, 2) for x in tensors]
+            how.pop("enable_gqa")
         calls: list[Call] = []
         for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION):
             if gradients:
@@ -89,6 +91,12 @@ def torchs(causal: bool, gradients: bool = False) -> Bind:
     return bind
 
 
+def unfused(lib: Any, *arrays: Any) -> Call:
+    """torch, three operations that store all scores."""
+    q, k, v = (a.bfloat16() for a in arrays)
+    return lambda: lib.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v
+
+
 for depth in (64, 128, 256):
     for length in (1024, 4096, 16384):
         for causal in (False, True):
@@ -96,24 +104,42 @@ for depth in (64, 128, 256):
             flops = 4 * TOKENS * WIDTH * length / (2 if causal else 1)
             text = f"bf16, {'x'.join(map(str, shape))}{', causal' if causal else ''}"
             name = f"attention_{depth}_{length}{'_causal' if causal else ''}"
-            row(name, "device", f"attention, {text}", heads(*[shape] * 3), {"cudamath": ours(causal), "torch": torchs(causal)},
-                work=flops, unit="FLOP", ceiling="FLOP16")
-            if depth <= 128:
-                row(name + "_gradients", "device", f"gradients of attention, {text}", heads(*[shape] * 4),
+            row(name, "device", f"attention, {text}", repeated(*[shape] * 3),
+                {"cudamath": ours(causal), "torch": torchs(causal)}, work=flops, unit="FLOP", ceiling="FLOP16")
+            if depth <= 128 or length == 4096:
+                row(name + "_gradients", "device", f"gradients of attention, {text}", repeated(*[shape] * 4),
                     {"cudamath": our_gradients(causal), "torch": torchs(causal, True)}, work=2.5 * flops, unit="FLOP",
                     ceiling="FLOP16")
 
+for depth in (64, 128):
+    shape = 4, WIDTH // depth, 4096, depth
+    flops, text = 2 * TOKENS * WIDTH * 4096, f"f16, {'x'.join(map(str, shape))}, causal"
+    row(f"attention_f16_{depth}", "device", f"attention, {text}", repeated(*[shape] * 3),
+        {"cudamath": ours(True, "float16"), "torch": torchs(True, dtype="float16")}, work=flops, unit="FLOP", ceiling="FLOP16")
+    row(f"attention_f16_{depth}_gradients", "device", f"gradients of attention, {text}", repeated(*[shape] * 4),
+        {"cudamath": our_gradients(True, "float16"), "torch": torchs(True, True, "float16")}, work=2.5 * flops, unit="FLOP",
+        ceiling="FLOP16")
+
 SHARED = 2, 32, 4096, 128
 row("attention_grouped", "device", "attention, bf16, 2x32x4096x128, 8 heads of keys, causal",
-    heads(SHARED, *[(2, 8, 4096, 128)] * 2), {"cudamath": ours(True), "torch": torchs(True)},
+    repeated(SHARED, *[(2, 8, 4096, 128)] * 2), {"cudamath": ours(True), "torch": torchs(True)},
     work=2 * 64 * 4096**2 * 128, unit="FLOP", ceiling="FLOP16")
+
+LENGTHS = np.array([4096, 512, 3000, 1024, 2048, 4000, 700, 1500], np.int32)
+row("attention_lengths", "device", "attention, bf16, 8x16x4096x128, lengths from 512 to 4,096, causal",
+    lambda rng: (*repeated(*[(8, 16, 4096, 128)] * 3)(rng), LENGTHS),
+    {"cudamath": ours(True, lengths=True), "torch": torchs(True, lengths=True)},
+    work=2 * 16 * 128 * float((LENGTHS.astype(float) ** 2).sum()), unit="FLOP", ceiling="FLOP16")
+
+row("attention_unfused", "device", "attention, bf16, 4x16x4096x64, beside torch unfused", repeated(*[(4, 16, 4096, 64)] * 3),
+    {"cudamath": ours(False), "torch": unfused}, work=4 * 64 * 4096**2 * 64, unit="FLOP", ceiling="FLOP16")
 
 for batch in (1, 8, 64):
     cache = batch, 8, 4096, 128
     row(f"attention_decode_{batch}", "device", f"decoding, bf16, {batch}x32x1x128 with {'x'.join(map(str, cache))}",
-        heads((batch, 32, 1, 128), cache, cache), {"cudamath": ours(False), "torch": torchs(False)},
+        repeated((batch, 32, 1, 128), cache, cache), {"cudamath": ours(False), "torch": torchs(False)},
         work=4 * batch * 8 * 4096 * 128, unit="B", copies=max(2, (200 << 20) // (4 * batch * 8 * 4096 * 128)))
 
-row("host_attention", "host", "attention, 1x4x64x64", heads(*[(1, 4, 64, 64)] * 3), {
+row("host_attention", "host", "attention, 1x4x64x64", repeated(*[(1, 4, 64, 64)] * 3), {
     "cudamath": lambda lib, q, k, v: lambda: lib.ml.scaled_dot_product_attention(q, k, v, causal=True),
     "torch": lambda lib, q, k, v: lambda: lib.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)})

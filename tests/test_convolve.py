@@ -15,7 +15,8 @@ def drawn(rng, n, dtype):
 
 @pytest.mark.simulator
 @pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "?", "c8"])
-@pytest.mark.parametrize("n, m, before, after", [(150, 5, 4, 4), (150, 20, 0, 0), (40, 17, 3, 9), (9, 12, 11, 11), (1, 1, 0, 0)])
+@pytest.mark.parametrize("n, m, before, after",
+                         [(150, 5, 4, 4), (150, 20, 0, 0), (40, 17, 3, 9), (9, 12, 11, 11), (1, 1, 0, 0)])
 def test_slide_simulated(n, m, before, after, dtype, monkeypatch):
     """Blocks of 32 results, 8 weights at a time: blocks inside, at both ends, and weights that are several chunks."""
     kernels.slide.cache_clear()

@@ -1,11 +1,13 @@
 """Places in a sorted array: searchsorted, digitize; membership: isin; interpolation in a table: interp.
 
 The idea. Each thread halves the range in which a number of its can lie until nothing is left: log2(n) + 1 steps, each a
-read of the sorted array, for several numbers at the same time, so that as many reads are under way. Steps near the middle of the array are the same for everybody and come from the caches; the
-later ones are one 32-byte sector each. Numbers are compared by their keys (keys.py), so NaN is the largest of all.
+read of the sorted array, for several numbers at the same time, so that as many reads are under way. Steps near the middle of
+the array are the same for everybody and come from the caches; the later ones are one 32-byte sector each. Numbers are
+compared by their keys (keys.py), so NaN is the largest of all.
 
-``find`` runs anywhere; a short array it copies to shared memory first. The floor is a read of the numbers and a write of 8 bytes each; searches in arrays larger than the
-caches are bound by their last steps, about one sector from DRAM a number and doubling of the array beyond the cache.
+``find`` runs anywhere; the keys of a short array it keeps in shared memory. The floor is a read of the numbers and a write of
+8 bytes each; searches in arrays larger than the caches are bound by their last steps, about one sector from DRAM a number
+and doubling of the array beyond the cache.
 
 Whether numbers occur in an array needs no place: ``among_few`` compares each with all of a few, which a block holds in shared
 memory, ITEMS numbers a thread for every element read from there; ``among_sorted`` searches as ``find`` does and compares the

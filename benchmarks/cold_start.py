@@ -96,9 +96,10 @@ cm.cuda.synchronize()
 """
 
 
-def run(program: str, device: str, cache: str | None = None) -> dict[str, float]:
+def run(program: str, device: str, **variables: str) -> dict[str, float]:
     """{step: seconds} of one new process; empty where the library is missing or something failed."""
-    environment = os.environ | {"CUDAMATH_DEVICE": device} | ({"CUDAMATH_CACHE_DIR": cache} if cache else {})
+    environment = os.environ | {"CUDAMATH_DEVICE": device} | variables
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     ran = subprocess.run([sys.executable, "-c", PROLOGUE + program, repr(time.time())], capture_output=True, text=True,
                          env=environment, check=False)
     if ran.returncode:
@@ -115,11 +116,12 @@ def measure(device: str, rounds: int) -> dict[str, dict[str, float]]:
     """{library: {step: median seconds}}; a first round, which fills the disk's caches, does not count."""
     programs = {name: text for name, text in PROGRAMS.items() if name != "cupy" or device != "cpu"}
     samples: dict[str, list[dict[str, float]]] = {name: [] for name in programs}
-    for turn in range(rounds + 1):
-        for name, text in programs.items():
-            found = run(text, device)
-            if turn and found:
-                samples[name].append(found)
+    with tempfile.TemporaryDirectory() as bytecode:
+        for turn in range(rounds + 1):
+            for name, text in programs.items():
+                found = run(text, device, PYTHONPYCACHEPREFIX=bytecode)
+                if turn and found:
+                    samples[name].append(found)
     return {name: {step: statistics.median(each[step] for each in kept) for step in STEPS if step in kept[0]}
             for name, kept in samples.items() if kept}
 
@@ -127,7 +129,7 @@ def measure(device: str, rounds: int) -> dict[str, dict[str, float]]:
 def compile_times(device: str) -> dict[str, float]:
     """{kernel: seconds} in a process with an empty cache."""
     with tempfile.TemporaryDirectory() as cache:
-        found = run(COMPILES + VERSIONS, device, cache)
+        found = run(COMPILES + VERSIONS, device, CUDAMATH_CACHE_DIR=cache)
     return {step.removeprefix("compile "): seconds for step, seconds in found.items() if step.startswith("compile ")}
 
 

@@ -32,6 +32,15 @@ def test_memory_is_used_again(numbers):
     assert host.remembered() == LARGE[0] * 4
 
 
+def test_results_begin_at_a_cache_line_and_own_their_memory(numbers):
+    _, x = numbers
+    held = [x + float(k) for k in range(2 * host.EACH)]
+    for y in (*held, x > 0.0, cm.concat([x, x]) * 2.0):
+        assert y.flags.owndata and y.flags.writeable
+        assert y.ptr % host.LINE == 0 or y.nbytes < host.SMALLEST
+        assert not y[1:].flags.owndata and not y.reshape(2, -1).flags.owndata
+
+
 @pytest.mark.parametrize("hold", [
     lambda y: y,
     lambda y: y[3:],
@@ -42,7 +51,12 @@ def test_memory_is_used_again(numbers):
     lambda y: np.from_dlpack(y),
     lambda y: cm.asarray(y.to_numpy()),
     lambda y: y.to_numpy().view(np.int32),
-], ids=["array", "view", "reshaped", "numpy", "strided", "buffer", "dlpack", "again", "other dtype"])
+    lambda y: y.to_numpy().view().view()[1:].T,
+    lambda y: np.lib.stride_tricks.as_strided(y.to_numpy(), (7,), (8,)),
+    lambda y: y.to_numpy().data.cast("B"),
+    lambda y: y[::2][3:].to_numpy(),
+], ids=["array", "view", "reshaped", "numpy", "strided", "buffer", "dlpack", "again", "other dtype", "view of view",
+        "as strided", "bytes", "view of our view"])
 def test_nothing_that_somebody_sees_is_overwritten(numbers, hold):
     values, x = numbers
     held = [hold(x * float(k)) for k in range(2 * host.EACH)]

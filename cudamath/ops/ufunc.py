@@ -339,7 +339,7 @@ def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute:
     def one(x: ndarray) -> ndarray:
         nonlocal layout
         out = new(ndarray)
-        out._data = data = quiet().run(function, x._data, out=take())
+        out._data = data = quiet().run(function, x._data, take())
         out._layout = layout = layout or wrap(data)._layout
         out._owner = out._node = None
         return out
@@ -347,7 +347,7 @@ def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute:
     def two(x: ndarray, y: ndarray) -> ndarray:
         nonlocal layout
         out = new(ndarray)
-        out._data = data = quiet().run(function, x._data, y._data, out=take())
+        out._data = data = quiet().run(function, x._data, y._data, take())
         out._layout = layout = layout or wrap(data)._layout
         out._owner = out._node = None
         return out
@@ -359,7 +359,7 @@ def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute:
             array = _array(name, y, compute)
             kept = y, array
         out = new(ndarray)
-        out._data = data = quiet().run(function, x._data, array, out=take())
+        out._data = data = quiet().run(function, x._data, array, take())
         out._layout = layout = layout or wrap(data)._layout
         out._owner = out._node = None
         return out
@@ -371,7 +371,7 @@ def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute:
             array = _array(name, x, compute)
             kept = x, array
         out = new(ndarray)
-        out._data = data = quiet().run(function, array, y._data, out=take())
+        out._data = data = quiet().run(function, array, y._data, take())
         out._layout = layout = layout or wrap(data)._layout
         out._owner = out._node = None
         return out

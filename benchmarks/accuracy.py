@@ -10,7 +10,11 @@ their gradients         the same, against the gradient in float64, which the tes
 (What is said of float64 beyond elementwise functions holds NumPy's own rounding too.)
 
 The records' arrays are small. `LARGE` has the sizes at which sums grow long. Results go to results/<device>/accuracy.json;
-results/accuracy.md is made of all of them (`--table` makes it again, `--check` says whether it is up to date).
+results/accuracy.md is made of all of them (`--table` makes it again, `--check` says whether it is up to date). Measured
+elsewhere, perhaps in parts:
+
+    python -m benchmarks.accuracy --part 1/2 --jobs 14 --out a      (and 2/2 to b, perhaps at the same time on another GPU)
+    python -m benchmarks.accuracy --take a/accuracy.json b/accuracy.json        into results/<device>/, and the table
 """
 
 from __future__ import annotations
@@ -205,14 +209,44 @@ def of_work(index: int, device: str) -> list[dict[str, Any]]:
     return [result for result in found if result is not None]
 
 
-def measure(device: str, jobs: int) -> list[dict[str, Any]]:
-    """All functions, by so many processes: on a GPU most of the time goes into compiling kernels."""
+def measure(device: str, jobs: int, part: int = 1, parts: int = 1) -> list[dict[str, Any]]:
+    """All functions, or of so many parts one, by so many processes: on a GPU most of the time goes into compiling kernels.
+    Those of large arrays, which take longest, are begun first."""
     run = functools.partial(of_work, device=device)
+    chosen = sorted(range(part - 1, len(WORK), parts), reverse=True)
     if jobs == 1:
-        return [result for i in track(range(len(WORK)), "accuracy") for result in run(i)]
+        return [result for i in track(chosen, "accuracy") for result in run(i)]
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        found = track(pool.map(run, range(len(WORK))), "accuracy", len(WORK))
+        found = track(pool.map(run, chosen), "accuracy", len(chosen))
         return [result for results in found for result in results]
+
+
+def ordered(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows in the order of the functions."""
+    place = {name: i for i, name in reversed(list(enumerate(row.name for _, row in WORK)))}
+    return sorted(rows, key=lambda row: place[row["op"]])
+
+
+def taken(files: Sequence[pathlib.Path]) -> dict[str, Any]:
+    """One record of the parts in these files. ValueError unless all are of one device and commit, and together complete."""
+    records = [json.loads(file.read_text()) for file in files]
+    for what in ("device", "commit", "parts"):
+        if len({record[what] for record in records}) > 1:
+            raise ValueError(f"take: {what} differs: {[record[what] for record in records]}")
+    found, wanted = sorted(record["part"] for record in records), list(range(1, records[0]["parts"] + 1))
+    if found != wanted:
+        raise ValueError(f"take: wants parts {wanted}, got {found}")
+    return {**records[0], "part": 1, "parts": 1, "rows": [row for record in records for row in record["rows"]]}
+
+
+def write(record: dict[str, Any], out: pathlib.Path) -> None:
+    """accuracy.json, a row a line."""
+    out.mkdir(parents=True, exist_ok=True)
+    lines = [row | {what: round(row[what], 4) for what in ("value", "gradient") if row.get(what)}
+             for row in ordered(record["rows"])]
+    head = json.dumps({key: value for key, value in record.items() if key != "rows"}, indent=1)[:-2]
+    text = ",\n  ".join(map(json.dumps, lines))
+    (out / "accuracy.json").write_text(f'{head},\n "rows": [\n  {text}\n ]\n}}\n')
 
 
 # ------------------------------------------------------------------------------------------------ the table
@@ -265,23 +299,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure and write, or make or check the table alone."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="cuda" if cm.cuda.device_count() else "cpu")
-    parser.add_argument("--out", type=pathlib.Path, help="folder for accuracy.json; by default results/<device>")
+    parser.add_argument("--out", type=pathlib.Path, help="folder for accuracy.json; by default results/<device>, and the table "
+                        "is written")
     parser.add_argument("--jobs", type=int, default=1, help="processes that share the work")
+    parser.add_argument("--part", default="1/1", help="of the functions, such as 2/3: they are dealt out in turn")
+    parser.add_argument("--take", type=pathlib.Path, nargs="+", help="measure nothing: put these records into results/<device>")
     parser.add_argument("--table", action="store_true", help="only write accuracy.md anew")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if accuracy.md is not up to date")
     arguments = parser.parse_args(argv)
     table = RESULTS / "accuracy.md"
     if arguments.check:
         return 0 if table.read_text(encoding="utf-8") == markdown(RESULTS) else 1
-    if not arguments.table:
-        out = arguments.out or RESULTS / folder(arguments.device)
-        rows = measure(arguments.device, arguments.jobs)
-        out.mkdir(parents=True, exist_ok=True)
-        lines = [row | {what: round(row[what], 4) for what in ("value", "gradient") if row.get(what)} for row in rows]
-        text = ",\n  ".join(map(json.dumps, lines))
-        head = json.dumps(environment(arguments.device), indent=1)[:-2]
-        (out / "accuracy.json").write_text(f'{head},\n "rows": [\n  {text}\n ]\n}}\n')
-    table.write_text(markdown(RESULTS), encoding="utf-8")
+    if arguments.take:
+        record = taken(arguments.take)
+        write(record, RESULTS / record["folder"])
+    elif not arguments.table:
+        part, parts = map(int, arguments.part.split("/"))
+        rows = measure(arguments.device, arguments.jobs, part, parts)
+        place = folder(arguments.device)
+        record = {**environment(arguments.device), "folder": place, "part": part, "parts": parts, "rows": rows}
+        write(record, arguments.out or RESULTS / place)
+    if not arguments.out:
+        table.write_text(markdown(RESULTS), encoding="utf-8")
     return 0
 
 

@@ -53,3 +53,21 @@ def test_no_function_is_missing():
     for path in paths:
         recorded = {row["op"] for row in json.loads(path.read_text())["rows"]}
         assert wanted - recorded == set(), path
+
+
+def test_parts_make_one_record(tmp_path, monkeypatch):
+    """Measured in two parts and taken together: the rows of one run, in its order."""
+    chosen = [work for work in accuracy.WORK if work[1].name in ("exp", "fmod", "sqrt")]
+    monkeypatch.setattr(accuracy, "WORK", chosen)
+    monkeypatch.setattr(accuracy, "COUNT", 50)
+    monkeypatch.setattr(accuracy, "RESULTS", tmp_path / "results")
+    for out, options in (("a", ["--part", "1/2"]), ("b", ["--part", "2/2"]), ("whole", [])):
+        assert accuracy.main(["--device", "cpu", "--out", str(tmp_path / out), *options]) == 0
+    files = [str(tmp_path / name / "accuracy.json") for name in ("b", "a")]
+    assert accuracy.main(["--take", *files]) == 0
+    (taken,) = (tmp_path / "results").glob("*/accuracy.json")
+    whole = json.loads((tmp_path / "whole" / "accuracy.json").read_text())
+    assert json.loads(taken.read_text()) == whole and [row["op"] for row in whole["rows"][::4]] == [r.name for _, r in chosen]
+    assert "| `fmod` |" in (tmp_path / "results" / "accuracy.md").read_text() and accuracy.main(["--check"]) == 0
+    with pytest.raises(ValueError, match=r"take: wants parts \[1, 2\], got \[1\]"):
+        accuracy.main(["--take", files[1]])

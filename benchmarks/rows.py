@@ -34,6 +34,7 @@ class Row:
     ceiling: str = ""  # which of run.ceilings; by default the unit's
     copies: int = 1  # of the arguments, walked through call by call
     traffic: float = 0  # bytes of operands and results, where `work` counts operations
+    hide_host: bool = False  # "device": see timer.on_device
 
 
 ROWS: dict[str, Row] = {}

@@ -1,7 +1,7 @@
-"""Rows of matrix products on tensor cores: squares, the layers of GPT-2 and Llama, transposed operands, odd sizes; the
+"""Rows of matrix products: squares, the layers of GPT-2 and Llama, transposed operands, odd sizes, many small ones; the
 fully connected layer with what follows it.
 
-"cudamath" is what the public function does, "wgmma" and "mma" are kernels of it by name. Operands are drawn in float32 and
+"cudamath" is what the public function does, the other names (NUMBERS) are kernels of it. Operands are drawn in float32 and
 rounded by each library. Layouts are those of BLAS: in "nt" the second operand lies transposed.
 """
 
@@ -14,12 +14,13 @@ import numpy as np
 from benchmarks.rows import MEBI, Bind, Call, row
 
 
-def stored(m: int, k: int, n: int, layout: str) -> Any:
+def stored(m: int, k: int, n: int, layout: str, batch: int = 1) -> Any:
     """Arguments as they lie in memory: repeated random numbers, which are quickly drawn."""
 
     def make(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
         left, right = ((m, k) if layout[0] == "n" else (k, m)), ((k, n) if layout[1] == "n" else (n, k))
-        return tuple(np.resize(rng.standard_normal(MEBI + 7, dtype=np.float32), shape) for shape in (left, right))
+        lead = (batch,) * (batch > 1)
+        return tuple(np.resize(rng.standard_normal(MEBI + 7, dtype=np.float32), (*lead, *shape)) for shape in (left, right))
 
     return make
 
@@ -33,7 +34,7 @@ def product(dtype: str, layout: str, version: str | None = None, tf32: bool = Fa
             a, b = a.to(getattr(lib, dtype)), b.to(getattr(lib, dtype))
         else:
             a, b = a.astype(dtype), b.astype(dtype)
-        a, b = (x if how == "n" else x.T for x, how in zip((a, b), layout, strict=True))
+        a, b = (x if how == "n" else lib.swapaxes(x, -1, -2) for x, how in zip((a, b), layout, strict=True))
         if version is None:
             if lib.__name__ == "cudamath" and tf32:
                 from cudamath.ops.linalg import _matmul
@@ -48,37 +49,56 @@ def product(dtype: str, layout: str, version: str | None = None, tf32: bool = Fa
     return bind
 
 
-def products(name: str, m: int, k: int, n: int, layout: str = "nn", dtype: str = "bfloat16", tf32: bool = False) -> None:
+#: kind of number -> (its dtype, bytes, the ceiling measured beside, our kernels)
+NUMBERS = {"bfloat16": ("bfloat16", 2, "FLOP16", ("wgmma", "mma")), "float16": ("float16", 2, "FLOP16", ("wgmma", "mma")),
+           "tf32": ("float32", 4, "TF32", ("wgmma", "mma")), "float32": ("float32", 4, "FLOP", ("block", "register")),
+           "float64": ("float64", 8, "FLOP64", ("mma",))}
+
+
+def products(name: str, m: int, k: int, n: int, layout: str = "nn", kind: str = "bfloat16", batch: int = 1) -> None:
     """One row: cudamath and its kernels, torch, and CuPy where it has the dtype."""
+    dtype, size, ceiling, versions = NUMBERS[kind]
+    tf32 = kind == "tf32"
     calls = {library: product(dtype, layout, tf32=tf32) for library in ("cudamath", "torch")}
-    if dtype != "bfloat16" and not tf32:
+    if kind not in ("bfloat16", "tf32"):
         calls["cupy"] = product(dtype, layout)
-    calls |= {version: product(dtype, layout, version, tf32) for version in ("wgmma", "mma")}
-    kind = "tf32" if tf32 else dtype
-    copies = max(1, min(4, (128 << 20) // ((m * k + k * n) * 2)))
-    row(f"matmul_{kind}_{name}", "device", f"{m}x{k} @ {k}x{n} {layout}, {kind}", stored(m, k, n, layout), calls,
-        work=2 * m * k * n, unit="FLOP", copies=copies, traffic=(m * k + k * n + m * n) * (4 if tf32 else 2),
-        ceiling="TF32" if tf32 else "FLOP16")
+    calls |= {version: product(dtype, layout, version, tf32) for version in versions}
+    copies = max(1, min(4, (128 << 20) // (batch * (m * k + k * n) * size)))
+    row(f"matmul_{kind}_{name}", "device", f"{f'{batch} times ' * (batch > 1)}{m}x{k} @ {k}x{n} {layout}, {kind}",
+        stored(m, k, n, layout, batch), calls, work=2 * batch * m * k * n, unit="FLOP", copies=copies,
+        traffic=batch * (m * k + k * n + m * n) * size, ceiling=ceiling, hide_host=True)
 
 
-for size in (1024, 2048, 4096, 8192, 16384):
-    products(str(size), size, size, size)
-for size in (1024, 2048, 4096, 8192):
-    products(str(size), size, size, size, dtype="float16")
-for layout in ("nt", "tn", "tt"):
-    products(f"4096_{layout}", 4096, 4096, 4096, layout)
-    products(f"2048_{layout}", 2048, 2048, 2048, layout)
-for size in (2047, 4095):
-    products(f"odd_{size}", size, size, size)
-products("odd_rows", 3001, 4096, 1000, "nt")
-for name, (k, n) in {"qkv": (768, 2304), "out": (768, 768), "up": (768, 3072), "down": (3072, 768),
-                     "head": (768, 50304)}.items():
-    products(f"gpt2_{name}", 8192, k, n, "nt")
-for name, (k, n) in {"qkv": (4096, 6144), "out": (4096, 4096), "up": (4096, 14336), "down": (14336, 4096)}.items():
-    products(f"llama_{name}", 4096, k, n, "nt")
-    products(f"llama_decode_{name}", 16, k, n, "nt")
-for size in (2048, 4096):
-    products(str(size), size, size, size, dtype="float32", tf32=True)
+for kind in ("bfloat16", "float16"):
+    for size in (1024, 2048, 4096, 8192, 16384):
+        products(str(size), size, size, size, kind=kind)
+    for layout in ("nt", "tn", "tt"):
+        products(f"4096_{layout}", 4096, 4096, 4096, layout, kind)
+        products(f"2048_{layout}", 2048, 2048, 2048, layout, kind)
+    for size in (2047, 4095):
+        products(f"odd_{size}", size, size, size, kind=kind)
+    products("odd_rows", 3001, 4096, 1000, "nt", kind)
+    for name, (k, n) in {"qkv": (768, 2304), "out": (768, 768), "up": (768, 3072), "down": (3072, 768),
+                         "head": (768, 50304)}.items():
+        products(f"gpt2_{name}", 8192, k, n, "nt", kind)
+    for name, (k, n) in {"qkv": (4096, 6144), "out": (4096, 4096), "up": (4096, 14336), "down": (14336, 4096)}.items():
+        products(f"llama_{name}", 4096, k, n, "nt", kind)
+        products(f"llama_decode_{name}", 16, k, n, "nt", kind)
+for name, (m, n) in {"qkv": (2304, 768), "out": (768, 768), "up": (3072, 768), "down": (768, 3072)}.items():
+    products(f"gpt2_{name}_weight", m, 8192, n, "tn")  # the gradient of the weights
+for kind in ("tf32", "float32", "float64"):
+    for size in (1024, 2048, 4096, 8192)[:3 if kind == "float64" else 4]:
+        products(str(size), size, size, size, kind=kind)
+    for layout in ("nt", "tn", "tt"):
+        products(f"2048_{layout}", 2048, 2048, 2048, layout, kind)
+    products("odd_2047", 2047, 2047, 2047, kind=kind)
+    if kind != "float64":
+        products("gpt2_up", 8192, 768, 3072, "nt", kind)
+        products("llama_out", 4096, 4096, 4096, "nt", kind)
+for kind in ("bfloat16", "float32"):
+    for batch, size in ((1024, 64), (256, 128), (64, 256), (32, 512)):
+        for layout in ("nn", "nt"):
+            products(f"batch_{size}_{layout}", size, size, size, layout, kind, batch)
 
 
 def layer(activation: str | None, residual: bool, compiled: bool) -> dict[str, Bind]:
@@ -112,5 +132,5 @@ for name, (k, n, activation, residual) in {
     shapes = ((8192, k), (n, k), (n,), *[(8192, n)] * residual)
     row(f"linear_{name}", "device", f"linear 8192x{k} -> {n}, {name}, bfloat16",
         lambda rng, shapes=shapes: tuple(np.resize(rng.standard_normal(MEBI + 7, dtype=np.float32), s) for s in shapes),
-        layer(activation, residual, True), work=2 * 8192 * k * n, unit="FLOP", ceiling="FLOP16", copies=2,
+        layer(activation, residual, True), work=2 * 8192 * k * n, unit="FLOP", ceiling="FLOP16", copies=2, hide_host=True,
         traffic=2 * (8192 * k + n * k + (2 if residual else 1) * 8192 * n))

@@ -11,7 +11,7 @@ the lines
 from __future__ import annotations
 
 from benchmarks.rows import Bind, normal, repeated, row
-from benchmarks.rows_conv import ours
+from benchmarks.rows_conv import NUMBERS, ours, shapes
 from benchmarks.rows_matmul import product
 
 SIDE = 4096
@@ -32,19 +32,13 @@ row("versions_matmul_bfloat16", "device", "4,096 x 4,096 x 4,096, bfloat16", rep
                           "matmul_wgmma 128x128 pingpong": "wgmma 128x128 pingpong",
                           "matmul_wgmma 128x256": "wgmma 128x256", "cuBLAS": "cublas"}),
     work=FLOPS, unit="FLOP", ceiling="FLOP16", copies=2)
-IMAGES, FILTERS, RESULTS = (32, 128, 128, 64), (128, 3, 3, 64), (32, 128, 128, 128)
-WHERE = {"stride": 1, "padding": 1}
-
-
-def convolutions(dtype: str, versions: dict[str, str]) -> dict[str, Bind]:
-    """Name in the header -> conv2d by that version."""
-    return {name: ours("forward", WHERE, version, dtype) for name, version in versions.items()}
-
-
-for dtype, versions in {
-        "float32": {"conv2d_direct": "direct", "conv2d_implicit_gemm": "implicit_gemm", "cuDNN": "cudnn"},
-        "bfloat16": {"conv2d_implicit_gemm": "implicit_gemm", "conv2d_mma": "mma", "conv2d_wgmma": "wgmma",
-                     "cuDNN": "cudnn"}}.items():
-    row(f"versions_conv_{dtype}", "device", f"(32, 64, 128, 128) * (128, 64, 3, 3), {dtype}", normal(IMAGES, FILTERS, RESULTS),
-        convolutions(dtype, versions), work=2 * 32 * 128**2 * 128 * 64 * 9, unit="FLOP",
-        ceiling="FLOP" if dtype == "float32" else "FLOP16", copies=2)
+WHERE = {"stride": 1, "padding": 1, "dilation": 1, "groups": 1}
+for numbers, versions in {
+        "f32": {"conv2d_direct": "direct", "conv2d_implicit_gemm": "implicit_gemm", "cuDNN": "cudnn"},
+        "bf16": {"conv2d_implicit_gemm": "implicit_gemm", "conv2d_mma": "mma", "conv2d_wgmma": "wgmma",
+                 "cuDNN": "cudnn"}}.items():
+    dtype, _bytes, order, ceiling, _names = NUMBERS[numbers]
+    row(f"versions_conv_{dtype}", "device", f"(32, 64, 128, 128) * (128, 64, 3, 3), {dtype}",
+        normal(*shapes(order, 32, 64, 128, 128, 3)),
+        {name: ours("forward", WHERE, numbers, version) for name, version in versions.items()},
+        work=2 * 32 * 128**2 * 128 * 64 * 9, unit="FLOP", ceiling=ceiling, copies=2)

@@ -5,12 +5,14 @@ comes from CUDA events around a turn of calls (cudamath, torch and CuPy all work
 device is kept busy from the first turn to the last, because a GPU that has just idled clocks higher than one at its
 power limit, and whoever is timed first after a pause would win by up to a tenth. Calls walk through copies of their
 arguments that together exceed the second-level cache, so that nothing is timed out of a cache which a real program
-would not find filled.
+would not find filled. Work that takes the device less time than the host needs to ask for it waits, where a row says so
+(`hide_host`), in the queue behind large products until all of its turn has been asked for: what is timed is the device.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +22,10 @@ import numpy as np
 
 import cudamath as cm
 from cudamath.runtime.stream import Event, elapsed, synchronize
-from cudamath.timing import Spread
+from cudamath.timing import Spread, interleave
+
+LARGE = 8192  # side of the products behind which short calls are queued: 1.5 ms each on an H200
+QUEUED = 60  # calls that fit into the driver's queue even if each is a dozen launches
 
 
 class Peer:
@@ -146,6 +151,7 @@ def on_device(
     rounds: int = 15,
     seconds: float = 0.01,
     warm: float = 0.5,
+    hide_host: bool = False,
 ) -> dict[str, Spread]:
     """Time on the GPU, by events, seconds a call.
 
@@ -154,6 +160,7 @@ def on_device(
         rounds: how often each takes its turn.
         seconds: about how long one turn lasts.
         warm: seconds of steady load before anything is timed.
+        hide_host: let short calls wait in the queue until their turn is complete (at most QUEUED of them).
 
     Returns:
         name -> Spread.
@@ -163,8 +170,11 @@ def on_device(
     """
     if not calls:
         raise ValueError("on_device: no calls")
+    ahead = dict.fromkeys(calls, 0)  # large products queued before a turn
 
-    def turn(call: Callable[[], object], count: int) -> tuple[Event, Event]:
+    def turn(call: Callable[[], object], count: int, products: int = 0) -> tuple[Event, Event]:
+        for _ in range(products):
+            large @ large
         call()  # fills the queue, so that the first timed launch does not wait for the host
         start = Event().record()
         for _ in range(count):
@@ -176,17 +186,25 @@ def on_device(
         turn(call, 2)
         synchronize()
         counts[name] = max(2, round(seconds / max(elapsed(*turn(call, 3)) / 3e3, 1e-6)))
+    if hide_host:
+        large = cm.random.normal(size=(LARGE, LARGE), dtype="float32", device="cuda").astype("bfloat16")
+        product = interleave({"": lambda: large @ large}, rounds=3, synchronize=synchronize)[""].median
+        for name, call in calls.items():
+            counts[name] = min(counts[name], QUEUED)
+            asked = interleave({"": call}, rounds=3, seconds=0.002, warm=0, most=counts[name], synchronize=synchronize,
+                               wait=False)[""].median
+            ahead[name] = math.ceil(1.5 * (counts[name] + 1) * asked / product)
     deadline = time.perf_counter() + warm
     while time.perf_counter() < deadline:
         for name, call in calls.items():
-            turn(call, counts[name])
+            turn(call, counts[name], ahead[name])
         synchronize()
     samples: dict[str, list[float]] = {name: [] for name in calls}
     order = list(calls)
     shuffle = random.Random(0).shuffle
     for _ in range(rounds):
         shuffle(order)
-        recorded = [(name, turn(calls[name], counts[name])) for name in order]
+        recorded = [(name, turn(calls[name], counts[name], ahead[name])) for name in order]
         synchronize()
         for name, (start, stop) in recorded:
             samples[name].append(elapsed(start, stop) / 1e3 / counts[name])

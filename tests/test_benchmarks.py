@@ -248,6 +248,12 @@ def test_events_measure_the_device() -> None:
     spreads = timer.on_device({"once": once, "twice": twice}, rounds=5)
     assert 1.7 < spreads["twice"].median / spreads["once"].median < 2.3
     assert 1e11 < 12 * 2**26 / spreads["once"].median < 2e13  # bytes a second: between a laptop's and no GPU's
+    small = cm.ones((1 << 10,), dtype="float32", device="cuda")
+    calls = {"small": lambda: small + small, "slow host": lambda: (small + small, time.sleep(3e-4))}
+    shown = timer.on_device(calls, rounds=5)
+    assert shown["slow host"].median > 2e-4  # the device waits for the host
+    hidden = timer.on_device(calls, rounds=5, hide_host=True)
+    assert hidden["slow host"].median < 2 * hidden["small"].median < 2e-5
 
 
 def test_latency_records_are_shown(tmp_path: pathlib.Path) -> None:

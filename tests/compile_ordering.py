@@ -36,6 +36,9 @@ def ordering(t: np.dtype) -> None:
     cm.maximum_at(x, cm.zeros(5, "int32"), 1), cm.minimum_at(x, cm.zeros(5, "int32"), 1)
     if t.kind in "iu":
         cm.bincount(line), cm.bincount(line, minlength=10_000)
+        for minlength in (9, 2000, 20_000):
+            for dtype in FLOATS:
+                cm.bincount(line, cm.empty(70_000, dtype), minlength)
     if t in FLOATS:
         cm.interp(x, line, line), cm.median(x), cm.quantile(x, 0.3, axis=0)
         cm.grad(lambda x: cm.sort(x, axis=1).sum())(x), cm.grad(lambda x: cm.sort(x).sum())(line)

@@ -224,7 +224,7 @@ ROWS = [
     moves("searchsorted", lambda xp, x, v: xp.searchsorted(xp.sort(x), v), V, M, grad=False, cards=("searchsorted",)),
     moves("digitize", lambda xp, x: xp.digitize(x, [-1.0, 0.0, 1.5]), M, grad=False, cards=("digitize",)),
     moves("bincount", lambda xp, i: xp.bincount(i, minlength=9), W((20,), 7), grad=False, cards=("bincount",)),
-    same("bincount", lambda xp, i, w: xp.bincount(i, w), W((20,), 7), A((20,))),
+    same("bincount", lambda xp, i, w: xp.bincount(i, w), W((20,), 7), A((20,)), cards=("bin_sums",)),
     moves("histogram", lambda xp, x: xp.histogram(x, [-2.0, -0.5, 0.0, 1.0])[0], CUBE, grad=False, cards=("histogram",)),
     moves("unique", lambda xp, x: xp.unique(xp.floor(x), return_counts=True), CUBE, grad=False),
     moves("unique_values", lambda xp, x: xp.unique_values(xp.floor(x)), M, grad=False,

@@ -123,6 +123,34 @@ def test_gradient_of_weights(device):
     assert gradient.tolist() == [1, 10, 0]
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", cm.bfloat16], ids=str)
+@pytest.mark.parametrize("bins", [1, 7, 1000, 1500, 3000, 6000, 12_000, 13_000])
+def test_weighted_counts(device, bins, dtype):
+    """Tables of eight warps, of four, of two, of one, and the sort; some bins meet many numbers in a row."""
+    rng = np.random.default_rng(bins)
+    for n in (1, 33, 100_003):
+        x = rng.integers(0, bins, n).astype("i4" if bins % 2 else "u2")
+        x[n // 2 : n // 2 + 5000] = bins - 1
+        w = rng.standard_normal(n).astype(dtype)
+        got = cm.bincount(cm.asarray(x), cm.asarray(w), bins)
+        assert got.dtype == w.dtype
+        wide = w.astype("f8")
+        bound = np.bincount(x, abs(wide), bins) * {"f8": 1e-15, "f4": 1e-6}.get(dtype, 1e-6) * 10
+        expected = np.bincount(x, wide, bins)
+        rounding = abs(expected) * {"f2": 2**-11, "f8": 0, "f4": 0}.get(dtype, 2**-8)
+        assert (abs(got.to_numpy().astype("f8") - expected) <= bound + rounding + 1e-7 * (np.dtype(dtype).itemsize == 2)).all()
+        again = cm.bincount(cm.asarray(x), cm.asarray(w), bins)
+        np.testing.assert_array_equal(got.to_numpy(), again.to_numpy())  # the same bits
+        strided = cm.bincount(cm.asarray(np.repeat(x, 2))[::2], cm.asarray(np.repeat(w, 3))[::3], bins)
+        np.testing.assert_array_equal(got.to_numpy(), strided.to_numpy())
+
+
+def test_gradient_of_counts(device):
+    w = cm.asarray([1.0, 2.0, 3.0])
+    gradient = cm.grad(lambda w: (cm.bincount(cm.asarray([2, 0, 2]), w) * cm.asarray([1.0, 5.0, 7.0])).sum())(w)
+    assert gradient.tolist() == [7, 1, 7]
+
+
 @pytest.mark.parametrize("call, error, words", [
     (lambda: cm.searchsorted(cm.zeros((2, 2)), 1.0), ValueError, r"searchsorted: .*\(2, 2\)"),
     (lambda: cm.searchsorted(cm.zeros(2), 1.0, "middle"), ValueError, "searchsorted: side .*middle"),

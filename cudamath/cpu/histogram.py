@@ -10,6 +10,12 @@ def bincount(x, *, bins):
     return np.bincount(x.ravel().astype(np.int64, copy=False), minlength=bins)
 
 
+def bin_sums(weights, x, *, bins):
+    """The sums of the weights where x is 0 ... bins - 1, taken in float64."""
+    sums = np.bincount(x.astype(np.int64, copy=False), weights.astype(np.float64, copy=False), bins)
+    return sums.astype(weights.dtype, copy=False)
+
+
 def histogram(x, edges, *, even):
     """How many numbers lie in each bin; the last one includes its upper edge."""
     edges = comparable(edges)

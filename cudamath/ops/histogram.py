@@ -18,7 +18,7 @@ from ..core.array import asarray, ndarray
 from ..core.dtypes import COMPLEX, INTEGER_OR_BOOL, REAL_OR_BOOL
 from ..core.op import Op, coerce, require
 from .creation import zeros
-from .index import index_add, where
+from .index import take, where
 from .join import stack
 from .reduce import max as max_
 from .reduce import mean, std
@@ -30,6 +30,8 @@ from .sort import sort
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 _bincount = Op("bincount", cpu="histogram.bincount", cuda="histogram.bincount")
+_bin_sums = Op("bin_sums", cpu="histogram.bin_sums", cuda="bin_sums.bin_sums",
+               vjp=lambda g, _y, _weights, x, bins: (take(g, x), None))
 _histogram = Op("histogram", cpu="histogram.histogram", cuda="histogram.histogram")
 
 
@@ -64,14 +66,14 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> ndarray:
     if bins < 0:
         raise ValueError(f"bincount: minlength must not be negative, got {minlength}")
     if x.size:
-        low, high = _ends(x)
-        if low < 0:
-            raise ValueError(f"bincount: elements must not be negative, got {low}")
-        bins = max(bins, int(high) + 1)
+        signed = x.dtype.kind == "i"
+        high = int(max_(x.view(f"u{x.itemsize}") if signed else x))  # unsigned, negative numbers are the largest of all
+        if signed and high >> 8 * x.itemsize - 1:
+            raise ValueError(f"bincount: elements must not be negative, got {int(min_(x))}")
+        bins = max(bins, high + 1)
     if weights is None:
         return _bincount(x, bins=bins)
-    given = _weights("bincount", x, weights)
-    return index_add(zeros(bins, given.dtype, device=x.device), astype(x, np.int64), given)
+    return _bin_sums(_weights("bincount", x, weights), x, bins=bins)
 
 
 def _weights(name: str, x: ndarray, weights: Any) -> ndarray:
@@ -273,7 +275,7 @@ def _weighted(places: Sequence[ndarray], shape: tuple[int, ...], weights: ndarra
     if weights is None:
         counts = _bincount(flat, bins=size + 1)
     else:
-        counts = index_add(zeros(size + 1, weights.dtype, device=weights.device), flat, weights)
+        counts = _bin_sums(weights, flat, bins=size + 1)
     return reshape(counts[:size], shape)
 
 

@@ -67,7 +67,7 @@ TOLERANCE = {F64: 1e-13, F32: 2e-6, F16: 1.5e-3, BF16: 1.2e-2}   # of the larges
 
 
 def check(actual, expected, bound, dtype, what):
-    """|actual - expected| <= tolerance * sum of |products|, element by element, and the right dtype and shape."""
+    """|actual - expected| <= tolerance * bound, the sum of |products|, element by element; the right dtype and shape."""
     assert actual.dtype == dtype, what
     actual = np.asarray(actual.to_numpy() if hasattr(actual, "to_numpy") else actual).astype(np.float64)
     assert actual.shape == expected.shape, what
@@ -481,6 +481,8 @@ def run_by_name(name, version, case, dtype, last):
             "dw": lambda: conv.conv2d_weight_grad(*layouts, kernel=w.shape[2:], **options)}[name]()
     run = plan.bind(name, layouts)
     first = run(*inputs)
+    if version == "cudnn" and dtype == F32:  # Winograd's and Fourier's transforms spread errors over their tiles
+        bound = np.full_like(bound, bound.max())
     check(first, expected, bound, dtype, f"{version} {name}")
     assert first.tobytes() == run(*inputs).tobytes()
     images = inputs[1] if name == "dw" else inputs[0]

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks import charts, headers, latency, models
+from benchmarks import charts, headers, latency, models, rows_grid
 from benchmarks import families as beside_cupy
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -156,11 +156,11 @@ def tables(rows: Sequence[dict[str, Any]]) -> list[str]:
     """A table for each kind of row, and the kernels by name."""
     lines: list[str] = []
     for kind, title in KINDS.items():
-        chosen = [row for row in rows if row["kind"] == kind]
+        chosen = [row for row in rows if row["kind"] == kind and not row["name"].startswith("grid_")]
         if chosen:
             lines += ["", f"**{title}**", "", *table(chosen)]
             lines += ["", *kernels(chosen)] if kernels(chosen) else []
-    return lines
+    return lines + rows_grid.section(rows)
 
 
 def summary(folder: pathlib.Path) -> list[str]:
@@ -169,7 +169,7 @@ def summary(folder: pathlib.Path) -> list[str]:
     lines: list[str] = []
     if rows:
         lines += [f"### {rows[0]['device']}", "", heading(rows), "", *families(rows)]
-        lines += tables([row for row in rows if row["name"] in HEADLINES])
+        lines += tables([row for row in rows if row["name"] in HEADLINES or row["name"].startswith("grid_")])
         lines += ["", f"All {len(rows)} rows: [{folder.name}](benchmarks/results/{folder.name}/README.md)."]
     lines += beside_cupy.section(folder) + models.section(folder)
     return lines + charts.section(folder, ("roofline",)) + seen(folder)

@@ -99,6 +99,20 @@ row("channels_first", "device", "NHWC to NCHW, 32x128x128x128", repeated((32, 12
     "cudamath": lambda lib, a: lambda: lib.copy(a.transpose((0, 3, 1, 2))),
     "torch": lambda lib, a: lambda: a.permute(0, 3, 1, 2).contiguous(),
     "cupy": lambda lib, a: lambda: lib.ascontiguousarray(a.transpose(0, 3, 1, 2))}, work=8 * 32 * 128**3, unit="B")
+row("transposed_matrices", "device", "the matrices of 512x512x512 transposed", repeated((512, 512, 512)), {
+    "cudamath": lambda lib, a: lambda: lib.copy(a.mT),
+    "torch": lambda lib, a: lambda: a.mT.contiguous(),
+    "cupy": lambda lib, a: lambda: lib.ascontiguousarray(a.swapaxes(1, 2))}, work=8 * N, unit="B")
+row("axes_turned", "device", "axes (2, 0, 1) of 512x512x512", repeated((512, 512, 512)), {
+    "cudamath": lambda lib, a: lambda: lib.copy(a.transpose((2, 0, 1))),
+    "torch": lambda lib, a: lambda: a.permute(2, 0, 1).contiguous(),
+    "cupy": lambda lib, a: lambda: lib.ascontiguousarray(a.transpose((2, 0, 1)))}, work=8 * N, unit="B")
+row("gather", "device", "take_along_axis(a, i, 1), 8192x4096, int64",
+    lambda rng: (np.resize(rng.standard_normal(1 << 20, dtype=np.float32), (SIDE, 4096)),
+                 np.resize(rng.integers(0, 4096, 1 << 20), (SIDE, 4096))), {
+        "cudamath": lambda lib, a, i: lambda: lib.take_along_axis(a, i, axis=1),
+        "torch": lambda lib, a, i: lambda: lib.gather(a, 1, i),
+        "cupy": lambda lib, a, i: lambda: lib.take_along_axis(a, i, 1)}, work=16 * SIDE * 4096, unit="B")
 row("concat", "device", "two 8192x4096 side by side", repeated((SIDE, 4096), (SIDE, 4096)), {
     "cudamath": lambda lib, a, b: lambda: lib.concat([a, b], axis=1),
     "torch": lambda lib, a, b: lambda: lib.cat([a, b], 1),
@@ -112,6 +126,15 @@ row("sum_middle", "device", "a.sum(1), 64x2048x1024", repeated((64, 2048, 1024))
     work=4 * N, unit="B")
 row("sum_short", "device", "a.sum(1), 2^21x64", repeated((1 << 21, 64)), everywhere(method("sum", 1), *PEERS), work=4 * N,
     unit="B")
+row("max_middle", "device", "max(a, 1), 64x2048x1024", repeated((64, 2048, 1024)),
+    everywhere(lambda lib, a: lambda: lib.amax(a, 1) if lib.__name__ == "torch" else lib.max(a, axis=1), *PEERS), work=4 * N,
+    unit="B")
+row("argmax_middle", "device", "argmax(a, 1), 64x2048x1024", repeated((64, 2048, 1024)), {
+    "cudamath": lambda lib, a: lambda: lib.argmax(a, axis=1), "torch": lambda lib, a: lambda: lib.argmax(a, 1),
+    "cupy": lambda lib, a: lambda: lib.argmax(a, 1)}, work=4 * N, unit="B")
+row("cumsum_middle", "device", "cumsum(a, 1), 64x2048x1024", repeated((64, 2048, 1024)), {
+    "cudamath": lambda lib, a: lambda: lib.cumulative_sum(a, axis=1), "torch": lambda lib, a: lambda: lib.cumsum(a, 1),
+    "cupy": lambda lib, a: lambda: lib.cumsum(a, 1)}, work=8 * N, unit="B")
 row("max_bf16", "device", "max(a, 1), 32768x4096, bfloat16", repeated((32768, 4096)),
     in_bfloat16(lambda lib, a: a.max(1) if lib.__name__ == "cudamath" else a.amax(1)), work=2 * N, unit="B")
 row("argmax_all", "device", "argmax(a), 2^27", repeated((N,)), everywhere(lambda lib, a: lambda: lib.argmax(a), *PEERS),
@@ -172,6 +195,8 @@ row("residual_norm_gradients", "device", f"layer_norm(x + r) + x + r and gradien
     work=22 * ROWS_768 * 768, unit="B")
 row("rms_norm_gradients", "device", "rms_norm and gradients, 16384x4096", repeated((16384, 4096), (4096,)),
     slopes(lambda ml, x, w: ml.rms_norm(x, 4096, w), lambda f, x, w: f.rms_norm(x, (4096,), w)), work=20 * N // 2, unit="B")
+row("rms_norm", "device", "rms_norm, 16384x4096", repeated((16384, 4096), (4096,)),
+    pair(lambda ml, x, w: ml.rms_norm(x, 4096, w), lambda f, x, w: f.rms_norm(x, (4096,), w)), work=8 * N // 2, unit="B")
 row("batch_norm", "device", "batch_norm (training), 64x256x64x64", repeated((64, 256, 64, 64), (256,), (256,)),
     pair(lambda ml, x, w, b: ml.batch_norm(x, None, None, w, b, training=True)[0],
          lambda f, x, w, b: f.batch_norm(x, None, None, w, b, True)), work=12 * N // 2, unit="B")

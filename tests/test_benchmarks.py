@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchmarks import charts, headers, report, rows, run, sanitize, timer
+from benchmarks import charts, headers, report, rows, rows_grid, run, sanitize, timer
 from cudamath.timing import Spread, interleave
 
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="nothing here is simulated")
@@ -99,6 +99,28 @@ def flat(result: object) -> np.ndarray:
     detach = getattr(result, "detach", None)
     host = np.asarray(detach() if detach else result)
     return np.stack([host.real, host.imag] if host.dtype.kind == "c" else [host]).astype(np.float64).ravel()
+
+
+@pytest.mark.parametrize(("name", "kind"), rows_grid.KINDS)
+def test_libraries_agree_on_the_grid(name: str, kind: str) -> None:
+    torch = pytest.importorskip("torch")
+    import cudamath as cm
+
+    drawn = rows_grid.draw(rows_grid.EXPRESSIONS[name][1])(np.random.default_rng(0))
+    call = rows_grid.bound(name, kind, 1 << 14)
+    ours = call(cm, *[cm.asarray(x, device="cpu") for x in drawn])()
+    theirs = call(torch, *map(torch.from_numpy, drawn))()
+    assert str(theirs.dtype) == f"torch.{kind}" and ours.dtype == kind and ours.size == (1 << 14) // (1 + (name == "strided"))
+    np.testing.assert_allclose(ours.astype("float32").to_numpy(), theirs.float().numpy(), rtol=8e-3)
+
+
+def test_the_grid_is_a_table_of_its_own() -> None:
+    records = [sample(name="grid_exp_float32_16"), sample(name="grid_exp_float16_4096")]
+    lines = rows_grid.section(records)
+    assert lines[-2:] == ["| exp(a), float32 |  | 0.50 (50%) |  |  |", "| exp(a), float16 |  |  |  | 0.50 (50%) |"]
+    assert lines[-4] == "| expression | 1 MB | 16 MB | 256 MB | 4 GB |"
+    assert rows_grid.section([sample()]) == []
+    assert "grid" not in "".join(report.tables(records)[:2]) and report.tables(records) == lines
 
 
 def sample(**changes: object) -> dict:
@@ -295,3 +317,19 @@ def test_sweep_ends_where_memory_does() -> None:
 
     assert sweep.sizes("add", 20 << 12) == [1 << 10, 1 << 12] and sweep.sizes("matmul", 1 << 40)[-1] == sweep.SIDE**2
     assert sweep.shape("softmax", 1 << 12) == (4, 1024) and sweep.shape("matmul", 1 << 12) == (64, 64)
+
+
+def test_headlines_say_how_many_times_as_fast(tmp_path: pathlib.Path) -> None:
+    calls = {headlines.OURS: (lambda: None, lambda: time.sleep(0.002)), "slow": (lambda: time.sleep(0.02), lambda: None)}
+    seconds = headlines.measure(calls, rounds=3)
+    assert 5 < seconds["slow"] / seconds[headlines.OURS] < 11
+    record = {"headlines": [{"title": "matmul", "claimed": "10 times", "seconds": {headlines.OURS: 0.002, "slow": 0.03}}],
+              "cores": 2, "processor": "P", "commit": "abc", "date": "today"}
+    (tmp_path / "headlines.json").write_text(json.dumps(record))
+    assert headlines.section(tmp_path, report.duration)[-1] == "| matmul | 10 times | 2 ms | slow: 30 ms | 15 |"
+    assert headlines.section(tmp_path / "none", report.duration) == []
+
+
+def test_three_loops_multiply() -> None:
+    a, b = np.random.default_rng(0).standard_normal((2, 20, 20))
+    np.testing.assert_allclose(headlines.loops()(a, b), a @ b, rtol=1e-12)

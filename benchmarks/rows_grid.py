@@ -1,0 +1,121 @@
+"""Rows of elementwise functions over a grid: one to four inputs, dtypes, memory layouts, and sizes from 1 MB to 4 GB an array.
+
+In reports they form a table of their own, a line an expression and a column a size (`section`). 4 GB of a 16-bit dtype are 2^31
+numbers, which 32-bit indices do not reach.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.rows import Bind, Call, row
+
+MB = 1 << 20
+SIZES = {"1 MB": MB, "16 MB": 16 * MB, "256 MB": 256 * MB, "4 GB": 4096 * MB}  # bytes of an array
+DRAWN = MB  # random numbers that are drawn; arrays repeat them, on the device
+WIDE = 1024  # columns where an expression wants rows
+PEERS = {"float32": ("cudamath", "torch", "cupy"), "float16": ("cudamath", "torch", "cupy"), "bfloat16": ("cudamath", "torch")}
+Function = Callable[..., object]  # (library, arrays of n numbers) -> result
+
+
+def clip(lib: Any, a: Any, b: Any, c: Any) -> Any:
+    """Bounds that are arrays."""
+    return lib.clamp(a, b, c) if lib.__name__ == "torch" else lib.clip(a, b, c)
+
+
+def square(a: Any) -> Any:
+    """As a matrix with as many columns as rows."""
+    side = math.isqrt(math.prod(a.shape))
+    return a.reshape((side, side))
+
+
+#: name -> (title, number of arrays drawn, bytes moved / bytes of an array, what is prepared of them, the function)
+EXPRESSIONS: dict[str, tuple[str, int, float, Callable[..., Sequence[Any]], Function]] = {
+    "exp": ("exp(a)", 1, 2, lambda a: (a,), lambda lib, a: lib.exp(a)),
+    "add": ("a + b", 2, 3, lambda a, b: (a, b), lambda lib, a, b: a + b),
+    "clip": ("clip(a, b, c)", 3, 4, lambda a, b, c: (a, b, c), clip),
+    "broadcast": ("a + row, rows of 1,024", 1, 2, lambda a: (a.reshape((-1, WIDE)), a[:WIDE]), lambda lib, a, b: a + b),
+    "strided": ("a[:, ::2] + 1, of rows of 2,048", 1, 1.5, lambda a: (a.reshape((-1, 2 * WIDE))[:, ::2],),
+                lambda lib, a: a + 1.0),
+    "transposed": ("a + b.T, square", 2, 3, lambda a, b: (square(a), square(b).T), lambda lib, a, b: a + b),
+}
+KINDS = [*((name, "float32") for name in EXPRESSIONS), ("exp", "bfloat16"), ("add", "bfloat16"), ("exp", "float16"),
+         ("add", "float16")]
+
+
+def cast(lib: Any, x: Any, kind: str) -> Any:
+    """In another dtype."""
+    if kind == "float32":
+        return x
+    return x.to(getattr(lib, kind)) if lib.__name__ == "torch" else x.astype(kind)
+
+
+def bound(name: str, kind: str, size: int) -> Bind:
+    """The expression on arrays of that many numbers, made on the device."""
+    _, _, _, prepare, function = EXPRESSIONS[name]
+
+    def bind(lib: Any, *drawn: Any) -> Call:
+        arrays = prepare(*[lib.tile(cast(lib, x[:min(size, DRAWN)], kind), (max(size // DRAWN, 1),)) for x in drawn])
+        return lambda: function(lib, *arrays)
+
+    return bind
+
+
+def draw(count: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
+    """So many arrays of DRAWN numbers."""
+    return lambda rng: tuple(rng.standard_normal((count, DRAWN), dtype=np.float32))
+
+
+for name, kind in KINDS:
+    title, count, moved, _, _ = EXPRESSIONS[name]
+    for label, nbytes in SIZES.items():
+        size = nbytes // (4 if kind == "float32" else 2)
+        row(f"grid_{name}_{kind}_{nbytes // MB}", "device", f"{title}, {kind}, {label}", draw(count),
+            dict.fromkeys(PEERS[kind], bound(name, kind, size)), work=moved * nbytes, unit="B",
+            copies=max(1, -(-100 * MB // int(moved * nbytes))))
+
+
+def four(lib: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    """Of four inputs, by hand."""
+    return a * b + c * d
+
+
+def fused(maker: str) -> Bind:
+    """`four` of 256 MB arrays by a library's own way to fuse."""
+
+    def bind(lib: Any, *drawn: Any) -> Call:
+        arrays = [lib.tile(x, (64,)) for x in drawn]
+        made = getattr(lib, maker)(lambda *xs: four(lib, *xs))
+        return lambda: made(*arrays)
+
+    return bind
+
+
+row("four_inputs", "device", "a * b + c * d, fused, float32, 256 MB", draw(4),
+    {"cudamath": fused("fuse"), "torch": fused("compile")}, work=5 * 256 * MB, unit="B")
+
+
+def section(records: Sequence[dict[str, Any]]) -> list[str]:
+    """The Markdown of the grid's records: time, time / best peer, share of the ceiling."""
+    found = {record["name"]: record["results"] for record in records if record["name"].startswith("grid_")}
+    lines = []
+    for name, kind in KINDS:
+        cells = []
+        for nbytes in SIZES.values():
+            results = found.get(f"grid_{name}_{kind}_{nbytes // MB}")
+            if results is None:
+                cells.append("")
+                continue
+            ours = results["cudamath"]
+            best = min(result["median"] for library, result in results.items() if library != "cudamath")
+            cells.append(f"{ours['median'] / best:.2f} ({ours['of_ceiling']:.0%})")
+        if any(cells):
+            lines.append(f"| {EXPRESSIONS[name][0]}, {kind} | " + " | ".join(cells) + " |")
+    if not lines:
+        return []
+    return ["", "**Elementwise functions over sizes of an array**: time / best peer's (share of the copy's rate)", "",
+            "| expression | " + " | ".join(SIZES) + " |", "|---" + "|---:" * len(SIZES) + "|", *lines]

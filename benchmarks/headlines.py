@@ -1,0 +1,134 @@
+"""What others advertise, measured: `python -m benchmarks.headlines [--out DIR]` on a machine with a GPU writes headlines.json.
+
+Each is a time from the call to the result's end, arrays at rest where the library works: a GPU beside all cores of the CPU of
+the same machine, or beside loops that somebody wrote without a library. Such ratios say what a GPU is, more than what a
+library is; those beside other GPU libraries are the rows of run.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import cudamath as cm
+from benchmarks.run import RESULTS, environment, folder
+from cudamath.timing import interleave, nothing
+
+Calls = dict[str, tuple[Callable[[], object], Callable[[], object]]]  # who -> (call, what waits for its end)
+OURS = "cudamath, GPU"
+
+
+def loops() -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """The product of matrices as three loops, compiled, on one core."""
+    import numba
+
+    @numba.njit
+    def multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        c = np.zeros((a.shape[0], b.shape[1]), a.dtype)
+        for i in range(a.shape[0]):
+            for j in range(b.shape[1]):
+                total = c[i, j]
+                for k in range(a.shape[1]):
+                    total += a[i, k] * b[k, j]
+                c[i, j] = total
+        return c
+
+    return multiply
+
+
+def product(side: int, naive: bool) -> Calls:
+    """a @ b of two float32 matrices."""
+    a, b = np.random.default_rng(0).standard_normal((2, side, side), dtype=np.float32)
+    x, y = cm.asarray(a, device="cuda"), cm.asarray(b, device="cuda")
+    calls: Calls = {OURS: (lambda: x @ y, cm.cuda.synchronize), "NumPy, CPU": (lambda: a @ b, nothing)}
+    if naive:
+        multiply = loops()
+        calls["three loops, one core"] = (lambda: multiply(a, b), nothing)
+    try:
+        import torch
+    except ImportError:
+        return calls
+    p, q = torch.from_numpy(a).cuda(), torch.from_numpy(b).cuda()
+    return {**calls, "torch, GPU": (lambda: p @ q, torch.cuda.synchronize)}
+
+
+def convolution() -> Calls:
+    """conv2d of (32, 64, 128, 128) images and (128, 64, 3, 3) filters, float32."""
+    rng = np.random.default_rng(0)
+    images = rng.standard_normal((32, 64, 128, 128), dtype=np.float32)
+    filters = rng.standard_normal((128, 64, 3, 3), dtype=np.float32)
+    x, w = cm.asarray(images, device="cuda"), cm.asarray(filters, device="cuda")
+    calls: Calls = {OURS: (lambda: cm.ml.conv2d(x, w, padding=1), cm.cuda.synchronize)}
+    try:
+        import torch
+    except ImportError:
+        return calls
+    p, q = torch.from_numpy(images), torch.from_numpy(filters)
+    u, v = p.cuda(), q.cuda()
+    return {**calls, "torch, CPU": (lambda: torch.conv2d(p, q, padding=1), nothing),
+            "torch, GPU": (lambda: torch.conv2d(u, v, padding=1), torch.cuda.synchronize)}
+
+
+#: title -> (what is claimed elsewhere, the calls)
+HEADLINES: dict[str, tuple[str, Callable[[], Calls]]] = {
+    "matmul 4,096 squared, float32": ("10 times a CPU's BLAS", lambda: product(4096, False)),
+    "matmul 1,024 squared, float32": ("65 to 100 times loops on a CPU; 1.5 times torch", lambda: product(1024, True)),
+    "conv2d 32x64x128x128 * 128x64x3x3, float32": ("340 times a CPU", convolution)}
+
+
+def measure(calls: Calls, rounds: int = 5) -> dict[str, float]:
+    """Median seconds of each, in turns."""
+
+    def ended(call: Callable[[], object], wait: Callable[[], object]) -> Callable[[], None]:
+        def run() -> None:
+            call()
+            wait()
+
+        return run
+
+    spreads = interleave({who: ended(*pair) for who, pair in calls.items()}, rounds=rounds, seconds=0.005)
+    return {who: spread.median for who, spread in spreads.items()}
+
+
+def section(where: pathlib.Path, duration: Callable[[float], str]) -> list[str]:
+    """The Markdown of a folder's record."""
+    file = where / "headlines.json"
+    if not file.is_file():
+        return []
+    record = json.loads(file.read_text())
+    lines = ["", f"**What is claimed elsewhere**, call to result, {record['cores']} cores of {record['processor']}; commit "
+             f"`{record['commit']}`, {record['date']}.", "", "| operation | claimed | cudamath | beside | times as fast |",
+             "|---|---|---:|---|---:|"]
+    for each in record["headlines"]:
+        ours = each["seconds"][OURS]
+        for who, seconds in each["seconds"].items():
+            if who != OURS:
+                lines.append(f"| {each['title']} | {each['claimed']} | {duration(ours)} | {who}: {duration(seconds)} | "
+                             f"{seconds / ours:.3g} |")
+    return lines
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, print, and keep the record."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.headlines", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--out", type=pathlib.Path, help="folder for headlines.json (default: benchmarks/results/...)")
+    out = parser.parse_args(argv).out or RESULTS / folder("cuda")
+    out.mkdir(parents=True, exist_ok=True)
+    found: list[dict[str, Any]] = []
+    for title, (claimed, calls) in HEADLINES.items():
+        found.append({"title": title, "claimed": claimed, "seconds": measure(calls())})
+        print(found[-1], flush=True)
+        record = {"headlines": found, "cores": len(os.sched_getaffinity(0)), **environment("cuda")}
+        (out / "headlines.json").write_text(json.dumps(record, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

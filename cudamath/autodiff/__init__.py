@@ -8,7 +8,8 @@ lists, tuples, registered classes) of arrays, and all of them compose: `grad(gra
 constants.
 
 While a gradient is recorded, arrays that carry it cannot be changed in place. Other arrays that take part must not be
-changed before the gradient has been taken either: their values are read then.
+changed before the gradient has been taken either: their values are read then. Where the differentiated function does so all
+the same, by operations of this package, RuntimeError says it when the gradient would be wrong.
 """
 
 from .recompute import *  # noqa: F403

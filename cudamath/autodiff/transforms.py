@@ -42,6 +42,8 @@ class Level:
 
     def __enter__(self) -> None:
         self.paused = tape.state.paused
+        if tape.state.depth == 0:
+            tape.state.writes = {}
         tape.state.depth += 1
         tape.state.paused = False
 

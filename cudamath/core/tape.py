@@ -16,6 +16,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from . import shapes
 from .array import ndarray
 from .layout import Layout
 
@@ -27,6 +28,7 @@ _age = operator.attrgetter("order")
 class _State(threading.local):
     depth = 0  # gradients being taken, one within another
     paused = False
+    writes: dict[tuple, int] = {}  # where memory was changed in place while a function was recorded, and when: see `wrote`
     draws: Any = None  # who hands out random numbers while a function is run whose draws must be repeated: see Draws
 
 
@@ -128,6 +130,26 @@ def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
         output._node = node
 
 
+def wrote(x: ndarray) -> None:
+    """Note that `x` is changed in place, if that is inside a function that is being recorded: nothing that a gradient rule
+    will read may lie there (`_unchanged`). Nothing is noted where arrays are kept, which is what happens often."""
+    if state.depth:
+        layout = x._layout
+        state.writes[x.ptr, layout.shape, layout.strides, layout.itemsize] = next(_order)
+
+
+def _unchanged(node: Node, writes: dict[tuple, int]) -> None:
+    """Refuse to compute a gradient from kept arrays that were changed after the call that kept them."""
+    for x in (*node.inputs, *(node.results if type(node.results) is tuple else (node.results,))):  # type: ignore[misc]
+        if type(x) is ndarray:
+            layout = x._layout
+            place = (x.ptr, layout.shape, layout.strides, layout.itemsize)
+            for written, when in writes.items():
+                if when > node.order and shapes.share_memory(place, written):
+                    raise RuntimeError(f"{node.op.name}: an array of {x.dtype}, shape {x.shape}, that the gradient needs was "
+                                       "changed in place after it was used; change a copy of it")
+
+
 def not_needed(x: ndarray) -> None:
     """Say that the gradient rule of the call that made `x`, one of several results, will not use `x` this time."""
     part = x._node
@@ -193,7 +215,7 @@ def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node
     for root, given in roots:
         _add(gradients, root, given)
     targets = {owner(node) for node in wanted}
-    recording = not state.paused
+    recording, writes = not state.paused, state.writes
     order = reachable([root for root, _ in roots], wanted)
     order.reverse()
     while order:
@@ -207,6 +229,8 @@ def backward(roots: Sequence[tuple[Node | Part, ndarray]], wanted: Sequence[Node
         if inputs is None:
             raise RuntimeError(f"{op.name}: its gradient was already taken and what it needs was released; "
                                "use vjp() to take several")
+        if writes:
+            _unchanged(node, writes)
         into = None if recording else getattr(op, "add_into", None)
         if into is not None:
             (parent,) = node.parents

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from ..core import tape
 from ..core.array import asarray, ndarray, upload
 from ..core.devices import CPU, default_index
 from ..core.dtypes import FLOATING, bfloat16, compute_dtype, float16, float32
@@ -81,6 +82,9 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
                              f"{_paths(params)[i % count]}; call it outside the differentiated function")
         if i // count != 1 and x._layout.device == CPU and not x._data.flags.writeable:
             raise ValueError(f"{name}: updates in place, but the memory of {_paths(params)[i % count]} is read-only")
+    if tape.state.depth:
+        for x in (*arrays[:count], *arrays[2 * count:]):
+            tape.wrote(x)
     if copies is not None:
         for i, (p, copy) in enumerate(zip(leaves, arrays[-count:], strict=True)):
             if copy.dtype == p.dtype and copy.ptr != p.ptr:

@@ -19,6 +19,7 @@ from ..core.array import _slices, asarray, basic_view, ndarray
 from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC, REAL_OR_BOOL
 from ..core.op import Category, Op, coerce, require
 from ..core.shapes import normalize_axis
+from ..core.tape import wrote
 from . import elementwise
 from .creation import full
 from .output import deliver
@@ -98,6 +99,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         if type(value) is not ndarray or value.shape != shape or value.dtype != x.dtype or value._node is not None or (
                 value._layout.device != x._layout.device):
             value = _fitted("setitem", _value("setitem", x, value), shape)
+        wrote(x)
         _scatter(x, _apart(x, value), key, axis=0)
         return
     try:
@@ -109,6 +111,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         return
     form = indexing.advanced(x.shape, x.strides, key)
     base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
+    wrote(base)
     if len(form.arrays) == 1 and form.arrays[0].dtype == np.bool_ and _is_scalar(value):
         mask = asarray(form.arrays[0], device=x.device)
         before, after = form.axes[0], base.ndim - form.axes[0] - mask.ndim
@@ -175,6 +178,7 @@ def _apart(x: ndarray, value: ndarray) -> ndarray:
 
 def _assign(target: ndarray, value: Any) -> None:
     """``target[...] = value``."""
+    wrote(target)
     if type(value) in _SCALARS:
         if target.size:
             _fill(target, scalars=pattern(value, target._layout.dtype))
@@ -354,6 +358,7 @@ def _fold_at(name: str, kind: str, function: Callable, category: Category, x: An
         return
     form = indexing.advanced(x.shape, x.strides, key)
     base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
+    wrote(base)
     base, axes, arrays = _index_arrays(base, form)
     base, axis = _neighbours(base, axes, form.position)
     shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
@@ -447,6 +452,7 @@ def put(x: ndarray, indices: Any, values: Any, /, mode: str = "raise") -> None:
     if given.size not in (1, positions.size):
         count = asarray(np.arange(positions.size) % given.size, device=x.device)
         given = take(given, count)
+    wrote(x)
     strides = shapes.reshape_strides(x.shape, x.strides, (x.size,), x.itemsize)
     flat = _copy(x) if strides is None else x
     _scatter(_reshape(flat, shape=(x.size,), old=x.shape), _apart(x, given), positions, axis=0)

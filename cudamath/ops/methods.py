@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import optree
 
+from ..core import tape
 from ..core.array import ndarray
 from ..core.devices import CPU
 from ..runtime.memory import Buffer
@@ -88,6 +89,8 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         if plans is None:
             x[...] = function(x, y)
             return x
+        if state.depth:
+            tape.wrote(x)
         try:
             if type(y) is not ndarray:
                 run = plans[x._layout, type(y), True]
@@ -100,7 +103,7 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         run(x, y)
         return x
 
-    plans = function.card.plans if hasattr(function, "card") else None
+    plans, state = function.card.plans if hasattr(function, "card") else None, tape.state
 
     return assign
 

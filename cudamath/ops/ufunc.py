@@ -165,6 +165,7 @@ class Elementwise:
                 raise RuntimeError(f"{self.name}: out= would write into an array where a gradient is being recorded; take the "
                                    "result instead")
             if where is True and operands[0] is target:
+                tape.wrote(target)
                 return self.call(operands, target=target)
             result = self.call(operands)
             if result.ndim <= target.ndim and result.shape != target.shape:

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 import cudamath as cm
-from benchmarks.run import RESULTS, environment, folder
 from cudamath.timing import interleave, nothing
 
 Calls = dict[str, tuple[Callable[[], object], Callable[[], object]]]  # who -> (call, what waits for its end)
@@ -117,6 +116,8 @@ def section(where: pathlib.Path, duration: Callable[[float], str]) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print, and keep the record."""
+    from benchmarks.run import RESULTS, environment, folder  # which knows the report, and that `section`
+
     parser = argparse.ArgumentParser(prog="python -m benchmarks.headlines", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, help="folder for headlines.json (default: benchmarks/results/...)")
     out = parser.parse_args(argv).out or RESULTS / folder("cuda")

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks import charts, headers, latency, models, rows_grid
+from benchmarks import charts, headers, headlines, latency, models, rows_grid
 from benchmarks import families as beside_cupy
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -182,7 +182,7 @@ def page(folder: pathlib.Path) -> str:
         return ""
     lines = [f"# {rows[0]['device']}", "", "Written by `python -m benchmarks.report` from the records in this folder.", "",
              heading(rows), "", *families(rows), *tables(rows), *charts.section(folder), *latency.section(folder, duration),
-             *models.section(folder), *beside_cupy.section(folder), *seen(folder)]
+             *models.section(folder), *headlines.section(folder, duration), *beside_cupy.section(folder), *seen(folder)]
     return "\n".join(lines).replace(f"benchmarks/results/{folder.name}/", "") + "\n"
 
 

@@ -231,7 +231,7 @@ def _position(largest: bool, source: np.dtype) -> Reduction:
     A = accumulator(source)
     lowest, highest = _limits(A)
     start = lowest if largest else highest
-    nowhere = SIGNED(SIGNED.maxval)  # any element is before it
+    nowhere = SIGNED(np.iinfo(np.int64).max)  # any element is before it
 
     @device
     def lift(value, j):

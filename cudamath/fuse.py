@@ -18,7 +18,7 @@ import optree
 
 from .autodiff import vjp
 from .core import tape, trace
-from .core.array import ndarray, same_device
+from .core.array import asarray, ndarray, same_device
 from .core.devices import CPU
 from .core.dtypes import FLOATING, INEXACT, compute_dtype
 from .core.layout import Layout
@@ -414,7 +414,7 @@ def fuse(function: Callable) -> Callable:
     Parameters
     ----------
     function : callable
-        Takes arrays, trees of arrays, and other Python objects, which are constants of the kernel. Returns an array or a
+        Takes arrays (also NumPy's), trees of arrays, and other Python objects, which are constants of the kernel. Returns an array or a
         tree of arrays. It may use everything elementwise (operators, `cm.exp`, `cm.where`, `cm.ml.gelu`, ...),
         reductions, and views that add, remove or repeat axes. It must not depend on values (`if x > 0`), change arrays in
         place, or use arrays that are not arguments. Its body runs once for each combination of shapes and dtypes.
@@ -451,6 +451,10 @@ def fuse(function: Callable) -> Callable:
         tree: Any = (args, kwargs)
         leaves, structure = optree.tree_flatten(tree)
         arrays = [x for x in leaves if type(x) is ndarray]
+        if len(arrays) != len(leaves) and any([isinstance(x, np.ndarray) for x in leaves]):
+            leaves = [asarray(x, name=name) if isinstance(x, np.ndarray) else x for x in leaves]
+            args, kwargs = structure.unflatten(leaves)
+            arrays = [x for x in leaves if type(x) is ndarray]
         if not arrays or arrays[0]._layout.device in (CPU, trace.TRACED):
             return function(*args, **kwargs)
         same_device(name, arrays)

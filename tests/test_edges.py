@@ -136,3 +136,14 @@ def test_wrong_counts(device):
         cm.elementwise(lambda x, y: x + y)(x)
     with pytest.raises(TypeError, match="^linspace: num .*2.5"):
         cm.linspace(0, 1, 2.5)
+
+
+def test_fused_functions_take_numpy_arrays(device):
+    fused = cm.fuse(lambda tree, scale: tree["x"] * scale + tree["y"])
+    x, y = np.arange(3.0), cm.ones(3)
+    for tree in ({"x": x, "y": y}, {"x": x, "y": x + 1}, {"x": y, "y": x}):
+        z = fused(tree, 2.0)
+        assert type(z) is cm.ndarray and z.device == y.device
+        np.testing.assert_array_equal(z.to_numpy(), np.asarray(tree["x"]) * 2.0 + np.asarray(tree["y"]))
+    with pytest.raises(ValueError, match=r"^multiply: .*\(3,\).*\(4,\)"):
+        cm.fuse(lambda x, y: x * y)(x, np.ones(4))

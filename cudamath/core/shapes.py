@@ -245,21 +245,18 @@ def may_overlap(a: tuple[int, Shape, Shape, int], b: tuple[int, Shape, Shape, in
 
 
 class _Place:
-    """Memory as NumPy describes it, to compute with addresses; nothing is read there."""
+    """Memory as NumPy describes it, of which only the addresses are looked at: it may be a GPU's."""
 
     def __init__(self, address: int, shape: Shape, strides: Shape, itemsize: int):
-        self.__array_interface__ = {"data": (address, False), "shape": shape, "strides": strides, "typestr": f"|V{itemsize}",
-                                    "version": 3}
+        self.__array_interface__ = {"version": 3, "shape": shape, "strides": strides, "typestr": f"|V{itemsize}",
+                                    "data": (address, True)}
 
 
-def share_memory(a: tuple[int, Shape, Shape, int], b: tuple[int, Shape, Shape, int]) -> bool:
-    """As `may_overlap`, but exactly: whether two arrays share an element. Where that takes too long to find out, True."""
-    if not may_overlap(a, b):
-        return False
-    try:
-        return np.shares_memory(np.asarray(_Place(*a)), np.asarray(_Place(*b)), max_work=100_000)
-    except np.exceptions.TooHardError:
-        return True
+def share_memory(a: tuple[int, Shape, Shape, int], b: tuple[int, Shape, Shape, int], max_work: int | None = None) -> bool:
+    """As `may_overlap`, but exactly: whether two arrays share an element. max_work: how much to try before
+    numpy.exceptions.TooHardError; None: no limit."""
+    return may_overlap(a, b) and np.shares_memory(np.asarray(_Place(*a)), np.asarray(_Place(*b)),
+                                                  max_work=max_work)  # type: ignore[arg-type]
 
 
 def overlaps_itself(shape: Shape, strides: Shape, itemsize: int) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import shapes
 from ..core.array import asarray, ndarray
 from ..core.op import coerce
 from ..core.op import require as taken
@@ -209,17 +210,4 @@ def shares_memory(a: Any, b: Any, /, max_work: int | None = None) -> bool:
     x, y = taken("shares_memory", a), taken("shares_memory", b)
     if x.device != y.device:
         return False
-    return np.shares_memory(_Extent(x).array(), _Extent(y).array(), max_work=max_work)  # type: ignore[arg-type]
-
-
-class _Extent:
-    """A NumPy array over the addresses of ours, of which only the addresses are looked at: it may be a GPU's memory."""
-
-    def __init__(self, x: ndarray):
-        address = x._data.__array_interface__["data"][0] if isinstance(x._data, np.ndarray) else x._data
-        self.__array_interface__ = {"version": 3, "shape": x.shape, "strides": x.strides, "typestr": f"|V{x.itemsize}",
-                                    "data": (address, True)}
-
-    def array(self) -> np.ndarray:
-        """The NumPy array."""
-        return np.asarray(self)
+    return shapes.share_memory(*[(v.ptr, v.shape, v.strides, v.itemsize) for v in (x, y)], max_work=max_work)

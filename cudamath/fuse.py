@@ -414,10 +414,10 @@ def fuse(function: Callable) -> Callable:
     Parameters
     ----------
     function : callable
-        Takes arrays (also NumPy's), trees of arrays, and other Python objects, which are constants of the kernel. Returns an array or a
-        tree of arrays. It may use everything elementwise (operators, `cm.exp`, `cm.where`, `cm.ml.gelu`, ...),
-        reductions, and views that add, remove or repeat axes. It must not depend on values (`if x > 0`), change arrays in
-        place, or use arrays that are not arguments. Its body runs once for each combination of shapes and dtypes.
+        Takes arrays (also NumPy's), trees of arrays, and other Python objects, which are constants of the kernel. Returns
+        an array or a tree of arrays. It may use everything elementwise (operators, `cm.exp`, `cm.where`, `cm.ml.gelu`,
+        ...), reductions, and views that add, remove or repeat axes. It must not depend on values (`if x > 0`), change
+        arrays in place, or use arrays that are not arguments. Its body runs once for each combination of shapes and dtypes.
 
     Returns
     -------
@@ -453,7 +453,8 @@ def fuse(function: Callable) -> Callable:
         arrays = [x for x in leaves if type(x) is ndarray]
         if len(arrays) != len(leaves) and any([isinstance(x, np.ndarray) for x in leaves]):
             leaves = [asarray(x, name=name) if isinstance(x, np.ndarray) else x for x in leaves]
-            args, kwargs = structure.unflatten(leaves)
+            tree = structure.unflatten(leaves)
+            args, kwargs = tree
             arrays = [x for x in leaves if type(x) is ndarray]
         if not arrays or arrays[0]._layout.device in (CPU, trace.TRACED):
             return function(*args, **kwargs)

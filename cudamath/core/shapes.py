@@ -252,7 +252,8 @@ class _Place:
                                     "data": (address, True)}
 
 
-def share_memory(a: tuple[int, Shape, Shape, int], b: tuple[int, Shape, Shape, int], max_work: int | None = None) -> bool:
+def share_memory(a: tuple[int, Shape, Shape, int], b: tuple[int, Shape, Shape, int], *,
+                 max_work: int | None = None) -> bool:
     """As `may_overlap`, but exactly: whether two arrays share an element. max_work: how much to try before
     numpy.exceptions.TooHardError; None: no limit."""
     return may_overlap(a, b) and np.shares_memory(np.asarray(_Place(*a)), np.asarray(_Place(*b)),

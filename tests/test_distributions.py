@@ -315,14 +315,17 @@ SAMPLERS = [
     ("gamma", dict(dtype=BF16, log=False), (0.4,)), ("gamma", dict(dtype=np.dtype("f4"), log=True), (0.2,)),
     ("gamma", dict(dtype=np.dtype("f8"), log=True), (0.05,)), ("poisson", dict(dtype=np.dtype("i8")), (3.0,)),
     ("poisson", dict(dtype=np.dtype("i4")), (50.0,)), ("binomial", dict(dtype=np.dtype("i8")), (15.0, 0.3)),
-    ("binomial", dict(dtype=np.dtype("i8")), (400.0, 0.8)), ("bounded", dict(dtype=np.dtype("i2")), ((1 << 64) - 3, 500)),
+    ("binomial", dict(dtype=np.dtype("i8")), (400.0, 0.8)), ("beta", dict(dtype=np.dtype("f4")), (2.5, 1.5)),
+    ("beta", dict(dtype=np.dtype("f8")), (30.0, 1.2)), ("beta", dict(dtype=np.dtype("f8")), (0.3, 3.0)),
+    ("beta", dict(dtype=BF16), (3.0, 0.1)), ("bounded", dict(dtype=np.dtype("i2")), ((1 << 64) - 3, 500)),
 ]
 TAILS = ["exponential", "laplace", "logistic", "gumbel", "rayleigh", "weibull", "pareto", "cauchy"]
 
 
 def parameters_of(name, params, values, n):
     """(scalars, arrays) of a sampler: the values as they are, and as arrays that vary a little."""
-    kind = {"gamma": "f8" if params["dtype"] == np.dtype("f8") else "f4", "bounded": "u8"}.get(name, "f8")
+    own = "f8" if params["dtype"] == np.dtype("f8") else "f4"
+    kind = {"gamma": own, "beta": own, "bounded": "u8"}.get(name, "f8")
     arrays = []
     for i, v in enumerate(values):
         vary = np.ones(n) if name == "binomial" and i == 0 else np.linspace(0.9, 1.1, n)
@@ -344,7 +347,7 @@ def test_samplers_in_the_simulator(name, params, values):
         plan = getattr(kernels, name)(*map(cm.testing.layout_of, taken), shape=(n,), device=0, given=given, **params)
         got = cm.testing.simulate(plan, *taken, scalars=(*COUNTER, *scalars))
         want = getattr(cpu, name)(*taken, scalars=(*COUNTER, *scalars), shape=(n,), device=-1, given=given, **params)
-        if name == "gamma":  # the simulator has no fused multiply-add
+        if name in ("gamma", "beta"):  # the simulator has no fused multiply-add
             np.testing.assert_allclose(got.astype("f8"), want.astype("f8"), rtol={2: 1e-2, 4: 1e-5, 8: 1e-13}[got.itemsize])
         else:
             np.testing.assert_array_equal(got, want)
@@ -380,7 +383,7 @@ def test_samplers_on_the_gpu_are_those_of_the_cpu(name, params, values):
             run = plan.bind(name, layouts, 5, 0)
             got = numpy(run(*[upload(a, 0) for a in taken], *COUNTER, *scalars))
             want = getattr(cpu, name)(*taken, scalars=(*COUNTER, *scalars), shape=(n,), device=-1, given=given, **params)
-            if name == "gamma" and values[0] < 1 and not params["log"]:  # exp of the libraries
+            if name in ("gamma", "beta") and min(values) < 1 and not params.get("log"):  # exp of the libraries
                 np.testing.assert_allclose(got.astype("f8"), want.astype("f8"), rtol=1.6e-2)
             else:
                 np.testing.assert_array_equal(got, want)

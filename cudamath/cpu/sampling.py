@@ -1,4 +1,4 @@
-"""Rejection samplers on the CPU: gamma, Poisson, binomial and integers of bounds by element, as in kernels/sampling.py.
+"""Rejection samplers on the CPU: gamma, beta, Poisson, binomial and integers of bounds by element, as in kernels/sampling.py.
 
 Element i has a subsequence of Philox blocks of its own, an attempt each, so what it draws depends on (key, stream,
 offset, i) alone. What decides is computed in IEEE operations with every multiply-add written as fma, as on the GPU.
@@ -18,6 +18,47 @@ HALF_LOG_2PI = 0.9189385332046727
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def unit32(word):
+    """A word -> a float32 in 2^-33 .. 1."""
+    return fma(np.float32(word), np.float32(2.0**-32), np.float32(2.0**-33))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def unit64(low, high):
+    """Two words -> a float64 in 2^-54 .. 1."""
+    bits = np.float64(join(low, high) >> np.uint64(11))
+    return fma(bits, 2.0**-53, 2.0**-54)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def tried32(x, u, c, d):
+    """x normal, u in 0 .. 1 -> (1 + c x)^3 if that is accepted as a gamma number divided by d, else 0."""
+    root = fma(c, x, np.float32(1))
+    if not root > np.float32(0):
+        return np.float32(0)
+    square, xx = root * root, x * x
+    v = square * root
+    if u < fma(np.float32(-0.0331) * xx, xx, np.float32(1)):
+        return v
+    rest = fma(-square, root, np.float32(1)) + log32(v)
+    return v if log32(u) < fma(np.float32(0.5), xx, d * rest) else np.float32(0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def tried64(x, u, c, d):
+    """The same in float64."""
+    root = fma(c, x, 1.0)
+    if not root > 0.0:
+        return 0.0
+    square, xx = root * root, x * x
+    v = square * root
+    if u < fma(-0.0331 * xx, xx, 1.0):
+        return v
+    rest = fma(-square, root, 1.0) + log64(v)
+    return v if log64(u) < fma(0.5, xx, d * rest) else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def gamma32(block, stream, key, shape, log):
     """shape: float32 >= 0 -> gamma of scale 1, or its logarithm."""
     small = shape < np.float32(1)
@@ -28,17 +69,10 @@ def gamma32(block, stream, key, shape, log):
         w0, w1, w2, w3 = philox(block, stream, key)
         block += RETRY
         x, _unused = normal32(w0, w1)
-        root = fma(c, x, np.float32(1))
-        if root > np.float32(0):
-            square, xx = root * root, x * x
-            v = square * root
-            u = fma(np.float32(w2), np.float32(2.0**-32), np.float32(2.0**-33))
-            last = fma(np.float32(w3), np.float32(2.0**-32), np.float32(2.0**-33))
-            if u < fma(np.float32(-0.0331) * xx, xx, np.float32(1)):
-                break
-            rest = fma(-square, root, np.float32(1)) + log32(v)
-            if log32(u) < fma(np.float32(0.5), xx, d * rest):
-                break
+        last = unit32(w3)
+        v = tried32(x, unit32(w2), c, d)
+        if v > np.float32(0):
+            break
     if log:
         return log32(d * v) + (log32(last) / shape if small else np.float32(0))
     return d * v * (np.exp(log32(last) / shape) if small else np.float32(1))
@@ -56,29 +90,75 @@ def gamma64(block, stream, key, shape, log):
         x, _unused = normal64(join(w0, w1), join(w2, w3))
         w0, w1, w2, w3 = philox(block + np.uint64(1), stream, key)
         block += RETRY
-        root = fma(c, x, 1.0)
-        if root > 0.0:
-            square, xx = root * root, x * x
-            v = square * root
-            u, last = unit64(w0, w1), unit64(w2, w3)
-            if u < fma(-0.0331 * xx, xx, 1.0):
-                break
-            rest = fma(-square, root, 1.0) + log64(v)
-            if log64(u) < fma(0.5, xx, d * rest):
-                break
+        last = unit64(w2, w3)
+        v = tried64(x, unit64(w0, w1), c, d)
+        if v > 0.0:
+            break
     if log:
         return log64(d * v) + (log64(last) / shape if small else 0.0)
     return d * v * (np.exp(log64(last) / shape) if small else 1.0)
 
 
-# -------------------------------------------------------------------------------------------- Poisson, binomial
+# --------------------------------------------------------------------------------------------------------- beta
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def unit64(low, high):
-    """Two words -> a float64 in 2^-54 .. 1."""
-    bits = np.float64(join(low, high) >> np.uint64(11))
-    return fma(bits, 2.0**-53, 2.0**-54)
+def beta32(block, stream, key, a, b):
+    """a, b: float32 > 0 -> a beta number. Two blocks: the first is drawn anew in each attempt, for the gamma number that is
+    not accepted yet; the second is for shapes below 1."""
+    one, third = np.float32(1), np.float32(0.33333334)
+    d, e = (a + one if a < one else a) - third, (b + one if b < one else b) - third
+    c, f = one / np.sqrt(np.float32(9) * d), one / np.sqrt(np.float32(9) * e)
+    v = w = np.float32(0)
+    place = block
+    for _ in range(ATTEMPTS):
+        w0, w1, w2, w3 = philox(place, stream, key)
+        place += RETRY
+        x, y = normal32(w0, w1)
+        if v == np.float32(0):
+            v = tried32(x, unit32(w2), c, d)
+        if w == np.float32(0):
+            w = tried32(y, unit32(w3), f, e)
+        if v > np.float32(0) and w > np.float32(0):
+            break
+    x, y = d * v, e * w
+    if a >= one and b >= one:
+        return x / (x + y)
+    w0, w1, w2, w3 = philox(block + np.uint64(1), stream, key)
+    x = log32(x) + (log32(unit32(w0)) / a if a < one else np.float32(0))
+    y = log32(y) + (log32(unit32(w1)) / b if b < one else np.float32(0))
+    return one / (one + np.exp(y - x))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def beta64(block, stream, key, a, b):
+    """The same in float64. Three blocks: two are drawn anew in each attempt."""
+    one, third = 1.0, 1 / 3
+    d, e = (a + one if a < one else a) - third, (b + one if b < one else b) - third
+    c, f = one / np.sqrt(9.0 * d), one / np.sqrt(9.0 * e)
+    v = w = 0.0
+    place = block
+    for _ in range(ATTEMPTS):
+        w0, w1, w2, w3 = philox(place, stream, key)
+        x, y = normal64(join(w0, w1), join(w2, w3))
+        w0, w1, w2, w3 = philox(place + np.uint64(1), stream, key)
+        place += RETRY
+        if v == 0.0:
+            v = tried64(x, unit64(w0, w1), c, d)
+        if w == 0.0:
+            w = tried64(y, unit64(w2, w3), f, e)
+        if v > 0.0 and w > 0.0:
+            break
+    x, y = d * v, e * w
+    if a >= one and b >= one:
+        return x / (x + y)
+    w0, w1, w2, w3 = philox(block + np.uint64(2), stream, key)
+    x = log64(x) + (log64(unit64(w0, w1)) / a if a < one else 0.0)
+    y = log64(y) + (log64(unit64(w2, w3)) / b if b < one else 0.0)
+    return one / (one + np.exp(y - x))
+
+
+# -------------------------------------------------------------------------------------------- Poisson, binomial
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -235,6 +315,20 @@ def fill_gamma64(out, start, first, stream, key, a, step_a, log):
 
 
 @njit(cache=True, nogil=True)
+def fill_beta32(out, start, first, stream, key, a, step_a, b, step_b):
+    for j in range(out.size):
+        i = np.int64(start) + j
+        out[j] = beta32(first + np.uint64(2 * i), stream, key, a[i * step_a], b[i * step_b])
+
+
+@njit(cache=True, nogil=True)
+def fill_beta64(out, start, first, stream, key, a, step_a, b, step_b):
+    for j in range(out.size):
+        i = np.int64(start) + j
+        out[j] = beta64(first + np.uint64(3 * i), stream, key, a[i * step_a], b[i * step_b])
+
+
+@njit(cache=True, nogil=True)
 def fill_poisson(out, start, first, stream, key, a, step_a):
     for j in range(out.size):
         i = np.int64(start) + j
@@ -273,6 +367,13 @@ def gamma(*arrays, scalars, shape, dtype, device, given, log):
     compute = np.float64 if dtype == np.float64 else np.float32
     fill = fill_gamma64 if compute == np.float64 else fill_gamma32
     return sampled(fill, np.empty(shape, compute), arrays, scalars, given, (compute,), log).astype(dtype, copy=False)
+
+
+def beta(*arrays, scalars, shape, dtype, device, given):
+    """arrays or scalars: a and b, in the compute type."""
+    compute = np.float64 if dtype == np.float64 else np.float32
+    fill = fill_beta64 if compute == np.float64 else fill_beta32
+    return sampled(fill, np.empty(shape, compute), arrays, scalars, given, (compute,) * 2).astype(dtype, copy=False)
 
 
 def poisson(*arrays, scalars, shape, dtype, device, given):

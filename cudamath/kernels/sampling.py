@@ -1,20 +1,22 @@
-"""Random numbers that take an unknown number of tries: gamma, Poisson, binomial, and integers of bounds by element.
+"""Random numbers that take an unknown number of tries: gamma, beta, Poisson, binomial, and integers of bounds by element.
 
 The idea. A rejection sampler proposes a number from an easy distribution and accepts it with the probability that makes
 the result exact. How many words that takes depends on luck; on a running stream it would shift all later numbers. Here
 element i has a subsequence of its own, of 255 attempts, counted in the upper byte of the Philox block number:
 
-    words of attempt t of element i  =  block first + BLOCKS i,  + t 2^56          (BLOCKS = 1, 2 for float64 gamma)
+    words of attempt t of element i  =  block first + BLOCKS i,  + t 2^56          (BLOCKS = 1 to 3)
 
 so it depends on nothing but (key, stream, first, i): any grid, any device. An attempt succeeds with probability 0.7 to
-0.98, so that 255 failures in a row are as likely as one in 10^130; then the last proposal would be taken.
+0.98, so that 255 failures in a row are as likely as one in 10^130.
 
 What decides (accept? which integer?) is computed in IEEE operations alone, every multiply-add written as one fma, so
-that CPU and GPU decide alike; only gamma's power for shapes below 1 comes from the libraries and may differ in its last
-bits. Poisson, binomial and integers compute in float64 or int64; gamma in the dtype of the result.
+that CPU and GPU decide alike; only powers for shapes below 1 come from the libraries and may differ in its last
+bits. Poisson, binomial and integers compute in float64 or int64; gamma and beta in the dtype of the result.
 
     gamma      Marsaglia and Tsang: d v, v = (1 + c x)^3, x normal. A shape below 1 draws at shape + 1 and multiplies by
                u^(1 / shape). `log`: its logarithm, which neither underflows for small shapes nor loses digits.
+    beta       x / (x + y) of two gamma numbers, drawn together: a block of words gives two normals. Where a shape is below 1,
+               1 / (1 + exp(log y - log x)), because x and y may be too small for a float.
     poisson    mean below 10: the cumulative probabilities are searched with one uniform number, as far as they are
                above 1e-18; else PTRS.
     binomial   of min(p, 1 - p): n p below 10: the same search; else BTRS.
@@ -49,6 +51,47 @@ HALF_LOG_2PI = 0.9189385332046727
 
 
 @cuda.jit(device=True, **INLINE)
+def unit32(word):
+    """A word -> a float32 in 2^-33 .. 1."""
+    return cuda.fma(types.float32(word), types.float32(2.0**-32), types.float32(2.0**-33))
+
+
+@cuda.jit(device=True, **INLINE)
+def unit64(low, high):
+    """Two words -> a float64 in 2^-54 .. 1."""
+    bits = types.float64(join(low, high) >> types.uint64(11))
+    return cuda.fma(bits, types.float64(2.0**-53), types.float64(2.0**-54))
+
+
+@cuda.jit(device=True, **INLINE)
+def tried32(x, u, c, d):
+    """x normal, u in 0 .. 1 -> (1 + c x)^3 if that is accepted as a gamma number divided by d, else 0."""
+    root = cuda.fma(c, x, types.float32(1))
+    if not root > types.float32(0):
+        return types.float32(0)
+    square, xx = root * root, x * x
+    v = square * root
+    if u < cuda.fma(types.float32(-0.0331) * xx, xx, types.float32(1)):
+        return v
+    rest = cuda.fma(-square, root, types.float32(1)) + log32(v)
+    return v if log32(u) < cuda.fma(types.float32(0.5), xx, d * rest) else types.float32(0)
+
+
+@cuda.jit(device=True, **INLINE)
+def tried64(x, u, c, d):
+    """The same in float64."""
+    root = cuda.fma(c, x, types.float64(1))
+    if not root > types.float64(0):
+        return types.float64(0)
+    square, xx = root * root, x * x
+    v = square * root
+    if u < cuda.fma(types.float64(-0.0331) * xx, xx, types.float64(1)):
+        return v
+    rest = cuda.fma(-square, root, types.float64(1)) + log64(v)
+    return v if log64(u) < cuda.fma(types.float64(0.5), xx, d * rest) else types.float64(0)
+
+
+@cuda.jit(device=True, **INLINE)
 def gamma32(block, stream, key, shape, unused, log):
     """shape: float32 >= 0 -> gamma of scale 1, or its logarithm."""
     small = shape < types.float32(1)
@@ -59,17 +102,10 @@ def gamma32(block, stream, key, shape, unused, log):
         w0, w1, w2, w3 = philox(block, stream, key)
         block += types.uint64(RETRY)
         x, _unused = pair32(w0, w1)
-        root = cuda.fma(c, x, types.float32(1))
-        if root > types.float32(0):
-            square, xx = root * root, x * x
-            v = square * root
-            u = cuda.fma(types.float32(w2), types.float32(2.0**-32), types.float32(2.0**-33))
-            last = cuda.fma(types.float32(w3), types.float32(2.0**-32), types.float32(2.0**-33))
-            if u < cuda.fma(types.float32(-0.0331) * xx, xx, types.float32(1)):
-                break
-            rest = cuda.fma(-square, root, types.float32(1)) + log32(v)
-            if log32(u) < cuda.fma(types.float32(0.5), xx, d * rest):
-                break
+        last = unit32(w3)
+        v = tried32(x, unit32(w2), c, d)
+        if v > types.float32(0):
+            break
     if log:
         return log32(d * v) + (log32(last) / shape if small else types.float32(0))
     return d * v * (math.exp(log32(last) / shape) if small else types.float32(1))
@@ -87,29 +123,75 @@ def gamma64(block, stream, key, shape, unused, log):
         x, _unused = pair64(join(w0, w1), join(w2, w3))
         w0, w1, w2, w3 = philox(block + types.uint64(1), stream, key)
         block += types.uint64(RETRY)
-        root = cuda.fma(c, x, types.float64(1))
-        if root > types.float64(0):
-            square, xx = root * root, x * x
-            v = square * root
-            u, last = unit64(w0, w1), unit64(w2, w3)
-            if u < cuda.fma(types.float64(-0.0331) * xx, xx, types.float64(1)):
-                break
-            rest = cuda.fma(-square, root, types.float64(1)) + log64(v)
-            if log64(u) < cuda.fma(types.float64(0.5), xx, d * rest):
-                break
+        last = unit64(w2, w3)
+        v = tried64(x, unit64(w0, w1), c, d)
+        if v > types.float64(0):
+            break
     if log:
         return log64(d * v) + (log64(last) / shape if small else types.float64(0))
     return d * v * (math.exp(log64(last) / shape) if small else types.float64(1))
 
 
-# -------------------------------------------------------------------------------------------- Poisson, binomial
+# --------------------------------------------------------------------------------------------------------- beta
 
 
 @cuda.jit(device=True, **INLINE)
-def unit64(low, high):
-    """Two words -> a float64 in 2^-54 .. 1."""
-    bits = types.float64(join(low, high) >> types.uint64(11))
-    return cuda.fma(bits, types.float64(2.0**-53), types.float64(2.0**-54))
+def beta32(block, stream, key, a, b, log):
+    """a, b: float32 > 0 -> a beta number. Two blocks: the first is drawn anew in each attempt, for the gamma number that is
+    not accepted yet; the second is for shapes below 1."""
+    one, third = types.float32(1), types.float32(0.33333334)
+    d, e = (a + one if a < one else a) - third, (b + one if b < one else b) - third
+    c, f = one / math.sqrt(types.float32(9) * d), one / math.sqrt(types.float32(9) * e)
+    v = w = types.float32(0)
+    place = block
+    for _ in range(ATTEMPTS):
+        w0, w1, w2, w3 = philox(place, stream, key)
+        place += types.uint64(RETRY)
+        x, y = pair32(w0, w1)
+        if v == types.float32(0):
+            v = tried32(x, unit32(w2), c, d)
+        if w == types.float32(0):
+            w = tried32(y, unit32(w3), f, e)
+        if v > types.float32(0) and w > types.float32(0):
+            break
+    x, y = d * v, e * w
+    if a >= one and b >= one:
+        return x / (x + y)
+    w0, w1, w2, w3 = philox(block + types.uint64(1), stream, key)
+    x = log32(x) + (log32(unit32(w0)) / a if a < one else types.float32(0))
+    y = log32(y) + (log32(unit32(w1)) / b if b < one else types.float32(0))
+    return one / (one + math.exp(y - x))
+
+
+@cuda.jit(device=True, **INLINE)
+def beta64(block, stream, key, a, b, log):
+    """The same in float64. Three blocks: two are drawn anew in each attempt."""
+    one, third = types.float64(1), types.float64(1 / 3)
+    d, e = (a + one if a < one else a) - third, (b + one if b < one else b) - third
+    c, f = one / math.sqrt(types.float64(9) * d), one / math.sqrt(types.float64(9) * e)
+    v = w = types.float64(0)
+    place = block
+    for _ in range(ATTEMPTS):
+        w0, w1, w2, w3 = philox(place, stream, key)
+        x, y = pair64(join(w0, w1), join(w2, w3))
+        w0, w1, w2, w3 = philox(place + types.uint64(1), stream, key)
+        place += types.uint64(RETRY)
+        if v == types.float64(0):
+            v = tried64(x, unit64(w0, w1), c, d)
+        if w == types.float64(0):
+            w = tried64(y, unit64(w2, w3), f, e)
+        if v > types.float64(0) and w > types.float64(0):
+            break
+    x, y = d * v, e * w
+    if a >= one and b >= one:
+        return x / (x + y)
+    w0, w1, w2, w3 = philox(block + types.uint64(2), stream, key)
+    x = log64(x) + (log64(unit64(w0, w1)) / a if a < one else types.float64(0))
+    y = log64(y) + (log64(unit64(w2, w3)) / b if b < one else types.float64(0))
+    return one / (one + math.exp(y - x))
+
+
+# -------------------------------------------------------------------------------------------- Poisson, binomial
 
 
 @cuda.jit(device=True, **INLINE)
@@ -305,6 +387,12 @@ def gamma(*arrays, shape, dtype, device, given, log):
     """Planner: gamma of scale 1 (log: its logarithm). The first parameter is the shape, in the compute type."""
     sampler, per = (gamma64, 2) if dtype == np.float64 else (gamma32, 1)
     return sampled(sampler, Layout.new(shape, dtype, device), compute_dtype(dtype), arrays, given, per=per, log=log)
+
+
+def beta(*arrays, shape, dtype, device, given):
+    """Planner: the parameters a and b, in the compute type."""
+    sampler, per = (beta64, 3) if dtype == np.float64 else (beta32, 2)
+    return sampled(sampler, Layout.new(shape, dtype, device), compute_dtype(dtype), arrays, given, per=per)
 
 
 def poisson(*arrays, shape, dtype, device, given):

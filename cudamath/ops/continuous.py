@@ -21,6 +21,7 @@ _uniform = Op("random.uniform", cpu="random.uniform", cuda="random.uniform")
 _normal = Op("random.normal", cpu="random.normal", cuda="random.normal")
 _tail = Op("random.tail", cpu="random.tail", cuda="random.tail")
 _gamma = Op("random.gamma", cpu="sampling.gamma", cuda="sampling.gamma")
+_beta = Op("random.beta", cpu="sampling.beta", cuda="sampling.beta")
 
 dtypes.forget += [op.plans.clear for op in (_uniform, _normal, _tail)]  # `remember` keeps draws of the default dtype
 
@@ -416,9 +417,10 @@ class Continuous(Source):
         return 2.0 * self._gamma(p, 0, False, 0.5)
 
     def beta(self, a: Any, b: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Beta numbers: x / (x + y) of gamma numbers x, y of shapes `a` and `b`; computed from their logarithms.
+        """Beta numbers: x / (x + y) of gamma numbers x, y of shapes `a` and `b`.
 
-        So small a and b, whose gamma numbers are too small for a float, are right too.
+        Shapes below 1, whose gamma numbers may be too small for a float, go by logarithms. CPU and GPU agree bit for bit
+        for shapes >= 1, to rounding below.
 
         Parameters
         ----------
@@ -440,7 +442,11 @@ class Continuous(Source):
         True
         """
         p = Parameters("random.beta", size, dtype, device, {"a": "positive", "b": "positive"}, a, b, composed=True)
-        return p.rounded(1.0 / (1.0 + exp(self._gamma(p, 1, True) - self._gamma(p, 0, True))))
+        parameters = [p.full(index, p.dtype) for index in (0, 1)]
+        given = tuple(type(x) is ndarray for x in parameters)
+        counter = self.take(p.name, math.prod(p.shape) * (3 if p.dtype == dtypes.float64 else 2), p.place)
+        return drawn(_beta, counter, tuple(0.0 if there else x for x, there in zip(parameters, given, strict=True)),
+                     *[x for x in parameters if type(x) is ndarray], shape=p.shape, dtype=p.result, device=p.place, given=given)
 
     def standard_t(self, df: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Student's t numbers of `df` degrees of freedom: z sqrt(df / chisquare(df)). df > 0.

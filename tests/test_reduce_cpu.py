@@ -129,3 +129,58 @@ def test_a_changed_default_dtype_changes_known_calls():
     finally:
         cm.set_default_dtype("float64")
     assert x.mean().dtype == np.float64
+
+
+# ------------------------------------------------------------------------------------ choices: cpu/extremes.py
+
+CHOICES = ["max", "min", "argmax", "argmin", "any", "all"]
+
+
+def chosen(kind, x, axis):
+    """What a choice is, and NumPy's; argmax and argmin take one axis or all."""
+    axis = axis if kind not in ("argmax", "argmin") or isinstance(axis, int) or axis is None else axis[0]
+    return getattr(cm, kind)(cm.asarray(x, device="cpu"), axis=axis).to_numpy(), getattr(np, kind)(x, axis=axis)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "u8"])
+@pytest.mark.parametrize("kind", CHOICES)
+@pytest.mark.parametrize("shape, axis", [*SHAPES, ((70_001,), None), ((1, 40_000), 0), ((33_000, 1), 1)], ids=str)
+def test_compiled_choices(shape, axis, kind, dtype):
+    rng = np.random.default_rng(7)
+    for x in (rng.integers(-3 * (dtype[0] != "u"), 4, shape).astype(dtype), np.zeros(shape, dtype), np.ones(shape, dtype),
+              (rng.standard_normal(shape) * 1e6).astype(dtype) if dtype[0] != "u" else rng.integers(0, 1 << 31, shape, dtype)):
+        if kind in ("any", "all"):
+            x = np.where(rng.random(shape) < 1e-4, x[(0,) * x.ndim] == 0, x).astype(dtype)  # one that decides, here and there
+        got, expected = chosen(kind, x, axis)
+        assert got.dtype == expected.dtype and np.array_equal(got, expected)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kind", CHOICES)
+@pytest.mark.parametrize("shape, axis", [((40_000,), None), ((200, 300), 0), ((200, 300), 1), ((200, 300), None),
+                                         ((2, 40_000), 1), ((9, 70, 130), 1)], ids=str)
+def test_compiled_choices_of_nan_infinity_and_zeros(shape, axis, kind, dtype):
+    rng = np.random.default_rng(9)
+    plain = rng.standard_normal(shape).astype(dtype)
+    specials = [np.inf, -np.inf, 0.0, -0.0, np.nan, -np.nan]
+    for some in ([0], [1], [2, 3], [4], [5], [0, 4], range(6)):
+        x = plain.copy()
+        for place in rng.integers(0, x.size, 40):
+            x.flat[place] = specials[rng.choice(list(some))]
+        for each in (x, np.where(np.isfinite(x), 0, x).astype(dtype), np.full_like(x, specials[some[0]])):
+            got, expected = chosen(kind, each, axis)
+            assert np.array_equal(got, expected, equal_nan=kind in ("max", "min"))
+
+
+def test_places_at_the_ends_of_pieces():
+    from cudamath.cpu.extremes import LANES, PIECE
+
+    for n in (PIECE * 5, PIECE * 5 + 1, PIECE * 4 + LANES - 1):
+        for place in {0, 1, LANES, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE - 1, n - 2, n - 1}:
+            x = np.zeros(n, np.float32)
+            x[place] = 1
+            assert int(cm.argmax(cm.asarray(x, device="cpu"))) == int(cm.argmin(cm.asarray(-x, device="cpu"))) == place
+            assert bool(cm.any(cm.asarray(x, device="cpu"))) and not bool(cm.all(cm.asarray(1 - x, device="cpu")))
+            assert float(cm.max(cm.asarray(x, device="cpu"))) == 1 and float(cm.min(cm.asarray(-x, device="cpu"))) == -1
+            x[place] = np.nan
+            assert int(cm.argmax(cm.asarray(x, device="cpu"))) == place and np.isnan(float(cm.max(cm.asarray(x, device="cpu"))))

@@ -77,7 +77,7 @@ class Memory(np.ndarray):
 def _new(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An array with arbitrary content that begins at a cache line."""
     memory = Memory((prod(shape) * dtype.itemsize + LINE,), np.uint8)
-    return np.ndarray(shape, dtype, memory, -memory.ctypes.data % LINE)  # type: ignore[arg-type]
+    return np.ndarray(shape, dtype, memory, -memory.ctypes.data % LINE)
 
 
 def owns(array: np.ndarray) -> bool:

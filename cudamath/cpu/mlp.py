@@ -11,7 +11,8 @@ def mlp(x: np.ndarray, w1: np.ndarray, b1: np.ndarray | None, w2: np.ndarray, b2
         residual: np.ndarray | None, *, activation: str, tf32: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """y = f(z) w2^T + b2 + residual, h = f(z) and z = x w1^T + b1."""
     wide = compute_dtype(x.dtype)
-    z = linear(*(None if a is None else a.astype(wide, copy=False) for a in (x, w1, b1)), activation="")
+    bias = None if b1 is None else b1.astype(wide, copy=False)
+    z = linear(x.astype(wide, copy=False), w1.astype(wide, copy=False), bias, activation="")
     with np.errstate(over="ignore"):
         h = getattr(activations, activation)(z).astype(x.dtype, copy=False)
         z = z.astype(x.dtype, copy=False)

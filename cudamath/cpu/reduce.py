@@ -1,6 +1,6 @@
 """Reductions on the CPU: NumPy's, with 16-bit floats accumulated in float32.
 
-Sums of large contiguous float32 and float64 arrays are compiled: see reduce_lines.py.
+Of large contiguous arrays sums (reduce_lines.py) and choices (extremes.py) are compiled.
 """
 
 import contextvars
@@ -42,6 +42,12 @@ def _prepare(layout: Layout, *, kind: str, axis: Axes, keepdims: bool, dtype: np
     """The reduction of contiguous arrays of this layout as a function of nothing else; None if it is not among these."""
     if not layout.contiguous or layout.dtype == bfloat16 or not layout.size:
         return None
+    neighbours = axis != () and axis == tuple(range(axis[0], axis[0] + len(axis)))
+    if LARGE <= layout.size < 1 << 31 and neighbours and layout.dtype.kind in "fiu" and layout.itemsize >= 4:
+        if kind in _CHOICES and (kind not in ("argmax", "argmin") or _places_pay(layout, axis)):
+            return _chosen(layout, kind, axis, keepdims)
+        if kind in ("sum", "mean", "var", "std") and dtype == layout.dtype and dtype.kind == "f":
+            return _compiled(layout, kind, axis, keepdims, correction)
     whole = len(axis) == layout.ndim and not keepdims
     new = np.empty
     if kind in _UFUNCS and layout.ndim:
@@ -57,9 +63,6 @@ def _prepare(layout: Layout, *, kind: str, axis: Axes, keepdims: bool, dtype: np
     if kind in ("sum", "mean") and layout.size < LARGE and dtype == layout.dtype and dtype.char in "fd" and (
             axis and axis == tuple(range(layout.ndim - len(axis), layout.ndim))):  # the innermost: NumPy's sum is pairwise
         return _small(layout, kind, axis, keepdims)
-    if (kind in ("sum", "mean", "var", "std") and layout.size >= LARGE and dtype == layout.dtype and dtype.char in "fd"
-            and axis and axis == tuple(range(axis[0], axis[0] + len(axis)))):
-        return _compiled(layout, kind, axis, keepdims, correction)
     return None
 
 
@@ -79,14 +82,49 @@ def _small(layout: Layout, kind: str, axis: Axes, keepdims: bool) -> Callable:
     return total if kind == "sum" else mean
 
 
+def _lines(full: Axes, axis: Axes, keepdims: bool) -> tuple[Axes, Axes, Axes]:
+    """An array over neighbouring axes as (outer, n, inner) over n: that shape, the result's (outer, inner), and its own."""
+    first, end = axis[0], axis[-1] + 1
+    seen = prod(full[:first]), prod(full[first:end]), prod(full[end:])
+    return seen, (seen[0], seen[2]), (*full[:first], *((1,) * len(axis) if keepdims else ()), *full[end:])
+
+
+#: What is chosen: (function of extremes.py, which one of its two, dtype of the result, the array's if None).
+_CHOICES: dict[str, tuple[str, bool, type | None]] = {
+    "max": ("best", True, None), "min": ("best", False, None), "argmax": ("place", True, np.int64),
+    "argmin": ("place", False, np.int64), "any": ("found", False, np.bool_), "all": ("found", True, np.bool_)}
+
+
+def _places_pay(layout: Layout, axis: Axes) -> bool:
+    """Whether extremes.py finds places faster than NumPy: down columns, and in long lines of floating-point numbers. In others
+    NumPy's single pass is faster than finding the largest number first."""
+    return axis[-1] < layout.ndim - 1 or (layout.dtype.kind == "f" and prod([layout.shape[i] for i in axis]) >= LARGE)
+
+
+def _chosen(layout: Layout, kind: str, axis: Axes, keepdims: bool) -> Callable:
+    """A choice over neighbouring axes."""
+    from . import extremes
+    from .compiled import entry
+
+    seen, flat, shape = _lines(layout.shape, axis, keepdims)
+    name, which, result = _CHOICES[kind]
+    dtype, new = np.dtype(result or layout.dtype), np.empty
+    run = entry(getattr(extremes, name), (layout.dtype, 3), bool, (dtype, 2))
+
+    def choose(x: np.ndarray) -> np.ndarray:
+        out = new(shape, dtype)
+        run(x.reshape(seen), which, out.reshape(flat))
+        return out
+
+    return choose
+
+
 def _compiled(layout: Layout, kind: str, axis: Axes, keepdims: bool, correction: float) -> Callable:
-    """A sum over neighbouring axes, of (outer, n, inner) elements over n."""
+    """A sum over neighbouring axes."""
     from .reduce_lines import sums, variances
 
-    full, first, end = layout.shape, axis[0], axis[-1] + 1
-    seen = prod(full[:first]), prod(full[first:end]), prod(full[end:])
-    flat, dtype = (seen[0], seen[2]), layout.dtype
-    shape = (*full[:first], *((1,) * len(axis) if keepdims else ()), *full[end:])
+    seen, flat, shape = _lines(layout.shape, axis, keepdims)
+    dtype = layout.dtype
     divisor = 1.0 if kind == "sum" else float(seen[1] if kind == "mean" else max(seen[1] - correction, 0))
     root, new = kind == "std", np.empty
 

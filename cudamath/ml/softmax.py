@@ -30,9 +30,9 @@ def _along(op: Op, x: Any, axis: int) -> ndarray:
     if not x.ndim:
         return op(x.reshape((1,)), axis=0).reshape(())
     out = op(in_order(x), axis=place)
-    run = op.plans.get((x._layout, place))
-    if run is not None:
-        op.plans[x._layout, axis, axis.__class__] = run
+    made = op.plans.get((x._layout, place))
+    if made is not None:
+        op.plans[x._layout, axis, axis.__class__] = made
     return out
 
 

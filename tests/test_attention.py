@@ -434,6 +434,34 @@ def test_tensor_core_versions_with_lengths(version, queries, causal):
     assert_close(lse, expected_lse, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal, lengths", [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("kind", ["bool", "row", "added", "float32"])
+def test_masks_on_tensor_cores(kind, causal, lengths):
+    """Masks of each kind, rows without a key that is seen, and rows and keys that do not fill their tiles."""
+    from cudamath.cpu import attention as cpu
+    from cudamath.kernels import attention as kernels
+
+    for shape in [(2, 4, 2, 300, 500, 128, 128), (1, 2, 2, 193, 130, 64, 64), (1, 1, 1, 70, 200, 256, 256)]:
+        q, k, v = operands(shape, "bfloat16")
+        mask = masks(shape, "float32" if kind == "float32" else "bfloat16")["added" if kind == "float32" else kind]
+        mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape).copy()
+        if kind == "bool":
+            mask[:, :, 5] = False
+        elif kind == "float32":
+            mask[..., 3:70] = -np.inf
+        batch, queries, keys = shape[0], shape[3], shape[4]
+        sizes = [np.linspace(queries, queries // 2, batch, dtype=np.int32),
+                 np.linspace(keys, keys // 3, batch, dtype=np.int32)] if lengths else [None, None]
+        options = {"causal": causal, "scale": 0.1, "dropping": False}
+        exact = mask if mask.dtype == bool else wide(mask)
+        expected, expected_lse = cpu.attention(*wide(q, k, v), exact, *sizes, **options)
+        assert kernels.suits_wgmma_mask(layout_of(k), layout_of(mask))
+        y, lse = run("gpu", lambda *a, o=options: kernels.attention(*a, **o, version="wgmma"), (q, k, v, mask, *sizes), ())
+        assert_close(y, expected, rtol=3e-2, atol=3e-2, what=f"{shape}")
+        assert_close(lse, expected_lse, rtol=1e-4, atol=1e-4, what=f"lse {shape}")
+
+
 def test_splits():
     """Parts of a head's keys: enough to fill the device, few enough for one wave, never below what is worth a block."""
     from cudamath.kernels.attention_decode import LEAST, splits_of

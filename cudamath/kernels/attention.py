@@ -118,6 +118,13 @@ def suits_exponents(q: Layout, k: Layout, scale: float) -> bool:
     return 1e-6 <= scale <= 1e6 and 0 not in q.shape and 0 < k.shape[2] and max(q.shape[2], k.shape[2]) < 1 << 30
 
 
+def suits_wgmma_mask(k: Layout, mask: Layout) -> bool:
+    """Whether attention_wgmma.py can read a mask: pairs of columns that lie next to each other, at multiples of their size."""
+    outer = [s for n, s in zip(mask.shape[:3], mask.strides[:3], strict=True) if n > 1]
+    return (mask.shape[3] == k.shape[2] and k.shape[2] % 2 == 0 and mask.strides[3] == mask.itemsize and mask.aligned
+            and all(s % (2 * mask.itemsize) == 0 for s in outer))
+
+
 def suits_decode(q: Layout, k: Layout, v: Layout) -> bool:
     """Whether attention_decode.py can do what tensor cores can: few queries, operands that need no copy, no deep heads."""
     rows = q.shape[1] // k.shape[1] * q.shape[2]
@@ -172,7 +179,8 @@ def _wgmma(q: Layout, k: Layout, v: Layout, extras: _Extras, causal: bool, scale
     batch, heads, rows, depth = q.shape
     limited = extras.queries is not None or extras.keys is not None
     wide = max(64, 64 * blocks(depth, 64))
-    tile = Tile("bf16" if q.dtype == bfloat16 else "f16", wide, wide != depth, causal, False, limited)
+    mask = "" if extras.mask is None else str(extras.mask.dtype)
+    tile = Tile("bf16" if q.dtype == bfloat16 else "f16", wide, wide != depth, causal, False, limited, mask)
     tile = tile._replace(tail=not limited and k.shape[2] % tile.keys != 0)
     maps = _Boxes()
     operands = [maps.map(Input(i), x, n) for i, (x, n) in enumerate(((q, tile.queries), (k, tile.keys), (v, tile.keys)))]
@@ -183,8 +191,8 @@ def _wgmma(q: Layout, k: Layout, v: Layout, extras: _Extras, causal: bool, scale
         counter = Temp(len(maps.temps))
         maps.temps.append(q.like((1,), np.dtype(np.int32)))
         maps.steps.append(Launch(attention_begin, 1, 1, [counter]))
-    arguments = [*operands, Output(0), Output(1).flat, counter, *extras.both_lengths(rows, k.shape[2]),
-                 *map(np.int32, numbers), np.float32(scale * math.log2(math.e)), np.int32(batch * heads)]
+    arguments = [*operands, Output(0), Output(1).flat, counter, extras.arguments[0], *extras.both_lengths(rows, k.shape[2]),
+                 *map(np.int32, numbers), np.float32(scale * math.log2(math.e)), np.float32(1 / scale), np.int32(batch * heads)]
     grid = min(multiprocessors(q.device), tiles * batch * heads)
     launch = Launch(attention_wgmma(tile), grid, tile.threads, arguments, tile.shared)
     return Plan([q.like(), q.like(q.shape[:3], np.dtype(np.float32))], [*maps.steps, launch], maps.temps)

@@ -59,6 +59,7 @@ from .ptx_mma import (
     store_global_float_4,
     store_shared_float_4,
 )
+from .ptx_unpack import high_halves, low_halves
 from .rows import device
 
 i32, i64, f32 = types.int32, types.int64, types.float32
@@ -90,18 +91,6 @@ class Kind(NamedTuple):
     def shared(self) -> int:
         """Bytes of shared memory: the queues of all threads."""
         return WARPS * self.stages * 4 * STEP * self.depth + ALIGNMENT
-
-
-@device
-def low_halves(a, b):
-    """The low 16 bits of a and of b, a's below."""
-    return i32((a & i32(0xFFFF)) | i32(b << 16))
-
-
-@device
-def high_halves(a, b):
-    """The high 16 bits of a and of b, a's below."""
-    return i32((i32(a >> 16) & i32(0xFFFF)) | (b & i32(-65536)))
 
 
 def stages_of(depth: int, room: int) -> int:

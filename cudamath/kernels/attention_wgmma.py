@@ -50,6 +50,9 @@ from .ptx_mma import (
     divide_unsigned,
     exp2,
     global_address,
+    load_global,
+    load_global_float_2,
+    load_global_half,
     load_shared_4,
     log2,
     maximum,
@@ -61,12 +64,15 @@ from .ptx_mma import (
     store_global_4,
     store_global_float,
     store_shared_4,
+    unpack_bf16,
+    unpack_f16,
 )
 from .rows import device
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 HIDDEN, NOTHING = -1.0e30, -1.0e29  # score of a key that is not seen; a row whose maximum is below the second sees none
+OUT_OF_RANGE = -math.inf, -3.0e38  # the same two where a mask may add large numbers
 GROWTH = 8.0  # powers of two by which a row's maximum may grow before its sums are rescaled
 STAGES = 2
 LN2 = math.log(2)
@@ -74,7 +80,7 @@ LN2 = math.log(2)
 
 class Tile(NamedTuple):
     """Compile-time choices. kind: "bf16" or "f16"; depth: 64, 128, 192 or 256 columns, of which `ragged` says that some are
-    beyond D; causal; tail: keys may end within a tile; lengths: they are given."""
+    beyond D; causal; tail: keys may end within a tile; lengths: they are given; mask: its dtype's name, or ""."""
 
     kind: str
     depth: int
@@ -82,6 +88,7 @@ class Tile(NamedTuple):
     causal: bool
     tail: bool
     lengths: bool
+    mask: str = ""
 
     @property
     def uneven(self) -> bool:
@@ -95,8 +102,8 @@ class Tile(NamedTuple):
 
     @property
     def consumers(self) -> int:
-        """Warpgroups; three where their registers suffice: 64 x 64 outputs and 64 x 128 scores take 96."""
-        return 3 if self.depth == 64 else 2
+        """Warpgroups; three where their registers suffice: 64 x 64 outputs and 64 x 128 scores take 96, a mask some more."""
+        return 3 if self.depth == 64 and not self.mask else 2
 
     @property
     def queries(self) -> int:
@@ -175,18 +182,19 @@ def store_rows(kind: str, depth: int, ragged: bool) -> Any:
 
 
 @functools.cache
-def row_steps(keys: int) -> tuple[Any, Any, Any]:
+def row_steps(keys: int, hidden: float) -> tuple[Any, Any, Any]:
     """Device functions on a thread's scores of two rows, s[4 j], s[4 j + 1] of the first and s[4 j + 2], s[4 j + 3] of the
-    second: hide(s, last key of each row seen, counted from the thread's first), largest(s), weights(s, factor, bases)."""
+    second: hide(s, last key of each row seen, counted from the thread's first), largest(s), weights(s, factor, bases).
+    hidden: the score of a key that is not seen."""
     pieces = keys // 8
 
     @device
     def hide(s, last0, last1):
         for j in range(pieces):
-            s[4 * j] = s[4 * j] if last0 >= 8 * j else f32(HIDDEN)
-            s[4 * j + 1] = s[4 * j + 1] if last0 >= 8 * j + 1 else f32(HIDDEN)
-            s[4 * j + 2] = s[4 * j + 2] if last1 >= 8 * j else f32(HIDDEN)
-            s[4 * j + 3] = s[4 * j + 3] if last1 >= 8 * j + 1 else f32(HIDDEN)
+            s[4 * j] = s[4 * j] if last0 >= 8 * j else f32(hidden)
+            s[4 * j + 1] = s[4 * j + 1] if last0 >= 8 * j + 1 else f32(hidden)
+            s[4 * j + 2] = s[4 * j + 2] if last1 >= 8 * j else f32(hidden)
+            s[4 * j + 3] = s[4 * j + 3] if last1 >= 8 * j + 1 else f32(hidden)
 
     @device
     def largest(s):
@@ -214,10 +222,51 @@ def row_steps(keys: int) -> tuple[Any, Any, Any]:
     return hide, largest, weights
 
 
-@device
-def base_of(top, factor):
-    """What to subtract from the exponents of a row; 0 in one that sees nothing yet."""
-    return f32(0) if top < f32(NOTHING) else top * factor
+@functools.cache
+def bases(nothing: float) -> Any:
+    """A device function: what to subtract from the exponents of a row; 0 in one that sees nothing yet, whose maximum is below
+    `nothing`."""
+
+    @device
+    def base_of(top, factor):
+        return f32(0) if top < f32(nothing) else top * factor
+
+    return base_of
+
+
+base_of = bases(NOTHING)
+
+
+@functools.cache
+def masked_scores(mask: str, keys: int) -> Any:
+    """A device function that applies a mask to a thread's scores: of bool, or numbers of 16 or 32 bits to add.
+
+    (s, address of the mask's row for the thread's first row, and for the second; first column; the last pair of columns that
+    is there; 1 / scale, for scores are not scaled yet). Pairs of columns are read at once.
+    """
+    boolean, half = mask == "bool", mask in ("bfloat16", "float16")
+    unpack = unpack_f16 if mask == "float16" else unpack_bf16
+
+    @device
+    def masked_scores(s, at0, at1, column, last, unscale):
+        for j in range(keys // 8):
+            c = i64(min(column + 8 * j, last))
+            for row in range(2):
+                at = at0 if row == 0 else at1
+                n = 4 * j + 2 * row
+                if boolean:
+                    v = load_global_half(at + c)
+                    s[n] = s[n] if v & 0xFF != 0 else f32(-math.inf)
+                    s[n + 1] = s[n + 1] if v >> 8 != 0 else f32(-math.inf)
+                else:
+                    if half:
+                        x, y = unpack(load_global(at + 2 * c))
+                    else:
+                        x, y = load_global_float_2(at + 4 * c)
+                    s[n] += x * unscale
+                    s[n + 1] += y * unscale
+
+    return masked_scores
 
 
 @functools.cache
@@ -254,7 +303,8 @@ def attention_wgmma(tile: Tile) -> Any:
     """y and lse. See Tile."""
     queries, keys, depth, consumers = tile.queries, tile.keys, tile.depth, tile.consumers
     uneven = tile.uneven
-    causal, lengths, masks_first = tile.causal, tile.lengths, tile.causal or tile.tail or tile.lengths
+    causal, lengths, masked = tile.causal, tile.lengths, bool(tile.mask)
+    masks_first = causal or tile.tail or lengths or masked
     panels = depth // 64  # boxes of 64 columns
     panel_q, panel_k = queries * hopper.ROW, keys * hopper.ROW
     bytes_q, bytes_k = panels * panel_q, panels * panel_k
@@ -268,19 +318,21 @@ def attention_wgmma(tile: Tile) -> Any:
     outputs_done = ptx.wgmma_wait(0, outputs)
     hold_scores, hold_packed = ptx.hold(scores, f32), ptx.hold(packed, i32)
     more, fewer = ptx.registers_up(tile.registers[0]), ptx.registers_down(tile.registers[1])
-    hide, largest, weights = row_steps(keys)
+    hidden, nothing = OUT_OF_RANGE if masked else (HIDDEN, NOTHING)
+    hide, largest, weights = row_steps(keys, hidden)
+    base_of, put_on = bases(nothing), masked_scores(tile.mask, keys)
     bounds_of, clear = bounds(tile.lengths), clear_rows(keys, panels)
     store = store_rows(tile.kind, depth, tile.ragged)
     pack = pack_bf16 if tile.kind == "bf16" else pack_f16
 
     @cuda.jit(launch_bounds=(tile.threads, 1), fastmath={"contract"})
-    def attention_wgmma(map_q, map_k, map_v, y, lse, counter, query_lengths, key_lengths, heads, repeats, rows, columns, most,
-                        tiles, together, factor, all_heads):
+    def attention_wgmma(map_q, map_k, map_v, y, lse, counter, mask, query_lengths, key_lengths, heads, repeats, rows, columns,
+                        most, tiles, together, factor, unscale, all_heads):
         """map_q: of q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D); y (B, H, Sq, D), any strides of
         rows; lse (B, H, Sq), flat.
-        counter: (1,) int32, 0 (if `uneven`). lengths: (B,) int32, or anything. heads: H; repeats: H / Hkv; rows: Sq;
-        columns: D; most: Sk; tiles: of queries in a head; together: heads of a group (find_tile); factor: scale log2 e;
-        all_heads: B H.
+        counter: (1,) int32, 0 (if `uneven`). mask: (B, H, Sq, Sk), any strides of rows, or anything. lengths: (B,) int32, or
+        anything. heads: H; repeats: H / Hkv; rows: Sq; columns: D; most: Sk; tiles: of queries in a head; together: heads of
+        a group (find_tile); factor: scale log2 e; unscale: 1 / scale; all_heads: B H.
         """
         shared = cuda.shared.array(0, types.uint8)
         base = hopper.first_tile(shared)
@@ -390,6 +442,13 @@ def attention_wgmma(tile: Tile) -> Any:
                     ptx.barrier_arrive(i32(k_empty + 8 * stage))
                     if left == 0:
                         ptx.barrier_arrive(q_empty)
+                mask0, mask1 = i64(0), i64(0)
+                if masked:  # rows that do not exist read the first or the last one
+                    batch = divide_unsigned(head, heads)
+                    of_head = global_address(mask) + i64(batch) * mask.strides[0] + i64(head - batch * heads) * mask.strides[1]
+                    mask0 = of_head + i64(min(max(row + line, 0), rows - 1)) * mask.strides[2]
+                    mask1 = of_head + i64(min(max(row + line + 8, 0), rows - 1)) * mask.strides[2]
+                    put_on(s, mask0, mask1, i32(left * keys + 2 * (lane & 3)), i32(most - 2), unscale)
                 if masks_first:
                     first = i32(left * keys + 2 * (lane & 3))
                     last0, last1 = i32(filled - 1 - first), i32(filled - 1 - first)
@@ -422,6 +481,8 @@ def attention_wgmma(tile: Tile) -> Any:
                         ptx.barrier_arrive(i32(k_empty + 8 * stage))
                         if left == 0:
                             ptx.barrier_arrive(q_empty)
+                    if masked:
+                        put_on(s, mask0, mask1, i32(left * keys + 2 * (lane & 3)), i32(most - 2), unscale)
                     if causal:
                         if (left + 1) * keys > row + own + shift + 1:
                             first = i32(row + line + shift - left * keys - 2 * (lane & 3))

@@ -161,6 +161,8 @@ load_global_float = instruction("load_global_float", "ld.global.f32 $0, [$1];", 
 load_global_float_2 = instruction("load_global_float_2", "ld.global.v2.f32 {$0, $1}, [$2];", (f32,) * 2, (i64,),
                                   "Two float32 at a global address.", pure=False)
 load_global = instruction("load_global", "ld.global.b32 $0, [$1];", i32, (i64,), "4 bytes at a global address.", pure=False)
+load_global_half = instruction("load_global_half", "{ .reg .b16 h; ld.global.b16 h, [$1]; cvt.u32.u16 $0, h; }", i32, (i64,),
+                               "2 bytes at a global address, zeros above them.", pure=False)
 store_global_half = instruction("store_global_half", "{ .reg .b16 h; cvt.u16.u32 h, $1; st.global.b16 [$0], h; }", void,
                                 (i64, i32), "The low 2 bytes of an int32 to a global address.", pure=False)
 store_global_byte = instruction("store_global_byte", "st.global.b8 [$0], $1;", void, (i64, i32),

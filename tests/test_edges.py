@@ -147,3 +147,27 @@ def test_fused_functions_take_numpy_arrays(device):
         np.testing.assert_array_equal(z.to_numpy(), np.asarray(tree["x"]) * 2.0 + np.asarray(tree["y"]))
     with pytest.raises(ValueError, match=r"^multiply: .*\(3,\).*\(4,\)"):
         cm.fuse(lambda x, y: x * y)(x, np.ones(4))
+
+
+def test_zeros_that_nobody_may_write_to(device):
+    """The imaginary parts of real numbers: what is written there would be lost."""
+    x = cm.asarray(SQUARE, copy=True)
+    assert x.imag.shape == (5, 5) and x.imag.dtype == x.dtype and not x.imag.any()
+    with pytest.raises(ValueError, match="share memory"):
+        x.imag[0] = 3.0
+    z = x * 1j
+    z.imag[0] = 7.0
+    assert z[0, 1] == 7j
+
+
+@pytest.mark.parametrize("call, error, message", [
+    (lambda x: x.__setitem__(0, 1j), TypeError, "^setitem: 1j as float64"),
+    (lambda x: x.fill("a"), TypeError, "^setitem: "),
+    (lambda x: cm.full(2, 1j, dtype=float), TypeError, "^full: 1j as float64"),
+    (lambda x: cm.full(2, 2**64), OverflowError, "^full: .* as int64"),
+    (lambda x: cm.full_like(x, float("nan"), dtype=int), ValueError, "^full: nan as int64"),
+    (lambda x: cm.add(x, 1, out=cm.zeros((2, 5))), ValueError, r"^add: .*\(5, 5\).*\(2, 5\)"),
+    (lambda x: cm.exp(x, out=cm.zeros(5)), ValueError, r"^exp: .*\(5, 5\).*\(5,\)")])
+def test_messages_begin_with_the_name(device, call, error, message):
+    with pytest.raises(error, match=message):
+        call(cm.asarray(SQUARE, copy=True))

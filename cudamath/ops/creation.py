@@ -132,7 +132,7 @@ def _layout(name: str, shape: Any, dtype: Any, device: Any) -> Layout:
 
 def _filled(layout: Layout, value: Any) -> ndarray:
     """A new array that holds a scalar everywhere."""
-    return _patterned(layout, pattern(value, layout.dtype))
+    return _patterned(layout, pattern("full", value, layout.dtype))
 
 
 def _patterned(layout: Layout, halves: tuple[int, int]) -> ndarray:
@@ -197,7 +197,7 @@ def _zeros(layout: Layout) -> ndarray:
 
 
 def _ones(layout: Layout) -> ndarray:
-    return _patterned(layout, pattern(1, layout.dtype))
+    return _patterned(layout, pattern("ones", 1, layout.dtype))
 
 
 def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> ndarray:

@@ -181,7 +181,7 @@ def _assign(target: ndarray, value: Any) -> None:
     wrote(target)
     if type(value) in _SCALARS:
         if target.size:
-            _fill(target, scalars=pattern(value, target._layout.dtype))
+            _fill(target, scalars=pattern("setitem", value, target._layout.dtype))
         return
     if type(value) is ndarray and value._node is None and value._layout.shape == target._layout.shape and (
             value._layout.device == target._layout.device):

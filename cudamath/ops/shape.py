@@ -126,11 +126,14 @@ def _known_pattern(value: Any, dtype: np.dtype) -> tuple[int, int]:
     return bits(value, dtype)
 
 
-def pattern(value: Any, dtype: np.dtype) -> tuple[int, int]:
+def pattern(name: str, value: Any, dtype: np.dtype) -> tuple[int, int]:
     """`bits` of a Python scalar, remembered; but for floating-point zeros, because -0.0 equals 0.0 and has other bits."""
     if not value and type(value) in (float, complex):
         return (0, 0) if type(value) is float and math.copysign(1.0, value) > 0 else bits(value, dtype)
-    return _known_pattern(value, dtype)
+    try:
+        return _known_pattern(value, dtype)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {value!r} as {dtype}: {error}") from None
 
 
 # -------------------------------------------------------------------------------------------- copies and casts

@@ -120,16 +120,19 @@ def real(x: Any, /) -> ndarray:
 
 
 def imag(x: Any, /) -> ndarray:
-    """Imaginary part: a view of complex arrays, zeros otherwise. Gradient: 1j g.
+    """Imaginary part: a view of complex arrays; otherwise zeros, which as in NumPy cannot be written to. Gradient: 1j g.
 
     >>> import cudamath as cm
     >>> cm.imag(cm.array([1 + 2j])).tolist()
     [2.0]
     """
     from .creation import zeros_like
+    from .shape import broadcast_to
 
     x = require("imag", x)
-    return _imag(x, offset=x.itemsize // 2) if x.dtype in COMPLEX else zeros_like(x)
+    if x.dtype in COMPLEX:
+        return _imag(x, offset=x.itemsize // 2)
+    return broadcast_to(zeros_like(x, shape=()), x.shape)
 
 
 def fill(x: ndarray, value: Any) -> None:

@@ -169,9 +169,9 @@ class Elementwise:
                 return self.call(operands, target=target)
             result = self.call(operands)
             if result.ndim <= target.ndim and result.shape != target.shape:
-                from .shape import broadcast_to
+                from .shape import _broadcast_as
 
-                result = broadcast_to(result, target.shape)
+                result = _broadcast_as(self.name, result, target.shape)
         if where is not True:
             from .index import where as choose
 

@@ -423,11 +423,41 @@ def test_where_float32_goes_to_the_library(monkeypatch, kind, out, first, second
     from cudamath.core.layout import Layout
     from cudamath.kernels import conv
     from cudamath.runtime import dnn
+    from cudamath.runtime.device import assume
 
     monkeypatch.setattr(dnn, "available", lambda: True)
     layouts = [Layout.new(shape, F32, 0) for shape in (out, first, second)]
-    assert conv._order(None, kind, *layouts, (stride, stride), groups, False) == expected
-    assert conv._order("direct", kind, *layouts, (stride, stride), groups, False) == []
+    with assume((9, 0)):
+        assert conv._order(None, kind, *layouts, (stride, stride), groups, False) == expected
+        assert conv._order("direct", kind, *layouts, (stride, stride), groups, False) == []
+
+
+@pytest.mark.parametrize("kind", ["forward", "input", "weight"])
+def test_what_was_measured_of_float32_decides(monkeypatch, tmp_path, kind):
+    """Also which of the library's plans is taken."""
+    from cudamath.core import tune
+    from cudamath.core.layout import Layout
+    from cudamath.kernels import conv, conv_layout
+    from cudamath.runtime import dnn
+    from cudamath.runtime.device import assume
+
+    monkeypatch.setenv("CUDAMATH_TUNE_CACHE", str(tmp_path / "tune.json"))
+    monkeypatch.setattr(dnn, "available", lambda: True)
+    asked = []
+    monkeypatch.setattr(dnn, "convolution", lambda *_, plan, **__: asked.append(plan))
+    x, w, y = (Layout.new(shape, F32, 0) for shape in ((64, 8, 9, 9), (16, 8, 3, 3), (64, 16, 9, 9)))
+    layouts = {"forward": (y, x, w), "input": (x, y, w), "weight": (w, y, x)}[kind]
+    where = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), tf32=False)
+    for times, order, plan in (({"cudnn a": 2.0, "cudnn b": 1.0, "ours": 3.0}, ["cudnn"], "b"),
+                               ({"cudnn": 2.0, "ours": 1.0}, [], ""), ({"cudnn": 2.0}, ["cudnn"], "")):
+        tune.remember("assumed", "conv2d", f"float32 {kind} 3x3 stride 1x1", (64, 8, 81, 16), times)
+        with assume((9, 0)):
+            assert conv._order(None, kind, *layouts, (1, 1), 1, False) == order
+            assert conv._order(None, kind, *layouts, (1, 1), 1, False, (2, 2)) == []
+            assert conv.library(kind, *layouts, **where) is None and asked.pop() == plan
+            assert conv.library(kind, *layouts, **{**where, "tf32": True}) is None and asked.pop() == ""
+            last = [conv_layout.as_last(layout) for layout in layouts]
+            assert conv.library(kind, *last, **where) is None and asked.pop() == ""
 
 
 def test_cudnn_reads_a_bias_in_one_run(monkeypatch):

@@ -87,9 +87,14 @@ def test_the_shipped_tables_are_well_formed():
 
     for name, ops in tune._shipped().items():
         assert isinstance(name, str) and ops
+        assert set(ops) <= {"matmul", "conv2d"}
+        for kind, entries in ops.get("conv2d", {}).items():
+            assert re.fullmatch(r"float32 (forward|input|weight) \dx\d stride \dx\d", kind)
+            for key, times in entries.items():
+                assert len([int(n) for n in key.split("x")]) == 4 and min(times.values()) > 0
+                assert all(re.fullmatch(r"ours|cudnn( \S+)?", candidate) for candidate in times)
         for op, kinds in ops.items():
-            assert op == "matmul"
-            for entries in kinds.values():
+            for entries in kinds.values() if op == "matmul" else ():
                 for key, times in entries.items():
                     assert len([int(n) for n in key.split("x")]) == 4
                     for candidate, time in times.items():

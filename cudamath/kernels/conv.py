@@ -14,8 +14,9 @@ their memory that costs about as much as an addition; so the same numbers give t
 
 By default, 16-bit convolutions with windows or strides, and their input gradients, run by ``wgmma`` (on an H200 faster than
 the library on ResNet-50's layers); 1 x 1 ones and weight gradients go to ``cudnn``; without it, to ``wgmma`` or ``mma``.
-float32 goes to ``cudnn`` where it was measured to be faster than ours: forward, gradients of windows without a stride, and
-depthwise ones; the rest, and all where the library is missing, runs in our own kernels.
+float32 goes to ``cudnn`` where it was measured to be faster than ours (core/tune.py, which also names the one of its plans that
+was fastest), and where nothing was measured: forward, gradients of windows without a stride, and depthwise ones; the rest, and
+all where the library is missing, runs in our own kernels.
 
 Measured (row versions_conv_bfloat16):
 (32, 64, 128, 128) * (128, 64, 3, 3), bfloat16; NVIDIA H200, commit 1b9ff618de2e, 2026-11-21
@@ -39,11 +40,13 @@ Measured (row versions_conv_float32):
 (end of what was measured)
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..core import tune
 from ..core.layout import Layout
 from ..core.plan import Call, Input, Plan
 from ..core.shapes import contiguous_strides
@@ -60,6 +63,16 @@ LARGE, MANY = 1 << 28, 1 << 22  # multiply-adds, and results of a depthwise one,
 # -------------------------------------------------------------------------------------------------- cuDNN
 
 ROLES = {"forward": "xwy", "input": "ywx", "weight": "yxw"}          # first and second operand, result
+
+
+def measured(kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, dilation: Pair) -> tune.Decision | None:
+    """The fastest candidate timed for a float32 convolution of about this size, in C order: "cudnn PLAN" or "ours"."""
+    shapes = dict(zip(ROLES[kind], (first.shape, second.shape, out.shape), strict=True))
+    (images, channels, *size), (outputs, per_group, *taps) = shapes["x"], shapes["w"]
+    if channels != per_group or max(dilation) > 1 or not (first.contiguous and second.contiguous):
+        return None
+    what = f"float32 {kind} {'x'.join(map(str, taps))} stride {'x'.join(map(str, stride))}"
+    return tune.lookup("conv2d", out.device, what, (images, channels, math.prod(size), outputs))
 
 
 def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout | None = None, *, stride: Pair,
@@ -79,8 +92,10 @@ def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout 
     shapes = dict(zip(names, (first.shape, second.shape, out.shape), strict=True))
     order = last_strides if last else contiguous_strides
     tensors = [dnn.Tensor(shapes[name], order(shapes[name], 1)) for name in "xwy"]
+    timed = measured(kind, out, first, second, stride, dilation) if out.dtype == np.float32 and not (last or tf32) else None
+    fastest = timed.choice.partition(" ")[2] if timed else ""
     found = dnn.convolution(kind, out.dtype, *tensors, stride=stride, before=padding[::2], after=padding[1::2],
-                            dilation=dilation, bias=bias is not None, tf32=tf32, device=out.device)
+                            dilation=dilation, bias=bias is not None, tf32=tf32, device=out.device, plan=fastest)
     if found is None:
         return None
     arguments = dict(zip(names, (*turned.operands, turned.target), strict=True))
@@ -93,7 +108,7 @@ def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout 
 
 
 def _order(version: str | None, kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, groups: int,
-           tf32: bool) -> list[str]:
+           tf32: bool, dilation: Pair = (1, 1)) -> list[str]:
     """The versions to try before the plain ones, which can do anything: the best first, as measured on an H200."""
     if version is not None:
         return [version] if version in ("wgmma", "cudnn", "mma") else []
@@ -106,6 +121,9 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     if out.itemsize == 8:
         return []
     if out.itemsize == 4 and not tf32:               # float32 as float32: see this file's header
+        timed = measured(kind, out, first, second, stride, dilation)
+        if timed is not None:
+            return library if timed.choice.startswith("cudnn") else []
         results = (out if kind == "forward" else first).size
         dense = groups == 1 and (kind == "forward" or window and max(stride) == 1)
         large = results * per_group * kernel[0] * kernel[1] >= LARGE if dense else groups > 1 == per_group and results >= MANY
@@ -142,7 +160,7 @@ def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pai
             for i, n in enumerate(x.shape[2:])]
     out = result(x, (x.shape[0], weight.shape[0], *size))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
-    return _planned(version, _order(version, "forward", out, x, weight, stride, groups, tf32), {
+    return _planned(version, _order(version, "forward", out, x, weight, stride, groups, tf32, dilation), {
         "wgmma": lambda: conv_wgmma.conv2d(out, x, weight, bias, **where, groups=groups),
         "cudnn": lambda: library("forward", out, x, weight, bias, **where, tf32=tf32),
         "mma": lambda: conv_mma.conv2d(out, x, weight, bias, **where, groups=groups)},
@@ -155,7 +173,7 @@ def conv2d_input_grad(grad: Layout, weight: Layout, *, size: Pair, stride: Pair,
     """grad (N, G*M, P, Q), weight (G*M, C, R, S), size (H, W) -> (N, G*C, H, W). Versions as conv2d."""
     out = result(grad, (grad.shape[0], groups * weight.shape[1], *size))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
-    return _planned(version, _order(version, "input", out, grad, weight, stride, groups, tf32), {
+    return _planned(version, _order(version, "input", out, grad, weight, stride, groups, tf32, dilation), {
         "wgmma": lambda: conv_wgmma.conv2d_input_grad(out, grad, weight, **where, groups=groups),
         "cudnn": lambda: library("input", out, grad, weight, **where, tf32=tf32),
         "mma": lambda: conv_mma.conv2d_input_grad(out, grad, weight, **where, groups=groups)},
@@ -170,7 +188,7 @@ def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: Pair, stride: Pair,
     version: "wgmma", "cudnn", "mma", "weight_gemm" or "weight_direct"; by default what is best here and suits the sizes."""
     out = result(x, (grad.shape[1], x.shape[1] // groups, *kernel))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
-    return _planned(version, _order(version, "weight", out, grad, x, stride, groups, tf32), {
+    return _planned(version, _order(version, "weight", out, grad, x, stride, groups, tf32, dilation), {
         "wgmma": lambda: conv_wgmma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups),
         "cudnn": lambda: library("weight", out, grad, x, **where, tf32=tf32),
         "mma": lambda: conv_mma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups)},

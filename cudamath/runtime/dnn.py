@@ -112,10 +112,11 @@ class Convolution:
 
 def convolution(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, *, stride: tuple[int, ...],
                 before: tuple[int, ...], after: tuple[int, ...], dilation: tuple[int, ...], bias: bool = False,
-                tf32: bool = False, device: int = 0) -> Convolution | None:
+                tf32: bool = False, device: int = 0, plan: str = "") -> Convolution | None:
     """What computes y = x * w ("forward"), the gradient in place of x ("input") or of w ("weight"); None: cuDNN has nothing.
 
-    before, after: padding at the two ends of each spatial axis. The groups follow from the channels of x and w.
+    before, after: padding at the two ends of each spatial axis. The groups follow from the channels of x and w. plan: the name
+    of the one to take, where this cuDNN offers it; else the most promising.
     """
     cudnn = _bindings()
     kinds = cudnn.data_type
@@ -156,7 +157,11 @@ def convolution(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, *, 
         graph.deselect_numeric_notes([getattr(cudnn.numerical_note, note) for note in refused])
         graph.deselect_workspace_greater_than(MOST_WORKSPACE)
         graph.check_support()
-        graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
+        offered = [graph.get_plan_name_at_index(i) for i in range(graph.get_execution_plan_count())] if plan else []
+        if plan in offered:
+            graph.build_plan_at_index(offered.index(plan))
+        else:
+            graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
         return graph
 
     handle(streams.stream_of(device))

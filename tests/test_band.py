@@ -37,7 +37,7 @@ def test_triangles(device, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_ones(device, dtype):
-    for n, m in ((3, 5), (5, 3), (4, 4), (0, 2), (70_000, 3)):
+    for n, m in ((3, 5), (5, 3), (4, 4), (0, 2), (70_000, 3), (48, 32), (300, 2064)):
         for k in (0, -2, 3, 100):
             for name in ("eye", "tri"):
                 got = getattr(cm, name)(n, m, k, dtype=dtype).to_numpy()

@@ -4,6 +4,7 @@
 
 Diagonal 0 is the main one, those above it count up. The floor is one write an element (and one read inside the band): a block
 owns ITEMS x THREADS neighbouring columns of a row, so no element number is divided, and elements outside the band are not read.
+Ones of rows that divide into 16 bytes are written by 16 bytes.
 """
 
 import functools
@@ -13,8 +14,11 @@ import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
-from .build import blocks
-from .lazy import cuda
+from .build import SIMULATOR, blocks
+from .lazy import cuda, types
+
+if not SIMULATOR:
+    from .ptx import store_vector
 
 THREADS = 128
 ITEMS = 4  # columns a thread, THREADS apart, so that several loads are under way
@@ -59,6 +63,30 @@ def band_ones(dtype: np.dtype, one: Any) -> Any:
     return band_ones
 
 
+@functools.cache
+def band_ones_wide(size: int, one: int) -> Any:
+    """The same, 16 bytes a store. out: (rows * columns * size / 8,) uint64; size: bytes of an element, one: its bits of 1."""
+    each = 8 // size  # elements of a word
+    bit, nothing = types.uint64(one), types.uint64(0)
+
+    @cuda.jit
+    def band_ones_wide(out, rows, columns, low, high):
+        words = columns // each
+        first = (cuda.blockIdx.x * THREADS + cuda.threadIdx.x) * 2
+        if first < words:
+            for row in range(cuda.blockIdx.y, rows, cuda.gridDim.y):
+                a = b = nothing
+                for i in range(each):
+                    distance = first * each + i - row
+                    if low <= distance <= high:
+                        a |= bit << types.uint64(8 * size * i)
+                    if low <= distance + each <= high:
+                        b |= bit << types.uint64(8 * size * i)
+                store_vector(out, row * words + first, (a, b))
+
+    return band_ones_wide
+
+
 def _stored(dtype: np.dtype) -> np.dtype:
     """The type in which a kernel sees elements that it only moves."""
     if dtype.kind in "iuc" or dtype in (np.float32, np.float64):
@@ -88,4 +116,12 @@ def ones(*, layout: Layout, device: int, low: int, high: int) -> Plan:
         return Plan([layout], [])
     stored = _stored(layout.dtype)
     one = np.ones((), layout.dtype).reshape(1).view(stored)[0]
+    rows, columns = layout.shape
+    size = layout.itemsize
+    if size <= 8 and columns * size % 16 == 0 and not SIMULATOR:
+        word = np.dtype(np.uint64)
+        return Plan([layout], [Launch(
+            band_ones_wide(size, int(one.reshape(1).view(f"u{size}")[0])),
+            (blocks(columns * size // 16, THREADS), min(rows, MOST_ROWS)), THREADS,
+            [Output(0).view((layout.nbytes // 8,), dtype=word), rows, columns, low, high])])
     return Plan([layout], [Launch(band_ones(stored, one), _grid(*layout.shape), THREADS, [Output(0), low, high])])

@@ -33,9 +33,9 @@ _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 @functools.cache
-def mover(vector: bool) -> Any:
+def mover(vector: bool, single: bool) -> Any:
     """Device function: moves words first, first + THREADS, ... of x, a matrix of `count` words in rows of n, into rows of y.
-    vector: a word is two elements."""
+    vector: a word is two elements; single: there is one row, and nothing to divide."""
 
     @device
     def load(x, i):
@@ -50,6 +50,8 @@ def mover(vector: bool) -> Any:
 
     @device
     def place(i, n, start, total):
+        if single:
+            return types.int64(start), types.int64(i)
         row = types.uint32(i) // types.uint32(n)
         return types.int64(row) * total + start, i - types.int64(row) * n
 
@@ -77,7 +79,7 @@ def mover(vector: bool) -> Any:
 
 
 @functools.cache
-def join(inputs: int, vector: bool) -> Any:
+def join(inputs: int, vector: bool, single: bool) -> Any:
     """x0, x1, ..., y: (words,); then the words of a row of each, the words of a row of y, and the rows."""
     numbers = range(inputs)
     lines = []
@@ -88,7 +90,7 @@ def join(inputs: int, vector: bool) -> Any:
     source = (f"def join({', '.join(f'x{k}' for k in numbers)}, y, {', '.join(f'n{k}' for k in numbers)}, total, rows):\n"
               f"    first = cuda.blockIdx.x * {THREADS * IN_FLIGHT} + cuda.threadIdx.x\n    which = cuda.blockIdx.y\n"
               + "".join(lines))
-    return cuda.jit(compiled(source, "join", {"cuda": cuda, "move": mover(vector)}))
+    return cuda.jit(compiled(source, "join", {"cuda": cuda, "move": mover(vector, single)}))
 
 
 def concat(*inputs: Layout, axis: int, sizes: tuple[int, ...], version: str | None = None) -> Plan:
@@ -110,7 +112,7 @@ def concat(*inputs: Layout, axis: int, sizes: tuple[int, ...], version: str | No
             for a, x in ((Input(i), x) for i, x in enumerate(inputs))]
     target = Output(0).view((out.nbytes // element,), dtype=np.dtype(_WORDS[element]))
     grid = blocks(max(words) * rows, THREADS * IN_FLIGHT), len(inputs)
-    return Plan([out], [Launch(join(len(inputs), vector), grid, THREADS, [*flat, target, *words, sum(words), rows])])
+    return Plan([out], [Launch(join(len(inputs), vector, rows == 1), grid, THREADS, [*flat, target, *words, sum(words), rows])])
 
 
 def _copies(inputs: tuple[Layout, ...], out: Layout, axis: int, sizes: tuple[int, ...]) -> list[Launch]:

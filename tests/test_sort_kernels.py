@@ -175,6 +175,10 @@ def test_interp_simulated(dtype):
         plan = search.interp(*layouts(*arrays), sides=(left is not None) + 2 * (right is not None))
         got = cm.testing.simulate(plan, *arrays, scalars=(T(left or 0), T(right or 0)))
         np.testing.assert_array_equal(got.astype("f8"), interpolated(*arrays, left, right).astype("f8"))
+    for n, values in ((1, [3]), (4, [np.inf, np.inf, 1, -np.inf]), (4, [-np.inf, 2, np.inf, np.inf])):
+        arrays = arrays[0], np.arange(n).astype(dtype) - 1, np.array(values).astype(dtype)
+        got = cm.testing.simulate(search.interp(*layouts(*arrays), sides=0), *arrays, scalars=(T(0), T(0)))
+        np.testing.assert_array_equal(got.astype("f8"), interpolated(*arrays).astype("f8"))
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f2", cm.bfloat16, "f8"], ids=str)

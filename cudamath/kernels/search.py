@@ -172,7 +172,7 @@ def interpolate(dtype: np.dtype) -> Any:
     """out[i] = the line through (places, values) at x[i]; outside left and right where sides has bits 1 and 2, else the
     first and the last value."""
     load, store, T = codec(dtype)
-    one = T(1)
+    zero, one = T(0), T(1)
 
     @cuda.jit
     def interpolate(x, places, values, out, left, right, sides):  # x, out: (n,); places, values: (m,), m > 0
@@ -193,7 +193,16 @@ def interpolate(dtype: np.dtype) -> Any:
             begin, end = load(places[k]), load(places[after])
             below, above = load(values[k]), load(values[after])
             t = (v - begin) / (end - begin if end != begin else one)
-            y = above if t == one or last == 0 else below + (above - below) * t  # of one place even for NaN
+            rise = above - below
+            y = below + rise * t
+            if y != y and v == v:  # infinite values: from the other end, as NumPy does
+                y = above - rise * (one - t)
+                if below == above:
+                    y = below
+            if t == zero:
+                y = below
+            if t == one or last == 0:  # in a table of one place even for NaN
+                y = above
             if v < load(places[0]):
                 y = left if sides & 1 else load(values[0])
             elif v > load(places[last]):

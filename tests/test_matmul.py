@@ -372,6 +372,37 @@ def test_batches_on_the_gpu(version):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("version", ["wgmma 64x64", "wgmma 128x128 pingpong", "wgmma 64x128 share 2", "wgmma 64x128 split 2"])
+def test_products_that_begin_early_wait_for_what_they_read(version):
+    """Powers of a permutation, by as many products in a row, are exact; other kernels stand in between."""
+    from cudamath.core.op import Op
+
+    if tuple(cm.cuda.devices()[0].capability) != (9, 0):
+        pytest.skip("wgmma wants compute capability 9.0")
+    by_name = Op("matmul by name", cpu="matmul.matmul", cuda="matmul.matmul")
+    n, count = 264, 24
+    order = np.random.default_rng(3).permutation(n)
+    power = np.arange(n)
+    for _ in range(count):
+        power = order[power]
+    with cm.device("cuda:0"):
+        step = cm.asarray(np.eye(n, dtype=np.float32)[order], dtype=cm.bfloat16)
+
+        def chain(x):
+            for i in range(count):
+                x = by_name(step, x, tf32=False, version=version)
+                x = x * 1 if i % 5 == 0 else x
+            return x
+
+        start = cm.asarray(np.eye(n, dtype=np.float32), dtype=cm.bfloat16)
+        graph = cm.cuda.graph(chain)
+        for run in (chain, graph, graph):
+            for _ in range(5):
+                result = run(start)
+            np.testing.assert_array_equal(result.astype("float32").to_numpy(), np.eye(n, dtype=np.float32)[power])
+
+
+@pytest.mark.gpu
 def test_a_second_stream_and_a_graph():
     a = np.random.default_rng(1).standard_normal((65, 65)).astype(np.float32)
     with cm.device("cuda:0"):

@@ -155,7 +155,8 @@ ir: Any
 intrinsic: Any
 if SIMULATOR:
     cuda, types = numba_cuda(), importlib.import_module("numba.types")
-    libdevice = ir = intrinsic = None  # the simulator has none
+    intrinsic = importlib.import_module("numba.extending").intrinsic  # declared, never called there
+    libdevice = ir = None  # the simulator has none
 else:
     cuda = Module("numba.cuda", {"jit": _jit})
     types = Module("numba.types", {name: Number(name) for name in _NUMBERS} | {"boolean": Number("bool")})

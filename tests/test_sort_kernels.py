@@ -167,6 +167,7 @@ def interpolated(x, places, values, left=None, right=None):
 
 
 @pytest.mark.simulator
+@pytest.mark.filterwarnings("ignore:invalid value encountered")
 @pytest.mark.parametrize("dtype", ["f4", "f2", cm.bfloat16, "f8"], ids=str)
 def test_interp_simulated(dtype):
     arrays = table_of(dtype)
@@ -193,6 +194,10 @@ def test_interp(device, dtype):
     for n in (1, 2):
         got = cm.interp(cm.asarray(x), cm.asarray(places[:n]), cm.asarray(values[:n]))
         np.testing.assert_array_equal(got.to_numpy().astype("f8"), interpolated(x, places[:n], values[:n]).astype("f8"))
+    for values in ([np.inf, np.inf, 1, -np.inf], [-np.inf, 2, np.inf, np.inf]):
+        places, values = np.arange(4).astype(dtype) - 1, np.array(values).astype(dtype)
+        got = cm.interp(*map(cm.asarray, (x, places, values)))
+        np.testing.assert_array_equal(got.to_numpy().astype("f8"), interpolated(x, places, values).astype("f8"))
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)

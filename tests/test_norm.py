@@ -552,3 +552,11 @@ def test_group_norm_of_16_bits_with_float32_parameters(device):
 def test_group_norm_errors(device, call, error, says):
     with pytest.raises(error, match=says):
         call()
+
+
+def test_without_running_statistics_parameters_do_not_stand_for_them(device):
+    x = np.random.default_rng(0).standard_normal((6, 3)).astype("f4")
+    weight, bias = np.array([np.inf, 1, np.nan], "f4"), np.array([np.nan, 0, 1], "f4")
+    _, mean, var = cm.ml.batch_norm(cm.asarray(x), None, None, cm.asarray(weight), cm.asarray(bias), training=True)
+    np.testing.assert_allclose(mean.to_numpy(), x.astype("f8").mean(0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(var.to_numpy(), x.astype("f8").var(0, ddof=1), rtol=1e-5)

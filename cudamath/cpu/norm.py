@@ -55,8 +55,10 @@ def batch_norm_train(x, weight, bias, running_mean, running_var, residual=None, 
     rstd = 1 / np.sqrt(var + eps)
     d *= _column(rstd * weight.astype(np.float64), d)
     d += _column(bias, d)
-    new_mean = running_mean.astype(np.float64) * (1 - momentum) + mean * momentum
-    new_var = running_var.astype(np.float64) * (1 - momentum) + var * (count / (count - 1)) * momentum
+    new_mean, new_var = mean, var * (count / (count - 1))
+    if momentum != 1:  # then there may be no running statistics
+        new_mean = running_mean.astype(np.float64) * (1 - momentum) + new_mean * momentum
+        new_var = running_var.astype(np.float64) * (1 - momentum) + new_var * momentum
     return (_finished(d, x, residual, relu), mean.astype(d.dtype), rstd.astype(d.dtype),
             new_mean.astype(running_mean.dtype), new_var.astype(running_var.dtype))
 

@@ -270,10 +270,23 @@ def columns_moments(dtype, threads, rows, width):
 
 
 @functools.cache
+def moved(param):
+    """Device function (running statistics, channel, that of the batch, momentum) -> the new one. At momentum 1 the running one
+    is not read: there may be none."""
+    load, store, T = codec(param)
+
+    @device
+    def moved(running, c, batch, momentum):
+        return store(batch if momentum == T(1) else load(running[c]) * (T(1) - momentum) + batch * momentum)
+
+    return moved
+
+
+@functools.cache
 def finish(param):
     """One thread a channel merges the parts; parts: (4, splits, C); everything else: (C,)."""
-    load, store, T = codec(param)
-    merged = chan(T)
+    T = codec(param)[2]
+    merged, mixed = chan(T), moved(param)
 
     @cuda.jit
     def batch_finish(parts, running_mean, running_var, mean, rstd, new_mean, new_var, momentum, eps):
@@ -287,9 +300,8 @@ def finish(param):
             middle += parts[3, 0, c]
             mean[c] = middle
             rstd[c] = T(1) / math.sqrt(m2 / count + eps)
-            keep = T(1) - momentum
-            new_mean[c] = store(load(running_mean[c]) * keep + middle * momentum)
-            new_var[c] = store(load(running_var[c]) * keep + m2 / (count - T(1)) * momentum)
+            new_mean[c] = mixed(running_mean, c, middle, momentum)
+            new_var[c] = mixed(running_var, c, m2 / (count - T(1)), momentum)
 
     return batch_finish
 
@@ -300,8 +312,8 @@ def finish_many(param):
 
     Block (NEIGHBOURS, MERGERS): the parts of neighbouring channels are read together.
     """
-    load, store, T = codec(param)
-    merged = chan(T)
+    T = codec(param)[2]
+    merged, mixed = chan(T), moved(param)
 
     @bounded(NEIGHBOURS * MERGERS)
     def batch_finish_many(parts, running_mean, running_var, mean, rstd, new_mean, new_var, momentum, eps):
@@ -331,9 +343,8 @@ def finish_many(param):
             middle += parts[3, 0, c]
             mean[c] = middle
             rstd[c] = T(1) / math.sqrt(m2 / count + eps)
-            keep = T(1) - momentum
-            new_mean[c] = store(load(running_mean[c]) * keep + middle * momentum)
-            new_var[c] = store(load(running_var[c]) * keep + m2 / (count - T(1)) * momentum)
+            new_mean[c] = mixed(running_mean, c, middle, momentum)
+            new_var[c] = mixed(running_var, c, m2 / (count - T(1)), momentum)
 
     return batch_finish_many
 

@@ -146,7 +146,10 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
                          + f", got {'no' if without else 'only'} running_mean")
     if activation not in (None, "relu"):
         raise ValueError(f"{name}: wants activation None or 'relu', got {activation!r}")
-    mean, var, weight, bias = _parameters(name, x, (x.shape[1],), given)
+    if without:  # two arrays to stand in their places, which momentum 1 does not read
+        del given["running_mean"], given["running_var"]
+    *running, weight, bias = _parameters(name, x, (x.shape[1],), given)
+    mean, var = running or (bias, weight)
     if not _order(x._layout):
         x = copy(x)
     more = []

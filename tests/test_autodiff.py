@@ -5,6 +5,7 @@ import weakref
 
 import numpy as np
 import pytest
+from threads import together
 
 import cudamath as cm
 from cudamath.core import tape
@@ -445,24 +446,12 @@ def test_gpu_memory_of_a_gradient():
 
 
 def test_threads_record_apart():
-    import threading
-
-    errors = []
-
     def work(k):
-        try:
-            for _ in range(30):
-                assert cm.grad(lambda x: (x ** 2 * k).sum())(arr(3.0)).tolist() == [6 * k]
-                assert (arr(1.0) * 2)._node is None
-        except BaseException as error:
-            errors.append(error)
+        for _ in range(30):
+            assert cm.grad(lambda x: (x ** 2 * k).sum())(arr(3.0)).tolist() == [6 * k]
+            assert (arr(1.0) * 2)._node is None
 
-    threads = [threading.Thread(target=work, args=(float(k),)) for k in range(6)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not errors
+    together(6, work)
 
 
 def test_the_wrapped_function_keeps_its_name():

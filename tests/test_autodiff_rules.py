@@ -2,13 +2,13 @@
 
 import gc
 import math
-import threading
 import weakref
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from records import ELEMENTWISE, ROWS, Array
+from threads import together
 
 import cudamath as cm
 from cudamath.core import tape
@@ -312,26 +312,16 @@ def test_checkpoint_says_when_the_function_changes():
 
 
 def test_threads_checkpoint_apart():
-    errors = []
-
     def work(seed):
-        try:
-            for _ in range(10):
-                x, states = cm.asarray(normals(20, 4, seed=seed)), []
-                for wrap in (lambda f: f, cm.checkpoint):
-                    rng = cm.random.default_rng(seed)
-                    states.append(bits(cm.grad(lambda x, wrap=wrap, rng=rng: wrap(
-                        lambda x: cm.ml.dropout(x ** 3, 0.5, rng=rng))(x).sum())(x)))
-                assert states[0] == states[1]
-        except BaseException as error:
-            errors.append(error)
+        for _ in range(10):
+            x, states = cm.asarray(normals(20, 4, seed=seed)), []
+            for wrap in (lambda f: f, cm.checkpoint):
+                rng = cm.random.default_rng(seed)
+                states.append(bits(cm.grad(lambda x, wrap=wrap, rng=rng: wrap(
+                    lambda x: cm.ml.dropout(x ** 3, 0.5, rng=rng))(x).sum())(x)))
+            assert states[0] == states[1]
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not errors
+    together(4, work)
 
 
 @pytest.mark.gpu

@@ -1,10 +1,10 @@
 """Memory of results on the CPU: used again only when nobody can see it any more."""
 
 import gc
-import threading
 
 import numpy as np
 import pytest
+from threads import together
 
 import cudamath as cm
 from cudamath.core import host
@@ -123,11 +123,7 @@ def test_threads_never_share_a_result(numbers):
             if z.to_numpy()[0] != (values[0] + np.float32(k)) * 2 or y.to_numpy()[-1] != values[-1] + np.float32(k):
                 wrong.append(k)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(4, work)
     assert not wrong
 
 

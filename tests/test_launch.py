@@ -9,12 +9,12 @@ import struct
 import subprocess
 import sys
 import textwrap
-import threading
 
 import ml_dtypes
 import numpy as np
 import pytest
 from fake_driver import bind, gpu
+from threads import together
 
 import cudamath as cm
 from cudamath.core.layout import Layout
@@ -275,28 +275,18 @@ def test_threads_have_streams_and_devices_of_their_own(fake):
 
     arrays = [gpu(np.full(50, float(i)), i) for i in (0, 1)]
     runs = [bind(copy, [x], [((50,), "f8")], [Input(0), Output(0)]) for x in arrays]
-    errors = []
-
     def work(index):
-        try:
-            cm.cuda.set_device(index)
-            for turn in range(100):
-                assert cm.cuda.current_device() == index
-                i = (index + (turn % 3 == 0)) % 2
-                assert runs[i](arrays[i]).tolist() == [float(i)] * 50
-                if turn % 10 == 0:
-                    with cm.cuda.Stream() as s:
-                        s.wait(cm.cuda.external_stream(0))
-                        assert runs[index](arrays[index])._owner.stream is s
-        except BaseException as error:
-            errors.append(error)
+        cm.cuda.set_device(index)
+        for turn in range(100):
+            assert cm.cuda.current_device() == index
+            i = (index + (turn % 3 == 0)) % 2
+            assert runs[i](arrays[i]).tolist() == [float(i)] * 50
+            if turn % 10 == 0:
+                with cm.cuda.Stream() as s:
+                    s.wait(cm.cuda.external_stream(0))
+                    assert runs[index](arrays[index])._owner.stream is s
 
-    threads = [threading.Thread(target=work, args=(i % 2,)) for i in range(6)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not errors
+    together(6, lambda i: work(i % 2))
 
 
 # ---------------------------------------------------------------- failures

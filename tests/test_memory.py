@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from threads import together
 
 import cudamath as cm
 from cudamath.core.array import upload
@@ -405,36 +406,26 @@ TestPool.settings = settings(max_examples=25, stateful_step_count=40, deadline=N
 def test_threads_and_streams_together(fake):
     """Threads take, use and drop buffers on streams of their own and shared ones; nothing is lost or handed out twice."""
     shared = cm.cuda.Stream()
-    errors = []
-
     def work(seed):
-        try:
-            rng = np.random.default_rng(seed)
-            own = cm.cuda.Stream()
-            held = []
-            for turn in range(150):
-                s = (own, shared, cm.cuda.current_stream(0))[rng.integers(3)]
-                b = Buffer(int(rng.integers(1, 4000)), s)
-                other = (own, shared)[rng.integers(2)]
-                if other is not s:
-                    b.used_on(other)
-                held.append((b, b.address))
-                if turn % 10 == 0:
-                    pool_of(0).free_blocks()
-                if turn % 50 == 0:
-                    pool_of(0).trim()
-                if len(held) > 20:
-                    held.pop(int(rng.integers(20)))
-            assert all(b.address == address for b, address in held)
-        except BaseException as error:
-            errors.append(error)
+        rng = np.random.default_rng(seed)
+        own = cm.cuda.Stream()
+        held = []
+        for turn in range(150):
+            s = (own, shared, cm.cuda.current_stream(0))[rng.integers(3)]
+            b = Buffer(int(rng.integers(1, 4000)), s)
+            other = (own, shared)[rng.integers(2)]
+            if other is not s:
+                b.used_on(other)
+            held.append((b, b.address))
+            if turn % 10 == 0:
+                pool_of(0).free_blocks()
+            if turn % 50 == 0:
+                pool_of(0).trim()
+            if len(held) > 20:
+                held.pop(int(rng.integers(20)))
+        assert all(b.address == address for b, address in held)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not errors
+    together(6, work)
     gc.collect()
     pool = pool_of(0)
     assert pool.used == 0 and pool.cached == sum(size * n for size, n in pool.free_blocks().items())
@@ -445,7 +436,7 @@ def test_threads_and_streams_together(fake):
 def test_a_live_address_belongs_to_one_buffer_whatever_the_threads(fake):
     taken, lock, errors = set(), threading.Lock(), []
 
-    def work():
+    def work(_):
         s = cm.cuda.current_stream(0)
         for _ in range(400):
             b = Buffer(512, s)
@@ -457,11 +448,7 @@ def test_a_live_address_belongs_to_one_buffer_whatever_the_threads(fake):
                 taken.discard(b.address)
             del b
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    together(8, work)
     assert not errors and pool_of(0).used == 0
 
 

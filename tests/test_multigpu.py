@@ -1,9 +1,9 @@
 """Two GPUs: arrays and operations on each, copies between them, their own pools, streams and handles."""
 
-import threading
 
 import numpy as np
 import pytest
+from threads import together
 
 import cudamath as cm
 from cudamath.runtime import blas, stream
@@ -144,23 +144,13 @@ def test_default_device():
 
 
 def test_threads_one_for_each():
-    errors = []
-
     def work(index):
-        try:
-            cm.cuda.set_device(index)
-            for n in range(1, 100):
-                x = cm.full((n, n), 2.0, dtype="float32")
-                assert x.device == f"cuda:{index}" and float((x @ x).sum()) == 4.0 * n**3
-        except BaseException as error:
-            errors.append(error)
+        cm.cuda.set_device(index)
+        for n in range(1, 100):
+            x = cm.full((n, n), 2.0, dtype="float32")
+            assert x.device == f"cuda:{index}" and float((x @ x).sum()) == 4.0 * n**3
 
-    threads = [threading.Thread(target=work, args=(i % 2,)) for i in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not errors
+    together(4, lambda i: work(i % 2))
 
 
 @pytest.mark.parametrize("place", BOTH)

@@ -1,7 +1,6 @@
 """Random numbers and dropout: against published vectors, against a Philox in plain Python, and against statistics."""
 
 import math
-import threading
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from philox_reference import (
     words32,
     words64,
 )
+from threads import together
 
 import cudamath as cm
 
@@ -291,11 +291,7 @@ def test_state_spawn_and_seeds():
 
 def test_threads_take_separate_stretches():
     rng, got = cm.random.default_rng(9), []
-    threads = [threading.Thread(target=lambda: got.extend(numpy(rng.random(64)).tolist())) for _ in range(16)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    together(16, lambda _: got.extend(numpy(rng.random(64)).tolist()))
     assert sorted(got) == sorted(numpy(cm.random.default_rng(9).random(1024)).tolist())
 
 

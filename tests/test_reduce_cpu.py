@@ -1,9 +1,9 @@
 """Compiled sums on the CPU, and reductions whose plan is known: the same answers, errors and gradients as the first call."""
 
-import threading
 
 import numpy as np
 import pytest
+from threads import together
 
 import cudamath as cm
 from cudamath.cpu import reduce
@@ -66,15 +66,11 @@ def test_threads_agree_bit_for_bit():
     x = cm.asarray(np.random.default_rng(0).standard_normal((500, 700)).astype(np.float32), device="cpu")
     results = []
 
-    def work():
+    def work(_):
         for axis in (None, 0, 1):
             results.append((axis, x.sum(axis).to_numpy().tobytes(), x.std(axis).to_numpy().tobytes()))
 
-    workers = [threading.Thread(target=work) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    together(4, work)
     assert len(results) == 12 and len(set(results)) == 3
 
 

@@ -11,6 +11,7 @@ import threading
 
 import numpy as np
 import pytest
+from threads import together
 
 import cudamath as cm
 from cudamath.core.array import upload
@@ -426,24 +427,14 @@ def test_arrays_freed_on_one_stream_while_used_on_another_on_a_gpu():
 
 @pytest.mark.gpu
 def test_threads_on_a_gpu():
-    errors = []
-
     def work(seed):
-        try:
-            with cm.cuda.Stream(0):
-                for n in range(1, 60):
-                    a = cm.full((n, 7), float(seed), dtype="float32", device="cuda:0")
-                    assert float((a @ a.T).sum()) == pytest.approx(7 * n * n * seed * seed)
-                    assert (a * 2 + n).to_numpy()[0, 0] == 2 * seed + n
-        except BaseException as error:
-            errors.append(error)
+        with cm.cuda.Stream(0):
+            for n in range(1, 60):
+                a = cm.full((n, 7), float(seed), dtype="float32", device="cuda:0")
+                assert float((a @ a.T).sum()) == pytest.approx(7 * n * n * seed * seed)
+                assert (a * 2 + n).to_numpy()[0, 0] == 2 * seed + n
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not errors
+    together(8, work)
 
 
 @pytest.mark.gpu

@@ -21,7 +21,7 @@ import numpy as np
 from . import device as devices
 from . import libraries
 from . import stream as streams
-from .errors import CudaError, DeviceError, OutOfMemoryError, check
+from .errors import CudaError, DeviceError, check, library_error
 from .handles import Handles
 from .memory import pool_of, relaxed
 
@@ -84,14 +84,6 @@ _bindings = functools.partial(libraries.bindings, "cublas")
 _lt_bindings = functools.partial(libraries.bindings, "cublasLt")
 
 
-def _explain(error: Exception, what: str) -> Exception:
-    """The exception that belongs to an error of the bindings, status name included."""
-    message = f"{what}: {error}"
-    if "ALLOC_FAILED" in message:
-        return OutOfMemoryError(message)
-    return CudaError(message, getattr(error, "status", None))
-
-
 class _Handle:
     """cuBLAS and cuBLASLt handles of one stream, and the workspace they share."""
 
@@ -115,7 +107,7 @@ class _Handle:
             cublas.set_workspace(self.cublas, self.workspace, WORKSPACE)
             cublas.set_math_mode(self.cublas, _KEEP_PRECISION)
         except cublas.cuBLASError as error:
-            raise _explain(error, "cublasCreate") from None
+            raise library_error(error, "cublasCreate") from None
 
     def close(self) -> None:
         """Destroy the handle and return the workspace."""
@@ -162,7 +154,7 @@ def gemm(dtype: np.dtype, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matri
                 plain(one.cublas, tb, ta, n, m, k, at_alpha, y, data, ldb, x, data, lda, at_beta, z, data, ldc, compute,
                       _DEFAULT_ALGORITHM)
             except error as problem:
-                raise _explain(problem, f"cublasGemmEx ({m}, {k}) @ ({k}, {n}) {dtype}") from None
+                raise library_error(problem, f"cublasGemmEx ({m}, {k}) @ ({k}, {n}) {dtype}") from None
 
     else:
         batched = cublas.gemm_strided_batched_ex_64
@@ -174,7 +166,7 @@ def gemm(dtype: np.dtype, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matri
                 batched(one.cublas, tb, ta, n, m, k, at_alpha, y, data, ldb, step_b, x, data, lda, step_a, at_beta, z,
                         data, ldc, step_c, count, compute, _DEFAULT_ALGORITHM)
             except error as problem:
-                raise _explain(problem, f"cublasGemmStridedBatchedEx {count} x ({m}, {k}) @ ({k}, {n}) {dtype}") from None
+                raise library_error(problem, f"cublasGemmStridedBatchedEx {count} x ({m}, {k}) @ ({k}, {n}) {dtype}") from None
 
     product.keep = keep  # type: ignore[attr-defined]
     return product
@@ -237,7 +229,7 @@ def gemm_epilogue(dtype: np.dtype, m: int, n: int, k: int, a: Matrix, b: Matrix,
                 lt.matmul(one.light, made["description"], at_alpha, y, side_b, x, side_a, at_beta, z, side_c, z, side_c,
                           made["result"].ctypes.data, one.workspace, WORKSPACE, stream.ptr)
         except lt.cuBLASLtError as problem:
-            raise _explain(problem, what) from None
+            raise library_error(problem, what) from None
 
     product.keep = keep  # type: ignore[attr-defined]
     return product

@@ -24,6 +24,12 @@ class OutOfMemoryError(MemoryError):
     """Device memory is exhausted or a limit was reached; the message says what was asked for and what there is."""
 
 
+def library_error(error: Exception, what: str) -> CudaError | OutOfMemoryError:
+    """The exception that belongs to an error of the bindings of cuBLAS and its relatives, status name included."""
+    message = f"{what}: {error}"
+    return OutOfMemoryError(message) if "ALLOC_FAILED" in message else CudaError(message, getattr(error, "status", None))
+
+
 #: The kernels launched last, newest at the right: an asynchronous fault is reported with them. With
 #: `cm.cuda.launch_lines()` each comes with the user's Python line.
 recent_launches: collections.deque = collections.deque(maxlen=16)

@@ -19,7 +19,7 @@ import numpy as np
 from . import device as devices
 from . import libraries
 from . import stream as streams
-from .errors import CudaError, DeviceError, OutOfMemoryError
+from .errors import DeviceError, library_error
 from .memory import Buffer, pool_of, relaxed
 
 MOST_PLANS = 64  # per device: each holds device memory of cuFFT's
@@ -54,10 +54,7 @@ _bindings = functools.partial(libraries.bindings, "cufft")
 
 def _explain(error: Exception, spec: Spec) -> Exception:
     """The exception that belongs to an error of the bindings."""
-    message = f"fft: cuFFT, {spec.batch} transforms of {spec.sizes}: {error}"
-    if "ALLOC_FAILED" in message:
-        return OutOfMemoryError(message)
-    return CudaError(message, getattr(error, "status", None))
+    return library_error(error, f"fft: cuFFT, {spec.batch} transforms of {spec.sizes}")
 
 
 @devices.finalised

@@ -20,7 +20,7 @@ import numpy as np
 
 from . import blas, libraries
 from . import stream as streams
-from .errors import CudaError, DeviceError, OutOfMemoryError
+from .errors import CudaError, DeviceError, library_error
 from .handles import Handles
 from .memory import Buffer, pool_of, relaxed
 
@@ -45,13 +45,6 @@ def _errors() -> tuple[type[Exception], ...]:
     return libraries.bindings("cusolver").cuSOLVERError, libraries.bindings("cublas").cuBLASError
 
 
-def _explain(error: Exception, what: str) -> Exception:
-    message = f"{what}: {error}"
-    if "ALLOC_FAILED" in message:
-        return OutOfMemoryError(message)
-    return CudaError(message, getattr(error, "status", None))
-
-
 class _Handle:
     """cuSOLVER's handle of one stream, its parameters, and its settings of Jacobi's method, left as they are."""
 
@@ -73,7 +66,7 @@ class _Handle:
         try:
             self.solver, self.params, self.jacobi, self.jacobi_hermitian = pool_of(stream.device).beside_capture(make)
         except _errors() as error:
-            raise _explain(error, "cusolverDnCreate") from None
+            raise library_error(error, "cusolverDnCreate") from None
 
     def close(self) -> None:
         """Destroy what was made."""
@@ -109,7 +102,7 @@ def _routine(name: str, what: str) -> Function:
             getattr(dn, name)(one.solver, one.params, *arguments, work.address if work else 0, device,
                               one.host.ctypes.data, host, info)
         except _errors() as problem:
-            raise _explain(problem, what) from None
+            raise library_error(problem, what) from None
 
     return run
 
@@ -140,7 +133,7 @@ def getrs(dtype: np.dtype, n: int, k: int, transpose: int, count: int) -> Functi
                 dn.xgetrs(one.solver, one.params, transpose, n, k, kind, lu + i * n * n * item, n, pivots + 8 * i * n, kind,
                           b + i * n * k * item, n, info + 4 * i)
         except _errors() as problem:
-            raise _explain(problem, what) from None
+            raise library_error(problem, what) from None
 
     return run
 
@@ -167,7 +160,7 @@ def potrf_batched(dtype: np.dtype, n: int, triangle: int, count: int) -> Functio
         try:
             getattr(_bindings(), name)(handle(stream).solver, triangle, n, addresses, n, info, count)
         except _errors() as problem:
-            raise _explain(problem, what) from None
+            raise library_error(problem, what) from None
 
     return run
 
@@ -202,7 +195,7 @@ def orgqr(dtype: np.dtype, m: int, n: int, k: int, count: int) -> Function:
                 getattr(dn, name)(one.solver, m, n, k, a + i * m * n * item, m, tau + i * k * item, work.address, sizes[0],
                                   info + 4 * i)
         except _errors() as problem:
-            raise _explain(problem, what) from None
+            raise library_error(problem, what) from None
 
     return run
 
@@ -240,7 +233,7 @@ def syev_batched(dtype: np.dtype, n: int, triangle: int, vectors: bool, count: i
             dn.xsyev_batched(one.solver, one.params, *arguments, work.address if work else 0, device,
                              one.host.ctypes.data, host, info, count)
         except _errors() as problem:
-            raise _explain(problem, what) from None
+            raise library_error(problem, what) from None
 
     return run
 
@@ -263,7 +256,7 @@ def syevj_batched(dtype: np.dtype, n: int, triangle: int, vectors: bool, count: 
             work = Buffer(max(sizes[0] * item, 1), stream)
             getattr(dn, name)(one.solver, *arguments, work.address, sizes[0], info, one.jacobi_hermitian, count)
         except _errors() as problem:
-            raise _explain(problem, what) from None
+            raise library_error(problem, what) from None
 
     return run
 
@@ -290,7 +283,7 @@ def gesvdj(dtype: np.dtype, m: int, n: int, full: bool, vectors: bool, count: in
                                   u + i * m * (m if full else k) * item, m, v + i * n * (n if full else k) * item, n,
                                   work.address, sizes[0], info + 4 * i, one.jacobi)
         except _errors() as problem:
-            raise _explain(problem, what) from None
+            raise library_error(problem, what) from None
 
     return run
 
@@ -329,7 +322,7 @@ def gesvdj_batched(dtype: np.dtype, m: int, n: int, vectors: bool, count: int) -
             work = Buffer(max(sizes[0] * item, 1), stream)
             getattr(dn, name)(one.solver, *arguments, work.address, sizes[0], info, one.jacobi, count)
         except _errors() as problem:
-            raise _explain(problem, what) from None
+            raise library_error(problem, what) from None
 
     return run
 
@@ -359,7 +352,7 @@ def _cublas(name: str, what: str) -> Callable[[Any, tuple], None]:
         try:
             getattr(libraries.bindings("cublas"), name)(blas.handle(stream).cublas, *arguments)
         except _errors() as problem:
-            raise _explain(problem, what) from None
+            raise library_error(problem, what) from None
 
     return run
 

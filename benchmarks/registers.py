@@ -1,6 +1,7 @@
 """Registers and spills of every version of the matrix kernels on every architecture, from the compiler alone: no GPU.
 
-`python -m benchmarks.registers` compiles them (some minutes) and writes benchmarks/results/registers.json and registers.md.
+`python -m benchmarks.registers` compiles them (some minutes) and writes benchmarks/results/registers.json and registers.md;
+`python -m benchmarks.registers wgmma decode` only those whose title contains one of these words, and keeps the others' figures.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,8 @@ def cases() -> Iterator[Case]:
         yield version, ALL, matmul.matmul, [lay(4096, 4096, dtype=FLOAT)] * 2, {"version": version}
     yield "mma", SINCE_8, matmul.matmul, [lay(4096, 4096)] * 2, {"version": "mma"}
     yield "mma, float64", SINCE_8, matmul.matmul, [lay(4096, 4096, dtype=np.float64)] * 2, {"version": "mma"}
-    for tile in ("64x64", "64x128", "128x64", "128x128", "128x192", "128x256", "192x128", "64x256 pingpong", "128x128 pingpong",
-                 "64x128 share 4"):
+    for tile in ("64x64", "64x128", "128x64", "128x128", "128x192", "128x256", "192x128", "192x192", "64x256 pingpong",
+                 "128x128 pingpong", "64x128 share 4", "192x192 share 2"):
         yield f"wgmma {tile}", HOPPER, matmul.matmul, [lay(4096, 4096)] * 2, {"version": f"wgmma {tile}"}
     for f in ("gelu", "gelu_tanh", "silu"):
         yield f"linear, {f}", HOPPER, linear.linear, [lay(8192, 768), lay(3072, 768), lay(3072)], {"activation": f}
@@ -69,10 +70,12 @@ def cases() -> Iterator[Case]:
             **options, "version": "decode"}
 
 
-def compiled() -> dict[str, dict[str, list[int]]]:
-    """"kernel (version)" -> capability -> registers a thread, bytes spilled, bytes of stack."""
+def compiled(words: Sequence[str] = ()) -> dict[str, dict[str, list[int]]]:
+    """"kernel (version)" -> capability -> registers a thread, bytes spilled, bytes of stack; of titles with one of `words`."""
     found: dict[str, dict[str, list[int]]] = {}
     for title, capabilities, planner, layouts, options in cases():
+        if words and not any(word in title for word in words):
+            continue
         kernels: dict[Any, tuple[Any, list[tuple[int, int]]]] = {}
         for capability in capabilities:
             with assume(capability):
@@ -106,13 +109,15 @@ def markdown(record: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    """Compile all and write both files."""
-    record = {"commit": commit(), "kernels": compiled()}
-    (RESULTS / "registers.json").write_text(json.dumps(record, indent=1) + "\n")
+def main(words: Sequence[str]) -> int:
+    """Compile and write both files."""
+    file = RESULTS / "registers.json"
+    before = json.loads(file.read_text())["kernels"] if words else {}
+    record = {"commit": commit(), "kernels": before | compiled(words)}
+    file.write_text(json.dumps(record, indent=1) + "\n")
     (RESULTS / "registers.md").write_text(markdown(record))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -72,9 +72,9 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
     rows_pieces, pieces, own_pieces = rows // 64, columns // 64, own_columns // 64
     shift_a, shift_b = (0, own_pieces * PIECE) if rows == 64 else (high * PIECE, 0)     # of the second warpgroup
     steps = tuple(128 * i for i in range(PIXELS // 16))     # 16 pixels: 16 rows of 128 bytes
-    multiply = [hopper.wgmma(kind, own_columns, steps, steps, trans_a=True, trans_b=True, commit=i == high - 1)
-                for i in range(high)]
-    first, last = multiply[0], multiply[-1]
+    (begin_first, begin_last), (add_first, add_last) = [
+        [hopper.wgmma(kind, own_columns, steps, steps, zero=zero, trans_a=True, trans_b=True, commit=i == high - 1)
+         for i in (0, high - 1)] for zero in (True, False)]
     next_a = PIECE >> 4
     wait_one, wait_all = hopper.wgmma_wait(1), hopper.wgmma_wait(0, count)
     registers_down, registers_up = hopper.registers_down(40), hopper.registers_up(232)
@@ -149,23 +149,25 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
             thread = i32(thread & 127)
             lane = thread & 31
             total = cuda.local.array(count, f32)
-            for i in range(count):
-                total[i] = f32(0)
-            slot, parity, before = i32(0), i32(0), i32(-1)
-            at = begin
+            first_a = i32(base + me * shift_a)
+            first_b = i32(base + rows_pieces * PIECE + me * shift_b)
+            # the first step sets the sums, apart from the loop: any other write to them would make ptxas serialise wgmma
+            barrier_wait(full, 0)
+            begin_first(total, 0, i64(first_a >> 4) | i64(CODE), i64(first_b >> 4) | i64(CODE))
+            if high == 2:
+                begin_last(total, sums, (i64(first_a >> 4) | i64(CODE)) + next_a, i64(first_b >> 4) | i64(CODE))
+            slot, parity, before = i32(1), i32(0), i32(0)
+            at = i32(begin + PIXELS)
             while at < end:
                 barrier_wait(full + 8 * slot, parity)
-                a = i32(base + slot * stage_bytes + me * shift_a)
-                b = i32(base + slot * stage_bytes + rows_pieces * PIECE + me * shift_b)
-                a_code = i64(a >> 4) | i64(CODE)
-                b_code = i64(b >> 4) | i64(CODE)
-                first(total, 0, a_code, b_code)
+                a_code = i64((first_a + slot * stage_bytes) >> 4) | i64(CODE)
+                b_code = i64((first_b + slot * stage_bytes) >> 4) | i64(CODE)
+                add_first(total, 0, a_code, b_code)
                 if high == 2:
-                    last(total, sums, a_code + next_a, b_code)
-                if before >= 0:
-                    wait_one()
-                    if thread == 0:
-                        barrier_arrive(empty + 8 * before)
+                    add_last(total, sums, a_code + next_a, b_code)
+                wait_one()
+                if thread == 0:
+                    barrier_arrive(empty + 8 * before)
                 before = slot
                 slot = i32(slot + 1)
                 if slot == stages:

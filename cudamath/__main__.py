@@ -80,7 +80,7 @@ def tune(arguments: argparse.Namespace) -> int:
     """Time candidates, see cudamath/tuning.py."""
     from cudamath.tuning import DTYPES, SIZES, products
 
-    sizes = [tuple(map(int, text.lower().split("x"))) for text in arguments.sizes]
+    sizes = [tuple([int(n) if n.isdecimal() else 0 for n in text.lower().split("x")]) for text in arguments.sizes]
     dtypes, layouts = arguments.dtype.split(","), arguments.layout.split(",")
     if any(len(size) not in (3, 4) or min(size) < 1 for size in sizes):
         raise ValueError("tune: wants sizes like 4096x4096x4096 or, in a batch, 64x256x256x256, got "
@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         called = {"demo": demo, "bench": bench, "tune": tune, "train": train, "sample": sample}[arguments.command]
         return called(arguments)
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
+    except (ImportError, MemoryError, OSError, RuntimeError, ValueError) as error:
         print(f"cudamath: {error}", file=sys.stderr)
         return 2
 

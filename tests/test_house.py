@@ -142,6 +142,8 @@ def test_info_honours_cudnn_path(tmp_path: pathlib.Path) -> None:
     (("demo", "--device", "cpu", "--epochs", "0"), "epochs must be at least 1, got 0"),
     (("bench", "no_such_row"), "no_such_row"),
     (("nonsense",), "invalid choice"),
+    (("tune", "large"), "tune: wants sizes like 4096x4096x4096"),
+    (("train", "gpt2", "--text", os.devnull), "0 bytes, too few"),
 ])
 def test_wrong_use_is_explained(arguments: tuple[str, ...], words: str) -> None:
     done = python("-m", "cudamath", *arguments)

@@ -50,20 +50,20 @@ class Text:
 def add_commands(commands: argparse._SubParsersAction) -> None:
     """Add `train` and `sample` to the command line."""
     teach = commands.add_parser("train", help="train a language model on a text, byte by byte")
-    teach.add_argument("model", choices=["gpt2"])
+    teach.add_argument("model", choices=["gpt2"], help="which kind of model")
     teach.add_argument("--text", required=True, help="a file; its last tenth is held out")
     teach.add_argument("--size", default="tiny", choices=[*gpt2.SIZES], help="default: tiny")
     teach.add_argument("--steps", type=int, default=1000, help="of the whole training (default: 1000)")
     teach.add_argument("--batch", type=int, default=16, help="sequences a step (default: 16)")
     teach.add_argument("--length", type=int, help="of a sequence (default: the model's context)")
     teach.add_argument("--lr", type=float, default=1e-3, help="the highest learning rate (default: 1e-3)")
-    teach.add_argument("--dropout", type=float, default=0.0)
+    teach.add_argument("--dropout", type=float, default=0.0, help="share of numbers that training leaves out (default: 0)")
     teach.add_argument("--dtype", choices=["bfloat16", "float32"], help="default: bfloat16 on a GPU, float32 on the CPU")
     teach.add_argument("--every", type=int, default=250, help="steps between evaluations and checkpoints (default: 250)")
     teach.add_argument("--out", default="gpt2.safetensors", help="checkpoint to write (default: gpt2.safetensors)")
     teach.add_argument("--resume", action="store_true", help="go on from the checkpoint named by --out")
     write = commands.add_parser("sample", help="let a trained language model write")
-    write.add_argument("model", choices=["gpt2"])
+    write.add_argument("model", choices=["gpt2"], help="which kind of model")
     write.add_argument("--checkpoint", default="gpt2.safetensors", help="of train (default: gpt2.safetensors)")
     write.add_argument("--prompt", default="\n", help="what to go on from")
     write.add_argument("--count", type=int, default=200, help="bytes to write (default: 200)")
@@ -72,7 +72,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     write.add_argument("--top-p", type=float, help="draw among the likeliest that have this probability together")
     for command in (teach, write):
         command.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: the first GPU, else the CPU)")
-        command.add_argument("--seed", type=int, default=0)
+        command.add_argument("--seed", type=int, default=0, help="of the random numbers (default: 0)")
 
 
 def train(arguments: argparse.Namespace) -> int:

@@ -9,13 +9,17 @@ Versions, from simple to fast:
                memory: log2(n) (log2(n) + 1) / 2 rounds of comparisons whose pattern does not depend on the data. A
                network is not stable; it becomes so by comparing positions where keys are equal. Sorted positions then
                fetch the elements, or are the answer.
+``sort_held``  the same network for rows of 128 to 4,096 elements, which lie in registers: HELD neighbours a thread. Elements
+               that are compared over a distance below HELD share a thread, below 32 HELD a warp, whose lanes shuffle them.
+               Only the others meet in shared memory: of 4,096 elements' 78 rounds 15, and barriers cost more than the
+               comparisons.
 ``radix``      rows of any length. A pass over one digit (6 bits) counts how often each digit occurs in each stretch of
                1,024 keys (``count_digits``), turns counts into offsets (``scan_counts``), and moves every key
                behind the equal ones before it (``move_keys``). For any GPU and the simulator; three launches and three
                reads a digit.
 ``onesweep``   the same with 8-bit digits, one launch and one read a digit: onesweep.py.
 
-Floor: the network works in shared memory, one read and one write of the elements; radix see onesweep.py.
+Floor: the networks work in a multiprocessor, one read and one write of the elements; radix see onesweep.py.
 
 Source: Batcher (1968), Sorting networks and their applications.
 """
@@ -32,11 +36,12 @@ from .keys import Coding, coding, flipped
 from .lazy import cuda, types
 from .lines import neighbours
 from .onesweep import sweep_steps
-from .rows import WARP
+from .rows import FULL, WARP, bounded
 
 NETWORK = 4096  # the longest row of ``sort_rows``, and the most elements of a block: with positions 48 KB of shared memory
 FEW_ROWS = 256  # of more than 2 PAIRS elements: as many as run at once, in fewer microseconds than seven launches take
 PAIRS = 1024  # comparisons of a round that a block's threads make at once
+HELD = 4  # neighbours that a thread of ``sort_held`` holds
 NETWORK_BLOCK = 512  # elements of a block that sorts several rows
 RADIX_THREADS = 256
 RADIX_ITEMS = 4  # keys a thread of ``move_keys`` holds
@@ -116,6 +121,91 @@ def sort_rows(coding: Coding, positions: bool, turns: int) -> Any:
                 out[row, place] = source if positions else x[row, source]
 
     return sort_rows
+
+
+@functools.cache
+def sort_held(coding: Coding, positions: bool, threads: int) -> Any:
+    """``sort_rows`` by blocks of so many threads, for sizes of 32 HELD and more.
+
+    Element i of the block's HELD threads elements is number i % HELD of thread i // HELD. So the partner over a distance of
+    HELD or more has the same number in thread t ^ (distance / HELD).
+    """
+    word, key_of, K, bits = coding
+    narrow = bits <= 32
+    most = HELD * threads
+    other_places = most if not narrow else 1
+
+    @device_function
+    def order(keys, places, i, j, up):
+        """Elements i and j of a thread, in order: upwards or downwards."""
+        a, b = keys[i], keys[j]
+        p, q = places[i], places[j]
+        if (a > b or (not narrow and a == b and p > q)) == up:
+            keys[i], keys[j] = b, a
+            places[i], places[j] = q, p
+
+    @bounded(threads)
+    def sort_held(x, out, flip, size):  # as sort_rows
+        shared = cuda.shared.array(most, types.uint64)
+        shared_places = cuda.shared.array(other_places, types.uint32)  # of wide elements
+        keys = cuda.local.array(HELD, types.uint64)
+        places = cuda.local.array(HELD, types.uint32)
+        t = types.int32(cuda.threadIdx.x)
+        rows, n = x.shape
+        each = types.int32(size) // types.int32(HELD)  # threads a row
+        own = t % each
+        row = types.int64(cuda.blockIdx.x) * (types.int32(threads) // each) + t // each
+        for k in range(HELD):  # in any order, so neighbouring threads read neighbours
+            place = own + k * each
+            keys[k] = types.uint64(0xFFFFFFFFFFFFFFFF)  # beyond the end: last
+            if row < rows and place < n:
+                key = types.uint64(key_of(x[row, place], flip))
+                keys[k] = (key << types.uint64(32)) | types.uint64(place) if narrow else key
+            places[k] = types.uint32(place)
+        run = types.int32(2)
+        while run <= size:  # runs of this length become sorted, up and down by turns; at last all of them up
+            up = (t & (run // HELD)) == 0 or run == size  # of runs as long as a thread's elements or longer
+            distance = run // types.int32(2 * HELD)  # in threads
+            while distance > 0:
+                small = ((t & distance) == 0) == up  # whether this thread keeps the smaller one of each pair
+                if distance >= WARP:
+                    cuda.syncthreads()
+                    for k in range(HELD):
+                        shared[k * threads + t] = keys[k]
+                        if not narrow:
+                            shared_places[k * threads + t] = places[k]
+                    cuda.syncthreads()
+                for k in range(HELD):
+                    place = types.uint32(0)
+                    if distance >= WARP:
+                        key = shared[k * threads + (t ^ distance)]
+                        if not narrow:
+                            place = shared_places[k * threads + (t ^ distance)]
+                    else:
+                        key = types.uint64(cuda.shfl_xor_sync(FULL, types.int64(keys[k]), distance))
+                        if not narrow:
+                            place = types.uint32(cuda.shfl_xor_sync(FULL, types.int32(places[k]), distance))
+                    if (key < keys[k] or (not narrow and key == keys[k] and place < places[k])) == small:
+                        keys[k] = key
+                        places[k] = place
+                distance //= types.int32(2)
+            if run >= HELD:
+                order(keys, places, 0, 2, up)
+                order(keys, places, 1, 3, up)
+                order(keys, places, 0, 1, up)
+                order(keys, places, 2, 3, up)
+            else:
+                order(keys, places, 0, 1, True)
+                order(keys, places, 2, 3, False)
+            run *= types.int32(2)
+        if row < rows:
+            for k in range(HELD):
+                place = own * HELD + k
+                if place < n:
+                    source = types.int64(keys[k] & types.uint64(0xFFFFFFFF)) if narrow else types.int64(places[k])
+                    out[row, place] = source if positions else x[row, source]
+
+    return sort_held
 
 
 # ----------------------------------------------------------------------------------------------------- long rows
@@ -281,7 +371,7 @@ def key_steps(keys: Any, target: Any, order: Any, coding: Coding, shape: tuple[i
 
 
 def sort(x: Layout, *, axis: int, descending: bool, version: str | None = None) -> Plan:
-    """x sorted along ``axis``; version: None, "network", "radix" or "onesweep"."""
+    """x sorted along ``axis``; version: None, "network", "held", "radix" or "onesweep"."""
     return _plan(x, axis, descending, False, version)
 
 
@@ -301,9 +391,15 @@ def _plan(x: Layout, axis: int, descending: bool, positions: bool, version: str 
     shape = (x.size // n, n)
     if version is None:
         short = n <= 2 * PAIRS or (n <= NETWORK and shape[0] <= FEW_ROWS)
-        version = "network" if short else "radix" if SIMULATOR else "onesweep"
-    if version == "network":
-        size = max(2, power_of_two(n))
+        held = short and n > WARP * HELD // 2 and not SIMULATOR
+        version = "held" if held else "network" if short else "radix" if SIMULATOR else "onesweep"
+    size = max(2, power_of_two(n))
+    if version == "held":
+        size = max(size, HELD)
+        threads = max(size, WARP * HELD, min(NETWORK_BLOCK, power_of_two(x.size))) // HELD
+        steps += [Launch(sort_held(code, positions, threads), blocks(shape[0], threads * HELD // size), threads, [
+            source.view(shape, dtype=code.word), target.view(shape, dtype=out.dtype if positions else code.word), flip, size])]
+    elif version == "network":
         block = max(size, 2 * WARP, min(NETWORK_BLOCK, power_of_two(x.size)))
         seen = source.view(shape, dtype=code.word)
         goal = target.view(shape, dtype=out.dtype if positions else code.word)

@@ -75,6 +75,7 @@ HIDDEN, NOTHING = -1.0e30, -1.0e29  # score of a key that is not seen; a row who
 OUT_OF_RANGE = -math.inf, -3.0e38  # the same two where a mask may add large numbers
 GROWTH = 8.0  # powers of two by which a row's maximum may grow before its sums are rescaled
 STAGES = 2
+SOFTMAX_FIRST = True  # exponentials before the wait for the product of weights and values
 LN2 = math.log(2)
 
 
@@ -503,6 +504,8 @@ def attention_wgmma(tile: Tile) -> Any:
                     total0 += more0
                     total1 += more1
                     hold_scores(s, 0)
+                    if SOFTMAX_FIRST and any_lane(i32(more0 + more1 > f32(1e30))) != 0:
+                        ptx.fence_async_shared()  # never: but so ptxas cannot move the exponentials behind the wait
                     outputs_done(o, 0)
                     hold_packed(p, 0)
                     if mine == 0:

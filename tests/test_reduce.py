@@ -480,11 +480,14 @@ def test_nan_and_ties_on_the_gpu(version):
     rng = np.random.default_rng(8)
     x = rng.integers(0, 3, (700, 600)).astype(np.float32)
     x[5, 7] = x[5, 300] = x[600, 7] = np.nan
+    ends = x.copy()
+    ends[9], ends[10], ends[:, 11], ends[:, 12] = -np.inf, np.inf, -np.inf, np.inf  # nothing but what a search begins with
+    ends[11, 3:] = -np.inf
     with cm.device("cuda:0"):
-        a = cm.asarray(x)
-        for kind in ("argmax", "argmin", "max", "min", "sum"):
+        for kind, values in (*((kind, ends) for kind in ("argmax", "argmin", "max", "min")), ("sum", x)):
+            a = cm.asarray(values)
             for axis in (0, 1):
-                check(kind, planned_on_gpu(a, kind, axis, version).bind(kind, [a._layout])(a), x, axis)
+                check(kind, planned_on_gpu(a, kind, axis, version).bind(kind, [a._layout])(a), values, axis)
 
 
 def test_a_small_array_is_one_launch():

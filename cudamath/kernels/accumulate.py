@@ -15,13 +15,20 @@ SIGNED, UNSIGNED = types.int64, types.uint64
 
 
 class Reduction(NamedTuple):
-    """Device functions lift, combine, identity, finish; `kinds`: the types of an accumulator's numbers."""
+    """Device functions lift, combine, identity, finish; `kinds`: the types of an accumulator's numbers; `follow`: what may
+    stand for `combine(a, b)` where every element of b comes after those of a."""
 
     lift: Any
     combine: Any
     identity: Any
     finish: Any
     kinds: tuple[Any, ...]
+    follow: Any = None
+
+    @property
+    def in_order(self) -> "Reduction":
+        """The same where what is combined follows each other, as a thread meets its elements."""
+        return self._replace(combine=self.follow or self.combine, follow=None)
 
 
 def accumulator(dtype: np.dtype) -> Any:
@@ -258,14 +265,18 @@ def _position(largest: bool, source: np.dtype) -> Reduction:
         return a
 
     @device
+    def follow(a, b):  # no index to look at
+        return b if beats(b[0], a[0]) or (b[0] != b[0] and a[0] == a[0]) else a
+
+    @device
     def identity():
         return start, nowhere
 
     @device
     def finish(a, divisor):
-        return a[1]
+        return a[1] if a[1] != nowhere else SIGNED(0)  # `follow` takes nothing that equals the start: then all do
 
-    return Reduction(lift, combine, identity, finish, (A, SIGNED))
+    return Reduction(lift, combine, identity, finish, (A, SIGNED), follow)
 
 
 def _truth(kind: str, source: np.dtype) -> Reduction:

@@ -109,9 +109,9 @@ class Walk(NamedTuple):
 @functools.cache
 def _row(reduce: Reduction, walk: Walk, threads: int) -> Any:
     """Device function: what the threads of a row have of its vectors first .. last - 1 and its elements up to `end`."""
-    load, combine, identity = ptx.load_vector, reduce.combine, reduce.identity
+    load, combine, follow, identity = ptx.load_vector, reduce.combine, reduce.in_order.combine, reduce.identity
     width = walk.width
-    read, tree, tree_1 = lift_all(reduce, width, True), tree_of(reduce, width), lift_all(reduce, 1, True)
+    read, tree, tree_1 = lift_all(reduce, width, True), tree_of(reduce.in_order, width), lift_all(reduce, 1, True)
     kept, reduced = (offset_walker(0, walk.kept, walk.narrow, walk.itemsize),
                      offset_walker(walk.kept, walk.reduced, walk.narrow, walk.itemsize))
 
@@ -125,17 +125,17 @@ def _row(reduce: Reduction, walk: Walk, threads: int) -> Any:
             q = load(x, base + reduced(x, (v + threads) * width), width)
             r = load(x, base + reduced(x, (v + 2 * threads) * width), width)
             s = load(x, base + reduced(x, (v + 3 * threads) * width), width)
-            a = combine(a, tree(read(p, v * width)))
-            b = combine(b, tree(read(q, (v + threads) * width)))
-            c = combine(c, tree(read(r, (v + 2 * threads) * width)))
-            d = combine(d, tree(read(s, (v + 3 * threads) * width)))
+            a = follow(a, tree(read(p, v * width)))
+            b = follow(b, tree(read(q, (v + threads) * width)))
+            c = follow(c, tree(read(r, (v + 2 * threads) * width)))
+            d = follow(d, tree(read(s, (v + 3 * threads) * width)))
             v += 4 * threads
         while v < last:
-            a = combine(a, tree(read(load(x, base + reduced(x, v * width), width), v * width)))
+            a = follow(a, tree(read(load(x, base + reduced(x, v * width), width), v * width)))
             v += threads
         j = last * width + lane  # a row that is no multiple of the vector
         while j < end:
-            b = combine(b, tree_1(load(x, base + reduced(x, j), 1), j)[0])
+            b = follow(b, tree_1(load(x, base + reduced(x, j), 1), j)[0])
             j += threads
         return combine(combine(a, b), combine(c, d))
 
@@ -188,7 +188,7 @@ def reduce_rows_split(reduce: Reduction, walk: Walk) -> Any:
 def _columns(reduce: Reduction, fetch: Any, width: int, across: int, down: int) -> Any:
     """Device function: a block of (across, down) threads reduces elements first .. last - 1 of `across` vectors of
     columns. fetch(arrays, c, j) -> `width` accumulators. The answer, `width` accumulators, is valid where y = 0."""
-    pairs = pairwise(reduce, width)
+    pairs, after = pairwise(reduce, width), pairwise(reduce.in_order, width)
     room = max(across * down // 2, 1)
     put, get, none = columns_exchange(reduce, width, room)
     one, two, three = (reduce.kinds * 3)[:3]
@@ -204,12 +204,12 @@ def _columns(reduce: Reduction, fetch: Any, width: int, across: int, down: int) 
             q = fetch(arrays, c, j + down)
             r = fetch(arrays, c, j + 2 * down)
             s = fetch(arrays, c, j + 3 * down)
-            a = pairs(a, pairs(pairs(p, q), pairs(r, s)))
+            a = after(a, after(after(p, q), after(r, s)))
             j += 4 * down
         while j < last:
-            b = pairs(b, fetch(arrays, c, j))
+            b = after(b, fetch(arrays, c, j))
             j += down
-        a = pairs(a, b)
+        a = after(a, b)
         if down > 1:
             shared = cuda.shared.array(size, one), cuda.shared.array(size, two), cuda.shared.array(size, three)
             height = down // 2

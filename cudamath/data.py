@@ -37,6 +37,13 @@ __all__ = ["Batches", "ByteTokenizer", "CharTokenizer", "Tokens", "batches", "to
 Rows = slice | np.ndarray  # which rows a batch has: neighbours, or numbers of rows
 
 
+def _whole(name: str, what: str, value: Any, least: int) -> int:
+    """A whole number, also NumPy's."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name}: wants {what} as an integer >= {least}, got {value!r}")
+    return int(value)
+
+
 class _Part(NamedTuple):
     """One array of a batch: the shape of a row, the dtype, and what writes the chosen rows into an array."""
 
@@ -126,10 +133,8 @@ def tokens(source: str | os.PathLike[str] | np.ndarray, length: int, *, step: in
         sequence = np.memmap(source, dtype, mode="r")
     if sequence.dtype.kind not in "iu":
         raise TypeError(f"tokens: wants integers, got {sequence.dtype} of shape {sequence.shape}")
-    step = length if step is None else step
-    for what, value in (("length", length), ("step", step)):
-        if not isinstance(value, int) or value < 1:
-            raise ValueError(f"tokens: wants a {what} of at least 1, got {value!r}")
+    length = _whole("tokens", "length", length, 1)
+    step = length if step is None else _whole("tokens", "step", step, 1)
     if sequence.ndim != 1 or sequence.size <= length:
         raise ValueError(f"tokens: wants one dimension of more than length={length} tokens, got shape {sequence.shape}")
     return Tokens(sequence, length, step)
@@ -329,12 +334,10 @@ class Batches:
         counts = [len(leaf) for leaf in leaves]
         if len(set(counts)) > 1:
             raise ValueError(f"batches: wants arrays of equally many rows, got {counts}")
-        if not isinstance(size, int) or size < 1:
-            raise ValueError(f"batches: wants a size of at least 1, got {size!r}")
-        if not isinstance(prefetch, int) or prefetch < 0:
-            raise ValueError(f"batches: wants prefetch as an integer >= 0, got {prefetch!r}")
-        if not isinstance(seed, int) or not 0 <= seed < 1 << 64:
-            raise ValueError(f"batches: wants a seed in [0, 2^64), got {seed!r}")
+        size, prefetch = _whole("batches", "size", size, 1), _whole("batches", "prefetch", prefetch, 0)
+        seed = _whole("batches", "seed", seed, 0)
+        if seed >= 1 << 64:
+            raise ValueError(f"batches: wants a seed in [0, 2^64), got {seed}")
         self._rows, self._size, self._shuffle, self._seed, self._last = counts[0], size, shuffle, seed, not drop_last
         if not len(self):
             raise ValueError(f"batches: {counts[0]} rows do not make one batch of {size}" + " (drop_last)" * drop_last)
@@ -358,7 +361,8 @@ class Batches:
 
     @state.setter
     def state(self, state: dict[str, int]) -> None:
-        if set(state) != {"epoch", "batch"} or not all(type(value) is int and value >= 0 for value in state.values()):
+        if not isinstance(state, dict) or set(state) != {"epoch", "batch"} or not all(
+                type(value) is int and value >= 0 for value in state.values()):
             raise ValueError(f"batches: a state is {{'epoch': int, 'batch': int}}, got {state}")
         if state["batch"] >= len(self):
             raise ValueError(f"batches: an epoch has {len(self)} batches, the state is at number {state['batch']}: it was "

@@ -140,9 +140,12 @@ def test_arguments():
         (lambda: data.batches(np.array(["a"]), 1), TypeError, "dtype: arrays of <U1 are not supported"),
         (lambda: data.batches(x[:0], 2), ValueError, "batches: 0 rows do not make one batch of 2"),
         (lambda: data.batches(x, 7, drop_last=True), ValueError, r"batches: 6 rows do not make one batch of 7 \(drop_last\)"),
-        (lambda: data.batches(x, 0), ValueError, "batches: wants a size of at least 1, got 0"),
+        (lambda: data.batches(x, 0), ValueError, "batches: wants size as an integer >= 1, got 0"),
         (lambda: data.batches(x, 2, prefetch=-1), ValueError, "batches: wants prefetch as an integer >= 0, got -1"),
-        (lambda: data.batches(x, 2, seed=-1), ValueError, r"batches: wants a seed in \[0, 2\^64\), got -1"),
+        (lambda: data.batches(x, 2, seed=-1), ValueError, "batches: wants seed as an integer >= 0, got -1"),
+        (lambda: data.batches(x, 2, seed=1 << 64), ValueError, r"batches: wants a seed in \[0, 2\^64\), got 1844674407"),
+        (lambda: data.batches(x, True), ValueError, "batches: wants size as an integer >= 1, got True"),
+        (lambda: setattr(data.batches(x, 2), "state", 3), ValueError, "batches: a state is"),
         (lambda: setattr(data.batches(x, 2), "state", {"epoch": 0, "batch": 3}), ValueError, "an epoch has 3 batches, the"),
         (lambda: setattr(data.batches(x, 2), "state", {"epoch": 0}), ValueError, "batches: a state is"),
     ]:
@@ -277,9 +280,9 @@ def test_tokens_arguments(tmp_path):
     for x, length in ((np.arange(5), 5), (np.zeros((5, 5), int), 2), (np.arange(0), 1)):
         with pytest.raises(ValueError, match=f"tokens: wants one dimension of more than length={length} tokens, got shape"):
             data.tokens(x, length)
-    with pytest.raises(ValueError, match="tokens: wants a length of at least 1, got 0"):
+    with pytest.raises(ValueError, match="tokens: wants length as an integer >= 1, got 0"):
         data.tokens(np.arange(5), 0)
-    with pytest.raises(ValueError, match="tokens: wants a step of at least 1, got -2"):
+    with pytest.raises(ValueError, match="tokens: wants step as an integer >= 1, got -2"):
         data.tokens(np.arange(5), 2, step=-2)
     with pytest.raises(FileNotFoundError):
         data.tokens(os.fspath(tmp_path / "none.bin"), 3)

@@ -171,3 +171,22 @@ def test_zeros_that_nobody_may_write_to(device):
 def test_messages_begin_with_the_name(device, call, error, message):
     with pytest.raises(error, match=message):
         call(cm.asarray(SQUARE, copy=True))
+
+
+def test_integers_that_are_none(device):
+    x = cm.ones((2, 4))
+    for call in (lambda: cm.ml.quantize(x, axis=1.0), lambda: cm.ml.quantize(x, group=2.0), lambda: cm.ml.one_hot([1], 2.5)):
+        with pytest.raises(TypeError, match=r"^(quantize|one_hot): .*(1|2)\.(0|5)"):
+            call()
+    first = next(iter(cm.data.batches(SQUARE, np.int64(2), seed=np.uint8(3), shuffle=True)))
+    assert first.shape == (2, 5)
+
+
+@pytest.mark.parametrize("dtype, zero, nearest", [("int8", 300, 127), ("int8", -129, -128), ("int4", -3, 0), ("int4", 16, 15)])
+def test_zero_points_that_cannot_be_stored(device, dtype, zero, nearest):
+    scale = cm.asarray(1.0, "float32")
+    if device == "cpu":
+        with pytest.raises(ValueError, match=f"^quantize: zero points of {dtype} .*{zero}"):
+            cm.ml.quantize(cm.ones((2, 4)), dtype, scale=scale, zero_point=cm.asarray(zero))
+    else:
+        assert cm.ml.quantize(cm.ones((2, 4)), dtype, scale=scale, zero_point=cm.asarray(zero)).zero_point.item() == nearest

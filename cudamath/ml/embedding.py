@@ -94,7 +94,7 @@ def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64
     Raises
     ------
     TypeError
-        Indices are no integers.
+        Indices are no integers, or num_classes is none.
     ValueError
         num_classes is below 1, or missing although there are no indices.
     IndexError
@@ -111,7 +111,9 @@ def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64
         if not indices.size:
             raise ValueError(f"one_hot: wants num_classes where there are no indices, got indices of shape {indices.shape}")
         num_classes = int(indices.max()) + 1
-    elif not num_classes >= 1:
+    elif not hasattr(num_classes, "__index__"):
+        raise TypeError(f"one_hot: wants num_classes as an integer, got {num_classes!r}")
+    elif num_classes < 1:
         raise ValueError(f"one_hot: wants num_classes >= 1, got {num_classes}")
     rows = _one_hot(in_order(indices).reshape((indices.size,)), classes=operator.index(num_classes), dtype=as_dtype(dtype))
     return rows.reshape((*indices.shape, rows.shape[1]))

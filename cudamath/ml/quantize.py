@@ -9,7 +9,9 @@ import optree
 
 from ..core import dtypes
 from ..core.array import ndarray
+from ..core.devices import CPU
 from ..core.op import FLOATING, INTEGER, Op, coerce, require
+from ..core.shapes import normalize_axis
 from ..ops import linalg
 from ..ops.compare import equal
 from ..ops.index import where
@@ -131,8 +133,9 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
         Without zero points: stored integers are -127 .. 127 (int4: -7 .. 7) and 0 is 0. Otherwise lowest and highest number,
         and 0, decide about the 256 (16) steps. float8 is always symmetric.
     scale, zero_point : array, optional
-        Known beforehand: scale float32 of shape (), (channels,) or (.., n / group), zero_point likewise of integers. By
-        default the largest absolute number becomes the largest stored one.
+        Known beforehand: scale float32 of shape (), (channels,) or (.., n / group), zero_point likewise of integers that
+        can be stored (-128 .. 127; int4: 0 .. 15; on a GPU, where looking would wait, others become the nearest of these).
+        By default the largest absolute number becomes the largest stored one.
 
     Returns
     -------
@@ -141,9 +144,10 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
     Raises
     ------
     TypeError
-        x is not floating-point, or another dtype is asked for.
+        x is not floating-point, another dtype is asked for, or axis or group is no integer.
     ValueError
-        x is empty; axis or group that do not fit; int4 with an odd last axis; scales of another shape; zero points for float8.
+        x is empty; axis or group that do not fit; int4 with an odd last axis; scales of another shape; zero points for float8,
+        or out of range.
 
     Gradient: none, what is quantized is constant. Rounding is to the nearest, ties to even, in float32; what is out of range
     becomes the nearest number in it. A NaN or infinity makes the scale that is computed from it NaN or infinite, and with it
@@ -167,10 +171,10 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
     if not x.size:
         raise ValueError(f"quantize: an empty array of shape {x.shape} has no scale")
     if axis is not None:
-        if not -x.ndim <= axis < x.ndim:
-            raise ValueError(f"quantize: axis {axis} of an array of shape {x.shape}")
-        axis %= x.ndim
+        axis = normalize_axis("quantize", axis, x.ndim)
     if group is not None:
+        if not hasattr(group, "__index__"):
+            raise TypeError(f"quantize: group is an integer, got {group!r}")
         if x.ndim == 0 or group < 1 or x.shape[-1] % group:
             raise ValueError(f"quantize: group={group} does not divide the last axis of shape {x.shape}")
         if axis is not None and (axis, x.ndim) != (0, 2):
@@ -195,7 +199,11 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
         scale = coerce("quantize", (x, scale))[1].astype("float32")
         if zero_point is not None:
             zero = require("quantize", coerce("quantize", (x, zero_point))[1], INTEGER, "zero points")
-            zero = zero.astype("int8" if form == "int8" else "uint8")
+            lowest, highest = _RANGES[form]
+            if zero._layout.device == CPU and zero.size and not lowest <= int(zero.min()) <= int(zero.max()) <= highest:
+                raise ValueError(f"quantize: zero points of {name} are in {lowest} .. {highest}, got {int(zero.min())} to "
+                                 f"{int(zero.max())}")
+            zero = zero.clip(lowest, highest).astype("int8" if form == "int8" else "uint8")
         for what, found in (("scale", scale), ("zero_point", zero)):
             if found is not None and found.shape != shape:
                 raise ValueError(f"quantize: x {x.shape} wants a {what} of shape {shape}, got {found.shape}")

@@ -187,7 +187,7 @@ def has_no_float64(kernel: Kernel) -> bool:
 
 def check(kernels: list[Kernel], *capabilities: tuple[int, int], only: set[Kernel] | None = None) -> None:
     """Compile kernels for the first capability, and those in `only` for the others too: no spills, registers for all
-    threads of a block, no stray float64."""
+    threads of a block, no stray float64, no wgmma that is waited for at once."""
     wrong = []
     for kernel in kernels:
         wanted = capabilities if only is None or kernel in only else capabilities[:1]
@@ -206,6 +206,8 @@ def check(kernels: list[Kernel], *capabilities: tuple[int, int], only: set[Kerne
             stack = sum(map(int, re.findall(r"(\d+) bytes stack frame", log)))
             if "mma" in kernel.function.py_func.__name__ and stack > spills + 16:  # a loop that was not unrolled
                 wrong.append(f"{kernel} for {capability}: keeps {stack} bytes of its sums in memory")
+            if "are serialized" in log:  # ptxas: wgmma is waited for at once, a tenth to a half of its speed
+                wrong.append(f"{kernel} for {capability}: its products are serialised, says ptxas")
             registers = int(re.search(r"Used (\d+) registers", log).group(1))
             if -(-registers // 8) * 8 * kernel.threads > 65_536:  # handed out eight at a time
                 wrong.append(f"{kernel} for {capability}: {registers} registers for each of {kernel.threads} threads")

@@ -133,7 +133,7 @@ def measure(row: Row, device: str, libraries: Sequence[timer.Peer], quick: bool 
         calls[name] = bound[0] if len(bound) == 1 else timer.turns(bound)
     synchronize = cm.cuda.synchronize if device != "cpu" else nothing
     if row.kind == "device":
-        return timer.on_device(calls, rounds=5 if quick else 15, hide_host=row.hide_host)
+        return timer.on_device(calls, rounds=5 if quick else 15, warm=0.2 if quick else 0.5, hide_host=row.hide_host)
     if row.kind == "host":  # at most 500 launches a turn: a full launch queue would time the GPU instead
         return interleave(calls, rounds=7 if quick else 51, most=500, synchronize=synchronize, wait=False)
     return interleave(calls, rounds=5 if quick else 21)

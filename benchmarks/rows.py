@@ -257,7 +257,8 @@ def with_gradients(function: Callable[[Any], Callable[..., Any]]) -> dict[str, B
 def convolution(name: str, x: tuple[int, ...], w: tuple[int, ...], **how: int) -> None:
     """Two rows: conv2d forward, and with its gradients."""
     flops = 2 * x[0] * (x[2] * x[3] // how.get("stride", 1) ** 2) * w[0] * w[1] * w[2] * w[3]
-    text = f"{'x'.join(map(str, x))} * {'x'.join(map(str, w))}" + (", stride 2" if "stride" in how else "")
+    text = f"{'x'.join(map(str, x))} * {'x'.join(map(str, w))}" + "".join(
+        f", {word} {how[word]}" for word in ("stride", "groups") if word in how)
     row(f"cpu_conv2d_{name}", "cpu", f"conv2d, {text}", normal(x, w), {
         "cudamath": lambda lib, x, w: lambda: lib.ml.conv2d(x, w, **how),
         "torch": lambda lib, x, w: lambda: lib.conv2d(x, w, **how)}, work=flops, unit="FLOP")
@@ -270,6 +271,9 @@ convolution("28", (64, 1, 28, 28), (32, 1, 3, 3), padding=1)
 convolution("14", (64, 32, 14, 14), (64, 32, 3, 3), padding=1)
 convolution("1x1", (32, 64, 28, 28), (128, 64, 1, 1))
 convolution("stride2", (32, 64, 28, 28), (128, 64, 3, 3), padding=1, stride=2)
+convolution("depthwise_14", (32, 128, 14, 14), (128, 1, 3, 3), padding=1, groups=128)
+convolution("depthwise_7", (8, 960, 7, 7), (960, 1, 3, 3), padding=1, groups=960)
+convolution("depthwise_stride2", (32, 128, 14, 14), (128, 1, 3, 3), padding=1, stride=2, groups=128)
 POOL = (32, 64, 56, 56)
 row("cpu_max_pool2d", "cpu", "max_pool2d, 32x64x56x56, 2x2", normal(POOL), {
     "cudamath": lambda lib, x: lambda: lib.ml.max_pool2d(x, 2),

@@ -12,9 +12,10 @@ columns of each row are computed for nothing, pitch - Q of them, and dropped.)
   in which the step is one again. Dilation only changes the shifts; groups only which channels are read.
 - The input gradient is the same sum over the output gradient, once per residue of the input coordinates.
 - The weight gradient is a sum over p instead: `w[k, j] = sum_p dy[k, p] * line[shift[j] + p]`.
+- Depthwise, where an output has one channel only to sum over, channels take the place of columns: conv_depthwise.py.
 
-Both inner loops are register tiles of SIMD vectors. Numba has no vector type, so the two tiles are written as LLVM
-vectors below (`shifted_tile`, `product_tile`); everything else is plain Numba. Work is cut into items (a block of rows
+Both inner loops are register tiles of SIMD vectors, written as LLVM's (`shifted_tile`, `product_tile`; vectors.py);
+everything else is plain Numba. Work is cut into items (a block of rows
 of one image) whose line fits in the L2 cache. How it is cut never depends on the number of threads: the same
 inputs give the same bits on any number of them.
 
@@ -26,91 +27,21 @@ from __future__ import annotations
 import functools
 import itertools
 
-import llvmlite.binding
 import numpy as np
 from llvmlite import ir
 from numba import njit, prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-FEATURES = llvmlite.binding.get_host_cpu_features()
-if FEATURES.get("avx512f"):                 # bytes of a vector, and tiles that leave registers for the operands:
-    VECTOR, ROWS, COLUMNS = 64, 8, 3        # 32 registers, 24 hold sums
-elif FEATURES.get("avx"):
-    VECTOR, ROWS, COLUMNS = 32, 4, 3        # 16 registers, 12 hold sums
-else:
-    VECTOR, ROWS, COLUMNS = 16, 8, 3        # NEON: 32 registers
+from . import conv_depthwise
+from .vectors import COLUMNS, ROWS, VECTOR, Emit
+
 GRADIENT_ROWS, GRADIENT_COLUMNS = 4, ROWS * COLUMNS // 4      # the tile of the weight gradient, equally many sums
 CACHED = 384 * 1024                         # bytes of an item's line: it and the weights share a 1 MB L2 cache
 PARTIALS = 64 * 1024 * 1024                 # bytes of partial weight gradients at most
 
 
 # --------------------------------------------------------------------------------------- the register tiles
-
-
-class _Emit:
-    """The few LLVM operations that the tiles below are made of, for one call of an intrinsic."""
-
-    def __init__(self, context, builder, types, values, dtype):
-        self.context, self.builder, self.types, self.values = context, builder, types, values
-        self.itemsize = dtype.bitwidth // 8
-        self.lanes = VECTOR // self.itemsize
-        self.vector = ir.VectorType(context.get_data_type(dtype), self.lanes)
-        self.bits = ir.VectorType(ir.IntType(8 * self.itemsize), self.lanes)
-        self.zero = ir.Constant(self.vector, None)
-
-    def at(self, k, *index):
-        """Pointer to the element of argument k whose index is the sum of `index` (LLVM integers or Python's)."""
-        word = ir.IntType(64)
-        total = word(0)
-        for i in index:
-            total = self.builder.add(total, word(i) if isinstance(i, int) else i)
-        array = self.context.make_array(self.types[k])(self.context, self.builder, self.values[k])
-        return self.builder.gep(array.data, [total])
-
-    def load(self, pointer, vector=None):
-        vector = vector or self.vector
-        return self.builder.load(self.builder.bitcast(pointer, vector.as_pointer()), align=self.itemsize)
-
-    def store(self, value, pointer):
-        self.builder.store(value, self.builder.bitcast(pointer, self.vector.as_pointer()), align=self.itemsize)
-
-    def splat(self, scalar):
-        value = self.builder.insert_element(self.zero, scalar, ir.IntType(32)(0))
-        return self.shuffle(value, value, [0] * self.lanes)
-
-    def shuffle(self, a, b, lanes):
-        return self.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
-
-    def first(self, count, behind=0):
-        """The mask of those of lanes `behind`, `behind` + 1, ... that are below `count`."""
-        word = ir.VectorType(ir.IntType(64), self.lanes)
-        wanted = self.builder.insert_element(ir.Constant(word, None), count, ir.IntType(32)(0))
-        wanted = self.shuffle(wanted, wanted, [0] * self.lanes)
-        return self.builder.icmp_signed("<", ir.Constant(word, list(range(behind, behind + self.lanes))), wanted)
-
-    def masked(self, operation, result, *arguments):
-        """LLVM's masked load or store on vectors of this kind."""
-        name = f"llvm.masked.{operation}.v{self.lanes}f{8 * self.itemsize}.p0"
-        signature = ir.FunctionType(result, [a.type for a in arguments])
-        return self.builder.call(cgutils.get_or_insert_function(self.builder.module, signature, name), arguments)
-
-    def load_masked(self, pointer, mask):
-        """The lanes of the mask from memory, 0 in the others."""
-        pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
-        return self.masked("load", self.vector, pointer, ir.IntType(32)(self.itemsize), mask, self.zero)
-
-    def store_masked(self, value, pointer, mask):
-        pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
-        self.masked("store", ir.VoidType(), value, pointer, ir.IntType(32)(self.itemsize), mask)
-
-    def sums(self, count):
-        """`count` vectors of zeros that stay in registers."""
-        return [cgutils.alloca_once_value(self.builder, self.zero) for _ in range(count)]
-
-    def add_product(self, total, a, b):
-        product = self.builder.fmul(a, b, flags=("contract",))
-        self.builder.store(self.builder.fadd(product, self.builder.load(total), flags=("contract",)), total)
 
 
 def _make_shifted_tile(columns, rows):
@@ -121,7 +52,7 @@ def _make_shifted_tile(columns, rows):
         for i < rows, p < columns * lanes; weights, source: 1-D; shifts: 1-D int64; tile: (ROWS, COLUMNS * lanes)."""
 
         def codegen(context, builder, sig, args):
-            do = _Emit(context, builder, sig.args, args, sig.args[6].dtype)
+            do = Emit(context, builder, sig.args, args, sig.args[6].dtype)
             sums = do.sums(rows * columns)
             with cgutils.for_range(builder, args[5]) as loop:
                 shift = builder.load(do.at(4, loop.index))
@@ -149,7 +80,7 @@ def store_piece(typingctx, tile, t0, bias, out, o0, count):
     """out[o0 + v] = tile[t0 + v] + bias for v < count <= COLUMNS * lanes; tile, out: arrays, flat positions."""
 
     def codegen(context, builder, sig, args):
-        do = _Emit(context, builder, sig.args, args, sig.args[0].dtype)
+        do = Emit(context, builder, sig.args, args, sig.args[0].dtype)
         bias = do.splat(args[2])
         for v in range(COLUMNS):
             with builder.if_then(builder.icmp_signed(">", args[5], ir.IntType(64)(v * do.lanes))):
@@ -165,7 +96,7 @@ def copy_row(typingctx, source, s0, step, line, l0, count):
     """line[l0 + u] = source[s0 + u * step] for u < count; source, line: contiguous arrays, flat positions."""
 
     def codegen(context, builder, sig, args):
-        do = _Emit(context, builder, sig.args, args, sig.args[3].dtype)
+        do = Emit(context, builder, sig.args, args, sig.args[3].dtype)
         word = ir.IntType(64)
         with builder.if_else(builder.icmp_signed("==", args[2], word(1))) as (adjacent, strided):
             with adjacent, builder.if_else(builder.icmp_signed(">", args[5], word(do.lanes))) as (long, short):
@@ -192,7 +123,7 @@ def product_tile(typingctx, grad, g0, row, source, shifts, j0, mask, vectors, im
     tile: (sums of the tile, filled up to whole vectors), overwritten with i * GRADIENT_COLUMNS + j."""
 
     def codegen(context, builder, sig, args):
-        do = _Emit(context, builder, sig.args, args, sig.args[11].dtype)
+        do = Emit(context, builder, sig.args, args, sig.args[11].dtype)
         sums = do.sums(GRADIENT_ROWS * GRADIENT_COLUMNS)
         lines = [builder.load(do.at(4, args[5], j)) for j in range(GRADIENT_COLUMNS)]
         rows = [builder.add(args[1], builder.mul(args[2], ir.IntType(64)(i))) for i in range(GRADIENT_ROWS)]
@@ -462,6 +393,22 @@ def _plain(*arrays):
     return [np.require(a, requirements=["C", "W"]) for a in wide]
 
 
+def _correlate(source, weights, shifts, planes, step, reach, bias, out, place, shape):
+    """`_shifted` by weights (G, C, K, R, S), cut into items that suit it; depthwise in conv_depthwise.py."""
+    images, (groups, channels, outputs) = source.shape[0], weights.shape[:3]
+    pitch = shape[1] + reach[1]
+    row_bytes = channels * len(planes) * pitch * source.itemsize
+    if conv_depthwise.pays(channels, outputs, groups, source.itemsize):
+        lanes = VECTOR // source.itemsize
+        conv_depthwise.shifted(
+            source, conv_depthwise.panels(weights.reshape(groups, -1)), shifts, planes, step, reach[0], pitch,
+            conv_depthwise.panels(bias), out, place, shape, _block(shape[0], row_bytes * lanes, images * groups, reach[0]))
+        return
+    block = _block(shape[0], row_bytes, images * groups, reach[0])
+    _shifted(source, _panels(weights), shifts, planes, step, reach[0], pitch, bias, out, place, shape, block,
+             _run(images * groups * -(-shape[0] // block)))
+
+
 def conv2d(x, weight, bias=None, *, stride, padding, dilation, groups, tf32=False):
     """x (N, G*C, H, W), weight (G*K, C, R, S), bias (G*K,); padding (top, bottom, left, right) -> (N, G*K, P, Q).
 
@@ -475,11 +422,8 @@ def conv2d(x, weight, bias=None, *, stride, padding, dilation, groups, tf32=Fals
     bias = np.zeros(outputs, source.dtype) if bias is None else _plain(bias)[0]
     if out.size and weight.size:
         planes, shifts, reach = _forward_tables(kernel, stride, padding, dilation, channels)
-        pitch = size[1] + reach[1]
-        block = _block(size[0], channels * len(planes) * pitch * source.itemsize, images * groups, reach[0])
-        weights = weights.reshape(groups, outputs // groups, channels, *kernel)
-        _shifted(source, _panels(weights.swapaxes(1, 2)), shifts, planes, stride, reach[0],
-                 pitch, bias, out, (0, 0, 1, 1), size, block, _run(images * groups * -(-size[0] // block)))
+        weights = weights.reshape(groups, outputs // groups, channels, *kernel).swapaxes(1, 2)
+        _correlate(source, weights, shifts, planes, stride, reach, bias, out, (0, 0, 1, 1), size)
     else:
         out[:] = bias[:, None, None]
     return out.astype(x.dtype, copy=False)
@@ -500,10 +444,7 @@ def conv2d_input_grad(grad, weight, *, size, stride, padding, dilation, groups, 
     if images and weights.size:
         for part, planes, shifts, reach, place, count in _input_tables(kernel, size, stride, padding, dilation,
                                                                        outputs // groups):
-            pitch = count[1] + reach[1]
-            block = _block(count[0], outputs // groups * pitch * source.itemsize, images * groups, reach[0])
-            _shifted(source, _panels(weights[..., part[0], part[1]]), shifts, planes, (1, 1), reach[0], pitch, bias,
-                     out, place, count, block, _run(images * groups * -(-count[0] // block)))
+            _correlate(source, weights[..., part[0], part[1]], shifts, planes, (1, 1), reach, bias, out, place, count)
     return out.astype(grad.dtype, copy=False)
 
 
@@ -516,6 +457,9 @@ def conv2d_weight_grad(grad, x, *, kernel, stride, padding, dilation, groups, tf
     if grad.size and out.size:
         planes, shifts, reach = _forward_tables(kernel, stride, padding, dilation, channels)
         pitch = width + reach[1]
+        if conv_depthwise.pays(channels, outputs // groups, groups, source.itemsize):
+            total = conv_depthwise.weight_grad(grads, source, shifts, planes, stride, reach[0], pitch, CACHED)
+            return total.reshape(out.shape).astype(grad.dtype, copy=False)
         share = min(outputs // groups, 64)                   # outputs at a time, so that their gradients stay cached
         row_bytes = (channels * len(planes) + share) * pitch * source.itemsize
         block = min(height, max(4, CACHED // row_bytes - reach[0]))

@@ -190,3 +190,11 @@ def test_zero_points_that_cannot_be_stored(device, dtype, zero, nearest):
             cm.ml.quantize(cm.ones((2, 4)), dtype, scale=scale, zero_point=cm.asarray(zero))
     else:
         assert cm.ml.quantize(cm.ones((2, 4)), dtype, scale=scale, zero_point=cm.asarray(zero)).zero_point.item() == nearest
+
+
+def test_a_parameter_that_is_there_twice(device):
+    """One launch steps all parameters at the same time."""
+    x = cm.ones(3, dtype="float32")
+    with pytest.raises(ValueError, match=r"^sgd_update: wants every parameter once .*\['a'\].* and .*\['b'\]"):
+        cm.ml.sgd_update({"a": x, "b": x[:], "c": cm.ones(5)}, {"a": x, "b": x, "c": cm.ones(5)}, lr=0.1)
+    assert x.tolist() == [1, 1, 1]

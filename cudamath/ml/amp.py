@@ -152,6 +152,13 @@ def loss_scale(initial: float = 65536.0, *, device: Any = None) -> dict[str, nda
     device : optional
         Where the parameters are; the default device unless given.
 
+    Raises
+    ------
+    ValueError
+        Another initial scale.
+    DeviceError
+        There is no such device.
+
     >>> import cudamath as cm
     >>> cm.ml.amp.loss_scale(1024.0)["scale"].item()
     1024.0

@@ -113,6 +113,8 @@ def clip_grad_norm(grads: Tree, max_norm: float) -> tuple[Tree, ndarray]:
         gradient is). Nothing waits for the GPU. A norm that is not finite makes every gradient so. Three launches,
         however many arrays there are. Deterministic. The scaled gradients of one dtype share one block of memory.
 
+    Gradient: through the norm as well, of any order; by its parts.
+
     Raises
     ------
     ValueError

@@ -99,8 +99,8 @@ def _check(name: str, params: Tree, trees: Sequence[str], arrays: list[ndarray],
     places: dict[int, int] = {}
     for i, p in enumerate(arrays[:count]):
         if p.size and places.setdefault(p.ptr, i) != i:  # a kernel would step it twice at the same time
-            raise ValueError(f"{name}: wants every parameter once in the tree, got the same memory at {paths[places[p.ptr]]} and "
-                             f"{paths[i]}")
+            raise ValueError(f"{name}: wants every parameter once in the tree, got the same memory at {paths[places[p.ptr]]} "
+                             f"and {paths[i]}")
     for i, x in enumerate(arrays):
         p: Layout = arrays[i % count]._layout
         tree, path = trees[i // count], paths[i % count]
@@ -255,8 +255,9 @@ def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any,
     Raises
     ------
     ValueError
-        Trees of different structure or shapes, non-contiguous or read-only arrays, a parameter that is there twice, several
-        devices, negative numbers, Nesterov without momentum, or a parameter whose gradient is being recorded. Nothing has been changed then.
+        Trees of different structure or shapes, non-contiguous or read-only arrays, a parameter that is there twice,
+        several devices, negative numbers, Nesterov without momentum, or a parameter whose gradient is being recorded.
+        Nothing has been changed then.
     TypeError
         Leaves that are no arrays, integer parameters, gradients or velocities of another dtype.
 

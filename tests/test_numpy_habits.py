@@ -232,6 +232,20 @@ def test_einsum_forms(device):
     assert path[0] == "einsum_path" and len(path) == 3
 
 
+def test_tensordot_again(device):
+    """The second call of known layouts takes a shorter way; strided operands and gradients do not."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((5, 3, 4)), rng.standard_normal((3, 4, 6))
+    for _ in range(3):
+        for axes in (0, 2):
+            got = cm.tensordot(cm.asarray(x), cm.asarray(y), axes)
+            np.testing.assert_allclose(got, np.tensordot(x, y, axes), rtol=1e-13, atol=1e-13)
+        got = cm.tensordot(cm.asarray(x).T, cm.asarray(x), 1)
+        np.testing.assert_allclose(got, np.tensordot(x.T, x, 1), rtol=1e-13, atol=1e-13)
+    slope = cm.grad(lambda a: cm.tensordot(a, cm.asarray(y), 2).sum())(cm.asarray(x))
+    np.testing.assert_allclose(slope, np.broadcast_to(y.sum(2), x.shape), rtol=1e-13)
+
+
 @settings(max_examples=40)
 @given(n=st.integers(1, 9), m=st.integers(1, 9), mode=st.sampled_from(["full", "same", "valid"]),
        dtype=st.sampled_from(["f8", "f4", "i4", "c16", "?"]))

@@ -17,7 +17,7 @@ from . import reduce
 from .elementwise import abs, conj, multiply
 from .inspection import can_cast
 from .output import deliver
-from .shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
+from .shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, remember, reshape
 
 __all__ = ["dot", "gemm", "gemv", "inner", "matmul", "matrix_norm", "matvec", "norm", "outer", "set_matmul_precision",
            "tensordot", "vdot", "vecdot", "vecmat", "vector_norm"]
@@ -367,7 +367,13 @@ def tensordot(a: Any, b: Any, /, axes: int | tuple[Sequence[int], Sequence[int]]
     >>> cm.tensordot(cm.ones((2, 3, 4)), cm.ones((3, 4, 5)), axes=2).shape
     (2, 5)
     """
+    if type(a) is type(b) is ndarray and type(axes) is int and a._node is None and b._node is None:
+        known = _contractions.get((a._layout, b._layout, axes))
+        if known is not None:  # these came before, and are seen as matrices as they lie
+            left, right, out = known
+            return matmul(a._view(left), b._view(right))._view(out)
     a, b = _pair("tensordot", a, b)
+    asked = axes
     if isinstance(axes, (int, np.integer)):
         count = int(axes)
         if not 0 <= count <= builtins.min(a.ndim, b.ndim):
@@ -384,7 +390,14 @@ def tensordot(a: Any, b: Any, /, axes: int | tuple[Sequence[int], Sequence[int]]
     depth = math.prod([a.shape[i] for i in of_a])
     left = reshape(permute_dims(a, rest_a + of_a), (math.prod(shape_a), depth))
     right = reshape(permute_dims(b, of_b + rest_b), (depth, math.prod(shape_b)))
-    return reshape(matmul(left, right), shape_a + shape_b)
+    y = reshape(matmul(left, right), shape_a + shape_b)
+    if a._layout.device >= 0 and (left._data, right._data) == (a._data, b._data) and type(asked) is int:
+        remember(_contractions, (a._layout, b._layout, asked), (left._layout, right._layout, y._layout))
+    return y
+
+
+#: Of `tensordot`: the layouts of two operands and the number of axes -> those of the matrices, and of the result.
+_contractions: dict[tuple, tuple] = {}
 
 
 # --------------------------------------------------------------------------------------------------- norms

@@ -557,3 +557,41 @@ PLANS = {
     "fill": lambda: (kernels.fill, [on_gpu((6, 5), "f4", (40, 4))], {}),
     "ramp": lambda: (kernels.ramp, [on_gpu((9,), "f2")], {"count": 4}),
 }
+
+
+def test_joins_of_layouts_seen_before(device):
+    rng = np.random.default_rng(3)
+    for order in ("C", "F"):
+        for _ in range(3):
+            a, b = (np.asarray(rng.standard_normal((4, 5)).astype("f4"), order=order) for _ in range(2))
+            x, y = cm.asarray(a), cm.asarray(b)
+            for axis in (0, 1, -1):
+                np.testing.assert_array_equal(cm.concat([x, y], axis=axis).to_numpy(), np.concatenate([a, b], axis))
+                np.testing.assert_array_equal(cm.stack((x, y), axis).to_numpy(), np.stack([a, b], axis))
+                np.testing.assert_array_equal(cm.roll(x, 2, axis).to_numpy(), np.roll(a, 2, axis))
+            np.testing.assert_array_equal(cm.concat([x, y], axis=None).to_numpy(), np.concatenate([a, b], None))
+            np.testing.assert_array_equal(cm.roll(x, -3).to_numpy(), np.roll(a, -3))
+            np.testing.assert_array_equal(cm.roll(x[:, ::2], 1, 1).to_numpy(), np.roll(a[:, ::2], 1, 1))
+    with pytest.raises((TypeError, ValueError)):
+        cm.concat([x, y], axis=1.0)
+    for function in (lambda x, y: cm.concat([x, y]), lambda x, y: cm.stack([x, y], 1), lambda x, y: cm.roll(x * y, 1, 0)):
+        out, pull = cm.vjp(function, x, y)
+        g = np.arange(1, out.size + 1, dtype="f4").reshape(out.shape)
+        for got, wanted in zip(pull(cm.asarray(g)), cotangents(function, a, b, g), strict=True):
+            np.testing.assert_allclose(got.to_numpy(), wanted, rtol=1e-5)
+
+
+def cotangents(function, a, b, g):
+    """Gradients of <g, function(a, b)>, linear in each, by its values on unit matrices in float64."""
+    with cm.device("cpu"):
+        def value(x, y):
+            return float((function(cm.asarray(x.astype("f8")), cm.asarray(y.astype("f8"))).to_numpy() * g).sum())
+
+        base = value(a * 0, b), value(a, b * 0)
+        for place, (fixed, zero) in enumerate(((b, base[0]), (a, base[1]))):
+            found = np.zeros(a.shape)
+            for at in np.ndindex(*a.shape):
+                unit = np.zeros(a.shape)
+                unit[at] = 1
+                found[at] = (value(unit, fixed) if place == 0 else value(fixed, unit)) - zero
+            yield found

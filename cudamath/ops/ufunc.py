@@ -325,6 +325,12 @@ def _nothing() -> None:
     """NumPy makes the array of the result."""
 
 
+#: Ufuncs as functions of positional arguments, of which the last one is the array for the result: quicker than `out=`, but
+#: of these two NumPy does not like it, since `np.maximum(a, b, c)` looks like the largest of three.
+_BY_POSITION: dict[Callable, Callable] = {
+    np.maximum: lambda x, y, out: np.maximum(x, y, out=out), np.minimum: lambda x, y, out: np.minimum(x, y, out=out)}
+
+
 def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute: np.dtype,
               take: Callable[[], np.ndarray | None]) -> Callable:
     """`run` for a ufunc that does what we want and arrays of known layouts: the layout of the first result is that of all.
@@ -334,6 +340,7 @@ def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute:
     array for the result, or None if NumPy is to make it.
     """
     quiet, new = _quiet, object.__new__
+    function = _BY_POSITION.get(function, function)
     layout: Layout | None = None
     kept: tuple[Any, Any] = (None, None)
 

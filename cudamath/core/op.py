@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -75,25 +74,6 @@ def lazy(room: str, path: str) -> Callable:
     return getattr(importlib.import_module(f"cudamath.{room}.{file}"), name)
 
 
-def _uses(rule: Callable | tuple[Callable, ...] | None) -> tuple[bool, tuple[bool, ...] | None]:
-    """Which of (y, each input) a gradient rule `rule(g, y, *inputs, **params)` uses; inputs None: every one."""
-    if rule is None:
-        return False, ()
-    if isinstance(rule, tuple):
-        each = [_uses(r) for r in rule]
-        return any(out for out, _ in each), tuple(map(any, zip(*[ins or () for _, ins in each], strict=True)))
-    used: list[bool] = []
-    for parameter in inspect.signature(rule).parameters.values():
-        wanted = not parameter.name.startswith("_")
-        if parameter.kind == parameter.VAR_POSITIONAL:
-            if len(used) < 2:
-                return wanted, (None if wanted else ())
-            return used[1], (None if wanted else tuple(used[2:]))
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            used.append(wanted)
-    return used[1], tuple(used[2:])
-
-
 class Op:
     """An operation on arrays.
 
@@ -121,7 +101,7 @@ class Op:
         self.name, self.cpu, self.cuda, self.vjp, self.adds = name, cpu, cuda, vjp, adds
         self.several = outputs > 1
         self.broadcasts = broadcasts
-        self._saves_output, self._saves_inputs = _uses(vjp)
+        self._saves_output, self._saves_inputs = tape.uses(vjp)
         self._saves: dict[int, tuple[bool, tuple[bool, ...]]] = {}
         self.plans: dict[Any, Callable] = {}
         registry[name] = self
@@ -250,7 +230,7 @@ class ViewOp:
 
     def __init__(self, name: str, fn: Callable[..., tuple[Layout, int]], vjp: Callable):
         self.name, self.fn, self.vjp = name, fn, vjp
-        self._saves_output, self._saves_inputs = _uses(vjp)
+        self._saves_output, self._saves_inputs = tape.uses(vjp)
         self._saves: dict[int, tuple[bool, tuple[bool, ...]]] = {}
         self.views: dict[Any, tuple[Layout, int]] = {}
         registry[name] = self

@@ -10,10 +10,12 @@ itself being differentiated they are recorded like any other call, which is all 
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 import operator
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,6 +98,38 @@ def leaf(x: ndarray) -> ndarray:
     return out
 
 
+def uses(rule: Callable | tuple[Callable, ...] | None) -> tuple[bool, tuple[bool, ...] | None]:
+    """Which of (y, each input) a gradient rule `rule(g, y, *inputs, **params)` uses; inputs None: every one."""
+    if rule is None:
+        return False, ()
+    if isinstance(rule, tuple):
+        each = [uses(r) for r in rule]
+        return any(out for out, _ in each), tuple(map(any, zip(*[ins or () for _, ins in each], strict=True)))
+    used: list[bool] = []
+    for parameter in inspect.signature(rule).parameters.values():
+        wanted = not parameter.name.startswith("_")
+        if parameter.kind == parameter.VAR_POSITIONAL:
+            if len(used) < 2:
+                return wanted, (None if wanted else ())
+            return used[1], (None if wanted else tuple(used[2:]))
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            used.append(wanted)
+    return used[1], tuple(used[2:])
+
+
+@functools.lru_cache(4096)
+def _kept(op: Any, leading: tuple[bool, ...]) -> tuple[bool, tuple[bool, ...]]:
+    """What is kept of a call of which some inputs carry no node: (output?, (input 0?, ...)). Of a tuple of rules, one an
+    input, only those at `leading` will be evaluated: x * c keeps c alone."""
+    out, inputs = op.saves(len(leading))
+    if type(op.vjp) is not tuple:
+        return out, inputs
+    each = [uses(rule) for rule, leads in zip(op.vjp, leading, strict=True) if leads]
+    return (out and any(of_output for of_output, _ in each),
+            tuple([kept and any(used is None or used[i:i + 1] == (True,) for _, used in each)
+                   for i, kept in enumerate(inputs)]))
+
+
 def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
     """Make the node of a call and hang it on the result(s). What the gradient rule does not use is not kept.
 
@@ -116,10 +150,15 @@ def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
         node.inputs = (x if keep[0] else None,)
     elif count == 2:
         x, y = inputs
-        node.parents = (x._node if type(x) is ndarray else None, y._node if type(y) is ndarray else None)
+        left, right = x._node if type(x) is ndarray else None, y._node if type(y) is ndarray else None
+        node.parents = (left, right)
+        if left is None or right is None:
+            keep_output, keep = _kept(op, (left is not None, right is not None))
         node.inputs = (x if keep[0] else None, y if keep[1] else None)
     else:
-        node.parents = tuple([x._node if type(x) is ndarray else None for x in inputs])
+        node.parents = parents = tuple([x._node if type(x) is ndarray else None for x in inputs])
+        if None in parents:
+            keep_output, keep = _kept(op, tuple([parent is not None for parent in parents]))
         node.inputs = tuple([x if use else None for x, use in zip(inputs, keep, strict=True)])
     if op.several:
         node.outputs = tuple([r._layout for r in output])

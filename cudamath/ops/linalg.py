@@ -49,25 +49,34 @@ def tf32_allowed() -> bool:
 # ------------------------------------------------------------------------------------------------ products
 
 
-def _matmul_grad(g: ndarray, _y: Any, a: ndarray, b: ndarray, *, tf32: bool) -> tuple[ndarray, ndarray]:
-    """g b^H and a^H g. Sums over broadcast batches are the tape's (`broadcasts`), except where one product does both."""
-    if a.dtype.kind == "c":
-        a, b = conj(a), conj(b)
-    if a.ndim == 1 and b.ndim == 1:
-        return g * b, g * a
-    if a.ndim == 1:  # (k) @ (..., k, n) -> (..., n)
-        return _matmul(b, expand_dims(g, axis=-1), tf32=tf32)[..., 0], expand_dims(a, axis=1) * expand_dims(g, axis=-2)
+# Sums over broadcast batches are the tape's (`broadcasts`), except where one product does both.
+
+
+def _left_grad(g: ndarray, _y: Any, _a: Any, b: ndarray, *, tf32: bool) -> ndarray:
+    """g b^H."""
+    b = conj(b) if b.dtype.kind == "c" else b
+    if b.ndim == 1:  # (..., k) @ (k) -> (...)
+        return expand_dims(g, axis=-1) * b
+    if g.ndim < b.ndim:  # (k) @ (..., k, n) -> (..., n)
+        return _matmul(b, expand_dims(g, axis=-1), tf32=tf32)[..., 0]
+    return _matmul(g, matrix_transpose(b), tf32=tf32)
+
+
+def _right_grad(g: ndarray, _y: Any, a: ndarray, b: ndarray, *, tf32: bool) -> ndarray:
+    """a^H g."""
+    a = conj(a) if a.dtype.kind == "c" else a
+    if a.ndim == 1:
+        return g * a if b.ndim == 1 else expand_dims(a, axis=1) * expand_dims(g, axis=-2)
     if b.ndim == 1:  # (..., m, k) @ (k) -> (..., m)
         rows = reshape(a, (-1, b.shape[0])) if a.size else reshape(a, (0, b.shape[0]))
-        return expand_dims(g, axis=-1) * b, _matmul(matrix_transpose(rows), reshape(g, (rows.shape[0],)), tf32=tf32)
-    for_a = _matmul(g, matrix_transpose(b), tf32=tf32)
+        return _matmul(matrix_transpose(rows), reshape(g, (rows.shape[0],)), tf32=tf32)
     if b.ndim == 2 and a.ndim > 2:  # one b for the whole batch: one tall product instead of a batch and a sum
         count = math.prod(a.shape[:-1])
         a, g = reshape(a, (count, a.shape[-1])), reshape(g, (count, g.shape[-1]))
-    return for_a, _matmul(matrix_transpose(a), g, tf32=tf32)
+    return _matmul(matrix_transpose(a), g, tf32=tf32)
 
 
-_matmul = Op("matmul", cpu="matmul.matmul", cuda="matmul.matmul", vjp=_matmul_grad, broadcasts=True)
+_matmul = Op("matmul", cpu="matmul.matmul", cuda="matmul.matmul", vjp=(_left_grad, _right_grad), broadcasts=True)
 _products = _matmul.plans
 
 

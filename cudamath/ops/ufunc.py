@@ -108,9 +108,7 @@ class Elementwise:
 
     @functools.cached_property
     def _saves(self) -> tuple[bool, tuple[bool, ...]]:
-        from ..core.op import _uses
-
-        out, inputs = _uses(self.vjp)
+        out, inputs = tape.uses(self.vjp)
         return out, inputs or ()
 
     def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:

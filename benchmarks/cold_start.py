@@ -89,7 +89,7 @@ cm.copy(x.T); cm.take(x, cm.asarray([1, 2]), axis=0); cm.ml.softmax(x); cm.ml.ge
 v = x[0]
 cm.vjp(lambda x, v: cm.ml.layer_norm(x, 512, v, v), x, v)[1](x)
 q = half["bfloat16"].reshape((2, 16, 128, 64))
-cm.ml.scaled_dot_product_attention(q, q, q, is_causal=True)
+cm.ml.scaled_dot_product_attention(q, q, q, causal=True)
 images = x.reshape((4, 16, 64, 64))
 cm.ml.max_pool2d(images, 2); cm.ml.batch_norm(images, training=True)
 cm.cuda.synchronize()
@@ -141,17 +141,21 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cold_start", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--device", default=str(cm.default_device()))
     parser.add_argument("--out", type=pathlib.Path, help="folder for cold_start.json (default: benchmarks/results/...)")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="of processes (0: only how long kernels take to compile)")
     chosen = parser.parse_args(argv)
     out = chosen.out or RESULTS / folder(chosen.device)
     out.mkdir(parents=True, exist_ok=True)
-    record: dict[str, Any] = {"first": measure(chosen.device, chosen.rounds)}
-    print(json.dumps(record["first"], indent=1), flush=True)
+    file = out / "cold_start.json"
+    record: dict[str, Any] = json.loads(file.read_text()) if file.exists() and not chosen.rounds else {}
+    if chosen.rounds:
+        record["first"] = measure(chosen.device, chosen.rounds)
+        print(json.dumps(record["first"], indent=1), flush=True)
     if chosen.device != "cpu":
         record["compile"] = compile_times(chosen.device)
         print(json.dumps(record["compile"], indent=1), flush=True)
-    record |= environment(chosen.device)
-    (out / "cold_start.json").write_text(json.dumps(record, indent=1) + "\n")
+    where = environment(chosen.device)
+    record = record | ({"compile_commit": where["commit"]} if not chosen.rounds and "commit" in record else where)
+    file.write_text(json.dumps(record, indent=1) + "\n")
     return 0
 
 

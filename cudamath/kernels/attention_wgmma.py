@@ -74,7 +74,8 @@ i32, i64, f32 = types.int32, types.int64, types.float32
 HIDDEN, NOTHING = -1.0e30, -1.0e29  # score of a key that is not seen; a row whose maximum is below the second sees none
 OUT_OF_RANGE = -math.inf, -3.0e38  # the same two where a mask may add large numbers
 GROWTH = 8.0  # powers of two by which a row's maximum may grow before its sums are rescaled
-STAGES = 2
+STAGES = 2  # of keys and values
+TURNS = 1  # of queries
 SOFTMAX_FIRST = True  # exponentials before the wait for the product of weights and values
 LN2 = math.log(2)
 
@@ -120,9 +121,15 @@ class Tile(NamedTuple):
         return 128 * (self.consumers + 1)
 
     @property
+    def turns(self) -> int:
+        """Tiles of queries in shared memory: two, where there is room for the next one beside the one that is worked on."""
+        return TURNS if self.depth <= 128 else 1
+
+    @property
     def shared(self) -> int:
         """Bytes of shared memory: queries, STAGES times keys and values, barriers, and what alignment may take."""
-        return (self.queries + 2 * STAGES * self.keys) * 2 * self.depth + hopper.BARRIERS + hopper.ALIGNMENT
+        rows = self.turns * self.queries + 2 * STAGES * self.keys
+        return rows * 2 * self.depth + hopper.BARRIERS + hopper.ALIGNMENT
 
 
 @cuda.jit
@@ -302,7 +309,7 @@ def clear_rows(keys: int, panels: int) -> Any:
 @functools.cache
 def attention_wgmma(tile: Tile) -> Any:
     """y and lse. See Tile."""
-    queries, keys, depth, consumers = tile.queries, tile.keys, tile.depth, tile.consumers
+    queries, keys, depth, consumers, turns = tile.queries, tile.keys, tile.depth, tile.consumers, tile.turns
     uneven = tile.uneven
     causal, lengths, masked = tile.causal, tile.lengths, bool(tile.mask)
     masks_first = causal or tile.tail or lengths or masked
@@ -337,19 +344,20 @@ def attention_wgmma(tile: Tile) -> Any:
         """
         shared = cuda.shared.array(0, types.uint8)
         base = hopper.first_tile(shared)
-        at_k = i32(base + bytes_q)
+        at_k = i32(base + turns * bytes_q)
         at_v = i32(at_k + STAGES * bytes_k)
         q_full = i32(at_v + STAGES * bytes_k)
-        q_empty = i32(q_full + 8)
-        k_full = i32(q_full + 16)
+        q_empty = i32(q_full + 16)
+        k_full = i32(q_full + 32)
         k_empty, v_full, v_empty = i32(k_full + 8 * STAGES), i32(k_full + 16 * STAGES), i32(k_full + 24 * STAGES)
-        note = i32(q_full + 128)  # what the producer tells the consumers of a tile: eight int32
+        notes = i32(q_full + 128)  # what the producer tells the consumers of a tile: eight int32
         thread = i32(cuda.threadIdx.x)
         group = i32(thread >> 7)
         everything = i32(all_heads * tiles)
         if thread == 0:
-            ptx.barrier_init(q_full, 1)
-            ptx.barrier_init(q_empty, consumers)
+            for turn in range(turns):
+                ptx.barrier_init(q_full + 8 * turn, 1)
+                ptx.barrier_init(q_empty + 8 * turn, consumers)
             for stage in range(STAGES):
                 ptx.barrier_init(k_full + 8 * stage, 1)
                 ptx.barrier_init(v_full + 8 * stage, 1)
@@ -362,7 +370,7 @@ def attention_wgmma(tile: Tile) -> Any:
         if group == 0:  # ---------------------------------------------------------------------- the producer
             fewer()
             if thread == 0:
-                stage, phase, turn = i32(0), i32(1), i32(1)
+                stage, phase, turn, q_phase = i32(0), i32(1), i32(0), i32(1)
                 t = i32(cuda.blockIdx.x)
                 while t < everything:
                     row, head = find_tile(t, tiles, all_heads, together)
@@ -377,13 +385,15 @@ def attention_wgmma(tile: Tile) -> Any:
                     if causal:
                         end = i32(min(filled, min(row + queries, present) + filled - present))
                     count = i32(max(divide_unsigned(i32(max(end, 0) + keys - 1), i32(keys)), 1))
-                    ptx.barrier_wait(q_empty, turn)
-                    turn = i32(turn ^ 1)
+                    full, note = i32(q_full + 8 * turn), i32(notes + 32 * turn)
+                    ptx.barrier_wait(i32(q_empty + 8 * turn), q_phase)
                     store_shared_4(note, row, head, count, present)
                     store_shared_4(i32(note + 16), filled, i32(0), i32(0), i32(0))
-                    ptx.barrier_expect(q_full, bytes_q)
+                    ptx.barrier_expect(full, bytes_q)
                     for panel in range(panels):
-                        ptx.tma_load_4d(i32(base + panel * panel_q), map_q, i32(64 * panel), row, within, batch, q_full)
+                        ptx.tma_load_4d(i32(base + turn * bytes_q + panel * panel_q), map_q, i32(64 * panel), row, within,
+                                        batch, full)
+                    turn, q_phase = hopper.advance(turn, q_phase, turns)
                     following = i32(t + cuda.gridDim.x)
                     while count > 0:
                         count = i32(count - 1)
@@ -401,9 +411,9 @@ def attention_wgmma(tile: Tile) -> Any:
                                             i32(count * keys), shares, batch, i32(v_full + 8 * stage))
                         stage, phase = hopper.advance(stage, phase, STAGES)
                     t = following
-                ptx.barrier_wait(q_empty, turn)
-                store_shared_4(note, i32(0), i32(-1), i32(0), i32(0))
-                ptx.barrier_arrive(q_full)
+                ptx.barrier_wait(i32(q_empty + 8 * turn), q_phase)
+                store_shared_4(i32(notes + 32 * turn), i32(0), i32(-1), i32(0), i32(0))
+                ptx.barrier_arrive(i32(q_full + 8 * turn))
         else:  # -------------------------------------------------------------------------------- the consumers
             more()
             mine = i32(thread & 127)
@@ -413,14 +423,15 @@ def attention_wgmma(tile: Tile) -> Any:
             s = cuda.local.array(scores, f32)
             p = cuda.local.array(packed, i32)
             o = cuda.local.array(outputs, f32)
-            q_tile = hopper.descriptor(i32(base + own * hopper.ROW), by_keys)
+            q_first = hopper.descriptor(i32(base + own * hopper.ROW), by_keys)
             k_tile = hopper.descriptor(at_k, by_keys)
             v_tile = hopper.descriptor(at_v, by_values)
-            stage, phase, turn = i32(0), i32(0), i32(0)
-            ptx.barrier_wait(q_full, turn)
-            row, head, count, present = load_shared_4(note)
+            stage, phase, turn, q_phase = i32(0), i32(0), i32(0), i32(0)
+            ptx.barrier_wait(q_full, q_phase)
+            row, head, count, present = load_shared_4(notes)
             while head >= 0:
-                filled = load_shared_4(i32(note + 16))[0]
+                filled = load_shared_4(i32(notes + 32 * turn + 16))[0]
+                q_tile = q_first + i64(turn * (bytes_q >> 4))
                 shift = i32(filled - present)
                 sees = count  # tiles of keys: of the last ones this warpgroup may see nothing
                 if causal:
@@ -442,7 +453,7 @@ def attention_wgmma(tile: Tile) -> Any:
                 if mine == 0:
                     ptx.barrier_arrive(i32(k_empty + 8 * stage))
                     if left == 0:
-                        ptx.barrier_arrive(q_empty)
+                        ptx.barrier_arrive(i32(q_empty + 8 * turn))
                 mask0, mask1 = i64(0), i64(0)
                 if masked:  # rows that do not exist read the first or the last one
                     batch = divide_unsigned(head, heads)
@@ -481,7 +492,7 @@ def attention_wgmma(tile: Tile) -> Any:
                     if mine == 0:
                         ptx.barrier_arrive(i32(k_empty + 8 * stage))
                         if left == 0:
-                            ptx.barrier_arrive(q_empty)
+                            ptx.barrier_arrive(i32(q_empty + 8 * turn))
                     if masked:
                         put_on(s, mask0, mask1, i32(left * keys + 2 * (lane & 3)), i32(most - 2), unscale)
                     if causal:
@@ -551,8 +562,8 @@ def attention_wgmma(tile: Tile) -> Any:
                 to = (global_address(y) + i64(batch) * y.strides[0] + i64(head - batch * heads) * y.strides[1]
                       + i64(row + line) * y.strides[2])
                 store(o, to, 8 * y.strides[2], share0, share1, exists0, exists1, lane, columns)
-                turn = i32(turn ^ 1)
-                ptx.barrier_wait(q_full, turn)
-                row, head, count, present = load_shared_4(note)
+                turn, q_phase = hopper.advance(turn, q_phase, turns)
+                ptx.barrier_wait(i32(q_full + 8 * turn), q_phase)
+                row, head, count, present = load_shared_4(i32(notes + 32 * turn))
 
     return attention_wgmma

@@ -198,3 +198,19 @@ def test_a_parameter_that_is_there_twice(device):
     with pytest.raises(ValueError, match=r"^sgd_update: wants every parameter once .*\['a'\].* and .*\['b'\]"):
         cm.ml.sgd_update({"a": x, "b": x[:], "c": cm.ones(5)}, {"a": x, "b": x, "c": cm.ones(5)}, lr=0.1)
     assert x.tolist() == [1, 1, 1]
+
+
+def test_the_default_dtype_is_meant_everywhere(device):
+    whole = np.arange(6).reshape(2, 3)
+    calls = {"linspace": lambda: cm.linspace(cm.asarray([0, 1]), 3, 4), "cov": lambda: cm.cov(cm.asarray(whole)),
+             "corrcoef": lambda: cm.corrcoef(cm.asarray(whole)), "hanning": lambda: cm.hanning(4),
+             "kaiser": lambda: cm.kaiser(4, 2), "bartlett": lambda: cm.bartlett(0), "blackman": lambda: cm.blackman(3)}
+    wide = {name: call() for name, call in calls.items()}
+    cm.set_default_dtype("float32")
+    try:
+        narrow = {name: call() for name, call in calls.items()}
+    finally:
+        cm.set_default_dtype("float64")
+    for name, x in wide.items():
+        assert (x.dtype, narrow[name].dtype) == (np.float64, np.float32), name
+        np.testing.assert_allclose(narrow[name].to_numpy(), x.to_numpy(), rtol=1e-5, atol=1e-6)

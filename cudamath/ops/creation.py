@@ -364,7 +364,8 @@ def linspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, ret
 
 def _rows_between(start: ndarray, stop: ndarray, num: int, endpoint: bool, retstep: bool, dtype: Any, axis: int) -> Any:
     """`linspace` of arrays."""
-    kind = dtypes.result_type(start, stop, dtypes.default_float() if start.dtype.kind in "biu" else 1.0)
+    kind = dtypes.result_type(start, stop)
+    kind = dtypes.default_float() if kind.kind in "biu" else kind
     start, stop = astype(start, kind), astype(stop, kind)
     steps = num - 1 if endpoint else num
     step = (stop - start) / (steps if steps else math.nan)

@@ -252,9 +252,9 @@ def polyfit(x: Any, y: Any, deg: int, /, *, w: Any = None) -> ndarray:
 
 
 def _window(name: str, m: int) -> ndarray:
-    """Places from -1 to 1."""
+    """Places from -1 to 1, in the default dtype."""
     (n,) = normalize_shape(name, max(int(m), 0))
-    return arange(1 - n, n, 2, dtype=np.float64) / max(n - 1, 1) if n else arange(0, dtype=np.float64)
+    return arange(1 - n, n, 2, dtype=dtypes.default_float()) / max(n - 1, 1) if n else zeros(0)
 
 
 def bartlett(m: int, /) -> ndarray:
@@ -306,4 +306,4 @@ def kaiser(m: int, beta: float, /) -> ndarray:
     >>> cm.round(cm.kaiser(3, 2.0), 6).tolist()
     [0.438676, 1.0, 0.438676]
     """
-    return asarray(np.kaiser(m, beta))
+    return asarray(np.kaiser(m, beta), dtypes.default_float())

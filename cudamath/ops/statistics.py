@@ -307,8 +307,11 @@ def cov(x: Any, /, y: Any = None, rowvar: bool = True, bias: bool = False, ddof:
         raise ValueError(f"cov: wants at most 2 dimensions, got shape {x.shape}")
     if ddof is not None and ddof != int(ddof):
         raise ValueError(f"cov: ddof must be an integer, got {ddof}")
-    kind = dtypes.as_dtype(dtype) if dtype is not None else dtypes.result_type(
-        x, *(() if y is None else (require("cov", y, NUMERIC),)), dtypes.default_float() if x.dtype not in INEXACT else x.dtype)
+    if dtype is None:
+        found = dtypes.result_type(x, *(() if y is None else (require("cov", y, NUMERIC),)))
+        kind = found if found in INEXACT else dtypes.default_float()
+    else:
+        kind = dtypes.as_dtype(dtype)
 
     def rows(given: Any) -> ndarray:
         given = coerce("cov", (x, given), NUMERIC)[1]

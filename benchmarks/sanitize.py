@@ -29,6 +29,8 @@ import cudamath as cm
 from benchmarks.run import RESULTS, environment, folder
 
 CASE = "case: "
+#: Numba's name of a kernel: its own is the last.
+DEMANGLED = re.compile(r"(?:\w+::)+(\w+)\[abi:[^\]]*\](?:\(.*?\))?(?=\+0x| in |$)")
 REPORT = re.compile(r"^========= (?:Error: |Warning: |Race|Invalid|Uninitialized|Barrier|Fatal|Leaked)")
 Calls = dict[str, Callable[[], Any]]
 
@@ -149,7 +151,9 @@ def summary(log: str) -> dict[str, Any]:
         elif line.startswith("did not run: "):
             absent[name] = line.removeprefix("did not run: ")[:200]
         elif REPORT.match(line):
-            reports.setdefault(name, []).append(line.removeprefix("========= ")[:200])
+            reports.setdefault(name, []).append(DEMANGLED.sub(r"\1", line.removeprefix("========= "))[:400])
+        elif line.startswith("=========     and ") and name in reports:  # the other access of a race
+            reports[name][-1] += DEMANGLED.sub(r"\1", line.removeprefix("=========    "))[:400]
     return {"cases": counted - len(absent), "stopped_at": [] if name == "end" else [name], "did_not_run": absent,
             "reports": {case: {"count": len(lines), "first": lines[0]} for case, lines in reports.items()}}
 

@@ -243,6 +243,10 @@ def test_a_sanitizers_log_is_counted_for_the_case_that_ran() -> None:
     found = sanitize.summary(log)
     assert found == {"cases": 2, "stopped_at": ["matmul"], "did_not_run": {"matmul": "ValueError: no"},
                      "reports": {"add": {"count": 2, "first": "Invalid __global__ read of size 4 bytes"}}}
+    race = "========= Error: Race reported between Read access at a::k::_3clocals_3e::k[abi:v1,cw](Array<float, 1>)+0x70"
+    other = "=========     and Write access at a::k::_3clocals_3e::k[abi:v1,cw](Array<float, 1>)+0xb0 [2 hazards]"
+    assert sanitize.summary(f"case: k\n{race}\n{other}\n")["reports"]["k"] == {
+        "count": 1, "first": "Error: Race reported between Read access at k+0x70 and Write access at k+0xb0 [2 hazards]"}
     both = sanitize.together([found, sanitize.summary("case: exp\ncase: end\n")])
     assert both == {**found, "cases": 3}
 
@@ -317,19 +321,3 @@ def test_sweep_ends_where_memory_does() -> None:
 
     assert sweep.sizes("add", 20 << 12) == [1 << 10, 1 << 12] and sweep.sizes("matmul", 1 << 40)[-1] == sweep.SIDE**2
     assert sweep.shape("softmax", 1 << 12) == (4, 1024) and sweep.shape("matmul", 1 << 12) == (64, 64)
-
-
-def test_headlines_say_how_many_times_as_fast(tmp_path: pathlib.Path) -> None:
-    calls = {headlines.OURS: (lambda: None, lambda: time.sleep(0.002)), "slow": (lambda: time.sleep(0.02), lambda: None)}
-    seconds = headlines.measure(calls, rounds=3)
-    assert 5 < seconds["slow"] / seconds[headlines.OURS] < 11
-    record = {"headlines": [{"title": "matmul", "claimed": "10 times", "seconds": {headlines.OURS: 0.002, "slow": 0.03}}],
-              "cores": 2, "processor": "P", "commit": "abc", "date": "today"}
-    (tmp_path / "headlines.json").write_text(json.dumps(record))
-    assert headlines.section(tmp_path, report.duration)[-1] == "| matmul | 10 times | 2 ms | slow: 30 ms | 15 |"
-    assert headlines.section(tmp_path / "none", report.duration) == []
-
-
-def test_three_loops_multiply() -> None:
-    a, b = np.random.default_rng(0).standard_normal((2, 20, 20))
-    np.testing.assert_allclose(headlines.loops()(a, b), a @ b, rtol=1e-12)

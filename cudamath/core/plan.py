@@ -149,7 +149,8 @@ def triple(size: int | Sequence[int]) -> tuple[int, int, int]:
 class Launch:
     """A kernel launch: `kernel` is a `@cuda.jit` function; grid, block: int or tuple; shared: dynamic bytes; cluster: how
     many neighbouring blocks share their shared memory (compute capability 9.0; divides the grid's first dimension); early:
-    whether it may begin before what is ahead of it has ended, for which the kernel itself waits (runtime/module.early_config)."""
+    whether it may begin before what is ahead of it has ended, for which the kernel itself waits
+    (runtime/module.early_config)."""
 
     __slots__ = ("kernel", "grid", "block", "args", "shared", "cluster", "early")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.dtypes import INTEGER, REAL, REAL_OR_BOOL

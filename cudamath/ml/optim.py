@@ -97,9 +97,9 @@ def _check(name: str, params: Tree, trees: Sequence[str], arrays: list[ndarray],
     """Dtypes, shapes, layouts and devices."""
     paths = _paths(params)
     places: dict[int, int] = {}
-    for i, p in enumerate(arrays[:count]):
-        if p.size and places.setdefault(p.ptr, i) != i:  # a kernel would step it twice at the same time
-            raise ValueError(f"{name}: wants every parameter once in the tree, got the same memory at {paths[places[p.ptr]]} "
+    for i, x in enumerate(arrays[:count]):
+        if x.size and places.setdefault(x.ptr, i) != i:  # a kernel would step it twice at the same time
+            raise ValueError(f"{name}: wants every parameter once in the tree, got the same memory at {paths[places[x.ptr]]} "
                              f"and {paths[i]}")
     for i, x in enumerate(arrays):
         p: Layout = arrays[i % count]._layout

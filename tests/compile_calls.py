@@ -153,7 +153,8 @@ def arrays(t: np.dtype) -> None:
     x.copy(), x.T.copy(), x[::2, 1:].copy(), x[:, ::-1].copy(), cm.concat([x, x.T.reshape(40, 70)]), cm.pad(x, 1)
     made((300, 500), t).T.copy()
     x[:], x[1:, ::3], x[0] = line, 1, line
-    x[index], x[cm.asarray(np.arange(40))] = line, line
+    x[index], wide = line, made((300, 500), t)
+    wide[cm.asarray(np.arange(300))] = wide[0].copy()
     x[index, index] = line[:5]
     x[mask] = 1
     x[mask]

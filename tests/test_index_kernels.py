@@ -66,36 +66,38 @@ def test_scatter_simulated():
         expected = x.copy()
         expected[index] = values
         plan = scatter.scatter(*layouts(x, values, index), axis=0)
-        assert [n for n in named(plan) if n in ("reset_winner", "bid", "scatter_rows")] == [
-            "reset_winner", "bid", "scatter_rows"]
+        assert "assign_few" in named(plan)
         sim(plan, x, values, index)
         np.testing.assert_array_equal(x, expected)
 
 
 @pytest.mark.simulator
 def test_scatter_by_stretches_simulated(monkeypatch):
-    """Few rows of many, and rows by stretches; the last of equal positions wins, what is out of range is reported."""
-    monkeypatch.setattr(scatter, "MANY", 1)
-    monkeypatch.setattr(scatter, "STRETCH", 16)
+    """Several launches, rows by stretches; the last of equal positions wins, what is out of range is reported."""
+    for name, value in {"MANY": 1, "STRETCH": 16, "FEW": 0}.items():
+        monkeypatch.setattr(scatter, name, value)
     rng = np.random.default_rng(0)
-    for rows, m, expected_groups in ((10, 40, 3), (7, 7, 2), (1000, 9, 1)):
+    for rows, m, groups in ((10, 40, [3, 5]), (7, 7, [2, 4]), (1000, 9, [1, 1])):
         x, index, values = np.zeros(rows, "f4"), rng.integers(-rows, rows, m), numbered(m, "f4")
         expected = x.copy()
         expected[index] = values
         plan = scatter.scatter(*layouts(x, values, index), axis=0)
-        assert named(plan) == ["reset_bids" if rows == 1000 else "reset_winner", "bid", "scatter_rows"]
-        assert plan.steps[1].grid[1] == expected_groups
+        assert named(plan) == ["claim", "settle", "amend"]
+        assert [step.grid[1] for step in plan.steps[:2]] == groups
         sim(plan, x, values, index)
         np.testing.assert_array_equal(x, expected)
         with pytest.raises(IndexError):
             sim(plan, x, values, np.full(m, rows))
-    x, index, j = np.zeros((40, 5), "i2"), rng.integers(0, 40, 3), rng.integers(0, 5, 3)
-    plan = scatter.scatter(*layouts(x, numbered(3, "i2"), index, j), axis=0)
-    assert "reset_bids" in named(plan)
-    sim(plan, x, numbered(3, "i2"), index, j)
-    expected = np.zeros((40, 5), "i2")
-    expected[index, j] = numbered(3)
-    np.testing.assert_array_equal(x, expected)
+    x, index, j = np.zeros((3, 40, 5), "i2"), rng.integers(0, 4, 9), rng.integers(0, 2, 9)
+    for few in (0, 99):
+        monkeypatch.setattr(scatter, "FEW", few)
+        expected = x.copy()
+        expected[:, index, j] = numbered((3, 9))
+        plan = scatter.scatter(*layouts(x, numbered((3, 9), "i2"), index, j), axis=1)
+        assert named(plan)[-1] == ("assign_few" if few else "amend")
+        sim(plan, x, numbered((3, 9), "i2"), index, j)
+        np.testing.assert_array_equal(x, expected)
+        x[:] = 0
 
 
 @pytest.mark.simulator

@@ -1,16 +1,17 @@
 """Assignment by index arrays: x[..., indices, ...] = values, where of repeated positions the last one wins, as in NumPy.
 
-The idea. Threads write in no order, so an auction comes first: every j bids for its row by an integer atomic max
-(``bid``); then only the highest bidder writes (``scatter_rows``). The result is the same on every run.
+The idea. Threads write in no order. So every j first claims its row, by writing its number there (``claim``): of several
+claims any one is left. Then whoever finds his claim there writes his values; who finds a smaller number than his own takes the
+row over by an integer atomic max, and leaves a doubt (``settle``). Only if there is one, the rows that were taken over are
+written once more, by whom they belong to in the end (``amend``). Positions that do not repeat cost no atomics, and nothing that
+grows with the array; the result is the same on every run. A claim is 2 j; 2 j + 1 marks a row that was taken over.
 
-Before the auction nobody has bid for any row. Where most rows are written, all bids are reset (``reset_winner``); where
-few are, each j resets the row that it will bid for (``reset_bids``), so that assigning ten rows of a long array does not
-cost the array's length.
+``assign_few``  all three in one launch of one block, for what is small.
 
-Bids for single elements of a long array go anywhere in it, a sector of 32 bytes each, and what the second-level cache
-does not hold costs its way to memory twice. So the blocks come in groups: each group looks at all positions and takes
-the rows of one stretch that the cache holds; the groups run one after another, as blocks start in their order. Reading
-the positions again for every stretch is the cheaper part.
+Single elements of a long array lie anywhere in it, a sector of 32 bytes each, and what the second-level cache does not hold
+costs its way to memory twice. So the blocks come in groups: each group looks at all positions and takes the rows of one
+stretch that the cache holds; the groups run one after another, as blocks start in their order. Reading the positions again for
+every stretch is the cheaper part.
 
 The floor is the positions, the values and the rows that are written: m (8 + 2 row bytes) / bandwidth.
 """
@@ -28,10 +29,12 @@ from .copy import copy_part, index_type, whole
 from .index import THREADS, box, dense, flat_positions, widest
 from .lazy import cuda, types
 
-STRETCH = 1 << 24  # bytes of bids, or of the array, that one group of blocks works on
+STRETCH = 1 << 24  # bytes of claims, or of them and the array, that one group of blocks works on
 MOST_STRETCHES = 8
 MANY = 1 << 19  # positions for which stretches pay
-SPARSE = 8  # rows a position, from which on only the rows that occur are reset
+FEW = 4096  # words, and positions, that one block assigns
+FEW_THREADS = 1024
+MOST_BLOCKS = 1024  # of `amend`
 
 
 @device_function
@@ -52,67 +55,117 @@ def own(positions, j, rows, flag, ticket):
     return i
 
 
-@cuda.jit
-def reset_winner(winner):  # (rows,)
-    """winner[...] = -1: nobody has bid."""
-    i = cuda.grid(1)
-    if i < winner.size:
-        winner[i] = -1
-
-
 @functools.cache
-def reset_bids(row_of: Any) -> Any:
-    """winner[row] = -1 for the rows that will be bid for."""
+def moves(row_of: Any, number: Any, index: Any) -> tuple[Any, Any, Any]:
+    """Device functions: what `claim` does for position j, and `settle` and `amend` for word i of the values, for rows from
+    `first` to before `last`."""
 
-    @cuda.jit
-    def reset_bids(positions, winner, flag, ticket):  # positions: (m,), winner: (rows,)
-        j = cuda.grid(1)
-        if j < positions.size:
-            row = row_of(positions, j, winner.size, flag, ticket)
-            if row >= 0:
-                winner[row] = -1
+    @device_function
+    def claim_one(j, positions, winner, first, last, flag, ticket):
+        row = row_of(positions, j, winner.size, flag, ticket)
+        if first <= row < last:
+            winner[row] = number(2 * j)
 
-    return reset_bids
-
-
-@functools.cache
-def bid(row_of: Any, number: Any) -> Any:
-    """winner[row] = the largest j that leads to this row."""
-
-    @cuda.jit
-    def bid(positions, winner, stretch, flag, ticket):
-        # positions: (m,), winner: (rows,) of `number`; stretch: rows of a group, one row of the grid
-        j = types.int64(cuda.blockIdx.x) * THREADS + cuda.threadIdx.x
-        if j < positions.size:
-            row = row_of(positions, j, winner.size, flag, ticket)
-            first = types.int64(cuda.blockIdx.y) * stretch
-            if row >= first and row < first + stretch:
-                cuda.atomic.max(winner, row, number(j))
-
-    return bid
-
-
-@functools.cache
-def scatter_rows(row_of: Any, index: Any) -> Any:
-    """x[b, positions[j], a] = values[b, j, a] for the highest bidders j; thread i of a group takes the i-th word."""
-
-    @cuda.jit
-    def scatter_rows(x, positions, winner, values, stretch, flag, ticket):
-        # x: (before, rows, after), values: (before, m, after); positions, winner, stretch: as in bid
-        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
+    @device_function
+    def settle_one(i, x, positions, winner, values, doubt, first, last, flag, ticket):
         after = index(values.shape[2])
         m = index(values.shape[1])
         q = i // after
         b = q // m
-        if b < index(values.shape[0]):
-            j = q - b * m
-            a = i - q * after
-            row = row_of(positions, j, winner.size, flag, ticket)
-            first = types.int64(cuda.blockIdx.y) * stretch
-            if row >= first and row < first + stretch and winner[row] == np.int64(j):
+        j = q - b * m
+        a = i - q * after
+        row = row_of(positions, j, winner.size, flag, ticket)
+        if first <= row < last:
+            seen = winner[row]
+            if seen == number(2 * types.int64(j)):
                 x[b, row, a] = values[b, j, a]
+            elif seen < number(2 * types.int64(j)):  # others' words may be here too: larger ones stay
+                cuda.atomic.max(winner, row, number(2 * types.int64(j) + 1))
+                doubt[0] = 1
 
-    return scatter_rows
+    @device_function
+    def amend_one(i, x, positions, winner, values, flag, ticket):
+        after = index(values.shape[2])
+        m = index(values.shape[1])
+        q = i // after
+        b = q // m
+        j = q - b * m
+        row = row_of(positions, j, winner.size, flag, ticket)
+        if row >= 0 and winner[row] == number(2 * types.int64(j) + 1):
+            x[b, row, i - q * after] = values[b, j, i - q * after]
+
+    return claim_one, settle_one, amend_one
+
+
+@functools.cache
+def claim(row_of: Any, number: Any) -> Any:
+    """winner[row] = 2 j for one of the j that lead to this row."""
+    claim_one = moves(row_of, number, np.uint32)[0]
+
+    @cuda.jit
+    def claim(positions, winner, doubt, stretch, flag, ticket):
+        # positions: (m,), winner: (rows,) of `number`, doubt: (1,) int32; stretch: rows of a group, a row of the grid
+        j = types.int64(cuda.blockIdx.x) * THREADS + cuda.threadIdx.x
+        first = types.int64(cuda.blockIdx.y) * stretch
+        if j < positions.size:
+            claim_one(j, positions, winner, first, first + stretch, flag, ticket)
+        if j == 0:
+            doubt[0] = 0
+
+    return claim
+
+
+@functools.cache
+def settle(row_of: Any, number: Any, index: Any) -> Any:
+    """x[b, positions[j], a] = values[b, j, a] where the claim is j's; greater j take over; thread i has the i-th word."""
+    settle_one = moves(row_of, number, index)[1]
+
+    @cuda.jit
+    def settle(x, positions, winner, values, doubt, words, stretch, flag, ticket):
+        # x: (before, rows, after), values: (before, m, after), words: of them; the others: as in claim
+        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
+        first = types.int64(cuda.blockIdx.y) * stretch
+        if i < index(words):
+            settle_one(i, x, positions, winner, values, doubt, first, first + stretch, flag, ticket)
+
+    return settle
+
+
+@functools.cache
+def amend(row_of: Any, number: Any, index: Any) -> Any:
+    """Where there is a doubt: the rows that were taken over."""
+    amend_one = moves(row_of, number, index)[2]
+
+    @cuda.jit
+    def amend(x, positions, winner, values, doubt, words, flag, ticket):  # as in settle
+        if doubt[0] != 0:
+            for i in range(cuda.grid(1), words, cuda.gridsize(1)):
+                amend_one(index(i), x, positions, winner, values, flag, ticket)
+
+    return amend
+
+
+@functools.cache
+def assign_few(row_of: Any, number: Any) -> Any:
+    """All of it by one block."""
+    claim_one, settle_one, amend_one = moves(row_of, number, np.uint32)
+
+    @cuda.jit
+    def assign_few(x, positions, winner, values, doubt, words, flag, ticket):  # as in settle
+        t = cuda.threadIdx.x
+        if t == 0:
+            doubt[0] = 0
+        for j in range(t, positions.size, cuda.blockDim.x):
+            claim_one(j, positions, winner, 0, winner.size, flag, ticket)
+        cuda.syncthreads()
+        for i in range(t, words, cuda.blockDim.x):
+            settle_one(np.uint32(i), x, positions, winner, values, doubt, 0, winner.size, flag, ticket)
+        cuda.syncthreads()
+        if doubt[0] != 0:
+            for i in range(t, words, cuda.blockDim.x):
+                amend_one(np.uint32(i), x, positions, winner, values, flag, ticket)
+
+    return assign_few
 
 
 def _stretches(m: int, rows: int, nbytes: int) -> tuple[int, int]:
@@ -144,20 +197,25 @@ def scatter(x: Layout, values: Layout, *indices: Layout, axis: int) -> Plan:
     m, rows = indices[0].size, layout.shape[1]
     flat = x.like((layout.shape[0], m, layout.shape[2]))
     target, source = widest((argument, layout), (given.view(flat.shape, flat.strides), flat))
-    number = np.dtype(np.int32 if m < 2**31 else np.int64)
-    temps.append(x.like((rows,), number))
-    winner = Temp(len(temps) - 1)
-    if rows < SPARSE * m:
-        steps.append(Launch(reset_winner, blocks(rows, THREADS), THREADS, [winner]))
-    else:
-        steps.append(Launch(reset_bids(row_of), blocks(m, THREADS), THREADS, [positions, winner, Flag(), Ticket()]))
     words = prod(source.shape)
-    width = number.itemsize + layout.shape[0] * layout.shape[2] * x.itemsize
-    for kernel, threads, nbytes, arguments in (
-        (bid(row_of, types.int32 if m < 2**31 else types.int64), m, number.itemsize, [positions, winner]),
-        (scatter_rows(row_of, index_type(words)), words, width, [target, positions, winner, source])):
-        groups, stretch = _stretches(m, rows, nbytes)
-        steps.append(Launch(kernel, (blocks(threads, THREADS), groups), THREADS, [*arguments, stretch, Flag(), Ticket()]))
+    narrow = m < 2**30
+    number, bids = (types.int32, np.dtype(np.int32)) if narrow else (types.int64, np.dtype(np.int64))
+    temps += [x.like((rows,), bids), x.like((1,), np.dtype(np.int32))]
+    winner, doubt = Temp(len(temps) - 2), Temp(len(temps) - 1)
+    arguments = [target, positions, winner, source, doubt, words]
+    if max(m, words) <= FEW:
+        steps.append(Launch(assign_few(row_of, number), 1, min(FEW_THREADS, blocks(words, 32) * 32),
+                            [*arguments, Flag(), Ticket()]))
+    else:
+        index = index_type(words)
+        groups, stretch = _stretches(m, rows, bids.itemsize)
+        steps.append(Launch(claim(row_of, number), (blocks(m, THREADS), groups), THREADS,
+                            [positions, winner, doubt, stretch, Flag(), Ticket()]))
+        groups, stretch = _stretches(m, rows, bids.itemsize + layout.shape[0] * layout.shape[2] * x.itemsize)
+        steps.append(Launch(settle(row_of, number, index), (blocks(words, THREADS), groups), THREADS,
+                            [*arguments, stretch, Flag(), Ticket()]))
+        steps.append(Launch(amend(row_of, number, index), min(blocks(words, THREADS), MOST_BLOCKS), THREADS,
+                            [*arguments, Flag(), Ticket()]))
     if copied is not None:
         steps += copy_part(copied, whole(Input(0), x))
     return Plan([], steps, temps)

@@ -54,13 +54,14 @@ def memory(peak: int, reserved: int | None) -> str:
 def losses(record: dict[str, Any]) -> list[str]:
     """How near the losses are to PyTorch's."""
     wide, narrow = record["float32"], record["bfloat16"]
-    steps, same = len(wide["curves"]["ours"]), wide["same_bits"] and narrow["same_bits"]
-    return [f"Losses over {steps} steps from the same weights on the same sequences ({record['size']}, {record['batch']} x "
+    same = wide["same_bits"] and narrow["same_bits"]
+    return [f"Losses from the same weights on the same sequences as PyTorch's ({record['size']}, {record['batch']} x "
             f"{record['length']} bytes of tinyshakespeare a step, learning rate {record['learning_rate']:g} after "
-            f"{record['warmup']} steps of warm-up): in float32 the first 20 are within {wide['first_20']:.0e} of PyTorch's, "
-            f"all within {wide['largest']:.0e} (PyTorch's own from weights off by one last bit: {wide['noise']:.0e}); in "
-            f"bfloat16 means of {record['averaged']} are within {narrow['means']:.1%}, the single worst "
-            f"{narrow['largest']:.1%}. A second run of ours, stopped half-way and resumed from its checkpoint, has "
+            f"{record['warmup']} steps of warm-up), relative differences: in float32 the first 20 are within "
+            f"{wide['first_20']:.0e}, all {wide['steps']} within {wide['largest']:.0e} (PyTorch's own from weights off by one "
+            f"last bit: {wide['noise']:.0e}); in bfloat16 means of {record['averaged']} out of {narrow['steps']} are within "
+            f"{narrow['means']:.2%}, the single worst {narrow['largest']:.1%} (PyTorch's own: {narrow['noise']:.1%}). A second "
+            f"run of ours, stopped half-way and resumed from its checkpoint, has "
             f"{'the same losses bit for bit' if same else 'OTHER BITS'}. Commit {record['commit']}, {record['date']}."]
 
 

@@ -9,10 +9,12 @@ All work on the same weights and tokens in one process, in turns of a few steps 
 backward in bfloat16 with float32 master weights, gradients clipped to norm 1, AdamW. PyTorch runs the usual way: autocast,
 scaled_dot_product_attention (flash attention), fused AdamW, the table of tokens padded as ours.
 
---check trains from the same weights on the same sequences of a text, the learning rate rising for WARMUP steps, and asks:
-float32   are the first 20 losses PyTorch's to 1e-4, and is the whole curve no farther from PyTorch's than twice what one
-          more run of PyTorch is, from weights that differ in the last bit (its rounding noise)?
-bfloat16  are the means of ten losses each within 1 % of PyTorch's, from the first to the last?
+--check trains from the same weights on the same sequences of a text, the learning rate rising to CHECKED_RATE for WARMUP
+steps, and asks (differences are relative to the loss; the noise of PyTorch is how far one more run of it is from the first,
+from weights that differ in the last bit):
+float32   are the first 20 losses PyTorch's to 1e-4, and is the whole curve no farther from PyTorch's than twice its noise?
+bfloat16  are the means of ten losses each within 1 % of PyTorch's, from the first to the last? (PyTorch's autocast keeps the
+          residual stream in float32, ours is in bfloat16 throughout.)
 both      is a second run of ours, which is stopped half-way and goes on from its checkpoint, the same bit for bit?
 
 Where a step of ours goes: 124m, 16 sequences of 1,024, one H200, the two linear layers as one `ml.mlp`; 26.6 ms of kernels
@@ -39,7 +41,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -50,7 +52,7 @@ from cudamath.models import gpt2, training
 
 NOMINAL = 989.4e12  # dense bfloat16 operations a second of an H100 or H200, by its data sheet
 LEARNING_RATE, DECAY = 6e-4, 0.1
-WARMUP, MEANS = 40, 10  # of --check: steps until the full learning rate; losses in a mean
+CHECKED_RATE, WARMUP, MEANS = 3e-4, 100, 10  # of --check: the learning rate, steps until it is reached; losses in a mean
 
 
 # ------------------------------------------------------------ who is measured
@@ -270,9 +272,10 @@ def curve(peer: Any, data: list) -> list[float]:
     return [float(loss) for loss in [peer.step(*peer.place(pair)) for pair in data]]
 
 
-def curves(config: gpt2.Config, data: list, dtype: str, device: str) -> dict[str, list[float]]:
-    """Losses: ours, "resumed" after a stop half-way, torch's, and "nudged": torch's from weights off by a last bit."""
-    start, rate, half = beginning(config), cm.ml.schedules.constant(LEARNING_RATE, warmup=WARMUP), len(data) // 2
+def curves(config: gpt2.Config, data: list, dtype: str, device: str) -> Iterator[tuple[str, list[float]]]:
+    """Losses: of "ours", "torch", "resumed" (ours after a stop half-way), and "nudged" (torch's from weights off by a last
+    bit)."""
+    start, rate, half = beginning(config), cm.ml.schedules.constant(CHECKED_RATE, warmup=WARMUP), len(data) // 2
 
     def run(kind: Any, weights: dict[str, np.ndarray]) -> list[float]:
         peer = kind(weights, config, dtype, device, rate)
@@ -281,49 +284,55 @@ def curves(config: gpt2.Config, data: list, dtype: str, device: str) -> dict[str
         peer.close()
         return losses
 
-    found = {"ours": run(Ours, start)}
+    yield "ours", run(Ours, start)
+    yield "torch", run(Torch, start)
     with tempfile.TemporaryDirectory() as folder:
         file, first = pathlib.Path(folder) / "half.safetensors", Ours(start, config, dtype, device, rate)
-        found["resumed"] = curve(first, data[:half])
+        losses = curve(first, data[:half])
         first.trainer.save(file)
         first.close()
         second = Ours({name: np.zeros_like(x) for name, x in start.items()}, config, dtype, device, rate)
         second.trainer.load(file)
-        found["resumed"] += curve(second, data[half:])
+        yield "resumed", losses + curve(second, data[half:])
         second.close()
-    found["torch"] = run(Torch, start)
-    if dtype == "float32":
-        found["nudged"] = run(Torch, {name: np.nextafter(x, np.float32(np.inf)) for name, x in start.items()})
-    return found
+    yield "nudged", run(Torch, {name: np.nextafter(x, np.float32(np.inf)) for name, x in start.items()})
 
 
 def verdict(dtype: str, found: dict[str, list[float]]) -> dict[str, Any]:
-    """How far the curves are apart, and whether that is as the top of this file wants it. Differences are relative."""
+    """How far the curves are apart, relative to the loss, and whether that is as the top of this file wants it."""
+
+    def apart(one: Any, other: Any) -> np.ndarray:
+        return np.abs(np.array(one) - other) / other
+
     ours, torch = np.array(found["ours"]), np.array(found["torch"])
-    apart = np.abs(ours - torch) / torch
-    means = [np.convolve(x, np.full(MEANS, 1 / MEANS), "valid") for x in (ours, torch)]
-    out: dict[str, Any] = {"same_bits": found["ours"] == found["resumed"], "largest": float(apart.max()),
-                           "first_20": float(apart[:20].max()), "means": float((np.abs(means[0] - means[1]) / means[1]).max())}
-    out["good"] = out["same_bits"] and out["means"] < 1e-2
-    if "nudged" in found:
-        out["noise"] = float((np.abs(np.array(found["nudged"]) - torch) / torch).max())
-        out["good"] &= out["first_20"] < 1e-4 and out["largest"] <= 2 * max(out["noise"], 1e-4)
-    return out
+    each, noise = apart(ours, torch), float(apart(found["nudged"], torch).max())
+    means = apart(*(np.convolve(x, np.full(MEANS, 1 / MEANS), "valid") for x in (ours, torch)))
+    out = {"steps": len(ours), "same_bits": found["ours"] == found["resumed"], "first_20": float(each[:20].max()),
+           "largest": float(each.max()), "means": float(means.max()), "noise": noise}
+    near = out["means"] < 1e-2 if dtype == "bfloat16" else out["first_20"] < 1e-4 and out["largest"] <= 2 * max(noise, 1e-5)
+    return {**out, "good": bool(out["same_bits"] and near)}
 
 
-def check(config: gpt2.Config, text: str, batch: int, length: int, steps: int, device: str) -> dict[str, Any]:
-    """dtype -> curves and what is found of them; see the top of this file."""
-    data, out = batches(config, batch, length, steps, text), {}
-    for dtype in ("bfloat16", "float32"):
-        found = curves(config, data, dtype, device)
+def check(config: gpt2.Config, text: str, steps: dict[str, int], device: str, record: dict[str, Any], write: Callable) -> bool:
+    """Add to the record, for each dtype, its curves and what is found of them (see the top of this file). Written after each
+    curve: a run that is cut off leaves what it has."""
+    data = batches(config, record["batch"], record["length"], max(steps.values()), text)
+    for dtype, count in steps.items():
+        found: dict[str, list[float]] = {}
+        record[dtype] = {"curves": {}}
+        for name, losses in curves(config, data[:count], dtype, device):
+            found[name] = losses
+            record[dtype]["curves"][name] = [round(loss, 6) for loss in losses]
+            write(record)
         result = verdict(dtype, found)
-        out[dtype] = {**result, "curves": {name: [round(loss, 6) for loss in losses] for name, losses in found.items()}}
-        print(f"{dtype}: {steps} steps, loss {found['ours'][0]:.4f} -> {found['ours'][-1]:.4f}, torch -> "
+        record[dtype] |= result
+        write(record)
+        print(f"{dtype}: {count} steps, loss {found['ours'][0]:.4f} -> {found['ours'][-1]:.4f}, torch -> "
               f"{found['torch'][-1]:.4f}; apart: first 20 {result['first_20']:.1e}, largest {result['largest']:.1e}, means of "
-              f"{MEANS} {result['means']:.1e}, noise {result.get('noise', 0):.1e}; stopped and resumed: "
+              f"{MEANS} {result['means']:.1e}, noise {result['noise']:.1e}; stopped and resumed: "
               f"{'the same bits' if result['same_bits'] else 'OTHER BITS'}; {'good' if result['good'] else 'NOT GOOD'}",
               flush=True)
-    return out
+    return all(record[dtype]["good"] for dtype in steps)
 
 
 def merged(files: list[str]) -> dict[str, Any]:
@@ -371,31 +380,32 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--merge", nargs="+", metavar="FILE", help="join these records instead")
     parser.add_argument("--profile", action="store_true", help="time a kernel instead")
     parser.add_argument("--check", metavar="TEXT", help="compare losses on the bytes of this file instead")
-    parser.add_argument("--steps", type=int, default=200, help="of --check")
+    parser.add_argument("--steps", default="200,200", help="of --check, in float32 and in bfloat16")
     parser.add_argument("--device", default="cuda", help="of --check")
     arguments = parser.parse_args(argv)
     config, names = gpt2.SIZES[arguments.size], arguments.peers.split(",")
     sizes = [int(b) for b in arguments.batches.split(",")]
-    record: dict[str, Any]
-    good = True
     if arguments.profile:
         for batch in sizes:
             profiled(config, names, batch, arguments.length)
         return 0
+
+    def write(record: dict[str, Any]) -> None:
+        if arguments.json:
+            text = json.dumps(record, indent=None if arguments.check else 1)
+            pathlib.Path(arguments.json).write_text(text + "\n")
+
+    if arguments.check:
+        record = {**environment(arguments.device), "size": arguments.size, "batch": 8, "length": min(256, config.context),
+                  "learning_rate": CHECKED_RATE, "warmup": WARMUP, "averaged": MEANS}
+        steps = dict(zip(("float32", "bfloat16"), map(int, arguments.steps.split(",")), strict=True))
+        return 0 if check(config, arguments.check, steps, arguments.device, record, write) else 1
     if arguments.merge:
-        record = merged(arguments.merge)
-    elif arguments.check:
-        length = min(256, config.context)
-        found = check(config, arguments.check, 8, length, arguments.steps, arguments.device)
-        good = all(result["good"] for result in found.values())
-        record = {**environment(arguments.device), "size": arguments.size, "batch": 8, "length": length,
-                  "learning_rate": LEARNING_RATE, "warmup": WARMUP, "averaged": MEANS, **found}
+        write(merged(arguments.merge))
     else:
         rows = [row for batch in sizes for row in compare(config, names, batch, arguments.length, arguments.rounds)]
-        record = {**environment("cuda"), "size": arguments.size, "nominal": NOMINAL, "rows": rows}
-    if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps(record, indent=None if arguments.check else 1) + "\n")
-    return 0 if good else 1
+        write({**environment("cuda"), "size": arguments.size, "nominal": NOMINAL, "rows": rows})
+    return 0
 
 
 if __name__ == "__main__":

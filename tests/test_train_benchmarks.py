@@ -17,10 +17,11 @@ def test_losses_are_pytorchs(tmp_path, monkeypatch):
     pytest.importorskip("safetensors")
     monkeypatch.setitem(gpt2.SIZES, "tiny", gpt2.Config(vocabulary=256, context=16, layers=1, heads=2, width=16))
     file = tmp_path / "losses.json"
-    arguments = ["--check", TEXT, "--size", "tiny", "--device", "cpu", "--steps", "24", "--json", str(file)]
+    arguments = ["--check", TEXT, "--size", "tiny", "--device", "cpu", "--steps", "24,30", "--json", str(file)]
     assert train_gpt2.main(arguments) == 0
     record = json.loads(file.read_text())
     found = record["float32"]["curves"]
+    assert [len(losses) for losses in record["bfloat16"]["curves"].values()] == [30] * 4
     assert [len(found[name]) for name in ("ours", "resumed", "torch", "nudged")] == [24] * 4
     assert found["ours"] == found["resumed"] and found["nudged"] != found["ours"]
     assert "float32 the first 20 are within" in models.losses(record)[0]

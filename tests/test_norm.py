@@ -103,6 +103,32 @@ def test_batch_norm_inference(device, shape, dtype, param):
         assert_close(y, expected, rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 5)
 
 
+@pytest.mark.parametrize("given", [(), ("weight",), ("bias",)], ids=str)
+@pytest.mark.parametrize("dtype, param", [("float32", "float32"), ("bfloat16", "bfloat16"), ("bfloat16", "float32")])
+def test_batch_norm_inference_without_weight_or_bias(device, dtype, param, given):
+    x = numbers((6, 5, 4, 4), dtype)
+    mean, var = numbers((5,), param, 3), np.abs(numbers((5,), param, 4)) + 1
+    values = {name: numbers((5,), param, seed) for seed, name in enumerate(given)}
+    wmean, wvar = wide(mean, var)
+    plain = (wide(x) - channels(wmean, x)) / np.sqrt(channels(wvar, x) + 1e-5)
+    expected = plain * channels(wide(values["weight"]), x) if "weight" in given else (
+        plain + channels(wide(values["bias"]), x) if given else plain)
+    for residual in (None, x):
+        y = cm.ml.batch_norm(x, mean, var.astype(param), **values, residual=residual)
+        assert_close(y, expected + (0 if residual is None else wide(x)), rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 5)
+    if dtype == "float32":
+        x64, mean, var, *more = (a.astype("f8") for a in (x[:2, :, :2, 0], mean, var, *values.values()))
+        names = dict.fromkeys(values)
+        check_gradient(lambda x, m, v, *more: cm.ml.batch_norm(x, m, v, **dict(zip(names, more, strict=True))) ** 2,
+                       lambda x, m, v, *more: inference_reference(x, m, v, **dict(zip(names, more, strict=True))) ** 2,
+                       x64, mean, var, *more)
+
+
+def inference_reference(x, mean, var, weight=1.0, bias=0.0):
+    weight, bias = (np.broadcast_to(v, mean.shape) for v in (weight, bias))
+    return (x - channels(mean, x)) / np.sqrt(channels(var, x) + 1e-5) * channels(weight, x) + channels(bias, x)
+
+
 @pytest.mark.parametrize("shape", [(64, 3, 40, 40), (5000, 4)])
 def test_batch_norm_keeps_digits_under_a_large_mean(device, shape):
     x = numbers(shape, "float32", shift=3e3)

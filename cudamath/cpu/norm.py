@@ -96,12 +96,13 @@ def batch_norm_residual_grad(g, x, weight, bias, mean, rstd, y, more=None):
 
 
 def batch_norm_inference(x, running_mean, running_var, weight, bias, residual=None, *, eps, relu):
-    """x, residual (N, C, ...), all others (C,) -> y like x."""
+    """x, residual (N, C, ...), all others (C,), weight and bias or None -> y like x."""
     x3 = _channels(x)
-    scale = weight.astype(np.float64) / np.sqrt(running_var.astype(np.float64) + eps)
+    scale = (1 if weight is None else weight.astype(np.float64)) / np.sqrt(running_var.astype(np.float64) + eps)
     y = x3 - _column(running_mean, x3)
     y *= _column(scale, y)
-    y += _column(bias, y)
+    if bias is not None:
+        y += _column(bias, y)
     return _finished(y, x, residual, relu)
 
 

@@ -31,11 +31,14 @@ would read and write all of y again. Flags of the kernels, `add` and `relu`, say
 """
 
 import functools
+import itertools
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from ..core.layout import Layout
-from ..core.plan import Input, Launch, Output, Plan, Temp
+from ..core.plan import Constant, Input, Launch, Output, Plan, Temp
 from .build import blocks, codec, power_of_two
 from .lazy import cuda
 from .rows import RUN, bounded, device, fitting, reader, vector_width, wide, writer
@@ -558,12 +561,18 @@ def batch_norm_train(x: Layout, weight: Layout, bias: Layout, running_mean: Layo
     return train("fast", x, weight, residual, momentum, eps, relu)
 
 
-def batch_norm_inference(x: Layout, running_mean: Layout, running_var: Layout, weight: Layout, bias: Layout,
+def batch_norm_inference(x: Layout, running_mean: Layout, running_var: Layout, weight: Layout | None, bias: Layout | None,
                          residual: Layout | None = None, *, eps: float, relu: bool) -> Plan:
-    """x, residual: (N, C, ...), others (C,) -> y like x."""
+    """x, residual: (N, C, ...), others (C,) -> y like x. Without weight and bias: 1 and 0."""
     out = Layout.of(x.shape, x.strides, x.dtype, x.device)
     if x.size == 0:
         return Plan([out], [])
-    arrays = [Input(0), Input(0) if residual is None else Input(5), *(Input(i) for i in range(1, 5)), Output(0)]
+    param = (weight or bias or running_mean).dtype
+    number = itertools.count()  # inputs that are missing have none
+    image, mean, var, *scaling, more = [None if each is None else Input(next(number))
+                                        for each in (x, running_mean, running_var, weight, bias, residual)]
+    given = [Constant(np.full(x.shape[1], value, param)) if each is None else each
+             for each, value in zip(scaling, (1, 0), strict=True)]
+    arrays = [image, more or image, mean, var, *given, Output(0)]
     geo = geometry(x, *present(residual))
-    return Plan([out], [apply(x, weight.dtype, running_mean.dtype, True, residual is not None, relu, geo, arrays, eps)])
+    return Plan([out], [apply(x, param, running_mean.dtype, True, residual is not None, relu, geo, arrays, eps)])

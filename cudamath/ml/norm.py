@@ -148,7 +148,7 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
         raise ValueError(f"{name}: wants activation None or 'relu', got {activation!r}")
     if without:  # two arrays to stand in their places, which momentum 1 does not read
         del given["running_mean"], given["running_var"]
-    *running, weight, bias = _parameters(name, x, (x.shape[1],), given)
+    *running, weight, bias = _parameters(name, x, (x.shape[1],), given, optional=not training)
     mean, var = running or (bias, weight)
     if not _order(x._layout):
         x = copy(x)
@@ -210,7 +210,7 @@ def _over_channels(v: ndarray, x: ndarray) -> ndarray:
     return v.reshape((1, -1, *(1,) * (x.ndim - 2)))
 
 
-def _inference_rule(g: ndarray, y: ndarray, x: ndarray, mean: ndarray, var: ndarray, weight: ndarray, _bias: None,
+def _inference_rule(g: ndarray, y: ndarray, x: ndarray, mean: ndarray, var: ndarray, weight: ndarray | None, _bias: None,
                     *_residual: None, eps: float, relu: bool) -> tuple:
     if relu:
         g = where(y > 0, g, 0)
@@ -218,7 +218,7 @@ def _inference_rule(g: ndarray, y: ndarray, x: ndarray, mean: ndarray, var: ndar
     rstd = 1 / sqrt(var + eps)
     distance = x - _over_channels(mean, x)
     sum_g, sum_gd = g.sum(axes), (g * distance).sum(axes)
-    scale = rstd * weight
+    scale = rstd if weight is None else rstd * weight
     return (g * _over_channels(scale, x), -sum_g * scale, sum_gd * scale * rstd * rstd * -0.5, sum_gd * rstd, sum_g,
             *[g] * len(_residual))
 

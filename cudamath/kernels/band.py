@@ -65,7 +65,7 @@ def band_ones(dtype: np.dtype, one: Any) -> Any:
 
 @functools.cache
 def band_ones_wide(size: int, one: int) -> Any:
-    """The same, 16 bytes a store. out: (rows * columns * size / 8,) uint64; size: bytes of an element, one: its bits of 1."""
+    """The same, 16 bytes a store, several rows a thread. out: (rows * columns * size / 8,) uint64; size: bytes of an element, one: its bits of 1."""
     each = 8 // size  # elements of a word
     bit, nothing = types.uint64(one), types.uint64(0)
 
@@ -122,6 +122,6 @@ def ones(*, layout: Layout, device: int, low: int, high: int) -> Plan:
         word = np.dtype(np.uint64)
         return Plan([layout], [Launch(
             band_ones_wide(size, int(one.reshape(1).view(f"u{size}")[0])),
-            (blocks(columns * size // 16, THREADS), min(rows, MOST_ROWS)), THREADS,
+            (blocks(columns * size // 16, THREADS), min(blocks(rows, ITEMS), MOST_ROWS)), THREADS,
             [Output(0).view((layout.nbytes // 8,), dtype=word), rows, columns, low, high])])
     return Plan([layout], [Launch(band_ones(stored, one), _grid(*layout.shape), THREADS, [Output(0), low, high])])

@@ -1,13 +1,12 @@
 """Places in a sorted array: searchsorted, digitize; membership: isin; interpolation in a table: interp.
 
-The idea. Each thread halves the range in which a number of its can lie until nothing is left: log2(n) + 1 steps, each a
-read of the sorted array, for several numbers at the same time, so that as many reads are under way. Steps near the middle of
-the array are the same for everybody and come from the caches; the later ones are one 32-byte sector each. Numbers are
-compared by their keys (keys.py), so NaN is the largest of all.
+The idea. Each thread halves the range in which its number can lie until nothing is left: log2(n) + 1 steps, each a
+read of the sorted array. Steps near the middle of the array are the same for everybody and come from the caches; the later
+ones are one 32-byte sector each. Numbers are compared by their keys (keys.py), so NaN is the largest of all.
 
-``find`` runs anywhere; the keys of a short array it keeps in shared memory. The floor is a read of the numbers and a write of
-8 bytes each; searches in arrays larger than the caches are bound by their last steps, about one sector from DRAM a number
-and doubling of the array beyond the cache.
+``find`` runs anywhere; the keys of a short array it keeps in shared memory, and a thread searches for several numbers at the
+same time there. The floor is a read of the numbers and a write of 8 bytes each; searches in arrays larger than the caches are
+bound by their last steps, about one sector from DRAM a number and doubling of the array beyond the cache.
 
 Whether numbers occur in an array needs no place: ``among_few`` compares each with all of a few, which a block holds in shared
 memory, ITEMS numbers a thread for every element read from there; ``among_sorted`` searches as ``find`` does and compares the
@@ -32,7 +31,7 @@ THREADS = 256
 FEW = 256  # elements that every number is compared with, without a sort
 ITEMS = 8
 HELD = 1024  # sorted elements whose keys a block keeps
-SOUGHT = 4  # numbers a thread searches for
+SOUGHT = 4  # numbers a thread searches for in a short array; in a long one, more would drive each other's lines from the caches
 
 flags.failures["digitize"], flags.exceptions["digitize"] = "bins must ascend or descend", ValueError
 
@@ -47,6 +46,7 @@ def find(coding: Coding, right: bool, either: bool, held: bool) -> Any:
     """
     _, key_of, K, bits = coding
     plain, every = K(0), K((1 << bits) - 1)
+    sought = SOUGHT if held else 1
 
     @cuda.jit
     def find(ordered, numbers, places, top, flag, ticket):
@@ -67,22 +67,22 @@ def find(coding: Coding, right: bool, either: bool, held: bool) -> Any:
             for k in range(t, n, THREADS):
                 table[k] = key_of(ordered[k], flip)
             cuda.syncthreads()
-        wanted = cuda.local.array(SOUGHT, K)
-        below = cuda.local.array(SOUGHT, types.int64)
-        first = types.int64(cuda.blockIdx.x) * (THREADS * SOUGHT) + t
-        for k in range(SOUGHT):
+        wanted = cuda.local.array(sought, K)
+        below = cuda.local.array(sought, types.int64)
+        first = types.int64(cuda.blockIdx.x) * (THREADS * sought) + t
+        for k in range(sought):
             wanted[k] = key_of(numbers[min(first + k * THREADS, places.size - 1)], flip)
             below[k] = 0
         step = top
         while step > 0:  # so many more are tried, for all of the thread's numbers at the same time
-            for k in range(SOUGHT):
+            for k in range(sought):
                 after = below[k] + step
                 if after <= n:
                     key = table[after - 1] if held else key_of(ordered[after - 1], flip)
                     if key < wanted[k] or (inclusive and key == wanted[k]):
                         below[k] = after
             step >>= 1
-        for k in range(SOUGHT):
+        for k in range(sought):
             if first + k * THREADS < places.size:
                 places[first + k * THREADS] = below[k]
 
@@ -248,6 +248,7 @@ def _places(ordered: Layout, numbers: Layout, right: bool, either: bool) -> Plan
     code = coding(ordered.dtype)
     seen = [a.view((x.size,), dtype=code.word) for a, x in ((table, ordered), (given, numbers))]
     n = ordered.size
-    kernel = find(code, right, either, n <= HELD)
-    return Plan([out], [*first, *second, Launch(kernel, blocks(out.size, THREADS * SOUGHT), THREADS, [
+    held = n <= HELD
+    grid = blocks(out.size, THREADS * (SOUGHT if held else 1))
+    return Plan([out], [*first, *second, Launch(find(code, right, either, held), grid, THREADS, [
         *seen, Output(0).flat, 1 << n.bit_length() - 1 if n else 0, Flag(), Ticket() if either else 0])], temps)

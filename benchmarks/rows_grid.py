@@ -71,7 +71,7 @@ def draw(count: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
 
 
 for name, kind in KINDS:
-    title, count, moved, _, _ = EXPRESSIONS[name]
+    title, count, moved, *_ = EXPRESSIONS[name]
     for label, nbytes in SIZES.items():
         size = nbytes // (4 if kind == "float32" else 2)
         row(f"grid_{name}_{kind}_{nbytes // MB}", "device", f"{title}, {kind}, {label}", draw(count),

@@ -259,6 +259,24 @@ def test_constants_that_change_after_their_use_give_no_wrong_gradient(device, ch
         cm.grad(lambda x: cm.grad(f)(x, change).sum())(x)
 
 
+def test_arguments_and_residuals_that_change(device):
+    """What a checkpointed function will be given again, and what a rule of one's own has kept."""
+    layer = cm.checkpoint(lambda x, w: cm.tanh(x * w))
+    mine = cm.custom_vjp(lambda x, w: x * w)
+    mine.defvjp(lambda x, w: (mine(x, w), w), lambda w, g: (g * w, None))
+    for function, name in ((layer, "checkpoint"), (mine, "custom_vjp")):
+        def f(x, change, function=function):
+            w = arr(3.0, 2.0)
+            y = function(x, w).sum()
+            if change:
+                w[1] = 0.0
+            return y
+
+        assert cm.grad(f)(arr(0.0, 0.0), False).tolist() == [3, 2]
+        with pytest.raises(RuntimeError, match=f"^{name}: .*changed in place after it was used"):
+            cm.grad(f)(arr(0.0, 0.0), True)
+
+
 def test_constants_may_change_elsewhere_and_before(device):
     def f(x):
         table, total = cm.zeros((2, 3)), 0.0

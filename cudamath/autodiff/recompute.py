@@ -77,6 +77,10 @@ class _Segment:
     def __init__(self, fn: Callable, args: tuple, kwargs: dict, taken: list, places: list[int], outside: tuple):
         self.fn, self.args, self.kwargs, self.taken, self.places, self.outside = fn, args, kwargs, taken, places, outside
 
+    def arrays(self) -> list[Any]:
+        """The arguments, which must be the same for the second run."""
+        return optree.tree_leaves(cast(Any, (self.args, self.kwargs)))
+
 
 class _Checkpoint:
     """The op of such a call: its only input is the segment, its parents are what the function took from outside."""

@@ -28,6 +28,10 @@ class _Call:
         self.rule, self.residuals, self.structures, self.layouts = rule, residuals, structures, layouts
         self.places, self.form, self.outputs = places, form, outputs
 
+    def arrays(self) -> list[Any]:
+        """The residuals, which the rule will read."""
+        return optree.tree_leaves(self.residuals)
+
 
 class _Custom:
     """The op of such calls: its only input is the call, its parents are the arrays among the arguments."""

@@ -180,8 +180,12 @@ def wrote(x: ndarray) -> None:
 
 
 def _unchanged(node: Node, writes: dict[tuple, int]) -> None:
-    """Refuse to compute a gradient from kept arrays that were changed after the call that kept them."""
-    for x in (*node.inputs, *(node.results if type(node.results) is tuple else (node.results,))):  # type: ignore[misc]
+    """Refuse to compute a gradient from kept arrays that were changed after the call that kept them. Inputs that are no
+    arrays (of `checkpoint`, `custom_vjp`) say by `arrays()` which ones they hold."""
+    kept = list(node.inputs)  # type: ignore[arg-type]
+    for x in node.inputs:  # type: ignore[union-attr]
+        kept += x.arrays() if hasattr(x, "arrays") else ()
+    for x in (*kept, *(node.results if type(node.results) is tuple else (node.results,))):
         if type(x) is ndarray:
             layout = x._layout
             place = (x.ptr, layout.shape, layout.strides, layout.itemsize)

@@ -52,6 +52,8 @@ def test_computing_in(device):
     g = cm.grad(lambda p: model(p, x, bias=b)["y"].sum())(p)
     assert g["w"].dtype == np.float32 and g["w"].tolist() == [[4.0, 4.0]] * 3
     assert model.__name__ == "model"
+    wide = amp.computing_in("float16", result="float64")(lambda x: x * x)(x)
+    assert wide.dtype == np.float64 and wide.tolist() == np.ones((4, 3)).tolist()
 
 
 # ---------------------------------------------------------------- loss scaling

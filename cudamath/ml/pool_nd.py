@@ -77,6 +77,14 @@ def avg_pool1d(x: Any, kernel_size: int, stride: int | None = None, padding: int
     return _mean(x[:, :, None], where, count_include_pad, 0)[:, :, 0]
 
 
+def _positions(x: ndarray, line: ndarray, places: ndarray) -> ndarray:
+    """(d H + h) W + w of the maxima of volumes x: `line` is where they lie among the maxima of the planes, (N, C, O, P Q), and
+    `places` where those lie in their planes; -1 where there is none."""
+    depth = where(line < 0, 0, floor_divide(line, line.shape[3]))  # which plane won
+    place = take_along_axis(_lines(places, x.shape[1]), depth, 2)
+    return where((line < 0) | (place < 0), -1, depth * (x.shape[3] * x.shape[4]) + place).astype("int32", copy=False)
+
+
 def max_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tuple[int, int, int] | None = None,
                padding: int | tuple[int, int, int] = 0, dilation: int | tuple[int, int, int] = 1, ceil_mode: bool = False,
                return_indices: bool = False) -> Any:
@@ -97,11 +105,7 @@ def max_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tu
         return _max(_lines(_max(_planes(x), flat, False), x.shape[1]), deep, False).reshape(shape)
     maxima, places = _max(_planes(x), flat, True)
     y, line = _max(_lines(maxima, x.shape[1]), deep, True)
-    count, area = shape[3] * shape[4], x.shape[3] * x.shape[4]
-    depth = where(line < 0, 0, floor_divide(line, count))                    # which plane won
-    place = take_along_axis(_lines(places, x.shape[1]), depth, 2)
-    index = where((line < 0) | (place < 0), -1, depth * area + place)
-    return y.reshape(shape), index.astype("int32", copy=False).reshape(shape)
+    return y.reshape(shape), _positions(x, line, places).reshape(shape)
 
 
 def avg_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tuple[int, int, int] | None = None,
@@ -180,11 +184,13 @@ def adaptive_avg_pool3d(x: Any, output_size: int | None | tuple[int | None, int 
     return y.reshape((*x.shape[:2], *size)).astype(x.dtype, copy=False)
 
 
-def adaptive_max_pool3d(x: Any, output_size: int | None | tuple[int | None, int | None, int | None]) -> ndarray:
+def adaptive_max_pool3d(x: Any, output_size: int | None | tuple[int | None, int | None, int | None],
+                        return_indices: bool = False) -> Any:
     """Maximum of each bin of volumes that are divided into a given number of bins.
 
     x: array (N, C, D, H, W); floating-point. output_size: int or (planes, rows, columns); None keeps an axis. Returns
-    (N, C, *output_size). Bins, errors and gradient as of `adaptive_max_pool2d`.
+    (N, C, *output_size), and with return_indices the positions (d H + h) W + w too, int32. Bins, errors and gradient as of
+    `adaptive_max_pool2d`.
 
     >>> import cudamath as cm
     >>> cm.ml.adaptive_max_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), (None, 1, 1)).tolist()
@@ -192,5 +198,11 @@ def adaptive_max_pool3d(x: Any, output_size: int | None | tuple[int | None, int 
     """
     x = images("adaptive_max_pool3d", x, 3)
     size = _volume_size("adaptive_max_pool3d", x, output_size)
-    maxima = _lines(adaptive_max_pool2d(_planes(x), size[1:]), x.shape[1])
-    return adaptive_max_pool2d(maxima, (size[0], maxima.shape[3])).reshape((*x.shape[:2], *size))
+    shape = (*x.shape[:2], *size)
+    if not return_indices:
+        maxima = _lines(adaptive_max_pool2d(_planes(x), size[1:]), x.shape[1])
+        return adaptive_max_pool2d(maxima, (size[0], maxima.shape[3])).reshape(shape)
+    best, places = adaptive_max_pool2d(_planes(x), size[1:], True)
+    maxima = _lines(best, x.shape[1])
+    y, line = adaptive_max_pool2d(maxima, (size[0], maxima.shape[3]), True)
+    return y.reshape(shape), _positions(x, line, places).reshape(shape)

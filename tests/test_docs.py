@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import operator
 import os
 import pathlib
 import re
@@ -43,8 +44,9 @@ def public(space: types.ModuleType) -> list[str]:
                   and str(getattr(getattr(space, name), "__module__", "")).startswith("cudamath"))
 
 
-SPACES = {name: getattr(cm, name) if name else cm
-          for name in ("", "ml", "linalg", "fft", "random", "cuda", "math", "testing") if not name or hasattr(cm, name)}
+SPACES = {name: operator.attrgetter(name)(cm) if name else cm
+          for name in ("", "ml", "linalg", "fft", "random", "cuda", "math", "testing", "data", "lib.stride_tricks", "ml.amp",
+                       "ml.init", "ml.schedules")}
 
 
 @pytest.mark.parametrize(("space", "name"), [(space, name) for space in SPACES for name in public(SPACES[space])])
@@ -54,6 +56,12 @@ def test_public_function_is_documented(space: str, name: str) -> None:
     assert text, f"{space or 'cm'}.{name} has no docstring"
     if inspect.isfunction(item) and space not in ("cuda", "testing"):  # those need a GPU, or the simulator
         assert ">>>" in text, f"{space or 'cm'}.{name} has no example"
+
+
+def test_generators_methods_have_examples() -> None:
+    methods = {name: item for kind in cm.random.Generator.__mro__[:-2] for name, item in vars(kind).items()
+               if not name.startswith("_") and inspect.isfunction(item)}
+    assert len(methods) > 30 and [name for name, item in methods.items() if ">>>" not in (inspect.getdoc(item) or "")] == []
 
 
 def blocks(text: str) -> list[tuple[int, str]]:

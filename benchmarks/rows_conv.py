@@ -32,8 +32,8 @@ OTHERS = {
 FEWER = ("large", "56_3x3", "56_widen", "28_stride", "28_3x3", "14_3x3", "14_narrow", "7_3x3", "7_widen")
 LAST, FIRST = (0, 3, 1, 2), (0, 1, 2, 3)  # from memory to (images, channels, rows, columns)
 #: kind of number -> (its dtype, bytes, order in memory, the ceiling measured beside, our versions but of the weight gradient)
-NUMBERS = {"bf16": ("bfloat16", 2, LAST, "FLOP16", ("wgmma", "mma", "cudnn")), "tf32": ("float32", 4, LAST, "TF32", ("cudnn",)),
-           "f32": ("float32", 4, FIRST, "FLOP", ("implicit_gemm", "cudnn"))}
+NUMBERS = {"bf16": ("bfloat16", 2, LAST, "FLOP16", ("wgmma",)), "tf32": ("float32", 4, LAST, "TF32", ()),
+           "f32": ("float32", 4, FIRST, "FLOP", ("implicit_gemm",))}
 
 
 def ours(kind: str, where: dict[str, Any], numbers: str, version: str | None = None) -> Bind:

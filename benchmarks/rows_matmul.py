@@ -50,8 +50,8 @@ def product(dtype: str, layout: str, version: str | None = None, tf32: bool = Fa
 
 
 #: kind of number -> (its dtype, bytes, the ceiling measured beside, our kernels)
-NUMBERS = {"bfloat16": ("bfloat16", 2, "FLOP16", ("wgmma", "mma")), "float16": ("float16", 2, "FLOP16", ("wgmma", "mma")),
-           "tf32": ("float32", 4, "TF32", ("wgmma", "mma")), "float32": ("float32", 4, "FLOP", ("block", "register")),
+NUMBERS = {"bfloat16": ("bfloat16", 2, "FLOP16", ("wgmma", "mma")), "float16": ("float16", 2, "FLOP16", ("wgmma",)),
+           "tf32": ("float32", 4, "TF32", ("wgmma",)), "float32": ("float32", 4, "FLOP", ("block",)),
            "float64": ("float64", 8, "FLOP64", ("mma",))}
 
 

@@ -135,6 +135,12 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
     [[0.0, 0.0], [4.0, 40.0]]
     """
     name = "batch_norm"
+    key = ("inference", eps, eps.__class__, activation)
+    if not training:
+        known = _batch_norm_inference.again(key, (x, running_mean, running_var, weight, bias, residual))
+        if known is not None:
+            return known
+    asked = x, running_mean, running_var, weight, bias, residual
     x, given = _operands(name, x, {"running_mean": running_mean, "running_var": running_var, "weight": weight,
                                    "bias": bias, "residual": residual})
     residual = given.pop("residual")
@@ -161,7 +167,10 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
         more = [_ordered_as(residual, x)]
     relu = activation == "relu"
     if not training:
-        return _batch_norm_inference(x, mean, var, weight, bias, *more, eps=float(eps), relu=relu)
+        arrays = x, mean, var, weight, bias, *(more or (None,))
+        y = _batch_norm_inference(*arrays, eps=float(eps), relu=relu)
+        _batch_norm_inference.remember(key, asked, arrays, eps=float(eps), relu=relu)
+        return y
     count = x.shape[0] * math.prod(x.shape[2:])
     if count < 2:
         raise ValueError(f"{name}: training wants at least two values a channel, x of shape {x.shape} has {count}")

@@ -66,12 +66,12 @@ def concat(arrays: Sequence[Any], /, axis: int | None = 0, out: Any = None, *, d
     >>> cm.concat([cm.asarray([1, 2]), cm.asarray([3.5])])
     array([1. , 2. , 3.5])
     """
-    if out is None and dtype is None:
-        known = _again("concat", arrays, axis)
+    key = ("concat", axis, axis.__class__)
+    if out is None and dtype is None and arrays.__class__ in (list, tuple):
+        known = _concat.again(key, arrays)
         if known is not None:
             return known
-    inputs = _inputs("concat", arrays)
-    return _delivered("concat", _joined("concat", inputs, axis, dtype, casting, _key("concat", inputs, axis, dtype)), out)
+    return _delivered("concat", _joined("concat", arrays, axis, dtype, casting, key), out)
 
 
 def concatenate(arrays: Sequence[Any], /, axis: int | None = 0, out: Any = None, *, dtype: Any = None,
@@ -84,24 +84,6 @@ def concatenate(arrays: Sequence[Any], /, axis: int | None = 0, out: Any = None,
            [0., 1.]])
     """
     return _delivered("concatenate", _joined("concatenate", arrays, axis, dtype, casting), out)
-
-
-def _again(name: str, arrays: Any, axis: Any) -> ndarray | None:
-    """The result of a join of arrays of such layouts whose checks were passed before; None if none were, or of gradients."""
-    if arrays.__class__ is not list and arrays.__class__ is not tuple:
-        return None
-    try:
-        run = _concat.plans[name, axis, axis.__class__, *[x._layout for x in arrays]]
-    except (AttributeError, KeyError, TypeError):
-        return None
-    for x in arrays:
-        if x._node is not None:
-            return None
-    return run(*arrays)
-
-
-def _key(name: str, inputs: Sequence[ndarray], axis: Any, dtype: Any) -> tuple | None:
-    return None if dtype is not None else (name, axis, axis.__class__, *[x._layout for x in inputs])
 
 
 def _inputs(name: str, arrays: Any) -> list[ndarray]:
@@ -120,9 +102,10 @@ def _delivered(name: str, result: ndarray, out: Any) -> ndarray:
 
 
 def _joined(name: str, arrays: Sequence[Any], axis: int | None, dtype: Any = None, casting: str = "same_kind",
-            key: tuple | None = None) -> ndarray:
-    """key: under which `_again` shall find this join."""
-    inputs = given = _inputs(name, arrays)
+            key: tuple | None = None, given: Sequence[ndarray] | None = None) -> ndarray:
+    """key: under which the card finds such a join of arrays as `given` again (by default as these are)."""
+    inputs = _inputs(name, arrays)
+    given, as_they_are = given or inputs, dtype is None
     if axis is None:
         inputs, axis = [ravel(x) for x in inputs], 0
     first = inputs[0].shape
@@ -142,14 +125,9 @@ def _joined(name: str, arrays: Sequence[Any], axis: int | None, dtype: Any = Non
     inputs = [x if x.dtype == dtype else _cast(x, dtype=dtype) for x in inputs]
     sizes = tuple([x.shape[axis] for x in inputs])
     out = _concat(*inputs, axis=axis, sizes=sizes)
-    # A plan of a GPU looks at addresses alone: where nothing was copied it serves the arrays as they were given.
-    if key is not None and out._layout.device >= 0 and all(map(_same_memory, inputs, given)):
-        _concat.plans[key] = _concat.plans[*[x._layout for x in inputs], axis, sizes]
+    if key is not None and as_they_are:
+        _concat.remember(key, given, inputs, axis=axis, sizes=sizes)
     return out
-
-
-def _same_memory(x: ndarray, y: ndarray) -> bool:
-    return x._data == y._data
 
 
 def _listed(inputs: Sequence[ndarray]) -> str:
@@ -168,16 +146,17 @@ def stack(arrays: Sequence[Any], /, axis: int = 0, out: Any = None, *, dtype: An
     array([[1, 3],
            [2, 4]])
     """
-    if out is None and dtype is None:
-        known = _again("stack", arrays, axis)
+    key = ("stack", axis, axis.__class__)
+    if out is None and dtype is None and arrays.__class__ in (list, tuple):
+        known = _concat.again(key, arrays)
         if known is not None:
             return known
     inputs = _inputs("stack", arrays)
     if any(x.shape != inputs[0].shape for x in inputs):
         raise ValueError(f"stack: wants arrays of one shape, got {_listed(inputs)}")
-    key = _key("stack", inputs, axis, dtype)
     axis = normalize_axis("stack", axis, inputs[0].ndim + 1)
-    return _delivered("stack", _joined("stack", [expand_dims(x, axis=axis) for x in inputs], axis, dtype, casting, key), out)
+    slices = [expand_dims(x, axis=axis) for x in inputs]
+    return _delivered("stack", _joined("stack", slices, axis, dtype, casting, key, inputs), out)
 
 
 def vstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_kind") -> ndarray:

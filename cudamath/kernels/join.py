@@ -9,6 +9,12 @@ divide the lengths of all of them, 16 bytes at best, four of which each thread h
 number of the input. More than MOST inputs, or others than C-ordered ones, are copied one by one (copy.copy_part).
 
 Measured (row versions_join):
+two of 8,192 x 4,096 side by side, float32; NVIDIA H200, commit 79241e4a8fe7, 2026-11-21
+
+                 GB/s     of a copy
+    copies      3,555          0.87
+    join        3,932          0.97
+
 (end of what was measured)
 """
 

@@ -27,6 +27,13 @@ weight and bias have x's dtype or float32. What is missing among the inputs is N
 array in its place, which those made without it (see Parts) do not touch.
 
 Measured (row versions_norm):
+layer norm of 87,040 x 768, bfloat16; NVIDIA H200, commit 79241e4a8fe7, 2026-11-21
+
+                    GB/s     of a copy
+    plain            143          0.04
+    long_rows        348          0.09
+    rows           3,856          0.95
+
 (end of what was measured)
 """
 

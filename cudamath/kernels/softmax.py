@@ -21,6 +21,13 @@ Versions, from simple to fast. An array is seen as (outer, n, inner), the axis i
 A line with +inf or NaN, or with -inf throughout, is NaN throughout, as on the CPU.
 
 Measured (row versions_softmax):
+softmax of 16,384 x 4,096, float32; NVIDIA H200, commit 79241e4a8fe7, 2026-11-21
+
+                    GB/s     of a copy
+    plain            284          0.07
+    long_rows      1,323          0.32
+    rows           4,044          0.99
+
 (end of what was measured)
 """
 

@@ -10,7 +10,10 @@ the lines
 
 from __future__ import annotations
 
-from benchmarks.rows import Bind, normal, repeated, row
+from typing import Any
+
+from benchmarks.rows import Bind, Call, normal, repeated, row
+from benchmarks.rows_attention import torchs
 from benchmarks.rows_conv import NUMBERS, ours, shapes
 from benchmarks.rows_matmul import product
 
@@ -32,6 +35,32 @@ row("versions_matmul_bfloat16", "device", "4,096 x 4,096 x 4,096, bfloat16", rep
                           "matmul_wgmma 128x128 pingpong": "wgmma 128x128 pingpong",
                           "matmul_wgmma 128x256": "wgmma 128x256", "cuBLAS": "cublas"}),
     work=FLOPS, unit="FLOP", ceiling="FLOP16", copies=2)
+
+
+def attends(version: str, gradients: bool) -> Bind:
+    """Causal attention, or its three gradients, by that version."""
+
+    def bind(lib: Any, *arrays: Any) -> Call:
+        from cudamath.core.op import Op
+
+        q, k, v, *g = (a.astype("bfloat16") for a in arrays)
+        options = {"causal": True, "scale": q.shape[-1] ** -0.5, "dropping": False, "version": version}
+        named = [Op(f"benchmark of {version}", cpu=name, cuda=name, outputs=outputs)
+                 for name, outputs in (("attention.attention", 2), ("attention.attention_grad", 3))]
+        if not gradients:
+            return lambda: named[0](q, k, v, **options)
+        y, lse = named[0](q, k, v, **options)
+        return lambda: named[1](*g, q, k, v, y, lse, **options)
+
+    return bind
+
+
+HEADS, PAIRS = (4, 16, 4096, 128), 4 * 16 * 4096**2 / 2
+for name, count in (("attention", 3), ("attention_gradients", 4)):
+    row(f"versions_{name}", "device", f"4 x 16 x 4,096 x 128, causal, bfloat16{', gradients' * (count == 4)}",
+        repeated(*[HEADS] * count), {**{version: attends(version, count == 4) for version in ("plain", "mma", "wgmma")},
+                                     "torch": torchs(True, count == 4)},
+        work=4 * 128 * PAIRS * (2.5 if count == 4 else 1), unit="FLOP", ceiling="FLOP16", copies=2)
 WHERE = {"stride": 1, "padding": 1, "dilation": 1, "groups": 1}
 for numbers, versions in {
         "f32": {"conv2d_direct": "direct", "conv2d_implicit_gemm": "implicit_gemm", "cuDNN": "cudnn"},

@@ -8,11 +8,13 @@ Versions, from simple to fast:
 ``wgmma``   (attention_wgmma.py)   16-bit numbers on the tensor cores of compute capability 9.0, fed by TMA; the gradient:
                                    attention_wgmma_grad.py
 
-On one H200, bfloat16, 4 x 16 x 4,096 x 128, causal, in TFLOP/s (torch 2.11 in the same run):
+torch: the faster one of its back ends, cuDNN's and FlashAttention-2.
 
-                 mma   wgmma   torch, cuDNN   torch, FlashAttention-2
-    forward      161     629            549                       281
-    gradients    115     505            490                       255
+Measured (row versions_attention):
+(end of what was measured)
+
+Measured (row versions_attention_gradients):
+(end of what was measured)
 """
 
 import math

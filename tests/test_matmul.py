@@ -342,6 +342,7 @@ def run_version(a, b, version):
     ("wgmma 192x128", [BF16]),
     ("wgmma 64x128 split 3", [np.dtype("f2")]),
     ("wgmma 64x128 share 3", [BF16]),
+    ("wgmma 192x192 share 2", [BF16]),
     ("cublas", [np.dtype("f2"), BF16, np.dtype("f4"), np.dtype("f8"), np.dtype("c8"), np.dtype("c16")]),
 ])
 @pytest.mark.parametrize("layout", LAYOUTS)

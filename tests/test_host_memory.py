@@ -32,12 +32,12 @@ def test_memory_is_used_again(numbers):
     assert host.remembered() == LARGE[0] * 4
 
 
-def test_results_begin_at_a_cache_line_and_own_their_memory(numbers):
+def test_results_begin_with_a_page_and_own_their_memory(numbers):
     _, x = numbers
     held = [x + float(k) for k in range(2 * host.EACH)]
     for y in (*held, x > 0.0, cm.concat([x, x]) * 2.0):
         assert y.flags.owndata and y.flags.writeable
-        assert y.ptr % host.LINE == 0 or y.nbytes < host.SMALLEST
+        assert y.ptr % host.PAGE == 0 or y.nbytes < host.SMALLEST
         assert not y[1:].flags.owndata and not y.reshape(2, -1).flags.owndata
 
 

@@ -25,6 +25,10 @@ from .output import can_write, deliver, target_of
 SCALARS = (bool, int, float, complex)
 _MOST_PLANS = 4096
 _NAMES = ("x", "y", "z")
+#: The functions of cpu/loops.py, for arrays of so many elements, from so many calls on.
+_LOOPS = frozenset(["add", "subtract", "multiply", "divide", "equal", "not_equal", "less", "less_equal", "greater",
+                    "greater_equal"])
+_WORTH, _OFTEN = 1 << 15, 32
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
 #: `_quiet().run(f, ...)` calls f where floating-point errors pass in silence, at a tenth of the price of np.errstate.
@@ -234,7 +238,11 @@ class Elementwise:
         if native and not (inplace or may_raise) and len(scalars) < 3 and any([x.ndim for x in arrays]):
             shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
             ours = host.large(shape, result) and all([x.is_contiguous for x in arrays]) and isinstance(function, np.ufunc)
-            return _straight(self.name, function, scalars, compute, host.taker(shape, result) if ours else _nothing)
+            straight = _straight(self.name, function, scalars, compute, host.taker(shape, result) if ours else _nothing)
+            alike = all([x.shape == shape and x.dtype == compute for x in arrays]) and compute.char in "fd"
+            if ours and alike and self.name in _LOOPS and arrays[0].size >= _WORTH:
+                return self._compiled(straight, scalars, compute, Layout.new(shape, result, CPU))
+            return straight
         wide = compute if path is None else dtypes.compute_dtype(compute)
 
         def run(*operands: Any) -> ndarray:
@@ -259,6 +267,24 @@ class Elementwise:
                 raise type(error)(f"{self.name}: {error}") from None
 
         return quiet
+
+    def _compiled(self, run: Callable, scalars: tuple[bool, ...], dtype: np.dtype, out: Layout) -> Callable:
+        """`run` until it has been called often enough for Numba's import to be worth it; then the same by cpu/loops.py."""
+        left = _OFTEN
+
+        def counted(*operands: Any) -> ndarray:
+            nonlocal left
+            left -= 1
+            if not left:
+                entry = lazy("cpu", "compiled.entry")
+                loop = entry(lazy("cpu", f"loops.{self.name}"), *[(dtype, 0 if s else out.ndim) for s in scalars],
+                             (out.dtype, out.ndim))
+                compiled = _looped(self.name, loop, scalars, dtype, out)
+                for key in [key for key, known in list(self.plans.items()) if known is counted]:
+                    self.plans[key] = compiled
+            return run(*operands)
+
+        return counted
 
     def _native(self, operands: tuple, scalars: tuple[bool, ...], compute: np.dtype, result: np.dtype) -> bool:
         """Whether the ufunc, left alone with these operands, computes and returns in our dtypes."""
@@ -384,6 +410,40 @@ def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute:
 
     runs: dict[tuple[bool, ...], Callable] = {(False,): one, (False, False): two, (False, True): left, (True, False): right}
     return runs[scalars]
+
+
+def _looped(name: str, loop: Callable, scalars: tuple[bool, ...], compute: np.dtype, layout: Layout) -> Callable:
+    """`_straight` for a loop of cpu/loops.py, which writes into an array that it is given."""
+    take, new = host.taker(layout.shape, layout.dtype), object.__new__
+    kept: tuple[Any, Any] = (None, None)
+
+    def two(x: ndarray, y: ndarray) -> ndarray:
+        data = take()
+        loop(x._data, y._data, data)
+        out = new(ndarray)
+        out._layout, out._data = layout, data
+        out._owner = out._node = None
+        return out
+
+    def one_scalar(x: Any, y: Any) -> ndarray:
+        nonlocal kept
+        value, array = kept
+        given = x if first else y
+        if value is not given:
+            array = _array(name, given, compute)
+            kept = given, array
+        data = take()
+        if first:
+            loop(array, y._data, data)
+        else:
+            loop(x._data, array, data)
+        out = new(ndarray)
+        out._layout, out._data = layout, data
+        out._owner = out._node = None
+        return out
+
+    first = scalars[0]
+    return one_scalar if any(scalars) else two
 
 
 def _straight_inplace(name: str, function: Callable, scalar: bool, compute: np.dtype) -> Callable:

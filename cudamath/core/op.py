@@ -157,7 +157,7 @@ class Op:
         self.plans[*layouts, *params.values()] = run
         return run
 
-    def again(self, key: tuple, arrays: Iterable[Any]) -> Any:
+    def again(self, key: tuple, arrays: Iterable[Any], scalars: tuple = ()) -> Any:
         """The result of a public call like one that was seen before (`remember`), without its checks; None if there was none.
 
         key: whatever the function was given beside arrays, numbers with their class (1.0 equals 1); it begins with a name.
@@ -170,7 +170,7 @@ class Op:
                     return None
         except (AttributeError, KeyError, TypeError):
             return None
-        return run(*arrays)
+        return run(*arrays, *scalars)
 
     def remember(self, key: tuple, given: Iterable[Any], arrays: Iterable[Any], **params: Any) -> None:
         """Let `again` answer calls with this key as `self(*arrays, **params)` has just answered this one.

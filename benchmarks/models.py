@@ -1,4 +1,5 @@
-"""README's tables of whole models in training, from the records of train_gpt2.py and train_resnet.py."""
+"""README's tables of whole models in training, and writing, from the records of train_gpt2.py, decode_gpt2.py and
+train_resnet.py."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 def section(folder: pathlib.Path) -> list[str]:
     """The Markdown of the records in a folder; empty where there are none."""
     lines: list[str] = []
-    for name, said in (("gpt2", gpt2), ("gpt2_losses", losses), ("resnet", resnet)):
+    for name, said in (("gpt2", gpt2), ("gpt2_losses", losses), ("gpt2_decode", decode), ("resnet", resnet)):
         file = folder / f"{name}.json"
         lines += ["", *said(json.loads(file.read_text()))] if file.is_file() else []
     return lines
@@ -63,6 +64,17 @@ def losses(record: dict[str, Any]) -> list[str]:
             f"{narrow['means']:.2%}, the single worst {narrow['largest']:.1%} (PyTorch's own: {narrow['noise']:.1%}). A second "
             f"run of ours, stopped half-way and resumed from its checkpoint, has "
             f"{'the same losses bit for bit' if same else 'OTHER BITS'}. Commit {record['commit']}, {record['date']}."]
+
+
+def decode(record: dict[str, Any]) -> list[str]:
+    """Tokens a second and losses of each kind of weights."""
+    base = record["rows"][0]
+    lines = [f"**GPT-2 ({record['size']}) writing** for one reader, activations in bfloat16, trained for {record['steps']} "
+             f"steps on bytes first. Commit {record['commit']}, {record['date']}.", "",
+             "| weights | MB | tokens/s | times as fast | loss | change |", "|---|---:|---:|---:|---:|---:|"]
+    return lines + [f"| {row['weights']} | {row['bytes'] / 1e6:.0f} | {row['tokens_per_second']:,.0f} | "
+                    f"{row['tokens_per_second'] / base['tokens_per_second']:.2f} | {row['loss']:.4f} | {row['change']:+.3%} |"
+                    for row in record["rows"]]
 
 
 def resnet(record: dict[str, Any]) -> list[str]:

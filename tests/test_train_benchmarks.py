@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from benchmarks import models, train_gpt2, train_resnet
+from benchmarks import decode_gpt2, models, train_gpt2, train_resnet
 from cudamath.models import gpt2, resnet
 
 TEXT = str(pathlib.Path(__file__).parent / "data" / "tinyshakespeare.txt")
@@ -46,6 +46,20 @@ def test_records_are_merged(tmp_path):
     other.write_text(json.dumps({**head, "commit": "another", "rows": [row]}))
     with pytest.raises(ValueError, match=r"merge: commit differs: \['c', 'another'\]"):
         train_gpt2.main(["--merge", str(first), str(other)])
+
+
+def test_quantized_weights_write(tmp_path, monkeypatch):
+    """Every kind of weights: nearly the loss of 16 bits, in fewer bytes."""
+    monkeypatch.setitem(gpt2.SIZES, "tiny", gpt2.Config(vocabulary=256, context=48, layers=1, heads=2, width=128))
+    file = tmp_path / "decode.json"
+    options = ["--size", "tiny", "--device", "cpu", "--steps", "12", "--tokens", "5", "--rounds", "2", "--json", str(file)]
+    assert decode_gpt2.main([TEXT, *options]) == 0
+    record = json.loads(file.read_text())
+    assert [row["weights"] for row in record["rows"]] == ["bfloat16", *decode_gpt2.WEIGHTS]
+    base, *others = record["rows"]
+    assert base["change"] == 0 and all(abs(row["change"]) < 0.02 and row["bytes"] < 0.6 * base["bytes"] for row in others)
+    assert all(len(row["seconds"]) == 2 and row["tokens_per_second"] > 0 for row in record["rows"])
+    assert "| int8 |" in "\n".join(models.decode(record))
 
 
 def test_resnet_is_pytorchs(tmp_path, monkeypatch, capsys):

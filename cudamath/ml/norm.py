@@ -135,12 +135,19 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
     [[0.0, 0.0], [4.0, 40.0]]
     """
     name = "batch_norm"
-    key = ("inference", eps, eps.__class__, activation)
-    if not training:
-        known = _batch_norm_inference.again(key, (x, running_mean, running_var, weight, bias, residual))
+    asked: tuple[Any, ...] = x, running_mean, running_var, weight, bias, residual
+    if training:
+        key: tuple[Any, ...] = "train", momentum, momentum.__class__, eps, eps.__class__, activation, running_mean is None
+        statistics = (bias, weight) if running_mean is None and running_var is None else (running_mean, running_var)
+        asked = x, weight, bias, *statistics, *(() if residual is None else (residual,))
+        known = _batch_norm_train.again(key, asked)
+        if known is not None:
+            return known[0], known[3], known[4]
+    else:
+        key = "inference", eps, eps.__class__, activation
+        known = _batch_norm_inference.again(key, asked)
         if known is not None:
             return known
-    asked = x, running_mean, running_var, weight, bias, residual
     x, given = _operands(name, x, {"running_mean": running_mean, "running_var": running_var, "weight": weight,
                                    "bias": bias, "residual": residual})
     residual = given.pop("residual")
@@ -174,8 +181,10 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
     count = x.shape[0] * math.prod(x.shape[2:])
     if count < 2:
         raise ValueError(f"{name}: training wants at least two values a channel, x of shape {x.shape} has {count}")
-    y, _, _, new_mean, new_var = _batch_norm_train(
-        x, weight, bias, mean, var, *more, momentum=1.0 if without else float(momentum), eps=float(eps), relu=relu)
+    arrays = x, weight, bias, mean, var, *more
+    params: dict[str, Any] = {"momentum": 1.0 if without else float(momentum), "eps": float(eps), "relu": relu}
+    y, _, _, new_mean, new_var = _batch_norm_train(*arrays, **params)
+    _batch_norm_train.remember(key, asked, arrays, **params)
     if not (relu and more):  # then x says where the relu was on
         tape.not_needed(y)
     return y, new_mean._alias(), new_var._alias()

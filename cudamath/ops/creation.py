@@ -300,9 +300,10 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *,
     array([2, 4, 6])
     """
     first, last = (0, start) if stop is None else (start, stop)
-    first, last, step = (v.item() if isinstance(v, ndarray | np.generic) else v for v in (first, last, step))
+    if not first.__class__ is last.__class__ is step.__class__ is int:
+        first, last, step = [v.item() if isinstance(v, ndarray | np.generic) else v for v in (first, last, step)]
+    whole = isinstance(first, int) and isinstance(last, int) and isinstance(step, int)
     if dtype is None:
-        whole = all(isinstance(v, int) for v in (first, last, step))
         kind = np.dtype(np.int64) if whole else dtypes.default_float()
     else:
         kind = dtypes.as_dtype(dtype)
@@ -313,7 +314,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *,
     span = (last - first) / step
     if not math.isfinite(span):
         raise ValueError(f"arange: from {first} to {last} by {step} is no finite number of steps")
-    if all(isinstance(v, int) for v in (first, last, step)):
+    if whole:
         size = max(0, -((first - last) // step))
     else:
         size = max(0, math.ceil(span))

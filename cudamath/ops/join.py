@@ -24,6 +24,7 @@ from .shape import (
     atleast_2d,
     bits,
     expand_dims,
+    pattern,
     ravel,
     remember,
     reshape,
@@ -322,6 +323,8 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
     array([3, 2, 1, 2, 3, 2])
     """
     x = require("pad", x)
+    if pad_width.__class__ is int and pad_width >= 0 and mode == "constant" and constant_values.__class__ in (int, float):
+        return _pad(x, scalars=pattern("pad", constant_values, x.dtype), widths=((pad_width, pad_width),) * x.ndim)
     try:
         widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
     except ValueError:

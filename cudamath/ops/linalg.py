@@ -229,11 +229,11 @@ def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1) -> ndarray:
     i, j = normalize_axis("vecdot", axis, a.ndim), normalize_axis("vecdot", axis, b.ndim)
     if a.shape[i] != b.shape[j]:
         raise ValueError(f"vecdot: lengths along axis {axis} differ: shapes {a.shape} and {b.shape}")
-    a, b = moveaxis(a, i, -1), moveaxis(b, j, -1)
+    a, b = a if i == a.ndim - 1 else moveaxis(a, i, -1), b if j == b.ndim - 1 else moveaxis(b, j, -1)
     broadcast_shapes("vecdot", a.shape, b.shape)
     if a.dtype.kind == "c":
         a = conj(a)
-    row, column = expand_dims(a, axis=-2), expand_dims(b, axis=-1)
+    row, column = a.reshape((*a.shape[:-1], 1, a.shape[-1])), b.reshape((*b.shape, 1))
     y = reshape(matmul(row, column), broadcast_shapes("vecdot", a.shape[:-1], b.shape[:-1]))
     return y if out is None else deliver("vecdot", y, out)
 

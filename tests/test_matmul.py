@@ -123,6 +123,28 @@ def test_nothing_to_sum_gives_zeros(device):
     assert float(cm.matmul(cm.zeros(0), cm.zeros(0))) == 0
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("shape", [(3, 3), (200, 200), (2, 3, 3), (3,)])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8"])
+def test_what_does_not_fit_is_infinite_without_a_word(shape, dtype):
+    x = cm.full(shape, np.finfo(dtype).max, dtype=dtype, device="cpu")
+    for _ in range(2):
+        assert np.isinf((x @ x).to_numpy()).all()
+
+
+def test_results_on_the_cpu_are_kept_while_somebody_sees_them():
+    rng = np.random.default_rng(5)
+    a, b = (rng.standard_normal((2, 300, 300)) for _ in range(2))
+    x, y = cm.asarray(a, device="cpu"), cm.asarray(b, device="cpu")
+    held = [x @ (y * float(k)) for k in range(8)] + [(x @ y)[1:, ::2]]
+    for _ in range(6):
+        x @ x
+    for k, each in enumerate(held[:-1]):
+        assert np.allclose(each.to_numpy(), a @ (b * k), rtol=1e-12, atol=1e-11)
+    assert np.allclose(held[-1].to_numpy(), (a @ b)[1:, ::2], rtol=1e-12, atol=1e-11)
+    assert (x.mT @ y).flags.c_contiguous and (x @ y[0]).shape == (2, 300, 300)
+
+
 def test_infinities_and_nan(device):
     a = np.array([[np.inf, 1], [np.nan, 0]], np.float32)
     b = np.array([[0, 1], [1, 1]], np.float32)

@@ -1,17 +1,39 @@
-"""Matrix products on the CPU: NumPy's, that is its BLAS; 16-bit floats go through float32."""
+"""Matrix products on the CPU: NumPy's, that is its BLAS; 16-bit floats go through float32.
+
+What does not fit becomes infinite, without a word, as on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
+from ..core import host
 from ..core.dtypes import compute_dtype
+from ..core.layout import Layout
+from ..core.quiet import quiet
+from ..core.shapes import broadcast_shapes
 
 
 def matmul(a: np.ndarray, b: np.ndarray, *, tf32: bool = False) -> np.ndarray:
     """a @ b for two arrays of one dtype. `tf32` concerns GPUs only."""
     wide = compute_dtype(a.dtype)
     if wide == a.dtype:
-        return np.matmul(a, b)
-    with np.errstate(over="ignore"):  # what does not fit becomes infinite, without a word, as on a GPU
-        return np.matmul(a.astype(wide), b.astype(wide)).astype(a.dtype)
+        return quiet().run(np.matmul, a, b)
+    return quiet().run(lambda: np.matmul(a.astype(wide), b.astype(wide)).astype(a.dtype))
+
+
+def _prepare(a: Layout, b: Layout, *, tf32: bool = False) -> Callable | None:
+    """The product of matrices of these layouts, without the questions."""
+    if a.ndim < 2 or b.ndim < 2 or compute_dtype(a.dtype) != a.dtype:
+        return None
+    product, take = np.matmul, host.taker((*broadcast_shapes("matmul", a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]),
+                                          a.dtype)
+    return lambda x, y: quiet().run(product, x, y, take())
+
+
+matmul.prepare = _prepare  # type: ignore[attr-defined]
 
 
 def matmul_int32(a: np.ndarray, b: np.ndarray) -> np.ndarray:

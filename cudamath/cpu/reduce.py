@@ -3,7 +3,6 @@
 Of large contiguous arrays sums (reduce_lines.py) and choices (extremes.py) are compiled.
 """
 
-import contextvars
 import itertools
 from collections.abc import Callable
 from math import prod
@@ -13,13 +12,12 @@ import numpy as np
 
 from ..core.dtypes import bfloat16, compute_dtype, real_dtype
 from ..core.layout import Layout
+from ..core.quiet import quiet
 
 Axes = tuple[int, ...]
 
 RUN = 64  # rows added one after the other
 _add: Any = np.add.reduce  # (its types do not know that keepdims may be a variable)
-_quiet = contextvars.copy_context()  # where floating-point errors pass in silence
-_quiet.run(np.seterr, all="ignore")
 LARGE = 1 << 15  # elements from which on compiled sums are worth their import
 
 
@@ -70,7 +68,7 @@ def _small(layout: Layout, kind: str, axis: Axes, keepdims: bool) -> Callable:
     """A sum or mean over the innermost axes, in NumPy's own pairwise order, without warnings."""
     count = layout.dtype.type(prod([layout.shape[i] for i in axis]))
     shape = (*layout.shape[:axis[0]], *((1,) * len(axis) if keepdims else ()))
-    new, quiet, dtype = np.empty, _quiet.copy, layout.dtype
+    new, dtype = np.empty, layout.dtype
 
     def total(x: np.ndarray) -> np.ndarray:
         return quiet().run(_add, x, axis, None, new(shape, dtype), keepdims)

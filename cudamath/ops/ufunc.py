@@ -7,7 +7,6 @@ expression the GPU kernel is generated from, and a gradient expression per input
 
 from __future__ import annotations
 
-import contextvars
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,6 +19,7 @@ from ..core.devices import CPU
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
 from ..core.op import Category, coerce, lazy, registry
+from ..core.quiet import quiet
 from .output import can_write, deliver, target_of
 
 SCALARS = (bool, int, float, complex)
@@ -31,10 +31,6 @@ _LOOPS = frozenset(["add", "subtract", "multiply", "divide", "equal", "not_equal
 _WORTH, _OFTEN = 1 << 15, 32
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
-#: `_quiet().run(f, ...)` calls f where floating-point errors pass in silence, at a tenth of the price of np.errstate.
-_context = contextvars.copy_context()
-_context.run(np.seterr, all="ignore")
-_quiet = _context.copy
 
 
 @functools.cache
@@ -260,13 +256,13 @@ class Elementwise:
                 return operands[0]
             return wrap(np.asarray(function(*data), result))
 
-        def quiet(*operands: Any) -> ndarray:
+        def silent(*operands: Any) -> ndarray:
             try:
-                return _quiet().run(run, *operands)
+                return quiet().run(run, *operands)
             except (OverflowError, ValueError) as error:  # a Python integer too large; a read-only target
                 raise type(error)(f"{self.name}: {error}") from None
 
-        return quiet
+        return silent
 
     def _compiled(self, run: Callable, scalars: tuple[bool, ...], dtype: np.dtype, out: Layout) -> Callable:
         """`run` until it has been called often enough for Numba's import to be worth it; then the same by cpu/loops.py."""
@@ -363,7 +359,7 @@ def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute:
     next time, and NumPy takes longer to make the array than for all else that it does before the loop. `take` gives the
     array for the result, or None if NumPy is to make it.
     """
-    quiet, new = _quiet, object.__new__
+    new = object.__new__
     function = _BY_POSITION.get(function, function)
     layout: Layout | None = None
     kept: tuple[Any, Any] = (None, None)
@@ -448,7 +444,6 @@ def _looped(name: str, loop: Callable, scalars: tuple[bool, ...], compute: np.dt
 
 def _straight_inplace(name: str, function: Callable, scalar: bool, compute: np.dtype) -> Callable:
     """`run(x, y)` that writes x op y into x; y is an array or a Python scalar."""
-    quiet = _quiet
 
     def run(x: ndarray, y: Any) -> ndarray:
         target = x._data
@@ -464,7 +459,7 @@ def _straight_inplace(name: str, function: Callable, scalar: bool, compute: np.d
 def _array(name: str, scalar: Any, dtype: np.dtype) -> np.ndarray:
     """A Python scalar as a 0-d array."""
     try:
-        return _quiet().run(np.asarray, scalar, dtype)
+        return quiet().run(np.asarray, scalar, dtype)
     except OverflowError as error:
         raise OverflowError(f"{name}: {error}") from None
 

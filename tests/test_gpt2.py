@@ -187,9 +187,33 @@ def test_checkpoints_of_other_models_change_nothing(tmp_path):
     trainer = made()
     other = made(config=dataclasses.replace(SMALL, layers=1))
     other.save(tmp_path / "other.safetensors")
+    trainer.save(tmp_path / "good.safetensors")
     before = {name: p.to_numpy() for name, p in trainer.params.items()}
-    with pytest.raises(ValueError, match="holds no params of this model"):
-        trainer.load(tmp_path / "other.safetensors")
+
+    def damaged(change):
+        tree = cm.load(tmp_path / "good.safetensors")
+        change(tree)
+        file = tmp_path / f"{len(list(tmp_path.iterdir()))}.safetensors"
+        cm.save(file, tree)
+        return file
+
+    for words, file in [
+        (r"does not fit Config.*: params.h.1.attn.c_attn.bias is missing, wanted float32 \(36,\); .*; and \d+ more",
+         tmp_path / "other.safetensors"),
+        ("params.z is not wanted", damaged(lambda tree: tree["params"].update(z=cm.ones(2)))),
+        (r"params.ln_f.bias is int32 \(12,\), wanted float32 \(12,\)$",
+         damaged(lambda tree: tree["params"].update({"ln_f.bias": cm.ones(12, dtype="int32")}))),
+        (r"state.m.ln_f.bias is float32 \(13,\), wanted float32 \(12,\)$",
+         damaged(lambda tree: tree["state"]["m"].update({"ln_f.bias": cm.ones(13, dtype="float32")}))),
+        ("state.step is missing", damaged(lambda tree: tree["state"].pop("step"))),
+        ("rng.* is missing", damaged(lambda tree: tree.pop("rng"))),
+        ("params.* is missing", damaged(lambda tree: tree.update(params=cm.ones(2)))),
+    ]:
+        with pytest.raises(ValueError, match="^load: .*" + words):
+            trainer.load(file)
+    cm.save(tmp_path / "list.safetensors", [cm.ones(2)])
+    with pytest.raises(ValueError, match="^load: .*params.h.0.attn.c_attn.bias is missing"):
+        trainer.load(tmp_path / "list.safetensors")
     assert all(np.array_equal(before[name], p.to_numpy()) for name, p in trainer.params.items())
     with pytest.raises(ValueError, match="'bfloat16' or 'float32', got 'float16'"):
         made("float16")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+import optree
 
 import cudamath as cm
 from cudamath import ml
@@ -14,6 +15,8 @@ from cudamath import ml
 __all__ = ["Trainer"]
 
 Tree = dict[str, cm.ndarray]
+
+SHOWN = 4  # things that do not fit, in an error
 
 
 class Trainer:
@@ -98,19 +101,29 @@ class Trainer:
         cm.save(path, {"params": self.params, "state": self.state, "rng": self.rng.state, **more})
 
     def load(self, path: str | os.PathLike) -> dict[str, Any]:
-        """Take up what `save` wrote, in place; returns the file's tree. ValueError if it is of another model: nothing has
-        changed then."""
+        """Take up what `save` wrote, in place; returns the file's tree. ValueError if it is of another model or damaged:
+        nothing has changed then."""
         tree = cm.load(path, device=self.device)
-        pairs = []
-        for what, ours in (("params", self.params), ("m", self.state["m"]), ("v", self.state["v"])):
-            theirs = tree.get("params") if what == "params" else tree.get("state", {}).get(what)
-            if theirs is None or {n: x.shape for n, x in theirs.items()} != {n: x.shape for n, x in ours.items()}:
-                raise ValueError(f"load: {os.fspath(path)} holds no {what} of this model's names and shapes ({self.config})")
-            pairs += [(ours[name], theirs[name]) for name in ours]
-        for ours, theirs in [*pairs, (self.state["step"], tree["state"]["step"])]:
-            ours[...] = theirs
-        self.rng.state = tree["rng"]
+        ours: dict[str, Any] = {"params": self.params, "state": self.state, "rng": self.rng.state}
+        theirs: dict[str, Any] = {name: tree.get(name) for name in ours} if isinstance(tree, dict) else {}
+        wanted, found = _described(ours), _described(theirs)
+        wrong = [f"{name} is {found.get(name, 'missing')}, wanted {what}" for name, what in wanted.items()
+                 if found.get(name) != what] + [f"{name} is not wanted" for name in found if name not in wanted]
+        if wrong:
+            more = f"; and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
+            raise ValueError(f"load: {os.fspath(path)} does not fit {self.config}: {'; '.join(wrong[:SHOWN])}{more}")
+        for name in ("params", "state"):
+            for own, new in zip(optree.tree_leaves(ours[name]), optree.tree_leaves(theirs[name]), strict=True):
+                own[...] = new
+        self.rng.state = theirs["rng"]
         for copy, p in zip(self.copies.values(), self.params.values(), strict=True):
             if copy is not p:
                 copy[...] = p.astype(self.dtype)
         return tree
+
+
+def _described(tree: Any) -> dict[str, str]:
+    """Name -> what lies there: dtype and shape, or the type of what is no array."""
+    names = [".".join(map(str, path)) for path in optree.tree_paths(tree)]
+    return {name: f"{x.dtype} {x.shape}" if hasattr(x, "shape") else type(x).__name__
+            for name, x in zip(names, optree.tree_leaves(tree), strict=True)}

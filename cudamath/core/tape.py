@@ -175,8 +175,8 @@ def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
 def wrote(x: ndarray) -> None:
     """Note that `x` is changed in place, if that is inside a function that is being recorded: nothing that a gradient rule
     will read may lie there (`_unchanged`). Nothing is noted where arrays are kept, which is what happens often."""
-    layout = x._layout
-    if state.depth and layout.device != TRACED:
+    if state.depth and x._layout.device != TRACED:
+        layout = x._layout
         state.writes[x.ptr, layout.shape, layout.strides, layout.itemsize] = next(_order)
 
 

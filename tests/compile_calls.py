@@ -152,7 +152,7 @@ def arrays(t: np.dtype) -> None:
     mask = made((40, 70), "?")
     x.copy(), x.T.copy(), x[::2, 1:].copy(), x[:, ::-1].copy(), cm.concat([x, x.T.reshape(40, 70)]), cm.pad(x, 1)
     made((300, 500), t).T.copy()
-    x[:], x[1:, ::3], x[0] = line, 1, line
+    x[:], x[1:, ::3], x[0], line[::2] = line, 1, line, 1
     x[index], wide = line, made((300, 500), t)
     wide[cm.asarray(np.arange(300))] = wide[0].copy()
     x[index, index] = line[:5]

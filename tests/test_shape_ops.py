@@ -469,9 +469,14 @@ def test_fill_and_pad_simulated(dtype):
     from cudamath.ops.shape import bits
 
     value = np.dtype(dtype).type(7)
-    for x in (np.zeros(9, dtype), np.zeros(16, dtype), np.zeros((3, 6), dtype)[:, ::2]):
-        sim(kernels.fill(*layouts(x)), x, scalars=bits(value, x.dtype))
-        np.testing.assert_array_equal(x, np.full_like(x, 7))
+    for base in ((9,), (16,), (3, 6), (2, 131), (66, 3), (2, 3, 5)):
+        for part in (lambda x: x, lambda x: x[..., ::2], lambda x: x.T[1:], lambda x: x[::-3], lambda x: x[..., 1:]):
+            whole = np.zeros(base, dtype)
+            x = part(whole)
+            expected = np.zeros(base, dtype)
+            part(expected)[...] = 7
+            sim(kernels.fill(*layouts(x)), x, scalars=bits(value, x.dtype))
+            np.testing.assert_array_equal(whole, expected)
     x = np.arange(6).reshape(2, 3).astype(dtype)
     out = sim(kernels.pad(*layouts(x), widths=((1, 0), (2, 1))), x, scalars=bits(value, x.dtype))
     np.testing.assert_array_equal(out, np.pad(x, ((1, 0), (2, 1)), constant_values=7))

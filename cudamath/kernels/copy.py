@@ -46,6 +46,8 @@ THREADS = 256
 IN_FLIGHT = 4  # independent loads a thread has under way, to cover the latency of DRAM
 MOST_DIMS = 4  # of the strided kernels
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+LONG_LINE = 64  # elements of lines that are filled one by one
+MOST_LINES = 65_535  # of a grid's second dimension
 
 
 # ------------------------------------------------------------------------------------------------- casts
@@ -202,6 +204,20 @@ def fill_line(word: Any) -> Any:
 
 
 @functools.cache
+def fill_lines(word: Any) -> Any:
+    """The same for a target of lines of any strides, of elements of at most a word."""
+
+    @cuda.jit
+    def fill_lines(y, even):  # y: (lines, n) words; even: uint64
+        first = cuda.blockIdx.x * (THREADS * IN_FLIGHT) + cuda.threadIdx.x
+        for line in range(cuda.blockIdx.y, y.shape[0], cuda.gridDim.y):
+            for i in range(first, min(first + IN_FLIGHT * THREADS, y.shape[1]), THREADS):
+                y[line, i] = word(even)
+
+    return fill_lines
+
+
+@functools.cache
 def ramp_line(dtype: np.dtype) -> Any:
     """y[i] = start + i * step for i < count, stop from there on (linspace: its last element is exactly the end)."""
     _, store, T = codec(dtype)
@@ -318,11 +334,19 @@ def index_type(size: int) -> Any:
 def fill_part(target: Part, even: Any, odd: Any, temp: Any) -> list[Launch]:
     """Launches that fill a part with one value, given as the two 8-byte halves of 16 bytes of it
     (``ops.shape.bits``).
-    ``temp`` is scratch for one element, used only if the part is not contiguous."""
+    ``temp`` is scratch for one element, used only if there is more than one launch."""
     layout = target.layout
     if not layout.size:
         return []
     if not layout.contiguous:
+        order = shapes.axes_by_stride(layout.strides)
+        shape, steps = shapes.collapse(*[tuple([x[i] for i in order]) for x in (layout.shape, layout.strides)])
+        if layout.itemsize <= 8 and shape and (len(shape) == 1 or (len(shape) == 2 and shape[1] >= LONG_LINE)):
+            count, n = (1, *shape)[-2:]
+            word = np.dtype(_WORDS[layout.itemsize])
+            lines = _view(target.argument, (count, n), (0, *steps)[-2:], word, target.offset)
+            grid = -(-n // (THREADS * IN_FLIGHT)), min(count, MOST_LINES)
+            return [Launch(fill_lines(word.type), grid, THREADS, [lines, even])]
         one = Layout.new((), layout.dtype, layout.device)
         return [*fill_part(whole(temp, one), even, odd, None),
                 *copy_part(whole(temp, one).broadcast(layout.shape), target)]
@@ -348,8 +372,8 @@ def copy_into(target: Layout, source: Layout) -> Plan:
 
 def fill(target: Layout) -> Plan:
     """``target[...] = value``; scalars: ``ops.shape.bits(value)``."""
-    temps = [] if target.contiguous else [target.like(())]
-    return Plan([], fill_part(whole(Input(0), target), Scalar(0, np.uint64), Scalar(1, np.uint64), Temp(0)), temps)
+    steps = fill_part(whole(Input(0), target), Scalar(0, np.uint64), Scalar(1, np.uint64), Temp(0))
+    return Plan([], steps, [target.like(())] if len(steps) > 1 else [])
 
 
 def full(*, layout: Layout, device: int) -> Plan:

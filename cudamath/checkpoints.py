@@ -114,9 +114,9 @@ def _rebuild(node: list, take: Callable[[str, str], Any], path: str = "the top")
     if kind == "quantized":
         from .ml.quantize import Quantized
 
-        arrays = [_rebuild(child, take, f"{path} {key}") for key, child in rest[1]]
+        values, scale, zero_point = [_rebuild(child, take, f"{path} {key}") for key, child in rest[1]]
         dtype, axis, group, shape = rest[0]
-        return Quantized(*arrays, dtype, axis, group, tuple(shape))
+        return Quantized(values, scale, zero_point, dtype, axis, group, tuple(shape))
     if kind == "other":
         raise ValueError(f"load: the tree that was saved has a {rest[0]} at {path}; pass like= a tree of the same structure")
     if kind == "complex128":

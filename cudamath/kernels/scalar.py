@@ -91,11 +91,11 @@ def _integer(T: Any) -> dict[str, Any]:
         return T(-1) if signed and x < zero else zero
 
     @device
-    def gcd(x, y):  # Euclid's; of the most negative number the absolute value wraps, as in NumPy
-        x, y = T(abs(x)) if signed else x, T(abs(y)) if signed else y
-        while y != zero:  # by -1 divides everything, and the most negative number must not be divided by it
-            x, y = y, (zero if signed and y == T(-1) else T(x % y))
-        return T(abs(x)) if signed else x
+    def gcd(x, y):  # Euclid's, of unsigned numbers: remainders need no signs, and the most negative number has an absolute value
+        a, b = unsigned(T(abs(x)) if signed else x), unsigned(T(abs(y)) if signed else y)
+        while b != unsigned(0):
+            a, b = b, unsigned(a % b)
+        return T(a)
 
     @device
     def lcm(x, y):

@@ -273,3 +273,30 @@ def test_masks_on_gpu(n):
         ours[ours < 0] = cm.arange(int((x < 0).sum()), dtype="f4")
         x[x < 0] = np.arange((x < 0).sum())
         same(ours, x)
+
+
+@pytest.mark.parametrize(("shape", "m", "axis"), [((5, 300), 261, 1), ((3, 9, 40), 11, 1), ((30, 37), 41, 0), ((7,), 1025, 0)],
+                         ids=str)
+@pytest.mark.parametrize("kind", [np.int64, np.uint8], ids=["int64", "uint8"])
+def test_take_along_axis_beyond_a_block(device, shape, m, axis, kind):
+    rng = np.random.default_rng(2)
+    x, n = rng.standard_normal(shape).astype("f4"), shape[axis]
+    places = rng.integers(0 if kind is np.uint8 else -n, min(n, 255), (*shape[:axis], m, *shape[axis + 1:])).astype(kind)
+    got = cm.take_along_axis(cm.asarray(x), cm.asarray(places), axis=axis)
+    np.testing.assert_array_equal(got.to_numpy(), np.take_along_axis(x, places, axis))
+    if kind is np.int64:
+        for wrong in (n, -n - 1):
+            places.flat[-1] = wrong
+            with pytest.raises(IndexError):
+                cm.take_along_axis(cm.asarray(x), cm.asarray(places), axis=axis).to_numpy()
+
+
+@pytest.mark.simulator
+def test_take_along_several_blocks_simulated():
+    x = np.random.default_rng(0).standard_normal((4, 6, 5)).astype("f4")
+    places = np.random.default_rng(1).integers(-6, 6, (4, 60, 5))
+    plan = kernels.take_along(*layouts(x, places), axis=1)
+    np.testing.assert_array_equal(sim(plan, x, places), np.take_along_axis(x, places, 1))
+    places[3, 59, 4] = 6
+    with pytest.raises(IndexError):
+        sim(plan, x, places)

@@ -24,7 +24,7 @@ import numpy as np
 from ..core import shapes
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
-from .build import SIMULATOR, codec, device_function
+from .build import SIMULATOR, blocks, codec, device_function, numba_type
 from .copy import Part, copy_part, index_type, whole
 from .elementwise import launch, result_layout
 from .lazy import cuda
@@ -133,27 +133,34 @@ def gather_vectors(index: Any) -> Any:
 
 
 @functools.cache
-def gather_along(index: Any) -> Any:
-    """out[b, j, a] = x[b, indices[b, j, a], a]; thread i takes the i-th element of the output."""
+def gather_along(index: Any, word: np.dtype, last: bool) -> Any:
+    """out[b, j, a] = x[b, indices[b, j, a], a]; last: there is but one a. A thread takes IN_FLIGHT elements: all indices are
+    read before the first is used, and so are the elements. Beyond the end it reads the last one again."""
+    W = numba_type(word)
 
     @cuda.jit
-    def gather_along(x, indices, out, flag, ticket):  # x: (before, n, after); indices, out: (before, m, after)
-        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
-        after = index(out.shape[2])
-        m = index(out.shape[1])
-        q = i // after
-        b = q // m
-        if b < index(out.shape[0]):
-            j = q - b * m
-            a = i - q * after
-            n = x.shape[1]
-            k = np.int64(indices[b, j, a])
-            if k < 0:
-                k += n
-            if k < 0 or k >= n:
-                flag[0] = ticket
-                k = 0
-            out[b, j, a] = x[b, k, a]
+    def gather_along(x, indices, out, m, flag, ticket):  # x: (before, n, after); indices, out: (before * m * after,)
+        first = index(index(cuda.blockIdx.x) * index(THREADS * IN_FLIGHT) + index(cuda.threadIdx.x))
+        n, after = x.shape[1], index(x.shape[2])
+        rows = cuda.local.array(IN_FLIGHT, np.int64)
+        found = cuda.local.array(IN_FLIGHT, W)
+        for e in range(IN_FLIGHT):
+            i = min(index(first + index(e * THREADS)), index(out.size - 1))
+            rows[e] = indices[i]
+        wrong = False
+        for e in range(IN_FLIGHT):
+            i = min(index(first + index(e * THREADS)), index(out.size - 1))
+            k = rows[e] + n if rows[e] < 0 else rows[e]
+            outside = k < 0 or k >= n
+            wrong = wrong or outside
+            q = i if last else i // after
+            found[e] = x[q // index(m), 0 if outside else k, 0 if last else i - q * after]
+        for e in range(IN_FLIGHT):
+            i = index(first + index(e * THREADS))
+            if i < out.size:
+                out[i] = found[e]
+        if wrong:
+            flag[0] = ticket
 
     return gather_along
 
@@ -307,11 +314,11 @@ def take_along(x: Layout, index: Layout, *, axis: int) -> Plan:
     temps: list[Layout] = []
     steps, argument, layout, _ = box(Input(0), x, axis, 1, temps)
     more, given = dense(Input(1), index, index.shape, index.dtype, temps)
-    shape = (layout.shape[0], index.shape[axis], layout.shape[2])
     word = np.dtype(_WORDS[x.itemsize])
-    launch = Launch(gather_along(index_type(out.size)), _blocks(out.size), THREADS,
-                    [argument.view(layout.shape, layout.strides, dtype=word), given.view(shape),
-                     Output(0).view(shape, dtype=word), Flag(), Ticket()])
+    kernel = gather_along(index_type(out.size + THREADS * IN_FLIGHT), word, layout.shape[2] == 1)
+    launch = Launch(kernel, blocks(out.size, THREADS * IN_FLIGHT), THREADS,
+                    [argument.view(layout.shape, layout.strides, dtype=word), given.view((out.size,)),
+                     Output(0).view((out.size,), dtype=word), index.shape[axis], Flag(), Ticket()])
     return Plan([out], [*steps, *more, launch], temps)
 
 

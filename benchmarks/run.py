@@ -157,7 +157,7 @@ def run(names: Sequence[str], device: str, quick: bool = False,
     """Measure the rows whose names contain one of `names` (all rows, if there are none) and that fit the device.
 
     Args:
-        names: parts of names of rows.
+        names: parts of names of rows, those to be measured first first.
         device: "cpu", "cuda:0", ... : CPU rows run for "cpu", device rows for a GPU, host rows for both.
         quick: fewer rounds.
         keep: is given each record as soon as it is there.
@@ -172,8 +172,8 @@ def run(names: Sequence[str], device: str, quick: bool = False,
     from rich.progress import track
 
     fitting = ("host", "cpu") if device == "cpu" else ("host", "device")
-    chosen = [row for row in ROWS.values()
-              if row.kind in fitting and (not names or any(name in row.name for name in names))]
+    chosen = list({row.name: row for name in names or [""] for row in ROWS.values()
+                   if row.kind in fitting and name in row.name}.values())
     if not chosen:
         raise ValueError(f"bench: no row on {device} has a name with {' or '.join(names)}; there are "
                          + " ".join(row.name for row in ROWS.values() if row.kind in fitting))

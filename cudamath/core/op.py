@@ -164,12 +164,14 @@ class Op:
         arrays: as given; None for one that is missing. Not where a gradient is recorded.
         """
         try:
-            run = self.plans[*key, *[None if x is None else x._layout for x in arrays]]
-            for x in arrays:
-                if x is not None and x._node is not None:
-                    return None
-        except (AttributeError, KeyError, TypeError):
+            run = self.plans.get((*key, *[None if x is None else x._layout for x in arrays]))
+        except (AttributeError, TypeError):  # something else than an array, or than what a key can hold
             return None
+        if run is None:
+            return None
+        for x in arrays:
+            if x is not None and x._node is not None:
+                return None
         return run(*arrays, *scalars)
 
     def remember(self, key: tuple, given: Iterable[Any], arrays: Iterable[Any], **params: Any) -> None:

@@ -261,7 +261,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=pathlib.Path, help="folder for rows.json (default: benchmarks/results/...)")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--plot", help="also write a chart to this PNG file")
+    parser.add_argument("--merge", nargs="+", type=pathlib.Path, default=[], help="measure nothing; take the rows of these files")
     arguments = parser.parse_args(argv)
+    if arguments.merge and not arguments.out:
+        parser.error("--merge wants --out, the folder of the rows.json that takes the rows")
     out = arguments.out or RESULTS / folder(arguments.device)
     out.mkdir(parents=True, exist_ok=True)
     file = out / "rows.json"
@@ -272,6 +275,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         ordered = [kept[name] for name in ROWS if name in kept]  # rows that no longer exist are dropped
         file.write_text(json_module.dumps(ordered, indent=1) + "\n")
 
+    for each in arguments.merge:
+        for record in json_module.loads(each.read_text()):
+            keep(record)
+    if arguments.merge:
+        return 0
     records, failed = run(arguments.names, arguments.device, arguments.quick, keep)
     print(f"{len(records)} rows measured; {file} holds {len(kept)}")
     if arguments.plot and records:

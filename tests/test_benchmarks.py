@@ -237,6 +237,14 @@ def test_a_failing_row_does_not_cost_the_others(monkeypatch: pytest.MonkeyPatch,
     assert "host_add failed: MemoryError: too large" in capsys.readouterr().out
 
 
+def test_rows_of_several_runs_become_one_record(tmp_path: pathlib.Path) -> None:
+    for number, names in enumerate((["host_add", "host_exp"], ["host_exp", "add"])):
+        (tmp_path / f"{number}.json").write_text(json.dumps([{"name": name, "run": number} for name in names]))
+    assert run.main(["--out", str(tmp_path), "--merge", str(tmp_path / "0.json"), str(tmp_path / "1.json")]) == 0
+    found = json.loads((tmp_path / "rows.json").read_text())
+    assert found == [{"name": "host_add", "run": 0}, {"name": "host_exp", "run": 1}, {"name": "add", "run": 1}]
+
+
 def test_a_sanitizers_log_is_counted_for_the_case_that_ran() -> None:
     log = ("case: add\n========= Invalid __global__ read of size 4 bytes\n=========     at add+0x10\n"
            "========= Invalid __global__ read of size 4 bytes\ncase: sort\ncase: matmul\ndid not run: ValueError: no\n")

@@ -103,7 +103,7 @@ ML_ROWS = [
     Row("ml.gelu", lambda xp, x: xp.ml.gelu(x, approximate="tanh"), (M,),
         lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
         cards=("gelu_tanh", "gelu_tanh_grad")),
-    Row("ml.activation", lambda xp, x: xp.ml.activation(x, "tanh"), (M,), np.tanh),
+    Row("ml.activation", lambda xp, x: xp.ml.activation(x, "tanh"), (M,), np.tanh, cards=("tanh", "tanh_grad")),
     # softmax and losses
     Row("ml.softmax", lambda xp, x: xp.ml.softmax(x, axis=1), (CUBE,), lambda x: softmax(x, 1),
         cards=("softmax", "softmax_grad")),

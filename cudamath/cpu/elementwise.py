@@ -69,3 +69,8 @@ def between(low: np.ndarray, high: np.ndarray, t: np.ndarray) -> np.ndarray:
 def unless_nan(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """x, but NaN where y is."""
     return np.where(np.isnan(y), y, x)
+
+
+def tanh_grad(g: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """g (1 - y^2)."""
+    return g * (1 - y * y)

@@ -94,7 +94,11 @@ acos = unary("acos", np.arccos, "acos(x)", "-g / sqrt(1 - x * x)", category=ANY,
 atan = unary("atan", np.arctan, "atan(x)", "g / (x * x + 1)", category=ANY, doc="Inverse tangent; radians.")
 sinh = unary("sinh", np.sinh, "sinh(x)", "g * cosh(x)", category=ANY, doc="Hyperbolic sine.")
 cosh = unary("cosh", np.cosh, "cosh(x)", "g * sinh(x)", category=ANY, doc="Hyperbolic cosine.")
-tanh = unary("tanh", np.tanh, "tanh(x)", "g * (1 - out * out)", category=ANY, doc="Hyperbolic tangent.")
+tanh = unary("tanh", np.tanh, "tanh(x)", "g * (1 - out * out) if g.dtype.kind == 'c' else _tanh_grad(g, out)",
+             category=ANY, doc="Hyperbolic tangent.")
+_tanh_grad = binary("tanh_grad", np.multiply, "x * (1 - y * y)", ("_tanh_grad(g, y)", "g * x * y * -2"), category=FLOATING,
+                    cpu="elementwise.tanh_grad", doc="")
+_tanh_grad.__doc__ = "g (1 - y^2), tanh's gradient at y = tanh x, in one kernel."
 asinh = unary("asinh", np.arcsinh, "asinh(x)", "g / sqrt(x * x + 1)", category=ANY, doc="Inverse hyperbolic sine.")
 acosh = unary("acosh", np.arccosh, "acosh(x)", "g / (sqrt(x - 1) * sqrt(x + 1))", category=ANY,
               doc="Inverse hyperbolic cosine.", example="[1.5, 2.0]")

@@ -214,3 +214,29 @@ def test_the_default_dtype_is_meant_everywhere(device):
     for name, x in wide.items():
         assert (x.dtype, narrow[name].dtype) == (np.float64, np.float32), name
         np.testing.assert_allclose(narrow[name].to_numpy(), x.to_numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_lists_of_recorded_arrays_keep_the_gradient(device):
+    x = cm.asarray([2.0, 3.0])
+    for function, expected in (
+            (lambda x: cm.asarray([x[0], x[1] * 2]).sum(), [1, 2]),
+            (lambda x: (cm.array([[x[0], 3.0], [x[1], 1]]) ** 2).sum(), [4, 6]),
+            (lambda x: cm.asarray([x, (1.0, x[0])], dtype="float32")[:, 1].sum(), [1, 1]),
+            (lambda x: cm.concat([[x[0], x[1]], [1.0]]).prod(), [3, 2]),
+            (lambda x: cm.sum([x[0], x[1] * x[1]]), [1, 6]), (lambda x: ([x[1], 1.0] * x).sum(), [3, 3])):
+        assert cm.grad(function)(x).tolist() == expected
+    assert cm.asarray([x[0], 1.0]).tolist() == [2, 1]
+    with pytest.raises(ValueError, match="shape"):
+        cm.grad(lambda x: cm.asarray([x, x[0]]).sum())(x)
+
+
+@pytest.mark.parametrize("change", [
+    lambda x: x.__setitem__(slice(2), [300, 1]), lambda x: x.__setitem__([0, 1], [300, 1]), lambda x: x.fill(-129),
+    lambda x: x.__setitem__(cm.asarray([0]), [300]), lambda x: cm.put(x, [0], [300]), lambda x: x.__setitem__(x > 1, [200, 1])])
+def test_assigned_numbers_that_do_not_fit(device, change):
+    x = cm.asarray([1, 2, 3], "int8")
+    with pytest.raises(OverflowError, match="^(setitem|put|full): "):
+        change(x)
+    assert x.tolist() == [1, 2, 3]
+    with pytest.raises(TypeError, match="^setitem: "):
+        cm.zeros(2)[:] = [1j, 2]

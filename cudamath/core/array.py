@@ -426,11 +426,14 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
         out = obj
     elif isinstance(obj, (bool, int, float, complex)) and not isinstance(obj, np.generic):
         return upload(_host_scalar(obj, wanted, name), index_of(device))
+    elif (inside := _arrays_in(obj) if isinstance(obj, (list, tuple)) else []) and any([x._node for x in inside]):
+        out = _stacked(obj, inside[0].device, name)  # on the device, so that the gradient goes through
     else:
         taken = _foreign(obj, name)
         if taken is None:
-            listed = isinstance(obj, (list, tuple)) and wanted is not None and wanted.kind in "iu"
-            host = _host_array(obj, name, wanted if listed else None)  # of a list NumPy sees what does not fit
+            # in a list NumPy itself sees numbers that do not fit
+            listed = isinstance(obj, (list, tuple)) and wanted is not None and wanted.kind in "iuf"
+            host = _host_array(_to_host(obj) if inside else obj, name, wanted if listed else None)
             if wanted is not None:
                 host = _cast_host(name, host, wanted, copy)
             index = index_of(device)
@@ -472,8 +475,6 @@ def _cast_host(name: str, host: np.ndarray, dtype: np.dtype, copy: bool | None) 
 
 def _host_array(obj: Any, name: str, dtype: np.dtype | None = None) -> np.ndarray:
     """NumPy's reading of an object that is no GPU array."""
-    if isinstance(obj, (list, tuple)) and _holds_ndarray(obj):
-        obj = _to_host(obj)
     try:
         host = np.asarray(obj, dtype)
     except (OverflowError, TypeError, ValueError) as error:
@@ -489,8 +490,20 @@ def _host_array(obj: Any, name: str, dtype: np.dtype | None = None) -> np.ndarra
     return host
 
 
-def _holds_ndarray(obj: Any) -> bool:
-    return isinstance(obj, ndarray) or isinstance(obj, (list, tuple)) and any(map(_holds_ndarray, obj))
+def _arrays_in(obj: Any) -> list[ndarray]:
+    """The ndarrays in nested lists."""
+    if isinstance(obj, (list, tuple)):
+        return [x for item in obj if isinstance(item, (list, tuple, ndarray)) for x in _arrays_in(item)]
+    return [obj]
+
+
+def _stacked(obj: Any, device: Any, name: str) -> ndarray:
+    """Nested lists with arrays in them as one array, by operations that are recorded."""
+    import cudamath as cm
+
+    if isinstance(obj, (list, tuple)):
+        return cm.stack([_stacked(item, device, name) for item in obj])
+    return obj if isinstance(obj, ndarray) else asarray(obj, device=device, name=name)
 
 
 def _to_host(obj: Any) -> Any:

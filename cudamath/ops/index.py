@@ -146,12 +146,19 @@ def _check_writable(name: str, x: ndarray) -> None:
                          "copy it first")
 
 
+def _given(name: str, x: ndarray, value: Any) -> ndarray:
+    """What is assigned, as an array on x's device; a list is read in x's dtype, so that numbers that do not fit are errors."""
+    if isinstance(value, (list, tuple)):
+        value = asarray(value, x.dtype, x.device, name=name)
+    return coerce(name, (x, value))[1]
+
+
 def _value(name: str, x: ndarray, value: Any) -> ndarray:
     """What is assigned, as an array of x's dtype on x's device."""
     if type(value) in _SCALARS:
         out = full((), value, x.dtype, device=x.device)
     else:
-        out = coerce(name, (x, value))[1]
+        out = _given(name, x, value)
         if out._node is not None:
             raise RuntimeError(f"{name}: a gradient is recorded for the assigned value of shape {out.shape}; it would "
                                "be lost in an assignment; make a new array instead (where, index_add, concat)")
@@ -188,7 +195,7 @@ def _assign(target: ndarray, value: Any) -> None:
         if target.size:
             _copy_into(target, _apart(target, value))
         return
-    given = _fitted("setitem", coerce("setitem", (target, value))[1], target.shape)
+    given = _fitted("setitem", _given("setitem", target, value), target.shape)
     if given._node is not None:
         _value("setitem", target, given)
     if target.size:

@@ -261,7 +261,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=pathlib.Path, help="folder for rows.json (default: benchmarks/results/...)")
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--plot", help="also write a chart to this PNG file")
-    parser.add_argument("--merge", nargs="+", type=pathlib.Path, default=[], help="measure nothing; take the rows of these files")
+    parser.add_argument("--merge", nargs="+", type=pathlib.Path, default=[], help="measure nothing; take these files' rows")
     arguments = parser.parse_args(argv)
     if arguments.merge and not arguments.out:
         parser.error("--merge wants --out, the folder of the rows.json that takes the rows")

@@ -204,3 +204,16 @@ def test_linear_errors(device):
             cm.ml.linear(cm.zeros(x), cm.zeros(w), None if b is None else cm.zeros(b))
     with pytest.raises(TypeError, match="linear: .*int64"):
         cm.ml.linear(cm.zeros((3, 4)), cm.zeros((2, 4), "int64"))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4"])
+@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 4097, 70_000])
+def test_relu_of_any_size_on_the_cpu(size, dtype):
+    x = (np.random.default_rng(size).standard_normal(size) * 10).astype(dtype)
+    if dtype != "i4":
+        x[3:6] = np.array([np.nan, np.inf, -np.inf], dtype)[:x[3:6].size]
+    for each in (x, x[::-1], x.reshape(1, -1), np.stack([x, x]).T):
+        for _ in range(2):
+            y = cm.ml.relu(cm.asarray(each, device="cpu"))
+            assert y.dtype == each.dtype and y.shape == each.shape
+            np.testing.assert_array_equal(y.to_numpy(), np.maximum(each, np.zeros_like(each)))

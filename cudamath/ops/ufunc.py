@@ -240,6 +240,11 @@ class Elementwise:
                 return self._compiled(straight, scalars, compute, Layout.new(shape, result, CPU))
             return straight
         wide = compute if path is None else dtypes.compute_dtype(compute)
+        if hasattr(function, "into") and not (inplace or any(scalars)) and all(
+                [x.is_contiguous and x.dtype == wide == result for x in arrays]):
+            shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
+            if host.large(shape, result):
+                return _straight(self.name, function.into, scalars, compute, host.taker(shape, result))
 
         def run(*operands: Any) -> ndarray:
             if native:

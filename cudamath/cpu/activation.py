@@ -32,7 +32,7 @@ def _zeros(dtype: np.dtype) -> np.ndarray:
 
 
 def relu(x, out=None):
-    """max(x, 0). NumPy compares vectors with vectors, but with a scalar number by number: so large arrays with rows of zeros."""
+    """max(x, 0). NumPy compares vectors with vectors, but with a scalar one by one: large arrays with rows of zeros."""
     if x.size < ROW or not x.flags.c_contiguous:
         return np.maximum(x, x.dtype.type(0), out=out)
     out = np.empty_like(x) if out is None else out

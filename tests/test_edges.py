@@ -216,15 +216,18 @@ def test_the_default_dtype_is_meant_everywhere(device):
         np.testing.assert_allclose(narrow[name].to_numpy(), x.to_numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_lists_of_recorded_arrays_keep_the_gradient(device):
+def test_lists_and_ends_that_are_recorded_keep_the_gradient(device):
     x = cm.asarray([2.0, 3.0])
     for function, expected in (
             (lambda x: cm.asarray([x[0], x[1] * 2]).sum(), [1, 2]),
             (lambda x: (cm.array([[x[0], 3.0], [x[1], 1]]) ** 2).sum(), [4, 6]),
             (lambda x: cm.asarray([x, (1.0, x[0])], dtype="float32")[:, 1].sum(), [1, 1]),
             (lambda x: cm.concat([[x[0], x[1]], [1.0]]).prod(), [3, 2]),
+            (lambda x: cm.linspace(x[0], x[1], 3).sum(), [1.5, 1.5]), (lambda x: cm.linspace(x[0], 5, 2)[0], [1, 0]),
+            (lambda x: cm.logspace(x[0], 0.0, 2, base=cm.e)[0] / cm.exp(2), [1, 0]),
+            (lambda x: cm.geomspace(x[0], 8.0, 3)[1], [1, 0]),
             (lambda x: cm.sum([x[0], x[1] * x[1]]), [1, 6]), (lambda x: ([x[1], 1.0] * x).sum(), [3, 3])):
-        assert cm.grad(function)(x).tolist() == expected
+        assert cm.grad(function)(x).round(12).tolist() == expected
     assert cm.asarray([x[0], 1.0]).tolist() == [2, 1]
     with pytest.raises(ValueError, match="shape"):
         cm.grad(lambda x: cm.asarray([x, x[0]]).sum())(x)

@@ -333,6 +333,11 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *,
     return out
 
 
+def recorded(*values: Any) -> bool:
+    """Whether a gradient is recorded for one of these: then they are no mere numbers."""
+    return any([getattr(value, "_node", None) is not None for value in values])
+
+
 def linspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
              axis: int = 0, *, device: Any = None) -> Any:
     """``num`` evenly spaced numbers from ``start`` to ``stop``.
@@ -355,7 +360,7 @@ def linspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, ret
     if num < 0:
         raise ValueError(f"linspace: num must be at least 0, got {num}")
     steps = num - 1 if endpoint else num
-    if np.ndim(start) or np.ndim(stop):
+    if np.ndim(start) or np.ndim(stop) or recorded(start, stop):
         first, last = coerce("linspace", (start, stop))
         return _rows_between(first, last, num, endpoint, retstep, dtype, axis)
     start, stop = (v.item() if isinstance(v, ndarray | np.generic | np.ndarray) else v for v in (start, stop))

@@ -12,7 +12,7 @@ from ..core.array import ndarray
 from ..core.dtypes import default_float
 from ..core.op import INTEGER, INTEGER_OR_BOOL, coerce, require
 from ..core.shapes import contiguous_strides, normalize_shape
-from .creation import arange, asarray, linspace, tri, zeros_like
+from .creation import arange, asarray, linspace, recorded, tri, zeros_like
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, logical_not, pow, remainder, sign
 from .index import nonzero
@@ -266,7 +266,7 @@ def geomspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, dt
     >>> cm.geomspace(1, 1000, 4).tolist()
     [1.0, 10.0, 100.0, 1000.0]
     """
-    if not np.ndim(start) and not np.ndim(stop):  # few numbers, exact at both ends: NumPy makes them
+    if not (np.ndim(start) or np.ndim(stop) or recorded(start, stop)):  # few numbers, exact at both ends: NumPy makes them
         if start * stop <= 0:
             raise ValueError(f"geomspace: wants ends that are not 0 and of one sign, got {start} and {stop}")
         host = np.geomspace(float(start), float(stop), num, endpoint)

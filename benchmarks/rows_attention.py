@@ -138,7 +138,7 @@ for batch in (1, 8, 64):
     cache = batch, 8, 4096, 128
     row(f"attention_decode_{batch}", "device", f"decoding, bf16, {batch}x32x1x128 with {'x'.join(map(str, cache))}",
         repeated((batch, 32, 1, 128), cache, cache), {"cudamath": ours(False), "torch": torchs(False)},
-        work=4 * batch * 8 * 4096 * 128, unit="B", copies=max(2, (200 << 20) // (4 * batch * 8 * 4096 * 128)))
+        work=4 * batch * 8 * 4096 * 128, unit="B", copies=max(2, (200 << 20) // (4 * batch * 8 * 4096 * 128)), hide_host=True)
 
 row("host_attention", "host", "attention, 1x4x64x64", repeated(*[(1, 4, 64, 64)] * 3), {
     "cudamath": lambda lib, q, k, v: lambda: lib.ml.scaled_dot_product_attention(q, k, v, causal=True),

@@ -40,7 +40,8 @@ from .copy import copy_part, whole
 from .philox import counter as drawing_counter
 
 MEAN_THREADS = 128
-TOGETHER = 512  # blocks of the gradient whose heads are interleaved: several times what runs at a time
+TOGETHER = {False: 512, True: 4096}  # (causal) blocks of the gradient whose heads are interleaved, up to HEADS: as measured
+HEADS = 32
 DECODED_ROWS = 16  # queries that share keys, up to which attention_decode.py is taken
 CACHED = 24 << 20  # bytes of keys and values that blocks share in the L2 cache: about half of an H200's
 
@@ -82,8 +83,11 @@ def attention(q: Layout, k: Layout, v: Layout, *rest: Layout | None, causal: boo
     extras = _Extras(q, k, rest, 3, dropping)
     if version is None:
         version = "mma" if suits_mma(q, v) else "plain"
-        if version == "mma" and extras.mask is None and not dropping and suits_exponents(q, k, scale):
-            version = "decode" if suits_decode(q, k, v) else suits_wgmma(q)
+        if version == "mma" and not dropping and suits_exponents(q, k, scale):
+            if extras.mask is None:
+                version = "decode" if suits_decode(q, k, v) else suits_wgmma(q)
+            elif suits_wgmma_mask(k, extras.mask):
+                version = suits_wgmma(q)
     if version == "wgmma":
         return _wgmma(q, k, v, extras, causal, scale)
     if version == "decode":
@@ -206,20 +210,17 @@ def _decode(q: Layout, k: Layout, v: Layout, extras: _Extras, causal: bool, scal
     (batch, heads, rows, depth), (shares, keys) = q.shape, k.shape[1:3]
     limited = extras.queries is not None or extras.keys is not None
     wide = 64 * blocks(depth, 64)
-    newest = capability(q.device)[0] == 9
-    each = (96 if newest else 64) << 10  # bytes of shared memory: two blocks a multiprocessor
-    splits = decode.splits_of(batch * shares, keys, 2 * multiprocessors(q.device))
-    merge = "none" if splits == 1 else "cluster" if newest and splits <= decode.CLUSTER else "parts"
-    kind = decode.Kind("bf16" if q.dtype == bfloat16 else "f16", wide, causal and rows > 1, limited, merge,
+    splits = decode.splits_of(batch * shares, keys, 2 * multiprocessors(q.device))  # two blocks a multiprocessor
+    each = (96 if capability(q.device)[0] == 9 else 64) << 10  # bytes of shared memory of each
+    kind = decode.Kind("bf16" if q.dtype == bfloat16 else "f16", wide, causal and rows > 1, limited, splits > 1,
                        decode.stages_of(wide, each))
     lines, single = math.prod(q.shape[:3]), np.dtype(np.float32)
     arguments = [*(Input(i).view(x.shape, _boxed(x)) for i, x in enumerate((q, k, v))), *extras.both_lengths(rows, keys),
-                 *((Temp(0), Temp(1)) if merge == "parts" else (Output(0).flat, Output(1).flat)),
+                 *((Temp(0), Temp(1)) if splits > 1 else (Output(0).flat, Output(1).flat)),
                  *map(np.int32, (shares, heads // shares, rows, depth, keys, splits)), np.float32(scale * math.log2(math.e))]
-    steps = [Launch(decode.attention_decode(kind), batch * shares * splits, decode.THREADS, arguments, kind.shared,
-                    splits if merge == "cluster" else 1)]
+    steps = [Launch(decode.attention_decode(kind), batch * shares * splits, decode.THREADS, arguments, kind.shared)]
     temps: list[Layout] = []
-    if merge == "parts":
+    if splits > 1:
         temps = [q.like((splits * lines * depth,), single), q.like((splits * lines * 2,), single)]
         steps.append(Launch(decode.attention_decode_merge(kind.kind), lines, decode.MERGE_THREADS,
                             [Temp(0), Temp(1), Output(0).flat, Output(1).flat, np.int32(splits), np.int32(depth)]))
@@ -284,8 +285,8 @@ def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale:
                      [operands[0].array, Input(4), Input(5).flat, lse2, mean, turns,
                       *map(np.int32, (heads, rows, padded, depth))])
     shift = keys - rows
-    numbers = [shares, heads // shares, keys, padded, tiles_k, tiles_q, max(1, min(32, TOGETHER // tiles_k)), batch * shares,
-               shift]
+    together = max(1, min(HEADS, TOGETHER[causal] // tiles_k))
+    numbers = [shares, heads // shares, keys, padded, tiles_k, tiles_q, together, batch * shares, shift]
     main = Launch(grad.attention_grad_wgmma(tile), tiles_k * batch * shares, grad.THREADS,
                   [*operands, lse2, mean, turns, sums, Output(1), Output(2), *map(np.int32, numbers),
                    np.float32(scale * math.log2(math.e)), np.float32(scale)], tile.shared)

@@ -16,9 +16,8 @@ for a handful of multiply-adds: memory sets the speed, and what counts is that a
                       pairs of rows interleaved by byte permutations into fragments whose columns are permuted: the
                       results are, too, and go back to their places when they are stored
 
-    attention_decode         y and lse: of all keys, or of those that the blocks of a cluster share (9.0: they read each
-                             other's shared memory); else the parts of several blocks: sums, maximum and total
-    attention_decode_merge   y and lse from such parts, in a fixed order
+    attention_decode         y and lse, or with several splits their parts (unnormalised sums, maximum and total)
+    attention_decode_merge   y and lse from the parts, in a fixed order
 
 The floor: keys and values read once, 4 Sk D bytes a head that has some.
 
@@ -31,7 +30,6 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-from . import ptx_hopper as ptx
 from .attention_wgmma import HIDDEN, LN2, base_of, bounds
 from .lazy import cuda, types
 from .ptx_mma import (
@@ -69,7 +67,6 @@ WARPS = 4
 THREADS = 32 * WARPS
 STEP = 16  # keys a warp takes at a time
 LEAST = 4 * WARPS * STEP  # keys worth a block of their own
-CLUSTER = 8  # blocks that can form a cluster on every device that has them
 MOST = 512  # parts of a head
 MERGE_THREADS, MERGE_CHUNKS = 256, 64  # of a merging block; groups of four columns
 ALIGNMENT = 128
@@ -77,14 +74,13 @@ ALIGNMENT = 128
 
 class Kind(NamedTuple):
     """Compile-time choices. kind: "bf16" or "f16"; depth: 64, 128, 192 or 256, of which D may use less; causal; lengths: they
-    are given; merge: "none": a block has all keys of a head, "cluster": blocks of a cluster share them, "parts": parts are
-    stored instead of results; stages: of a thread's queue."""
+    are given; split: parts are stored instead of results; stages: of a thread's queue."""
 
     kind: str
     depth: int
     causal: bool
     lengths: bool
-    merge: str
+    split: bool
     stages: int
 
     @property
@@ -127,8 +123,7 @@ def finish(kind: str) -> Any:
 @functools.cache
 def attention_decode(kind: Kind) -> Any:
     """See Kind."""
-    depth, causal, stages = kind.depth, kind.causal, kind.stages
-    clustered, split = kind.merge == "cluster", kind.merge == "parts"
+    depth, causal, split, stages = kind.depth, kind.causal, kind.split, kind.stages
     quarters, halves, chunks = depth // 32, depth // 64, depth // 4
     of_q, of_o = 8 * quarters, 32 * halves
     stage_bytes = 4 * STEP * depth  # of a warp: 16 keys and 16 values, or its part of the results
@@ -171,7 +166,7 @@ def attention_decode(kind: Kind) -> Any:
     @cuda.jit(launch_bounds=(THREADS, 2), fastmath={"contract"})
     def attention_decode(q, k, v, query_lengths, key_lengths, y, lse, shares, repeats, rows, columns, most, splits, factor):
         """q (B, H, Sq, D), k, v (B, Hkv, Sk, D), rows of 16-byte units at any strides; lengths (B,) int32, or anything.
-        y (B, H, Sq, D), lse (B, H, Sq), flat; for parts instead y (splits, B H Sq, D) and lse (splits, B H Sq, 2), float32.
+        y (B, H, Sq, D), lse (B, H, Sq), flat; with `split` instead y (splits, B H Sq, D) and lse (splits, B H Sq, 2), float32.
         shares: Hkv; repeats: H / Hkv, repeats Sq at most ROWS; rows: Sq; columns: D; most: Sk; factor: scale log2 e.
         Block n: split n % splits of head n // splits of k.
         """
@@ -238,6 +233,7 @@ def attention_decode(kind: Kind) -> Any:
         while step < end:
             key = i32(step * STEP)
             arrived()
+            cuda.syncwarp()  # everybody has multiplied
             before = i32(slot - stage_bytes) if slot > 0 else i32(last_stage)  # what was multiplied last is free
             bring(i32(queue + before), at_k, at_v, k.strides[2], v.strides[2], i32(key + ahead * WARPS * STEP), limit, columns,
                   line, quad)
@@ -297,6 +293,7 @@ def attention_decode(kind: Kind) -> Any:
             slot = i32(slot + stage_bytes) if slot < last_stage else i32(0)
             step = i32(step + WARPS)
         all_arrived()
+        cuda.syncwarp()
         total0 += shuffle_xor_float(total0, 1)
         total1 += shuffle_xor_float(total1, 1)
         total0 += shuffle_xor_float(total0, 2)
@@ -316,7 +313,6 @@ def attention_decode(kind: Kind) -> Any:
                             chunk = i32((16 * n + 4 * quad + 2 * e + c) ^ turn)
                             store_shared_float_4(i32(own + 16 * (row * chunks + chunk)), o[m], o[m + 4], o[m + 8], o[m + 12])
         cuda.syncthreads()
-        at_sums, at_marks = i32(start + stage_bytes), i32(start + warp_bytes + stage_bytes)  # second stages are free as well
         for n in range(thread, used * chunks, THREADS):
             row = i32(n // chunks)
             chunk = i32(n - row * chunks)
@@ -336,11 +332,7 @@ def attention_decode(kind: Kind) -> Any:
                 v3 += x3 * shrink
             to = i64(share) * used + row  # rows of heads that share keys follow each other
             base = base if total != f32(0) else f32(HIDDEN)
-            if clustered:
-                store_shared_float_4(i32(at_sums + 16 * n), v0, v1, v2, v3)
-                if chunk == 0:
-                    store_shared_float_4(i32(at_marks + 16 * row), base, total, f32(0), f32(0))
-            elif split:
+            if split:
                 to += i64(piece) * (cuda.gridDim.x // splits) * used
                 if 4 * chunk < columns:
                     store_global_float_4(global_address(y) + 4 * (to * columns + 4 * chunk), v0, v1, v2, v3)
@@ -348,28 +340,6 @@ def attention_decode(kind: Kind) -> Any:
                     store_global_float_2(global_address(lse) + 8 * to, base, total)
             else:
                 store(y, lse, to, columns, 4 * chunk, v0, v1, v2, v3, base, total)
-        if clustered:
-            ptx.cluster_sync()
-            bases, sums = cuda.local.array(CLUSTER, f32), cuda.local.array(CLUSTER, f32)
-            for n in range(piece * THREADS + thread, used * chunks, splits * THREADS):
-                row = i32(n // chunks)
-                base, total = f32(HIDDEN), f32(0)
-                for other in range(CLUSTER):  # all loads at once; those beyond the cluster are repeated and count nothing
-                    bases[other], sums[other], x0, x1 = ptx.load_cluster_float_4(i32(at_marks + 16 * row),
-                                                                                 i32(min(other, splits - 1)))
-                for other in range(CLUSTER):
-                    base = maximum(base, bases[other])
-                v0, v1, v2, v3 = f32(0), f32(0), f32(0), f32(0)
-                for other in range(CLUSTER):
-                    x0, x1, x2, x3 = ptx.load_cluster_float_4(i32(at_sums + 16 * n), i32(min(other, splits - 1)))
-                    shrink = exp2(bases[other] - base) if other < splits else f32(0)
-                    total += sums[other] * shrink
-                    v0 += x0 * shrink
-                    v1 += x1 * shrink
-                    v2 += x2 * shrink
-                    v3 += x3 * shrink
-                store(y, lse, i64(share) * used + row, columns, i32(4 * (n - row * chunks)), v0, v1, v2, v3, base, total)
-            ptx.cluster_sync()  # shared memory must outlive what neighbours read of it
 
     return attention_decode
 

@@ -67,7 +67,7 @@ from .ptx_mma import (
     unpack_bf16,
     unpack_f16,
 )
-from .rows import device
+from .rows import FULL, device
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
@@ -75,7 +75,7 @@ HIDDEN, NOTHING = -1.0e30, -1.0e29  # score of a key that is not seen; a row who
 OUT_OF_RANGE = -math.inf, -3.0e38  # the same two where a mask may add large numbers
 GROWTH = 8.0  # powers of two by which a row's maximum may grow before its sums are rescaled
 STAGES = 2  # of keys and values
-TURNS = 1  # of queries
+TURNS = 2  # of queries
 SOFTMAX_FIRST = True  # exponentials before the wait for the product of weights and values
 LN2 = math.log(2)
 
@@ -122,12 +122,12 @@ class Tile(NamedTuple):
 
     @property
     def turns(self) -> int:
-        """Tiles of queries in shared memory: two, where there is room for the next one beside the one that is worked on."""
+        """Stages of queries: the next tile's are there when this one's are done with, where there is room for them."""
         return TURNS if self.depth <= 128 else 1
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory: queries, STAGES times keys and values, barriers, and what alignment may take."""
+        """Bytes of shared memory: stages of queries, keys and values, barriers, and what alignment may take."""
         rows = self.turns * self.queries + 2 * STAGES * self.keys
         return rows * 2 * self.depth + hopper.BARRIERS + hopper.ALIGNMENT
 
@@ -187,6 +187,28 @@ def store_rows(kind: str, depth: int, ragged: bool) -> Any:
                     store_global_4(at + 64 * i if half == 0 else at + below + 64 * i, v0, v1, v2, v3)
 
     return store_rows
+
+
+@device
+def uniform(x):
+    """An int32 that all lanes of a warp have, in a way that the compiler knows: what follows from it then needs no registers
+    of each thread, and no instructions."""
+    return i32(cuda.shfl_sync(FULL, x, 0))
+
+
+@device
+def leave(barrier, lane):
+    """One arrival for the warp, when all of its lanes are here."""
+    cuda.syncwarp()
+    if lane == 0:
+        ptx.barrier_arrive(barrier)
+
+
+@device
+def read_note(at):
+    """Four int32 at a shared address, the same for the warp."""
+    x, y, z, w = load_shared_4(at)
+    return uniform(x), uniform(y), uniform(z), uniform(w)
 
 
 @functools.cache
@@ -352,12 +374,12 @@ def attention_wgmma(tile: Tile) -> Any:
         k_empty, v_full, v_empty = i32(k_full + 8 * STAGES), i32(k_full + 16 * STAGES), i32(k_full + 24 * STAGES)
         notes = i32(q_full + 128)  # what the producer tells the consumers of a tile: eight int32
         thread = i32(cuda.threadIdx.x)
-        group = i32(thread >> 7)
+        group = uniform(thread >> 7)
         everything = i32(all_heads * tiles)
         if thread == 0:
             for turn in range(turns):
                 ptx.barrier_init(q_full + 8 * turn, 1)
-                ptx.barrier_init(q_empty + 8 * turn, consumers)
+                ptx.barrier_init(q_empty + 8 * turn, 4 * consumers)  # every warp: all its lanes have read what is noted
             for stage in range(STAGES):
                 ptx.barrier_init(k_full + 8 * stage, 1)
                 ptx.barrier_init(v_full + 8 * stage, 1)
@@ -428,9 +450,9 @@ def attention_wgmma(tile: Tile) -> Any:
             v_tile = hopper.descriptor(at_v, by_values)
             stage, phase, turn, q_phase = i32(0), i32(0), i32(0), i32(0)
             ptx.barrier_wait(q_full, q_phase)
-            row, head, count, present = load_shared_4(notes)
+            row, head, count, present = read_note(notes)
             while head >= 0:
-                filled = load_shared_4(i32(notes + 32 * turn + 16))[0]
+                filled = uniform(load_shared_4(i32(notes + 32 * turn + 16))[0])
                 q_tile = q_first + i64(turn * (bytes_q >> 4))
                 shift = i32(filled - present)
                 sees = count  # tiles of keys: of the last ones this warpgroup may see nothing
@@ -452,8 +474,8 @@ def attention_wgmma(tile: Tile) -> Any:
                 left = i32(count - 1)
                 if mine == 0:
                     ptx.barrier_arrive(i32(k_empty + 8 * stage))
-                    if left == 0:
-                        ptx.barrier_arrive(i32(q_empty + 8 * turn))
+                if left == 0:
+                    leave(i32(q_empty + 8 * turn), lane)
                 mask0, mask1 = i64(0), i64(0)
                 if masked:  # rows that do not exist read the first or the last one
                     batch = divide_unsigned(head, heads)
@@ -491,8 +513,8 @@ def attention_wgmma(tile: Tile) -> Any:
                     all_but_values_done(s, 0)
                     if mine == 0:
                         ptx.barrier_arrive(i32(k_empty + 8 * stage))
-                        if left == 0:
-                            ptx.barrier_arrive(i32(q_empty + 8 * turn))
+                    if left == 0:
+                        leave(i32(q_empty + 8 * turn), lane)
                     if masked:
                         put_on(s, mask0, mask1, i32(left * keys + 2 * (lane & 3)), i32(most - 2), unscale)
                     if causal:
@@ -564,6 +586,6 @@ def attention_wgmma(tile: Tile) -> Any:
                 store(o, to, 8 * y.strides[2], share0, share1, exists0, exists1, lane, columns)
                 turn, q_phase = hopper.advance(turn, q_phase, turns)
                 ptx.barrier_wait(i32(q_full + 8 * turn), q_phase)
-                row, head, count, present = load_shared_4(i32(notes + 32 * turn))
+                row, head, count, present = read_note(i32(notes + 32 * turn))
 
     return attention_wgmma

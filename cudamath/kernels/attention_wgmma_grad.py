@@ -50,7 +50,7 @@ from typing import Any, NamedTuple
 
 from . import hopper
 from . import ptx_hopper as ptx
-from .attention_wgmma import HIDDEN, store_rows
+from .attention_wgmma import HIDDEN, store_rows, uniform
 from .lazy import cuda, types
 from .ptx_mma import (
     divide_unsigned,
@@ -287,7 +287,7 @@ def attention_grad_wgmma(tile: Tile) -> Any:
         v_full, q_full = i32(k_full + 8), i32(k_full + 16)
         g_full, empty = i32(q_full + 16), i32(q_full + 32)
         thread = i32(cuda.threadIdx.x)
-        group = i32(thread >> 7)
+        group = uniform(thread >> 7)
         if thread == 0:
             ptx.barrier_init(k_full, 1)
             ptx.barrier_init(v_full, 1)

@@ -337,7 +337,8 @@ def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any
     >>> int(cm.trace([[1, 2], [3, 4]]))
     5
     """
-    return reduce.sum(diagonal(require("trace", x), offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
+    x = diagonal(require("trace", x), offset, axis1, axis2)
+    return reduce.sum(x, -1) if dtype is None and out is None else reduce.sum(x, axis=-1, dtype=dtype, out=out)
 
 
 def trim_zeros(x: Any, /, trim: str = "fb") -> ndarray:

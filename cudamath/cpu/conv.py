@@ -33,6 +33,7 @@ from numba import njit, prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ..core import host
 from . import conv_depthwise
 from .vectors import COLUMNS, ROWS, VECTOR, Emit
 
@@ -418,7 +419,7 @@ def conv2d(x, weight, bias=None, *, stride, padding, dilation, groups, tf32=Fals
     size = tuple((n + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1
                  for i, n in enumerate((height, width)))
     source, weights = _plain(x, weight)
-    out = np.empty((images, outputs, *size), source.dtype)
+    out = host.taker((images, outputs, *size), source.dtype)()
     bias = np.zeros(outputs, source.dtype) if bias is None else _plain(bias)[0]
     if out.size and weight.size:
         planes, shifts, reach = _forward_tables(kernel, stride, padding, dilation, channels)
@@ -438,7 +439,8 @@ def conv2d_input_grad(grad, weight, *, size, stride, padding, dilation, groups, 
     images = grad.shape[0]
     (outputs, channels), kernel = weight.shape[:2], weight.shape[2:]
     source, weights = _plain(grad, weight)
-    out = np.zeros((images, groups * channels, *size), source.dtype)
+    out = host.taker((images, groups * channels, *size), source.dtype)()
+    out[:] = 0
     weights = weights.reshape(groups, outputs // groups, channels, *kernel)
     bias = np.zeros(groups * channels, source.dtype)
     if images and weights.size:

@@ -27,9 +27,10 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument("--plot", help="write a chart to this PNG file")
     bench.add_argument("--json", help="write the figures to this file")
 
-    tune = commands.add_parser("tune", help="time the candidates of matrix products here, and remember the fastest")
-    tune.add_argument("sizes", nargs="*", metavar="[Bx]MxKxN",
-                      help="of a @ b, e.g. 4096x4096x4096; none: squares, batches and usual layers")
+    tune = commands.add_parser("tune", help="time the candidates of matrix products, or of float32 convolutions, here, and "
+                                            "remember the fastest")
+    tune.add_argument("sizes", nargs="*", metavar="[Bx]MxKxN | conv2d",
+                      help="of a @ b, e.g. 4096x4096x4096; none: squares, batches and usual layers; conv2d: convolutions")
     tune.add_argument("--dtype", default="bfloat16", help="comma-separated: bfloat16, float16, float32, tf32, float64")
     tune.add_argument("--layout", default="nn,nt,tn,tt", help="comma-separated; t where an operand lies transposed")
     tune.add_argument("--device", default="cuda:0", help="cuda:0 (default), cuda:1, ...")
@@ -78,8 +79,10 @@ def bench(arguments: argparse.Namespace) -> int:
 
 def tune(arguments: argparse.Namespace) -> int:
     """Time candidates, see cudamath/tuning.py."""
-    from cudamath.tuning import DTYPES, SIZES, products
+    from cudamath.tuning import DTYPES, SIZES, convolutions, products
 
+    if arguments.sizes == ["conv2d"]:
+        return 0 if convolutions(device=arguments.device, file=arguments.file, seconds=arguments.seconds) else 1
     sizes = [tuple([int(n) if n.isdecimal() else 0 for n in text.lower().split("x")]) for text in arguments.sizes]
     dtypes, layouts = arguments.dtype.split(","), arguments.layout.split(",")
     if any(len(size) not in (3, 4) or min(size) < 1 for size in sizes):

@@ -1,7 +1,9 @@
-"""`python -m cudamath tune`: times the candidates of matrix products on this device and remembers them (core/tune.py)."""
+"""`python -m cudamath tune`: times the candidates of matrix products and of float32 convolutions on this device and remembers
+them (core/tune.py)."""
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import random
 import time
@@ -30,6 +32,14 @@ SIZES: tuple[Size, ...] = (
     *[(batch, n, n, n) for batch, n in ((1024, 64), (256, 128), (64, 256), (32, 512))],
     *[(1, TOKENS, k, n) for k, n in ((768, 2304), (768, 768), (768, 3072), (3072, 768), (768, 50304))],
     *[(1, m, k, n) for m in (16, 64, 256, 4096) for k, n in ((4096, 4096), (4096, 14336), (14336, 4096))])
+#: Images, channels, rows and columns, outputs, taps down and right, stride: ResNet-50's layers, and a large one.
+Layer = tuple[int, int, int, int, int, int]
+LAYERS: tuple[Layer, ...] = ((32, 64, 128, 128, 3, 1), *[(64, *layer) for layer in (
+    (64, 56, 64, 3, 1), (128, 28, 128, 3, 1), (256, 14, 256, 3, 1), (512, 7, 512, 3, 1), (128, 56, 128, 3, 2),
+    (256, 28, 256, 3, 2), (512, 14, 512, 3, 2), (64, 56, 64, 1, 1), (64, 56, 256, 1, 1), (256, 56, 64, 1, 1),
+    (128, 28, 512, 1, 1), (512, 28, 128, 1, 1), (256, 14, 1024, 1, 1), (1024, 14, 256, 1, 1), (512, 7, 2048, 1, 1),
+    (2048, 7, 512, 1, 1), (256, 56, 512, 1, 2))])
+EXACT = 2e-6  # of the largest sum of |products|: a convolution that errs by more is no candidate
 FAR = 1.5
 CACHE = 128 << 20  # operands are walked through until this many bytes have passed: more than the second-level cache
 
@@ -86,6 +96,62 @@ def product(size: Size, dtype: str, layout: str) -> tuple[str, dict[str, float]]
         calls[version] = cuda.graph(walk)
     times = {name: float(f"{1e3 * t / len(pairs):.4g}") for name, t in interleaved(calls).items()}
     return matmul.kind(left, right, tf32), times
+
+
+def convolutions(layers: Sequence[Layer] = LAYERS, *, device: str = "cuda:0", file: str | None = None,
+                 seconds: float = float("inf"), say: Callable[[str], None] = print) -> int:
+    """Time float32 convolutions of images in C order, and their gradients: our kernel and each of cuDNN's plans.
+
+    Args and Returns: see `products`.
+    Raises: DeviceError without a GPU.
+    """
+    end = time.monotonic() + seconds
+    count = 0
+    with place(device) as where:
+        for layer in layers:
+            for kind in ("forward", "input", "weight"):
+                if time.monotonic() > end:
+                    return count
+                what, sizes, times = convolution(layer, kind)
+                tune.remember(devices.name(where.index), "conv2d", what, sizes, times, pathlib.Path(file) if file else None)
+                best = sorted(times, key=times.__getitem__)
+                say(f"{what} {'x'.join(map(str, sizes))}: " + ", ".join(f"{name} {times[name]:.4g} us" for name in best[:3]))
+                count += 1
+    return count
+
+
+def convolution(layer: Layer, kind: str) -> tuple[str, Size, dict[str, float]]:
+    """(what the table calls this, its sizes, microseconds of the candidates) on the current device."""
+    from .kernels import conv
+    from .runtime import dnn
+
+    images, channels, side, outputs, taps, stride = layer
+    after = (side - 1) // stride + 1
+    rng = default_rng(0)
+    x, w, y = (rng.normal(size=shape, dtype=np.float32) for shape in (
+        (images, channels, side, side), (outputs, channels, taps, taps), (images, outputs, after, after)))
+    where: dict[str, Any] = {"stride": (stride,) * 2, "padding": (taps // 2,) * 4, "dilation": (1, 1)}
+    asked: dict[str, tuple[Any, ...]] = {
+        "forward": (conv.conv2d, (x, w), y, "implicit_gemm", {}),
+        "input": (conv.conv2d_input_grad, (y, w), x, "implicit_gemm", {"size": (side, side)}),
+        "weight": (conv.conv2d_weight_grad, (y, x), w, "weight_gemm", {"kernel": (taps, taps)})}
+    planner, inputs, result, version, more = asked[kind]
+    layouts = [each._layout for each in inputs]
+    ours = planner(*layouts, **where, **more, groups=1, version=version).bind("conv2d", layouts)
+    found: dict[str, Callable[..., Any]] = {"ours": ours}
+    if dnn.available():
+        tensors = [dnn.Tensor(each.shape, tuple([s // each.itemsize for s in each.strides])) for each in (x, w, y)]
+        names = dnn.plans(kind, np.dtype(np.float32), *tensors, stride=where["stride"], before=(taps // 2,) * 2,
+                          after=(taps // 2,) * 2, dilation=(1, 1), device=x._layout.device)
+        exact, most = ours(*inputs), EXACT * float(ours(*map(abs, inputs)).max())
+        for name in dict.fromkeys(names):
+            plan = conv.library(kind, result._layout, *layouts, **where, tf32=False, plan=name)
+            run = plan.bind("conv2d", layouts) if plan else None
+            if run and float(abs(run(*inputs) - exact).max()) <= most:
+                found[f"cudnn {name}"] = run
+    calls = {name: cuda.graph(functools.partial(run, *inputs)) for name, run in found.items()}
+    times = {name: float(f"{1e3 * t:.4g}") for name, t in interleaved(calls).items()}
+    return conv.timed_as(kind, (taps, taps), where["stride"]), (images, channels, side * side, outputs), times
 
 
 def operands(size: Size, dtype: Any, layout: str) -> tuple[ndarray, ndarray]:

@@ -460,6 +460,44 @@ def test_what_was_measured_of_float32_decides(monkeypatch, tmp_path, kind):
             assert conv.library(kind, *last, **where) is None and asked.pop() == ""
 
 
+@pytest.mark.parametrize("kind", ["forward", "input", "weight"])
+def test_a_plan_of_cudnns_is_taken_by_its_name(monkeypatch, kind):
+    """On a stand-in for its front end that offers three plans, of which one cannot be built."""
+    from types import SimpleNamespace
+    from unittest.mock import MagicMock
+
+    from cudamath.runtime import dnn
+
+    graph = MagicMock()
+    graph.get_execution_plan_count.return_value, graph.get_workspace_size.return_value = 3, 0
+    graph.get_plan_name_at_index.side_effect = ["a", "b", "c"].__getitem__
+
+    def build(index):
+        if index == 1:
+            raise RuntimeError("no kernel image")
+
+    graph.build_plan_at_index.side_effect = build
+    module = MagicMock(cudnnGraphNotSupportedError=LookupError)
+    module.backend_graph.return_value = graph
+    monkeypatch.setattr(dnn, "_bindings", lambda: module)
+    monkeypatch.setattr(dnn, "handle", lambda stream: SimpleNamespace(raw=0))
+    monkeypatch.setattr(dnn, "streams", MagicMock())
+    monkeypatch.setattr(dnn, "pool_of", lambda device: SimpleNamespace(beside_capture=lambda work: work(None)))
+    x, w, y = (dnn.Tensor(shape, dnn_strides) for shape, dnn_strides in (
+        ((2, 4, 5, 5), (100, 25, 5, 1)), ((6, 4, 3, 3), (36, 9, 3, 1)), ((2, 6, 5, 5), (150, 25, 5, 1))))
+    where = dict(stride=(1, 1), before=(1, 1), after=(1, 1), dilation=(1, 1))
+    assert dnn.plans(kind, F32, x, w, y, **where) == ["a", "c"]
+    graph.build_plan_at_index.reset_mock()
+    for plan, asked in (("c", [2]), ("", []), ("gone", [])):
+        assert dnn.convolution(kind, F32, x, w, y, **where, plan=plan).graph is graph
+        assert [call.args[0] for call in graph.build_plan_at_index.call_args_list] == asked
+        assert graph.build_plans.call_count == (not asked)
+        graph.build_plan_at_index.reset_mock()
+        graph.build_plans.reset_mock()
+    graph.check_support.side_effect = LookupError
+    assert dnn.convolution(kind, F32, x, w, y, **where) is None and dnn.plans(kind, F32, x, w, y, **where) == []
+
+
 def test_cudnn_reads_a_bias_in_one_run(monkeypatch):
     """It is told no stride of the bias: one that has any is copied first."""
     from cudamath.core.plan import Call, Input

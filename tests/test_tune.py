@@ -180,6 +180,33 @@ def test_turns_are_taken_in_rounds_and_medians_kept(monkeypatch):
 
 
 @pytest.mark.gpu
+def test_tuning_convolutions_on_the_gpu(file):
+    from cudamath.kernels import conv
+    from cudamath.runtime import dnn
+
+    device._assumed.pop()
+    try:
+        with cm.device("cuda:0"):
+            heard = []
+            assert tuning.convolutions([(4, 16, 20, 24, 3, 2)], say=heard.append) == 3 == len(heard)
+            x = cm.random.normal(size=(4, 16, 20, 20), dtype="float32")
+            w = cm.random.normal(size=(24, 16, 3, 3), dtype="float32")
+            y = cm.ml.conv2d(x, w, stride=2, padding=1)
+            found = conv.measured("forward", y._layout, x._layout, w._layout, (2, 2), (1, 1))
+            times = json.loads(file.read_text())[device.name(0)]["conv2d"]["float32 forward 3x3 stride 2x2"]["4x16x400x24"]
+            assert found.choice == min(times, key=times.__getitem__)
+            exact = cm.ml.conv2d(x.astype("float64"), w.astype("float64"), stride=2, padding=1)
+            most = cm.ml.conv2d(abs(x), abs(w), stride=2, padding=1).max()
+            assert float(abs(y - exact).max()) <= tuning.EXACT * float(most)
+            if dnn.available():
+                run = conv.library("forward", y._layout, x._layout, w._layout, stride=(2, 2), padding=(1,) * 4, dilation=(1, 1),
+                                   tf32=False).bind("conv2d", [x._layout, w._layout])
+                assert float(abs(run(x, w) - exact).max()) <= tuning.EXACT * float(most)
+    finally:
+        device._assumed.append(device.assume((9, 0)).info)
+
+
+@pytest.mark.gpu
 def test_tuning_on_the_gpu(file):
     """A small product is timed in every candidate; the next plan follows the fastest."""
     from cudamath.kernels.matmul import matmul

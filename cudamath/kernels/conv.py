@@ -65,19 +65,24 @@ LARGE, MANY = 1 << 28, 1 << 22  # multiply-adds, and results of a depthwise one,
 ROLES = {"forward": "xwy", "input": "ywx", "weight": "yxw"}          # first and second operand, result
 
 
+def timed_as(kind: str, taps: tuple[int, ...], stride: Pair) -> str:
+    """What tables of measurements tell apart besides the sizes."""
+    return f"float32 {kind} {'x'.join(map(str, taps))} stride {'x'.join(map(str, stride))}"
+
+
 def measured(kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, dilation: Pair) -> tune.Decision | None:
     """The fastest candidate timed for a float32 convolution of about this size, in C order: "cudnn PLAN" or "ours"."""
     shapes = dict(zip(ROLES[kind], (first.shape, second.shape, out.shape), strict=True))
     (images, channels, *size), (outputs, per_group, *taps) = shapes["x"], shapes["w"]
     if channels != per_group or max(dilation) > 1 or not (first.contiguous and second.contiguous):
         return None
-    what = f"float32 {kind} {'x'.join(map(str, taps))} stride {'x'.join(map(str, stride))}"
-    return tune.lookup("conv2d", out.device, what, (images, channels, math.prod(size), outputs))
+    return tune.lookup("conv2d", out.device, timed_as(kind, tuple(taps), stride), (images, channels, math.prod(size), outputs))
 
 
 def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout | None = None, *, stride: Pair,
-            padding: tuple[int, int, int, int], dilation: Pair, tf32: bool) -> Plan | None:
-    """The plan of one of the three functions through cuDNN; None if it has nothing for it.
+            padding: tuple[int, int, int, int], dilation: Pair, tf32: bool, plan: str = "") -> Plan | None:
+    """The plan of one of the three functions through cuDNN; None if it has nothing for it. plan: the name of the one that it
+    takes, by default the one measured to be the fastest.
 
     float32 and float64 images in C order stay so: that is how most of its kernels for these read them."""
     last = out.itemsize == 2 or not all(x.contiguous for x in (out, first, second))
@@ -93,9 +98,9 @@ def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout 
     order = last_strides if last else contiguous_strides
     tensors = [dnn.Tensor(shapes[name], order(shapes[name], 1)) for name in "xwy"]
     timed = measured(kind, out, first, second, stride, dilation) if out.dtype == np.float32 and not (last or tf32) else None
-    fastest = timed.choice.partition(" ")[2] if timed else ""
+    plan = plan or (timed.choice.partition(" ")[2] if timed else "")
     found = dnn.convolution(kind, out.dtype, *tensors, stride=stride, before=padding[::2], after=padding[1::2],
-                            dilation=dilation, bias=bias is not None, tf32=tf32, device=out.device, plan=fastest)
+                            dilation=dilation, bias=bias is not None, tf32=tf32, device=out.device, plan=plan)
     if found is None:
         return None
     arguments = dict(zip(names, (*turned.operands, turned.target), strict=True))

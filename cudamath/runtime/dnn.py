@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -119,10 +120,58 @@ def convolution(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, *, 
     of the one to take, where this cuDNN offers it; else the most promising.
     """
     cudnn = _bindings()
+    build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, bias, tf32, device)
+
+    def chosen(side: Any) -> Any:
+        graph = build(side)
+        names = [graph.get_plan_name_at_index(i) for i in range(graph.get_execution_plan_count())] if plan else []
+        if plan in names:
+            graph.build_plan_at_index(names.index(plan))
+        else:
+            graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
+        return graph
+
+    handle(streams.stream_of(device))
+    try:
+        return Convolution(pool_of(device).beside_capture(chosen), _what(kind, dtype, x, w))
+    except cudnn.cudnnGraphNotSupportedError:
+        return None
+
+
+def plans(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, *, stride: tuple[int, ...], before: tuple[int, ...],
+          after: tuple[int, ...], dilation: tuple[int, ...], device: int = 0) -> list[str]:
+    """The names of all plans that `convolution` could take, the most promising first."""
+    build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, False, False, device)
+    refusal = _bindings().cudnnGraphNotSupportedError
+
+    def able(side: Any) -> list[str]:
+        graph, found = build(side), []
+        for i in range(graph.get_execution_plan_count()):
+            try:
+                graph.build_plan_at_index(i)
+            except (RuntimeError, refusal):  # one of those that are not taken, or that this device cannot run
+                continue
+            found.append(graph.get_plan_name_at_index(i))
+        return found
+
+    handle(streams.stream_of(device))
+    try:
+        return pool_of(device).beside_capture(able)
+    except refusal:
+        return []
+
+
+def _what(kind: str, dtype: np.dtype, x: Tensor, w: Tensor) -> str:
+    return f"cuDNN convolution ({kind}) {x.shape} * {w.shape} {dtype}"
+
+
+def _builder(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, stride: tuple[int, ...], before: tuple[int, ...],
+             after: tuple[int, ...], dilation: tuple[int, ...], bias: bool, tf32: bool, device: int) -> Callable[[Any], Any]:
+    """What makes the graph of a convolution, with those plans that may be taken."""
+    cudnn = _bindings()
     kinds = cudnn.data_type
     computed = kinds.DOUBLE if dtype == np.float64 else kinds.FLOAT
     element = getattr(kinds, DTYPES[dtype])
-    what = f"cuDNN convolution ({kind}) {x.shape} * {w.shape} {dtype}"
 
     def build(_side: Any) -> Any:
         graph = cudnn.backend_graph(io_data_type=element, intermediate_data_type=computed, compute_data_type=computed,
@@ -157,15 +206,6 @@ def convolution(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, *, 
         graph.deselect_numeric_notes([getattr(cudnn.numerical_note, note) for note in refused])
         graph.deselect_workspace_greater_than(MOST_WORKSPACE)
         graph.check_support()
-        offered = [graph.get_plan_name_at_index(i) for i in range(graph.get_execution_plan_count())] if plan else []
-        if plan in offered:
-            graph.build_plan_at_index(offered.index(plan))
-        else:
-            graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
         return graph
 
-    handle(streams.stream_of(device))
-    try:
-        return Convolution(pool_of(device).beside_capture(build), what)
-    except cudnn.cudnnGraphNotSupportedError:
-        return None
+    return build

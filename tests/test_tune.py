@@ -179,6 +179,15 @@ def test_turns_are_taken_in_rounds_and_medians_kept(monkeypatch):
     assert found == pytest.approx({"a": 0.7, "b": 0.5})
 
 
+def test_the_command_tunes_convolutions(monkeypatch, file):
+    from cudamath.__main__ import main
+
+    asked = []
+    monkeypatch.setattr(tuning, "convolutions", lambda **how: asked.append(how) or 2)
+    assert main(["tune", "conv2d", "--seconds", "3", "--file", "f.json"]) == 0
+    assert asked == [{"device": "cuda:0", "file": "f.json", "seconds": 3.0}]
+
+
 @pytest.mark.gpu
 def test_tuning_convolutions_on_the_gpu(file):
     from cudamath.kernels import conv

@@ -464,6 +464,7 @@ def attention_wgmma(tile: Tile) -> Any:
                     count = i32(count - 1)
                     ptx.barrier_wait(i32(k_full + 8 * stage), phase)
                     ptx.barrier_wait(i32(v_full + 8 * stage), phase)
+                    ptx.named_sync(group, 128)  # no warp falls behind: it would mistake a later phase for this one
                     if mine == 0:
                         ptx.barrier_arrive(i32(k_empty + 8 * stage))
                         ptx.barrier_arrive(i32(v_empty + 8 * stage))

@@ -180,3 +180,15 @@ def test_places_at_the_ends_of_pieces():
             assert float(cm.max(cm.asarray(x, device="cpu"))) == 1 and float(cm.min(cm.asarray(-x, device="cpu"))) == -1
             x[place] = np.nan
             assert int(cm.argmax(cm.asarray(x, device="cpu"))) == place and np.isnan(float(cm.max(cm.asarray(x, device="cpu"))))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape, axis", SHAPES, ids=str)
+def test_compiled_norms(shape, axis, dtype):
+    x = np.random.default_rng(11).standard_normal(shape).astype(dtype)
+    for each in (x, x.astype("f8") * (1e15 if dtype == np.float32 else 1e150), np.full(shape, np.nan), x * 0):
+        each = each.astype(dtype)
+        y = cm.linalg.vector_norm(cm.asarray(each, device="cpu"), axis=axis).to_numpy()
+        exact = np.sqrt((each.astype(np.longdouble) ** 2).sum(axis=axis))
+        assert y.dtype == dtype and y.shape == np.shape(exact)
+        np.testing.assert_allclose(y, exact.astype("f8"), rtol=(4 + np.log2(x.size)) * np.finfo(dtype).eps)

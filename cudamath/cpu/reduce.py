@@ -44,7 +44,7 @@ def _prepare(layout: Layout, *, kind: str, axis: Axes, keepdims: bool, dtype: np
     if LARGE <= layout.size < 1 << 31 and neighbours and layout.dtype.kind in "fiu" and layout.itemsize >= 4:
         if kind in _CHOICES and (kind not in ("argmax", "argmin") or _places_pay(layout, axis)):
             return _chosen(layout, kind, axis, keepdims)
-        if kind in ("sum", "mean", "var", "std") and dtype == layout.dtype and dtype.kind == "f":
+        if kind in ("sum", "mean", "var", "std", "norm") and dtype == layout.dtype and dtype.kind == "f":
             return _compiled(layout, kind, axis, keepdims, correction)
     whole = len(axis) == layout.ndim and not keepdims
     new = np.empty
@@ -123,8 +123,8 @@ def _compiled(layout: Layout, kind: str, axis: Axes, keepdims: bool, correction:
 
     seen, flat, shape = _lines(layout.shape, axis, keepdims)
     dtype = layout.dtype
-    divisor = 1.0 if kind == "sum" else float(seen[1] if kind == "mean" else max(seen[1] - correction, 0))
-    root, new = kind == "std", np.empty
+    divisor = 1.0 if kind in ("sum", "norm") else float(seen[1] if kind == "mean" else max(seen[1] - correction, 0))
+    centred, root, new = kind != "norm", kind in ("std", "norm"), np.empty
 
     def total(x: np.ndarray) -> np.ndarray:
         out = new(shape, dtype)
@@ -133,7 +133,7 @@ def _compiled(layout: Layout, kind: str, axis: Axes, keepdims: bool, correction:
 
     def variance(x: np.ndarray) -> np.ndarray:
         out = new(shape, dtype)
-        variances(x.reshape(seen), divisor, root, out.reshape(flat))
+        variances(x.reshape(seen), divisor, centred, root, out.reshape(flat))
         return out
 
     return total if kind in ("sum", "mean") else variance

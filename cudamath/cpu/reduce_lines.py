@@ -160,22 +160,24 @@ def sums(x, divisor, out):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def variances(x, divisor, root, out):
-    """x: (outer, n, inner), out: (outer, inner): out = sum of (x - mean of x)^2 over n / divisor, or its root."""
+def variances(x, divisor, centred, root, out):
+    """x: (outer, n, inner), out: (outer, inner): out = sum of (x - mean of x)^2 over n / divisor, or its root; the mean counts
+    as 0 unless `centred`."""
     outer, n, inner = x.shape
     size, by = x.dtype.type(n), x.dtype.type(divisor)
     if inner == 1:
         levels = np.empty(LEVELS, x.dtype)
         for o in range(outer):
-            mean = _vector(x.reshape(outer, n)[o], by, False, levels) / size
+            mean = _vector(x.reshape(outer, n)[o], by, False, levels) / size if centred else by * 0
             out[o, 0] = _vector(x.reshape(outer, n)[o], mean, True, levels) / by
     else:
         levels = np.empty((LEVELS, min(inner, BLOCK)), x.dtype)
-        means = np.empty(inner, x.dtype)
+        means = np.zeros(inner, x.dtype)
         for o in range(outer):
-            _rows(x[o], means, False, levels, means)
-            for j in range(inner):
-                means[j] /= size
+            if centred:
+                _rows(x[o], means, False, levels, means)
+                for j in range(inner):
+                    means[j] /= size
             _rows(x[o], means, True, levels, out[o])
             for j in range(inner):
                 out[o, j] /= by

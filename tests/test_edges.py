@@ -243,3 +243,15 @@ def test_assigned_numbers_that_do_not_fit(device, change):
     assert x.tolist() == [1, 2, 3]
     with pytest.raises(TypeError, match="^setitem: "):
         cm.zeros(2)[:] = [1j, 2]
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, s: cm.ml.softplus(x, s), lambda x, s: cm.ml.layer_norm(x, 5, eps=s),
+    lambda x, s: cm.ml.huber_loss(x, x * 2, delta=s), lambda x, s: cm.ml.scaled_dot_product_attention(x, x, x, scale=s),
+    lambda x, s: cm.ml.cross_entropy(x, np.arange(5), label_smoothing=s), lambda x, s: cm.ml.celu(x, s)])
+def test_numbers_whose_gradient_would_be_lost(device, call):
+    x = cm.asarray(SQUARE / 25)
+    assert call(x, cm.asarray(0.5)).size
+    with pytest.raises(TypeError, match="wants a number where it got float64 .* would be lost"):
+        cm.grad(lambda s: call(x, s).sum())(0.5)
+    assert cm.grad(lambda s: call(x, float(s)).sum() + s * 2)(0.5).item() == 2.0

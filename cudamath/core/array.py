@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..runtime import memory, stream
-from ..runtime.errors import DeviceError
+from ..runtime.errors import DeviceError, is_ours
 from . import dtypes, indexing, shapes
 from .devices import CPU, TRACED, Device, default_index, device_of, index_of
 from .flags import Flags
@@ -226,12 +227,18 @@ class ndarray:
         return self.to_numpy().tobytes(order)  # type: ignore[arg-type]
 
     def __float__(self) -> float:
+        if self._node is not None:
+            _refuse_as_number(self)
         return float(self.item())
 
     def __int__(self) -> int:
+        if self._node is not None:
+            _refuse_as_number(self)
         return int(self.item())
 
     def __complex__(self) -> complex:
+        if self._node is not None:
+            _refuse_as_number(self)
         return complex(self.item())
 
     def __bool__(self) -> bool:
@@ -413,6 +420,15 @@ def _unpickle(host: np.ndarray, device: int) -> ndarray:
     from ..runtime.device import device_count
 
     return upload(host, device if device < device_count() else CPU)
+
+
+def _refuse_as_number(x: ndarray) -> None:
+    """TypeError where a function of this package makes a number of an array whose gradient is being recorded: it would be
+    lost without a word. What the user makes a number of is his affair."""
+    code = sys._getframe(2).f_code
+    if is_ours(code):
+        raise TypeError(f"{code.co_name}: wants a number where it got {x.dtype} of shape {x.shape}, whose gradient is being "
+                        "recorded and would be lost; give float(x) if it is meant as a constant")
 
 
 def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None = None, name: str = "asarray") -> ndarray:

@@ -37,6 +37,11 @@ recent_launches: collections.deque = collections.deque(maxlen=16)
 _OURS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "<cudamath")  # files, and generated code
 
 
+def is_ours(code: Any) -> bool:
+    """Whether a frame's code belongs to this package."""
+    return code.co_filename.startswith(_OURS)
+
+
 def user_line() -> str:
     """The Python line ("file:number") that called cudamath: the innermost frame that is none of ours."""
     frame = sys._getframe(1)

@@ -7,7 +7,7 @@ and the caller brings it: a call allocates nothing and can be captured into a gr
 
 Kernels that add in no fixed order, or that round float32 to fewer bits, are not taken. Some of those for float32 go through
 Winograd's or Fourier's transforms: their errors are as small as those of sums beside the largest number of the result, not
-beside each. What Winograd's does on tiles of 6 x 6 and more loses further bits and is not taken.
+beside each. Those that say so are taken by name only: the names come from measurements of errors as well (tuning.py).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ MOST_WORKSPACE = 1 << 30
 #: dtype -> cuDNN's name of it. These are the dtypes it convolves; sums of the first three are float32.
 DTYPES = {np.dtype(np.float16): "HALF", np.dtype(ml_dtypes.bfloat16): "BFLOAT16", np.dtype(np.float32): "FLOAT",
           np.dtype(np.float64): "DOUBLE"}
-REFUSED = ("NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", "DOWN_CONVERT_INPUTS", "WINOGRAD_TILE_6x6",
-           "WINOGRAD_TILE_13x13")
+REFUSED = ("NONDETERMINISTIC", "REDUCED_PRECISION_REDUCTION", "DOWN_CONVERT_INPUTS")
+TRANSFORMS = ("FFT", "WINOGRAD", "WINOGRAD_TILE_4x4", "WINOGRAD_TILE_6x6", "WINOGRAD_TILE_13x13")
 
 
 class Tensor(NamedTuple):
@@ -122,13 +122,15 @@ def convolution(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, *, 
     cudnn = _bindings()
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, bias, tf32, device)
 
-    def chosen(side: Any) -> Any:
-        graph = build(side)
-        names = [graph.get_plan_name_at_index(i) for i in range(graph.get_execution_plan_count())] if plan else []
-        if plan in names:
-            graph.build_plan_at_index(names.index(plan))
-        else:
-            graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
+    def chosen(_side: Any) -> Any:
+        if plan:
+            graph = build(())
+            names = [graph.get_plan_name_at_index(i) for i in range(graph.get_execution_plan_count())]
+            if plan in names:
+                graph.build_plan_at_index(names.index(plan))
+                return graph
+        graph = build(TRANSFORMS)
+        graph.build_plans(cudnn.build_plan_policy.HEURISTICS_CHOICE)
         return graph
 
     handle(streams.stream_of(device))
@@ -144,8 +146,8 @@ def plans(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, *, stride
     build = _builder(kind, dtype, x, w, y, stride, before, after, dilation, False, False, device)
     refusal = _bindings().cudnnGraphNotSupportedError
 
-    def able(side: Any) -> list[str]:
-        graph, found = build(side), []
+    def able(_side: Any) -> list[str]:
+        graph, found = build(()), []
         for i in range(graph.get_execution_plan_count()):
             try:
                 graph.build_plan_at_index(i)
@@ -166,14 +168,14 @@ def _what(kind: str, dtype: np.dtype, x: Tensor, w: Tensor) -> str:
 
 
 def _builder(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, stride: tuple[int, ...], before: tuple[int, ...],
-             after: tuple[int, ...], dilation: tuple[int, ...], bias: bool, tf32: bool, device: int) -> Callable[[Any], Any]:
-    """What makes the graph of a convolution, with those plans that may be taken."""
+             after: tuple[int, ...], dilation: tuple[int, ...], bias: bool, tf32: bool, device: int) -> Callable[[tuple[str, ...]], Any]:
+    """What makes the graph of a convolution, with those plans that may be taken; given further reasons to refuse one."""
     cudnn = _bindings()
     kinds = cudnn.data_type
     computed = kinds.DOUBLE if dtype == np.float64 else kinds.FLOAT
     element = getattr(kinds, DTYPES[dtype])
 
-    def build(_side: Any) -> Any:
+    def build(further: tuple[str, ...]) -> Any:
         graph = cudnn.backend_graph(io_data_type=element, intermediate_data_type=computed, compute_data_type=computed,
                                     handle=handle(streams.stream_of(device)).raw)
         named = {"x": x, "w": w, "y": y}
@@ -202,7 +204,7 @@ def _builder(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, stride
         graph.validate()
         graph.build_operation_graph()
         graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
-        refused = REFUSED if tf32 or dtype != np.float32 else (*REFUSED, "TENSOR_CORE")
+        refused = (*REFUSED, *further) if tf32 or dtype != np.float32 else (*REFUSED, *further, "TENSOR_CORE")
         graph.deselect_numeric_notes([getattr(cudnn.numerical_note, note) for note in refused])
         graph.deselect_workspace_greater_than(MOST_WORKSPACE)
         graph.check_support()

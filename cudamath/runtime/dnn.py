@@ -168,7 +168,8 @@ def _what(kind: str, dtype: np.dtype, x: Tensor, w: Tensor) -> str:
 
 
 def _builder(kind: str, dtype: np.dtype, x: Tensor, w: Tensor, y: Tensor, stride: tuple[int, ...], before: tuple[int, ...],
-             after: tuple[int, ...], dilation: tuple[int, ...], bias: bool, tf32: bool, device: int) -> Callable[[tuple[str, ...]], Any]:
+             after: tuple[int, ...], dilation: tuple[int, ...], bias: bool, tf32: bool,
+             device: int) -> Callable[[tuple[str, ...]], Any]:
     """What makes the graph of a convolution, with those plans that may be taken; given further reasons to refuse one."""
     cudnn = _bindings()
     kinds = cudnn.data_type

@@ -136,3 +136,21 @@ def test_without_a_global_lock_nothing_is_used_again(numbers, monkeypatch):
     del first
     second, third = x + 1.0, x + 1.0
     assert second.ptr != third.ptr and place
+
+
+@pytest.mark.filterwarnings("error")
+def test_copies_and_casts_are_their_own(numbers):
+    values, x = numbers
+    held = [x.copy() for _ in range(2 * host.EACH)] + [(x * 1e30).astype("int32"), x.astype("float64"), x[::-1].copy()]
+    for each in held[:host.EACH]:
+        each += 1.0
+    for k, each in enumerate(held[:2 * host.EACH]):
+        np.testing.assert_array_equal(each.to_numpy(), values + np.float32(k < host.EACH))
+    np.testing.assert_array_equal(held[-2].to_numpy(), values.astype("f8"))
+    np.testing.assert_array_equal(held[-1].to_numpy(), values[::-1])
+    assert held[-1].flags.c_contiguous and held[-1].flags.owndata
+    wide = (x + 1j * x).astype("complex64")
+    np.testing.assert_array_equal(wide.copy().to_numpy(), wide.to_numpy())
+    np.testing.assert_array_equal(cm.real(wide).to_numpy(), values)
+    np.testing.assert_array_equal(x.astype(cm.bfloat16).copy().astype("float32").to_numpy(),
+                                  values.astype(cm.bfloat16).astype("f4"))

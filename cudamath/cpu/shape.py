@@ -3,7 +3,9 @@
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ..core import host
 from ..core.dtypes import COMPLEX, FLOATING, compute_dtype
+from ..core.quiet import quiet
 
 
 def copy(x, *, dtype=None):
@@ -13,6 +15,24 @@ def copy(x, *, dtype=None):
         x = x.real
     with np.errstate(invalid="ignore", over="ignore"):  # out of range is the caller's affair, as in NumPy on a GPU
         return x.astype(dtype, order="C")
+
+
+def _prepare_copy(layout, *, dtype=None):
+    """Large copies, into memory that is kept."""
+    kind = layout.dtype if dtype is None else dtype
+    if not host.large(layout.shape, kind) or (layout.dtype in COMPLEX and kind not in COMPLEX):
+        return None
+    take = host.taker(layout.shape, kind)
+
+    def run(x):
+        out = take()
+        quiet().run(np.copyto, out, x, "unsafe")
+        return out
+
+    return run
+
+
+copy.prepare = _prepare_copy  # type: ignore[attr-defined]
 
 
 def copy_into(target, source):

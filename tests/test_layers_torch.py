@@ -167,35 +167,3 @@ def test_losses_over_options(device):
               lambda x, q: f.cross_entropy(x, q, there, **options), x, soft)  # noqa: B023
     agree(lambda x: ml.cross_entropy(x, 1, weight=w), lambda x: f.cross_entropy(x, torch.tensor(1), torch.tensor(w)),
           numbers((4,)))
-
-
-SEEN_BEFORE = {
-    "max_pool2d": (lambda ml, x, w, b: ml.max_pool2d(x, 3, 2, 1), lambda f, x, w, b: f.max_pool2d(x, 3, 2, 1)),
-    "avg_pool2d": (lambda ml, x, w, b: ml.avg_pool2d(x, 2), lambda f, x, w, b: f.avg_pool2d(x, 2)),
-    "conv2d": (lambda ml, x, w, b: ml.conv2d(x, w, b, padding=1), lambda f, x, w, b: f.conv2d(x, w, b, padding=1)),
-    "conv2d without bias": (lambda ml, x, w, b: ml.conv2d(x, w, stride=2), lambda f, x, w, b: f.conv2d(x, w, stride=2)),
-    "linear": (lambda ml, x, w, b: ml.linear(x.reshape((-1, 3)), w.reshape((4, -1))[:, :3], b, activation="relu"),
-               lambda f, x, w, b: f.relu(f.linear(x.reshape((-1, 3)), w.reshape((4, -1))[:, :3], b))),
-    "mse_loss": (lambda ml, x, w, b: ml.mse_loss(x, x * 2), lambda f, x, w, b: f.mse_loss(x, x * 2)),
-    "l1_loss": (lambda ml, x, w, b: ml.l1_loss(x, x * 3), lambda f, x, w, b: f.l1_loss(x, x * 3)),
-    "batch_norm": (lambda ml, x, w, b: ml.batch_norm(x, b[:3], b[1:] * b[1:]),
-                   lambda f, x, w, b: f.batch_norm(x, b[:3], b[1:] * b[1:])),
-    "batch_norm with weight": (lambda ml, x, w, b: ml.batch_norm(x, b[:3], b[1:] * b[1:], b[:3], b[1:]),
-                               lambda f, x, w, b: f.batch_norm(x, b[:3], b[1:] * b[1:], b[:3], b[1:])),
-}
-
-
-@pytest.mark.parametrize("name", SEEN_BEFORE)
-def test_other_numbers_in_layouts_seen_before(device, name):
-    """The second and third call skip the checks of the first."""
-    ours, theirs = SEEN_BEFORE[name]
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        values = [rng.standard_normal(shape).astype("f4") for shape in ((2, 3, 8, 8), (4, 3, 3, 3), (4,))]
-        arrays = [cm.asarray(v) for v in values]
-        expected = theirs(torch.nn.functional, *map(torch.from_numpy, values)).numpy()
-        np.testing.assert_allclose(ours(cm.ml, *arrays).to_numpy(), expected, rtol=1e-4, atol=1e-5)
-    gradient = cm.grad(lambda x: (ours(cm.ml, x, *arrays[1:]) ** 2).sum())(arrays[0])
-    leaf = torch.from_numpy(values[0]).requires_grad_()
-    (theirs(torch.nn.functional, leaf, *map(torch.from_numpy, values[1:])) ** 2).sum().backward()
-    np.testing.assert_allclose(gradient.to_numpy(), leaf.grad.numpy(), rtol=1e-3, atol=1e-4)

@@ -586,21 +586,3 @@ def test_without_running_statistics_parameters_do_not_stand_for_them(device):
     _, mean, var = cm.ml.batch_norm(cm.asarray(x), None, None, cm.asarray(weight), cm.asarray(bias), training=True)
     np.testing.assert_allclose(mean.to_numpy(), x.astype("f8").mean(0), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(var.to_numpy(), x.astype("f8").var(0, ddof=1), rtol=1e-5)
-
-
-def test_batch_norm_training_in_layouts_seen_before(device):
-    """With and without running statistics, whose layouts are those of weight and bias; then with a gradient."""
-    for seed in range(3):
-        x, w, b = numbers((6, 3, 4), "float32", seed), numbers((3,), "float32", seed + 5), numbers((3,), "float32", seed + 9)
-        ax, aw, ab = map(cm.asarray, (x, w, b))
-        expected = batch_reference(x, w, b)
-        mean, var = x.astype("f8").mean((0, 2)), x.astype("f8").var((0, 2), ddof=1)
-        for given, momentum in (((), 1), ((aw, ab), 0.1)):
-            y, new_mean, new_var = cm.ml.batch_norm(ax, *(given or (None, None)), aw, ab, training=True)
-            assert_close(y, expected, rtol=1e-4, atol=1e-5)
-            old = (0, 0) if momentum == 1 else (w, b)
-            assert_close(new_mean, old[0] * (1 - momentum) + mean * momentum, rtol=1e-4, atol=1e-5)
-            assert_close(new_var, old[1] * (1 - momentum) + var * momentum, rtol=1e-4, atol=1e-5)
-    wide_x, wide_w, wide_b = (a.astype("f8") for a in (x, w, b))
-    check_gradient(lambda x, w, b: cm.ml.batch_norm(x, weight=w, bias=b, training=True)[0] ** 3,
-                   lambda x, w, b: batch_reference(x, w, b) ** 3, wide_x, wide_w, wide_b)

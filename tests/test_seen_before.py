@@ -1,0 +1,132 @@
+"""Calls of layouts seen before, which on a GPU go straight to their plan (`Op.again`): other numbers, then gradients."""
+
+import numpy as np
+import pytest
+from differences import check_gradient, numbers
+
+import cudamath as cm
+from cudamath.testing import assert_close
+
+
+def normalised(x, weight, bias):
+    """Batch norm in training, in float64."""
+    x, weight, bias = (a.astype("f8") for a in (x, weight, bias))
+    mean, var = x.mean((0, 2)), x.var((0, 2))
+    shape = (1, -1, 1)
+    return (x - mean.reshape(shape)) / np.sqrt(var.reshape(shape) + 1e-5) * weight.reshape(shape) + bias.reshape(shape)
+
+
+def test_joins_of_layouts_seen_before(device):
+    rng = np.random.default_rng(3)
+    for order in ("C", "F"):
+        for _ in range(3):
+            a, b = (np.asarray(rng.standard_normal((4, 5)).astype("f4"), order=order) for _ in range(2))
+            x, y = cm.asarray(a), cm.asarray(b)
+            for axis in (0, 1, -1):
+                np.testing.assert_array_equal(cm.concat([x, y], axis=axis).to_numpy(), np.concatenate([a, b], axis))
+                np.testing.assert_array_equal(cm.stack((x, y), axis).to_numpy(), np.stack([a, b], axis))
+                np.testing.assert_array_equal(cm.roll(x, 2, axis).to_numpy(), np.roll(a, 2, axis))
+            np.testing.assert_array_equal(cm.concat([x, y], axis=None).to_numpy(), np.concatenate([a, b], None))
+            np.testing.assert_array_equal(cm.roll(x, -3).to_numpy(), np.roll(a, -3))
+            np.testing.assert_array_equal(cm.roll(x[:, ::2], 1, 1).to_numpy(), np.roll(a[:, ::2], 1, 1))
+    with pytest.raises((TypeError, ValueError)):
+        cm.concat([x, y], axis=1.0)
+    for function in (lambda x, y: cm.concat([x, y]), lambda x, y: cm.stack([x, y], 1), lambda x, y: cm.roll(x * y, 1, 0)):
+        out, pull = cm.vjp(function, x, y)
+        g = np.arange(1, out.size + 1, dtype="f4").reshape(out.shape)
+        for got, wanted in zip(pull(cm.asarray(g)), cotangents(function, a, b, g), strict=True):
+            np.testing.assert_allclose(got.to_numpy(), wanted, rtol=1e-5)
+
+
+def cotangents(function, a, b, g):
+    """Gradients of <g, function(a, b)>, linear in each, by its values on unit matrices in float64."""
+    with cm.device("cpu"):
+        def value(x, y):
+            return float((function(cm.asarray(x.astype("f8")), cm.asarray(y.astype("f8"))).to_numpy() * g).sum())
+
+        base = value(a * 0, b), value(a, b * 0)
+        for place, (fixed, zero) in enumerate(((b, base[0]), (a, base[1]))):
+            found = np.zeros(a.shape)
+            for at in np.ndindex(*a.shape):
+                unit = np.zeros(a.shape)
+                unit[at] = 1
+                found[at] = (value(unit, fixed) if place == 0 else value(fixed, unit)) - zero
+            yield found
+
+
+def test_batch_norm_training_in_layouts_seen_before(device):
+    """With and without running statistics, whose layouts are those of weight and bias; then with a gradient."""
+    for seed in range(3):
+        x, w, b = numbers((6, 3, 4), "float32", seed), numbers((3,), "float32", seed + 5), numbers((3,), "float32", seed + 9)
+        ax, aw, ab = map(cm.asarray, (x, w, b))
+        expected = normalised(x, w, b)
+        mean, var = x.astype("f8").mean((0, 2)), x.astype("f8").var((0, 2), ddof=1)
+        for given, momentum in (((), 1), ((aw, ab), 0.1)):
+            y, new_mean, new_var = cm.ml.batch_norm(ax, *(given or (None, None)), aw, ab, training=True)
+            assert_close(y, expected, rtol=1e-4, atol=1e-5)
+            old = (0, 0) if momentum == 1 else (w, b)
+            assert_close(new_mean, old[0] * (1 - momentum) + mean * momentum, rtol=1e-4, atol=1e-5)
+            assert_close(new_var, old[1] * (1 - momentum) + var * momentum, rtol=1e-4, atol=1e-5)
+    wide_x, wide_w, wide_b = (a.astype("f8") for a in (x, w, b))
+    check_gradient(lambda x, w, b: cm.ml.batch_norm(x, weight=w, bias=b, training=True)[0] ** 3,
+                   lambda x, w, b: normalised(x, w, b) ** 3, wide_x, wide_w, wide_b)
+
+
+SEEN_BEFORE = {
+    "max_pool2d": (lambda ml, x, w, b: ml.max_pool2d(x, 3, 2, 1), lambda f, x, w, b: f.max_pool2d(x, 3, 2, 1)),
+    "avg_pool2d": (lambda ml, x, w, b: ml.avg_pool2d(x, 2), lambda f, x, w, b: f.avg_pool2d(x, 2)),
+    "conv2d": (lambda ml, x, w, b: ml.conv2d(x, w, b, padding=1), lambda f, x, w, b: f.conv2d(x, w, b, padding=1)),
+    "conv2d without bias": (lambda ml, x, w, b: ml.conv2d(x, w, stride=2), lambda f, x, w, b: f.conv2d(x, w, stride=2)),
+    "linear": (lambda ml, x, w, b: ml.linear(x.reshape((-1, 3)), w.reshape((4, -1))[:, :3], b, activation="relu"),
+               lambda f, x, w, b: f.relu(f.linear(x.reshape((-1, 3)), w.reshape((4, -1))[:, :3], b))),
+    "mse_loss": (lambda ml, x, w, b: ml.mse_loss(x, x * 2), lambda f, x, w, b: f.mse_loss(x, x * 2)),
+    "l1_loss": (lambda ml, x, w, b: ml.l1_loss(x, x * 3), lambda f, x, w, b: f.l1_loss(x, x * 3)),
+    "batch_norm": (lambda ml, x, w, b: ml.batch_norm(x, b[:3], b[1:] * b[1:]),
+                   lambda f, x, w, b: f.batch_norm(x, b[:3], b[1:] * b[1:])),
+    "batch_norm with weight": (lambda ml, x, w, b: ml.batch_norm(x, b[:3], b[1:] * b[1:], b[:3], b[1:]),
+                               lambda f, x, w, b: f.batch_norm(x, b[:3], b[1:] * b[1:], b[:3], b[1:])),
+}
+
+
+@pytest.mark.parametrize("name", SEEN_BEFORE)
+def test_other_numbers_in_layouts_seen_before(device, name):
+    """The second and third call skip the checks of the first."""
+    torch = pytest.importorskip("torch")
+    ours, theirs = SEEN_BEFORE[name]
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        values = [rng.standard_normal(shape).astype("f4") for shape in ((2, 3, 8, 8), (4, 3, 3, 3), (4,))]
+        arrays = [cm.asarray(v) for v in values]
+        expected = theirs(torch.nn.functional, *map(torch.from_numpy, values)).numpy()
+        np.testing.assert_allclose(ours(cm.ml, *arrays).to_numpy(), expected, rtol=1e-4, atol=1e-5)
+    gradient = cm.grad(lambda x: (ours(cm.ml, x, *arrays[1:]) ** 2).sum())(arrays[0])
+    leaf = torch.from_numpy(values[0]).requires_grad_()
+    (theirs(torch.nn.functional, leaf, *map(torch.from_numpy, values[1:])) ** 2).sum().backward()
+    np.testing.assert_allclose(gradient.to_numpy(), leaf.grad.numpy(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("letters", ["ij,jk->ik", "ij,jk->ki", "bij,bjk->bik", "ijk,kl->ijl", "ij,kj->ik", "ij,ij->i",
+                                     "ij,jk->i", "ii,ij->j", "i,j->ij"])
+def test_einsum_of_layouts_seen_before(device, letters):
+    sizes = dict(zip("bijkl", (3, 4, 4 if letters.startswith("ii") else 5, 6, 7), strict=True))
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        a, b = (rng.standard_normal([sizes[s] for s in term]).astype("f4") for term in letters.split("->")[0].split(","))
+        x, y = cm.asarray(a), cm.asarray(b)
+        expected = np.einsum(letters, a.astype("f8"), b.astype("f8"))
+        np.testing.assert_allclose(cm.einsum(letters, x, y).to_numpy(), expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(cm.einsum(letters, x, y, dtype="float64").to_numpy(), expected, rtol=1e-6, atol=1e-7)
+    g = cm.grad(lambda x: cm.einsum(letters, x, y).sum())(x)
+    for at in np.ndindex(*a.shape):  # linear in x
+        unit = np.zeros(a.shape)
+        unit[at] = 1
+        np.testing.assert_allclose(g.to_numpy()[at], np.einsum(letters, unit, b.astype("f8")).sum(), rtol=1e-3, atol=1e-4)
+
+
+def test_clip_between_arrays_of_layouts_seen_before(device):
+    for seed in range(3):
+        a, b, c = np.random.default_rng(seed).standard_normal((3, 7, 5)).astype("f4")
+        low, high = np.minimum(b, c), np.maximum(b, c)
+        np.testing.assert_array_equal(cm.clip(*map(cm.asarray, (a, low, high))).to_numpy(), np.clip(a, low, high))
+    g = cm.grad(lambda x: cm.clip(x, cm.asarray(low), cm.asarray(high)).sum())(cm.asarray(a))
+    np.testing.assert_array_equal(g.to_numpy(), ((a > low) & (a < high)).astype("f4"))

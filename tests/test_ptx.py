@@ -270,6 +270,20 @@ def test_a_cluster_shares_what_one_block_loads():
     assert np.array_equal(got, np.broadcast_to(x.reshape(-1), (4, 128)))
 
 
+def test_clusters_of_several_sizes():
+    """A kernel launched with one size after another has each time the one that was asked for."""
+
+    @cuda.jit
+    def kernel(out):
+        rank = ptx_hopper.cluster_rank()
+        if cuda.threadIdx.x == 0:
+            out[cuda.blockIdx.x] = rank
+
+    for size in (2, 4, 2):
+        (got,) = on_gpu(kernel, [], [((8,), np.int32)], [Output(0)], block=32, grid=8, cluster=size)
+        np.testing.assert_array_equal(got, np.arange(8) % size)
+
+
 def test_bulk_copies():
     finished = ptx_hopper.bulk_wait(0)
 

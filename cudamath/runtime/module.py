@@ -136,8 +136,9 @@ class Function:
 
 
 @functools.cache
-def _library(cubin: bytes) -> tuple[Any, Any]:
-    """(CUlibrary, its only kernel). Libraries are not bound to a device: one serves all of its capability."""
+def _library(cubin: bytes, cluster: int) -> tuple[Any, Any]:
+    """(CUlibrary, its only kernel). Libraries are not bound to a device: one serves all of its capability. But the size of
+    clusters is the kernel's, for all its launches: each size has a library of its own."""
     cu = devices.driver()
     library = check(cu.cuLibraryLoadData(cubin, [], [], 0, [], [], 0))
     if check(cu.cuLibraryGetKernelCount(library)) != 1:
@@ -153,7 +154,7 @@ def load(name: str, cubin: bytes, index: int, shared: int = 0, arguments: tuple[
     """Load a compiled kernel on a device. `arguments`: see Function; shared, cluster: what its launches will need."""
     cu = devices.driver()
     with devices.lock, streams.in_context(index):
-        _, kernel = _library(cubin)
+        _, kernel = _library(cubin, cluster)
         function = Function(name, check(cu.cuKernelGetFunction(kernel)), kernel, index, arguments)
         function.allow_shared(shared)
         if cluster > 1:

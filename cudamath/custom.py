@@ -302,6 +302,8 @@ class vectorize:  # noqa: N801  NumPy's name
             return self._take(*operands)
         if not operands:
             raise TypeError(f"vectorize: {self.__name__} wants at least one operand")
+        if any([getattr(x, "_node", None) is not None for x in operands]):
+            raise TypeError(f"vectorize: {self.__name__} has no gradient; make it by elementwise(gradients=...)")
         key = self._dtype or tuple([type(x) if type(x) in _SCALARS else getattr(x, "dtype", None) for x in operands])
         made = self._made.get(key)
         if made is None or (isinstance(key, tuple) and None in key):

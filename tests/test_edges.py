@@ -255,3 +255,7 @@ def test_numbers_whose_gradient_would_be_lost(device, call):
     with pytest.raises(TypeError, match="wants a number where it got float64 .* would be lost"):
         cm.grad(lambda s: call(x, s).sum())(0.5)
     assert cm.grad(lambda s: call(x, float(s)).sum() + s * 2)(0.5).item() == 2.0
+    with pytest.raises(TypeError, match="^(ml[.])?pad: wants a number"):
+        cm.grad(lambda s: cm.pad(x, 1, constant_values=s).sum())(0.5)
+    with pytest.raises(TypeError, match="^vectorize: <lambda> has no gradient"):
+        cm.grad(lambda x: cm.vectorize(lambda v: v * 2)(x).sum())(x)

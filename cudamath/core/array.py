@@ -265,6 +265,8 @@ class ndarray:
     # ------------------------------------------------------------ protocols
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if self._node is not None:
+            _refuse_as_number(self)
         host = self.to_numpy()
         if dtype is not None and np.dtype(dtype) != host.dtype:
             if copy is False:
@@ -425,10 +427,12 @@ def _unpickle(host: np.ndarray, device: int) -> ndarray:
 def _refuse_as_number(x: ndarray) -> None:
     """TypeError where a function of this package makes a number of an array whose gradient is being recorded: it would be
     lost without a word. What the user makes a number of is his affair."""
-    code = sys._getframe(2).f_code
-    if is_ours(code):
-        raise TypeError(f"{code.co_name}: wants a number where it got {x.dtype} of shape {x.shape}, whose gradient is being "
-                        "recorded and would be lost; give float(x) if it is meant as a constant")
+    frame = sys._getframe(2)
+    if is_ours(frame.f_code):
+        while frame.f_back is not None and is_ours(frame.f_back.f_code):  # the function that the user called
+            frame = frame.f_back
+        raise TypeError(f"{frame.f_code.co_name}: wants a number where it got {x.dtype} of shape {x.shape}, whose gradient is "
+                        "being recorded and would be lost; give float(x) if it is meant as a constant")
 
 
 def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None = None, name: str = "asarray") -> ndarray:

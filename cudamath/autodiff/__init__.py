@@ -9,7 +9,8 @@ constants.
 
 While a gradient is recorded, arrays that carry it cannot be changed in place. Other arrays that take part must not be
 changed before the gradient has been taken either: their values are read then. Where the differentiated function does so all
-the same, by operations of this package, RuntimeError says it when the gradient would be wrong.
+the same, by operations of this package, RuntimeError says it when the gradient would be wrong. Numbers that functions take
+(an eps, a scale) are constants: an array that carries a gradient in their place is a TypeError.
 """
 
 from .recompute import *  # noqa: F403

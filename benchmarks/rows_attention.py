@@ -59,7 +59,8 @@ def faster(torch: Any, calls: list[Call]) -> Call:
 
 
 def torchs(causal: bool, gradients: bool = False, dtype: str = "bfloat16", lengths: bool = False) -> Bind:
-    """torch: the better one of its back ends. lengths: as nested tensors, without what lies beyond them."""
+    """torch: the better one of its back ends. lengths: as nested tensors, without what lies beyond them, or with all of it
+    (if causal, no query sees it)."""
 
     def bind(lib: Any, *arrays: Any) -> Call:
         from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -67,12 +68,13 @@ def torchs(causal: bool, gradients: bool = False, dtype: str = "bfloat16", lengt
         attend = lib.nn.functional.scaled_dot_product_attention
         tensors = [a.to(getattr(lib, dtype)) for a in (arrays[:3] if lengths else arrays)]
         how = {"is_causal": causal, "enable_gqa": tensors[0].shape[1] != tensors[1].shape[1]}
+        ways = [(tensors, how)]
         if lengths:
             sizes = arrays[3].tolist()
             begins = lib.tensor([0, *np.cumsum(sizes)], device=tensors[0].device)
-            tensors = [lib.nested.nested_tensor_from_jagged(
+            nested = [lib.nested.nested_tensor_from_jagged(
                 lib.cat([x[i, :, :n].transpose(0, 1) for i, n in enumerate(sizes)]), begins).transpose(1, 2) for x in tensors]
-            how.pop("enable_gqa")
+            ways.append((nested, {"is_causal": causal}))
         calls: list[Call] = []
         for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION):
             if gradients:
@@ -80,10 +82,11 @@ def torchs(causal: bool, gradients: bool = False, dtype: str = "bfloat16", lengt
                 with sdpa_kernel(backend):
                     y = attend(*inputs, **how)
                 calls.append(functools.partial(lib.autograd.grad, y, inputs, tensors[3], retain_graph=True))
-            else:
-                def call(backend: Any = backend) -> object:
+                continue
+            for operands, options in ways:
+                def call(backend: Any = backend, operands: Any = operands, options: Any = options) -> object:
                     with sdpa_kernel(backend):
-                        return attend(*tensors[:3], **how)
+                        return attend(*operands[:3], **options)
 
                 calls.append(call)
         return faster(lib, calls)

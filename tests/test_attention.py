@@ -462,6 +462,30 @@ def test_masks_on_tensor_cores(kind, causal, lengths):
         assert_close(lse, expected_lse, rtol=1e-4, atol=1e-4, what=f"lse {shape}")
 
 
+@pytest.mark.parametrize("shape, strides, version", [
+    ((1, 1, 60, 50), None, "wgmma"), ((2, 4, 60, 50), None, "wgmma"), ((2, 1, 1, 50), None, "wgmma"),
+    ((1, 1, 60, 49), None, "mma"),  # rows that do not begin at a pair
+    ((1, 1, 60, 1), None, "mma"),  # the same for all keys
+    ((1, 1, 60, 50), (3000, 3000, 1, 60), "mma"),  # columns that do not follow each other
+], ids=str)
+@pytest.mark.parametrize("dtype", ["bool", "float16", "float32"])
+def test_version_for_a_mask(shape, strides, version, dtype):
+    """Masks whose pairs of columns can be read at once go to wgmma."""
+    from cudamath.core.layout import Layout
+    from cudamath.kernels import attention as kernels
+    from cudamath.runtime.device import assume
+
+    dtype = np.dtype(dtype)
+    keys = 49 if shape[3] == 49 else 50
+    q, k = (Layout.new((2, 4, n, 64), np.dtype(np.float16), 0) for n in (60, keys))
+    mask = Layout.new(shape, dtype, 0)
+    if strides is not None:
+        mask = Layout.of(shape, tuple(dtype.itemsize * s for s in strides), dtype, 0)
+    with assume((9, 0)):
+        plan = kernels.attention(q, k, k, mask, None, None, causal=False, scale=0.1, dropping=False)
+    assert plan.steps[-1].kernel.__name__ == f"attention_{version}"
+
+
 def test_splits():
     """Parts of a head's keys: enough to fill the device, few enough for one wave, never below what is worth a block."""
     from cudamath.kernels.attention_decode import LEAST, splits_of

@@ -42,12 +42,33 @@ def is_ours(code: Any) -> bool:
     return code.co_filename.startswith(_OURS)
 
 
+_files: dict[str, bool] = {}  # of code that was looked at: whether it is ours
+
+
+def user_place() -> tuple[Any, int]:
+    """What called cudamath, the innermost frame that is none of ours: its code and where it is in it, for `line_of`."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        name = frame.f_code.co_filename
+        ours = _files.get(name)
+        if ours is None:
+            ours = _files[name] = name.startswith(_OURS)
+        if not ours:
+            break
+        frame = frame.f_back
+    return frame.f_code, frame.f_lasti
+
+
+def line_of(place: tuple[Any, int]) -> str:
+    """The Python line ("file:number") of a place. Finding the number takes longer than remembering the place."""
+    code, at = place
+    line = next((number for start, stop, number in code.co_lines() if start <= at < stop), None)
+    return f"{code.co_filename}:{line}"
+
+
 def user_line() -> str:
     """The Python line ("file:number") that called cudamath: the innermost frame that is none of ours."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return line_of(user_place())
 
 
 def record_with_line(launch: Any) -> None:

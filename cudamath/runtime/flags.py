@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from typing import Any
 
 import numpy as np
 
 from . import device as devices
-from .errors import user_line
+from .errors import line_of, user_place
 from .memory import HostBuffer
 
 _RING = 4096
 _tickets = itertools.count(1)
-_calls: list[tuple[int, str, str]] = [(0, "", "")] * _RING
-_kept: dict[int, tuple[int, str, str]] = {}  # of calls that CUDA graphs repeat
+_calls: list[tuple[int, str, Any]] = [(0, "", None)] * _RING
+_kept: dict[int, tuple[int, str, Any]] = {}  # of calls that CUDA graphs repeat
 _MOST_KEPT = 1 << 16
 
 _flags: dict[int, tuple[HostBuffer, ctypes.c_int64]] = {}
@@ -38,7 +39,7 @@ def address(index: int) -> int:
 def ticket(op: str) -> int:
     """A number for the call of `op` now under way; remembers the user's line."""
     number = next(_tickets)
-    _calls[number % _RING] = (number, op, user_line())
+    _calls[number % _RING] = (number, op, user_place())
     return number
 
 
@@ -69,8 +70,8 @@ def raise_pending(index: int) -> None:
     number = value.value
     if number:
         value.value = 0
-        known, op, line = _kept.get(abs(number)) or _calls[abs(number) % _RING]
-        where = f", called at {line}" if known == abs(number) else ""
+        known, op, place = _kept.get(abs(number)) or _calls[abs(number) % _RING]
+        where = f", called at {line_of(place)}" if known == abs(number) else ""
         if number < 0:
             what = f"{op}: {failures[op]}" if known == -number else "linalg: a decomposition failed"
             kind = exceptions.get(op if known == -number else "", np.linalg.LinAlgError)

@@ -1,5 +1,7 @@
 """Two layers with an activation between: values and gradients against the layers apart, errors, plans, versions on a GPU."""
 
+import importlib
+
 import numpy as np
 import pytest
 from test_linear import BF16, TOLERANCE, F
@@ -70,6 +72,21 @@ def test_gradients(device, activation):
 
     for got, expected in zip(cm.grad(steepness(ours), every)(*arrays), cm.grad(steepness(two), every)(*arrays), strict=True):
         np.testing.assert_allclose(got.to_numpy(), expected.to_numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("which, products", [((0,), 1), ((1,), 1), ((3,), 1), ((0, 3), 2), ((0, 1, 3), 3), ((4,), 0)])
+def test_frozen_weights_cost_nothing(monkeypatch, which, products):
+    """Of x, w1 and w2 only the gradients that are asked for are computed, and they are what they are together."""
+    module = importlib.import_module("cudamath.ml.mlp")  # `ml.mlp` is the function
+    rng = np.random.default_rng(3)
+    arrays = [cm.asarray(a, device="cpu") for a in operands(rng, (2, 3), 4, 6, 5, np.dtype("f8"))]
+    every = cm.grad(lambda *a: (cm.ml.mlp(*a[:5], residual=a[5]) ** 2).sum(), tuple(range(6)))(*arrays)
+    count, matmul = [], module.linalg.matmul
+    monkeypatch.setattr(module.linalg, "matmul", lambda *a: (count.append(1), matmul(*a))[1])
+    found = cm.grad(lambda *a: (cm.ml.mlp(*a[:5], residual=a[5]) ** 2).sum(), which)(*arrays)
+    assert len(count) == products
+    for i, g in zip(which, found, strict=True):
+        np.testing.assert_array_equal(g.to_numpy(), every[i].to_numpy())
 
 
 def test_errors(device):

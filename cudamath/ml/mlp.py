@@ -27,13 +27,15 @@ def _flat(x: ndarray) -> ndarray:
 
 def _rule(g: tuple, y: tuple, x: ndarray, w1: ndarray, _b1: Any, w2: ndarray, _b2: Any, _residual: Any, *, activation: str,
           tf32: bool) -> tuple:
-    """Gradients of x, w1, b1, w2, b2, residual. Those of h and z come where the gradient itself is differentiated."""
+    """Gradients of x, w1, b1, w2, b2, residual. Those of h and z come where the gradient itself is differentiated. Products
+    for which nothing waits (frozen weights) are not computed."""
     from_y, from_h, from_z = g
     _, h, z = y
     lead = tuple(range(x.ndim - 1))
     dz = dw2 = db2 = None
     if from_y is not None:
-        dw2, db2 = linalg.matmul(_flat(from_y).mT, _flat(h)), from_y.sum(lead)
+        dw2 = linalg.matmul(_flat(from_y).mT, _flat(h)) if w2._node else None
+        db2 = from_y.sum(lead)
         if from_h is None:
             dz = _product_slope(from_y, w2, z, activation=activation, tf32=tf32)
         else:
@@ -44,7 +46,9 @@ def _rule(g: tuple, y: tuple, x: ndarray, w1: ndarray, _b1: Any, w2: ndarray, _b
         dz = from_z if dz is None else dz + from_z
     if dz is None:
         return None, None, None, dw2, db2, from_y
-    return linalg.matmul(dz, w1), linalg.matmul(_flat(dz).mT, _flat(x)), dz.sum(lead), dw2, db2, from_y
+    dx = linalg.matmul(dz, w1) if x._node else None
+    dw1 = linalg.matmul(_flat(dz).mT, _flat(x)) if w1._node else None
+    return dx, dw1, dz.sum(lead), dw2, db2, from_y
 
 
 def _slope_rule(u: ndarray, _y: Any, g: ndarray, weight: ndarray, z: ndarray, *, activation: str, tf32: bool) -> tuple:

@@ -10,9 +10,11 @@ The tensor cores could do both products in the time the exponentials take, so ev
                                   runs while the second is still being multiplied
     lazy rescaling                o is multiplied by exp(m - m') only when a row's maximum has grown by more than 2^8: below
                                   that the weights stay small enough for 16 bits, and the sum is taken with the same base
-    persistent blocks             a block's next tile is loaded while this one is finished and stored
+    persistent blocks             a block's next queries are loaded while these are worked on
+    masks                         are read where they lie, two columns at once, and applied to the scores in registers
 
-With a causal mask, tiles late in the sequence have most to do. Tiles are sorted from heavy to light, and a block that is done
+With a causal mask, tiles late in the sequence have most to do. Rows that do not fill a tile come first, where there is
+least; a warpgroup without rows looks at one tile of keys only. Tiles are sorted from heavy to light, and a block that is done
 takes the next one by a counter in memory, so that all end at about the same time (dealing them out in advance was a tenth
 slower); heads are taken in groups whose keys and values fit into the L2 cache together.
 
@@ -22,15 +24,13 @@ queries and keys beyond the ends as well. Exponents are those of 2: exp(x) = 2^(
 The floor: 4 Sq Sk D operations (half of it if causal) at the speed of the tensor cores, some 700 TFLOP/s at the power limit
 of an H200, and one exponential a score: 16 a clock and multiprocessor, which at D = 64 take as long as the products.
 
-Measured on one H200, bfloat16, 16,384 tokens of 2,048 numbers, TFLOP/s, beside torch's cuDNN back end in the same run:
+What is measured is in benchmarks/results (rows attention_*). What the compiler has to be told:
 
-    D, causal    S = 1,024    4,096      16,384
-    128, no      603 / 554    659 / 598  708 / 644
-    128, yes     428 / 386    577 / 484  633 / 538
-    64, no       445 / 418    530 / 451  556 / 462
-    64, yes      291 / 319    422 / 398  473 / 429
-
-Short sequences at D = 64 are where it falls behind: 192 queries a block are much beside 1,024.
+    uniform control          what the producer notes is shuffled (`uniform`) so that the compiler sees that a warp agrees on it:
+                             descriptors and loop counters are then computed once a warp, beside the arithmetic: an eighth
+                             of the inner loop's instructions (which are what limits D = 64: 13 % more of them cost 10 %)
+    exponentials first       the compiler moves arithmetic across waits, and had put the exponentials behind the wait for the
+                             other product; a branch that is never taken, on their sum, keeps them where they are written
 
 Sources: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024.
 """

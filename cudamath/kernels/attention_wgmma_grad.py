@@ -28,16 +28,9 @@ padded copy, so their p is 0; of keys beyond the end ds is set to 0.
     attention_grad_wgmma      dk, dv and the parts of dq
     attention_grad_finish     dq from its sums
 
-The floor: 10 Sq Sk D operations (half of it if causal) at the speed of the tensor cores, as in attention_wgmma.py. Measured
-on one H200, bfloat16, 16,384 tokens of 2,048 numbers, TFLOP/s, beside torch's cuDNN back end in the same run:
-
-    D, causal    S = 1,024    4,096      16,384
-    128, no      423 / 437    505 / 543  568 / 550
-    128, yes     319 / 314    472 / 477  526 / 567
-    64, no       390 / 362    472 / 440  470 / 464
-    64, yes      263 / 252    401 / 387  433 / 452
-
-(Since then a fence was dropped that the completion of a copy makes needless: 505 / 490 and 475 / 450 at 128, yes, 4,096.)
+The floor: 10 Sq Sk D operations (half of it if causal) at the speed of the tensor cores, as in attention_wgmma.py. What is
+measured is in benchmarks/results (rows attention_*_gradients). If causal, blocks of a head differ in length, and the more
+heads are interleaved the better: 1 x 32 x 16,384 x 64 ran at 400, 444, 477, 495 TFLOP/s with 2, 4, 8, 32 of them.
 
 Source: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024.
 """

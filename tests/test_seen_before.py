@@ -130,3 +130,21 @@ def test_clip_between_arrays_of_layouts_seen_before(device):
         np.testing.assert_array_equal(cm.clip(*map(cm.asarray, (a, low, high))).to_numpy(), np.clip(a, low, high))
     g = cm.grad(lambda x: cm.clip(x, cm.asarray(low), cm.asarray(high)).sum())(cm.asarray(a))
     np.testing.assert_array_equal(g.to_numpy(), ((a > low) & (a < high)).astype("f4"))
+
+
+@pytest.mark.parametrize("options", [{}, {"reduction": "sum", "ignore_index": 2}, {"label_smoothing": 0.1},
+                                     {"reduction": "none"}], ids=str)
+@pytest.mark.parametrize("more", [(), (4,)], ids=["classes", "places"])
+def test_cross_entropy_of_layouts_seen_before(device, options, more):
+    torch = pytest.importorskip("torch")
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        logits, targets = rng.standard_normal((6, 5, *more)).astype("f4"), rng.integers(0, 5, (6, *more))
+        x = cm.asarray(logits)
+        expected = torch.nn.functional.cross_entropy(torch.from_numpy(logits), torch.from_numpy(targets), **options)
+        got = cm.ml.cross_entropy(x, cm.asarray(targets), **options)
+        np.testing.assert_allclose(got.to_numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+    gradient = cm.grad(lambda x: cm.ml.cross_entropy(x, cm.asarray(targets), **options).sum())(x)
+    leaf = torch.from_numpy(logits).requires_grad_()
+    torch.nn.functional.cross_entropy(leaf, torch.from_numpy(targets), **options).sum().backward()
+    np.testing.assert_allclose(gradient.to_numpy(), leaf.grad.numpy(), rtol=1e-4, atol=1e-6)

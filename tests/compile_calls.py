@@ -161,7 +161,7 @@ def arrays(t: np.dtype) -> None:
     cm.where(mask, x, line), cm.where(mask, x, 1)
     cm.take(x, index, axis=1), cm.take_along_axis(x, cm.zeros((40, 3), "int32"), axis=1)
     cm.tile(x, (2, 3)), cm.repeat(x, 2, axis=0), cm.roll(x, 3, axis=1), cm.stack([x, x])
-    cm.full((7, 9), 1, t), cm.tril(x), cm.diag(line), cm.eye(5, dtype=t)
+    cm.full((7, 9), 1, t), cm.tril(x), cm.diag(line), cm.eye(5, dtype=t), cm.eye(64, dtype=t)
     for other in SAMPLE:
         x.astype(other)
     if t.kind != "b":

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.kernels import histogram, keys, onesweep, scan, search, sort
+from cudamath.kernels import histogram, keys, onesweep, scan, search, select, sort
 
 REAL = ["?", "i1", "u2", "f2", cm.bfloat16, "f4", "i8", "f8"]
 
@@ -120,6 +120,52 @@ def test_digitize_checks_its_edges_simulated():
     for edges in ([1.0, 3.0, 2.0], [3.0, 1.0, 2.0], [0.0, np.nan, 1.0]):
         with pytest.raises(IndexError):  # the flag, which is a ValueError on a GPU
             sim(search.digitize(*layouts(np.array(edges), x), right=False), np.array(edges), x)
+
+
+def ranked(x, ranks):
+    return np.sort(x.astype("f8") if x.dtype == cm.bfloat16 else x, -1)[..., list(ranks)].astype("f8")
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["f4", "i1", "u2", cm.bfloat16], ids=str)
+def test_order_statistics_simulated(dtype, monkeypatch):
+    """Digits of four bits, so that there are several even of bytes; ranks whose keys begin alike, and the NaNs' at the end."""
+    select.count_candidates.cache_clear(), select.narrow.cache_clear()
+    for name, value in {"DIGIT": 4, "VALUES": 16, "THREADS": 16, "EACH": 1, "ITEMS": 2}.items():
+        monkeypatch.setattr(select, name, value)
+    x = numbers((2, 41), dtype)
+    ranks = (0, 20, 21, 40)
+    got = sim(select.order_statistics(*layouts(x), ranks=ranks), x)
+    assert got.dtype == x.dtype
+    np.testing.assert_array_equal(got.astype("f8"), ranked(x, ranks))
+    select.count_candidates.cache_clear(), select.narrow.cache_clear()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+def test_order_statistics_on_gpu(dtype):
+    for shape in ((1,), (3, 1000), (2, 300_001)):
+        x = numbers(shape, dtype)
+        n = shape[-1]
+        for ranks in ((n - 1,), (n // 3, n // 2, n // 2, 0, n - 1)):
+            there = cm.asarray(x, device="cuda")
+            plan = select.order_statistics(there._layout, ranks=ranks)
+            got = plan.bind("select", [there._layout])(there).to_numpy()
+            np.testing.assert_array_equal(got.astype("f8"), ranked(x, ranks))
+
+
+def test_quantiles_of_long_lines(device):
+    """By selection, and, where a gradient is recorded, by a sort: the same."""
+    rng = np.random.default_rng(0)
+    for x in (rng.standard_normal((2, 70_001)), rng.integers(0, 9, (70_000, 1)).astype("f4"), np.full((3, 70_000), 2.5)):
+        axis = int(np.argmax(x.shape))
+        for q in (0.5, [0.1, 1.0], np.linspace(0, 1, 7)):
+            np.testing.assert_allclose(cm.quantile(cm.asarray(x), q, axis=axis), np.quantile(x, q, axis=axis), rtol=1e-6)
+            slope = cm.grad(lambda v, q=q, axis=axis: cm.quantile(v, q, axis=axis).sum())(cm.asarray(x))
+            assert abs(float(slope.sum()) - np.size(q) * x.size / max(x.shape)) < 1e-3
+        np.testing.assert_allclose(cm.median(cm.asarray(x), axis=axis), np.median(x, axis=axis), rtol=1e-7)
+        x[0] = np.nan
+        np.testing.assert_array_equal(cm.median(cm.asarray(x), axis=axis), np.median(x, axis=axis))
 
 
 def members(x, table, invert=False):

@@ -1,15 +1,17 @@
-"""Order statistics, weighted means, covariances: compositions of sorts, reductions and matrix products."""
+"""Order statistics, weighted means, covariances: compositions of selections, sorts, reductions and matrix products."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import ANY, FLOATING, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, coerce, require
+from ..core.devices import CPU
+from ..core.op import ANY, FLOATING, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
 from ..core.shapes import normalize_axes
 from . import reduce, ufunc
 from .elementwise import clip, conj, floor, isnan, logical_not, sqrt
@@ -88,6 +90,23 @@ _unless_nan = ufunc.Elementwise("median", np.maximum, "y if y != y else x", ("wh
                                 "elementwise.unless_nan", globals())
 
 
+_order_statistics = Op("order_statistics", cpu="sort.order_statistics", cuda="select.order_statistics")
+_MOST_RANKS = 5  # that are selected; for more a sort
+_LONG, _FEW_LINES = 1 << 16, 16  # on a GPU short lines, or many, are sorted sooner
+
+
+def _in_order(lines: ndarray, ranks: list[int]) -> Callable[[int, int], ndarray]:
+    """Function (rank, count) -> the elements at `count` neighbouring ones of these ranks in the order of each line."""
+    n, last = lines.shape[-1], lines.ndim - 1
+    if lines._node is None and len(ranks) <= _MOST_RANKS and (
+            lines._layout.device == CPU or (n >= _LONG and lines.size <= n * _FEW_LINES)):
+        found = _order_statistics(lines, ranks=tuple(ranks))
+        place = {rank: i for i, rank in enumerate(ranks)}
+        return lambda rank, count: span(found, last, place[rank], place[rank] + count)
+    ordered = sort(lines)
+    return lambda rank, count: span(ordered, last, rank, rank + count)
+
+
 def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool, out: Any, scale: float) -> ndarray:
     if method not in _METHODS:
         raise ValueError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
@@ -96,20 +115,20 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
     n = lines.shape[-1]
     if not n:
         raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
-    ordered, last = sort(lines), lines.ndim - 1
-    end = span(ordered, last, n - 1, n)[..., 0]  # NaN if there is one
+    places = [min(max(_rounded(_place(float(q), n, method), method, np), 0), n - 1) for q in fractions.ravel()]
+    at = _in_order(lines, sorted({n - 1, *map(int, places), *(min(int(p) + 1, n - 1) for p in places if p != int(p))}))
+    end = at(n - 1, 1)[..., 0]  # NaN if there is one
 
-    def one(q: float) -> ndarray:
-        place = min(max(_rounded(_place(q, n, method), method, np), 0), n - 1)
+    def one(place: float) -> ndarray:
         i = int(place)
-        low = ordered[..., i]
-        found = low if place == i else _between.call((low, ordered[..., min(i + 1, n - 1)], float(place - i)))
+        low = at(i, 1)[..., 0]
+        found = low if place == i else _between.call((low, at(min(i + 1, n - 1), 1)[..., 0], float(place - i)))
         return _unless_nan.call((found, end))
 
     if fractions.ndim == 0:
-        found = one(float(fractions))
+        found = one(places[0])
     else:
-        found = stack([one(float(f)) for f in fractions.ravel()]) if fractions.size else lines[:0]
+        found = stack([one(place) for place in places]) if places else lines[:0]
         found = reshape(found, (*fractions.shape, *end.shape))
     y = _restored(found, axes, shape, keepdims, fractions.ndim)
     return y if out is None else deliver(name, y, out)
@@ -124,7 +143,8 @@ def quantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, *, method: s
     definitions of Hyndman and Fan by NumPy's names), "lower", "higher", "midpoint", "nearest"; keepdims: keep the axes.
     Returns: array of x's dtype (of the default floating-point dtype for integers), of q's shape, then x's without the axes.
     NaN where there is one. Raises: ValueError (q, axis, method, no elements), TypeError (dtype).
-    Gradient: to the elements that the result was made from. Takes one sort.
+    Gradient: to the elements that the result was made from. Takes one
+    selection of long lines, else one sort.
 
     >>> import cudamath as cm
     >>> cm.quantile([4.0, 1.0, 3.0, 2.0], [0.0, 0.5, 0.9]).tolist()
@@ -149,18 +169,21 @@ def median(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = Fa
 
     Args: x: real or bool array; axis: int, ints, or None for all; out: array for the result; keepdims: keep the axes.
     Returns: array of x's dtype (of the default floating-point dtype for integers); NaN where there is one, or no element.
-    Raises: ValueError (axis), TypeError (dtype). Gradient: to the elements in the middle. Takes one sort.
+    Raises: ValueError (axis), TypeError (dtype). Gradient: to the elements in the middle. Takes one selection of
+    long lines, else one sort.
 
     >>> import cudamath as cm
     >>> cm.median([[4, 1, 3], [2, 9, 7]], axis=1).tolist()
     [3.0, 7.0]
     """
     lines, axes, shape = _lines("median", x, axis)
-    n, last = lines.shape[-1], lines.ndim - 1
-    ordered = sort(lines)
-    y = reduce.mean(span(ordered, last, max(n - 1, 0) // 2, n // 2 + 1), axis=-1)
-    if n:
-        y = _unless_nan.call((y, ordered[..., n - 1]))
+    n = lines.shape[-1]
+    if not n:
+        y = reduce.mean(lines, axis=-1)
+    else:
+        low, high = (n - 1) // 2, n // 2
+        at = _in_order(lines, [*range(low, high + 1), n - 1])
+        y = _unless_nan.call((reduce.mean(at(low, high - low + 1), axis=-1), at(n - 1, 1)[..., 0]))
     y = _restored(y, axes, shape, keepdims, 0)
     return y if out is None else deliver("median", y, out)
 

@@ -54,16 +54,17 @@ def memory(peak: int, reserved: int | None) -> str:
 
 def losses(record: dict[str, Any]) -> list[str]:
     """How near the losses are to PyTorch's."""
-    wide, narrow = record["float32"], record["bfloat16"]
-    same = wide["same_bits"] and narrow["same_bits"]
-    return [f"Losses from the same weights on the same sequences as PyTorch's ({record['size']}, {record['batch']} x "
+    said = [f"Losses from the same weights on the same sequences as PyTorch's ({record['size']}, {record['batch']} x "
             f"{record['length']} bytes of tinyshakespeare a step, learning rate {record['learning_rate']:g} after "
-            f"{record['warmup']} steps of warm-up), relative differences: in float32 the first 20 are within "
-            f"{wide['first_20']:.0e}, all {wide['steps']} within {wide['largest']:.0e} (PyTorch's own from weights off by one "
-            f"last bit: {wide['noise']:.0e}); in bfloat16 means of {record['averaged']} out of {narrow['steps']} are within "
-            f"{narrow['means']:.2%}, the single worst {narrow['largest']:.1%} (PyTorch's own: {narrow['noise']:.1%}). A second "
-            f"run of ours, stopped half-way and resumed from its checkpoint, has "
-            f"{'the same losses bit for bit' if same else 'OTHER BITS'}. Commit {record['commit']}, {record['date']}."]
+            f"{record['warmup']} steps of warm-up), relative differences:"]
+    found = {dtype: record[dtype] for dtype in ("float32", "bfloat16") if "good" in record.get(dtype, {})}
+    for dtype, of in found.items():
+        means = f", means of {record['averaged']} within {of['means']:.2%}" if dtype == "bfloat16" else (
+            f", the first 20 within {of['first_20']:.0e}")
+        said.append(f"{dtype}, {of['steps']} steps: within {of['largest']:.1g}{means} (PyTorch's own, from weights off by one "
+                    f"last bit: {of['noise']:.1g}); a second run of ours, stopped half-way and resumed, has "
+                    f"{'the same losses bit for bit' if of['same_bits'] else 'OTHER BITS'}.")
+    return [" ".join([*said, f"Commit {record['commit']}, {record['date']}."])]
 
 
 def decode(record: dict[str, Any]) -> list[str]:

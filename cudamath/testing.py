@@ -76,8 +76,7 @@ def assert_close(actual: Any, expected: Any, *, rtol: float, atol: float = 0.0, 
     >>> import cudamath as cm
     >>> cm.testing.assert_close(cm.array([1.0, 2.0]), [1.0, 2.0], rtol=0)
     """
-    a = actual.to_numpy() if isinstance(actual, ndarray) else np.asarray(actual)
-    e = np.asarray(expected)
+    a, e = (x.to_numpy() if isinstance(x, ndarray) else np.asarray(x) for x in (actual, expected))
     if a.shape != e.shape:
         raise AssertionError(f"{what}: shape {a.shape}, expected {e.shape}")
     kind = np.complex128 if "c" in (a.dtype.kind, e.dtype.kind) else np.float64

@@ -65,7 +65,8 @@ def band_ones(dtype: np.dtype, one: Any) -> Any:
 
 @functools.cache
 def band_ones_wide(size: int, one: int) -> Any:
-    """The same, 16 bytes a store, several rows a thread. out: (rows * columns * size / 8,) uint64; size: bytes of an element, one: its bits of 1."""
+    """The same, 16 bytes a store, several rows a thread. out: (rows * columns * size / 8,) uint64; size: bytes of an
+    element, one: its bits of 1."""
     each = 8 // size  # elements of a word
     bit, nothing = types.uint64(one), types.uint64(0)
 

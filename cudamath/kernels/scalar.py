@@ -91,7 +91,7 @@ def _integer(T: Any) -> dict[str, Any]:
         return T(-1) if signed and x < zero else zero
 
     @device
-    def gcd(x, y):  # Euclid's, of unsigned numbers: remainders need no signs, and the most negative number has an absolute value
+    def gcd(x, y):  # Euclid's, of unsigned numbers: no signs of remainders, and the most negative number has an absolute value
         a, b = unsigned(T(abs(x)) if signed else x), unsigned(T(abs(y)) if signed else y)
         while b != unsigned(0):
             a, b = b, unsigned(a % b)

@@ -259,3 +259,11 @@ def test_numbers_whose_gradient_would_be_lost(device, call):
         cm.grad(lambda s: cm.pad(x, 1, constant_values=s).sum())(0.5)
     with pytest.raises(TypeError, match="^vectorize: <lambda> has no gradient"):
         cm.grad(lambda x: cm.vectorize(lambda v: v * 2)(x).sum())(x)
+
+
+def test_the_deviation_of_equal_numbers_has_the_gradient_zero(device):
+    """As in torch, not 0 / 0."""
+    x = np.array([[2.0, 2.0, 2.0], [1.0, 2.0, 4.0]])
+    for function in (cm.std, cm.nanstd):
+        g = cm.grad(lambda x, function=function: function(x, axis=1, ddof=1).sum())(cm.asarray(x)).to_numpy()
+        np.testing.assert_allclose(g, [[0, 0, 0], (x[1] - x[1].mean()) / (2 * x[1].std(ddof=1))], rtol=1e-12)

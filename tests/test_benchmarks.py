@@ -308,7 +308,9 @@ def test_latency_records_are_shown(tmp_path: pathlib.Path) -> None:
     assert "1 cost no more" in heading
     assert "| cudamath | 500 ms | 1.5 s |" in lines and "| CuPy | 700 ms |  |" in lines
     assert "Compiled once and then kept on the disk: `line` 250 ms." in lines
-    assert "![Host and device time against size](sweep.png)" in lines
+    assert f"![Host and device time against size](benchmarks/results/{tmp_path.name}/sweep.png)" in lines
+    short = latency.section(tmp_path, report.duration, short=True)
+    assert set(short) < set(lines) and not any("<details>" in line or "Compiled once" in line for line in short)
     pytest.importorskip("matplotlib")
     latency.sweep_chart({"sizes": sizes}, tmp_path / "sweep.png")
     assert (tmp_path / "sweep.png").read_bytes()[:4] == b"\x89PNG"

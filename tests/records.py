@@ -308,7 +308,7 @@ ELSEWHERE = {
     "test_promotion.py": ["set_default_dtype"],
     "test_errors.py": ["set_matmul_precision"],
     "test_tune.py": ["explain"],
-    "test_matmul.py": ["matmul (int8 to int32)"],
+    "test_matmul_types.py": ["matmul (int8 to int32)"],
     "test_quantize.py": ["ml.quantize", "ml.dequantize", "ml.linear_quantized", "ml.scaled_matmul", "quantize", "dequantize",
                          "linear_quantized", "scaled_matmul", "linear (quantized weight)"],
     "test_numpy_habits.py": [

@@ -1,0 +1,142 @@
+"""Where convolutions run, and on which of cuDNN's plans: decided from layouts, without a GPU; stand-ins for the library."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cudamath as cm
+from cudamath.core.layout import Layout
+from cudamath.kernels import build, conv, conv_layout
+from cudamath.runtime import dnn
+from cudamath.runtime.device import assume
+from cudamath.testing import layout_of
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+F16, F32 = np.dtype(np.float16), np.dtype(np.float32)
+
+
+@pytest.mark.parametrize(("dtype", "capability", "channels", "expected"), [
+    (BF16, (9, 0), 64, ["conv2d_wgmma"]),
+    (F16, (9, 0), 24, ["conv2d_wgmma"]),
+    (BF16, (8, 0), 64, ["conv2d_mma"]),
+    (BF16, (12, 0), 64, ["conv2d_mma"]),
+    (BF16, (7, 5), 64, ["pack_weights", "conv2d_implicit_gemm"]),
+    (F32, (9, 0), 64, ["pack_weights", "conv2d_implicit_gemm"]),
+    (BF16, (9, 0), 3, ["pack_weights", "conv2d_implicit_gemm"]),      # rows of 6 bytes: neither TMA nor 16-byte copies
+])
+def test_versions_without_cudnn(monkeypatch, dtype, capability, channels, expected):
+    """What runs where: 16-bit numbers of whole pieces of channels on tensor cores, as far as the device has them."""
+    if build.SIMULATOR:
+        pytest.skip("the simulator has no tensor cores")
+    monkeypatch.setattr(dnn, "available", lambda: False)
+    last = lambda *shape: conv_layout.as_last(layout_of(np.zeros(shape, dtype)))  # noqa: E731
+    where = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), groups=1)
+    with assume(capability):
+        plan = conv.conv2d(last(2, channels, 9, 9), last(16, channels, 3, 3), **where)
+        assert [step.kernel.__name__ for step in plan.steps] == expected
+        turned = conv.conv2d(layout_of(np.zeros((2, channels, 9, 9), dtype)), last(16, channels, 3, 3), **where)
+        assert len(turned.steps) == len(expected) + 2 * ("mma" in expected[0])       # x there, y back
+        assert turned.outputs[0].contiguous and plan.outputs[0].strides[1] == dtype.itemsize
+
+
+@pytest.mark.parametrize("kind, out, first, second, stride, groups, expected", [
+    ("forward", (64, 64, 56, 56), (64, 64, 56, 56), (64, 64, 3, 3), 1, 1, ["cudnn"]),
+    ("forward", (128, 32, 28, 28), (128, 1, 28, 28), (32, 1, 3, 3), 1, 1, []),          # small
+    ("input", (64, 128, 56, 56), (64, 128, 28, 28), (128, 128, 3, 3), 2, 1, []),        # every second row and column
+    ("weight", (64, 64, 3, 3), (64, 64, 56, 56), (64, 64, 56, 56), 1, 1, ["cudnn"]),
+    ("weight", (64, 64, 3, 3), (64, 64, 28, 28), (64, 64, 56, 56), 2, 1, []),
+    ("weight", (256, 64, 1, 1), (64, 256, 56, 56), (64, 64, 56, 56), 1, 1, []),
+    ("weight", (128, 1, 3, 3), (64, 128, 56, 56), (64, 128, 56, 56), 1, 128, ["cudnn"]),  # depthwise
+    ("forward", (64, 256, 56, 56), (64, 256, 56, 56), (256, 8, 3, 3), 1, 32, []),
+])
+def test_where_float32_goes_to_the_library(monkeypatch, kind, out, first, second, stride, groups, expected):
+    monkeypatch.setattr(dnn, "available", lambda: True)
+    layouts = [Layout.new(shape, F32, 0) for shape in (out, first, second)]
+    with assume((9, 0)):
+        assert conv._order(None, kind, *layouts, (stride, stride), groups, False) == expected
+        assert conv._order("direct", kind, *layouts, (stride, stride), groups, False) == []
+
+
+@pytest.mark.parametrize("kind", ["forward", "input", "weight"])
+def test_what_was_measured_of_float32_decides(monkeypatch, tmp_path, kind):
+    """Also which of the library's plans is taken."""
+    from cudamath.core import tune
+
+    monkeypatch.setenv("CUDAMATH_TUNE_CACHE", str(tmp_path / "tune.json"))
+    monkeypatch.setattr(dnn, "available", lambda: True)
+    asked = []
+    monkeypatch.setattr(dnn, "convolution", lambda *_, plan, **__: asked.append(plan))
+    x, w, y = (Layout.new(shape, F32, 0) for shape in ((64, 8, 9, 9), (16, 8, 3, 3), (64, 16, 9, 9)))
+    layouts = {"forward": (y, x, w), "input": (x, y, w), "weight": (w, y, x)}[kind]
+    where = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), tf32=False)
+    for times, order, plan in (({"cudnn a": 2.0, "cudnn b": 1.0, "ours": 3.0}, ["cudnn"], "b"),
+                               ({"cudnn": 2.0, "ours": 1.0}, [], ""), ({"cudnn": 2.0}, ["cudnn"], "")):
+        tune.remember("assumed", "conv2d", f"float32 {kind} 3x3 stride 1x1", (64, 8, 81, 16), times)
+        with assume((9, 0)):
+            assert conv._order(None, kind, *layouts, (1, 1), 1, False) == order
+            assert conv._order(None, kind, *layouts, (1, 1), 1, False, (2, 2)) == []
+            assert conv.library(kind, *layouts, **where) is None and asked.pop() == plan
+            assert conv.library(kind, *layouts, **{**where, "tf32": True}) is None and asked.pop() == ""
+            last = [conv_layout.as_last(layout) for layout in layouts]
+            assert conv.library(kind, *last, **where) is None and asked.pop() == ""
+
+
+@pytest.mark.parametrize("kind", ["forward", "input", "weight"])
+def test_a_plan_of_cudnns_is_taken_by_its_name(monkeypatch, kind):
+    """On a stand-in for its front end that offers three plans, of which one cannot be built."""
+    from types import SimpleNamespace
+    from unittest.mock import MagicMock
+
+
+    graph = MagicMock()
+    graph.get_execution_plan_count.return_value, graph.get_workspace_size.return_value = 3, 0
+    graph.get_plan_name_at_index.side_effect = ["a", "b", "c"].__getitem__
+
+    def build(index):
+        if index == 1:
+            raise RuntimeError("no kernel image")
+
+    graph.build_plan_at_index.side_effect = build
+    module = MagicMock(cudnnGraphNotSupportedError=LookupError)
+    module.backend_graph.return_value = graph
+    monkeypatch.setattr(dnn, "_bindings", lambda: module)
+    monkeypatch.setattr(dnn, "handle", lambda stream: SimpleNamespace(raw=0))
+    monkeypatch.setattr(dnn, "streams", MagicMock())
+    monkeypatch.setattr(dnn, "pool_of", lambda device: SimpleNamespace(beside_capture=lambda work: work(None)))
+    x, w, y = (dnn.Tensor(shape, dnn_strides) for shape, dnn_strides in (
+        ((2, 4, 5, 5), (100, 25, 5, 1)), ((6, 4, 3, 3), (36, 9, 3, 1)), ((2, 6, 5, 5), (150, 25, 5, 1))))
+    where = dict(stride=(1, 1), before=(1, 1), after=(1, 1), dilation=(1, 1))
+    assert dnn.plans(kind, F32, x, w, y, **where) == ["a", "c"]
+    graph.build_plan_at_index.reset_mock()
+    for plan, asked in (("c", [2]), ("", []), ("gone", [])):
+        assert dnn.convolution(kind, F32, x, w, y, **where, plan=plan).graph is graph
+        assert [call.args[0] for call in graph.build_plan_at_index.call_args_list] == asked
+        assert graph.build_plans.call_count == (not asked)
+        graph.build_plan_at_index.reset_mock()
+        graph.build_plans.reset_mock()
+    graph.check_support.side_effect = LookupError
+    assert dnn.convolution(kind, F32, x, w, y, **where) is None and dnn.plans(kind, F32, x, w, y, **where) == []
+
+
+def test_cudnn_reads_a_bias_in_one_run(monkeypatch):
+    """It is told no stride of the bias: one that has any is copied first."""
+    from cudamath.core.plan import Call, Input
+
+    class Convolution:
+        workspace, __name__ = 16, "stand-in"
+
+        def __call__(self, *_):
+            raise AssertionError("planned, not called")
+
+    monkeypatch.setattr(dnn, "convolution", lambda *_, **__: Convolution())
+    x, w, y = (layout_of(np.zeros(shape)) for shape in ((2, 4, 5, 5), (6, 4, 3, 3), (2, 6, 3, 3)))
+    for bias in (np.zeros(6), np.zeros(6)[::-1], np.zeros(12)[::2]):
+        plan = conv.library("forward", y, x, w, layout_of(bias), stride=(1, 1), padding=(0,) * 4, dilation=(1, 1), tf32=False)
+        (call,) = [step for step in plan.steps if isinstance(step, Call)]
+        assert (call.args[3] == Input(2)) == (bias.strides == (8,))
+        assert plan.layout(call.args[3], [x, w, layout_of(bias)]).strides == (8,)
+
+
+def test_without_a_gpu_there_is_no_cudnn():
+    if cm.cuda.device_count() == 0:
+        assert not dnn.available()

@@ -100,6 +100,25 @@ def test_scatter_by_stretches_simulated(monkeypatch):
         x[:] = 0
 
 
+@pytest.mark.parametrize("dtype", ["f4", "i1", "c16"])
+def test_assignment_of_many(device, dtype, monkeypatch):
+    """Positions in long arrays, in several stretches: each once, and at random, where some repeat often."""
+    monkeypatch.setattr(scatter, "STRETCH", 1 << 20)
+    rng = np.random.default_rng(0)
+    n = (1 << 19) + 77
+    often = np.where(rng.random(n) < 0.3, 5, rng.integers(-n, n, n))
+    for index in (rng.permutation(n), often, rng.integers(0, 9, n)):
+        for shape in ((n,), (n, 3)):
+            x, values = np.zeros(shape, dtype), rng.integers(1, 99, shape).astype(dtype)
+            ours = cm.asarray(x.copy())
+            ours[cm.asarray(index)] = cm.asarray(values)
+            x[index] = values
+            same(ours, x)
+            ours[cm.asarray(index[:4000])] = cm.asarray(values[:4000] + values.dtype.type(1))
+            x[index[:4000]] = values[:4000] + values.dtype.type(1)
+            same(ours, x)
+
+
 @pytest.mark.simulator
 def test_take_along_simulated():
     x = numbered((2, 5, 3), "f2")

@@ -17,12 +17,12 @@ from __future__ import annotations
 import collections
 import contextlib
 import ctypes
-import enum
 import gc
 import itertools
 import threading
 
 import numpy as np
+from fake_status import INVALID, OK, CUresult, Names
 
 import cudamath.cuda.kernels as cuda_kernels
 import cudamath.cuda.profiling as cuda_profiling
@@ -33,42 +33,6 @@ from cudamath.core.layout import Layout
 from cudamath.core.op import registry
 from cudamath.kernels.build import storage
 from cudamath.runtime import device, errors, flags, memory, module, stream, tensormap
-
-
-class CUresult(enum.IntEnum):
-    CUDA_SUCCESS = 0
-    CUDA_ERROR_INVALID_VALUE = 1
-    CUDA_ERROR_OUT_OF_MEMORY = 2
-    CUDA_ERROR_INVALID_CONTEXT = 201
-    CUDA_ERROR_INVALID_HANDLE = 400
-    CUDA_ERROR_NOT_READY = 600
-    CUDA_ERROR_ILLEGAL_ADDRESS = 700
-    CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704
-    CUDA_ERROR_INVALID_CONFIGURATION = 1000
-    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900
-    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901
-    CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905
-
-
-OK = CUresult.CUDA_SUCCESS
-INVALID = CUresult.CUDA_ERROR_INVALID_VALUE
-
-
-class Names:
-    """An enumeration whose members are their names; only what the real one has exists."""
-
-    def __init__(self, enumeration):
-        try:
-            from cuda.bindings import driver as real
-        except ImportError:
-            self._real = None
-        else:
-            self._real = getattr(real, enumeration)
-
-    def __getattr__(self, name):
-        if self._real is not None and not hasattr(self._real, name):
-            raise AttributeError(name)
-        return name
 
 
 class FakeStream:

@@ -25,10 +25,11 @@ from .output import can_write, deliver, target_of
 SCALARS = (bool, int, float, complex)
 _MOST_PLANS = 4096
 _NAMES = ("x", "y", "z")
-#: The functions of cpu/loops.py, for arrays of so many elements, from so many calls on.
+#: The functions of cpu/loops.py, for arrays of so many elements (in larger ones a call costs nothing, and NumPy's loops are
+#: as fast), from so many calls on.
 _LOOPS = frozenset(["add", "subtract", "multiply", "divide", "equal", "not_equal", "less", "less_equal", "greater",
                     "greater_equal"])
-_WORTH, _OFTEN = 1 << 15, 32
+_WORTH, _OFTEN = range(1 << 15, 1 << 18), 32
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
 
@@ -236,7 +237,7 @@ class Elementwise:
             ours = host.large(shape, result) and all([x.is_contiguous for x in arrays]) and isinstance(function, np.ufunc)
             straight = _straight(self.name, function, scalars, compute, host.taker(shape, result) if ours else _nothing)
             alike = all([x.shape == shape and x.dtype == compute for x in arrays]) and compute.char in "fd"
-            if ours and alike and self.name in _LOOPS and arrays[0].size >= _WORTH:
+            if ours and alike and self.name in _LOOPS and arrays[0].size in _WORTH:
                 return self._compiled(straight, scalars, compute, Layout.new(shape, result, CPU))
             return straight
         wide = compute if path is None else dtypes.compute_dtype(compute)

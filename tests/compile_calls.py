@@ -127,6 +127,7 @@ def layers(f: np.dtype) -> None:
         cm.grad(lambda q, k: attend(q, k, k).sum(), (0, 1))(made((2, 8, 300, 128), f), made((2, 2, 500, 128), f))
         attend(made((2, 8, 1, 64), f), *[made((2, 2, 4096, 64), f)] * 2, key_lengths=cm.zeros(2, "int32"))
         cm.grad(lambda q: attend(q, q, q, mask=made((300, 300), "?")).sum())(made((2, 8, 300, 64), f))
+        attend(made((2, 8, 300, 64), f), *[made((2, 8, 301, 64), f)] * 2, mask=made((300, 301), "?"))  # pairs do not fit
         cm.grad(lambda x: ml.self_attention(x, 8).sum())(made((2, 300, 3 * 8 * 64), f))
 
 

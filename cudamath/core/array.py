@@ -223,7 +223,9 @@ class ndarray:
         return self.to_numpy().tolist()
 
     def tobytes(self, order: str | None = "C") -> bytes:
-        """The elements' bytes, in C order or NumPy's other ones ("F", "A")."""
+        """The elements' bytes, in C order or NumPy's other ones ("F"; "A": columns first if they lie so in memory)."""
+        if order == "A":  # the copy in host memory lies in C order
+            order = "F" if self.flags.fnc else "C"
         return self.to_numpy().tobytes(order)  # type: ignore[arg-type]
 
     def __float__(self) -> float:

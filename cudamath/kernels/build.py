@@ -253,7 +253,7 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
         if id(value) in seen:
             return
         seen.add(id(value))
-        _digest_code(value.__code__, digest)
+        digest.update(_code(value.__code__))
         captured = {name: cell.cell_contents for name, cell in
                     zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)}
         names = sorted(_names(value.__code__))
@@ -288,19 +288,20 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
         raise TypeError(f"kernel: cannot tell what {value!r}, which the kernel refers to, stands for in another process")
 
 
-def _digest_code(code: python_types.CodeType, digest: Any) -> None:
+@functools.lru_cache(4096)  # many kernels are closures over one function's code, and call the same helpers
+def _code(code: python_types.CodeType) -> bytes:
+    """What of a code object goes into the digest."""
     # Instruction by instruction: the raw bytes have room for the interpreter's inline caches between them.
-    digest.update(repr([(i.opcode, i.arg) for i in dis.get_instructions(code)]).encode())
+    parts = [repr([(i.opcode, i.arg) for i in dis.get_instructions(code)]).encode()]
     for constant in code.co_consts:
-        if isinstance(constant, python_types.CodeType):
-            _digest_code(constant, digest)
-        else:
-            digest.update(repr(constant).encode())
-    digest.update(repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+        parts.append(_code(constant) if isinstance(constant, python_types.CodeType) else repr(constant).encode())
+    parts.append(repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+    return b"".join(parts)
 
 
-def _names(code: python_types.CodeType) -> set[str]:
-    names = {*code.co_names, *code.co_freevars}
+@functools.lru_cache(4096)
+def _names(code: python_types.CodeType) -> frozenset[str]:
+    names = frozenset((*code.co_names, *code.co_freevars))
     for constant in code.co_consts:
         if isinstance(constant, python_types.CodeType):
             names |= _names(constant)

@@ -93,13 +93,14 @@ _unless_nan = ufunc.Elementwise("median", np.maximum, "y if y != y else x", ("wh
 _order_statistics = Op("order_statistics", cpu="sort.order_statistics", cuda="select.order_statistics")
 _MOST_RANKS = 5  # that are selected; for more a sort
 _LONG, _FEW_LINES = 1 << 16, 16  # on a GPU short lines, or many, are sorted sooner
+_LONGEST = 1 << 31  # there numbers of elements are counted in 32 bits
 
 
 def _in_order(lines: ndarray, ranks: list[int]) -> Callable[[int, int], ndarray]:
     """Function (rank, count) -> the elements at `count` neighbouring ones of these ranks in the order of each line."""
     n, last = lines.shape[-1], lines.ndim - 1
     if lines._node is None and len(ranks) <= _MOST_RANKS and (
-            lines._layout.device == CPU or (n >= _LONG and lines.size <= n * _FEW_LINES)):
+            lines._layout.device == CPU or (_LONG <= n < _LONGEST and lines.size <= n * _FEW_LINES)):
         found = _order_statistics(lines, ranks=tuple(ranks))
         place = {rank: i for i, rank in enumerate(ranks)}
         return lambda rank, count: span(found, last, place[rank], place[rank] + count)

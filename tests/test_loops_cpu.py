@@ -1,6 +1,8 @@
-"""Compiled elementwise loops on the CPU (cpu/loops.py): NumPy's results bit for bit, from the call on that brings them in."""
+"""Compiled elementwise loops on the CPU (cpu/loops.py): NumPy's results bit for bit, once Numba is there."""
 
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -82,6 +84,15 @@ def test_gradients_and_errors_stay():
         with pytest.raises(ValueError, match="^add: "):
             a + a[:-1]
         assert (a + 1j).dtype == np.complex128
+
+
+def test_numba_is_not_imported_for_this():
+    program = ("import sys, cudamath as cm\ncm.set_default_device('cpu')\na = cm.ones(40_000, dtype='float32')\n"
+               "for _ in range(100): a + a\nprint('numba' in sys.modules, a.sum(), 'numba' in sys.modules)\n"
+               "for _ in range(100): a + a\nrun = cm.add.card.plans[a._layout, a._layout]\nprint(run.__qualname__)")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    said = done.stdout.split()
+    assert said[:3] == ["False", "40000.0", "True"] and "_looped" in said[3]
 
 
 def test_every_loop_is_used():

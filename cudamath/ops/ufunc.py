@@ -8,6 +8,7 @@ expression the GPU kernel is generated from, and a gradient expression per input
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,7 +32,6 @@ _LOOPS = frozenset(["add", "subtract", "multiply", "divide", "equal", "not_equal
                     "greater_equal"])
 _WORTH, _OFTEN = range(1 << 15, 1 << 18), 32
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
-
 
 
 @functools.cache
@@ -271,19 +271,22 @@ class Elementwise:
         return silent
 
     def _compiled(self, run: Callable, scalars: tuple[bool, ...], dtype: np.dtype, out: Layout) -> Callable:
-        """`run` until it has been called often enough for Numba's import to be worth it; then the same by cpu/loops.py."""
+        """`run` until it has been called a few times and something else has imported Numba, which takes half a second: more
+        than this saves in a million calls. From then on the same by cpu/loops.py."""
         left = _OFTEN
 
         def counted(*operands: Any) -> ndarray:
             nonlocal left
             left -= 1
             if not left:
-                entry = lazy("cpu", "compiled.entry")
-                loop = entry(lazy("cpu", f"loops.{self.name}"), *[(dtype, 0 if s else out.ndim) for s in scalars],
-                             (out.dtype, out.ndim))
-                compiled = _looped(self.name, loop, scalars, dtype, out)
-                for key in [key for key, known in list(self.plans.items()) if known is counted]:
-                    self.plans[key] = compiled
+                left = _OFTEN
+                if "numba" in sys.modules:
+                    entry = lazy("cpu", "compiled.entry")
+                    loop = entry(lazy("cpu", f"loops.{self.name}"), *[(dtype, 0 if s else out.ndim) for s in scalars],
+                                 (out.dtype, out.ndim))
+                    compiled = _looped(self.name, loop, scalars, dtype, out)
+                    for key in [key for key, known in list(self.plans.items()) if known is counted]:
+                        self.plans[key] = compiled
             return run(*operands)
 
         return counted

@@ -148,3 +148,19 @@ def test_cross_entropy_of_layouts_seen_before(device, options, more):
     leaf = torch.from_numpy(logits).requires_grad_()
     torch.nn.functional.cross_entropy(leaf, torch.from_numpy(targets), **options).sum().backward()
     np.testing.assert_allclose(gradient.to_numpy(), leaf.grad.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_plans_do_not_pile_up(fake, monkeypatch):
+    """One plan serves arrays given in any number of shapes; what is remembered of them is limited all the same."""
+    from cudamath.core import op
+    from cudamath.ml.loss import _cross_entropy
+
+    monkeypatch.setattr(op, "_MOST_PLANS", 4)
+    monkeypatch.setattr(_cross_entropy, "plans", {})
+    with cm.device("cuda"):
+        for k in range(20):
+            x, targets = cm.zeros((24, 3), dtype="float32"), cm.zeros(24, dtype="int64")
+            cm.ml.cross_entropy(x, targets)
+            _cross_entropy.remember(("asked", k), (x, targets), (x.reshape(24, 3, 1), targets.reshape(24, 1)),
+                                    reduction="mean", ignore_index=-100, label_smoothing=0.0)
+    assert 0 < len(_cross_entropy.plans) <= 4

@@ -152,10 +152,13 @@ class Op:
             run = plan.bind(self.name, [x for x in layouts if x is not None], scalars, device)
             if None in layouts:
                 run = _without_none(run, [x is not None for x in layouts], scalars)
+        self._keep((*layouts, *params.values()), run)
+        return run
+
+    def _keep(self, key: tuple, run: Callable) -> None:
         if len(self.plans) >= _MOST_PLANS:
             self.plans.clear()
-        self.plans[*layouts, *params.values()] = run
-        return run
+        self.plans[key] = run
 
     def again(self, key: tuple, arrays: Iterable[Any], scalars: tuple = ()) -> Any:
         """The result of a public call like one that was seen before (`remember`), without its checks; None if there was none.
@@ -187,7 +190,7 @@ class Op:
         layouts = [[None if x is None else x._layout for x in those] for those in (given, arrays)]
         run = self.plans.get((*layouts[1], *params.values()))
         if run is not None:
-            self.plans[*key, *layouts[0]] = run
+            self._keep((*key, *layouts[0]), run)
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"

@@ -403,8 +403,10 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.merge:
         write(merged(arguments.merge))
     else:
-        rows = [row for batch in sizes for row in compare(config, names, batch, arguments.length, arguments.rounds)]
-        write({**environment("cuda"), "size": arguments.size, "nominal": NOMINAL, "rows": rows})
+        record = {**environment(arguments.device), "size": arguments.size, "nominal": NOMINAL, "rows": []}
+        for batch in sizes:  # written after each: a run that is cut off leaves what it has
+            record["rows"] += compare(config, names, batch, arguments.length, arguments.rounds)
+            write(record)
     return 0
 
 

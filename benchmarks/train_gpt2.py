@@ -403,7 +403,7 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.merge:
         write(merged(arguments.merge))
     else:
-        record = {**environment(arguments.device), "size": arguments.size, "nominal": NOMINAL, "rows": []}
+        record = {**environment("cuda"), "size": arguments.size, "nominal": NOMINAL, "rows": []}
         for batch in sizes:  # written after each: a run that is cut off leaves what it has
             record["rows"] += compare(config, names, batch, arguments.length, arguments.rounds)
             write(record)

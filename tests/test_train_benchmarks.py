@@ -47,6 +47,24 @@ def test_records_are_merged(tmp_path):
         train_gpt2.main(["--merge", str(first), str(other)])
 
 
+def test_a_run_that_is_cut_off_leaves_its_batches(tmp_path, monkeypatch):
+    file = tmp_path / "gpt2.json"
+
+    def compare(_config, names, batch, length, _rounds):
+        if batch == 8:
+            raise KeyboardInterrupt
+        return [{"peer": name, "batch": batch, "length": length} for name in names]
+
+    monkeypatch.setattr(train_gpt2, "compare", compare)
+    monkeypatch.setattr(train_gpt2, "environment", lambda device: {"device": device, "commit": "c"})
+    with pytest.raises(KeyboardInterrupt):
+        train_gpt2.main(["--batches", "32,16,8,4", "--peers", "cudamath,torch", "--json", str(file)])
+    found = json.loads(file.read_text())
+    assert [(row["batch"], row["peer"]) for row in found["rows"]] == [
+        (32, "cudamath"), (32, "torch"), (16, "cudamath"), (16, "torch")]
+    assert found["device"] == "cuda" and found["size"] == "124m"
+
+
 def test_quantized_weights_write(tmp_path, monkeypatch):
     """Every kind of weights: nearly the loss of 16 bits, in fewer bytes."""
     monkeypatch.setitem(gpt2.SIZES, "tiny", gpt2.Config(vocabulary=256, context=48, layers=1, heads=2, width=128))

@@ -257,8 +257,24 @@ def test_numbers_whose_gradient_would_be_lost(device, call):
     assert cm.grad(lambda s: call(x, float(s)).sum() + s * 2)(0.5).item() == 2.0
     with pytest.raises(TypeError, match="^(ml[.])?pad: wants a number"):
         cm.grad(lambda s: cm.pad(x, 1, constant_values=s).sum())(0.5)
+    for name, lost in (("quantile", lambda s: cm.quantile(x, s)), ("percentile", lambda s: cm.percentile(x, [3, s]).sum()),
+                       ("nanquantile", lambda s: cm.nanquantile(x, s, axis=0).sum()),
+                       ("kaiser", lambda s: cm.kaiser(3, s).sum()),
+                       ("arange", lambda s: cm.arange(0, 3, s).sum()), ("arange", lambda s: cm.arange(s, 3).sum())):
+        with pytest.raises(TypeError, match=f"^{name}: wants a number where it got float64 .* would be lost"):
+            cm.grad(lost)(0.5)
+        assert lost(cm.asarray(0.5)).ndim == 0
     with pytest.raises(TypeError, match="^vectorize: <lambda> has no gradient"):
         cm.grad(lambda x: cm.vectorize(lambda v: v * 2)(x).sum())(x)
+
+
+@pytest.mark.parametrize("edge_order", [1, 2])
+def test_the_gradient_of_a_distance_between_places(device, edge_order):
+    """All slopes fall as 1 / h."""
+    x = cm.asarray(SQUARE**1.5, "float32")
+    slopes = cm.gradient(x, 0.5, axis=1, edge_order=edge_order).to_numpy()
+    g = cm.grad(lambda h: cm.gradient(x, h, axis=1, edge_order=edge_order).sum())(0.5)
+    np.testing.assert_allclose(g.item(), -slopes.sum(dtype=float) / 0.5, rtol=1e-5)
 
 
 def test_the_deviation_of_equal_numbers_has_the_gradient_zero(device):

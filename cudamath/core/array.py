@@ -45,6 +45,8 @@ class ndarray:
 
     if TYPE_CHECKING:  # installed by ops/methods.py
 
+        _stack: Callable[..., ndarray]
+
         def __getattr__(self, name: str) -> Any: ...
         def __add__(self, other: Any) -> ndarray: ...
         def __radd__(self, other: Any) -> ndarray: ...
@@ -210,6 +212,8 @@ class ndarray:
 
     def item(self, *index: int) -> Any:
         """The only element as a Python scalar, or the one at `index`: an integer counts in C order."""
+        if self._node is not None:
+            _refuse_as_number(self)
         if len(index) == 1:
             chosen = self[index[0]] if isinstance(index[0], tuple) else self.ravel()[index]
         else:
@@ -229,18 +233,12 @@ class ndarray:
         return self.to_numpy().tobytes(order)  # type: ignore[arg-type]
 
     def __float__(self) -> float:
-        if self._node is not None:
-            _refuse_as_number(self)
         return float(self.item())
 
     def __int__(self) -> int:
-        if self._node is not None:
-            _refuse_as_number(self)
         return int(self.item())
 
     def __complex__(self) -> complex:
-        if self._node is not None:
-            _refuse_as_number(self)
         return complex(self.item())
 
     def __bool__(self) -> bool:
@@ -429,7 +427,9 @@ def _unpickle(host: np.ndarray, device: int) -> ndarray:
 def _refuse_as_number(x: ndarray) -> None:
     """TypeError where a function of this package makes a number of an array whose gradient is being recorded: it would be
     lost without a word. What the user makes a number of is his affair."""
-    frame = sys._getframe(2)
+    frame: Any = sys._getframe(2)
+    while frame.f_globals.get("__name__", "").partition(".")[0] == "numpy" or frame.f_code.co_filename == __file__:
+        frame = frame.f_back  # who called NumPy; who called __float__, which calls item
     if is_ours(frame.f_code):
         while frame.f_back is not None and is_ours(frame.f_back.f_code):  # the function that the user called
             frame = frame.f_back
@@ -521,10 +521,8 @@ def _arrays_in(obj: Any) -> list[ndarray]:
 
 def _stacked(obj: Any, device: Any, name: str) -> ndarray:
     """Nested lists with arrays in them as one array, by operations that are recorded."""
-    import cudamath as cm
-
     if isinstance(obj, (list, tuple)):
-        return cm.stack([_stacked(item, device, name) for item in obj])
+        return ndarray._stack([_stacked(item, device, name) for item in obj])
     return obj if isinstance(obj, ndarray) else asarray(obj, device=device, name=name)
 
 

@@ -16,6 +16,7 @@ from ..core.array import ndarray
 from ..core.op import ANY, BOOLEAN, INEXACT, NUMERIC, Op, coerce, require
 from ..core.shapes import normalize_axes, normalize_axis
 from . import reduce
+from .creation import recorded
 from .elementwise import conj, not_equal, subtract
 from .join import _joined, pad
 from .linalg import matmul
@@ -88,7 +89,8 @@ def gradient(x: Any, /, *spacing: Any, axis: Axes = None, edge_order: int = 1) -
     Args: x: numeric array; spacing: nothing (1), one number for all axes, or one number or vector of coordinates an axis;
     axis: an axis, several, or None for all; edge_order: 1 or 2, the accuracy at the ends. Returns: an array of x's shape,
     a tuple of them for several axes; integers give floating-point numbers. Raises: ValueError if an axis has fewer than
-    edge_order + 1 elements or the spacing does not fit, TypeError for too many spacings. Gradient: by its parts.
+    edge_order + 1 elements or the spacing does not fit, TypeError for too many spacings. Gradient: by its parts, of
+    the spacing too.
     Source: NumPy's `gradient`.
 
     >>> import cudamath as cm
@@ -117,7 +119,7 @@ def _slope(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
         return span(x, axis, start, stop)
 
     if np.ndim(spacing) == 0:
-        h = spacing.item() if hasattr(spacing, "item") else spacing
+        h = astype(spacing, x.dtype) if recorded(spacing) else spacing.item() if hasattr(spacing, "item") else spacing
         inner = (at(2, n) - at(0, n - 2)) / (2 * h)
         if edge_order == 1:
             first, last = (at(1, 2) - at(0, 1)) / h, (at(n - 1, n) - at(n - 2, n - 1)) / h

@@ -30,7 +30,7 @@ from . import (
     ufunc_methods,
 )
 from .flat import Flat
-from .join import repeat
+from .join import repeat, stack
 from .output import deliver
 
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
@@ -201,7 +201,8 @@ def install() -> None:
         "cumsum": scan.cumsum, "cumprod": scan.cumprod, "searchsorted": search.searchsorted, "put": index.put,
         "repeat": repeat, "compress": _compress, "choose": select.choose, "diagonal": shape.diagonal, "trace": stacks.trace,
         "conjugate": elementwise.conj, "view": shape.view, "tofile": _tofile,
-        "_getitem": index.getitem, "__setitem__": index.setitem, "_to": transfer.to_device, "copy_to": transfer.copy_to,
+        "_getitem": index.getitem, "__setitem__": index.setitem, "_to": transfer.to_device, "_stack": staticmethod(stack),
+        "copy_to": transfer.copy_to,
         "__array_ufunc__": _array_ufunc, "__array_function__": _array_function, "__array_namespace__": _namespace,
     }
     for name, method in methods.items():

@@ -55,7 +55,7 @@ def _restored(y: ndarray, axes: tuple[int, ...], shape: tuple[int, ...], keepdim
 
 def _fractions(name: str, q: Any, scale: float) -> np.ndarray:
     """q as numbers from 0 to 1 on the host."""
-    host = np.asarray(q.to_numpy() if isinstance(q, ndarray) else q, np.float64) / scale
+    host = np.asarray(q, np.float64) / scale
     if host.size and not (host.min() >= 0 and host.max() <= 1):
         raise ValueError(f"{name}: wants numbers from 0 to {scale:g}, got {q}")
     return host
@@ -144,8 +144,8 @@ def quantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, *, method: s
     definitions of Hyndman and Fan by NumPy's names), "lower", "higher", "midpoint", "nearest"; keepdims: keep the axes.
     Returns: array of x's dtype (of the default floating-point dtype for integers), of q's shape, then x's without the axes.
     NaN where there is one. Raises: ValueError (q, axis, method, no elements), TypeError (dtype).
-    Gradient: to the elements that the result was made from. Takes one
-    selection of long lines, else one sort.
+    Gradient: to the elements that the result was made from; q is a constant (TypeError if its gradient is recorded). Takes
+    one selection of long lines, else one sort.
 
     >>> import cudamath as cm
     >>> cm.quantile([4.0, 1.0, 3.0, 2.0], [0.0, 0.5, 0.9]).tolist()

@@ -110,12 +110,30 @@ def test_scalars_of_arrays_without_dimensions(device):
         x.item(25)
 
 
+@pytest.mark.parametrize("arguments, dtype", [((2**63, 2**63 + 3), None), ((2**63 - 2, 2**63 + 1), None), ((-3, 3), "uint8"),
+                                              ((2**70, 2**70 + 3), None), ((300, 302), "int8")])
+def test_ranges_that_do_not_fit(device, arguments, dtype):
+    with pytest.raises(OverflowError, match=f"^arange: from {arguments[0]} .* {dtype or 'int64'}"):
+        cm.arange(*arguments, dtype=dtype)
+    assert cm.arange(2**63, 2**63 + 2, dtype="uint64").tolist() == [2**63, 2**63 + 1]
+    assert cm.arange(2**63 - 2, 2**63).tolist() == [2**63 - 2, 2**63 - 1]
+
+
 @pytest.mark.parametrize("numbers, dtype", [([300], "int8"), ([[1, 2], [3, -1]], "uint8"), ([2**31], "int32")])
 def test_numbers_that_do_not_fit(device, numbers, dtype):
     with pytest.raises(OverflowError):
         np.array(numbers, dtype)
     with pytest.raises(OverflowError, match=f"^array: .*{dtype}"):
         cm.array(numbers, dtype)
+
+
+def test_membership_among_integers_that_no_float64_holds(device):
+    signed = [2**53, 2**53 + 1, -1, 2**62 + 1, -2**63, 2**63 - 1]
+    unsigned = [2**53 + 1, 2**62, 2**64 - 1, 2**63, 2**63 - 1]
+    i, u = cm.asarray(signed, "int64"), cm.asarray(unsigned, "uint64")
+    assert cm.isin(i, u).tolist() == [v in unsigned for v in signed]
+    assert cm.isin(u, i, invert=True).tolist() == [v not in signed for v in unsigned]
+    assert cm.isin(u, cm.asarray([-1, -128], "int8")).tolist() == [False] * 5
 
 
 def test_nan_is_no_integer(device):

@@ -17,7 +17,7 @@ from ..core.dtypes import INEXACT, REAL_OR_BOOL
 from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_axis
 from .creation import empty, full, zeros
-from .elementwise import isnan, logical_not, not_equal
+from .elementwise import isnan, logical_and, logical_not, not_equal
 from .index import flatnonzero, take
 from .join import concat
 from .reduce import any as any_
@@ -215,6 +215,11 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
     if not among.size:
         return full(element.shape, invert, "bool", device=element.device)
     dtype = dtypes.promote(element.dtype, among.dtype)
+    if dtype == np.float64 and element.dtype.kind + among.dtype.kind in ("iu", "ui"):
+        # float64 has not all of them. Modulo 2^64 what both dtypes have stays itself, and nothing else is below 2^63
+        element, among = astype(element, "int64"), astype(among, "int64")
+        found = logical_and(isin(element, among), element >= 0)
+        return logical_not(found) if invert else found
     element, among = (a if a.dtype == dtype else astype(a, dtype) for a in (element, among))
     among = ravel(among)
     if among.size > _FEW and among._layout.device != CPU:

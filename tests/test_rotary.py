@@ -68,6 +68,21 @@ def test_gradients(device, interleaved):
     check_gradient(lambda a: turn(a, cos, sin, interleaved=interleaved),
                    lambda a: reference(a, np.arange(4), 6, interleaved), x)
     check_second_order(lambda a: turn(a, cos, sin, interleaved=interleaved), x)
+    angles = [numbers((4, 3), seed=1), numbers((3, 4, 3), seed=2)]  # the tables have gradients too, summed where they broadcast
+
+    def written(a, c, s):
+        one, other = (slice(0, 6, 2), slice(1, 6, 2)) if interleaved else (slice(0, 3), slice(3, 6))
+        y = a.copy()
+        y[..., one], y[..., other] = a[..., one] * c - a[..., other] * s, a[..., one] * s + a[..., other] * c
+        return y
+
+    for table in angles:
+        check_gradient(lambda a, c, s: turn(a, c, s, interleaved=interleaved), written, x, np.cos(table), np.sin(table))
+        check_second_order(lambda a, c, s: turn(a, c, s, interleaved=interleaved), x, np.cos(table), np.sin(table))
+    narrow = x.astype(cm.bfloat16)
+    one, other = (cm.grad(lambda c, y=y: turn(y, c, sin.astype("float32"), interleaved=interleaved).astype("float32").sum())(
+        cos.astype("float32")) for y in (narrow, narrow.astype("float32")))
+    assert one.dtype == "float32" and np.abs(one.to_numpy() - other.to_numpy()).max() < 0.1
 
 
 def test_errors(device):

@@ -88,7 +88,7 @@ def rotary_embedding(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -
     ValueError
         Shapes that do not fit.
 
-    Gradient: with respect to x, of any order; cos and sin are constants.
+    Gradient: with respect to x, cos and sin, of any order.
 
     Source: Su et al., "RoFormer: enhanced transformer with rotary position embedding", 2021.
 
@@ -118,8 +118,25 @@ def rotary_embedding(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -
     return y.reshape(x.shape)
 
 
-def _rule(g: ndarray, _y: None, _x: None, cos: ndarray, sin: ndarray, *, interleaved: bool, inverse: bool) -> tuple:
-    return _rotary(g, cos, sin, interleaved=interleaved, inverse=not inverse), None, None
+def _rule(g: ndarray, _y: None, _x: None, cos: ndarray, sin: ndarray, *, interleaved: bool, inverse: bool) -> ndarray:
+    return _rotary(g, cos, sin, interleaved=interleaved, inverse=not inverse)
 
 
-_rotary = Op("rotary_embedding", cpu="rotary.rotary", cuda="rotary.plan", vjp=_rule)
+def _pairs(x: ndarray, like: ndarray, interleaved: bool) -> tuple[ndarray, ndarray]:
+    """The two numbers of each pair that is turned, each (..., S, R / 2), in the dtype of the tables."""
+    half = like.shape[-1]
+    one, other = (x[..., :2 * half:2], x[..., 1:2 * half:2]) if interleaved else (x[..., :half], x[..., half:2 * half])
+    return one.astype(like.dtype), other.astype(like.dtype)
+
+
+def _cos_rule(g: ndarray, _y: None, x: ndarray, cos: ndarray, _sin: None, *, interleaved: bool, inverse: bool) -> ndarray:
+    (a, b), (ga, gb) = _pairs(x, cos, interleaved), _pairs(g, cos, interleaved)
+    return ga * a + gb * b
+
+
+def _sin_rule(g: ndarray, _y: None, x: ndarray, _cos: None, sin: ndarray, *, interleaved: bool, inverse: bool) -> ndarray:
+    (a, b), (ga, gb) = _pairs(x, sin, interleaved), _pairs(g, sin, interleaved)
+    return ga * b - gb * a if inverse else gb * a - ga * b
+
+
+_rotary = Op("rotary_embedding", cpu="rotary.rotary", cuda="rotary.plan", vjp=(_rule, _cos_rule, _sin_rule), broadcasts=True)

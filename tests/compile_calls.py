@@ -156,6 +156,8 @@ def arrays(t: np.dtype) -> None:
     x[:], x[1:, ::3], x[0], line[::2] = line, 1, line, 1
     x[index], wide = line, made((300, 500), t)
     wide[cm.asarray(np.arange(300))] = wide[0].copy()
+    if t == F32:
+        made(1 << 23, t)[made(1 << 19, "int64")] = made(1 << 19, t)
     x[index, index] = line[:5]
     x[mask] = 1
     x[mask]

@@ -1,10 +1,13 @@
 """The kernels of indexing and of scatter-add by name: in the simulator, compiled, and at full size on a GPU."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import cudamath as cm
 from cudamath.core.layout import Layout
+from cudamath.core.op import registry
 from cudamath.kernels import index as kernels
 from cudamath.kernels import masks, scatter, segments
 from cudamath.kernels import sort as sorting
@@ -72,42 +75,66 @@ def test_scatter_simulated():
 
 
 @pytest.mark.simulator
-def test_scatter_by_stretches_simulated(monkeypatch):
-    """Several launches, rows by stretches; the last of equal positions wins, what is out of range is reported."""
-    for name, value in {"MANY": 1, "STRETCH": 16, "FEW": 0}.items():
-        monkeypatch.setattr(scatter, name, value)
+def test_scatter_in_two_launches_simulated(monkeypatch):
+    """The last of equal positions wins, for rows of one word and of several; what is out of range is reported."""
+    monkeypatch.setattr(scatter, "FEW", 0)
     rng = np.random.default_rng(0)
-    for rows, m, groups in ((10, 40, [3, 5]), (7, 7, [2, 4]), (1000, 9, [1, 1])):
-        x, index, values = np.zeros(rows, "f4"), rng.integers(-rows, rows, m), numbered(m, "f4")
+    for shape, m in (((10,), 40), ((7,), 7), ((1000,), 9), ((5, 3), 30), ((9, 4), 20)):
+        x, index, values = np.zeros(shape, "f4"), rng.integers(-shape[0], shape[0], m), numbered((m, *shape[1:]), "f4")
         expected = x.copy()
         expected[index] = values
         plan = scatter.scatter(*layouts(x, values, index), axis=0)
-        assert named(plan) == ["claim", "settle", "amend"]
-        assert [step.grid[1] for step in plan.steps[:2]] == groups
+        assert named(plan) == ["place", "correct"]
         sim(plan, x, values, index)
         np.testing.assert_array_equal(x, expected)
         with pytest.raises(IndexError):
-            sim(plan, x, values, np.full(m, rows))
+            sim(plan, x, values, np.full(m, shape[0]))
     x, index, j = np.zeros((3, 40, 5), "i2"), rng.integers(0, 4, 9), rng.integers(0, 2, 9)
     for few in (0, 99):
         monkeypatch.setattr(scatter, "FEW", few)
         expected = x.copy()
         expected[:, index, j] = numbered((3, 9))
         plan = scatter.scatter(*layouts(x, numbered((3, 9), "i2"), index, j), axis=1)
-        assert named(plan)[-1] == ("assign_few" if few else "amend")
+        assert named(plan)[-1] == ("assign_few" if few else "correct")
         sim(plan, x, numbered((3, 9), "i2"), index, j)
         np.testing.assert_array_equal(x, expected)
         x[:] = 0
 
 
+@pytest.mark.simulator
+def test_scatter_by_stretches_simulated(monkeypatch):
+    """Single elements of a long array, in stretches, with a bit for each row."""
+    for name, value in {"MANY": 1, "STRETCH": 16, "FEW": 0, "CACHE": 1}.items():
+        monkeypatch.setattr(scatter, name, value)
+    rng = np.random.default_rng(0)
+    for rows, index, groups in ((10, rng.integers(-10, 10, 40), 3), (7, rng.permutation(7), 2),
+                                (100, rng.integers(0, 99, 9), 1), (33, np.repeat([32, 5, -1], 5), 1)):
+        monkeypatch.setattr(scatter, "MOST_STRETCHES", groups)
+        x, values = np.zeros(rows, "f4"), numbered(index.size, "f4")
+        expected = x.copy()
+        expected[index] = values
+        plan = scatter.scatter(*layouts(x, values, index), axis=0)
+        assert named(plan) == ["fill_line", "once", "last"]
+        assert plan.steps[1].grid[1] == groups
+        sim(plan, x, values, index)
+        np.testing.assert_array_equal(x, expected)
+        with pytest.raises(IndexError):
+            sim(plan, x, values, np.full(index.size, rows))
+    monkeypatch.setattr(scatter, "SPARSE", 1)  # a table for 10 rows is too much for 9 positions
+    assert named(scatter.scatter(*layouts(np.zeros(10), np.zeros(9), np.arange(9)), axis=0)) == ["place", "correct"]
+
+
 @pytest.mark.parametrize("dtype", ["f4", "i1", "c16"])
 def test_assignment_of_many(device, dtype, monkeypatch):
-    """Positions in long arrays, in several stretches: each once, and at random, where some repeat often."""
+    """Positions in long arrays, by claims and by bits in several stretches: each once, at random, some of them often."""
     monkeypatch.setattr(scatter, "STRETCH", 1 << 20)
     rng = np.random.default_rng(0)
     n = (1 << 19) + 77
     often = np.where(rng.random(n) < 0.3, 5, rng.integers(-n, n, n))
-    for index in (rng.permutation(n), often, rng.integers(0, 9, n)):
+    for index, cache in itertools.product((rng.permutation(n), often, rng.integers(0, 9, n), np.full(n, n - 1)),
+                                          (1 << 20, 1 << 25)):
+        monkeypatch.setattr(scatter, "CACHE", cache)
+        registry["index_put"].plans.clear()
         for shape in ((n,), (n, 3)):
             x, values = np.zeros(shape, dtype), rng.integers(1, 99, shape).astype(dtype)
             ours = cm.asarray(x.copy())

@@ -1,17 +1,19 @@
 """Assignment by index arrays: x[..., indices, ...] = values, where of repeated positions the last one wins, as in NumPy.
 
-The idea. Threads write in no order. So every j first claims its row, by writing its number there (``claim``): of several
-claims any one is left. Then whoever finds his claim there writes his values; who finds a smaller number than his own takes the
-row over by an integer atomic max, and leaves a doubt (``settle``). Only if there is one, the rows that were taken over are
-written once more, by whom they belong to in the end (``amend``). Positions that do not repeat cost no atomics, and nothing that
-grows with the array; the result is the same on every run. A claim is 2 j; 2 j + 1 marks a row that was taken over.
+The idea. Threads write in no order. So each writes its value and, beside it, claims the row by writing its number j there:
+of several claims any one is left (``place``). Whoever then finds his own claim has nothing to do. Who finds another one knows
+that the row was written more than once, and sees that it holds what the greatest number gives it (``correct``). Positions
+that do not repeat cost no atomics, and nothing grows with the array; the result is the same on every run. A claim is 2 j;
+2 j + 1 says that somebody sees to it.
 
 ``assign_few``  in one launch of one block, for what is small: an auction by atomic max, then the highest bidders write.
 
 Single elements of a long array lie anywhere in it, a sector of 32 bytes each, and what the second-level cache does not hold
-costs its way to memory twice. So the blocks come in groups: each group looks at all positions and takes the rows of one
-stretch that the cache holds; the groups run one after another, as blocks start in their order. Reading the positions again for
-every stretch is the cheaper part.
+costs its way to memory twice. There, claims of 4 bytes would double that. So a row gets one bit, set by an atomic "or" in a
+table that the cache does hold: who finds it set already claims the row, and leaves a doubt (``once``). Only if there is one,
+the rows that are claimed are gone through (``last``). And blocks come in groups: each group looks at all positions, and
+takes the rows of one stretch that the cache holds; the groups run one after another, as blocks start in their order. Reading
+the positions again for every stretch is the cheaper part.
 
 The floor is the positions, the values and the rows that are written: m (8 + 2 row bytes) / bandwidth.
 """
@@ -24,18 +26,19 @@ import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Plan, Temp, Ticket
-from .build import blocks, device_function, numba_type
-from .copy import copy_part, index_type, whole
+from .build import blocks, device_function, numba_type, power_of_two
+from .copy import copy_part, fill_part, index_type, whole
 from .index import THREADS, box, dense, flat_positions, widest
 from .lazy import cuda, types
 
-STRETCH = 1 << 24  # bytes of claims, or of them and the array, that one group of blocks works on
+CACHE = 1 << 25  # bytes of claims and the array that the second-level cache holds beside what passes through it
+STRETCH = 1 << 24  # bytes of the array that one group of blocks works on
 MOST_STRETCHES = 8
-MANY = 1 << 19  # positions for which stretches pay
+MANY = 1 << 19  # positions from which on an array that the cache does not hold is worth three launches
+SPARSE = 64  # rows for each position from which on it is not: the table of bits grows with the array
 ITEMS = 4  # words that a thread has under way
 FEW = 4096  # words, and positions, that one block assigns
 FEW_THREADS = 1024
-MOST_BLOCKS = 1024  # of `amend`
 
 
 @device_function
@@ -51,89 +54,164 @@ def own(position, rows):
     return i if 0 <= i < rows else np.int64(-1)
 
 
-@functools.cache
-def claim(row_of: Any, number: Any) -> Any:
-    """winner[row] = 2 j for one of the j that lead to this row."""
-
-    @cuda.jit
-    def claim(positions, winner, doubt, stretch, flag, ticket):
-        # positions: (m,), winner: (rows,) of `number`, doubt: (1,) int32; stretch: rows of a group, a row of the grid
-        raw = cuda.local.array(ITEMS, types.int64)
-        first = types.int64(cuda.blockIdx.x) * (THREADS * ITEMS) + cuda.threadIdx.x
-        low = types.int64(cuda.blockIdx.y) * stretch
-        for k in range(ITEMS):  # all of a thread's positions are under way before the first is looked at
-            raw[k] = np.int64(positions[min(first + k * THREADS, positions.size - 1)])
-        for k in range(ITEMS):
-            j = first + k * THREADS
-            row = row_of(raw[k], winner.size)
-            if j < positions.size:
-                if row < 0:
-                    flag[0] = ticket
-                elif low <= row < low + stretch:
-                    winner[row] = number(2 * j)
-        if first == 0:
-            doubt[0] = 0
-
-    return claim
+# ------------------------------------------------------------------------------------------------ the last one wins
 
 
 @functools.cache
-def settle(row_of: Any, number: Any, index: Any, word: Any) -> Any:
-    """x[b, positions[j], a] = values[b, j, a] where the claim is j's; greater j take over. A thread has ITEMS words."""
+def contest(number: Any, single: bool) -> Any:
+    """Word (b, row, a) of x gets the value of the greatest j that leads to this row, whatever other threads write meanwhile.
+
+    Raise the claim; fence; write what the greatest claim gives; fence; look whether it still is the greatest. Of two writers,
+    the one whose last fence comes later sees the other's claim, so whoever writes last writes the greatest's value. single: a
+    row is one word, and only who has raised the claim sees to it."""
+
+    @device_function
+    def contest(x, winner, values, b, row, a, j, seen):  # seen: the claim that was found, of another number than j
+        target = max(number(seen | number(1)), number(2 * j + 1))
+        if single and seen == target:
+            return
+        found = cuda.atomic.max(winner, row, target)
+        if single and found >= target:
+            return
+        cuda.threadfence()
+        written, best = number(-1), max(found, target)
+        while best != written:
+            x[b, row, a] = values[b, best >> number(1), a]
+            cuda.threadfence()
+            written = best
+            best = cuda.atomic.max(winner, row, number(0))  # an atomic reads what the second-level cache holds
+
+    return contest
+
+
+@functools.cache
+def place(row_of: Any, number: Any, index: Any, word: Any) -> Any:
+    """x[b, positions[j], a] = values[b, j, a] in any order; winner[row] = 2 j for one of the j that lead to this row."""
 
     @cuda.jit
-    def settle(x, positions, winner, values, doubt, words, stretch):
-        # x: (before, rows, after), values: (before, m, after) of `word`, words: of them; the others: as in claim
+    def place(x, positions, winner, values, words, flag, ticket):
+        # x: (before, rows, after), values: (before, m, after) of `word`, words: of them; positions: (m,), winner: (rows,)
         rows = cuda.local.array(ITEMS, types.int64)
-        seen = cuda.local.array(ITEMS, number)
         held = cuda.local.array(ITEMS, word)
         last = index(index(words) - index(1))
         start = index(index(cuda.blockIdx.x) * index(THREADS * ITEMS) + index(cuda.threadIdx.x))
-        low = types.int64(cuda.blockIdx.y) * stretch
         after, m = index(values.shape[2]), index(values.shape[1])
-        for k in range(ITEMS):
+        for k in range(ITEMS):  # all that a thread reads is under way before the first is looked at
             i = min(index(start + index(k * THREADS)), last)
             q = i // after
             b = q // m
             rows[k] = np.int64(positions[q - b * m])
             held[k] = values[b, q - b * m, i - q * after]
         for k in range(ITEMS):
+            i = index(start + index(k * THREADS))
             row = row_of(rows[k], winner.size)
-            inside = low <= row < low + stretch and index(start + index(k * THREADS)) <= last
-            rows[k] = row if inside else np.int64(-1)
-            seen[k] = winner[max(rows[k], low)]  # of others' rows the first of the group: nothing new to read
-        for k in range(ITEMS):
-            if rows[k] >= 0:
-                i = index(start + index(k * THREADS))
-                q = i // after
-                b = q // m
-                claimed = number(2 * types.int64(q - b * m))
-                if seen[k] == claimed:
-                    x[b, rows[k], i - q * after] = held[k]
-                elif seen[k] < claimed:  # others' words may be here too: larger ones stay
-                    cuda.atomic.max(winner, rows[k], number(claimed + number(1)))
-                    doubt[0] = 1
+            if i <= last:
+                if row < 0:
+                    flag[0] = ticket
+                else:
+                    q = i // after
+                    b = q // m
+                    x[b, row, i - q * after] = held[k]
+                    if i == (q - b * m) * after:  # the first word of the j-th row speaks for it
+                        winner[row] = number(2 * types.int64(q))
 
-    return settle
+    return place
 
 
 @functools.cache
-def amend(row_of: Any, number: Any, index: Any) -> Any:
-    """Where there is a doubt: the rows that were taken over."""
+def correct(row_of: Any, number: Any, index: Any, single: bool) -> Any:
+    """Rows that several j lead to: see contest. Great numbers first, so that most of the others find nothing to raise."""
+    settle = contest(number, single)
 
     @cuda.jit
-    def amend(x, positions, winner, values, doubt, words):  # as in settle
-        if doubt[0] != 0:
-            after, m = index(values.shape[2]), index(values.shape[1])
-            for i in range(cuda.grid(1), words, cuda.gridsize(1)):
-                q = index(i) // after
-                b = q // m
-                j = q - b * m
-                row = row_of(np.int64(positions[j]), winner.size)
-                if row >= 0 and winner[row] == number(2 * types.int64(j) + 1):
-                    x[b, row, index(i) - q * after] = values[b, j, index(i) - q * after]
+    def correct(x, positions, winner, values, words):  # as in place
+        rows = cuda.local.array(ITEMS, types.int64)
+        seen = cuda.local.array(ITEMS, number)
+        last = index(index(words) - index(1))
+        block = index(index(cuda.gridDim.x) - index(1) - index(cuda.blockIdx.x))
+        start = index(block * index(THREADS * ITEMS) + index(cuda.threadIdx.x))
+        after, m = index(values.shape[2]), index(values.shape[1])
+        for k in range(ITEMS):
+            q = min(index(start + index(k * THREADS)), last) // after
+            rows[k] = row_of(np.int64(positions[q - q // m * m]), winner.size)
+        for k in range(ITEMS):
+            seen[k] = winner[max(rows[k], 0)]
+        for k in range(ITEMS):
+            i = index(start + index(k * THREADS))
+            q = i // after
+            b = q // m
+            j = types.int64(q - b * m)
+            if i <= last and rows[k] >= 0 and seen[k] != number(2 * j):
+                settle(x, winner, values, b, rows[k], i - q * after, j, seen[k])
 
-    return amend
+    return correct
+
+
+# ------------------------------------------------------------------------------- single elements of a long array
+
+
+@functools.cache
+def once(row_of: Any, number: Any, word: Any) -> Any:
+    """x[positions[j]] = values[j] by the first to come to a row; the others claim it.
+
+    The bit of a row is number row >> shift of word row & (2 ** shift - 1): neighbours do not meet in a word."""
+
+    @cuda.jit
+    def once(x, positions, winner, values, seen, again, doubt, shift, stretch, flag, ticket):
+        # x: (1, rows, 1), values: (1, m, 1) of `word`; seen, again: (2 ** shift,) uint32, doubt: (2,) uint32, all of them 0 at
+        # first; stretch: rows of a group, a row of the grid; the others: as in place
+        rows = cuda.local.array(ITEMS, types.int64)
+        held = cuda.local.array(ITEMS, word)
+        bits = cuda.local.array(ITEMS, types.uint32)
+        first = types.int64(cuda.blockIdx.x) * (THREADS * ITEMS) + cuda.threadIdx.x
+        low = types.int64(cuda.blockIdx.y) * stretch
+        for k in range(ITEMS):
+            rows[k] = np.int64(positions[min(first + k * THREADS, positions.size - 1)])
+        for k in range(ITEMS):
+            row = row_of(rows[k], winner.size)
+            here = first + k * THREADS < positions.size
+            if here and row < 0:
+                flag[0] = ticket
+            rows[k] = row if here and low <= row < low + stretch else np.int64(-1)
+        for k in range(ITEMS):
+            if rows[k] >= 0:
+                held[k] = values[0, first + k * THREADS, 0]
+                bit = types.uint32(1) << types.uint32(rows[k] >> shift)
+                bits[k] = cuda.atomic.or_(seen, rows[k] & (seen.size - 1), types.uint32(bit)) & bit
+        for k in range(ITEMS):
+            if rows[k] >= 0:
+                if bits[k] == 0:
+                    x[0, rows[k], 0] = held[k]
+                else:
+                    cuda.atomic.or_(again, rows[k] & (again.size - 1), bits[k])
+                    winner[rows[k]] = number(2 * (first + k * THREADS))
+                    doubt[0] = 1
+
+    return once
+
+
+@functools.cache
+def last(row_of: Any, number: Any) -> Any:
+    """Where there is a doubt: the rows that are claimed, as in correct."""
+    settle = contest(number, True)
+
+    @cuda.jit
+    def last(x, positions, winner, values, again, doubt, shift):  # as in once
+        if doubt[0] != 0:
+            block = types.int64(cuda.gridDim.x - 1 - cuda.blockIdx.x)
+            for k in range(ITEMS):
+                j = block * (THREADS * ITEMS) + k * THREADS + cuda.threadIdx.x
+                if j < positions.size:
+                    row = row_of(np.int64(positions[j]), winner.size)
+                    if row >= 0 and (again[row & (again.size - 1)] >> types.uint32(row >> shift)) & types.uint32(1):
+                        seen = winner[row]
+                        if seen != number(2 * j):
+                            settle(x, winner, values, 0, row, 0, j, seen)
+
+    return last
+
+
+# ------------------------------------------------------------------------------------------------------------- few
 
 
 @functools.cache
@@ -141,7 +219,7 @@ def assign_few(row_of: Any, number: Any) -> Any:
     """All of it by one block, of a thread a word or more; nobody is in a hurry, so the higher claim wins at once."""
 
     @cuda.jit
-    def assign_few(x, positions, winner, values, words, flag, ticket):  # as in settle
+    def assign_few(x, positions, winner, values, words, flag, ticket):  # as in place
         t = cuda.threadIdx.x
         after, m = np.uint32(values.shape[2]), np.uint32(values.shape[1])
         for j in range(t, positions.size, cuda.blockDim.x):
@@ -167,12 +245,7 @@ def assign_few(row_of: Any, number: Any) -> Any:
     return assign_few
 
 
-def _stretches(m: int, rows: int, nbytes: int) -> tuple[int, int]:
-    """(groups, rows of each) for m positions among rows of so many bytes."""
-    groups = blocks(rows * nbytes, STRETCH)
-    if m < MANY or groups > MOST_STRETCHES:
-        groups = 1
-    return groups, blocks(rows, groups)
+# -------------------------------------------------------------------------------------------------------- planners
 
 
 def scatter(x: Layout, values: Layout, *indices: Layout, axis: int) -> Plan:
@@ -199,22 +272,37 @@ def scatter(x: Layout, values: Layout, *indices: Layout, axis: int) -> Plan:
     words = prod(source.shape)
     narrow = m < 2**30
     number, bids = (types.int32, np.dtype(np.int32)) if narrow else (types.int64, np.dtype(np.int64))
-    temps += [x.like((rows,), bids), x.like((1,), np.dtype(np.int32))]
-    winner, doubt = Temp(len(temps) - 2), Temp(len(temps) - 1)
+    temps.append(x.like((rows,), bids))
+    arguments = [target, positions, Temp(len(temps) - 1), source]
+    word = numba_type(source.dtype)
     if max(m, words) <= FEW:
         steps.append(Launch(assign_few(row_of, number), 1, min(FEW_THREADS, blocks(words, 32) * 32),
-                            [target, positions, winner, source, words, Flag(), Ticket()]))
+                            [*arguments, words, Flag(), Ticket()]))
+    elif words == m >= MANY and CACHE < rows * (bids.itemsize + source.dtype.itemsize) and rows <= SPARSE * m:
+        steps += _once(arguments, x, source.dtype, row_of, number, temps)
     else:
-        index, per_block = index_type(words + THREADS * ITEMS), THREADS * ITEMS
-        groups, stretch = _stretches(m, rows, bids.itemsize)
-        steps.append(Launch(claim(row_of, number), (blocks(m, per_block), groups), THREADS,
-                            [positions, winner, doubt, stretch, Flag(), Ticket()]))
-        groups, stretch = _stretches(m, rows, bids.itemsize + layout.shape[0] * layout.shape[2] * x.itemsize)
-        arguments = [target, positions, winner, source, doubt, words]
-        word = numba_type(source.dtype)
-        steps.append(Launch(settle(row_of, number, index, word), (blocks(words, per_block), groups), THREADS,
-                            [*arguments, stretch]))
-        steps.append(Launch(amend(row_of, number, index), min(blocks(words, THREADS), MOST_BLOCKS), THREADS, arguments))
+        index, grid = index_type(words + THREADS * ITEMS), blocks(words, THREADS * ITEMS)
+        steps.append(Launch(place(row_of, number, index, word), grid, THREADS, [*arguments, words, Flag(), Ticket()]))
+        steps.append(Launch(correct(row_of, number, index, words == m), grid, THREADS, [*arguments, words]))
     if copied is not None:
         steps += copy_part(copied, whole(Input(0), x))
     return Plan([], steps, temps)
+
+
+def _once(arguments: list[Any], x: Layout, word: np.dtype, row_of: Any, number: Any, temps: list[Layout]) -> list[Launch]:
+    """Launches for single elements of a long array; arguments: as of place, the last temporary being `winner`."""
+    rows, m = temps[-1].size, arguments[-1].shape[1]
+    shift = blocks(power_of_two(rows), 32).bit_length() - 1
+    marks = x.like(((2 << shift) + 2,), np.dtype(np.uint32))
+    temps.append(marks)
+    table = Temp(len(temps) - 1)
+    seen, again, doubt = (table.view((n,), offset=4 * at) for n, at in ((1 << shift, 0), (1 << shift, 1 << shift),
+                                                                       (2, 2 << shift)))
+    groups = blocks(rows * word.itemsize, STRETCH)
+    if groups > MOST_STRETCHES:
+        groups = 1
+    grid, zero = blocks(m, THREADS * ITEMS), np.uint64(0)
+    return [*fill_part(whole(table, marks), zero, zero, None),
+            Launch(once(row_of, number, numba_type(word)), (grid, groups), THREADS,
+                   [*arguments, seen, again, doubt, shift, blocks(rows, groups), Flag(), Ticket()]),
+            Launch(last(row_of, number), grid, THREADS, [*arguments, again, doubt, shift])]

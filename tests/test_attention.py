@@ -514,3 +514,19 @@ def test_resources():
     found = compile_plan(backward, inputs, (9, 0))
     assert {f.kernel: f.spills <= (32 if f.kernel == "attention_grad_wgmma" else 0) for f in found} == dict.fromkeys(
         ("attention_grad_prepare", "attention_grad_wgmma", "attention_grad_finish"), True)
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (8, 9), (9, 0), (12, 0)], ids=str)
+def test_resources_of_decoding(capability):
+    """With TMA and without; one tile of queries and two; parts, and whole results."""
+    from cudamath.core.layout import Layout
+    from cudamath.kernels import attention as kernels
+    from cudamath.runtime.device import assume
+
+    for batch, repeats, depth, keys in [(1, 4, 128, 4096), (70, 16, 64, 200)]:
+        q, k = (Layout.new((batch, heads, n, depth), np.dtype(np.float16), 0) for heads, n in ((4 * repeats, 1), (4, keys)))
+        with assume(capability):
+            plan = kernels.attention(q, k, k, causal=True, scale=0.1, dropping=False)
+        assert plan.steps[0].kernel.__name__ == "attention_decode" and len(plan.steps) == (2 if batch == 1 else 1)
+        assert max(step.shared for step in plan.steps) <= 99 << 10
+        check_resources(plan, [q, k, k], capability)

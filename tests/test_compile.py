@@ -49,7 +49,8 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
 #: Capabilities between which planners choose, and the shared memory of a block there, in KiB. 10.0 plans as 8.0, 12.0 as 8.9.
 PLANNED = {(7, 5): 64, (8, 0): 163, (8, 9): 99, (9, 0): 227}
 
-#: Kernels made of instructions that some architectures lack: name -> those that have them.
+#: Kernels made of instructions that some architectures lack: name -> those that have them. What attention_decode is before
+#: 9.0, test_attention.py compiles.
 SINCE_8 = tuple(c for c in build.CAPABILITIES if c >= (8, 0))
 ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "matmul_mma": SINCE_8,
                                                      "linear_loss_packed": SINCE_8,
@@ -58,7 +59,7 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
                                                      "conv2d_mma": SINCE_8, "conv2d_weight_mma": SINCE_8,
                                                      "attention_wgmma": ((9, 0),), "attention_grad_wgmma": ((9, 0),),
                                                      "attention_grad_prepare": SINCE_8, "attention_grad_finish": SINCE_8,
-                                                     "attention_decode": SINCE_8, "attention_decode_merge": SINCE_8,
+                                                     "attention_decode": ((9, 0),), "attention_decode_merge": ((9, 0),),
                                                      "attention_mma": SINCE_8, "attention_grad_mma_queries": SINCE_8,
                                                      "attention_grad_mma_keys": SINCE_8, "gemv": SINCE_8,
                                                      "gemv_e4m3": SINCE_8[1:]}

@@ -227,19 +227,22 @@ def _decode(q: Layout, k: Layout, v: Layout, extras: _Extras, causal: bool, scal
     limited = extras.queries is not None or extras.keys is not None
     wide = 64 * blocks(depth, 64)
     splits = decode.splits_of(batch * shares, keys, 2 * multiprocessors(q.device))  # two blocks a multiprocessor
-    each = (96 if capability(q.device)[0] == 9 else 64) << 10  # bytes of shared memory of each
-    kind = decode.Kind("bf16" if q.dtype == bfloat16 else "f16", wide, causal and rows > 1, limited, splits > 1,
-                       decode.stages_of(wide, each))
+    tma = capability(q.device)[0] == 9
+    each = (96 if tma else 64) << 10  # bytes of shared memory of each
+    kind = decode.Kind("bf16" if q.dtype == bfloat16 else "f16", wide, blocks(heads // shares * rows, 8), causal and rows > 1,
+                       limited, splits > 1, decode.stages_of(wide, each), tma)
     lines, single = math.prod(q.shape[:3]), np.dtype(np.float32)
-    arguments = [*(Input(i).view(x.shape, _boxed(x)) for i, x in enumerate((q, k, v))), *extras.both_lengths(rows, keys),
+    boxes = _Boxes()  # which copies nothing: suits_decode
+    both = [boxes.map(Input(i), x, decode.STEP) if tma else boxes.array(Input(i), x) for i, x in ((1, k), (2, v))]
+    arguments = [boxes.array(Input(0), q), *both, *extras.both_lengths(rows, keys),
                  *((Temp(0), Temp(1)) if splits > 1 else (Output(0).flat, Output(1).flat)),
                  *map(np.int32, (shares, heads // shares, rows, depth, keys, splits)), np.float32(scale * math.log2(math.e))]
     steps = [Launch(decode.attention_decode(kind), batch * shares * splits, decode.THREADS, arguments, kind.shared)]
     temps: list[Layout] = []
     if splits > 1:
         temps = [q.like((splits * lines * depth,), single), q.like((splits * lines * 2,), single)]
-        steps.append(Launch(decode.attention_decode_merge(kind.kind), lines, decode.MERGE_THREADS,
-                            [Temp(0), Temp(1), Output(0).flat, Output(1).flat, np.int32(splits), np.int32(depth)]))
+        steps.append(Launch(decode.attention_decode_merge(kind.kind, tma), lines, decode.MERGE_THREADS,
+                            [Temp(0), Temp(1), Output(0).flat, Output(1).flat, np.int32(splits), np.int32(depth)], early=tma))
     return Plan([q.like(), q.like(q.shape[:3], single)], steps, temps)
 
 

@@ -5,16 +5,17 @@ for a handful of multiply-adds: memory sets the speed, and what counts is that a
 
     split keys        the keys of a head are dealt out to several blocks, and to the four warps of each, so that every
                       multiprocessor has work even for one sequence; parts are merged by their (maximum, sum) as in softmax
-    grouped queries   all queries that share keys are the rows of one product: up to 16 for the price of one
-    mma.sync          tensor cores multiply 16 x 16 by 16 x 8, though few rows are used: ordinary arithmetic would need 16
-                      instructions for each 16 bytes that arrive, and be slower than memory from four rows on
-    queues            a thread asks for its keys and values several steps ahead, by cp.async into a queue of its own in
-                      shared memory, from which it takes them as they arrive: some 100 KiB are under way to each
-                      multiprocessor, and no thread ever waits for another one
-    no shuffling      A product does not care in which order it sums: lanes read 16 bytes where they lie and take them for
-                      the fragment of a *permuted* depth; the queries are permuted alike. Values are read row by row, and
-                      pairs of rows interleaved by byte permutations into fragments whose columns are permuted: the
-                      results are, too, and go back to their places when they are stored
+    grouped queries   all queries that share keys are columns of one product: up to 16 for the price of 8 or 16
+    mma.sync          transposed, s^T = k q^T and o^T = v^T p^T: keys fill the 16 rows of an instruction, and the few queries
+                      its 8 columns. Ordinary arithmetic would need 16 instructions for each 16 bytes that arrive, and be
+                      slower than memory from four queries on
+    queues            a warp asks for its keys and values several steps ahead, into a queue of its own in shared memory, from
+                      which it takes them as they arrive: some 100 KiB are under way to each multiprocessor, and no warp
+                      ever waits for another one. On 9.0 one lane asks TMA for whole boxes; before, all lanes use cp.async
+    swizzled rows     boxes of 64 columns are stored as hopper.py says, so that ldmatrix reads eight rows of one 16-byte
+                      chunk from all banks; of keys as they are, of values transposed on the way
+    lazy maximum      sums are rescaled only when a score exceeds the maximum noted so far by more than 2^8: in most steps
+                      no lane asks another one for anything
 
     attention_decode         y and lse, or with several splits their parts (unnormalised sums, maximum and total)
     attention_decode_merge   y and lse from the parts, in a fixed order
@@ -30,7 +31,9 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-from .attention_wgmma import HIDDEN, LN2, base_of, bounds
+from . import hopper
+from . import ptx_hopper as ptx
+from .attention_wgmma import GROWTH, HIDDEN, LN2, base_of, bounds
 from .lazy import cuda, types
 from .ptx_mma import (
     any_lane,
@@ -40,9 +43,10 @@ from .ptx_mma import (
     divide_unsigned,
     exp2,
     global_address,
-    load_global_4,
+    load_global,
     load_global_float_4,
-    load_shared_4,
+    load_matrix_4,
+    load_matrix_4_transposed,
     load_shared_float_4,
     log2,
     maximum,
@@ -55,42 +59,45 @@ from .ptx_mma import (
     store_global_float,
     store_global_float_2,
     store_global_float_4,
-    store_shared_float_4,
+    store_shared_4,
+    store_shared_float,
+    transpose_tile,
 )
-from .ptx_unpack import high_halves, low_halves
 from .rows import device
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
-ROWS = 16  # queries that share keys
+ROWS = 16  # queries that share keys, at most
 WARPS = 4
 THREADS = 32 * WARPS
-STEP = 16  # keys a warp takes at a time
-LEAST = 4 * WARPS * STEP  # keys worth a block of their own
+STEP = 16  # keys a warp takes at a time: a multiple of 16
+LEAST = 64 * WARPS  # keys worth a block of their own
 MOST = 512  # parts of a head
 MERGE_THREADS, MERGE_CHUNKS = 256, 64  # of a merging block; groups of four columns
-ALIGNMENT = 128
 
 
 class Kind(NamedTuple):
-    """Compile-time choices. kind: "bf16" or "f16"; depth: 64, 128, 192 or 256, of which D may use less; causal; lengths: they
-    are given; split: parts are stored instead of results; stages: of a thread's queue."""
+    """Compile-time choices. kind: "bf16" or "f16"; depth: 64, 128, 192 or 256, of which D may use less; tiles: of 8 queries
+    that share keys, 1 or 2; causal; lengths: they are given; split: parts are stored instead of results; stages: of a warp's
+    queue; tma: it is filled by TMA."""
 
     kind: str
     depth: int
+    tiles: int
     causal: bool
     lengths: bool
     split: bool
     stages: int
+    tma: bool
 
     @property
     def shared(self) -> int:
-        """Bytes of shared memory: the queues of all threads."""
-        return WARPS * self.stages * 4 * STEP * self.depth + ALIGNMENT
+        """Bytes of shared memory: the queues of all warps."""
+        return WARPS * self.stages * 4 * STEP * self.depth + hopper.ALIGNMENT
 
 
 def stages_of(depth: int, room: int) -> int:
-    """Steps that a thread asks ahead, plus the one it multiplies: what `room` bytes a block have place for, at least two."""
+    """Steps that a warp asks ahead, plus the one it multiplies: what `room` bytes a block have place for, at least two."""
     return max(2, room // (WARPS * 4 * STEP * depth))
 
 
@@ -121,64 +128,101 @@ def finish(kind: str) -> Any:
 
 
 @functools.cache
-def attention_decode(kind: Kind) -> Any:
-    """See Kind."""
-    depth, causal, split, stages = kind.depth, kind.causal, kind.split, kind.stages
-    quarters, halves, chunks = depth // 32, depth // 64, depth // 4
-    of_q, of_o = 8 * quarters, 32 * halves
-    stage_bytes = 4 * STEP * depth  # of a warp: 16 keys and 16 values, or its part of the results
-    warp_bytes, last_stage, ahead = stages * stage_bytes, (stages - 1) * stage_bytes, stages - 1
-    unit = 16 * 32  # bytes that a warp reads with one instruction
-    first_value = 2 * quarters * unit
-    multiply = mma(kind.kind)
-    pack = pack_bf16 if kind.kind == "bf16" else pack_f16
-    bounds_of, store = bounds(kind.lengths), finish(kind.kind)
-    arrived, all_arrived = copy_wait(stages - 2), copy_wait(0)
-    marks_shape = (WARPS, ROWS)
+def queue(kind: Kind) -> tuple[Any, Any]:
+    """Device functions: bring(slot, barrier, k, v, batch, head, key, end, columns, lane), by which a warp asks for the keys
+    and values from `key` on, of those below `end`; and take(barrier, phase, slot, key, end, lane), which waits for them.
+    Rows from `end` on are zeros (of keys perhaps not, but their scores are hidden)."""
+    panels, depth = kind.depth // 64, kind.depth
+    panel, chunks = STEP * hopper.ROW, 8 * STEP
+    lengths = kind.lengths
+    arrived = copy_wait(kind.stages - 2)
 
     @device
-    def bring(slot, at_k, at_v, stride_k, stride_v, key, limit, columns, line, quad):
-        """Ask for 16 keys and values from `key` on, of those below `limit`; zeros for the others and beyond the columns."""
-        for t in range(2):
-            mine = i32(key + 8 * t + line)
-            row = at_k + i64(min(mine, limit - 1)) * stride_k
-            for n in range(quarters):
-                first = i32(32 * n + 8 * quad)
-                copy_16_or_zero(i32(slot + (t * quarters + n) * unit), row + 2 * first,
-                                i32(16) if mine < limit and first < columns else i32(0))
-        for t in range(4):
-            mine = i32(key + 2 * quad + (t & 1) + 8 * (t >> 1))
-            row = at_v + i64(min(mine, limit - 1)) * stride_v
-            for n in range(halves):
-                first = i32(64 * n + 8 * line)
-                copy_16_or_zero(i32(slot + first_value + (4 * n + t) * unit), row + 2 * first,
-                                i32(16) if mine < limit and first < columns else i32(0))
+    def bring_boxes(slot, barrier, k, v, batch, head, key, end, columns, lane):
+        """k, v: tensor maps, for boxes of STEP rows and 64 columns. What lies beyond the arrays is zeros."""
+        if lane == 0 and key < end:
+            ptx.barrier_expect(barrier, i32(4 * STEP * depth))
+            for n in range(panels):
+                ptx.tma_load_4d(i32(slot + n * panel), k, i32(64 * n), key, head, batch, barrier)
+            for n in range(panels):
+                ptx.tma_load_4d(i32(slot + (panels + n) * panel), v, i32(64 * n), key, head, batch, barrier)
+
+    @device
+    def take_boxes(barrier, phase, slot, key, end, lane):
+        ptx.barrier_wait(barrier, phase)
+        if lengths and key + STEP > end:  # what lies beyond the length may be no number, and 0 times that is none either
+            for n in range(lane, panels * chunks, 32):
+                if key + ((n >> 3) & (STEP - 1)) >= end:
+                    store_shared_4(i32(slot + panels * panel + 16 * n), i32(0), i32(0), i32(0), i32(0))
+        cuda.syncwarp()
+
+    @device
+    def bring_chunks(slot, barrier, k, v, batch, head, key, end, columns, lane):
+        """k, v: arrays. Lane by lane 16 bytes: eight lanes read 128 bytes of a row."""
+        of_k = global_address(k) + i64(batch) * k.strides[0] + i64(head) * k.strides[1]
+        of_v = global_address(v) + i64(batch) * v.strides[0] + i64(head) * v.strides[1]
+        for n in range(STEP // 4):
+            row = i32(4 * n + (lane >> 3))
+            there = i64(min(key + row, end - 1))
+            to = i32(slot + row * hopper.ROW + (((lane & 7) ^ (row & 7)) << 4))
+            for m in range(panels):
+                column = i32(64 * m + 8 * (lane & 7))
+                nbytes = i32(16) if key + row < end and column < columns else i32(0)
+                copy_16_or_zero(i32(to + m * panel), of_k + there * k.strides[2] + 2 * column, nbytes)
+                copy_16_or_zero(i32(to + (panels + m) * panel), of_v + there * v.strides[2] + 2 * column, nbytes)
         copy_commit()
 
     @device
-    def two(o, i, p, b, v0, v1, v8, v9):
-        """o[i : i + 8] += weights x two columns of values, packed in pairs: of keys 2 quad, 2 quad + 1, + 8 and + 9."""
-        b[0], b[1] = low_halves(v0, v1), low_halves(v8, v9)
-        multiply(o, i, p, 0, b, 0)
-        b[0], b[1] = high_halves(v0, v1), high_halves(v8, v9)
-        multiply(o, i + 4, p, 0, b, 0)
+    def take_chunks(barrier, phase, slot, key, end, lane):
+        arrived()
+        cuda.syncwarp()
+
+    return (bring_boxes, take_boxes) if kind.tma else (bring_chunks, take_chunks)
+
+
+@functools.cache
+def attention_decode(kind: Kind) -> Any:
+    """See Kind."""
+    depth, tiles, causal, split, stages, tma = kind.depth, kind.tiles, kind.causal, kind.split, kind.stages, kind.tma
+    panels, chunks, columns_of, rows_of = depth // 64, depth // 4, 2 * tiles, STEP // 16
+    panel, stage_bytes, ahead = STEP * hopper.ROW, 4 * STEP * depth, stages - 1
+    warp_bytes, line_bytes = stages * stage_bytes, 4 * (depth + 4)  # four numbers apart: all banks are hit
+    of_q, of_s, of_o = 2 * (depth // 16) * tiles, 4 * rows_of * tiles, 4 * (depth // 16) * tiles
+    of_p, first_value = 2 * rows_of * tiles, panels * panel
+    multiply, transpose = mma(kind.kind), transpose_tile
+    pack = pack_bf16 if kind.kind == "bf16" else pack_f16
+    bounds_of, store = bounds(kind.lengths), finish(kind.kind)
+    bring, take = queue(kind)
+    all_arrived = copy_wait(0)
+    marks_shape, barriers = (WARPS, 8 * tiles), WARPS * stages
 
     @cuda.jit(launch_bounds=(THREADS, 2), fastmath={"contract"})
     def attention_decode(q, k, v, query_lengths, key_lengths, y, lse, shares, repeats, rows, columns, most, splits, factor):
-        """q (B, H, Sq, D), k, v (B, Hkv, Sk, D), rows of 16-byte units at any strides; lengths (B,) int32, or anything.
+        """q (B, H, Sq, D), k, v (B, Hkv, Sk, D), rows of 16-byte units at any strides; with `tma` maps of k and v. lengths
+        (B,) int32, or anything.
         y (B, H, Sq, D), lse (B, H, Sq), flat; with `split` instead y (splits, B H Sq, D) and lse (splits, B H Sq, 2), float32.
-        shares: Hkv; repeats: H / Hkv, repeats Sq at most ROWS; rows: Sq; columns: D; most: Sk; factor: scale log2 e.
+        shares: Hkv; repeats: H / Hkv, repeats Sq at most 8 tiles; rows: Sq; columns: D; most: Sk; factor: scale log2 e.
         Block n: split n % splits of head n // splits of k.
         """
         shared = cuda.shared.array(0, types.uint8)
         tops = cuda.shared.array(marks_shape, f32)
         totals = cuda.shared.array(marks_shape, f32)
+        full = cuda.shared.array(barriers, i64)
         thread = i32(cuda.threadIdx.x)
         warp, lane = i32(thread >> 5), i32(thread & 31)
         line, quad = i32(lane >> 2), i32(lane & 3)
-        start = i32((shared_address(shared) + (ALIGNMENT - 1)) & -ALIGNMENT)
+        start = hopper.first_tile(shared)
         own = i32(start + warp * warp_bytes)
-        queue = i32(own + 16 * lane)
+        bars = i32(shared_address(full) + 8 * stages * warp)
+        if split and tma:
+            ptx.let_next_begin()
+        if tma:
+            if lane == 0:
+                for n in range(stages):
+                    ptx.barrier_init(i32(bars + 8 * n), 1)
+                ptx.fence_barrier_init()
+                ptx.fence_async_shared()
+            cuda.syncwarp()
         share = divide_unsigned(i32(cuda.blockIdx.x), splits)
         piece = i32(cuda.blockIdx.x - share * splits)
         batch = divide_unsigned(share, shares)
@@ -187,166 +231,160 @@ def attention_decode(kind: Kind) -> Any:
         used = i32(repeats * rows)
         steps = divide_unsigned(i32(filled + STEP - 1), i32(STEP))
         each = divide_unsigned(i32(steps + splits - 1), splits)
-        end = i32(min((piece + 1) * each, steps))
-        limit = i32(min(end * STEP, filled))
-        at_k = global_address(k) + i64(batch) * k.strides[0] + i64(within) * k.strides[1]
-        at_v = global_address(v) + i64(batch) * v.strides[0] + i64(within) * v.strides[1]
-        step = i32(piece * each + warp)
+        end = i32(min(i32((piece + 1) * each) * STEP, filled))  # of the block's keys
+        key = i32((piece * each + warp) * STEP)
         for n in range(ahead):
-            bring(i32(queue + n * stage_bytes), at_k, at_v, k.strides[2], v.strides[2], i32((step + n * WARPS) * STEP), limit,
-                  columns, line, quad)
+            bring(i32(own + n * stage_bytes), i32(bars + 8 * n), k, v, batch, within, i32(key + n * (WARPS * STEP)), end,
+                  columns, lane)
         fragment_q = cuda.local.array(of_q, i32)
-        a = cuda.local.array(8, i32)
+        a = cuda.local.array(4, i32)
         o = cuda.local.array(of_o, f32)
-        s = cuda.local.array(8, f32)
-        p = cuda.local.array(4, i32)
-        b = cuda.local.array(2, i32)
+        s = cuda.local.array(of_s, f32)
+        p = cuda.local.array(of_p, i32)
+        top = cuda.local.array(columns_of, f32)
+        base = cuda.local.array(columns_of, f32)
+        total = cuda.local.array(columns_of, f32)
+        high = cuda.local.array(columns_of, f32)
+        last = cuda.local.array(columns_of, i32)  # key that each of the thread's queries sees, seen from its first one
         for n in range(of_o):
             o[n] = f32(0)
-        last0, last1 = i32(filled - 1), i32(filled - 1)  # keys that the thread's two rows see
-        for half in range(2):
-            row = i32(line + 8 * half)
-            repeat = divide_unsigned(row, rows)
-            i = i32(row - repeat * rows)
+        for n in range(columns_of):
+            top[n], base[n], total[n] = f32(HIDDEN), f32(0), f32(0)
+            row = i32(8 * (n >> 1) + 2 * quad + (n & 1))
+            i = i32(row - divide_unsigned(row, rows) * rows)
+            last[n] = i32(filled - 1 - line)
             if i >= present:
-                if half == 0:
-                    last0 = i32(-1)
-                else:
-                    last1 = i32(-1)
+                last[n] = i32(-1 - line)
             elif causal:
-                if half == 0:
-                    last0 = i32(min(last0, i + filled - present))
-                else:
-                    last1 = i32(min(last1, i + filled - present))
+                last[n] = i32(min(filled - 1, i + filled - present) - line)
+        whole = filled  # keys below are seen by all
+        if causal:
+            whole = i32(min(filled, filled - present + 1))
+        if present < rows:
+            whole = i32(0)
+        for t in range(tiles):  # of queries
+            row = i32(8 * t + line)
+            repeat = divide_unsigned(row, rows)
             at = (global_address(q) + i64(batch) * q.strides[0] + i64(within * repeats + repeat) * q.strides[1]
-                  + i64(i) * q.strides[2])
-            for n in range(quarters):
-                first = i32(32 * n + 8 * quad)
-                v0, v1, v2, v3 = i32(0), i32(0), i32(0), i32(0)
-                if row < used and first < columns:
-                    v0, v1, v2, v3 = load_global_4(at + 2 * first)
-                fragment_q[8 * n + half], fragment_q[8 * n + 2 + half] = v0, v1
-                fragment_q[8 * n + 4 + half], fragment_q[8 * n + 6 + half] = v2, v3
-        top0, top1, total0, total1 = f32(HIDDEN), f32(HIDDEN), f32(0), f32(0)
-        base0, base1 = f32(0), f32(0)
-        slot = i32(0)
-        while step < end:
-            key = i32(step * STEP)
-            arrived()
-            cuda.syncwarp()  # everybody has multiplied
-            before = i32(slot - stage_bytes) if slot > 0 else i32(last_stage)  # what was multiplied last is free
-            bring(i32(queue + before), at_k, at_v, k.strides[2], v.strides[2], i32(key + ahead * WARPS * STEP), limit, columns,
-                  line, quad)
-            here = i32(queue + slot)
-            for n in range(8):
+                  + i64(row - repeat * rows) * q.strides[2] + 4 * quad)
+            for n in range(depth // 8):
+                fragment_q[depth // 8 * t + n] = i32(0)
+                if row < used and 8 * n < columns:
+                    fragment_q[depth // 8 * t + n] = load_global(at + 16 * n)
+        # ldmatrix: lane l names row l % 8 of 8 x 8 tile l / 8. Of keys tiles 0 and 1 are below each other; so are, once they
+        # are transposed, 0 and 1 of values, whose rows are then columns
+        row_k = i32(lane & 15)
+        row_v = i32((lane & 7) + ((lane >> 4) << 3))
+        lane_k = i32(row_k * hopper.ROW + (((lane >> 4) ^ (row_k & 7)) << 4))
+        lane_v = i32(first_value + row_v * hopper.ROW + ((((lane >> 3) & 1) ^ (row_v & 7)) << 4))
+        stage, phase = i32(0), i32(0)
+        while key < end:
+            here = i32(own + stage * stage_bytes)
+            take(i32(bars + 8 * stage), phase, here, key, end, lane)  # and everybody has multiplied
+            before = i32(stage - 1) if stage > 0 else i32(ahead)  # what was multiplied last is free
+            bring(i32(own + before * stage_bytes), i32(bars + 8 * before), k, v, batch, within,
+                  i32(key + ahead * (WARPS * STEP)), end, columns, lane)
+            for n in range(of_s):
                 s[n] = f32(0)
-            for n in range(quarters):  # the two tiles of 8 keys in turn: neither waits for itself
-                for t in range(2):
-                    a[4 * t], a[4 * t + 1], a[4 * t + 2], a[4 * t + 3] = load_shared_4(i32(here + (t * quarters + n) * unit))
-                for part in range(2):
-                    for t in range(2):
-                        multiply(s, 4 * t, fragment_q, 8 * n + 4 * part, a, 4 * t + 2 * part)
-            high0, high1 = f32(HIDDEN), f32(HIDDEN)
-            for t in range(2):
-                first = i32(key + 8 * t + 2 * quad)
-                s[4 * t] = s[4 * t] if first <= last0 else f32(HIDDEN)
-                s[4 * t + 1] = s[4 * t + 1] if first + 1 <= last0 else f32(HIDDEN)
-                s[4 * t + 2] = s[4 * t + 2] if first <= last1 else f32(HIDDEN)
-                s[4 * t + 3] = s[4 * t + 3] if first + 1 <= last1 else f32(HIDDEN)
-                high0 = maximum(high0, maximum(s[4 * t], s[4 * t + 1]))
-                high1 = maximum(high1, maximum(s[4 * t + 2], s[4 * t + 3]))
-            high0 = maximum(high0, shuffle_xor_float(high0, 1))
-            high1 = maximum(high1, shuffle_xor_float(high1, 1))
-            high0 = maximum(high0, shuffle_xor_float(high0, 2))
-            high1 = maximum(high1, shuffle_xor_float(high1, 2))
-            if any_lane(i32(high0 > top0 or high1 > top1)) != 0:
-                high0, high1 = maximum(high0, top0), maximum(high1, top1)
-                base0, base1 = base_of(high0, factor), base_of(high1, factor)
-                shrink0, shrink1 = exp2(top0 * factor - base0), exp2(top1 * factor - base1)
-                top0, top1 = high0, high1
-                total0 *= shrink0
-                total1 *= shrink1
+            for n in range(depth // 16):
+                for r in range(rows_of):
+                    at = i32(((here + lane_k) ^ (32 * (n % 4))) + (n // 4 * panel + r * (16 * hopper.ROW)))
+                    a[0], a[1], a[2], a[3] = load_matrix_4(at)
+                    for t in range(tiles):
+                        multiply(s, 4 * (tiles * r + t), a, 0, fragment_q, depth // 8 * t + 2 * n)
+            if key + STEP > whole:
+                for r in range(rows_of):
+                    for n in range(columns_of):
+                        m = 4 * (tiles * r + (n >> 1)) + (n & 1)
+                        s[m] = s[m] if key + 16 * r <= last[n] else f32(HIDDEN)
+                        s[m + 2] = s[m + 2] if key + 16 * r + 8 <= last[n] else f32(HIDDEN)
+            growth = f32(0)
+            for n in range(columns_of):
+                high[n] = f32(HIDDEN)
+                for r in range(rows_of):
+                    m = 4 * (tiles * r + (n >> 1)) + (n & 1)
+                    high[n] = maximum(high[n], maximum(s[m], s[m + 2]))
+                growth = maximum(growth, high[n] - top[n])
+            if any_lane(i32(growth * factor > f32(GROWTH))) != 0:
+                for n in range(columns_of):
+                    for m in range(3):
+                        high[n] = maximum(high[n], shuffle_xor_float(high[n], i32(4 << m)))
+                    high[n] = maximum(high[n], top[n])
+                    base[n] = base_of(high[n], factor)
+                    high[n], top[n] = exp2(top[n] * factor - base[n]), high[n]
+                    total[n] *= high[n]
                 for n in range(of_o // 4):
-                    o[4 * n] *= shrink0
-                    o[4 * n + 1] *= shrink0
-                    o[4 * n + 2] *= shrink1
-                    o[4 * n + 3] *= shrink1
-            for t in range(2):
-                s[4 * t] = exp2(s[4 * t] * factor - base0)
-                s[4 * t + 1] = exp2(s[4 * t + 1] * factor - base0)
-                s[4 * t + 2] = exp2(s[4 * t + 2] * factor - base1)
-                s[4 * t + 3] = exp2(s[4 * t + 3] * factor - base1)
-                total0 += s[4 * t] + s[4 * t + 1]
-                total1 += s[4 * t + 2] + s[4 * t + 3]
-                p[2 * t] = pack(s[4 * t], s[4 * t + 1])
-                p[2 * t + 1] = pack(s[4 * t + 2], s[4 * t + 3])
-            for n in range(halves):
-                at = i32(here + first_value + 4 * n * unit)
-                x0, x1, x2, x3 = load_shared_4(at)  # keys 2 quad, 2 quad + 1, 2 quad + 8, 2 quad + 9
-                y0, y1, y2, y3 = load_shared_4(i32(at + unit))
-                z0, z1, z2, z3 = load_shared_4(i32(at + 2 * unit))
-                w0, w1, w2, w3 = load_shared_4(i32(at + 3 * unit))
-                two(o, 32 * n, p, b, x0, y0, z0, w0)
-                two(o, 32 * n + 8, p, b, x1, y1, z1, w1)
-                two(o, 32 * n + 16, p, b, x2, y2, z2, w2)
-                two(o, 32 * n + 24, p, b, x3, y3, z3, w3)
-            slot = i32(slot + stage_bytes) if slot < last_stage else i32(0)
-            step = i32(step + WARPS)
-        all_arrived()
+                    t = n // (depth // 16)
+                    o[4 * n] *= high[2 * t]
+                    o[4 * n + 1] *= high[2 * t + 1]
+                    o[4 * n + 2] *= high[2 * t]
+                    o[4 * n + 3] *= high[2 * t + 1]
+            for r in range(rows_of):
+                for t in range(tiles):
+                    m = 4 * (tiles * r + t)
+                    for e in range(4):
+                        s[m + e] = exp2(s[m + e] * factor - base[2 * t + (e & 1)])
+                    total[2 * t] += s[m] + s[m + 2]
+                    total[2 * t + 1] += s[m + 1] + s[m + 3]
+                    p[2 * (tiles * r + t)] = transpose(pack(s[m], s[m + 1]))
+                    p[2 * (tiles * r + t) + 1] = transpose(pack(s[m + 2], s[m + 3]))
+            for n in range(depth // 16):
+                for r in range(rows_of):
+                    at = i32(((here + lane_v) ^ (32 * (n % 4))) + (n // 4 * panel + r * (16 * hopper.ROW)))
+                    a[0], a[1], a[2], a[3] = load_matrix_4_transposed(at)
+                    for t in range(tiles):
+                        multiply(o, 4 * (depth // 16 * t + n), a, 0, p, 2 * (tiles * r + t))
+            stage, phase = hopper.advance(stage, phase, stages)
+            key = i32(key + WARPS * STEP)
+        if not tma:
+            all_arrived()
         cuda.syncwarp()
-        total0 += shuffle_xor_float(total0, 1)
-        total1 += shuffle_xor_float(total1, 1)
-        total0 += shuffle_xor_float(total0, 2)
-        total1 += shuffle_xor_float(total1, 2)
-        if quad == 0:
-            tops[warp, line], tops[warp, line + 8] = top0, top1
-            totals[warp, line], totals[warp, line + 8] = total0, total1
-        # The warp's sums to where its queue was: rows of 16-byte chunks, permuted so that 8 lanes hit all banks.
-        turn = i32((quad >> 1) + 2 * (line & 1))
-        for half in range(2):
-            row = i32(line + 8 * half)
-            if row < used:
-                for n in range(halves):
-                    for e in range(2):
-                        for c in range(2):
-                            m = 4 * (8 * n + 4 * c) + 2 * half + e
-                            chunk = i32((16 * n + 4 * quad + 2 * e + c) ^ turn)
-                            store_shared_float_4(i32(own + 16 * (row * chunks + chunk)), o[m], o[m + 4], o[m + 8], o[m + 12])
+        for n in range(columns_of):
+            for m in range(3):
+                total[n] += shuffle_xor_float(total[n], i32(4 << m))
+            row = i32(8 * (n >> 1) + 2 * quad + (n & 1))
+            if line == 0:
+                tops[warp, row], totals[warp, row] = top[n], total[n]
+            # The warp's sums, transposed, to where its queue was.
+            at = i32(own + row * line_bytes + 4 * line)
+            for m in range(depth // 16):
+                c = 4 * (depth // 16 * (n >> 1) + m) + (n & 1)
+                store_shared_float(i32(at + 64 * m), o[c])
+                store_shared_float(i32(at + 64 * m + 32), o[c + 2])
         cuda.syncthreads()
         for n in range(thread, used * chunks, THREADS):
             row = i32(n // chunks)
             chunk = i32(n - row * chunks)
-            top = f32(HIDDEN)
+            peak = f32(HIDDEN)
             for each_warp in range(WARPS):
-                top = maximum(top, tops[each_warp, row])
-            base, total = base_of(top, factor), f32(0)
+                peak = maximum(peak, tops[each_warp, row])
+            common, everything = base_of(peak, factor), f32(0)
             v0, v1, v2, v3 = f32(0), f32(0), f32(0), f32(0)
-            turn = i32(((chunk >> 3) & 1) + 2 * (row & 1))
             for each_warp in range(WARPS):
-                shrink = exp2(tops[each_warp, row] * factor - base)
-                total += totals[each_warp, row] * shrink
-                x0, x1, x2, x3 = load_shared_float_4(i32(start + each_warp * warp_bytes + 16 * (row * chunks + (chunk ^ turn))))
+                shrink = exp2(tops[each_warp, row] * factor - common)
+                everything += totals[each_warp, row] * shrink
+                x0, x1, x2, x3 = load_shared_float_4(i32(start + each_warp * warp_bytes + row * line_bytes + 16 * chunk))
                 v0 += x0 * shrink
                 v1 += x1 * shrink
                 v2 += x2 * shrink
                 v3 += x3 * shrink
             to = i64(share) * used + row  # rows of heads that share keys follow each other
-            base = base if total != f32(0) else f32(HIDDEN)
+            common = common if everything != f32(0) else f32(HIDDEN)
             if split:
                 to += i64(piece) * (cuda.gridDim.x // splits) * used
                 if 4 * chunk < columns:
                     store_global_float_4(global_address(y) + 4 * (to * columns + 4 * chunk), v0, v1, v2, v3)
                 if chunk == 0:
-                    store_global_float_2(global_address(lse) + 8 * to, base, total)
+                    store_global_float_2(global_address(lse) + 8 * to, common, everything)
             else:
-                store(y, lse, to, columns, 4 * chunk, v0, v1, v2, v3, base, total)
+                store(y, lse, to, columns, 4 * chunk, v0, v1, v2, v3, common, everything)
 
     return attention_decode
 
 
 @functools.cache
-def attention_decode_merge(kind: str) -> Any:
-    """y and lse from the parts of several splits."""
+def attention_decode_merge(kind: str, early: bool) -> Any:
+    """y and lse from the parts of several splits. early: launched before the parts are there."""
     store = finish(kind)
     lines = MERGE_THREADS // MERGE_CHUNKS
     shape = (lines, MERGE_CHUNKS, 4)
@@ -355,6 +393,8 @@ def attention_decode_merge(kind: str) -> Any:
     def attention_decode_merge(parts, marks, y, lse, splits, columns):
         """parts (splits, rows, D), marks (splits, rows, 2): exponent of 2 that was subtracted, sum; y (rows, D), lse (rows,);
         all flat. A block of MERGE_THREADS threads a row: a thread sums four columns of every `lines`-th part."""
+        if early:
+            ptx.wait_for_previous()
         weights = cuda.shared.array(MOST, f32)
         sums = cuda.shared.array(shape, f32)
         row, rows = i64(cuda.blockIdx.x), i64(cuda.gridDim.x)

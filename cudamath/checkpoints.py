@@ -67,7 +67,7 @@ def _describe(node: Any, path: str, found: dict[str, np.ndarray]) -> list:
     def inside(items: Iterable[tuple[Any, Any]]) -> list:
         return [_describe(child, f"{path}.{key}" if path else str(key), found) for key, child in items]
 
-    if type(node) is dict:
+    if isinstance(node, dict):  # an OrderedDict too, which becomes a dict
         for key in node:
             if type(key) not in (str, int):
                 raise TypeError(f"save: wants dict keys that are strings or integers, got {key!r} at {path or 'the top'}")
@@ -88,6 +88,8 @@ def _describe(node: Any, path: str, found: dict[str, np.ndarray]) -> list:
 
 def _describe_array(x: Any, path: str, found: dict[str, np.ndarray]) -> list:
     name = path or "array"
+    if name == "__metadata__":
+        raise ValueError(f"save: {name!r} is the format's own name, of no array")
     if name in found:
         raise ValueError(f"save: two arrays of the tree have the same name {name!r} (a key with a dot in it?)")
     host = np.asarray(x.to_numpy() if isinstance(x, ndarray) else x, order="C")
@@ -166,10 +168,11 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) ->
     path : path
         Of the file; its folder must exist.
     tree : tree
-        Any nesting of dicts (keys: strings or integers), lists, tuples, None, quantized arrays (`ml.quantize`) and classes
-        registered with optree; its leaves are arrays on any device or NumPy arrays, of any shape and any dtype of cudamath,
-        and Python scalars (bool, int, float, complex, str). The state of a random generator (`rng.state`) and of an
-        optimizer are such trees: a run that saves these with its parameters goes on bit for bit.
+        Any nesting of dicts (keys: strings or integers; an OrderedDict comes back as a dict), lists, tuples, None, quantized
+        arrays (`ml.quantize`) and classes registered with optree; its leaves are arrays on any device or NumPy arrays, of
+        any shape and any dtype of cudamath, and Python scalars (bool, int, float, complex, str). The state of a random
+        generator (`rng.state`) and of an optimizer are such trees: a run that saves these with its parameters goes on bit
+        for bit.
     metadata : mapping of str to str, optional
         Put into the header; `load_metadata` reads it.
 
@@ -180,7 +183,7 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) ->
     TypeError
         A leaf or a key that a file cannot hold, or metadata that are no strings.
     ValueError
-        Two arrays whose paths, joined with dots, are the same; metadata with the key "cudamath".
+        Two arrays whose paths, joined with dots, are the same, or one that is "__metadata__"; metadata with the key "cudamath".
     OSError
         The file cannot be written.
 

@@ -1,5 +1,6 @@
 """Saving and loading trees: what comes back, what other libraries see in the file, what damaged or unfit files raise."""
 
+import collections
 import os
 import struct
 import subprocess
@@ -253,7 +254,17 @@ def test_what_cannot_be_saved(path):
             cm.save(path, tree)
     with pytest.raises(ValueError, match="save: two arrays of the tree have the same name 'a.b'"):
         cm.save(path, {"a.b": cm.ones(1), "a": {"b": cm.ones(1)}})
+    with pytest.raises(ValueError, match="save: '__metadata__' is the format's own name"):
+        cm.save(path, {"__metadata__": cm.ones(1)})  # which nobody could read
     assert not os.listdir(path.parent)
+
+
+def test_dicts_of_other_classes(path):
+    """The state of a model of PyTorch is an OrderedDict."""
+    tree = collections.OrderedDict(b=cm.ones(2), a=collections.defaultdict(list, c=cm.zeros(3)))
+    cm.save(path, tree)
+    for back in (cm.load(path), cm.load(path, like=tree)):
+        assert list(back) == ["b", "a"] and back["b"].tolist() == [1, 1] and back["a"]["c"].shape == (3,)
 
 
 def test_writing_is_all_or_nothing(path, monkeypatch):

@@ -242,6 +242,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         loss,
         masks,
         matmul,
+        matmul_grouped,
         mlp,
         norm,
         norm_grad,
@@ -284,6 +285,10 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             c, d, bias = new(64, 256, dtype=t), new(256, 80, dtype=t), new(80, dtype=t)
             for version in ("wgmma 128x256", "wgmma 64x128 split 2", "wgmma 128x128 pingpong", "wgmma 192x128"):
                 plan(matmul.matmul, c, d, version=version)
+            rows, w, ends = new(300, 64, dtype=t), new(4, 64, 80, dtype=t), new(4, dtype="i4")
+            for version in ("wgmma 128x128", "wgmma 64x256"):
+                plan(matmul_grouped.grouped_matmul, rows, w, ends, version=version)
+                plan(matmul_grouped.grouped_outer, rows, new(300, 80, dtype=t), ends, version=version)
             for activation in ("gelu", "silu"):
                 plan(functools.partial(linear.linear, activation=activation, version="wgmma 128x128 pingpong"), c,
                      new(80, 256, dtype=t), bias, new(64, 80, dtype=t))

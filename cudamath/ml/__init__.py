@@ -8,6 +8,7 @@ from .conv import *  # noqa: F403
 from .conv_transpose import *  # noqa: F403
 from .dropout import *  # noqa: F403
 from .embedding import *  # noqa: F403
+from .grouped import *  # noqa: F403
 from .linear import *  # noqa: F403
 from .linear_loss import *  # noqa: F403
 from .loss import *  # noqa: F403

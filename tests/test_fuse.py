@@ -219,6 +219,27 @@ def test_on_the_gpu(name, dtype):
 
 
 @pytest.mark.gpu
+def test_rows_are_divided_as_exactly_as_by_the_operator():
+    """Quotients of rows and one number each have the bits of NumPy's, but the very small, which may be off by two units."""
+    rng = np.random.default_rng(1)
+    shape = 512, 256
+    x = (rng.standard_normal(shape) * np.exp2(rng.integers(-90, 90, shape))).astype(F32)
+    y = (rng.standard_normal((512, 1)) * np.exp2(rng.integers(-110, 110, (512, 1)))).astype(F32)
+    y[:12, 0] = np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, 3.0, 2.0**127, 1e-38, 1e-42, 1e-45, 3e38
+    x[:, :6] = 0.0, -0.0, np.inf, -np.inf, np.nan, 1.0
+    with np.errstate(all="ignore"):
+        wanted = x / y
+    with cm.device("cuda"):
+        found, _ = cm.fuse(lambda x, y: (x / y, x.max(-1)))(x, y)
+    found = found.to_numpy()
+    apart = np.abs(found.view(np.int32).astype(np.int64) - wanted.view(np.int32))
+    small = (np.abs(x) < 2.0**-100) | (np.abs(wanted) < 2.0**-100)
+    assert np.array_equal(np.isnan(found), np.isnan(wanted))
+    assert np.all((apart == 0) | np.isnan(wanted) | (small & (apart <= 2)))
+    assert np.count_nonzero(~small & np.isfinite(wanted)) > 100_000
+
+
+@pytest.mark.gpu
 def test_second_order_on_the_gpu():
     x = normal((6, 8), np.float64)
 

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import shapes
+from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import SIMULATOR, blocks, codec, compiled, device_function, power_of_two
@@ -161,6 +162,48 @@ def composed(program: Program) -> tuple[Any, tuple[int, ...]]:
 
 # ------------------------------------------------------------------------------------------------ rows
 
+QUOTIENT = "x / y"
+
+
+@functools.cache
+def row_division() -> tuple[Any, Any]:
+    """Device functions (prepare, divide) for float32: all of a row divided by one number, as exactly as by `/`.
+
+    prepare(y) -> (y s, 1 / (y s), s), once a row; divide(x, y s, 1 / (y s), s) -> x / y. `/` is a dozen instructions with a
+    branch for very large and small numbers, and a thread that has thirty such branches before it has no loads under way.
+    Here the product with the reciprocal is corrected twice by its remainder, which a fused multiply-add finds exactly; the
+    power of two s keeps the reciprocal a normal number. The result is rounded correctly (Markstein 1990) where |x| and
+    |x / y| are 2^-100 or more; smaller ones may be off by two units in the last place.
+    """
+    one, none, near, far, endless = map(np.float32, (1, 0, 2.0**-60, 2.0**60, math.inf))
+
+    @device_function
+    def prepare(y):
+        size = abs(y)
+        s = near if size > far else (far if size < near else one)
+        y = y * s
+        return y, one / y, s
+
+    @device_function
+    def divide(x, y, reciprocal, s):
+        x = x * s
+        first = x * reciprocal
+        q = cuda.fma(cuda.fma(-y, first, x), reciprocal, first)
+        q = cuda.fma(cuda.fma(-y, q, x), reciprocal, q)
+        size = abs(first)  # of zeros, infinities and NaN the product alone is right, sign and all
+        return q if size > none and size < endless else first
+
+    return prepare, divide
+
+
+def divisor(program: Program, i: int) -> int | None:
+    """The number of the value by which `row_division` divides value i, an element; None where it is not such a quotient."""
+    value = program.values[i]
+    if value.kind != "apply" or value.row or value.detail != (QUOTIENT, np.dtype(np.float32)):
+        return None
+    single = all(compute_dtype(program.values[j].dtype) == np.float32 for j in (*value.operands, i))
+    return value.operands[1] if program.values[value.operands[1]].row and single and not SIMULATOR else None
+
 
 class Shape(NamedTuple):
     """What a compiled `fused_rows` knows of its launch."""
@@ -211,6 +254,7 @@ def fused_rows(program: Program, shape: Shape) -> Any:
     arrays = [*(f"a{i}" for i in loads), *(f"o{k}" for k in range(len(program.outputs)))]
     parameters = [*arrays, *(f"{a}_{d}" for a in arrays for d in range(outer)), *(f"size{d}" for d in range(outer)),
                   "rows", "columns", "segment", "segments"]
+    space["prepare"], space["divide"] = row_division()
     for i in loads:
         space[f"read{i}"], space[f"load{i}"] = reader(values[i].dtype, width), codec(values[i].dtype)[0]
         space[f"T{i}"] = codec(values[i].dtype)[2]
@@ -245,7 +289,12 @@ def fused_rows(program: Program, shape: Shape) -> Any:
                     return f"h{i}[{hold} + {k}]" if i in held else f"l{i}[{k}]"
                 return name(i, f"_{k}")
 
-            lines += [write.statement(i, place) for i in todo if values[i].kind != "load" and not values[i].row]
+            for i in todo:
+                by = divisor(program, i)
+                if by is not None:
+                    lines.append(f"{place(i)} = divide({place(values[i].operands[0])}, y{by}, inverse{by}, power{by})")
+                elif values[i].kind != "load" and not values[i].row:
+                    lines.append(write.statement(i, place))
             for i in targets:
                 lines += [line.format(value=place(i), k=k) for line in use(i)]
         return lines
@@ -274,10 +323,12 @@ def fused_rows(program: Program, shape: Shape) -> Any:
         body += [f"        read{i}(a{i}, at_a{i} + i, h{i}, v * {width})" for i in held]
 
     def loop(targets: Sequence[int], use: Callable[[int], list[str]]) -> list[str]:
+        by = {divisor(program, i) for i in write.needed(targets, known)} - {None}
+        before = [f"y{i}, inverse{i}, power{i} = prepare({name(i)})" for i in sorted(by)]
         if held:
-            return [f"for v in range({vectors}):", f"    i = (lane + v * {threads}) * {width}", "    if i < columns:",
+            return [*before, f"for v in range({vectors}):", f"    i = (lane + v * {threads}) * {width}", "    if i < columns:",
                     *("        " + line for line in access(targets, "i", use, f"v * {width}"))]
-        return [f"for i in range(first + lane * {width}, last, {threads * width}):",
+        return [*before, f"for i in range(first + lane * {width}, last, {threads * width}):",
                 *("    " + line for line in access(targets, "i", use, None))]
 
     for level in levels(program):

@@ -38,6 +38,71 @@ def test_joins_of_layouts_seen_before(device):
             np.testing.assert_allclose(got.to_numpy(), wanted, rtol=1e-5)
 
 
+FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of integers, alike in both libraries
+    "places": lambda lib, a, v, p: a[p],
+    "places from the end": lambda lib, a, v, p: a[-1 - p],
+    "a view's places": lambda lib, a, v, p: a[:, 1][p],
+    "roll": lambda lib, a, v, p: lib.roll(a, 3),
+    "roll a view": lambda lib, a, v, p: lib.roll(a[1:, 1:], 1),
+    "roll by nothing": lambda lib, a, v, p: lib.roll(a, 24),
+    "repeat": lambda lib, a, v, p: lib.repeat(a, 2),
+    "repeat rows": lambda lib, a, v, p: lib.repeat(a, 3, 0),
+    "repeat in a view": lambda lib, a, v, p: lib.repeat(a[:, 1:3], 2, axis=1),
+    "repeat by [2]": lambda lib, a, v, p: lib.repeat(v, [2]),
+    "repeat by no times": lambda lib, a, v, p: lib.repeat(v, 0),
+    "trace": lambda lib, a, v, p: lib.trace(a),
+    "trace above": lambda lib, a, v, p: lib.trace(a, 1),
+    "trace below": lambda lib, a, v, p: lib.trace(a.T, offset=-2, axis1=1, axis2=0),
+    "trace of integers": lambda lib, a, v, p: lib.trace(p.reshape((2, 2))),
+    "outer": lambda lib, a, v, p: lib.outer(v, v[:4]),
+    "outer of a matrix": lambda lib, a, v, p: lib.outer(a.T, v),
+    "outer of two dtypes": lambda lib, a, v, p: lib.outer(p, v),
+    "vecdot": lambda lib, a, v, p: lib.vecdot(v, v + 1),
+    "vecdot of rows": lambda lib, a, v, p: lib.vecdot(a, a * a),
+    "vecdot of columns": lambda lib, a, v, p: lib.vecdot(a, a * a, axis=0),
+    "vecdot of one with many": lambda lib, a, v, p: lib.vecdot(v, a),
+    "arange": lambda lib, a, v, p: lib.arange(7),
+    "arange of floats": lambda lib, a, v, p: lib.arange(7.0),
+    "arange as float32": lambda lib, a, v, p: lib.arange(-3, 9, 2, dtype="float32"),
+    "arange as int8": lambda lib, a, v, p: lib.arange(-3, 9, 2, dtype="int8"),
+    "zeros": lambda lib, a, v, p: lib.zeros((3, 2), dtype="int16"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_numpys_functions_of_layouts_seen_before(device, name):
+    """As NumPy has it, call after call, with a call of the same function on other layouts in between; then a gradient."""
+    function = FUNCTIONS[name]
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        a, v, p = rng.standard_normal((4, 6)).astype("f4"), rng.standard_normal(6).astype("f4"), rng.permutation(4)
+        x, w, q = map(cm.asarray, (a, v, p))
+        expected = function(np, a, v, p)
+        for _ in range(2):
+            got = function(cm, x, w, q)
+            assert got.shape == expected.shape and got.dtype == expected.dtype
+            np.testing.assert_allclose(got.to_numpy(), expected, rtol=1e-5, atol=1e-6)
+            function(cm, x.astype("f8"), w.astype("f8"), q)
+        got += 1  # nobody else's memory
+        np.testing.assert_allclose(function(cm, x, w, q).to_numpy(), expected, rtol=1e-5, atol=1e-6)
+    if "arange" in name or name in ("zeros", "trace of integers"):
+        return
+
+    def total(lib, a, v):
+        return (function(lib, a, v, p if lib is np else q) ** 2).sum()
+
+    found = cm.grad(lambda x, w: total(cm, x, w), argnums=(0, 1))(x.astype("f8"), w.astype("f8"))
+    wide = [a.astype("f8"), v.astype("f8")]
+    for number, gradient in enumerate(found):
+        for at in np.ndindex(*gradient.shape):
+            ends = []
+            for step in (1e-5, -1e-5):
+                moved = [each.copy() for each in wide]
+                moved[number][at] += step
+                ends.append(total(np, *moved))
+            np.testing.assert_allclose(gradient.to_numpy()[at], (ends[0] - ends[1]) / 2e-5, rtol=1e-6, atol=1e-8)
+
+
 def cotangents(function, a, b, g):
     """Gradients of <g, function(a, b)>, linear in each, by its values on unit matrices in float64."""
     with cm.device("cpu"):

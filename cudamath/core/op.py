@@ -30,7 +30,7 @@ from .layout import Layout
 
 __all__ = ["ANY", "BOOLEAN", "COMPLEX", "FLOATING", "HELD", "INEXACT", "INTEGER", "INTEGER_OR_BOOL", "NUMERIC", "REAL",
            "REAL_OR_BOOL", "Category", "Op", "ViewOp", "coerce", "lazy", "registry", "require",
-           "require_function"]
+           "require_function", "seen_as"]
 
 #: Every op card by name (tests/test_complete.py compares it with records, docs and benchmark rows).
 registry: dict[str, Op | ViewOp] = {}
@@ -152,10 +152,10 @@ class Op:
             run = plan.bind(self.name, [x for x in layouts if x is not None], scalars, device)
             if None in layouts:
                 run = _without_none(run, [x is not None for x in layouts], scalars)
-        self._keep((*layouts, *params.values()), run)
+        self.keep((*layouts, *params.values()), run)
         return run
 
-    def _keep(self, key: tuple, run: Callable) -> None:
+    def keep(self, key: tuple, run: Callable) -> None:
         if len(self.plans) >= _MOST_PLANS:
             self.plans.clear()
         self.plans[key] = run
@@ -177,11 +177,13 @@ class Op:
                 return None
         return run(*arrays, *scalars)
 
-    def remember(self, key: tuple, given: Iterable[Any], arrays: Iterable[Any], **params: Any) -> None:
+    def remember(self, key: tuple, given: Iterable[Any], arrays: Iterable[Any],
+                 result: tuple[ndarray, ndarray] | None = None, /, **params: Any) -> None:
         """Let `again` answer calls with this key as `self(*arrays, **params)` has just answered this one.
 
         A plan of a GPU looks at addresses alone, so it serves the arrays as they were given, in whatever layout the card saw
         them, as long as nothing was copied for it. Elsewhere, and where something was, nothing is remembered.
+        result: what the card returned, and what the function made of it, if that is a view of all of it.
         """
         for x, y in zip(given, arrays, strict=True):
             if (x is None) != (y is None) or x is not None and (
@@ -189,8 +191,13 @@ class Op:
                 return
         layouts = [[None if x is None else x._layout for x in those] for those in (given, arrays)]
         run = self.plans.get((*layouts[1], *params.values()))
+        if run is not None and result is not None and result[0] is not result[1]:
+            whole, seen = result
+            if (seen._data, seen._layout.size) != (whole._data, whole._layout.size) or not seen._layout.contiguous:
+                return
+            run = seen_as(run, seen._layout)
         if run is not None:
-            self._keep((*key, *layouts[0]), run)
+            self.keep((*key, *layouts[0]), run)
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"
@@ -240,6 +247,17 @@ def known_result(function: Callable, count: int) -> Callable:
         return out
 
     return one if count == 1 else several
+
+
+def seen_as(run: Callable, layout: Layout) -> Callable:
+    """`run`, whose result is new each time, with the result in another layout."""
+
+    def seen(*operands: Any) -> ndarray:
+        out = run(*operands)
+        out._layout = layout
+        return out
+
+    return seen
 
 
 def _without_none(run: Callable, present: list[bool], scalars: int) -> Callable:

@@ -254,13 +254,12 @@ class _Writer:
         self.emit(f"    with on_device(device): return run({', '.join(parameters)})")
         for x in arrays:
             self.emit(f"if {x}._owner.stream is not stream: {x}._owner.used_on(stream)")
-        for i, layout in enumerate(self.plan.outputs):
-            self.take(f"y{i}", layout)
-            self.constants[f"layout_y{i}"] = layout
-            self.emit(f"y{i} = new(ndarray); y{i}._layout = layout_y{i}; y{i}._data = y{i}_address")
-            self.emit(f"y{i}._owner = y{i}_buffer; y{i}._node = None")
-        for i, layout in enumerate(self.plan.temps):
-            self.take(f"t{i}", layout)
+        wanted = {f"y{i}": layout for i, layout in enumerate(self.plan.outputs)}
+        owners = self.take_all(wanted | {f"t{i}": layout for i, layout in enumerate(self.plan.temps)})
+        for y, layout in wanted.items():
+            self.constants[f"layout_{y}"] = layout
+            self.emit(f"{y} = new(ndarray); {y}._layout = layout_{y}; {y}._data = {y}_address")
+            self.emit(f"{y}._owner = {owners[y]}; {y}._node = None")
         if any(isinstance(arg, Ticket) for step in self.plan.steps for arg in step.args):
             self.constants["ticket"] = functools.partial(flags.ticket, self.name)
             self.emit("call_ticket = ticket()")
@@ -282,9 +281,23 @@ class _Writer:
     def emit(self, line: str) -> None:
         self.lines.append(line)
 
-    def take(self, target: str, layout: Layout) -> None:
-        """A block of memory for an output or scratch array."""
-        self.constants[f"{target}_size"] = memory.rounded(layout.nbytes)
+    def take_all(self, wanted: dict[str, Layout]) -> dict[str, str]:
+        """Memory for outputs and scratch arrays; returns the name of each one's buffer. Those that fit into the smallest block
+        lie in one buffer: to take and return a block costs the host a tenth of a launch."""
+        small = [target for target, layout in wanted.items() if layout.nbytes <= memory.SMALL]
+        together = small if len(small) > 1 else []
+        if together:
+            self.take("small", len(together) * memory.SMALL)
+            for place, target in enumerate(together):
+                self.emit(f"{target}_address = small_address + {place * memory.SMALL}")
+        for target, layout in wanted.items():
+            if target not in together:
+                self.take(target, layout.nbytes)
+        return {target: f"{'small' if target in together else target}_buffer" for target in wanted}
+
+    def take(self, target: str, nbytes: int) -> None:
+        """A block of memory."""
+        self.constants[f"{target}_size"] = memory.rounded(nbytes)
         self.emit(f"{target}_address = allocate({target}_size, stream)")
         self.emit(f"{target}_buffer = b = new(Buffer); b.address = {target}_address; b.size = {target}_size")
         self.emit("b.stream = stream; b.users = None")

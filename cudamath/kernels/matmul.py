@@ -454,6 +454,8 @@ def _choose(p: Product, a: Layout, b: Layout, tf32: bool) -> tuple[str, str]:
         return "naive", "nothing to sum"
     if few_rows(a, turned(b)):
         return "gemv", "few rows: a kernel that reads each weight once, ahead of cuBLAS wherever it was measured"
+    if p.batch * len(p.parts) == 1 and max(p.m, p.n) <= TILE and p.k <= 8 * TILE and a.dtype in (np.float32, np.float64):
+        return "tiled", "one tile, few steps: over before the host is through with a call of cuBLAS"
     able = candidates(a, b, tf32)
     what = kind(a, b, tf32)
     found = measured(p, a, b, able, tf32)

@@ -142,7 +142,8 @@ def _patterned(layout: Layout, halves: tuple[int, int]) -> ndarray:
         if out.size:
             _fill(out, scalars=halves)
         return out
-    return _full(scalars=halves, layout=layout, device=layout.device)
+    run = _full.plans.get((layout, layout.device))  # as the call below would find it
+    return run(*halves) if run is not None else _full(scalars=halves, layout=layout, device=layout.device)
 
 
 def _checked_order(name: str, order: str) -> None:
@@ -293,12 +294,17 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *,
     Args: start: first number, or the stop if it is the only one (then the first is 0); stop: not reached; step: not
     0; dtype: by default int64 for integers, else the default float; device: where. Returns: shape ``(ceil((stop -
     start) / step),)``, or ``(0,)``. Raises: ValueError if step is 0 or the length is not finite, TypeError for a
-    bool dtype.
+    bool dtype, OverflowError for integers that the dtype does not hold (later ones wrap around if it is given).
 
     >>> import cudamath as cm
     >>> cm.arange(2, 8, 2)
     array([2, 4, 6])
     """
+    index = index_of(device)
+    key = ("arange", start, stop, step, dtype, index, start.__class__, stop.__class__, step.__class__)
+    known = _ramp.again(key, ())
+    if known is not None:
+        return known
     first, last = (0, start) if stop is None else (start, stop)
     if not first.__class__ is last.__class__ is step.__class__ is int:
         first, last, step = [v.item() if isinstance(v, ndarray | np.generic) else v for v in (first, last, step)]
@@ -318,7 +324,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *,
         size = max(0, -((first - last) // step))
     else:
         size = max(0, math.ceil(span))
-    out = core.empty((size,), kind, index_of(device))
+    out = core.empty((size,), kind, index)
     if not size:
         return out
     if kind in FLOATING:  # the step as it is between the first two elements, rounded as they are: NumPy's rule
@@ -329,8 +335,27 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *,
     else:
         begin = int(first)
         first, step = begin, int(first + step) - begin
+        low, high = _RANGE[kind]
+        if not low <= begin <= high or (dtype is None and not low <= begin + (size - 1) * step <= high):
+            raise OverflowError(f"arange: from {begin} to {last} does not fit into {kind}")
     _ramp(out, scalars=(first, step, first), count=size)
+    if index >= 0 and all([n is None or n.__class__ is int for n in key[1:4]]):
+        _ramp.keep(key, _making(out._layout, _ramp.plans[out._layout, size], (first, step, first)))
     return out
+
+
+def _making(layout: Layout, run: Callable, scalars: tuple) -> Callable[[], ndarray]:
+    """A plan that writes into an array on a GPU as a function that makes the array."""
+
+    def make() -> ndarray:
+        out = core.allocate(layout)
+        run(out, *scalars)
+        return out
+
+    return make
+
+
+_RANGE = {kind: (int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in dtypes.INTEGER}
 
 
 def recorded(*values: Any) -> bool:

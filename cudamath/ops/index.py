@@ -74,6 +74,10 @@ _true_positions = Op("nonzero", cpu="index.true_positions", cuda="masks.true_pos
 
 def getitem(x: ndarray, key: Any) -> ndarray:
     """``x[key]``: a view for basic keys, a copy otherwise."""
+    if type(key) is ndarray and x._node is None:
+        run = _gather.plans.get((x._layout, key._layout, 0))
+        if run is not None:  # the gather below, seen before
+            return run(x, key)
     if _one_array(x, key):
         return _gather(x, key, axis=0)
     seen = view_of(x, key)

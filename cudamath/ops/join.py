@@ -12,7 +12,7 @@ import numpy as np
 from ..core import dtypes, shapes
 from ..core.array import asarray, ndarray
 from ..core.layout import Layout
-from ..core.op import Op, coerce, require
+from ..core.op import Op, coerce, require, seen_as
 from ..core.shapes import normalize_axis
 from .shape import (
     Axes,
@@ -267,15 +267,21 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
     >>> cm.roll(cm.arange(5), 2)
     array([3, 4, 0, 1, 2])
     """
+    single = shift.__class__ is int and (axis is None or axis.__class__ is int)
+    if single and type(x) is ndarray and x._node is None:
+        known = _concat.plans.get(("roll", x._layout, shift, axis))
+        if known is not None:
+            return known(x)
     x = require("roll", x)
     if axis is None:
         if isinstance(shift, tuple | list):
             raise ValueError("roll: several shifts want as many axes")
-        return reshape(roll(ravel(x), shift, axis=0), x.shape)
-    if shift.__class__ is int and axis.__class__ is int and x._node is None:
-        known = _concat.plans.get(("roll", x._layout, shift, axis))
-        if known is not None:
-            return known(x)
+        flat = ravel(x)
+        out = reshape(roll(flat, shift, axis=0), x.shape)
+        known = _concat.plans.get(("roll", flat._layout, shift, 0))
+        if known is not None and single and flat._data == x._data:
+            _concat.keep(("roll", x._layout, shift, None), seen_as(known, out._layout))
+        return out
     axes = [normalize_axis("roll", a, x.ndim) for a in (axis if isinstance(axis, tuple | list) else (axis,))]
     steps: list[Any] = list(shift) if isinstance(shift, tuple | list) else [shift]
     if len(steps) == 1:
@@ -294,8 +300,8 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
             at = size - step % size
             parts = [span(out, a, at, size), span(out, a, 0, at)]
             out = _joined("roll", parts, a)
-            if x._layout.device >= 0 and len(totals) == 1 and shift.__class__ is int and axis.__class__ is int:
-                _concat.plans["roll", x._layout, shift, axis] = _rolling(parts, a, parts[0]._data - x._data)
+            if x._layout.device >= 0 and len(totals) == 1 and single:
+                _concat.keep(("roll", x._layout, shift, axis), _rolling(parts, a, parts[0]._data - x._data))
     return _copy(x) if out is x else out
 
 
@@ -449,14 +455,16 @@ def repeat(x: Any, /, repeats: Any, axis: int | None = None) -> ndarray:
     >>> cm.repeat(cm.asarray([1, 2, 3]), [1, 0, 2])
     array([1, 3, 3])
     """
-    from .index import take
-
+    key, given = ("repeat", repeats, repeats.__class__, axis, axis.__class__), (x,)
+    known = _copy.again(key, given)
+    if known is not None:
+        return known
     x = require("repeat", x)
     if axis is None:
         x, axis = ravel(x), 0
     axis = normalize_axis("repeat", axis, x.ndim)
     if type(repeats) is int and repeats >= 0:
-        return _each(x, repeats, axis)
+        return _each(x, repeats, axis, key, given)
     counts = repeats.to_numpy() if isinstance(repeats, ndarray) else np.asarray(repeats)
     if counts.dtype.kind not in "iu":
         raise TypeError(f"repeat: repeats must be integers, got {counts.dtype}")
@@ -466,12 +474,18 @@ def repeat(x: Any, /, repeats: Any, axis: int | None = None) -> ndarray:
         return _each(x, int(counts.reshape(())[()]), axis)
     if counts.shape != (x.shape[axis],):
         raise ValueError(f"repeat: repeats of shape {counts.shape} do not fit axis {axis} of shape {x.shape}")
+    from .index import take
+
     return take(x, asarray(np.repeat(np.arange(x.shape[axis]), counts), device=x.device), axis=axis)
 
 
-def _each(x: ndarray, count: int, axis: int) -> ndarray:
-    """Every slice along an axis so many times in a row."""
+def _each(x: ndarray, count: int, axis: int, key: tuple = (), given: tuple = ()) -> ndarray:
+    """Every slice along an axis so many times in a row; under a key the copy remembers it, as a function of `given`."""
     first, rest = x.shape[: axis + 1], x.shape[axis + 1 :]
     apart = _reshape(x, shape=(*first, 1, *rest), old=x.shape)
-    out = _copy(_broadcast(apart, shape=(*first, count, *rest), old=apart.shape))
-    return _reshape(out, shape=(*first[:-1], first[-1] * count, *rest), old=out.shape)
+    spread = _broadcast(apart, shape=(*first, count, *rest), old=apart.shape)
+    copied = _copy(spread)
+    out = _reshape(copied, shape=(*first[:-1], first[-1] * count, *rest), old=copied.shape)
+    if key:
+        _copy.remember(key, given, (spread,), (copied, out))
+    return out

@@ -102,14 +102,7 @@ def remember_product(key: tuple, given: Sequence[Any], factors: Sequence[ndarray
     """Let `product_known` answer: `given` are the function's arrays, `factors` what `matmul` was given and gave. Only where
     the former two are views of `given`, and `result` one of the whole product."""
     *operands, product = factors
-    run, layout = _products.get((*[x._layout for x in operands], _tf32)), result._layout
-    if run is None or layout.device < 0 or not layout.contiguous or (
-            (result._data, layout.size) != (product._data, product.size)):
-        return
-    for x, y in zip(given, operands, strict=True):
-        if type(x) is not ndarray or x._data != y._data:
-            return
-    _matmul.plans[*key, _tf32, *[x._layout for x in given]] = lambda a, b: run(a, b)._view(layout)
+    _matmul.remember((*key, _tf32), given, operands, (product, result), tf32=_tf32)
 
 
 # Exact modulo 2^32, on tensor cores where there are some.
@@ -241,6 +234,11 @@ def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1) -> ndarray:
     >>> cm.vecdot([[1, 2], [3, 4]], [1, 1]).tolist()
     [3, 7]
     """
+    key, given = ("vecdot", axis, axis.__class__), (a, b)
+    if out is None:
+        known = product_known(key, given)
+        if known is not None:
+            return known
     a, b = _pair("vecdot", a, b)
     a, b = require("vecdot", a, NUMERIC), require("vecdot", b, NUMERIC)
     if not a.ndim or not b.ndim:
@@ -253,7 +251,9 @@ def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1) -> ndarray:
     if a.dtype.kind == "c":
         a = conj(a)
     row, column = a.reshape((*a.shape[:-1], 1, a.shape[-1])), b.reshape((*b.shape, 1))
-    y = reshape(matmul(row, column), broadcast_shapes("vecdot", a.shape[:-1], b.shape[:-1]))
+    product = matmul(row, column)
+    y = reshape(product, broadcast_shapes("vecdot", a.shape[:-1], b.shape[:-1]))
+    remember_product(key, given, (row, column, product), y)
     return y if out is None else deliver("vecdot", y, out)
 
 
@@ -376,8 +376,16 @@ def outer(a: Any, b: Any, /, out: Any = None) -> ndarray:
     >>> cm.outer([1, 2], [3, 4]).tolist()
     [[3, 4], [6, 8]]
     """
+    given = a, b
+    if out is None:
+        known = multiply.card.again(("outer",), given)  # type: ignore[attr-defined]
+        if known is not None:
+            return known
     a, b = _pair("outer", a, b)
-    return multiply(reshape(a, (a.size, 1)), reshape(b, (1, b.size)), out)
+    a, b = reshape(a, (a.size, 1)), reshape(b, (1, b.size))
+    y = multiply(a, b, out)
+    multiply.card.remember(("outer",), given, (a, b))  # type: ignore[attr-defined]
+    return y
 
 
 def tensordot(a: Any, b: Any, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> ndarray:

@@ -337,8 +337,17 @@ def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any
     >>> int(cm.trace([[1, 2], [3, 4]]))
     5
     """
-    x = diagonal(require("trace", x), offset, axis1, axis2)
-    return reduce.sum(x, -1) if dtype is None and out is None else reduce.sum(x, axis=-1, dtype=dtype, out=out)
+    if dtype is not None or out is not None:
+        return reduce.sum(diagonal(require("trace", x), offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
+    numbers = offset, axis1, axis2
+    key, given = ("trace", *numbers, *[n.__class__ for n in numbers]), (x,)
+    known = reduce._sum.again(key, given)
+    if known is None:
+        line = diagonal(require("trace", x), *numbers)
+        known = reduce.sum(line, -1)
+        reduce._sum.remember(key, given, (line,), kind="sum", axis=(line.ndim - 1,), keepdims=False, dtype=known.dtype,
+                             shape=())
+    return known
 
 
 def trim_zeros(x: Any, /, trim: str = "fb") -> ndarray:

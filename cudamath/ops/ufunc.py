@@ -19,7 +19,7 @@ from ..core.array import ndarray, same_device, wrap
 from ..core.devices import CPU
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
-from ..core.op import Category, coerce, lazy, registry
+from ..core.op import Category, Op, coerce, lazy, registry
 from ..core.quiet import quiet
 from .output import can_write, deliver, target_of
 
@@ -120,6 +120,8 @@ class Elementwise:
         """The scalar expression for a compute dtype."""
         kind = "f" if dtype == bfloat16 else dtype.kind
         return self.expressions.get(kind, self.expressions.get("", ""))
+
+    again, remember, keep = Op.again, Op.remember, Op.keep
 
     # ------------------------------------------------------------ the slow path: once per combination of layouts
 

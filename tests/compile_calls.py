@@ -158,6 +158,7 @@ def arrays(t: np.dtype) -> None:
     wide[cm.asarray(np.arange(300))] = wide[0].copy()
     if t == F32:
         made(1 << 23, t)[made(1 << 19, "int64")] = made(1 << 19, t)
+        cm.roll(made(1 << 21, t), 5)
     x[index, index] = line[:5]
     x[mask] = 1
     x[mask]

@@ -506,6 +506,44 @@ def test_join_simulated(dtype):
     np.testing.assert_array_equal(sim(plan, x, y), np.concatenate([x, y], 1))
 
 
+def gathered(shape, cuts, axis, dtype):
+    """Parts of an array that are joined to it by join_gathered, and the array."""
+    whole = (np.arange(np.prod(shape)) % 251).reshape(shape).astype(dtype)
+    return [np.ascontiguousarray(part) for part in np.split(whole, cuts, axis)], whole
+
+
+GATHERED = [((25,), [5], 0), ((24,), [1, 2, 3, 20], 0), ((3, 8), [1], 1), ((2, 12), [3, 5, 10], 1), ((5, 3), [1], 0)]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["i4", "f8"])
+@pytest.mark.parametrize("shape, cuts, axis", GATHERED, ids=str)
+def test_join_gathered_simulated(shape, cuts, axis, dtype):
+    from cudamath.kernels import join
+
+    parts, whole = gathered(shape, cuts, axis, dtype)
+    plan = join.concat(*layouts(*parts), axis=axis, sizes=tuple([part.shape[axis] for part in parts]), version="gathered")
+    assert named(plan) == ["join_gathered"]
+    np.testing.assert_array_equal(sim(plan, *parts), whole)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["i4", "f8"])
+@pytest.mark.parametrize("shape, cuts, axis", [*GATHERED, ((1_500_001,), [1, 7, 9000], 0), ((1024, 1200), [5], 1)], ids=str)
+def test_join_gathered(shape, cuts, axis, dtype):
+    from cudamath.kernels import join
+
+    parts, whole = gathered(shape, cuts, axis, dtype)
+    given = [cm.asarray(part, device="cuda") for part in parts]
+    sizes = tuple([part.shape[axis] for part in parts])
+    plan = join.concat(*(x._layout for x in given), axis=axis, sizes=sizes, version="gathered")
+    assert named(plan) == ["join_gathered"]
+    np.testing.assert_array_equal(plan.bind("concat", [x._layout for x in given])(*given).to_numpy(), whole)
+    for shift in (1, -5):
+        np.testing.assert_array_equal(cm.roll(cm.asarray(whole, device="cuda"), shift, axis=axis).to_numpy(),
+                                      np.roll(whole, shift, axis))
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8", "c16"])
 def test_join(dtype):

@@ -5,8 +5,10 @@ Along any axis, C-ordered inputs are matrices of as many rows as the result, and
     result row r:  | input 0 row r | input 1 row r | ...            axis 0: one row, the inputs one after another
 
 The floor is one read and one write of everything. What an element is does not matter: rows are moved in the widest words that
-divide the lengths of all of them, 16 bytes at best, four of which each thread has under way. The second grid dimension is the
-number of the input. More than MOST inputs, or others than C-ordered ones, are copied one by one (copy.copy_part).
+divide the lengths of all of them, 16 bytes at best, four of which each thread has under way (``join``). The second grid
+dimension is the number of the input. Where only words of 4 or 8 bytes divide all lengths, as when an array is rolled by an odd
+number of elements, at least the result can be written in 16 bytes: each thread gathers its vectors from where they lie
+(``join_gathered``). More than MOST inputs, or others than C-ordered ones, are copied one by one (copy.copy_part).
 
 Measured (row versions_join):
 two of 8,192 x 4,096 side by side, float32; NVIDIA H200, commit 79241e4a8fe7, 2026-11-21
@@ -19,6 +21,7 @@ two of 8,192 x 4,096 side by side, float32; NVIDIA H200, commit 79241e4a8fe7, 20
 """
 
 import functools
+import itertools
 from math import prod
 from typing import Any
 
@@ -31,10 +34,18 @@ from .copy import IN_FLIGHT, THREADS, copy_part, whole
 from .lazy import cuda, types
 from .rows import device
 
-if not SIMULATOR:
+if SIMULATOR:
+
+    def store_vector(y, i, values):
+        """What the access of 16 bytes does."""
+        for k, value in enumerate(values):
+            y[i + k] = value
+
+else:
     from .ptx import load_vector, store_vector
 
 MOST = 8
+LONG = 1 << 22  # bytes from which on wide stores show
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -99,8 +110,46 @@ def join(inputs: int, vector: bool, single: bool) -> Any:
     return cuda.jit(compiled(source, "join", {"cuda": cuda, "move": mover(vector, single)}))
 
 
+@functools.cache
+def join_gathered(inputs: int, count: int, single: bool) -> Any:
+    """As join, but a thread takes IN_FLIGHT vectors of `count` words of y, whatever input their words are from. Rows are whole
+    vectors; a single one may have words left over."""
+    numbers = range(inputs)
+    xs, ns = ", ".join(f"x{k}" for k in numbers), ", ".join(f"n{k}" for k in numbers)
+    starts = [" + ".join(["0", *(f"n{j}" for j in range(k))]) for k in range(inputs + 1)]
+    chain = [f"    if column < {end}:\n        return x{k}[row * n{k} + column - ({start})]\n"
+             for k, (start, end) in enumerate(itertools.pairwise(starts))]
+    chain[-1] = f"    return x{inputs - 1}[row * n{inputs - 1} + column - ({starts[-2]})]\n"
+    within = [f"    if {start} <= column and column + {count} <= {end}:\n        at = row * n{k} + column - ({start})\n"
+              f"        return {', '.join(f'x{k}[at + {e}]' for e in range(count))}\n"
+              for k, (start, end) in enumerate(itertools.pairwise(starts))]
+    words = ", ".join(f"word({xs}, row, column + {e}, {ns})" for e in range(count))
+    word = device(compiled(f"def word({xs}, row, column, {ns}):\n" + "".join(chain), "word", {}))
+    gathered = device(compiled(f"def gathered({xs}, row, column, {ns}):\n" + "".join(within) + f"    return {words}\n",
+                               "gathered", {"word": word}))
+
+    place = ("0", "i * {}") if single else ("i // types.uint32(total // {})", "i * {} - row * total")
+    fetch = device(compiled(
+        f"def fetch({xs}, i, total, {ns}):\n    row = types.int64({place[0].format(count)})\n"
+        f"    return gathered({xs}, row, types.int64({place[1].format(count)}), {ns})\n", "fetch",
+        {"gathered": gathered, "types": types}))
+    names, last = "abcd", f"y.size // {count} - 1"
+    source = (f"def join_gathered({xs}, y, {ns}, total):\n"
+              f"    first = types.uint32(cuda.blockIdx.x * {THREADS * IN_FLIGHT} + cuda.threadIdx.x)\n    last = {last}\n"
+              + "".join(f"    {name} = fetch({xs}, types.uint32(min(first + {k * THREADS}, last)), total, {ns})\n"
+                        for k, name in enumerate(names))
+              + "".join(f"    if first + {k * THREADS} <= last:\n"
+                        f"        store_vector(y, types.int64(first + {k * THREADS}) * {count}, {name})\n"
+                        for k, name in enumerate(names))
+              + f"    rest = (last + 1) * {count} + first\n"
+              f"    if {single} and rest < y.size:\n        y[rest] = word({xs}, 0, rest, {ns})\n")
+    return cuda.jit(compiled(source, "join_gathered",
+                             {"cuda": cuda, "types": types, "fetch": fetch, "word": word, "store_vector": store_vector}))
+
+
 def concat(*inputs: Layout, axis: int, sizes: tuple[int, ...], version: str | None = None) -> Plan:
-    """The inputs, of one dtype and `sizes` along `axis`, one after another. version: "join", "copies"; by default what fits."""
+    """The inputs, of one dtype and `sizes` along `axis`, one after another. version: "join", "gathered", "copies"; by default
+    what fits."""
     first = inputs[0].shape
     out = inputs[0].like((*first[:axis], sum(sizes), *first[axis + 1:]))
     rows, inner, size = prod(first[:axis]), prod(first[axis + 1:]), out.itemsize
@@ -117,6 +166,12 @@ def concat(*inputs: Layout, axis: int, sizes: tuple[int, ...], version: str | No
     flat = [a.view((max(x.nbytes // element, 1),), dtype=np.dtype(_WORDS[element]))
             for a, x in ((Input(i), x) for i, x in enumerate(inputs))]
     target = Output(0).view((out.nbytes // element,), dtype=np.dtype(_WORDS[element]))
+    count = 16 // element
+    gathers = 4 <= word < 16 and (rows == 1 or sum(words) % count == 0) and target.shape[0] >= count
+    if gathers and (version == "gathered" or (version is None and out.nbytes >= LONG)):
+        return Plan([out], [Launch(join_gathered(len(inputs), count, rows == 1),
+                                   blocks(target.shape[0] // count, THREADS * IN_FLIGHT), THREADS,
+                                   [*flat, target, *words, sum(words)])])
     grid = blocks(max(words) * rows, THREADS * IN_FLIGHT), len(inputs)
     return Plan([out], [Launch(join(len(inputs), vector, rows == 1), grid, THREADS, [*flat, target, *words, sum(words), rows])])
 

@@ -251,6 +251,27 @@ def test_copies_overlap_with_work():
                 np.testing.assert_allclose(y[:, 3].to_numpy(), expected, rtol=1e-4, atol=0.5)
 
 
+@pytest.mark.gpu
+def test_the_next_batches_arrive_while_the_device_works():
+    """Copies have a stream of their own: they end long before the work that was queued earlier."""
+    x = np.random.default_rng(0).standard_normal((64, 1 << 14)).astype(np.float32)
+    with cm.device("cuda"), data.batches(x, 8, prefetch=2) as loader:
+        steps = loader.steps(12)
+        kept = [next(steps)]
+        large = cm.zeros((8192, 8192), "float32")
+        large @ large
+        cm.cuda.synchronize()
+        for _ in range(40):  # nearly a second
+            large @ large
+        worked = cm.cuda.Event(timing=False).record()
+        kept += [next(steps) for _ in range(5)]  # two of them were under way before
+        loader._maker.stream.record().synchronize()
+        assert not worked.query()
+        worked.synchronize()
+        for i, batch in enumerate(kept):
+            np.testing.assert_array_equal(batch.to_numpy(), x[i * 8:i * 8 + 8])
+
+
 # ---------------------------------------------------------------- tokens
 
 

@@ -182,6 +182,21 @@ def test_resumed_runs_have_the_same_bits(device, tmp_path, dtype, dropout):
         assert p.dtype == dtype and np.array_equal(p.to_numpy(), second.params[name].astype(dtype).to_numpy()), name
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype, dropout", [("float32", 0.1), ("bfloat16", 0.0)])
+def test_a_step_is_one_graph(dtype, dropout):
+    """The first step runs as it is, one of the next two is recorded, the others replay it: the bits are those without a graph."""
+    with cm.device("cuda"):
+        graphed, plain = made(dtype, dropout), made(dtype, dropout)
+        runs, step = [], graphed._step._fn
+        graphed._step._fn = lambda *args: (runs.append(1), step(*args))[1]
+        plain._step = plain._step._fn
+        assert curve(graphed, 0, 8) == curve(plain, 0, 8)
+        assert len(runs) <= 3 and graphed._step.graphs == 1
+        for name, p in graphed.params.items():
+            assert np.array_equal(p.to_numpy(), plain.params[name].to_numpy()), name
+
+
 def test_checkpoints_of_other_models_change_nothing(tmp_path):
     pytest.importorskip("safetensors")
     trainer = made()

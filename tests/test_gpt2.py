@@ -185,7 +185,7 @@ def test_resumed_runs_have_the_same_bits(device, tmp_path, dtype, dropout):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype, dropout", [("float32", 0.1), ("bfloat16", 0.0)])
 def test_a_step_is_one_graph(dtype, dropout):
-    """The first step runs as it is, one of the next two is recorded, the others replay it: the bits are those without a graph."""
+    """The first step runs as it is, one of the next is recorded, the others replay it: the bits are those without a graph."""
     with cm.device("cuda"):
         graphed, plain = made(dtype, dropout), made(dtype, dropout)
         runs, step = [], graphed._step._fn

@@ -71,10 +71,9 @@ class Writer:
         self.options = options
         table = params["wte.weight"]
         place = {"dtype": table.dtype, "device": table.device}
-        shape = (rows, config.heads, length, config.width // config.heads)
+        shape = (2, rows, config.heads, length, config.width // config.heads)  # keys and values: one launch writes both
         self.cache: dict[str, Any] = {
-            "keys": [cm.zeros(shape, **place) for _ in range(config.layers)],
-            "values": [cm.zeros(shape, **place) for _ in range(config.layers)],
+            "layers": [cm.zeros(shape, **place) for _ in range(config.layers)],
             "filled": cm.zeros(1, "int64", device=table.device),
             "last": cm.zeros((rows, 1), "int64", device=table.device),
         }
@@ -86,15 +85,14 @@ class Writer:
         """Last states (rows, n, width) of n more tokens, whose keys and values go into the cache."""
         rows, count = tokens.shape
         cache, filled = self.cache, self.cache["filled"]
-        places = filled + cm.arange(count, device=tokens.device)
-        lengths = cm.broadcast_to(filled + count, (rows,))
+        places = filled + cm.arange(count, device=tokens.device) if count > 1 else filled
+        lengths = cm.broadcast_to((filled + count).astype("int32"), (rows,))
 
         def attend(layer: int, qkv: cm.ndarray) -> cm.ndarray:
             parts = cm.moveaxis(qkv.reshape((rows, count, 3, self.config.heads, -1)), (2, 3), (0, 2))  # (3, rows, heads, n, D)
-            keys, values = cache["keys"][layer], cache["values"][layer]
-            keys[:, :, places] = parts[1]
-            values[:, :, places] = parts[2]
-            y = ml.scaled_dot_product_attention(parts[0], keys, values, causal=count > 1, key_lengths=lengths)
+            stored = cache["layers"][layer]
+            stored[:, :, :, places] = parts[1:]
+            y = ml.scaled_dot_product_attention(parts[0], stored[0], stored[1], causal=count > 1, key_lengths=lengths)
             return cm.moveaxis(y, 1, 2).reshape((rows, count, self.config.width))
 
         found = gpt2.forward(self.params, tokens, self.config, attend=attend, places=places)

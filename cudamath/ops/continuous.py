@@ -149,7 +149,7 @@ class Continuous(Source):
         >>> cm.random.default_rng(7).standard_normal((2, 2)).shape
         (2, 2)
         """
-        return self.normal(0.0, 1.0, size, dtype, device)
+        return self._located(_normal, "normal", 0.0, 1.0, size, dtype, device)
 
     def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Size = None, dtype: Any = None,
                   device: Any = None) -> ndarray:

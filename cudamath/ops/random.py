@@ -136,7 +136,7 @@ def _of_module(name: str) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def draw(*args: Any, **kwargs: Any) -> Any:
-        return getattr(default_generator(), name)(*args, **kwargs)
+        return method(default_generator(), *args, **kwargs)
 
     signature = inspect.signature(method)
     draw.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]

@@ -234,7 +234,7 @@ def remember(op: Op, asked: tuple, plan: tuple, blocks: int, rest: tuple = ()) -
 
 def all_ints(size: Any) -> bool:
     """Whether a size is an int or a tuple of ints: 3.0 would be found as 3."""
-    return type(size) is int or (type(size) is tuple and all(type(n) is int for n in size))
+    return type(size) is int or (type(size) is tuple and all([type(n) is int for n in size]))
 
 
 class Source:

@@ -126,12 +126,12 @@ def imag(x: Any, /) -> ndarray:
     >>> cm.imag(cm.array([1 + 2j])).tolist()
     [2.0]
     """
-    from .creation import zeros_like
-    from .shape import broadcast_to
-
     x = require("imag", x)
     if x.dtype in COMPLEX:
         return _imag(x, offset=x.itemsize // 2)
+    from .creation import zeros_like
+    from .shape import broadcast_to
+
     return broadcast_to(zeros_like(x, shape=()), x.shape)
 
 

@@ -527,7 +527,10 @@ def binary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: t
                     record(card, (x, y), out, {})
                 return out
         except (AttributeError, KeyError):
-            return card.call((x, y))
+            known = plans.get((type(x), y._layout)) if type(y) is ndarray else None  # a Python scalar and an array
+            if known is None or y._node is not None:
+                return card.call((x, y))
+            return known(x, y)
         out = run(x, y)
         if x._node is not None or y._node is not None:
             record(card, (x, y), out, {})

@@ -13,6 +13,11 @@ def log1p(x: np.ndarray) -> np.ndarray:
     return out
 
 
+def angle(x: np.ndarray) -> np.ndarray:
+    """Argument of complex numbers."""
+    return np.arctan2(x.imag, x.real)
+
+
 def expm1(x: np.ndarray) -> np.ndarray:
     """exp(x) - 1 of complex numbers; where a part is infinite or NaN, what exp makes of it (NumPy has NaN there), and
     of a real part -0 the real part 0, as the array API has it."""

@@ -71,6 +71,10 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         return hypot(x.real, x.imag)
 
     @device
+    def argument(x):
+        return math.atan2(x.imag, x.real)
+
+    @device
     def sign(x):  # x / |x|
         size = hypot(x.real, x.imag)
         return make(nought, nought) if size == nought else make(x.real / size, x.imag / size)
@@ -380,8 +384,8 @@ def complex_functions(T: Any, device: Callable, hypot: Any, round_even: Any) -> 
         v, u = atanh_parts(x.imag, x.real)
         return make(u, v)
 
-    found = (divide, reciprocal, conj, absolute, sign, isfinite, isinf, sqrt, exp, expm1, log, log2, log10, log1p, power,
-             sin, cos, sinh, cosh, tan, tanh, asinh, asin, acos, acosh, atanh, atan)
+    found = (divide, reciprocal, conj, absolute, argument, sign, isfinite, isinf, sqrt, exp, expm1, log, log2, log10, log1p,
+             power, sin, cos, sinh, cosh, tan, tanh, asinh, asin, acos, acosh, atanh, atan)
     return {f.__name__: f for f in found} | {"round_even": round_parts}
 
 

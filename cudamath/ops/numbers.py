@@ -71,6 +71,8 @@ _ldexp = ufunc.Elementwise("ldexp", np.copysign, "ldexp(x, y)", ("_ldexp.call((g
                            globals())
 _exponent = ufunc.Elementwise("frexp", np.trunc, "exponent(x)", None, PRECISE, "elementwise.exponent", globals())
 
+_angle = ufunc.Elementwise("angle", np.absolute, "argument(x)", None, COMPLEX, "elementwise.angle", globals())
+
 
 def fabs(x: Any, /, out: Any = None) -> ndarray:
     """Absolute value of real numbers, as floating-point numbers.
@@ -209,7 +211,7 @@ def angle(z: Any, /, deg: bool = False) -> ndarray:
     """
     z = require("angle", z)
     if z.dtype in COMPLEX:
-        y = atan2(imag(z), real(z))
+        y = _angle.call((z,)) if z._node is None else atan2(imag(z), real(z))
     else:
         z = z if z.dtype in FLOATING else astype(z, dtypes.default_float())
         y = atan2(0.0, z)

@@ -4,6 +4,9 @@ counts. The answers, and whether there is one, are NumPy's."""
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -301,3 +304,29 @@ def test_the_deviation_of_equal_numbers_has_the_gradient_zero(device):
     for function in (cm.std, cm.nanstd):
         g = cm.grad(lambda x, function=function: function(x, axis=1, ddof=1).sum())(cm.asarray(x)).to_numpy()
         np.testing.assert_allclose(g, [[0, 0, 0], (x[1] - x[1].mean()) / (2 * x[1].std(ddof=1))], rtol=1e-12)
+
+
+_FORKED = """
+import os, sys
+import numpy as np
+import cudamath as cm
+
+cm.set_default_device("cpu")
+x = np.random.default_rng(0).random((2, 3, 8, 8))
+
+def work():
+    return [cm.ml.max_pool2d(x, 2).to_numpy(), cm.ml.upsample(x, scale_factor=2, mode="bilinear").to_numpy(), cm.sum(x).item()]
+
+before = work()
+child = os.fork()
+if not child:
+    os._exit(7 if all(np.array_equal(a, b) for a, b in zip(work(), before)) else 8)
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_process_computes_on():
+    """Numba's threads stay behind, and OpenMP would end the process that asks for them."""
+    done = subprocess.run([sys.executable, "-c", _FORKED], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 7, done.stderr

@@ -35,6 +35,7 @@ from numba.extending import intrinsic
 
 from ..core import host
 from . import conv_depthwise
+from .compiled import parallel
 from .vectors import COLUMNS, ROWS, VECTOR, Emit
 
 GRADIENT_ROWS, GRADIENT_COLUMNS = 4, ROWS * COLUMNS // 4      # the tile of the weight gradient, equally many sums
@@ -223,7 +224,7 @@ def _shifted_item(image, weights, shifts, planes, step, halo, pitch, bias, out, 
                 y, u = y + 1, 0
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel
 def _shifted(source, weights, shifts, planes, step, halo, pitch, bias, out, place, shape, block, run):
     """out[n, k, top + y * down, left + u * right] = bias[k] + sum_j weights[k, j] * line_n[shifts[j] + (y, u)].
 
@@ -286,7 +287,7 @@ def _product_item(grad, source, shifts, planes, step, halo, pitch, keep, first, 
                     total[k + a, j + b] += tile[a * GRADIENT_COLUMNS + b]
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel
 def _product(grad, source, shifts, planes, step, halo, pitch, keep, images, block, outputs, partial):
     """partial[c, g, k, j] = sum over the items of chunk c of grad[k, p] * line[shifts[j] + p].
 

@@ -24,6 +24,7 @@ from numba import njit, prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from .compiled import parallel
 from .vectors import VECTOR, Emit
 
 TILE = 8  # columns whose sums are in registers
@@ -179,7 +180,7 @@ def _distances(shifts, line_rows, pitch, lanes, here):
         here[j] = ((shifts[j, 0] * line_rows + shifts[j, 1]) * pitch + shifts[j, 2]) * lanes
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel
 def shifted(source, weights, shifts, planes, step, halo, pitch, bias, out, place, shape, block):
     """out[n, c, top + y * down, left + u * right] = bias[c] + sum_j weights[c, j] * source_nc[shifts[j] + (y, u)].
 
@@ -214,7 +215,7 @@ def shifted(source, weights, shifts, planes, step, halo, pitch, bias, out, place
             _turn_back(sums, across, rows, shape[1], lanes, out[n, c0:c1], place, first, piece)
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel
 def products(grad, source, shifts, planes, step, halo, pitch, block, partial):
     """partial[k, panel, j, lane] = sum over the items of chunk k of grad[c, p] * source_c[shifts[j] + p].
 

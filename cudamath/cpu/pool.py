@@ -13,6 +13,8 @@ import math
 import numpy as np
 from numba import njit, prange
 
+from .compiled import parallel
+
 
 def _plain(a):
     """C-contiguous, writable, (planes, H, W); 16-bit floats widened to float32."""
@@ -28,7 +30,7 @@ def _clip(start, count, dilation, length):
     return first, last
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel
 def _max_pool(x, kernel, stride, padding, dilation, y, index):
     """x (planes, H, W) -> y (planes, P, Q) and index (planes, P, Q) int32: position h * W + w of the maximum."""
     planes, height, width = x.shape
@@ -53,7 +55,7 @@ def _max_pool(x, kernel, stride, padding, dilation, y, index):
                 index[plane, p, q] = where
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel
 def _max_pool_grad(grad, index, dx):
     """grad, index (planes, P, Q); adds each gradient to its position in dx (planes, H, W), zeros so far."""
     width = dx.shape[2]
@@ -66,7 +68,7 @@ def _max_pool_grad(grad, index, dx):
                     dx[plane, h, where - h * width] += grad[plane, p, q]
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel
 def _avg_pool(x, kernel, stride, padding, count_include_pad, divisor, y):
     """x (planes, H, W) -> y (planes, P, Q), the sum over each window by `divisor`, or (0) the number of its places."""
     planes, height, width = x.shape
@@ -86,7 +88,7 @@ def _avg_pool(x, kernel, stride, padding, count_include_pad, divisor, y):
                 y[plane, p, q] = total / (divisor or rows * columns)
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel
 def _avg_pool_grad(grad, kernel, stride, padding, count_include_pad, divisor, dx):
     """grad (planes, P, Q); adds each gradient's share to its window in dx (planes, H, W), zeros so far."""
     planes, height, width = dx.shape

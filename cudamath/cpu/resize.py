@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
 from ..core.taps import taps
+from .compiled import parallel
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel
 def _resize(x, top, bottom, down, left, right, across, y):
     """x (planes, H, W) -> y (planes, P, Q); rows top, bottom (P,) with the share `down` of the second; columns alike."""
     one = x.dtype.type(1)
@@ -24,7 +25,7 @@ def _resize(x, top, bottom, down, left, right, across, y):
                 y[plane, p, q] = (one - f) * upper + f * lower
 
 
-@njit(cache=True, parallel=True, nogil=True)
+@parallel
 def _resize_grad(g, top, bottom, down, left, right, across, dx):
     """g (planes, P, Q); adds each gradient to the places that it came from in dx (planes, H, W), zeros so far."""
     one = g.dtype.type(1)

@@ -46,7 +46,7 @@ def test_versions_without_cudnn(monkeypatch, dtype, capability, channels, expect
     ("weight", (64, 64, 3, 3), (64, 64, 56, 56), (64, 64, 56, 56), 1, 1, ["cudnn"]),
     ("weight", (64, 64, 3, 3), (64, 64, 28, 28), (64, 64, 56, 56), 2, 1, []),
     ("weight", (256, 64, 1, 1), (64, 256, 56, 56), (64, 64, 56, 56), 1, 1, []),
-    ("weight", (128, 1, 3, 3), (64, 128, 56, 56), (64, 128, 56, 56), 1, 128, ["cudnn"]),  # depthwise
+    ("weight", (128, 1, 3, 3), (64, 128, 56, 56), (64, 128, 56, 56), 1, 128, ["depthwise", "cudnn"]),
     ("forward", (64, 256, 56, 56), (64, 256, 56, 56), (256, 8, 3, 3), 1, 32, []),
 ])
 def test_where_float32_goes_to_the_library(monkeypatch, kind, out, first, second, stride, groups, expected):

@@ -2,7 +2,8 @@
 
 A convolution and its two gradients are one sum of products, read three ways (conv_simt.py's header). Versions:
 
-``direct``, ``weight_direct``       one thread an output; the right ones for depthwise convolutions.
+``direct``, ``weight_direct``       one thread an output.
+``depthwise``                       one filter a channel: strips of results in registers, images in shared memory.
 ``implicit_gemm``, ``weight_gemm``  a matrix product over a table of taps, in registers; any GPU, any dtype.
 ``mma``                             the same on tensor cores, 16-bit numbers, compute capability 8.0 on.
 ``wgmma``                           the same by the means of compute capability 9.0.
@@ -52,12 +53,12 @@ from ..core.plan import Call, Input, Plan
 from ..core.shapes import contiguous_strides
 from ..runtime import dnn
 from ..runtime.device import capability
-from . import conv_grad, conv_mma, conv_mma_grad, conv_simt, conv_wgmma, conv_wgmma_grad
+from . import conv_depthwise, conv_grad, conv_mma, conv_mma_grad, conv_simt, conv_wgmma, conv_wgmma_grad
 from .conv_layout import Turned, last_strides, result
 from .copy import copy_part, whole
 
 Pair = tuple[int, int]
-LARGE, MANY = 1 << 28, 1 << 22  # multiply-adds, and results of a depthwise one, from which float32 may go to the library
+LARGE = 1 << 28  # multiply-adds from which float32 may go to the library
 
 
 # -------------------------------------------------------------------------------------------------- cuDNN
@@ -119,13 +120,16 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
            tf32: bool, dilation: Pair = (1, 1)) -> list[str]:
     """The versions to try before the plain ones, which can do anything: the best first, as measured on an H200."""
     if version is not None:
-        return [version] if version in ("wgmma", "cudnn", "mma") else []
+        return [version] if version in ("wgmma", "cudnn", "mma", "depthwise") else []
     if not (out.size and first.size and second.size):
         return []
     channels = first.shape[1], out.shape[1], second.shape[1]
     _, per_group, *kernel = (out if kind == "weight" else second).shape
     window = kernel[0] * kernel[1] > 1
     library = [] if out.dtype not in dnn.DTYPES or not dnn.available() else ["cudnn"]
+    filters, images = (out, second) if kind == "weight" else (second, out)
+    if groups > 1 and conv_depthwise.serves(filters.shape, first.shape[1], images.shape[1], stride, dilation):
+        return ["depthwise", *library] if first.contiguous else [*library, "depthwise"]
     if out.itemsize == 8:
         return []
     if out.itemsize == 4 and not tf32:               # float32 as float32: see this file's header
@@ -134,8 +138,7 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
             return library if timed.choice.startswith("cudnn") else []
         results = (out if kind == "forward" else first).size
         dense = groups == 1 and (kind == "forward" or window and max(stride) == 1)
-        large = results * per_group * kernel[0] * kernel[1] >= LARGE if dense else groups > 1 == per_group and results >= MANY
-        return library if large else []
+        return library if dense and results * per_group * kernel[0] * kernel[1] >= LARGE else []
     ours = [name for name, module in (("wgmma", conv_wgmma), ("mma", conv_mma))
             if module.serves(out.dtype, capability(out.device), *channels)]
     if "wgmma" in ours and kind != "weight" and (window or max(stride) > 1):
@@ -163,12 +166,14 @@ def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pai
            version: str | None = None) -> Plan:
     """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,); padding (top, bottom, left, right) -> (N, G*M, P, Q).
 
-    version: "wgmma", "cudnn", "mma", "implicit_gemm" or "direct"; by default what is best here and suits the sizes."""
+    version: "depthwise", "wgmma", "cudnn", "mma", "implicit_gemm" or "direct"; by default what is best here and suits the
+    sizes."""
     size = [(n + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (weight.shape[2 + i] - 1) - 1) // stride[i] + 1
             for i, n in enumerate(x.shape[2:])]
     out = result(x, (x.shape[0], weight.shape[0], *size))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "forward", out, x, weight, stride, groups, tf32, dilation), {
+        "depthwise": lambda: conv_depthwise.conv2d(out, x, weight, bias, **where),
         "wgmma": lambda: conv_wgmma.conv2d(out, x, weight, bias, **where, groups=groups),
         "cudnn": lambda: library("forward", out, x, weight, bias, **where, tf32=tf32),
         "mma": lambda: conv_mma.conv2d(out, x, weight, bias, **where, groups=groups)},
@@ -182,6 +187,7 @@ def conv2d_input_grad(grad: Layout, weight: Layout, *, size: Pair, stride: Pair,
     out = result(grad, (grad.shape[0], groups * weight.shape[1], *size))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "input", out, grad, weight, stride, groups, tf32, dilation), {
+        "depthwise": lambda: conv_depthwise.conv2d_input_grad(out, grad, weight, **where),
         "wgmma": lambda: conv_wgmma.conv2d_input_grad(out, grad, weight, **where, groups=groups),
         "cudnn": lambda: library("input", out, grad, weight, **where, tf32=tf32),
         "mma": lambda: conv_mma.conv2d_input_grad(out, grad, weight, **where, groups=groups)},
@@ -193,10 +199,12 @@ def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: Pair, stride: Pair,
                        version: str | None = None) -> Plan:
     """grad (N, G*M, P, Q), x (N, G*C, H, W), kernel (R, S) -> (G*M, C, R, S).
 
-    version: "wgmma", "cudnn", "mma", "weight_gemm" or "weight_direct"; by default what is best here and suits the sizes."""
+    version: "depthwise", "wgmma", "cudnn", "mma", "weight_gemm" or "weight_direct"; by default what is best here and suits the
+    sizes."""
     out = result(x, (grad.shape[1], x.shape[1] // groups, *kernel))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "weight", out, grad, x, stride, groups, tf32, dilation), {
+        "depthwise": lambda: conv_depthwise.conv2d_weight_grad(out, grad, x, **where),
         "wgmma": lambda: conv_wgmma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups),
         "cudnn": lambda: library("weight", out, grad, x, **where, tf32=tf32),
         "mma": lambda: conv_mma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups)},

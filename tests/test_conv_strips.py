@@ -1,0 +1,114 @@
+"""Depthwise convolution on a GPU by strips (kernels/conv_depthwise.py): its schemes, its kernels by name, its tiles."""
+
+import itertools
+
+import numpy as np
+import pytest
+from test_conv import BF16, F16, F32, F64, check, numbers, reference
+
+import cudamath as cm
+from cudamath.core.op import Op
+from cudamath.kernels import conv, conv_depthwise
+from cudamath.testing import layout_of, simulate
+
+KINDS = ("forward", "input", "weight")
+CASES = [  # images, channels, height, width; taps; stride; padding
+    ((2, 3, 9, 11), (3, 3), (1, 1), (1, 1)),
+    ((2, 3, 10, 8), (3, 3), (2, 2), (1, 1)),
+    ((3, 2, 7, 12), (7, 7), (1, 1), (3, 3)),
+    ((2, 2, 9, 14), (5, 2), (2, 1), (0, 3)),
+    ((1, 4, 1, 19), (1, 4), (1, 2), (0, 5)),        # more padding than taps
+    ((5, 2, 4, 4), (3, 3), (2, 2), (0, 0)),         # the last row and column meet no result
+]
+LARGER = [
+    ((64, 3, 14, 14), (3, 3), (1, 1), (1, 1)),      # many images a block
+    ((2, 2, 56, 56), (7, 7), (1, 1), (3, 3)),
+    ((2, 2, 300, 600), (5, 5), (1, 1), (2, 2)),     # many blocks an image
+    ((2, 3, 301, 270), (3, 3), (2, 2), (1, 1)),
+]
+
+
+def problem(shape, taps, stride, padding, dtype):
+    """(operands and options of each kind, expected results, largest possible sums)."""
+    x, w = numbers(shape, dtype), numbers((shape[1], 1, *taps), dtype, 1)
+    where = {"stride": stride, "padding": padding, "groups": shape[1]}
+    g = numbers(reference(x, w, **where).shape, dtype, 7)
+    y, dx, dw, _ = reference(x, w, **where, grad=g)
+    sizes = reference(*map(np.abs, (x, w)), **where, grad=np.abs(g))
+    margins = (padding[0], padding[0], padding[1], padding[1])
+    options = {"stride": stride, "padding": margins, "dilation": (1, 1), "groups": shape[1], "version": "depthwise"}
+    return {"forward": ((x, w), {}, y, sizes[0]), "input": ((g, w), {"size": shape[2:]}, dx, sizes[1]),
+            "weight": ((g, x), {"kernel": taps}, dw, sizes[2])}, options
+
+
+PLANNERS = {"forward": conv.conv2d, "input": conv.conv2d_input_grad, "weight": conv.conv2d_weight_grad}
+CARDS = {"forward": "conv.conv2d", "input": "conv.conv2d_input_grad", "weight": "conv.conv2d_weight_grad"}
+
+
+@pytest.mark.parametrize(("taps", "up", "down", "before"), [*itertools.product((1, 2, 3, 7), (1, 2), (1, 2), (-2, 0, 1, 3))])
+def test_a_strip_meets_what_its_results_meet(taps, up, down, before):
+    """Against the definition, at several places of a line."""
+    if up > 1 < down:
+        pytest.skip("never both")
+    axis = conv_depthwise.Axis(taps, up, down, before, 4 * up)
+    low, high = axis.reach
+    for strip in range(3):
+        met = {(strip * 4 * down + place, strip * axis.wide + i, t) for place in range(low, high + 1)
+               for i, t in axis.pairs(place)}
+        wanted = {((p * down - before + t) // up, p, t) for p in range(strip * axis.wide, (strip + 1) * axis.wide)
+                  for t in range(taps) if (p * down - before + t) % up == 0}
+        assert met == wanted
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [F32, F64, F16, BF16], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", [*CASES, *LARGER], ids=str)
+def test_by_name(case, kind, dtype):
+    problems, options = problem(*case, dtype)
+    arrays, more, expected, size = problems[kind]
+    card = Op("by name", cuda=CARDS[kind])
+    call = lambda: card(*[cm.asarray(a, device="cuda") for a in arrays], **more, **options)  # noqa: E731
+    check(call(), expected, size, dtype, kind)
+    assert np.array_equal(call().to_numpy().view(np.uint8), call().to_numpy().view(np.uint8))
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
+@pytest.mark.parametrize("kind", KINDS[:2])             # the third ends with shuffles, which the simulator has not
+@pytest.mark.parametrize("case", CASES[:2] + CASES[3:], ids=str)
+def test_in_the_simulator(case, kind, dtype):
+    problems, options = problem(*case, dtype)
+    arrays, more, expected, size = problems[kind]
+    plan = PLANNERS[kind](*map(layout_of, arrays), **more, **options)
+    check(simulate(plan, *arrays), expected, size, dtype, kind)
+
+
+@pytest.mark.parametrize(("planes", "size", "stride"), [
+    (8192, (56, 56), 1), (16384, (28, 28), 2), (7, (7, 7), 1), (1, (4, 4), 1), (3, (1000, 3000), 1), (3, (999, 1), 2),
+    (64, (1, 4096), 1)])
+@pytest.mark.parametrize("taps", [(1, 1), (3, 3), (7, 7), (2, 5)])
+def test_tiles_cover_the_results_and_fit(planes, size, stride, taps):
+    for up, down in ((1, stride), (stride, 1)):
+        how = conv_depthwise.scheme(taps, (up, up), (down, down), (taps[0] // 2, taps[1] // 2))
+        cut = conv_depthwise.tiles(how, planes, *size, 1)
+        assert cut.tiles_down * cut.tall >= size[0] > (cut.tiles_down - 1) * cut.tall
+        assert cut.tiles_across * cut.broad >= size[1] > (cut.tiles_across - 1) * cut.broad
+        assert cut.shared <= conv_depthwise.ROOM and 1 <= cut.count <= planes
+        last = (cut.tall - conv_depthwise.HIGH) * down // up + how.height, (cut.broad - how.columns.wide) * down // up
+        assert last[0] <= cut.rows and last[1] + 4 * how.vectors <= cut.pitch
+
+
+def test_division_by_multiplication():
+    """Of every number that places in shared memory are, and some more, by every divisor that a tile may have."""
+    n = np.arange(1 << 16, dtype=np.uint64)
+    for d in (1, 2, 3, 5, 7, 14, 31, 62, 100, 641, 4097, conv_depthwise.ROOM):
+        assert np.array_equal((n * np.uint64(conv_depthwise.inverse(d))) >> np.uint64(32), n // np.uint64(d))
+
+
+@pytest.mark.parametrize(("weight", "outputs", "stride", "dilation", "expected"), [
+    ((8, 1, 3, 3), 8, 1, 1, True), ((8, 1, 7, 7), 8, 2, 1, True), ((16, 1, 3, 3), 16, 1, 1, False),
+    ((8, 2, 3, 3), 8, 1, 1, False), ((8, 1, 9, 3), 8, 1, 1, False), ((8, 1, 3, 3), 8, 3, 1, False),
+    ((8, 1, 3, 3), 8, 1, 2, False)])
+def test_what_is_served(weight, outputs, stride, dilation, expected):
+    assert conv_depthwise.serves(weight, outputs, 8, (stride,) * 2, (dilation,) * 2) == expected

@@ -534,3 +534,20 @@ def test_a_graph_counts_on_and_reads_the_rate(name, options):
             assert wrap is not cm.cuda.graph or step.graphs == 1
             ends.append((sums, [p.to_numpy().tobytes() for p in params]))
     assert ends[0] == ends[1]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("name", "options"), UPDATES)
+def test_a_tree_takes_one_launch(name, options):
+    """However many arrays there are; beside it at most the step's coefficients and a table of addresses."""
+    update, nodes = getattr(cm.ml, name), []
+    with cm.device("cuda"):
+        for count in (20, 60):
+            params, grads = ([cm.ones((7, n + 1), "float32") for n in range(count)] for _ in range(2))
+            state = cm.ml.adam_init(params) if name.startswith("adam") else cm.ml.sgd_init(params)
+            rate = cm.asarray(0.1, dtype="float32")
+            update(params, grads, state, lr=rate, **options)
+            with cm.cuda.capture() as recorded:
+                update(params, grads, state, lr=rate, **options)
+            nodes.append(recorded.nodes)
+    assert nodes[0] == nodes[1] <= 3, nodes

@@ -34,6 +34,9 @@ step before anything is written. The 16-bit copies with which a model computes a
 bfloat16 gradients and copies Adam moves 2 + 4 + 4 + 4 bytes in and 4 + 4 + 4 + 2 out, 28 an element as before.
 
 Sources: Kingma and Ba, "Adam", 2014; Loshchilov and Hutter, "Decoupled weight decay regularization", 2017.
+
+Measured (row versions_optim):
+(end of what was measured)
 """
 
 import functools

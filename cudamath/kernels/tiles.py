@@ -13,6 +13,9 @@ The versions, both generated for a scalar function:
 Both walk the squares in bands of 8 rows of squares, so that the blocks that run together cover a patch that is wide on
 both sides, and DRAM pages are used up while they are open. The floor is each operand once and the result once. A column
 more than needed in shared memory puts the elements of a column in different banks.
+
+Measured (row versions_tiles):
+(end of what was measured)
 """
 
 from __future__ import annotations

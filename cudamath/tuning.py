@@ -32,13 +32,14 @@ SIZES: tuple[Size, ...] = (
     *[(batch, n, n, n) for batch, n in ((1024, 64), (256, 128), (64, 256), (32, 512))],
     *[(1, TOKENS, k, n) for k, n in ((768, 2304), (768, 768), (768, 3072), (3072, 768), (768, 50304))],
     *[(1, m, k, n) for m in (16, 64, 256, 4096) for k, n in ((4096, 4096), (4096, 14336), (14336, 4096))])
-#: Images, channels, rows and columns, outputs, taps down and right, stride: ResNet-50's layers, and a large one.
-Layer = tuple[int, int, int, int, int, int]
+#: Images, channels, rows and columns, outputs, taps down and right, stride[, dilation, groups]: ResNet-50's layers, a large
+#: one, one with gaps between its taps, one in groups.
+Layer = tuple[int, ...]
 LAYERS: tuple[Layer, ...] = ((32, 64, 128, 128, 3, 1), *[(64, *layer) for layer in (
     (64, 56, 64, 3, 1), (128, 28, 128, 3, 1), (256, 14, 256, 3, 1), (512, 7, 512, 3, 1), (128, 56, 128, 3, 2),
     (256, 28, 256, 3, 2), (512, 14, 512, 3, 2), (64, 56, 64, 1, 1), (64, 56, 256, 1, 1), (256, 56, 64, 1, 1),
     (128, 28, 512, 1, 1), (512, 28, 128, 1, 1), (256, 14, 1024, 1, 1), (1024, 14, 256, 1, 1), (512, 7, 2048, 1, 1),
-    (2048, 7, 512, 1, 1), (256, 56, 512, 1, 2))])
+    (2048, 7, 512, 1, 1), (256, 56, 512, 1, 2))], (32, 128, 56, 128, 3, 1, 2, 1), (64, 256, 56, 256, 3, 1, 1, 32))
 EXACT = 2e-6  # of the largest sum of |products|: a convolution that errs by more is no candidate
 FAR = 1.5
 CACHE = 128 << 20  # operands are walked through until this many bytes have passed: more than the second-level cache
@@ -125,24 +126,26 @@ def convolution(layer: Layer, kind: str) -> tuple[str, Size, dict[str, float]]:
     from .kernels import conv
     from .runtime import dnn
 
-    images, channels, side, outputs, taps, stride = layer
-    after = (side - 1) // stride + 1
+    images, channels, side, outputs, taps, stride, dilation, groups = (*layer, 1, 1)[:8]
+    after, margin = (side - 1) // stride + 1, taps // 2 * dilation
     rng = default_rng(0)
     x, w, y = (rng.normal(size=shape, dtype=np.float32) for shape in (
-        (images, channels, side, side), (outputs, channels, taps, taps), (images, outputs, after, after)))
-    where: dict[str, Any] = {"stride": (stride,) * 2, "padding": (taps // 2,) * 4, "dilation": (1, 1)}
+        (images, channels, side, side), (outputs, channels // groups, taps, taps), (images, outputs, after, after)))
+    where: dict[str, Any] = {"stride": (stride,) * 2, "padding": (margin,) * 4, "dilation": (dilation,) * 2}
     asked: dict[str, tuple[Any, ...]] = {
         "forward": (conv.conv2d, (x, w), y, "implicit_gemm", {}),
         "input": (conv.conv2d_input_grad, (y, w), x, "implicit_gemm", {"size": (side, side)}),
         "weight": (conv.conv2d_weight_grad, (y, x), w, "weight_gemm", {"kernel": (taps, taps)})}
     planner, inputs, result, version, more = asked[kind]
     layouts = [each._layout for each in inputs]
-    ours = planner(*layouts, **where, **more, groups=1, version=version).bind("conv2d", layouts)
+    ours = planner(*layouts, **where, **more, groups=groups, version=version).bind("conv2d", layouts)
     found: dict[str, Callable[..., Any]] = {"ours": ours}
+    if taps == stride == groups == 1:
+        found["cublas"] = planner(*layouts, **where, **more, groups=1, version="cublas").bind("conv2d", layouts)
     if dnn.available():
         tensors = [dnn.Tensor(each.shape, tuple([s // each.itemsize for s in each.strides])) for each in (x, w, y)]
-        names = dnn.plans(kind, np.dtype(np.float32), *tensors, stride=where["stride"], before=(taps // 2,) * 2,
-                          after=(taps // 2,) * 2, dilation=(1, 1), device=x._layout.device)
+        names = dnn.plans(kind, np.dtype(np.float32), *tensors, stride=where["stride"], before=(margin,) * 2,
+                          after=(margin,) * 2, dilation=(dilation,) * 2, device=x._layout.device)
         exact, most = ours(*inputs), EXACT * float(ours(*map(abs, inputs)).max())
         for name in dict.fromkeys(names):
             plan = conv.library(kind, result._layout, *layouts, **where, tf32=False, plan=name)
@@ -151,7 +154,8 @@ def convolution(layer: Layer, kind: str) -> tuple[str, Size, dict[str, float]]:
                 found[f"cudnn {name}"] = run
     calls = {name: cuda.graph(functools.partial(run, *inputs)) for name, run in found.items()}
     times = {name: float(f"{1e3 * t:.4g}") for name, t in interleaved(calls).items()}
-    return conv.timed_as(kind, (taps, taps), where["stride"]), (images, channels, side * side, outputs), times
+    what = conv.timed_as(kind, (taps, taps), where["stride"], where["dilation"], groups)
+    return what, (images, channels, side * side, outputs), times
 
 
 def operands(size: Size, dtype: Any, layout: str) -> tuple[ndarray, ndarray]:

@@ -1,4 +1,5 @@
-"""Depthwise convolution on a GPU by strips (kernels/conv_depthwise.py): its schemes, its kernels by name, its tiles."""
+"""Depthwise convolution on a GPU by strips (kernels/conv_depthwise.py): its schemes, its kernels by name, its tiles; filters of
+one tap (kernels/conv_pointwise.py)."""
 
 import itertools
 
@@ -112,3 +113,22 @@ def test_division_by_multiplication():
     ((8, 1, 3, 3), 8, 1, 2, False)])
 def test_what_is_served(weight, outputs, stride, dilation, expected):
     assert conv_depthwise.serves(weight, outputs, 8, (stride,) * 2, (dilation,) * 2) == expected
+
+
+# -------------------------------------------------------------------------------- filters of one tap, by cuBLAS
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("shape", "outputs"), [((3, 5, 7, 9), 4), ((1, 16, 1, 1), 8), ((9, 1, 6, 4), 1)])
+def test_one_tap_by_cublas(shape, outputs, kind, dtype):
+    x, w = numbers(shape, dtype), numbers((outputs, shape[1], 1, 1), dtype, 1)
+    g = numbers((shape[0], outputs, *shape[2:]), dtype, 7)
+    y, dx, dw, _ = reference(x, w, grad=g)
+    sizes = reference(*map(np.abs, (x, w)), grad=np.abs(g))
+    arrays, more, expected, size = {"forward": ((x, w), {}, y, sizes[0]), "input": ((g, w), {"size": shape[2:]}, dx, sizes[1]),
+                                    "weight": ((g, x), {"kernel": (1, 1)}, dw, sizes[2])}[kind]
+    options = {"stride": (1, 1), "padding": (0,) * 4, "dilation": (1, 1), "groups": 1, "version": "cublas"}
+    out = Op("by name", cuda=CARDS[kind])(*[cm.asarray(a, device="cuda") for a in arrays], **more, **options)
+    check(out, expected, size, dtype, kind)

@@ -8,6 +8,7 @@ A convolution and its two gradients are one sum of products, read three ways (co
 ``mma``                             the same on tensor cores, 16-bit numbers, compute capability 8.0 on.
 ``wgmma``                           the same by the means of compute capability 9.0.
 ``cudnn``                           NVIDIA's library, where it is installed.
+``cublas``                          filters of one tap in C order, as matrix products.
 
 Tensor cores read channels: 16-bit images are best kept *channels last* (the strides of (N, H, W, C), seen as
 (N, C, H, W)). Results lie as the images do. For the last three, operands that lie otherwise are turned first, in a pass over
@@ -53,7 +54,7 @@ from ..core.plan import Call, Input, Plan
 from ..core.shapes import contiguous_strides
 from ..runtime import dnn
 from ..runtime.device import capability
-from . import conv_depthwise, conv_grad, conv_mma, conv_mma_grad, conv_simt, conv_wgmma, conv_wgmma_grad
+from . import conv_depthwise, conv_grad, conv_mma, conv_mma_grad, conv_pointwise, conv_simt, conv_wgmma, conv_wgmma_grad
 from .conv_layout import Turned, last_strides, result
 from .copy import copy_part, whole
 
@@ -66,18 +67,21 @@ LARGE = 1 << 28  # multiply-adds from which float32 may go to the library
 ROLES = {"forward": "xwy", "input": "ywx", "weight": "yxw"}          # first and second operand, result
 
 
-def timed_as(kind: str, taps: tuple[int, ...], stride: Pair) -> str:
+def timed_as(kind: str, taps: tuple[int, ...], stride: Pair, dilation: Pair = (1, 1), groups: int = 1) -> str:
     """What tables of measurements tell apart besides the sizes."""
-    return f"float32 {kind} {'x'.join(map(str, taps))} stride {'x'.join(map(str, stride))}"
+    told = {"stride": stride, **({"dilation": dilation} if max(dilation) > 1 else {})}
+    words = [f"{what} {'x'.join(map(str, pair))}" for what, pair in told.items()] + [f"groups {groups}"] * (groups > 1)
+    return f"float32 {kind} {'x'.join(map(str, taps))} {' '.join(words)}"
 
 
 def measured(kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, dilation: Pair) -> tune.Decision | None:
-    """The fastest candidate timed for a float32 convolution of about this size, in C order: "cudnn PLAN" or "ours"."""
+    """The fastest candidate timed for a float32 convolution of about this size, in C order: "cudnn PLAN", "cublas", "ours"."""
     shapes = dict(zip(ROLES[kind], (first.shape, second.shape, out.shape), strict=True))
     (images, channels, *size), (outputs, per_group, *taps) = shapes["x"], shapes["w"]
-    if channels != per_group or max(dilation) > 1 or not (first.contiguous and second.contiguous):
+    if not (first.contiguous and second.contiguous):
         return None
-    return tune.lookup("conv2d", out.device, timed_as(kind, tuple(taps), stride), (images, channels, math.prod(size), outputs))
+    told = timed_as(kind, tuple(taps), stride, dilation, channels // max(per_group, 1))
+    return tune.lookup("conv2d", out.device, told, (images, channels, math.prod(size), outputs))
 
 
 def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout | None = None, *, stride: Pair,
@@ -99,10 +103,10 @@ def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout 
     order = last_strides if last else contiguous_strides
     tensors = [dnn.Tensor(shapes[name], order(shapes[name], 1)) for name in "xwy"]
     exact = out.dtype == np.float32 and not tf32
-    if exact and kind == "weight" and shapes["x"][1] > shapes["w"][1] > 1:
-        return None                                  # in groups: by Winograd's transforms, which its plan does not say
     timed = measured(kind, out, first, second, stride, dilation) if exact and not last else None
     plan = plan or (timed.choice.partition(" ")[2] if timed else "")
+    if not plan and exact and kind == "weight" and shapes["x"][1] > shapes["w"][1] > 1:
+        return None                                  # in groups: by Winograd's transforms, which its plan does not say
     found = dnn.convolution(kind, out.dtype, *tensors, stride=stride, before=padding[::2], after=padding[1::2],
                             dilation=dilation, bias=bias is not None, tf32=tf32, device=out.device, plan=plan)
     if found is None:
@@ -120,7 +124,7 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
            tf32: bool, dilation: Pair = (1, 1)) -> list[str]:
     """The versions to try before the plain ones, which can do anything: the best first, as measured on an H200."""
     if version is not None:
-        return [version] if version in ("wgmma", "cudnn", "mma", "depthwise") else []
+        return [version] if version in ("wgmma", "cudnn", "mma", "depthwise", "cublas") else []
     if not (out.size and first.size and second.size):
         return []
     channels = first.shape[1], out.shape[1], second.shape[1]
@@ -135,7 +139,7 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     if out.itemsize == 4 and not tf32:               # float32 as float32: see this file's header
         timed = measured(kind, out, first, second, stride, dilation)
         if timed is not None:
-            return library if timed.choice.startswith("cudnn") else []
+            return [] if timed.choice == "ours" else library if timed.choice.startswith("cudnn") else ["cublas", *library]
         results = (out if kind == "forward" else first).size
         dense = groups == 1 and (kind == "forward" or window and max(stride) == 1)
         return library if dense and results * per_group * kernel[0] * kernel[1] >= LARGE else []
@@ -166,14 +170,15 @@ def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pai
            version: str | None = None) -> Plan:
     """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,); padding (top, bottom, left, right) -> (N, G*M, P, Q).
 
-    version: "depthwise", "wgmma", "cudnn", "mma", "implicit_gemm" or "direct"; by default what is best here and suits the
-    sizes."""
+    version: "depthwise", "wgmma", "cudnn", "cublas", "mma", "implicit_gemm" or "direct"; by default what is best here
+    and suits the sizes."""
     size = [(n + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (weight.shape[2 + i] - 1) - 1) // stride[i] + 1
             for i, n in enumerate(x.shape[2:])]
     out = result(x, (x.shape[0], weight.shape[0], *size))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "forward", out, x, weight, stride, groups, tf32, dilation), {
         "depthwise": lambda: conv_depthwise.conv2d(out, x, weight, bias, **where),
+        "cublas": lambda: conv_pointwise.conv2d(out, x, weight, bias, stride=stride, padding=padding),
         "wgmma": lambda: conv_wgmma.conv2d(out, x, weight, bias, **where, groups=groups),
         "cudnn": lambda: library("forward", out, x, weight, bias, **where, tf32=tf32),
         "mma": lambda: conv_mma.conv2d(out, x, weight, bias, **where, groups=groups)},
@@ -188,6 +193,7 @@ def conv2d_input_grad(grad: Layout, weight: Layout, *, size: Pair, stride: Pair,
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "input", out, grad, weight, stride, groups, tf32, dilation), {
         "depthwise": lambda: conv_depthwise.conv2d_input_grad(out, grad, weight, **where),
+        "cublas": lambda: conv_pointwise.conv2d_input_grad(out, grad, weight, stride=stride, padding=padding),
         "wgmma": lambda: conv_wgmma.conv2d_input_grad(out, grad, weight, **where, groups=groups),
         "cudnn": lambda: library("input", out, grad, weight, **where, tf32=tf32),
         "mma": lambda: conv_mma.conv2d_input_grad(out, grad, weight, **where, groups=groups)},
@@ -199,12 +205,13 @@ def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: Pair, stride: Pair,
                        version: str | None = None) -> Plan:
     """grad (N, G*M, P, Q), x (N, G*C, H, W), kernel (R, S) -> (G*M, C, R, S).
 
-    version: "depthwise", "wgmma", "cudnn", "mma", "weight_gemm" or "weight_direct"; by default what is best here and suits the
-    sizes."""
+    version: "depthwise", "wgmma", "cudnn", "cublas", "mma", "weight_gemm" or "weight_direct"; by default what is best
+    here and suits the sizes."""
     out = result(x, (grad.shape[1], x.shape[1] // groups, *kernel))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "weight", out, grad, x, stride, groups, tf32, dilation), {
         "depthwise": lambda: conv_depthwise.conv2d_weight_grad(out, grad, x, **where),
+        "cublas": lambda: conv_pointwise.conv2d_weight_grad(out, grad, x, stride=stride, padding=padding),
         "wgmma": lambda: conv_wgmma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups),
         "cudnn": lambda: library("weight", out, grad, x, **where, tf32=tf32),
         "mma": lambda: conv_mma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups)},

@@ -6,9 +6,10 @@ kernels/reduce.py, all their versions included; on the CPU into a NumPy ufunc or
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,17 @@ _SCALARS = (bool, int, float, complex)
 _MOST_PLANS = 4096
 
 
+@contextlib.contextmanager
+def _compiling(card: str, name: str, kinds: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Around what compiles a user's function: TypeError for what Numba raises, and for exceptions of these kinds."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, kinds) and not type(error).__module__.startswith("numba"):
+            raise
+        raise TypeError(f"{card}: Numba cannot compile {name}: {str(error) or type(error).__name__}") from error
+
+
 class _Elementwise:
     """The card of a user's scalar function."""
 
@@ -36,6 +48,7 @@ class _Elementwise:
         self.dtype = None if dtype is None else dtypes.as_dtype(dtype)
         self.gradients = None if gradients is None else [elementwise(g) for g in gradients]
         self.plans: dict[tuple, Callable] = {}
+        self.defaults = _defaults(function)
 
     def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
         """Gradients are computed from the inputs."""
@@ -51,6 +64,8 @@ class _Elementwise:
     def __call__(self, *operands: Any) -> ndarray:
         if not operands:
             raise TypeError(f"elementwise: {self.name} wants at least one operand")
+        if len(operands) < len(self.defaults) and self.defaults[len(operands)] is not inspect.Parameter.empty:
+            operands += self.defaults[len(operands):]
         if self.gradients is not None and len(self.gradients) != len(operands):
             raise TypeError(f"elementwise: {self.name} has {len(self.gradients)} gradients, got {len(operands)} operands")
         scalars = [type(x) in _SCALARS for x in operands]
@@ -84,7 +99,12 @@ class _Elementwise:
         if device == TRACED:
             raise TypeError(f"fuse: {self.name} is a compiled function; write it as a function of arrays instead")
         if device == CPU:
-            ufunc = lazy("cpu", "user.ufunc")(self.function, wide)
+            empty = [np.empty(0, wide)] * len(operands)
+            with _compiling("elementwise", self.name, (Exception,)):
+                ufunc = lazy("cpu", "user.ufunc")(self.function, wide)
+                found = ufunc(*empty).dtype
+            if found.kind == "c" and output.kind != "c":
+                raise TypeError(f"elementwise: {self.name} gives {found}, which {output} cannot hold; give dtype=")
 
             def on_cpu(*values: Any) -> ndarray:
                 data = [np.asarray(v, wide) if s else v._data.astype(wide, copy=False)
@@ -96,14 +116,24 @@ class _Elementwise:
         boxed = wide.kind in "cb"
         kinds = [(Layout.new((), wide, device) if boxed else wide) if s else x._layout
                  for x, s in zip(operands, scalars, strict=True)]
-        made = lazy("kernels", "user.elementwise")(*kinds, function=self.function, compute=wide, output=output)
         layouts = [k for k in kinds if isinstance(k, Layout)]
-        bound = made.bind(self.name, layouts, len(kinds) - len(layouts), device)
+        with _compiling("elementwise", self.name):
+            made = lazy("kernels", "user.elementwise")(*kinds, function=self.function, compute=wide, output=output)
+            bound = made.bind(self.name, layouts, len(kinds) - len(layouts), device)
         if boxed:
             return lambda *values: bound(*[asarray(v, wide, device=arrays[0].device) if s else v
                                            for v, s in zip(values, scalars, strict=True)])
         order = sorted(range(len(scalars)), key=scalars.__getitem__)  # arrays first, then the values
         return lambda *values: bound(*[values[i] for i in order])
+
+
+def _defaults(function: Callable) -> tuple:
+    """The default of each parameter by position, `inspect.Parameter.empty` where it has none."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # a builtin function, which Numba will refuse
+        return ()
+    return tuple([p.default for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)])
 
 
 def elementwise(function: Callable | None = None, /, *, dtype: Any = None,
@@ -113,7 +143,8 @@ def elementwise(function: Callable | None = None, /, *, dtype: Any = None,
     Parameters
     ----------
     function : callable
-        Takes and returns numbers. Whatever Numba compiles: `if`, loops, the math module, other such functions.
+        Takes and returns numbers; parameters may have defaults. Whatever Numba compiles: `if`, loops, the math module,
+        other such functions.
     dtype : dtype, optional
         Of the results; by default that of the operands together. 16-bit floats are computed in float32.
     gradients : sequence of callables, optional
@@ -128,8 +159,8 @@ def elementwise(function: Callable | None = None, /, *, dtype: Any = None,
     Raises
     ------
     TypeError
-        `function` or a gradient is no function; operands that are not numeric; a gradient is wanted and `gradients` was
-        not given.
+        `function` or a gradient is no function; Numba cannot compile it; operands that are not numeric; complex results
+        where the dtype is real; a gradient is wanted and `gradients` was not given.
     ValueError
         Shapes that do not broadcast.
 
@@ -182,7 +213,8 @@ def reduction(combine: Callable, identity: Any, *, each: Callable | None = None,
     Raises
     ------
     TypeError
-        What should be a function is none; `x` is complex or no number; a gradient is wanted: there is none.
+        What should be a function is none, or Numba cannot compile it; `x` is complex or no number; a gradient is wanted:
+        there is none.
     ValueError
         An axis out of range or repeated.
 
@@ -213,12 +245,16 @@ def reduction(combine: Callable, identity: Any, *, each: Callable | None = None,
             if x._layout.device == TRACED:
                 raise TypeError(f"fuse: {name} is a compiled reduction; use the reductions of this package instead")
             if x._layout.device == CPU:
-                make = lazy("cpu", "user.reduction")
-                run = functools.partial(_on_cpu, make(functions, dtypes.compute_dtype(target)), axes, bool(keepdims), target)
+                wide = dtypes.compute_dtype(target)
+                with _compiling("reduction", name, (Exception,)):
+                    lines = lazy("cpu", "user.reduction")(functions, wide)
+                    lines(np.empty((0, 0), dtypes.compute_dtype(x.dtype)))
+                run = functools.partial(_on_cpu, lines, axes, bool(keepdims), target)
             else:
-                made = lazy("kernels", "user.reduction")(x._layout, functions=functions, axis=axes, keepdims=bool(keepdims),
-                                                         dtype=target)
-                run = made.bind("reduction", [x._layout])
+                with _compiling("reduction", name):
+                    made = lazy("kernels", "user.reduction")(x._layout, functions=functions, axis=axes, keepdims=bool(keepdims),
+                                                             dtype=target)
+                    run = made.bind("reduction", [x._layout])
             if len(plans) >= _MOST_PLANS:
                 plans.clear()
             plans[key] = run

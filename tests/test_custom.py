@@ -107,6 +107,34 @@ def test_errors(device, call, error, says):
         call()
 
 
+def nameless(x):
+    return x * undefined  # type: ignore[name-defined]  # noqa: F821
+
+
+def often(x):
+    return x if x > 0 else None
+
+
+@pytest.mark.parametrize("function", [nameless, often, lambda x: [x], lambda x: x + 1j, lambda x: "x"])
+def test_functions_that_cannot_be_compiled(device, function):
+    """Whatever Numba raises, on whichever device: a TypeError that names the function, each time."""
+    x = cm.ones(3, "float32")
+    for f in (cm.elementwise(function), cm.reduction(lambda a, b: a + b, 0.0, each=function)):
+        for _ in range(2):
+            with pytest.raises(TypeError, match="^(elementwise|reduction): .*(nameless|often|<lambda>)"):
+                f(x)
+    assert cm.elementwise(lambda x: x + 1j, dtype="complex64")(x).tolist() == [1 + 1j] * 3
+
+
+def test_defaults(device):
+    f = cm.elementwise(lambda x, y=3.0, z=1: x * y + z)
+    x = cm.asarray([1.0, 2.0], "float32")
+    assert f(x).tolist() == [4, 7] and f(x, 2.0).tolist() == [3, 5] and f(x, x, 0.5).tolist() == [1.5, 4.5]
+    assert f(x).dtype == np.float32
+    with pytest.raises(TypeError, match="elementwise: .*4 operands"):
+        f(x, 1, 2, 3)
+
+
 @pytest.mark.simulator
 def test_in_the_simulator():
     from cudamath.kernels import user

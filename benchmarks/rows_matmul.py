@@ -1,5 +1,5 @@
-"""Rows of matrix products: squares, the layers of GPT-2 and Llama, transposed operands, odd sizes, many small ones; the
-fully connected layer with what follows it.
+"""Rows of matrix products: squares, the layers of GPT-2 and Llama, transposed operands, odd sizes, many small ones, also of
+different sizes; the fully connected layer with what follows it.
 
 "cudamath" is what the public function does, the other names (NUMBERS) are kernels of it. Operands are drawn in float32 and
 rounded by each library. Layouts are those of BLAS: in "nt" the second operand lies transposed.
@@ -62,7 +62,8 @@ def products(name: str, m: int, k: int, n: int, layout: str = "nn", kind: str = 
     calls = {library: product(dtype, layout, tf32=tf32) for library in ("cudamath", "torch")}
     if kind not in ("bfloat16", "tf32"):
         calls["cupy"] = product(dtype, layout)
-    calls |= {version: product(dtype, layout, version, tf32) for version in versions}
+    few = m <= 16 and kind in ("bfloat16", "float16") and layout == "nt"  # gemv.py's
+    calls |= {version: product(dtype, layout, version, tf32) for version in (*versions, *["gemv"] * few)}
     copies = max(1, min(4, (128 << 20) // (batch * (m * k + k * n) * size)))
     row(f"matmul_{kind}_{name}", "device", f"{f'{batch} times ' * (batch > 1)}{m}x{k} @ {k}x{n} {layout}, {kind}",
         stored(m, k, n, layout, batch), calls, work=2 * batch * m * k * n, unit="FLOP", copies=copies,
@@ -99,6 +100,43 @@ for kind in ("bfloat16", "float32"):
     for batch, size in ((1024, 64), (256, 128), (64, 256), (32, 512)):
         for layout in ("nn", "nt"):
             products(f"batch_{size}_{layout}", size, size, size, layout, kind, batch)
+
+
+def grouped(gradient: bool) -> dict[str, Bind]:
+    """Groups of rows, each times its own matrix, whose transpose lies in memory (groups, out, in); `gradient`: what x and the
+    rows y give for those matrices, x^T y of each group."""
+
+    def ours(lib: Any, x: Any, w: Any, y: Any, ends: Any) -> Call:
+        from cudamath.ml.grouped import _grouped_outer
+
+        x, w, y = (a.astype("bfloat16") for a in (x, w, y))
+        return (lambda: _grouped_outer(x, y, ends)) if gradient else lambda: lib.ml.grouped_matmul(x, w.mT, ends)
+
+    def theirs(lib: Any, x: Any, w: Any, y: Any, ends: Any) -> Call:
+        x, w, y = (a.bfloat16() for a in (x, w, y))
+        return (lambda: lib._grouped_mm(x.mT, y, offs=ends)) if gradient else lambda: lib._grouped_mm(x, w.mT, offs=ends)
+
+    return {"cudamath": ours, "torch": theirs}
+
+
+def ends_of(rng: np.random.Generator, count: int, least: int, most: int) -> np.ndarray:
+    """Where groups of random sizes end."""
+    return np.cumsum(rng.integers(least, most + 1, count)).astype(np.int32)
+
+
+for name, (count, least, most, inner, outer) in {"small": (64, 64, 512, 512, 512), "8_experts": (8, 200, 1848, 2048, 5632),
+                                                 "64_experts": (64, 100, 924, 2048, 768)}.items():
+    rows = int(ends_of(np.random.default_rng(0), count, least, most)[-1])
+
+    def arrays(rng: np.random.Generator, sizes: tuple[int, ...] = (count, least, most),
+               shapes: tuple[tuple[int, ...], ...] = ((rows, inner), (count, outer, inner), (rows, outer))) -> tuple[Any, ...]:
+        ends = ends_of(rng, *sizes)
+        return (*[np.resize(rng.standard_normal(MEBI + 7, dtype=np.float32), shape) for shape in shapes], ends)
+
+    for gradient in (False, True):
+        row(f"grouped_{name}{'_weight' * gradient}", "device", f"{count} groups of {least} to {most} rows, {inner} -> {outer}, "
+            f"bfloat16{', gradient of the weights' * gradient}", arrays, grouped(gradient),
+            work=2 * rows * inner * outer, unit="FLOP", ceiling="FLOP16", hide_host=True)
 
 
 def layer(activation: str | None, residual: bool, compiled: bool) -> dict[str, Bind]:

@@ -142,8 +142,9 @@ def test_versions_on_the_gpu(version, dtype):
         if version != "tiled" and cm.cuda.devices()[0].capability != (9, 0):
             pytest.skip("compute capability 9.0")
         for rows, inner, columns, ends in (
-                (700, 136, 264, [1, 1, 65, 193, 400, 690]), (700, 64, 512, [0, 128, 256, 512, 699, 700]), (70, 200, 72, 6 * [0]),
-                (130, 8, 8, [130] * 6), (3, 776, 40, [1, 2, 2, 3, 3, 3]), (3000, 96, 520, [*range(17, 2900, 101)])):
+                (700, 136, 264, [1, 1, 65, 193, 400, 690]), (700, 64, 512, [0, 128, 256, 512, 699, 700]),
+                (70, 200, 72, [0] * 6), (130, 8, 8, [130] * 6), (3, 776, 40, [1, 2, 2, 3, 3, 3]),
+                (3000, 96, 520, [*range(17, 2900, 101)])):
             x, y = made(rng, (rows, inner), dtype), made(rng, (rows, columns), dtype)
             w = made(rng, (len(ends), inner, columns), dtype)
             where = cm.asarray(np.array(ends, np.int32))

@@ -277,15 +277,16 @@ def wgmma(a: Layout, b: Layout, choice: str = "", *, tf32: bool = False, out: np
           epilogue: Epilogue | None = None) -> Plan:
     """Plan of a @ b by wgmma: 16-bit numbers, 8-bit ones, float32 rounded to TF32 (`tf32`); compute capability 9.0.
 
-    choice: see Choice.parse; by default `choose` does. out: C's dtype where it is not the operands': int32 for int8, float32
-    for float8, or with an epilogue a 16-bit one for both. epilogue: for C of 16-bit numbers whose rows are `boxed`.
+    choice: see Choice.parse; by default the fastest measured, else what `choose` says. out: C's dtype where it is not the
+    operands': int32 for int8, float32 for float8, or with an epilogue a 16-bit one for both. epilogue: for C of 16-bit numbers
+    whose rows are `boxed`.
     """
     if (a.dtype == np.float32) != tf32:
         raise AssertionError("wgmma: float32 is multiplied as TF32 or not at all")
     ready = _prepared(a, b, "KM" if a.itemsize == 2 else "K")
     p = ready.product
-    if not choice and epilogue is not None:  # the product's own fastest tile, of those that finish what they begin
-        found = measured(p, a, b, ["wgmma"], without="split")
+    if not choice:  # the fastest tile measured; with an epilogue, of those that finish what they begin
+        found = measured(p, a, b, ["wgmma"], tf32, "-" if epilogue is None else "split")
         choice = found.choice.removeprefix("wgmma").strip() if found else ""
     made = Choice.parse(choice) if choice else choose(p, a.device, epilogue is not None, a.itemsize)
     if epilogue and made.splits > 1:

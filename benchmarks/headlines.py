@@ -75,8 +75,38 @@ def convolution() -> Calls:
             "torch, GPU": (lambda: torch.conv2d(u, v, padding=1), torch.cuda.synchronize)}
 
 
+def beside_torch(ours: Callable[..., object], theirs: Callable[..., object], *shapes: tuple[int, ...]) -> Calls:
+    """A function of float32 arrays: ours(cudamath.ml, *arrays), theirs(torch, *arrays)."""
+    rng = np.random.default_rng(0)
+    host = [rng.standard_normal(shape, dtype=np.float32) for shape in shapes]
+    arrays = [cm.asarray(x, device="cuda") for x in host]
+    calls: Calls = {OURS: (lambda: ours(cm.ml, *arrays), cm.cuda.synchronize)}
+    try:
+        import torch
+    except ImportError:
+        return calls
+    on_cpu = [torch.from_numpy(x) for x in host]
+    on_gpu = [x.cuda() for x in on_cpu]
+    return {**calls, "torch, CPU": (lambda: theirs(torch, *on_cpu), nothing),
+            "torch, GPU": (lambda: theirs(torch, *on_gpu), torch.cuda.synchronize)}
+
+
 #: title -> (what is claimed elsewhere, the calls)
 HEADLINES: dict[str, tuple[str, Callable[[], Calls]]] = {
+    "a + b, 2^20, float32": ("3 times torch", lambda: beside_torch(
+        lambda _, a, b: a + b, lambda _, a, b: a + b, (1 << 20,), (1 << 20,))),
+    "softmax, 10,000, float32": ("1.4 times torch", lambda: beside_torch(
+        lambda ml, x: ml.softmax(x), lambda torch, x: torch.softmax(x, -1), (10_000,))),
+    "a.sum(), 2^20, float32": ("1.5 times torch", lambda: beside_torch(lambda _, x: x.sum(), lambda _, x: x.sum(), (1 << 20,))),
+    "relu, 2^20, float32": ("21 times a CPU", lambda: beside_torch(
+        lambda ml, x: ml.relu(x), lambda torch, x: torch.relu(x), (1 << 20,))),
+    "max_pool2d of 32x64x128x128, 2x2, float32": ("30 times a CPU", lambda: beside_torch(
+        lambda ml, x: ml.max_pool2d(x, 2), lambda torch, x: torch.nn.functional.max_pool2d(x, 2), (32, 64, 128, 128))),
+    "batch_norm of 32x64x32x32, float32": ("29 times a CPU", lambda: beside_torch(
+        lambda ml, x, m, v: ml.batch_norm(x, m, v * v), lambda torch, x, m, v: torch.nn.functional.batch_norm(x, m, v * v),
+        (32, 64, 32, 32), (64,), (64,))),
+    "a * b + a, 2^26, float32": ("10 to 50 times a CPU, elementwise functions", lambda: beside_torch(
+        lambda _, a, b: a * b + a, lambda _, a, b: a * b + a, (1 << 26,), (1 << 26,))),
     "matmul 4,096 squared, float32": ("10 times a CPU's BLAS", lambda: product(4096, False)),
     "matmul 1,024 squared, float32": ("65 to 100 times loops on a CPU; 1.5 times torch", lambda: product(1024, True)),
     "conv2d 32x64x128x128 * 128x64x3x3, float32": ("340 times a CPU", convolution)}

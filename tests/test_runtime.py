@@ -15,7 +15,7 @@ from threads import together
 
 import cudamath as cm
 from cudamath.core.array import upload
-from cudamath.runtime import device, stream
+from cudamath.runtime import device, libraries, stream
 from cudamath.runtime.errors import check, fail
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -441,3 +441,11 @@ def test_threads_on_a_gpu():
 def test_warm_up_on_a_gpu():
     assert cm.cuda.warm_up(cm.exp, cm.zeros(10, device="cuda")) > 0
     assert cm.cuda.cache_info()["on_devices"] >= 1
+
+
+def test_libraries_that_are_found_tell_their_versions():
+    """By functions that they have: cuBLASLt's is not named as cuBLAS' is."""
+    for name in libraries._KNOWN:
+        found = libraries.find(name)
+        assert "undefined symbol" not in found.looked, found
+        assert (found.version is None) == (found.path is None)

@@ -64,7 +64,7 @@ def _probe() -> tuple[int, str]:
         _initialised_in = os.getpid()
         return int(check(cu.cuDeviceGetCount())), "no CUDA device is visible to the driver"
     except Exception as error:  # libcuda absent: the bindings raise RuntimeError, NotFoundError, ... by version
-        return 0, f"the NVIDIA driver (libcuda.so.1 / nvcuda.dll): {' '.join(str(error).split())[:200]}"
+        return 0, f"the NVIDIA driver (libcuda.so.1 / nvcuda.dll): {' '.join(str(error).split())[:200].rstrip('.')}"
 
 
 def device_count() -> int:

@@ -12,7 +12,8 @@ The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M 
                      8 + 8 numbers from shared memory, as four 16-byte loads, and does 64 multiply-adds:
                      arithmetic and these reads take about as long. While one k-slab is multiplied, the next one is
                      already on its way from memory into registers (two slabs in turn: one barrier per slab).
-``matmul_block``     (matmul_simt.py) 16 x 8 sums a thread: fewer reads of shared memory for as much arithmetic.
+``matmul_block``     (matmul_simt.py) 16 x 8 sums a thread: fewer reads of shared memory for as much arithmetic. Where
+                     tiles are too few to fill the device, k is split, and the parts are summed by a second kernel.
 cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unless TF32 is asked for.
 
 The floor is 2 M N K / (multiprocessors x 128 lanes x 2 x clock): about 60 TFLOP/s in float32 on an H200.
@@ -54,7 +55,7 @@ from ..core.plan import ArrayArg, Call, Input, Launch, Output, Plan, Temp
 from ..runtime import blas
 from ..runtime import device as devices
 from . import ptx
-from .build import SIMULATOR, codec
+from .build import SIMULATOR, blocks, codec
 from .copy import copy_part, whole
 from .lazy import cuda, types
 from .product import Product
@@ -359,6 +360,8 @@ def _version(p: Product, a: Layout, b: Layout, tf32: bool, version: str) -> Plan
         if version == "mma":
             return matmul_tensor.mma(a, b, tf32=tf32)
         return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), tf32=tf32)
+    if version == "block" and (splits := _splits(p, a)) > 1:
+        return _block_in_parts(a, b, splits)
     launch = {"block": _block, "register": _register, "tiled": _tiled, "naive": _naive}[version]
     return Plan([p.out], [launch(p, a, b, offsets, count) for offsets, count in p.launches()])
 
@@ -553,6 +556,31 @@ def _block(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> La
     from .matmul_simt import THREADS, matmul_block
 
     return _register_tiles(matmul_block, THREADS, p, a, b, offsets, count)
+
+
+def _splits(p: Product, a: Layout) -> int:
+    """Parts of k for matmul_block: as many as give every place on the device a tile, two to a multiprocessor."""
+    if a.dtype != np.float32 or p.batch > 1 or len(p.parts) > 1:
+        return 1
+    tiles, room = blocks(p.m, SIDE) * blocks(p.n, SIDE), 2 * devices.multiprocessors(a.device)
+    return next((s for s in (8, 4, 2) if s * tiles <= room and p.k % (4 * s) == 0 and p.k >= 64 * s), 1)
+
+
+def _block_in_parts(a: Layout, b: Layout, splits: int) -> Plan:
+    """Parts of k as a batch of products, and their sum, in the order of k."""
+    from .matmul_tensor import sum_parts
+    from .scaled_matmul import within
+
+    p = Product(a, b)
+    k = p.k // splits
+    x = a.view((splits, p.m, k), (k * p.strides_a[2], *p.strides_a[1:]))
+    y = b.view((splits, k, p.n), (k * p.strides_b[1], *p.strides_b[1:]))
+    parts = Product(x, y)
+    launch = _block(parts, x, y, (0, 0, 0), splits)
+    return Plan([p.out], [
+        *within([launch], {0: Input(0), 1: Input(1)}, Temp(0), 0),
+        Launch(sum_parts(a.dtype, a.dtype), blocks(p.out.size, 256), 256,
+               [Temp(0).flat, Output(0).flat, np.int64(splits), np.int64(p.out.size)])], [parts.out])
 
 
 def _register_tiles(factory: Any, threads: int, p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:

@@ -1,4 +1,4 @@
-"""float32 and float64 convolutions of one tap without a stride, images in C order: products of matrices as they lie, for cuBLAS.
+"""float32 and float64 filters of one tap without a stride, images in C order: products of matrices as they lie, for cuBLAS.
 
 An image is a matrix x[n] of channels x pixels, so that
 

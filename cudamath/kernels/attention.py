@@ -286,31 +286,42 @@ def attention_grad(g: Layout, q: Layout, k: Layout, v: Layout, y: Layout, lse: L
 
 def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale: float) -> Plan:
     from . import attention_wgmma_grad as grad
+    from . import attention_wgmma_grad_deep as deep
 
     (batch, heads, rows, depth), (shares, keys) = q.shape, k.shape[1:3]
-    wide = 64 * blocks(depth, 64)
-    tile = grad.Tile("bf16" if q.dtype == bfloat16 else "f16", wide, wide != depth, causal, keys % grad.KEYS != 0)
+    kind, is_deep = "bf16" if q.dtype == bfloat16 else "f16", depth > 128
+    wide = deep.DEPTH if is_deep else 64 * blocks(depth, 64)
+    own, queries = (deep.KEYS, deep.QUERIES) if is_deep else (grad.KEYS, grad.PART // wide)
+    choices = (wide != depth, causal, keys % own != 0)
     maps = _Boxes()
-    operands = [maps.map(Input(i), x, n) for i, (x, n) in enumerate(((g, tile.queries), (q, tile.queries), (k, grad.KEYS),
-                                                                     (v, grad.KEYS)))]
-    tiles_q, tiles_k, padded = blocks(rows, tile.queries), blocks(keys, grad.KEYS), grad.PAD * blocks(rows, grad.PAD)
+    operands = [maps.map(Input(i), x, n) for i, (x, n) in enumerate(((g, queries), (q, queries), (k, own), (v, own)))]
+    tiles_q, tiles_k, padded = blocks(rows, queries), blocks(keys, own), grad.PAD * blocks(rows, grad.PAD)
     first = len(maps.temps)
     single = np.dtype(np.float32)
+    parts = batch * heads * tiles_q * grad.PART  # of 64 x 128 or 128 x 64 numbers
     sizes = [((batch * heads * padded,), single), ((batch * heads * padded,), single),
-             ((batch * heads * tiles_q * 2,), np.dtype(np.int32)), ((batch * heads * tiles_q * grad.PART,), single)]
+             ((batch * heads * tiles_q * 2,), np.dtype(np.int32)), ((parts * (2 if is_deep else 1),), single)]
     lse2, mean, turns, sums = (Temp(first + i) for i in range(4))
     lines = 32 // (wide // 8) * grad.ROUNDS * (grad.PREPARE_THREADS // 32)
-    prepare = Launch(grad.attention_grad_prepare(tile.kind, wide), blocks(batch * heads * padded, lines), grad.PREPARE_THREADS,
+    prepare = Launch(grad.attention_grad_prepare(kind, wide), blocks(batch * heads * padded, lines), grad.PREPARE_THREADS,
                      [operands[0].array, Input(4), Input(5).flat, lse2, mean, turns,
                       *map(np.int32, (heads, rows, padded, depth))])
     shift = keys - rows
     together = max(1, min(HEADS, TOGETHER[causal] // tiles_k))
     numbers = [shares, heads // shares, keys, padded, tiles_k, tiles_q, together, batch * shares, shift]
-    main = Launch(grad.attention_grad_wgmma(tile), tiles_k * batch * shares, grad.THREADS,
+    if is_deep:
+        kernel, nbytes = deep.attention_grad_wgmma_deep(deep.Tile(kind, *choices)), deep.SHARED
+    else:
+        tile = grad.Tile(kind, wide, *choices)
+        kernel, nbytes = grad.attention_grad_wgmma(tile), tile.shared
+    main = Launch(kernel, tiles_k * batch * shares, grad.THREADS,
                   [*operands, lse2, mean, turns, sums, Output(1), Output(2), *map(np.int32, numbers),
-                   np.float32(scale * math.log2(math.e)), np.float32(scale)], tile.shared)
-    finish = Launch(grad.attention_grad_finish(tile.kind, wide, tile.ragged), tiles_q * batch * heads, grad.FINISH_THREADS,
-                    [sums, Output(0), *map(np.int32, (rows, depth, tiles_q, shift if causal else rows)),
-                     np.float32(scale)])
-    return Plan([q.like(), k.like(), v.like()], [*maps.steps, prepare, main, finish],
-                [*maps.temps, *(q.like(shape, dtype) for shape, dtype in sizes)])
+                   np.float32(scale * math.log2(math.e)), np.float32(scale)], nbytes)
+    steps = [*maps.steps, prepare, main]
+    for column in range(0, depth, 128):  # the columns of a part, which is finished by itself
+        dq = q.like()
+        columns = Output(0).view((*dq.shape[:3], min(128, depth - column)), dq.strides, offset=column * dq.itemsize)
+        steps.append(Launch(grad.attention_grad_finish(kind, min(wide, 128), choices[0]), tiles_q * batch * heads,
+                            grad.FINISH_THREADS, [sums.view((parts,), offset=column // 128 * parts * 4), columns,
+                            *map(np.int32, (rows, depth - column, tiles_q, shift if causal else rows)), np.float32(scale)]))
+    return Plan([q.like(), k.like(), v.like()], steps, [*maps.temps, *(q.like(shape, dtype) for shape, dtype in sizes)])

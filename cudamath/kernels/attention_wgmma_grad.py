@@ -136,8 +136,10 @@ def attention_grad_prepare(kind: str, depth: int) -> Any:
                 total += shuffle_xor_float(total, 1)
                 total += shuffle_xor_float(total, 2)
                 total += shuffle_xor_float(total, 4)
-                if lanes == 16:
+                if lanes >= 16:
                     total += shuffle_xor_float(total, 8)
+                if lanes == 32:
+                    total += shuffle_xor_float(total, 16)
                 if own == 0:
                     mean[line] = total
                     exponent = f32(ABSENT)

@@ -128,6 +128,12 @@ def test_explain_on_the_cpu(capsys):
     assert text.splitlines() == ["matmul(float64 (2, 3), float64 (3, 2)) on the CPU: cpu.matmul.matmul",
                                  "softmax(float64 (2, 2)) on the CPU: cpu.softmax.softmax"]
     assert capsys.readouterr().out == text + "\n"
+    with cm.device("cpu"):
+        text = cm.explain(lambda x: cm.floor_divide(cm.sin(x) * 2.0, x) + cm.arange(3), x)
+    assert text.splitlines() == [
+        "sin(float64 (2, 3)) on the CPU: numpy.sin", "multiply(float64 (2, 3), float) on the CPU: numpy.multiply",
+        "floor_divide(float64 (2, 3), float64 (2, 3)) on the CPU: cpu.elementwise.floor_divide",
+        "ramp(int64 (3,)) on the CPU: cpu.shape.ramp", "add(float64 (2, 3), int64 (3,)) on the CPU: numpy.add"]
     assert cm.explain(lambda: x.T) == "nothing ran but views"
     with pytest.raises(ZeroDivisionError):
         cm.explain(lambda: 1 / 0)

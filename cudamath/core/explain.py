@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import op as ops
+from .array import ndarray
 from .devices import CPU
 from .plan import Call, Launch, Plan
 
@@ -41,7 +42,8 @@ def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
 @contextlib.contextmanager
 def _listening(lines: list[str]) -> Iterator[None]:
     """While inside, no op knows its plans, and each plan that is made anew is described in `lines`."""
-    bind, plan = Plan.bind, ops.Op.plan
+    bind = Plan.bind
+    plans = {kind: vars(kind)["plan"] for card in ops.registry.values() for kind in type(card).__mro__ if "plan" in vars(kind)}
     tables = [(card, name, getattr(card, name)) for card in ops.registry.values() for name in ("plans", "known")
               if isinstance(getattr(card, name, None), dict)]
     before = [dict(table) for _, _, table in tables]
@@ -51,22 +53,38 @@ def _listening(lines: list[str]) -> Iterator[None]:
                      + (f"\n    because: {self.why}" if self.why else ""))
         return bind(self, name, inputs, *rest, **more)
 
-    def note_plan(self: ops.Op, arrays: tuple, scalars: int, params: dict) -> Callable:
-        device = ops.same_device(self.name, arrays) if arrays else params["device"]
-        if device == CPU:
-            shapes = ", ".join(f"{x.dtype} {x.shape}" for x in arrays if x is not None)
-            lines.append(f"{self.name}({shapes}) on the CPU: cpu.{self.cpu}")
-        return plan(self, arrays, scalars, params)
+    def noting(plan: Callable) -> Callable:
+        def note_plan(self: Any, operands: tuple, *rest: Any) -> Callable:
+            arrays = [x for x in operands if type(x) is ndarray]
+            if (ops.same_device(self.name, arrays) if arrays else rest[-1]["device"]) == CPU:
+                shown = [f"{x.dtype} {x.shape}" if type(x) is ndarray else type(x).__name__ for x in operands if x is not None]
+                lines.append(f"{self.name}({', '.join(shown)}) on the CPU: {_on_cpu(self, arrays)}")
+            return plan(self, operands, *rest)
+
+        return note_plan
 
     for _, _, table in tables:
         table.clear()
-    Plan.bind, ops.Op.plan = note_bind, note_plan  # type: ignore[method-assign]
+    Plan.bind = note_bind  # type: ignore[method-assign]
+    for kind, plan in plans.items():
+        kind.plan = noting(plan)  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        Plan.bind, ops.Op.plan = bind, plan  # type: ignore[method-assign]
+        Plan.bind = bind  # type: ignore[method-assign]
+        for kind, plan in plans.items():
+            kind.plan = plan  # type: ignore[attr-defined]
         for (_, _, table), known in zip(tables, before, strict=True):
             table.update(known)
+
+
+def _on_cpu(card: Any, arrays: list[ndarray]) -> str:
+    """The function of a card on the CPU: one of ours, or NumPy's ufunc."""
+    path = card.cpu
+    if isinstance(path, dict):  # by kinds of numbers; bfloat16's is "V" for NumPy
+        kind = arrays[0].dtype.kind
+        path = path.get("f" if kind == "V" else kind)
+    return f"numpy.{card.ufunc.__name__}" if path is None else f"cpu.{path}"
 
 
 def _steps(plan: Plan) -> str:

@@ -43,7 +43,7 @@ Case = tuple[str, tuple[tuple[int, int], ...], Callable[..., Plan], list[Layout]
 
 def cases() -> Iterator[Case]:
     """(title, capabilities, planner, layouts, options) of each version."""
-    for version in ("naive", "tiled", "register", "block"):
+    for version in ("naive", "tiled", "register", "block", "small"):
         yield version, ALL, matmul.matmul, [lay(4096, 4096, dtype=FLOAT)] * 2, {"version": version}
     yield "mma", SINCE_8, matmul.matmul, [lay(4096, 4096)] * 2, {"version": "mma"}
     yield "mma, float64", SINCE_8, matmul.matmul, [lay(4096, 4096, dtype=np.float64)] * 2, {"version": "mma"}

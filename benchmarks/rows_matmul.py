@@ -62,8 +62,9 @@ def products(name: str, m: int, k: int, n: int, layout: str = "nn", kind: str = 
     calls = {library: product(dtype, layout, tf32=tf32) for library in ("cudamath", "torch")}
     if kind not in ("bfloat16", "tf32"):
         calls["cupy"] = product(dtype, layout)
-    few = m <= 16 and kind in ("bfloat16", "float16") and layout == "nt"  # gemv.py's
-    calls |= {version: product(dtype, layout, version, tf32) for version in (*versions, *["gemv"] * few)}
+    few = m <= 16 and kind in ("bfloat16", "float16") and layout == "nt"  # rows: gemv.py's
+    more = ["gemv"] if few else ["small"] if kind == "float32" and batch > 1 and m <= 128 else []
+    calls |= {version: product(dtype, layout, version, tf32) for version in (*versions, *more)}
     copies = max(1, min(4, (128 << 20) // (batch * (m * k + k * n) * size)))
     row(f"matmul_{kind}_{name}", "device", f"{f'{batch} times ' * (batch > 1)}{m}x{k} @ {k}x{n} {layout}, {kind}",
         stored(m, k, n, layout, batch), calls, work=2 * batch * m * k * n, unit="FLOP", copies=copies,

@@ -358,6 +358,7 @@ def run_version(a, b, version):
     ("tiled", [np.dtype("f4"), np.dtype("f2"), np.dtype("f8"), np.dtype("u1"), np.dtype("i8"), np.dtype("c8"), BOOL]),
     ("register", [np.dtype("f4"), np.dtype("f2"), BF16, np.dtype("i1"), np.dtype("i4"), np.dtype("u4"), BOOL]),
     ("block", [np.dtype("f4"), np.dtype("f2"), np.dtype("i4"), BOOL]),
+    ("small", [np.dtype("f4"), BF16, np.dtype("i4")]),
     ("mma", [np.dtype("f2"), BF16, np.dtype("i1"), np.dtype("f8")]),
     ("wgmma 64x128", [np.dtype("f2"), BF16, np.dtype("i1")]),  # each tile is a kernel of its own: few of them
     ("wgmma 128x128 pingpong", [BF16]),
@@ -380,7 +381,7 @@ def test_versions_on_the_gpu(version, dtypes, layout):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["naive", "tiled", "register", "cublas"])
+@pytest.mark.parametrize("version", ["naive", "tiled", "register", "small", "cublas"])
 def test_batches_on_the_gpu(version):
     rng = np.random.default_rng(9)
     with cm.device("cuda:0"):

@@ -99,7 +99,7 @@ def test_the_shipped_tables_are_well_formed():
                     assert len([int(n) for n in key.split("x")]) == 4
                     for candidate, time in times.items():
                         first, _, rest = candidate.partition(" ")
-                        assert time > 0 and first in ("cublas", "wgmma", "mma", "block", "register", "tiled", "naive")
+                        assert time > 0 and first in ("cublas", "wgmma", "mma", "block", "small", "register", "tiled", "naive")
                         assert not rest or str(Choice.parse(rest)) == rest
 
 

@@ -235,13 +235,9 @@ def _multiply(C: Any) -> Any:
 
 
 @functools.cache
-def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
-    """A block of 256 threads a 128 x 128 tile of C, a thread 8 x 8 of it. B is treated as A is, as its transpose
-    (n, k). `order_a`, `order_b`: see _slab. `wide`: rows of C hold a multiple of 4 numbers, stored 4 at once."""
-    _, write, C = arithmetic(dtype)
-    place_a, start_a, fetch_a, put_a = _slab(dtype, order_a)
-    place_b, start_b, fetch_b, put_b = _slab(dtype, order_b)
-    multiply = _multiply(C)
+def _finish(dtype: np.dtype, wide: bool) -> Any:
+    """A device function that stores four neighbours of C: (C, batch, row, column, sums, the first). `wide`: all at once."""
+    _, write, _ = arithmetic(dtype)
     store_vector = ptx.store_vector
     item = dtype.itemsize
 
@@ -257,7 +253,17 @@ def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> 
             v = (write(total[i]), write(total[i + 1]), write(total[i + 2]), write(total[i + 3]))
             store_vector(out, batch * (out.strides[0] // item) + row * (out.strides[1] // item) + column, v)
 
-    finish = write_4_at_once if wide else write_4
+    return write_4_at_once if wide else write_4
+
+
+@functools.cache
+def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
+    """A block of 256 threads a 128 x 128 tile of C, a thread 8 x 8 of it. B is treated as A is, as its transpose
+    (n, k). `order_a`, `order_b`: see _slab. `wide`: rows of C hold a multiple of 4 numbers, stored 4 at once."""
+    C = arithmetic(dtype)[2]
+    place_a, start_a, fetch_a, put_a = _slab(dtype, order_a)
+    place_b, start_b, fetch_b, put_b = _slab(dtype, order_b)
+    multiply, finish = _multiply(C), _finish(dtype, wide)
 
     @cuda.jit(launch_bounds=(256, 2))  # two blocks a multiprocessor: at most 128 registers a thread
     def matmul_register(a, b, out):
@@ -330,7 +336,7 @@ def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> 
 def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = None) -> Plan:
     """Planner of a @ b for two layouts of one dtype.
 
-    version: "cublas", "block" (matmul_simt.py), "register", "tiled" or "naive"; for 16-bit floats, int8 and, with
+    version: "cublas", "block" or "small" (matmul_simt.py), "register", "tiled" or "naive"; for 16-bit floats, int8 and, with
     `tf32`, float32 "wgmma" (see matmul_tensor.Choice for what may follow); for these and float64 "mma". By default what was
     measured to be fastest (core/tune.py), else cuBLAS for floats and complex numbers where it can be loaded, else the kernel
     that suits the sizes. `tf32` lets float32 inputs be rounded to 10 bits.
@@ -360,9 +366,12 @@ def _version(p: Product, a: Layout, b: Layout, tf32: bool, version: str) -> Plan
         if version == "mma":
             return matmul_tensor.mma(a, b, tf32=tf32)
         return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), tf32=tf32)
-    if version == "block" and (splits := _splits(p, a)) > 1:
-        return _block_in_parts(a, b, splits)
-    launch = {"block": _block, "register": _register, "tiled": _tiled, "naive": _naive}[version]
+    if version == "block":
+        from .matmul_simt import in_parts, parts_of_k
+
+        if (parts := parts_of_k(p, a)) > 1:
+            return in_parts(a, b, parts)
+    launch = {"block": _block, "small": _small, "register": _register, "tiled": _tiled, "naive": _naive}[version]
     return Plan([p.out], [launch(p, a, b, offsets, count) for offsets, count in p.launches()])
 
 
@@ -404,7 +413,7 @@ def candidates(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
     if not SIMULATOR and (dtype in (float16, bfloat16, np.int8, np.float64) or (tf32 and dtype == np.float32)):
         found += ["wgmma"] if capability == (9, 0) and dtype != np.float64 else []
         found += ["mma"] if capability >= (8, 0) else []
-    return [*found, "block", "register", "tiled", "naive"]
+    return [*found, "block", "small", "register", "tiled", "naive"]
 
 
 def contenders(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
@@ -514,7 +523,9 @@ def _own_version(p: Product, dtype: np.dtype) -> str:
     if p.k == 0:
         return "naive"
     wide = dtype.kind == "c" or dtype.itemsize == 8
-    return "tiled" if wide or min(p.m, p.n) <= 32 or p.m * p.n * p.batch < 64 * SIDE * SIDE else "block"
+    if wide or min(p.m, p.n) <= 32 or p.m * p.n * p.batch < 64 * SIDE * SIDE:
+        return "tiled"
+    return "small" if min(p.m, p.n) <= SIDE // 2 else "block"
 
 
 Offsets = tuple[int, int, int]
@@ -549,44 +560,26 @@ def _order(layout: Layout, size: int, depth: int, strides: tuple[int, int, int],
 
 
 def _register(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
-    return _register_tiles(matmul_register, 256, p, a, b, offsets, count)
+    return _register_tiles(matmul_register, SIDE, 256, p, a, b, offsets, count)
 
 
 def _block(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
     from .matmul_simt import THREADS, matmul_block
 
-    return _register_tiles(matmul_block, THREADS, p, a, b, offsets, count)
+    return _register_tiles(matmul_block, SIDE, THREADS, p, a, b, offsets, count)
 
 
-def _splits(p: Product, a: Layout) -> int:
-    """Parts of k for matmul_block: as many as give every place on the device a tile, two to a multiprocessor."""
-    if a.dtype != np.float32 or p.batch > 1 or len(p.parts) > 1:
-        return 1
-    tiles, room = blocks(p.m, SIDE) * blocks(p.n, SIDE), 2 * devices.multiprocessors(a.device)
-    return next((s for s in (8, 4, 2) if s * tiles <= room and p.k % (4 * s) == 0 and p.k >= 64 * s), 1)
+def _small(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+    from .matmul_simt import SMALL, matmul_small
+
+    return _register_tiles(matmul_small, SMALL, SMALL, p, a, b, offsets, count)
 
 
-def _block_in_parts(a: Layout, b: Layout, splits: int) -> Plan:
-    """Parts of k as a batch of products, and their sum, in the order of k."""
-    from .matmul_tensor import sum_parts
-    from .scaled_matmul import within
-
-    p = Product(a, b)
-    k = p.k // splits
-    x = a.view((splits, p.m, k), (k * p.strides_a[2], *p.strides_a[1:]))
-    y = b.view((splits, k, p.n), (k * p.strides_b[1], *p.strides_b[1:]))
-    parts = Product(x, y)
-    launch = _block(parts, x, y, (0, 0, 0), splits)
-    return Plan([p.out], [
-        *within([launch], {0: Input(0), 1: Input(1)}, Temp(0), 0),
-        Launch(sum_parts(a.dtype, a.dtype), blocks(p.out.size, 256), 256,
-               [Temp(0).flat, Output(0).flat, np.int64(splits), np.int64(p.out.size)])], [parts.out])
-
-
-def _register_tiles(factory: Any, threads: int, p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+def _register_tiles(factory: Any, side: int, threads: int, p: Product, a: Layout, b: Layout, offsets: Offsets,
+                    count: int) -> Launch:
     x, _, z = _views(p, offsets, count)
     flipped = (p.strides_b[0], p.strides_b[2], p.strides_b[1])
     y = Input(1).view((count, p.n, p.k), flipped, offset=offsets[1])
     kernel = factory(a.dtype, _order(a, p.m, p.k, p.strides_a, offsets[0]), _order(b, p.n, p.k, flipped, offsets[1]),
                      p.n % 4 == 0)
-    return Launch(kernel, (-(-p.m // SIDE) * -(-p.n // SIDE), count), threads, [x, y, z])
+    return Launch(kernel, (blocks(p.m, side) * blocks(p.n, side), count), threads, [x, y, z])

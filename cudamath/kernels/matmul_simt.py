@@ -1,4 +1,4 @@
-"""float32 (and int32) products without tensor cores, one step beyond ``matmul_register``: ``matmul_block``.
+"""float32 (and int32) products without tensor cores, a step beyond ``matmul_register``: ``matmul_block``, and ``matmul_small``.
 
 What limits ``matmul_register``. A thread with 8 x 8 sums does 64 multiply-adds on four 16-byte reads of shared memory. A
 multiprocessor starts four warps' multiply-adds a clock but reads 128 bytes of shared memory a clock, and a 16-byte read of
@@ -9,6 +9,9 @@ pipes are full, so neither ever is.
 sums, 24 operands and 16 numbers of the next slab leave room for 256 threads a multiprocessor, as two blocks of 128 that
 wait at barriers of their own. A tile of C is 128 x 128 again; four warps tile it 2 x 2, each 64 x 64; lane l owns the rows
 4 a + 16 i and the columns 4 b + 32 j, four each, where a = l / 8 and b = l % 8. Slabs come as in ``matmul_register``.
+
+``matmul_small`` is for many products of small matrices: two warps a tile of 64 x 64, side by side, each thread 8 x 8 sums as in
+``matmul_register``. A tile of 128 x 128 would compute four times what a product of 64 x 64 needs.
 
 The floor: see matmul.py.
 
@@ -32,9 +35,15 @@ from typing import Any
 
 import numpy as np
 
+from ..core.layout import Layout
+from ..core.plan import Input, Launch, Output, Plan, Temp
+from ..runtime import device as devices
 from . import ptx
+from .build import blocks
 from .lazy import cuda, types
-from .matmul import DEPTH, GROUP, SIDE, SLABS, _slab, arithmetic
+from .matmul import DEPTH, GROUP, SIDE, SLABS, _block, _finish, _slab, arithmetic
+from .matmul import _multiply as _multiply_8_by_8
+from .product import Product
 from .rows import device
 
 THREADS = 128
@@ -65,26 +74,10 @@ def _multiply(C: Any) -> Any:
 def matmul_block(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
     """A block of 128 threads a 128 x 128 tile of C, a thread 16 x 8 of it. Factory and arguments as of
     matmul.matmul_register."""
-    _, write, C = arithmetic(dtype)
+    C = arithmetic(dtype)[2]
     place_a, start_a, fetch_a, put_a = _slab(dtype, order_a)
     place_b, start_b, fetch_b, put_b = _slab(dtype, order_b)
-    multiply = _multiply(C)
-    store_vector = ptx.store_vector
-    item = dtype.itemsize
-
-    @device
-    def write_4(out, batch, row, column, total, i):
-        for j in range(4):
-            if column + j < out.shape[2]:
-                out[batch, row, column + j] = write(total[i + j])
-
-    @device
-    def write_4_at_once(out, batch, row, column, total, i):
-        if column < out.shape[2]:
-            v = (write(total[i]), write(total[i + 1]), write(total[i + 2]), write(total[i + 3]))
-            store_vector(out, batch * (out.strides[0] // item) + row * (out.strides[1] // item) + column, v)
-
-    finish = write_4_at_once if wide else write_4
+    multiply, finish = _multiply(C), _finish(dtype, wide)
 
     @cuda.jit(launch_bounds=(THREADS, 2))
     def matmul_block(a, b, out):
@@ -151,3 +144,138 @@ def matmul_block(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any
                 finish(out, batch, row, column0 + n + 32, total, 8 * i + 4)
 
     return matmul_block
+
+
+SMALL = 64  # side of a tile of matmul_small, and its threads
+SMALL_SLABS = (2, DEPTH, SMALL + 4)
+
+
+@functools.cache
+def _small_slab(order: str) -> tuple[Any, Any]:
+    """(place, put) of slabs of 64 x DEPTH; see matmul._slab, whose `start` and `fetch` go with them."""
+    store_vector = ptx.store_vector
+
+    if order in "Kk":
+
+        @device
+        def place(thread):
+            return thread >> 1, (thread & 1) << 2
+
+        @device
+        def put(s, stage, i, k, v):
+            at = (stage * DEPTH + k) * (SMALL + 4) + i
+            store_vector(s, at, (v[0],))
+            store_vector(s, at + (SMALL + 4), (v[1],))
+            store_vector(s, at + 2 * (SMALL + 4), (v[2],))
+            store_vector(s, at + 3 * (SMALL + 4), (v[3],))
+
+    else:  # half a warp brings 64 numbers of one k
+
+        @device
+        def place(thread):
+            return (thread & 15) << 2, thread >> 4
+
+        @device
+        def put(s, stage, i, k, v):
+            store_vector(s, (stage * DEPTH + k) * (SMALL + 4) + i, v)
+
+    return place, put
+
+
+@functools.cache
+def matmul_small(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
+    """A block of 64 threads a 64 x 64 tile of C, a thread 8 x 8 of it. Factory and arguments as of matmul.matmul_register."""
+    C = arithmetic(dtype)[2]
+    (_, start_a, fetch_a, _), (_, start_b, fetch_b, _) = _slab(dtype, order_a), _slab(dtype, order_b)
+    (place_a, put_a), (place_b, put_b) = _small_slab(order_a), _small_slab(order_b)
+    multiply, finish = _multiply_8_by_8(C), _finish(dtype, wide)
+
+    @cuda.jit(launch_bounds=(SMALL, 6))  # at most 168 registers a thread
+    def matmul_small(a, b, out):
+        """a: (batch, m, k), b: (batch, n, k), any strides; out: (batch, m, n), rows contiguous. 64 threads."""
+        slab_a = cuda.shared.array(SMALL_SLABS, C, alignment=16)
+        slab_b = cuda.shared.array(SMALL_SLABS, C, alignment=16)
+        total = cuda.local.array(64, C)
+        x = cuda.local.array(8, C)
+        y = cuda.local.array(8, C)
+        tiles_across = (out.shape[2] + SMALL - 1) // SMALL
+        tile_row = cuda.blockIdx.x // tiles_across
+        row0 = types.int32(tile_row * SMALL)
+        column0 = types.int32((cuda.blockIdx.x - tile_row * tiles_across) * SMALL)
+        thread = cuda.threadIdx.x
+        batch = cuda.blockIdx.y
+        lane, warp = thread & 31, thread >> 5
+        m = ((lane >> 1) & 7) * 4
+        n = warp * 32 + ((lane >> 4) * 2 + (lane & 1)) * 4
+        # a thread brings two pieces of each slab
+        i_a, k_a = place_a(thread)
+        j_a, l_a = place_a(thread + SMALL)
+        i_b, k_b = place_b(thread)
+        j_b, l_b = place_b(thread + SMALL)
+        begin_a, other_a = start_a(a, batch, row0 + i_a), start_a(a, batch, row0 + j_a)
+        begin_b, other_b = start_b(b, batch, column0 + i_b), start_b(b, batch, column0 + j_b)
+        for i in range(64):
+            total[i] = C(0)
+        put_a(slab_a, 0, i_a, k_a, fetch_a(a, begin_a, row0 + i_a, k_a))
+        put_a(slab_a, 0, j_a, l_a, fetch_a(a, other_a, row0 + j_a, l_a))
+        put_b(slab_b, 0, i_b, k_b, fetch_b(b, begin_b, column0 + i_b, k_b))
+        put_b(slab_b, 0, j_b, l_b, fetch_b(b, other_b, column0 + j_b, l_b))
+        cuda.syncthreads()
+        stage = 0
+        k = 0
+        while k < a.shape[2]:
+            k += DEPTH
+            next_a = fetch_a(a, begin_a, row0 + i_a, k + k_a)
+            more_a = fetch_a(a, other_a, row0 + j_a, k + l_a)
+            next_b = fetch_b(b, begin_b, column0 + i_b, k + k_b)
+            more_b = fetch_b(b, other_b, column0 + j_b, k + l_b)
+            at = stage * DEPTH * (SMALL + 4)
+            multiply(slab_a, slab_b, at, m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 1 * (SMALL + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 2 * (SMALL + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 3 * (SMALL + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 4 * (SMALL + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 5 * (SMALL + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 6 * (SMALL + 4), m, n, x, y, total)
+            multiply(slab_a, slab_b, at + 7 * (SMALL + 4), m, n, x, y, total)
+            stage ^= 1
+            put_a(slab_a, stage, i_a, k_a, next_a)
+            put_a(slab_a, stage, j_a, l_a, more_a)
+            put_b(slab_b, stage, i_b, k_b, next_b)
+            put_b(slab_b, stage, j_b, l_b, more_b)
+            cuda.syncthreads()
+        for i in range(8):
+            row = row0 + m + (i & 3) + (i >> 2) * 32
+            if row < out.shape[1]:
+                finish(out, batch, row, column0 + n, total, 8 * i)
+                finish(out, batch, row, column0 + n + 16, total, 8 * i + 4)
+
+    return matmul_small
+
+
+# ------------------------------------------------------------------------------------------------ planner
+
+
+def parts_of_k(p: Product, a: Layout) -> int:
+    """Parts of k for matmul_block: as many as give every place on the device a tile, two to a multiprocessor."""
+    if a.dtype != np.float32 or p.batch > 1 or len(p.parts) > 1:
+        return 1
+    tiles, room = blocks(p.m, SIDE) * blocks(p.n, SIDE), 2 * devices.multiprocessors(a.device)
+    return next((s for s in (8, 4, 2) if s * tiles <= room and p.k % (4 * s) == 0 and p.k >= 64 * s), 1)
+
+
+def in_parts(a: Layout, b: Layout, count: int) -> Plan:
+    """Parts of k as a batch of products, and their sum, in the order of k."""
+    from .matmul_tensor import sum_parts
+    from .scaled_matmul import within
+
+    p = Product(a, b)
+    k = p.k // count
+    x = a.view((count, p.m, k), (k * p.strides_a[2], *p.strides_a[1:]))
+    y = b.view((count, k, p.n), (k * p.strides_b[1], *p.strides_b[1:]))
+    parts = Product(x, y)
+    launch = _block(parts, x, y, (0, 0, 0), count)
+    return Plan([p.out], [
+        *within([launch], {0: Input(0), 1: Input(1)}, Temp(0), 0),
+        Launch(sum_parts(a.dtype, a.dtype), blocks(p.out.size, 256), 256,
+               [Temp(0).flat, Output(0).flat, np.int64(count), np.int64(p.out.size)])], [parts.out])

@@ -119,7 +119,8 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
         another activation.
 
     Gradient: with respect to x, weight, bias and residual (and, in inference, the statistics), of any order. Deterministic.
-    Accuracy: the variance is found from distances to the mean, so a large mean costs no digits.
+    Accuracy: the variance is found from distances to the mean, so a large mean costs no digits. The gradient of the weight is
+    a sum of g (x - mean) / deviation: where g hardly varies it cancels, and the mean's rounding times the sum of g remains.
     Source: Ioffe & Szegedy (2015); parts are merged as in Chan, Golub & LeVeque (1979).
 
     >>> import cudamath as cm

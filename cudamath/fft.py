@@ -26,6 +26,7 @@ from .ops.creation import arange
 from .ops.elementwise import conj
 from .ops.fft import c2c, c2r, r2c
 from .ops.join import concat, pad, roll
+from .ops.output import deliver
 from .ops.shape import astype, span
 
 __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
@@ -147,7 +148,7 @@ def _one(n: int | None) -> Sequence[int] | None:
 # ------------------------------------------------------------------------------------------------ one axis
 
 
-def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> ndarray:
+def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None) -> ndarray:
     """Fourier transform along an axis: X[k] = s sum_j x[j] exp(-2 pi i j k / n).
 
     Args:
@@ -155,6 +156,7 @@ def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "bac
         n: length of the transform: x is cut, or filled up with zeros, to it. Default: x's length along `axis`.
         axis: int.
         norm: "backward" (s = 1, default), "ortho" (1 / sqrt(n)) or "forward" (1 / n).
+        out: array that the result is written into, and that is returned.
 
     Returns: complex array, complex64 for float16, bfloat16, float32 and complex64, else complex128; n long along `axis`.
     Raises: TypeError (dtype), ValueError (n < 1, axis, norm).
@@ -164,10 +166,11 @@ def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "bac
     >>> cm.fft.fft([1.0, 0.0, -1.0, 0.0]).tolist()
     [0j, (2+0j), 0j, (2+0j)]
     """
-    return _all_complex("fft", x, _one(n), (axis,), norm, False)
+    y = _all_complex("fft", x, _one(n), (axis,), norm, False)
+    return y if out is None else deliver("fft", y, out)
 
 
-def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> ndarray:
+def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None) -> ndarray:
     """Inverse Fourier transform along an axis: x[j] = t sum_k X[k] exp(2 pi i j k / n).
 
     Args: as for `fft`; norm: "backward" (t = 1 / n, default), "ortho" (1 / sqrt(n)) or "forward" (1).
@@ -179,10 +182,11 @@ def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "ba
     >>> cm.fft.ifft([4.0, 0.0, 0.0, 0.0]).real.tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
-    return _all_complex("ifft", x, _one(n), (axis,), norm, True)
+    y = _all_complex("ifft", x, _one(n), (axis,), norm, True)
+    return y if out is None else deliver("ifft", y, out)
 
 
-def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> ndarray:
+def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None) -> ndarray:
     """Fourier transform of real numbers: the non-negative half of the frequencies, the rest being their conjugates.
 
     Args:
@@ -197,10 +201,11 @@ def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "ba
     >>> cm.fft.rfft([1.0, 0.0, -1.0, 0.0]).tolist()
     [0j, (2+0j), 0j]
     """
-    return _to_half("rfft", x, _one(n), (axis,), norm)
+    y = _to_half("rfft", x, _one(n), (axis,), norm)
+    return y if out is None else deliver("rfft", y, out)
 
 
-def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> ndarray:
+def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None) -> ndarray:
     """Inverse of `rfft`: real numbers from the non-negative half of their frequencies.
 
     Args:
@@ -217,10 +222,11 @@ def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "b
     >>> cm.fft.irfft([0.0, 2.0, 0.0]).tolist()
     [1.0, 0.0, -1.0, 0.0]
     """
-    return _from_half("irfft", x, _one(n), (axis,), norm)
+    y = _from_half("irfft", x, _one(n), (axis,), norm)
+    return y if out is None else deliver("irfft", y, out)
 
 
-def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> ndarray:
+def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None) -> ndarray:
     """Fourier transform of a signal with Hermitian symmetry, given by its non-negative half: a real spectrum.
 
     Args:
@@ -237,10 +243,11 @@ def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "ba
     [6.0, 0.0, -2.0, 0.0]
     """
     x = _input("hfft", x, False)
-    return _from_half("hfft", conj(x), _one(n), (axis,), norm, inverse=False)
+    y = _from_half("hfft", conj(x), _one(n), (axis,), norm, inverse=False)
+    return y if out is None else deliver("hfft", y, out)
 
 
-def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> ndarray:
+def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward", out: Any = None) -> ndarray:
     """Inverse of `hfft`: the non-negative half of the signal whose spectrum is real.
 
     Args: x: real array; n, axis: as for `fft`; norm: as for `ifft`.
@@ -252,13 +259,15 @@ def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "b
     >>> cm.fft.ihfft([6.0, 0.0, -2.0, 0.0]).real.tolist()
     [1.0, 2.0, 1.0]
     """
-    return conj(_to_half("ihfft", x, _one(n), (axis,), norm, inverse=True))
+    y = conj(_to_half("ihfft", x, _one(n), (axis,), norm, inverse=True))
+    return y if out is None else deliver("ihfft", y, out)
 
 
 # ------------------------------------------------------------------------------------------------ several axes
 
 
-def fftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None, norm: str | None = "backward") -> ndarray:
+def fftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None,
+         norm: str | None = "backward", out: Any = None) -> ndarray:
     """Fourier transform along several axes.
 
     Args:
@@ -275,10 +284,12 @@ def fftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None, norm: str
     >>> cm.fft.fftn(cm.ones((2, 2))).real.tolist()
     [[4.0, 0.0], [0.0, 0.0]]
     """
-    return _all_complex("fftn", x, s, axes, norm, False)
+    y = _all_complex("fftn", x, s, axes, norm, False)
+    return y if out is None else deliver("fftn", y, out)
 
 
-def ifftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None, norm: str | None = "backward") -> ndarray:
+def ifftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None,
+          norm: str | None = "backward", out: Any = None) -> ndarray:
     """Inverse Fourier transform along several axes.
 
     Args: as for `fftn`; norm: as for `ifft`.
@@ -290,10 +301,12 @@ def ifftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None, norm: st
     >>> cm.fft.ifftn([[4.0, 0.0], [0.0, 0.0]]).real.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    return _all_complex("ifftn", x, s, axes, norm, True)
+    y = _all_complex("ifftn", x, s, axes, norm, True)
+    return y if out is None else deliver("ifftn", y, out)
 
 
-def fft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1), norm: str | None = "backward") -> ndarray:
+def fft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1),
+         norm: str | None = "backward", out: Any = None) -> ndarray:
     """Fourier transform along two axes, by default the last two: `fftn` with other defaults.
 
     Args, Returns, Raises, Gradient: as for `fftn`.
@@ -302,10 +315,12 @@ def fft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1), norm:
     >>> cm.fft.fft2(cm.ones((1, 2, 2))).real.tolist()
     [[[4.0, 0.0], [0.0, 0.0]]]
     """
-    return _all_complex("fft2", x, s, axes, norm, False)
+    y = _all_complex("fft2", x, s, axes, norm, False)
+    return y if out is None else deliver("fft2", y, out)
 
 
-def ifft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1), norm: str | None = "backward") -> ndarray:
+def ifft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1),
+          norm: str | None = "backward", out: Any = None) -> ndarray:
     """Inverse Fourier transform along two axes, by default the last two: `ifftn` with other defaults.
 
     Args, Returns, Raises, Gradient: as for `ifftn`.
@@ -314,10 +329,12 @@ def ifft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1), norm
     >>> cm.fft.ifft2([[4.0, 0.0], [0.0, 0.0]]).real.tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """
-    return _all_complex("ifft2", x, s, axes, norm, True)
+    y = _all_complex("ifft2", x, s, axes, norm, True)
+    return y if out is None else deliver("ifft2", y, out)
 
 
-def rfftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None, norm: str | None = "backward") -> ndarray:
+def rfftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None,
+          norm: str | None = "backward", out: Any = None) -> ndarray:
     """Fourier transform of real numbers along several axes: half the frequencies along the last of them.
 
     Args: x: real array; s, axes, norm: as for `fftn`.
@@ -329,10 +346,12 @@ def rfftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None, norm: st
     >>> cm.fft.rfftn(cm.ones((2, 4))).shape
     (2, 3)
     """
-    return _to_half("rfftn", x, s, axes, norm)
+    y = _to_half("rfftn", x, s, axes, norm)
+    return y if out is None else deliver("rfftn", y, out)
 
 
-def irfftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None, norm: str | None = "backward") -> ndarray:
+def irfftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None,
+           norm: str | None = "backward", out: Any = None) -> ndarray:
     """Inverse of `rfftn`: real numbers from half of their frequencies.
 
     Args: x: numeric array; s: lengths of the result, default 2 (m - 1) along the last axis; axes, norm: as for `ifftn`.
@@ -344,10 +363,12 @@ def irfftn(x: Any, /, s: Sequence[int] | None = None, axes: Axes = None, norm: s
     >>> cm.fft.irfftn(cm.fft.rfftn(cm.ones((2, 4)))).tolist()
     [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
     """
-    return _from_half("irfftn", x, s, axes, norm)
+    y = _from_half("irfftn", x, s, axes, norm)
+    return y if out is None else deliver("irfftn", y, out)
 
 
-def rfft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1), norm: str | None = "backward") -> ndarray:
+def rfft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1),
+          norm: str | None = "backward", out: Any = None) -> ndarray:
     """`rfftn` along two axes, by default the last two.
 
     Args, Returns, Raises, Gradient: as for `rfftn`.
@@ -356,10 +377,12 @@ def rfft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1), norm
     >>> cm.fft.rfft2(cm.ones((2, 4))).shape
     (2, 3)
     """
-    return _to_half("rfft2", x, s, axes, norm)
+    y = _to_half("rfft2", x, s, axes, norm)
+    return y if out is None else deliver("rfft2", y, out)
 
 
-def irfft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1), norm: str | None = "backward") -> ndarray:
+def irfft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1),
+           norm: str | None = "backward", out: Any = None) -> ndarray:
     """`irfftn` along two axes, by default the last two.
 
     Args, Returns, Raises, Gradient: as for `irfftn`.
@@ -368,13 +391,14 @@ def irfft2(x: Any, /, s: Sequence[int] | None = None, axes: Axes = (-2, -1), nor
     >>> cm.fft.irfft2(cm.ones((2, 3))).shape
     (2, 4)
     """
-    return _from_half("irfft2", x, s, axes, norm)
+    y = _from_half("irfft2", x, s, axes, norm)
+    return y if out is None else deliver("irfft2", y, out)
 
 
 # ------------------------------------------------------------------------------------------------ frequencies
 
 
-def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> ndarray:
+def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> ndarray:
     """Frequencies of the elements of `fft`: [0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1] / (d n).
 
     Args: n: length of the transform; d: time between two samples; dtype: float dtype, default that of Python floats.
@@ -390,7 +414,7 @@ def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None)
     return _frequencies("fftfreq", concat(whole), n, d, dtype)
 
 
-def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> ndarray:
+def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> ndarray:
     """Frequencies of the elements of `rfft`: [0, 1, ..., n // 2] / (d n).
 
     Args: n: length of the real signal; d: time between two samples; dtype: float dtype, default that of Python floats.

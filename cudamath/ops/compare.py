@@ -12,7 +12,7 @@ from .reduce import all
 __all__ = ["allclose", "array_equal", "isclose"]
 
 
-def isclose(a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> ndarray:
+def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> ndarray:
     """Whether elements are close: |a - b| <= atol + rtol |b|; equal infinities are, NaN only with `equal_nan`.
 
     Shapes broadcast; any dtype. Returns a bool array. Not differentiable.
@@ -28,7 +28,7 @@ def isclose(a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal_
     return result | isnan(x) & isnan(y) if equal_nan else result
 
 
-def allclose(a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> bool:
+def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> bool:
     """Whether all elements are close (see `isclose`). Waits for the device.
 
     >>> import cudamath as cm
@@ -38,14 +38,14 @@ def allclose(a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal
     return bool(all(isclose(a, b, rtol, atol, equal_nan=equal_nan)))
 
 
-def array_equal(a: Any, b: Any, /, equal_nan: bool = False) -> bool:
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     """Whether two arrays have the same shape and elements (NaN equals NaN only with `equal_nan`). Waits for the device.
 
     >>> import cudamath as cm
     >>> cm.array_equal([1, 2], [1, 2]), cm.array_equal([1, 2], [[1, 2]])
     (True, False)
     """
-    x, y = coerce("array_equal", (a, b), ANY)
+    x, y = coerce("array_equal", (a1, a2), ANY)
     if x.shape != y.shape:
         return False
     same = equal(x, y)

@@ -53,10 +53,10 @@ def asfortranarray(obj: Any, /, dtype: Any = None) -> ndarray:
     return in_order("asfortranarray", asarray(obj, dtype), "F")
 
 
-def copyto(target: ndarray, source: Any, /, casting: str = "same_kind", where: Any = True) -> None:
-    """target[...] = source, where a condition holds; the source is broadcast.
+def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """dst[...] = src, where a condition holds; src is broadcast.
 
-    Args: target: array, changed in place; source: array or scalar; casting: "same_kind" (default), or "unsafe" for any dtype;
+    Args: dst: array, changed in place; src: array or scalar; casting: "same_kind" (default), or "unsafe" for any dtype;
     where: bool array that broadcasts. Raises: TypeError (dtypes), ValueError (shapes). Gradient: none, in place.
 
     >>> import cudamath as cm
@@ -65,16 +65,16 @@ def copyto(target: ndarray, source: Any, /, casting: str = "same_kind", where: A
     >>> x.tolist()
     [5.0, 0.0, 5.0]
     """
-    target = require("copyto", target)
-    if not isinstance(source, bool | int | float | complex):
-        source = coerce("copyto", (target, source))[1]
-        if casting != "unsafe" and not can_write(source.dtype, target.dtype):
-            raise TypeError(f"copyto: {source.dtype} cannot become {target.dtype} by the rule {casting!r}")
+    dst = require("copyto", dst)
+    if not isinstance(src, bool | int | float | complex):
+        src = coerce("copyto", (dst, src))[1]
+        if casting != "unsafe" and not can_write(src.dtype, dst.dtype):
+            raise TypeError(f"copyto: {src.dtype} cannot become {dst.dtype} by the rule {casting!r}")
     if where is True:
-        target[...] = source
+        dst[...] = src
         return
-    source = source if isinstance(source, ndarray) else asarray(source, target.dtype, device=target.device)
-    target[...] = choose(broadcast_to(coerce("copyto", (target, where))[1], target.shape), astype(source, target.dtype), target)
+    src = src if isinstance(src, ndarray) else asarray(src, dst.dtype, device=dst.device)
+    dst[...] = choose(broadcast_to(coerce("copyto", (dst, where))[1], dst.shape), astype(src, dst.dtype), dst)
 
 
 def ndim(x: Any, /) -> int:
@@ -155,7 +155,7 @@ def fromfunction(function: Callable[..., Any], shape: Sequence[int], *, dtype: A
     return function(*indices(shape, dtype=dtype), **kwargs)
 
 
-def frombuffer(buffer: Any, /, dtype: Any = float, count: int = -1, offset: int = 0, *, device: Any = None) -> ndarray:
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0, *, device: Any = None) -> ndarray:
     """A vector from the bytes of a buffer; on the CPU over the same memory.
 
     Args: buffer: bytes or anything with the buffer protocol; dtype: of the elements; count: how many, -1: all; offset: bytes

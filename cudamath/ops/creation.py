@@ -288,7 +288,7 @@ def full_like(x: Any, /, fill_value: Any, dtype: Any = None, order: str = "K", *
 # ----------------------------------------------------------------------------------------------------- ranges
 
 
-def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> ndarray:
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> ndarray:
     """Evenly spaced numbers: start, start + step, ... below ``stop``.
 
     Args: start: first number, or the stop if it is the only one (then the first is 0); stop: not reached; step: not
@@ -363,7 +363,7 @@ def recorded(*values: Any) -> bool:
     return any([getattr(value, "_node", None) is not None for value in values])
 
 
-def linspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
+def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
              axis: int = 0, *, device: Any = None) -> Any:
     """``num`` evenly spaced numbers from ``start`` to ``stop``.
 
@@ -431,10 +431,10 @@ def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index:
 # ------------------------------------------------------------------------------------------ diagonals and triangles
 
 
-def eye(rows: int, columns: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None) -> ndarray:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> ndarray:
     """Zeros with ones on a diagonal.
 
-    Args: rows, columns: sizes (columns: as rows); k: which diagonal, > 0 above the main one; dtype: default float.
+    Args: N, M: sizes (M: as N); k: which diagonal, > 0 above the main one; dtype: default float.
     Raises: ValueError for a negative size.
 
     >>> import cudamath as cm
@@ -442,10 +442,10 @@ def eye(rows: int, columns: int | None = None, /, k: int = 0, dtype: Any = None,
     array([[0., 1., 0.],
            [0., 0., 1.]])
     """
-    return _band_of_ones("eye", rows, columns, dtype, device, k, k)
+    return _band_of_ones("eye", N, M, dtype, device, k, k)
 
 
-def identity(n: int, /, dtype: Any = None, *, device: Any = None) -> ndarray:
+def identity(n: int, dtype: Any = None, *, device: Any = None) -> ndarray:
     """The n x n identity matrix.
 
     >>> import cudamath as cm
@@ -456,17 +456,17 @@ def identity(n: int, /, dtype: Any = None, *, device: Any = None) -> ndarray:
     return eye(n, dtype=dtype, device=device)
 
 
-def tri(rows: int, columns: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None) -> ndarray:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> ndarray:
     """Ones on and below a diagonal, zeros above.
 
-    Args: rows, columns: sizes; k: which diagonal, > 0 above the main one; dtype: default float.
+    Args: N, M: sizes; k: which diagonal, > 0 above the main one; dtype: default float.
 
     >>> import cudamath as cm
     >>> cm.tri(2, 3)
     array([[1., 0., 0.],
            [1., 1., 0.]])
     """
-    return _band_of_ones("tri", rows, columns, dtype, device, -_FAR, k)
+    return _band_of_ones("tri", N, M, dtype, device, -_FAR, k)
 
 
 def _band_of_ones(name: str, rows: int, columns: int | None, dtype: Any, device: Any, low: int, high: int) -> ndarray:

@@ -190,7 +190,7 @@ _solve_triangular = Op("solve_triangular", cpu="decompose.solve_triangular", cud
 _cholesky = Op("cholesky", cpu="decompose.cholesky", cuda="decompose.cholesky", vjp=_cholesky_grad)
 
 
-def solve(a: Any, b: Any, /) -> ndarray:
+def solve(a: Any, b: Any) -> ndarray:
     """The solution x of a x = b, by LU with partial pivoting.
 
     Args:

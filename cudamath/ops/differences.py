@@ -150,7 +150,7 @@ def _slope(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
     return _joined("gradient", [first, inner, last], axis)
 
 
-def trapezoid(y: Any, /, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray:
+def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray:
     """Integral along an axis by the trapezoidal rule: Σ (x[i + 1] - x[i]) (y[i + 1] + y[i]) / 2.
 
     Args: y: numeric array; x: coordinates, a vector or an array that broadcasts with ``y``; dx: their distance if there

@@ -191,7 +191,7 @@ def einsum_path(*operands: Any, optimize: bool | str = "greedy") -> tuple[list, 
     return ["einsum_path", *path], str(text)
 
 
-def kron(a: Any, b: Any, /) -> ndarray:
+def kron(a: Any, b: Any) -> ndarray:
     """Kronecker product: every element of a times the whole of b, as blocks.
 
     Args: a, b: numeric or bool arrays; the one of fewer dimensions gets new ones in front. Returns: array of the common

@@ -18,7 +18,7 @@ from .elementwise import clip, floor_divide, log10, logical_not, pow, remainder,
 from .index import nonzero
 from .join import concat, stack
 from .reduce import any as any_of
-from .shape import _broadcast_as, astype, expand_dims, flip, reshape
+from .shape import _broadcast_as, astype, expand_dims, flip, ravel, reshape
 
 __all__ = ["c_", "diag_indices", "fill_diagonal", "geomspace", "indices", "ix_", "logspace", "mgrid", "ogrid", "r_",
            "ravel_multi_index", "tril_indices", "triu_indices", "unravel_index", "vander"]
@@ -169,11 +169,12 @@ def triu_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None
     return nonzero(logical_not(tri(n, m, k - 1, np.bool_, device=device)))
 
 
-def fill_diagonal(x: ndarray, value: Any, /) -> None:
-    """Assigns to the main diagonal in place: x[i, i, ...] = value.
+def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
+    """Assigns to the main diagonal in place: x[i, i, ...] = val.
 
-    Args: x: array of at least 2 dimensions, of equal lengths if they are more than 2; value: scalar, or an array that
-    broadcasts to the diagonal. Raises: ValueError (shapes). Gradient: none, in place.
+    Args: x: array of at least 2 dimensions, of equal lengths if they are more than 2; val: scalar, or an array that is
+    repeated along the diagonal; wrap: of a tall matrix begin a new diagonal a row below the end of the last. Raises:
+    ValueError (shapes). Gradient: none, in place.
 
     >>> import cudamath as cm
     >>> x = cm.zeros((2, 3))
@@ -184,7 +185,16 @@ def fill_diagonal(x: ndarray, value: Any, /) -> None:
     x = require("fill_diagonal", x)
     if x.ndim < 2 or x.ndim > 2 and len(set(x.shape)) > 1:
         raise ValueError(f"fill_diagonal: wants a matrix, or more axes of equal lengths, got shape {x.shape}")
-    x[diag_indices(min(x.shape), x.ndim, device=x.device)] = value
+    rows = columns = np.arange(min(x.shape))
+    if wrap and x.ndim == 2 and x.shape[0] > x.shape[1]:
+        rows = np.arange(x.shape[0])
+        columns = rows % (x.shape[1] + 1)
+        rows, columns = rows[columns < x.shape[1]], columns[columns < x.shape[1]]
+    if not isinstance(val, bool | int | float | complex):
+        val = ravel(coerce("fill_diagonal", (x, val))[1])
+        if val.size not in (1, rows.size):
+            val = val[asarray(np.arange(rows.size) % max(val.size, 1), device=x.device)]
+    x[tuple([asarray(places, device=x.device) for places in (rows, *[columns] * (x.ndim - 1))])] = val
 
 
 def unravel_index(indices: Any, shape: Sequence[int], order: str = "C") -> tuple[ndarray, ...]:
@@ -237,7 +247,7 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
     return out
 
 
-def logspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
+def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
              axis: int = 0, *, device: Any = None) -> ndarray:
     """Numbers evenly spaced in their logarithm: base ** linspace(start, stop, num).
 
@@ -256,7 +266,7 @@ def logspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, bas
     return y if dtype is None else astype(y, dtype)
 
 
-def geomspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0, *,
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0, *,
               device: Any = None) -> ndarray:
     """Numbers in geometric progression from ``start`` to ``stop``.
 
@@ -279,7 +289,7 @@ def geomspace(start: Any, stop: Any, /, num: int = 50, endpoint: bool = True, dt
     return y if dtype is None else astype(y, dtype)
 
 
-def vander(x: Any, /, n: int | None = None, increasing: bool = False) -> ndarray:
+def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> ndarray:
     """Vandermonde matrix: the powers of a vector's elements as columns, the highest first.
 
     Args: x: vector; n: how many columns, None: as many as elements; increasing: the lowest power first. Raises: ValueError
@@ -292,7 +302,7 @@ def vander(x: Any, /, n: int | None = None, increasing: bool = False) -> ndarray
     x = require("vander", x)
     if x.ndim != 1:
         raise ValueError(f"vander: wants a vector, got shape {x.shape}")
-    columns = x.size if n is None else n
+    columns = x.size if N is None else N
     base = astype(x, np.int64) if x.dtype in INTEGER_OR_BOOL else x
     powers = arange(columns, dtype=base.dtype if base.dtype.kind != "c" else np.float64, device=x.device)
     out = pow(expand_dims(base, axis=1), powers)

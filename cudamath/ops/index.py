@@ -441,12 +441,12 @@ def minimum_at(x: ndarray, key: Any, values: Any, /) -> None:
     _fold_at("minimum_at", "min", elementwise.minimum, REAL_OR_BOOL, x, key, values)
 
 
-def put(x: ndarray, indices: Any, values: Any, /, mode: str = "raise") -> None:
+def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     """Assigns to elements of ``x``, counted in C order, in place.
 
-    x.flat[indices[j]] = values[j]; ``values`` is repeated if it is shorter; of repeated positions the last one wins.
+    x.flat[ind[j]] = v[j]; ``v`` is repeated if it is shorter; of repeated positions the last one wins.
 
-    Args: x: any array; indices: integers; values: array or scalar, cast to x's dtype; mode: as for ``take``. Raises:
+    Args: x: any array; ind: integers; v: array or scalar, cast to x's dtype; mode: as for ``take``. Raises:
     IndexError if an index is out of range, ValueError if there are no values. Gradient: none, in place.
 
     >>> import cudamath as cm
@@ -458,10 +458,10 @@ def put(x: ndarray, indices: Any, values: Any, /, mode: str = "raise") -> None:
     """
     x = require("put", x)
     _check_writable("put", x)
-    positions = ravel(_integers("put", indices, x.device))
+    positions = ravel(_integers("put", ind, x.device))
     if not positions.size:
         return
-    given = ravel(_value("put", x, values))
+    given = ravel(_value("put", x, v))
     if not given.size:
         raise ValueError(f"put: there are no values for {positions.size} positions")
     if not x.size:

@@ -128,7 +128,7 @@ def issubdtype(dtype: Any, kind: Any, /) -> bool:
     return bool(np.issubdtype(found, dtypes.bfloat16 if kind == "bfloat16" else kind))
 
 
-def can_cast(from_: Any, to: Any, /, casting: str = "safe") -> bool:
+def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     """Whether a dtype may be converted to another.
 
     Args: from_: a dtype or an array; to: a dtype; casting: NumPy's rule: "no", "equiv", "safe" (default; every value is

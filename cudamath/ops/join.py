@@ -135,7 +135,7 @@ def _listed(inputs: Sequence[ndarray]) -> str:
     return ", ".join([str(x.shape) for x in inputs])
 
 
-def stack(arrays: Sequence[Any], /, axis: int = 0, out: Any = None, *, dtype: Any = None,
+def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, *, dtype: Any = None,
           casting: str = "same_kind") -> ndarray:
     """The arrays, all of one shape, along a new axis.
 

@@ -302,7 +302,7 @@ def vecmat(x: Any, a: Any, /, out: Any = None) -> ndarray:
     return y if out is None else deliver("vecmat", y, out)
 
 
-def vdot(a: Any, b: Any, /) -> ndarray:
+def vdot(a: Any, b: Any) -> ndarray:
     """Dot product of two arrays seen as vectors: Σ conj(a) b.
 
     Args: a, b: numeric arrays with equally many elements.
@@ -320,7 +320,7 @@ def vdot(a: Any, b: Any, /) -> ndarray:
     return vecdot(reshape(a, (a.size,)), reshape(b, (b.size,)))
 
 
-def dot(a: Any, b: Any, /, out: Any = None) -> ndarray:
+def dot(a: Any, b: Any, out: Any = None) -> ndarray:
     """NumPy's dot: the product of two vectors or matrices; of more dimensions, over the last axis of a and the last but
     one of b; with a 0-d operand, elementwise.
 
@@ -346,7 +346,7 @@ def dot(a: Any, b: Any, /, out: Any = None) -> ndarray:
     return tensordot(a, b, axes=((-1,), (-2,)))
 
 
-def inner(a: Any, b: Any, /) -> ndarray:
+def inner(a: Any, b: Any) -> ndarray:
     """Products over the last axes: y[i.., j..] = Σ_k a[i.., k] b[j.., k].
 
     Args: a, b: numeric or bool arrays; a 0-d operand multiplies elementwise.
@@ -364,7 +364,7 @@ def inner(a: Any, b: Any, /) -> ndarray:
     return tensordot(a, b, axes=((-1,), (-1,)))
 
 
-def outer(a: Any, b: Any, /, out: Any = None) -> ndarray:
+def outer(a: Any, b: Any, out: Any = None) -> ndarray:
     """Outer product: y[i, j] = a[i] b[j].
 
     Args: a, b: numeric or bool arrays, flattened; out: array that the result is written into.
@@ -388,7 +388,7 @@ def outer(a: Any, b: Any, /, out: Any = None) -> ndarray:
     return y
 
 
-def tensordot(a: Any, b: Any, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> ndarray:
+def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> ndarray:
     """Sum of products over pairs of axes.
 
     Args:

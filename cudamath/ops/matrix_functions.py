@@ -115,7 +115,7 @@ def pinv(a: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = N
     return _pinv(a, rtol=_cutoff(a, rcond if rtol is None else rtol))
 
 
-def lstsq(a: Any, b: Any, /, rcond: float | None = None) -> LstsqResult:
+def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
     """Least squares: the x of least norm among those that minimise |b - a x|, by the singular value decomposition.
 
     Args:
@@ -228,7 +228,7 @@ def cond(a: Any, /, p: float | str | None = None) -> ndarray:
 # ------------------------------------------------------------------------------------------------ powers
 
 
-def matrix_power(a: Any, n: int, /) -> ndarray:
+def matrix_power(a: Any, n: int) -> ndarray:
     """The n-th power of square matrices, by repeated squaring; of a negative n, of the inverse.
 
     Args: a: numeric array (..., k, k); n: int.
@@ -379,7 +379,7 @@ def tensorinv(a: Any, /, ind: int = 2) -> ndarray:
     return reshape(inv(flat), (*a.shape[ind:], *a.shape[:ind]))
 
 
-def tensorsolve(a: Any, b: Any, /, axes: Sequence[int] | None = None) -> ndarray:
+def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> ndarray:
     """The x with tensordot(a, x, x.ndim) = b.
 
     Args: a: array of shape b.shape + shape of x; b: array; axes: axes of a to be moved to its end first.
@@ -402,7 +402,7 @@ def tensorsolve(a: Any, b: Any, /, axes: Sequence[int] | None = None) -> ndarray
     return reshape(solve(reshape(a, (b.size, b.size)), reshape(b, (b.size,))), shape)
 
 
-def cross(a: Any, b: Any, /, *, axis: int = -1) -> ndarray:
+def cross(a: Any, b: Any, *, axis: int = -1) -> ndarray:
     """Cross product of vectors of three elements along an axis.
 
     Args: a, b: numeric arrays whose shapes broadcast and have 3 along `axis`.

@@ -227,9 +227,9 @@ def _sort(x: ndarray, axis: int = -1, kind: str | None = None, *, stable: bool |
     x[...] = sort.sort(x, axis, kind, stable=stable)
 
 
-def _partition(x: ndarray, kth: Any, axis: int = -1) -> None:
+def _partition(x: ndarray, kth: Any, axis: int = -1, kind: str = "introselect") -> None:
     """Rearranges the elements in place as `cm.partition` does."""
-    x[...] = sort.partition(x, kth, axis)
+    x[...] = sort.partition(x, kth, axis, kind)
 
 
 def _compress(x: ndarray, condition: Any, axis: int | None = None) -> ndarray:

@@ -143,9 +143,17 @@ def nanmean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool =
     return _nanmean.reduce(x, axis, keepdims, x.dtype, dtype is None)
 
 
+def _about(function: Any, x: ndarray, axis: Axis, keepdims: bool, *, correction: Any, ddof: Any, **more: Any) -> ndarray:
+    """Variance or standard deviation of what is not NaN about a given mean; NaN if that is too little for the correction."""
+    there = logical_not(isnan(x))
+    y = function(x, axis, keepdims=keepdims, correction=correction, ddof=ddof, where=there, **more)
+    enough = reduce.sum(there, axis, keepdims=keepdims) > reduce._freedom("nanvar", correction, ddof)
+    return choose(enough, y, np.nan)
+
+
 @_nanvar.quick
 def nanvar(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
-           keepdims: bool = False) -> ndarray:
+           keepdims: bool = False, mean: Any = None) -> ndarray:
     """Variance over axes of the elements that are not NaN; NaN if there are none, or too few for the correction.
 
     Args, returns, raises: as for ``var``. Gradient: g 2 (x - mean) / (count - correction) where there is no NaN.
@@ -156,7 +164,9 @@ def nanvar(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
     """
     x = require("nanvar", x)
     if x.dtype not in INEXACT:
-        return reduce.var(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims)
+        return reduce.var(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims, mean=mean)
+    if mean is not None:
+        return _about(reduce.var, x, axis, keepdims, correction=correction, ddof=ddof, mean=mean, dtype=dtype)
     if dtype is not None:
         x = astype(x, dtype, copy=False)
     if x.dtype in COMPLEX:  # |x - mean|^2, whose mean is one of real numbers
@@ -173,7 +183,7 @@ def nanvar(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
 
 @_nanstd.quick
 def nanstd(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
-           keepdims: bool = False) -> ndarray:
+           keepdims: bool = False, mean: Any = None) -> ndarray:
     """Standard deviation over axes of the elements that are not NaN: the root of ``nanvar``.
 
     Args, returns, raises: as for ``std``. Gradient: as of ``std`` where there is no NaN.
@@ -184,7 +194,9 @@ def nanstd(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
     """
     x = require("nanstd", x)
     if x.dtype not in INEXACT:
-        return reduce.std(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims)
+        return reduce.std(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims, mean=mean)
+    if mean is not None:
+        return _about(reduce.std, x, axis, keepdims, correction=correction, ddof=ddof, mean=mean, dtype=dtype)
     if dtype is not None:
         x = astype(x, dtype, copy=False)
     if x.dtype in COMPLEX:

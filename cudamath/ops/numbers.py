@@ -200,7 +200,7 @@ def spacing(x: Any, /, out: Any = None) -> ndarray:
         return copysign(nextafter(size, np.inf) - size, x + 0.0, out)  # of -0 it is positive
 
 
-def angle(z: Any, /, deg: bool = False) -> ndarray:
+def angle(z: Any, deg: bool = False) -> ndarray:
     """Argument of complex numbers, from -pi to pi; of real ones 0 or pi.
 
     Args: z: numeric array; deg: in degrees. Returns: real array. Gradient: by its parts.
@@ -289,7 +289,7 @@ def real_if_close(x: Any, /, tol: float = 100) -> ndarray:
     return real(x) if bool((abs(imag(x)) < limit).all()) else x
 
 
-def array_equiv(a: Any, b: Any, /) -> bool:
+def array_equiv(a1: Any, a2: Any) -> bool:
     """Whether two arrays are equal after broadcasting one to the other. Waits for the device.
 
     >>> import cudamath as cm
@@ -298,7 +298,7 @@ def array_equiv(a: Any, b: Any, /) -> bool:
     """
     from .shape import broadcast_arrays
 
-    x, y = coerce("array_equiv", (a, b), ANY)
+    x, y = coerce("array_equiv", (a1, a2), ANY)
     try:
         x, y = broadcast_arrays(x, y)
     except ValueError:
@@ -306,7 +306,7 @@ def array_equiv(a: Any, b: Any, /) -> bool:
     return array_equal(x, y)
 
 
-def unwrap(p: Any, /, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi) -> ndarray:
+def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi) -> ndarray:
     """Angles without jumps: where neighbours along an axis differ by more than half a period, multiples of it are added.
 
     Args: p: real array; discont: smallest jump that counts, at least period / 2 (default); axis: the axis; period: of the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from .creation import arange, asarray, eye, ones, zeros
 from .differences import convolve
 from .elementwise import abs, cos, not_equal
 from .grids import vander
+from .inspection import finfo
 from .join import concat
-from .shape import astype, reshape, span
+from .shape import astype, matrix_transpose, reshape, span
 from .stacks import trim_zeros
 from .transfer import imag, real
 
@@ -25,7 +27,7 @@ __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser", "poly", "poly
            "polyint", "polymul", "polysub", "polyval", "roots"]
 
 
-def polyval(p: Any, x: Any, /) -> ndarray:
+def polyval(p: Any, x: Any) -> ndarray:
     """The polynomial p[0] x^(n-1) + ... + p[n-1], by Horner's rule.
 
     Args: p: vector of coefficients; x: numeric array. Raises: ValueError (shape of p). Gradient: by its parts.
@@ -43,7 +45,7 @@ def polyval(p: Any, x: Any, /) -> ndarray:
     return y
 
 
-def polyder(p: Any, /, m: int = 1) -> ndarray:
+def polyder(p: Any, m: int = 1) -> ndarray:
     """Coefficients of the m-th derivative.
 
     Args: p: vector of coefficients; m: how often, >= 0. Raises: ValueError (shape, m). Gradient: by its parts.
@@ -61,7 +63,7 @@ def polyder(p: Any, /, m: int = 1) -> ndarray:
     return p
 
 
-def polyint(p: Any, /, m: int = 1, k: float = 0) -> ndarray:
+def polyint(p: Any, m: int = 1, k: float = 0) -> ndarray:
     """Coefficients of the m-th antiderivative.
 
     Args: p: vector of coefficients; m: how often, >= 0; k: the constant of each. Raises: ValueError (shape, m). Gradient: by
@@ -192,7 +194,7 @@ def poly(roots: Any, /) -> ndarray:
     return c
 
 
-def roots(p: Any, /) -> ndarray:
+def roots(p: Any) -> ndarray:
     """The roots of a polynomial: eigenvalues of its companion matrix.
 
     Args: p: vector of coefficients, the highest power first. Returns: vector of the roots, complex where some are; leading
@@ -221,11 +223,17 @@ def roots(p: Any, /) -> ndarray:
         z = real(z)
     return concat([z, astype(behind, z.dtype)]) if behind.size else z
 
-def polyfit(x: Any, y: Any, deg: int, /, *, w: Any = None) -> ndarray:
+def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None,
+            cov: bool | str = False) -> Any:
     """Coefficients of the polynomial of a degree that is nearest to points: least Σ w^2 (p(x) - y)^2.
 
-    Args: x: vector (n,); y: vector (n,) or matrix (n, k), a column a polynomial; deg: degree >= 0; w: weights (n,). Returns:
-    (deg + 1,) or (deg + 1, k). Raises: ValueError (shapes, degree). Gradient: as of ``linalg.lstsq``.
+    Args: x: vector (n,); y: vector (n,) or matrix (n, k), a column a polynomial; deg: degree >= 0; rcond: singular values up to
+    rcond times the largest count as 0, default n eps; full: also say how well it went; w: weights (n,); cov: also the
+    covariance of the coefficients, scaled so that the residuals are as expected, or "unscaled".
+    Returns: coefficients (deg + 1,) or (deg + 1, k); with full (coefficients, residuals, rank, singular values, rcond) of the
+    scaled matrix, as ``linalg.lstsq`` gives them; with cov (coefficients, covariance (deg + 1, deg + 1[, k])).
+    Raises: ValueError (shapes, degree, too few points for a covariance). Warns (numpy.exceptions.RankWarning) where the points
+    do not determine the polynomial. Gradient: as of ``linalg.lstsq``.
 
     >>> import cudamath as cm
     >>> cm.round(cm.polyfit([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1), 6).tolist()
@@ -247,8 +255,21 @@ def polyfit(x: Any, y: Any, deg: int, /, *, w: Any = None) -> ndarray:
         left = left * reshape(weights, (-1, 1))
         right = right * (reshape(weights, (-1, 1)) if y.ndim == 2 else weights)
     scale = reduce.sum(abs(left) ** 2, axis=0) ** 0.5
-    c = cudamath.linalg.lstsq(left / scale, right)[0]
-    return c / (reshape(scale, (-1, 1)) if y.ndim == 2 else scale)
+    left = left / scale
+    rcond = x.size * float(finfo(kind).eps) if rcond is None else rcond
+    c, residuals, rank, s = cudamath.linalg.lstsq(left, right, rcond)
+    c = c / (reshape(scale, (-1, 1)) if y.ndim == 2 else scale)
+    if full:
+        return c, residuals, rank, s, rcond
+    if rank != deg + 1:
+        warnings.warn("polyfit: the points do not determine the polynomial well", np.exceptions.RankWarning, stacklevel=2)
+    if not cov:
+        return c
+    spread = cudamath.linalg.inv(matrix_transpose(left) @ left) / (reshape(scale, (-1, 1)) * scale)
+    if cov != "unscaled" and x.size <= deg + 1:
+        raise ValueError(f"polyfit: {x.size} points are too few to scale the covariance of {deg + 1} coefficients")
+    spread = spread if y.ndim == 1 else reshape(spread, (*spread.shape, 1))
+    return c, spread if cov == "unscaled" else spread * (residuals / (x.size - deg - 1))
 
 
 def _window(name: str, m: int) -> ndarray:

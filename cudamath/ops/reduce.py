@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, COMPLEX, NUMERIC, REAL_OR_BOOL, Op, require
+from ..core.op import ANY, COMPLEX, NUMERIC, REAL_OR_BOOL, Op, coerce, require
 from ..core.shapes import normalize_axes
 from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, sqrt
 from .index import where as choose
@@ -166,11 +166,11 @@ def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any =
 
 
 def _var_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None, correction: float | None = None,
-            ddof: float | None = None) -> ndarray:
+            ddof: float | None = None, mean: Any = None) -> ndarray:
     """The variance of the elements that `where` does not leave out."""
     x = astype(x, dtypes.as_dtype(dtype) if dtype is not None else _floating_dtype(x.dtype), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
-    apart = abs(x - _mean_of(x, mask, axis, True))
+    apart = abs(x - (_mean_of(x, mask, axis, True) if mean is None else coerce("var", (x, mean))[1]))
     freedom = astype(sum(mask, axis=axis, keepdims=keepdims), apart.dtype) - _freedom("var", correction, ddof)
     return sum(apart * apart, axis=axis, keepdims=keepdims, where=mask) / maximum(freedom, 0)
 
@@ -303,7 +303,7 @@ def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
 
 @_var.quick
 def var(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
-        keepdims: bool = False) -> ndarray:
+        keepdims: bool = False, mean: Any = None) -> ndarray:
     """Variance over the given axes: y = Σ (x - mean)^2 / (n - correction).
 
     Args:
@@ -312,6 +312,7 @@ def var(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
         dtype: converted to first if given.
         correction: degrees of freedom to subtract: 0 (default) for the population's variance, 1 for the unbiased
             estimate from a sample. `ddof` is NumPy's name of the same argument.
+        mean: the mean, if it is known already, with the reduced axes kept. It saves nothing here: one pass gives both.
 
     Returns: array of x's dtype; of the default floating-point dtype (float64) for integers and bool. NaN or infinite
         if n <= correction.
@@ -326,18 +327,18 @@ def var(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
     x = require("var", x, ANY)
     if dtype is not None:
         x = astype(x, dtype, copy=False)
-    if x.dtype in COMPLEX:
-        return _var_of(x, True, axis, keepdims, correction=correction, ddof=ddof)
+    if x.dtype in COMPLEX or mean is not None:
+        return _var_of(x, True, axis, keepdims, correction=correction, ddof=ddof, mean=mean)
     return _var.reduce(x, axis, keepdims, _floating_dtype(x.dtype), correction is None and ddof is None,
                        correction=_freedom("var", correction, ddof))
 
 
 @_std.quick
 def std(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | None = None, ddof: float | None = None,
-        keepdims: bool = False) -> ndarray:
+        keepdims: bool = False, mean: Any = None) -> ndarray:
     """Standard deviation over the given axes: the root of `var`.
 
-    Args: x, axis, dtype, correction, ddof, keepdims, out, where: as for `var`.
+    Args: x, axis, dtype, correction, ddof, keepdims, mean, out, where: as for `var`.
     Returns: as for `var`.
     Raises: as for `var`.
     Gradient: g (x - mean) / (y (n - correction)), and 0 where all elements are equal.
@@ -349,8 +350,8 @@ def std(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
     x = require("std", x, ANY)
     if dtype is not None:
         x = astype(x, dtype, copy=False)
-    if x.dtype in COMPLEX:
-        return _std_of(x, True, axis, keepdims, correction=correction, ddof=ddof)
+    if x.dtype in COMPLEX or mean is not None:
+        return _std_of(x, True, axis, keepdims, correction=correction, ddof=ddof, mean=mean)
     return _std.reduce(x, axis, keepdims, _floating_dtype(x.dtype), correction is None and ddof is None,
                        correction=_freedom("std", correction, ddof))
 

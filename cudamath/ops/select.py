@@ -23,10 +23,10 @@ __all__ = ["apply_along_axis", "apply_over_axes", "choose", "compress", "extract
            "putmask", "select"]
 
 
-def select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0) -> ndarray:
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> ndarray:
     """Elements of the first choice whose condition holds.
 
-    Args: conditions: bool arrays; choices: as many arrays or scalars; default: where none holds. All broadcast. Returns:
+    Args: condlist: bool arrays; choicelist: as many arrays or scalars; default: where none holds. All broadcast. Returns:
     array of the common dtype. Raises: ValueError (numbers or shapes), TypeError (conditions that are not bool). Gradient: g
     to the choice that was taken.
 
@@ -35,17 +35,17 @@ def select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0) 
     >>> cm.select([x < 2, x > 3], [x, x * 10], default=-1).tolist()
     [0, 1, -1, -1, 40]
     """
-    if len(conditions) != len(choices) or not conditions:
-        raise ValueError(f"select: wants as many choices as conditions, at least one; got {len(conditions)} conditions and "
-                         f"{len(choices)} choices")
-    masks = [require("select", c) for c in conditions]
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ValueError(f"select: wants as many choices as conditions, at least one; got {len(condlist)} conditions and "
+                         f"{len(choicelist)} choices")
+    masks = [require("select", c) for c in condlist]
     for mask in masks:
         if mask.dtype.kind != "b":
             raise TypeError(f"select: conditions must be bool arrays, got {mask.dtype} of shape {mask.shape}")
     kind = dtypes.result_type(*[c if isinstance(c, bool | int | float | complex) else require("select", c)
-                                for c in (*choices, default)])
+                                for c in (*choicelist, default)])
     out: Any = default
-    for mask, choice in zip(reversed(masks), reversed(list(choices)), strict=True):
+    for mask, choice in zip(reversed(masks), reversed(list(choicelist)), strict=True):
         out = where(mask, choice, out)
     return astype(out, kind, copy=False)
 
@@ -113,10 +113,10 @@ def extract(condition: Any, x: Any, /) -> ndarray:
     return take(ravel(x), nonzero(ravel(mask))[0])
 
 
-def place(x: ndarray, mask: Any, values: Any, /) -> None:
+def place(x: ndarray, /, mask: Any, vals: Any) -> None:
     """Assigns to the elements where a mask holds, in order, in place; values are repeated if there are fewer.
 
-    Args: x: any array; mask: array of x's shape; values: vector, not empty if there is a place. Raises: ValueError (shapes).
+    Args: x: any array; mask: array of x's shape; vals: vector, not empty if there is a place. Raises: ValueError (shapes).
     Gradient: none, in place.
 
     >>> import cudamath as cm
@@ -127,7 +127,7 @@ def place(x: ndarray, mask: Any, values: Any, /) -> None:
     """
     where_to = nonzero(ravel(_mask("place", x, mask)))[0]
     if where_to.size:
-        put(x, where_to, values)
+        put(x, where_to, vals)
 
 
 def _mask(name: str, x: Any, mask: Any) -> ndarray:
@@ -137,7 +137,7 @@ def _mask(name: str, x: Any, mask: Any) -> ndarray:
     return not_equal(found, 0)
 
 
-def putmask(x: ndarray, mask: Any, values: Any, /) -> None:
+def putmask(x: ndarray, /, mask: Any, values: Any) -> None:
     """x[mask] = values[mask] in place, where values are repeated (in C order) to x's size.
 
     Args: x: any array; mask: array of x's shape; values: array or scalar. Raises: ValueError (shapes). Gradient: none.

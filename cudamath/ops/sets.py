@@ -196,13 +196,14 @@ def unique_all(x: Any, /) -> UniqueAll:
     return UniqueAll(*unique(require("unique_all", x), True, True, True, equal_nan=False))
 
 
-def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False) -> ndarray:
+def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
+         kind: str | None = None) -> ndarray:
     """Whether each element occurs in another array.
 
     Args:
         element: array of any shape, real or bool.
         test_elements: array of any shape, real or bool. NaN occurs nowhere.
-        assume_unique: accepted as in NumPy; changes nothing.
+        assume_unique, kind: accepted as in NumPy; they change nothing.
         invert: whether it does not occur.
 
     Returns: bool array of element's shape. Raises: TypeError (complex arrays). Gradient: none.

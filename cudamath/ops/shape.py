@@ -168,7 +168,7 @@ def copy(x: Any, /, order: str = "C") -> ndarray:
     return in_order("copy", require("copy", x, HELD), order, copy=True)
 
 
-def astype(x: Any, dtype: Any, /, order: str | None = None, casting: str = "unsafe", *, copy: bool = True,
+def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsafe", *, copy: bool = True,
            device: Any = None) -> ndarray:
     """``x`` with its elements converted to ``dtype``.
 

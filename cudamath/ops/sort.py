@@ -170,13 +170,14 @@ def _ranks(name: str, kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int,
     return tuple(ranks)
 
 
-def partition(x: Any, /, kth: Any, axis: int | None = -1) -> ndarray:
+def partition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "introselect") -> ndarray:
     """The elements rearranged so that those of some ranks stand where sorting would put them, smaller ones before.
 
     Args:
         x: array, real, bool or complex.
         kth: rank or ranks, counted from the end if negative.
         axis: the axis; None ravels x first.
+        kind: "introselect", NumPy's only one; changes nothing.
 
     Returns: a new array of x's dtype. What order other elements are in is not specified (on a GPU: sorted).
     Raises: ValueError (kth or axis out of range), TypeError (kth no integer).
@@ -194,10 +195,10 @@ def partition(x: Any, /, kth: Any, axis: int | None = -1) -> ndarray:
     return _partition(x, axis=axis, kth=ranks)
 
 
-def argpartition(x: Any, /, kth: Any, axis: int | None = -1) -> ndarray:
+def argpartition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "introselect") -> ndarray:
     """The positions along an axis that would partition it (see `partition`).
 
-    Args: x, kth, axis: as for `partition`.
+    Args: x, kth, axis, kind: as for `partition`.
     Returns: int64 array. Raises: as `partition`. Gradient: none.
 
     >>> import cudamath as cm

@@ -161,7 +161,7 @@ def block(arrays: Any) -> ndarray:
     return joined(arrays, ndim - levels)
 
 
-def append(x: Any, values: Any, /, axis: int | None = None) -> ndarray:
+def append(x: Any, /, values: Any, axis: int | None = None) -> ndarray:
     """A new array with values after x's own.
 
     Args: x, values: arrays, of equal shape but along the axis; axis: None ravels both. Raises: ValueError (shapes).
@@ -370,7 +370,7 @@ def trim_zeros(x: Any, /, trim: str = "fb") -> ndarray:
     return span(x, 0, first, last)
 
 
-def cross(a: Any, b: Any, /, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> ndarray:
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> ndarray:
     """Cross product of vectors of three elements. (``cm.linalg.cross`` is the array API's, with one axis for all.)
 
     Args: a, b: numeric arrays whose other axes broadcast; axisa, axisb, axisc: where the vectors lie in a, b and the result;

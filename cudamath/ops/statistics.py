@@ -20,8 +20,9 @@ from .join import concat, stack
 from .linalg import matmul
 from .output import deliver
 from .reduce import Axis
+from .scan import cumulative_sum
 from .shape import astype, atleast_2d, broadcast_to, diagonal, expand_dims, matrix_transpose, moveaxis, reshape, span
-from .sort import sort
+from .sort import argsort, sort
 from .transfer import imag, real
 
 __all__ = ["average", "corrcoef", "cov", "median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "ptp",
@@ -31,7 +32,9 @@ __all__ = ["average", "corrcoef", "cov", "median", "nanmedian", "nanpercentile",
 #: n q + alpha + q (1 - alpha - beta) - 1. Source: Hyndman and Fan (1996), Sample quantiles in statistical packages.
 _CONTINUOUS = {"linear": (1.0, 1.0), "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0),
                "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8)}
-_METHODS = (*_CONTINUOUS, "lower", "higher", "midpoint", "nearest")
+#: The discontinuous ones, as the place from which the next one up is taken.
+_STEPS = {"inverted_cdf": (0.0, 1.0), "averaged_inverted_cdf": (0.0, 1.0), "closest_observation": (-0.5, 1.5)}
+_METHODS = (*_CONTINUOUS, *_STEPS, "lower", "higher", "midpoint", "nearest")
 
 
 def _lines(name: str, x: Any, axis: Axis) -> tuple[ndarray, tuple[int, ...], tuple[int, ...]]:
@@ -63,7 +66,7 @@ def _fractions(name: str, q: Any, scale: float) -> np.ndarray:
 
 def _place(q: float, n: Any, method: str) -> Any:
     """Where the quantile lies among n sorted elements (n: a number, or an array of them), a fraction between two."""
-    alpha, beta = _CONTINUOUS.get(method, (1.0, 1.0))
+    alpha, beta = (_CONTINUOUS | _STEPS).get(method, (1.0, 1.0))
     return n * q + (alpha + q * (1 - alpha - beta)) - 1
 
 
@@ -72,8 +75,12 @@ def _rounded(place: Any, method: str, lib: Any) -> Any:
     below = lib.floor(place)
     if method == "lower":
         return below
-    if method == "higher":
+    if method in ("higher", "inverted_cdf"):
         return -lib.floor(-place)
+    if method == "averaged_inverted_cdf":
+        return below + 0.5 + 0.5 * (place > below)
+    if method == "closest_observation":  # of two that are equally near the one whose number, counted from 1, is even
+        return below + 1 - ((place == below) & (below % 2 == 1))
     if method == "nearest":
         return lib.rint(place)
     if method == "midpoint":
@@ -108,9 +115,51 @@ def _in_order(lines: ndarray, ranks: list[int]) -> Callable[[int, int], ndarray]
     return lambda rank, count: span(ordered, last, rank, rank + count)
 
 
-def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool, out: Any, scale: float) -> ndarray:
+def _weighted(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool, out: Any, scale: float, weights: Any,
+              skip: bool = False) -> ndarray:
+    """The first elements, in order, up to which a fraction q of the weight lies; skip: NaN weighs nothing."""
+    if method != "inverted_cdf":
+        raise ValueError(f"{name}: with weights method must be 'inverted_cdf', got {method!r}")
+    x, weights = coerce(name, (x, weights), REAL_OR_BOOL)
+    if weights.shape != x.shape:
+        if not isinstance(axis, int) or weights.ndim != 1 or weights.size != x.shape[axis]:
+            raise ValueError(f"{name}: weights of shape {weights.shape} fit neither shape {x.shape} nor axis {axis}")
+        weights = broadcast_to(moveaxis(expand_dims(weights, axis=tuple(range(1, x.ndim))), 0, axis), x.shape)
+    fractions = _fractions(name, q, scale)
+    lines, axes, shape = _lines(name, x, axis)
+    heavy, _, _ = _lines(name, weights, axis)
+    n = lines.shape[-1]
+    if not n:
+        raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
+    if bool(reduce.any(heavy < 0)):
+        raise ValueError(f"{name}: weights must not be negative")
+    heavy = astype(heavy, np.float64)
+    if skip:
+        heavy = where(isnan(lines), 0.0, heavy)
+    order = argsort(lines)  # NaN comes last
+    ordered, parts = take_along_axis(lines, order, axis=-1), cumulative_sum(take_along_axis(heavy, order, axis=-1), axis=-1)
+    total = span(parts, parts.ndim - 1, n - 1, n)
+    if not skip and not bool(reduce.all((total > 0) & (total < np.inf))):
+        raise ValueError(f"{name}: weights must be finite, and not all of them 0")
+    parts = where(parts == 0, -1.0, parts / total)  # what weighs nothing in front is nobody's quantile
+    end = ordered[..., n - 1]
+
+    def one(q: float) -> ndarray:
+        place = clip(reduce.sum(parts < q, axis=-1, keepdims=True), 0, n - 1)
+        found = take_along_axis(ordered, place, axis=-1)[..., 0]
+        return where(total[..., 0] > 0, found, np.nan) if skip else _unless_nan.call((found, end))
+
+    found = stack([one(float(f)) for f in fractions.ravel()]) if fractions.size else lines[:0]
+    y = _restored(reshape(found, (*fractions.shape, *lines.shape[:-1])), axes, shape, keepdims, fractions.ndim)
+    return y if out is None else deliver(name, y, out)
+
+
+def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool, out: Any, scale: float,
+              weights: Any = None) -> ndarray:
     if method not in _METHODS:
         raise ValueError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
+    if weights is not None:
+        return _weighted(name, x, q, axis, method, keepdims, out, scale, weights)
     lines, axes, shape = _lines(name, x, axis)
     fractions = _fractions(name, q, scale)
     n = lines.shape[-1]
@@ -135,15 +184,16 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
     return y if out is None else deliver(name, y, out)
 
 
-def quantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, *, method: str = "linear",
-             keepdims: bool = False) -> ndarray:
+def quantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
+             method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> ndarray:
     """The numbers below which a fraction q of the elements lies, over axes.
 
     Args: x: real or bool array; q: numbers from 0 to 1, of any shape, read on the host; axis: int, ints, or None for all;
-    out: array for the result; method: how places between two elements are read: "linear" (default; the other continuous
-    definitions of Hyndman and Fan by NumPy's names), "lower", "higher", "midpoint", "nearest"; keepdims: keep the axes.
+    out: array for the result; overwrite_input: nothing here is; method: how places between two elements are read: "linear"
+    (default; the other definitions of Hyndman and Fan by NumPy's names), "lower", "higher", "midpoint", "nearest"; keepdims:
+    keep the axes; weights: of the elements, of x's shape or along the one axis, with method "inverted_cdf".
     Returns: array of x's dtype (of the default floating-point dtype for integers), of q's shape, then x's without the axes.
-    NaN where there is one. Raises: ValueError (q, axis, method, no elements), TypeError (dtype).
+    NaN where there is one. Raises: ValueError (q, axis, method, weights, no elements), TypeError (dtype).
     Gradient: to the elements that the result was made from; q is a constant (TypeError if its gradient is recorded). Takes
     one selection of long lines, else one sort.
 
@@ -151,24 +201,25 @@ def quantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, *, method: s
     >>> cm.quantile([4.0, 1.0, 3.0, 2.0], [0.0, 0.5, 0.9]).tolist()
     [1.0, 2.5, 3.7]
     """
-    return _quantile("quantile", x, q, axis, method, keepdims, out, 1.0)
+    return _quantile("quantile", x, q, axis, method, keepdims, out, 1.0, weights)
 
 
-def percentile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, *, method: str = "linear",
-               keepdims: bool = False) -> ndarray:
+def percentile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
+               method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> ndarray:
     """``quantile`` for q from 0 to 100.
 
     >>> import cudamath as cm
     >>> float(cm.percentile([4.0, 1.0, 3.0, 2.0], 50))
     2.5
     """
-    return _quantile("percentile", x, q, axis, method, keepdims, out, 100.0)
+    return _quantile("percentile", x, q, axis, method, keepdims, out, 100.0, weights)
 
 
-def median(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+def median(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> ndarray:
     """The middle element in sorted order, or the mean of the two in the middle, over axes.
 
-    Args: x: real or bool array; axis: int, ints, or None for all; out: array for the result; keepdims: keep the axes.
+    Args: x: real or bool array; axis: int, ints, or None for all; out: array for the result; overwrite_input: nothing here
+    is; keepdims: keep the axes.
     Returns: array of x's dtype (of the default floating-point dtype for integers); NaN where there is one, or no element.
     Raises: ValueError (axis), TypeError (dtype). Gradient: to the elements in the middle. Takes one selection of
     long lines, else one sort.
@@ -189,15 +240,18 @@ def median(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = Fa
     return y if out is None else deliver("median", y, out)
 
 
-def _nan_quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool, out: Any, scale: float) -> ndarray:
+def _nan_quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool, out: Any, scale: float,
+                  weights: Any = None) -> ndarray:
     if method not in _METHODS:
         raise ValueError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
+    if weights is not None:
+        return _weighted(name, x, q, axis, method, keepdims, out, scale, weights, skip=True)
     lines, axes, shape = _lines(name, x, axis)
     fractions = _fractions(name, q, scale)
     if not lines.shape[-1]:
         raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
     ordered = sort(lines)  # NaN comes last
-    wide = np.float64 if lines.dtype == np.float64 or lines.shape[-1] >= 1 << 24 else np.float32
+    wide = np.float64 if lines.dtype == np.float64 or lines.shape[-1] >= 1 << 24 or method in _STEPS else np.float32
     count = astype(reduce.sum(logical_not(isnan(lines)), axis=-1, keepdims=True), wide)
 
     def one(q: float) -> ndarray:
@@ -216,8 +270,8 @@ def _nan_quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: 
     return y if out is None else deliver(name, y, out)
 
 
-def nanquantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, *, method: str = "linear",
-                keepdims: bool = False) -> ndarray:
+def nanquantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
+                method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> ndarray:
     """``quantile`` of the elements that are not NaN; NaN where there are none.
 
     Args, returns, raises, gradient: as for ``quantile``.
@@ -226,21 +280,21 @@ def nanquantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, *, method
     >>> float(cm.nanquantile([4.0, cm.nan, 3.0, 2.0], 0.5))
     3.0
     """
-    return _nan_quantile("nanquantile", x, q, axis, method, keepdims, out, 1.0)
+    return _nan_quantile("nanquantile", x, q, axis, method, keepdims, out, 1.0, weights)
 
 
-def nanpercentile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, *, method: str = "linear",
-                  keepdims: bool = False) -> ndarray:
+def nanpercentile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
+                  method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> ndarray:
     """``nanquantile`` for q from 0 to 100.
 
     >>> import cudamath as cm
     >>> float(cm.nanpercentile([4.0, cm.nan, 3.0, 2.0], 50))
     3.0
     """
-    return _nan_quantile("nanpercentile", x, q, axis, method, keepdims, out, 100.0)
+    return _nan_quantile("nanpercentile", x, q, axis, method, keepdims, out, 100.0, weights)
 
 
-def nanmedian(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:
+def nanmedian(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> ndarray:
     """``median`` of the elements that are not NaN; NaN where there are none.
 
     Args, returns, raises, gradient: as for ``median``.

@@ -129,7 +129,7 @@ def test_threads_never_share_a_result(numbers):
 
 def test_without_a_global_lock_nothing_is_used_again(numbers, monkeypatch):
     values, _ = numbers
-    monkeypatch.setattr(host, "_FREE", -1)
+    monkeypatch.setattr(host, "FREE", -1)
     x = cm.asarray(np.concatenate([values, values]), device="cpu")  # a layout that has no plan yet
     first = x + 1.0
     place = first.ptr

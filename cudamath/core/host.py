@@ -32,17 +32,17 @@ SHAPES = 1024  # shapes and dtypes remembered
 
 _kept: OrderedDict[tuple[tuple[int, ...], np.dtype], list[np.ndarray]] = OrderedDict()  # least recently grown first
 _lock = threading.Lock()
-_references = sys.getrefcount
+references = sys.getrefcount
 
 
 def _counted(arrays: list[np.ndarray]) -> int:
-    """What `_references` says in a loop over `arrays` of one that only the list refers to (it differs between Pythons)."""
+    """What `references` says in a loop over `arrays` of one that only the list refers to (it differs between Pythons)."""
     for array in arrays:
-        return _references(array)
+        return references(array)
     raise AssertionError
 
 
-_FREE = _counted([np.empty(0)]) if getattr(sys, "_is_gil_enabled", lambda: True)() else -1
+FREE = _counted([np.empty(0)]) if getattr(sys, "_is_gil_enabled", lambda: True)() else -1
 
 
 def large(shape: tuple[int, ...], dtype: np.dtype) -> bool:
@@ -50,21 +50,37 @@ def large(shape: tuple[int, ...], dtype: np.dtype) -> bool:
     return not dtype.hasobject and prod(shape) * dtype.itemsize >= SMALLEST
 
 
+Known = list[np.ndarray]
+
+
+def supply(shape: tuple[int, ...], dtype: np.dtype) -> tuple[Known, Callable[[], tuple[np.ndarray, Known]]]:
+    """Large arrays of this shape and dtype: those remembered, and a function that gives a new one and the list from then on.
+
+    One of which `references` says FREE, in a loop over the list, is free. The loop is the caller's: after large arrays have
+    gone through the caches, every function called more is felt.
+    """
+    key = shape, dtype
+
+    def more() -> tuple[np.ndarray, Known]:
+        array = _new(shape, dtype)
+        return array, _remember(key, array)
+
+    return _kept.get(key, []), more
+
+
 def taker(shape: tuple[int, ...], dtype: np.dtype) -> Callable[[], np.ndarray]:
     """A function that gives arrays of this shape and dtype with arbitrary content: one that is free, or a new one."""
     if not large(shape, dtype):
         return lambda: np.empty(shape, dtype)
-    key = shape, dtype
-    references, free = _references, _FREE
-    arrays = _kept.get(key, [])
+    count, free = references, FREE
+    arrays, more = supply(shape, dtype)
 
     def take() -> np.ndarray:
         nonlocal arrays
         for array in arrays:
-            if references(array) == free:
+            if count(array) == free:
                 return array
-        array = _new(shape, dtype)
-        arrays = _remember(key, array)
+        array, arrays = more()
         return array
 
     return take

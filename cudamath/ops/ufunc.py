@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ from ..core.array import ndarray, same_device, wrap
 from ..core.devices import CPU
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
-from ..core.op import Category, Op, coerce, lazy, registry
+from ..core.op import Category, Op, coerce, lazy, registry, with_numba
 from ..core.quiet import quiet
 from .output import can_write, deliver, target_of
 
@@ -237,7 +238,7 @@ class Elementwise:
         if native and not (inplace or may_raise) and len(scalars) < 3 and any([x.ndim for x in arrays]):
             shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
             ours = host.large(shape, result) and all([x.is_contiguous for x in arrays]) and isinstance(function, np.ufunc)
-            straight = _straight(self.name, function, scalars, compute, host.taker(shape, result) if ours else _nothing)
+            straight = _straight(self.name, function, scalars, compute, host.supply(shape, result) if ours else _NOTHING)
             alike = all([x.shape == shape and x.dtype == compute for x in arrays]) and compute.char in "fd"
             if ours and alike and self.name in _LOOPS and arrays[0].size in _WORTH:
                 return self._compiled(straight, scalars, compute, Layout.new(shape, result, CPU))
@@ -247,7 +248,7 @@ class Elementwise:
                 [x.is_contiguous and x.dtype == wide == result for x in arrays]):
             shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
             if host.large(shape, result):
-                return _straight(self.name, function.into, scalars, compute, host.taker(shape, result))
+                return _straight(self.name, function.into, scalars, compute, host.supply(shape, result))
 
         def run(*operands: Any) -> ndarray:
             if native:
@@ -273,22 +274,23 @@ class Elementwise:
         return silent
 
     def _compiled(self, run: Callable, scalars: tuple[bool, ...], dtype: np.dtype, out: Layout) -> Callable:
-        """`run` until it has been called a few times and something else has imported Numba, which takes half a second: more
-        than this saves in a million calls. From then on the same by cpu/loops.py."""
+        """`run`, and after a few calls the same by cpu/loops.py; but not before something else has imported Numba, which takes
+        half a second: more than this saves in a million calls."""
+        if "numba" not in sys.modules:
+            _waiting.add(run)
+            return run
         left = _OFTEN
 
         def counted(*operands: Any) -> ndarray:
             nonlocal left
             left -= 1
             if not left:
-                left = _OFTEN
-                if "numba" in sys.modules:
-                    entry = lazy("cpu", "compiled.entry")
-                    loop = entry(lazy("cpu", f"loops.{self.name}"), *[(dtype, 0 if s else out.ndim) for s in scalars],
-                                 (out.dtype, out.ndim))
-                    compiled = _looped(self.name, loop, scalars, dtype, out)
-                    for key in [key for key, known in list(self.plans.items()) if known is counted]:
-                        self.plans[key] = compiled
+                entry = lazy("cpu", "compiled.entry")
+                loop = entry(lazy("cpu", f"loops.{self.name}"), *[(dtype, 0 if s else out.ndim) for s in scalars],
+                             (out.dtype, out.ndim))
+                looped = _looped(self.name, loop, scalars, dtype, out)
+                for key in [key for key, known in list(self.plans.items()) if known is counted]:
+                    self.plans[key] = looped
             return run(*operands)
 
         return counted
@@ -352,8 +354,21 @@ class Elementwise:
         return f"<Elementwise {self.name}>"
 
 
-def _nothing() -> None:
-    """NumPy makes the array of the result."""
+#: What runs by NumPy's loops until Numba is there.
+_waiting: weakref.WeakSet[Callable] = weakref.WeakSet()
+
+
+@with_numba.append
+def _plan_anew() -> None:
+    """Forget the plans that waited for Numba."""
+    for name in _LOOPS:
+        plans = registry[name].plans  # type: ignore[union-attr]
+        for key in [key for key, run in list(plans.items()) if run in _waiting]:
+            plans.pop(key, None)
+
+
+#: In place of `host.supply`: NumPy makes the array of the result.
+_NOTHING: tuple[Any, Any] = (), lambda: (None, ())
 
 
 #: Ufuncs as functions of positional arguments, of which the last one is the array for the result: quicker than `out=`, but
@@ -363,54 +378,75 @@ _BY_POSITION: dict[Callable, Callable] = {
 
 
 def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute: np.dtype,
-              take: Callable[[], np.ndarray | None]) -> Callable:
+              supply: tuple[Any, Callable]) -> Callable:
     """`run` for a ufunc that does what we want and arrays of known layouts: the layout of the first result is that of all.
 
     A Python scalar is made an array in the dtype in which NumPy would read it, and kept: most often it is the same one
-    next time, and NumPy takes longer to make the array than for all else that it does before the loop. `take` gives the
-    array for the result, or None if NumPy is to make it.
+    next time, and NumPy takes longer to make the array than for all else that it does before the loop. `supply` gives the
+    array for the result (see `host.supply`).
     """
-    new = object.__new__
+    new, count, free = object.__new__, host.references, host.FREE
+    arrays, more = supply
     function = _BY_POSITION.get(function, function)
     layout: Layout | None = None
     kept: tuple[Any, Any] = (None, None)
 
     def one(x: ndarray) -> ndarray:
-        nonlocal layout
+        nonlocal layout, arrays
+        for data in arrays:
+            if count(data) == free:
+                break
+        else:
+            data, arrays = more()
         out = new(ndarray)
-        out._data = data = quiet().run(function, x._data, take())
+        out._data = data = quiet().run(function, x._data, data)
         out._layout = layout = layout or wrap(data)._layout
         out._owner = out._node = None
         return out
 
     def two(x: ndarray, y: ndarray) -> ndarray:
-        nonlocal layout
+        nonlocal layout, arrays
+        for data in arrays:
+            if count(data) == free:
+                break
+        else:
+            data, arrays = more()
         out = new(ndarray)
-        out._data = data = quiet().run(function, x._data, y._data, take())
+        out._data = data = quiet().run(function, x._data, y._data, data)
         out._layout = layout = layout or wrap(data)._layout
         out._owner = out._node = None
         return out
 
     def left(x: ndarray, y: Any) -> ndarray:
-        nonlocal layout, kept
+        nonlocal layout, kept, arrays
         scalar, array = kept
         if scalar is not y:
             array = _array(name, y, compute)
             kept = y, array
+        for data in arrays:
+            if count(data) == free:
+                break
+        else:
+            data, arrays = more()
         out = new(ndarray)
-        out._data = data = quiet().run(function, x._data, array, take())
+        out._data = data = quiet().run(function, x._data, array, data)
         out._layout = layout = layout or wrap(data)._layout
         out._owner = out._node = None
         return out
 
     def right(x: Any, y: ndarray) -> ndarray:
-        nonlocal layout, kept
+        nonlocal layout, kept, arrays
         scalar, array = kept
         if scalar is not x:
             array = _array(name, x, compute)
             kept = x, array
+        for data in arrays:
+            if count(data) == free:
+                break
+        else:
+            data, arrays = more()
         out = new(ndarray)
-        out._data = data = quiet().run(function, array, y._data, take())
+        out._data = data = quiet().run(function, array, y._data, data)
         out._layout = layout = layout or wrap(data)._layout
         out._owner = out._node = None
         return out
@@ -421,11 +457,17 @@ def _straight(name: str, function: Callable, scalars: tuple[bool, ...], compute:
 
 def _looped(name: str, loop: Callable, scalars: tuple[bool, ...], compute: np.dtype, layout: Layout) -> Callable:
     """`_straight` for a loop of cpu/loops.py, which writes into an array that it is given."""
-    take, new = host.taker(layout.shape, layout.dtype), object.__new__
+    new, count, free = object.__new__, host.references, host.FREE
+    arrays, more = host.supply(layout.shape, layout.dtype)
     kept: tuple[Any, Any] = (None, None)
 
     def two(x: ndarray, y: ndarray) -> ndarray:
-        data = take()
+        nonlocal arrays
+        for data in arrays:
+            if count(data) == free:
+                break
+        else:
+            data, arrays = more()
         loop(x._data, y._data, data)
         out = new(ndarray)
         out._layout, out._data = layout, data
@@ -433,13 +475,17 @@ def _looped(name: str, loop: Callable, scalars: tuple[bool, ...], compute: np.dt
         return out
 
     def one_scalar(x: Any, y: Any) -> ndarray:
-        nonlocal kept
+        nonlocal kept, arrays
         value, array = kept
         given = x if first else y
         if value is not given:
             array = _array(name, given, compute)
             kept = given, array
-        data = take()
+        for data in arrays:
+            if count(data) == free:
+                break
+        else:
+            data, arrays = more()
         if first:
             loop(array, y._data, data)
         else:

@@ -40,7 +40,8 @@ LAYERS: tuple[Layer, ...] = ((32, 64, 128, 128, 3, 1), *[(64, *layer) for layer 
     (256, 28, 256, 3, 2), (512, 14, 512, 3, 2), (64, 56, 64, 1, 1), (64, 56, 256, 1, 1), (256, 56, 64, 1, 1),
     (128, 28, 512, 1, 1), (512, 28, 128, 1, 1), (256, 14, 1024, 1, 1), (1024, 14, 256, 1, 1), (512, 7, 2048, 1, 1),
     (2048, 7, 512, 1, 1), (256, 56, 512, 1, 2))], (32, 128, 56, 128, 3, 1, 2, 1), (64, 256, 56, 256, 3, 1, 1, 32))
-EXACT = 2e-6  # of the largest sum of |products|: a convolution that errs by more is no candidate
+EXACT = 2e-6  # of the largest sum of |products|: a convolution that errs by more is no candidate,
+ROUNDED = 4e-3  # one of 16-bit numbers, that are rounded once
 FAR = 1.5
 CACHE = 128 << 20  # operands are walked through until this many bytes have passed: more than the second-level cache
 
@@ -101,7 +102,8 @@ def product(size: Size, dtype: str, layout: str) -> tuple[str, dict[str, float]]
 
 def convolutions(layers: Sequence[Layer] = LAYERS, *, device: str = "cuda:0", file: str | None = None,
                  seconds: float = float("inf"), say: Callable[[str], None] = print) -> int:
-    """Time float32 convolutions of images in C order, and their gradients: our kernel and each of cuDNN's plans.
+    """Time float32 convolutions of images in C order and their gradients, and weight gradients of bfloat16 images channels
+    last: our kernel, cuBLAS for filters of one tap, and each of cuDNN's plans.
 
     Args and Returns: see `products`.
     Raises: DeviceError without a GPU.
@@ -110,10 +112,12 @@ def convolutions(layers: Sequence[Layer] = LAYERS, *, device: str = "cuda:0", fi
     count = 0
     with place(device) as where:
         for layer in layers:
-            for kind in ("forward", "input", "weight"):
+            for kind, dtype in (("forward", np.float32), ("input", np.float32), ("weight", np.float32), ("weight", bfloat16)):
+                if dtype == bfloat16 and (*layer, 1, 1)[7] > 1:
+                    continue  # in small groups: not by tensor cores
                 if time.monotonic() > end:
                     return count
-                what, sizes, times = convolution(layer, kind)
+                what, sizes, times = convolution(layer, kind, dtype)
                 tune.remember(devices.name(where.index), "conv2d", what, sizes, times, pathlib.Path(file) if file else None)
                 best = sorted(times, key=times.__getitem__)
                 say(f"{what} {'x'.join(map(str, sizes))}: " + ", ".join(f"{name} {times[name]:.4g} us" for name in best[:3]))
@@ -121,7 +125,7 @@ def convolutions(layers: Sequence[Layer] = LAYERS, *, device: str = "cuda:0", fi
     return count
 
 
-def convolution(layer: Layer, kind: str) -> tuple[str, Size, dict[str, float]]:
+def convolution(layer: Layer, kind: str, dtype: Any = np.float32) -> tuple[str, Size, dict[str, float]]:
     """(what the table calls this, its sizes, microseconds of the candidates) on the current device."""
     from .kernels import conv
     from .runtime import dnn
@@ -129,32 +133,42 @@ def convolution(layer: Layer, kind: str) -> tuple[str, Size, dict[str, float]]:
     images, channels, side, outputs, taps, stride, dilation, groups = (*layer, 1, 1)[:8]
     after, margin = (side - 1) // stride + 1, taps // 2 * dilation
     rng = default_rng(0)
-    x, w, y = (rng.normal(size=shape, dtype=np.float32) for shape in (
-        (images, channels, side, side), (outputs, channels // groups, taps, taps), (images, outputs, after, after)))
+    single = np.dtype(dtype).itemsize == 4
+
+    def drawn(*shape: int) -> ndarray:
+        """Random images or filters of this shape, in C order or channels last."""
+        if single:
+            return rng.normal(size=shape, dtype=np.float32)
+        return rng.normal(size=(shape[0], *shape[2:], shape[1]), dtype=np.float32).astype(dtype).transpose(0, 3, 1, 2)
+
+    x, w = drawn(images, channels, side, side), drawn(outputs, channels // groups, taps, taps)
+    y = drawn(images, outputs, after, after)
     where: dict[str, Any] = {"stride": (stride,) * 2, "padding": (margin,) * 4, "dilation": (dilation,) * 2}
     asked: dict[str, tuple[Any, ...]] = {
-        "forward": (conv.conv2d, (x, w), y, "implicit_gemm", {}),
-        "input": (conv.conv2d_input_grad, (y, w), x, "implicit_gemm", {"size": (side, side)}),
-        "weight": (conv.conv2d_weight_grad, (y, x), w, "weight_gemm", {"kernel": (taps, taps)})}
+        "forward": (conv.conv2d, (x, w), y._layout, "implicit_gemm", {}),
+        "input": (conv.conv2d_input_grad, (y, w), x._layout, "implicit_gemm", {"size": (side, side)}),
+        "weight": (conv.conv2d_weight_grad, (y, x), w._layout, "weight_gemm", {"kernel": (taps, taps)})}
     planner, inputs, result, version, more = asked[kind]
+    if not single:
+        version = "wgmma" if devices.capability(x._layout.device)[0] == 9 else "mma"
     layouts = [each._layout for each in inputs]
     ours = planner(*layouts, **where, **more, groups=groups, version=version).bind("conv2d", layouts)
-    found: dict[str, Callable[..., Any]] = {"ours": ours}
-    if taps == stride == groups == 1:
+    found: dict[str, Callable[..., Any]] = {"ours" if single else version: ours}
+    if single and taps == stride == groups == 1:
         found["cublas"] = planner(*layouts, **where, **more, groups=1, version="cublas").bind("conv2d", layouts)
     if dnn.available():
         tensors = [dnn.Tensor(each.shape, tuple([s // each.itemsize for s in each.strides])) for each in (x, w, y)]
-        names = dnn.plans(kind, np.dtype(np.float32), *tensors, stride=where["stride"], before=(margin,) * 2,
+        names = dnn.plans(kind, np.dtype(dtype), *tensors, stride=where["stride"], before=(margin,) * 2,
                           after=(margin,) * 2, dilation=(dilation,) * 2, device=x._layout.device)
-        exact, most = ours(*inputs), EXACT * float(ours(*map(abs, inputs)).max())
+        exact, most = ours(*inputs), (EXACT if single else ROUNDED) * float(ours(*map(abs, inputs)).max())
         for name in dict.fromkeys(names):
-            plan = conv.library(kind, result._layout, *layouts, **where, tf32=False, plan=name)
+            plan = conv.library(kind, result, *layouts, **where, tf32=False, plan=name)
             run = plan.bind("conv2d", layouts) if plan else None
             if run and float(abs(run(*inputs) - exact).max()) <= most:
                 found[f"cudnn {name}"] = run
     calls = {name: cuda.graph(functools.partial(run, *inputs)) for name, run in found.items()}
     times = {name: float(f"{1e3 * t:.4g}") for name, t in interleaved(calls).items()}
-    what = conv.timed_as(kind, (taps, taps), where["stride"], where["dilation"], groups)
+    what = conv.timed_as(x.dtype, kind, (taps, taps), where["stride"], where["dilation"], groups)
     return what, (images, channels, side * side, outputs), times
 
 

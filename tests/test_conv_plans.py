@@ -81,6 +81,26 @@ def test_what_was_measured_of_float32_decides(monkeypatch, tmp_path, kind):
             assert conv.library(kind, *last, **where) is None and asked.pop() == ""
 
 
+def test_what_was_measured_of_16_bit_numbers_decides(monkeypatch, tmp_path):
+    """Of images channels last."""
+    from cudamath.core import tune
+
+    monkeypatch.setenv("CUDAMATH_TUNE_CACHE", str(tmp_path / "tune.json"))
+    monkeypatch.setattr(dnn, "available", lambda: True)
+    asked = []
+    monkeypatch.setattr(dnn, "convolution", lambda *_, plan, **__: asked.append(plan))
+    straight = [Layout.new(shape, BF16, 0) for shape in ((16, 8, 3, 3), (64, 16, 9, 9), (64, 8, 9, 9))]
+    layouts = [conv_layout.as_last(layout) for layout in straight]
+    where = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), tf32=False)
+    for times, order, plan in (({"cudnn a": 2.0, "cudnn b": 1.0, "wgmma": 3.0}, ["cudnn", "wgmma", "mma"], "b"),
+                               ({"cudnn a": 2.0, "wgmma": 1.0}, ["wgmma", "mma", "cudnn"], "")):
+        tune.remember("assumed", "conv2d", "bfloat16 weight 3x3 stride 1x1", (64, 8, 81, 16), times)
+        with assume((9, 0)):
+            assert conv._order(None, "weight", *layouts, (1, 1), 1, False) == order
+            assert conv._order(None, "weight", *straight, (1, 1), 1, False) == ["cudnn", "wgmma", "mma"]
+            assert conv.library("weight", *layouts, **where) is None and asked.pop() == plan
+
+
 @pytest.mark.parametrize("kind", ["forward", "input", "weight"])
 def test_a_plan_of_cudnns_is_taken_by_its_name(monkeypatch, kind):
     """On a stand-in for its front end that offers three plans, of which one cannot be built."""

@@ -55,7 +55,7 @@ from ..core.shapes import contiguous_strides
 from ..runtime import dnn
 from ..runtime.device import capability
 from . import conv_depthwise, conv_grad, conv_mma, conv_mma_grad, conv_pointwise, conv_simt, conv_wgmma, conv_wgmma_grad
-from .conv_layout import Turned, last_strides, result
+from .conv_layout import Turned, last_strides, lies_last, result
 from .copy import copy_part, whole
 
 Pair = tuple[int, int]
@@ -67,20 +67,21 @@ LARGE = 1 << 28  # multiply-adds from which float32 may go to the library
 ROLES = {"forward": "xwy", "input": "ywx", "weight": "yxw"}          # first and second operand, result
 
 
-def timed_as(kind: str, taps: tuple[int, ...], stride: Pair, dilation: Pair = (1, 1), groups: int = 1) -> str:
+def timed_as(dtype: np.dtype, kind: str, taps: tuple[int, ...], stride: Pair, dilation: Pair = (1, 1), groups: int = 1) -> str:
     """What tables of measurements tell apart besides the sizes."""
     told = {"stride": stride, **({"dilation": dilation} if max(dilation) > 1 else {})}
     words = [f"{what} {'x'.join(map(str, pair))}" for what, pair in told.items()] + [f"groups {groups}"] * (groups > 1)
-    return f"float32 {kind} {'x'.join(map(str, taps))} {' '.join(words)}"
+    return f"{dtype} {kind} {'x'.join(map(str, taps))} {' '.join(words)}"
 
 
 def measured(kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, dilation: Pair) -> tune.Decision | None:
-    """The fastest candidate timed for a float32 convolution of about this size, in C order: "cudnn PLAN", "cublas", "ours"."""
+    """The fastest candidate timed for a convolution of about this size, float32 in C order or 16-bit numbers channels last:
+    "cudnn PLAN", "cublas", "wgmma", "ours"."""
     shapes = dict(zip(ROLES[kind], (first.shape, second.shape, out.shape), strict=True))
     (images, channels, *size), (outputs, per_group, *taps) = shapes["x"], shapes["w"]
-    if not (first.contiguous and second.contiguous):
+    if out.itemsize > 4 or not all(lies_last(x) if out.itemsize == 2 else x.contiguous for x in (first, second)):
         return None
-    told = timed_as(kind, tuple(taps), stride, dilation, channels // max(per_group, 1))
+    told = timed_as(out.dtype, kind, tuple(taps), stride, dilation, channels // max(per_group, 1))
     return tune.lookup("conv2d", out.device, told, (images, channels, math.prod(size), outputs))
 
 
@@ -103,7 +104,7 @@ def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout 
     order = last_strides if last else contiguous_strides
     tensors = [dnn.Tensor(shapes[name], order(shapes[name], 1)) for name in "xwy"]
     exact = out.dtype == np.float32 and not tf32
-    timed = measured(kind, out, first, second, stride, dilation) if exact and not last else None
+    timed = measured(kind, out, first, second, stride, dilation) if last == (out.itemsize == 2) and not tf32 else None
     plan = plan or (timed.choice.partition(" ")[2] if timed else "")
     if not plan and exact and kind == "weight" and shapes["x"][1] > shapes["w"][1] > 1:
         return None                                  # in groups: by Winograd's transforms, which its plan does not say
@@ -145,6 +146,9 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
         return library if dense and results * per_group * kernel[0] * kernel[1] >= LARGE else []
     ours = [name for name, module in (("wgmma", conv_wgmma), ("mma", conv_mma))
             if module.serves(out.dtype, capability(out.device), *channels)]
+    timed = measured(kind, out, first, second, stride, dilation) if out.itemsize == 2 else None
+    if timed is not None:
+        return library + ours if timed.choice.startswith("cudnn") else ours + library
     if "wgmma" in ours and kind != "weight" and (window or max(stride) > 1):
         return ["wgmma", *library, *ours[1:]]        # small groups: not by wgmma
     return library + ours

@@ -164,6 +164,7 @@ def arrays(t: np.dtype) -> None:
     x[mask]
     cm.where(mask, x, line), cm.where(mask, x, 1)
     cm.take(x, index, axis=1), cm.take_along_axis(x, cm.zeros((40, 3), "int32"), axis=1)
+    cm.take_along_axis(wide, cm.zeros((300, 128), "int32"), axis=1)
     cm.tile(x, (2, 3)), cm.repeat(x, 2, axis=0), cm.roll(x, 3, axis=1), cm.stack([x, x])
     cm.full((7, 9), 1, t), cm.tril(x), cm.diag(line), cm.eye(5, dtype=t), cm.eye(64, dtype=t)
     for other in SAMPLE:
@@ -288,7 +289,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             c, d, bias = new(64, 256, dtype=t), new(256, 80, dtype=t), new(80, dtype=t)
             q, lse = new(1, 2, 130, 256, dtype=t), new(1, 2, 130)
             plan(attention.attention_grad, q, q, q, q, q, lse, causal=True, scale=0.1, dropping=False, version="wgmma")
-            for version in ("wgmma 128x256", "wgmma 64x128 split 2", "wgmma 128x128 pingpong", "wgmma 192x128"):
+            for version in ("wgmma 128x256", "wgmma 64x128 split 2", "wgmma 128x128 pingpong", "wgmma 192x128",
+                            "wgmma 128x128 pingpong pair"):
                 plan(matmul.matmul, c, d, version=version)
             rows, w, ends = new(300, 64, dtype=t), new(4, 64, 80, dtype=t), new(4, dtype="i4")
             for version in ("wgmma 128x128", "wgmma 64x256"):

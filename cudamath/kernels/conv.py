@@ -16,9 +16,10 @@ their memory that costs about as much as an addition; so the same numbers give t
 
 By default, 16-bit convolutions with windows or strides, and their input gradients, run by ``wgmma`` (on an H200 faster than
 the library on ResNet-50's layers); 1 x 1 ones and weight gradients go to ``cudnn``; without it, to ``wgmma`` or ``mma``.
-float32 goes to ``cudnn`` where it was measured to be faster than ours (core/tune.py, which also names the one of its plans that
-was fastest), and where nothing was measured: forward, gradients of windows without a stride, and depthwise ones; the rest, and
-all where the library is missing, runs in our own kernels.
+Filters of one channel each go to ``depthwise`` where images lie in C order. Other float32 goes where it was measured to be
+fastest (core/tune.py, which also names the one of cuDNN's plans), as do 16-bit weight gradients; where nothing was measured,
+large forward convolutions and gradients of windows without a stride go to ``cudnn``; the rest, and all where the libraries are
+missing, runs in our own kernels.
 
 Measured (row versions_conv_bfloat16):
 (32, 64, 128, 128) * (128, 64, 3, 3), bfloat16; NVIDIA H200, commit 1b9ff618de2e, 2026-11-21

@@ -15,8 +15,8 @@ them. Versions, from simple to fast:
    unroll and divisions by the stride become shifts. Channels last, a thread owns neighbouring channels: every access is
    16 bytes.
 3. `pool_windows` with `across`, `pool_spread`: windows that tile the image (stride = size, nothing left over). A thread
-   owns neighbouring windows of a row, whose rows it reads, or backward writes, by wide accesses. `pool_rows`
-   (pool_rows.py): the same forward for windows that overlap along the rows of images in C order.
+   owns neighbouring windows of a row, whose rows it reads, or backward writes, by wide accesses. `pool_rows` and
+   `pool_rows_grad` (pool_rows.py): the same for windows that overlap along the rows of images in C order.
 """
 
 import functools
@@ -466,8 +466,7 @@ def _ordered(shape: Sequence[int], like: Layout, dtype: Any = None) -> Layout:
         return like.like(tuple(shape), dtype)
     n, c, rows, columns = shape
     new = like.like((n, rows, columns, c), dtype)
-    strides = new.strides
-    return Layout.of(tuple(shape), (strides[0], strides[3], strides[1], strides[2]), new.dtype, new.device)
+    return Layout.of(tuple(shape), tuple([new.strides[i] for i in (0, 3, 1, 2)]), new.dtype, new.device)
 
 
 def _memory(argument: Any, layout: Layout) -> Any:
@@ -494,44 +493,46 @@ def _width(channels: int, layouts: Sequence[Layout]) -> int:
 
 
 def _forward(x: Layout, outputs: list[Layout], kind: str, window: Window) -> Plan:
-    """pool_windows on images in a known order."""
+    """pool_windows, or pool_rows, on images in a known order."""
+    from . import pool_rows  # which imports from here
     y = outputs[0]
     (n, c, h, w), (_, _, p, q) = x.shape, y.shape
     if x.contiguous:
         n, c = n * c, 1
     across = c == 1 and window.tiles and q * window.columns <= w and window.columns <= 4
-    from . import pool_rows  # which imports from here
     together = 0 if c > 1 or across else pool_rows.fits(x, y, window)
     width = together or _width(gcd(q, w) if across else c, [x, y])
     kernel = (pool_rows.pool_rows(kind, x.dtype, window, width, _large(y)) if together
               else pool_windows(kind, x.dtype, window, width, across, c == 1, _large(y)))
-    count = y.size // width
-    notes = _memory(Output(1), y) if kind == "notes" else _memory(Input(0), x)
+    count, notes = y.size // width, _memory(Output(1), y) if kind == "notes" else _memory(Input(0), x)
     arguments = [_memory(Input(0), x), _memory(Output(0), y), notes, *(int(v) for v in (count, h, w, p, q, c))]
     return Plan(outputs, [Launch(kernel, blocks(count, THREADS), THREADS, arguments)])
 
 
 def _backward(dx: Layout, inputs: Sequence[Layout], kind: str, window: Window) -> Plan:
-    """pool_spread where windows tile the image, else pool_gather."""
+    """pool_spread where windows tile the image, else pool_rows_grad where it applies, else pool_gather."""
+    from . import pool_rows  # which imports from here
     grad = inputs[0]
     (n, c, h, w), (_, _, p, q) = dx.shape, grad.shape
-    if dx.contiguous:
-        n, c = n * c, 1
+    n, c = (n * c, 1) if dx.contiguous else (n, c)
     spread = c == 1 and window.tiles and (h, w) == (p * window.rows, q * window.columns) and window.columns <= 4
+    together = 0 if spread or c > 1 else pool_rows.fits_grad(grad, dx, window)
     width = _width(q if spread else c, [grad, dx])
-    last = len(inputs) - 1
-    arguments = [_memory(Input(0), grad), _memory(Input(last), inputs[last]), _memory(Output(0), dx)]
+    arguments = [_memory(Input(0), grad), _memory(Input(len(inputs) - 1), inputs[-1]), _memory(Output(0), dx)]
     if spread:
-        count = grad.size // width
-        kernel, patches = pool_spread(kind, dx.dtype, window, width, _large(dx)), ()
+        count, patches = grad.size // width, ()
+        kernel = pool_spread(kind, dx.dtype, window, width, _large(dx))
+    elif together:
+        patches = (blocks(h + window.top, window.down),)
+        count, kernel = n * patches[0] * (q // together), pool_rows.pool_rows_grad(kind, dx.dtype, window, together, _large(dx))
     else:
         patches = (blocks(h + window.top, window.down), blocks(w + window.left, window.right))
         while width * window.down * window.right > 32 and width > 1:  # registers
             width //= 2
         count = n * patches[0] * patches[1] * (c // width)
         kernel = pool_gather(kind, dx.dtype, window, width, c == 1, _large(dx))
-    numbers = [int(v) for v in (count, h, w, p, q, c, *patches)]
-    return Plan([dx], [Launch(kernel, blocks(count, THREADS), THREADS, [*arguments, *numbers])])
+    return Plan([dx], [Launch(kernel, blocks(count, THREADS), THREADS,
+                              [*arguments, *(int(v) for v in (count, h, w, p, q, c, *patches))])])
 
 
 def max_pool2d(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int],
@@ -560,9 +561,8 @@ def max_pool2d_grad(grad: Layout, index: Layout, *, size: tuple[int, int], kerne
                     stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int],
                     version: str | None = None, **_: Any) -> Plan:
     """grad, index (N, C, P, Q) -> (N, C, H, W); size (H, W)."""
-    fast = _fast(grad, (index,), kernel, stride, version)
     shape = (*grad.shape[:2], *size)
-    if fast:
+    if _fast(grad, (index,), kernel, stride, version):
         return _backward(_ordered(shape, grad), [grad, index], "notes", Window(*kernel, *stride, *padding, *dilation))
     dx = grad.like(shape)
     return _plan(max_pool2d_grad_kernel(grad.dtype, _large(dx)), [dx], 2, kernel, stride, padding, dilation)

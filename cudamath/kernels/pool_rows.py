@@ -7,6 +7,9 @@ A thread owns `width` neighbouring results of a row, as many as 16 bytes hold. O
 and has them in registers: for 3 x 3 windows at stride 2, two accesses and one number a row instead of twelve numbers. Columns
 beyond the image belong to no window; only the first and the last windows of a row can reach there, so only these ask.
 
+Backward (`pool_rows_grad`) a thread owns the same columns of as many image rows as windows move by, and has the gradients and
+notes of all windows that reach there: for 3 x 3 at stride 2 ten windows for sixteen numbers instead of four for each four.
+
 Measured (row versions_pool):
 (end of what was measured)
 """
@@ -89,3 +92,76 @@ def pool_rows(kind: str, dtype: np.dtype, window: Window, width: int, large: boo
                 index[at + k] = where[k]
 
     return pool_rows
+
+
+def fits_grad(grad: Layout, dx: Layout, window: Window) -> int:
+    """Windows whose columns a thread of `pool_rows_grad` owns, or 0 where it does not apply. All (N, C, rows, columns) in C
+    order."""
+    width, results = 16 // max(grad.itemsize, 4), grad.shape[3]
+    good = (not SIMULATOR and grad.aligned and dx.aligned and (window.row_step, window.column_step) == (1, 1)
+            and window.columns >= window.right and results % width == 0 and results * window.right == dx.shape[3]
+            and width * window.down * window.right <= 32)
+    return width if good and width > 1 else 0
+
+
+@functools.cache
+def pool_rows_grad(kind: str, dtype: np.dtype, window: Window, width: int, large: bool) -> Any:
+    """The gradient of pool_rows, kind as there."""
+    load, _, C = codec(dtype)
+    locate, read, write = decode(width, True, large), reader(dtype, width), writer(dtype, width)
+    read_notes = reader(np.dtype(np.int32), width)
+    rows, columns, down, right, top, left, _, _ = window
+    averaging = kind not in ("max", "notes")
+    size = window_size(kind)
+    span, above = width * right, (rows - 1) // down + 1  # columns of a thread, rows of windows over a band of `down` rows
+    before, after = (columns - 1 - left) // right, (right - 1 + left) // right  # windows beside its own that reach its columns
+    before = max(before, 0)
+    windows, held = before + width + after, down * span
+
+    @cuda.jit
+    def pool_rows_grad(grad, index, dx, count, H, W, P, Q, channels, bands):
+        """grad, index (int32; grad again for means): the memory of (n, P, Q), dx of (n, H, W); count: groups of `width` windows
+        in `bands` bands of rows an image; channels: 1."""
+        i = cuda.grid(1)
+        if i >= count:
+            return
+        n, band, q, _ = locate(i, bands, Q, channels)
+        total = cuda.local.array(held, C)
+        g = cuda.local.array(windows, C)
+        note = cuda.local.array(windows, types.int32)
+        for e in range(held):
+            total[e] = C(0)
+        h = band * down - top
+        here = h * W + q * right
+        for a in range(above):
+            p = band - a
+            if p >= 0 and p < P:
+                at = (n * P + p) * Q + q
+                read(grad, at, g, before)
+                if not averaging:
+                    read_notes(index, at, note, before)
+                for e in range(windows):
+                    if e < before or e >= before + width:
+                        g[e] = C(0)
+                        note[e] = -1
+                        if q + e >= before and q + e - before < Q:
+                            g[e] = load(grad[at + e - before])
+                            if not averaging:
+                                note[e] = index[at + e - before]
+                for e in range(windows):
+                    first = (e - before) * right - left  # of its columns, from the thread's first
+                    if averaging:
+                        places = size(p * down - top, rows, H, top, q * right + first, columns, W, left)
+                        g[e] = C(g[e] / C(places)) if places > 0 else C(0)
+                    place = types.int32(note[e] - here)
+                    for r in range(down):
+                        for s in range(span):
+                            if s >= first and s < first + columns:  # constants: does this window reach so far?
+                                if r + a * down < rows if averaging else note[e] >= 0 and place == types.int32(r * W + s):
+                                    total[r * span + s] += g[e]
+        for r in range(down):
+            if h + r >= 0 and h + r < H:
+                for s in range(right):
+                    write(dx, (n * H + h + r) * W + q * right + s * width, total, r * span + s * width)
+
+    return pool_rows_grad

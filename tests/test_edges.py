@@ -89,6 +89,14 @@ CALLS: list[Callable[[Any, Callable], Any]] = [
     lambda xp, a: xp.take_along_axis(a(np.array([[1, 2], [3, 4]])), a(np.array([3, 0])), None),
     lambda xp, a: xp.array([1, -128, 127], dtype="int8"),
     lambda xp, a: xp.array([1.75, -3], dtype="int8"),
+    *[lambda xp, a, f=f, x=x, y=y: getattr(xp, f)(a(np.array(x[0], x[1])), a(np.array(y[0], y[1])), "full")
+      for f in ("convolve", "correlate")
+      for x, y in [(([1, 2, 3], "int32"), ([0.5, 0.25], "float64")), (([1.5, 2, 3], "float16"), ([0.3], "float32")),
+                   (([0.5], "float32"), ([1, 2, 3], "int64")), (([1.5, 2], "float32"), ([1j, 2], "complex64")),
+                   (([True, True], "bool"), ([2, 3, 4], "uint8"))]],
+    lambda xp, a: xp.trapezoid(a(np.array([3.0, 1, 2])), a(np.arange(12.0).reshape(4, 3) ** 2)),
+    lambda xp, a: xp.trapezoid(a(np.array([[3.0], [1], [2]])), a(np.arange(24.0).reshape(4, 3, 2) ** 2), axis=-2),
+    lambda xp, a: xp.trapezoid(a(np.array([[3.0], [1], [2], [5]])), a(np.arange(8.0).reshape(4, 2) ** 2), axis=0),
 ]
 
 

@@ -163,7 +163,7 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray
     y = require("trapezoid", y, NUMERIC)
     if not y.ndim:
         raise ValueError(f"trapezoid: wants at least 1 dimension, got shape {y.shape}")
-    axis = normalize_axis("trapezoid", axis, y.ndim)
+    given, axis = axis, normalize_axis("trapezoid", axis, y.ndim)
     width: Any = dx
     if x is not None:
         places = coerce("trapezoid", (y, x), NUMERIC)[1]
@@ -172,10 +172,10 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray
                 raise ValueError(f"trapezoid: coordinates of shape {places.shape} do not fit axis {axis} of shape {y.shape}")
             width = reshape(diff(places), (*[1] * axis, places.size - 1, *[1] * (y.ndim - axis - 1)))
         else:
-            width = diff(places, axis=axis - y.ndim)
+            width = diff(places, axis=given)  # coordinates may have more axes than y
     n = y.shape[axis]
     pairs = (span(y, axis, 1, n) + span(y, axis, 0, max(n - 1, 0))) / 2.0
-    return reduce.sum(pairs * width, axis=axis)
+    return reduce.sum(pairs * width, axis=given)
 
 
 #: From so many weights on, fewer results than that are dot products, each of which the whole device computes.
@@ -228,7 +228,8 @@ def _vectors(name: str, a: Any, v: Any) -> tuple[ndarray, ndarray]:
     a, v = coerce(name, (a, v), ANY)
     if a.ndim > 1 or v.ndim > 1 or not a.size or not v.size:
         raise ValueError(f"{name}: wants two vectors that are not empty, got shapes {a.shape} and {v.shape}")
-    return atleast_1d(a, v)
+    common = dtypes.result_type(a, v)
+    return atleast_1d(astype(a, common, copy=False), astype(v, common, copy=False))
 
 
 def convolve(a: Any, v: Any, /, mode: str = "full") -> ndarray:

@@ -263,6 +263,24 @@ def test_scatter_add_simulated(m, rows, after, dtype):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8"])
+@pytest.mark.parametrize("n, m, kind", [(4096, 4096, "i8"), (96, 48, "i4"), (6144, 3072, "u8"), (128, 120, "i1")])
+def test_rows_brought_to_shared_memory_on_gpu(n, m, kind, dtype):
+    with cm.device("cuda"):
+        rows, rng = 2 * cm.cuda.devices()[0].multiprocessors + 3, np.random.default_rng(0)
+        x = numbered((rows, n), dtype)
+        index = rng.integers(0 if kind == "u8" else -min(n, 128), min(n, 128) if kind == "i1" else n, (rows, m)).astype(kind)
+        ours, places = cm.asarray(x), cm.asarray(index)
+        assert named(kernels.take_along(ours._layout, places._layout, axis=1)) == ["along_rows"]
+        same(cm.take_along_axis(ours, places, axis=1), np.take_along_axis(x, index.astype("i8"), 1))
+        if kind != "i1":
+            places[rows - 1, m - 1] = n
+            with pytest.raises(IndexError):
+                cm.take_along_axis(ours, places, axis=1)
+                cm.cuda.synchronize()
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["f4", "f2", cm.bfloat16, "f8", "i4", "c8"])
 @pytest.mark.parametrize("rows, columns, m", [(50257, 768, 8192), (7, 33, 5000), (1, 5, 4099), (1000, 1, 100000)])
 def test_rows_on_gpu(rows, columns, m, dtype):

@@ -24,6 +24,7 @@ import numpy as np
 from ..core import shapes
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
+from .along import in_rows
 from .build import SIMULATOR, blocks, codec, device_function, numba_type
 from .copy import Part, copy_part, index_type, whole
 from .elementwise import launch, result_layout
@@ -315,6 +316,10 @@ def take_along(x: Layout, index: Layout, *, axis: int) -> Plan:
     steps, argument, layout, _ = box(Input(0), x, axis, 1, temps)
     more, given = dense(Input(1), index, index.shape, index.dtype, temps)
     word = np.dtype(_WORDS[x.itemsize])
+    if x.itemsize < 16:
+        brought = in_rows(layout, index.like() if more else index, index.shape[axis], word, (argument, given, Output(0)))
+        if brought:
+            return Plan([out], [*steps, *more, brought], temps)
     kernel = gather_along(index_type(out.size + THREADS * IN_FLIGHT), word, layout.shape[2] == 1)
     launch = Launch(kernel, blocks(out.size, THREADS * IN_FLIGHT), THREADS,
                     [argument.view(layout.shape, layout.strides, dtype=word), given.view((out.size,)),

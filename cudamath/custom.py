@@ -6,9 +6,11 @@ kernels/reduce.py, all their versions included; on the CPU into a NumPy ufunc or
 
 from __future__ import annotations
 
+import cmath
 import contextlib
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -44,7 +46,7 @@ class _Elementwise:
     broadcasts = True
 
     def __init__(self, function: Callable, dtype: Any, gradients: Sequence[Callable] | None):
-        self.function, self.name = function, getattr(function, "__name__", "function")
+        self.function, self.name = _spelled_out(function), getattr(function, "__name__", "function")
         self.dtype = None if dtype is None else dtypes.as_dtype(dtype)
         self.gradients = None if gradients is None else [elementwise(g) for g in gradients]
         self.plans: dict[tuple, Callable] = {}
@@ -125,6 +127,20 @@ class _Elementwise:
                                            for v, s in zip(values, scalars, strict=True)])
         order = sorted(range(len(scalars)), key=scalars.__getitem__)  # arrays first, then the values
         return lambda *values: bound(*[values[i] for i in order])
+
+
+def _spelled_out(function: Callable) -> Callable:
+    """A builtin function, like math.erf or abs, as a Python function that calls it: Numba wants one to begin with."""
+    if not inspect.isbuiltin(function) or function.__module__ not in ("math", "cmath", "builtins"):
+        return function
+    try:
+        given = ", ".join(inspect.signature(function).parameters)
+    except ValueError:  # it does not say what it takes, and Numba will refuse it
+        return function
+    where = "" if function.__module__ == "builtins" else f"{function.__module__}."
+    namespace = {"math": math, "cmath": cmath}
+    exec(f"def spelled({given}):\n    return {where}{function.__name__}({given})\n", namespace)
+    return namespace["spelled"]  # type: ignore[return-value]
 
 
 def _defaults(function: Callable) -> tuple:

@@ -118,8 +118,9 @@ def test_array_ufunc(device):
     same(np.add.outer(x[0], y[0, 0]), np.add.outer(BASE[0], BASE[0, 0] + 1))
     with pytest.raises(TypeError):
         np.isnat(x)  # not ours
+    same(np.add.reduceat(x, [0, 1]), np.add.reduceat(BASE, [0, 1]))
     with pytest.raises(TypeError):
-        np.add.reduceat(x, [0, 1])
+        np.subtract.reduceat(x, [0, 1])
     same(np.frexp(x)[0], np.frexp(BASE)[0])
 
 

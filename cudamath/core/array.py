@@ -232,14 +232,19 @@ class ndarray:
             order = "F" if self.flags.fnc else "C"
         return self.to_numpy().tobytes(order)  # type: ignore[arg-type]
 
+    def _number(self) -> Any:
+        if self.size != 1:
+            raise TypeError(f"only arrays of one element can become a Python number, got shape {self.shape}")
+        return self.item()
+
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._number())
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._number())
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._number())
 
     def __bool__(self) -> bool:
         if self.size != 1:

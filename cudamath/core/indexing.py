@@ -194,7 +194,7 @@ def _item(item: Any) -> Any:
     if _is_integer(item):
         return operator.index(item)
     if not hasattr(item, "dtype"):
-        if not isinstance(item, bool | list | tuple):
+        if not isinstance(item, bool | list | tuple | range):
             raise _invalid(item)
         array = np.asarray(item)
         if not array.size and array.dtype.kind == "f":  # [] has no type of its own

@@ -210,9 +210,23 @@ def install() -> None:
     views = {"T": shape.turned, "mT": shape.matrix_transpose, "real": transfer.real, "imag": transfer.imag}
     for name, getter in views.items():
         setattr(ndarray, name, property(getter, doc=getter.__doc__))
+    ndarray.shape = ndarray.shape.setter(_set_shape)  # type: ignore[method-assign]
     ndarray.flat = property(Flat, lambda x, value: Flat(x).__setitem__(..., value),  # type: ignore[attr-defined]
                             doc="The elements in C order: iterate, index with one number, slice or array, assign.")
     ufunc_methods.install()
+
+
+def _set_shape(x: ndarray, wanted: int | tuple[int, ...]) -> None:
+    """NumPy's old way to reshape in place; AttributeError where that would take a copy."""
+    if x._node is not None:
+        raise RuntimeError(f"shape: a gradient is being recorded for this array of shape {x.shape}; use reshape")
+    try:
+        view = shape.reshape(x, wanted, copy=False)
+    except ValueError:
+        shape.reshape(x, wanted)  # says what is wrong with the shape, if something is
+        raise AttributeError(f"shape: an array of shape {x.shape} and strides {x.strides} cannot become {wanted} in place; "
+                             "use reshape") from None
+    x._layout, x._data = view._layout, view._data
 
 
 def _transpose(x: ndarray, *axes: Any) -> ndarray:

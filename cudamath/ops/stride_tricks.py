@@ -1,4 +1,4 @@
-"""Views that show elements more than once: sliding windows."""
+"""Views that show elements more than once: sliding windows, and any strides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ..core.array import ndarray
 from ..core.layout import Layout
 from ..core.op import ViewOp, require
-from ..core.shapes import normalize_axes, normalize_shape
+from ..core.shapes import byte_bounds, normalize_axes, normalize_shape
 from .join import pad
 from .shape import moveaxis, reshape, span
 
@@ -65,3 +65,33 @@ def sliding_window_view(x: Any, /, window_shape: int | Sequence[int], axis: int 
         if left[a] < 1:
             raise ValueError(f"sliding_window_view: a window of shape {window} is larger than an array of shape {x.shape}")
     return _slide(x, window=window, axes=axes)
+
+
+def as_strided(x: Any, /, shape: int | Sequence[int] | None = None, strides: Sequence[int] | None = None,
+               subok: bool = False, *, writeable: bool = True) -> ndarray:
+    """A view of ``x``'s memory in another shape with other strides (``cm.lib.stride_tricks.as_strided``).
+
+    Args: x: any array; shape: of the view, default x's; strides: its bytes from an element to the next along each axis,
+    default x's; subok, writeable: accepted as in NumPy; they change nothing. Returns: a view from x's first element on.
+    Raises: ValueError if lengths differ, strides are no multiples of the element's size, or the view would reach beyond x's
+    memory (NumPy reads whatever is there). Gradient: none (RuntimeError if one is recorded); ``sliding_window_view`` and
+    ``diagonal`` have one. Assignments through the view are refused where its elements overlap.
+
+    >>> import cudamath as cm
+    >>> x = cm.arange(6)
+    >>> cm.lib.stride_tricks.as_strided(x, (2, 3), (8, 16)).tolist()
+    [[0, 2, 4], [1, 3, 5]]
+    """
+    x = require("as_strided", x)
+    if x._node is not None:
+        raise RuntimeError(f"as_strided: has no gradient, and one is recorded for the array of shape {x.shape}")
+    lengths = x.shape if shape is None else normalize_shape("as_strided", shape)
+    steps = x.strides if strides is None else tuple(strides)
+    if len(lengths) != len(steps):
+        raise ValueError(f"as_strided: {len(steps)} strides do not fit shape {lengths}")
+    low, high = byte_bounds(lengths, steps, x.itemsize)
+    least, most = byte_bounds(x.shape, x.strides, x.itemsize)
+    if low < least or high > most or any(step % x.itemsize for step in steps):
+        raise ValueError(f"as_strided: shape {lengths} with strides {steps} does not lie in the {most - least} bytes of an "
+                         f"array of shape {x.shape} and dtype {x.dtype}")
+    return x._view(x._layout.view(lengths, steps), 0)

@@ -1,4 +1,4 @@
-"""NumPy's methods of ufuncs on the functions of two arrays: `add.reduce`, `.accumulate`, `.outer`, `.at`.
+"""NumPy's methods of ufuncs on the functions of two arrays: `add.reduce`, `.accumulate`, `.outer`, `.at`, `.reduceat`.
 
 Where there is a kernel for it (sums, products, extremes, logic; scatters), that does the work. Other functions that are
 associative combine halves: ceil(log2 n) elementwise calls on ever shorter arrays for a reduction, as many on whole ones for
@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import ndarray
+from ..core.array import asarray, ndarray
 from ..core.op import coerce, require
 from ..core.shapes import normalize_axes, normalize_axis
 from . import elementwise, integers, numbers, reduce, scan
-from .index import add_at, maximum_at, minimum_at, multiply_at
+from .index import add_at, maximum_at, minimum_at, multiply_at, take
 from .join import concat
 from .output import deliver
-from .shape import reshape, span
+from .shape import astype, moveaxis, reshape, span
 
 _REDUCTIONS: dict[np.ufunc, Callable] = {
     np.add: reduce.sum, np.multiply: reduce.prod, np.maximum: reduce.max, np.minimum: reduce.min,
@@ -84,7 +84,18 @@ def attach(function: Callable) -> None:
             raise TypeError(f"{name}.at: there is no scatter for {name}; there is one for add, subtract, multiply, maximum and "
                             "minimum")
 
-    for method in (reduce_, accumulate, outer, at):
+    def reduceat(x: Any, indices: Any, /, axis: int = 0, dtype: Any = None, out: Any = None) -> ndarray:
+        """The function between the elements indices[i] .. indices[i + 1] - 1 along an axis, for the last index up to the end;
+        where an index is not below the next one, the element there (NumPy's `ufunc.reduceat`). The indices are read on the
+        host."""
+        x = require(f"{name}.reduceat", x)
+        if ufunc not in _SCATTERS:
+            raise TypeError(f"{name}.reduceat: there is one for add, multiply, maximum and minimum")
+        axis = normalize_axis(f"{name}.reduceat", axis, x.ndim)
+        y = _sections(name, ufunc, x if dtype is None else astype(x, dtype, copy=False), np.asarray(indices), axis)
+        return y if out is None else deliver(f"{name}.reduceat", y, out)
+
+    for method in (reduce_, accumulate, outer, at, reduceat):
         method.__name__ = method.__name__.rstrip("_")
         method.__qualname__ = f"{name}.{method.__name__}"
         setattr(function, method.__name__, method)
@@ -115,6 +126,27 @@ def _reduced(name: str, ufunc: np.ufunc, function: Callable, x: ndarray, axis: i
     return x
 
 
+def _sections(name: str, ufunc: np.ufunc, x: ndarray, starts: np.ndarray, axis: int) -> ndarray:
+    """reduceat along one axis: the elements of all sections side by side, combined by a scatter."""
+    n = x.shape[axis]
+    if starts.ndim != 1 or starts.dtype.kind not in "iu" or (starts.size and not (0 <= starts.min() <= starts.max() < n)):
+        raise IndexError(f"{name}.reduceat: wants a vector of indices from 0 to {n - 1}, got {starts.tolist()}")
+    lengths = np.maximum(np.append(starts[1:], n) - starts, 1)
+    section = np.repeat(np.arange(starts.size), lengths)
+    places = np.arange(section.size) - (np.cumsum(lengths) - lengths - starts)[section]
+    if x.dtype.kind == "b" or (ufunc in (np.add, np.multiply) and x.dtype.kind in "iu" and x.dtype.itemsize < 8):
+        x = astype(x, np.bool_ if x.dtype.kind == "b" and ufunc not in (np.add, np.multiply) else
+                   np.uint64 if x.dtype.kind == "u" else np.int64)
+    rows = moveaxis(x, axis, 0)
+    parts = take(rows, asarray(places, device=x.device), axis=0)
+    first = np.cumsum(lengths) - lengths  # every section begins with its first element, and the others join it
+    rest = np.setdiff1d(np.arange(section.size), first, assume_unique=True)
+    y = take(parts, asarray(first, device=x.device), axis=0)
+    if rest.size:
+        _SCATTERS[ufunc](y, asarray(section[rest], device=x.device), take(parts, asarray(rest, device=x.device), axis=0))
+    return moveaxis(y, 0, axis)
+
+
 def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> ndarray:
     n = x.shape[axis]
     if ufunc in _ASSOCIATIVE:  # Hillis and Steele: after the step of length d an element knows 2 d elements
@@ -131,12 +163,16 @@ def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> 
 
 
 def install() -> None:
-    """Gives every public function of two arrays its methods."""
+    """Gives every public elementwise function what NumPy's ufuncs say of themselves, and those of two arrays their methods."""
     for space in (elementwise, integers, numbers):
         for function in list(vars(space).values()):
-            if hasattr(function, "card") and function.card.ufunc.nin == 2 and function.card.ufunc.nout == 1:
-                attach(function)
+            if hasattr(function, "card"):
+                ufunc = function.card.ufunc
+                for fact in ("identity", "nin", "nout", "nargs"):
+                    setattr(function, fact, getattr(ufunc, fact))
+                if ufunc.nin == 2 and ufunc.nout == 1:
+                    attach(function)
     for alias, of in (("pow", elementwise._power),):
         public = getattr(elementwise, alias)
-        for method in ("reduce", "accumulate", "outer", "at"):
+        for method in ("reduce", "accumulate", "outer", "at", "reduceat"):
             setattr(public, method, getattr(of, method))

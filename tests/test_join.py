@@ -1,0 +1,79 @@
+"""Concatenation in one launch (kernels/join.py): its versions by name, in the simulator and on a GPU."""
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+from cudamath.kernels import join
+
+
+def sim(plan, *inputs):
+    return cm.testing.simulate(plan, *inputs)
+
+
+def layouts(*arrays):
+    return [cm.testing.layout_of(x) for x in arrays]
+
+
+def named(plan):
+    return [step.kernel.__name__ for step in plan.steps]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "c16"])
+def test_join_simulated(dtype):
+    x, y, z = (np.arange(n, dtype="f4").reshape(s).astype(dtype) for n, s in ((6, (2, 3)), (4, (2, 2)), (10, (2, 5))))
+    plan = join.concat(*layouts(x, y, z), axis=1, sizes=(3, 2, 5))
+    assert named(plan) == ["join"]
+    np.testing.assert_array_equal(sim(plan, x, y, z), np.concatenate([x, y, z], 1))
+    plan = join.concat(*layouts(x, y), axis=1, sizes=(3, 2), version="copies")
+    np.testing.assert_array_equal(sim(plan, x, y), np.concatenate([x, y], 1))
+
+
+def gathered(shape, cuts, axis, dtype):
+    """Parts of an array that are joined to it by join_gathered, and the array."""
+    whole = (np.arange(np.prod(shape)) % 251).reshape(shape).astype(dtype)
+    return [np.ascontiguousarray(part) for part in np.split(whole, cuts, axis)], whole
+
+
+GATHERED = [((25,), [5], 0), ((24,), [1, 2, 3, 20], 0), ((3, 8), [1], 1), ((2, 12), [3, 5, 10], 1), ((5, 3), [1], 0)]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["i4", "f8"])
+@pytest.mark.parametrize("shape, cuts, axis", GATHERED, ids=str)
+def test_join_gathered_simulated(shape, cuts, axis, dtype):
+    parts, whole = gathered(shape, cuts, axis, dtype)
+    plan = join.concat(*layouts(*parts), axis=axis, sizes=tuple([part.shape[axis] for part in parts]), version="gathered")
+    assert named(plan) == ["join_gathered"]
+    np.testing.assert_array_equal(sim(plan, *parts), whole)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["i4", "f8"])
+@pytest.mark.parametrize("shape, cuts, axis", [*GATHERED, ((1_500_001,), [1, 7, 9000], 0), ((1024, 1200), [5], 1)], ids=str)
+def test_join_gathered(shape, cuts, axis, dtype):
+    parts, whole = gathered(shape, cuts, axis, dtype)
+    given = [cm.asarray(part, device="cuda") for part in parts]
+    sizes = tuple([part.shape[axis] for part in parts])
+    plan = join.concat(*(x._layout for x in given), axis=axis, sizes=sizes, version="gathered")
+    assert named(plan) == ["join_gathered"]
+    np.testing.assert_array_equal(plan.bind("concat", [x._layout for x in given])(*given).to_numpy(), whole)
+    for shift in (1, -5):
+        np.testing.assert_array_equal(cm.roll(cm.asarray(whole, device="cuda"), shift, axis=axis).to_numpy(),
+                                      np.roll(whole, shift, axis))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8", "c16"])
+def test_join(dtype):
+    """Words of every width, rows that end in the middle of a thread's, many inputs, and one that is too many."""
+    rng = np.random.default_rng(0)
+    for axis, shapes in ((0, [(5,), (4096,)]), (1, [(300, 64), (300, 33)]), (1, [(7, 4096), (7, 8192)]),
+                         (0, [(1000, 3), (1, 3)]), (1, [(3, 2, 50), (3, 7, 50), (3, 1, 50)]),
+                         (1, [(4, n) for n in range(1, 9)]), (1, [(4, n) for n in range(1, 10)])):
+        arrays = [rng.integers(0, 100, s).astype(dtype) for s in shapes]
+        joined = cm.concat([cm.asarray(a, device="cuda") for a in arrays], axis=axis)
+        np.testing.assert_array_equal(joined.to_numpy(), np.concatenate(arrays, axis))
+    shifted = cm.asarray(arrays[0].repeat(9, 1), device="cuda")[:, 1:]
+    np.testing.assert_array_equal(cm.concat([shifted, shifted], 0).to_numpy(), np.concatenate([shifted.to_numpy()] * 2))

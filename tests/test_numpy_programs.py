@@ -1,0 +1,224 @@
+"""Short programs of NumPy's documentation and of "100 NumPy exercises", with nothing but the library changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+import pytest
+
+import cudamath as cm
+
+PROGRAMS: list[Callable] = []
+
+
+def program(function: Callable) -> Callable:
+    """A generator of results, that takes the library; kept in PROGRAMS."""
+    PROGRAMS.append(function)
+    return function
+
+
+@program
+def shapes_and_stacks(np: Any) -> Iterator[Any]:
+    a = np.floor(10 * np.sin(np.arange(12)).reshape(3, 4))
+    yield from (a.ravel(), a.reshape(6, 2), a.T, a.reshape(3, -1))
+    a.shape = (2, 6)
+    yield a
+    b = a + 1
+    yield from (np.vstack((a, b)), np.hstack((a, b)), np.column_stack((a, b)), np.r_[1:4, 0, 4])
+    yield from (*np.hsplit(a, 3), *np.hsplit(a, (3, 4)), a[:, np.newaxis], np.block([a, b]))
+
+
+@program
+def fancy_indices(np: Any) -> Iterator[Any]:
+    data = np.sin(np.arange(20)).reshape(5, 4)
+    best = data.argmax(axis=0)
+    yield from (best, np.linspace(20, 145, 5)[best], data[best, range(data.shape[1])], data[range(2)])
+    a = np.arange(12).reshape(3, 4)
+    i, j = np.array([[0, 1], [1, 2]]), np.array([[2, 1], [3, 3]])
+    yield from (a[i, j], a[i, 2], a[:, j], a[(i, j)])
+    a[a > 4] = 0
+    yield from (a, a[np.array([False, True, True]), np.array([True, False, True, False])[2:].argmax()])
+    b = np.arange(5)
+    b[[0, 0, 2]] = [1, 2, 3]
+    yield b
+    b[[0, 0, 2]] += 1
+    yield b
+
+
+def folded(np: Any, function: Any, *vectors: Any) -> Any:
+    """The quickstart's ufunc_reduce."""
+    result = function.identity
+    for v in np.ix_(*vectors):
+        result = function(result, v)
+    return result
+
+
+@program
+def identities(np: Any) -> Iterator[Any]:
+    a, b, c = np.array([2, 3, 4, 5]), np.array([8, 5, 4]), np.array([5, 4, 6, 8, 3])
+    yield from (folded(np, np.add, a, b, c), folded(np, np.multiply, a, b))
+    yield from ([f.nin, f.nout, f.nargs] for f in (np.add, np.sin, np.maximum))
+
+
+@program
+def mandelbrot(np: Any) -> Iterator[Any]:
+    x, y = np.meshgrid(np.linspace(-2.5, 1.5, 33), np.linspace(-1.5, 1.5, 25))
+    c = x + y * 1j
+    z, divtime = np.zeros_like(c), 12 + np.zeros(c.shape, dtype=int)
+    for i in range(12):
+        z = z**2 + c
+        diverge = abs(z) > 2
+        divtime[diverge & (divtime == 12)] = i
+        z[diverge] = 2
+    yield divtime
+
+
+@program
+def game_of_life(np: Any) -> Iterator[Any]:
+    cells = (np.arange(400) * 7 % 3 == 0).astype(int).reshape(20, 20)
+    for _ in range(4):
+        n = (cells[:-2, :-2] + cells[:-2, 1:-1] + cells[:-2, 2:] + cells[1:-1, :-2] + cells[1:-1, 2:] + cells[2:, :-2]
+             + cells[2:, 1:-1] + cells[2:, 2:])
+        birth, survive = (n == 3) & (cells[1:-1, 1:-1] == 0), ((n == 2) | (n == 3)) & (cells[1:-1, 1:-1] == 1)
+        cells[...] = 0
+        cells[1:-1, 1:-1][birth | survive] = 1
+        yield cells.copy()
+
+
+@program
+def blocks_and_windows(np: Any) -> Iterator[Any]:
+    z = np.sin(np.arange(256.0)).reshape(16, 16)
+    yield np.add.reduceat(np.add.reduceat(z, np.arange(0, 16, 4), axis=0), np.arange(0, 16, 4), axis=1)
+    yield from (f.reduceat(np.arange(12) * 5 % 7, [0, 5, 3, 8]) for f in (np.add, np.multiply, np.maximum, np.minimum))
+    grid = (np.arange(100) % 7).reshape(10, 10)
+    yield from (np.lib.stride_tricks.as_strided(grid, shape=(8, 8, 3, 3), strides=grid.strides * 2),
+                np.lib.stride_tricks.sliding_window_view(grid, (3, 3)))
+
+
+@program
+def exercises(np: Any) -> Iterator[Any]:
+    yield from (np.pad(np.ones((3, 3)), pad_width=1, mode="constant", constant_values=0), np.diag(1 + np.arange(4), k=-1))
+    yield from (np.array(np.unravel_index(99, (6, 7, 8))), np.tile(np.array([[0, 1], [1, 0]]), (4, 4)))
+    x = np.arange(8)
+    yield np.linalg.det(1.0 / np.subtract.outer(x, x + 0.5))
+    a, b = np.ones(3) * 1, np.ones(3) * 2
+    np.add(a, b, out=b)
+    np.divide(a, 2, out=a)
+    np.negative(a, out=a)
+    yield np.multiply(a, b, out=a)
+    yield from (np.fromiter((i * i for i in range(6)), dtype=float), np.linspace(0, 1, 11, endpoint=False)[1:])
+    z = np.ones(10)
+    z += np.bincount(np.array([1, 2, 2, 5]), minlength=len(z))
+    np.add.at(z, [9, 9, 0], 1)
+    yield from (z, (np.cos(np.arange(9.0)) * 10).astype(int).reshape(3, 3)[[0, 2]][:, [1, 0]])
+    total = np.cumsum(np.arange(20), dtype=float)
+    total[3:] = total[3:] - total[:-3]
+    yield total[2:] / 3
+    faces = np.roll((np.arange(30) * 37 % 100).reshape(10, 3).repeat(2, axis=1), -1, axis=1).reshape(30, 2)
+    yield np.unique(np.sort(faces, axis=1), axis=0)
+    bits = (np.array([0, 1, 2, 3, 15, 128]).reshape(-1, 1) & (2 ** np.arange(8))) != 0
+    yield from (bits.astype(int)[:, ::-1], np.unpackbits(np.array([7, 130], dtype=np.uint8)[:, np.newaxis], axis=1))
+    phi = np.arange(0, 10 * np.pi, 0.1)
+    x, y = phi * np.cos(phi), phi * np.sin(phi)
+    length = np.zeros_like(x)
+    length[1:] = np.cumsum((np.diff(x) ** 2 + np.diff(y) ** 2) ** 0.5)
+    yield np.interp(np.linspace(0, length.max(), 50), length, x)
+
+
+@program
+def singular_values(np: Any) -> Iterator[Any]:
+    image = np.sin(np.arange(24 * 16 * 3.0)).reshape(24, 16, 3)
+    u, s, vt = np.linalg.svd(image @ [0.2126, 0.7152, 0.0722])
+    sigma = np.zeros((u.shape[1], vt.shape[0]))
+    np.fill_diagonal(sigma, s)
+    yield from (s, u @ sigma @ vt, (u @ sigma[:, :10] @ vt[:10, :]).shape)
+    planes = np.transpose(image, (2, 0, 1))
+    u, s, vt = np.linalg.svd(planes)
+    sigma = np.zeros((3, 24, 16))
+    for j in range(3):
+        np.fill_diagonal(sigma[j, :, :], s[j, :])
+    yield np.transpose(u @ sigma @ vt, (1, 2, 0))
+
+
+@program
+def moores_law(np: Any) -> Iterator[Any]:
+    year = np.arange(1971, 2020)
+    logs = np.log(2250 * np.exp(0.34 * (year - 1971)) * (1 + 0.1 * np.sin(year)))
+    fit = np.linalg.lstsq((year[:, np.newaxis] ** [1, 0]).astype(float), logs, rcond=None)[0]
+    yield from (fit, np.polyfit(year, logs, 1), np.polyval(np.polyfit(year - 1995.0, logs, deg=2), 3.0))
+
+
+@program
+def network(np: Any) -> Iterator[Any]:
+    x, classes = np.sin(np.arange(40 * 16.0)).reshape(40, 16), np.arange(40) % 10
+    labels = np.zeros((40, 10))
+    labels[np.arange(classes.size), classes] = 1
+    w1, w2 = 0.2 * np.cos(np.arange(192.0)).reshape(16, 12) - 0.1, 0.2 * np.cos(np.arange(120.0)).reshape(12, 10) - 0.1
+    loss = 0.0
+    for i in range(10):
+        hidden = np.dot(x[i], w1)
+        hidden = (hidden >= 0) * hidden
+        error = labels[i] - np.dot(hidden, w2)
+        loss += np.sum(error**2)
+        back = np.dot(w2, error) * (hidden >= 0)
+        w2 += 0.005 * np.outer(hidden, error)
+        w1 += 0.005 * np.outer(x[i], back)
+    yield from (loss, w1, w2)
+
+
+@program
+def black_scholes(np: Any) -> Iterator[Any]:
+    price, strike, years, rate, sigma = np.linspace(50, 150, 11), 100.0, 1.0, 0.05, 0.2
+    d1 = (np.log(price / strike) + (rate + sigma**2 / 2) * years) / (sigma * np.sqrt(years))
+    below = [0.5 * (1 + np.vectorize(math.erf)(z / np.sqrt(2))) for z in (d1, d1 - sigma * np.sqrt(years))]
+    yield price * below[0] - strike * np.exp(-rate * years) * below[1]
+
+
+@pytest.mark.parametrize("run", PROGRAMS, ids=lambda run: run.__name__)
+def test_the_results_are_numpys(run, device):
+    found, expected = list(run(cm)), list(run(numpy))
+    assert len(found) == len(expected) > 0
+    for ours, theirs in zip(found, expected, strict=True):
+        ours, theirs = numpy.asarray(ours), numpy.asarray(theirs)
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+        numpy.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_a_shape_is_set_in_place_or_not_at_all(device):
+    x = cm.arange(12)
+    x.shape = 3, 4
+    assert x.shape == (3, 4) and x[1, 2] == 6
+    with pytest.raises(AttributeError, match="^shape: .* in place"):
+        x.T.shape = 12
+    with pytest.raises(ValueError, match="^reshape: "):
+        x.shape = 5
+
+    def changed(y: cm.ndarray) -> cm.ndarray:
+        y.shape = 12
+        return y.sum()
+
+    with pytest.raises(RuntimeError, match="^shape: a gradient"):
+        cm.grad(changed)(cm.ones((3, 4)))
+
+
+@pytest.mark.parametrize("kind", [int, float, complex])
+def test_only_one_element_is_a_number(kind, device):
+    with pytest.raises(TypeError, match=r"^only arrays of one element .* \(2,\)"):
+        kind(cm.zeros(2))
+
+
+@pytest.mark.parametrize("shape, strides", [((7,), (8,)), ((2,), (-8,)), ((3,), (4,)), ((2, 2), (8,))])
+def test_strides_stay_in_the_array(shape, strides, device):
+    with pytest.raises(ValueError, match="^as_strided: "):
+        cm.lib.stride_tricks.as_strided(cm.arange(6), shape, strides)
+
+
+def test_sections_must_begin_inside(device):
+    for wrong in ([6], [-1], [[0]], [0.0]):
+        with pytest.raises(IndexError, match="^add.reduceat: "):
+            cm.add.reduceat(cm.arange(6), wrong)
+    with pytest.raises(TypeError, match="^subtract.reduceat: "):
+        cm.subtract.reduceat(cm.arange(6), [0])

@@ -210,7 +210,7 @@ def install() -> None:
     views = {"T": shape.turned, "mT": shape.matrix_transpose, "real": transfer.real, "imag": transfer.imag}
     for name, getter in views.items():
         setattr(ndarray, name, property(getter, doc=getter.__doc__))
-    ndarray.shape = ndarray.shape.setter(_set_shape)  # type: ignore[method-assign]
+    ndarray.shape = ndarray.shape.setter(_set_shape)  # type: ignore[attr-defined, method-assign]
     ndarray.flat = property(Flat, lambda x, value: Flat(x).__setitem__(..., value),  # type: ignore[attr-defined]
                             doc="The elements in C order: iterate, index with one number, slice or array, assign.")
     ufunc_methods.install()

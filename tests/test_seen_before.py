@@ -64,6 +64,25 @@ FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of inte
     "a number first": lambda lib, a, v, p: lib.maximum(0.25, a) + lib.subtract(2, v),
     "angle": lambda lib, a, v, p: lib.angle(a - 0.5) * a,
     "angle of complex numbers": lambda lib, a, v, p: lib.angle(a + v * 1j),
+    "expand_dims": lambda lib, a, v, p: lib.expand_dims(a, 1) * 2,
+    "expand_dims in two places": lambda lib, a, v, p: lib.expand_dims(a.T, axis=(0, -1)) * 2,
+    "squeeze": lambda lib, a, v, p: lib.squeeze(a[:, None, ::2], axis=1) * 2,
+    "permute": lambda lib, a, v, p: lib.permute_dims(a, (1, 0)) * 2,
+    "permute by a list": lambda lib, a, v, p: lib.transpose(a[None], [2, 0, 1]) * 2,
+    "swapaxes": lambda lib, a, v, p: a[1:].swapaxes(0, -1) * 2,
+    "moveaxis": lambda lib, a, v, p: lib.moveaxis(a[:, :, None], 0, -1) * 2,
+    "flip": lambda lib, a, v, p: lib.flip(a, 1) * 2,
+    "flip all": lambda lib, a, v, p: lib.flip(a[1:]) * 2,
+    "rot90": lambda lib, a, v, p: lib.rot90(a, 3) * 2,
+    "diagonal": lambda lib, a, v, p: lib.diagonal(a, 1) * 2,
+    "unstack": lambda lib, a, v, p: lib.unstack(a, axis=1)[2] * 2,
+    "hstack": lambda lib, a, v, p: lib.hstack([a, a * 2]),
+    "hstack of vectors": lambda lib, a, v, p: lib.hstack((v, a[0])),
+    "vstack": lambda lib, a, v, p: lib.vstack([v, a, v * 2]),
+    "take_along_axis": lambda lib, a, v, p: lib.take_along_axis(a, p[:, None], axis=1),
+    "sum over two axes": lambda lib, a, v, p: a.reshape((2, 2, 6)).sum((0, 2)),
+    "linspace": lambda lib, a, v, p: lib.linspace(-1, 2, 7),
+    "linspace without its end": lambda lib, a, v, p: lib.linspace(0.0, 1.0, 5, False, dtype="float32"),
     "arange": lambda lib, a, v, p: lib.arange(7),
     "arange of floats": lambda lib, a, v, p: lib.arange(7.0),
     "arange as float32": lambda lib, a, v, p: lib.arange(-3, 9, 2, dtype="float32"),
@@ -88,7 +107,7 @@ def test_numpys_functions_of_layouts_seen_before(device, name):
             function(cm, x.astype("f8"), w.astype("f8"), q)
         got += 1  # nobody else's memory
         np.testing.assert_allclose(function(cm, x, w, q).to_numpy(), expected, rtol=1e-5, atol=1e-6)
-    if "arange" in name or name in ("zeros", "trace of integers"):
+    if name.startswith(("arange", "linspace")) or name in ("zeros", "trace of integers"):
         return
 
     def total(lib, a, v):
@@ -149,6 +168,16 @@ SEEN_BEFORE = {
                lambda f, x, w, b: f.relu(f.linear(x.reshape((-1, 3)), w.reshape((4, -1))[:, :3], b))),
     "mse_loss": (lambda ml, x, w, b: ml.mse_loss(x, x * 2), lambda f, x, w, b: f.mse_loss(x, x * 2)),
     "l1_loss": (lambda ml, x, w, b: ml.l1_loss(x, x * 3), lambda f, x, w, b: f.l1_loss(x, x * 3)),
+    "huber_loss": (lambda ml, x, w, b: ml.huber_loss(x, x * 3, delta=1.5) + ml.huber_loss(x, x * 3),
+                   lambda f, x, w, b: f.huber_loss(x, x * 3, delta=1.5) + f.huber_loss(x, x * 3)),
+    "smooth_l1_loss": (lambda ml, x, w, b: ml.smooth_l1_loss(x, x * 3, beta=0.5) + ml.smooth_l1_loss(x, x * 3, beta=0),
+                       lambda f, x, w, b: f.smooth_l1_loss(x, x * 3, beta=0.5) + f.smooth_l1_loss(x, x * 3, beta=0)),
+    "bce_with_logits": (lambda ml, x, w, b: ml.bce_with_logits(x, x * x), lambda f, x, w, b: f.binary_cross_entropy_with_logits(
+        x, x * x)),
+    "binary_cross_entropy": (lambda ml, x, w, b: ml.binary_cross_entropy(ml.sigmoid(x), ml.sigmoid(x * 2), reduction="sum"),
+                             lambda f, x, w, b: f.binary_cross_entropy(f.sigmoid(x), f.sigmoid(x * 2), reduction="sum")),
+    "kl_div": (lambda ml, x, w, b: ml.kl_div(x, x * 2, reduction="sum", log_target=True),
+               lambda f, x, w, b: f.kl_div(x, x * 2, reduction="sum", log_target=True)),
     "batch_norm": (lambda ml, x, w, b: ml.batch_norm(x, b[:3], b[1:] * b[1:]),
                    lambda f, x, w, b: f.batch_norm(x, b[:3], b[1:] * b[1:])),
     "batch_norm with weight": (lambda ml, x, w, b: ml.batch_norm(x, b[:3], b[1:] * b[1:], b[:3], b[1:]),
@@ -212,6 +241,10 @@ def test_cross_entropy_of_layouts_seen_before(device, options, more):
         expected = torch.nn.functional.cross_entropy(torch.from_numpy(logits), torch.from_numpy(targets), **options)
         got = cm.ml.cross_entropy(x, cm.asarray(targets), **options)
         np.testing.assert_allclose(got.to_numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+        if "label_smoothing" not in options:
+            expected = torch.nn.functional.nll_loss(torch.from_numpy(logits), torch.from_numpy(targets), **options)
+            got = cm.ml.nll_loss(x, cm.asarray(targets), **options)
+            np.testing.assert_allclose(got.to_numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
     gradient = cm.grad(lambda x: cm.ml.cross_entropy(x, cm.asarray(targets), **options).sum())(x)
     leaf = torch.from_numpy(logits).requires_grad_()
     torch.nn.functional.cross_entropy(leaf, torch.from_numpy(targets), **options).sum().backward()

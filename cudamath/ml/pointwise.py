@@ -55,15 +55,15 @@ def _loss(kind: str, x: ndarray, t: ndarray, reduction: str, parameter: float = 
     return _pointwise_loss(x, t, scalars=(parameter,), kind=kind, reduction=reduction)
 
 
-def _simple(kind: str, x: Any, target: Any, reduction: str) -> ndarray:
-    """A loss without a parameter, straight on where such a call was seen before."""
+def _simple(kind: str, x: Any, target: Any, reduction: str, parameter: float = 0.0, name: str = "") -> ndarray:
+    """A loss by its kernel, straight on where such a call was seen before. name: for errors, if it is not the kind."""
     key = kind, reduction
-    known = _pointwise_loss.again(key, (x, target), (0.0,))
+    known = _pointwise_loss.again(key, (x, target), (parameter,))
     if known is not None:
         return known
-    _check_reduction(kind, reduction)
-    seen = _operands(kind, x, target)
-    y = _loss(kind, *seen, reduction)
+    _check_reduction(name or kind, reduction)
+    seen = _operands(name or kind, x, target)
+    y = _loss(kind, *seen, reduction, parameter)
     if seen[0].is_contiguous and seen[1].is_contiguous:
         _pointwise_loss.remember(key, (x, target), seen, kind=kind, reduction=reduction)
     return y
@@ -141,10 +141,9 @@ def huber_loss(x: Any, target: Any, *, delta: float = 1.0, reduction: str = "mea
     >>> cm.ml.huber_loss(cm.array([1.0, 5.0]), cm.array([0.0, 0.0]), delta=2.0, reduction="none").tolist()
     [0.5, 8.0]
     """
-    _check_reduction("huber_loss", reduction)
     if not (delta > 0 and math.isfinite(delta)):
         raise ValueError(f"huber_loss: delta is a positive number, got {delta}")
-    return _loss("huber_loss", *_operands("huber_loss", x, target), reduction, float(delta))
+    return _simple("huber_loss", x, target, reduction, float(delta))
 
 
 def smooth_l1_loss(x: Any, target: Any, *, beta: float = 1.0, reduction: str = "mean") -> ndarray:
@@ -159,11 +158,9 @@ def smooth_l1_loss(x: Any, target: Any, *, beta: float = 1.0, reduction: str = "
     >>> cm.ml.smooth_l1_loss(cm.array([1.0, 5.0]), cm.array([0.0, 0.0]), beta=2.0, reduction="none").tolist()
     [0.25, 4.0]
     """
-    _check_reduction("smooth_l1_loss", reduction)
     if not (beta >= 0 and math.isfinite(beta)):
         raise ValueError(f"smooth_l1_loss: beta is a number >= 0, got {beta}")
-    operands = _operands("smooth_l1_loss", x, target)
-    return _loss("smooth_l1_loss" if beta else "l1_loss", *operands, reduction, float(beta))
+    return _simple("smooth_l1_loss" if beta else "l1_loss", x, target, reduction, float(beta), "smooth_l1_loss")
 
 
 def bce_with_logits(x: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: str = "mean") -> ndarray:
@@ -204,6 +201,8 @@ def bce_with_logits(x: Any, target: Any, *, weight: Any = None, pos_weight: Any 
     [0.6931, 0.0]
     """
     name = "bce_with_logits"
+    if weight is None and (pos_weight is None or isinstance(pos_weight, (int, float))):
+        return _simple(name, x, target, reduction, 1.0 if pos_weight is None else float(pos_weight))
     _check_reduction(name, reduction)
     x, target = _operands(name, x, target)
     inner = reduction if weight is None else "none"
@@ -252,9 +251,10 @@ def binary_cross_entropy(x: Any, target: Any, *, weight: Any = None, reduction: 
     [0.6931, 100.0]
     """
     name = "binary_cross_entropy"
+    if weight is None:
+        return _simple(name, x, target, reduction)
     _check_reduction(name, reduction)
-    loss = _loss(name, *_operands(name, x, target), reduction if weight is None else "none")
-    return loss if weight is None else _weighted(name, loss, weight, reduction)
+    return _weighted(name, _simple(name, x, target, "none"), weight, reduction)
 
 
 def kl_div(x: Any, target: Any, *, reduction: str = "mean", log_target: bool = False) -> ndarray:
@@ -292,10 +292,10 @@ def kl_div(x: Any, target: Any, *, reduction: str = "mean", log_target: bool = F
     0.1308
     """
     _check_reduction("kl_div", reduction, "batchmean")
-    x, target = _operands("kl_div", x, target)
     kind = "kl_div (log)" if log_target else "kl_div"
     if reduction != "batchmean":
-        return _loss(kind, x, target, reduction)
+        return _simple(kind, x, target, reduction, name="kl_div")
+    x, target = _operands("kl_div", x, target)
     if not x.ndim:
         raise ValueError("kl_div: reduction 'batchmean' wants at least one axis, got shape ()")
     return _loss(kind, x, target, "sum") / x.shape[0]

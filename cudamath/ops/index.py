@@ -322,6 +322,10 @@ def take_along_axis(x: Any, /, indices: Any, axis: int | None = -1) -> ndarray:
     array([[1, 2, 3],
            [4, 5, 6]])
     """
+    key, given = ("take_along_axis", axis, axis.__class__), (x, indices)
+    known = _along.again(key, given)
+    if known is not None:
+        return known
     x = require("take_along_axis", x)
     if axis is None:
         x, axis = ravel(x), 0
@@ -337,7 +341,9 @@ def take_along_axis(x: Any, /, indices: Any, axis: int | None = -1) -> ndarray:
     wide = [(*shape[:axis], a.shape[axis], *shape[axis + 1 :]) for a in (x, index)]
     x, index = (a if a.shape == to else _broadcast(a, shape=to, old=a.shape)
                 for a, to in zip((x, index), wide, strict=True))
-    return _along(x, index, axis=axis)
+    y = _along(x, index, axis=axis)
+    _along.remember(key, given, (x, index), axis=axis)
+    return y
 
 
 def index_add(x: Any, /, indices: Any, values: Any, axis: int = 0) -> ndarray:

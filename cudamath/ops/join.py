@@ -26,12 +26,12 @@ from .shape import (
     expand_dims,
     pattern,
     ravel,
-    remember,
     reshape,
     span,
     squeeze,
     view_of,
 )
+from .views import remember
 
 __all__ = ["array_split", "concat", "concatenate", "hstack", "pad", "repeat", "roll", "split", "stack", "tile",
            "unstack", "vstack"]
@@ -168,7 +168,13 @@ def vstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_
     array([[1, 2],
            [3, 4]])
     """
-    return _joined("vstack", [atleast_2d(x) for x in _inputs("vstack", arrays)], 0, dtype, casting)
+    key = ("vstack",)
+    if dtype is None and arrays.__class__ in (list, tuple):
+        known = _concat.again(key, arrays)
+        if known is not None:
+            return known
+    given = _inputs("vstack", arrays)
+    return _joined("vstack", [atleast_2d(x) for x in given], 0, dtype, casting, key, given)
 
 
 def hstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_kind") -> ndarray:
@@ -178,8 +184,14 @@ def hstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_
     >>> cm.hstack([cm.asarray([1, 2]), cm.asarray([3])])
     array([1, 2, 3])
     """
-    inputs = [atleast_1d(x) for x in _inputs("hstack", arrays)]
-    return _joined("hstack", inputs, 0 if inputs[0].ndim == 1 else 1, dtype, casting)
+    key = ("hstack",)
+    if dtype is None and arrays.__class__ in (list, tuple):
+        known = _concat.again(key, arrays)
+        if known is not None:
+            return known
+    given = _inputs("hstack", arrays)
+    inputs = [atleast_1d(x) for x in given]
+    return _joined("hstack", inputs, 0 if inputs[0].ndim == 1 else 1, dtype, casting, key, given)
 
 
 def unstack(x: Any, /, axis: int = 0) -> tuple[ndarray, ...]:
@@ -191,9 +203,17 @@ def unstack(x: Any, /, axis: int = 0) -> tuple[ndarray, ...]:
     >>> cm.unstack(cm.asarray([[1, 2], [3, 4]]))
     (array([1, 2]), array([3, 4]))
     """
-    x = require("unstack", x)
+    plain = type(x) is ndarray and x._node is None and x._layout.device >= 0 and type(axis) is int
+    if plain:
+        known = _parts.get((x._layout, "unstack", axis, True))
+        if known is not None:
+            return tuple([x._view(layout, offset) for layout, offset in known])
+    x, asked = require("unstack", x), axis
     axis = normalize_axis("unstack", axis, x.ndim)
-    return tuple([view_of(x, (*[slice(None)] * axis, i)) for i in range(x.shape[axis])])  # type: ignore[misc]
+    parts = tuple([view_of(x, (*[slice(None)] * axis, i)) for i in range(x.shape[axis])])
+    if plain:
+        remember(_parts, (x._layout, "unstack", asked, True), [(y._layout, y._data - x._data) for y in parts])  # type: ignore
+    return parts  # type: ignore[return-value]
 
 
 def array_split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[ndarray]:

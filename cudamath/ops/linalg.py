@@ -17,7 +17,8 @@ from . import reduce
 from .elementwise import abs, conj, multiply
 from .inspection import can_cast
 from .output import deliver
-from .shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, remember, reshape
+from .shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
+from .views import remember
 
 __all__ = ["dot", "gemm", "gemv", "inner", "matmul", "matrix_norm", "matvec", "norm", "outer", "set_matmul_precision",
            "tensordot", "vdot", "vecdot", "vecmat", "vector_norm"]

@@ -20,6 +20,7 @@ from ..core.devices import TRACED
 from ..core.layout import Layout
 from ..core.op import HELD, Op, ViewOp, require
 from ..core.shapes import normalize_axes, normalize_axis
+from .views import remember, viewing
 
 __all__ = [
     "astype", "atleast_1d", "atleast_2d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "copy", "diagonal",
@@ -298,6 +299,7 @@ def flatten(x: Any, /, order: str = "C") -> ndarray:
     return ravel(_copy(transpose(x) if order != "C" and _by_columns("flatten", x, order) else x))
 
 
+@viewing
 def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> ndarray:
     """A view with new axes of size 1 at the given places of the result.
 
@@ -315,6 +317,7 @@ def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> ndarray:
     return _reshape(x, shape=tuple([1 if i in new else next(sizes) for i in range(x.ndim + count)]), old=x.shape)
 
 
+@viewing
 def squeeze(x: Any, /, axis: Axes = None) -> ndarray:
     """A view without axes of size 1: the given ones, or all.
 
@@ -365,6 +368,7 @@ def atleast_2d(*arrays: Any) -> Any:
 # ------------------------------------------------------------------------------------------------ order of axes
 
 
+@viewing
 def permute_dims(x: Any, /, axes: Sequence[int]) -> ndarray:
     """A view with the axes in another order: axis i of the result is axis ``axes[i]`` of ``x``.
 
@@ -377,6 +381,7 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> ndarray:
     return _permuted_by("permute_dims", require("permute_dims", x, HELD), axes)
 
 
+@viewing
 def transpose(x: Any, /, axes: Sequence[int] | None = None) -> ndarray:
     """A view with the axes reversed, or in the order ``axes``.
 
@@ -397,6 +402,7 @@ def _permuted_by(name: str, x: ndarray, axes: Sequence[int]) -> ndarray:
     return _permute(x, axes=order)
 
 
+@viewing
 def matrix_transpose(x: Any, /) -> ndarray:
     """A view with the last two axes exchanged: ``x.mT``.
 
@@ -412,6 +418,7 @@ def matrix_transpose(x: Any, /) -> ndarray:
     return _permute(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
+@viewing
 def swapaxes(x: Any, /, axis1: int, axis2: int) -> ndarray:
     """A view with two axes exchanged.
 
@@ -428,6 +435,7 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> ndarray:
     return _permute(x, axes=tuple(axes))
 
 
+@viewing
 def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence[int]) -> ndarray:
     """A view with some axes moved to other places; the others keep their order.
 
@@ -448,6 +456,7 @@ def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence
     return _permute(x, axes=tuple(order))
 
 
+@viewing
 def flip(x: Any, /, axis: Axes = None) -> ndarray:
     """A view with the elements in reverse order along the given axes, or all.
 
@@ -462,6 +471,7 @@ def flip(x: Any, /, axis: Axes = None) -> ndarray:
     return view_of(x, tuple([slice(None, None, -1 if i in axes else 1) for i in range(x.ndim)]))  # type: ignore
 
 
+@viewing
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndarray:
     """A view of the diagonals of the planes of two axes, as the last axis of the result.
 
@@ -531,14 +541,6 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
 _views: dict[tuple, Layout] = {}
 _turned: dict[Layout, Layout] = {}
 _reshaped_views: dict[tuple, Layout] = {}
-_MOST_VIEWS = 4096
-
-
-def remember(table: dict, key: Any, value: Any) -> None:
-    """Put into a table that forgets everything when it is full."""
-    if len(table) >= _MOST_VIEWS:
-        table.clear()
-    table[key] = value
 
 
 def turned(x: ndarray) -> ndarray:

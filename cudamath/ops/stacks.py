@@ -14,7 +14,20 @@ from . import reduce
 from .creation import asarray, ones, zeros
 from .index import nonzero, take
 from .join import _cut, _inputs, _joined, concat, tile
-from .shape import astype, atleast_2d, broadcast_to, diagonal, expand_dims, flip, moveaxis, ravel, reshape, span, swapaxes
+from .shape import (
+    astype,
+    atleast_2d,
+    broadcast_to,
+    diagonal,
+    expand_dims,
+    flip,
+    moveaxis,
+    ravel,
+    reshape,
+    span,
+    swapaxes,
+)
+from .views import viewing
 
 __all__ = ["append", "atleast_3d", "block", "column_stack", "cross", "delete", "dsplit", "dstack", "fliplr", "flipud", "hsplit",
            "insert", "resize", "rollaxis", "rot90", "trace", "trim_zeros", "vsplit"]
@@ -37,6 +50,7 @@ def atleast_3d(*arrays: Any) -> Any:
     return out[0] if len(out) == 1 else tuple(out)
 
 
+@viewing
 def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> ndarray:
     """A view rotated by ``k`` quarter turns in the plane of two axes, from the first towards the second.
 

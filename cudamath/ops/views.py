@@ -1,0 +1,42 @@
+"""Views that were asked for before, looked up instead of worked out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..core.array import ndarray
+from ..core.layout import Layout
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_MOST_VIEWS = 4096
+
+
+def remember(table: dict, key: Any, value: Any) -> None:
+    """Put into a table that forgets everything when it is full."""
+    if len(table) >= _MOST_VIEWS:
+        table.clear()
+    table[key] = value
+
+
+def viewing(function: Function) -> Function:
+    """`function(x, ...)`, whose result is a view of x: for arrays on a GPU, where working it out takes longer than the kernel
+    that reads it, the view is looked up by what was asked for. Not where a gradient is recorded."""
+    known: dict[tuple, tuple[Layout, int]] = {}
+
+    @functools.wraps(function)
+    def call(x: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if type(x) is not ndarray or x._layout.device < 0 or x._node is not None:
+            return function(x, *args, **kwargs)
+        key = (x._layout, args, *map(type, args), *kwargs.items())
+        try:
+            layout, offset = known[key]
+        except (KeyError, TypeError) as error:
+            y = function(x, *args, **kwargs)
+            if type(error) is KeyError and y._owner is x._owner:  # TypeError: a list, which cannot be a key
+                remember(known, key, (y._layout, y._data - x._data))
+            return y
+        return x._view(layout, offset)
+
+    return call  # type: ignore[return-value]

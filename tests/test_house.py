@@ -123,7 +123,13 @@ def test_info_names_every_library_and_what_brings_it() -> None:
     import cudamath as cm
 
     if cm.cuda.device_count() == 0:
-        assert "not found" in done.stdout and "cudamath[cu13]" in done.stdout
+        assert "not found" in done.stdout and "Brought by an NVIDIA driver" in " ".join(done.stdout.replace("│", "").split())
+    lost = python("-c", "import cuda.pathfinder as finder\n"
+                        "def nowhere(name): raise RuntimeError(f'Failure finding \"{name}\"')\n"
+                        "finder.load_nvidia_dynamic_lib = nowhere\n"
+                        "from cudamath.runtime.libraries import find\n"
+                        "print(find('cublasLt'))")
+    assert "cudamath[cu13]" in lost.stdout and "no cublasLt" in lost.stdout, lost.stderr
 
 
 def test_info_honours_cudnn_path(tmp_path: pathlib.Path) -> None:

@@ -460,30 +460,6 @@ def test_every_tile_of_wgmma(across):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("across", [False, True], ids=["forward", "input"])
-@pytest.mark.parametrize("alternating", [False, True], ids=["shared", "alternating"])
-def test_filters_that_stay(across, alternating):
-    """In shared memory, for all tiles of a block: of which there are several, the last of them partly empty."""
-    needs_tensor_cores()
-    from cudamath.kernels import conv_layout, conv_wgmma
-
-    channels, outputs = (128, 56) if across else (72, 64)          # of what is read; of what is made
-    c, k = (outputs, channels) if across else (channels, outputs)
-    x, w = numbers((9, c, 40, 37), BF16), numbers((k, c, 3, 2), BF16, 1)
-    grad = numbers((9, k, 40, 38), BF16, 2)
-    exact = reference(x, w, padding=1, grad=grad)
-    bound = reference(np.abs(x), np.abs(w), padding=1, grad=np.abs(grad))
-    x, w, grad = (on_gpu(a, True) for a in (x, w, grad))
-    first, planner, shape = ((grad, conv_wgmma.conv2d_input_grad, x.shape) if across
-                             else (x, conv_wgmma.conv2d, grad.shape))
-    for rows, pixels in ((64, 64), (64, 256)):
-        tile = conv_wgmma.Tile(rows, pixels, 64, alternating, kept=12)
-        plan = planner(conv_layout.result(first._layout, shape), first._layout, w._layout, stride=(1, 1),
-                       padding=(1, 1, 1, 1), dilation=(1, 1), groups=1, tile=tile)
-        check(plan.bind("conv2d", [first._layout, w._layout])(first, w), exact[across], bound[across], BF16, str(tile))
-
-
-@pytest.mark.gpu
 def test_every_tile_of_the_weight_gradient():
     needs_tensor_cores()
     from cudamath.kernels import conv_layout, conv_wgmma_grad

@@ -55,14 +55,12 @@ i32, i64, f32 = types.int32, types.int64, types.float32
 class Tile(NamedTuple):
     """What a block computes at a time (if alternating: each of its two warpgroups), and from how many channels a step.
 
-    outputs 64: the warpgroups share them, and halve the pixels; 128 or 256: they share the pixels. kept: steps of the sum
-    whose filters a block keeps in shared memory for all its tiles, all of them or 0: then each step brings its own."""
+    outputs 64: the warpgroups share them, and halve the pixels; 128 or 256: they share the pixels."""
 
     outputs: int
     pixels: int
     depth: int = 64
     alternating: bool = False
-    kept: int = 0
 
     @property
     def own_outputs(self) -> int:
@@ -76,22 +74,17 @@ class Tile(NamedTuple):
 
     @property
     def stage(self) -> int:
-        """Bytes of pixels, and of filters that are not kept, in a stage."""
-        return 2 * self.depth * (self.pixels if self.kept else self.outputs + self.pixels)
-
-    @property
-    def resident(self) -> int:
-        """Bytes of filters that are kept."""
-        return 2 * self.depth * self.outputs * self.kept
+        """Bytes of filters and pixels in a stage."""
+        return 2 * self.depth * (self.outputs + self.pixels)
 
     @property
     def stages(self) -> int:
-        return min(8, (SHARED - 2048 - self.resident) // self.stage)
+        return min(8, (SHARED - 2048) // self.stage)
 
     @property
     def shared(self) -> int:
-        """Dynamic shared memory: filters, stages, two barriers each, one of the filters, and room to align the first."""
-        return 1024 + self.resident + self.stages * (self.stage + 16) + 8
+        """Dynamic shared memory: stages, two barriers each, and room to align the first."""
+        return 1024 + self.stages * (self.stage + 16)
 
 
 #: swizzle of rows of 2 * depth bytes -> bits of a descriptor: its code, and the distance of groups of eight rows
@@ -118,11 +111,9 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
     kind = "bf16" if dtype == bfloat16 else "f16"
     pack = ptx_mma.pack_bf16 if dtype == bfloat16 else ptx_mma.pack_f16
     load = codec(dtype)[0]
-    rows, pixels, depth, alternating, kept = tile
-    resident = tile.resident
+    rows, pixels, depth, alternating = tile
     stages, stage_bytes = tile.stages, tile.stage
     filter_bytes = 2 * depth * rows
-    before_pixels = 0 if kept else filter_bytes             # in a stage
     high, wide = tile.own_outputs // 64, tile.own_pixels
     sums = wide // 2                                        # registers of a tile of 64 outputs
     count = high * sums
@@ -164,17 +155,14 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
         bytes."""
         shared = cuda.shared.array(0, types.uint8)
         base = (shared_address(shared) + i32(1023)) & i32(-1024)
-        ring = i32(base + resident)
-        full = i32(ring + stages * stage_bytes)
+        full = i32(base + stages * stage_bytes)
         empty = i32(full + 8 * stages)
-        whole = i32(empty + 8 * stages)
         thread = i32(cuda.threadIdx.x)
         group_of_threads = thread >> 7
         if thread == 0:
             for s in range(stages):
                 barrier_init(full + 8 * s, 1)
                 barrier_init(empty + 8 * s, arrivals)
-            barrier_init(whole, 1)
             fence_barrier_init()
         cuda.syncthreads()
         t = i32(cuda.blockIdx.x)
@@ -183,19 +171,6 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
             registers_down()
             if thread == 0:
                 slot, parity = i32(0), i32(1)
-                if kept:                                   # one product, whose outputs are all in every tile
-                    barrier_expect(whole, resident)
-                    to = base
-                    for i in range(table[0]):
-                        for j in range(table[1]):
-                            tap = i32(table[2] + i * table[3] + j * table[4])
-                            for c in range(chunks):
-                                if across:
-                                    for k in range(pieces):
-                                        load_filters(to + k * piece, filters, 64 * k, tap, c * depth, whole)
-                                else:
-                                    load_filters(to, filters, c * depth, tap, 0, whole)
-                                to = i32(to + filter_bytes)
                 while t < tiles:
                     number = divide(t, product_tiles)
                     rest = i32(t - number * product_tiles)
@@ -218,15 +193,14 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
                             for c in range(chunks):
                                 barrier_wait(empty + 8 * slot, parity)
                                 barrier_expect(full + 8 * slot, stage_bytes)
-                                to = i32(ring + slot * stage_bytes)
-                                if not kept:
-                                    if across:
-                                        for k in range(pieces):
-                                            load_filters(to + k * piece, filters, output + 64 * k, tap,
-                                                         group * channels + c * depth, full + 8 * slot)
-                                    else:
-                                        load_filters(to, filters, c * depth, tap, group * outputs + output, full + 8 * slot)
-                                load_pixels(to + before_pixels, images, group * channels + c * depth, v, h, image,
+                                to = i32(base + slot * stage_bytes)
+                                if across:
+                                    for k in range(pieces):
+                                        load_filters(to + k * piece, filters, output + 64 * k, tap,
+                                                     group * channels + c * depth, full + 8 * slot)
+                                else:
+                                    load_filters(to, filters, c * depth, tap, group * outputs + output, full + 8 * slot)
+                                load_pixels(to + filter_bytes, images, group * channels + c * depth, v, h, image,
                                             full + 8 * slot, right, down)
                                 slot = i32(slot + 1)
                                 if slot == stages:
@@ -246,8 +220,6 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
                     t = i32(t + blocks)
             slot = i32(types.uint32(done) % types.uint32(stages))
             parity = i32(types.uint32(done) // types.uint32(stages) & types.uint32(1))
-            if kept:
-                barrier_wait(whole, 0)
             while t < tiles:
                 for i in range(count):
                     total[i] = f32(0)
@@ -255,10 +227,10 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
                     named_sync(1 + me, 256)
                 before = i32(-1)
                 steps = steps_of(table, t, product_tiles, chunks)
-                for step in range(steps):
+                for _ in range(steps):
                     barrier_wait(full + 8 * slot, parity)
-                    b = i32(ring + slot * stage_bytes + before_pixels)
-                    a = i32(base + i32(step) * filter_bytes) if kept else i32(b - filter_bytes)
+                    a = i32(base + slot * stage_bytes)
+                    b = i32(a + filter_bytes)
                     a_code = i64((a + me * shift_a) >> 4) | i64(code_a)
                     b_code = i64((b + me * shift_b) >> 4) | i64(code_b)
                     first(total, 0, a_code, b_code)
@@ -410,8 +382,6 @@ def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...]
         taps = sum(product.taps[0] * product.taps[1] for product in alike)
         best = tile or choose_tile(positions * len(alike), outputs, groups, blocks(taps * chunks, len(alike)), depth)
         best = best._replace(depth=depth)
-        if best.kept:
-            best = best._replace(kept=taps * chunks)
         lower, upper = reach(first, (height, width))
         maps = [TensorMap(images, (number, height, width, channels),
                           tuple([item * n for n in (height * width * channels, width * channels, channels, 1)]),

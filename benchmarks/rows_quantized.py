@@ -87,7 +87,7 @@ def eight_bits(dtype: str) -> dict[str, Bind]:
 for size in (1024, 2048, 4096, 8192):
     for dtype in ("int8", "float8_e4m3"):
         row(f"matmul_{dtype}_{size}", "device", f"matmul {size} squared, {dtype}", drawn((size, size), (size, size)),
-            eight_bits(dtype), work=2 * size**3, unit="FLOP", ceiling="FLOP8", copies=2)
+            eight_bits(dtype), work=2 * size**3, unit="FLOP", ceiling="FLOP8", copies=2, hide_host=True)
 
 for dtype, stored in (("int8", 1.0), ("int4", 0.5)):
     def quantizes(lib: Any, x: Any, dtype: str = dtype) -> Call:

@@ -366,8 +366,6 @@ def run_version(a, b, version):
     ("wgmma 64x128 split 3", [np.dtype("f2")]),
     ("wgmma 64x128 share 3", [BF16]),
     ("wgmma 192x192 share 2", [BF16]),
-    ("wgmma 128x192 pair", [BF16]),
-    ("wgmma 64x256 pingpong pair", [np.dtype("i1")]),
     ("cublas", [np.dtype("f2"), BF16, np.dtype("f4"), np.dtype("f8"), np.dtype("c8"), np.dtype("c16")]),
 ])
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -562,8 +560,7 @@ def test_what_is_planned_for_tensor_cores():
             found = names(a, b, version)
             assert found[-1] == kernel and len(found) == copies + 1, (a.shape, a.strides, b.strides, found)
     assert names(zeros(64, 512), zeros(512, 64), "wgmma 64x64 split 4") == ["matmul_wgmma", "sum_parts"]
-    for text in ("128x256", "64x256 pingpong", "64x64 split 4", "128x128 pingpong split 2", "64x64 share 4",
-                 "64x256 pingpong pair"):
+    for text in ("128x256", "64x256 pingpong", "64x64 split 4", "128x128 pingpong split 2", "64x64 share 4"):
         assert str(Choice.parse(text)) == text
     for m, k, n in ((4096, 4096, 4096), (16, 4096, 4096), (1, 1, 1), (100_000, 64, 8)):
         ranked = choices(m, k, n, 1, 132)

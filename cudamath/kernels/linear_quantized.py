@@ -73,7 +73,7 @@ def _fits(x: Layout, values: Layout, form: str, group: int, others: tuple[Layout
 
 
 def gemv_choice(rows: int, out: int, chunks: int, multiprocessors: int, form: str) -> tuple[int, int, int]:
-    """(warps, tiles, chunks ahead) of a block, from measurements of one row on an H200.
+    """(warps, tiles, chunks ahead) of a block, from measurements of one row on an H200, for 16-bit weights of 16 rows too.
 
     Where columns are many, small blocks come and go without leaving multiprocessors idle; where they are few, k is shared out
     among more warps, if there is enough of it. int4 takes twice the registers, hence half the warps.
@@ -81,7 +81,7 @@ def gemv_choice(rows: int, out: int, chunks: int, multiprocessors: int, form: st
     tiles = -(-out // 16)
     if tiles >= 6 * multiprocessors:
         return 4, 2 if form == "int4" and rows <= 8 and tiles >= 16 * multiprocessors else 1, 2
-    many = chunks >= 12 and rows <= 8 and (tiles <= multiprocessors if form == "int4" else True)
+    many = chunks >= 12 and (rows <= 8 or form == "same") and (tiles <= multiprocessors if form == "int4" else True)
     return 16 if many and tiles <= 2 * multiprocessors else 8, 1, 2
 
 

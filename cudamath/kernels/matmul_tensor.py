@@ -29,28 +29,27 @@ KINDS = {"bfloat16": "bf16", "float16": "f16", "float32": "tf32", "int8": "s8", 
 
 
 class Choice(NamedTuple):
-    """What `wgmma` may choose: the tile of C, whether warpgroups take turns, the parts of k, how many blocks of a cluster
-    share the k of one tile, or whether two that are below each other load B for each other."""
+    """What `wgmma` may choose: the tile of C, whether warpgroups take turns, the parts of k, or how many
+    blocks of a cluster share the k of one tile."""
 
     m: int
     n: int
     pingpong: bool = False
     splits: int = 1
     share: int = 1
-    pair: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Choice:
-        """From text: "128x256", then "pingpong", "split 4", "share 4" and "pair" as wanted."""
+        """From text: "128x256", then "pingpong", "split 4" and "share 4" as wanted."""
         size, *words = text.split()
         m, n = map(int, size.split("x"))
         splits = int(words[words.index("split") + 1]) if "split" in words else 1
         share = int(words[words.index("share") + 1]) if "share" in words else 1
-        return cls(m, n, "pingpong" in words, splits, share, "pair" in words)
+        return cls(m, n, "pingpong" in words, splits, share)
 
     def __str__(self) -> str:
         words = [f"{self.m}x{self.n}", "pingpong" * self.pingpong, f"split {self.splits}" * (self.splits > 1),
-                 f"share {self.share}" * (self.share > 1), "pair" * self.pair]
+                 f"share {self.share}" * (self.share > 1)]
         return " ".join(w for w in words if w)
 
 
@@ -325,19 +324,14 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
     extra = epilogue or Epilogue()
     tile = Tile(kind, ready.sides[0].major, ready.sides[1].major, choice.m, choice.n, choice.pingpong, store, extra.activation,
                 extra.bias is not None, extra.residual is not None, share,
-                KINDS[c.dtype.name] if c.itemsize == 2 * a.itemsize == 2 else "", extra.scaled, extra.keep, extra.slope,
-                choice.pair)
-    together = 2 if tile.pair else share  # blocks of a cluster
+                KINDS[c.dtype.name] if c.itemsize == 2 * a.itemsize == 2 else "", extra.scaled, extra.keep, extra.slope)
     tiles_m, tiles_n = blocks(m, tile.m), blocks(n, tile.n)
-    if tile.pair:  # tiles are counted down the rows first (hopper.tile_at): with an even number, neighbours are a pair
-        tiles_m += tiles_m % 2
     tiles = tiles_m * tiles_n * batch * splits
     maps: list[Any] = []
-    for argument, side, offset, rows, pair in zip(ready.arguments, ready.sides, offsets, (tile.m, tile.n), (False, tile.pair),
-                                                  strict=False):
+    for argument, side, offset, rows in zip(ready.arguments, ready.sides, offsets, (tile.m, tile.n), strict=False):
         view = ArrayArg(argument.kind, argument.index, offset=offset, dtype=a.dtype)
         shape = (batch if side.both else 1, *side.shape[1:])
-        maps.append(TensorMap(view, shape, side.strides, box_of(tile, side.major, rows, pair),
+        maps.append(TensorMap(view, shape, side.strides, box_of(tile, side.major, rows),
                               kind="tf32" if kind == "tf32" else None))
     size = batch * m * n
     out = Output(0).view((size,), offset=offsets[2])
@@ -351,8 +345,8 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
         maps.append(TensorMap(ArrayArg("y", i, offset=offsets[2]), (batch, m, n), None, (1, 64, 64)) if stored else np.int64(0))
     beside = [array or target for array in (extra.bias, extra.residual, extra.scale_a, extra.scale_b)]
     numbers = [np.int32(x) for x in (m, n, slabs, splits, tiles_m, tiles_n, tiles, *(side.both for side in ready.sides))]
-    grid = tiles * share if share > 1 else min(devices.multiprocessors(a.device) // together * together, tiles)
-    steps = [Launch(matmul_wgmma(tile), grid, tile.threads, [*maps, target, *beside, *numbers], tile.shared, together,
+    grid = tiles * share if share > 1 else min(devices.multiprocessors(a.device), tiles)
+    steps = [Launch(matmul_wgmma(tile), grid, tile.threads, [*maps, target, *beside, *numbers], tile.shared, share,
                     early=True)]
     if splits > 1:
         steps.append(Launch(sum_parts(temps[0].dtype, c.dtype), blocks(size, 256), 256,

@@ -18,8 +18,6 @@ From simple to fast, what each step is for:
     splitting k                               where tiles are too few to fill the device: parts are summed, in a fixed
                                               order, by a second kernel; or, sharing k, by the first block of a cluster,
                                               which reads the others' shared memory
-    pairs                                     two blocks with tiles below each other send each other half of the columns of B
-                                              that both need: a third less is read from the L2 cache
     an early start                            barriers and tensor maps are ready when the kernel ahead ends: a launch
                                               costs a microsecond less, which counts where the product takes five
 
@@ -79,8 +77,7 @@ class Tile(NamedTuple):
     out: "bf16" or "f16" if C is of that kind and A and B are not. scaled: "" or two letters: A B is multiplied by
     a number for each row ("m") or one for all ("1"), and by one for each column ("n") or for all.
     keep: what the activation is applied to is stored as well. slope: the residual is not added; A B is multiplied by the
-    activation's slope there. Both with "box" only. pair: two blocks, a cluster, have tiles below each other,
-    and each loads one half of the columns of B that both need.
+    activation's slope there. Both with "box" only.
     """
 
     kind: str
@@ -98,7 +95,6 @@ class Tile(NamedTuple):
     scaled: str = ""
     keep: bool = False
     slope: bool = False
-    pair: bool = False
 
     @property
     def consumers(self) -> int:
@@ -155,26 +151,9 @@ class Tile(NamedTuple):
 
 
 @functools.cache
-def _load(major: str, rows: int, pair: bool = False) -> Any:
-    """A device function that asks for `rows` x a slab of an operand: (shared address, map, row, k, z, barrier); with `pair`
-    for one half, by the block's rank in its cluster, to arrive in both blocks."""
-    if pair and major == "K":
-
-        @device
-        def load(at, tensor, row, k, z, barrier):
-            half = i32(ptx.cluster_rank() * (rows // 2))
-            ptx.tma_load_3d_multicast(i32(at + half * hopper.ROW), tensor, k, i32(row + half), z, barrier, i32(3))
-
-    elif pair:  # half the rows of k of each box
-
-        @device
-        def load(at, tensor, row, k, z, barrier):
-            half = i32(ptx.cluster_rank() * (BOX // 2))
-            for box in range(rows // BOX):
-                ptx.tma_load_3d_multicast(i32(at + half * hopper.ROW + box * hopper.BOX_BYTES), tensor, i32(row + box * BOX),
-                                          i32(k + half), z, barrier, i32(3))
-
-    elif major == "K":  # a box of all rows
+def _load(major: str, rows: int) -> Any:
+    """A device function that asks for `rows` x a slab of an operand: (shared address, map, row, k, z, barrier)."""
+    if major == "K":  # a box of all rows
 
         @device
         def load(at, tensor, row, k, z, barrier):
@@ -190,51 +169,9 @@ def _load(major: str, rows: int, pair: bool = False) -> Any:
     return load
 
 
-def box_of(tile: Tile, major: str, rows: int, pair: bool = False) -> tuple[int, int, int]:
+def box_of(tile: Tile, major: str, rows: int) -> tuple[int, int, int]:
     """The box that a tensor map of an operand describes (see `_load`)."""
-    halves = 2 if pair else 1
-    return (1, rows // halves, tile.depth) if major == "K" else (1, BOX // halves, BOX)
-
-
-@functools.cache
-def _release(pair: bool) -> Any:
-    """A device function (barrier, thread): this warpgroup is done with a stage; whoever loads into it is told."""
-
-    @device
-    def release(barrier, thread):
-        """This warpgroup is done with a stage."""
-        if thread == 0:
-            ptx.barrier_arrive(barrier)
-
-    @device
-    def release_both(barrier, thread):
-        if thread < 2:
-            ptx.barrier_arrive_at(barrier, thread)
-
-    return release_both if pair else release
-
-
-def _meeting(few: Any, many: Any, drain: Any) -> tuple[Any, Any, Any]:
-    """These three, and the cluster meets: before anybody sends to its neighbour, which the producer does after `few` and the
-    consumers after `many`; and before consumers leave, while the neighbour may still send (who has left is not waited for)."""
-
-    @device
-    def few_begin():
-        few()
-        ptx.cluster_sync()
-
-    @device
-    def many_begin():
-        many()
-        ptx.cluster_sync()
-
-    @device
-    def drain_both(thread):
-        drain(thread)
-        cuda.syncwarp()
-        ptx.cluster_sync()
-
-    return few_begin, many_begin, drain_both
+    return (1, rows, tile.depth) if major == "K" else (1, BOX, BOX)
 
 
 @functools.cache
@@ -247,7 +184,7 @@ def matmul_wgmma(tile: Tile) -> Any:
     each = tile_n // 2  # accumulators of 64 rows
     held = blocks_m * each
     depth, T = tile.depth, tile.sums
-    load_a, load_b = _load(tile.a, tile_m), _load(tile.b, tile_n, tile.pair)
+    load_a, load_b = _load(tile.a, tile_m), _load(tile.b, tile_n)
     base_a = hopper.descriptor_base(hopper.BOX_BYTES if tile.a == "M" else 16)
     base_b = hopper.descriptor_base(hopper.BOX_BYTES if tile.b == "M" else 16)
     steps_a, steps_b = hopper.descriptor_steps(tile.a == "M"), hopper.descriptor_steps(tile.b == "M")
@@ -261,11 +198,8 @@ def matmul_wgmma(tile: Tile) -> Any:
     one_under_way, done = ptx.wgmma_wait(1), ptx.wgmma_wait(0, held, T)
     shared_out = tile.registers is not None
     few, many = (ptx.registers_down(tile.registers[0]), ptx.registers_up(tile.registers[1])) if tile.registers else (None, None)
-    arrivals = (1 if pingpong else consumers) * (2 if tile.pair else 1)
+    arrivals = 1 if pingpong else consumers
     store, drain = epilogue.store(tile)
-    release = _release(tile.pair)
-    if tile.pair:
-        few, many, drain = _meeting(few, many, drain)
     share = tile.share
     quads = held // 4
 
@@ -302,6 +236,12 @@ def matmul_wgmma(tile: Tile) -> Any:
                 begin(c, block * each, a, b)
             else:
                 add(c, block * each, a, b)
+
+    @device
+    def release(barrier, thread):
+        """This warpgroup is done with a stage."""
+        if thread == 0:
+            ptx.barrier_arrive(barrier)
 
     @cuda.jit(launch_bounds=(tile.threads, 1))
     def matmul_wgmma(map_a, map_b, map_c, map_kept, out, bias, residual, scale_a, scale_b, m, n, slabs, splits, tiles_m,

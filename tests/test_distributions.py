@@ -25,6 +25,10 @@ CONTINUOUS = [
     ("standard_gamma", (0.3,), stats.gamma(0.3)), ("standard_gamma", (1.0,), stats.gamma(1)),
     ("gamma", (4.5, 2.0), stats.gamma(4.5, scale=2)), ("gamma", (1000.0, 1.0), stats.gamma(1000)),
     ("chisquare", (3.0,), stats.chi2(3)), ("beta", (0.4, 0.6), stats.beta(0.4, 0.6)), ("beta", (5.0, 2.0), stats.beta(5, 2)),
+    ("f", (3.0, 8.0), stats.f(3, 8)), ("noncentral_f", (3.0, 9.0, 2.0), stats.ncf(3, 9, 2)),
+    ("noncentral_chisquare", (0.7, 3.0), stats.ncx2(0.7, 3)), ("noncentral_chisquare", (5.0, 1.5), stats.ncx2(5, 1.5)),
+    ("power", (3.0,), stats.powerlaw(3)), ("power", (0.4,), stats.powerlaw(0.4)),
+    ("wald", (2.0, 5.0), stats.invgauss(0.4, scale=5)), ("wald", (30.0, 0.5), stats.invgauss(60, scale=0.5)),
     ("standard_t", (3.0,), stats.t(3)), ("student_t", (8.0, 1.0, 2.0), stats.t(8, 1, 2)),
 ]
 COUNTS = [
@@ -32,6 +36,8 @@ COUNTS = [
     ("poisson", (400.0,), stats.poisson(400)), ("binomial", (10, 0.3), stats.binom(10, 0.3)),
     ("binomial", (1000, 0.004), stats.binom(1000, 0.004)), ("binomial", (60, 0.5), stats.binom(60, 0.5)),
     ("binomial", (500, 0.9), stats.binom(500, 0.9)), ("binomial", (30, 0.97), stats.binom(30, 0.97)),
+    ("negative_binomial", (3.5, 0.4), stats.nbinom(3.5, 0.4)), ("negative_binomial", (40.0, 0.9), stats.nbinom(40, 0.9)),
+    ("logseries", (0.2,), stats.logser(0.2)), ("logseries", (0.97,), stats.logser(0.97)),
     ("geometric", (0.3,), stats.geom(0.3)), ("geometric", (1.0,), stats.geom(1)),
 ]
 

@@ -10,7 +10,7 @@ from ..core import dtypes
 from ..core.array import asarray, ndarray, upload
 from ..core.devices import device_of, index_of
 from ..core.op import FLOATING
-from .discrete import Discrete
+from .derived import Derived
 from .elementwise import exp
 from .linalg import matmul
 from .reduce import max as largest
@@ -22,7 +22,7 @@ from .source import probability as probability
 __all__ = ["Generator"]
 
 
-class Generator(Discrete):
+class Generator(Derived):
     """A source of random arrays. Make one with `cm.random.default_rng(seed)`.
 
     Draws go to the default device (or `device=`) and do not depend on it. A generator may be used from several threads:

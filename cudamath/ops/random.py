@@ -25,11 +25,12 @@ from .generator import Generator
 from .source import MASK, integer
 
 __all__ = ["Generator", "bernoulli", "beta", "binomial", "categorical", "cauchy", "chisquare", "choice",
-           "default_rng", "dirichlet", "exponential", "gamma", "geometric", "gumbel", "integers", "laplace",
-           "logistic", "lognormal", "multinomial", "multivariate_normal", "normal", "pareto", "permutation", "permuted",
-           "poisson", "rand", "randint", "randn", "random", "random_sample", "rayleigh", "seed", "shuffle", "standard_cauchy",
+           "default_rng", "dirichlet", "exponential", "f", "gamma", "geometric", "gumbel", "integers", "laplace",
+           "logistic", "lognormal", "logseries", "multinomial", "multivariate_normal", "negative_binomial",
+           "noncentral_chisquare", "noncentral_f", "normal", "pareto", "permutation", "permuted", "poisson", "power", "rand",
+           "randint", "randn", "random", "random_sample", "rayleigh", "seed", "shuffle", "standard_cauchy",
            "standard_exponential", "standard_gamma", "standard_normal", "standard_t", "student_t", "triangular",
-           "uniform", "weibull"]
+           "uniform", "wald", "weibull"]
 
 
 def default_rng(seed: int | Generator | None = None) -> Generator:
@@ -152,6 +153,7 @@ chisquare = _of_module("chisquare")
 choice = _of_module("choice")
 dirichlet = _of_module("dirichlet")
 exponential = _of_module("exponential")
+f = _of_module("f")
 gamma = _of_module("gamma")
 geometric = _of_module("geometric")
 gumbel = _of_module("gumbel")
@@ -159,13 +161,18 @@ integers = _of_module("integers")
 laplace = _of_module("laplace")
 logistic = _of_module("logistic")
 lognormal = _of_module("lognormal")
+logseries = _of_module("logseries")
 multinomial = _of_module("multinomial")
 multivariate_normal = _of_module("multivariate_normal")
+negative_binomial = _of_module("negative_binomial")
+noncentral_chisquare = _of_module("noncentral_chisquare")
+noncentral_f = _of_module("noncentral_f")
 normal = _of_module("normal")
 pareto = _of_module("pareto")
 permutation = _of_module("permutation")
 permuted = _of_module("permuted")
 poisson = _of_module("poisson")
+power = _of_module("power")
 random = _of_module("random")
 rayleigh = _of_module("rayleigh")
 shuffle = _of_module("shuffle")
@@ -177,4 +184,5 @@ standard_t = _of_module("standard_t")
 student_t = _of_module("student_t")
 triangular = _of_module("triangular")
 uniform = _of_module("uniform")
+wald = _of_module("wald")
 weibull = _of_module("weibull")

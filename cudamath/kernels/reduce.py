@@ -466,7 +466,7 @@ def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, most: int, *, forced
             if segment > round_:  # whole rounds: what is left over goes one load at a time
                 segment = blocks(segment, round_) * round_
             return _Cut(rows, (THREADS, 1), blocks(vectors, segment), segment)
-    if vectors <= 1024 and rows >= fill:  # many rows: up to a warp for each, a few loads a thread
+    if vectors < 1024 and rows >= fill:  # many short rows: up to a warp for each, a few loads a thread
         threads = min(power_of_two(blocks(vectors, 4)), 32)
     else:  # few rows: spread each wide, one to four loads a thread
         threads = min(power_of_two(blocks(vectors, 4)), most)

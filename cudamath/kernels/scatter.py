@@ -31,7 +31,7 @@ from .copy import copy_part, fill_part, index_type, whole
 from .index import THREADS, box, dense, flat_positions, widest
 from .lazy import cuda, types
 
-CACHE = 1 << 25  # bytes of claims and the array that the second-level cache holds beside what passes through it
+CACHE = 1 << 24  # bytes of claims and the array from which on they are in each other's way in the second-level cache
 STRETCH = 1 << 24  # bytes of the array that one group of blocks works on
 MOST_STRETCHES = 8
 MANY = 1 << 19  # positions from which on an array that the cache does not hold is worth three launches

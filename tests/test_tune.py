@@ -89,10 +89,11 @@ def test_the_shipped_tables_are_well_formed():
         assert isinstance(name, str) and ops
         assert set(ops) <= {"matmul", "conv2d"}
         for kind, entries in ops.get("conv2d", {}).items():
-            assert re.fullmatch(r"float32 (forward|input|weight) \dx\d stride \dx\d", kind)
+            assert re.fullmatch(r"(float32|bfloat16) (forward|input|weight) \dx\d stride \dx\d( dilation \dx\d)?( groups \d+)?",
+                                kind)
             for key, times in entries.items():
                 assert len([int(n) for n in key.split("x")]) == 4 and min(times.values()) > 0
-                assert all(re.fullmatch(r"ours|cudnn( \S+)?", candidate) for candidate in times)
+                assert all(re.fullmatch(r"ours|cublas|wgmma|cudnn( \S+)?", candidate) for candidate in times)
         for op, kinds in ops.items():
             for entries in kinds.values() if op == "matmul" else ():
                 for key, times in entries.items():

@@ -569,3 +569,16 @@ def test_what_is_planned_for_tensor_cores():
         assert len({*timed}) == len(timed) and timed[0] == ranked[0]
     assert all(c.share == 1 for c in contenders(4096, 4096, 4096, 1, 132))
     assert any(c.share > 1 for c in contenders(64, 4096, 4096, 1, 132))
+
+
+def test_little_products_are_not_worth_a_call_of_cublas(monkeypatch):
+    from cudamath.kernels import matmul as planner
+
+    monkeypatch.setattr(planner.blas, "available", lambda: True)
+    with assume((9, 0)):
+        def chosen(m, k, n, dtype="f4"):
+            a, b = (Layout.new(shape, np.dtype(dtype), 0) for shape in ((m, k), (k, n)))
+            return planner._choose(planner.Product(a, b), a, b, False)[0]
+
+        assert {chosen(1, 64, 1), chosen(64, 64, 64), chosen(64, 64, 64, "f8"), chosen(128, 16, 100)} == {"tiled"}
+        assert {chosen(1, 256, 1), chosen(65, 64, 64), chosen(64, 64, 64, "c8")} == {"cublas"}

@@ -63,6 +63,7 @@ from .rows import device
 
 TILE = 16  # of matmul_tiled
 TILES = (TILE, TILE)
+LITTLE = 64 ** 3  # multiplications that take the device less time than a call of cuBLAS takes the host
 SIDE = 128  # of the tile of C that a block of matmul_register computes
 DEPTH = 8  # of its slabs along k: 32 loads and 512 multiply-adds a barrier; 16 would fill all registers
 SLABS = (2, DEPTH, SIDE + 4)  # two slabs in turn, padded
@@ -466,9 +467,10 @@ def _choose(p: Product, a: Layout, b: Layout, tf32: bool) -> tuple[str, str]:
         return "naive", "nothing to sum"
     if few_rows(a, turned(b)):
         return "gemv", "few rows: a kernel that reads each weight once, ahead of cuBLAS wherever it was measured"
-    if p.batch * len(p.parts) == 1 and max(p.m, p.n) <= TILE and p.k <= 8 * TILE and a.dtype in (np.float32, np.float64):
-        return "tiled", "one tile, few steps: over before the host is through with a call of cuBLAS"
     able = candidates(a, b, tf32)
+    few = p.m * p.n * p.k <= LITTLE and p.k <= 8 * TILE and p.batch * len(p.parts) == 1
+    if able[0] == "cublas" and few and a.dtype in (np.float32, np.float64):
+        return "tiled", "over before the host is through with a call of cuBLAS, which takes twice as long as a launch"
     what = kind(a, b, tf32)
     found = measured(p, a, b, able, tf32)
     if found is not None:

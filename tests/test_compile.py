@@ -43,7 +43,7 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
     "attention_grad_wgmma": (32, "64 columns: held to the registers of three warpgroups"),
     "onesweep": (12, "on 12.0 alone: held to the registers of several blocks a multiprocessor"),
     "batch_columns_moments": (8, "held to the registers of three blocks; 8 on 10.0, 4 on 9.0 for odd numbers of channels"),
-    "scan_tiles": (4, "complex64: four sums of eight bytes a thread"),
+    "scan_tiles": (32, "held to the registers of three blocks a multiprocessor: 28 for int64 on 9.0, 32 for float64 on 12.0"),
 }
 
 #: Capabilities between which planners choose, and the shared memory of a block there, in KiB. 10.0 plans as 8.0, 12.0 as 8.9.

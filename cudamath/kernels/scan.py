@@ -18,7 +18,8 @@ then somebody has to know what came before his part:
 
                 A tile needs the P of its group and the A's before it in its group, which 512 threads read at once and
                 add as a tree. So the order of additions depends on positions alone: a float scan is the same bit for
-                bit whichever tile is first, unlike the usual look-back, which adds what it happens to find.
+                bit whichever tile is first, unlike the usual look-back, which adds what it happens to find. Blocks start in
+                the order of their numbers, as every single-pass scan takes for granted: whom a tile waits for runs already.
 
 The floor is a read and a write of each element; ``scan_tiles`` adds one read in L2 of up to 512 totals a tile, nothing
 to memory. What is published is 32 bits with a flag beside them in one 64-bit word (ptx_lookback.py): no fences.
@@ -56,6 +57,7 @@ THREADS = 512
 WARPS = THREADS // WARP
 LINE_THREADS = 256
 GROUP = THREADS  # tiles whose totals a block reads at once
+BLOCKS = 3  # on a multiprocessor: while one waits for the tiles before it, others read and write
 TILE_BYTES = 64  # of its input that a thread of ``scan_tiles`` holds
 LINE_STEP = 8  # loads in flight of a thread of ``scan_lines``
 LINE_RUN = 64  # elements that it combines one after another before it starts a new part: rounding errors of a float
@@ -222,16 +224,20 @@ def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
 
 
 @functools.cache
-def handing(A: Any) -> tuple[Any, Any, Any, int]:
-    """Device functions for totals of type A: shift (a, lanes): that of a lower lane; publish (words, slot, a);
-    await (words, slot); and how many words a total takes."""
+def handing(A: Any) -> tuple[Any, Any, Any, Any, int]:
+    """Device functions for totals of type A: shift (a, lanes): that of a lower lane; last (a): that of the warp's last lane;
+    publish (words, slot, a); await (words, slot); and how many words a total takes."""
     if dtype_of(A).kind == "c":
         F = A.underlying_float
-        shift_part, publish_part, await_part, parts = handing(F)
+        shift_part, last_part, publish_part, await_part, parts = handing(F)
 
         @device
         def shift(a, lanes):
             return A(complex(shift_part(a.real, lanes), shift_part(a.imag, lanes)))
+
+        @device
+        def last(a):
+            return A(complex(last_part(a.real), last_part(a.imag)))
 
         @device
         def publish(words, at, a):
@@ -242,7 +248,7 @@ def handing(A: Any) -> tuple[Any, Any, Any, int]:
         def await_(words, at):
             return A(complex(await_part(words, at), await_part(words, at + parts)))
 
-        return shift, publish, await_, 2 * parts
+        return shift, last, publish, await_, 2 * parts
 
     floating = dtype_of(A).kind == "f"
     S = A if floating else types.int64 if A.bitwidth == 64 else types.int32  # what shuffles move
@@ -250,6 +256,10 @@ def handing(A: Any) -> tuple[Any, Any, Any, int]:
     @device
     def shift(a, lanes):
         return A(cuda.shfl_up_sync(FULL, S(a), lanes))
+
+    @device
+    def last(a):
+        return A(cuda.shfl_sync(FULL, S(a), WARP - 1))
 
     @device
     def wait(words, at):
@@ -269,7 +279,7 @@ def handing(A: Any) -> tuple[Any, Any, Any, int]:
             low = types.uint32(wait(words, at))
             return number(low) if floating else A(low)
 
-        return shift, publish, await_, 1
+        return shift, last, publish, await_, 1
 
     @device
     def publish(words, at, a):
@@ -279,18 +289,22 @@ def handing(A: Any) -> tuple[Any, Any, Any, int]:
 
     @device
     def await_(words, at):
-        low = wait(words, at)
-        w = types.uint64(low | (wait(words, at + 1) << types.uint64(32)))
+        low, high = load_relaxed(words, at), load_relaxed(words, at + 1)  # both on their way at once
+        while low < types.uint64(_READY):
+            low = load_relaxed(words, at)
+        while high < types.uint64(_READY):
+            high = load_relaxed(words, at + 1)
+        w = types.uint64((low & types.uint64(0xFFFFFFFF)) | (high << types.uint64(32)))
         return number(w) if floating else A(w)
 
-    return shift, publish, await_, 2
+    return shift, last, publish, await_, 2
 
 
 @functools.cache
 def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vectors: int) -> Any:
     """Rows of neighbours in tiles of 512 threads x ``vectors`` accesses of ``width`` elements."""
     lift, combine, identity, A = combining(kind, source, target)
-    shift, publish, await_, parts = handing(A)
+    shift, last, publish, await_, parts = handing(A)
     held = vectors * width
     stride = WARP * width  # elements that a warp reads at once
     warp_size = stride * vectors
@@ -314,22 +328,17 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
                 a = combine(lower, a)
         return a
 
-    @bounded(THREADS)
-    def scan_tiles(x, y, totals, sums, tickets, n, per_row, groups):
+    @bounded((THREADS, BLOCKS if A.bitwidth <= 64 else 2))
+    def scan_tiles(x, y, totals, sums, n, per_row, groups):
         # x, y: (rows * n,); totals: (tiles * parts,), sums: (rows * groups * parts,): published words, 0 at first;
-        # tickets: (1,), 0 at first; n: elements a row, per_row: tiles a row, groups: groups a row
+        # n: elements a row, per_row: tiles a row, groups: groups a row
         shared = cuda.shared.array(WARP, A)
-        ticket = cuda.shared.array(1, types.int64)
         v = cuda.local.array(held, A)
+        up_to = cuda.local.array(vectors, A)
         t = cuda.threadIdx.x
         lane = t % WARP
         warp = t // WARP
-        tile = types.int64(cuda.blockIdx.x)
-        if per_row > 1:  # a number in the order of starting: those before run already
-            if t == 0:
-                ticket[0] = types.int64(cuda.atomic.add(tickets, 0, types.uint32(1)))
-            cuda.syncthreads()
-            tile = ticket[0]
+        tile = types.int64(cuda.blockIdx.x)  # blocks start in this order: those before run already
         row = tile // per_row
         k = tile - row * per_row
         base = row * n
@@ -341,21 +350,25 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
                 for j in range(width):
                     v[r * width + j] = identity
 
-        # 1. Within the warp; ``carry`` goes from one access to the next.
-        carry = identity
+        # 1. Within the warp: each access by itself, side by side; then ``carry`` goes from one to the next.
         for r in range(vectors):
             for j in range(1, width):
                 v[r * width + j] = combine(v[r * width + j - 1], v[r * width + j])
-            up_to = warp_scan(v[r * width + width - 1], lane)
-            before = shift(up_to, 1)
+            up_to[r] = v[r * width + width - 1]
+        for s in range(5):
+            for r in range(vectors):
+                lower = shift(up_to[r], 1 << s)
+                if lane >= 1 << s:
+                    up_to[r] = combine(lower, up_to[r])
+        carry = identity
+        for r in range(vectors):
+            before = shift(up_to[r], 1)
             before = carry if lane == 0 else combine(carry, before)
             for j in range(width):
                 v[r * width + j] = combine(before, v[r * width + j])
-            if lane == WARP - 1:
-                shared[warp] = combine(carry, up_to)
-            cuda.syncwarp()
-            carry = shared[warp]
-            cuda.syncwarp()
+            carry = combine(carry, last(up_to[r]))
+        if lane == WARP - 1:
+            shared[warp] = carry
         cuda.syncthreads()
 
         # 2. Of the warps before this one, and of the whole tile.
@@ -451,18 +464,16 @@ def tile_steps(kind: str, source: Any, target: Any, shape: tuple[int, int], x: L
     vectors = max(1, min(blocks(n, THREADS * width), held // width))
     per_row = blocks(n, THREADS * width * vectors)
     groups = blocks(per_row, GROUP)
-    parts = handing(A)[3]
-    words = (rows * per_row * parts, rows * groups * parts, 1)
-    temps.append(Layout.new((sum(words) if per_row > 1 else 3,), np.dtype(np.uint64), x.device))
+    parts = handing(A)[4]
+    words = (rows * per_row * parts, rows * groups * parts) if per_row > 1 else (1, 1)  # of one tile nothing is published
+    temps.append(Layout.new((sum(words),), np.dtype(np.uint64), x.device))
     state = Temp(len(temps) - 1)
-    sizes = words if per_row > 1 else (1, 1, 1)
-    totals, sums = state.view((sizes[0],)), state.view((sizes[1],), offset=8 * sizes[0])
-    tickets = state.view((1,), dtype=np.uint32, offset=8 * (sizes[0] + sizes[1]))
+    totals, sums = state.view((words[0],)), state.view((words[1],), offset=8 * words[0])
     zero = np.uint64(0)
     reset = fill_part(whole(state, temps[-1]), zero, zero, None) if per_row > 1 else []
     return [*reset, Launch(scan_tiles(*kinds, width, vectors), rows * per_row, THREADS,
                            [source.view((x.size,), dtype=x.dtype), target.view((x.size,), dtype=dtype), totals, sums,
-                            tickets, n, per_row, groups])]
+                            n, per_row, groups])]
 
 
 def vector_steps(vector: Any, layout: Layout, temps: list[Layout]) -> list[Launch]:

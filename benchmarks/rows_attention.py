@@ -109,10 +109,9 @@ for depth in (64, 128, 256):
             name = f"attention_{depth}_{length}{'_causal' if causal else ''}"
             row(name, "device", f"attention, {text}", repeated(*[shape] * 3),
                 {"cudamath": ours(causal), "torch": torchs(causal)}, work=flops, unit="FLOP", ceiling="FLOP16")
-            if depth <= 128 or (length, causal) == (4096, True):
-                row(name + "_gradients", "device", f"gradients of attention, {text}", repeated(*[shape] * 4),
-                    {"cudamath": our_gradients(causal), "torch": torchs(causal, True)}, work=2.5 * flops, unit="FLOP",
-                    ceiling="FLOP16")
+            row(name + "_gradients", "device", f"gradients of attention, {text}", repeated(*[shape] * 4),
+                {"cudamath": our_gradients(causal), "torch": torchs(causal, True)}, work=2.5 * flops, unit="FLOP",
+                ceiling="FLOP16")
 
 for depth in (64, 128):
     shape = 4, WIDTH // depth, 4096, depth
@@ -137,7 +136,7 @@ row("attention_lengths", "device", "attention, bf16, 8x16x4096x128, lengths from
 row("attention_unfused", "device", "attention, bf16, 4x16x4096x64, beside torch unfused", repeated(*[(4, 16, 4096, 64)] * 3),
     {"cudamath": ours(False), "torch": unfused}, work=4 * 64 * 4096**2 * 64, unit="FLOP", ceiling="FLOP16")
 
-for batch in (1, 8, 64):
+for batch in (1, 8, 16, 64):
     cache = batch, 8, 4096, 128
     row(f"attention_decode_{batch}", "device", f"decoding, bf16, {batch}x32x1x128 with {'x'.join(map(str, cache))}",
         repeated((batch, 32, 1, 128), cache, cache), {"cudamath": ours(False), "torch": torchs(False)},

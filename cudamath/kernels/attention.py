@@ -6,7 +6,7 @@ Versions, from simple to fast:
 ``mma``     (attention_mma.py)     the same for 16-bit numbers by mma.sync (8.0 on); depths that are multiples of 8
 ``decode``  (attention_decode.py)  few queries and many keys, 16-bit numbers: keys split over the device, mma.sync (8.0 on)
 ``wgmma``   (attention_wgmma.py)   16-bit numbers on the tensor cores of compute capability 9.0, fed by TMA; the gradient:
-                                   attention_wgmma_grad.py
+                                   attention_wgmma_grad.py, and for more than 128 numbers a head attention_wgmma_grad_deep.py
 
 torch: the faster one of its back ends, cuDNN's and FlashAttention-2.
 
@@ -56,7 +56,9 @@ from .copy import copy_part, whole
 from .philox import counter as drawing_counter
 
 MEAN_THREADS = 128
-TOGETHER = {False: 512, True: 4096}  # (causal) blocks of the gradient whose heads are interleaved, up to HEADS: as measured
+#: Columns -> (not causal, causal): (blocks of the gradient whose heads are interleaved, heads at least), up to HEADS. As
+#: measured: few wait for each other's dq, many have more of it than the L2 cache holds.
+TOGETHER = {64: ((512, 1), (4096, 1)), 128: ((256, 8), (4096, 1)), 256: ((512, 1), (1024, 1))}
 HEADS = 32
 DECODED_ROWS = 16  # queries that share keys, up to which attention_decode.py is taken
 CACHED = 24 << 20  # bytes of keys and values that blocks share in the L2 cache: about half of an H200's
@@ -252,7 +254,7 @@ def attention_grad(g: Layout, q: Layout, k: Layout, v: Layout, y: Layout, lse: L
     extras = _Extras(q, k, rest, 6, dropping)
     if version is None:
         version = "mma" if suits_mma(q, v) else "plain"
-        if version == "mma" and capability(q.device)[0] == 9 and q.shape[3] <= 128 and not dropping:
+        if version == "mma" and capability(q.device)[0] == 9 and not dropping:
             if not any(x is not None for x in rest) and suits_exponents(q, k, scale):
                 version = "wgmma"
     if version == "wgmma":
@@ -307,7 +309,8 @@ def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale:
                      [operands[0].array, Input(4), Input(5).flat, lse2, mean, turns,
                       *map(np.int32, (heads, rows, padded, depth))])
     shift = keys - rows
-    together = max(1, min(HEADS, TOGETHER[causal] // tiles_k))
+    at_a_time, least = TOGETHER[wide][causal]
+    together = min(HEADS, max(least, at_a_time // tiles_k))
     numbers = [shares, heads // shares, keys, padded, tiles_k, tiles_q, together, batch * shares, shift]
     if is_deep:
         kernel, nbytes = deep.attention_grad_wgmma_deep(deep.Tile(kind, *choices)), deep.SHARED

@@ -321,7 +321,7 @@ def test_in_the_simulator(version, dtype):
 
 
 SIZES = [(1, 1, 1), (4, 4, 4), (127, 7, 129), (128, 8, 128), (129, 9, 127), (130, 12, 132), (256, 40, 256), (1, 300, 513),
-         (513, 33, 4), (1200, 64, 300), (130, 512, 132)]
+         (513, 33, 4), (1200, 64, 300), (130, 512, 132), (513, 257, 515)]
 LAYOUTS = ["nn", "nt", "tn", "tt", "steps"]
 
 
@@ -512,7 +512,7 @@ def test_products_that_share_an_operand_are_one_product():
 
 @pytest.mark.skipif(SIMULATED, reason="planned without the simulator")
 def test_k_is_split_where_tiles_are_few():
-    """float32 only: parts of 16-bit sums would be rounded."""
+    """And odd operands are copied. float32 only: parts of 16-bit sums would be rounded."""
     def names(m, k, n, dtype=np.float32, version="block"):
         plan = planned(np.zeros((m, k), dtype), np.zeros((k, n), dtype), version)
         return [(step.kernel.__name__, step.grid[:2]) for step in plan.steps]
@@ -522,6 +522,8 @@ def test_k_is_split_where_tiles_are_few():
     for few in ((2048, 2048, 2048), (1024, 1026, 1024), (128, 64, 128)):
         assert [name for name, _ in names(*few)] == ["matmul_block"]
     assert [name for name, _ in names(1024, 1024, 1024, np.float16)] == ["matmul_block"]
+    odd = [name for name, _ in names(513, 257, 515)]  # rows that do not begin at multiples of 16 bytes are copied
+    assert len(odd) == 3 and odd[2] == "matmul_block" and len(names(513, 260, 516)) == 1
 
 
 BATCHES = [((3, 65, 40), (3, 40, 72)), ((2, 3, 30, 48), (3, 48, 56)), ((2, 1, 33, 40), (3, 40, 20)), ((70, 136), (136,)),

@@ -368,10 +368,10 @@ def _version(p: Product, a: Layout, b: Layout, tf32: bool, version: str) -> Plan
             return matmul_tensor.mma(a, b, tf32=tf32)
         return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), tf32=tf32)
     if version == "block":
-        from .matmul_simt import in_parts, parts_of_k
+        from .matmul_simt import arranged
 
-        if (parts := parts_of_k(p, a)) > 1:
-            return in_parts(a, b, parts)
+        if (plan := arranged(p, a, b)) is not None:
+            return plan
     launch = {"block": _block, "small": _small, "register": _register, "tiled": _tiled, "naive": _naive}[version]
     return Plan([p.out], [launch(p, a, b, offsets, count) for offsets, count in p.launches()])
 

@@ -40,8 +40,9 @@ from ..core.plan import Input, Launch, Output, Plan, Temp
 from ..runtime import device as devices
 from . import ptx
 from .build import blocks
+from .copy import Part, copy_part
 from .lazy import cuda, types
-from .matmul import DEPTH, GROUP, SIDE, SLABS, _block, _finish, _slab, arithmetic
+from .matmul import DEPTH, GROUP, SIDE, SLABS, _block, _finish, _order, _slab, arithmetic
 from .matmul import _multiply as _multiply_8_by_8
 from .product import Product
 from .rows import device
@@ -256,16 +257,30 @@ def matmul_small(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any
 # ------------------------------------------------------------------------------------------------ planner
 
 
-def parts_of_k(p: Product, a: Layout) -> int:
-    """Parts of k for matmul_block: as many as give every place on the device a tile, two to a multiprocessor."""
-    if a.dtype != np.float32 or p.batch > 1 or len(p.parts) > 1:
-        return 1
+LARGE = 1 << 26  # multiplications that pay for copies of operands
+
+
+def arranged(p: Product, a: Layout, b: Layout) -> Plan | None:
+    """Where one launch of matmul_block on the operands as they lie is not the best: k in parts, or operands copied."""
+    if a.dtype != np.float32 or p.batch > 1 or len(p.parts) > 1 or not a.ndim == b.ndim == 2:
+        return None
     tiles, room = blocks(p.m, SIDE) * blocks(p.n, SIDE), 2 * devices.multiprocessors(a.device)
-    return next((s for s in (8, 4, 2) if s * tiles <= room and p.k % (4 * s) == 0 and p.k >= 64 * s), 1)
+    parts = next((s for s in (8, 4, 2) if s * tiles <= room and p.k % (4 * s) == 0 and p.k >= 64 * s), 1)
+    if parts > 1:
+        return _in_parts(a, b, parts)
+    orders = _orders(p, a, b)
+    return _copied(p, a, b, orders) if p.m * p.n * p.k >= LARGE and orders != orders.upper() else None
 
 
-def in_parts(a: Layout, b: Layout, count: int) -> Plan:
-    """Parts of k as a batch of products, and their sum, in the order of k."""
+def _orders(p: Product, a: Layout, b: Layout) -> str:
+    """How the operands are fetched, see matmul._slab: lower case where that is number by number."""
+    flipped = (p.strides_b[0], p.strides_b[2], p.strides_b[1])
+    return _order(a, p.m, p.k, p.strides_a, 0) + _order(b, p.n, p.k, flipped, 0)
+
+
+def _in_parts(a: Layout, b: Layout, count: int) -> Plan:
+    """Parts of k as a batch of products, as many as give every place on the device a tile, two to a multiprocessor; and their
+    sum, in the order of k."""
     from .matmul_tensor import sum_parts
     from .scaled_matmul import within
 
@@ -279,3 +294,26 @@ def in_parts(a: Layout, b: Layout, count: int) -> Plan:
         *within([launch], {0: Input(0), 1: Input(1)}, Temp(0), 0),
         Launch(sum_parts(a.dtype, a.dtype), blocks(p.out.size, 256), 256,
                [Temp(0).flat, Output(0).flat, np.int64(count), np.int64(p.out.size)])], [parts.out])
+
+
+def _copied(p: Product, a: Layout, b: Layout, orders: str) -> Plan:
+    """Operands that would be fetched number by number are copied first: neighbours along m (n), in rows of whole 16-byte words.
+    What these hold beyond m (n) is multiplied as well, but only into rows and columns that nobody stores."""
+    item = a.itemsize
+    temps: list[Layout] = []
+    steps: list[Launch] = []
+    arguments = [Input(0).view((1, p.m, p.k), p.strides_a),
+                 Input(1).view((1, p.n, p.k), (p.strides_b[0], p.strides_b[2], p.strides_b[1]))]
+    for i, (given, size, order) in enumerate(zip((a, b), (p.m, p.n), orders, strict=True)):
+        if order in "KI":
+            continue
+        row = 4 * blocks(size, 4)
+        temps.append(Layout.new((p.k, row), a.dtype, a.device))
+        strides = (item, row * item) if i == 0 else (row * item, item)
+        steps += copy_part(Part(Input(i).view(given.shape, given.strides), given),
+                           Part(Temp(len(temps) - 1).view(given.shape, strides), given.view(given.shape, strides)))
+        arguments[i] = Temp(len(temps) - 1).view((1, row, p.k), (0, item, row * item))
+    kernel = matmul_block(a.dtype, *[o if o in "KI" else "I" for o in orders], p.n % 4 == 0)
+    steps.append(Launch(kernel, (blocks(p.m, SIDE) * blocks(p.n, SIDE), 1), THREADS, [
+        *arguments, Output(0).view((1, p.m, p.n))]))
+    return Plan([p.out], steps, temps)

@@ -44,6 +44,7 @@ from .rows import RUN, access, bounded, device, fitting, group_max, group_sum, r
 
 HELD = 32  # elements of a line a thread holds: half of the 64 registers that a block of 1024 threads leaves it
 HELD_GRAD = 16  # the gradient holds g and y
+TOGETHER = 32  # elements that neighbouring threads read in one piece, in lines that have so many
 LONG = 1024  # threads for a line of any length; half as many for float64, whose numbers take twice the registers
 #: Bytes of shared memory for each of two blocks on a multiprocessor, by capability: elsewhere there is too little.
 CACHE = {(8, 0): 80 << 10, (9, 0): 112 << 10, (10, 0): 112 << 10}
@@ -415,7 +416,8 @@ def plan(version: str, inputs: tuple[Layout, ...], axis: int, log: bool, grad: b
     if version == "long_rows":
         kernel = (long_rows_grad if grad else long_rows)(x.dtype, width, edges, log)
         return Plan([out], [Launch(kernel, lines, fitting(LONG, x.dtype), [*flat, n])])
-    shape = spread(n + (width - 1 if edges else 0), width, fitting(HELD_GRAD if grad else HELD, x.dtype))
+    shape = spread(n + (width - 1 if edges else 0), width, fitting(HELD_GRAD if grad else HELD, x.dtype),
+                   together=TOGETHER // width)
     if shape is None:
         raise ValueError(f"softmax: version 'rows' cannot hold a line of {n} elements of {x.dtype} in registers")
     kernel = (rows_grad if grad else rows)(x.dtype, shape.threads, shape.vectors, width, edges, log)

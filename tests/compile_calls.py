@@ -158,6 +158,7 @@ def arrays(t: np.dtype) -> None:
     wide[cm.asarray(np.arange(300))] = wide[0].copy()
     if t == F32:
         made(1 << 23, t)[made(1 << 19, "int64")] = made(1 << 19, t)
+        made(1 << 18, t)[made(1 << 17, "int64")] = made(1 << 17, t)
         cm.roll(made(1 << 21, t), 5)
     x[index, index] = line[:5]
     x[mask] = 1
@@ -342,6 +343,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             plan(functools.partial(conv.conv2d, **where), x, w, new(c, dtype=f))
             plan(functools.partial(conv.conv2d_input_grad, size=(8, 8), **where), y, w)
             plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where), y, x)
+        for c, m in ((8, 8), (3, 1)):
+            plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1),
+                                   groups=2, version="few"), new(4, 2 * m, 8, 8, dtype=f), new(4, 2 * c, 8, 8, dtype=f))
         for version in ("weight_direct", "weight_gemm"):
             where = {"kernel": (3, 3), "stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1,
                      "version": version}

@@ -102,6 +102,27 @@ def test_scatter_in_two_launches_simulated(monkeypatch):
 
 
 @pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["i1", "f4"])
+def test_scatter_by_bids_simulated(dtype, monkeypatch):
+    """Small elements and their numbers in one word; the last of equal positions wins, also with the sign bit set."""
+    monkeypatch.setattr(scatter, "FEW", 0)
+    monkeypatch.setattr(scatter, "BIDDERS", 1)
+    rng = np.random.default_rng(0)
+    for x, index in ((np.zeros(10, dtype), rng.integers(-10, 10, 40)), (np.zeros(80, dtype)[::2], rng.permutation(40)[:12])):
+        values = -numbered(index.size, dtype)
+        expected = x.copy()
+        expected[index] = values
+        plan = scatter.scatter(*layouts(x, values, index), axis=0)
+        assert named(plan) == ["fill_line", "bid", "award"]
+        sim(plan, x, values, index)
+        np.testing.assert_array_equal(x, expected)
+    with pytest.raises(IndexError):
+        sim(plan, x, values, np.full(index.size, 40))
+    for length, kind in ((61, "f4"), (60, "f8")):  # too many rows, too wide
+        assert "bid" not in named(scatter.scatter(*layouts(np.zeros(length, kind), np.zeros(15, kind), np.arange(15)), axis=0))
+
+
+@pytest.mark.simulator
 def test_scatter_by_stretches_simulated(monkeypatch):
     """Single elements of a long array, in stretches, with a bit for each row."""
     for name, value in {"MANY": 1, "STRETCH": 16, "FEW": 0, "CACHE": 1}.items():
@@ -126,13 +147,14 @@ def test_scatter_by_stretches_simulated(monkeypatch):
 
 @pytest.mark.parametrize("dtype", ["f4", "i1", "c16"])
 def test_assignment_of_many(device, dtype, monkeypatch):
-    """Positions in long arrays, by claims and by bits in several stretches: each once, at random, some of them often."""
+    """Positions in long arrays, by bids, claims, and bits in several stretches: each once, at random, some of them often."""
     monkeypatch.setattr(scatter, "STRETCH", 1 << 20)
     rng = np.random.default_rng(0)
     n = (1 << 19) + 77
     often = np.where(rng.random(n) < 0.3, 5, rng.integers(-n, n, n))
-    for index, cache in itertools.product((rng.permutation(n), often, rng.integers(0, 9, n), np.full(n, n - 1)),
-                                          (1 << 20, 1 << 25)):
+    for index, (bids, cache) in itertools.product((rng.permutation(n), often, rng.integers(0, 9, n), np.full(n, n - 1)),
+                                                  ((1 << 25, 0), (0, 1 << 40), (0, 1 << 20))):
+        monkeypatch.setattr(scatter, "BIDS", bids)
         monkeypatch.setattr(scatter, "CACHE", cache)
         registry["index_put"].plans.clear()
         for shape in ((n,), (n, 3)):

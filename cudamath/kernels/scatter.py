@@ -6,6 +6,9 @@ that the row was written more than once, and sees that it holds what the greates
 that do not repeat cost no atomics, and nothing grows with the array; the result is the same on every run. A claim is 2 j;
 2 j + 1 says that somebody sees to it.
 
+Single elements of at most 4 bytes fit, with their number in front, into 8. Of many of them for not many more rows, each j
+bids for its row by one atomic max on such a word (``bid``), and a pass over the rows writes what won (``award``).
+
 ``assign_few``  in one launch of one block, for what is small: an auction by atomic max, then the highest bidders write.
 
 Single elements of a long array lie anywhere in it, a sector of 32 bytes each, and what the second-level cache does not hold
@@ -32,10 +35,13 @@ from .index import THREADS, box, dense, flat_positions, widest
 from .lazy import cuda, types
 
 CACHE = 1 << 24  # bytes of claims and the array from which on they are in each other's way in the second-level cache
+BIDS = 1 << 25  # bytes of bids, 8 a row, that the cache holds
 STRETCH = 1 << 24  # bytes of the array that one group of blocks works on
 MOST_STRETCHES = 8
 MANY = 1 << 19  # positions from which on an array that the cache does not hold is worth three launches
 SPARSE = 64  # rows for each position from which on it is not: the table of bits grows with the array
+BIDDERS = 1 << 17  # positions from which on three launches are sooner done than two that meet more of the cache
+SPARSE_BIDS = 4  # as SPARSE, for bids
 ITEMS = 4  # words that a thread has under way
 FEW = 4096  # words, and positions, that one block assigns
 FEW_THREADS = 1024
@@ -145,6 +151,51 @@ def correct(row_of: Any, number: Any, index: Any, single: bool) -> Any:
                 settle(x, winner, values, b, rows[k], i - q * after, j, seen[k])
 
     return correct
+
+
+# ----------------------------------------------------------------------------------------- single small elements
+
+
+@functools.cache
+def bid(row_of: Any) -> Any:
+    """bids[row] = the greatest of 2^32 (j + 1) + value of the j that lead to this row."""
+
+    @cuda.jit
+    def bid(positions, values, bids, flag, ticket):
+        # positions: (m,), values: (1, m, 1) of unsigned words, bids: (rows,) uint64, 0 at first
+        rows = cuda.local.array(ITEMS, types.int64)
+        held = cuda.local.array(ITEMS, types.uint64)
+        first = types.int64(cuda.blockIdx.x) * (THREADS * ITEMS) + cuda.threadIdx.x
+        for k in range(ITEMS):
+            j = min(first + k * THREADS, positions.size - 1)
+            rows[k] = np.int64(positions[j])
+            held[k] = types.uint64(values[0, j, 0]) | (types.uint64(j + 1) << types.uint64(32))
+        for k in range(ITEMS):
+            row = row_of(rows[k], bids.size)
+            if first + k * THREADS < positions.size:
+                if row < 0:
+                    flag[0] = ticket
+                else:
+                    cuda.atomic.max(bids, row, held[k])
+
+    return bid
+
+
+@functools.cache
+def award(word: Any) -> Any:
+    """x[row] = the value that won, where there were bids."""
+
+    @cuda.jit
+    def award(x, bids):  # x: (1, rows, 1) of `word`, bids: as in bid
+        first = types.int64(cuda.blockIdx.x) * (THREADS * ITEMS) + cuda.threadIdx.x
+        for k in range(ITEMS):
+            row = first + k * THREADS
+            if row < bids.size:
+                won = bids[row]
+                if won != types.uint64(0):
+                    x[0, row, 0] = word(won & types.uint64(0xFFFFFFFF))
+
+    return award
 
 
 # ------------------------------------------------------------------------------- single elements of a long array
@@ -271,14 +322,20 @@ def scatter(x: Layout, values: Layout, *indices: Layout, axis: int) -> Plan:
     target, source = widest((argument, layout), (given.view(flat.shape, flat.strides), flat))
     words = prod(source.shape)
     narrow = m < 2**30
-    number, bids = (types.int32, np.dtype(np.int32)) if narrow else (types.int64, np.dtype(np.int64))
-    temps.append(x.like((rows,), bids))
+    number, claims = (types.int32, np.dtype(np.int32)) if narrow else (types.int64, np.dtype(np.int64))
+    temps.append(x.like((rows,), claims))
     arguments = [target, positions, Temp(len(temps) - 1), source]
     word = numba_type(source.dtype)
     if max(m, words) <= FEW:
         steps.append(Launch(assign_few(row_of, number), 1, min(FEW_THREADS, blocks(words, 32) * 32),
                             [*arguments, words, Flag(), Ticket()]))
-    elif words == m >= MANY and CACHE < rows * (bids.itemsize + source.dtype.itemsize) and rows <= SPARSE * m:
+    elif words == m >= BIDDERS and source.dtype.itemsize <= 4 and 8 * rows <= BIDS and rows <= SPARSE_BIDS * m and narrow:
+        temps[-1] = x.like((rows,), np.dtype(np.uint64))
+        bids, zero = Temp(len(temps) - 1), np.uint64(0)
+        steps += [*fill_part(whole(bids, temps[-1]), zero, zero, None),
+                  Launch(bid(row_of), blocks(m, THREADS * ITEMS), THREADS, [positions, source, bids, Flag(), Ticket()]),
+                  Launch(award(word), blocks(rows, THREADS * ITEMS), THREADS, [target, bids])]
+    elif words == m >= MANY and CACHE < rows * (claims.itemsize + source.dtype.itemsize) and rows <= SPARSE * m:
         steps += _once(arguments, x, source.dtype, row_of, number, temps)
     else:
         index, grid = index_type(words + THREADS * ITEMS), blocks(words, THREADS * ITEMS)

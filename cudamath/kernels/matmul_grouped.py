@@ -9,6 +9,12 @@ rows are what is summed over, C[g] = A[rows of g]^T B[rows of g].
 ``grouped_wgmma``   tensor cores of compute capability 9.0, both kinds (matmul_grouped_wgmma.py)
 
 The floor: 2 rows x in x out operations; where groups are small, the time in which all of B is read.
+
+On an H200, bfloat16, the time of torch._grouped_mm over ours, for the product and for the gradient of B:
+
+    64 groups of 64 to 512 rows, 512 to 512            1.17    1.31
+    8 groups of 324 to 1,724 rows, 2,048 to 5,632      1.04    1.09
+    128 groups of 100 to 923 rows, 2,048 to 768        1.14    1.18
 """
 
 from __future__ import annotations

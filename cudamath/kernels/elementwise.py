@@ -8,8 +8,9 @@ An elementwise op reads each input once and writes its output once; it does a fe
 2. `rows`: the innermost runs are contiguous (or one value repeated) in every array: a bias, a slice of columns, one
    value a row. A thread still moves 16 bytes; the division finds its row.
 3. `tiled`, `tiled_vector` (tiles.py): some arrays lie across the result, as in a + b.T: squares through shared memory.
-4. `vector`: all arrays dense in one order. A thread moves 16 bytes of the narrowest array per access (PTX `ld.v4`): an eighth
-   to a quarter of the load instructions, more bytes in flight.
+4. `vector`: all arrays dense in one order. A thread moves 16 bytes of the widest array (PTX `ld.v4`), as many elements of the
+   others: an eighth to a quarter of the load instructions, more bytes in flight. Two accesses of the widest would be half
+   sectors each, which costs up to a twentieth.
 
 The expression is Python source on names x, y, z (inputs in order), e.g. "x if x > 0 else expm1(x)". Its number
 literals become constants of the compute type, so a float32 kernel contains no float64 arithmetic.
@@ -223,10 +224,10 @@ def launch(function: Any, operands: Sequence[Layout | np.dtype], target: Layout,
     layouts = [x for x in operands if isinstance(x, Layout)]
     arrays = tuple(isinstance(x, Layout) for x in operands)
     everything = [*layouts, target]
-    sizes = [x.itemsize for x in everything]
-    width = max(1, ACCESS // min(sizes))
-    if len(layouts) > 2:  # many operands: a thread that has too much under way leaves too little room for others
-        width = max(1, min(width, 2 * ACCESS // max(sizes)))
+    size = max([x.itemsize for x in everything])
+    width = max(1, ACCESS // size)
+    if len(layouts) == 1:  # one operand: a narrower result still takes a whole access, so that as much is under way
+        width = max(1, min(ACCESS // target.itemsize, 2 * ACCESS // size))
     aligned = all(x.aligned for x in everything) and not any(x.dtype in COMPLEX for x in everything)
     order = shapes.axes_by_stride(target.strides)  # the last axis is the one along which the target is dense
     strides = [shapes.broadcast_strides(x.shape, x.strides, target.shape) for x in everything]

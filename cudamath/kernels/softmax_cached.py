@@ -1,8 +1,8 @@
 """Softmax of long lines that are read once: what a block has read stays in its shared memory (softmax.py has the formulas).
 
 A vocabulary of 50,257 in bfloat16 is a line of 98 KB, and two such lines fit into the 227 KB of a multiprocessor of 9.0:
-while one block waits at its reduction the other one reads. Longer lines are kept as far as they fit, and the rest is read
-again, from the L2 cache: two blocks a multiprocessor leave room there.
+while one block waits at its reduction the other one reads. A line of twice that, 50,257 in float32, has the multiprocessor to
+itself. Longer lines, and such in the gradient, are kept as far as they fit, and the rest is read again, from the L2 cache.
 
 A line begins anywhere. Its `inner` accesses of 16 bytes lie on their borders; what sticks out at both ends, less than one
 access each, is handled element by element, one for each of the first 2 x width threads.
@@ -57,8 +57,9 @@ def ends(width):
 
 
 @functools.cache
-def rows(dtype, width, log):
-    """A block of THREADS threads a line; x: accesses (rows.fetcher), x1, y: (lines * columns,); kept: accesses that fit."""
+def rows(dtype, width, log, resident):
+    """A block of THREADS threads a line, `resident` blocks a multiprocessor; x: accesses (rows.fetcher), x1, y:
+    (lines * columns,); kept: accesses that fit."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, place, write = numba_type(kind), ends(width), writer(dtype, width)
@@ -67,7 +68,7 @@ def rows(dtype, width, log):
     several = under_way(width)
     held, packed, lowest = several * width, several * words, T(-math.inf)
 
-    @bounded((THREADS, 2))
+    @bounded((THREADS, resident))
     def softmax_cached(x, x1, y, columns, kept):
         line = cuda.shared.array(0, raw)
         t = cuda.threadIdx.x
@@ -191,6 +192,8 @@ def launch(x: Layout, arrays: list, n: int, log: bool) -> Launch:
     width = vector_width(0, x)
     _, _, words, kind = fetcher(x.dtype, width)
     packed = [a.view((x.size * words // width,), dtype=kind) for a in arrays[:-1]]
-    room = min(CACHE[capability(x.device)], (n // width + 1) * 16)
-    kernel = (rows if len(arrays) == 2 else rows_grad)(x.dtype, width, log)
+    whole, share = (n // width + 1) * 16, CACHE[capability(x.device)]
+    alone = len(arrays) == 2 and share < whole <= 2 * share
+    room = whole if alone else min(share, whole)
+    kernel = rows(x.dtype, width, log, 1 if alone else 2) if len(arrays) == 2 else rows_grad(x.dtype, width, log)
     return Launch(kernel, x.size // n, THREADS, [*packed, *(a.flat for a in arrays), n, room // 16], shared=room)

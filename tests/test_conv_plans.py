@@ -48,6 +48,8 @@ def test_versions_without_cudnn(monkeypatch, dtype, capability, channels, expect
     ("weight", (256, 64, 1, 1), (64, 256, 56, 56), (64, 64, 56, 56), 1, 1, []),
     ("weight", (128, 1, 3, 3), (64, 128, 56, 56), (64, 128, 56, 56), 1, 128, ["depthwise", "cudnn"]),
     ("forward", (64, 256, 56, 56), (64, 256, 56, 56), (256, 8, 3, 3), 1, 32, []),
+    ("weight", (256, 8, 3, 3), (64, 256, 56, 56), (64, 256, 56, 56), 1, 32, ["few"]),
+    ("weight", (256, 16, 3, 3), (64, 256, 56, 56), (64, 256, 56, 56), 1, 16, []),
 ])
 def test_where_float32_goes_to_the_library(monkeypatch, kind, out, first, second, stride, groups, expected):
     monkeypatch.setattr(dnn, "available", lambda: True)

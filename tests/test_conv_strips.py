@@ -1,5 +1,5 @@
-"""Depthwise convolution on a GPU by strips (kernels/conv_depthwise.py): its schemes, its kernels by name, its tiles; filters of
-one tap (kernels/conv_pointwise.py)."""
+"""Depthwise convolution on a GPU by strips (kernels/conv_depthwise.py): its schemes, its kernels by name, its tiles; weight
+gradients of small groups (kernels/conv_few.py); filters of one tap (kernels/conv_pointwise.py)."""
 
 import itertools
 
@@ -8,7 +8,7 @@ import pytest
 from test_conv import BF16, F16, F32, F64, check, numbers, reference
 
 import cudamath as cm
-from cudamath.kernels import conv, conv_depthwise
+from cudamath.kernels import conv, conv_depthwise, conv_few
 from cudamath.kernels.lazy import cuda
 from cudamath.testing import layout_of, simulate
 
@@ -136,6 +136,66 @@ def test_division_by_multiplication():
     ((8, 1, 3, 3), 8, 1, 2, False)])
 def test_what_is_served(weight, outputs, stride, dilation, expected):
     assert conv_depthwise.serves(weight, outputs, 8, (stride,) * 2, (dilation,) * 2) == expected
+
+
+# -------------------------------------------------------------------------- weight gradients of small groups
+
+
+FEW = [  # images, groups, outputs and channels of a group, height, width; taps; stride; padding
+    (2, 2, 3, 2, 9, 11, (3, 3), (1, 1), (1, 1)),
+    (3, 2, 2, 5, 8, 10, (2, 3), (2, 1), (0, 1)),
+]
+LARGER_FEW = [
+    (5, 4, 8, 8, 56, 56, (3, 3), (1, 1), (1, 1)),
+    (3, 2, 8, 8, 41, 70, (3, 3), (2, 2), (1, 1)),
+    (2, 3, 1, 8, 7, 7, (3, 3), (1, 1), (1, 1)),
+    (2, 2, 8, 3, 150, 200, (3, 1), (1, 2), (1, 0)),
+]
+
+
+def few(case, dtype):
+    """(operands, options, expected, largest possible sums) of a weight gradient."""
+    images, groups, outputs, channels, height, width, taps, stride, padding = case
+    x, w = numbers((images, groups * channels, height, width), dtype), numbers((groups * outputs, channels, *taps), dtype, 1)
+    where = {"stride": stride, "padding": padding, "groups": groups}
+    g = numbers(reference(x, w, **where).shape, dtype, 7)
+    size = reference(*map(np.abs, (x, w)), **where, grad=np.abs(g))[2]
+    options = {"stride": stride, "padding": (padding[0],) * 2 + (padding[1],) * 2, "dilation": (1, 1), "groups": groups,
+               "version": "few", "kernel": taps}
+    return (g, x), options, reference(x, w, **where, grad=g)[2], size
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
+@pytest.mark.parametrize("case", FEW + LARGER_FEW, ids=str)
+def test_few_by_name(case, dtype):
+    arrays, options, expected, size = few(case, dtype)
+    first, again = (on_gpu("weight", arrays, options) for _ in range(2))
+    check(first, expected, size, dtype, "few")
+    assert first.tobytes() == again.tobytes()
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("case", FEW, ids=str)
+def test_few_in_the_simulator(case):
+    arrays, options, expected, size = few(case, F32)
+    check(simulate(PLANNERS["weight"](*map(layout_of, arrays), **options), *arrays), expected, size, F32, "few")
+
+
+@pytest.mark.parametrize("taps", [(1, 1), (3, 3), (2, 3)])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [(56, 56), (7, 7), (1, 1), (300, 500), (14, 65)])
+@pytest.mark.parametrize("group", [(8, 8), (1, 2), (5, 3)])
+def test_tiles_of_groups_cover_the_results_and_fit(group, size, stride, taps):
+    """Planes of neighbouring channels begin in different banks."""
+    how = conv_depthwise.scheme(taps, (1, 1), (stride,) * 2, (taps[0] // 2, taps[1] // 2))
+    cut = conv_few.tiles(how, *group, *size, 1, 1)
+    assert cut.tiles_down * cut.tall >= size[0] > (cut.tiles_down - 1) * cut.tall
+    assert cut.tiles_across * cut.broad >= size[1] > (cut.tiles_across - 1) * cut.broad
+    assert group[1] * cut.rows * cut.pitch + group[0] * cut.rows_dy * cut.pitch_dy <= conv_few.ROOM
+    assert (cut.tall - conv_depthwise.HIGH) * stride + how.height <= cut.rows and cut.tall <= cut.rows_dy
+    assert (cut.broad - 4) * stride + 4 * how.vectors <= cut.pitch and cut.broad <= cut.pitch_dy
+    assert cut.rows * cut.pitch % 8 == cut.rows_dy * cut.pitch_dy % 8 == 4
 
 
 # -------------------------------------------------------------------------------- filters of one tap, by cuBLAS

@@ -4,6 +4,7 @@ A convolution and its two gradients are one sum of products, read three ways (co
 
 ``direct``, ``weight_direct``       one thread an output.
 ``depthwise``                       one filter a channel: strips of results in registers, images in shared memory.
+``few``                             weight gradients of groups of up to 8 channels and outputs, in the same way.
 ``implicit_gemm``, ``weight_gemm``  a matrix product over a table of taps, in registers; any GPU, any dtype.
 ``mma``                             the same on tensor cores, 16-bit numbers, compute capability 8.0 on.
 ``wgmma``                           the same by the means of compute capability 9.0.
@@ -55,7 +56,17 @@ from ..core.plan import Call, Input, Plan
 from ..core.shapes import contiguous_strides
 from ..runtime import dnn
 from ..runtime.device import capability
-from . import conv_depthwise, conv_grad, conv_mma, conv_mma_grad, conv_pointwise, conv_simt, conv_wgmma, conv_wgmma_grad
+from . import (
+    conv_depthwise,
+    conv_few,
+    conv_grad,
+    conv_mma,
+    conv_mma_grad,
+    conv_pointwise,
+    conv_simt,
+    conv_wgmma,
+    conv_wgmma_grad,
+)
 from .conv_layout import Turned, last_strides, lies_last, result
 from .copy import copy_part, whole
 
@@ -126,7 +137,7 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
            tf32: bool, dilation: Pair = (1, 1)) -> list[str]:
     """The versions to try before the plain ones, which can do anything: the best first, as measured on an H200."""
     if version is not None:
-        return [version] if version in ("wgmma", "cudnn", "mma", "depthwise", "cublas") else []
+        return [version] if version in ("wgmma", "cudnn", "mma", "depthwise", "few", "cublas") else []
     if not (out.size and first.size and second.size):
         return []
     channels = first.shape[1], out.shape[1], second.shape[1]
@@ -136,6 +147,9 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     filters, images = (out, second) if kind == "weight" else (second, out)
     if groups > 1 and conv_depthwise.serves(filters.shape, first.shape[1], images.shape[1], stride, dilation):
         return ["depthwise", *library] if first.contiguous else [*library, "depthwise"]
+    if (kind == "weight" and out.itemsize == 4 and first.contiguous and second.contiguous
+            and conv_few.serves(out.shape, 4, groups, stride, dilation)):
+        return ["few"]
     if out.itemsize == 8:
         return []
     if out.itemsize == 4 and not tf32:               # float32 as float32: see this file's header
@@ -210,12 +224,13 @@ def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: Pair, stride: Pair,
                        version: str | None = None) -> Plan:
     """grad (N, G*M, P, Q), x (N, G*C, H, W), kernel (R, S) -> (G*M, C, R, S).
 
-    version: "depthwise", "wgmma", "cudnn", "cublas", "mma", "weight_gemm" or "weight_direct"; by default what is best
+    version: "depthwise", "few", "wgmma", "cudnn", "cublas", "mma", "weight_gemm" or "weight_direct"; by default what is best
     here and suits the sizes."""
     out = result(x, (grad.shape[1], x.shape[1] // groups, *kernel))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "weight", out, grad, x, stride, groups, tf32, dilation), {
         "depthwise": lambda: conv_depthwise.conv2d_weight_grad(out, grad, x, **where),
+        "few": lambda: conv_few.conv2d_weight_grad(out, grad, x, **where, groups=groups),
         "cublas": lambda: conv_pointwise.conv2d_weight_grad(out, grad, x, stride=stride, padding=padding),
         "wgmma": lambda: conv_wgmma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups),
         "cudnn": lambda: library("weight", out, grad, x, **where, tf32=tf32),

@@ -122,7 +122,7 @@ def inverse(d: int) -> int:
 
 
 @functools.cache
-def _four(C: Any) -> Any:
+def four(C: Any) -> Any:
     """Device function (a, i, v, e): v[e] ... v[e + 3] = four numbers of shared memory from i on."""
 
     @device
@@ -141,9 +141,9 @@ def filler(dtype: np.dtype, width: int) -> Any:
     held = FETCHED * width
 
     @device
-    def fill(slab, x, plane, apart, count, row, column, H, W, rows, pitch, by_rows, by_pitch):
-        """x: memory of planes (H, W), of which `count` are taken, `apart` from each other; slab (count, rows, pitch):
-        from row `row` and column `column` on; by_rows, by_pitch: the inverses of `rows` and of accesses a row."""
+    def fill(slab, to, x, plane, apart, count, row, column, H, W, rows, pitch, by_rows, by_pitch):
+        """x: memory of planes (H, W), of which `count` are taken, `apart` from each other; slab, from `to` on: (count, rows,
+        pitch), from row `row` and column `column` on; by_rows, by_pitch: the inverses of `rows` and of accesses a row."""
         v = cuda.local.array(held, C)
         across = pitch // width
         total = count * rows * across
@@ -160,7 +160,7 @@ def filler(dtype: np.dtype, width: int) -> Any:
                     read(x, ((plane + image * apart) * H + h) * W + w, v, k * width)
             for k in range(FETCHED):
                 if start + k * THREADS < total:
-                    write(slab, (start + k * THREADS) * width, v, k * width)
+                    write(slab, to + (start + k * THREADS) * width, v, k * width)
 
     return fill
 
@@ -180,7 +180,7 @@ def straight(how: Scheme, arguments: str, term: str, C: Any) -> Any:
         lines += [f"    read(slab, at + {row} * pitch + {4 * k}, v, i64({4 * k}))" for k in range(how.vectors)]
         lines += [f"    meet(v, i64({i * how.columns.wide}), i64({r * how.columns.taps}), {arguments})"
                   for i, r in how.rows.pairs(how.first + row)]
-    return device(compiled("\n".join([*lines, ""]), "strip", {"read": _four(C), "meet": meet, "i64": types.int64}))
+    return device(compiled("\n".join([*lines, ""]), "strip", {"read": four(C), "meet": meet, "i64": types.int64}))
 
 
 # -------------------------------------------------------------------------------------------------------- kernels
@@ -211,7 +211,7 @@ def conv2d_depthwise(dtype: np.dtype, how: Scheme, reads: int, writes: int) -> A
         group = line // tiles_down
         p0, q0, plane0 = (line - group * tiles_down) * tall, (tile - line * tiles_across) * broad, group * count
         count = min(count, planes - plane0)
-        fill(slab, x, plane0, 1, count, p0 * step_down // up_down + first, q0 * step_across // up_across + left, H, W, rows,
+        fill(slab, 0, x, plane0, 1, count, p0 * step_down // up_down + first, q0 * step_across // up_across + left, H, W, rows,
              pitch, by_rows, by_pitch)
         cuda.syncthreads()
         for i in range(cuda.threadIdx.x, count * down * across, THREADS):
@@ -269,7 +269,7 @@ def conv2d_depthwise_weight(dtype: np.dtype, how: Scheme, reads: int, reads_dy: 
             p0, q0, image0 = (line - group * tiles_down) * tall, (tile - line * tiles_across) * broad, group * count
             here = min(count, planes - image0)
             cuda.syncthreads()
-            fill(slab, x, image0 * channels + c, channels, here, p0 * step_down + first, q0 * step_across + left, H, W, rows,
+            fill(slab, 0, x, image0 * channels + c, channels, here, p0 * step_down + first, q0 * step_across + left, H, W, rows,
                  pitch, by_rows, by_pitch)
             cuda.syncthreads()
             for i in range(t, here * down * across, THREADS):
@@ -307,7 +307,7 @@ def serves(weight: tuple[int, ...], outputs: int, channels: int, stride: Pair, d
     return weight[1] == 1 and outputs == channels and max(weight[2:]) <= TAPS and max(stride) <= 2 and max(dilation) == 1
 
 
-def _width(columns: int) -> int:
+def access(columns: int) -> int:
     """Numbers that one access may move of images with rows of so many."""
     return 1 if SIMULATOR else next(width for width in (4, 2, 1) if columns % width == 0)
 
@@ -356,11 +356,11 @@ def _sum(out: Layout, operands: list[Layout], how: Scheme, turned: bool) -> Plan
     """The plan of `how` on images, filters and, if there is one, bias."""
     plan = Turned(out, *operands, last=False)
     (images, channels, H, W), (P, Q) = operands[0].shape, out.shape[2:]
-    planes, reads = images * channels, _width(W)
+    planes, reads = images * channels, access(W)
     cut = tiles(how, planes, P, Q, reads)
     x, w, *bias = [operand.flat for operand in plan.operands]
     plan.steps.append(Launch(
-        conv2d_depthwise(out.dtype, how, reads, _width(Q)), blocks(planes, cut.count) * cut.tiles_down * cut.tiles_across,
+        conv2d_depthwise(out.dtype, how, reads, access(Q)), blocks(planes, cut.count) * cut.tiles_down * cut.tiles_across,
         THREADS, [x, w, *(bias or [w]), plan.target.flat, *numbers(bool(bias), turned, channels, planes, H, W, P, Q, *cut)],
         shared=cut.shared * compute_dtype(out.dtype).itemsize))
     return plan.plan()
@@ -390,7 +390,7 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: Pair,
     (images, channels, H, W), (P, Q) = x.shape, grad.shape[2:]
     if not (out.size and x.size and grad.size and serves(out.shape, grad.shape[1], channels, stride, dilation)):
         return None
-    how, reads = scheme(out.shape[2:], (1, 1), stride, padding[::2]), _width(W)
+    how, reads = scheme(out.shape[2:], (1, 1), stride, padding[::2]), access(W)
     plan = Turned(out, grad, x, last=False)
     cut = tiles(how, images, P, Q, reads)
     count = blocks(images, cut.count) * cut.tiles_down * cut.tiles_across
@@ -399,7 +399,7 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: Pair,
     partial = plan.temp(Layout.new((splits, out.size), compute_dtype(out.dtype), out.device))
     dy, image = [operand.flat for operand in plan.operands]
     plan.steps += [
-        Launch(conv2d_depthwise_weight(out.dtype, how, reads, _width(Q)), (channels, splits), THREADS,
+        Launch(conv2d_depthwise_weight(out.dtype, how, reads, access(Q)), (channels, splits), THREADS,
                [dy, image, partial.flat, *numbers(jobs, channels, images, H, W, P, Q, *cut)],
                shared=cut.shared * compute_dtype(out.dtype).itemsize),
         Launch(sum_partials(out.dtype), blocks(out.size, 32), (32, 8), [partial, plan.target.flat])]

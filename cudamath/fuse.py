@@ -19,7 +19,7 @@ import optree
 from .autodiff import vjp
 from .core import tape, trace
 from .core.array import asarray, ndarray, same_device
-from .core.devices import CPU
+from .core.devices import CPU, device_of
 from .core.dtypes import FLOATING, INEXACT, compute_dtype
 from .core.layout import Layout
 from .core.op import lazy, registry, require_function
@@ -263,6 +263,8 @@ class _Stages:
         program = Program(tuple(rows.values), outputs)
         if len(rows.inputs) > 16:
             raise TypeError(f"fuse: a kernel reads at most 16 arrays, the function has {len(rows.inputs)} side by side")
+        if not rows.inputs:
+            raise TypeError("fuse: a result depends on no argument; compute it outside the function")
         bound: dict[tuple, Callable] = {}
         shape = rows.shape
 
@@ -369,7 +371,8 @@ class _Fused:
         paused = tape.state.paused
         tape.state.paused = False
         try:
-            outputs = self.function(*traced)
+            with device_of(trace.TRACED):  # what is made of numbers alone, cm.sqrt(2.0), belongs to the kernel too
+                outputs = self.function(*traced)
         finally:
             tape.state.paused = paused
         return _symbols([y if y._layout.device == trace.TRACED else trace.constant(y.to_numpy()) for y in outputs],

@@ -63,6 +63,8 @@ FUNCTIONS = {
     "several": (many, [(4, 6), (6,)], 1),
     "reshaped": (lambda x, y: cm.exp((x * 2).reshape((6, -1))) + y, [(2, 3, 4), (4,)], 2),
     "repeated": (lambda x: (cm.broadcast_to(x, (3, 4)) * 2, x), [(4,)], 1),
+    "numbers": (lambda x, y: x * cm.sqrt(cm.asarray(2.0, x.dtype)) + cm.ones((3, 4), x.dtype) * y.var((0, 1))
+                - cm.exp(1.5).astype(x.dtype), [(3, 4), (2, 5)], 1),
     "cast": (lambda x: (x.astype("float16") * 3).astype("float32") + 1, [(8,)], 1),
 }
 DIFFERENTIABLE = [n for n in FUNCTIONS if n not in ("cast",)]
@@ -177,6 +179,8 @@ def test_on_the_cpu_it_is_the_function():
     (lambda x: x[1:] * 2, "took a part"),
     (lambda x: x.sum() and 1.0, "values of an array|must return arrays"),
     (lambda x: x.__iadd__(1), "in place"),
+    (lambda x: x * cm.asarray([1.0, 2, 3]), "must be arguments"),
+    (lambda x: (x * 2, cm.exp(2.0)), "depends on no argument"),
 ])
 def test_what_cannot_be_fused_says_why(function, says):
     with cm.device("cpu"):

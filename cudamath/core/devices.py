@@ -56,7 +56,7 @@ class Device:
         return f"Device({self.name!r})"
 
     def __enter__(self) -> Device:
-        active = None if self.index == CPU else stream.on_device(self.index, restore=True).__enter__()
+        active = None if self.index in (CPU, TRACED) else stream.on_device(self.index, restore=True).__enter__()
         _local.stack = (*_local.stack, (self.index, active))
         return self
 

@@ -150,7 +150,7 @@ class _Reduction(Op):
             raise ValueError(f"{self.name}: no elements to choose from along axes {axes} of an array of shape {x.shape}")
         out = self(x, kind=self.name, axis=axes, keepdims=keepdims, dtype=dtype, **more)
         if plain and x._node is None and (axis is None or type(axis) is int or (
-                type(axis) is tuple and all([type(i) is int for i in axis]))):
+                type(axis) is tuple and {*map(type, axis)} <= {int})):
             run = self.plans.get((x._layout, self.name, axes, keepdims, dtype, *more.values()))
             if len(self.known) >= self.most_known:
                 self.known.clear()

@@ -36,7 +36,9 @@ from .elementwise import NAMES, launch, result_layout, scalar_function
 from .lazy import cuda, types
 from .rows import add, group_max, group_min, group_sum, larger, reader, smaller, spread, vector_width, wide, writer
 
-HELD = 32  # float32 registers a thread may hold of a row
+HELD = 32  # float32 registers a thread may hold of a row ..
+HELD_WIDE = 8  # .. of more than WIDE columns of 32 bits or more: with many threads a row there is always one that reads
+WIDE = 2048
 MOST_THREADS = 512  # a row that is not held
 UNROLL = 4  # accesses a thread has under way where nothing is held
 SEGMENT = 1 << 14  # elements of a row that one group of threads reduces, where there are few rows
@@ -433,6 +435,8 @@ def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
     held = held_loads(program)
     budget = HELD * 4 // max([wide(values[i].dtype).itemsize for i in held], default=4) // max(power_of_two(len(held)), 1)
     spread_over = spread(columns, width, max(budget, width)) if held else None
+    if spread_over and columns > WIDE and all(values[i].dtype.itemsize >= 4 for i in held):
+        spread_over = spread(columns, width, max(budget * HELD_WIDE // HELD, width), MOST_THREADS) or spread_over
     if SIMULATOR:
         made = Shape(1, 1, 1, 0, len(outer), segments > 1)
     elif spread_over:

@@ -19,6 +19,19 @@ from .runtime.device import assume
 
 __all__ = ["Resources", "assert_close", "compile_plan", "layout_of", "simulate"]
 
+_OF_NUMPY = ("assert_allclose", "assert_almost_equal", "assert_array_almost_equal", "assert_array_almost_equal_nulp",
+             "assert_array_compare", "assert_array_equal", "assert_array_less", "assert_array_max_ulp", "assert_equal",
+             "assert_raises", "assert_warns")
+
+
+def __getattr__(name: str) -> Any:
+    """NumPy's comparisons by their names: they get the values of our arrays on the host."""
+    if name not in _OF_NUMPY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import numpy.testing
+
+    return getattr(numpy.testing, name)
+
 
 class Resources(NamedTuple):
     """What the compiler gave a kernel: registers a thread, bytes spilled, bytes of static shared memory."""

@@ -177,6 +177,16 @@ def black_scholes(np: Any) -> Iterator[Any]:
     yield price * below[0] - strike * np.exp(-rate * years) * below[1]
 
 
+@program
+def comparisons(np: Any) -> Iterator[Any]:
+    x = np.sqrt(np.arange(5.0))
+    np.testing.assert_allclose(x * x, [0, 1, 2, 3, 4], rtol=1e-12)
+    np.testing.assert_array_equal(x, x.copy())
+    with pytest.raises(AssertionError, match="Mismatched elements: 1 / 5"):
+        np.testing.assert_array_less(x, [1, 2, 3, 4, 0])
+    yield x
+
+
 @pytest.mark.parametrize("run", PROGRAMS, ids=lambda run: run.__name__)
 def test_the_results_are_numpys(run, device):
     found, expected = list(run(cm)), list(run(numpy))

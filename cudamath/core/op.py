@@ -203,7 +203,10 @@ class Op:
                 return
             run = seen_as(run, seen._layout)
         if run is not None:
-            self.keep((*key, *layouts[0]), run)
+            try:
+                self.keep((*key, *layouts[0]), run)
+            except TypeError:  # a list, say, in the key: it cannot be looked up either
+                pass
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"

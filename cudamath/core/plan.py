@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..runtime import flags, memory, module, stream, tensormap
+from ..runtime.errors import user_place
 from . import shapes
 from .array import ndarray
 from .layout import Layout
@@ -261,8 +262,9 @@ class _Writer:
             self.emit(f"{y} = new(ndarray); {y}._layout = layout_{y}; {y}._data = {y}_address")
             self.emit(f"{y}._owner = {owners[y]}; {y}._node = None")
         if any(isinstance(arg, Ticket) for step in self.plan.steps for arg in step.args):
-            self.constants["ticket"] = functools.partial(flags.ticket, self.name)
-            self.emit("call_ticket = ticket()")
+            self.constants |= {"next_ticket": flags.next_ticket, "calls": flags.calls, "user_place": user_place}
+            self.emit("call_ticket = next_ticket()")
+            self.emit(f"calls[call_ticket % {flags.RING}] = call_ticket, {self.name!r}, user_place(2)")
         for number, step in enumerate(self.plan.steps):
             if isinstance(step, Launch):
                 self.launch(number, step)

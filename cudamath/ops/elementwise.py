@@ -258,15 +258,14 @@ def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min:
     min, max = a_min if min is None else min, a_max if max is None else max
     if out is not None:
         return deliver("clip", clip(x, min, max), out)
-    if type(x) is type(min) is type(max) is ndarray and x._node is min._node is max._node is None:
-        run = _clip.plans.get((x._layout, min._layout, max._layout))
-        if run is not None:
-            return run(x, min, max)
-    if type(x) is ndarray and x._node is None and type(min) in ufunc.SCALARS and type(max) in ufunc.SCALARS:
-        try:
-            return _clip.plans[x._layout, type(min), type(max)](x, min, max)
-        except (KeyError, OverflowError):
-            pass
+    if type(x) is ndarray and x._node is None:
+        scalars = type(min) in ufunc.SCALARS and type(max) in ufunc.SCALARS
+        if scalars or type(min) is type(max) is ndarray and min._node is max._node is None:
+            try:
+                kinds = (type(min), type(max)) if scalars else (min._layout, max._layout)
+                return _clip.plans[x._layout, *kinds](x, min, max)
+            except (KeyError, OverflowError):
+                pass
     x = require("clip", x, REAL)
     if x.dtype in INTEGER:  # a bound that no element can pass is none
         limits = np.iinfo(x.dtype)

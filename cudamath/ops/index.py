@@ -80,6 +80,8 @@ def getitem(x: ndarray, key: Any) -> ndarray:
             return run(x, key)
     if _one_array(x, key):
         return _gather(x, key, axis=0)
+    if type(key) is tuple and 1 < len(key) <= x.ndim and _one_array(x, key[-1]) and all(map(_is_whole, key[:-1])):
+        return _gather(x, key[-1], axis=len(key) - 1)  # x[:, places]
     seen = view_of(x, key)
     if seen is not None:
         return seen
@@ -105,6 +107,11 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
             value = _fitted("setitem", _value("setitem", x, value), shape)
         wrote(x)
         _scatter(x, _apart(x, value), key, axis=0)
+        return
+    if type(key) is ndarray and key._layout.dtype.kind == "b" and _is_scalar(value) and x.ndim and (
+            key._layout.shape == x._layout.shape and key._layout.device == x._layout.device):
+        wrote(x)
+        _where_into(x, key, _value("setitem", x, value))
         return
     try:
         found = _slices[x._layout, key.start, key.stop, key.step] if type(key) is slice else basic_view(x._layout, key)
@@ -135,6 +142,11 @@ def _one_array(x: ndarray, key: Any) -> bool:
     layout, own = key._layout, x._layout
     return layout.dtype.kind in "iu" and layout.ndim > 0 and own.ndim > 0 and own.size > 0 and (
         layout.device == own.device)
+
+
+def _is_whole(part: Any) -> bool:
+    """Whether a part of a key is `:`."""
+    return type(part) is slice and part.start is part.stop is part.step is None
 
 
 def _is_scalar(value: Any) -> bool:

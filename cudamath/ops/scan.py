@@ -73,12 +73,18 @@ _scan: Op = Op("cumulative", cpu="scan.scan", cuda="scan.scan", vjp=_scan_grad)
 def _total(name: str, kind: str, x: Any, axis: int | None, dtype: Any, out: Any = None) -> ndarray:
     if out is not None:
         return deliver(name, _total(name, kind, x, axis, dtype), out)
+    key, given = (name, axis, axis.__class__, dtype), (x,)
+    known = _scan.again(key, given)
+    if known is not None:
+        return known
     x = require(name, x)
     chosen = _total_dtype(name, x.dtype, dtype)
     if axis is None:
         x, axis = ravel(x), 0
     axis = normalize_axis(name, axis, x.ndim)
-    return _scan(x, kind=kind, axis=axis, dtype=chosen)
+    y = _scan(x, kind=kind, axis=axis, dtype=chosen)
+    _scan.remember(key, given, (x,), kind=kind, axis=axis, dtype=chosen)
+    return y
 
 
 def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> ndarray:

@@ -17,13 +17,18 @@ _searchsorted = Op("searchsorted", cpu="search.searchsorted", cuda="search.searc
 _digitize = Op("digitize", cpu="search.digitize", cuda="search.digitize")
 
 
-def _places(name: str, ordered: Any, numbers: Any, right: bool) -> ndarray:
-    """Places of numbers in a sorted vector, both cast to the dtype in which they meet."""
+def _places(name: str, ordered: Any, numbers: Any, right: bool, key: tuple = ()) -> ndarray:
+    """Places of numbers in a sorted vector, both cast to the dtype in which they meet; key: to be found by, without casts."""
+    given = ordered, numbers
     ordered, numbers = coerce(name, (ordered, numbers), REAL_OR_BOOL)
     if ordered.ndim != 1:
         raise ValueError(f"{name}: the sorted array must have 1 dimension, got shape {ordered.shape}")
     dtype = dtypes.promote(ordered.dtype, numbers.dtype)
-    return _searchsorted(*[a if a.dtype == dtype else astype(a, dtype) for a in (ordered, numbers)], right=right)
+    arrays = [a if a.dtype == dtype else astype(a, dtype) for a in (ordered, numbers)]
+    places = _searchsorted(*arrays, right=right)
+    if key:
+        _searchsorted.remember(key, given, arrays, right=right)
+    return places
 
 
 def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) -> ndarray:
@@ -46,6 +51,11 @@ def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) ->
     >>> cm.searchsorted([1, 2, 2, 5], [2, 6, 0], side="right").tolist()
     [3, 4, 0]
     """
+    key, given = ("searchsorted", side), (x1, x2)
+    if sorter is None:
+        known = _searchsorted.again(key, given)
+        if known is not None:
+            return known
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     if sorter is not None:
@@ -54,7 +64,7 @@ def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) ->
         if sorter.shape != x1.shape:
             raise ValueError(f"searchsorted: sorter of shape {sorter.shape} must have the shape of x1, {x1.shape}")
         x1 = take(x1, sorter)
-    return _places("searchsorted", x1, x2, side == "right")
+    return _places("searchsorted", x1, x2, side == "right", () if sorter is not None else key)
 
 
 def digitize(x: Any, /, bins: Any, right: bool = False) -> ndarray:

@@ -328,9 +328,9 @@ class Elementwise:
         limits = np.iinfo(common) if common in dtypes.INTEGER else None
         if common != by_value and common in dtypes.FLOATING:  # a scalar is rounded to 16 bits first, like any element
             plain, bound = bound, lambda *values: plain(*[x if type(x) is ndarray else float(common.type(x)) for x in values])
-        if scalars == (False, True) and limits is None:  # `x * 2.0`: already in the order of the bound plan
-            return bound
         order = sorted(range(len(scalars)), key=scalars.__getitem__)  # arrays first, then the values
+        if limits is None and order == list(range(len(scalars))):  # `x * 2.0`: already in the order of the bound plan
+            return bound
 
         def run(*operands: Any) -> ndarray:
             if limits is not None:

@@ -45,9 +45,10 @@ def is_ours(code: Any) -> bool:
 _files: dict[str, bool] = {}  # of code that was looked at: whether it is ours
 
 
-def user_place() -> tuple[Any, int]:
-    """What called cudamath, the innermost frame that is none of ours: its code and where it is in it, for `line_of`."""
-    frame = sys._getframe(1)
+def user_place(above: int = 1) -> tuple[Any, int]:
+    """What called cudamath, the innermost frame that is none of ours: its code and where it is in it, for `line_of`.
+    above: so many frames from here on are known to be ours."""
+    frame = sys._getframe(above)
     while frame.f_back is not None:
         name = frame.f_code.co_filename
         ours = _files.get(name)

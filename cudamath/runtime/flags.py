@@ -16,9 +16,9 @@ from . import device as devices
 from .errors import line_of, user_place
 from .memory import HostBuffer
 
-_RING = 4096
-_tickets = itertools.count(1)
-_calls: list[tuple[int, str, Any]] = [(0, "", None)] * _RING
+RING = 4096
+next_ticket = itertools.count(1).__next__
+calls: list[tuple[int, str, Any]] = [(0, "", None)] * RING
 _kept: dict[int, tuple[int, str, Any]] = {}  # of calls that CUDA graphs repeat
 _MOST_KEPT = 1 << 16
 
@@ -37,22 +37,22 @@ def address(index: int) -> int:
 
 
 def ticket(op: str) -> int:
-    """A number for the call of `op` now under way; remembers the user's line."""
-    number = next(_tickets)
-    _calls[number % _RING] = (number, op, user_place())
+    """A number for the call of `op` now under way; remembers the user's line. (core/plan.py writes this out.)"""
+    number = next_ticket()
+    calls[number % RING] = (number, op, user_place())
     return number
 
 
 def mark() -> int:
     """Tickets given out from now on are greater."""
-    return next(_tickets)
+    return next_ticket()
 
 
 def keep(first: int) -> None:
     """Never forget the calls since `mark` gave `first`: a graph was captured of them, and each replay has their tickets."""
     if len(_kept) > _MOST_KEPT:
         _kept.clear()
-    _kept.update({known[0]: known for known in _calls if known[0] > first})
+    _kept.update({known[0]: known for known in calls if known[0] > first})
 
 
 #: What it means when a call of this op fails as a whole: message of the LinAlgError. Put here by the planners.
@@ -70,7 +70,7 @@ def raise_pending(index: int) -> None:
     number = value.value
     if number:
         value.value = 0
-        known, op, place = _kept.get(abs(number)) or _calls[abs(number) % _RING]
+        known, op, place = _kept.get(abs(number)) or calls[abs(number) % RING]
         where = f", called at {line_of(place)}" if known == abs(number) else ""
         if number < 0:
             what = f"{op}: {failures[op]}" if known == -number else "linalg: a decomposition failed"

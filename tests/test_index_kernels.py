@@ -386,3 +386,18 @@ def test_take_along_several_blocks_simulated():
     places[3, 59, 4] = 6
     with pytest.raises(IndexError):
         sim(plan, x, places)
+
+
+@pytest.mark.simulator
+def test_strides_of_axes_of_length_one_are_no_reason_to_copy():
+    """A new key of an attention cache, a part of a larger array: one launch."""
+    packed = numbered((1, 1, 3 * 8), np.float32)
+    given = np.lib.stride_tricks.as_strided(packed, (2, 1, 2, 1, 4), (32, 96, 16, 96, 4))
+    target, at = numbered((2, 1, 2, 5, 4), np.float32), np.array([3])
+    source = Layout.new(packed.shape, packed.dtype, 0).view(given.shape, given.strides)
+    plan = scatter.scatter(*layouts(target), source, *layouts(at), axis=3)
+    assert named(plan) == ["assign_few"]
+    expected = target.copy()
+    expected[:, :, :, at] = given
+    sim(plan, target, given, at)
+    np.testing.assert_array_equal(target, expected)

@@ -216,10 +216,13 @@ def _blocks(n: int) -> int:
 
 
 def dense(argument: Any, x: Layout, shape: tuple[int, ...], dtype: np.dtype, temps: list[Layout]) -> tuple[list, Any]:
-    """An argument broadcast to a shape, cast and contiguous: (steps, argument); itself if it is that already."""
+    """An argument broadcast to a shape, cast and contiguous: (steps, argument); itself if it is that already. (Strides of axes
+    of length 1 do not count.)"""
     full = x.like(shape, dtype)
     if x is full:
         return [], argument
+    if x.contiguous and (x.shape, x.dtype, x.aligned) == (full.shape, full.dtype, full.aligned):
+        return [], argument.view(full.shape, full.strides)
     temps.append(full)
     temp = Temp(len(temps) - 1)
     return copy_part(whole(argument, x).broadcast(shape), whole(temp, full)), temp

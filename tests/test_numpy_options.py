@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from habits import CUBE, HOLES, LINE, MATRIX, VECTOR, agree
+from habits import CUBE, HOLES, LINE, MATRIX, VECTOR, WHOLE, agree
 
 import cudamath as cm
 
@@ -80,6 +80,12 @@ CALLS: dict[str, Callable] = {
     "putmask": changed("putmask", mask=lambda xp, a: a(MATRIX > 1), values=[5.0, 6.0]),
     "place": changed("place", mask=lambda xp, a: a(MATRIX > 1), vals=[5.0, 6.0]),
     "copyto": lambda xp, a: written(lambda src, out: xp.copyto(dst=out, src=src) or out, a(VECTOR), VECTOR.shape, xp),
+    # by position
+    "reductions": lambda xp, a: [
+        xp.sum(a(WHOLE), 0, "float32"), xp.prod(a(CUBE), 1, None), xp.mean(a(WHOLE), 0, "float32"),
+        xp.var(a(CUBE), 0, None, None, 1), xp.std(a(CUBE), 0, "float32"), xp.nansum(a(HOLES), 2, None), xp.max(a(CUBE), 1, None), xp.argmin(a(CUBE), 1, None),
+        xp.any(a(WHOLE), 0, None), a(WHOLE).sum(0, "float32"), a(CUBE).max(1, None),
+        xp.sum(a(CUBE), 0, None, xp.zeros((4, 5)))],
     # options
     **{f"{name} mean": lambda xp, a, name=name, x=x: [
         getattr(xp, name)(a(x), axis=(0, 2), mean=a(np.full((1, x.shape[1], 1), 0.25))),
@@ -139,6 +145,11 @@ def test_polyfit_says_how_well_it_went(device):
 def test_weights_that_are_none(weights, method, device):
     with pytest.raises(ValueError, match="^quantile: "):
         cm.quantile(cm.asarray(LONG), 0.5, axis=1, weights=weights, method=method)
+
+
+def test_too_many_by_position(device):
+    with pytest.raises(TypeError, match="^sum: takes x, axis, dtype, out by position, got 5 arguments"):
+        cm.sum(cm.ones(3), 0, None, None, None)
 
 
 def test_out_of_a_transform_is_checked(device):

@@ -105,8 +105,16 @@ class _Reduction(Op):
         options = {"out"} | ({"initial"} if self.combine else set()) | (
             {"where"} if self.neutral is not None or self.combine or self.masked else set())
 
+        signature = inspect.signature(function)
+        order = [name for name in ("dtype", "out", "ddof") if name == "out" or name in signature.parameters]
+
         @functools.wraps(function)
-        def call(x: Any, /, axis: Axis = None, *, keepdims: bool = False, **more: Any) -> ndarray:
+        def call(x: Any, /, axis: Axis = None, *rest: Any, keepdims: bool = False, **more: Any) -> ndarray:
+            if rest:  # by position, as in NumPy
+                if len(rest) > len(order):
+                    raise TypeError(f"{self.name}: takes {', '.join(['x', 'axis', *order])} by position, got {2 + len(rest)} "
+                                    "arguments")
+                return call(x, axis, keepdims=keepdims, **dict(zip(order, rest, strict=False)), **more)
             try:  # the axis' class as well, because 1.0 equals 1
                 run = known[x._layout, axis, axis.__class__, keepdims]
             except (AttributeError, KeyError, TypeError):
@@ -117,7 +125,6 @@ class _Reduction(Op):
                 return function(x, axis, keepdims=keepdims, **more)
             return run(x)
 
-        signature = inspect.signature(function)
         extra = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=True if name == "where" else None)
                  for name in ("out", "initial", "where") if name in options]
         call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *extra])  # type: ignore

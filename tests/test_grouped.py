@@ -49,6 +49,8 @@ def test_values(device, ends, dtype):
         x, w = made(rng, (40, inner), dtype), made(rng, (4, inner, columns), dtype)
         expected, sizes = grouped(x, w, ends), grouped(abs(x), abs(w), ends)
         check(cm.ml.grouped_matmul(x, w, ends), expected, sizes, dtype)
+        for _ in range(2):  # the second time as layouts seen before
+            check(cm.ml.grouped_matmul(cm.asarray(x), cm.asarray(w), cm.asarray(ends)), expected, sizes, dtype)
         turned = cm.asarray(np.ascontiguousarray(w.swapaxes(1, 2)))
         check(cm.ml.grouped_matmul(cm.asarray(x), turned.mT, np.array(ends, np.int32)), expected, sizes, dtype)
         steps = cm.asarray(np.repeat(w, 2, 2))[:, :, ::2]

@@ -49,7 +49,11 @@ def grouped_matmul(x: Any, weight: Any, ends: Any) -> ndarray:
     >>> cm.ml.grouped_matmul(x, weight, cm.array([1, 3])).tolist()
     [[3.0], [30.0], [50.0]]
     """
-    x, weight, ends = coerce("grouped_matmul", (x, weight, ends))
+    asked, key = (x, weight, ends), ("grouped_matmul",)
+    known = _grouped_matmul.again(key, asked)
+    if known is not None:
+        return known
+    x, weight, ends = coerce("grouped_matmul", asked)
     require("grouped_matmul", x, FLOATING, "x"), require("grouped_matmul", weight, FLOATING, "weight")
     require("grouped_matmul", ends, INTEGER, "ends")
     if x.dtype != weight.dtype:
@@ -57,7 +61,10 @@ def grouped_matmul(x: Any, weight: Any, ends: Any) -> ndarray:
     if x.ndim != 2 or weight.ndim != 3 or x.shape[1] != weight.shape[1] or ends.shape != weight.shape[:1]:
         raise ValueError(f"grouped_matmul: wants x (rows, in), weight (groups, in, out) and ends (groups,), got {x.shape}, "
                          f"{weight.shape} and {ends.shape}")
-    return _grouped_matmul(in_order(x), weight if weight.mT.is_contiguous else in_order(weight), in_order(ends))
+    taken = in_order(x), weight if weight.mT.is_contiguous else in_order(weight), in_order(ends)
+    y = _grouped_matmul(*taken)
+    _grouped_matmul.remember(key, asked, taken)
+    return y
 
 
 def _outer(x: ndarray, y: ndarray, ends: ndarray) -> ndarray:

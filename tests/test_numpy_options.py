@@ -83,7 +83,8 @@ CALLS: dict[str, Callable] = {
     # by position
     "reductions": lambda xp, a: [
         xp.sum(a(WHOLE), 0, "float32"), xp.prod(a(CUBE), 1, None), xp.mean(a(WHOLE), 0, "float32"),
-        xp.var(a(CUBE), 0, None, None, 1), xp.std(a(CUBE), 0, "float32"), xp.nansum(a(HOLES), 2, None), xp.max(a(CUBE), 1, None), xp.argmin(a(CUBE), 1, None),
+        xp.var(a(CUBE), 0, None, None, 1), xp.std(a(CUBE), 0, "float32"),
+        xp.nansum(a(HOLES), 2, None), xp.max(a(CUBE), 1, None), xp.argmin(a(CUBE), 1, None),
         xp.any(a(WHOLE), 0, None), a(WHOLE).sum(0, "float32"), a(CUBE).max(1, None),
         xp.sum(a(CUBE), 0, None, xp.zeros((4, 5)))],
     # options

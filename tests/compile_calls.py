@@ -343,6 +343,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             plan(functools.partial(conv.conv2d, **where), x, w, new(c, dtype=f))
             plan(functools.partial(conv.conv2d_input_grad, size=(8, 8), **where), y, w)
             plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where), y, x)
+            where["version"] = "depthwise_last"
+            plan(functools.partial(conv.conv2d, **where), x, w, new(c, dtype=f))
+            plan(functools.partial(conv.conv2d_input_grad, size=(8, 8), **where), y, w)
         for c, m in ((8, 8), (3, 1)):
             plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1),
                                    groups=2, version="few"), new(4, 2 * m, 8, 8, dtype=f), new(4, 2 * c, 8, 8, dtype=f))

@@ -59,6 +59,16 @@ def test_where_float32_goes_to_the_library(monkeypatch, kind, out, first, second
         assert conv._order("direct", kind, *layouts, (stride, stride), groups, False) == []
 
 
+def test_where_depthwise_convolutions_of_images_channels_last_run(monkeypatch):
+    monkeypatch.setattr(dnn, "available", lambda: True)
+    for dtype in (BF16, F32):
+        x, w = (conv_layout.as_last(Layout.new(shape, dtype, 0)) for shape in ((4, 8, 9, 9), (8, 1, 3, 3)))
+        with assume((9, 0)):
+            for kind, layouts in {"forward": (x, x, w), "input": (x, x, w)}.items():
+                assert conv._order(None, kind, *layouts, (1, 1), 8, False) == ["depthwise_last", "cudnn"]
+            assert conv._order(None, "weight", w, x, x, (1, 1), 8, False) == ["cudnn", "depthwise"]
+
+
 @pytest.mark.parametrize("kind", ["forward", "input", "weight"])
 def test_what_was_measured_of_float32_decides(monkeypatch, tmp_path, kind):
     """Also which of the library's plans is taken."""

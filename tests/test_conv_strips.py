@@ -8,7 +8,7 @@ import pytest
 from test_conv import BF16, F16, F32, F64, check, numbers, reference
 
 import cudamath as cm
-from cudamath.kernels import conv, conv_depthwise, conv_few
+from cudamath.kernels import conv, conv_depthwise, conv_depthwise_last, conv_few, conv_layout
 from cudamath.kernels.lazy import cuda
 from cudamath.testing import layout_of, simulate
 
@@ -68,15 +68,62 @@ def test_a_strip_meets_what_its_results_meet(taps, up, down, before):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", [F32, F64, F16, BF16], ids=str)
+@pytest.mark.parametrize(("case", "dtype"), [
+    *itertools.product([*CASES, *LARGER], [F32, BF16]), (CASES[1], F64), (CASES[1], F16)], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", [*CASES, *LARGER], ids=str)
 def test_by_name(case, kind, dtype):
     problems, options = problem(*case, dtype)
     arrays, more, expected, size = problems[kind]
     first, again = (on_gpu(kind, arrays, {**more, **options}) for _ in range(2))
     check(first, expected, size, dtype, kind)
     assert first.tobytes() == again.tobytes()
+
+
+def channels_last(a):
+    """The same numbers, their channels last in memory."""
+    return np.ascontiguousarray(a.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("case", "dtype"), [
+    *itertools.product([*CASES, *LARGER], [F32, BF16]), (CASES[1], F16)], ids=str)
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_channels_last_by_name(case, kind, dtype):
+    problems, options = problem(*case, dtype)
+    arrays, more, expected, size = problems[kind]
+    inputs = [cm.asarray(np.ascontiguousarray(a.transpose(0, 2, 3, 1)), device="cuda").transpose(0, 3, 1, 2) for a in arrays]
+    layouts = [a._layout for a in inputs]
+    out = PLANNERS[kind](*layouts, **{**more, **options, "version": "depthwise_last"}).bind(kind, layouts)(*inputs)
+    check(out, expected, size, dtype, kind)
+    assert conv_layout.lies_last(out._layout)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
+def test_a_bias(last):
+    """Of any stride, to whatever kernel depthwise convolutions go."""
+    x, w, bias = numbers((3, 6, 9, 10), F32), numbers((6, 1, 3, 3), F32, 1), numbers((12,), F32, 2)[::2]
+    expected = reference(x, w, bias, padding=1, groups=6)
+    size = reference(np.abs(x), np.abs(w), np.abs(bias), padding=1, groups=6)
+    images = (cm.asarray(np.ascontiguousarray(x.transpose(0, 2, 3, 1)), device="cuda").transpose(0, 3, 1, 2) if last
+              else cm.asarray(x, device="cuda"))
+    y = cm.ml.conv2d(images, cm.asarray(w, device="cuda"),
+                     cm.asarray(numbers((12,), F32, 2), device="cuda")[::2], padding=1, groups=6)
+    check(y, expected, size, F32, "y")
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
+@pytest.mark.parametrize("kind", KINDS[:2])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_channels_last_in_the_simulator(monkeypatch, case, kind, dtype):
+    """As many strips in a thread as there are rows of them, in half of the cases."""
+    monkeypatch.setattr(conv_depthwise_last, "ENOUGH_THREADS", 1 if case[2] == (1, 1) else 1 << 20)
+    problems, options = problem(*case, dtype)
+    arrays, more, expected, size = problems[kind]
+    arrays = [channels_last(a) for a in arrays]
+    plan = PLANNERS[kind](*map(layout_of, arrays), **{**more, **options, "version": "depthwise_last"})
+    check(simulate(plan, *arrays), expected, size, dtype, kind)
 
 
 def sum_without_shuffles(threads, T):

@@ -4,6 +4,7 @@ A convolution and its two gradients are one sum of products, read three ways (co
 
 ``direct``, ``weight_direct``       one thread an output.
 ``depthwise``                       one filter a channel: strips of results in registers, images in shared memory.
+``depthwise_last``                  the same but for weight gradients, images channels last: pixels from the cache.
 ``few``                             weight gradients of groups of up to 8 channels and outputs, in the same way.
 ``implicit_gemm``, ``weight_gemm``  a matrix product over a table of taps, in registers; any GPU, any dtype.
 ``mma``                             the same on tensor cores, 16-bit numbers, compute capability 8.0 on.
@@ -17,7 +18,8 @@ their memory that costs about as much as an addition; so the same numbers give t
 
 By default, 16-bit convolutions with windows or strides, and their input gradients, run by ``wgmma`` (on an H200 faster than
 the library on ResNet-50's layers); 1 x 1 ones and weight gradients go to ``cudnn``; without it, to ``wgmma`` or ``mma``.
-Filters of one channel each go to ``depthwise`` where images lie in C order. Other float32 goes where it was measured to be
+Filters of one channel each go to ``depthwise`` where images lie in C order, else to ``depthwise_last``, but for weight
+gradients. Other float32 goes where it was measured to be
 fastest (core/tune.py, which also names the one of cuDNN's plans), as do 16-bit weight gradients; where nothing was measured,
 large forward convolutions and gradients of windows without a stride go to ``cudnn``; the rest, and all where the libraries are
 missing, runs in our own kernels.
@@ -58,6 +60,7 @@ from ..runtime import dnn
 from ..runtime.device import capability
 from . import (
     conv_depthwise,
+    conv_depthwise_last,
     conv_few,
     conv_grad,
     conv_mma,
@@ -137,7 +140,7 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
            tf32: bool, dilation: Pair = (1, 1)) -> list[str]:
     """The versions to try before the plain ones, which can do anything: the best first, as measured on an H200."""
     if version is not None:
-        return [version] if version in ("wgmma", "cudnn", "mma", "depthwise", "few", "cublas") else []
+        return [version] if version in ("wgmma", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas") else []
     if not (out.size and first.size and second.size):
         return []
     channels = first.shape[1], out.shape[1], second.shape[1]
@@ -146,6 +149,8 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     library = [] if out.dtype not in dnn.DTYPES or not dnn.available() else ["cudnn"]
     filters, images = (out, second) if kind == "weight" else (second, out)
     if groups > 1 and conv_depthwise.serves(filters.shape, first.shape[1], images.shape[1], stride, dilation):
+        if lies_last(first) and not first.contiguous and kind != "weight" and out.itemsize <= 4:
+            return ["depthwise_last", *library]
         return ["depthwise", *library] if first.contiguous else [*library, "depthwise"]
     if (kind == "weight" and out.itemsize == 4 and first.contiguous and second.contiguous
             and conv_few.serves(out.shape, 4, groups, stride, dilation)):
@@ -189,14 +194,15 @@ def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pai
            version: str | None = None) -> Plan:
     """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,); padding (top, bottom, left, right) -> (N, G*M, P, Q).
 
-    version: "depthwise", "wgmma", "cudnn", "cublas", "mma", "implicit_gemm" or "direct"; by default what is best here
-    and suits the sizes."""
+    version: "depthwise", "depthwise_last", "wgmma", "cudnn", "cublas", "mma", "implicit_gemm" or "direct"; by default what is
+    best here and suits the sizes."""
     size = [(n + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (weight.shape[2 + i] - 1) - 1) // stride[i] + 1
             for i, n in enumerate(x.shape[2:])]
     out = result(x, (x.shape[0], weight.shape[0], *size))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "forward", out, x, weight, stride, groups, tf32, dilation), {
         "depthwise": lambda: conv_depthwise.conv2d(out, x, weight, bias, **where),
+        "depthwise_last": lambda: conv_depthwise_last.conv2d(out, x, weight, bias, **where),
         "cublas": lambda: conv_pointwise.conv2d(out, x, weight, bias, stride=stride, padding=padding),
         "wgmma": lambda: conv_wgmma.conv2d(out, x, weight, bias, **where, groups=groups),
         "cudnn": lambda: library("forward", out, x, weight, bias, **where, tf32=tf32),
@@ -212,6 +218,7 @@ def conv2d_input_grad(grad: Layout, weight: Layout, *, size: Pair, stride: Pair,
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "input", out, grad, weight, stride, groups, tf32, dilation), {
         "depthwise": lambda: conv_depthwise.conv2d_input_grad(out, grad, weight, **where),
+        "depthwise_last": lambda: conv_depthwise_last.conv2d_input_grad(out, grad, weight, **where),
         "cublas": lambda: conv_pointwise.conv2d_input_grad(out, grad, weight, stride=stride, padding=padding),
         "wgmma": lambda: conv_wgmma.conv2d_input_grad(out, grad, weight, **where, groups=groups),
         "cudnn": lambda: library("input", out, grad, weight, **where, tf32=tf32),

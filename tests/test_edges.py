@@ -147,6 +147,15 @@ def test_membership_among_integers_that_no_float64_holds(device):
     assert cm.isin(u, cm.asarray([-1, -128], "int8")).tolist() == [False] * 5
 
 
+def test_masks_are_not_lost(device):
+    """NumPy's `asarray` drops the mask without a word."""
+    x, masked = cm.ones(3), np.ma.array([1.0, 2, 3], mask=[0, 1, 0])
+    for call in (lambda: cm.asarray(masked), lambda: x + masked, lambda: cm.sum(masked), lambda: x.__setitem__(..., masked)):
+        with pytest.raises(TypeError, match=r"got MaskedArray \(dtype float64, a mask would be lost: x.filled\(value\)\)"):
+            call()
+    assert (x + masked.filled(0)).tolist() == [2, 1, 4]
+
+
 def test_nan_is_no_integer(device):
     with pytest.raises(ValueError, match=r"^array: .*NaN"):
         cm.array([1.0, np.nan], dtype="int32")

@@ -506,11 +506,11 @@ def _host_array(obj: Any, name: str, dtype: np.dtype | None = None) -> np.ndarra
         host = np.asarray(obj, dtype)
     except (OverflowError, TypeError, ValueError) as error:
         raise type(error)(f"{name}: {type(obj).__name__} cannot become an array: {error}") from None
-    if not host.dtype.isnative:
-        host = host.astype(host.dtype.newbyteorder("="))
-    if host.dtype not in dtypes.ANY and host.dtype not in dtypes.STORAGE:
-        raise TypeError(f"{name}: wants numbers or something with the array protocols, got {type(obj).__name__} "
-                        f"(dtype {host.dtype})")
+    host = host if host.dtype.isnative else host.astype(host.dtype.newbyteorder("="))
+    masked = hasattr(obj, "filled") and np.any(obj.mask)  # of numpy.ma
+    if masked or (host.dtype not in dtypes.ANY and host.dtype not in dtypes.STORAGE):
+        raise TypeError(f"{name}: wants numbers or something with the array protocols, got {type(obj).__name__} (dtype "
+                        f"{host.dtype}{', a mask would be lost: x.filled(value)' if masked else ''})")
     if not isinstance(obj, (np.ndarray, np.generic)) and not hasattr(obj, "__array__") and host.dtype in (
             np.float64, np.complex128):
         host = host.astype(dtypes.scalar_dtype(float if host.dtype == np.float64 else complex), copy=False)

@@ -106,16 +106,19 @@ def attentions() -> Calls:
 def families() -> Calls:
     """One call of every other family, through the public functions."""
     x, small, i = array(70, 300), array(5, 7), cm.asarray(np.random.default_rng(1).integers(0, 70, 50))
-    images = array(2, 8, 10, 12)
+    images, square = array(2, 8, 10, 12), array(2, 8, 16, 16)
+    tall, places = array(300, 64), cm.asarray(np.random.default_rng(2).integers(0, 64, (300, 32)))
     return {
         "elementwise": lambda: cm.exp(x) + x[:, ::-1], "reduce": lambda: (x.sum(), x.sum(0), x.mean(1), x.max()),
-        "scan": lambda: (cm.cumulative_sum(x, axis=1), cm.cumulative_sum(x, axis=0)),
+        "scan": lambda: (cm.cumulative_sum(x, axis=1), cm.cumulative_sum(x, axis=0), cm.cumulative_sum(array(40_000), axis=0)),
         "sort": lambda: (cm.sort(x, axis=1), cm.argsort(x.reshape(-1))), "search": lambda: cm.searchsorted(cm.sort(x[0]), x[1]),
-        "index": lambda: (x[i], cm.take(x, i, axis=0), cm.nonzero(x)), "copy": lambda: cm.concat([x.mT.copy(), x.mT]),
+        "index": lambda: (x[i], cm.take(x, i, axis=0), cm.nonzero(x), cm.take_along_axis(tall, places, axis=1)),
+        "copy": lambda: cm.concat([x.mT.copy(), x.mT]),
         "random": lambda: (cm.random.normal(size=1000), cm.random.permutation(500)), "histogram": lambda: cm.histogram(x),
         "softmax": lambda: cm.ml.softmax(x), "layer_norm": lambda: cm.grad(lambda v: cm.ml.layer_norm(v, 300).sum())(x),
         "cross_entropy": lambda: cm.ml.cross_entropy(small, cm.asarray([1, 2, 3, 4, 5])),
-        "max_pool2d": lambda: cm.grad(lambda v: cm.ml.max_pool2d(v, 2).sum())(images),
+        "max_pool2d": lambda: (cm.grad(lambda v: cm.ml.max_pool2d(v, 2).sum())(images),
+                               cm.grad(lambda v: (cm.ml.max_pool2d(v, 3, 2, 1) ** 2).sum())(square)),
         "batch_norm": lambda: cm.ml.batch_norm(images, None, None, training=True), "embedding": lambda: cm.ml.embedding(i, x),
         "fft": lambda: cm.fft.fft(x), "einsum": lambda: cm.einsum("ij,kj->ik", x, x), "det": lambda: cm.linalg.det(x[:70, :70])}
 

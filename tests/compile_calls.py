@@ -114,7 +114,8 @@ def layers(f: np.dtype) -> None:
     x = made((2, 3, 8, 8), f)
     cm.grad(lambda x: (cm.grad(lambda x: (ml.max_pool2d(x, 2) ** 2).sum())(x) ** 2).sum())(x)
     for x in (made((2, 8, 16, 16), f), cm.moveaxis(made((2, 16, 16, 8), f), -1, 1)):
-        cm.grad(lambda x: ml.max_pool2d(x, 3, 2, 1).sum() + ml.avg_pool2d(x, 3, 2, 1).sum())(x)
+        cm.grad(lambda x: (ml.max_pool2d(x, 3, 2, 1) ** 2).sum() + (ml.avg_pool2d(x, 3, 2, 1) ** 2).sum())(x)
+        cm.grad(lambda x: ml.max_pool2d(x, 3, 2, 1).sum())(x)
     ml.max_pool2d(x, 2)
     for x in (made((2, 8, 16, 16), f), cm.moveaxis(made((2, 16, 16, 8), f), -1, 1)):
         for mode in ("nearest", "bilinear"):

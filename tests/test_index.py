@@ -422,6 +422,25 @@ def test_where(device, first, second, data):
     same(cm.where(mask, cm.asarray(a), 1), np.where(mask, a.astype(dtype), np.asarray(1).astype(dtype)))
 
 
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if np.dtype(d).kind in "iuf"])
+def test_where_of_an_array_and_a_number(device, dtype):
+    """The card where_number where it can be, on contiguous, broadcast and transposed arrays; elsewhere the number's array."""
+    x = numbered((5, 6), dtype)
+    ours, masks = cm.asarray(x), [np.arange(30).reshape(5, 6) % 3 == 0, np.arange(6) % 2 == 0, np.arange(5)[:, None] > 2]
+    numbers = [3, 0, 100] if np.dtype(dtype).kind in "iu" else [3, 0.5, np.inf, 1e300, -7.25, 2**60]
+    with np.errstate(over="ignore"):
+        for mask in masks:
+            for number in numbers:
+                told = np.asarray(number).astype(dtype)
+                same(cm.where(cm.asarray(mask), ours, number), np.where(mask, x, told))
+                same(cm.where(cm.asarray(mask), number, ours), np.where(mask, told, x))
+        same(cm.where(cm.asarray(masks[0]).T, ours.T, 1), np.where(masks[0].T, x.T, np.asarray(1, dtype)))
+    if np.dtype(dtype).kind in "iu":
+        assert cm.where(cm.asarray(masks[0]), ours, 0.5).dtype == np.float64
+    with pytest.raises(ValueError, match="^where: shapes"):
+        cm.where(cm.asarray(masks[0]), ours[:, :4], 1)
+
+
 @given(st.data())
 def test_where_gradient(device, data):
     shapes = data.draw(hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=3, max_side=4))

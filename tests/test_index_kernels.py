@@ -192,6 +192,11 @@ def test_where_simulated(rank):
     plan = kernels.where(*layouts(mask, a, b))
     assert set(named(plan)) == {"plain"}
     np.testing.assert_array_equal(sim(plan, mask, a, b), np.where(mask, a, b))
+    for swapped in (False, True):
+        plan = kernels.where_number(*layouts(mask, a), swapped=swapped)
+        number = np.float32(2.5)
+        np.testing.assert_array_equal(sim(plan, mask, a, scalars=(2.5,)),
+                                      np.where(mask, number, a) if swapped else np.where(mask, a, number))
     x = a.copy()
     sim(kernels.where_into(*layouts(x, mask, b)), x, mask, b)
     np.testing.assert_array_equal(x, np.where(mask, b, a))

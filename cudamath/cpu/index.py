@@ -116,6 +116,13 @@ def _prepare_where(mask, a, b):
 where.prepare = _prepare_where  # type: ignore[attr-defined]
 
 
+def where_number(mask, a, *, swapped, scalars):
+    """mask ? a : number; swapped: mask ? number : a."""
+    with np.errstate(over="ignore"):
+        number = a.dtype.type(scalars[0])
+    return np.asarray(np.where(mask, number, a) if swapped else np.where(mask, a, number))
+
+
 def where_into(x, mask, value):
     """x = mask ? value : x, in place."""
     np.copyto(x, value, where=mask)

@@ -347,6 +347,12 @@ def where(mask: Layout, a: Layout, b: Layout) -> Plan:
     return Plan([out], [launch(_first_if, (mask, a, b), out, Output(0))])
 
 
+def where_number(mask: Layout, a: Layout, *, swapped: bool) -> Plan:
+    """mask ? a : number, broadcast; swapped: mask ? number : a. Scalar: the number, in a's dtype."""
+    out = result_layout([mask, a], shapes.broadcast_shapes("where", mask.shape, a.shape), a.dtype)
+    return Plan([out], [launch(_first_if, (mask, a.dtype, a) if swapped else (mask, a, a.dtype), out, Output(0))])
+
+
 def where_into(x: Layout, mask: Layout, value: Layout) -> Plan:
     """``x = mask ? value : x`` in place; mask and value broadcast to x; x and value of one dtype."""
     return Plan([], [launch(_last_if, (x, mask, value), x, Input(0))])

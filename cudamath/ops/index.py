@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core import dtypes, indexing, shapes
 from ..core.array import _slices, asarray, basic_view, ndarray
+from ..core.devices import TRACED
 from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC, REAL_OR_BOOL
 from ..core.op import Category, Op, coerce, require
 from ..core.shapes import normalize_axis
@@ -42,6 +43,9 @@ __all__ = ["add_at", "argwhere", "flatnonzero", "index_add", "maximum_at", "mini
            "take", "take_along_axis", "where"]
 
 _SCALARS = (bool, int, float, complex)
+#: Dtypes that a kernel sees as they are, and the integers that they hold.
+_NUMBERS = {**dict.fromkeys((dtypes.float32, dtypes.float64), range(-(1 << 24), 1 << 24)),
+            **{kind: range(int(np.iinfo(kind).min), int(np.iinfo(kind).max) + 1) for kind in INTEGER}}
 
 # ----------------------------------------------------------------------------------------------------- cards
 
@@ -65,6 +69,7 @@ _along_grad: Op = Op("take_along_axis_grad", cpu="index.take_along_grad", cuda="
                  vjp=lambda g, _y, _g, index, size, axis: (_along(g, index, axis=axis), None))
 _where = Op("where", cpu="index.where", cuda="index.where", broadcasts=True,
             vjp=lambda g, _y, mask, _a, _b: (None, where(mask, g, 0), where(mask, 0, g)))
+_where_number = Op("where_number", cpu="index.where_number", cuda="index.where_number", broadcasts=True)
 _where_into = Op("where_into", cpu="index.where_into", cuda="index.where_into")
 _true_offsets = Op("count_true", cpu="index.true_offsets", cuda="masks.true_offsets")
 _true_positions = Op("nonzero", cpu="index.true_positions", cuda="masks.true_positions")
@@ -514,9 +519,12 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
         return nonzero(condition)
     if x is None or y is None:
         raise ValueError("where: wants both x and y, or neither")
-    if type(condition) is type(x) is type(y) is ndarray:  # the common case, without the conversions below
-        if condition.dtype == np.bool_ and x.dtype == y.dtype and condition.shape == x.shape == y.shape:
+    if type(condition) is ndarray and condition.dtype == np.bool_:  # the common cases, without the conversions below
+        if type(x) is type(y) is ndarray and x.dtype == y.dtype and condition.shape == x.shape == y.shape:
             return _where(condition, x, y)
+        for a, number, swapped in ((x, y, False), (y, x, True)):
+            if _by_value(condition, a, number):
+                return _where_number(condition, a, scalars=(number,), swapped=swapped)
     place = next((a for a in (condition, x, y) if type(a) is ndarray), None)
     mask = coerce("where", (condition,) if place is None else (place, condition))[-1]
     if mask.dtype not in BOOLEAN:
@@ -533,6 +541,16 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
         operands.append(a)
     shapes.broadcast_shapes("where", mask.shape, *[a.shape for a in operands])
     return _where(mask, *operands)
+
+
+def _by_value(mask: ndarray, x: Any, number: Any) -> bool:
+    """Whether these are an array and a number that its dtype takes as it is: then no array is made of the number."""
+    if type(x) is not ndarray or x._node is not None or type(number) not in (int, float) or x.dtype not in _NUMBERS or (
+            mask._layout.device != x._layout.device or x._layout.device == TRACED):
+        return False
+    if (x.dtype in INTEGER) if type(number) is float else number not in _NUMBERS[x.dtype]:
+        return False
+    return mask.shape == x.shape or shapes.broadcast_shapes("where", mask.shape, x.shape) is not None
 
 
 def nonzero(x: Any, /) -> tuple[ndarray, ...]:

@@ -185,6 +185,10 @@ def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsa
     >>> cm.astype(cm.asarray([0.5, 1.9, -1.9]), "int32")
     array([ 0,  1, -1], dtype=int32)
     """
+    key, given = ("astype", dtype), (x,) if order is device is None and casting == "unsafe" else ()
+    known = _cast.again(key, given) if given else None
+    if known is not None:
+        return known
     x = require("astype", x, HELD)
     if device is not None:
         x = x.to(device)
@@ -196,7 +200,10 @@ def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsa
             raise TypeError(f"astype: {x.dtype} cannot become {wanted} by the rule {casting!r}")
     if wanted == x.dtype:
         return in_order("astype", x, order, copy=copy)
-    return in_order("astype", _cast(x, dtype=wanted), order)
+    y = _cast(x, dtype=wanted)
+    if given:
+        _cast.remember(key, given, (x,), dtype=wanted)
+    return in_order("astype", y, order)
 
 
 def view(x: ndarray, dtype: Any = None) -> ndarray:

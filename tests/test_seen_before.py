@@ -63,6 +63,7 @@ FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of inte
     "outer": lambda lib, a, v, p: lib.outer(v, v[:4]),
     "outer of a matrix": lambda lib, a, v, p: lib.outer(a.T, v),
     "outer of two dtypes": lambda lib, a, v, p: lib.outer(p, v),
+    "kron": lambda lib, a, v, p: lib.kron(a, v[:2]),
     "vecdot": lambda lib, a, v, p: lib.vecdot(v, v + 1),
     "vecdot of rows": lambda lib, a, v, p: lib.vecdot(a, a * a),
     "vecdot of columns": lambda lib, a, v, p: lib.vecdot(a, a * a, axis=0),

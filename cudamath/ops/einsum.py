@@ -201,9 +201,16 @@ def kron(a: Any, b: Any) -> ndarray:
     >>> cm.kron([1, 10], [1, 2, 3]).tolist()
     [1, 2, 3, 10, 20, 30]
     """
+    card, given = multiply.card, (a, b)  # type: ignore[attr-defined]
+    known = card.again(("kron",), given)
+    if known is not None:
+        return known
     a, b = coerce("kron", (a, b), ANY)
     ndim = max(a.ndim, b.ndim)
     first, second = ((1,) * (ndim - x.ndim) + x.shape for x in (a, b))
     left = reshape(a, tuple([n for size in first for n in (size, 1)]))
     right = reshape(b, tuple([n for size in second for n in (1, size)]))
-    return reshape(multiply(left, right), tuple([n * m for n, m in zip(first, second, strict=True)]))
+    products = multiply(left, right)
+    out = reshape(products, tuple([n * m for n, m in zip(first, second, strict=True)]))
+    card.remember(("kron",), given, (left, right), (products, out))
+    return out

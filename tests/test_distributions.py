@@ -412,3 +412,13 @@ def test_tails_on_the_gpu_are_those_of_the_cpu(kind, dtype, version):
             np.testing.assert_allclose(got, want, rtol={"f4": 1e-6, "f8": 1e-14, "f2": 2e-3}[dtype])
         else:
             np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("name, args", [("random", ()), ("standard_normal", ()), ("standard_exponential", ()),
+                                        ("standard_gamma", (2.5,))])
+def test_out_is_filled(device, name, args):
+    for dtype in ("f4", "f8"):
+        out = cm.zeros((3, 4), dtype)
+        assert getattr(cm.random.default_rng(3), name)(*args, out=out) is out
+        told = getattr(cm.random.default_rng(3), name)(*args, size=(3, 4), dtype=dtype)
+        np.testing.assert_array_equal(out.to_numpy(), told.to_numpy())

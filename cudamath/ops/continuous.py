@@ -7,7 +7,9 @@ floats, to rounding.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ..core import dtypes
@@ -15,7 +17,8 @@ from ..core.array import ndarray
 from ..core.op import Op
 from .elementwise import exp, expm1, log, sqrt
 from .index import where
-from .source import Parameters, Size, Source, all_ints, drawn, remember
+from .output import deliver, target_of
+from .source import Parameters, Size, Source, all_ints, drawn, remember, shape_of
 
 _uniform = Op("random.uniform", cpu="random.uniform", cuda="random.uniform")
 _normal = Op("random.normal", cpu="random.normal", cuda="random.normal")
@@ -26,6 +29,16 @@ _beta = Op("random.beta", cpu="sampling.beta", cuda="sampling.beta")
 dtypes.forget += [op.plans.clear for op in (_uniform, _normal, _tail)]  # `remember` keeps draws of the default dtype
 
 _PLAIN = (float, int)
+
+
+def _filled(name: str, draw: Callable[..., ndarray], size: Size, dtype: Any, out: Any) -> ndarray:
+    """An array filled with the numbers of draw(size, dtype, device)."""
+    target = target_of(name, out)
+    fits = (size is None or shape_of(name, size) == target.shape) and (dtype is None or dtypes.as_dtype(dtype) == target.dtype)
+    if not fits:
+        raise ValueError(f"{name}: size {size} and dtype {dtype} do not match out of shape {target.shape} and dtype "
+                         f"{target.dtype}")
+    return deliver(name, draw(target.shape, target.dtype, target.device), target)
 
 
 class Continuous(Source):
@@ -57,13 +70,15 @@ class Continuous(Source):
 
     # ------------------------------------------------------------ uniform, normal
 
-    def random(self, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Uniform numbers in [0, 1): `uniform(0, 1, size, dtype)`.
+    def random(self, size: Size = None, dtype: Any = None, device: Any = None, *, out: Any = None) -> ndarray:
+        """Uniform numbers in [0, 1): `uniform(0, 1, size, dtype)`; out: array to fill.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).random(2, dtype="float32").dtype
         dtype('float32')
         """
+        if out is not None:
+            return _filled("random.random", self.random, size, dtype, out)
         return self.uniform(0.0, 1.0, size, dtype, device)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
@@ -142,13 +157,15 @@ class Continuous(Source):
         """
         return self._located(_normal, "normal", loc, scale, size, dtype, device)
 
-    def standard_normal(self, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Normal numbers of mean 0 and standard deviation 1: `normal(0, 1, size, dtype)`.
+    def standard_normal(self, size: Size = None, dtype: Any = None, device: Any = None, *, out: Any = None) -> ndarray:
+        """Normal numbers of mean 0 and standard deviation 1: `normal(0, 1, size, dtype)`; out: array to fill.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_normal((2, 2)).shape
         (2, 2)
         """
+        if out is not None:
+            return _filled("random.standard_normal", self.standard_normal, size, dtype, out)
         return self._located(_normal, "normal", 0.0, 1.0, size, dtype, device)
 
     def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Size = None, dtype: Any = None,
@@ -195,13 +212,16 @@ class Continuous(Source):
         """
         return self._located(_tail, "exponential", 0.0, scale, size, dtype, device)
 
-    def standard_exponential(self, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Exponential numbers of mean 1: `exponential(1, size, dtype)`.
+    def standard_exponential(self, size: Size = None, dtype: Any = None, device: Any = None, *,
+                             out: Any = None) -> ndarray:
+        """Exponential numbers of mean 1: `exponential(1, size, dtype)`; out: array to fill.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_exponential((2, 2)).shape
         (2, 2)
         """
+        if out is not None:
+            return _filled("random.standard_exponential", self.standard_exponential, size, dtype, out)
         return self.exponential(1.0, size, dtype, device)
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
@@ -363,13 +383,16 @@ class Continuous(Source):
         return drawn(_gamma, counter, (0.0 if given else x * factor, 0.0), *arrays, shape=p.shape, dtype=p.dtype,
                      device=p.place, given=(given, False), log=log)
 
-    def standard_gamma(self, shape: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Gamma numbers of scale 1: `gamma(shape, 1, size, dtype)`.
+    def standard_gamma(self, shape: Any, size: Size = None, dtype: Any = None, device: Any = None, *,
+                       out: Any = None) -> ndarray:
+        """Gamma numbers of scale 1: `gamma(shape, 1, size, dtype)`; out: array to fill.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_gamma(2.5, 3).shape
         (3,)
         """
+        if out is not None:
+            return _filled("random.standard_gamma", functools.partial(self.standard_gamma, shape), size, dtype, out)
         return self.gamma(shape, 1.0, size, dtype, device)
 
     def gamma(self, shape: Any, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:

@@ -422,3 +422,6 @@ def test_out_is_filled(device, name, args):
         assert getattr(cm.random.default_rng(3), name)(*args, out=out) is out
         told = getattr(cm.random.default_rng(3), name)(*args, size=(3, 4), dtype=dtype)
         np.testing.assert_array_equal(out.to_numpy(), told.to_numpy())
+    for wrong in ({"size": 3}, {"dtype": "f4"}):
+        with pytest.raises(ValueError, match=f"^random.{name}: size .* do not match out of shape"):
+            getattr(cm.random.default_rng(3), name)(*args, out=cm.zeros((3, 4)), **wrong)

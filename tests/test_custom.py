@@ -115,6 +115,7 @@ def often(x):
     return x if x > 0 else None
 
 
+@pytest.mark.filterwarnings("ignore:Compilation requested")  # Numba, the second time
 @pytest.mark.parametrize("function", [nameless, often, lambda x: [x], lambda x: x + 1j, lambda x: "x"])
 def test_functions_that_cannot_be_compiled(device, function):
     """Whatever Numba raises, on whichever device: a TypeError that names the function, each time."""

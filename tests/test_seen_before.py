@@ -38,6 +38,15 @@ def test_joins_of_layouts_seen_before(device):
             np.testing.assert_allclose(got.to_numpy(), wanted, rtol=1e-5)
 
 
+def test_a_float_is_no_axis_after_its_integer(device):
+    x = cm.ones((2, 1))
+    for function in (cm.flip, cm.expand_dims, cm.squeeze):
+        function(x, axis=1), function(x, 1)
+        for call in (lambda f=function: f(x, axis=1.0), lambda f=function: f(x, 1.0)):
+            with pytest.raises(TypeError, match="axis"):
+                call()
+
+
 FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of integers, alike in both libraries
     "places": lambda lib, a, v, p: a[p],
     "places from the end": lambda lib, a, v, p: a[-1 - p],
@@ -95,7 +104,7 @@ FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of inte
     "cumsum of rows": lambda lib, a, v, p: lib.cumsum(a, axis=1, dtype="f8"),
     "cumprod": lambda lib, a, v, p: lib.cumprod(v[::2]),
     "searchsorted": lambda lib, a, v, p: lib.searchsorted(lib.sort(v), a),
-    "searchsorted from the right": lambda lib, a, v, p: lib.searchsorted(p, p.reshape((2, 2)) * 0 + 2, side="right"),
+    "searchsorted from the right": lambda lib, a, v, p: lib.searchsorted(lib.sort(p), p.reshape((2, 2)) * 0 + 2, side="right"),
     "rfft and back": lambda lib, a, v, p: lib.fft.irfft(lib.fft.rfft(v) * (1 - 2j)),
     "rfft of columns": lambda lib, a, v, p: abs(lib.fft.rfft(a, axis=0, norm="ortho")),
     "fft2": lambda lib, a, v, p: lib.fft.ifft2(lib.fft.fft2(a, [4, 5]) * 1j).imag,

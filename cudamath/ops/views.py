@@ -29,7 +29,7 @@ def viewing(function: Function) -> Function:
     def call(x: Any, /, *args: Any, **kwargs: Any) -> Any:
         if type(x) is not ndarray or x._layout.device < 0 or x._node is not None:
             return function(x, *args, **kwargs)
-        key = (x._layout, args, *map(type, args), *kwargs.items())
+        key = (x._layout, args, *map(type, args), *kwargs.items(), *map(type, kwargs.values()))
         try:
             layout, offset = known[key]
         except (KeyError, TypeError) as error:

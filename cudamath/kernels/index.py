@@ -10,6 +10,7 @@ bandwidth, and each row read is at least one 32-byte sector:
 ``gather_rows``     a thread a word of up to 8 bytes; any strides
 ``gather_vectors``  rows of neighbours that divide into 16-byte accesses: a thread has four of them in flight, so that
                     gathering long rows costs what copying them costs
+``gather_along``    an index for each element (take_along_axis); of long rows `along_rows` (along.py)
 
 Masks become positions in ``masks.py``. Writing into rows lives in ``scatter.py``, adding into them (the gradient of a gather)
 in ``segments.py``.

@@ -213,6 +213,8 @@ class FakeDriver:
         return self.cuStreamCreate(flags)
 
     def cuStreamDestroy(self, handle):
+        if self.unsafe():
+            return (CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,)
         for key in [key for key in self.streams if key[1] == handle]:
             assert self.streams[key].graph is None
             self.ending.append(self.streams.pop(key))  # its work goes on
@@ -520,6 +522,8 @@ class FakeDriver:
         del self.graphs[graph]
 
     def cuGraphExecDestroy(self, executable):
+        if self.unsafe():
+            return (CUresult.CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,)
         del self.executables[executable]
 
     def cuGraphLaunch(self, executable, on):

@@ -481,6 +481,16 @@ def test_capture(ops):
         assert y.tolist() == [4 * value] * N
 
 
+def test_a_graph_that_ends_while_another_is_captured(ops):
+    """Each takes the name of the one before, which dies inside."""
+    x = gpu([1] * N)
+    for _ in range(3):
+        with cm.cuda.capture() as recorded:
+            y = ops.double(x)
+    recorded.replay()
+    assert y.tolist() == [2] * N
+
+
 def test_capture_of_nothing(ops):
     with cm.cuda.capture() as recorded:
         pass
@@ -580,6 +590,10 @@ def test_capture_on_a_gpu():
     x[...] = 0
     recorded.replay()
     assert float(y) == 0.0
+    with cm.cuda.capture() as recorded:  # the first one ends inside
+        y = cm.exp(x) @ (x + 1)
+    recorded.replay()
+    assert float(y) == 1000.0
 
 
 @pytest.mark.gpu

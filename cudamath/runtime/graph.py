@@ -65,10 +65,11 @@ class Graph:
 
     def __del__(self) -> None:
         try:
-            check(devices.driver().cuGraphExecDestroy(self.executable))  # the driver lets a running replay end first
-            self.stream.wait(self.last)
-            self.feeds = ()
-            _release(self.stream)
+            with streams.relaxed():  # this thread may be capturing the next one
+                check(devices.driver().cuGraphExecDestroy(self.executable))  # the driver lets a running replay end first
+                self.stream.wait(self.last)
+                self.feeds = ()
+                _release(self.stream)
         except Exception:  # interpreter shutdown
             pass
         finally:

@@ -270,17 +270,7 @@ class Pool:
 _pools: dict[int, Pool] = {}
 
 
-class relaxed:
-    """Context: this thread may call what a capture under way would forbid (memory of its own, other streams)."""
-
-    __slots__ = ("mode",)
-
-    def __enter__(self) -> None:
-        cu = devices.driver()
-        self.mode = check(cu.cuThreadExchangeStreamCaptureMode(cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
-
-    def __exit__(self, *exc: object) -> None:
-        check(devices.driver().cuThreadExchangeStreamCaptureMode(self.mode))
+relaxed = streams.relaxed
 
 
 def pool_of(index: int) -> Pool:

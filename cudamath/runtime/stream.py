@@ -27,6 +27,19 @@ _defaults: dict[int, Stream] = {}
 _external: dict[tuple[int, int], Stream] = {}
 
 
+class relaxed:
+    """Context: this thread may call what a capture under way would forbid (memory of its own, other streams, what ends)."""
+
+    __slots__ = ("mode",)
+
+    def __enter__(self) -> None:
+        cu = devices.driver()
+        self.mode = check(cu.cuThreadExchangeStreamCaptureMode(cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED))
+
+    def __exit__(self, *exc: object) -> None:
+        check(devices.driver().cuThreadExchangeStreamCaptureMode(self.mode))
+
+
 @devices.finalised
 class Stream:
     """An in-order queue of work on one device. `with stream:` makes it current in this thread.
@@ -166,8 +179,9 @@ class Stream:
         # A stream that ends gives its cached blocks back in stream order, then the driver retires it.
         if getattr(self, "_owned", False) and hasattr(self, "handle"):
             try:
-                self.pool.release_stream(self)
-                devices.driver().cuStreamDestroy(self.handle)
+                with relaxed():
+                    self.pool.release_stream(self)
+                    devices.driver().cuStreamDestroy(self.handle)
                 del self.handle  # whoever still holds this object must not reach the driver with it
             except Exception:  # the interpreter may be shutting down: nothing is left to release to
                 pass

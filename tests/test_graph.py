@@ -583,7 +583,7 @@ def test_memory_of_a_graph_on_a_gpu():
 @pytest.mark.gpu
 def test_capture_on_a_gpu():
     x = cm.ones(1000, device="cuda")
-    y = cm.exp(x) @ x
+    y = cm.exp(x) @ x + cm.exp(x) @ (x + 1)
     with cm.cuda.capture() as recorded:
         y = cm.exp(x) @ x
     assert recorded.nodes >= 2

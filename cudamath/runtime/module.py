@@ -153,7 +153,7 @@ def load(name: str, cubin: bytes, index: int, shared: int = 0, arguments: tuple[
          cluster: int = 1) -> Function:
     """Load a compiled kernel on a device. `arguments`: see Function; shared, cluster: what its launches will need."""
     cu = devices.driver()
-    with devices.lock, streams.in_context(index):
+    with devices.lock, streams.in_context(index), streams.relaxed():  # a capture may be the first to need it
         _, kernel = _library(cubin, cluster)
         function = Function(name, check(cu.cuKernelGetFunction(kernel)), kernel, index, arguments)
         function.allow_shared(shared)

@@ -19,7 +19,7 @@ their memory that costs about as much as an addition; so the same numbers give t
 By default, 16-bit convolutions with windows or strides, and their input gradients, run by ``wgmma`` (on an H200 faster than
 the library on ResNet-50's layers); 1 x 1 ones and weight gradients go to ``cudnn``; without it, to ``wgmma`` or ``mma``.
 Filters of one channel each go to ``depthwise`` where images lie in C order, else to ``depthwise_last``, but for weight
-gradients. Other float32 goes where it was measured to be
+gradients and 16-bit forward convolutions, the library's. Other float32 goes where it was measured to be
 fastest (core/tune.py, which also names the one of cuDNN's plans), as do 16-bit weight gradients; where nothing was measured,
 large forward convolutions and gradients of windows without a stride go to ``cudnn``; the rest, and all where the libraries are
 missing, runs in our own kernels.
@@ -150,7 +150,8 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     filters, images = (out, second) if kind == "weight" else (second, out)
     if groups > 1 and conv_depthwise.serves(filters.shape, first.shape[1], images.shape[1], stride, dilation):
         if lies_last(first) and not first.contiguous and kind != "weight" and out.itemsize <= 4:
-            return ["depthwise_last", *library]
+            ours = kind == "input" or out.itemsize == 4  # the library's 16-bit forward kernels take 0.6 of our time
+            return ["depthwise_last", *library] if ours else [*library, "depthwise_last"]
         return ["depthwise", *library] if first.contiguous else [*library, "depthwise"]
     if (kind == "weight" and out.itemsize == 4 and first.contiguous and second.contiguous
             and conv_few.serves(out.shape, 4, groups, stride, dilation)):

@@ -163,6 +163,7 @@ def arrays(t: np.dtype) -> None:
         cm.roll(made(1 << 21, t), 5)
     x[index, index] = line[:5]
     x[mask] = 1
+    x[mask] = x[0, 0]
     x[mask]
     cm.where(mask, x, line), cm.where(mask, x, 1)
     cm.take(x, index, axis=1), cm.take_along_axis(x, cm.zeros((40, 3), "int32"), axis=1)

@@ -200,6 +200,8 @@ def test_where_simulated(rank):
     x = a.copy()
     sim(kernels.where_into(*layouts(x, mask, b)), x, mask, b)
     np.testing.assert_array_equal(x, np.where(mask, b, a))
+    sim(kernels.where_into(*layouts(x, mask)), x, mask, scalars=(2.5,))
+    np.testing.assert_array_equal(x, np.where(mask, np.float32(2.5), a))
 
 
 @pytest.mark.simulator

@@ -163,6 +163,26 @@ def test_masks_set_numbers(device):
             np.testing.assert_array_equal(x.to_numpy(), y)
 
 
+@pytest.mark.parametrize("dtype", ["?", "i1", "u4", "i8", "f2", "f4", "f8", "c8"])
+def test_masks_set_numbers_of_any_dtype(device, dtype):
+    """As numbers of the array's dtype, whatever they are given as; one that an integer cannot hold is an error."""
+    a = np.arange(35).reshape(5, 7).astype(dtype)
+    mask = np.arange(35).reshape(5, 7) % 3 == 1
+    whole, floating = np.dtype(dtype).kind in "iu", np.dtype(dtype).kind in "fc"
+    for value in (0, 1, 100, True, 0.0, 2.5, np.float64(1.5), *((-3, np.inf, 2**60 + 1) if floating else ())):
+        for got, where in ((cm.asarray(a, copy=True), mask), (cm.asarray(a.T, copy=True).T, mask),
+                           (cm.asarray(a, copy=True), mask[:, 0]), (cm.asarray(a, copy=True)[:, ::2], mask[:, ::2])):
+            expected = got.to_numpy().copy()
+            with np.errstate(over="ignore"):
+                got[cm.asarray(where)], expected[where] = value, value
+            np.testing.assert_array_equal(got.to_numpy(), expected)
+    if whole:
+        x = cm.asarray(a, copy=True)
+        with pytest.raises(OverflowError):
+            x[cm.asarray(mask)] = 2**70
+        np.testing.assert_array_equal(x.to_numpy(), a)
+
+
 def cotangents(function, a, b, g):
     """Gradients of <g, function(a, b)>, linear in each, by its values on unit matrices in float64."""
     with cm.device("cpu"):

@@ -116,16 +116,21 @@ def _prepare_where(mask, a, b):
 where.prepare = _prepare_where  # type: ignore[attr-defined]
 
 
+def _in_dtype(dtype, scalars):
+    """The call's number as NumPy has it in a dtype; what is too large for it is infinite."""
+    with np.errstate(over="ignore"):
+        return dtype.type(scalars[0])
+
+
 def where_number(mask, a, *, swapped, scalars):
     """mask ? a : number; swapped: mask ? number : a."""
-    with np.errstate(over="ignore"):
-        number = a.dtype.type(scalars[0])
+    number = _in_dtype(a.dtype, scalars)
     return np.asarray(np.where(mask, number, a) if swapped else np.where(mask, a, number))
 
 
-def where_into(x, mask, value):
-    """x = mask ? value : x, in place."""
-    np.copyto(x, value, where=mask)
+def where_into(x, mask, value=None, *, scalars=()):
+    """x = mask ? value : x, in place; without an array of values the scalar is the value."""
+    np.copyto(x, _in_dtype(x.dtype, scalars) if value is None else value, where=mask)
     return ()
 
 

@@ -354,6 +354,7 @@ def where_number(mask: Layout, a: Layout, *, swapped: bool) -> Plan:
     return Plan([out], [launch(_first_if, (mask, a.dtype, a) if swapped else (mask, a, a.dtype), out, Output(0))])
 
 
-def where_into(x: Layout, mask: Layout, value: Layout) -> Plan:
-    """``x = mask ? value : x`` in place; mask and value broadcast to x; x and value of one dtype."""
-    return Plan([], [launch(_last_if, (x, mask, value), x, Input(0))])
+def where_into(x: Layout, mask: Layout, value: Layout | None = None) -> Plan:
+    """``x = mask ? value : x`` in place; mask and value broadcast to x; x and value of one dtype. Without an array of values
+    the scalar is the value, in x's dtype."""
+    return Plan([], [launch(_last_if, (x, mask, x.dtype if value is None else value), x, Input(0))])

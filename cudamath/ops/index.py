@@ -79,14 +79,16 @@ _true_positions = Op("nonzero", cpu="index.true_positions", cuda="masks.true_pos
 
 def getitem(x: ndarray, key: Any) -> ndarray:
     """``x[key]``: a view for basic keys, a copy otherwise."""
-    if type(key) is ndarray and x._node is None:
-        run = _gather.plans.get((x._layout, key._layout, 0))
+    places, axis = key, 0
+    if type(key) is tuple and key and type(key[-1]) is ndarray and all(
+            [type(part) is slice and part.start is part.stop is part.step is None for part in key[:-1]]):
+        places, axis = key[-1], len(key) - 1  # x[:, places]
+    if type(places) is ndarray:
+        run = _gather.plans.get((x._layout, places._layout, axis)) if x._node is None else None
         if run is not None:  # the gather below, seen before
-            return run(x, key)
-    if _one_array(x, key):
-        return _gather(x, key, axis=0)
-    if type(key) is tuple and 1 < len(key) <= x.ndim and _one_array(x, key[-1]) and all(map(_is_whole, key[:-1])):
-        return _gather(x, key[-1], axis=len(key) - 1)  # x[:, places]
+            return run(x, places)
+        if axis < x.ndim and _one_array(x, places):
+            return _gather(x, places, axis=axis)
     seen = view_of(x, key)
     if seen is not None:
         return seen
@@ -116,7 +118,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     if type(key) is ndarray and key._layout.dtype.kind == "b" and _is_scalar(value) and x.ndim and (
             key._layout.shape == x._layout.shape and key._layout.device == x._layout.device):
         wrote(x)
-        _where_into(x, key, _value("setitem", x, value))
+        _put_where(x, key, value)
         return
     try:
         found = _slices[x._layout, key.start, key.stop, key.step] if type(key) is slice else basic_view(x._layout, key)
@@ -132,7 +134,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         mask = asarray(form.arrays[0], device=x.device)
         before, after = form.axes[0], base.ndim - form.axes[0] - mask.ndim
         mask = _reshape(mask, shape=(1,) * before + mask.shape + (1,) * after, old=mask.shape)
-        _where_into(base, mask, _value("setitem", x, value))
+        _put_where(base, mask, value)
         return
     base, axes, arrays = _index_arrays(base, form)
     base, axis = _neighbours(base, axes, form.position)
@@ -149,9 +151,12 @@ def _one_array(x: ndarray, key: Any) -> bool:
         layout.device == own.device)
 
 
-def _is_whole(part: Any) -> bool:
-    """Whether a part of a key is `:`."""
-    return type(part) is slice and part.start is part.stop is part.step is None
+def _put_where(x: ndarray, mask: ndarray, value: Any) -> None:
+    """``x[mask] = value`` for one value and a mask that broadcasts to x: one launch, if the value is a number of x's dtype."""
+    if _by_value(mask, x, value):
+        _where_into(x, mask, scalars=(value,))
+    else:
+        _where_into(x, mask, _value("setitem", x, value))
 
 
 def _is_scalar(value: Any) -> bool:
@@ -531,14 +536,8 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
         mask = astype(mask, np.bool_)
     dtype = dtypes.result_type(*[a if type(a) in _SCALARS or hasattr(a, "dtype") else asarray(a, device="cpu")
                                  for a in (x, y)])
-    operands = []
-    for a in (x, y):
-        if type(a) in _SCALARS:
-            a = full((), a, dtype, device=mask.device)
-        else:
-            a = coerce("where", (mask, a))[1]
-            a = a if a.dtype == dtype else astype(a, dtype)
-        operands.append(a)
+    operands = [full((), a, dtype, device=mask.device) if type(a) in _SCALARS else
+                astype(coerce("where", (mask, a))[1], dtype, copy=False) for a in (x, y)]
     shapes.broadcast_shapes("where", mask.shape, *[a.shape for a in operands])
     return _where(mask, *operands)
 

@@ -38,17 +38,23 @@ _ANY = Category("numeric or bool", NUMERIC | dtypes.BOOLEAN)
 # ------------------------------------------------------------------------------------------- what they share
 
 
-def _input(name: str, x: Any, real: bool) -> ndarray:
+def _input(name: str, x: Any, category: Category = _ANY) -> ndarray:
     """The argument as an array of a dtype that is transformed: float32, float64 or their complex counterparts."""
-    x = require(name, x, REAL_OR_BOOL if real else _ANY)
-    if x.dtype.kind != "c":
-        narrow = x.dtype in (dtypes.float16, dtypes.bfloat16, dtypes.float32)
-        x = astype(x, dtypes.float32 if narrow else dtypes.float64, copy=False)
-    return x if real or x.dtype.kind == "c" else astype(x, _complex(x.dtype))
+    x = require(name, x, category)
+    if x.dtype.kind == "c":
+        return x
+    narrow = x.dtype in (dtypes.float16, dtypes.bfloat16, dtypes.float32)
+    return astype(x, dtypes.float32 if narrow else dtypes.float64, copy=False)
 
 
-def _complex(dtype: np.dtype) -> np.dtype:
-    return np.dtype(np.complex64 if dtype.itemsize == 4 else np.complex128)
+def _complex(x: ndarray) -> ndarray:
+    """An array of one of these dtypes as complex numbers."""
+    return x if x.dtype.kind == "c" else astype(x, np.complex64 if x.dtype.itemsize == 4 else np.complex128)
+
+
+def _asked(name: str, s: Any, axes: Any, norm: str | None) -> tuple:
+    """What a transform is looked up by: numbers with their class, because 1.0 equals 1."""
+    return (name, s, axes, norm, *[tuple(map(type, each)) if type(each) is tuple else type(each) for each in (s, axes)])
 
 
 def _scale(name: str, norm: str | None, sizes: Sequence[int], inverse: bool) -> float:
@@ -90,7 +96,7 @@ def _plan(name: str, x: ndarray, s: Sequence[int] | None, axes: Axes) -> tuple[l
         if chosen and chosen[0] < 0:
             raise ValueError(f"{name}: {len(s or ())} lengths for an array of shape {x.shape}")
     else:
-        chosen = [shapes.normalize_axis(name, a, x.ndim) for a in ([axes] if isinstance(axes, int) else axes)]
+        chosen = [shapes.normalize_axis(name, a, x.ndim) for a in (axes if np.iterable(axes) else [axes])]
     if s is None:
         sizes = [x.shape[a] for a in chosen]
     elif len(s) != len(chosen):
@@ -101,32 +107,34 @@ def _plan(name: str, x: ndarray, s: Sequence[int] | None, axes: Axes) -> tuple[l
 
 
 def _all_complex(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool) -> ndarray:
-    key, given = (name, s, axes, norm), (x,)
+    key, given = _asked(name, s, axes, norm), (x,)
     known = c2c.again(key, given)
     if known is not None:
         return known
-    x = _input(name, x, False)
+    x = _input(name, x)
+    if x._node is not None:
+        x = _complex(x)  # by a card that knows the gradient; otherwise the transform's own does it on the way
     sizes, chosen = _plan(name, x, s, axes)
     scale = _scale(name, norm, sizes, inverse)
-    for n, axis in zip(sizes, chosen, strict=True):
-        x = _fit(x, axis, n)
     if len(set(chosen)) == len(chosen):
+        for n, axis in zip(sizes, chosen, strict=True):
+            x = _fit(x, axis, n)
         how: dict[str, Any] = {"axes": tuple(chosen), "inverse": inverse, "scale": scale}
         y = c2c(x, **how)
         c2c.remember(key, given, (x,), **how)
         return y
-    for axis in chosen:  # an axis named twice is transformed twice
-        x = c2c(x, axes=(axis,), inverse=inverse, scale=1.0)
+    for n, axis in zip(sizes[::-1], chosen[::-1], strict=True):  # an axis named twice is transformed twice
+        x = c2c(_fit(x, axis, n), axes=(axis,), inverse=inverse, scale=1.0)
     return x if scale == 1 else x * scale
 
 
 def _to_half(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool = False) -> ndarray:
     """Real to the non-negative half of the frequencies; `inverse` only chooses the factor."""
-    key, given = (name, s, axes, norm), (x,)
+    key, given = _asked(name, s, axes, norm), (x,)
     known = r2c.again(key, given)
     if known is not None:
         return known
-    x = _input(name, x, True)
+    x = _input(name, x, REAL_OR_BOOL)
     sizes, chosen = _plan(name, x, s, axes)
     if not chosen:
         raise ValueError(f"{name}: at least 1 axis must be transformed")
@@ -141,11 +149,11 @@ def _to_half(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str |
 
 
 def _from_half(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str | None, inverse: bool = True) -> ndarray:
-    key, given = (name, s, axes, norm), (x,)
+    key, given = _asked(name, s, axes, norm), (x,)
     known = c2r.again(key, given)
     if known is not None:
         return known
-    x = _input(name, x, False)
+    x = _complex(_input(name, x))
     sizes, chosen = _plan(name, x, [] if s is None and axes is None and not x.ndim else s, axes)
     if not chosen:
         raise ValueError(f"{name}: at least 1 axis must be transformed")
@@ -263,8 +271,7 @@ def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "ba
     >>> cm.fft.hfft([1.0, 2.0, 1.0]).tolist()
     [6.0, 0.0, -2.0, 0.0]
     """
-    x = _input("hfft", x, False)
-    y = _from_half("hfft", conj(x), _one(n), (axis,), norm, inverse=False)
+    y = _from_half("hfft", conj(_complex(_input("hfft", x))), _one(n), (axis,), norm, inverse=False)
     return y if out is None else deliver("hfft", y, out)
 
 

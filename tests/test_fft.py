@@ -105,6 +105,8 @@ def test_an_axis_named_twice(device):
     check(cm.fft.fftn(cm.asarray(z), axes=(0, 0)), np.fft.fftn(z, axes=(0, 0)))
     check(cm.fft.fft2(cm.asarray(z), (-1, 3)), np.fft.fft2(z, (3, 3)))  # -1: as long as it is
     check(cm.fft.fftn(cm.asarray(z), axes=()), np.fft.fftn(z, axes=()))
+    check(cm.fft.fftn(cm.asarray(z.real), axes=()), z.real.astype("c16"))
+    check(cm.fft.fft2(cm.asarray(z.real), (-1, 6), (1, 1)), np.fft.fft2(z.real, (4, 6), (1, 1)))
 
 
 def test_nothing_to_transform(device):
@@ -301,13 +303,14 @@ SHAPES = [((6, 4, 5), (2,)), ((6, 4, 5), (0,)), ((3, 4, 5), (1,)), ((18, 2, 2), 
 
 @pytest.mark.simulator
 @pytest.mark.parametrize(("kind", "shape", "axes", "look"), [
-    *[(kind, *one, "plain") for kind in ("c2c", "r2c", "c2r") for one in SHAPES],
-    *[("c2c", *one, look) for one in SHAPES[2:5] for look in ("transposed", "reversed", "broadcast", "odd")],
+    *[(kind, *one, "plain") for kind in ("c2c", "c2c of real", "r2c", "c2r") for one in SHAPES],
+    *[(kind, *one, look) for kind in ("c2c", "c2c of real") for one in SHAPES[2:5]
+      for look in ("transposed", "reversed", "broadcast", "odd")],
     *[(kind, *one, look) for kind in ("r2c", "c2r") for one in SHAPES[4:6] for look in ("broadcast", "odd")]])
 def test_plans_in_the_simulator(fake_fft, kind, shape, axes, look):
     """Every way of reading and writing: strides, groups of axes, several calls, moved axes."""
     rng = np.random.default_rng(0)
-    dtype = np.dtype("f4" if kind == "r2c" else "c8")
+    dtype = np.dtype("f4" if kind in ("r2c", "c2c of real") else "c8")
     base = numbers(rng, shape, dtype)
     if look == "transposed":
         base = np.asfortranarray(base)
@@ -320,7 +323,7 @@ def test_plans_in_the_simulator(fake_fft, kind, shape, axes, look):
     base = np.asarray(base)
     x = Layout.of(base.shape, base.strides, base.dtype, 0, base.ctypes.data % 16 == 0)
     before = base.copy()
-    if kind == "c2c":
+    if kind.startswith("c2c"):
         plan, expected = planners.c2c(x, axes=axes, inverse=True, scale=0.5), np.fft.ifftn(base, axes=axes, norm="forward") / 2
     elif kind == "r2c":
         plan, expected = planners.r2c(x, axes=axes, scale=0.5), np.fft.rfftn(base, axes=axes) / 2

@@ -47,6 +47,17 @@ def test_a_float_is_no_axis_after_its_integer(device):
                 call()
 
 
+@pytest.mark.parametrize(("function", "right", "wrong"), [
+    (cm.fft.fft, {"n": 2}, {"n": 2.0}), (cm.fft.rfft, {"n": 2}, {"n": 2.0}), (cm.fft.irfft, {"n": 2}, {"n": 2.0}),
+    (cm.fft.ifft, {"axis": 1}, {"axis": 1.0}), (cm.fft.fftn, {"s": (2, 4)}, {"s": (2.0, 4)}),
+    (cm.fft.rfft2, {"axes": (0, 1)}, {"axes": (0, 1.0)}), (cm.fft.fftn, {"s": 2, "axes": 1}, {"s": 2, "axes": 1.0})])
+def test_a_float_is_no_length_after_its_integer(device, function, right, wrong):
+    x = cm.ones((4, 4))
+    function(x, **right), function(x, **right)
+    with pytest.raises(TypeError, match=f"^{function.__name__}: "):
+        function(x, **wrong)
+
+
 FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of integers, alike in both libraries
     "places": lambda lib, a, v, p: a[p],
     "places from the end": lambda lib, a, v, p: a[-1 - p],
@@ -108,6 +119,10 @@ FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of inte
     "rfft and back": lambda lib, a, v, p: lib.fft.irfft(lib.fft.rfft(v) * (1 - 2j)),
     "rfft of columns": lambda lib, a, v, p: abs(lib.fft.rfft(a, axis=0, norm="ortho")),
     "fft2": lambda lib, a, v, p: lib.fft.ifft2(lib.fft.fft2(a, [4, 5]) * 1j).imag,
+    "fft of real numbers": lambda lib, a, v, p: abs(lib.fft.fft(v)),
+    "fft of real rows, filled up": lambda lib, a, v, p: lib.fft.fft(a[:, ::2], 5).imag,
+    "ifft of real columns": lambda lib, a, v, p: lib.fft.ifft(a, axis=0, norm="ortho").real,
+    "fft of integers": lambda lib, a, v, p: lib.fft.fft2(p.reshape((2, 2))).real * v[0],
     "linspace": lambda lib, a, v, p: lib.linspace(-1, 2, 7),
     "linspace without its end": lambda lib, a, v, p: lib.linspace(0.0, 1.0, 5, False, dtype="float32"),
     "arange": lambda lib, a, v, p: lib.arange(7),

@@ -14,9 +14,11 @@ def _scaled(y: np.ndarray, scale: float) -> np.ndarray:
 
 
 def c2c(x: np.ndarray, *, axes: tuple[int, ...], inverse: bool, scale: float) -> np.ndarray:
-    """Complex to complex along `axes`, times `scale`."""
+    """Complex to complex along `axes`, times `scale`; real numbers count as complex."""
     y = np.fft.ifftn(x, axes=axes, norm="forward") if inverse else np.fft.fftn(x, axes=axes)
-    return _scaled(y if y is not x else x.copy(), scale)  # no axes: NumPy returns the input itself
+    if y is x:  # no axes: NumPy returns the input itself
+        y = x.astype(np.result_type(x, np.complex64))
+    return _scaled(y, scale)
 
 
 def r2c(x: np.ndarray, *, axes: tuple[int, ...], scale: float) -> np.ndarray:

@@ -237,20 +237,19 @@ class _Steps:
 
 
 def c2c(x: Layout, *, axes: tuple[int, ...], inverse: bool, scale: float) -> Plan:
-    """Complex to complex along `axes`, times `scale`."""
-    out = x.like()
+    """Complex to complex along `axes`, times `scale`. Real numbers become complex in the result's memory."""
+    out = x.like(dtype=np.result_type(x.dtype, np.complex64))
     if not out.size:
         return Plan([out], [])
-    work = _Steps()
-    work.complex(whole(Input(0), x), whole(Output(0), out), axes, inverse)
+    work, source, target = _Steps(), whole(Input(0), x), whole(Output(0), out)
+    work.complex(source if x.dtype == out.dtype else work.copy(source, target), target, axes, inverse)
     return Plan([out], [*work.steps, *_scaling(Output(0), out, scale)], work.temps)
 
 
 def r2c(x: Layout, *, axes: tuple[int, ...], scale: float) -> Plan:
     """Real to complex along `axes`, times `scale`; half the frequencies along the last of them."""
     last = axes[-1]
-    complex_dtype = np.dtype(np.complex64 if x.itemsize == 4 else np.complex128)
-    out = x.like((*x.shape[:last], x.shape[last] // 2 + 1, *x.shape[last + 1 :]), complex_dtype)
+    out = x.like((*x.shape[:last], x.shape[last] // 2 + 1, *x.shape[last + 1 :]), np.result_type(x.dtype, np.complex64))
     if not out.size:
         return Plan([out], [])
     work, source, target = _Steps(), whole(Input(0), x), whole(Output(0), out)

@@ -1,6 +1,7 @@
 """Fourier transforms: cards. Plans: kernels/fft.py; cuFFT: runtime/fft.py. The public functions: cudamath/fft.py.
 
-Three cards: complex to complex, real to complex, complex to real, each along any number of axes and times a number.
+Three cards: complex to complex (of real numbers too, without a gradient), real to complex, complex to real, each along any
+number of axes and times a number.
 Their gradients are one another: the adjoint of a transform is the transform with the other sign.
 """
 

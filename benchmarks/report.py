@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks import charts, headers, headlines, latency, models, rows_grid
+from benchmarks import charts, headers, headlines, latency, limits, models, rows_grid
 from benchmarks import families as beside_cupy
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -181,7 +181,8 @@ def page(folder: pathlib.Path) -> str:
     if not rows:
         return ""
     lines = [f"# {rows[0]['device']}", "", "Written by `python -m benchmarks.report` from the records in this folder.", "",
-             heading(rows), "", *families(rows), *tables(rows), *charts.section(folder), *latency.section(folder, duration),
+             heading(rows), "", *families(rows), *limits.section(rows, tuple(LIBRARIES), duration), *tables(rows),
+             *charts.section(folder), *latency.section(folder, duration),
              *models.section(folder), *headlines.section(folder, duration), *beside_cupy.section(folder), *seen(folder)]
     return "\n".join(lines).replace(f"benchmarks/results/{folder.name}/", "") + "\n"
 

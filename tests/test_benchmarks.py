@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchmarks import charts, headers, report, rows, rows_grid, run, sanitize, timer
+from benchmarks import charts, headers, limits, report, rows, rows_grid, run, sanitize, timer
 from cudamath.timing import Spread, interleave
 
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="nothing here is simulated")
@@ -145,6 +145,25 @@ def test_report_shows_the_records(tmp_path: pathlib.Path) -> None:
     assert "| a + b | 2 us | 4 us | 0.50 | 50% |" in text
     assert "| `add_naive` | a + b | 8 us | 0.25 |" in text
     assert "7 passed, 2 failed, 3 skipped" in text
+
+
+def test_rows_behind_say_what_limits_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead, behind = sample(), sample(name="sort_x", title="sort")
+    behind["results"]["torch"]["median"] = 1e-6
+    assert [(ratio, row["name"], best) for ratio, row, best in limits.behind([ahead, behind], ["cudamath", "torch"])] == [
+        (0.5, "sort_x", "torch")]
+    monkeypatch.setattr(limits, "REASONS", {"sort": "Slow.", "sort_x": "Slower."})
+    lines = limits.section([ahead, behind], ["cudamath", "torch"], report.duration)
+    assert "1 of 2 rows" in lines[1] and lines[-1] == "| sort | 0.50 | 2 us | torch 1 us | Slower. |"
+    assert limits.section([ahead], ["cudamath", "torch"], report.duration) == []
+
+
+def test_each_row_behind_has_a_reason() -> None:
+    for folder in report.folders(report.ROOT / "benchmarks" / "results"):
+        for _, row, _ in limits.behind(report.records(folder), list(report.LIBRARIES)):
+            assert limits.reason(row["name"]), f"limits.toml says nothing of {row['name']}"
+    for start in limits.REASONS:
+        assert any(name.startswith(start) for name in rows.ROWS), f"limits.toml: no row begins with {start}"
 
 
 def test_headers_hold_the_records(tmp_path: pathlib.Path) -> None:

@@ -16,6 +16,13 @@ The expression is Python source on names x, y, z (inputs in order), e.g. "x if x
 literals become constants of the compute type, so a float32 kernel contains no float64 arithmetic.
 
 Measured (row versions_elementwise):
+a + b, 2^26, float32; NVIDIA H200, commit bc5531f4aab2, 2026-11-22
+
+                 GB/s     of a copy
+    plain       4,327          1.06
+    rows        4,321          1.06
+    vector      4,316          1.06
+
 (end of what was measured)
 """
 

@@ -15,6 +15,13 @@ both sides, and DRAM pages are used up while they are open. The floor is each op
 more than needed in shared memory puts the elements of a column in different banks.
 
 Measured (row versions_tiles):
+a + b.T, 8,192 squared, float32; NVIDIA H200, commit bc5531f4aab2, 2026-11-22
+
+                       GB/s     of a copy
+    plain             1,565          0.38
+    tiled             3,570          0.88
+    tiled_vector      4,210          1.03
+
 (end of what was measured)
 """
 

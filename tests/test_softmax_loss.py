@@ -16,7 +16,7 @@ from differences import (
 import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels.build import SIMULATOR
-from cudamath.testing import assert_close, compile_plan, layout_of
+from cudamath.testing import assert_close, compile_plan, layout_of, simulate
 
 FUNCTIONS = {"softmax": cm.ml.softmax, "log_softmax": cm.ml.log_softmax}
 
@@ -282,6 +282,35 @@ def test_loss_gradients(device, shape, reduction):
     assert_close(fn(cm.asarray(x)), loss_reference(x, targets, reduction), rtol=1e-12)
     check_gradient(fn, lambda a: loss_reference(a, targets, reduction), x)
     check_second_order(fn, x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 3), (1025, 3), (4096, 2), (4097, 2), (5, 3, 1000)])
+def test_nll_loss_of_few_and_many_targets(device, shape, dtype):
+    """On a GPU up to 4,096 targets take one launch, more take two. Every fifth target is ignored."""
+    x = -np.abs(numbers(shape, dtype))
+    targets = np.random.default_rng(5).integers(0, shape[1], shape[:1] + shape[2:])
+    targets.flat[1::5] = -100
+    for reduction in ("mean", "sum"):
+        each = -np.take_along_axis(wide(x), np.maximum(targets, 0)[:, None], 1)[:, 0][targets != -100]
+        expected = each.sum() / (each.size if reduction == "mean" else 1)
+        for kind in (np.int64, np.int32):
+            got = cm.ml.nll_loss(cm.asarray(x), cm.asarray(targets.astype(kind)), reduction=reduction)
+            assert_close(got, expected, rtol=TOLERANCE[dtype] * 5)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("shape", [(5, 3, 1), (3, 4, 6)])
+def test_nll_losses_simulated(shape):
+    from cudamath.kernels import loss as kernels
+
+    x, targets = numbers(shape, "float32"), np.random.default_rng(5).integers(0, shape[1], (shape[0], shape[2]))
+    targets[1, 0] = -100
+    plan = kernels.nll_loss(layout_of(x), layout_of(targets), reduction="none", ignore_index=-100)
+    losses, divisor = simulate(plan, x, targets)
+    picked = -np.take_along_axis(x, np.maximum(targets, 0)[:, None], 1)[:, 0]
+    np.testing.assert_array_equal(losses, np.where(targets == -100, 0, picked))
+    assert divisor == 1
 
 
 def test_mse_loss(device):

@@ -49,15 +49,15 @@ def user_place(above: int = 1) -> tuple[Any, int]:
     """What called cudamath, the innermost frame that is none of ours: its code and where it is in it, for `line_of`.
     above: so many frames from here on are known to be ours."""
     frame = sys._getframe(above)
-    while frame.f_back is not None:
-        name = frame.f_code.co_filename
-        ours = _files.get(name)
+    while True:
+        code = frame.f_code
+        ours = _files.get(code.co_filename)
         if ours is None:
-            ours = _files[name] = name.startswith(_OURS)
-        if not ours:
-            break
-        frame = frame.f_back
-    return frame.f_code, frame.f_lasti
+            ours = _files[code.co_filename] = code.co_filename.startswith(_OURS)
+        back = frame.f_back if ours else None  # which Python makes an object for: not before it is needed
+        if back is None:
+            return code, frame.f_lasti
+        frame = back
 
 
 def line_of(place: tuple[Any, int]) -> str:

@@ -119,7 +119,8 @@ def layers(f: np.dtype) -> None:
     ml.max_pool2d(x, 2)
     for x in (made((2, 8, 16, 16), f), cm.moveaxis(made((2, 16, 16, 8), f), -1, 1)):
         for mode in ("nearest", "bilinear"):
-            cm.grad(lambda x, mode=mode: ml.upsample(x, (24, 32), mode=mode).sum())(x)
+            for size in ((24, 32), (32, 32)):
+                cm.grad(lambda x, mode=mode, size=size: ml.upsample(x, size, mode=mode).sum())(x)
     cm.grad(lambda x: ml.dropout(x, 0.3, rng=cm.random.default_rng(1)).sum())(made((100, 33), f))
     cm.grad(lambda w: ml.embedding(cm.zeros(5000, "int64"), w).sum())(made((1000, 64), f))
     cm.grad(lambda x: ml.rotary_embedding(x, made((9, 8)), made((9, 8))).sum())(made((2, 3, 9, 20), f))

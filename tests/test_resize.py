@@ -209,7 +209,7 @@ def test_errors(device):
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("machine, version", versions("plain"))
 def test_kernels(machine, version, mode, dtype):
-    """Both kernels as planned; in the simulator a thread owns one element."""
+    """The kernels of any size; in the simulator a thread owns one element."""
     from cudamath.kernels import resize
 
     name = {"linear": "bilinear"}.get(mode, mode)
@@ -224,6 +224,56 @@ def test_kernels(machine, version, mode, dtype):
         assert_close(dx, expected, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 4)
 
 
+#: Old sizes and factors for the kernels of whole factors: columns in groups of 1, 2, 4 and 8; rows of several runs.
+WHOLE = [((3, 4), (2, 2)), ((1, 1), (2, 3)), ((9, 2), (1, 2)), ((2, 8), (3, 3)), ((1, 5), (1, 4)), ((2, 2), (8, 5))]
+LARGE_WHOLE = [((19, 64), (2, 2)), ((16, 31), (2, 2)), ((1, 1000), (1, 4)), ((9, 40), (3, 3)), ((10, 36), (4, 4)),
+               ((3, 6), (8, 8)), ((5, 24), (7, 6)), ((4, 16), (5, 1))]
+
+
+@pytest.mark.parametrize("run", [1, 8])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear"])
+@pytest.mark.parametrize("machine, version", versions("plain"))
+def test_whole_factors(monkeypatch, machine, version, mode, dtype, run):
+    """enlarge and enlarge_grad, where a thread owns one row and where it owns several."""
+    from cudamath.kernels import enlarge, resize
+
+    monkeypatch.setattr(enlarge, "RUN", run)
+    monkeypatch.setattr(enlarge, "ENOUGH", 1)
+    name = {"linear": "bilinear"}.get(mode, mode)
+    for old, times in WHOLE if machine == "simulator" else WHOLE + LARGE_WHOLE:
+        new = tuple(a * b for a, b in zip(old, times, strict=True))
+        where = {"axes": tuple((mode, a / b) for a, b in zip(old, new, strict=True))}
+        x, g = numbers((1, 2, *old), dtype), numbers((1, 2, *new), dtype, 1)
+        rows, columns = (matrix(a, b, name) for a, b in zip(old, new, strict=True))
+
+        def made(plan, kernel, at):
+            def make(layout):
+                found = plan(layout, size=at, **where)  # noqa: B023
+                assert [step.kernel.__name__ for step in found.steps] == [kernel]
+                return found
+            return make
+
+        y = run_version(machine, made(resize.resize, "enlarge", new), x)
+        assert_close(y, np.einsum("pr,qs,ncrs->ncpq", rows, columns, wide(x)), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+        dx = run_version(machine, made(resize.resize_grad, "enlarge_grad", old), g)
+        scale = max(np.prod(times), 4)
+        assert_close(dx, np.einsum("pr,qs,ncpq->ncrs", rows, columns, wide(g)), rtol=TOLERANCE[dtype] * 4,
+                     atol=TOLERANCE[dtype] * scale)
+
+
+def test_which_factors_are_whole():
+    """Others keep the kernels of any size: corners aligned, factors that are not whole or as given not quite, padding."""
+    from cudamath.kernels.enlarge import factor
+
+    for axis, times, mixed in ((("linear", 0.5), 2, True), (("linear", 1 / 3), 3, True), (("nearest", 0.25), 4, False),
+                               (("nearest-exact", 0.5), 2, False), (("linear", 1.0), 1, False), (("replicate", 0.0), 1, False)):
+        assert factor(7, 7 * times, axis) == (times, mixed)
+    for count, axis in ((14, ("corners", 0.0)), (15, ("linear", 7 / 15)), (14, ("linear", 1 / 2.1)), (14, ("nearest", 1 / 2.1)),
+                        (14, ("circular", 7.0)), (6, ("linear", 7 / 6)), (7 * 9, ("linear", 1 / 9))):
+        assert factor(7, count, axis) is None, (count, axis)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
@@ -232,10 +282,15 @@ def test_no_spills(dtype, mode):
     from cudamath.kernels import resize
 
     kind = numbers((), dtype).dtype
-    x, y = Layout.new((8, 64, 32, 32), kind, 0), Layout.new((8, 64, 64, 64), kind, 0)
+    for times in (2, 3, 8):
+        x, y = Layout.new((8, 64, 32, 32), kind, 0), Layout.new((8, 64, 32 * times, 32 * times), kind, 0)
+        where = {"axes": ((mode, 1 / times),) * 2}
+        check_resources(resize.resize(x, size=y.shape[2:], **where), [x], (9, 0))
+        check_resources(resize.resize_grad(y, size=(32, 32), **where), [y], (9, 0))
+    x, y = Layout.new((8, 64, 32, 32), kind, 0), Layout.new((8, 64, 48, 64), kind, 0)
     last = [Layout.of(a.shape, (a.size // 8 * a.itemsize, a.itemsize, a.shape[3] * 64 * a.itemsize, 64 * a.itemsize), kind, 0)
             for a in (x, y)]
     for a, b in ((x, y), last):
-        where = {"axes": ((mode, 0.5), (mode, 0.5))}
-        check_resources(resize.resize(a, size=(64, 64), **where), [a], (9, 0))
+        where = {"axes": ((mode, 2 / 3), (mode, 0.5))}
+        check_resources(resize.resize(a, size=(48, 64), **where), [a], (9, 0))
         check_resources(resize.resize_grad(b, size=(32, 32), **where), [b], (9, 0))

@@ -10,6 +10,9 @@ Where nothing is mixed (nearest, padding) f = e = 0, and one read is enough. Bac
 walks over the new ones that need it, which more tables list for each axis: every sum belongs to one thread and is taken in
 a fixed order. No atomics, the same bits every time.
 
+Images in C order that grow by whole factors have kernels of their own (enlarge.py), with shares as constants; these here
+know every other size, order and mode.
+
 The floor is bytes(x) + bytes(y). A thread owns neighbours, which it writes by one access of up to 16 bytes: channels, where
 these lie last in memory (reads are as wide then), else columns. Any GPU, and the simulator (one element a thread).
 """
@@ -24,6 +27,7 @@ import numpy as np
 from ..core.layout import Layout
 from ..core.plan import Constant, Input, Launch, Output, Plan
 from ..core.taps import MIXED, Axis, taps
+from . import enlarge
 from .build import blocks, codec
 from .lazy import cuda
 from .pool import _large, _memory, _ordered, _width, decode
@@ -153,6 +157,8 @@ def _launch(kernel: Any, x: Layout, y: Layout, axes: tuple[Axis, Axis], tables: 
 def resize(x: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **_: Any) -> Plan:
     """x (N, C, H, W), in C order or channels last -> (N, C, *size), in the same; axes: rows and columns (core/taps.py)."""
     y = _ordered((*x.shape[:2], *size), x)
+    if whole := enlarge.launch(enlarge.enlarge, x, y, x.shape[2:], size, axes):
+        return Plan([y], [whole])
     tables = _tables(x.shape[2:], size, axes, wide(x.dtype), False)
     return Plan([y], [_launch(resize_kernel, x, y, axes, tables, (*x.shape[2:], *size))])
 
@@ -160,5 +166,7 @@ def resize(x: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **_: An
 def resize_grad(g: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **_: Any) -> Plan:
     """g (N, C, P, Q), in C order or channels last -> (N, C, *size), in the same: the gradient of images of this size."""
     dx = _ordered((*g.shape[:2], *size), g)
+    if whole := enlarge.launch(enlarge.enlarge_grad, g, dx, size, g.shape[2:], axes):
+        return Plan([dx], [whole])
     tables = _tables(size, g.shape[2:], axes, wide(g.dtype), True)
     return Plan([dx], [_launch(resize_grad_kernel, g, dx, axes, tables, (*size, *g.shape[2:]))])

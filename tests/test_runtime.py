@@ -449,3 +449,21 @@ def test_libraries_that_are_found_tell_their_versions():
         found = libraries.find(name)
         assert "undefined symbol" not in found.looked, found
         assert (found.version is None) == (found.path is None)
+
+
+@pytest.mark.gpu
+def test_the_interpreter_exits_in_silence():
+    """Streams, graphs and arrays that live to the end, in cycles: nobody writes to stderr while they are taken apart."""
+    source = """
+        import builtins
+        import cudamath as cm
+        step = cm.cuda.graph(lambda x: (x @ x, x.sum(), [x + 1]))
+        x = cm.ones((64, 64), device="cuda")
+        kept = [step(x) for _ in range(5)]
+        with cm.cuda.Stream() as stream:
+            kept.append(x * 2)
+        kept.append([step, stream, kept])
+        builtins.kept = kept
+    """
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -442,6 +442,6 @@ def test_rows_between_borders_do_not_spill():
             with assume(capability):
                 plans = [(softmax.plan("cached_rows", i, 1, log, len(i) == 2), list(i)) for i in ((v,), (v, v))]
             for plan, inputs in plans:
-                alone = plan.steps[0].shared > softmax.CACHE[capability]  # a multiprocessor's registers are one block's, or two's
+                alone = plan.steps[0].shared > softmax.CACHE[capability]  # one block a multiprocessor instead of two
                 for found in compile_plan(plan, inputs, capability):
                     assert found.spills == 0 and found.registers <= (128 if alone else 64), (found, capability)

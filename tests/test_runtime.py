@@ -1,5 +1,7 @@
 """Devices, contexts, streams, events: against the fake driver, without a GPU, and on one."""
 
+import contextlib
+import gc
 import multiprocessing
 import os
 import pathlib
@@ -15,7 +17,7 @@ from threads import together
 
 import cudamath as cm
 from cudamath.core.array import upload
-from cudamath.runtime import device, libraries, stream
+from cudamath.runtime import device, handles, libraries, stream
 from cudamath.runtime.errors import check, fail
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -335,6 +337,30 @@ def test_use_after_a_fork_is_explained(fake):
     process.join()
     assert said[0] == "DeviceError" and "forked after CUDA was set up" in said[1] and "'spawn'" in said[1]
     assert x.tolist() == [0, 0, 0]  # the parent goes on
+
+
+def test_handles_of_streams_that_end_during_a_capture_are_closed_after_it(fake):
+    """A library waits for the whole device when it closes one, which a capture does not survive."""
+    closed = []
+
+    class Handle:
+        def __init__(self, stream):
+            pass
+
+        def close(self):
+            closed.append(stream.current_stream().capturing)
+
+    library = handles.Handles(Handle)
+    for other in (contextlib.nullcontext, cm.cuda.capture, contextlib.nullcontext):
+        ends = stream.Stream(0)
+        library.of(ends)
+        before = len(closed)
+        with other():
+            del ends
+            gc.collect()
+            assert not library and len(closed) == before + (other is contextlib.nullcontext)
+        assert len(closed) == before + 1
+    assert closed == [False] * 3
 
 
 def test_import_creates_no_context_and_no_numba():

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import device as devices
-from . import libraries
+from . import handles, libraries
 from . import stream as streams
 from .errors import DeviceError, library_error
 from .memory import Buffer, pool_of, relaxed
@@ -91,10 +91,14 @@ class Plan:
     def __del__(self) -> None:
         if hasattr(self, "handle"):
             try:
-                with streams.in_context(self.device), relaxed():
-                    _bindings().destroy(self.handle)
+                handles.after_captures(functools.partial(_destroy, self.handle, self.device))
             except Exception:  # interpreter shutdown: the driver cleans up
                 pass
+
+
+def _destroy(handle: int, index: int) -> None:
+    with streams.in_context(index), relaxed():
+        _bindings().destroy(handle)
 
 
 _plans: dict[int, collections.OrderedDict[Spec, Plan]] = {}  # device -> its plans, the latest used at the end

@@ -22,7 +22,7 @@ import gc
 from typing import Any
 
 from . import device as devices
-from . import flags, memory
+from . import flags, handles, memory
 from . import stream as streams
 from .errors import CudaError, check
 from .stream import refuse_capture
@@ -106,10 +106,12 @@ class Capture:
         self.stream.borrow(outer)
         self.stream.wait(outer)  # after the last use of what was borrowed
         self.stream.__enter__()
+        handles.capture_begins()
         try:
             mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
             check(cu.cuStreamBeginCapture(self.stream.handle, mode))
         except BaseException:
+            handles.capture_ends()
             self.stream.__exit__()
             self.stream.give_back()
             raise
@@ -121,6 +123,7 @@ class Capture:
         cu = devices.driver()
         status, recorded = cu.cuStreamEndCapture(self.stream.handle)
         self.stream.capturing = False
+        handles.capture_ends()
         self.stream.give_back()
         self.stream.__exit__()
         try:

@@ -1,4 +1,8 @@
-"""Handles of a library, one for each stream: they cost milliseconds to make, and work goes to the stream of its handle."""
+"""Handles of a library, one for each stream: they cost milliseconds to make, and work goes to the stream of its handle.
+
+Closing one waits for the whole device, which a capture under way on it does not survive, in whatever mode: so what ends
+during a capture (the handles of an earlier graph's stream) is closed after it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,37 @@ from typing import Generic, TypeVar
 from .stream import Stream
 
 H = TypeVar("H")
+
+_lock = threading.RLock()  # reentrant: whatever is collected while it is held may end a handle
+_captures = 0  # under way
+_waiting: list[Callable[[], None]] = []  # what is to be closed after them
+
+
+def capture_begins() -> None:
+    """From now on nothing is closed, until `capture_ends`."""
+    global _captures
+    with _lock:
+        _captures += 1
+
+
+def capture_ends() -> None:
+    """Close what waited for the last capture to end."""
+    global _captures
+    with _lock:
+        _captures -= 1
+        ready = [] if _captures else _waiting[:]
+        del _waiting[:len(ready)]
+    for close in ready:
+        close()
+
+
+def after_captures(close: Callable[[], None]) -> None:
+    """Call `close` now, or as soon as no capture is under way."""
+    with _lock:
+        if _captures:
+            _waiting.append(close)
+            return
+    close()
 
 
 class Handles(dict[int, H], Generic[H]):
@@ -35,4 +70,4 @@ class Handles(dict[int, H], Generic[H]):
         """Close the handle of a stream that is gone."""
         gone = self.pop(key, None)
         if gone is not None:
-            gone.close()  # type: ignore[attr-defined]
+            after_captures(gone.close)  # type: ignore[attr-defined]

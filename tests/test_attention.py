@@ -498,6 +498,31 @@ def test_splits():
         assert heads * (n + 1) > room or n == max(1, -(-keys // LEAST))  # and leave little room
 
 
+def test_queues_of_decoding():
+    from cudamath.kernels.attention_decode import queues
+
+    for size, tma, resident in [(1 << 20, True, 2), ((1 << 28) - 1, True, 2), (1 << 28, False, 1), (1 << 29, False, 2)]:
+        assert queues(True, size) == (tma, resident, 192 << 10)
+        assert queues(False, size) == (False, 2, 128 << 10)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("below", [1, 1 << 19], ids=["two blocks", "one block"])
+def test_decoding_without_tma(monkeypatch, below):
+    """What large caches take, on small ones."""
+    from cudamath.cpu import attention as cpu
+    from cudamath.kernels import attention as kernels
+
+    monkeypatch.setattr("cudamath.kernels.attention_decode.TMA_BELOW", below)
+    options = {"causal": True, "scale": 0.1, "dropping": False}
+    for shape in [(2, 8, 2, 1, 400, 128), (2, 8, 4, 3, 300, 64)]:
+        q, k, v = operands((*shape, shape[-1]), "bfloat16")
+        assert 1 << 19 <= k.nbytes + v.nbytes < 1 << 20
+        expected, _ = cpu.attention(*wide(q, k, v), **options)
+        y, _ = run("gpu", lambda *a: kernels.attention(*a, **options, version="decode"), (q, k, v), ())
+        assert_close(y, expected, rtol=2 * TOLERANCE["bfloat16"], atol=2 * TOLERANCE["bfloat16"])
+
+
 def test_resources():
     """What test_compile.py does not compile: the largest depth, and the gradient's smaller one."""
     from cudamath.core.layout import Layout
@@ -517,9 +542,10 @@ def test_resources():
         ("attention_grad_prepare", "attention_grad_wgmma", "attention_grad_finish"), True)
 
 
-@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (12, 0)], ids=str)
-def test_resources_of_decoding(capability):
+@pytest.mark.parametrize("capability, below", [((8, 0), 0), ((9, 0), 1 << 28), ((9, 0), 1), ((12, 0), 0)], ids=str)
+def test_resources_of_decoding(capability, below, monkeypatch):
     """With TMA and without; one tile of queries and two; parts, and whole results."""
+    monkeypatch.setattr("cudamath.kernels.attention_decode.TMA_BELOW", below)
     from cudamath.core.layout import Layout
     from cudamath.kernels import attention as kernels
     from cudamath.runtime.device import assume

@@ -228,11 +228,10 @@ def _decode(q: Layout, k: Layout, v: Layout, extras: _Extras, causal: bool, scal
     (batch, heads, rows, depth), (shares, keys) = q.shape, k.shape[1:3]
     limited = extras.queries is not None or extras.keys is not None
     wide = 64 * blocks(depth, 64)
-    splits = decode.splits_of(batch * shares, keys, 2 * multiprocessors(q.device))  # two blocks a multiprocessor
-    tma = capability(q.device)[0] == 9
-    each = (96 if tma else 64) << 10  # bytes of shared memory of each
+    tma, resident, room = decode.queues(capability(q.device)[0] == 9, k.nbytes + v.nbytes)
+    splits = decode.splits_of(batch * shares, keys, resident * multiprocessors(q.device))
     kind = decode.Kind("bf16" if q.dtype == bfloat16 else "f16", wide, blocks(heads // shares * rows, 8), causal and rows > 1,
-                       limited, splits > 1, decode.stages_of(wide, each), tma)
+                       limited, splits > 1, decode.stages_of(wide, room // resident), tma)
     lines, single = math.prod(q.shape[:3]), np.dtype(np.float32)
     boxes = _Boxes()  # which copies nothing: suits_decode
     both = [boxes.map(Input(i), x, decode.STEP) if tma else boxes.array(Input(i), x) for i, x in ((1, k), (2, v))]

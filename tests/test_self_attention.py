@@ -1,11 +1,14 @@
 """Self-attention on packed operands: against attention on separate ones, PyTorch, and each kernel version by name."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from differences import DTYPES, TOLERANCE, check_gradient, check_second_order, numbers, run_version, versions, wide
 
 import cudamath as cm
-from cudamath.testing import assert_close
+from cudamath.core.plan import ArrayArg
+from cudamath.runtime.device import assume
+from cudamath.testing import assert_close, layout_of
 
 
 def definition(qkv, heads, causal=True, scale=None):
@@ -93,3 +96,21 @@ def test_versions(machine, version, causal):
                             lse)
         assert_close(wide(found), slope, rtol=4 * TOLERANCE[dtype], atol=4 * TOLERANCE[dtype] * max(1, np.abs(slope).max()),
                      what=f"dqkv {qkv.shape}")
+
+
+@pytest.mark.parametrize("version, capability", [("plain", (7, 5)), ("mma", (8, 0)), ("wgmma", (9, 0))])
+@pytest.mark.parametrize("depth", [64, 80, 128])
+def test_gradients_are_written_where_they_lie_in_qkv(version, capability, depth):
+    """The launches' arguments, without a GPU: rows of dqkv are those of qkv, three times as far apart as those of y."""
+    from cudamath.kernels import self_attention as kernels
+
+    batch, length, heads = 2, 130, 3
+    g, qkv = (layout_of(np.zeros((batch, length, n * heads * depth), ml_dtypes.bfloat16)) for n in (1, 3))
+    lse = layout_of(np.zeros((batch, heads, length), np.float32))
+    with assume(capability):
+        plan = kernels.self_attention_grad(g, qkv, g, lse, heads=heads, causal=True, scale=0.1, version=version)
+    written = {(arg.offset, arg.shape, arg.strides) for step in plan.steps for arg in step.args
+               if isinstance(arg, ArrayArg) and arg.kind == "y"}
+    width = heads * depth * 2
+    expected = (batch, heads, length, depth), (3 * length * width, 2 * depth, 3 * width, 2)
+    assert written == {(part * width, *expected) for part in range(3)}

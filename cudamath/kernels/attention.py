@@ -321,8 +321,9 @@ def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale:
                    np.float32(scale * math.log2(math.e)), np.float32(scale)], nbytes)
     steps = [*maps.steps, prepare, main]
     for column in range(0, depth, 128):  # the columns of a part, which is finished by itself
-        dq = q.like()
-        columns = Output(0).view((*dq.shape[:3], min(128, depth - column)), dq.strides, offset=column * dq.itemsize)
+        dq, columns = q.like(), Output(0)  # as it is where one part is all: self_attention.py has it lie elsewhere
+        if is_deep:
+            columns = columns.view((*dq.shape[:3], min(128, depth - column)), dq.strides, offset=column * dq.itemsize)
         steps.append(Launch(grad.attention_grad_finish(kind, min(wide, 128), choices[0]), tiles_q * batch * heads,
                             grad.FINISH_THREADS, [sums.view((parts,), offset=column // 128 * parts * 4), columns,
                             *map(np.int32, (rows, depth - column, tiles_q, shift if causal else rows)), np.float32(scale)]))

@@ -49,6 +49,8 @@ def _moved(arg: Any, inputs: list[Place], outputs: list[Place]) -> Any:
         return place.view((layout.size,))
     if arg.shape is None:
         return place
+    if arg.kind == "y":
+        raise AssertionError(f"self_attention: attention's kernels want {arg} to lie in a way of its own, it lies as {layout}")
     return place.view(arg.shape, arg.strides, arg.dtype, arg.offset)
 
 

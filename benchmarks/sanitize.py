@@ -1,9 +1,10 @@
 """Kernels under NVIDIA's compute-sanitizer: `python -m benchmarks.sanitize [--out FILE] [--tools memcheck racecheck]`.
 
-Each version of each matrix kernel, and one call of every other family, runs at one small size under each tool, in a few
-processes side by side, after a run without a tool that fills the cache of compiled kernels. What the tool reports is counted
-for the case that was running. Errors that the driver returns to a caller who asked (is this pointer known to you?) are part of
-its protocol and are not reported. A process that takes too long is stopped; the record then names the case it was at.
+Each version of each matrix kernel, one call of every other family and every function with its gradient (sanitize_cases.py)
+runs at one small size under each tool, in a few processes side by side, after a run without a tool that fills the cache of
+compiled kernels. What the tool reports is counted for the case that was running. Errors that the driver returns to a caller who
+asked (is this pointer known to you?) are part of its protocol and are not reported. A process that takes too long is stopped;
+the record then names the case it was at.
 """
 
 from __future__ import annotations
@@ -20,112 +21,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 import cudamath as cm
 from benchmarks.run import RESULTS, environment, folder
+from benchmarks.sanitize_cases import cases
 
 CASE = "case: "
 #: Numba's name of a kernel: its own is the last.
 DEMANGLED = re.compile(r"(?:\w+::)+(\w+)\[abi:[^\]]*\](?:\(.*?\))?(?=\+0x| in |$)")
 REPORT = re.compile(r"^========= (?:Error: |Warning: |Race|Invalid|Uninitialized|Barrier|Fatal|Leaked)")
-Calls = dict[str, Callable[[], Any]]
-
-
-def array(*shape: int, dtype: Any = "float32") -> cm.ndarray:
-    """Random numbers on the GPU."""
-    return cm.asarray(np.random.default_rng(0).standard_normal(shape, dtype=np.float32)).astype(dtype)
-
-
-def planned(planner: Callable, *arrays: cm.ndarray, **options: Any) -> Any:
-    """What a planner's plan gives for these arrays."""
-    layouts = [a._layout for a in arrays]
-    return planner(*layouts, **options).bind("sanitize", layouts)(*arrays)
-
-
-def products() -> Calls:
-    """Versions of matrix products, and of the layer."""
-    from cudamath.kernels import linear, matmul
-
-    calls: Calls = {}
-    versions = {"float32": ["naive", "tiled", "register", "block", "small"],
-                "bfloat16": ["register", "mma", "wgmma 64x64", "wgmma 128x256", "wgmma 128x128 pingpong", "wgmma 192x128",
-                             "wgmma 64x128 split 2", "wgmma 64x128 share 3"],
-                "float64": ["mma"], "int8": ["mma", "wgmma 64x128"]}
-    for dtype, names in versions.items():
-        a, b = array(200, 264, dtype=dtype), array(264, 136, dtype=dtype)
-        for name in names:
-            calls[f"matmul {name}, {dtype}"] = functools.partial(planned, matmul.matmul, a, b, version=name)
-            calls[f"matmul {name}, {dtype}, tt"] = functools.partial(planned, matmul.matmul, b.mT, a.mT, version=name)
-    x, w, bias, more = (array(*s, dtype="bfloat16") for s in ((200, 264), (136, 264), (136,), (200, 136)))
-    for f in ("gelu", "gelu_tanh", "relu", "silu"):
-        calls[f"linear {f}"] = functools.partial(planned, linear.linear, x, w, bias, more, activation=f)
-    return calls
-
-
-def convolutions() -> Calls:
-    """Versions of convolutions and their gradients."""
-    from cudamath.kernels import conv
-
-    calls: Calls = {}
-    where: dict[str, Any] = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
-    for dtype, versions in {"float32": [("direct", "weight_direct"), ("implicit_gemm", "weight_gemm")],
-                            "bfloat16": [("mma", "mma"), ("wgmma", "wgmma")]}.items():
-        x, w, g = (array(*s, dtype=dtype).transpose(0, 3, 1, 2) for s in ((2, 9, 11, 64), (72, 3, 3, 64), (2, 9, 11, 72)))
-        for version, weight in versions:
-            end = f"{version}, {dtype}"
-            calls[f"conv2d {end}"] = functools.partial(planned, conv.conv2d, x, w, **where, version=version)
-            calls[f"conv2d_input_grad {end}"] = functools.partial(
-                planned, conv.conv2d_input_grad, g, w, size=(9, 11), **where, version=version)
-            calls[f"conv2d_weight_grad {end}"] = functools.partial(
-                planned, conv.conv2d_weight_grad, g, x, kernel=(3, 3), **where, version=weight)
-    return calls
-
-
-def attentions() -> Calls:
-    """Versions of attention, forward and backward."""
-    from cudamath.kernels import attention
-
-    calls: Calls = {}
-    options: dict[str, Any] = {"causal": True, "scale": 0.1, "dropping": False}
-    for dtype, version in (("float32", "plain"), ("bfloat16", "mma"), ("bfloat16", "wgmma"), ("bfloat16", "decode")):
-        q, k = array(1, 2, 3 if version == "decode" else 150, 64, dtype=dtype), array(1, 2, 150, 64, dtype=dtype)
-
-        def both(q: Any = q, k: Any = k, version: str = version) -> None:
-            y, lse = planned(attention.attention, q, k, k, **options, version=version)
-            if version != "decode":
-                planned(attention.attention_grad, q, q, k, k, y, lse, **options, version=version)
-
-        calls[f"attention {version}, {dtype}"] = both
-    return calls
-
-
-def families() -> Calls:
-    """One call of every other family, through the public functions."""
-    x, small, i = array(70, 300), array(5, 7), cm.asarray(np.random.default_rng(1).integers(0, 70, 50))
-    images, square = array(2, 8, 10, 12), array(2, 8, 16, 16)
-    tall, places = array(300, 64), cm.asarray(np.random.default_rng(2).integers(0, 64, (300, 32)))
-    return {
-        "elementwise": lambda: cm.exp(x) + x[:, ::-1], "reduce": lambda: (x.sum(), x.sum(0), x.mean(1), x.max()),
-        "scan": lambda: (cm.cumulative_sum(x, axis=1), cm.cumulative_sum(x, axis=0), cm.cumulative_sum(array(40_000), axis=0)),
-        "sort": lambda: (cm.sort(x, axis=1), cm.argsort(x.reshape(-1))), "search": lambda: cm.searchsorted(cm.sort(x[0]), x[1]),
-        "index": lambda: (x[i], cm.take(x, i, axis=0), cm.nonzero(x), cm.take_along_axis(tall, places, axis=1)),
-        "copy": lambda: cm.concat([x.mT.copy(), x.mT]),
-        "random": lambda: (cm.random.normal(size=1000), cm.random.permutation(500)), "histogram": lambda: cm.histogram(x),
-        "softmax": lambda: cm.ml.softmax(x), "layer_norm": lambda: cm.grad(lambda v: cm.ml.layer_norm(v, 300).sum())(x),
-        "cross_entropy": lambda: cm.ml.cross_entropy(small, cm.asarray([1, 2, 3, 4, 5])),
-        "max_pool2d": lambda: (cm.grad(lambda v: cm.ml.max_pool2d(v, 2).sum())(images),
-                               cm.grad(lambda v: (cm.ml.max_pool2d(v, 3, 2, 1) ** 2).sum())(square)),
-        "batch_norm": lambda: cm.ml.batch_norm(images, None, None, training=True), "embedding": lambda: cm.ml.embedding(i, x),
-        "fft": lambda: cm.fft.fft(x), "einsum": lambda: cm.einsum("ij,kj->ik", x, x), "det": lambda: cm.linalg.det(x[:70, :70])}
-
-
-def cases() -> Calls:
-    """Everything that is checked."""
-    return {**products(), **convolutions(), **attentions(), **families()}
 
 
 def run_cases(only: str, part: int, parts: int) -> None:

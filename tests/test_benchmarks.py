@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchmarks import charts, headers, limits, report, rows, rows_grid, run, sanitize, timer
+from benchmarks import charts, headers, limits, report, rows, rows_grid, run, sanitize, sanitize_cases, timer
+from cudamath.testing import layout_of
 from cudamath.timing import Spread, interleave
 
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="nothing here is simulated")
@@ -287,9 +288,29 @@ def test_a_sanitizer_that_takes_too_long_is_stopped_with_what_it_runs(tmp_path: 
     assert time.monotonic() - began < 20 and [sanitize.summary(text)["stopped_at"] for text in texts] == [["slow"]] * 2
 
 
-@pytest.mark.parametrize("name, call", sanitize.families().items())
+@pytest.mark.parametrize("name, call", {**sanitize_cases.families(), **sanitize_cases.large()}.items())
 def test_what_is_sanitized_runs(name: str, call: object) -> None:
     call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("family", ["products", "convolutions", "attentions", "packed"])
+def test_what_is_sanitized_by_name_has_a_plan(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
+    """On a device with every instruction that a version wants, without one: does the version take these operands?"""
+    import cudamath as cm
+    from cudamath.runtime import dnn
+    from cudamath.runtime.device import assume
+
+    def planned(planner: Callable, *arrays: cm.ndarray, **options: object) -> list[cm.ndarray]:
+        with assume((9, 0)):
+            plan = planner(*(layout_of(a.to_numpy()) for a in arrays), **options)
+        assert plan.steps
+        return [cm.zeros(y.shape, dtype=y.dtype) for y in plan.outputs]
+
+    monkeypatch.setattr(dnn, "available", lambda: False)
+    monkeypatch.setattr(sanitize_cases, "planned", planned)
+    calls = getattr(sanitize_cases, family)()
+    for call in calls.values():
+        call()
 
 
 @pytest.mark.gpu

@@ -264,6 +264,30 @@ def group_sums(threads: int, T):
     return within_block if threads > WARP else within_warp
 
 
+@functools.cache
+def group_total(threads: int, T):
+    """Device function (v, turn): the sum of v over the thread's group, in every thread. `turn` must alternate, as in group_sums;
+    here the warps' sums meet in as many steps as there are warps to meet, not in those of a whole warp."""
+    warps = threads // WARP
+    alone, last = _reduction(min(threads, WARP), T, add, T(0)), _reduction(max(warps, 1), T, add, T(0))
+
+    @device
+    def within_warp(v, turn):
+        return alone(v)
+
+    @device
+    def within_block(v, turn):
+        parts = cuda.shared.array((2, WARP), T)
+        v = alone(v)
+        half = turn % 2
+        if cuda.threadIdx.x % WARP == 0:
+            parts[half, cuda.threadIdx.x // WARP] = v
+        cuda.syncthreads()
+        return last(parts[half, cuda.threadIdx.x % warps])
+
+    return within_block if threads > WARP else within_warp
+
+
 @device
 def add(a, b):
     return a + b

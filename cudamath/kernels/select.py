@@ -1,4 +1,4 @@
-"""Order statistics: the elements that would stand at some ranks of a sorted line, without sorting it.
+"""Order statistics: the elements that would stand at some ranks of a sorted line, without sorting it; lines divided there.
 
 The idea. A key (keys.py) is a number of so many digits of up to DIGIT bits. Counting how often each value of the highest
 digit occurs tells, by running sums, with which digit the key at a rank begins, and what its rank is among the keys that begin
@@ -8,6 +8,14 @@ digits find a float32: three reads of the line, where a sort reads and writes it
 
 The element is made from its key again, so a zero is 0.0 and a NaN is the usual one. Counts are integers: the same result on
 every run. The floor is one read of the elements for each digit.
+
+A line is divided at a rank (``divide``) in one more read and one write, however its elements lie:
+
+    rank 4 of    7 1 5 5 9 3 5 8          border: 5, of which 2 are less
+                 1 3 | 5 5 5 | 8 9 7      less and equal elements from where they begin upwards, greater ones from the end down
+
+So an element's place is told by how many less and how many equal ones are before it: both counts share a word, by which tiles
+tell each other while they run, as in onesweep.py. Less and equal elements keep their order, which ``topk`` needs.
 """
 
 import functools
@@ -17,20 +25,29 @@ import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import Constant, Input, Launch, Output, Plan, Temp
-from .build import blocks
+from .build import SIMULATOR, blocks
 from .copy import fill_part, whole
 from .index import dense
 from .keys import Coding, coding
 from .lazy import cuda, types
-from .rows import device
+from .rows import FULL, WARP, bounded, device
+
+if not SIMULATOR:
+    from .ptx_lookback import load_relaxed, store_relaxed
 
 DIGIT = 11  # bits of a digit, at most
 VALUES = 1 << DIGIT
 THREADS = 256
 EACH = VALUES // THREADS  # values of a digit that a thread of `narrow` adds
 ITEMS = 8  # elements that a thread has under way
-MOST_BLOCKS = 512  # of a line
+MOST_BLOCKS = 1056  # of all lines together, about: eight a multiprocessor
 MOST = 5  # ranks: 40 KB of counters in shared memory
+COPIES = 4  # of the first digit's counters, by turns: half of all normal numbers begin with one of 20 digits
+WARPS = THREADS // WARP
+HELD = 16  # elements a thread of `divide` holds
+TILE = THREADS * HELD
+LOOK = 8  # times 32 tiles that a warp looks back at in one go
+_EQUAL = 31  # bits of a count: less elements below, equal ones above, and two flags on top
 
 
 @functools.cache
@@ -40,17 +57,19 @@ def count_candidates(coding: Coding, ranks: int, first: bool) -> Any:
     _, key_of, K, _ = coding
     plain = K(0)
     tables = 1 if first else ranks
+    copies = COPIES if first else 1
     size = tables * VALUES
 
     @cuda.jit
-    def count_candidates(x, begins, counts, shift, width):
+    def count_candidates(x, begins, counts, shift, width, flip):
         # x: (lines, n) words, begins: (lines, ranks) uint64: keys above the digit, which is `width` bits from `shift` on
-        seen = cuda.shared.array(size, types.int32)
+        seen = cuda.shared.array(copies * size, types.int32)
         begin = cuda.local.array(tables, K)
         held = cuda.local.array(ITEMS, K)
         t = cuda.threadIdx.x
         line = cuda.blockIdx.y
-        for i in range(t, size, THREADS):
+        own = t % copies * size
+        for i in range(t, copies * size, THREADS):
             seen[i] = 0
         for r in range(tables):
             begin[r] = K(begins[line, r]) if not first else plain
@@ -60,17 +79,20 @@ def count_candidates(coding: Coding, ranks: int, first: bool) -> Any:
         stride = types.int64(cuda.gridDim.x) * (THREADS * ITEMS)
         for start in range(types.int64(cuda.blockIdx.x) * (THREADS * ITEMS), n, stride):
             for k in range(ITEMS):
-                held[k] = key_of(x[line, min(start + k * THREADS + t, n - 1)], plain)
+                held[k] = key_of(x[line, min(start + k * THREADS + t, n - 1)], flip)
             for k in range(ITEMS):
                 if start + k * THREADS + t < n:
                     rest = K(held[k] >> K(shift))
                     for r in range(tables):
                         if first or K(rest >> K(width)) == begin[r]:
-                            cuda.atomic.add(seen, r * VALUES + types.int64(rest & mask), 1)
+                            cuda.atomic.add(seen, own + r * VALUES + types.int64(rest & mask), 1)
         cuda.syncthreads()
         for i in range(t, size, THREADS):
-            if seen[i]:
-                cuda.atomic.add(counts, (line, i // VALUES, i % VALUES), seen[i])
+            total = seen[i]
+            for c in range(1, copies):
+                total += seen[c * size + i]
+            if total:
+                cuda.atomic.add(counts, (line, i // VALUES, i % VALUES), total)
 
     return count_candidates
 
@@ -142,29 +164,178 @@ def narrow(kind: str, bits: int, ranks: int, first: bool) -> Any:
     return narrow
 
 
-def order_statistics(x: Layout, *, ranks: tuple[int, ...]) -> Plan:
-    """The elements at these ranks of the sorted lines along the last axis: (..., len(ranks))."""
-    out = x.like((*x.shape[:-1], len(ranks)))
-    if not out.size:
-        return Plan([out], [])
-    n, count = x.shape[-1], len(ranks)
-    lines = x.size // n
+@functools.cache
+def divide(coding: Coding, positions: bool) -> Any:
+    """A line's elements that are less than its border, those that equal it, those that are greater; or their positions."""
+    word, key_of, K, _ = coding
+    kind = getattr(types, word.name)
+    W = types.uint64
+    one, equal_one = W(1), W(1 << _EQUAL)
+    COUNT = W((1 << _EQUAL) - 1)
+    PARTIAL, TOTAL, VALUE = W(1 << 62), W(1 << 63), W((1 << 62) - 1)
+
+    @bounded((THREADS, 4))
+    def divide(x, borders, wanted, left, out, status, tickets, flip, n, per_line, limit):
+        # x: (lines * n,) words; borders: (lines, 1) keys, uint64, of rank wanted: (1,) in the line, left: (lines, 1) among
+        # equal ones; out: (lines * limit,), places from limit on are not written; status: (lines * per_line,) uint64,
+        # tickets: (1,) uint64, both 0 at first; per_line: tiles a line
+        held = cuda.local.array(HELD, kind)
+        of_warp = cuda.shared.array(WARPS, W)
+        before_tile = cuda.shared.array(1, W)
+        number = cuda.shared.array(1, W)
+        t = types.uint32(cuda.threadIdx.x)
+        lane = types.uint32(t % types.uint32(WARP))
+        warp = types.uint32(t // types.uint32(WARP))
+        below = types.uint32((types.uint32(1) << lane) - types.uint32(1))
+        if t == 0:
+            number[0] = cuda.atomic.add(tickets, 0, one)
+        cuda.syncthreads()
+        tile = types.int64(number[0])
+        line = tile // per_line
+        k = tile - line * per_line
+        border = K(borders[line, 0])
+        first = k * TILE + types.int64(warp * types.uint32(WARP * HELD) + lane)  # of this thread's elements, within the line
+        for i in range(HELD):
+            at = first + i * WARP
+            held[i] = x[W(line * n + at)] if at < n else kind(0)
+
+        # 1. How many less and equal elements in each warp, and in the tile; published at once.
+        mine = W(0)
+        for i in range(HELD):
+            key = key_of(held[i], flip)
+            if first + i * WARP < n:
+                if key < border:
+                    mine += one
+                elif key == border:
+                    mine += equal_one
+        for s in range(5):
+            mine += W(cuda.shfl_xor_sync(FULL, types.int64(mine), 1 << s))
+        if lane == 0:
+            of_warp[warp] = mine
+        cuda.syncthreads()
+        if warp == 0:
+            whole_tile = W(0)
+            for w in range(WARPS):
+                whole_tile += of_warp[types.uint32(w)]
+            if lane == 0:
+                store_relaxed(status, tile, PARTIAL | whole_tile)
+
+            # 2. Look back: lane l at tile k - 1 - l, and so on, until a total is met. Before the line's first tile: nothing.
+            words = cuda.local.array(LOOK, W)
+            before = W(0)
+            back = k - 1 - types.int64(lane)
+            looking = True
+            while looking:
+                for j in range(LOOK):
+                    at = back - j * WARP
+                    words[j] = TOTAL
+                    if at >= 0:
+                        words[j] = load_relaxed(status, line * per_line + at)
+                for j in range(LOOK):
+                    if looking:
+                        while cuda.any_sync(FULL, words[j] == W(0)):
+                            if words[j] == W(0):
+                                words[j] = load_relaxed(status, line * per_line + back - j * WARP)
+                        totals = types.uint32(cuda.ballot_sync(FULL, words[j] >= TOTAL))
+                        if types.uint32(totals & below) == types.uint32(0):  # no total nearer than this lane's tile
+                            before += words[j] & VALUE
+                        looking = totals == types.uint32(0)
+                back -= LOOK * WARP
+            for s in range(5):
+                before += W(cuda.shfl_xor_sync(FULL, types.int64(before), 1 << s))
+            if lane == 0:
+                store_relaxed(status, tile, TOTAL | (before + whole_tile))
+                before_tile[0] = before
+        cuda.syncthreads()
+
+        # 3. Each element to its place.
+        before = before_tile[0]
+        for w in range(WARPS):
+            if types.uint32(w) < warp:
+                before += of_warp[types.uint32(w)]
+        less, equal = types.int64(before & COUNT), types.int64(before >> W(_EQUAL))
+        begin = wanted[0] - left[line, 0]  # of the equal elements
+        for i in range(HELD):
+            at = first + i * WARP
+            key = key_of(held[i], flip)
+            is_less = at < n and key < border
+            is_equal = at < n and key == border
+            votes = types.uint32(cuda.ballot_sync(FULL, is_less))
+            equal_votes = types.uint32(cuda.ballot_sync(FULL, is_equal))
+            less_here = less + types.int64(cuda.popc(types.uint32(votes & below)))
+            equal_here = equal + types.int64(cuda.popc(types.uint32(equal_votes & below)))
+            less += types.int64(cuda.popc(votes))
+            equal += types.int64(cuda.popc(equal_votes))
+            place = n - 1 - (at - less_here - equal_here)
+            if is_less:
+                place = less_here
+            elif is_equal:
+                place = begin + equal_here
+            if at < n and place < limit:
+                if positions:
+                    out[W(line * limit + place)] = at
+                else:
+                    out[W(line * limit + place)] = held[i]
+
+    return divide
+
+
+def rank_steps(given: Any, target: Any, x: Layout, shape: tuple[int, int], ranks: tuple[int, ...], flip: Any,
+               temps: list[Layout]) -> tuple[list[Launch], tuple[Any, Any, Any]]:
+    """Steps that find the elements at these ranks of the rows of ``given``, an argument of x's dtype and of that shape, and
+    write them to ``target``, or nowhere if None; and arguments: the ranks (int64), the keys there (lines, ranks) uint64, and
+    their ranks among equal ones (int64)."""
+    lines, n = shape
+    count = len(ranks)
     code = coding(x.dtype)
     kind = {"b": "u", "V": "f"}.get(x.dtype.kind, x.dtype.kind)
+    here = len(temps)
     table = x.like((lines, count, VALUES), np.dtype(np.int32))
-    temps = [table, x.like((lines, count), np.dtype(np.uint64)), x.like((lines, count), np.dtype(np.int64))]
-    counts, begins, left = (Temp(i) for i in range(3))
-    steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
-    steps = [*steps, *fill_part(whole(counts, table), np.uint64(0), np.uint64(0), None)]
-    grid = min(blocks(n, THREADS * ITEMS), MOST_BLOCKS), lines
+    temps += [table, x.like((lines, count), np.dtype(np.uint64)), x.like((lines, count), np.dtype(np.int64))]
+    counts, begins, left = (Temp(here + i) for i in range(3))
+    if target is None:
+        temps.append(x.like((lines, count)))
+        target = Temp(here + 3)
+    wanted = Constant(np.array(ranks, np.int64))
+    steps = [*fill_part(whole(counts, table), np.uint64(0), np.uint64(0), None)]
+    grid = min(blocks(n, THREADS * ITEMS), blocks(MOST_BLOCKS, lines)), lines
     digits = blocks(code.bits, DIGIT)
     high = code.bits
     for d in range(digits):
         width = blocks(high, digits - d)
         high -= width
         steps += [Launch(count_candidates(code, count, d == 0), grid, THREADS,
-                         [given.view((lines, n), dtype=code.word), begins, counts, high, width]),
+                         [given.view((lines, n), dtype=code.word), begins, counts, high, width, flip]),
                   Launch(narrow(kind, code.bits, count, d == 0), lines, THREADS,
-                         [counts, Constant(np.array(ranks, np.int64)), begins, left,
-                          Output(0).view((lines, count), dtype=code.word), width, int(high == 0)])]
-    return Plan([out], steps, temps)
+                         [counts, wanted, begins, left, target.view((lines, count), dtype=code.word), width, int(high == 0)])]
+    return steps, (wanted, begins, left)
+
+
+def order_statistics(x: Layout, *, ranks: tuple[int, ...]) -> Plan:
+    """The elements at these ranks of the sorted lines along the last axis: (..., len(ranks))."""
+    out = x.like((*x.shape[:-1], len(ranks)))
+    if not out.size:
+        return Plan([out], [])
+    temps: list[Layout] = []
+    steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
+    n = x.shape[-1]
+    found, _ = rank_steps(given, Output(0), x, (x.size // n, n), ranks, coding(x.dtype).no_flip, temps)
+    return Plan([out], [*steps, *found], temps)
+
+
+def divide_steps(source: Any, target: Any, x: Layout, shape: tuple[int, int], rank: int, flip: Any, positions: bool,
+                 limit: int, temps: list[Layout]) -> list[Launch]:
+    """Steps that divide the rows of ``source``, an argument of x's dtype and of that shape, at a rank, and write the first
+    ``limit`` elements of each, or their positions (int64), to ``target``."""
+    lines, n = shape
+    code = coding(x.dtype)
+    steps, (wanted, borders, left) = rank_steps(source, None, x, shape, (rank,), flip, temps)
+    per_line = blocks(n, TILE)
+    temps.append(Layout.new((lines * per_line + 1,), np.dtype(np.uint64), x.device))
+    state = Temp(len(temps) - 1)
+    kind = np.dtype(np.int64) if positions else code.word
+    return [*steps, *fill_part(whole(state, temps[-1]), np.uint64(0), np.uint64(0), None),
+            Launch(divide(code, positions), lines * per_line, THREADS,
+                   [source.view((lines * n,), dtype=code.word), borders, wanted, left,
+                    target.view((lines * limit,), dtype=kind), state.view((lines * per_line,)),
+                    state.view((1,), offset=8 * lines * per_line), flip, n, per_line, limit])]

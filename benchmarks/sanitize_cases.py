@@ -1,0 +1,207 @@
+"""What `benchmarks.sanitize` checks: every version of every matrix kernel by name, one call of every other family of kernels,
+and every function of the tests' records with its gradient, each at one small size."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import cudamath as cm
+from benchmarks.accuracy import ELEMENTWISE, ROWS, Array, gradients, numbers
+
+Calls = dict[str, Callable[[], Any]]
+
+
+def array(*shape: int, dtype: Any = "float32") -> cm.ndarray:
+    """Random numbers on the GPU."""
+    return cm.asarray(np.random.default_rng(0).standard_normal(shape, dtype=np.float32)).astype(dtype)
+
+
+def planned(planner: Callable, *arrays: cm.ndarray, **options: Any) -> Any:
+    """What a planner's plan gives for these arrays."""
+    layouts = [a._layout for a in arrays]
+    return planner(*layouts, **options).bind("sanitize", layouts)(*arrays)
+
+
+def products() -> Calls:
+    """Versions of matrix products, and of the layer."""
+    from cudamath.kernels import linear, matmul
+
+    calls: Calls = {}
+    versions = {"float32": ["naive", "tiled", "register", "block", "small"],
+                "bfloat16": ["register", "mma", "wgmma 64x64", "wgmma 128x256", "wgmma 128x128 pingpong", "wgmma 192x128",
+                             "wgmma 64x128 split 2", "wgmma 64x128 share 3"],
+                "float64": ["mma"], "int8": ["mma", "wgmma 64x128"]}
+    for dtype, names in versions.items():
+        a, b = array(200, 264, dtype=dtype), array(264, 136, dtype=dtype)
+        for name in names:
+            calls[f"matmul {name}, {dtype}"] = functools.partial(planned, matmul.matmul, a, b, version=name)
+            calls[f"matmul {name}, {dtype}, tt"] = functools.partial(planned, matmul.matmul, b.mT, a.mT, version=name)
+    x, w, bias, more = (array(*s, dtype="bfloat16") for s in ((200, 264), (136, 264), (136,), (200, 136)))
+    for f in ("gelu", "gelu_tanh", "relu", "silu"):
+        calls[f"linear {f}"] = functools.partial(planned, linear.linear, x, w, bias, more, activation=f)
+    return calls
+
+
+def convolutions() -> Calls:
+    """Versions of convolutions and their gradients."""
+    from cudamath.kernels import conv
+
+    calls: Calls = {}
+    where: dict[str, Any] = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
+    for dtype, versions in {"float32": [("direct", "weight_direct"), ("implicit_gemm", "weight_gemm")],
+                            "bfloat16": [("mma", "mma"), ("wgmma", "wgmma")]}.items():
+        x, w, g = (array(*s, dtype=dtype).transpose(0, 3, 1, 2) for s in ((2, 9, 11, 64), (72, 3, 3, 64), (2, 9, 11, 72)))
+        for version, weight in versions:
+            end = f"{version}, {dtype}"
+            calls[f"conv2d {end}"] = functools.partial(planned, conv.conv2d, x, w, **where, version=version)
+            calls[f"conv2d_input_grad {end}"] = functools.partial(
+                planned, conv.conv2d_input_grad, g, w, size=(9, 11), **where, version=version)
+            calls[f"conv2d_weight_grad {end}"] = functools.partial(
+                planned, conv.conv2d_weight_grad, g, x, kernel=(3, 3), **where, version=weight)
+    return {**calls, **few_channels(where)}
+
+
+def few_channels(where: dict[str, Any]) -> Calls:
+    """A channel or eight for each group."""
+    from cudamath.kernels import conv
+
+    calls: Calls = {}
+    for version, dtype, channels, groups in (("depthwise", "float32", 1, 24), ("depthwise_last", "bfloat16", 1, 24),
+                                             ("few", "float32", 8, 3)):
+        x, w = array(2, 24, 9, 11, dtype=dtype), array(24, channels, 3, 3, dtype=dtype)
+        if version == "depthwise_last":
+            x, w = (a.transpose(0, 2, 3, 1).copy().transpose(0, 3, 1, 2) for a in (x, w))
+        how = {**where, "groups": groups, "version": version}
+        if version != "few":
+            calls[f"conv2d {version}"] = functools.partial(planned, conv.conv2d, x, w, **how)
+            calls[f"conv2d_input_grad {version}"] = functools.partial(planned, conv.conv2d_input_grad, x, w, size=(9, 11),
+                                                                    **how)
+        if version != "depthwise_last":
+            calls[f"conv2d_weight_grad {version}"] = functools.partial(
+                planned, conv.conv2d_weight_grad, x, x, kernel=(3, 3), **how)
+    return calls
+
+
+def attentions() -> Calls:
+    """Versions of attention, forward and backward."""
+    from cudamath.kernels import attention
+
+    calls: Calls = {}
+    options: dict[str, Any] = {"causal": True, "scale": 0.1, "dropping": False}
+    for dtype, version, depth in (("float32", "plain", 64), ("bfloat16", "mma", 64), ("bfloat16", "wgmma", 64),
+                                  ("bfloat16", "wgmma", 128), ("bfloat16", "wgmma", 256), ("bfloat16", "decode", 64),
+                                  ("bfloat16", "decode, large", 128)):
+        q, k = array(1, 2, 3 if "decode" in version else 150, depth, dtype=dtype), array(1, 2, 150, depth, dtype=dtype)
+
+        def both(q: Any = q, k: Any = k, version: str = version) -> None:
+            name, _, large = version.partition(",")  # large: as if the cache were
+            with mock.patch("cudamath.kernels.attention_decode.TMA_BELOW", 1 if large else 1 << 28):
+                y, lse = planned(attention.attention, q, k, k, **options, version=name)
+            if name != "decode":
+                planned(attention.attention_grad, q, q, k, k, y, lse, **options, version=name)
+
+        calls[f"attention {version}, {dtype}, {depth}"] = both
+    return calls
+
+
+def packed() -> Calls:
+    """Products of groups, and of numbers of 4 and 8 bits."""
+    from cudamath.kernels import matmul_grouped as grouped
+
+    calls: Calls = {}
+    ends = cm.asarray(np.array([40, 40, 170, 200], np.int32))
+    for version, dtype in (("tiled", "float32"), ("wgmma", "bfloat16")):
+        x, w, y = array(200, 136, dtype=dtype), array(4, 136, 72, dtype=dtype), array(200, 72, dtype=dtype)
+        calls[f"grouped_matmul {version}"] = functools.partial(planned, grouped.grouped_matmul, x, w, ends, version=version)
+        calls[f"grouped_outer {version}"] = functools.partial(planned, grouped.grouped_outer, x, y, ends, version=version)
+    weight, one, many = array(136, 256), array(1, 256, dtype="bfloat16"), array(50, 256, dtype="bfloat16")
+    for form in ("int8", "int4", "float8_e4m3"):
+        small = cm.ml.quantize(weight, form, axis=None if form == "int4" else 0, group=128 if form == "int4" else None)
+        calls[f"linear {form}"] = functools.partial(lambda small: [cm.ml.linear(x, small) for x in (one, many)], small)
+        if form != "int4":
+            calls[f"linear_quantized {form}"] = functools.partial(cm.ml.linear_quantized, many, small)
+    return calls
+
+
+def families() -> Calls:
+    """One call of every other family, through the public functions."""
+    x, small, i = array(70, 300), array(5, 7), cm.asarray(np.random.default_rng(1).integers(0, 70, 50))
+    images, square = array(2, 8, 10, 12), array(2, 8, 16, 16)
+    tall, places = array(300, 64), cm.asarray(np.random.default_rng(2).integers(0, 64, (300, 32)))
+    return {
+        "elementwise": lambda: cm.exp(x) + x[:, ::-1], "reduce": lambda: (x.sum(), x.sum(0), x.mean(1), x.max()),
+        "scan": lambda: (cm.cumulative_sum(x, axis=1), cm.cumulative_sum(x, axis=0), cm.cumulative_sum(array(40_000), axis=0)),
+        "sort": lambda: (cm.sort(x, axis=1), cm.argsort(x.reshape(-1))), "search": lambda: cm.searchsorted(cm.sort(x[0]), x[1]),
+        "index": lambda: (x[i], cm.take(x, i, axis=0), cm.nonzero(x), cm.take_along_axis(tall, places, axis=1)),
+        "copy": lambda: cm.concat([x.mT.copy(), x.mT]),
+        "random": lambda: (cm.random.normal(size=1000), cm.random.permutation(500)), "histogram": lambda: cm.histogram(x),
+        "softmax": lambda: cm.ml.softmax(x), "layer_norm": lambda: cm.grad(lambda v: cm.ml.layer_norm(v, 300).sum())(x),
+        "cross_entropy": lambda: cm.ml.cross_entropy(small, cm.asarray([1, 2, 3, 4, 5])),
+        "max_pool2d": lambda: (cm.grad(lambda v: cm.ml.max_pool2d(v, 2).sum())(images),
+                               cm.grad(lambda v: (cm.ml.max_pool2d(v, 3, 2, 1) ** 2).sum())(square)),
+        "batch_norm": lambda: cm.ml.batch_norm(images, None, None, training=True), "embedding": lambda: cm.ml.embedding(i, x),
+        "fft": lambda: cm.fft.fft(x), "einsum": lambda: cm.einsum("ij,kj->ik", x, x), "det": lambda: cm.linalg.det(x[:70, :70])}
+
+
+def large() -> Calls:
+    """What families do where arrays are longer."""
+    rng = np.random.default_rng(3)
+    long, rows, images = array(200_000), array(3, 30_000), array(2, 3, 20, 32)
+    places, classes = cm.asarray(rng.integers(0, 5_000, 20_000)), cm.asarray(rng.integers(0, 30_000, 3))
+    table, weights = array(5_000, 24), {"a": array(300, 7), "b": array(1_001)}
+
+    def assigned() -> None:
+        y, z = table.copy(), long.copy()
+        y[places[:900]] = 1.0
+        z[places] = long[:20_000]
+
+    def step() -> None:
+        state = cm.ml.adam_init(weights)
+        cm.ml.clip_grad_norm(weights, 1.0)
+        cm.ml.adamw_update(weights, weights, state)
+
+    return {
+        "sort, long": lambda: (cm.sort(long), cm.argsort(long), cm.unique(places), cm.topk(long, 9), cm.partition(long, 70)),
+        "reduce, long": lambda: (long.sum(), long.max(), long.argmax(), cm.median(long), rows.var(1), rows.argmin(1)),
+        "scan, long": lambda: (cm.cumsum(long), cm.cumprod(rows, axis=1)),
+        "assignment": assigned, "bincount, weighted": lambda: cm.bincount(places, weights=long[:20_000]),
+        "softmax, long": lambda: cm.grad(lambda v: (cm.ml.softmax(v) * v).sum())(rows),
+        "norms, long": lambda: cm.grad(lambda v: (cm.ml.layer_norm(v, 30_000) * cm.ml.rms_norm(v, 30_000)).sum())(rows),
+        "cross_entropy, long": lambda: cm.grad(lambda v: cm.ml.cross_entropy(v, classes))(rows),
+        "embedding, repeated": lambda: cm.grad(lambda t: (cm.ml.embedding(places, t)**2).sum())(table),
+        "upsample": lambda: [cm.grad(lambda v, mode=mode: (cm.ml.upsample(v, scale_factor=2, mode=mode)**2).sum())(images)
+                             for mode in ("nearest", "bilinear")],
+        "optimizer": step}
+
+
+def functions() -> Calls:
+    """Every function of the tests' records with its gradient, in float32."""
+    single, calls = np.dtype(np.float32), dict[str, Callable[[], Any]]()
+    for row in [*ELEMENTWISE, *ROWS]:
+        if row in ELEMENTWISE:
+            if "f" not in row.kinds:
+                continue
+            arrays = [numbers(np.random.default_rng(0), (40, 9), single, row.low, row.high) for _ in range(row.inputs)]
+            which, run = [i for i, has in enumerate(row.grad) if has], row.function
+        else:
+            arrays, run = row.arrays(single), functools.partial(row.run, cm)
+            which = [i for i, a in enumerate(row.inputs) if isinstance(a, Array) and not a.constant] if row.grad else []
+
+        def both(run: Any = run, arrays: Any = arrays, which: Any = which) -> None:
+            run(*map(cm.asarray, arrays))
+            if which:
+                gradients(run, arrays, which, str(cm.default_device()))
+
+        name = f"{row.name} and gradient" if which else row.name
+        calls[name if name not in calls else f"{name}, again {len(calls)}"] = both
+    return calls
+
+
+def cases() -> Calls:
+    """Everything that is checked."""
+    return {**products(), **convolutions(), **attentions(), **packed(), **families(), **large(), **functions()}

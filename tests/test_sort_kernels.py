@@ -154,6 +154,76 @@ def test_order_statistics_on_gpu(dtype):
             np.testing.assert_array_equal(got.astype("f8"), ranked(x, ranks))
 
 
+def divided(x, rank, descending=False):
+    """The positions in order, where the less ones end, and where the equal ones do."""
+    order = order_of(x, 0, descending)
+    line = x[order].astype("f8")
+    same = (line == line[rank]) | (np.isnan(line) & np.isnan(line[rank]))
+    return order, int(np.flatnonzero(same)[0]), int(np.flatnonzero(same)[-1]) + 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("shape", [(1, 65_536), (3, 70_001), (2, 700_000)])
+def test_divide_on_gpu(dtype, shape):
+    """Less ones in their order, equal ones in theirs, greater ones after them; twice the same."""
+    n = shape[1]
+    x = np.random.default_rng(n).permutation(numbers(shape, dtype), axis=1)
+    there = cm.asarray(x, device="cuda")
+    for rank in (0, n // 2, n - 1):
+        plan = sort.argpartition(there._layout, axis=1, kth=(rank,))
+        assert named(plan)[-1] == "divide"
+        run = plan.bind("argpartition", [there._layout])
+        got = run(there).to_numpy()
+        np.testing.assert_array_equal(got, run(there).to_numpy())
+        values = sort.partition(there._layout, axis=1, kth=(rank,)).bind("partition", [there._layout])(there).to_numpy()
+        same_bits(values, np.take_along_axis(x, got, 1))
+        for line, found in zip(x, got, strict=True):
+            order, begin, end = divided(line, rank)
+            np.testing.assert_array_equal(found[:begin], np.sort(order[:begin]))
+            np.testing.assert_array_equal(found[begin:end], order[begin:end])
+            np.testing.assert_array_equal(np.sort(found[end:]), np.sort(order[end:]))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+def test_leading_on_gpu(dtype):
+    x = np.random.default_rng(1).permutation(numbers((70_001, 3), dtype), axis=0)
+    there = cm.asarray(x, device="cuda")
+    for descending in (False, True):
+        for count in (1, 900, 30_000):
+            plan = sort.leading(there._layout, axis=0, count=count, descending=descending)
+            got = plan.bind("leading", [there._layout])(there).to_numpy()
+            assert got.shape == (count, 3)
+            for line, found in zip(x.T, got.T, strict=True):
+                order, begin, _ = divided(line, count - 1, descending)
+                np.testing.assert_array_equal(found[:begin], np.sort(order[:begin]))
+                np.testing.assert_array_equal(found[begin:], order[begin:count])
+
+
+def test_which_lines_are_divided():
+    with cm.testing.assume((9, 0)):
+        for shape, axis, kth, divides in (((70_000,), 0, (3,), True), ((70_000,), 0, (3, 3), True),
+                                          ((2, 70_000), 1, (3,), True), ((70_000, 2000), 0, (3,), False),
+                                          ((70_000,), 0, (3, 4), False), ((60_000,), 0, (3,), False)):
+            x = cm.testing.layout_of(np.empty(0, "f4")).like(shape)
+            for planner in (sort.partition, sort.argpartition):
+                kernels = named(planner(x, axis=axis, kth=kth))
+                assert ("divide" in kernels, "onesweep" in kernels) == (divides, not divides)
+
+
+def test_topk_of_long_lines(device):
+    """By selection where k is small: the first of equal ones first, NaN the largest."""
+    for x in (numbers((2, 70_001), "f4"), np.full((1, 70_000), 2), np.random.default_rng(0).standard_normal((70_001, 1))):
+        axis = int(np.argmax(x.shape))
+        for k in (1, 2000, 20_000):
+            for largest in (True, False):
+                order = np.take(order_of(x, axis, largest), range(k), axis)
+                values, positions = cm.topk(cm.asarray(x), k, axis, largest=largest)
+                np.testing.assert_array_equal(positions.to_numpy(), order)
+                same_bits(values.to_numpy(), np.take_along_axis(x, order, axis))
+
+
 def test_quantiles_of_long_lines(device):
     """By selection, and, where a gradient is recorded, by a sort: the same."""
     rng = np.random.default_rng(0)

@@ -43,6 +43,12 @@ def argpartition(x, *, axis, kth):
     return np.argpartition(comparable(x), kth, axis=axis)
 
 
+def leading(x, *, axis, count, descending):
+    """The positions of the first elements that a sort would give."""
+    order = argsort(x, axis=axis, descending=descending)
+    return np.ascontiguousarray(order[(*[slice(None)] * axis, slice(count))])
+
+
 def order_statistics(x, *, ranks):
     """The elements at these ranks of the sorted lines along the last axis."""
     return np.partition(comparable(x), sorted(set(ranks)), -1)[..., list(ranks)].astype(x.dtype, copy=False)

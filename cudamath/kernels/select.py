@@ -44,10 +44,8 @@ MOST_BLOCKS = 1056  # of all lines together, about: eight a multiprocessor
 MOST = 5  # ranks: 40 KB of counters in shared memory
 COPIES = 4  # of the first digit's counters, by turns: half of all normal numbers begin with one of 20 digits
 WARPS = THREADS // WARP
-HELD = 16  # elements a thread of `divide` holds
-TILE = THREADS * HELD
 LOOK = 8  # times 32 tiles that a warp looks back at in one go
-_EQUAL = 31  # bits of a count: less elements below, equal ones above, and two flags on top
+EQUAL = 31  # bits of a count: less elements below, equal ones above, and two flags on top
 
 
 @functools.cache
@@ -59,17 +57,18 @@ def count_candidates(coding: Coding, ranks: int, first: bool) -> Any:
     tables = 1 if first else ranks
     copies = COPIES if first else 1
     size = tables * VALUES
+    all_seen = copies * size
 
     @cuda.jit
     def count_candidates(x, begins, counts, shift, width, flip):
         # x: (lines, n) words, begins: (lines, ranks) uint64: keys above the digit, which is `width` bits from `shift` on
-        seen = cuda.shared.array(copies * size, types.int32)
+        seen = cuda.shared.array(all_seen, types.int32)
         begin = cuda.local.array(tables, K)
         held = cuda.local.array(ITEMS, K)
         t = cuda.threadIdx.x
         line = cuda.blockIdx.y
         own = t % copies * size
-        for i in range(t, copies * size, THREADS):
+        for i in range(t, all_seen, THREADS):
             seen[i] = 0
         for r in range(tables):
             begin[r] = K(begins[line, r]) if not first else plain
@@ -164,22 +163,29 @@ def narrow(kind: str, bits: int, ranks: int, first: bool) -> Any:
     return narrow
 
 
+def held_of(size: int) -> int:
+    """Elements of that many bytes a thread of ``divide`` holds."""
+    return 8 if size == 8 else 16
+
+
 @functools.cache
 def divide(coding: Coding, positions: bool) -> Any:
     """A line's elements that are less than its border, those that equal it, those that are greater; or their positions."""
     word, key_of, K, _ = coding
     kind = getattr(types, word.name)
+    items = held_of(word.itemsize)
+    tile_size, warp_size = THREADS * items, WARP * items
     W = types.uint64
-    one, equal_one = W(1), W(1 << _EQUAL)
-    COUNT = W((1 << _EQUAL) - 1)
+    one, equal_one = W(1), W(1 << EQUAL)
+    COUNT = W((1 << EQUAL) - 1)
     PARTIAL, TOTAL, VALUE = W(1 << 62), W(1 << 63), W((1 << 62) - 1)
 
-    @bounded((THREADS, 4))
-    def divide(x, borders, wanted, left, out, status, tickets, flip, n, per_line, limit):
-        # x: (lines * n,) words; borders: (lines, 1) keys, uint64, of rank wanted: (1,) in the line, left: (lines, 1) among
-        # equal ones; out: (lines * limit,), places from limit on are not written; status: (lines * per_line,) uint64,
-        # tickets: (1,) uint64, both 0 at first; per_line: tiles a line
-        held = cuda.local.array(HELD, kind)
+    @bounded((THREADS, 3 if word.itemsize == 8 else 4))
+    def divide(x, borders, wanted, left, out, status, flip, n, per_line, limit):
+        # x: (lines * n,) words; borders: (lines, 1) keys, uint64, of rank wanted: (1,) in the line and left: (lines, 1) among
+        # equal ones; out: (lines * limit,), places from limit on are not written; per_line: tiles a line;
+        # status: (lines * per_line + 1,) uint64, 0 at first: a word of each tile, and how many tiles have begun
+        held = cuda.local.array(items, kind)
         of_warp = cuda.shared.array(WARPS, W)
         before_tile = cuda.shared.array(1, W)
         number = cuda.shared.array(1, W)
@@ -188,20 +194,20 @@ def divide(coding: Coding, positions: bool) -> Any:
         warp = types.uint32(t // types.uint32(WARP))
         below = types.uint32((types.uint32(1) << lane) - types.uint32(1))
         if t == 0:
-            number[0] = cuda.atomic.add(tickets, 0, one)
+            number[0] = cuda.atomic.add(status, status.size - 1, one)
         cuda.syncthreads()
         tile = types.int64(number[0])
         line = tile // per_line
         k = tile - line * per_line
         border = K(borders[line, 0])
-        first = k * TILE + types.int64(warp * types.uint32(WARP * HELD) + lane)  # of this thread's elements, within the line
-        for i in range(HELD):
+        first = k * tile_size + types.int64(warp * types.uint32(warp_size) + lane)  # of this thread's elements, within the line
+        for i in range(items):
             at = first + i * WARP
             held[i] = x[W(line * n + at)] if at < n else kind(0)
 
         # 1. How many less and equal elements in each warp, and in the tile; published at once.
         mine = W(0)
-        for i in range(HELD):
+        for i in range(items):
             key = key_of(held[i], flip)
             if first + i * WARP < n:
                 if key < border:
@@ -253,9 +259,9 @@ def divide(coding: Coding, positions: bool) -> Any:
         for w in range(WARPS):
             if types.uint32(w) < warp:
                 before += of_warp[types.uint32(w)]
-        less, equal = types.int64(before & COUNT), types.int64(before >> W(_EQUAL))
+        less, equal = types.int64(before & COUNT), types.int64(before >> W(EQUAL))
         begin = wanted[0] - left[line, 0]  # of the equal elements
-        for i in range(HELD):
+        for i in range(items):
             at = first + i * WARP
             key = key_of(held[i], flip)
             is_less = at < n and key < border
@@ -281,23 +287,22 @@ def divide(coding: Coding, positions: bool) -> Any:
 
 
 def rank_steps(given: Any, target: Any, x: Layout, shape: tuple[int, int], ranks: tuple[int, ...], flip: Any,
-               temps: list[Layout]) -> tuple[list[Launch], tuple[Any, Any, Any]]:
+               temps: list[Layout], words: int = 0) -> tuple[list[Launch], tuple[Any, ...]]:
     """Steps that find the elements at these ranks of the rows of ``given``, an argument of x's dtype and of that shape, and
-    write them to ``target``, or nowhere if None; and arguments: the ranks (int64), the keys there (lines, ranks) uint64, and
-    their ranks among equal ones (int64)."""
+    write them to ``target``. And arguments: the ranks (int64); the keys there, (lines, ranks) uint64; their ranks among equal
+    ones (int64); so many words of 64 bits that are 0."""
     lines, n = shape
     count = len(ranks)
     code = coding(x.dtype)
     kind = {"b": "u", "V": "f"}.get(x.dtype.kind, x.dtype.kind)
     here = len(temps)
-    table = x.like((lines, count, VALUES), np.dtype(np.int32))
-    temps += [table, x.like((lines, count), np.dtype(np.uint64)), x.like((lines, count), np.dtype(np.int64))]
-    counts, begins, left = (Temp(here + i) for i in range(3))
-    if target is None:
-        temps.append(x.like((lines, count)))
-        target = Temp(here + 3)
+    table = lines * count * VALUES  # counts of 32 bits, ahead of the words
+    temps += [x.like((table // 2 + words,), np.dtype(np.uint64)), x.like((lines, count), np.dtype(np.uint64)),
+              x.like((lines, count), np.dtype(np.int64))]
+    state, begins, left = (Temp(here + i) for i in range(3))
+    counts = state.view((lines, count, VALUES), dtype=np.dtype(np.int32))
     wanted = Constant(np.array(ranks, np.int64))
-    steps = [*fill_part(whole(counts, table), np.uint64(0), np.uint64(0), None)]
+    steps = [*fill_part(whole(state, temps[here]), np.uint64(0), np.uint64(0), None)]
     grid = min(blocks(n, THREADS * ITEMS), blocks(MOST_BLOCKS, lines)), lines
     digits = blocks(code.bits, DIGIT)
     high = code.bits
@@ -308,7 +313,7 @@ def rank_steps(given: Any, target: Any, x: Layout, shape: tuple[int, int], ranks
                          [given.view((lines, n), dtype=code.word), begins, counts, high, width, flip]),
                   Launch(narrow(kind, code.bits, count, d == 0), lines, THREADS,
                          [counts, wanted, begins, left, target.view((lines, count), dtype=code.word), width, int(high == 0)])]
-    return steps, (wanted, begins, left)
+    return steps, (wanted, begins, left, state.view((words,), offset=4 * table))
 
 
 def order_statistics(x: Layout, *, ranks: tuple[int, ...]) -> Plan:
@@ -329,13 +334,11 @@ def divide_steps(source: Any, target: Any, x: Layout, shape: tuple[int, int], ra
     ``limit`` elements of each, or their positions (int64), to ``target``."""
     lines, n = shape
     code = coding(x.dtype)
-    steps, (wanted, borders, left) = rank_steps(source, None, x, shape, (rank,), flip, temps)
-    per_line = blocks(n, TILE)
-    temps.append(Layout.new((lines * per_line + 1,), np.dtype(np.uint64), x.device))
-    state = Temp(len(temps) - 1)
+    temps.append(x.like((lines, 1)))  # the elements at the rank, which nobody asks for
+    per_line = blocks(n, THREADS * held_of(code.word.itemsize))
+    tiles = lines * per_line
+    steps, (wanted, borders, left, state) = rank_steps(source, Temp(len(temps) - 1), x, shape, (rank,), flip, temps, tiles + 1)
     kind = np.dtype(np.int64) if positions else code.word
-    return [*steps, *fill_part(whole(state, temps[-1]), np.uint64(0), np.uint64(0), None),
-            Launch(divide(code, positions), lines * per_line, THREADS,
-                   [source.view((lines * n,), dtype=code.word), borders, wanted, left,
-                    target.view((lines * limit,), dtype=kind), state.view((lines * per_line,)),
-                    state.view((1,), offset=8 * lines * per_line), flip, n, per_line, limit])]
+    return [*steps, Launch(divide(code, positions), tiles, THREADS, [
+        source.view((lines * n,), dtype=code.word), borders, wanted, left, target.view((lines * limit,), dtype=kind), state,
+        flip, n, per_line, limit])]

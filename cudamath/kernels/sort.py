@@ -37,6 +37,7 @@ from .lazy import cuda, types
 from .lines import neighbours
 from .onesweep import sweep_steps
 from .rows import FULL, WARP, bounded
+from .select import divide_steps
 
 NETWORK = 4096  # the longest row of ``sort_rows``, and the most elements of a block: with positions 48 KB of shared memory
 FEW_ROWS = 256  # of more than 2 PAIRS elements: as many as run at once, in fewer microseconds than seven launches take
@@ -49,6 +50,8 @@ RADIX_TILE = RADIX_THREADS * RADIX_ITEMS
 RADIX_BITS = 6
 RADIX = 1 << RADIX_BITS  # columns of 256 16-bit counters: 32 KB of shared memory
 PARTS = RADIX_THREADS // RADIX  # threads that share the scan of one digit's counters
+LONG, LONGEST = 1 << 16, 1 << 31  # elements of lines that are divided rather than sorted; counts have 31 bits
+MOST_LINES = 1 << 10  # of them
 
 # ---------------------------------------------------------------------------------------------------- short rows
 
@@ -414,10 +417,38 @@ def _plan(x: Layout, axis: int, descending: bool, positions: bool, version: str 
 
 
 def partition(x: Layout, *, axis: int, kth: tuple[int, ...]) -> Plan:
-    """Everything in its place: the radix sort of a GPU costs few times a selection's passes."""
-    return _plan(x, axis, False, False, None)
+    """x with the elements of these ranks along ``axis`` in their places, smaller ones before them."""
+    return _divided(x, axis, kth, False)
 
 
 def argpartition(x: Layout, *, axis: int, kth: tuple[int, ...]) -> Plan:
-    """The positions that sort x."""
-    return _plan(x, axis, False, True, None)
+    """The positions (int64) that partition x."""
+    return _divided(x, axis, kth, True)
+
+
+def _divided(x: Layout, axis: int, kth: tuple[int, ...], positions: bool) -> Plan:
+    n = x.shape[axis]
+    if not SIMULATOR and LONG <= n < LONGEST and x.size // n <= MOST_LINES and len(set(kth)) == 1:
+        plan = _selected(x, axis, kth[0], positions, n, False)
+        plan.why = "divided at the rank, which is found digit by digit"
+    else:
+        plan = _plan(x, axis, False, positions, None)
+        plan.why = "sorted: lines that are short or many, or several ranks"
+    return plan
+
+
+def leading(x: Layout, *, axis: int, count: int, descending: bool) -> Plan:
+    """The positions (int64) along ``axis`` of the first ``count`` elements that a sort would give: in any order, but equal
+    ones in theirs. For long lines; not for the simulator."""
+    return _selected(x, axis, count - 1, True, count, descending)
+
+
+def _selected(x: Layout, axis: int, rank: int, positions: bool, count: int, descending: bool) -> Plan:
+    out = x.like((*x.shape[:axis], count, *x.shape[axis + 1 :]), np.dtype(np.int64) if positions else x.dtype)
+    if not out.size:
+        return Plan([out], [])
+    temps: list[Layout] = []
+    steps, source, back, target = neighbours(x, out, axis, temps)
+    n = x.shape[axis]
+    steps += divide_steps(source, target, x, (x.size // n, n), rank, flipped(x.dtype, descending), positions, count, temps)
+    return Plan([out], [*steps, *back], temps)

@@ -34,6 +34,10 @@ _sort = Op("sort", cpu="sort.sort", cuda="sort.sort", vjp=_sort_grad)
 _argsort = Op("argsort", cpu="sort.argsort", cuda="sort.argsort")
 _partition = Op("partition", cpu="sort.partition", cuda="sort.partition")
 _argpartition = Op("argpartition", cpu="sort.argpartition", cuda="sort.argpartition")
+_leading = Op("leading", cpu="sort.leading", cuda="sort.leading")
+# On a GPU topk of so long lines (with counts of 31 bits), so few of them, and of at most so much of each, selects and then
+# sorts what it found; otherwise it sorts everything.
+_LONG, _LONGEST, _MOST_LINES, _PART = 1 << 16, 1 << 31, 1 << 10, 8
 
 
 def _line(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
@@ -179,7 +183,7 @@ def partition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "introsele
         axis: the axis; None ravels x first.
         kind: "introselect", NumPy's only one; changes nothing.
 
-    Returns: a new array of x's dtype. What order other elements are in is not specified (on a GPU: sorted).
+    Returns: a new array of x's dtype. What order other elements are in is not specified, but the same on every run.
     Raises: ValueError (kth or axis out of range), TypeError (kth no integer).
     Gradient: each element's goes to the place it came from.
 
@@ -234,5 +238,12 @@ def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[nd
     k = operator.index(k)
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"topk: k = {k} is out of bounds for axis {axis} of shape {x.shape}")
-    order = argsort(x, axis, descending=largest)[(*[slice(None)] * axis, slice(k))]
-    return take_along_axis(x, order, axis), order.copy()
+    n = x.shape[axis]
+    if (x._layout.device >= 0 and x.dtype not in COMPLEX and 0 < k <= n // _PART and _LONG <= n < _LONGEST
+            and x.size // n <= _MOST_LINES):
+        order = _leading(x, axis=axis, count=k, descending=bool(largest))
+        found = take_along_axis(x, order, axis)
+        order = take_along_axis(order, _argsort(found, axis=axis, descending=bool(largest)), axis)
+    else:
+        order = argsort(x, axis, descending=largest)[(*[slice(None)] * axis, slice(k))].copy()
+    return take_along_axis(x, order, axis), order

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from differences import check_gradient, numbers
+from fake_driver import gpu
 
 import cudamath as cm
 from cudamath.testing import assert_close
@@ -45,6 +46,20 @@ def test_a_float_is_no_axis_after_its_integer(device):
         for call in (lambda f=function: f(x, axis=1.0), lambda f=function: f(x, 1.0)):
             with pytest.raises(TypeError, match="axis"):
                 call()
+
+
+def test_views_seen_before_are_views_of_the_same_key(fake):
+    a = np.arange(24.0).reshape(4, 6)
+    x = gpu(a)
+    for _ in range(2):
+        for key in (np.s_[1:3], np.s_[:, 1], np.s_[1:3, ::2], np.s_[..., 0], np.s_[None, 2], np.s_[2, None, 1:], np.s_[-1, -1],
+                    np.s_[1, 1], np.s_[:, np.int64(1)], np.s_[()], np.s_[0:0, 5], np.s_[::-1, ::-1], np.s_[:1, 1:1]):
+            view, seen = x[key], a[key] if np.ndim(a[key]) else a[*key, ...]  # a view, not a number
+            assert view.shape == seen.shape and view._owner is x._owner
+            assert not seen.size or (view.ptr - x.ptr, view.strides) == (seen.ctypes.data - a.ctypes.data, seen.strides)
+        for key in (np.s_[1.0:3], np.s_[:, 1.0], np.s_[1:3, ::2.0], np.s_[(0, 1, 2.5), 1], np.s_[9, 1], np.s_[1, 1, 1]):
+            with pytest.raises((IndexError, TypeError)):
+                x[key]
 
 
 @pytest.mark.parametrize(("function", "right", "wrong"), [
@@ -124,6 +139,9 @@ FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of inte
     "ifft of real columns": lambda lib, a, v, p: lib.fft.ifft(a, axis=0, norm="ortho").real,
     "fft of integers": lambda lib, a, v, p: lib.fft.fft2(p.reshape((2, 2))).real * v[0],
     "linspace": lambda lib, a, v, p: lib.linspace(-1, 2, 7),
+    "tril": lambda lib, a, v, p: lib.tril(a, 1),
+    "triu": lambda lib, a, v, p: lib.triu(a, 1),
+    "triu of a view": lambda lib, a, v, p: lib.triu(a[:, ::2]),
     "linspace without its end": lambda lib, a, v, p: lib.linspace(0.0, 1.0, 5, False, dtype="float32"),
     "arange": lambda lib, a, v, p: lib.arange(7),
     "arange of floats": lambda lib, a, v, p: lib.arange(7.0),

@@ -486,11 +486,11 @@ def test_fill_and_pad_simulated(dtype):
 @pytest.mark.parametrize("dtype", ["i8", "u1", "f2", "f4", "f8"])
 def test_ramp_simulated(dtype):
     n = 120 if dtype == "u1" else 300  # the simulator's small integers do not wrap
-    x = np.zeros(n, dtype)
-    sim(kernels.ramp(*layouts(x), count=n - 1), x, scalars=(3, 2, 7))
+    (layout,) = layouts(np.zeros(n, dtype))
+    y = sim(kernels.ramp(layout=layout, device=layout.device, count=n - 1), scalars=(3, 2, 7))
     expected = (3 + 2 * np.arange(n)).astype(dtype)
     expected[n - 1] = 7
-    np.testing.assert_array_equal(x, expected)
+    np.testing.assert_array_equal(y, expected)
 
 
 @pytest.mark.simulator
@@ -532,5 +532,5 @@ PLANS = {
     "tiled_vector": lambda: (kernels.copy, [on_gpu((64, 64), "f4", (4, 256))], {}),
     "strided": lambda: (kernels.copy, [on_gpu((5, 6, 7, 8), "f4", (4, 20, 120, 840))], {"dtype": np.dtype("f8")}),
     "fill": lambda: (kernels.fill, [on_gpu((6, 5), "f4", (40, 4))], {}),
-    "ramp": lambda: (kernels.ramp, [on_gpu((9,), "f2")], {"count": 4}),
+    "ramp": lambda: (kernels.ramp, [], {"layout": on_gpu((9,), "f2"), "device": 0, "count": 4}),
 }

@@ -169,17 +169,19 @@ class ndarray:
         return self._data.ctypes.data if self._layout.device == CPU else self._data
 
     def __getitem__(self, key: Any) -> ndarray:
-        if type(key) is slice and self._node is None:
-            layout = self._layout
-            if layout.device != CPU:
-                try:
-                    seen, offset = _slices[layout, key.start, key.stop, key.step]
-                except (KeyError, TypeError):
-                    return self._getitem(key)
-                out = object.__new__(ndarray)
-                out._layout, out._data, out._owner, out._node = seen, self._data + offset, self._owner, None
-                return out
-        return self._getitem(key)
+        kind, layout = type(key), self._layout
+        if kind is not slice and kind is not tuple or layout.device == CPU or self._node is not None:
+            return self._getitem(key)
+        try:
+            known = _views.get(_view_key(layout, key))
+        except TypeError:  # an index array cannot be looked up
+            known = None
+        if known is None:
+            return self._getitem(key)
+        seen, offset = known
+        out = object.__new__(ndarray)
+        out._layout, out._data, out._owner, out._node = seen, self._data + offset, self._owner, None
+        return out
 
     # ------------------------------------------------------------ transfer
 
@@ -334,8 +336,29 @@ class ndarray:
     __hash__ = None  # type: ignore[assignment]  # == compares elements
 
 
-#: Views made by a single slice: (layout, start, stop, step) -> (layout of the view, byte offset).
-_slices: dict[tuple, tuple[Layout, int]] = {}
+#: Views that slices and tuples made of arrays on a GPU: `_view_key` -> (layout of the view, byte offset).
+_views: dict[tuple | None, tuple[Layout, int]] = {}
+_MOST_VIEWS = 1 << 14
+
+
+def _view_key(layout: Layout, key: Any) -> tuple | None:
+    """Under which a view is kept in `_views`: with the numbers' classes, since 1.0 and True are found as 1. None
+    where looking it up would take as long as working it out."""
+    if type(key) is slice:
+        start, stop, step = key.start, key.stop, key.step
+        return layout, start, stop, step, start.__class__, stop.__class__, step.__class__
+    if type(key) is not tuple or not key or type(key[-1]) is ndarray:
+        return None
+    return layout, *[_view_key(layout, part) if type(part) is slice else part for part in key], *map(type, key)
+
+
+def known_view(layout: Layout, key: Any) -> tuple[Layout, int] | None:
+    """`basic_view`, looked up where a GPU's array had such a view before."""
+    try:
+        known = _views.get(_view_key(layout, key))
+    except TypeError:  # an index array cannot be looked up
+        known = None
+    return basic_view(layout, key) if known is None else known
 
 
 def basic_view(layout: Layout, key: Any) -> tuple[Layout, int] | None:
@@ -345,12 +368,13 @@ def basic_view(layout: Layout, key: Any) -> tuple[Layout, int] | None:
         return None
     shape, strides, offset = found
     seen = layout.view(shape, strides, offset)
-    if type(key) is slice:
+    known = None if layout.device == CPU else _view_key(layout, key)
+    if known is not None:
         try:
-            if len(_slices) >= 1 << 14:
-                _slices.clear()
-            _slices[layout, key.start, key.stop, key.step] = (seen, offset)
-        except TypeError:  # unhashable bounds: an array as start, say
+            if len(_views) >= _MOST_VIEWS:
+                _views.clear()
+            _views[known] = seen, offset
+        except TypeError:  # something in it has no hash: a 0-d array as start, say
             pass
     return seen, offset
 

@@ -34,7 +34,7 @@ def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
     lines: list[str] = []
     with _listening(lines):
         fn(*args, **kwargs)
-    text = "\n".join(lines) or "nothing ran but views"
+    text = "\n".join(dict.fromkeys(lines)) or "nothing ran but views"
     print(text)
     return text
 
@@ -58,6 +58,8 @@ def _listening(lines: list[str]) -> Iterator[None]:
             arrays = [x for x in operands if type(x) is ndarray]
             if (ops.same_device(self.name, arrays) if arrays else rest[-1]["device"]) == CPU:
                 shown = [f"{x.dtype} {x.shape}" if type(x) is ndarray else type(x).__name__ for x in operands if x is not None]
+                if not operands and "layout" in rest[-1]:  # what makes an array says which
+                    shown = [f"{rest[-1]['layout'].dtype} {rest[-1]['layout'].shape}"]
                 lines.append(f"{self.name}({', '.join(shown)}) on the CPU: {_on_cpu(self, arrays)}")
             return plan(self, operands, *rest)
 

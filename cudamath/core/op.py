@@ -7,7 +7,7 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -180,59 +180,79 @@ class Op:
 
             run = trace.op(self.name, layouts, params)
         else:
-            plan = lazy("kernels", self.cuda)(*layouts, **params)
-            run = plan.bind(self.name, [x for x in layouts if x is not None], scalars, device)
-            if None in layouts:
-                run = _without_none(run, [x is not None for x in layouts], scalars)
+            run = self.bound(layouts, params, scalars, device)
         self.keep((*layouts, *params.values()), run)
         return run
+
+    def bound(self, layouts: tuple, params: dict, scalars: int, device: int, wanted: tuple[int, ...] | None = None) -> Callable:
+        """The plan for a GPU, ready to run. wanted: the outputs that the caller makes use of, if not all."""
+        plan = lazy("kernels", self.cuda)(*layouts, **params)
+        if wanted is not None:
+            plan = plan.only(wanted)
+        run = plan.bind(self.name, [x for x in layouts if x is not None], scalars, device)
+        return _without_none(run, [x is not None for x in layouts], scalars) if None in layouts else run
 
     def keep(self, key: tuple, run: Callable) -> None:
         if len(self.plans) >= _MOST_PLANS:
             self.plans.clear()
         self.plans[key] = run
 
-    def again(self, key: tuple, arrays: Iterable[Any], scalars: tuple = ()) -> Any:
+    def again(self, key: tuple, arrays: Sequence[Any], scalars: tuple = ()) -> Any:
         """The result of a public call like one that was seen before (`remember`), without its checks; None if there was none.
 
         key: whatever the function was given beside arrays, numbers with their class (1.0 equals 1); it begins with a name.
         arrays: as given; None for one that is missing. Not where a gradient is recorded.
         """
         try:
-            run = self.plans.get((*key, *[None if x is None else x._layout for x in arrays]))
+            if len(arrays) == 1:  # one and two arrays without the loops below: this is paid at every call
+                (x,) = arrays
+                run = self.plans.get((key, x._layout))
+                if run is None or x._node is not None:
+                    return None
+            elif len(arrays) == 2:
+                x, y = arrays
+                run = self.plans.get((key, x._layout, None if y is None else y._layout))
+                if run is None or x._node is not None or y is not None and y._node is not None:
+                    return None
+            else:
+                run = self.plans.get((key, *[None if x is None else x._layout for x in arrays]))
+                if run is None or any([x is not None and x._node is not None for x in arrays]):
+                    return None
         except (AttributeError, TypeError):  # something else than an array, or than what a key can hold
             return None
-        if run is None:
-            return None
-        for x in arrays:
-            if x is not None and x._node is not None:
-                return None
         return run(*arrays, *scalars)
 
     def remember(self, key: tuple, given: Iterable[Any], arrays: Iterable[Any],
-                 result: tuple[ndarray, ndarray] | None = None, /, **params: Any) -> None:
+                 result: tuple[ndarray, ndarray] | None = None, wanted: tuple[int, ...] | None = None, /,
+                 **params: Any) -> None:
         """Let `again` answer calls with this key as `self(*arrays, **params)` has just answered this one.
 
         A plan of a GPU looks at addresses alone, so it serves the arrays as they were given, in whatever layout the card saw
         them, as long as nothing was copied for it. Elsewhere, and where something was, nothing is remembered.
         result: what the card returned, and what the function made of it, if that is a view of all of it.
+        wanted: of a card with several outputs, those that the function returns: `again` gives these alone.
         """
         for x, y in zip(given, arrays, strict=True):
             if (x is None) != (y is None) or x is not None and (
                     type(x) is not ndarray or x._layout.device < 0 or x._data != y._data):
                 return
-        layouts = [[None if x is None else x._layout for x in those] for those in (given, arrays)]
-        run = self.plans.get((*layouts[1], *params.values()))
-        if run is not None and result is not None and result[0] is not result[1]:
-            whole, seen = result
-            if (seen._data, seen._layout.size) != (whole._data, whole._layout.size) or not seen._layout.contiguous:
+        seen, own = [tuple([None if x is None else x._layout for x in those]) for those in (given, arrays)]
+        try:
+            if (key, *seen) in self.plans:  # a call whose gradient was recorded, which `again` does not answer
                 return
-            run = seen_as(run, seen._layout)
-        if run is not None:
-            try:
-                self.keep((*key, *layouts[0]), run)
-            except TypeError:  # a list, say, in the key: it cannot be looked up either
-                pass
+        except TypeError:  # a list, say, in the key: it cannot be looked up either
+            return
+        run = self.plans.get((*own, *params.values()))
+        if run is None:
+            return
+        if result is not None and result[0] is not result[1]:
+            whole, part = result
+            if (part._data, part._layout.size) != (whole._data, whole._layout.size) or not part._layout.contiguous:
+                return
+            run = seen_as(run, part._layout)
+        if wanted is not None:
+            run = self.bound(own, params, 0, next(x.device for x in own if x is not None), wanted)
+        self.keep((key, *seen), run)
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"

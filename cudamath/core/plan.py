@@ -199,6 +199,23 @@ class Plan:
         self.why = why
         self.steps = [s for s in steps if not (isinstance(s, Launch) and 0 in s.grid)]  # nothing to do: no launch
 
+    def only(self, wanted: tuple[int, ...]) -> Plan:
+        """The same steps where only these outputs are wanted: the others become scratch, and no arrays are made of them."""
+        others = [i for i in range(len(self.outputs)) if i not in wanted]
+
+        def moved(arg: Any) -> Any:
+            if isinstance(arg, TensorMap):
+                return dataclasses.replace(arg, array=moved(arg.array))
+            if not isinstance(arg, ArrayArg) or arg.kind != "y":
+                return arg
+            kind, index = ("y", wanted.index(arg.index)) if arg.index in wanted else (
+                "t", len(self.temps) + others.index(arg.index))
+            return dataclasses.replace(arg, kind=kind, index=index)
+
+        steps = [Call(step.fn, [*map(moved, step.args)]) if isinstance(step, Call) else step.with_args([*map(moved, step.args)])
+                 for step in self.steps]
+        return Plan([self.outputs[i] for i in wanted], steps, [*self.temps, *(self.outputs[i] for i in others)], self.why)
+
     def layout(self, arg: ArrayArg, inputs: Sequence[Layout]) -> Layout:
         """What a step sees of an array argument."""
         table = {"x": inputs, "y": self.outputs, "t": self.temps}[arg.kind]

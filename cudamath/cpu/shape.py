@@ -55,21 +55,20 @@ def full(*, layout, device, scalars):
     return np.full(layout.shape, np.array(scalars, np.uint64).view(layout.dtype)[0])
 
 
-def ramp(target, *, count, scalars):
-    """target[i] = start + i * step for i < count, stop from there on."""
+def ramp(*, layout, device, count, scalars):
+    """y[i] = start + i * step for i < count, stop from there on."""
     start, step, stop = scalars
-    if target.dtype in FLOATING:
-        T = compute_dtype(target.dtype)
+    if layout.dtype in FLOATING:
+        T = compute_dtype(layout.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            values = np.arange(target.size).astype(T)
+            values = np.arange(layout.size).astype(T)
             values *= T.type(step)
             values += T.type(start)
         values[count:] = stop
     else:  # modulo 2**64, which is right for signed and unsigned numbers of any width
         start, step = (np.uint64(v & 0xFFFFFFFFFFFFFFFF) for v in (start, step))
-        values = start + np.arange(target.size).astype(np.uint64) * step
-    target[...] = values.astype(target.dtype)
-    return ()
+        values = start + np.arange(layout.size).astype(np.uint64) * step
+    return values.astype(layout.dtype)
 
 
 def concat(*inputs, axis, sizes):

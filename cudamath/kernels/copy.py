@@ -381,11 +381,11 @@ def full(*, layout: Layout, device: int) -> Plan:
     return Plan([layout], fill_part(whole(Output(0), layout), Scalar(0, np.uint64), Scalar(1, np.uint64), None))
 
 
-def ramp(target: Layout, *, count: int) -> Plan:
-    """An arithmetic progression into a contiguous vector; scalars: start, step, stop in the compute dtype."""
-    T = compute_dtype(target.dtype)
-    return Plan([], [Launch(ramp_line(target.dtype), -(-target.size // THREADS), THREADS,
-                            [Input(0).flat, *(Scalar(i, T) for i in range(3)), count])] if target.size else [])
+def ramp(*, layout: Layout, device: int, count: int) -> Plan:
+    """An arithmetic progression, a new vector; scalars: start, step, stop in the compute dtype."""
+    T = compute_dtype(layout.dtype)
+    return Plan([layout], [Launch(ramp_line(layout.dtype), -(-layout.size // THREADS), THREADS,
+                                  [Output(0), *(Scalar(i, T) for i in range(3)), count])])
 
 
 def unview(g: Layout, *, shape: tuple[int, ...], view: tuple) -> Plan:

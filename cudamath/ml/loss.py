@@ -133,7 +133,7 @@ def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: s
     key = name, reduction, ignore_index, ignore_index.__class__, label_smoothing, label_smoothing.__class__
     known = _cross_entropy.again(key, asked) if weight is None else None
     if known is not None:
-        return known[0]
+        return known
     _check_reduction(name, reduction)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"{name}: label_smoothing lies between 0 and 1, got {label_smoothing}")
@@ -146,7 +146,7 @@ def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: s
         params: dict[str, Any] = {"reduction": reduction, "ignore_index": ignored, "label_smoothing": float(label_smoothing)}
         loss = _cross_entropy(x, picks, **params)[0]
         if reduction != "none":
-            _cross_entropy.remember(key, asked, (x, picks), **params)
+            _cross_entropy.remember(key, asked, (x, picks), None, (0,), **params)
     else:
         loss, smooth = _cross_entropy(x, picks, reduction="none", ignore_index=ignored, label_smoothing=0.0)[0], None
         if label_smoothing:
@@ -213,7 +213,7 @@ def nll_loss(log_probabilities: Any, targets: Any, *, weight: Any = None, reduct
     asked, key = (log_probabilities, targets), (name, reduction, ignore_index, ignore_index.__class__)
     known = _nll_loss.again(key, asked) if weight is None else None
     if known is not None:
-        return known[0]
+        return known
     _check_reduction(name, reduction)
     x, targets = _operands(name, log_probabilities, targets)
     picks = _class_targets(name, x, targets)
@@ -221,7 +221,7 @@ def nll_loss(log_probabilities: Any, targets: Any, *, weight: Any = None, reduct
     flat = _flattened(x)
     loss = _nll_loss(flat, picks, reduction=reduction if weight is None else "none", ignore_index=ignored)[0]
     if weight is None and reduction != "none":
-        _nll_loss.remember(key, asked, (flat, picks), reduction=reduction, ignore_index=ignored)
+        _nll_loss.remember(key, asked, (flat, picks), None, (0,), reduction=reduction, ignore_index=ignored)
     if weight is not None:
         loss = _weighted(loss, picks, _class_weights(name, x, weight), reduction, ignored)
     return loss.reshape(targets.shape) if reduction == "none" else loss

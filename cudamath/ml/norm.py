@@ -143,7 +143,7 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
         asked = x, weight, bias, *statistics, *(() if residual is None else (residual,))
         known = _batch_norm_train.again(key, asked)
         if known is not None:
-            return known[0], known[3], known[4]
+            return known
     else:
         key = "inference", eps, eps.__class__, activation
         known = _batch_norm_inference.again(key, asked)
@@ -185,7 +185,7 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
     arrays = x, weight, bias, mean, var, *more
     params: dict[str, Any] = {"momentum": 1.0 if without else float(momentum), "eps": float(eps), "relu": relu}
     y, _, _, new_mean, new_var = _batch_norm_train(*arrays, **params)
-    _batch_norm_train.remember(key, asked, arrays, **params)
+    _batch_norm_train.remember(key, asked, arrays, None, (0, 3, 4), **params)
     if not (relu and more):  # then x says where the relu was on
         tape.not_needed(y)
     return y, new_mean._alias(), new_var._alias()

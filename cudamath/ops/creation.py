@@ -5,9 +5,11 @@ On a GPU an array is made there by one kernel (a fill, a ramp); nothing crosses 
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -302,9 +304,10 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
     """
     index = index_of(device)
     key = ("arange", start, stop, step, dtype, index, start.__class__, stop.__class__, step.__class__)
-    known = _ramp.again(key, ())
-    if known is not None:
-        return known
+    try:
+        return _ramp.plans[key]()
+    except (KeyError, TypeError):  # TypeError: an array, say, cannot be part of a key
+        pass
     first, last = (0, start) if stop is None else (start, stop)
     if not first.__class__ is last.__class__ is step.__class__ is int:
         first, last, step = [v.item() if isinstance(v, ndarray | np.generic) else v for v in (first, last, step)]
@@ -324,9 +327,9 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
         size = max(0, -((first - last) // step))
     else:
         size = max(0, math.ceil(span))
-    out = core.empty((size,), kind, index)
+    layout = Layout.new((size,), kind, index)
     if not size:
-        return out
+        return core.allocate(layout)
     if kind in FLOATING:  # the step as it is between the first two elements, rounded as they are: NumPy's rule
         T = dtypes.compute_dtype(kind).type
         begin = T(kind.type(first))
@@ -338,21 +341,16 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
         low, high = _RANGE[kind]
         if not low <= begin <= high or (dtype is None and not low <= begin + (size - 1) * step <= high):
             raise OverflowError(f"arange: from {begin} to {last} does not fit into {kind}")
-    _ramp(out, scalars=(first, step, first), count=size)
-    if index >= 0 and all([n is None or n.__class__ is int for n in key[1:4]]):
-        _ramp.keep(key, _making(out._layout, _ramp.plans[out._layout, size], (first, step, first)))
+    return _ramped(layout, (first, step, first), size, key if {n.__class__ for n in key[1:4]} <= {int, NoneType} else None)
+
+
+def _ramped(layout: Layout, scalars: tuple, count: int, key: tuple | None) -> ndarray:
+    """A new vector of `count` numbers start + i step, and stop from there on; scalars: start, step, stop. On a GPU a call with
+    this key is remembered as a function without arguments."""
+    out = _ramp(scalars=scalars, layout=layout, device=layout.device, count=count)
+    if key is not None and layout.device >= 0:
+        _ramp.keep(key, functools.partial(_ramp.plans[layout, layout.device, count], *scalars))
     return out
-
-
-def _making(layout: Layout, run: Callable, scalars: tuple) -> Callable[[], ndarray]:
-    """A plan that writes into an array on a GPU as a function that makes the array."""
-
-    def make() -> ndarray:
-        out = core.allocate(layout)
-        run(out, *scalars)
-        return out
-
-    return make
 
 
 _RANGE = {kind: (int(np.iinfo(kind).min), int(np.iinfo(kind).max)) for kind in dtypes.INTEGER}
@@ -382,9 +380,11 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     index = index_of(device)
     key = ("linspace", start, stop, num, endpoint, dtype or dtypes.default_float(), index,
            start.__class__, stop.__class__, num.__class__)
-    known = None if retstep else _ramp.again(key, ())
-    if known is not None:
-        return known
+    if not retstep:
+        try:
+            return _ramp.plans[key]()
+        except (KeyError, TypeError):
+            pass
     if not hasattr(num, "__index__"):
         raise TypeError(f"linspace: num must be an integer, got {num!r}")
     num = operator.index(num)
@@ -426,15 +426,13 @@ def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index:
         kind = dtypes.as_dtype(dtype)
     if kind not in FLOATING:  # complex or whole numbers: rare and short; NumPy makes them
         return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index)
-    out = core.empty((num,), kind, index)
-    if num:
-        steps = num - 1 if endpoint else num
-        step = (stop - start) / steps if steps else 0.0
-        scalars, count = (float(start), float(step), float(stop)), num - 1 if endpoint and num > 1 else num
-        _ramp(out, scalars=scalars, count=count)
-        if index >= 0 and {key[1].__class__, key[2].__class__} <= {int, float}:
-            _ramp.keep(key, _making(out._layout, _ramp.plans[out._layout, count], scalars))
-    return out
+    layout = Layout.new((num,), kind, index)
+    if not num:
+        return core.allocate(layout)
+    steps = num - 1 if endpoint else num
+    step = (stop - start) / steps if steps else 0.0
+    return _ramped(layout, (float(start), float(step), float(stop)), num - 1 if endpoint and num > 1 else num,
+                   key if {key[1].__class__, key[2].__class__} <= {int, float} else None)
 
 
 # ------------------------------------------------------------------------------------------ diagonals and triangles
@@ -494,7 +492,7 @@ def tril(x: Any, /, k: int = 0) -> ndarray:
     array([[1, 0],
            [3, 4]])
     """
-    return _triangle("tril", x, -_FAR, k)
+    return _triangle("tril", x, k)
 
 
 def triu(x: Any, /, k: int = 0) -> ndarray:
@@ -508,14 +506,26 @@ def triu(x: Any, /, k: int = 0) -> ndarray:
     array([[1, 2],
            [0, 4]])
     """
-    return _triangle("triu", x, k, _FAR)
+    return _triangle("triu", x, k)
 
 
-def _triangle(name: str, x: Any, low: int, high: int) -> ndarray:
+def _triangle(name: str, x: Any, k: int) -> ndarray:
+    try:  # seen before, on a GPU: without checks. The class of k as well, because 1.0 equals 1
+        run = _band.plans[name, x._layout, k, k.__class__]
+        if x._node is None:
+            return run(x)
+    except (AttributeError, KeyError, TypeError):
+        pass
     x = require(name, x)
     if x.ndim < 2:
         raise ValueError(f"{name}: wants at least 2 dimensions, got shape {x.shape}")
-    return _band(x if x._layout.contiguous else _copy(x), low=operator.index(low), high=operator.index(high))
+    low, high = (-_FAR, operator.index(k)) if name == "tril" else (operator.index(k), _FAR)
+    if not x._layout.contiguous:
+        return _band(_copy(x), low=low, high=high)
+    out = _band(x, low=low, high=high)
+    if x._layout.device >= 0:
+        _band.keep((name, x._layout, k, k.__class__), _band.plans[x._layout, low, high])
+    return out
 
 
 def diag(x: Any, /, k: int = 0) -> ndarray:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, indexing, shapes
-from ..core.array import _slices, asarray, basic_view, ndarray
+from ..core.array import asarray, known_view, ndarray
 from ..core.devices import TRACED
 from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC, REAL_OR_BOOL
 from ..core.op import Category, Op, coerce, require
@@ -120,10 +120,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         wrote(x)
         _put_where(x, key, value)
         return
-    try:
-        found = _slices[x._layout, key.start, key.stop, key.step] if type(key) is slice else basic_view(x._layout, key)
-    except (KeyError, TypeError):
-        found = basic_view(x._layout, key)
+    found = known_view(x._layout, key)
     if found is not None:
         _assign(x._view(*found), value)
         return
@@ -397,7 +394,7 @@ def _fold_at(name: str, kind: str, function: Callable, category: Category, x: An
     """``x[key] = function(x[key], values)`` in place, once for each time that a position occurs."""
     x = require(name, x, category)
     _check_writable(name, x)
-    found = basic_view(x._layout, key)
+    found = known_view(x._layout, key)
     if found is not None:
         target = x._view(*found)
         _assign(target, function(target, _fitted(name, _value(name, x, values), target.shape)))

@@ -166,6 +166,10 @@ class Continuous(Source):
         """
         if out is not None:
             return _filled("random.standard_normal", self.standard_normal, size, dtype, out)
+        if type(size) is int:  # the usual draw: nothing of it is left to check
+            found = self.again(_normal, (size, "normal", dtype, device), (0.0, 1.0, 0.0))
+            if found is not None:
+                return found
         return self._located(_normal, "normal", 0.0, 1.0, size, dtype, device)
 
     def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Size = None, dtype: Any = None,

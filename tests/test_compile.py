@@ -57,6 +57,7 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
                                                      "linear_loss_packed": SINCE_8,
                                                      "matmul_mma_double": SINCE_8, "matmul_mma_double_whole": SINCE_8[2:],
                                                      "conv2d_wgmma": ((9, 0),), "conv2d_weight_wgmma": ((9, 0),),
+                                                     "conv2d_weight_wgmma_taps": ((9, 0),), "add_splits_early": ((9, 0),),
                                                      "conv2d_mma": SINCE_8, "conv2d_weight_mma": SINCE_8,
                                                      "attention_wgmma": ((9, 0),), "attention_grad_wgmma": ((9, 0),),
                                                      "attention_grad_wgmma_deep": ((9, 0),),
@@ -64,7 +65,7 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
                                                      "attention_decode": ((9, 0),), "attention_decode_merge": ((9, 0),),
                                                      "attention_mma": SINCE_8, "attention_grad_mma_queries": SINCE_8,
                                                      "attention_grad_mma_keys": SINCE_8, "gemv": SINCE_8,
-                                                     "gemv_e4m3": SINCE_8[1:], "grouped_wgmma": ((9, 0),),
+                                                     "gemv_e4m3": SINCE_8[1:], "gemv_early": ((9, 0),), "grouped_wgmma": ((9, 0),),
                                                      "outer_wgmma": ((9, 0),)}
 
 #: libdevice reduces large arguments of these in float64; the fast path does not.

@@ -69,11 +69,13 @@ from . import (
     conv_simt,
     conv_wgmma,
     conv_wgmma_grad,
+    conv_wgmma_taps,
 )
 from .conv_layout import Turned, last_strides, lies_last, result
 from .copy import copy_part, whole
 
 Pair = tuple[int, int]
+NAMED = ("wgmma", "wgmma_taps", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas")
 LARGE = 1 << 28  # multiply-adds from which float32 may go to the library
 
 
@@ -140,7 +142,7 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
            tf32: bool, dilation: Pair = (1, 1)) -> list[str]:
     """The versions to try before the plain ones, which can do anything: the best first, as measured on an H200."""
     if version is not None:
-        return [version] if version in ("wgmma", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas") else []
+        return [version] if version in NAMED else []
     if not (out.size and first.size and second.size):
         return []
     channels = first.shape[1], out.shape[1], second.shape[1]
@@ -232,8 +234,8 @@ def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: Pair, stride: Pair,
                        version: str | None = None) -> Plan:
     """grad (N, G*M, P, Q), x (N, G*C, H, W), kernel (R, S) -> (G*M, C, R, S).
 
-    version: "depthwise", "few", "wgmma", "cudnn", "cublas", "mma", "weight_gemm" or "weight_direct"; by default what is best
-    here and suits the sizes."""
+    version: "depthwise", "few", "wgmma", "wgmma_taps", "cudnn", "cublas", "mma", "weight_gemm" or "weight_direct"; by default
+    what is best here and suits the sizes."""
     out = result(x, (grad.shape[1], x.shape[1] // groups, *kernel))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "weight", out, grad, x, stride, groups, tf32, dilation), {
@@ -241,6 +243,7 @@ def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: Pair, stride: Pair,
         "few": lambda: conv_few.conv2d_weight_grad(out, grad, x, **where, groups=groups),
         "cublas": lambda: conv_pointwise.conv2d_weight_grad(out, grad, x, stride=stride, padding=padding),
         "wgmma": lambda: conv_wgmma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups),
+        "wgmma_taps": lambda: conv_wgmma_taps.conv2d_weight_grad(out, grad, x, **where, groups=groups),
         "cudnn": lambda: library("weight", out, grad, x, **where, tf32=tf32),
         "mma": lambda: conv_mma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups)},
         lambda: conv_grad.conv2d_weight_grad(out.like(), grad, x, **where, groups=groups, version=version))

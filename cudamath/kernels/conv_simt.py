@@ -24,6 +24,9 @@ Versions, simple to fast:
                           same row. While one slab of 8 taps is multiplied, the next one is under way into registers,
                           and the table is read one step further ahead.
 
+Where there are few tiles (small images), many multiprocessors would have one block or none: then the channels are split
+over blocks like groups, each part leaves its sums in memory, and ``add_splits`` (conv_splits.py) adds these in a fixed order.
+
 The floor is 2 * N * K * P * Q * C * R * S operations: on an H200 67 TFLOP/s in float32, of which this tile can reach
 about 3/4 (512 of some 690 instructions per 8 taps are multiply-adds).
 
@@ -33,14 +36,17 @@ How the threads share a tile is told in kernels/matmul.py: four warps side by si
 
 import functools
 import itertools
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.dtypes import compute_dtype, float64
+from ..core.dtypes import compute_dtype, float32, float64
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Constant, Input, Launch, Output, Plan, Temp
+from ..runtime.device import multiprocessors
 from .build import SIMULATOR, blocks, codec
+from .conv_splits import add
 from .copy import copy_part, whole
 from .lazy import cuda, types
 
@@ -402,8 +408,36 @@ def fits(view: View, itemsize: int) -> bool:
     return view.span(itemsize) < 1 << 30
 
 
+MOST_SPLITS = 16
+ALONE = 0.7                  # time of a block that has a multiprocessor to itself, beside one of two that share it
+RATE = 4                     # taps a microsecond of two blocks that share one (NVIDIA H200)
+MEMORY = 4e6                 # bytes a microsecond
+
+
+def choose_splits(tiles: int, channels: int, area: int, results: int, many: int) -> int:
+    """Into how many parts the sums over `channels` of `area` taps each are split, for least time: waves of two blocks a
+    multiprocessor, of which there are `many`, then the parts written and read."""
+
+    def cost(splits: int) -> float:
+        waves, rest = divmod(tiles * splits, 2 * many)
+        wave = channels // splits * area / RATE
+        return (waves + (ALONE if 0 < rest <= many else rest > 0)) * wave + (splits > 1) * (5 + 8 * splits * results / MEMORY)
+
+    return min((n for n in range(1, MOST_SPLITS + 1) if channels % n == 0 and channels * area >= 256 * n or n == 1), key=cost)
+
+
+def _split(sources: Sources, x: View, w: View, y: View, splits: int) -> tuple[View, View, View]:
+    """The same operands with the channels of the one group in `splits` groups, each with a result of its own in memory."""
+    each, size = x.shape[2] // splits, math.prod(y.shape)
+    partial = sources.temp(Layout.new((splits, size), float32, sources.found[0][1].device))
+    return (View(x.argument, (x.shape[0], splits, each, *x.shape[3:]), (x.strides[0], each * x.strides[2], *x.strides[2:]),
+                 x.offset),
+            View(w.argument, (splits, w.shape[1], each, *w.shape[3:]), (each * w.strides[2], *w.strides[1:]), w.offset),
+            View(partial, (y.shape[0], splits, *y.shape[2:]), (y.strides[0], 4 * size, *y.strides[2:])))
+
+
 def _tap_sum(sources: Sources, dtype: np.dtype, x: View, w: View, bias: ArrayArg | None, y: View, rows: Walk,
-             columns: Walk, version: str | None) -> None:
+             columns: Walk, version: str | None, splits: int | None) -> None:
     """Append the launches of y[n, g, m, p, q] = bias + sum over (c, r, s) of w * x."""
     images, groups, outputs, height, width = y.shape
     channels, taps = w.shape[2], w.shape[2] * w.shape[3] * w.shape[4]
@@ -422,9 +456,19 @@ def _tap_sum(sources: Sources, dtype: np.dtype, x: View, w: View, bias: ArrayArg
     if version != "implicit_gemm":
         raise ValueError(f"conv2d: no version {version!r}; there are 'direct' and 'implicit_gemm'")
     tile = choose_tile(outputs, dtype)
+    target, size, device = y, math.prod(y.shape), sources.found[0][1].device
+    if (dtype != float32 or tile != TILES[128] or groups > 1 or biased or size % 4
+            or y.span(item) > size):                            # a result that does not lie in one piece
+        splits = 1
+    elif splits is None:
+        splits = choose_splits(blocks(positions, POSITIONS) * blocks(outputs, tile.rows), channels, taps // channels, size,
+                               multiprocessors(device))
+    if splits > 1:
+        x, w, y = _split(sources, x, w, y, splits)
+        groups, channels, taps = splits, channels // splits, taps // splits
     depth, wide_outputs = blocks(taps, DEPTH) * DEPTH, blocks(outputs, tile.rows) * tile.rows
     table = tap_table(channels, w.shape[3], w.shape[4], rows, columns, x, item, depth + DEPTH)
-    packed = Layout.new((groups, depth, wide_outputs), compute_dtype(dtype), sources.found[0][1].device)
+    packed = Layout.new((groups, depth, wide_outputs), compute_dtype(dtype), device)
     weights = sources.temp(packed)
     to = [stride // item for stride in y.strides]
     wide = (to[4] == 1 and to[3] == width and y.offset % (4 * item) == 0 and height * width % 4 == 0
@@ -438,21 +482,24 @@ def _tap_sum(sources: Sources, dtype: np.dtype, x: View, w: View, bias: ArrayArg
                 *numbers(biased, wide, outputs, depth, wide_outputs, positions, height * width, width, rows.start,
                          rows.step, columns.start, columns.step, x.shape[3], x.shape[4], from_[0], from_[1], from_[3],
                          from_[4], *to)])]
+    if splits > 1:
+        sources.steps.append(add(Layout.new((size,), dtype, device), splits, y.line(item), target.line(item)))
 
 
 def conv2d(out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, *, stride: tuple[int, int],
            padding: tuple[int, int, int, int], dilation: tuple[int, int], groups: int,
-           version: str | None = None) -> Plan:
+           version: str | None = None, splits: int | None = None) -> Plan:
     """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,); padding (top, bottom, left, right) -> out (N, G*M, P, Q).
 
-    version: "direct" or "implicit_gemm"; by default the second unless a group has very few outputs."""
+    version: "direct" or "implicit_gemm"; by default the second unless a group has very few outputs. splits: of the channels,
+    where that can be done."""
     if not out.size:
         return Plan([out], [])
     sources = Sources(*([x, weight] if bias is None else [x, weight, bias]))
     (x_arg, x), (w_arg, weight), *rest = sources.found
     _tap_sum(sources, x.dtype, grouped(x_arg, x, groups, 1), grouped(w_arg, weight, groups, 0),
              rest[0][0] if rest else None, grouped(Output(0), out, groups, 1),
-             Walk(-padding[0], stride[0], dilation[0]), Walk(-padding[2], stride[1], dilation[1]), version)
+             Walk(-padding[0], stride[0], dilation[0]), Walk(-padding[2], stride[1], dilation[1]), version, splits)
     return Plan([out], sources.steps, sources.temps)
 
 
@@ -476,8 +523,8 @@ def residues(kernel: int, size: int, stride: int, padding: int, dilation: int) -
 
 def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, *, stride: tuple[int, int],
                       padding: tuple[int, int, int, int], dilation: tuple[int, int], groups: int,
-                      version: str | None = None) -> Plan:
-    """grad (N, G*M, P, Q), weight (G*M, C, R, S) -> out (N, G*C, H, W). Versions as conv2d."""
+                      version: str | None = None, splits: int | None = None) -> Plan:
+    """grad (N, G*M, P, Q), weight (G*M, C, R, S) -> out (N, G*C, H, W). Versions and splits as conv2d."""
     kernel, size = weight.shape[2:], out.shape[2:]
     if not out.size:
         return Plan([out], [])
@@ -493,5 +540,5 @@ def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, *, stride: tupl
         ds = dx.strides
         target = View(Output(0), (*dx.shape[:3], height, width), (*ds[:3], stride[0] * ds[3], stride[1] * ds[4]),
                       top * ds[3] + left * ds[4])
-        _tap_sum(sources, grad.dtype, dy, part, None, target, rows, columns, version)
+        _tap_sum(sources, grad.dtype, dy, part, None, target, rows, columns, version, splits)
     return Plan([out], sources.steps, sources.temps)

@@ -10,26 +10,26 @@ import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Launch
-from .build import SIMULATOR, blocks, codec
+from .build import SIMULATOR, blocks, codec, device_function
 from .lazy import cuda, types
 
 if not SIMULATOR:
-    from . import ptx
+    from . import ptx, ptx_hopper
 
 THREADS = 256
 i64, f32 = types.int64, types.float32
 
 
 @functools.cache
-def add_splits(dtype: np.dtype, lanes: int) -> Any:
-    """Partial sums added in a fixed order: a thread four neighbouring weights; `lanes` threads take turns at the splits."""
+def add_splits(dtype: np.dtype, lanes: int, early: bool = False) -> Any:
+    """Partial sums added in a fixed order: a thread four neighbouring weights; `lanes` threads take turns at the splits.
+    early: launched before the parts are there (compute capability 9.0)."""
     store = codec(dtype)[1]
     load_vector, store_vector = ptx.load_vector, ptx.store_vector
     wide, room = THREADS // lanes, 4 * THREADS
 
-    @cuda.jit
-    def add_splits(partial, out, splits):
-        """partial (splits * n,) float32, out (n,), n a multiple of 4. Blocks of THREADS / lanes x lanes threads."""
+    @device_function
+    def add_four(partial, out, splits):
         sums = cuda.shared.array(room, f32, alignment=16)
         n = i64(out.size)
         x, y = cuda.threadIdx.x, cuda.threadIdx.y
@@ -50,13 +50,29 @@ def add_splits(dtype: np.dtype, lanes: int) -> Any:
         if i < n:
             store_vector(out, i, (store(a), store(b), store(c), store(d)))
 
-    return add_splits
+    @cuda.jit
+    def add_splits(partial, out, splits):
+        """partial (splits * n,) float32, out (n,), n a multiple of 4. Blocks of THREADS / lanes x lanes threads."""
+        add_four(partial, out, splits)
+
+    if not early:
+        return add_splits
+    let_next_begin, wait_for_previous = ptx_hopper.let_next_begin, ptx_hopper.wait_for_previous
+
+    @cuda.jit
+    def add_splits_early(partial, out, splits):
+        """The same."""
+        let_next_begin()
+        wait_for_previous()
+        add_four(partial, out, splits)
+
+    return add_splits_early
 
 
-def add(out: Layout, splits: int, partial: ArrayArg, target: ArrayArg) -> Launch:
-    """The launch of add_splits: partial (splits * out.size,) float32 -> target (out.size,).
+def add(out: Layout, splits: int, partial: ArrayArg, target: ArrayArg, *, early: bool = False) -> Launch:
+    """The launch of add_splits: partial (splits * out.size,) float32 -> target (out.size,). early: see there.
 
     Few sums of many parts want more threads a sum than one."""
     lanes = 1 if splits < 8 or out.size > 1 << 19 else 8
-    return Launch(add_splits(out.dtype, lanes), blocks(out.size, 4 * THREADS // lanes), (THREADS // lanes, lanes),
-                  [partial, target, splits])
+    return Launch(add_splits(out.dtype, lanes, early), blocks(out.size, 4 * THREADS // lanes), (THREADS // lanes, lanes),
+                  [partial, target, splits], early=early)

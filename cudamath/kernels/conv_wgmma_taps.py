@@ -1,0 +1,264 @@
+"""The weight gradient of a convolution on tensor cores of compute capability 9.0, where the taps of a row share their pixels.
+
+What conv_wgmma_grad.py says holds here as well; but it brings every tap's windows of a step for themselves, and so it reads x
+as often as there are taps: with tiles of 128 outputs x 192 channels-under-taps 40 KiB a step of 64 pixels, for which the
+multiplication takes some 770 cycles. That is more than the second-level cache hands out, and together with what wgmma reads,
+more than shared memory does. Neighbouring taps of a row, however, see the same pixels, moved along by one:
+
+    tap        0        1        2
+    pixels  q .. q+63  q+1 .. q+64  q+2 .. q+65
+
+so one run of 64 + 2 pixels does for all three. In shared memory a pixel's 64 channels are a row of 128 bytes, and wgmma is told
+where the columns from 64 on lie, as a distance from the first 64: here not the size of a piece, but *one row*, 128 bytes (times
+the dilation). The swizzle goes by a row's address, so it does not mind. A step brings 25 KiB.
+
+Runs of pixels cross the ends of rows. There the pixel after the last one must be one beyond the edge, a zero, and not the first
+of the next row. Therefore rows of results are walked as if they were longer (`more`): TMA brings zeros for gradients beyond
+their edge, and the pixel beyond the right edge of one row of x serves as the one before the left edge of the next. This costs
+(Q + more) / Q of the time: 4 % for rows of 28. An infinity or NaN of x meets those zeros, so it may reach all taps of its
+channel, not only those whose sums it belongs to.
+
+Strides along rows would part the pixels of neighbouring taps: for those, and for few outputs, conv_wgmma_grad.py.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.dtypes import bfloat16, float32
+from ..core.layout import Layout
+from ..core.plan import Launch, Plan, TensorMap
+from .build import SIMULATOR, blocks
+from .conv_layout import Turned
+from .conv_product import Product
+from .conv_simt import Walk
+from .conv_splits import add
+from .conv_wgmma import MULTIPROCESSORS, SHARED, THREADS, possible, reach, signed
+from .conv_wgmma_grad import MOST_SPLITS, PIECE, PIXELS
+from .lazy import cuda, types
+
+if not SIMULATOR:
+    from . import ptx, ptx_mma
+    from . import ptx_hopper as hopper
+
+i32, i64, f32 = types.int32, types.int64, types.float32
+MOST_TAPS = 4                # 64 channels under each: the columns of a wgmma
+
+
+class Tile(NamedTuple):
+    """rows: outputs that a block sums up, 128 or 256; taps: of a row, all with the same 64 channels; apart: dilation."""
+
+    rows: int
+    taps: int
+    apart: int = 1
+
+    @property
+    def pixels(self) -> int:
+        """Of x, that the taps of 64 results see."""
+        return PIXELS + (self.taps - 1) * self.apart
+
+    @property
+    def stage(self) -> int:
+        """Bytes of a step: gradients, and pixels in groups of eight."""
+        return 2 * PIXELS * self.rows + 1024 * blocks(self.pixels, 8)
+
+    @property
+    def stages(self) -> int:
+        return min(8, (SHARED - 2048) // self.stage)
+
+    @property
+    def shared(self) -> int:
+        """Dynamic shared memory: stages, two barriers each, and room to align the first."""
+        return 1024 + self.stages * (self.stage + 16)
+
+
+@functools.cache
+def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
+    """A block sums a tile of the weight gradient, outputs x the taps of a row, over its share of the pixels."""
+    kind = "bf16" if dtype == bfloat16 else "f16"
+    rows, taps_right, apart = tile
+    stages, stage_bytes = tile.stages, tile.stage
+    high, columns = rows // 128, 64 * taps_right            # high: tiles of 64 outputs a warpgroup has
+    sums = columns // 2
+    count = high * sums
+    pieces = rows // 64
+    expected = pieces * PIECE + 128 * tile.pixels
+    code_a = signed((1 << 62) | (1024 >> 4 << 32) | (PIECE >> 4 << 16))          # swizzle, next 8 pixels, next 64 outputs
+    code_b = signed((1 << 62) | (1024 >> 4 << 32) | (128 * apart >> 4 << 16))    # the next tap: so many pixels further
+    steps = tuple(128 * i for i in range(PIXELS // 16))     # 16 pixels: 16 rows of 128 bytes
+    (begin_first, begin_last), (add_first, add_last) = [
+        [hopper.wgmma(kind, columns, steps, steps, zero=zero, trans_a=True, trans_b=True, commit=i == high - 1)
+         for i in (0, high - 1)] for zero in (True, False)]
+    next_a = PIECE >> 4
+    wait_one, wait_all = hopper.wgmma_wait(1), hopper.wgmma_wait(0, count)
+    registers_down, registers_up = hopper.registers_down(40), hopper.registers_up(232)
+    barrier_init, barrier_expect = hopper.barrier_init, hopper.barrier_expect
+    barrier_arrive, barrier_wait = hopper.barrier_arrive, hopper.barrier_wait
+    fence_barrier_init, load_pixels = hopper.fence_barrier_init, hopper.tma_load_im2col_4d
+    let_next_begin, wait_for_previous = hopper.let_next_begin, hopper.wait_for_previous
+    shared_address, divide, store_vector = ptx_mma.shared_address, ptx_mma.divide_unsigned, ptx.store_vector
+
+    @cuda.jit(launch_bounds=(THREADS, 1))
+    def conv2d_weight_wgmma_taps(grads, images, partial, tiles, group_tiles, across_tiles, share, positions, area, width,
+                                 row_start, row_step, column_start, taps, down, chunks, channels, outputs, all_outputs):
+        """grads: im2col map of dy (N, P, Q, G * M), box (PIXELS, 64); images: of x (N, H, W, G * C), box (tile.pixels, 64);
+        partial (splits, G * M, taps, C) float32, as a line.
+
+        tiles in all, in a group, in a row (of taps down x chunks); share: positions a split adds up, a multiple of PIXELS;
+        positions: of results and of those beyond their edge, area to an image, width to a row; a result's window starts at
+        row_start + row * row_step, column_start + column; down: rows between taps; chunks: pieces of 64 channels; channels and
+        outputs of a group; all_outputs: G * M."""
+        shared = cuda.shared.array(0, types.uint8)
+        base = (shared_address(shared) + i32(1023)) & i32(-1024)
+        full = i32(base + stages * stage_bytes)
+        empty = i32(full + 8 * stages)
+        thread = i32(cuda.threadIdx.x)
+        group_of_threads = thread >> 7
+        if thread == 0:
+            for s in range(stages):
+                barrier_init(full + 8 * s, 1)
+                barrier_init(empty + 8 * s, 2)
+            fence_barrier_init()
+        cuda.syncthreads()
+        let_next_begin()
+        wait_for_previous()
+        split = divide(cuda.blockIdx.x, tiles)
+        rest = i32(cuda.blockIdx.x - split * tiles)
+        group = divide(rest, group_tiles)
+        rest = i32(rest - group * group_tiles)
+        tile_row = divide(rest, across_tiles)
+        rest = i32(rest - tile_row * across_tiles)
+        r = divide(rest, chunks)                           # a row of taps, and 64 of the channels
+        channel = i32(64 * (rest - r * chunks))
+        output0 = i32(tile_row * rows)
+        begin = i32(split * share)
+        end = i32(min(begin + share, positions))
+        if group_of_threads == 0:                          # ---------------- the one that fetches
+            registers_down()
+            if thread == 0:
+                slot, parity = i32(0), i32(1)
+                at = begin
+                while at < end:
+                    image = divide(at, area)
+                    pixel = i32(at - image * area)
+                    p = divide(pixel, width)
+                    q = i32(pixel - p * width)
+                    barrier_wait(empty + 8 * slot, parity)
+                    barrier_expect(full + 8 * slot, expected)
+                    to = i32(base + slot * stage_bytes)
+                    for i in range(pieces):
+                        load_pixels(to, grads, group * outputs + output0 + 64 * i, q, p, image, full + 8 * slot, 0, 0)
+                        to = i32(to + PIECE)
+                    load_pixels(to, images, group * channels + channel, column_start + q, row_start + p * row_step, image,
+                                full + 8 * slot, 0, r * down)
+                    slot = i32(slot + 1)
+                    if slot == stages:
+                        slot, parity = i32(0), i32(parity ^ 1)
+                    at = i32(at + PIXELS)
+        else:                                              # ---------------- those that multiply
+            registers_up()
+            me = i32(group_of_threads - 1)
+            thread = i32(thread & 127)
+            lane = thread & 31
+            total = cuda.local.array(count, f32)
+            first_a = i32(base + me * high * PIECE)
+            first_b = i32(base + pieces * PIECE)
+            # the first step sets the sums, apart from the loop: any other write to them would make ptxas serialise wgmma
+            barrier_wait(full, 0)
+            begin_first(total, 0, i64(first_a >> 4) | i64(code_a), i64(first_b >> 4) | i64(code_b))
+            if high == 2:
+                begin_last(total, sums, (i64(first_a >> 4) | i64(code_a)) + next_a, i64(first_b >> 4) | i64(code_b))
+            slot, parity, before = i32(1), i32(0), i32(0)
+            at = i32(begin + PIXELS)
+            while at < end:
+                barrier_wait(full + 8 * slot, parity)
+                a_code = i64((first_a + slot * stage_bytes) >> 4) | i64(code_a)
+                b_code = i64((first_b + slot * stage_bytes) >> 4) | i64(code_b)
+                add_first(total, 0, a_code, b_code)
+                if high == 2:
+                    add_last(total, sums, a_code + next_a, b_code)
+                wait_one()
+                if thread == 0:
+                    barrier_arrive(empty + 8 * before)
+                before = slot
+                slot = i32(slot + 1)
+                if slot == stages:
+                    slot, parity = i32(0), i32(parity ^ 1)
+                at = i32(at + PIXELS)
+            wait_all(total, 0)
+            c = i32(channel + 2 * (lane & 3))
+            for half in range(2 * high):
+                row = i32(output0 + (me * high + (half >> 1)) * 64 + (half & 1) * 8 + (thread >> 5) * 16 + (lane >> 2))
+                if row < outputs:
+                    line = (i64(split) * all_outputs + group * outputs + row) * taps + r * taps_right
+                    for tap in range(taps_right):
+                        to = (line + tap) * channels + c
+                        for k in range(8):
+                            e = (half >> 1) * sums + 2 * (half & 1) + 32 * tap + 4 * k
+                            if c + 8 * k < channels:
+                                store_vector(partial, to + 8 * k, (total[e], total[e + 1]))
+
+    return conv2d_weight_wgmma_taps
+
+
+# ------------------------------------------------------------------------------------------------- planner
+
+
+def choose(outputs: int, units: int, groups: int, steps: int, taps: int, apart: int) -> tuple[Tile, int]:
+    """The tile, and the number of splits, with which the blocks take least time. units: of 64 channels under a row of taps."""
+
+    def cost(tile: Tile, splits: int) -> float:
+        tiles = groups * blocks(outputs, tile.rows) * units
+        waves = blocks(tiles * splits, MULTIPROCESSORS)
+        step = tile.rows * taps / 512                                # arithmetic, of 128 x 256 at a time
+        return waves * step * (blocks(steps, splits) + 8) + splits * outputs * groups * units * taps * 64 / 5e5
+
+    return min(((Tile(rows, taps, apart), splits) for rows in (128, 256)
+                for splits in range(1, min(MOST_SPLITS, steps) + 1)), key=lambda pair: cost(*pair))
+
+
+def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[int, int], padding: tuple[int, int, int, int],
+                       dilation: tuple[int, int], groups: int, rows: int | None = None,
+                       splits: int | None = None) -> Plan | None:
+    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done this way."""
+    images, all_outputs, tall, wide = grad.shape
+    number, all_channels, height, width = x.shape
+    channels, taps_down, taps_right = out.shape[1:]
+    outputs, apart = all_outputs // groups, dilation[1]
+    if (stride[1] > 1 or not 1 < taps_right <= MOST_TAPS or apart > 8 or channels % 8 or outputs % 8 or outputs <= 64):
+        return None
+    more = max(0, (taps_right - 1) * apart - min(padding[2:]))
+    walks = [Walk(-padding[2 * i], stride[i], dilation[i]) for i in (0, 1)]
+    size = (images, tall, wide + more)
+    product = Product(size, *walks, (taps_down, taps_right), (0, 0, 0), 0, (0, 0, 0))
+    if more > 127 or not possible(product, (height, width)):
+        return None
+    turned = Turned(out, grad, x)
+    lower, upper = reach(product, (height, width))
+    item, chunks = out.itemsize, blocks(channels, 64)
+    positions = images * tall * (wide + more)
+    best, most = choose(outputs, taps_down * chunks, groups, blocks(positions, PIXELS), taps_right, apart)
+    tile, splits = best._replace(rows=rows or best.rows), splits or most
+    share = blocks(blocks(positions, PIXELS), splits) * PIXELS
+    splits = blocks(positions, share)
+    partial = turned.temp(Layout.new((splits, out.size), float32, out.device))
+
+    def seen(index: int, shape: tuple[int, ...], box: int, lower: tuple[int, ...], upper: tuple[int, ...],
+             step: int) -> TensorMap:
+        """Images channels last, of which TMA brings runs of pixels."""
+        strides = tuple([item * n for n in (shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1)])
+        return TensorMap(turned.operands[index], shape, strides, (box, 64), 128, (1, step, 1, 1), lower, upper, x.dtype.name)
+
+    maps = [seen(0, (images, tall, wide, all_outputs), PIXELS, (0, 0), (0, more), 1),
+            seen(1, (number, height, width, all_channels), tile.pixels, lower, upper, stride[0])]
+    across_tiles = taps_down * chunks
+    group_tiles = across_tiles * blocks(outputs, tile.rows)
+    numbers = [groups * group_tiles, group_tiles, across_tiles, share, positions, tall * (wide + more), wide + more,
+               walks[0].start, walks[0].step, walks[1].start, taps_down * taps_right, walks[0].tap, chunks, channels, outputs,
+               all_outputs]
+    turned.steps += [
+        Launch(conv2d_weight_wgmma_taps(grad.dtype, tile), groups * group_tiles * splits, THREADS,
+               [*maps, partial.flat, *[np.int32(n) for n in numbers]], tile.shared, early=True),
+        add(out, splits, partial.flat, turned.target.view((out.size,)), early=True)]
+    return turned.plan()

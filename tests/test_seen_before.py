@@ -6,6 +6,7 @@ from differences import check_gradient, numbers
 from fake_driver import gpu
 
 import cudamath as cm
+from cudamath.core.plan import Input, Launch, Output, Plan, Temp
 from cudamath.testing import assert_close
 
 
@@ -356,3 +357,17 @@ def test_plans_do_not_pile_up(fake, monkeypatch):
             _cross_entropy.remember(("asked", k), (x, targets), (x.reshape(24, 3, 1), targets.reshape(24, 1)),
                                     reduction="mean", ignore_index=-100, label_smoothing=0.0)
     assert 0 < len(_cross_entropy.plans) <= 4
+
+
+@pytest.mark.parametrize("wanted", [(0,), (1,), (2, 0)])
+def test_only_some_outputs(fake, wanted):
+    def powers(x, scratch, one, two, three):
+        scratch[...] = x * x
+        one[...], two[...], three[...] = x, scratch, x * scratch
+
+    x = gpu(np.arange(4.0))
+    arguments = [Input(0), Temp(0), Output(0), Output(1).view((4,)), Output(2)]
+    plan = Plan([x._layout] * 3, [Launch(powers, 1, 32, arguments)], [x._layout])
+    found = plan.only(wanted).bind("powers", [x._layout])(x)
+    found = found if isinstance(found, tuple) else (found,)
+    assert [y.tolist() for y in found] == [(np.arange(4.0) ** (i + 1)).tolist() for i in wanted]

@@ -16,11 +16,12 @@ import numpy as np
 
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError, is_ours
-from . import dtypes, indexing, shapes
+from . import dtypes, shapes
 from .devices import CPU, TRACED, Device, default_index, device_of, index_of
 from .flags import Flags
 from .host import owns
 from .layout import Layout
+from .looked_up import KNOWN, view_key
 
 
 class ndarray:
@@ -173,7 +174,7 @@ class ndarray:
         if kind is not slice and kind is not tuple or layout.device == CPU or self._node is not None:
             return self._getitem(key)
         try:
-            known = _views.get(_view_key(layout, key))
+            known = KNOWN.get(view_key(layout, key))
         except TypeError:  # an index array cannot be looked up
             known = None
         if known is None:
@@ -334,49 +335,6 @@ class ndarray:
         return f"<div><small>{head}, {memory.human(self.nbytes)}</small><pre>{escape(str(self))}</pre></div>"
 
     __hash__ = None  # type: ignore[assignment]  # == compares elements
-
-
-#: Views that slices and tuples made of arrays on a GPU: `_view_key` -> (layout of the view, byte offset).
-_views: dict[tuple | None, tuple[Layout, int]] = {}
-_MOST_VIEWS = 1 << 14
-
-
-def _view_key(layout: Layout, key: Any) -> tuple | None:
-    """Under which a view is kept in `_views`: with the numbers' classes, since 1.0 and True are found as 1. None
-    where looking it up would take as long as working it out."""
-    if type(key) is slice:
-        start, stop, step = key.start, key.stop, key.step
-        return layout, start, stop, step, start.__class__, stop.__class__, step.__class__
-    if type(key) is not tuple or not key or type(key[-1]) is ndarray:
-        return None
-    return layout, *[_view_key(layout, part) if type(part) is slice else part for part in key], *map(type, key)
-
-
-def known_view(layout: Layout, key: Any) -> tuple[Layout, int] | None:
-    """`basic_view`, looked up where a GPU's array had such a view before."""
-    try:
-        known = _views.get(_view_key(layout, key))
-    except TypeError:  # an index array cannot be looked up
-        known = None
-    return basic_view(layout, key) if known is None else known
-
-
-def basic_view(layout: Layout, key: Any) -> tuple[Layout, int] | None:
-    """Layout and byte offset of the view that a basic key selects; None if the key holds arrays."""
-    found = indexing.basic(layout.shape, layout.strides, key)
-    if found is None:
-        return None
-    shape, strides, offset = found
-    seen = layout.view(shape, strides, offset)
-    known = None if layout.device == CPU else _view_key(layout, key)
-    if known is not None:
-        try:
-            if len(_views) >= _MOST_VIEWS:
-                _views.clear()
-            _views[known] = seen, offset
-        except TypeError:  # something in it has no hash: a 0-d array as start, say
-            pass
-    return seen, offset
 
 
 class _Holder:

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, indexing, shapes
-from ..core.array import asarray, known_view, ndarray
+from ..core.array import asarray, ndarray
 from ..core.devices import TRACED
 from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC, REAL_OR_BOOL
+from ..core.looked_up import known_view
 from ..core.op import Category, Op, coerce, require
 from ..core.shapes import normalize_axis
 from ..core.tape import wrote

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, indexing, shapes
-from ..core.array import basic_view, ndarray
+from ..core.array import ndarray
 from ..core.devices import TRACED
 from ..core.layout import Layout
+from ..core.looked_up import basic_view
 from ..core.op import HELD, Op, ViewOp, require
 from ..core.shapes import normalize_axes, normalize_axis
 from .views import remember, viewing

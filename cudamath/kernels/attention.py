@@ -60,6 +60,7 @@ MEAN_THREADS = 128
 #: measured: few wait for each other's dq, many have more of it than the L2 cache holds.
 TOGETHER = {64: ((512, 1), (4096, 1)), 128: ((256, 8), (4096, 1)), 256: ((512, 1), (1024, 1))}
 HEADS = 32
+WIDE_TOGETHER = 4  # heads whose blocks begin by turns in attention_grad_wide_keys
 DECODED_ROWS = 16  # queries that share keys, up to which attention_decode.py is taken
 CACHED = 24 << 20  # bytes of keys and values that blocks share in the L2 cache: about half of an H200's
 
@@ -258,6 +259,8 @@ def attention_grad(g: Layout, q: Layout, k: Layout, v: Layout, y: Layout, lse: L
                 version = "wgmma"
     if version == "wgmma":
         return _grad_wgmma(g, q, k, v, causal, scale)
+    if version == "wide":
+        return _grad_wide(g, q, k, v, causal, scale)
     kind = extras.kind(q, v, causal, dropping)
     heads, shares = math.prod(q.shape[:2]), math.prod(k.shape[:2])
     after = [compute_dtype(q.dtype).type(scale), *extras.scalars]
@@ -285,6 +288,18 @@ def attention_grad(g: Layout, q: Layout, k: Layout, v: Layout, y: Layout, lse: L
     return Plan([q.like(), k.like(), v.like()], steps, [*tiles.temps, lse.like()])
 
 
+def _prepare(q: Layout, g: ArrayArg, padded: int, *made: Temp) -> Launch:
+    """What the gradients' kernels of 9.0 want of each query; made: lse2, mean, turns."""
+    from . import attention_wgmma_grad as grad
+
+    batch, heads, rows, depth = q.shape
+    wide = 64 * 2 ** (blocks(depth, 64) - 1).bit_length()  # a row is read by a power of two of lanes
+    lines = 32 // (wide // 8) * grad.ROUNDS * (grad.PREPARE_THREADS // 32)
+    return Launch(grad.attention_grad_prepare("bf16" if q.dtype == bfloat16 else "f16", wide),
+                  blocks(batch * heads * padded, lines), grad.PREPARE_THREADS,
+                  [g, Input(4), Input(5).flat, *made, *map(np.int32, (heads, rows, padded, depth))])
+
+
 def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale: float) -> Plan:
     from . import attention_wgmma_grad as grad
     from . import attention_wgmma_grad_deep as deep
@@ -303,10 +318,7 @@ def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale:
     sizes = [((batch * heads * padded,), single), ((batch * heads * padded,), single),
              ((batch * heads * tiles_q * 2,), np.dtype(np.int32)), ((parts * (2 if is_deep else 1),), single)]
     lse2, mean, turns, sums = (Temp(first + i) for i in range(4))
-    lines = 32 // (wide // 8) * grad.ROUNDS * (grad.PREPARE_THREADS // 32)
-    prepare = Launch(grad.attention_grad_prepare(kind, wide), blocks(batch * heads * padded, lines), grad.PREPARE_THREADS,
-                     [operands[0].array, Input(4), Input(5).flat, lse2, mean, turns,
-                      *map(np.int32, (heads, rows, padded, depth))])
+    prepare = _prepare(q, operands[0].array, padded, lse2, mean, turns)
     shift = keys - rows
     at_a_time, least = TOGETHER[wide][causal]
     together = min(HEADS, max(least, at_a_time // tiles_k))
@@ -328,3 +340,27 @@ def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale:
                             grad.FINISH_THREADS, [sums.view((parts,), offset=column // 128 * parts * 4), columns,
                             *map(np.int32, (rows, depth - column, tiles_q, shift if causal else rows)), np.float32(scale)]))
     return Plan([q.like(), k.like(), v.like()], steps, [*maps.temps, *(q.like(shape, dtype) for shape, dtype in sizes)])
+
+
+def _grad_wide(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale: float) -> Plan:
+    from . import attention_wgmma_grad as grad
+    from . import attention_wgmma_grad_wide as wide
+
+    (batch, heads, rows, depth), (shares, keys) = q.shape, k.shape[1:3]
+    columns, single = 64 * blocks(depth, 64), np.dtype(np.float32)
+    tile = wide.Tile("bf16" if q.dtype == bfloat16 else "f16", columns, columns != depth, causal)
+    maps = _Boxes()
+    operands = [maps.map(Input(i), x, wide.ROWS) for i, x in enumerate((g, q, k, v))]
+    tiles_k, tiles_q, padded = blocks(keys, wide.ROWS), blocks(rows, wide.OWNED), grad.PAD * blocks(rows, grad.PAD)
+    sizes = [((batch * heads * padded,), single), ((batch * heads * padded,), single), ((1,), np.dtype(np.int32))]
+    lse2, mean, turns = (Temp(len(maps.temps) + i) for i in range(3))  # nobody waits for a turn
+    prepare = _prepare(q, operands[0].array, padded, lse2, mean, turns)
+    shift, real = keys - rows, (np.float32(scale * math.log2(math.e)), np.float32(scale))
+    numbers = [shares, heads // shares, keys, padded, tiles_k, blocks(rows, wide.ROWS), WIDE_TOGETHER, batch * shares, shift]
+    of_keys = Launch(wide.attention_grad_wide_keys(tile), tiles_k * batch * shares, wide.THREADS,
+                     [*operands, lse2, mean, Output(1), Output(2), *map(np.int32, numbers), *real], tile.shared_keys)
+    numbers = [heads, heads // shares, rows, keys, padded, tiles_q, _together(q, k, causal), batch * heads, shift]
+    of_queries = Launch(wide.attention_grad_wide_queries(tile._replace(tail=keys % wide.ROWS != 0)), tiles_q * batch * heads,
+                        wide.THREADS, [*operands, lse2, mean, Output(0), *map(np.int32, numbers), *real], tile.shared_queries)
+    return Plan([q.like(), k.like(), v.like()], [*maps.steps, prepare, of_keys, of_queries],
+                [*maps.temps, *(q.like(shape, dtype) for shape, dtype in sizes)])

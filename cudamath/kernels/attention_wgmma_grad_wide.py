@@ -1,0 +1,512 @@
+"""Gradients of attention for heads of more than 128 numbers, on the tensor cores of compute capability 9.0.
+
+The idea. attention_wgmma_grad.py finds all gradients in one walk, with five products a tile and dq added up in memory. With
+256 columns those additions take longer than the products. So here are two kernels, each of which finds p and ds anew: seven
+products, but every number is written once, rounded, where it belongs:
+
+    attention_grad_wide_keys       a block owns 64 keys and walks over the queries:   s, dp, dv += p g, dk += ds q
+    attention_grad_wide_queries    a block owns 128 queries and walks over the keys:  s, dp, dq += ds k
+
+Both leave p and ds in registers, where a product reads them as its operand A: rounded to 16 bits, a result's registers are an
+operand's. dk and dv of 64 keys are half of all registers of a multiprocessor, so the first kernel's two warpgroups share the
+work by *kind*: one has s, p and dv, the other dp, ds and dk. Only p goes from one to the other, in float32 through shared
+memory: the second follows the first like the next stage of a pipeline, and while one computes exponentials the other one
+multiplies. In the second kernel each warpgroup has 64 queries and all that belongs to them; s and dp of the next tile and
+dq of this one are under way together.
+
+Determinism: each sum is one thread's, in the order of the tiles. Blocks with most to do begin first.
+
+The floor: 14 Sq Sk D operations (half of it if causal) at the speed of the tensor cores, some 700 TFLOP/s at the power limit
+of an H200. Shared memory is read for as long: a product of 64 x 64 x 16 reads 4 KB in the 32 clocks it takes.
+
+lse and mean come from attention_grad_prepare in attention_wgmma_grad.py, which explains both and the masks.
+
+Source: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+from . import hopper
+from . import ptx_hopper as ptx
+from .attention_wgmma import HIDDEN, find_tile, leave, row_steps, store_rows, uniform
+from .lazy import cuda, types
+from .ptx_mma import (
+    any_lane,
+    divide_unsigned,
+    exp2,
+    global_address,
+    load_shared_float_2,
+    load_shared_float_4,
+    pack_bf16,
+    pack_f16,
+    shared_address,
+    store_shared_float_4,
+)
+from .rows import device
+
+i32, i64, f32 = types.int32, types.int64, types.float32
+
+ROWS = 64  # of a tile of queries, keys, values or gradients
+OWNED = 2 * ROWS  # queries of a block of attention_grad_wide_queries
+WARPGROUPS = 2
+THREADS = 128 * (WARPGROUPS + 1)
+PANEL = ROWS * hopper.ROW  # bytes of a box: 64 columns of a tile
+SCORES, PIECES, PACKED = ROWS // 2, ROWS // 8, ROWS // 4  # a thread's registers for 64 x 64 numbers; in pairs, rounded
+WEIGHTS = 4 * ROWS * ROWS  # bytes of p on its way from one warpgroup to the other
+LINE = 4 * ROWS  # bytes of a tile's lse, or mean
+
+
+class Tile(NamedTuple):
+    """Compile-time choices. kind: "bf16" or "f16"; depth: 192 or 256 columns, of which `ragged` says that some are beyond D;
+    causal; tail: keys may end within a tile (attention_grad_wide_queries alone looks at that)."""
+
+    kind: str
+    depth: int
+    ragged: bool
+    causal: bool
+    tail: bool = False
+    ahead: bool = False
+
+    @property
+    def panels(self) -> int:
+        """Boxes of a tile, of 64 columns."""
+        return self.depth // 64
+
+    @property
+    def nbytes(self) -> int:
+        """Of 64 rows."""
+        return self.panels * PANEL
+
+    @property
+    def along(self) -> tuple[int, ...]:
+        """What to add to the descriptor of 64 rows for each instruction, along the columns."""
+        return tuple(2 * (i % 4) + i // 4 * (PANEL >> 4) for i in range(self.depth // 16))
+
+    @property
+    def shared_keys(self) -> int:
+        """Bytes that attention_grad_wide_keys wants: keys, values; two stages of queries, gradients, p, lse, mean; barriers."""
+        return 6 * self.nbytes + 2 * WEIGHTS + 4 * LINE + hopper.BARRIERS
+
+    @property
+    def shared_queries(self) -> int:
+        """Bytes that attention_grad_wide_queries wants: 128 queries, gradients; two stages of keys, one of values; barriers."""
+        return 7 * self.nbytes + hopper.BARRIERS
+
+
+DOWN = tuple(128 * i for i in range(ROWS // 16))  # the same along 64 rows
+
+
+@functools.cache
+def load_tile(panels: int) -> Any:
+    """A device function that asks TMA for 64 rows: (shared address, map, first row, head, batch element, barrier)."""
+
+    @device
+    def load_tile(to, source, row, head, batch, full):
+        for panel in range(panels):
+            ptx.tma_load_4d(i32(to + panel * PANEL), source, i32(64 * panel), row, head, batch, full)
+
+    return load_tile
+
+
+@device
+def keep_here(s):
+    """The compiler moves arithmetic behind waits. A branch on the sum, which is never taken, keeps it where it is written."""
+    total = s[0]
+    for i in range(1, SCORES):
+        total += s[i]
+    if any_lane(i32(total > f32(1e30))) != 0:
+        ptx.fence_async_shared()
+
+
+@functools.cache
+def attention_grad_wide_keys(tile: Tile) -> Any:
+    """dk and dv. See Tile."""
+    causal, depth, nbytes, ahead = tile.causal, tile.depth, tile.nbytes, tile.ahead
+    outputs = depth // 2
+    multiply_scores = ptx.wgmma(tile.kind, ROWS, tile.along, tile.along, zero=True)
+    multiply_queries = ptx.wgmma_registers(tile.kind, depth, DOWN, trans_b=True)
+    by_rows, by_columns = hopper.descriptor_base(), hopper.descriptor_base(PANEL)
+    scores_done, outputs_done = ptx.wgmma_wait(0, SCORES), ptx.wgmma_wait(0, outputs)
+    all_but_outputs, all_but_scores = ptx.wgmma_wait(1, SCORES), ptx.wgmma_wait(1, outputs)
+    hold_packed = ptx.hold(PACKED, i32)
+    more, fewer = ptx.registers_up(240), ptx.registers_down(24)
+    load, store = load_tile(tile.panels), store_rows(tile.kind, depth, tile.ragged)
+    pack = pack_bf16 if tile.kind == "bf16" else pack_f16
+    offset_v, offset_q, offset_g = nbytes, 2 * nbytes, 4 * nbytes
+    offset_p = 6 * nbytes
+    offset_lse = offset_p + 2 * WEIGHTS
+    offset_mean = offset_lse + 2 * LINE
+    offset_barriers = offset_mean + 2 * LINE
+
+    @device
+    def weigh(s, row, block, key, shift, factor, lane, lse_at, to):
+        """p from s, in registers and in shared memory."""
+        if causal:
+            if (block + 1) * ROWS - 1 > row * ROWS + shift:
+                late = i32(key - row * ROWS - shift - 2 * (lane & 3))  # queries from here on see the key
+                for i in range(PIECES):
+                    s[4 * i] = s[4 * i] if late <= 8 * i else f32(HIDDEN)
+                    s[4 * i + 1] = s[4 * i + 1] if late <= 8 * i + 1 else f32(HIDDEN)
+                    s[4 * i + 2] = s[4 * i + 2] if late <= 8 * i - 8 else f32(HIDDEN)
+                    s[4 * i + 3] = s[4 * i + 3] if late <= 8 * i - 7 else f32(HIDDEN)
+        for i in range(PIECES):
+            x, y = load_shared_float_2(i32(lse_at + 32 * i))
+            s[4 * i] = exp2(s[4 * i] * factor - x)
+            s[4 * i + 1] = exp2(s[4 * i + 1] * factor - y)
+            s[4 * i + 2] = exp2(s[4 * i + 2] * factor - x)
+            s[4 * i + 3] = exp2(s[4 * i + 3] * factor - y)
+            store_shared_float_4(i32(to + 2048 * i), s[4 * i], s[4 * i + 1], s[4 * i + 2], s[4 * i + 3])
+
+    @device
+    def slope(d, mean_at, weights):
+        """ds from dp and p."""
+        for i in range(PIECES):
+            x, y = load_shared_float_2(i32(mean_at + 32 * i))
+            p0, p1, p2, p3 = load_shared_float_4(i32(weights + 2048 * i))
+            d[4 * i] = p0 * (d[4 * i] - x)
+            d[4 * i + 1] = p1 * (d[4 * i + 1] - y)
+            d[4 * i + 2] = p2 * (d[4 * i + 2] - x)
+            d[4 * i + 3] = p3 * (d[4 * i + 3] - y)
+
+    @device
+    def rounded(p, s):
+        for i in range(PACKED):
+            p[i] = pack(s[2 * i], s[2 * i + 1])
+
+    @cuda.jit(launch_bounds=(THREADS, 1), fastmath={"contract"})
+    def attention_grad_wide_keys(map_g, map_q, map_k, map_v, lse2, mean, dk, dv, shares, repeats, keys, padded, tiles_k,
+                                 tiles_q, together, all_shares, shift, factor, scale):
+        """map_g, map_q: of g and q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D). lse2, mean (B H, padded), flat.
+        dk, dv (B, Hkv, Sk, D), any strides of rows. shares: Hkv; repeats: H / Hkv; keys: Sk; tiles_k, tiles_q: of a head;
+        together: heads whose blocks begin by turns; all_shares: B Hkv; shift: query i sees keys up to i + shift; factor: scale
+        log2 e.
+        """
+        shared = cuda.shared.array(0, types.uint8)
+        base = shared_address(shared)  # the system keeps the first 1,024 bytes of the window: this is a multiple of 1,024
+        k_full = i32(base + offset_barriers)
+        v_full, q_full, g_full = i32(k_full + 8), i32(k_full + 16), i32(k_full + 32)
+        q_empty, g_empty = i32(k_full + 48), i32(k_full + 64)
+        p_full, p_empty = i32(k_full + 80), i32(k_full + 96)
+        thread = i32(cuda.threadIdx.x)
+        group = uniform(thread >> 7)
+        if thread == 0:
+            ptx.barrier_init(k_full, 1)
+            ptx.barrier_init(v_full, 1)
+            for stage in range(2):
+                ptx.barrier_init(q_full + 8 * stage, 1)
+                ptx.barrier_init(g_full + 8 * stage, 1)
+                ptx.barrier_init(q_empty + 8 * stage, 4 * WARPGROUPS)  # every warp
+                ptx.barrier_init(g_empty + 8 * stage, 4 * WARPGROUPS)
+                ptx.barrier_init(p_full + 8 * stage, 4)
+                ptx.barrier_init(p_empty + 8 * stage, 4)
+            ptx.fence_barrier_init()
+            ptx.fence_async_shared()
+        cuda.syncthreads()
+        from_end, share = find_tile(i32(cuda.blockIdx.x), tiles_k, all_shares, together)
+        block = i32(tiles_k - 1 - from_end)  # of keys: the first are seen by most
+        batch = divide_unsigned(share, shares)
+        within = i32(share - batch * shares)
+        first = i32(0)
+        if causal:
+            first = i32(min(divide_unsigned(i32(max(block * ROWS - shift, 0)), i32(ROWS)), tiles_q - 1))
+        left = i32((tiles_q - first) * repeats)
+        row = i32(tiles_q - 1)
+
+        if group == 0:  # ---------------------------------------------------------------------- the producer
+            fewer()
+            if thread == 0:
+                ptx.barrier_expect(k_full, nbytes)
+                load(base, map_k, i32(block * ROWS), within, batch, k_full)
+                head = i32(within * repeats)
+                line = i64(share) * repeats * padded
+                stage, phase = i32(0), i32(1)
+                begun = i32(0)
+                while left > 0:
+                    left = i32(left - 1)
+                    ptx.barrier_wait(i32(q_empty + 8 * stage), phase)
+                    full = i32(q_full + 8 * stage)
+                    ptx.barrier_expect(full, nbytes + LINE)
+                    load(i32(base + offset_q + stage * nbytes), map_q, i32(row * ROWS), head, batch, full)
+                    ptx.bulk_load(i32(base + offset_lse + stage * LINE), global_address(lse2) + 4 * (line + row * ROWS), LINE,
+                                  full)
+                    if begun == 0:
+                        begun = i32(1)
+                        ptx.barrier_expect(v_full, nbytes)
+                        load(i32(base + offset_v), map_v, i32(block * ROWS), within, batch, v_full)
+                    ptx.barrier_wait(i32(g_empty + 8 * stage), phase)
+                    full = i32(g_full + 8 * stage)
+                    ptx.barrier_expect(full, nbytes + LINE)
+                    load(i32(base + offset_g + stage * nbytes), map_g, i32(row * ROWS), head, batch, full)
+                    ptx.bulk_load(i32(base + offset_mean + stage * LINE), global_address(mean) + 4 * (line + row * ROWS),
+                                  LINE, full)
+                    stage, phase = hopper.advance(stage, phase, 2)
+                    row = i32(row - 1)
+                    if row < first:
+                        row = i32(tiles_q - 1)
+                        head = i32(head + 1)
+                        line += padded
+        else:  # -------------------------------------------------------------------------------- the consumers
+            more()
+            mine = i32(thread & 127)
+            lane = i32(thread & 31)
+            key = i32(block * ROWS + (mine >> 5) * 16 + (lane >> 2))  # the thread's first key
+            s = cuda.local.array(SCORES, f32)
+            p = cuda.local.array(PACKED, i32)
+            to = cuda.local.array(outputs, f32)
+            for i in range(outputs):
+                to[i] = f32(0)
+            k_rows, v_rows = hopper.descriptor(base, by_rows), hopper.descriptor(i32(base + offset_v), by_rows)
+            q_tile, g_tile = i32(base + offset_q), i32(base + offset_g)
+            q_rows, g_rows = hopper.descriptor(q_tile, by_rows), hopper.descriptor(g_tile, by_rows)
+            q_columns, g_columns = hopper.descriptor(q_tile, by_columns), hopper.descriptor(g_tile, by_columns)
+            lse_at, mean_at = i32(base + offset_lse + 8 * (lane & 3)), i32(base + offset_mean + 8 * (lane & 3))
+            weights = i32(base + offset_p + 16 * mine)  # the thread's of the first stage
+            stage, phase = i32(0), i32(0)
+            of = i64(key)
+            if group == 1:  # s, p and dv
+                ptx.barrier_wait(k_full, 0)
+                ptx.barrier_wait(q_full, 0)
+                multiply_scores(s, 0, k_rows, q_rows)
+                scores_done(s, 0)
+                weigh(s, row, block, key, shift, factor, lane, lse_at, weights)
+                leave(p_full, lane)
+                leave(q_empty, lane)
+                rounded(p, s)
+                while left > 1:
+                    left = i32(left - 1)
+                    row = i32(row - 1)
+                    if row < first:
+                        row = i32(tiles_q - 1)
+                    before, its_phase = stage, phase
+                    stage, phase = hopper.advance(stage, phase, 2)
+                    if ahead:
+                        ptx.barrier_wait(i32(q_full + 8 * stage), phase)
+                        multiply_scores(s, 0, k_rows, q_rows + i64(stage * (nbytes >> 4)))
+                    ptx.barrier_wait(i32(g_full + 8 * before), its_phase)
+                    multiply_queries(to, 0, p, 0, g_columns + i64(before * (nbytes >> 4)))
+                    if not ahead:
+                        ptx.barrier_wait(i32(q_full + 8 * stage), phase)
+                        multiply_scores(s, 0, k_rows, q_rows + i64(stage * (nbytes >> 4)))
+                        all_but_scores(to, 0)
+                        hold_packed(p, 0)
+                        leave(i32(g_empty + 8 * before), lane)
+                        scores_done(s, 0)
+                    else:
+                        all_but_outputs(s, 0)
+                    ptx.barrier_wait(i32(p_empty + 8 * stage), i32(phase ^ 1))
+                    weigh(s, row, block, key, shift, factor, lane, i32(lse_at + stage * LINE), i32(weights + stage * WEIGHTS))
+                    leave(i32(p_full + 8 * stage), lane)
+                    leave(i32(q_empty + 8 * stage), lane)
+                    if ahead:
+                        outputs_done(to, 0)
+                        hold_packed(p, 0)
+                        leave(i32(g_empty + 8 * before), lane)
+                    rounded(p, s)
+                ptx.barrier_wait(i32(g_full + 8 * stage), phase)
+                multiply_queries(to, 0, p, 0, g_columns + i64(stage * (nbytes >> 4)))
+                outputs_done(to, 0)
+                at = global_address(dv) + i64(batch) * dv.strides[0] + i64(within) * dv.strides[1] + of * dv.strides[2]
+                store(to, at, 8 * dv.strides[2], f32(1), f32(1), key < keys, key + 8 < keys, lane, i32(dv.shape[3]))
+            else:  # dp, ds and dk
+                ptx.barrier_wait(v_full, 0)
+                ptx.barrier_wait(g_full, 0)
+                multiply_scores(s, 0, v_rows, g_rows)
+                scores_done(s, 0)
+                ptx.barrier_wait(p_full, 0)
+                slope(s, mean_at, weights)
+                leave(p_empty, lane)
+                leave(g_empty, lane)
+                rounded(p, s)
+                while left > 1:
+                    left = i32(left - 1)
+                    before, its_phase = stage, phase
+                    stage, phase = hopper.advance(stage, phase, 2)
+                    ptx.barrier_wait(i32(q_full + 8 * before), its_phase)
+                    multiply_queries(to, 0, p, 0, q_columns + i64(before * (nbytes >> 4)))
+                    ptx.barrier_wait(i32(g_full + 8 * stage), phase)
+                    multiply_scores(s, 0, v_rows, g_rows + i64(stage * (nbytes >> 4)))
+                    all_but_scores(to, 0)
+                    hold_packed(p, 0)
+                    leave(i32(q_empty + 8 * before), lane)
+                    scores_done(s, 0)
+                    ptx.barrier_wait(i32(p_full + 8 * stage), phase)
+                    slope(s, i32(mean_at + stage * LINE), i32(weights + stage * WEIGHTS))
+                    leave(i32(p_empty + 8 * stage), lane)
+                    leave(i32(g_empty + 8 * stage), lane)
+                    rounded(p, s)
+                ptx.barrier_wait(i32(q_full + 8 * stage), phase)
+                multiply_queries(to, 0, p, 0, q_columns + i64(stage * (nbytes >> 4)))
+                outputs_done(to, 0)
+                at = global_address(dk) + i64(batch) * dk.strides[0] + i64(within) * dk.strides[1] + of * dk.strides[2]
+                store(to, at, 8 * dk.strides[2], scale, scale, key < keys, key + 8 < keys, lane, i32(dk.shape[3]))
+
+    return attention_grad_wide_keys
+
+
+@functools.cache
+def attention_grad_wide_queries(tile: Tile) -> Any:
+    """dq. See Tile."""
+    causal, depth, nbytes = tile.causal, tile.depth, tile.nbytes
+    masked = causal or tile.tail
+    outputs = depth // 2
+    multiply_scores = ptx.wgmma(tile.kind, ROWS, tile.along, tile.along, zero=True)
+    multiply_keys = ptx.wgmma_registers(tile.kind, depth, DOWN, trans_b=True)
+    by_rows, by_columns = hopper.descriptor_base(), hopper.descriptor_base(PANEL)
+    all_but_two, all_but_one, scores_done = (ptx.wgmma_wait(n, SCORES) for n in (2, 1, 0))
+    outputs_done = ptx.wgmma_wait(0, outputs)
+    hold_packed = ptx.hold(PACKED, i32)
+    more, fewer = ptx.registers_up(240), ptx.registers_down(24)
+    hide, _, _ = row_steps(ROWS, HIDDEN)
+    load, store = load_tile(tile.panels), store_rows(tile.kind, depth, tile.ragged)
+    pack = pack_bf16 if tile.kind == "bf16" else pack_f16
+    offset_g, offset_k, offset_v = 2 * nbytes, 4 * nbytes, 6 * nbytes
+    offset_barriers = 7 * nbytes
+
+    @device
+    def weigh(s, block, seen, last0, last1, lse0, lse1, factor, lane):
+        """p from s. seen: keys that all of the warpgroup's queries see; last0, last1: the last that the thread's two see."""
+        if masked:
+            if (block + 1) * ROWS > seen:
+                start = i32(block * ROWS + 2 * (lane & 3))
+                hide(s, i32(last0 - start), i32(last1 - start))
+        for i in range(PIECES):
+            s[4 * i] = exp2(s[4 * i] * factor - lse0)
+            s[4 * i + 1] = exp2(s[4 * i + 1] * factor - lse0)
+            s[4 * i + 2] = exp2(s[4 * i + 2] * factor - lse1)
+            s[4 * i + 3] = exp2(s[4 * i + 3] * factor - lse1)
+
+    @device
+    def slope(d, s, mean0, mean1):
+        """ds from dp and p."""
+        for i in range(PIECES):
+            d[4 * i] = s[4 * i] * (d[4 * i] - mean0)
+            d[4 * i + 1] = s[4 * i + 1] * (d[4 * i + 1] - mean0)
+            d[4 * i + 2] = s[4 * i + 2] * (d[4 * i + 2] - mean1)
+            d[4 * i + 3] = s[4 * i + 3] * (d[4 * i + 3] - mean1)
+
+    @cuda.jit(launch_bounds=(THREADS, 1), fastmath={"contract"})
+    def attention_grad_wide_queries(map_g, map_q, map_k, map_v, lse2, mean, dq, heads, repeats, rows, keys, padded, tiles,
+                                    together, all_heads, shift, factor, scale):
+        """Arguments of attention_grad_wide_keys; dq (B, H, Sq, D), any strides of rows. heads: H; rows: Sq; tiles: of 128
+        queries in a head; all_heads: B H."""
+        shared = cuda.shared.array(0, types.uint8)
+        base = shared_address(shared)  # the system keeps the first 1,024 bytes of the window: this is a multiple of 1,024
+        q_full = i32(base + offset_barriers)
+        g_full, v_full, v_empty = i32(q_full + 8), i32(q_full + 16), i32(q_full + 24)
+        k_full, k_empty = i32(q_full + 32), i32(q_full + 48)
+        thread = i32(cuda.threadIdx.x)
+        group = uniform(thread >> 7)
+        if thread == 0:
+            ptx.barrier_init(q_full, 1)
+            ptx.barrier_init(g_full, 1)
+            ptx.barrier_init(v_full, 1)
+            ptx.barrier_init(v_empty, 4 * WARPGROUPS)  # every warp
+            for stage in range(2):
+                ptx.barrier_init(k_full + 8 * stage, 1)
+                ptx.barrier_init(k_empty + 8 * stage, 4 * WARPGROUPS)
+            ptx.fence_barrier_init()
+            ptx.fence_async_shared()
+        cuda.syncthreads()
+        row, head = find_tile(i32(cuda.blockIdx.x), tiles, all_heads, together)
+        row = i32(row * OWNED)
+        batch = divide_unsigned(head, heads)
+        within = i32(head - batch * heads)
+        mine_row = i32(row + max(group - 1, 0) * ROWS)  # the warpgroup's first query
+        if group == 0:
+            mine_row = i32(row + ROWS)  # the producer loads what the last one wants
+        end = i32(keys)
+        if causal:
+            end = i32(max(min(keys, mine_row + ROWS + shift), 1))
+        left = divide_unsigned(i32(end + ROWS - 1), i32(ROWS))  # tiles of keys
+
+        if group == 0:  # ---------------------------------------------------------------------- the producer
+            fewer()
+            if thread == 0:
+                share = divide_unsigned(within, repeats)
+                ptx.barrier_expect(q_full, 2 * nbytes)
+                load(base, map_q, row, within, batch, q_full)
+                load(i32(base + nbytes), map_q, i32(row + ROWS), within, batch, q_full)
+                stage, phase, v_phase, at = i32(0), i32(1), i32(1), i32(0)
+                while left > 0:
+                    left = i32(left - 1)
+                    ptx.barrier_wait(i32(k_empty + 8 * stage), phase)
+                    full = i32(k_full + 8 * stage)
+                    ptx.barrier_expect(full, nbytes)
+                    load(i32(base + offset_k + stage * nbytes), map_k, at, share, batch, full)
+                    if at == 0:
+                        ptx.barrier_expect(g_full, 2 * nbytes)
+                        load(i32(base + offset_g), map_g, row, within, batch, g_full)
+                        load(i32(base + offset_g + nbytes), map_g, i32(row + ROWS), within, batch, g_full)
+                    ptx.barrier_wait(v_empty, v_phase)
+                    ptx.barrier_expect(v_full, nbytes)
+                    load(i32(base + offset_v), map_v, at, share, batch, v_full)
+                    stage, phase = hopper.advance(stage, phase, 2)
+                    v_phase = i32(v_phase ^ 1)
+                    at = i32(at + ROWS)
+        else:  # -------------------------------------------------------------------------------- the consumers
+            more()
+            mine = i32(thread & 127)
+            lane = i32(thread & 31)
+            line = i32(mine_row + (mine >> 5) * 16 + (lane >> 2))  # the thread's first query
+            s = cuda.local.array(SCORES, f32)
+            d = cuda.local.array(SCORES, f32)
+            p = cuda.local.array(PACKED, i32)
+            to = cuda.local.array(outputs, f32)
+            for i in range(outputs):
+                to[i] = f32(0)
+            seen, last0, last1 = i32(keys), i32(keys - 1), i32(keys - 1)
+            if causal:
+                seen = i32(min(seen, mine_row + shift + 1))
+                last0, last1 = i32(min(last0, line + shift)), i32(min(last1, line + 8 + shift))
+            place = i64(head) * padded + line
+            lse0, lse1, mean0, mean1 = lse2[place], lse2[place + 8], mean[place], mean[place + 8]
+            q_rows = hopper.descriptor(i32(base + (group - 1) * nbytes), by_rows)
+            g_rows = hopper.descriptor(i32(base + offset_g + (group - 1) * nbytes), by_rows)
+            k_rows, v_rows = hopper.descriptor(i32(base + offset_k), by_rows), hopper.descriptor(i32(base + offset_v), by_rows)
+            k_columns = hopper.descriptor(i32(base + offset_k), by_columns)
+            stage, phase, v_phase, block = i32(0), i32(0), i32(0), i32(0)
+            ptx.barrier_wait(q_full, 0)
+            ptx.barrier_wait(k_full, 0)
+            multiply_scores(s, 0, q_rows, k_rows)
+            ptx.barrier_wait(g_full, 0)
+            ptx.barrier_wait(v_full, 0)
+            multiply_scores(d, 0, g_rows, v_rows)
+            all_but_one(s, 0)
+            weigh(s, block, seen, last0, last1, lse0, lse1, factor, lane)
+            scores_done(d, 0)
+            leave(v_empty, lane)
+            slope(d, s, mean0, mean1)
+            for i in range(PACKED):
+                p[i] = pack(d[2 * i], d[2 * i + 1])
+            while left > 1:
+                left = i32(left - 1)
+                block = i32(block + 1)
+                before = stage
+                stage, phase = hopper.advance(stage, phase, 2)
+                v_phase = i32(v_phase ^ 1)
+                ptx.barrier_wait(i32(k_full + 8 * stage), phase)
+                multiply_scores(s, 0, q_rows, k_rows + i64(stage * (nbytes >> 4)))
+                ptx.barrier_wait(v_full, v_phase)
+                multiply_scores(d, 0, g_rows, v_rows)
+                multiply_keys(to, 0, p, 0, k_columns + i64(before * (nbytes >> 4)))
+                all_but_two(s, 0)
+                weigh(s, block, seen, last0, last1, lse0, lse1, factor, lane)
+                keep_here(s)
+                all_but_one(d, 0)
+                leave(v_empty, lane)
+                slope(d, s, mean0, mean1)
+                keep_here(d)
+                outputs_done(to, 0)
+                hold_packed(p, 0)
+                leave(i32(k_empty + 8 * before), lane)
+                for i in range(PACKED):
+                    p[i] = pack(d[2 * i], d[2 * i + 1])
+            multiply_keys(to, 0, p, 0, k_columns + i64(stage * (nbytes >> 4)))
+            outputs_done(to, 0)
+            at = global_address(dq) + i64(batch) * dq.strides[0] + i64(within) * dq.strides[1] + i64(line) * dq.strides[2]
+            store(to, at, 8 * dq.strides[2], scale, scale, line < rows, line + 8 < rows, lane, i32(dq.shape[3]))
+
+    return attention_grad_wide_queries

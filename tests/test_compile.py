@@ -65,7 +65,8 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
                                                      "attention_decode": ((9, 0),), "attention_decode_merge": ((9, 0),),
                                                      "attention_mma": SINCE_8, "attention_grad_mma_queries": SINCE_8,
                                                      "attention_grad_mma_keys": SINCE_8, "gemv": SINCE_8,
-                                                     "gemv_e4m3": SINCE_8[1:], "gemv_early": ((9, 0),), "grouped_wgmma": ((9, 0),),
+                                                     "gemv_e4m3": SINCE_8[1:], "gemv_early": ((9, 0),),
+                                                     "grouped_wgmma": ((9, 0),),
                                                      "outer_wgmma": ((9, 0),)}
 
 #: libdevice reduces large arguments of these in float64; the fast path does not.

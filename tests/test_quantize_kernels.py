@@ -113,7 +113,9 @@ def test_which_version():
     with assume((9, 0)):
         assert names(packed_plan(1, 768, 768, "int8", 0)[0]) == ["gemv"]
         assert names(packed_plan(16, 50257, 768, "int4", 128)[0]) == ["gemv"]
-        assert names(packed_plan(1, 768, 768, "float8_e4m3", 0)[0]) == ["gemv_e4m3"]
+        assert names(packed_plan(1, 768, 768, "float8_e4m3", 0)[0]) == ["gemv"]
+        assert names(packed_plan(1, 768, 768, "float8_e4m3", 0, kind=F16)[0]) == ["gemv_e4m3"]
+        assert names(packed_plan(1, 768, 768, "int8", 0, version="gemv 8x1x2 early")[0]) == ["gemv_early"]
         for rows, depth, group, kind in ((17, 768, 0, BF16), (1, 768, 0, F32), (1, 770, 0, BF16), (1, 768, 16, BF16)):
             plan, _ = packed_plan(rows, 64, depth, "int8", group, kind=kind)
             assert len(plan.steps) > 1 and names(plan)[0].startswith("dequantize") and "dequantized first" in plan.why
@@ -123,7 +125,8 @@ def test_which_version():
     with assume((8, 0)):
         assert few_rows_of_16_bits(1, 768) == [["gemv"], ["gemv"]]
         assert names(packed_plan(1, 768, 768, "float8_e5m2", 0)[0]) == ["gemv"]
-        assert names(packed_plan(1, 768, 768, "float8_e4m3", 0)[0])[0].startswith("dequantize")
+        assert names(packed_plan(1, 768, 768, "float8_e4m3", 0)[0]) == ["gemv"]
+        assert names(packed_plan(1, 768, 768, "float8_e4m3", 0, kind=F16)[0])[0].startswith("dequantize")
     with assume((7, 5)):
         assert names(packed_plan(1, 768, 768, "int8", 0)[0])[0].startswith("dequantize")
 
@@ -132,13 +135,14 @@ def test_which_version():
 @pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")
 def test_no_spills():
     with assume((9, 0)):
-        for rows, dtype, group, zeros in ((1, "int8", 0, False), (16, "int4", 128, True)):
+        for rows, dtype, group, zeros in ((1, "int8", 0, False), (16, "int4", 128, True), (16, "float8_e4m3", 128, False)):
             plan, layouts = packed_plan(rows, 4096, 1024, dtype, group, zeros, more=True, activation="gelu")
             check_resources(plan, layouts, (9, 0))
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["gemv", "gemv 4x1x4", "gemv 16x1x2", "gemv 8x2x2", "gemv 2x4x2", "steps"])
+@pytest.mark.parametrize("version", ["gemv", "gemv 4x1x4", "gemv 16x1x2", "gemv 8x2x2", "gemv 2x4x2", "gemv 8x1x2 early",
+                                     "steps"])
 @pytest.mark.parametrize(("dtype", "group", "zeros"), [
     ("int8", 0, False), ("int8", 64, True), ("int4", 0, False), ("int4", 128, True), ("int4", 64, False),
     ("float8_e4m3", 0, False), ("float8_e4m3", 128, False), ("float8_e5m2", 0, False)])
@@ -162,6 +166,25 @@ def test_packed_versions_on_the_gpu(version, dtype, group, zeros):
             z = np.maximum(z + b.astype(F64), 0) + r.astype(F64) if more else z
             tolerance = {F16: 2.0**-10, BF16: 2.0**-7}[kind]
             np.testing.assert_allclose(got.astype(F64), z, rtol=tolerance, atol=tolerance * np.abs(z).max())
+
+
+@pytest.mark.gpu
+def test_every_float8_is_widened():
+    """Each of the 256 patterns alone in a row, in each place of a word and each half of a tile: NaN stays in its row."""
+    if cm.cuda.devices()[0].capability < (8, 0):
+        pytest.skip("compute capability 8.0")
+    codes = np.arange(256, dtype=np.uint8)
+    for place in (0, 1, 2, 3, 70, 639):
+        w = np.zeros((256, 640), np.uint8)
+        w[:, place] = codes
+        for rows, version in ((1, "gemv"), (16, "gemv 4x2x4")):
+            x = np.ones((rows, 640), BF16)
+            plan, layouts = packed_plan(rows, 256, 640, "float8_e4m3", 0, version=version)
+            given = [cm.asarray(a, device="cuda") for a in (x, w.view(STORED["float8_e4m3"][0]), np.ones(256, F32))]
+            got = plan.bind("packed", layouts)(*given).to_numpy().astype(F64)
+            wanted = w[:, place].view(STORED["float8_e4m3"][0]).astype(F64)
+            assert np.isnan(wanted).sum() == 2
+            np.testing.assert_array_equal(got, np.broadcast_to(wanted, got.shape))
 
 
 @pytest.mark.gpu
@@ -200,6 +223,138 @@ def test_scaled_tiles_on_the_gpu(tile, dtype):
         got = scaled_matmul(*layouts, dtype=BF16, version=f"wgmma {tile}").bind("scaled", layouts)(*there).to_numpy()
         z = a.astype(F64) @ b.astype(F64).T * sa[:, None] * sb
         np.testing.assert_allclose(got.astype(F64), z, rtol=2.0**-7, atol=2.0**-8 * np.abs(z).max())
+
+
+def scaled_layouts(m, n, k, outer=True, bias=False, kind=BF16, stored="float8_e4m3"):
+    """Layouts of a product of 8-bit numbers, b transposed."""
+    a, b = (Layout.new((rows, k), STORED[stored][0], 0) for rows in (m, n))
+    scales = [Layout.new((size,), F32, 0) for size in ((m, n) if outer else (1, 1))]
+    return [a, b.view((k, n), (1, k)), *scales, *[Layout.new((n,), kind, 0)] * bias]
+
+
+@pytest.mark.skipif(build.SIMULATOR, reason="tensor cores have no simulator")
+def test_when_cublaslt_multiplies_float8(monkeypatch):
+    from cudamath.core import tune
+    from cudamath.kernels import scaled_matmul
+    from cudamath.runtime import blas
+
+    asked = []
+    monkeypatch.setattr(blas, "multiplies_float8", lambda outer: asked.append(outer) or True)
+    monkeypatch.setattr(blas, "gemm_float8", lambda *sizes, **more: lambda *_: (sizes, more))
+    monkeypatch.setattr(tune, "lookup", lambda op, device, kind, sizes, able: tune.Decision(able[0], f"{op} {kind} {sizes}"))
+
+    def plan(*given, dtype=BF16, **more):
+        return scaled_matmul.scaled_matmul(*scaled_layouts(*given, **more), dtype=dtype)
+
+    with assume((9, 0)):
+        found = plan(32, 64, 128, bias=True)
+        assert found.why == "scaled_matmul float8_e4m3fn (32, 128, 64)" and not names(found)
+        (step,) = found.steps
+        assert [(a.kind, a.index) for a in step.args] == [("x", 0), ("x", 1), ("y", 0), ("x", 2), ("x", 3), ("x", 4)]
+        sizes, more = step.fn()
+        assert sizes == (32, 64, 128, blas.Matrix(0, 128), blas.Matrix(1, 128), BF16) and more == {"outer": True, "bias": True}
+        assert not plan(1, 64, 128, outer=False).steps[0].fn()[1]["outer"] and asked == [True, False]
+        for other in (plan(32, 64, 120), plan(32, 72, 128), plan(32, 64, 128, stored="float8_e5m2"),
+                      plan(32, 64, 128, stored="int8")):
+            assert names(other)[-1] == "matmul_wgmma" and len(asked) == 2
+        monkeypatch.setattr(tune, "lookup", lambda *_: None)
+        assert names(plan(32, 64, 128)) == ["matmul_wgmma"]
+        monkeypatch.setattr(blas, "multiplies_float8", lambda outer: False)
+        timed = scaled_matmul.contenders(*scaled_layouts(32, 64, 128), None, Layout.new((32, 64), BF16, 0))
+        assert len(timed) == 7 and all(v.startswith("wgmma ") for v in timed)
+    with assume((8, 0)):
+        assert names(plan(32, 64, 128))[-1] == "rescale"
+
+
+def test_what_cublaslt_is_told(monkeypatch):
+    """Described once; the operands and their scales exchanged; an address is set where it is another one than before."""
+    import ctypes
+
+    from cudamath.runtime import blas
+
+    class Bindings:
+        class MatmulDescAttribute:
+            TRANSA, TRANSB, EPILOGUE, FAST_ACCUM, A_SCALE_MODE, B_SCALE_MODE, BIAS_DATA_TYPE = range(7)
+            A_SCALE_POINTER, B_SCALE_POINTER, BIAS_POINTER = 17, 18, 8
+
+        class MatmulPreferenceAttribute:
+            MAX_WORKSPACE_BYTES = 1
+
+        matmul_heuristic_result_dtype = np.dtype("u8")
+        cuBLASLtError = RuntimeError
+        told, layouts, products, found = {}, [], [], 1
+
+        def matmul_desc_create(self, compute, scale):
+            return 5
+
+        def matmul_desc_set_attribute(self, description, number, address, size):
+            self.told.setdefault(number, []).append(int.from_bytes(ctypes.string_at(address, size), "little"))
+
+        def matrix_layout_create(self, *layout):
+            self.layouts.append(layout)
+            return len(self.layouts)
+
+        def matmul_preference_create(self):
+            return 6
+
+        def matmul_preference_set_attribute(self, *_):
+            pass
+
+        matmul_preference_destroy = matmul_preference_set_attribute
+
+        def matmul_algo_get_heuristic(self, *given):
+            ctypes.c_int32.from_address(given[-1]).value = self.found
+
+        def matmul(self, *given):
+            self.products.append(given)
+
+    class Handle:
+        light, workspace = 3, 4
+
+    class Stream:
+        ptr = 9
+
+    lt = Bindings()
+    monkeypatch.setattr(blas, "_lt_bindings", lambda: lt)
+    monkeypatch.setattr(blas, "handle", lambda stream: Handle)
+    product = blas.gemm_float8(32, 64, 128, blas.Matrix(0, 128), blas.Matrix(1, 144), BF16, outer=True, bias=True)
+    product(Stream(), 100, 200, 300, 11, 22, 33)
+    product(Stream(), 100, 200, 300, 11, 24, 33)
+    assert lt.told == {0: [1], 1: [0], 2: [4], 3: [1], 4: [3], 5: [3], 6: [14], 18: [11], 17: [22, 24], 8: [33]}
+    assert lt.layouts == [(28, 128, 32, 128), (28, 128, 64, 144), (14, 64, 32, 64)]
+    for given in lt.products:  # B, A, C, C of row-major matrices
+        assert given[0:2] == (3, 5) and given[3:7] == (200, 2, 100, 1) and given[8:12] == (300, 3, 300, 3)
+        assert given[13:] == (4, blas.WORKSPACE, 9)
+    lt.found = 0
+    with pytest.raises(blas.CudaError, match=r"\(32, 128\) @ \(128, 64\) float8_e4m3 to bfloat16: cuBLASLt has no algorithm"):
+        blas.gemm_float8(32, 64, 128, blas.Matrix(0, 128), blas.Matrix(1, 128), BF16, outer=False, bias=False)(
+            Stream(), 100, 200, 300, 11, 22)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("outer", [False, True])
+@pytest.mark.parametrize("kind", [BF16, F16], ids=str)
+def test_float8_by_cublaslt(kind, outer, bias):
+    from cudamath.kernels.scaled_matmul import scaled_matmul
+    from cudamath.runtime import blas
+
+    if cm.cuda.devices()[0].capability != (9, 0) or not blas.multiplies_float8(outer):
+        pytest.skip("compute capability 9.0, cuBLASLt from 12.9")
+    rng = np.random.default_rng(16)
+    for m, n, k in ((200, 272, 400), (1024, 128, 1024)):
+        a, b = (eight_bits(rng, STORED["float8_e4m3"][0], (rows, k)) for rows in (m, n))
+        scales = [(rng.random(size) * 0.01).astype(F32) for size in ((m, n) if outer else (1, 1))]
+        add = [rng.standard_normal(n).astype(kind)] * bias
+        there = [cm.asarray(v, device="cuda") for v in (a, b, *scales, *add)]
+        there[1] = there[1].T
+        layouts = [v._layout for v in there]
+        run = scaled_matmul(*layouts, dtype=kind, version="cublaslt").bind("scaled", layouts)
+        z = a.astype(F64) @ b.astype(F64).T * scales[0][:, None] * scales[1] + sum(v.astype(F64) for v in add)
+        for _ in range(2):
+            got = run(*there).to_numpy().astype(F64)
+            np.testing.assert_allclose(got, z, rtol=2.0**-7, atol=2.0**-8 * np.abs(z).max())
+            there = [v.copy() if v.ndim == 1 else v for v in there]  # scales elsewhere in memory
 
 
 # ---------------------------------------------------------------- a language model

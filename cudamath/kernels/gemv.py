@@ -37,7 +37,8 @@ from typing import Any, NamedTuple
 
 from .epilogue import activate
 from .lazy import cuda, types
-from .ptx import Registers, array_instruction
+from .ptx import Registers, array_instruction, instruction
+from .ptx_hopper import let_next_begin, wait_for_previous
 from .ptx_mma import global_address, mma, pack_bf16, pack_f16, store_global_half, unpack_bf16, unpack_f16
 from .ptx_unpack import high_halves, load_stream_2, load_stream_4, low_halves, unpack
 from .rows import FULL, device
@@ -54,6 +55,23 @@ load_where = array_instruction(
     (Registers(i32, 4, "update"), i64, i32),
     "(registers, first, address, there?): 16 bytes at an address; where they are not wanted the registers stay as they are.")
 
+# The seven bits of a float8_e4m3 behind its sign are exponent and mantissa of the bfloat16 that is 2^-120 times as large (its
+# smallest numbers are subnormal in both), so a shift and a multiplication widen two of them, without a conversion: on compute
+# capability 9.0 those take four times as long. Only NaN, the largest pattern, would become 480: `e4m3_nan` looks for it.
+# (A compiled kernel's key holds the names of instructions, not what they are: a changed one wants a new name.)
+e4m3_bf16 = instruction(
+    "e4m3_bf16", "{ .reg .b32 t, s, by, zero; mov.b32 by, 0x7B807B80; mov.b32 zero, 0x80008000;\n"
+    "shl.b32 t, $2, 4; shl.b32 s, $2, 8; and.b32 s, s, 0x80008000; lop3.b32 t, t, 0x07F007F0, s, 0xEA;\n"
+    "fma.rn.bf16x2 $0, t, by, zero;\n"
+    "shr.u32 t, $2, 4; and.b32 s, $2, 0x80008000; lop3.b32 t, t, 0x07F007F0, s, 0xEA;\n"
+    "fma.rn.bf16x2 $1, t, by, zero; }", (i32, i32), (i32,), "Four float8_e4m3 to bfloat16: numbers 0 and 2, 1 and 3 of a word.")
+e4m3_nan = instruction(
+    "e4m3_nan", "{ .reg .b32 t; and.b32 t, $2, 0x7F7F7F7F; add.u32 t, t, 0x01010101; or.b32 $0, t, $1; }", i32, (i32, i32),
+    "$1, with the uppermost bit of a byte set where the number there in $2 is NaN; other bits say nothing.")
+prefetch_far = instruction("prefetch_far", "cp.async.bulk.prefetch.L2.global [$0], $1;", None, (i64, i32),
+                           "Bring so many bytes, a multiple of 16, to the L2 cache. Compute capability 9.0.", pure=False)
+NEAR = 1 << 16  # bytes of w that a block may bring near before it begins
+
 
 class Gemv(NamedTuple):
     """The compile-time choices of `gemv`.
@@ -62,7 +80,8 @@ class Gemv(NamedTuple):
     time, 4 or, for small groups, 2. warps: that share k. tiles: of 16 columns of y that a block makes. ahead: chunks of k that
     a warp has under way, 2 or 4. wide: more than 8 rows. even: k is a whole number of chunks. group: chunks with a scale of
     their own; 0: scales are those of rows of w. zero: there are zero points. activation: as of linear.py; bias, residual:
-    whether they are there.
+    whether they are there. early: the block begins before the kernel ahead has ended, and until then brings its weights near
+    (to the L2 cache, where what that kernel writes is seen, should it be these very weights).
     """
 
     kind: str
@@ -78,6 +97,7 @@ class Gemv(NamedTuple):
     activation: str = ""
     bias: bool = False
     residual: bool = False
+    early: bool = False
 
     @property
     def numbers(self) -> int:
@@ -114,6 +134,15 @@ def _fetch_weights(words: int) -> Any:
 def _arrange(weights: str, numbers: int) -> Any:
     """A device function (fragments, first, registers, first): the numbers of x that a thread has read, to where the weights'
     pairs are. Fragment s of x has the pairs 2 s and 2 s + 1."""
+    if weights == "e4m3":  # pairs are (i, i + 2) of four numbers
+
+        @device
+        def apart(b, to, x, at):
+            for n in range(numbers // 4):
+                b[to + 2 * n] = low_halves(x[at + 2 * n], x[at + 2 * n + 1])
+                b[to + 2 * n + 1] = high_halves(x[at + 2 * n], x[at + 2 * n + 1])
+
+        return apart
     if weights == "int4":  # pairs are (i, i + 4) of eight numbers
 
         @device
@@ -151,6 +180,18 @@ def _widen(weights: str, kind: str, words: int) -> tuple[Any, Any]:
             return i32(0)
 
         return copy, nothing
+    if weights == "e4m3":
+
+        @device
+        def widen_bits(a, half, w, at, less):
+            for i in range(words):
+                a[4 * i + half], a[4 * i + 2 + half] = e4m3_bf16(w[at + i])
+
+        @device
+        def no_zero(zero):
+            return i32(0)
+
+        return widen_bits, no_zero
     turn, offset = unpack(weights, kind)
     if weights == "int4":
 
@@ -173,11 +214,12 @@ def _widen(weights: str, kind: str, words: int) -> tuple[Any, Any]:
 def gemv(form: Gemv) -> Any:
     """y = f(x w^T + bias) + residual. See Gemv."""
     kind, weights, words, warps, tiles, wide = form.kind, form.weights, form.words, form.warps, form.tiles, form.wide
-    numbers, threads, group, has_zero = form.numbers, form.threads, form.group, form.zero
+    numbers, threads, group, has_zero, early = form.numbers, form.threads, form.group, form.zero, form.early
+    by_bits = weights == "float8_e4m3fn" and kind == "bf16"
     has_bias, has_residual, ahead, even = form.bias, form.residual, form.ahead, form.even
     steps, quarters, per_word = numbers // 4, numbers // 8, PER_WORD[weights]
-    fetch, arrange = _fetch_weights(words), _arrange(weights, numbers)
-    widen, offset = _widen(weights, kind, words)
+    fetch, arrange = _fetch_weights(words), _arrange("e4m3" if by_bits else weights, numbers)
+    widen, offset = _widen("e4m3" if by_bits else weights, kind, words)
     multiply = mma(kind)
     pack, unpack_pair = (pack_bf16, unpack_bf16) if kind == "bf16" else (pack_f16, unpack_f16)
     function = activate(form.activation)
@@ -191,6 +233,7 @@ def gemv(form: Gemv) -> Any:
     of_total, of_part, of_factors, of_zeros = 4 * halves * tiles, 8 * halves, ahead * lines, ahead * lines
     step_w, step_x = warps * 16 * words, warps * 8 * numbers  # bytes from a warp's chunk to its next
     scaled = weights != "same"
+    nan, uppermost = f32(float("nan")), i32(-0x7F7F7F80)  # 0x80808080
 
     @device
     def ask_x(far, x, buffer, chunk, state):
@@ -225,7 +268,7 @@ def gemv(form: Gemv) -> Any:
                     zeros[u * lines + r] = i32(zero[at_scale[r] + of])
 
     @device
-    def use(u, w, x, a, b, part, total, factors, zeros):
+    def use(u, w, x, a, b, part, total, factors, zeros, seen):
         """Multiply what is in slot u."""
         arrange(b, 0, x, (u & 1) * halves * half_x)
         if wide:
@@ -236,6 +279,9 @@ def gemv(form: Gemv) -> Any:
                 at_zero = (u * lines if group else 0) + r
                 less = offset(zeros[at_zero] if has_zero else i32(middle))
                 widen(a, half, w, u * held + r * words, less)
+                if by_bits:
+                    for i in range(words):
+                        seen[r] = e4m3_nan(seen[r], w[u * held + r * words + i])
             if group:
                 for i in range(8 * halves):
                     part[i] = f32(0)
@@ -253,23 +299,23 @@ def gemv(form: Gemv) -> Any:
                         multiply(total, 4 * halves * t + 4, a, 4 * s, b, 2 * steps + 2 * s)
 
     @device
-    def slot(u, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, state):
+    def slot(u, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state):
         """Multiply the chunk in slot u, and ask for the one that comes `ahead` chunks later. certain: all these exist."""
         if certain or chunk + u * warps < chunks:
             if certain or chunk + (u + 1) * warps < chunks:
                 ask_x(u + 1, x, (u + 1) & 1, chunk, state)
-            use(u, w, x, a, b, part, total, factors, zeros)
+            use(u, w, x, a, b, part, total, factors, zeros, seen)
             if certain or chunk + (u + ahead) * warps < chunks:
                 ask(u + ahead, u, chunk, w, factors, zeros, state)
 
     @device
-    def turn(certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, state):
+    def turn(certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state):
         """All slots once; the pointers move on."""
-        slot(0, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, state)
-        slot(1, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, state)
+        slot(0, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state)
+        slot(1, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state)
         if ahead > 2:
-            slot(2, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, state)
-            slot(3, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, state)
+            slot(2, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state)
+            slot(3, certain, chunk, chunks, w, x, a, b, part, total, factors, zeros, seen, state)
         at_w, at_x = state[0], state[2]
         for r in range(lines):
             at_w[r] += ahead * step_w
@@ -294,6 +340,7 @@ def gemv(form: Gemv) -> Any:
         b = cuda.local.array(of_b, i32)
         factors = cuda.local.array(of_factors, f32)
         zeros = cuda.local.array(of_zeros, i32)
+        seen = cuda.local.array(lines, i32)  # NaN of float8_e4m3, in rows of w
         at_w = cuda.local.array(lines, i64)
         at_scale = cuda.local.array(lines, i32)
         at_x = cuda.local.array(1, i64)
@@ -301,7 +348,14 @@ def gemv(form: Gemv) -> Any:
             total[i] = f32(0)
         for i in range(of_x):
             numbers_x[i] = i32(0)
+        if early:
+            nbytes = min(i32(width), i32(columns - column0)) * pitch
+            if thread == 0 and nbytes <= NEAR:
+                prefetch_far(global_address(weight) + column0 * pitch, i32(nbytes) & i32(-16))
+            let_next_begin()
+            wait_for_previous()
         for r in range(lines):
+            seen[r] = i32(0)
             row = i32(min(column0 + 8 * r + line, columns - 1))
             at_w[r] = global_address(weight) + row * pitch + (warp * 4 + quad) * (4 * words)
             at_scale[r] = i32(row * scales)
@@ -321,11 +375,18 @@ def gemv(form: Gemv) -> Any:
             if chunk + 3 * warps < chunks:
                 ask(3, 3, chunk, w, factors, zeros, state)
         while chunk + (2 * ahead - 1) * warps < chunks:
-            turn(True, chunk, chunks, w, numbers_x, a, b, part, total, factors, zeros, state)
+            turn(True, chunk, chunks, w, numbers_x, a, b, part, total, factors, zeros, seen, state)
             chunk = i32(chunk + ahead * warps)
         while chunk < chunks:
-            turn(False, chunk, chunks, w, numbers_x, a, b, part, total, factors, zeros, state)
+            turn(False, chunk, chunks, w, numbers_x, a, b, part, total, factors, zeros, seen, state)
             chunk = i32(chunk + ahead * warps)
+        if by_bits:
+            for r in range(lines):
+                found = i32(seen[r] | cuda.shfl_xor_sync(FULL, seen[r], 1))
+                found = i32(found | cuda.shfl_xor_sync(FULL, found, 2))
+                if found & uppermost:
+                    for i in range(2 * halves):
+                        total[4 * halves * (r >> 1) + 4 * (i >> 1) + 2 * (r & 1) + (i & 1)] = nan
         for t in range(tiles):
             for i in range(4 * halves):
                 sums[warp, 8 * (i >> 2) + 2 * quad + (i & 1), 16 * t + line + 8 * ((i >> 1) & 1)] = total[4 * halves * t + i]
@@ -350,6 +411,8 @@ def gemv(form: Gemv) -> Any:
                 store_global_half(global_address(y) + 2 * at, pack(value, f32(0)))
             place = i32(place + threads)
 
-    if weights == "float8_e4m3fn":
+    if weights == "float8_e4m3fn" and not by_bits:
         gemv.__name__ = "gemv_e4m3"  # compute capability 8.9 on
+    if early:
+        gemv.__name__ = "gemv_early"  # 9.0 on
     return cuda.jit(launch_bounds=threads)(gemv)

@@ -43,7 +43,7 @@ def linear_quantized(x: Layout, values: Layout, scale: Layout, zero: Layout | No
     """Planner. x (.., in), values (out, in) or, int4, (out, in / 2), contiguous; scale, zero: (1,), (out,) or, with `group`
     numbers along in to a scale, (out, in / group), flat; bias (out,), residual as y.
 
-    version: "gemv", or "gemv WARPSxTILESxAHEAD", see gemv.Gemv; or "steps".
+    version: "gemv", or "gemv WARPSxTILESxAHEAD", then "early" if wanted (9.0), see gemv.Gemv; or "steps".
     """
     places = iter(range(3, 6))
     at_zero, at_bias, at_residual = (None if layout is None else Input(next(places)) for layout in (zero, bias, residual))
@@ -66,7 +66,7 @@ def linear_quantized(x: Layout, values: Layout, scale: Layout, zero: Layout | No
 def _fits(x: Layout, values: Layout, form: str, group: int, others: tuple[Layout | None, ...]) -> bool:
     """Whether `gemv` can do it."""
     rows = x.size // max(x.shape[-1], 1)
-    least = (8, 9) if form == "float8_e4m3fn" else (8, 0)
+    least = (8, 9) if form == "float8_e4m3fn" and x.dtype.name == "float16" else (8, 0)  # by an instruction
     return bool(not SIMULATOR and x.dtype.name in KINDS and 0 < rows <= matmul.GEMV_ROWS and values.size
                 and devices.capability(x.device) >= least and gemv_words(_shape(values, form)[1], form, group)
                 and all(o.contiguous and o.aligned for o in (x, values)) and all(o is None or o.contiguous for o in others))
@@ -105,14 +105,15 @@ def _gemv(x: Layout, out: int, depth: int, form: str, group: int, activation: st
     words = 4 if form == "same" else gemv_words(depth, form, group)
     chunk = 4 * words * PER_WORD[form]
     chunks = blocks(depth, chunk)
-    size = version.removeprefix("gemv").strip()
+    early = "early" in version
+    size = version.removeprefix("gemv").removesuffix("early").strip()
     found = map(int, size.split("x")) if size else gemv_choice(rows, out, chunks, devices.multiprocessors(x.device), form)
     warps, tiles, ahead = found
     values, scale, zero = weight
     kernel = gemv(Gemv(KINDS[x.dtype.name], form, words, warps, tiles, ahead, rows > 8, depth % chunk == 0, group // chunk,
-                       zero is not None, activation, bias is not None, residual is not None))
+                       zero is not None, activation, bias is not None, residual is not None, early))
     nbytes = out * depth // PER_WORD[form] * 4
     each = depth // group if group else int(scales > 1)
     return Launch(kernel, blocks(out, tiles * COLUMNS), 32 * warps, [
         Input(0).flat, values.view((nbytes,), dtype=np.uint8), scale.flat, (zero or scale).flat, (bias or Output(0)).flat,
-        (residual or Output(0)).flat, Output(0).flat, *[np.int32(v) for v in (rows, out, depth, chunks, each)]])
+        (residual or Output(0)).flat, Output(0).flat, *[np.int32(v) for v in (rows, out, depth, chunks, each)]], early=early)

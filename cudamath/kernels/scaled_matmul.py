@@ -1,8 +1,9 @@
 """Products of 8-bit numbers that are brought back to scale: C = (A B) scale_a scale_b + bias.
 
 The tensor cores multiply int8 and float8 twice as fast as 16-bit numbers, and half as many bytes carry them there. On compute
-capability 9.0 all is one kernel (matmul_wgmma.py): scales and bias follow in the epilogue, where the sums still are int32 or
-float32. Elsewhere the sums are made first (int8 by mma.sync, float8 as float32) and ``rescale`` does the rest.
+capability 9.0 all is one kernel: scales and bias follow in the epilogue, where the sums still are int32 or float32. It is ours
+(matmul_wgmma.py) or, for float8_e4m3 where that was measured to be faster, cuBLASLt's (runtime/blas.py). Elsewhere the sums are
+made first (int8 by mma.sync, float8 as float32) and ``rescale`` does the rest.
 
 What multiplies float8 on 9.0 keeps about 14 bits of a sum: enough for numbers that have 2 or 3, and the price of the rate.
 
@@ -17,8 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core import tune
+from ..core.dtypes import float8_e4m3
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Call, Input, Launch, Output, Plan, Temp, TensorMap
+from ..runtime import blas
 from ..runtime import device as devices
 from . import matmul, quantize
 from .build import SIMULATOR, blocks, codec
@@ -71,14 +75,18 @@ def scaled_matmul(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: 
                   version: str | None = None) -> Plan:
     """Planner. a (m, k), b (k, n) of int8 or float8; scales float32, (1,) or (m,) and (1,) or (n,); bias (n,) of C's dtype.
 
-    version: "wgmma" (what may follow: matmul_tensor.Choice) or "steps".
+    version: "wgmma" (what may follow: matmul_tensor.Choice), "cublaslt" or "steps". By default, of those that can, the fastest
+    measured (core/tune.py).
     """
     (m, k), n = a.shape, b.shape[1]
     out = Layout.new((m, n), dtype, a.device)
+    why = ""
     if version is None:
-        fits = (not SIMULATOR and devices.capability(a.device) == (9, 0) and out.itemsize == 2 and n % 8 == 0
-                and 0 not in (m, n, k) and all(o is None or o.contiguous and o.aligned for o in (scale_a, scale_b, bias)))
-        version = "wgmma" if fits else "steps"
+        version, why = _choose(a, b, scale_a, scale_b, bias, out)
+    if version == "cublaslt":
+        product = blas.gemm_float8(m, n, k, *_lines(a, b), dtype, outer=scale_a.size > 1, bias=bias is not None)
+        return Plan([out], [Call(product, [Input(0), Input(1), Output(0), *map(Input, range(2, 4 if bias is None else 5))])],
+                    why=why)
     if version.startswith("wgmma"):
         from . import matmul_tensor
 
@@ -86,7 +94,9 @@ def scaled_matmul(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: 
         at_bias = None if bias is None else Input(4).flat
         epilogue = matmul_tensor.Epilogue("", at_bias, None, scaled, Input(2).flat, Input(3).flat)
         choice = version.removeprefix("wgmma").strip() or tile_choice(m, k, n, devices.multiprocessors(a.device))
-        return matmul_tensor.wgmma(a, b, choice, out=dtype, epilogue=epilogue)
+        plan = matmul_tensor.wgmma(a, b, choice, out=dtype, epilogue=epilogue)
+        plan.why = why
+        return plan
     steps: list[Any] = []
     if a.dtype == np.int8:
         sums = matmul.matmul_int32(a, b)
@@ -101,6 +111,51 @@ def scaled_matmul(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: 
     steps.append(Launch(rescale(sums.outputs[0].dtype, dtype, bias is not None), blocks(m * n, THREADS), THREADS, [
         Temp(0).flat, Input(2).flat, Input(3).flat, (Output(0) if bias is None else Input(4)).flat, Output(0).flat, n]))
     return Plan([out], steps, [*temps, *sums.temps])
+
+
+def contenders(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: Layout | None, out: Layout) -> list[str]:
+    """The versions of `scaled_matmul` worth timing for these layouts, tiles told apart."""
+    able = _able(a, b, scale_a, scale_b, bias, out)
+    found = [v for v in able if v == "cublaslt"]
+    if "wgmma" in able:
+        from . import matmul_tensor
+
+        tiles = matmul_tensor.choices(out.shape[0], a.shape[1], out.shape[1], 1, devices.multiprocessors(a.device), True, 1)
+        found += [f"wgmma {choice}" for choice in tiles[:7]]
+    return found or able
+
+
+def _able(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: Layout | None, out: Layout) -> list[str]:
+    """The versions that can multiply these layouts, tiles not told apart."""
+    (m, k), n = a.shape, b.shape[1]
+    found = ["steps"]
+    if (not SIMULATOR and devices.capability(a.device) == (9, 0) and out.itemsize == 2 and n % 8 == 0
+            and 0 not in (m, n, k) and all(o is None or o.contiguous and o.aligned for o in (scale_a, scale_b, bias))):
+        found.insert(0, "wgmma")
+        lines = _lines(a, b)
+        even = all(x.aligned and line is not None and line.ld % 16 == 0 for x, line in zip((a, b), lines, strict=True))
+        outer = scale_a.size > 1
+        if (a.dtype == float8_e4m3 and even and k % 16 == n % 16 == 0 and outer == (scale_b.size > 1)
+                and (lines[0].transposed, lines[1].transposed) == (0, 1) and blas.multiplies_float8(outer)):
+            found.insert(0, "cublaslt")
+    return found
+
+
+def _lines(a: Layout, b: Layout) -> list[Any]:
+    """A and B as cuBLAS reads them; None for one that it cannot read as it lies."""
+    return [blas.matrix(*x.shape, *[s // x.itemsize for s in x.strides]) for x in (a, b)]
+
+
+def _choose(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: Layout | None, out: Layout) -> tuple[str, str]:
+    """(version, the reason for it)."""
+    able = _able(a, b, scale_a, scale_b, bias, out)
+    if "cublaslt" in able:
+        found = tune.lookup("scaled_matmul", a.device, a.dtype.name, (*a.shape, b.shape[1]), able)
+        if found is not None:
+            return found
+    if able[0] == "steps":
+        return "steps", "no kernel for all at once: the sums first, their scales afterwards"
+    return "wgmma", "tensor cores: scales and bias on the way out"
 
 
 def tile_choice(m: int, k: int, n: int, multiprocessors: int) -> str:

@@ -11,7 +11,7 @@ from ..ops import linalg
 from ..ops.shape import reshape
 from .activation import activation as activate
 from .activation import gelu
-from .quantize import Quantized, packed_linear
+from .quantize import Quantized, packed_again, packed_linear
 
 __all__ = ["linear"]
 
@@ -73,13 +73,13 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
     [[11.5, 0.0]]
     """
     asked, key = (x, weight, bias, residual), ("linear", activation, linalg.tf32_allowed())
-    known = _linear.again(key, asked)
+    packed = isinstance(weight, Quantized)
+    known = packed_again(x, weight, bias, residual, activation) if packed else _linear.again(key, asked)
     if known is not None:
         return known
     if activation not in _ACTIVATIONS:
         raise ValueError(f"linear: activation is one of {', '.join(map(repr, filter(None, _ACTIVATIONS)))}, got {activation!r}")
     given = [a for a in (bias, residual) if a is not None]
-    packed = isinstance(weight, Quantized)
     if packed:
         x, *rest = coerce("linear", (x, *given), FLOATING)
     else:

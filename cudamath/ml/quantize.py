@@ -319,8 +319,22 @@ def packed_linear(x: ndarray, weight: Quantized, bias: ndarray | None, residual:
     if weight.axis not in (None, 0):
         raise ValueError(f"linear: a quantized weight (out, in) wants axis=0 or groups, got axis={weight.axis}")
     zero = None if weight.zero_point is None else _flat(weight.zero_point)
-    return _linear_quantized(in_order("linear", x, "C"), weight.values, _flat(weight.scale), zero, bias, residual,
-                             form=_FORMS[weight.dtype][0], group=weight.group or 0, activation=activation)
+    taken = (in_order("linear", x, "C"), weight.values, _flat(weight.scale), zero, bias, residual)
+    y = _linear_quantized(*taken, form=_FORMS[weight.dtype][0], group=weight.group or 0, activation=activation)
+    key, asked = _packed_key(x, weight, bias, residual, activation or None)
+    _linear_quantized.remember(key, asked, taken, form=_FORMS[weight.dtype][0], group=weight.group or 0, activation=activation)
+    return y
+
+
+def _packed_key(x: Any, weight: Quantized, bias: Any, residual: Any, activation: str | None) -> tuple[tuple, tuple]:
+    """What `Op.again` is asked: key and arrays."""
+    return (("linear", weight.dtype, weight.axis, weight.group, activation),
+            (x, weight.values, weight.scale, weight.zero_point, bias, residual))
+
+
+def packed_again(x: Any, weight: Quantized, bias: Any, residual: Any, activation: Any) -> ndarray | None:
+    """The result of `packed_linear` for layouts seen before, or None."""
+    return _linear_quantized.again(*_packed_key(x, weight, bias, residual, activation))
 
 
 def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any = None) -> ndarray:
@@ -365,6 +379,11 @@ def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any 
     """
     if not isinstance(weight, Quantized):
         raise TypeError(f"linear_quantized: the weight is what quantize returns, got {type(weight).__name__}")
+    asked = (x, weight.values, weight.scale, scale, bias)
+    key = ("linear_quantized", weight.dtype, weight.axis, weight.group, weight.zero_point is None)
+    known = _linear_8_bits.again(key, asked)
+    if known is not None:
+        return known
     if weight.dtype == "int4":
         raise TypeError("linear_quantized: int4 weights are for linear, which leaves x as it is")
     if weight.axis not in (None, 0) or weight.group is not None or weight.zero_point is not None or weight.ndim != 2:
@@ -383,8 +402,10 @@ def linear_quantized(x: Any, weight: Quantized, bias: Any = None, *, scale: Any 
         if own.shape != ():
             raise ValueError(f"linear_quantized: x's scale is one number, got shape {own.shape}")
         own = reshape(own, (1,))
-    return _linear_8_bits(in_order("linear_quantized", x, "C"), weight.values, _flat(weight.scale), own,
-                          rest[0] if rest else None, form=_FORMS[weight.dtype][0])
+    taken = (in_order("linear_quantized", x, "C"), weight.values, _flat(weight.scale), own, rest[0] if rest else None)
+    y = _linear_8_bits(*taken, form=_FORMS[weight.dtype][0])
+    _linear_8_bits.remember(key, asked, taken, form=_FORMS[weight.dtype][0])
+    return y
 
 
 def scaled_matmul(a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any = None, *, dtype: Any = "bfloat16") -> ndarray:

@@ -1,7 +1,7 @@
 """cuBLAS and cuBLASLt on raw addresses: one handle per stream, products of row-major matrices.
 
 cuBLAS thinks in columns: a row-major m x n matrix is, to it, an n x m one. So C = A B is asked for as C^T = B^T A^T,
-with the operands swapped and nothing moved. That is done here, in `gemm` and `gemm_epilogue`, and nowhere else.
+with the operands swapped and nothing moved. That is done here, in `gemm` and `_light`, and nowhere else.
 
 A handle costs milliseconds and 32 MiB of workspace to make, so each stream keeps one. The workspace is given to cuBLAS
 in advance: a product then allocates nothing, and can be captured into a graph.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -176,60 +176,113 @@ def gemm(dtype: np.dtype, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matri
 EPILOGUES = {"": 1, "bias": 4, "relu": 2, "relu_bias": 6, "gelu": 32, "gelu_bias": 36}
 
 
-def gemm_epilogue(dtype: np.dtype, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, epilogue: str = "bias", *,
-                  tf32: bool = False) -> Callable[..., None]:
-    """A function (stream, address of A, of B, of C[, of bias]) for C = f(A B + bias) by cuBLASLt, bias: (n,) of dtype.
+class _Side(NamedTuple):
+    """A row-major operand of cuBLASLt: its dtype's number, its sizes, and how it lies."""
 
-    f is the identity, relu or gelu (its tanh form): see EPILOGUES. The algorithm is the first of cuBLASLt's
-    suggestions, asked for at the first call.
+    data: int  # cudaDataType
+    rows: int
+    columns: int
+    form: Matrix
+
+
+def _light(what: str, kind: _Kind, a: _Side, b: _Side, c: _Side, fixed: dict[str, Any],
+           pointers: Sequence[str] = ()) -> Callable[..., None]:
+    """A function (stream, address of A, of B, of C, *addresses) for C = A B by cuBLASLt.
+
+    fixed: attributes of the product, as ctypes values; pointers: attributes that the addresses are for. What is fixed is
+    described at the first call, when the algorithm, too, is asked for: the first of cuBLASLt's suggestions.
     """
-    lt, kind = _lt_bindings(), DTYPES[dtype]
-    compute = _COMPUTE_TF32 if tf32 and dtype == np.float32 else kind.compute
+    lt = _lt_bindings()
     keep, at_alpha, at_beta = _scalars(kind.scalar, 1, 0)
-    with_bias = epilogue.endswith("bias")
-    what = f"cublasLtMatmul ({m}, {k}) @ ({k}, {n}) {dtype} {epilogue}"
-    made: dict[str, Any] = {}
-    lock = threading.Lock()  # the bias pointer is part of the description: one call at a time
+    held = [(int(getattr(lt.MatmulDescAttribute, name)), ctypes.c_uint64(0)) for name in pointers]
+    spots = [ctypes.addressof(cell) for _, cell in held]
+    description = side_a = side_b = side_c = algorithm = 0
+    result: np.ndarray = np.zeros(1, lt.matmul_heuristic_result_dtype)
+    lock = threading.Lock()  # the addresses are part of the description: one call at a time
 
-    def attribute(description: int, name: str, value: Any) -> None:
-        lt.matmul_desc_set_attribute(description, int(getattr(lt.MatmulDescAttribute, name)), ctypes.addressof(value),
-                                     ctypes.sizeof(value))
+    def describe() -> None:
+        nonlocal description, side_a, side_b, side_c
+        made = lt.matmul_desc_create(kind.compute, kind.scale)
+        turns = {"TRANSA": ctypes.c_int32(b.form.transposed), "TRANSB": ctypes.c_int32(a.form.transposed)}
+        for name, value in (turns | fixed).items():
+            lt.matmul_desc_set_attribute(made, int(getattr(lt.MatmulDescAttribute, name)), ctypes.addressof(value),
+                                         ctypes.sizeof(value))
+        side_a, side_b, side_c = [
+            lt.matrix_layout_create(side.data, *((side.rows, side.columns) if side.form.transposed else
+                                                 (side.columns, side.rows)), side.form.ld) for side in (a, b, c)]
+        description = made
 
-    def describe(light: int) -> dict[str, Any]:
-        description = lt.matmul_desc_create(compute, kind.scale)
-        attribute(description, "TRANSA", ctypes.c_int32(b.transposed))
-        attribute(description, "TRANSB", ctypes.c_int32(a.transposed))
-        attribute(description, "EPILOGUE", ctypes.c_uint32(EPILOGUES[epilogue]))
-        sides = []
-        for rows, columns, form in ((k, n, b), (m, k, a), (m, n, c)):  # row-major rows x columns: to cuBLAS, transposed
-            shape = (rows, columns) if form.transposed else (columns, rows)
-            sides.append(lt.matrix_layout_create(kind.data, *shape, form.ld))
-        preference = lt.matmul_preference_create()
-        limit = ctypes.c_uint64(WORKSPACE)
+    def choose(light: int) -> None:
+        nonlocal algorithm
+        preference, limit, count = lt.matmul_preference_create(), ctypes.c_uint64(WORKSPACE), ctypes.c_int32()
         lt.matmul_preference_set_attribute(preference, int(lt.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES),
                                            ctypes.addressof(limit), 8)
-        result = np.zeros(1, lt.matmul_heuristic_result_dtype)
-        count = ctypes.c_int32()
-        lt.matmul_algo_get_heuristic(light, description, *sides, sides[2], preference, 1, result.ctypes.data,
+        lt.matmul_algo_get_heuristic(light, description, side_b, side_a, side_c, side_c, preference, 1, result.ctypes.data,
                                      ctypes.addressof(count))
         lt.matmul_preference_destroy(preference)
         if not count.value:
             raise CudaError(f"{what}: cuBLASLt has no algorithm for this")
-        return {"description": description, "sides": sides, "result": result}
+        algorithm = result.ctypes.data
 
-    def product(stream: Any, x: int, y: int, z: int, bias: int = 0) -> None:
-        one = handle(stream)
+    def product(stream: Any, x: int, y: int, z: int, *addresses: int) -> None:
+        one = _handles.get(id(stream)) or handle(stream)
         try:
             with lock:
-                if not made:
-                    made.update(describe(one.light))
-                if with_bias:
-                    attribute(made["description"], "BIAS_POINTER", ctypes.c_uint64(bias))
-                side_b, side_a, side_c = made["sides"]
-                lt.matmul(one.light, made["description"], at_alpha, y, side_b, x, side_a, at_beta, z, side_c, z, side_c,
-                          made["result"].ctypes.data, one.workspace, WORKSPACE, stream.ptr)
+                if not description:
+                    describe()
+                for (number, cell), spot, address in zip(held, spots, addresses, strict=True):
+                    if cell.value != address:
+                        cell.value = address
+                        lt.matmul_desc_set_attribute(description, number, spot, 8)
+                if not algorithm:
+                    choose(one.light)
+                lt.matmul(one.light, description, at_alpha, y, side_b, x, side_a, at_beta, z, side_c, z, side_c, algorithm,
+                          one.workspace, WORKSPACE, stream.ptr)
         except lt.cuBLASLtError as problem:
             raise library_error(problem, what) from None
 
     product.keep = keep  # type: ignore[attr-defined]
     return product
+
+
+def gemm_epilogue(dtype: np.dtype, m: int, n: int, k: int, a: Matrix, b: Matrix, c: Matrix, epilogue: str = "bias", *,
+                  tf32: bool = False) -> Callable[..., None]:
+    """A function (stream, address of A, of B, of C[, of bias]) for C = f(A B + bias) by cuBLASLt, bias: (n,) of dtype.
+
+    f is the identity, relu or gelu (its tanh form): see EPILOGUES.
+    """
+    kind = DTYPES[dtype]
+    if tf32 and dtype == np.float32:
+        kind = kind._replace(compute=_COMPUTE_TF32)
+    return _light(f"cublasLtMatmul ({m}, {k}) @ ({k}, {n}) {dtype} {epilogue}", kind, _Side(kind.data, m, k, a),
+                  _Side(kind.data, k, n, b), _Side(kind.data, m, n, c),
+                  {"EPILOGUE": ctypes.c_uint32(EPILOGUES[epilogue])}, ["BIAS_POINTER"] * epilogue.endswith("bias"))
+
+
+_E4M3 = 28  # cudaDataType
+_OUTER = ctypes.c_int32(3)  # cublasLtMatmulMatrixScale_t: a scale for each row of A and for each column of B
+
+
+@functools.cache
+def multiplies_float8(outer: bool) -> bool:
+    """Whether cuBLASLt can be asked for products of float8; outer: with scales of rows and columns, not of whole matrices."""
+    return available() and _lt_bindings().get_version() >= (120900 if outer else 120000)
+
+
+def gemm_float8(m: int, n: int, k: int, a: Matrix, b: Matrix, out: np.dtype, *, outer: bool, bias: bool
+                ) -> Callable[..., None]:
+    """A function (stream, address of A, of B, of C, of A's scales, of B's[, of bias]) for C = (A B) scale_a scale_b + bias.
+
+    A (m, k) and B (k, n) of float8_e4m3, both contiguous along k, sizes k and n multiples of 16; C (m, n) and bias (n,) of
+    float16 or bfloat16. Scales float32: (m,) and (n,) if `outer`, else one number each. Sums are kept as the tensor cores make
+    them (CUBLASLT_MATMUL_DESC_FAST_ACCUM), without being taken over into float32 registers every 128 numbers.
+    """
+    fixed: dict[str, Any] = {"FAST_ACCUM": ctypes.c_int8(1), "EPILOGUE": ctypes.c_uint32(EPILOGUES["bias" if bias else ""])}
+    data = DTYPES[out].data
+    if outer:
+        fixed |= {"A_SCALE_MODE": _OUTER, "B_SCALE_MODE": _OUTER}
+    if bias:
+        fixed["BIAS_DATA_TYPE"] = ctypes.c_int32(data)
+    return _light(f"cublasLtMatmul ({m}, {k}) @ ({k}, {n}) float8_e4m3 to {out}", DTYPES[np.dtype(np.float32)],
+                  _Side(_E4M3, m, k, a), _Side(_E4M3, k, n, b), _Side(data, m, n, Matrix(0, n)), fixed,
+                  ["B_SCALE_POINTER", "A_SCALE_POINTER", *["BIAS_POINTER"] * bias])  # A and B are exchanged

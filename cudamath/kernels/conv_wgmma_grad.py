@@ -7,7 +7,8 @@ the windows that TMA brings in im2col mode (conv_wgmma.py). wgmma reads 16-bit o
 turned. A step is 64 pixels: dy for `rows` outputs, and x for `columns` / 64 *pieces* of 64 channels under one tap each.
 
 There are few results and very many pixels: these are split over blocks, as many as fill the device. Each leaves its sums in
-float32, and ``add_splits`` (conv_splits.py) adds them in a fixed order: no atomics, the same bits every time.
+float32, and ``add_splits`` (conv_splits.py) adds them in a fixed order: no atomics, the same bits every time. Either kernel
+begins early, while the one ahead of it ends, and waits for it inside.
 
 The floor is that of conv_wgmma.py; the partial sums cost 8 * splits bytes a weight besides.
 """
@@ -81,6 +82,7 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
     barrier_init, barrier_expect = hopper.barrier_init, hopper.barrier_expect
     barrier_arrive, barrier_wait = hopper.barrier_arrive, hopper.barrier_wait
     fence_barrier_init, load_pixels, load_grads = hopper.fence_barrier_init, hopper.tma_load_im2col_4d, hopper.tma_load_2d
+    let_next_begin, wait_for_previous = hopper.let_next_begin, hopper.wait_for_previous
     shared_address, divide, store_vector = ptx_mma.shared_address, ptx_mma.divide_unsigned, ptx.store_vector
 
     @cuda.jit(launch_bounds=(THREADS, 1))
@@ -105,6 +107,8 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
                 barrier_init(empty + 8 * s, 2)
             fence_barrier_init()
         cuda.syncthreads()
+        let_next_begin()
+        wait_for_previous()
         split = divide(cuda.blockIdx.x, tiles)
         rest = i32(cuda.blockIdx.x - split * tiles)
         group = divide(rest, group_tiles)
@@ -246,6 +250,6 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
                outputs, all_outputs]
     turned.steps += [
         Launch(conv2d_weight_wgmma(grad.dtype, tile), groups * group_tiles * splits, THREADS,
-               [*maps, partial.flat, *[np.int32(n) for n in numbers]], tile.shared),
-        add(out, splits, partial.flat, turned.target.view((out.size,)))]
+               [*maps, partial.flat, *[np.int32(n) for n in numbers]], tile.shared, early=True),
+        add(out, splits, partial.flat, turned.target.view((out.size,)), early=True)]
     return turned.plan()

@@ -38,6 +38,7 @@ from .ptx_mma import (
     divide_unsigned,
     exp2,
     global_address,
+    load_matrix_4,
     load_shared_float_2,
     load_shared_float_4,
     pack_bf16,
@@ -57,6 +58,7 @@ PANEL = ROWS * hopper.ROW  # bytes of a box: 64 columns of a tile
 SCORES, PIECES, PACKED = ROWS // 2, ROWS // 8, ROWS // 4  # a thread's registers for 64 x 64 numbers; in pairs, rounded
 WEIGHTS = 4 * ROWS * ROWS  # bytes of p on its way from one warpgroup to the other
 LINE = 4 * ROWS  # bytes of a tile's lse, or mean
+STAGES = 3  # of queries in attention_grad_wide_keys; of gradients there are two
 
 
 class Tile(NamedTuple):
@@ -68,7 +70,6 @@ class Tile(NamedTuple):
     ragged: bool
     causal: bool
     tail: bool = False
-    ahead: bool = False
 
     @property
     def panels(self) -> int:
@@ -87,8 +88,8 @@ class Tile(NamedTuple):
 
     @property
     def shared_keys(self) -> int:
-        """Bytes that attention_grad_wide_keys wants: keys, values; two stages of queries, gradients, p, lse, mean; barriers."""
-        return 6 * self.nbytes + 2 * WEIGHTS + 4 * LINE + hopper.BARRIERS
+        """Bytes that attention_grad_wide_keys wants: boxes of keys and values; queries, gradients, p, lse, mean; barriers."""
+        return 2 * (self.nbytes - PANEL) + (STAGES + 2) * self.nbytes + WEIGHTS + (STAGES + 2) * LINE + hopper.BARRIERS
 
     @property
     def shared_queries(self) -> int:
@@ -100,23 +101,24 @@ DOWN = tuple(128 * i for i in range(ROWS // 16))  # the same along 64 rows
 
 
 @functools.cache
-def load_tile(panels: int) -> Any:
-    """A device function that asks TMA for 64 rows: (shared address, map, first row, head, batch element, barrier)."""
+def load_tile(panels: int, first: int = 0) -> Any:
+    """A device function that asks TMA for 64 rows: (shared address, map, first row, head, batch element, barrier). Of boxes of
+    64 columns `panels`, from number `first` on."""
 
     @device
     def load_tile(to, source, row, head, batch, full):
         for panel in range(panels):
-            ptx.tma_load_4d(i32(to + panel * PANEL), source, i32(64 * panel), row, head, batch, full)
+            ptx.tma_load_4d(i32(to + panel * PANEL), source, i32(64 * (first + panel)), row, head, batch, full)
 
     return load_tile
 
 
 @device
-def keep_here(s):
+def keep_here(s, half):
     """The compiler moves arithmetic behind waits. A branch on the sum, which is never taken, keeps it where it is written."""
-    total = s[0]
-    for i in range(1, SCORES):
-        total += s[i]
+    total = f32(0)
+    for i in range(SCORES // 2):
+        total += s[half * (SCORES // 2) + i]
     if any_lane(i32(total > f32(1e30))) != 0:
         ptx.fence_async_shared()
 
@@ -124,22 +126,26 @@ def keep_here(s):
 @functools.cache
 def attention_grad_wide_keys(tile: Tile) -> Any:
     """dk and dv. See Tile."""
-    causal, depth, nbytes, ahead = tile.causal, tile.depth, tile.nbytes, tile.ahead
-    outputs = depth // 2
-    multiply_scores = ptx.wgmma(tile.kind, ROWS, tile.along, tile.along, zero=True)
-    multiply_queries = ptx.wgmma_registers(tile.kind, depth, DOWN, trans_b=True)
+    causal, depth, nbytes = tile.causal, tile.depth, tile.nbytes
+    outputs, kept = depth // 2, 4 * (tile.panels - 1)  # instructions along the boxes of keys and values in shared memory
+    multiply_held = ptx.wgmma_registers(tile.kind, ROWS, tile.along[kept:], zero=True, commit=False)
+    multiply_kept = ptx.wgmma(tile.kind, ROWS, tile.along[:kept], tile.along[:kept])
+    multiply_rows = ptx.wgmma_registers(tile.kind, depth, DOWN, trans_b=True)
     by_rows, by_columns = hopper.descriptor_base(), hopper.descriptor_base(PANEL)
     scores_done, outputs_done = ptx.wgmma_wait(0, SCORES), ptx.wgmma_wait(0, outputs)
-    all_but_outputs, all_but_scores = ptx.wgmma_wait(1, SCORES), ptx.wgmma_wait(1, outputs)
+    all_but_outputs = ptx.wgmma_wait(1, SCORES)
     hold_packed = ptx.hold(PACKED, i32)
     more, fewer = ptx.registers_up(240), ptx.registers_down(24)
-    load, store = load_tile(tile.panels), store_rows(tile.kind, depth, tile.ragged)
+    load, load_kept, load_held = load_tile(tile.panels), load_tile(tile.panels - 1), load_tile(1, tile.panels - 1)
+    store = store_rows(tile.kind, depth, tile.ragged)
     pack = pack_bf16 if tile.kind == "bf16" else pack_f16
-    offset_v, offset_q, offset_g = nbytes, 2 * nbytes, 4 * nbytes
-    offset_p = 6 * nbytes
-    offset_lse = offset_p + 2 * WEIGHTS
-    offset_mean = offset_lse + 2 * LINE
+    offset_v, offset_q = nbytes - PANEL, 2 * (nbytes - PANEL)
+    offset_g = offset_q + STAGES * nbytes
+    offset_p = offset_g + 2 * nbytes
+    offset_lse = offset_p + WEIGHTS
+    offset_mean = offset_lse + STAGES * LINE
     offset_barriers = offset_mean + 2 * LINE
+    offset_held = offset_q + (STAGES - 1) * nbytes  # where the boxes for the registers arrive: the last stage of queries
 
     @device
     def weigh(s, row, block, key, shift, factor, lane, lse_at, to):
@@ -162,19 +168,27 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
 
     @device
     def slope(d, mean_at, weights):
-        """ds from dp and p."""
-        for i in range(PIECES):
-            x, y = load_shared_float_2(i32(mean_at + 32 * i))
-            p0, p1, p2, p3 = load_shared_float_4(i32(weights + 2048 * i))
-            d[4 * i] = p0 * (d[4 * i] - x)
-            d[4 * i + 1] = p1 * (d[4 * i + 1] - y)
-            d[4 * i + 2] = p2 * (d[4 * i + 2] - x)
-            d[4 * i + 3] = p3 * (d[4 * i + 3] - y)
+        """ds from dp and p, in two halves: all of p at once would not find registers."""
+        for half in range(2):
+            for i in range(half * (PIECES // 2), (half + 1) * (PIECES // 2)):
+                x, y = load_shared_float_2(i32(mean_at + 32 * i))
+                p0, p1, p2, p3 = load_shared_float_4(i32(weights + 2048 * i))
+                d[4 * i] = p0 * (d[4 * i] - x)
+                d[4 * i + 1] = p1 * (d[4 * i + 1] - y)
+                d[4 * i + 2] = p2 * (d[4 * i + 2] - x)
+                d[4 * i + 3] = p3 * (d[4 * i + 3] - y)
+            keep_here(d, half)
 
     @device
     def rounded(p, s):
         for i in range(PACKED):
             p[i] = pack(s[2 * i], s[2 * i + 1])
+
+    @device
+    def take(a, at):
+        """The operand A of the box at a shared address, where the thread's row begins."""
+        for i in range(4):
+            a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3] = load_matrix_4(i32(at ^ (32 * i)))
 
     @cuda.jit(launch_bounds=(THREADS, 1), fastmath={"contract"})
     def attention_grad_wide_keys(map_g, map_q, map_k, map_v, lse2, mean, dk, dv, shares, repeats, keys, padded, tiles_k,
@@ -187,21 +201,23 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
         shared = cuda.shared.array(0, types.uint8)
         base = shared_address(shared)  # the system keeps the first 1,024 bytes of the window: this is a multiple of 1,024
         k_full = i32(base + offset_barriers)
-        v_full, q_full, g_full = i32(k_full + 8), i32(k_full + 16), i32(k_full + 32)
-        q_empty, g_empty = i32(k_full + 48), i32(k_full + 64)
-        p_full, p_empty = i32(k_full + 80), i32(k_full + 96)
+        v_full, p_full, p_empty, taken = i32(k_full + 8), i32(k_full + 16), i32(k_full + 24), i32(k_full + 32)
+        g_full, g_empty = i32(k_full + 40), i32(k_full + 56)
+        q_full, q_empty = i32(k_full + 72), i32(k_full + 72 + 8 * STAGES)
         thread = i32(cuda.threadIdx.x)
         group = uniform(thread >> 7)
         if thread == 0:
             ptx.barrier_init(k_full, 1)
             ptx.barrier_init(v_full, 1)
+            ptx.barrier_init(p_full, 4)  # every warp
+            ptx.barrier_init(p_empty, 4)
+            ptx.barrier_init(taken, 4 * WARPGROUPS)
             for stage in range(2):
-                ptx.barrier_init(q_full + 8 * stage, 1)
                 ptx.barrier_init(g_full + 8 * stage, 1)
-                ptx.barrier_init(q_empty + 8 * stage, 4 * WARPGROUPS)  # every warp
                 ptx.barrier_init(g_empty + 8 * stage, 4 * WARPGROUPS)
-                ptx.barrier_init(p_full + 8 * stage, 4)
-                ptx.barrier_init(p_empty + 8 * stage, 4)
+            for stage in range(STAGES):
+                ptx.barrier_init(q_full + 8 * stage, 1)
+                ptx.barrier_init(q_empty + 8 * stage, 4 * WARPGROUPS)
             ptx.fence_barrier_init()
             ptx.fence_async_shared()
         cuda.syncthreads()
@@ -219,14 +235,17 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
             fewer()
             if thread == 0:
                 ptx.barrier_expect(k_full, nbytes)
-                load(base, map_k, i32(block * ROWS), within, batch, k_full)
+                load_kept(base, map_k, i32(block * ROWS), within, batch, k_full)
+                load_held(i32(base + offset_held), map_k, i32(block * ROWS), within, batch, k_full)
                 head = i32(within * repeats)
                 line = i64(share) * repeats * padded
-                stage, phase = i32(0), i32(1)
+                stage, phase, g_stage, g_phase = i32(0), i32(1), i32(0), i32(1)
                 begun = i32(0)
                 while left > 0:
                     left = i32(left - 1)
                     ptx.barrier_wait(i32(q_empty + 8 * stage), phase)
+                    if stage == STAGES - 1:
+                        ptx.barrier_wait(taken, 0)  # a matter of the first time alone
                     full = i32(q_full + 8 * stage)
                     ptx.barrier_expect(full, nbytes + LINE)
                     load(i32(base + offset_q + stage * nbytes), map_q, i32(row * ROWS), head, batch, full)
@@ -235,14 +254,16 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                     if begun == 0:
                         begun = i32(1)
                         ptx.barrier_expect(v_full, nbytes)
-                        load(i32(base + offset_v), map_v, i32(block * ROWS), within, batch, v_full)
-                    ptx.barrier_wait(i32(g_empty + 8 * stage), phase)
-                    full = i32(g_full + 8 * stage)
+                        load_kept(i32(base + offset_v), map_v, i32(block * ROWS), within, batch, v_full)
+                        load_held(i32(base + offset_held + PANEL), map_v, i32(block * ROWS), within, batch, v_full)
+                    ptx.barrier_wait(i32(g_empty + 8 * g_stage), g_phase)
+                    full = i32(g_full + 8 * g_stage)
                     ptx.barrier_expect(full, nbytes + LINE)
-                    load(i32(base + offset_g + stage * nbytes), map_g, i32(row * ROWS), head, batch, full)
-                    ptx.bulk_load(i32(base + offset_mean + stage * LINE), global_address(mean) + 4 * (line + row * ROWS),
+                    load(i32(base + offset_g + g_stage * nbytes), map_g, i32(row * ROWS), head, batch, full)
+                    ptx.bulk_load(i32(base + offset_mean + g_stage * LINE), global_address(mean) + 4 * (line + row * ROWS),
                                   LINE, full)
-                    stage, phase = hopper.advance(stage, phase, 2)
+                    stage, phase = hopper.advance(stage, phase, STAGES)
+                    g_stage, g_phase = hopper.advance(g_stage, g_phase, 2)
                     row = i32(row - 1)
                     if row < first:
                         row = i32(tiles_q - 1)
@@ -258,18 +279,25 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
             to = cuda.local.array(outputs, f32)
             for i in range(outputs):
                 to[i] = f32(0)
-            k_rows, v_rows = hopper.descriptor(base, by_rows), hopper.descriptor(i32(base + offset_v), by_rows)
+            a = cuda.local.array(PACKED, i32)
             q_tile, g_tile = i32(base + offset_q), i32(base + offset_g)
             q_rows, g_rows = hopper.descriptor(q_tile, by_rows), hopper.descriptor(g_tile, by_rows)
             q_columns, g_columns = hopper.descriptor(q_tile, by_columns), hopper.descriptor(g_tile, by_columns)
             lse_at, mean_at = i32(base + offset_lse + 8 * (lane & 3)), i32(base + offset_mean + 8 * (lane & 3))
-            weights = i32(base + offset_p + 16 * mine)  # the thread's of the first stage
-            stage, phase = i32(0), i32(0)
+            weights = i32(base + offset_p + 16 * mine)
+            # ldmatrix: lane l names row l % 8 of 8 x 8 tile l / 8; tiles 0 and 1 are below each other, 2 and 3 beside them
+            held_at = i32(base + offset_held + ((mine >> 5) * 16 + (lane & 15)) * hopper.ROW
+                          + (((lane >> 4) ^ (lane & 7)) << 4))
+            stage, phase, g_stage, g_phase, p_phase = i32(0), i32(0), i32(0), i32(0), i32(0)
             of = i64(key)
             if group == 1:  # s, p and dv
+                k_rows = hopper.descriptor(base, by_rows)
                 ptx.barrier_wait(k_full, 0)
+                take(a, held_at)
+                leave(taken, lane)
                 ptx.barrier_wait(q_full, 0)
-                multiply_scores(s, 0, k_rows, q_rows)
+                multiply_held(s, 0, a, 0, q_rows)
+                multiply_kept(s, 0, k_rows, q_rows)
                 scores_done(s, 0)
                 weigh(s, row, block, key, shift, factor, lane, lse_at, weights)
                 leave(p_full, lane)
@@ -280,40 +308,36 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                     row = i32(row - 1)
                     if row < first:
                         row = i32(tiles_q - 1)
-                    before, its_phase = stage, phase
-                    stage, phase = hopper.advance(stage, phase, 2)
-                    if ahead:
-                        ptx.barrier_wait(i32(q_full + 8 * stage), phase)
-                        multiply_scores(s, 0, k_rows, q_rows + i64(stage * (nbytes >> 4)))
-                    ptx.barrier_wait(i32(g_full + 8 * before), its_phase)
-                    multiply_queries(to, 0, p, 0, g_columns + i64(before * (nbytes >> 4)))
-                    if not ahead:
-                        ptx.barrier_wait(i32(q_full + 8 * stage), phase)
-                        multiply_scores(s, 0, k_rows, q_rows + i64(stage * (nbytes >> 4)))
-                        all_but_scores(to, 0)
-                        hold_packed(p, 0)
-                        leave(i32(g_empty + 8 * before), lane)
-                        scores_done(s, 0)
-                    else:
-                        all_but_outputs(s, 0)
-                    ptx.barrier_wait(i32(p_empty + 8 * stage), i32(phase ^ 1))
-                    weigh(s, row, block, key, shift, factor, lane, i32(lse_at + stage * LINE), i32(weights + stage * WEIGHTS))
-                    leave(i32(p_full + 8 * stage), lane)
+                    stage, phase = hopper.advance(stage, phase, STAGES)
+                    ptx.barrier_wait(i32(q_full + 8 * stage), phase)
+                    multiply_held(s, 0, a, 0, q_rows + i64(stage * (nbytes >> 4)))
+                    multiply_kept(s, 0, k_rows, q_rows + i64(stage * (nbytes >> 4)))
+                    ptx.barrier_wait(i32(g_full + 8 * g_stage), g_phase)
+                    multiply_rows(to, 0, p, 0, g_columns + i64(g_stage * (nbytes >> 4)))
+                    all_but_outputs(s, 0)
+                    ptx.barrier_wait(p_empty, p_phase)
+                    p_phase = i32(p_phase ^ 1)
+                    weigh(s, row, block, key, shift, factor, lane, i32(lse_at + stage * LINE), weights)
+                    leave(p_full, lane)
                     leave(i32(q_empty + 8 * stage), lane)
-                    if ahead:
-                        outputs_done(to, 0)
-                        hold_packed(p, 0)
-                        leave(i32(g_empty + 8 * before), lane)
+                    outputs_done(to, 0)
+                    hold_packed(p, 0)
+                    leave(i32(g_empty + 8 * g_stage), lane)
+                    g_stage, g_phase = hopper.advance(g_stage, g_phase, 2)
                     rounded(p, s)
-                ptx.barrier_wait(i32(g_full + 8 * stage), phase)
-                multiply_queries(to, 0, p, 0, g_columns + i64(stage * (nbytes >> 4)))
+                ptx.barrier_wait(i32(g_full + 8 * g_stage), g_phase)
+                multiply_rows(to, 0, p, 0, g_columns + i64(g_stage * (nbytes >> 4)))
                 outputs_done(to, 0)
                 at = global_address(dv) + i64(batch) * dv.strides[0] + i64(within) * dv.strides[1] + of * dv.strides[2]
                 store(to, at, 8 * dv.strides[2], f32(1), f32(1), key < keys, key + 8 < keys, lane, i32(dv.shape[3]))
             else:  # dp, ds and dk
+                v_rows = hopper.descriptor(i32(base + offset_v), by_rows)
                 ptx.barrier_wait(v_full, 0)
+                take(a, i32(held_at + PANEL))
+                leave(taken, lane)
                 ptx.barrier_wait(g_full, 0)
-                multiply_scores(s, 0, v_rows, g_rows)
+                multiply_held(s, 0, a, 0, g_rows)
+                multiply_kept(s, 0, v_rows, g_rows)
                 scores_done(s, 0)
                 ptx.barrier_wait(p_full, 0)
                 slope(s, mean_at, weights)
@@ -322,23 +346,25 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                 rounded(p, s)
                 while left > 1:
                     left = i32(left - 1)
-                    before, its_phase = stage, phase
-                    stage, phase = hopper.advance(stage, phase, 2)
-                    ptx.barrier_wait(i32(q_full + 8 * before), its_phase)
-                    multiply_queries(to, 0, p, 0, q_columns + i64(before * (nbytes >> 4)))
-                    ptx.barrier_wait(i32(g_full + 8 * stage), phase)
-                    multiply_scores(s, 0, v_rows, g_rows + i64(stage * (nbytes >> 4)))
-                    all_but_scores(to, 0)
+                    g_stage, g_phase = hopper.advance(g_stage, g_phase, 2)
+                    p_phase = i32(p_phase ^ 1)
+                    ptx.barrier_wait(i32(g_full + 8 * g_stage), g_phase)
+                    multiply_held(s, 0, a, 0, g_rows + i64(g_stage * (nbytes >> 4)))
+                    multiply_kept(s, 0, v_rows, g_rows + i64(g_stage * (nbytes >> 4)))
+                    ptx.barrier_wait(i32(q_full + 8 * stage), phase)
+                    multiply_rows(to, 0, p, 0, q_columns + i64(stage * (nbytes >> 4)))
+                    all_but_outputs(s, 0)
+                    ptx.barrier_wait(p_full, p_phase)
+                    slope(s, i32(mean_at + g_stage * LINE), weights)
+                    leave(p_empty, lane)
+                    leave(i32(g_empty + 8 * g_stage), lane)
+                    outputs_done(to, 0)
                     hold_packed(p, 0)
-                    leave(i32(q_empty + 8 * before), lane)
-                    scores_done(s, 0)
-                    ptx.barrier_wait(i32(p_full + 8 * stage), phase)
-                    slope(s, i32(mean_at + stage * LINE), i32(weights + stage * WEIGHTS))
-                    leave(i32(p_empty + 8 * stage), lane)
-                    leave(i32(g_empty + 8 * stage), lane)
+                    leave(i32(q_empty + 8 * stage), lane)
+                    stage, phase = hopper.advance(stage, phase, STAGES)
                     rounded(p, s)
                 ptx.barrier_wait(i32(q_full + 8 * stage), phase)
-                multiply_queries(to, 0, p, 0, q_columns + i64(stage * (nbytes >> 4)))
+                multiply_rows(to, 0, p, 0, q_columns + i64(stage * (nbytes >> 4)))
                 outputs_done(to, 0)
                 at = global_address(dk) + i64(batch) * dk.strides[0] + i64(within) * dk.strides[1] + of * dk.strides[2]
                 store(to, at, 8 * dk.strides[2], scale, scale, key < keys, key + 8 < keys, lane, i32(dk.shape[3]))
@@ -355,8 +381,8 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
     multiply_scores = ptx.wgmma(tile.kind, ROWS, tile.along, tile.along, zero=True)
     multiply_keys = ptx.wgmma_registers(tile.kind, depth, DOWN, trans_b=True)
     by_rows, by_columns = hopper.descriptor_base(), hopper.descriptor_base(PANEL)
-    all_but_two, all_but_one, scores_done = (ptx.wgmma_wait(n, SCORES) for n in (2, 1, 0))
-    outputs_done = ptx.wgmma_wait(0, outputs)
+    all_but_two, outputs_done = ptx.wgmma_wait(2, outputs), ptx.wgmma_wait(0, outputs)
+    all_but_one, scores_done = ptx.wgmma_wait(1, SCORES), ptx.wgmma_wait(0, SCORES)
     hold_packed = ptx.hold(PACKED, i32)
     more, fewer = ptx.registers_up(240), ptx.registers_down(24)
     hide, _, _ = row_steps(ROWS, HIDDEN)
@@ -487,21 +513,21 @@ def attention_grad_wide_queries(tile: Tile) -> Any:
                 before = stage
                 stage, phase = hopper.advance(stage, phase, 2)
                 v_phase = i32(v_phase ^ 1)
+                multiply_keys(to, 0, p, 0, k_columns + i64(before * (nbytes >> 4)))
                 ptx.barrier_wait(i32(k_full + 8 * stage), phase)
                 multiply_scores(s, 0, q_rows, k_rows + i64(stage * (nbytes >> 4)))
                 ptx.barrier_wait(v_full, v_phase)
                 multiply_scores(d, 0, g_rows, v_rows)
-                multiply_keys(to, 0, p, 0, k_columns + i64(before * (nbytes >> 4)))
-                all_but_two(s, 0)
-                weigh(s, block, seen, last0, last1, lse0, lse1, factor, lane)
-                keep_here(s)
-                all_but_one(d, 0)
-                leave(v_empty, lane)
-                slope(d, s, mean0, mean1)
-                keep_here(d)
-                outputs_done(to, 0)
+                all_but_two(to, 0)
                 hold_packed(p, 0)
                 leave(i32(k_empty + 8 * before), lane)
+                all_but_one(s, 0)
+                weigh(s, block, seen, last0, last1, lse0, lse1, factor, lane)
+                keep_here(s, 0)
+                keep_here(s, 1)
+                scores_done(d, 0)
+                leave(v_empty, lane)
+                slope(d, s, mean0, mean1)
                 for i in range(PACKED):
                     p[i] = pack(d[2 * i], d[2 * i + 1])
             multiply_keys(to, 0, p, 0, k_columns + i64(stage * (nbytes >> 4)))

@@ -27,11 +27,12 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument("--plot", help="write a chart to this PNG file")
     bench.add_argument("--json", help="write the figures to this file")
 
-    tune = commands.add_parser("tune", help="time the candidates of matrix products, or of float32 convolutions, here, and "
-                                            "remember the fastest")
+    tune = commands.add_parser("tune", help="time the candidates of matrix products, as between memory-bound kernels, or of "
+                                            "float32 convolutions, here, and remember the fastest")
     tune.add_argument("sizes", nargs="*", metavar="[Bx]MxKxN | conv2d",
                       help="of a @ b, e.g. 4096x4096x4096; none: squares, batches and usual layers; conv2d: convolutions")
-    tune.add_argument("--dtype", default="bfloat16", help="comma-separated: bfloat16, float16, float32, tf32, float64")
+    tune.add_argument("--dtype", default="bfloat16",
+                      help="comma-separated: bfloat16, float16, float32, tf32, float64, float8_e4m3 (layout nt alone)")
     tune.add_argument("--layout", default="nn,nt,tn,tt", help="comma-separated; t where an operand lies transposed")
     tune.add_argument("--device", default="cuda:0", help="cuda:0 (default), cuda:1, ...")
     tune.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")

@@ -1,5 +1,11 @@
 """`python -m cudamath tune`: times the candidates of matrix products and of float32 convolutions on this device and remembers
-them (core/tune.py)."""
+them (core/tune.py).
+
+Products are timed *in situ*: each call behind a pass over more memory than the second-level cache holds, as in a training
+step, where norms and activations lie between them. One product after the other, for seconds, brings a GPU to its power limit,
+at which kernels rank differently: some that are level then are up to a fifth slower between memory-bound kernels (seen in
+GPT-2's products on an H200).
+"""
 
 from __future__ import annotations
 
@@ -16,13 +22,16 @@ from . import cuda
 from .core import tune
 from .core.array import ndarray
 from .core.devices import device as place
-from .core.dtypes import bfloat16
+from .core.dtypes import bfloat16, float8_e4m3
+from .core.layout import Layout
+from .ops.creation import zeros
+from .ops.elementwise import negative
 from .random import default_rng
 from .runtime import device as devices
 from .runtime.stream import Event, synchronize
 
 DTYPES: dict[str, Any] = {"bfloat16": bfloat16, "float16": np.float16, "float32": np.float32, "tf32": np.float32,
-                          "float64": np.float64}
+                          "float64": np.float64, "float8_e4m3": float8_e4m3}
 TOKENS = 8192
 Size = tuple[int, int, int, int]  # batch, m, k, n
 #: Sizes that matter most: squares, odd ones, small ones in batches, the layers of GPT-2 and Llama.
@@ -43,7 +52,7 @@ LAYERS: tuple[Layer, ...] = ((32, 64, 128, 128, 3, 1), *[(64, *layer) for layer 
 EXACT = 2e-6  # of the largest sum of |products|: a convolution that errs by more is no candidate,
 ROUNDED = 4e-3  # one of 16-bit numbers, that are rounded once
 FAR = 1.5
-CACHE = 128 << 20  # operands are walked through until this many bytes have passed: more than the second-level cache
+PASS = 128 << 20  # bytes that are read and written before each product: more than the second-level cache holds
 
 
 def products(sizes: Sequence[Size] = SIZES, dtypes: Sequence[str] = ("bfloat16",),
@@ -51,8 +60,11 @@ def products(sizes: Sequence[Size] = SIZES, dtypes: Sequence[str] = ("bfloat16",
              seconds: float = float("inf"), say: Callable[[str], None] = print) -> int:
     """Time a @ b for these sizes (batch, m, k, n) and write the results to this machine's file, or to `file`.
 
+    Each call is timed behind a pass over memory, see above: what it takes in a program whose other kernels are memory-bound.
+
     Args:
-        sizes, dtypes, layouts: see SIZES and DTYPES; "t" where an operand lies transposed.
+        sizes, dtypes, layouts: see SIZES and DTYPES; "t" where an operand lies transposed. float8_e4m3: `scaled_matmul`, with
+            scales of rows and columns and results in bfloat16; single products, whose b lies transposed ("nt"), alone.
         device: which GPU.
         seconds: stop, between two sizes, after so long.
         say: is told each result.
@@ -66,38 +78,43 @@ def products(sizes: Sequence[Size] = SIZES, dtypes: Sequence[str] = ("bfloat16",
         for dtype in dtypes:
             for layout in layouts:
                 for size in sizes:
+                    if dtype == "float8_e4m3" and (layout != "nt" or size[0] > 1):
+                        continue
                     if time.monotonic() > end:
                         return count
-                    kind, times = product(size, dtype, layout)
-                    tune.remember(devices.name(where.index), "matmul", kind, size, times,
-                                  pathlib.Path(file) if file else None)
+                    op, kind, key, times = product(size, dtype, layout)
+                    tune.remember(devices.name(where.index), op, kind, key, times, pathlib.Path(file) if file else None)
                     best = min(times, key=times.__getitem__)
-                    say(f"{kind} {'x'.join(map(str, size))}: {best} {times[best]:.4g} us"
-                        + (f", cublas {times['cublas']:.4g}" if "cublas" in times and best != "cublas" else ""))
+                    others = [f", {c} {times[c]:.4g}" for c in ("cublas", "cublaslt") if c in times and c != best]
+                    say(f"{kind} {'x'.join(map(str, key))}: {best} {times[best]:.4g} us{''.join(others)}")
                     count += 1
     return count
 
 
-def product(size: Size, dtype: str, layout: str) -> tuple[str, dict[str, float]]:
-    """(what the table calls this, microseconds of every candidate, rounded to four digits) on the current device."""
-    from .kernels import matmul
+def product(size: Size, dtype: str, layout: str) -> tuple[str, str, tuple[int, ...], dict[str, float]]:
+    """(op, kind and sizes as the table calls them, microseconds of every candidate, rounded to four digits) on the current
+    device."""
+    from .kernels import matmul, scaled_matmul
 
-    tf32 = dtype == "tf32"
-    batch, m, k, n = size
-    nbytes = batch * (m * k + k * n) * np.dtype(DTYPES[dtype]).itemsize
-    pairs = [operands(size, DTYPES[dtype], layout) for _ in range(max(1, min(8, CACHE // nbytes)))]
-    left, right = pairs[0][0]._layout, pairs[0][1]._layout
-    calls: dict[str, Callable[[], object]] = {}
-    for version in matmul.contenders(left, right, tf32):
-        run = matmul.matmul(left, right, tf32=tf32, version=version).bind("matmul", [left, right])
-
-        def walk(run: Callable = run) -> None:
-            for a, b in pairs:
-                run(a, b)
-
-        calls[version] = cuda.graph(walk)
-    times = {name: float(f"{1e3 * t / len(pairs):.4g}") for name, t in interleaved(calls).items()}
-    return matmul.kind(left, right, tf32), times
+    a, b = operands(size, DTYPES[dtype], layout)
+    given = [a, b]
+    key: tuple[int, ...] = size
+    if dtype == "float8_e4m3":
+        given += [zeros((n,), np.float32) for n in (size[1], size[3])]
+        out = Layout.new((size[1], size[3]), np.dtype(bfloat16), a._layout.device)
+        op, kind, key = "scaled_matmul", a.dtype.name, size[1:]
+        versions = scaled_matmul.contenders(a._layout, b._layout, given[2]._layout, given[3]._layout, None, out)
+        plan: Callable[..., Any] = functools.partial(scaled_matmul.scaled_matmul, dtype=out.dtype)
+    else:
+        tf32 = dtype == "tf32"
+        op, kind = "matmul", matmul.kind(a._layout, b._layout, tf32)
+        versions = matmul.contenders(a._layout, b._layout, tf32)
+        plan = functools.partial(matmul.matmul, tf32=tf32)
+    layouts = [x._layout for x in given]
+    calls = {v: functools.partial(plan(*layouts, version=v).bind(op, layouts), *given) for v in versions}
+    wide = zeros((PASS // 4,), np.float32)
+    times = in_situ(calls, functools.partial(negative, wide, out=wide))
+    return op, kind, key, {name: float(f"{1e3 * t:.4g}") for name, t in times.items()}
 
 
 def convolutions(layers: Sequence[Layer] = LAYERS, *, device: str = "cuda:0", file: str | None = None,
@@ -214,4 +231,28 @@ def interleaved(calls: Mapping[str, Callable[[], object]], rounds: int = 7, mill
         if number:  # the first round brings the device to its steady clock
             for name, (start, stop) in recorded:
                 samples[name].append(start.elapsed(stop) / counts[name])
+    return {name: sorted(times)[len(times) // 2] for name, times in samples.items()}
+
+
+def in_situ(calls: Mapping[str, Callable[[], object]], between: Callable[[], object], rounds: int = 25) -> dict[str, float]:
+    """Median milliseconds of device time of each call right after `between`, in rounds in random order.
+
+    Those that take more than FAR times as long as the fastest drop out after the first rounds.
+    """
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    kept, first, shuffled = list(calls), 2, random.Random(0)
+    for number in range(first + rounds):
+        recorded = []
+        for name in shuffled.sample(kept, len(kept)):
+            between()
+            start = Event().record()
+            calls[name]()
+            recorded.append((name, start, Event().record()))
+        synchronize()
+        for name, start, stop in recorded:
+            samples[name].append(start.elapsed(stop))
+        if number == first - 1:  # the first of all compiled
+            least = min(times[-1] for times in samples.values())
+            kept = [name for name in kept if samples[name][-1] <= FAR * least]
+            samples = {name: [] for name in kept}
     return {name: sorted(times)[len(times) // 2] for name, times in samples.items()}

@@ -87,20 +87,21 @@ def test_the_shipped_tables_are_well_formed():
 
     for name, ops in tune._shipped().items():
         assert isinstance(name, str) and ops
-        assert set(ops) <= {"matmul", "conv2d"}
+        assert set(ops) <= {"matmul", "scaled_matmul", "conv2d"}
         for kind, entries in ops.get("conv2d", {}).items():
             assert re.fullmatch(r"(float32|bfloat16) (forward|input|weight) \dx\d stride \dx\d( dilation \dx\d)?( groups \d+)?",
                                 kind)
             for key, times in entries.items():
                 assert len([int(n) for n in key.split("x")]) == 4 and min(times.values()) > 0
                 assert all(re.fullmatch(r"ours|cublas|wgmma|cudnn( \S+)?", candidate) for candidate in times)
-        for op, kinds in ops.items():
-            for entries in kinds.values() if op == "matmul" else ():
+        for op, sizes, versions in (("matmul", 4, "cublas wgmma mma block small register tiled naive"),
+                                    ("scaled_matmul", 3, "cublaslt wgmma")):
+            for entries in ops.get(op, {}).values():
                 for key, times in entries.items():
-                    assert len([int(n) for n in key.split("x")]) == 4
+                    assert len([int(n) for n in key.split("x")]) == sizes
                     for candidate, time in times.items():
                         first, _, rest = candidate.partition(" ")
-                        assert time > 0 and first in ("cublas", "wgmma", "mma", "block", "small", "register", "tiled", "naive")
+                        assert time > 0 and first in versions.split()
                         assert not rest or str(Choice.parse(rest)) == rest
 
 
@@ -163,10 +164,10 @@ def test_the_command_refuses_what_it_cannot_time(capsys):
         assert re.search(complaint, capsys.readouterr().err)
 
 
-def test_turns_are_taken_in_rounds_and_medians_kept(monkeypatch):
-    """On a clock of its own: what one call costs, whatever the order. Who is far behind drops out."""
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that only `cost(milliseconds)` moves, for events as well."""
     now = [0.0]
-    costs = {"a": 0.7, "b": 0.5, "slow": 2.0}
 
     class Mark:
         def record(self):
@@ -179,11 +180,34 @@ def test_turns_are_taken_in_rounds_and_medians_kept(monkeypatch):
     monkeypatch.setattr(tuning, "Event", Mark)
     monkeypatch.setattr(tuning, "synchronize", lambda: None)
 
-    def call(name):
-        now[0] += costs[name]
+    def cost(milliseconds):
+        now[0] += milliseconds
 
-    found = tuning.interleaved({name: functools.partial(call, name) for name in costs}, rounds=3)
+    return cost
+
+
+def test_turns_are_taken_in_rounds_and_medians_kept(clock):
+    """What one call costs, whatever the order. Who is far behind drops out."""
+    costs = {"a": 0.7, "b": 0.5, "slow": 2.0}
+    found = tuning.interleaved({name: functools.partial(clock, costs[name]) for name in costs}, rounds=3)
     assert found == pytest.approx({"a": 0.7, "b": 0.5})
+
+
+def test_products_are_timed_between_other_work(clock):
+    """The pass before each call is not counted, nor the first call of each, which compiles."""
+    heard, spent = [], {"a": iter([9, *[0.7] * 9]), "b": iter([0.1, *[0.5, 0.6] * 9]), "slow": iter([0.1, 2.0])}
+
+    def call(name):
+        heard.append(name)
+        clock(next(spent[name]))
+
+    def between():
+        heard.append("pass")
+        clock(4)
+
+    found = tuning.in_situ({name: functools.partial(call, name) for name in spent}, between, rounds=5)
+    assert found == {"a": pytest.approx(0.7), "b": pytest.approx(0.6)}
+    assert heard[::2] == ["pass"] * 16 and sorted(heard[1::2]) == ["a"] * 7 + ["b"] * 7 + ["slow"] * 2
 
 
 def test_the_command_tunes_convolutions(monkeypatch, file):
@@ -239,5 +263,13 @@ def test_tuning_on_the_gpu(file):
             assert plan.why.startswith(f"measured at 1x256x128x192: {min(times, key=times.__getitem__)} ")
             text = cm.explain(lambda: a @ b)
             assert "because: measured at 1x256x128x192" in text
+            if device.capability(0) == (9, 0):
+                assert tuning.products([(1, 256, 128, 192), (2, 64, 64, 64)], ["float8_e4m3"], say=heard.append) == 1
+                times = json.loads(file.read_text())[device.name(0)]["scaled_matmul"]["float8_e4m3fn"]["256x128x192"]
+                x, y, one = (cm.zeros(shape, "float32") for shape in ((256, 128), (192, 128), (1,)))
+                x, y = x.astype("float8_e4m3"), y.astype("float8_e4m3").T
+                text = cm.explain(lambda: cm.ml.scaled_matmul(x, y, one[0], one[0]))
+                if "cublaslt" in times:
+                    assert f"because: measured at 256x128x192: {min(times, key=times.__getitem__)} " in text
     finally:
         device._assumed.append(device.assume((9, 0)).info)

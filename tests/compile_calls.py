@@ -181,6 +181,7 @@ def arrays(t: np.dtype) -> None:
         if t in FLOATS:
             cm.linspace(0, 1, 10, dtype=t)
             cm.nan_to_num(line), cm.isposinf(line), cm.isneginf(line), cm.clip(line, 0, 1), cm.ldexp(line, 2), cm.frexp(line)
+            cm.sinc(line), cm.ml.hardtanh(line), cm.round(line, 2), cm.isclose(line, line)
 
 
 def reductions(t: np.dtype) -> None:
@@ -341,10 +342,10 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 plan(functools.partial(conv.conv2d, **where), x, w, new(40, dtype=f))
                 plan(functools.partial(conv.conv2d_input_grad, size=(9, 9), **where), y, w)
                 plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where), y, x)
-        for m, dilation in ((72, (1, 1)), (256, (1, 2))) if f == BF16 else ():
-            where = {"stride": (2, 1), "padding": (1, 1, 1, 1), "dilation": dilation, "groups": 1, "version": "wgmma_taps"}
-            plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where),
-                 new(2, m, 5, 9 if dilation == (1, 1) else 7, dtype=f), new(2, 72, 9, 9, dtype=f))
+        for m, step, size in ((72, 1, 9), (256, 1, 9), (72, 2, 5)) if f == BF16 else ():
+            where = {"stride": (2, step), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": "wgmma_taps"}
+            plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where), new(2, m, 5, size, dtype=f),
+                 new(2, 72, 9, 9, dtype=f))
         for c, where in ((6, {"stride": (1, 1), "padding": (1, 1, 1, 1)}), (8, {"stride": (2, 2), "padding": (1, 1, 1, 1)})):
             where = {**where, "dilation": (1, 1), "groups": c, "version": "depthwise"}
             x, w, y = new(4, c, 8, 8, dtype=f), new(c, 1, 3, 3, dtype=f), new(4, c, *[8 // where["stride"][0]] * 2, dtype=f)

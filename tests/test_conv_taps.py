@@ -20,6 +20,9 @@ CASES = [  # x, weight, stride, padding, dilation, groups
     ((2, 8, 4, 4), (72, 8, 3, 2), 1, (3, 5), 1, 1),              # more padding than taps
     ((9, 144, 3, 3), (144, 72, 3, 3), 1, 1, 1, 2),
     ((2, 8, 7, 9), (136, 8, 3, 3), 1, 2, 2, 1),
+    ((3, 16, 9, 12), (72, 16, 3, 3), 2, 1, 1, 1),
+    ((2, 8, 8, 11), (136, 8, 2, 4), (1, 2), (0, 3), (2, 1), 1),
+    ((9, 72, 7, 7), (72, 72, 3, 3), 2, 0, 1, 1),
 ]
 
 
@@ -38,7 +41,6 @@ def run_of_pixels(images, place, count, offset, tensor_map):
     """What TMA's im2col mode brings: `count` pixels from (column, row, image) on, moved by `offset`, within the map's box."""
     number, tall, wide, _ = images.shape
     _, step, across, _ = tensor_map.steps
-    assert across == 1
     (top, left), (bottom, right) = tensor_map.lower, tensor_map.upper
     assert left <= place[0] < wide + right and top <= place[1] < tall + bottom
     found = np.zeros((count, images.shape[3]))
@@ -47,8 +49,8 @@ def run_of_pixels(images, place, count, offset, tensor_map):
         h, v = row + offset[0], column + offset[1]
         if image < number and 0 <= h < tall and 0 <= v < wide:
             found[i] = images[image, h, v]
-        column += 1
-        if column == wide + right:
+        column += across
+        if column >= wide + right:
             column, row = left, row + step
             if row >= tall + bottom:
                 row, image = top, image + 1
@@ -74,7 +76,7 @@ def test_runs_of_pixels_hold_the_sums(case, rows):
                                                   taps_down * -(-channels // 64))
     assert tiles == groups * group_tiles and share % PIXELS == 0 and launch.grid[0] == tiles * 2
     dy, images = (a.astype(np.float64).transpose(0, 2, 3, 1) for a in (grad, x))
-    tile = conv_wgmma_taps.Tile(rows, taps_right, options["dilation"][1])
+    tile = conv_wgmma_taps.Tile(rows, taps_right, options["dilation"][1], options["stride"][1])
     assert (of_grads.box[0], of_images.box[0]) == (PIXELS, tile.pixels) and tile.stage % 1024 == 0
     found = np.zeros(exact.shape)
     for at in range(0, positions, PIXELS):
@@ -82,10 +84,11 @@ def test_runs_of_pixels_hold_the_sums(case, rows):
         p, q = divmod(pixel, width)
         a = run_of_pixels(dy, (q, p, image), PIXELS, (0, 0), of_grads)
         for r in range(taps_down):
-            place = column_start + q, row_start + p * row_step, image
-            b = run_of_pixels(images, place, tile.pixels, (r * down, 0), of_images)
+            place = column_start + q * tile.stride, row_start + p * row_step, image
+            runs = [run_of_pixels(images, place, tile.pixels, (r * down, run), of_images) for run in range(tile.stride)]
             for s in range(taps_right):
-                seen = b[s * tile.apart:s * tile.apart + PIXELS]
+                first = s // tile.stride * tile.apart
+                seen = runs[s % tile.stride][first:first + PIXELS]
                 for g in range(groups):
                     m, c = slice(g * own_outputs, (g + 1) * own_outputs), slice(g * own, (g + 1) * own)
                     found[m, :, r, s] += a[:, m].T @ seen[:, c]
@@ -93,7 +96,8 @@ def test_runs_of_pixels_hold_the_sums(case, rows):
 
 
 @pytest.mark.parametrize(("x", "w", "stride", "dilation"), [
-    ((2, 16, 8, 8), (72, 16, 3, 3), (1, 2), (1, 1)), ((2, 16, 8, 8), (72, 16, 3, 1), (1, 1), (1, 1)),
+    ((2, 16, 8, 8), (72, 16, 3, 3), (1, 3), (1, 1)), ((2, 16, 8, 8), (72, 16, 3, 2), (1, 2), (1, 1)),
+    ((2, 16, 8, 8), (72, 16, 3, 3), (1, 2), (1, 2)), ((2, 16, 8, 8), (72, 16, 3, 1), (1, 1), (1, 1)),
     ((2, 16, 8, 8), (64, 16, 3, 3), (1, 1), (1, 1)), ((2, 12, 8, 8), (72, 12, 3, 3), (1, 1), (1, 1)),
     ((2, 16, 8, 80), (72, 16, 3, 3), (1, 1), (1, 9)),
 ])

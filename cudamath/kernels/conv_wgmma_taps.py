@@ -18,7 +18,8 @@ their edge, and the pixel beyond the right edge of one row of x serves as the on
 (Q + more) / Q of the time: 4 % for rows of 28. An infinity or NaN of x meets those zeros, so it may reach all taps of its
 channel, not only those whose sums it belongs to.
 
-Strides along rows would part the pixels of neighbouring taps: for those, and for few outputs, conv_wgmma_grad.py.
+With a stride of 2 along rows, every second tap shares its pixels: taps 0 and 2 one run, tap 1 (and 3) another. A step is then
+two products side by side. Larger strides, and few outputs: conv_wgmma_grad.py.
 """
 
 import functools
@@ -47,21 +48,28 @@ MOST_TAPS = 4                # 64 channels under each: the columns of a wgmma
 
 
 class Tile(NamedTuple):
-    """rows: outputs that a block sums up, 128 or 256; taps: of a row, all with the same 64 channels; apart: dilation."""
+    """rows: outputs that a block sums up, 128 or 256; taps: of a row, all with the same 64 channels; apart: dilation; stride:
+    also the number of runs of pixels, 1 or 2."""
 
     rows: int
     taps: int
     apart: int = 1
+    stride: int = 1
 
     @property
     def pixels(self) -> int:
-        """Of x, that the taps of 64 results see."""
-        return PIXELS + (self.taps - 1) * self.apart
+        """Of x in a run, that the first tap and those that share with it see for 64 results."""
+        return PIXELS + (blocks(self.taps, self.stride) - 1) * self.apart
+
+    @property
+    def run(self) -> int:
+        """Bytes of a run of pixels, in groups of eight."""
+        return 1024 * blocks(self.pixels, 8)
 
     @property
     def stage(self) -> int:
-        """Bytes of a step: gradients, and pixels in groups of eight."""
-        return 2 * PIXELS * self.rows + 1024 * blocks(self.pixels, 8)
+        """Bytes of a step: gradients and runs."""
+        return 2 * PIXELS * self.rows + self.stride * self.run
 
     @property
     def stages(self) -> int:
@@ -77,20 +85,27 @@ class Tile(NamedTuple):
 def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
     """A block sums a tile of the weight gradient, outputs x the taps of a row, over its share of the pixels."""
     kind = "bf16" if dtype == bfloat16 else "f16"
-    rows, taps_right, apart = tile
-    stages, stage_bytes = tile.stages, tile.stage
-    high, columns = rows // 128, 64 * taps_right            # high: tiles of 64 outputs a warpgroup has
-    sums = columns // 2
+    rows, taps_right, apart, stride = tile
+    stages, stage_bytes, run_bytes = tile.stages, tile.stage, tile.run
+    high = rows // 128                                      # tiles of 64 outputs a warpgroup has
+    first_run = blocks(taps_right, stride)                  # taps
+    columns = [64 * len(range(run, taps_right, stride)) for run in range(stride)]
+    sums, second = 32 * taps_right, 32 * first_run          # registers of 64 outputs; where those of the second run begin
     count = high * sums
     pieces = rows // 64
-    expected = pieces * PIECE + 128 * tile.pixels
+    expected = pieces * PIECE + stride * 128 * tile.pixels
     code_a = signed((1 << 62) | (1024 >> 4 << 32) | (PIECE >> 4 << 16))          # swizzle, next 8 pixels, next 64 outputs
     code_b = signed((1 << 62) | (1024 >> 4 << 32) | (128 * apart >> 4 << 16))    # the next tap: so many pixels further
     steps = tuple(128 * i for i in range(PIXELS // 16))     # 16 pixels: 16 rows of 128 bytes
-    (begin_first, begin_last), (add_first, add_last) = [
-        [hopper.wgmma(kind, columns, steps, steps, zero=zero, trans_a=True, trans_b=True, commit=i == high - 1)
-         for i in (0, high - 1)] for zero in (True, False)]
-    next_a = PIECE >> 4
+
+    def product(run: int, half: int, zero: bool) -> Any:
+        """Of one of a warpgroup's tiles of 64 outputs with one run; the last one ends the group of a step."""
+        return hopper.wgmma(kind, columns[run % stride], steps, steps, zero=zero, trans_a=True, trans_b=True,
+                            commit=run == stride - 1 and half == high - 1)
+
+    set_first, set_second, set_low, set_last = [product(run, half, True) for half in (0, 1) for run in (0, 1)]
+    add_first, add_second, add_low, add_last = [product(run, half, False) for half in (0, 1) for run in (0, 1)]
+    next_a, next_b = PIECE >> 4, run_bytes >> 4
     wait_one, wait_all = hopper.wgmma_wait(1), hopper.wgmma_wait(0, count)
     registers_down, registers_up = hopper.registers_down(40), hopper.registers_up(232)
     barrier_init, barrier_expect = hopper.barrier_init, hopper.barrier_expect
@@ -107,8 +122,8 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
 
         tiles in all, in a group, in a row (of taps down x chunks); share: positions a split adds up, a multiple of PIXELS;
         positions: of results and of those beyond their edge, area to an image, width to a row; a result's window starts at
-        row_start + row * row_step, column_start + column; down: rows between taps; chunks: pieces of 64 channels; channels and
-        outputs of a group; all_outputs: G * M."""
+        row_start + row * row_step, column_start + column * stride; taps of a filter; down: rows between them; chunks: pieces
+        of 64 channels; channels and outputs of a group; all_outputs: G * M."""
         shared = cuda.shared.array(0, types.uint8)
         base = (shared_address(shared) + i32(1023)) & i32(-1024)
         full = i32(base + stages * stage_bytes)
@@ -150,8 +165,10 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
                     for i in range(pieces):
                         load_pixels(to, grads, group * outputs + output0 + 64 * i, q, p, image, full + 8 * slot, 0, 0)
                         to = i32(to + PIECE)
-                    load_pixels(to, images, group * channels + channel, column_start + q, row_start + p * row_step, image,
-                                full + 8 * slot, 0, r * down)
+                    for run in range(stride):
+                        load_pixels(to, images, group * channels + channel, column_start + q * stride,
+                                    row_start + p * row_step, image, full + 8 * slot, run, r * down)
+                        to = i32(to + run_bytes)
                     slot = i32(slot + 1)
                     if slot == stages:
                         slot, parity = i32(0), i32(parity ^ 1)
@@ -166,9 +183,14 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
             first_b = i32(base + pieces * PIECE)
             # the first step sets the sums, apart from the loop: any other write to them would make ptxas serialise wgmma
             barrier_wait(full, 0)
-            begin_first(total, 0, i64(first_a >> 4) | i64(code_a), i64(first_b >> 4) | i64(code_b))
+            a_code, b_code = i64(first_a >> 4) | i64(code_a), i64(first_b >> 4) | i64(code_b)
+            set_first(total, 0, a_code, b_code)
+            if stride == 2:
+                set_second(total, second, a_code, b_code + next_b)
             if high == 2:
-                begin_last(total, sums, (i64(first_a >> 4) | i64(code_a)) + next_a, i64(first_b >> 4) | i64(code_b))
+                set_low(total, sums, a_code + next_a, b_code)
+                if stride == 2:
+                    set_last(total, sums + second, a_code + next_a, b_code + next_b)
             slot, parity, before = i32(1), i32(0), i32(0)
             at = i32(begin + PIXELS)
             while at < end:
@@ -176,8 +198,12 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
                 a_code = i64((first_a + slot * stage_bytes) >> 4) | i64(code_a)
                 b_code = i64((first_b + slot * stage_bytes) >> 4) | i64(code_b)
                 add_first(total, 0, a_code, b_code)
+                if stride == 2:
+                    add_second(total, second, a_code, b_code + next_b)
                 if high == 2:
-                    add_last(total, sums, a_code + next_a, b_code)
+                    add_low(total, sums, a_code + next_a, b_code)
+                    if stride == 2:
+                        add_last(total, sums + second, a_code + next_a, b_code + next_b)
                 wait_one()
                 if thread == 0:
                     barrier_arrive(empty + 8 * before)
@@ -192,10 +218,11 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
                 row = i32(output0 + (me * high + (half >> 1)) * 64 + (half & 1) * 8 + (thread >> 5) * 16 + (lane >> 2))
                 if row < outputs:
                     line = (i64(split) * all_outputs + group * outputs + row) * taps + r * taps_right
-                    for tap in range(taps_right):
+                    for number in range(taps_right):       # as they lie in registers: every second tap, then the others
+                        tap = number * stride if number < first_run else (number - first_run) * stride + 1
                         to = (line + tap) * channels + c
                         for k in range(8):
-                            e = (half >> 1) * sums + 2 * (half & 1) + 32 * tap + 4 * k
+                            e = (half >> 1) * sums + 2 * (half & 1) + 32 * number + 4 * k
                             if c + 8 * k < channels:
                                 store_vector(partial, to + 8 * k, (total[e], total[e + 1]))
 
@@ -205,16 +232,16 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
 # ------------------------------------------------------------------------------------------------- planner
 
 
-def choose(outputs: int, units: int, groups: int, steps: int, taps: int, apart: int) -> tuple[Tile, int]:
+def choose(outputs: int, units: int, groups: int, steps: int, taps: int, apart: int, stride: int) -> tuple[Tile, int]:
     """The tile, and the number of splits, with which the blocks take least time. units: of 64 channels under a row of taps."""
 
     def cost(tile: Tile, splits: int) -> float:
         tiles = groups * blocks(outputs, tile.rows) * units
         waves = blocks(tiles * splits, MULTIPROCESSORS)
-        step = tile.rows * taps / 512                                # arithmetic, of 128 x 256 at a time
+        step = tile.rows * taps / 512 * (1.2 if stride == 2 else 1)  # arithmetic, of 128 x 256 at a time; gradients read twice
         return waves * step * (blocks(steps, splits) + 8) + splits * outputs * groups * units * taps * 64 / 5e5
 
-    return min(((Tile(rows, taps, apart), splits) for rows in (128, 256)
+    return min(((Tile(rows, taps, apart, stride), splits) for rows in (128, 256)
                 for splits in range(1, min(MOST_SPLITS, steps) + 1)), key=lambda pair: cost(*pair))
 
 
@@ -226,9 +253,10 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     number, all_channels, height, width = x.shape
     channels, taps_down, taps_right = out.shape[1:]
     outputs, apart = all_outputs // groups, dilation[1]
-    if (stride[1] > 1 or not 1 < taps_right <= MOST_TAPS or apart > 8 or channels % 8 or outputs % 8 or outputs <= 64):
+    if (not stride[1] < taps_right <= MOST_TAPS or not (apart == 1 or stride[1] == 1 and apart <= 8)
+            or channels % 8 or outputs % 8 or outputs <= 64):
         return None
-    more = max(0, (taps_right - 1) * apart - min(padding[2:]))
+    more = max(0, (taps_right - 1) * apart - min(padding[2:])) if stride[1] == 1 else blocks(taps_right, 2) - 1
     walks = [Walk(-padding[2 * i], stride[i], dilation[i]) for i in (0, 1)]
     size = (images, tall, wide + more)
     product = Product(size, *walks, (taps_down, taps_right), (0, 0, 0), 0, (0, 0, 0))
@@ -238,20 +266,21 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     lower, upper = reach(product, (height, width))
     item, chunks = out.itemsize, blocks(channels, 64)
     positions = images * tall * (wide + more)
-    best, most = choose(outputs, taps_down * chunks, groups, blocks(positions, PIXELS), taps_right, apart)
+    best, most = choose(outputs, taps_down * chunks, groups, blocks(positions, PIXELS), taps_right, apart,
+                        stride[1])
     tile, splits = best._replace(rows=rows or best.rows), splits or most
     share = blocks(blocks(positions, PIXELS), splits) * PIXELS
     splits = blocks(positions, share)
     partial = turned.temp(Layout.new((splits, out.size), float32, out.device))
 
     def seen(index: int, shape: tuple[int, ...], box: int, lower: tuple[int, ...], upper: tuple[int, ...],
-             step: int) -> TensorMap:
+             steps: tuple[int, int]) -> TensorMap:
         """Images channels last, of which TMA brings runs of pixels."""
         strides = tuple([item * n for n in (shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1)])
-        return TensorMap(turned.operands[index], shape, strides, (box, 64), 128, (1, step, 1, 1), lower, upper, x.dtype.name)
+        return TensorMap(turned.operands[index], shape, strides, (box, 64), 128, (1, *steps, 1), lower, upper, x.dtype.name)
 
-    maps = [seen(0, (images, tall, wide, all_outputs), PIXELS, (0, 0), (0, more), 1),
-            seen(1, (number, height, width, all_channels), tile.pixels, lower, upper, stride[0])]
+    maps = [seen(0, (images, tall, wide, all_outputs), PIXELS, (0, 0), (0, more), (1, 1)),
+            seen(1, (number, height, width, all_channels), tile.pixels, lower, upper, stride)]
     across_tiles = taps_down * chunks
     group_tiles = across_tiles * blocks(outputs, tile.rows)
     numbers = [groups * group_tiles, group_tiles, across_tiles, share, positions, tall * (wide + more), wide + more,

@@ -478,6 +478,8 @@ def fftshift(x: Any, /, axes: Axes = None) -> ndarray:
     [-2.0, -1.0, 0.0, 1.0, 2.0]
     """
     x = require("fftshift", x)
+    if x.ndim == 1 and axes is None:
+        return roll(x, x.shape[0] // 2)
     chosen = shapes.normalize_axes("fftshift", axes, x.ndim)
     return roll(x, [x.shape[a] // 2 for a in chosen], axis=chosen) if chosen else x
 

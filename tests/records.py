@@ -137,7 +137,7 @@ ROWS = [
     same("linalg.norm", lambda xp, x: xp.linalg.norm(x, axis=0), M),
     # elementwise compositions
     same("clip", lambda xp, x: xp.clip(x, -0.5, 1.0), M, cards=("clip",)),
-    same("round", lambda xp, x: xp.round(x, 1), M, grad=False),
+    same("round", lambda xp, x: xp.round(x, 1), M, grad=False, cards=("round_to",)),
     same("where", lambda xp, x, y: xp.where(x > y, x, y * 2), M, V, cards=("where", "greater"), error=0),
     Row("real", lambda xp, x: xp.real(x * (1 + 2j)), (M,), cards=("real",)),
     Row("imag", lambda xp, x: xp.imag(x * (1 + 2j)), (M,), cards=("imag",)),
@@ -158,7 +158,8 @@ ROWS = [
     moves("rot90", lambda xp, x: xp.rot90(x), M),
     moves("diagonal", lambda xp, x: xp.diagonal(x, offset=1), M, cards=("unview",)),
     moves("linalg.diagonal", lambda xp, x: xp.linalg.diagonal(x, offset=-1), CUBE),
-    moves("isclose", lambda xp, x, y: xp.isclose(x, y, atol=0.5), M, V, grad=False),
+    moves("isclose", lambda xp, x, y: xp.isclose(x, y, atol=0.5), M, V, grad=False,
+          cards=("isclose", "isclose_tolerance")),
     moves("broadcast_to", lambda xp, x: xp.broadcast_to(x, (4, 6)), V, cards=("broadcast_to",)),
     moves("broadcast_arrays", lambda xp, x, y: xp.broadcast_arrays(x, y), V, A((4, 1))),
     moves("copy", lambda xp, x: xp.copy(x), M, cards=("copy",)),

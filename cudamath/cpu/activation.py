@@ -170,6 +170,10 @@ def log_sigmoid_grad(g, x):
     return g / (1 + np.exp(x))
 
 
+def hardtanh(x, low, high):
+    return np.where(x <= low, low, np.where(x >= high, high, x))
+
+
 def glu(x, gate):
     return x / (1 + np.exp(-gate))
 

@@ -79,3 +79,25 @@ def unless_nan(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def tanh_grad(g: np.ndarray, y: np.ndarray) -> np.ndarray:
     """g (1 - y^2)."""
     return g * (1 - y * y)
+
+
+def round_to(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """The nearest multiple of 1 / scale."""
+    return np.rint(x * scale) / scale
+
+
+def tolerance(y: np.ndarray, rtol: np.ndarray, atol: np.ndarray) -> np.ndarray:
+    """How far from y numbers are close to it."""
+    return np.abs(y) * rtol + atol
+
+
+def within(x: np.ndarray, y: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Whether x equals y, or both are finite and no further apart than `most`."""
+    return (x == y) | (np.abs(x - y) <= most) & np.isfinite(x) & np.isfinite(y)
+
+
+def sinc(x: np.ndarray) -> np.ndarray:
+    """sin(pi x) / (pi x), and 1 at 0."""
+    y = x * x.dtype.type(np.pi)
+    safe = np.where(y == 0, x.dtype.type(1), y)
+    return np.where(y == 0, x.dtype.type(1), np.sin(safe) / safe)

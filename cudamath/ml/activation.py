@@ -17,7 +17,7 @@ from ..core.op import FLOATING, REAL, coerce, require
 from ..core.shapes import normalize_axis
 from ..ops import ufunc
 from ..ops.elementwise import exp, expm1, sign, tanh  # noqa: F401  gradient expressions name exp, expm1 and sign
-from ..ops.index import where
+from ..ops.index import where  # noqa: F401  in a gradient expression
 from ..ops.shape import span
 
 __all__ = ["activation", "celu", "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid",
@@ -118,6 +118,8 @@ log_sigmoid = _unary("log_sigmoid", np.exp, "minimum(x, 0) - log1p(exp(-abs(x)))
 _log_sigmoid_grad = _binary("log_sigmoid_grad", np.multiply, "x * sigmoid(-y)",
                             ("_log_sigmoid_grad(g, y)", "g * x * -_sigmoid_slope(y)"), cpu="activation.log_sigmoid_grad")
 
+_hardtanh = ufunc.Elementwise("hardtanh", np.maximum, "y if x <= y else (z if x >= z else x)",
+                              ("where((x > y) & (x < z), g, 0)", "g * 0", "g * 0"), FLOATING, "activation.hardtanh", globals())
 _glu = _binary("glu", np.multiply, "x * sigmoid(y)", ("_glu(g, y)", "_glu_gate(g, x, y)"), cpu="activation.glu")
 _glu_gate = _ternary("glu_gate", "x * y / ((1 + exp(-z)) * (1 + exp(z)))",
                      ("_glu_gate(g, y, z)", "_glu_gate(g, x, z)", "_glu_gate(g * x, y, z) * (1 - 2 * sigmoid(z))"),
@@ -276,7 +278,7 @@ def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> ndarray:
     x = require("hardtanh", x, FLOATING)
     if not low < high:
         raise ValueError(f"hardtanh: wants low < high, got {low} and {high}")
-    return where(x <= low, low, where(x >= high, high, x))
+    return _hardtanh(x, float(low), float(high))
 
 
 def glu(x: Any, axis: int = -1) -> ndarray:

@@ -1,13 +1,16 @@
-"""Whether arrays are equal, or nearly so: compositions of elementwise functions and reductions."""
+"""Whether arrays are equal, or nearly so."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..core.array import ndarray
 from ..core.op import ANY, coerce
-from .elementwise import abs, equal, isfinite, isnan
+from .elementwise import PRECISE, abs, equal, isfinite, isnan
 from .reduce import all
+from .ufunc import Elementwise
 
 __all__ = ["allclose", "array_equal", "isclose"]
 
@@ -22,10 +25,17 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan
     [True, False]
     """
     x, y = coerce("isclose", (a, b), ANY)
-    same = equal(x, y)
-    near = abs(x * 1.0 - y) <= atol + rtol * abs(y * 1.0)
-    result = same | near & isfinite(x) & isfinite(y)
+    if x.dtype == y.dtype and x.dtype in PRECISE and type(rtol) in (int, float) and type(atol) in (int, float):
+        result = _within(x, y, _tolerance(y, float(rtol), float(atol)))
+    else:
+        near = abs(x * 1.0 - y) <= atol + rtol * abs(y * 1.0)
+        result = equal(x, y) | near & isfinite(x) & isfinite(y)
     return result | isnan(x) & isnan(y) if equal_nan else result
+
+
+_tolerance = Elementwise("isclose_tolerance", np.multiply, "abs(x) * y + z", None, PRECISE, "elementwise.tolerance", {}, 3)
+_within = Elementwise("isclose", np.logical_and, "x == y or (abs(x - y) <= z and isfinite(x) and isfinite(y))", None, PRECISE,
+                      "elementwise.within", {}, 3)
 
 
 def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> bool:

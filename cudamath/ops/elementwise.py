@@ -116,6 +116,9 @@ trunc = unary("trunc", np.trunc, {"": "x", "f": "trunc(x)"}, category=REAL_OR_BO
 _rint = unary("rint", np.rint, {"": "x", "f": "round_even(x)", "c": "round_even(x)"},
               doc="The nearest integer; ties go to the even one.")
 
+_round_to = binary("round_to", np.multiply, "round_even(x * y) / y", category=PRECISE, cpu="elementwise.round_to",
+                   doc="The nearest multiple of 1 / y.")
+
 # ---------------------------------------------------------------- comparison, extremes
 
 equal = binary("equal", np.equal, "x == y", category=ANY, doc="Whether elements are equal.", formula="x == y")
@@ -243,6 +246,8 @@ def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
     if decimals == 0:
         return _rint(x)
     scale = 10.0 ** decimals
+    if x.dtype in PRECISE:
+        return _round_to(x, scale)
     return (_rint(x * scale) / scale).astype(x.dtype)
 
 
@@ -273,7 +278,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min:
         max = None if type(max) is int and max > limits.max else max
     if min is None or max is None:
         return positive(x) if min is max else minimum(x, max) if min is None else maximum(x, min)
-    return _clip.call((x, min, max))
+    return _clip(x, min, max)
 
 
 _clip = ufunc.Elementwise("clip", np.maximum, "minimum(maximum(x, y), z)", (

@@ -22,6 +22,7 @@ from ..core.looked_up import known_view
 from ..core.op import Category, Op, coerce, require
 from ..core.shapes import normalize_axis
 from ..core.tape import wrote
+from ..runtime.memory import Buffer
 from . import elementwise
 from .creation import full
 from .output import deliver
@@ -202,6 +203,8 @@ def _apart(x: ndarray, value: ndarray) -> ndarray:
     a, b = x._layout, value._layout
     if a.device >= 0 and a.contiguous and b.contiguous and (
             x._data + a.nbytes <= value._data or value._data + b.nbytes <= x._data):
+        return value
+    if value._owner is not x._owner and type(value._owner) is type(x._owner) is Buffer:  # two blocks of the pool
         return value
     described = [(a.ptr, a.shape, a.strides, a.itemsize) for a in (x, value)]
     return _copy(value) if shapes.may_overlap(*described) else value

@@ -362,6 +362,8 @@ def inner(a: Any, b: Any) -> ndarray:
     a, b = _pair("inner", a, b)
     if not a.ndim or not b.ndim:
         return multiply(a, b)
+    if b.ndim <= 2 and a.shape[-1] == b.shape[-1]:
+        return matmul(a, b if b.ndim == 1 else b.T)
     return tensordot(a, b, axes=((-1,), (-1,)))
 
 

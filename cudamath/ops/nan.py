@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -292,15 +293,19 @@ def nan_to_num(x: Any, /, copy: bool = True, nan: float = 0.0, posinf: float | N
         parts = [nan_to_num(part(x), True, nan, posinf, neginf) for part in (real, imag)]
         y = parts[0] + parts[1] * 1j
     elif x.dtype in INEXACT:
-        from .inspection import finfo
-
-        limits = finfo(x.dtype)
         y = x if posinf is None else choose(isposinf(x), posinf, x)
         y = y if neginf is None else choose(isneginf(x), neginf, y)
-        y = _without_nan.call((y, nan, float(limits.max)))
+        y = _without_nan(y, nan, _largest(x.dtype))
     else:
         y = x.copy()
     return y if copy else deliver("nan_to_num", y, x)
+
+
+@functools.cache
+def _largest(dtype: np.dtype) -> float:
+    from .inspection import finfo
+
+    return float(finfo(dtype).max)
 
 
 _without_nan = ufunc.Elementwise("nan_to_num", np.maximum, "y if x != x else (z if x > z else (-z if x < -z else x))", (

@@ -20,6 +20,7 @@ from .elementwise import (
     abs,
     atan2,
     copysign,
+    cos,
     equal,
     floor_divide,
     isinf,
@@ -228,9 +229,23 @@ def sinc(x: Any, /) -> ndarray:
     [1.0, 0.6366197723675814]
     """
     x = require("sinc", x, NUMERIC)
-    y = (x if x.dtype in INEXACT else astype(x, dtypes.default_float())) * np.pi
+    x = x if x.dtype in INEXACT else astype(x, dtypes.default_float())
+    if x.dtype in FLOATING:
+        return _sinc(x)
+    y = x * np.pi
     safe = where(equal(y, 0), 1, y)
     return where(equal(y, 0), 1, sin(safe) / safe)
+
+
+def _sinc_slope(g: ndarray, out: ndarray, x: ndarray) -> ndarray:
+    y = x * np.pi
+    safe = where(equal(y, 0), 1, y)
+    return g * np.pi * where(equal(y, 0), 0, (cos(safe) - out) / safe)
+
+
+_sinc = ufunc.unary("sinc", np.sin, "sin(x * 3.141592653589793) / (x * 3.141592653589793) if x * 3.141592653589793 != 0 else 1",
+                    "_sinc_slope(g, out, x)", category=FLOATING, cpu="elementwise.sinc", doc="sinc of floating-point numbers.",
+                    namespace=globals())
 
 
 def isreal(x: Any, /) -> ndarray:

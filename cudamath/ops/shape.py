@@ -18,7 +18,7 @@ from ..core import dtypes, indexing, shapes
 from ..core.array import ndarray
 from ..core.devices import TRACED
 from ..core.layout import Layout
-from ..core.looked_up import basic_view
+from ..core.looked_up import known_view
 from ..core.op import HELD, Op, ViewOp, require
 from ..core.shapes import normalize_axes, normalize_axis
 from .views import remember, viewing
@@ -106,7 +106,7 @@ def span(x: ndarray, axis: int, start: int, stop: int) -> ndarray:
 
 def view_of(x: ndarray, key: Any) -> ndarray | None:
     """``x[key]`` as a view, recorded; None if the key is not basic."""
-    found = basic_view(x._layout, key)
+    found = known_view(x._layout, key)
     if found is None:
         return None
     seen, offset = found

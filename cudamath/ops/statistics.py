@@ -14,7 +14,8 @@ from ..core.devices import CPU
 from ..core.op import ANY, FLOATING, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
 from ..core.shapes import normalize_axes
 from . import reduce, ufunc
-from .elementwise import clip, conj, floor, isnan, logical_not, sqrt
+from .creation import arange
+from .elementwise import clip, conj, equal, floor, isnan, logical_not, sqrt
 from .index import take_along_axis, where  # noqa: F401  where in a gradient expression
 from .join import concat, stack
 from .linalg import matmul
@@ -235,7 +236,7 @@ def median(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bool 
     else:
         low, high = (n - 1) // 2, n // 2
         at = _in_order(lines, [*range(low, high + 1), n - 1])
-        y = _unless_nan.call((reduce.mean(at(low, high - low + 1), axis=-1), at(n - 1, 1)[..., 0]))
+        y = _unless_nan(reduce.mean(at(low, high - low + 1), axis=-1), at(n - 1, 1)[..., 0])
     y = _restored(y, axes, shape, keepdims, 0)
     return y if out is None else deliver("median", y, out)
 
@@ -306,7 +307,14 @@ def nanmedian(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bo
     x = require("nanmedian", x, REAL_OR_BOOL)
     if x.dtype not in INEXACT or not x.size:
         return median(x, axis, out, keepdims=keepdims)
-    return _nan_quantile("nanmedian", x, 0.5, axis, "linear", keepdims, out, 1.0)
+    lines, axes, shape = _lines("nanmedian", x, axis)
+    if not lines.shape[-1]:
+        raise ValueError(f"nanmedian: no elements along axes {axes} of an array of shape {shape}")
+    ordered = sort(lines)  # NaN comes last
+    count = reduce.sum(equal(lines, lines), axis=-1, keepdims=True)
+    middle = take_along_axis(ordered, (count - arange(1, -1, -1, device=x.device)) // 2)  # two, or one twice
+    y = _restored(reduce.sum(middle * 0.5, axis=-1), axes, shape, keepdims, 0)
+    return y if out is None else deliver("nanmedian", y, out)
 
 
 def ptp(x: Any, /, axis: Axis = None, out: Any = None, *, keepdims: bool = False) -> ndarray:

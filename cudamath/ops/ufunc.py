@@ -88,15 +88,16 @@ class Elementwise:
     grad : gradient expressions, one an input; None where the result is constant
     category : dtypes allowed
     cpu : "file.function" below cudamath.cpu, when NumPy has no such function; or a dict from dtype kind to one
+    nin : number of operands, if gradients and ufunc do not tell
     """
 
     several = False
     broadcasts = True
 
     def __init__(self, name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: tuple[str, ...] | None,
-                 category: Category, cpu: str | dict[str, str] | None, namespace: Mapping[str, Any]):
+                 category: Category, cpu: str | dict[str, str] | None, namespace: Mapping[str, Any], nin: int | None = None):
         self.name, self.ufunc, self.grad, self.category, self.cpu = name, ufunc, grad, category, cpu
-        self.nin = 3 if grad is not None and len(grad) == 3 else ufunc.nin
+        self.nin = nin or (3 if grad is not None and len(grad) == 3 else ufunc.nin)
         self.expressions = expression if isinstance(expression, dict) else {"": expression}
         self.namespace = namespace
         self.compares = ufunc in _COMPARISONS
@@ -124,6 +125,16 @@ class Elementwise:
         return self.expressions.get(kind, self.expressions.get("", ""))
 
     again, remember, keep = Op.again, Op.remember, Op.keep
+
+    def __call__(self, *operands: Any) -> ndarray:
+        """The op on arrays and Python scalars, looked up where it ran on such layouts before."""
+        try:
+            run = self.plans[tuple([x._layout if type(x) is ndarray else type(x) for x in operands])]
+        except KeyError:
+            return self.call(operands)
+        if any([type(x) is ndarray and x._node is not None for x in operands]):
+            return self.call(operands)
+        return run(*operands)
 
     # ------------------------------------------------------------ the slow path: once per combination of layouts
 

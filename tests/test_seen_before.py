@@ -371,3 +371,34 @@ def test_only_some_outputs(fake, wanted):
     found = plan.only(wanted).bind("powers", [x._layout])(x)
     found = found if isinstance(found, tuple) else (found,)
     assert [y.tolist() for y in found] == [(np.arange(4.0) ** (i + 1)).tolist() for i in wanted]
+
+
+def test_quantized_layers_of_layouts_seen_before(device):
+    """Other numbers each time; what is wrong with a weight or an option is still seen; gradients."""
+    rng = np.random.default_rng(4)
+    for dtype, how in (("int8", {"axis": 0}), ("int4", {"group": 16}), ("float8_e4m3", {"axis": 0}),
+                       ("int8", {"axis": 0, "symmetric": False})):
+        for _ in range(3):
+            x, w, b, r = (rng.standard_normal(s).astype("f4") for s in ((3, 32), (32, 32), (32,), (3, 32)))
+            q = cm.ml.quantize(cm.asarray(w), dtype, **how)
+            exact = x.astype("f8") @ q.dequantize("float64").to_numpy().T
+            given = [cm.asarray(v) for v in (x, b, r)]
+            assert_close(cm.ml.linear(given[0], q), exact, rtol=1e-5, atol=1e-5)
+            got = cm.ml.linear(given[0], q, given[1], activation="relu", residual=given[2])
+            assert_close(got, np.maximum(exact + b, 0) + r, rtol=1e-5, atol=1e-5)
+            assert_close(cm.ml.linear(given[0].T.copy().T, q, given[1]), exact + b, rtol=1e-5, atol=1e-5)
+            if dtype != "int4" and q.zero_point is None:
+                for scale in (None, cm.asarray(0.04, "float32")):
+                    known = [cm.ml.linear_quantized(given[0], q, given[1], scale=scale).to_numpy() for _ in range(2)]
+                    np.testing.assert_array_equal(*known)
+        with pytest.raises(ValueError, match="activation"):
+            cm.ml.linear(given[0], q, activation="")
+        out, pull = cm.vjp(lambda x, q=q: cm.ml.linear(x, q), given[0])
+        assert_close(pull(cm.ones((3, 32), "float32"))[0], np.ones((3, 32)) @ q.dequantize("float64").to_numpy(), rtol=1e-5,
+                     atol=1e-5)
+    columns = cm.ml.quantize(cm.asarray(w), "int8", axis=1)  # with scales of the same shape
+    assert cm.ml.quantize(cm.asarray(w), "int8", axis=0).scale._layout is columns.scale._layout
+    for layer in (cm.ml.linear, cm.ml.linear_quantized):
+        layer(given[0], cm.ml.quantize(cm.asarray(w), "int8", axis=0))
+        with pytest.raises(ValueError, match="axis"):
+            layer(given[0], columns)

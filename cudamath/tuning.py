@@ -1,15 +1,16 @@
-"""`python -m cudamath tune`: times the candidates of matrix products and of float32 convolutions on this device and remembers
-them (core/tune.py).
+"""`python -m cudamath tune`: times the candidates of matrix products and of convolutions on this device and remembers them
+(core/tune.py).
 
 Products are timed *in situ*: each call behind a pass over more memory than the second-level cache holds, as in a training
 step, where norms and activations lie between them. One product after the other, for seconds, brings a GPU to its power limit,
 at which kernels rank differently: some that are level then are up to a fifth slower between memory-bound kernels (seen in
-GPT-2's products on an H200).
+GPT-2's products on an H200). Convolutions walk through copies of their operands, which the cache does not hold either.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import pathlib
 import random
 import time
@@ -119,8 +120,8 @@ def product(size: Size, dtype: str, layout: str) -> tuple[str, str, tuple[int, .
 
 def convolutions(layers: Sequence[Layer] = LAYERS, *, device: str = "cuda:0", file: str | None = None,
                  seconds: float = float("inf"), say: Callable[[str], None] = print) -> int:
-    """Time float32 convolutions of images in C order and their gradients, and weight gradients of bfloat16 images channels
-    last: our kernel, cuBLAS for filters of one tap, and each of cuDNN's plans.
+    """Time convolutions and their gradients, of float32 images in C order and of bfloat16 images channels last: our kernel,
+    cuBLAS for filters of one tap, and each of cuDNN's plans.
 
     Args and Returns: see `products`.
     Raises: DeviceError without a GPU.
@@ -129,7 +130,7 @@ def convolutions(layers: Sequence[Layer] = LAYERS, *, device: str = "cuda:0", fi
     count = 0
     with place(device) as where:
         for layer in layers:
-            for kind, dtype in (("forward", np.float32), ("input", np.float32), ("weight", np.float32), ("weight", bfloat16)):
+            for dtype, kind in itertools.product((np.float32, bfloat16), ("forward", "input", "weight")):
                 if dtype == bfloat16 and (*layer, 1, 1)[7] > 1:
                     continue  # in small groups: not by tensor cores
                 if time.monotonic() > end:
@@ -158,14 +159,18 @@ def convolution(layer: Layer, kind: str, dtype: Any = np.float32) -> tuple[str, 
             return rng.normal(size=shape, dtype=np.float32)
         return rng.normal(size=(shape[0], *shape[2:], shape[1]), dtype=np.float32).astype(dtype).transpose(0, 3, 1, 2)
 
-    x, w = drawn(images, channels, side, side), drawn(outputs, channels // groups, taps, taps)
-    y = drawn(images, outputs, after, after)
+    numbers = images * (channels * side**2 + outputs * after**2) * np.dtype(dtype).itemsize
+    sets = [(drawn(images, channels, side, side), drawn(outputs, channels // groups, taps, taps),
+             drawn(images, outputs, after, after)) for _ in range(max(1, min(8, PASS // numbers)))]
+    x, w, y = sets[0]
     where: dict[str, Any] = {"stride": (stride,) * 2, "padding": (margin,) * 4, "dilation": (dilation,) * 2}
     asked: dict[str, tuple[Any, ...]] = {
-        "forward": (conv.conv2d, (x, w), y._layout, "implicit_gemm", {}),
-        "input": (conv.conv2d_input_grad, (y, w), x._layout, "implicit_gemm", {"size": (side, side)}),
-        "weight": (conv.conv2d_weight_grad, (y, x), w._layout, "weight_gemm", {"kernel": (taps, taps)})}
-    planner, inputs, result, version, more = asked[kind]
+        "forward": (conv.conv2d, (0, 1), y._layout, "implicit_gemm", {}),
+        "input": (conv.conv2d_input_grad, (2, 1), x._layout, "implicit_gemm", {"size": (side, side)}),
+        "weight": (conv.conv2d_weight_grad, (2, 0), w._layout, "weight_gemm", {"kernel": (taps, taps)})}
+    planner, read, result, version, more = asked[kind]
+    pairs = [[each[i] for i in read] for each in sets]
+    inputs = pairs[0]
     if not single:
         version = "wgmma" if devices.capability(x._layout.device)[0] == 9 else "mma"
     layouts = [each._layout for each in inputs]
@@ -183,8 +188,13 @@ def convolution(layer: Layer, kind: str, dtype: Any = np.float32) -> tuple[str, 
             run = plan.bind("conv2d", layouts) if plan else None
             if run and float(abs(run(*inputs) - exact).max()) <= most:
                 found[f"cudnn {name}"] = run
-    calls = {name: cuda.graph(functools.partial(run, *inputs)) for name, run in found.items()}
-    times = {name: float(f"{1e3 * t:.4g}") for name, t in interleaved(calls).items()}
+
+    def walk(run: Callable[..., Any]) -> None:
+        for pair in pairs:
+            run(*pair)
+
+    calls = {name: cuda.graph(functools.partial(walk, run)) for name, run in found.items()}
+    times = {name: float(f"{1e3 * t / len(pairs):.4g}") for name, t in interleaved(calls).items()}
     what = conv.timed_as(x.dtype, kind, (taps, taps), where["stride"], where["dilation"], groups)
     return what, (images, channels, side * side, outputs), times
 

@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument("--json", help="write the figures to this file")
 
     tune = commands.add_parser("tune", help="time the candidates of matrix products, as between memory-bound kernels, or of "
-                                            "float32 convolutions, here, and remember the fastest")
+                                            "convolutions, here, and remember the fastest")
     tune.add_argument("sizes", nargs="*", metavar="[Bx]MxKxN | conv2d",
                       help="of a @ b, e.g. 4096x4096x4096; none: squares, batches and usual layers; conv2d: convolutions")
     tune.add_argument("--dtype", default="bfloat16",

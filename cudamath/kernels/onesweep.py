@@ -16,8 +16,9 @@ already. All of it is integers: the order in which tiles meet changes nothing in
 Kernels:
 ``count_digits``  histograms of all digits of all rows, and ``scan_digits`` turns them into first places.
 ``onesweep``      one digit. 256 threads hold ITEMS keys each. Equal digits in a warp are found by eight votes, one a
-                  bit; each warp counts in columns of its own. Keys (and then what goes with them) are exchanged through
-                  shared memory, so that neighbours in a run of one digit are written by neighbouring threads.
+                  bit (``same_digit``); each warp counts in columns of its own. Keys (and then what goes with them) are
+                  exchanged through shared memory, so that neighbours in a run of one digit are written by neighbouring
+                  threads.
 
 The rows of a matrix are sorted in the same launches: a look-back ends at the beginning of its row.
 
@@ -37,9 +38,11 @@ from ..core.plan import Launch, Temp
 from .build import blocks
 from .copy import fill_part, whole
 from .keys import Coding
-from .lazy import cuda, types
-from .ptx_lookback import load_relaxed, store_relaxed
+from .keys import coding as key_coding
+from .lazy import cuda, intrinsic, ir, types
+from .ptx_lookback import bits, load_relaxed, number, store_relaxed
 from .rows import FULL, WARP, bounded
+from .rows import device as device_function
 
 DIGIT_BITS = 8
 DIGITS = 1 << DIGIT_BITS
@@ -63,7 +66,8 @@ def items_of(size: int) -> int:
 @functools.cache
 def count_digits(coding: Coding, passes: int, count: Any) -> Any:
     """counts[p, row, d] += how many keys of the row have digit d in pass p. Blocks are divided evenly among rows."""
-    word, key_of, K, _ = coding
+    word, _, K, _ = coding
+    key_of = key_function(coding)
     copies = COPIES if passes <= 4 else COPIES // 2
     bins = passes * DIGITS
     all_bins = copies * bins
@@ -129,6 +133,39 @@ def scan_digits(count: Any) -> Any:
     return scan_digits
 
 
+#: Bit {0} of digit $1: the lanes that have it as this one has it. Of Numba's votes the compiler makes seven instructions a bit,
+#: of this two and a half: bits become predicates together, a vote and its complement, an intersection of three at a time.
+_BIT = "and.b32 v{0}, $1, {1}; setp.ne.b32 p, v{0}, 0; vote.sync.ballot.b32 v{0}, p, 0xffffffff; @!p not.b32 v{0}, v{0}; "
+_ALL = ("lop3.b32 v0, v0, v1, v2, 0x80; lop3.b32 v3, v3, v4, v5, 0x80; lop3.b32 v0, v0, v3, v6, 0x80; and.b32 $0, v0, v7; ")
+_VOTES = "{ .reg .pred p; .reg .b32 v<8>; " + "".join([_BIT.format(b, 1 << b) for b in range(DIGIT_BITS)]) + _ALL + "}"
+
+
+@intrinsic
+def same_digit(typingctx, digit):
+    """The lanes of the warp whose digit, uint32 below DIGITS, is this lane's, as a mask. For whole warps."""
+
+    def generate(context, builder, sig, values):
+        word = ir.IntType(32)
+        return builder.call(ir.InlineAsm(ir.FunctionType(word, [word]), _VOTES, "=r,r", side_effect=True), values)
+
+    return types.uint32(types.uint32), generate
+
+
+@functools.cache
+def key_function(coding: Coding) -> Any:
+    """The coding's function from a word to its key; of float32 in half the instructions."""
+    if coding != key_coding(np.dtype(np.float32)):
+        return coding.key
+    sign, zero = types.uint32(1 << 31), types.float32(0)
+
+    @device_function
+    def key(word, flip):
+        k = bits(types.float32(number(word) + zero))  # so every zero is 0.0, and every NaN 7fffffff
+        return types.uint32(k ^ (types.uint32(types.int32(k) >> types.int32(31)) | sign) ^ flip)
+
+    return key
+
+
 @functools.cache
 def onesweep(coding: Coding, values: bool, count: Any) -> Any:
     """One digit of a stable radix sort of rows of keys; with ``values`` their positions go along.
@@ -136,7 +173,8 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
     ``count``: the type of places, positions and the words that tiles publish: two flags on top, the rest a count.
     Indices are unsigned, because Numba takes signed ones apart to see whether they count from the end.
     """
-    word, key_of, K, _ = coding
+    word, _, K, _ = coding
+    key_of = key_function(coding)
     kind = getattr(types, word.name)
     items = items_of(word.itemsize)
     tile_size = THREADS * items
@@ -179,10 +217,12 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
             key[i] = keys[types.uint64(base + at)] if at < here else kind(0)
 
         # 1. How many keys of each digit in each warp. Beyond the end, keys count as the last digit, behind all others.
+        place = cuda.local.array(items, types.uint32)  # at first the digit, from 4. on the place in the tile
         for i in range(items):
             d = types.uint32((key_of(key[i], flip) >> shift) & mask)
             if types.uint32(start + types.uint32(i * WARP)) >= here:
                 d = types.uint32(DIGITS - 1)
+            place[i] = d
             cuda.atomic.add(counters, types.uint32(column + d), types.uint32(1))
         cuda.syncthreads()
 
@@ -220,18 +260,10 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
         # 4. Each key's place in the tile, in order. Lanes with the same digit find each other by votes, a bit at a time;
         #    the lowest of them moves their counter on.
         below = types.uint32((types.uint32(1) << lane) - types.uint32(1))
-        place = cuda.local.array(items, types.uint32)
         for i in range(items):
-            d = types.uint32((key_of(key[i], flip) >> shift) & mask)
-            if types.uint32(start + types.uint32(i * WARP)) >= here:
-                d = types.uint32(DIGITS - 1)
-            peers = types.uint32(FULL)
-            for b in range(DIGIT_BITS):
-                bit = types.uint32(d & types.uint32(1 << b)) != types.uint32(0)
-                votes = types.uint32(cuda.ballot_sync(FULL, bit))
-                peers = types.uint32(peers & (votes if bit else types.uint32(~votes)))
+            peers = same_digit(place[i])
             earlier = types.uint32(cuda.popc(types.uint32(peers & below)))
-            at = types.uint32(column + d)
+            at = types.uint32(column + place[i])
             so_far = counters[at]
             cuda.syncwarp()
             if earlier == 0:

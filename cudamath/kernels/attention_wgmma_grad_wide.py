@@ -11,8 +11,13 @@ Both leave p and ds in registers, where a product reads them as its operand A: r
 operand's. dk and dv of 64 keys are half of all registers of a multiprocessor, so the first kernel's two warpgroups share the
 work by *kind*: one has s, p and dv, the other dp, ds and dk. Only p goes from one to the other, in float32 through shared
 memory: the second follows the first like the next stage of a pipeline, and while one computes exponentials the other one
-multiplies. In the second kernel each warpgroup has 64 queries and all that belongs to them; s and dp of the next tile and
-dq of this one are under way together.
+multiplies. In the second kernel each warpgroup has 64 queries and all that belongs to them.
+
+    stages    of the first kernel: a tile of queries is wanted first by s and last by dk, almost two tiles later. Two stages
+              would leave no time to fill one again; for a third there is room because a quarter of the keys and values,
+              which are all read again for each tile, is kept in registers
+    order     of the second kernel: dq of a tile, then s and dp of the next one. So keys are done with early, and there is
+              time to fill their two stages, and the only one of values, while the other products run
 
 Determinism: each sum is one thread's, in the order of the tiles. Blocks with most to do begin first.
 

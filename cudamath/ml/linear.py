@@ -72,9 +72,12 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
     >>> cm.ml.linear(x, weight, bias, activation="relu").tolist()
     [[11.5, 0.0]]
     """
-    asked, key = (x, weight, bias, residual), ("linear", activation, linalg.tf32_allowed())
     packed = isinstance(weight, Quantized)
-    known = packed_again(x, weight, bias, residual, activation) if packed else _linear.again(key, asked)
+    if packed:
+        known = packed_again(x, weight, bias, residual, activation)
+    else:
+        asked, key = (x, weight, bias, residual), ("linear", activation, linalg.tf32_allowed())
+        known = _linear.again(key, asked)
     if known is not None:
         return known
     if activation not in _ACTIVATIONS:

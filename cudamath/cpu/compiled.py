@@ -1,7 +1,8 @@
 """How functions compiled by Numba are called.
 
 `entry`: as NumPy's own are, without a look at the arguments. Numba's dispatcher finds out their types at each call, which
-takes as long as adding a thousand numbers. Where a plan knows them beforehand, it calls what the dispatcher would.
+takes as long as adding a thousand numbers. Where a plan knows them beforehand, it calls what the dispatcher would, on arrays
+that are `Borrowed`.
 
 `parallel`: on all cores, also in a process that was forked.
 """
@@ -14,7 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import from_dtype, njit, types
+from numba.core.datamodel import models
+from numba.extending import NativeValue, register_model, unbox
+from numba.np import arrayobj
 from numba.np.ufunc import parallel as threads
 
 #: A parameter: (dtype, dimensions) of an array in C order, or the type of a scalar.
@@ -22,9 +27,47 @@ Parameter = tuple[np.dtype, int] | type[bool] | type[float]
 _SCALARS = {bool: types.boolean, float: types.float64}
 
 
+class Borrowed(types.Array):
+    """An array in C order that somebody else keeps alive while the function runs.
+
+    Numba makes an object that holds the array, and ends it after the call, for each argument that is a `types.Array`: 0.15 us,
+    0.4 us where the memory of all that has just left the nearest caches. Of this type it reads an address and a shape.
+    """
+
+    def __init__(self, dtype: Any, ndim: int):
+        super().__init__(dtype, ndim, "C", name=f"Borrowed({dtype}, {ndim})")
+
+
+register_model(Borrowed)(models.ArrayModel)
+_DATA = object.__basicsize__  # where the fields of NumPy's PyArrayObject begin, with the address; the number of dimensions
+_SHAPE = _DATA + 16  # is next, then where the shape is
+
+
+@unbox(Borrowed)
+def _borrow(kind: Borrowed, array: Any, c: Any) -> NativeValue:
+    """The array as compiled functions see it, owned by nobody they know of."""
+    build, word, index = c.builder, ir.IntType(64), ir.IntType(32)
+    seen = arrayobj.make_array(kind)(c.context, build)
+    start = build.bitcast(array, ir.IntType(8).as_pointer())
+
+    def field(offset: int, pointer: Any) -> Any:
+        return build.load(build.bitcast(build.gep(start, [index(offset)]), pointer.as_pointer()))
+
+    lengths = field(_SHAPE, word.as_pointer())
+    shape = [build.load(build.gep(lengths, [index(i)])) for i in range(kind.ndim)]
+    itemsize = word(c.context.get_abi_sizeof(c.context.get_data_type(kind.dtype)))
+    strides = [itemsize]
+    for length in shape[:0:-1]:
+        strides.insert(0, build.mul(strides[0], length))
+    arrayobj.populate_array(seen, data=field(_DATA, seen.data.type), shape=shape, strides=strides[:kind.ndim], itemsize=itemsize,
+                            meminfo=None)
+    return NativeValue(seen._getvalue())
+
+
 def entry(function: Any, *parameters: Parameter) -> Callable[..., None]:
-    """`function`, a dispatcher of Numba's, for arguments of these types and no others. It returns nothing."""
-    kinds = [_SCALARS[p] if isinstance(p, type) else types.Array(from_dtype(p[0]), p[1], "C") for p in parameters]
+    """`function`, a dispatcher of Numba's, for arguments of these types and no others, NumPy's own arrays among them. It
+    returns nothing."""
+    kinds = [_SCALARS[p] if isinstance(p, type) else Borrowed(from_dtype(p[0]), p[1]) for p in parameters]
     return function.get_compile_result(types.void(*kinds)).entry_point
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,9 @@ NOTHING: tuple[Any, Any] = (), lambda: (None, ())
 #: of these two NumPy does not like it, since `np.maximum(a, b, c)` looks like the largest of three.
 _BY_POSITION: dict[Callable, Callable] = {
     np.maximum: lambda x, y, out: np.maximum(x, y, out=out), np.minimum: lambda x, y, out: np.minimum(x, y, out=out)}
+
+#: Which way the next call of a compiled loop goes through its arrays (see cpu/loops.py).
+_back = itertools.cycle((False, True)).__next__
 
 
 def straight(name: str, function: Callable, scalars: tuple[bool, ...], compute: np.dtype,
@@ -101,7 +105,7 @@ def straight(name: str, function: Callable, scalars: tuple[bool, ...], compute: 
 
 def looped(name: str, loop: Callable, scalars: tuple[bool, ...], compute: np.dtype, layout: Layout) -> Callable:
     """`straight` for a loop of cpu/loops.py, which writes into an array that it is given."""
-    new, count, free = object.__new__, host.references, host.FREE
+    new, count, free, back = object.__new__, host.references, host.FREE, _back
     arrays, more = host.supply(layout.shape, layout.dtype)
     kept: tuple[Any, Any] = (None, None)
 
@@ -112,7 +116,7 @@ def looped(name: str, loop: Callable, scalars: tuple[bool, ...], compute: np.dty
                 break
         else:
             data, arrays = more()
-        loop(x._data, y._data, data)
+        loop(x._data, y._data, data, back())
         out = new(ndarray)
         out._layout, out._data = layout, data
         out._owner = out._node = None
@@ -131,9 +135,9 @@ def looped(name: str, loop: Callable, scalars: tuple[bool, ...], compute: np.dty
         else:
             data, arrays = more()
         if first:
-            loop(array, y._data, data)
+            loop(array, y._data, data, back())
         else:
-            loop(x._data, array, data)
+            loop(x._data, array, data, back())
         out = new(ndarray)
         out._layout, out._data = layout, data
         out._owner = out._node = None

@@ -299,7 +299,7 @@ class Elementwise:
             if not left:
                 entry = lazy("cpu", "compiled.entry")
                 loop = entry(lazy("cpu", f"loops.{self.name}"), *[(dtype, 0 if s else out.ndim) for s in scalars],
-                             (out.dtype, out.ndim))
+                             (out.dtype, out.ndim), bool)
                 compiled = looped(self.name, loop, scalars, dtype, out)
                 for key in [key for key, known in list(self.plans.items()) if known is counted]:
                     self.plans[key] = compiled

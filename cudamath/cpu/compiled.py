@@ -59,8 +59,8 @@ def _borrow(kind: Borrowed, array: Any, c: Any) -> NativeValue:
     strides = [itemsize]
     for length in shape[:0:-1]:
         strides.insert(0, build.mul(strides[0], length))
-    arrayobj.populate_array(seen, data=field(_DATA, seen.data.type), shape=shape, strides=strides[:kind.ndim], itemsize=itemsize,
-                            meminfo=None)
+    arrayobj.populate_array(seen, data=field(_DATA, seen.data.type), shape=shape, strides=strides[:kind.ndim],
+                            itemsize=itemsize, meminfo=None)
     return NativeValue(seen._getvalue())
 
 

@@ -164,7 +164,7 @@ def divided(x, rank, descending=False):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", REAL, ids=str)
-@pytest.mark.parametrize("shape", [(1, 65_536), (3, 70_001), (2, 700_000)])
+@pytest.mark.parametrize("shape", [(5, 1025), (3, 2999), (2, 8192), (1, 65_536), (3, 70_001), (2, 700_000)])
 def test_divide_on_gpu(dtype, shape):
     """Less ones in their order, equal ones in theirs, greater ones after them; twice the same."""
     n = shape[1]
@@ -172,7 +172,7 @@ def test_divide_on_gpu(dtype, shape):
     there = cm.asarray(x, device="cuda")
     for rank in (0, n // 2, n - 1):
         plan = sort.argpartition(there._layout, axis=1, kth=(rank,))
-        assert named(plan)[-1] == "divide"
+        assert named(plan)[-1] == ("divide" if n > 8192 else "divide_line")
         run = plan.bind("argpartition", [there._layout])
         got = run(there).to_numpy()
         np.testing.assert_array_equal(got, run(there).to_numpy())
@@ -205,11 +205,14 @@ def test_which_lines_are_divided():
     with cm.testing.assume((9, 0)):
         for shape, axis, kth, divides in (((70_000,), 0, (3,), True), ((70_000,), 0, (3, 3), True),
                                           ((2, 70_000), 1, (3,), True), ((70_000, 2000), 0, (3,), False),
-                                          ((70_000,), 0, (3, 4), False), ((60_000,), 0, (3,), False)):
+                                          ((70_000,), 0, (3, 4), False), ((60_000,), 0, (3,), False),
+                                          ((8192,), 0, (3,), True), ((8193,), 0, (3,), False)):
             x = cm.testing.layout_of(np.empty(0, "f4")).like(shape)
             for planner in (sort.partition, sort.argpartition):
                 kernels = named(planner(x, axis=axis, kth=kth))
-                assert ("divide" in kernels, "onesweep" in kernels) == (divides, not divides)
+                assert ("divide" in kernels or "divide_line" in kernels, "onesweep" in kernels) == (divides, not divides)
+            short = sort.partition(x.like((9, 1024)), axis=1, kth=(3,))
+            assert named(short) == ["sort_held"]
 
 
 def test_topk_of_long_lines(device):

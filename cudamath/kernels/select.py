@@ -25,7 +25,7 @@ import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import Constant, Input, Launch, Output, Plan, Temp
-from .build import SIMULATOR, blocks
+from .build import SIMULATOR, blocks, power_of_two
 from .copy import fill_part, whole
 from .index import dense
 from .keys import Coding, coding
@@ -45,6 +45,8 @@ MOST = 5  # ranks: 40 KB of counters in shared memory
 COPIES = 4  # of the first digit's counters, by turns: half of all normal numbers begin with one of 20 digits
 WARPS = THREADS // WARP
 LOOK = 8  # times 32 tiles that a warp looks back at in one go
+LINE_THREADS = 1024  # of `divide_line`
+MOST_HELD = 8  # elements a thread of it holds
 EQUAL = 31  # bits of a count: less elements below, equal ones above, and two flags on top
 
 
@@ -169,12 +171,129 @@ def held_of(size: int) -> int:
 
 
 @functools.cache
+def placing(coding: Coding, positions: bool, items: int) -> Any:
+    """Device function: writes a warp's elements to their places; lane l holds number first + 32 i of the line."""
+    _, key_of, _, _ = coding
+    W = types.uint64
+
+    @device
+    def place(held, out, base, first, n, border, flip, less, equal, begin, limit, below):
+        # less, equal: how many are before the warp's elements; begin: where the equal ones begin; base: out's first place;
+        # below: the lower lanes, as a mask
+        for i in range(items):
+            at = first + i * WARP
+            key = key_of(held[i], flip)
+            is_less = at < n and key < border
+            is_equal = at < n and key == border
+            votes = types.uint32(cuda.ballot_sync(FULL, is_less))
+            equal_votes = types.uint32(cuda.ballot_sync(FULL, is_equal))
+            less_here = less + types.int64(cuda.popc(types.uint32(votes & below)))
+            equal_here = equal + types.int64(cuda.popc(types.uint32(equal_votes & below)))
+            less += types.int64(cuda.popc(votes))
+            equal += types.int64(cuda.popc(equal_votes))
+            to = n - 1 - (at - less_here - equal_here)
+            if is_less:
+                to = less_here
+            elif is_equal:
+                to = begin + equal_here
+            if at < n and to < limit:
+                if positions:
+                    out[W(base + to)] = at
+                else:
+                    out[W(base + to)] = held[i]
+
+    return place
+
+
+@functools.cache
+def divide_line(coding: Coding, positions: bool, items: int) -> Any:
+    """``divide`` for lines of up to 1,024 items elements, which a block holds: it finds the key at the rank by itself, a byte at
+    a time."""
+    word, key_of, K, bits = coding
+    kind = getattr(types, word.name)
+    place = placing(coding, positions, items)
+    passes = bits // 8
+    warps = LINE_THREADS // WARP
+    warp_size = WARP * items
+
+    @bounded(LINE_THREADS)
+    def divide_line(x, out, flip, n, rank, limit):  # x: (lines * n,) words, out: (lines * limit,)
+        held = cuda.local.array(items, kind)
+        counts = cuda.shared.array(256, types.int32)
+        found = cuda.shared.array(2, types.int32)
+        of_warp = cuda.shared.array(warps, types.int32)
+        t = types.int32(cuda.threadIdx.x)
+        lane = types.int32(t % types.int32(WARP))
+        warp = types.int32(t // types.int32(WARP))
+        line = types.int64(cuda.blockIdx.x)
+        first = types.int64(warp) * warp_size + types.int64(lane)
+        for i in range(items):
+            at = first + i * WARP
+            held[i] = x[types.uint64(line * n + at)] if at < n else kind(0)
+        border = K(0)  # as far as it is known
+        left = types.int32(rank)  # among the keys that begin so
+        for p in range(passes):
+            shift = K(8 * (passes - 1 - p))
+            if t < 256:
+                counts[t] = 0
+            cuda.syncthreads()
+            for i in range(items):
+                rest = K(key_of(held[i], flip) >> shift)
+                if first + i * WARP < n and K(rest >> K(8)) == border:
+                    cuda.atomic.add(counts, types.uint32(rest & K(255)), 1)
+            cuda.syncthreads()
+            if warp == 0:  # lane l: digits 8 l to 8 l + 7
+                own = types.int32(0)
+                for j in range(8):
+                    own += counts[types.uint32(lane * 8 + j)]
+                up_to = own
+                for s in range(5):
+                    lower = cuda.shfl_up_sync(FULL, up_to, 1 << s)
+                    if lane >= 1 << s:
+                        up_to += lower
+                before = types.int32(up_to - own)
+                if before <= left < up_to:
+                    digit = types.int32(lane * 8)
+                    while left - before >= counts[types.uint32(digit)]:
+                        before += counts[types.uint32(digit)]
+                        digit += types.int32(1)
+                    found[0] = digit
+                    found[1] = left - before
+            cuda.syncthreads()
+            border = K((border << K(8)) | K(found[0]))
+            left = found[1]
+        mine = types.int32(0)  # less elements, and equal ones times 2^16
+        for i in range(items):
+            key = key_of(held[i], flip)
+            if first + i * WARP < n:
+                if key < border:
+                    mine += types.int32(1)
+                elif key == border:
+                    mine += types.int32(1 << 16)
+        for s in range(5):
+            mine += cuda.shfl_xor_sync(FULL, mine, 1 << s)
+        if lane == 0:
+            of_warp[warp] = mine
+        cuda.syncthreads()
+        before = types.int32(0)
+        for w in range(warps):
+            if w < warp:
+                before += of_warp[types.uint32(w)]
+        place(held, out, line * limit, first, n, border, flip, types.int64(before & types.int32(0xFFFF)),
+              types.int64(before >> types.int32(16)), rank - types.int64(left), limit,
+              types.uint32((types.uint32(1) << types.uint32(lane)) - types.uint32(1)))
+
+    return divide_line
+
+
+@functools.cache
 def divide(coding: Coding, positions: bool) -> Any:
     """A line's elements that are less than its border, those that equal it, those that are greater; or their positions."""
     word, key_of, K, _ = coding
     kind = getattr(types, word.name)
     items = held_of(word.itemsize)
     tile_size, warp_size = THREADS * items, WARP * items
+    place = placing(coding, positions, items)
     W = types.uint64
     one, equal_one = W(1), W(1 << EQUAL)
     COUNT = W((1 << EQUAL) - 1)
@@ -259,29 +378,9 @@ def divide(coding: Coding, positions: bool) -> Any:
         for w in range(WARPS):
             if types.uint32(w) < warp:
                 before += of_warp[types.uint32(w)]
-        less, equal = types.int64(before & COUNT), types.int64(before >> W(EQUAL))
         begin = wanted[0] - left[line, 0]  # of the equal elements
-        for i in range(items):
-            at = first + i * WARP
-            key = key_of(held[i], flip)
-            is_less = at < n and key < border
-            is_equal = at < n and key == border
-            votes = types.uint32(cuda.ballot_sync(FULL, is_less))
-            equal_votes = types.uint32(cuda.ballot_sync(FULL, is_equal))
-            less_here = less + types.int64(cuda.popc(types.uint32(votes & below)))
-            equal_here = equal + types.int64(cuda.popc(types.uint32(equal_votes & below)))
-            less += types.int64(cuda.popc(votes))
-            equal += types.int64(cuda.popc(equal_votes))
-            place = n - 1 - (at - less_here - equal_here)
-            if is_less:
-                place = less_here
-            elif is_equal:
-                place = begin + equal_here
-            if at < n and place < limit:
-                if positions:
-                    out[W(line * limit + place)] = at
-                else:
-                    out[W(line * limit + place)] = held[i]
+        place(held, out, line * limit, first, n, border, flip, types.int64(before & COUNT), types.int64(before >> W(EQUAL)),
+              begin, limit, below)
 
     return divide
 
@@ -334,11 +433,14 @@ def divide_steps(source: Any, target: Any, x: Layout, shape: tuple[int, int], ra
     ``limit`` elements of each, or their positions (int64), to ``target``."""
     lines, n = shape
     code = coding(x.dtype)
+    kind = np.dtype(np.int64) if positions else code.word
+    source, target = source.view((lines * n,), dtype=code.word), target.view((lines * limit,), dtype=kind)
+    if n <= LINE_THREADS * MOST_HELD:
+        items = power_of_two(blocks(n, LINE_THREADS))
+        return [Launch(divide_line(code, positions, items), lines, LINE_THREADS, [source, target, flip, n, rank, limit])]
     temps.append(x.like((lines, 1)))  # the elements at the rank, which nobody asks for
     per_line = blocks(n, THREADS * held_of(code.word.itemsize))
     tiles = lines * per_line
     steps, (wanted, borders, left, state) = rank_steps(source, Temp(len(temps) - 1), x, shape, (rank,), flip, temps, tiles + 1)
-    kind = np.dtype(np.int64) if positions else code.word
-    return [*steps, Launch(divide(code, positions), tiles, THREADS, [
-        source.view((lines * n,), dtype=code.word), borders, wanted, left, target.view((lines * limit,), dtype=kind), state,
-        flip, n, per_line, limit])]
+    return [*steps, Launch(divide(code, positions), tiles, THREADS,
+                           [source, borders, wanted, left, target, state, flip, n, per_line, limit])]

@@ -37,7 +37,7 @@ from .lazy import cuda, types
 from .lines import neighbours
 from .onesweep import sweep_steps
 from .rows import FULL, WARP, bounded
-from .select import divide_steps
+from .select import LINE_THREADS, MOST_HELD, divide_steps
 
 NETWORK = 4096  # the longest row of ``sort_rows``, and the most elements of a block: with positions 48 KB of shared memory
 FEW_ROWS = 256  # of more than 2 PAIRS elements: as many as run at once, in fewer microseconds than seven launches take
@@ -50,6 +50,7 @@ RADIX_TILE = RADIX_THREADS * RADIX_ITEMS
 RADIX_BITS = 6
 RADIX = 1 << RADIX_BITS  # columns of 256 16-bit counters: 32 KB of shared memory
 PARTS = RADIX_THREADS // RADIX  # threads that share the scan of one digit's counters
+SHORT = 1024  # lines of more elements, but few enough for a block, are divided as well
 LONG, LONGEST = 1 << 16, 1 << 31  # elements of lines that are divided rather than sorted; counts have 31 bits
 MOST_LINES = 1 << 10  # of them
 
@@ -428,7 +429,8 @@ def argpartition(x: Layout, *, axis: int, kth: tuple[int, ...]) -> Plan:
 
 def _divided(x: Layout, axis: int, kth: tuple[int, ...], positions: bool) -> Plan:
     n = x.shape[axis]
-    if not SIMULATOR and LONG <= n < LONGEST and x.size // n <= MOST_LINES and len(set(kth)) == 1:
+    within = SHORT < n <= LINE_THREADS * MOST_HELD or (LONG <= n < LONGEST and x.size // n <= MOST_LINES)
+    if not SIMULATOR and within and len(set(kth)) == 1:
         plan = _selected(x, axis, kth[0], positions, n, False)
         plan.why = "divided at the rank, which is found digit by digit"
     else:

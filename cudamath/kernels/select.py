@@ -207,8 +207,8 @@ def placing(coding: Coding, positions: bool, items: int) -> Any:
 
 @functools.cache
 def divide_line(coding: Coding, positions: bool, items: int) -> Any:
-    """``divide`` for lines of up to 1,024 items elements, which a block holds: it finds the key at the rank by itself, a byte at
-    a time."""
+    """``divide`` for lines of up to 1,024 items elements, which a block holds: it finds the key at the rank itself, byte by
+    byte."""
     word, key_of, K, bits = coding
     kind = getattr(types, word.name)
     place = placing(coding, positions, items)

@@ -266,8 +266,8 @@ def group_sums(threads: int, T):
 
 @functools.cache
 def group_total(threads: int, T):
-    """Device function (v, turn): the sum of v over the thread's group, in every thread. `turn` must alternate, as in group_sums;
-    here the warps' sums meet in as many steps as there are warps to meet, not in those of a whole warp."""
+    """Device function (v, turn): the sum of v over the thread's group, in every thread. `turn` must alternate, as in
+    group_sums; here the warps' sums meet in as many steps as there are warps to meet, not in those of a whole warp."""
     warps = threads // WARP
     alone, last = _reduction(min(threads, WARP), T, add, T(0)), _reduction(max(warps, 1), T, add, T(0))
 

@@ -5,7 +5,11 @@
 
 The floor: the sums need all of g and x before the first dx, so both are read twice and dx is written (5 x size bytes).
 
-Steps: (a) parts of each channel -> (sum g, sum g d); (b) the parts of a channel added, in order; (c) dx.
+Steps: (a) parts of each channel -> (sum g, sum g d, sum d); (b) the parts of a channel added, in order; (c) dx.
+
+With the exact mean sum d would be 0. The mean there is has been rounded, by up to half a unit in its last place, which all d
+have in common: `drift` = sum d / m. Where g hardly changes sign, drift * sum g is more than all other errors of sum g d, and is
+taken off; in (c), where d is multiplied by the same number throughout, off the mean of g.
 
 Where a relu followed, the g above is the gradient where its input z was positive, and 0 elsewhere. Without a residual z is
 computed from x once more, in (a) and in (c): nothing else need be read. With one, (a) reads y, which is positive where z
@@ -33,12 +37,12 @@ from ..core.plan import Input, Launch, Output, Plan, Temp
 from .batch_norm import HELD, MERGERS, NEIGHBOURS, geometry, merging, present
 from .build import blocks, codec
 from .lazy import cuda
-from .rows import RUN, bounded, reader, wide, writer
+from .rows import RUN, bounded, device, reader, wide, writer
 
 
 @functools.cache
 def plain_sums(dtype, param, relu, kept, two):
-    """One thread a channel; g, more, x, y, dr: (N, C, S); weight, bias, mean, rstd: (C,); parts: (2, 1, C)."""
+    """One thread a channel; g, more, x, y, dr: (N, C, S); weight, bias, mean, rstd: (C,); parts: (3, 1, C)."""
     load, store, T = codec(dtype)
     load_param = codec(param)[0]
 
@@ -50,11 +54,13 @@ def plain_sums(dtype, param, relu, kept, two):
             shift = load_param(bias[c])
             sum_g = T(0)
             sum_gd = T(0)
+            sum_d = T(0)
             run = x.shape[2]
             size = x.shape[0] * run
             for start in range(0, size, RUN):
                 part_g = T(0)
                 part_gd = T(0)
+                part_d = T(0)
                 for i in range(start, min(start + RUN, size)):
                     a = load(g[i // run, c, i % run])
                     if two:
@@ -67,17 +73,20 @@ def plain_sums(dtype, param, relu, kept, two):
                         dr[i // run, c, i % run] = store(a)
                     part_g += a
                     part_gd += a * d
+                    part_d += d
                 sum_g += part_g
                 sum_gd += part_gd
+                sum_d += part_d
             parts[0, 0, c] = sum_g
             parts[1, 0, c] = sum_gd
+            parts[2, 0, c] = sum_d
 
     return batch_plain_sums
 
 
 @functools.cache
 def segments_sums(dtype, param, relu, kept, two, threads, rows, width):
-    """As segments_moments; g, more, x, y, dr: (N * C * S,); weight, bias, mean, rstd: (C,); parts: (2, splits, C)."""
+    """As segments_moments; g, more, x, y, dr: (N * C * S,); weight, bias, mean, rstd: (C,); parts: (3, splits, C)."""
     _, _, T = codec(dtype)
     read, write = reader(dtype, width), writer(dtype, width)
     load_param = codec(param)[0]
@@ -89,6 +98,7 @@ def segments_sums(dtype, param, relu, kept, two, threads, rows, width):
     def batch_segments_sums(g, more, x, y, weight, bias, mean, rstd, dr, parts, items, chunks, channels, run):
         sums_g = cuda.shared.array(size, T)
         sums_gd = cuda.shared.array(size, T)
+        sums_d = cuda.shared.array(size, T)
         c = cuda.blockIdx.x
         middle = mean[c]
         factor = load_param(weight[c]) * rstd[c]
@@ -99,6 +109,7 @@ def segments_sums(dtype, param, relu, kept, two, threads, rows, width):
         b = cuda.local.array(HELD, T)
         sum_g = T(0)
         sum_gd = T(0)
+        sum_d = T(0)
         for item in range(cuda.blockIdx.y * rows + cuda.threadIdx.y, items, cuda.gridDim.y * rows):
             start = (item // chunks * channels + c) * run
             first = item % chunks * chunk + cuda.threadIdx.x * width
@@ -122,28 +133,32 @@ def segments_sums(dtype, param, relu, kept, two, threads, rows, width):
                             a[e] = a[e] if z[e] > T(0) else T(0)
                         sum_g += a[e]
                         sum_gd += a[e] * d
+                        sum_d += d
                     if kept:
                         write(dr, start + first + k * threads * width, a, k * width)
         t = cuda.threadIdx.y * threads + cuda.threadIdx.x
         sums_g[t] = sum_g
         sums_gd[t] = sum_gd
+        sums_d[t] = sum_d
         half = size // 2
         while half > 0:
             cuda.syncthreads()
             if t < half:
                 sums_g[t] += sums_g[t + half]
                 sums_gd[t] += sums_gd[t + half]
+                sums_d[t] += sums_d[t + half]
             half //= 2
         if t == 0:
             parts[0, cuda.blockIdx.y, c] = sums_g[0]
             parts[1, cuda.blockIdx.y, c] = sums_gd[0]
+            parts[2, cuda.blockIdx.y, c] = sums_d[0]
 
     return batch_segments_sums
 
 
 @functools.cache
 def columns_sums(dtype, param, relu, kept, two, threads, rows, width):
-    """As columns_moments; g, more, x, y, dr: (N * C,); weight, bias, mean, rstd: (C,); parts: (2, splits, C)."""
+    """As columns_moments; g, more, x, y, dr: (N * C,); weight, bias, mean, rstd: (C,); parts: (3, splits, C)."""
     _, _, T = codec(dtype)
     read, write = reader(dtype, width), writer(dtype, width)
     load_param = codec(param)[0]
@@ -153,6 +168,7 @@ def columns_sums(dtype, param, relu, kept, two, threads, rows, width):
     def batch_columns_sums(g, more, x, y, weight, bias, mean, rstd, dr, parts, n, channels):
         sums_g = cuda.shared.array((width, rows, threads), T)
         sums_gd = cuda.shared.array((width, rows, threads), T)
+        sums_d = cuda.shared.array((width, rows, threads), T)
         tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
         c = (cuda.blockIdx.x * threads + tx) * width
         a = cuda.local.array(HELD, T)
@@ -164,9 +180,11 @@ def columns_sums(dtype, param, relu, kept, two, threads, rows, width):
         shift = cuda.local.array(width, T)
         sum_g = cuda.local.array(width, T)
         sum_gd = cuda.local.array(width, T)
+        sum_d = cuda.local.array(width, T)
         for j in range(width):
             sum_g[j] = T(0)
             sum_gd[j] = T(0)
+            sum_d[j] = T(0)
         step = cuda.gridDim.y * rows
         if c < channels:
             for j in range(width):
@@ -195,11 +213,13 @@ def columns_sums(dtype, param, relu, kept, two, threads, rows, width):
                                 a[e] = a[e] if z[e] > T(0) else T(0)
                             sum_g[j] += a[e]
                             sum_gd[j] += a[e] * d
+                            sum_d[j] += d
                         if kept:
                             write(dr, (first + k * step) * channels + c, a, k * width)
         for j in range(width):
             sums_g[j, ty, tx] = sum_g[j]
             sums_gd[j, ty, tx] = sum_gd[j]
+            sums_d[j, ty, tx] = sum_d[j]
         half = rows // 2
         while half > 0:
             cuda.syncthreads()
@@ -207,19 +227,40 @@ def columns_sums(dtype, param, relu, kept, two, threads, rows, width):
                 for j in range(width):
                     sums_g[j, ty, tx] += sums_g[j, ty + half, tx]
                     sums_gd[j, ty, tx] += sums_gd[j, ty + half, tx]
+                    sums_d[j, ty, tx] += sums_d[j, ty + half, tx]
             half //= 2
         if ty == 0 and c < channels:
             for j in range(width):
                 parts[0, cuda.blockIdx.y, c + j] = sums_g[j, 0, tx]
                 parts[1, cuda.blockIdx.y, c + j] = sums_gd[j, 0, tx]
+                parts[2, cuda.blockIdx.y, c + j] = sums_d[j, 0, tx]
 
     return batch_columns_sums
 
 
 @functools.cache
-def finish_grad(param):
-    """A thread a channel adds the parts; parts: (2, splits, C); means: (2, C), the two constants of dx; others (C,)."""
+def constants_of(param):
+    """Device function (channel, its three sums, rstd, four results, count): step (b) once the parts are added."""
     _, store, T = codec(param)
+
+    @device
+    def constants(c, sum_g, sum_gd, sum_d, rstd, dweight, dbias, means, count):
+        drift = sum_d / T(count)
+        sum_gd -= drift * sum_g
+        mean_gd = sum_gd / T(count) * rstd[c] * rstd[c]
+        dweight[c] = store(sum_gd * rstd[c])
+        dbias[c] = store(sum_g)
+        means[0, c] = sum_g / T(count) - drift * mean_gd
+        means[1, c] = mean_gd
+
+    return constants
+
+
+@functools.cache
+def finish_grad(param):
+    """A thread a channel adds the parts; parts: (3, splits, C); means: (2, C), the two constants of dx; others (C,)."""
+    T = codec(param)[2]
+    constants = constants_of(param)
 
     @cuda.jit
     def batch_finish_grad(parts, rstd, dweight, dbias, means, count):
@@ -227,13 +268,12 @@ def finish_grad(param):
         if c < parts.shape[2]:
             sum_g = T(0)
             sum_gd = T(0)
+            sum_d = T(0)
             for split in range(parts.shape[1]):
                 sum_g += parts[0, split, c]
                 sum_gd += parts[1, split, c]
-            dweight[c] = store(sum_gd * rstd[c])
-            dbias[c] = store(sum_g)
-            means[0, c] = sum_g / T(count)
-            means[1, c] = sum_gd / T(count) * rstd[c] * rstd[c]
+                sum_d += parts[2, split, c]
+            constants(c, sum_g, sum_gd, sum_d, rstd, dweight, dbias, means, count)
 
     return batch_finish_grad
 
@@ -241,36 +281,37 @@ def finish_grad(param):
 @functools.cache
 def finish_grad_many(param):
     """`finish_grad` for many parts, as finish_many."""
-    _, store, T = codec(param)
+    T = codec(param)[2]
+    constants = constants_of(param)
 
     @bounded(NEIGHBOURS * MERGERS)
     def batch_finish_grad_many(parts, rstd, dweight, dbias, means, count):
         sums_g = cuda.shared.array((MERGERS, NEIGHBOURS), T)
         sums_gd = cuda.shared.array((MERGERS, NEIGHBOURS), T)
+        sums_d = cuda.shared.array((MERGERS, NEIGHBOURS), T)
         tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
         c = cuda.blockIdx.x * NEIGHBOURS + tx
         sum_g = T(0)
         sum_gd = T(0)
+        sum_d = T(0)
         if c < parts.shape[2]:
             for split in range(ty, parts.shape[1], MERGERS):
                 sum_g += parts[0, split, c]
                 sum_gd += parts[1, split, c]
+                sum_d += parts[2, split, c]
         sums_g[ty, tx] = sum_g
         sums_gd[ty, tx] = sum_gd
+        sums_d[ty, tx] = sum_d
         half = MERGERS // 2
         while half > 0:
             cuda.syncthreads()
             if ty < half:
                 sums_g[ty, tx] += sums_g[ty + half, tx]
                 sums_gd[ty, tx] += sums_gd[ty + half, tx]
+                sums_d[ty, tx] += sums_d[ty + half, tx]
             half //= 2
         if ty == 0 and c < parts.shape[2]:
-            sum_g = sums_g[0, tx]
-            sum_gd = sums_gd[0, tx]
-            dweight[c] = store(sum_gd * rstd[c])
-            dbias[c] = store(sum_g)
-            means[0, c] = sum_g / T(count)
-            means[1, c] = sum_gd / T(count) * rstd[c] * rstd[c]
+            constants(c, sums_g[0, tx], sums_gd[0, tx], sums_d[0, tx], rstd, dweight, dbias, means, count)
 
     return batch_finish_grad_many
 
@@ -387,7 +428,7 @@ def gradient(version: str, g: Layout, x: Layout, weight: Layout, y: Layout | Non
             kernel, grid, walk = columns_sums, (geo.side, splits), [geo.n, channels]
         first = Launch(kernel(*flags, kept, two, *geo.block, geo.width), grid, geo.block,
                        [*views, *constants, target, Temp(0), *walk])
-    parts = x.like((2, splits, channels), T)
+    parts = x.like((3, splits, channels), T)
     second = merging(finish_grad, finish_grad_many, weight.dtype, parts,
                      [Temp(0), Input(5), Output(1), Output(2), Temp(1), max(geo.n * geo.run, 1)])
     slope = slope_segments if geo.segments else slope_columns

@@ -84,6 +84,7 @@ from .core.dtypes import result_type, set_default_dtype
 from .core.explain import *  # noqa: F403
 from .custom import *  # noqa: F403
 from .fuse import *  # noqa: F403
+from .numpy_files import *  # noqa: F403
 from .ops import methods as _methods
 from .ops.compare import *  # noqa: F403
 from .ops.conversion import *  # noqa: F403
@@ -120,6 +121,15 @@ from ml_dtypes import bfloat16, float8_e4m3fn as float8_e4m3, float8_e5m2  # iso
 bool = bool_
 __version__ = "0.1.0"
 __array_api_version__ = "2025.12"
+
+
+def __getattr__(name: str) -> object:
+    if name == "polynomial":  # NumPy's is imported when it is asked for, and so is this one
+        import importlib
+
+        return importlib.import_module(".polynomial", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 _methods.install()
 _einops_backend.install()

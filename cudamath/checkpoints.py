@@ -8,6 +8,7 @@ back what was saved.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import mmap
@@ -22,6 +23,7 @@ import optree
 from .core import dtypes
 from .core.array import ndarray, upload
 from .core.devices import CPU, index_of
+from .numpy_files import read
 
 __all__ = ["load", "load_metadata", "save"]
 
@@ -158,7 +160,7 @@ def _is_scalar(leaf: list) -> bool:
 
 
 def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a tree of arrays and Python scalars to a safetensors file.
+    """Write a tree of arrays and Python scalars to a safetensors file, or one array to a file whose name ends with .npy.
 
     The file appears whole or not at all: it is written under another name beside its place and renamed. What was there
     before is replaced at that moment, and stays where writing fails.
@@ -201,6 +203,12 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) ->
     >>> tree["w"].shape, tree["step"], cm.load_metadata(path)
     ((2, 3), 7, {'made': 'for an example'})
     """
+    if os.fspath(path).endswith(".npy"):
+        if not isinstance(tree, (ndarray, np.ndarray)) or metadata:
+            raise TypeError(f"save: an .npy file holds one array and no metadata, got {type(tree).__name__} and {metadata!r}")
+        with _whole(path) as beside, open(beside, "wb") as file:
+            np.save(file, tree.to_numpy() if isinstance(tree, ndarray) else tree)
+        return
     library = _library()
     entries = dict(metadata or {})
     for key, value in entries.items():
@@ -212,15 +220,23 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) ->
     entries[_OURS] = json.dumps(_describe(tree, "", found))
     specs = {name: library.TensorSpec(dtype=host.dtype.name, shape=host.shape, data_ptr=host.ctypes.data,
                                       data_len=host.nbytes) for name, host in found.items()}
+    try:
+        with _whole(path) as beside:
+            library.serialize_file(specs, beside, metadata=entries)
+    except library.SafetensorError as error:
+        raise OSError(f"save: cannot write {os.fspath(path)}: {error}") from error
+
+
+@contextlib.contextmanager
+def _whole(path: Path) -> Iterator[str]:
+    """Another name to write under, which becomes `path` when all is written, or goes."""
     target = os.path.realpath(path)  # through links: they stay
     beside = f"{target}.{os.getpid()}-{threading.get_ident()}.tmp"
     try:
-        library.serialize_file(specs, beside, metadata=entries)
+        yield beside
         with open(beside, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(beside, target)
-    except library.SafetensorError as error:
-        raise OSError(f"save: cannot write {os.fspath(path)}: {error}") from error
     finally:
         if os.path.exists(beside):
             os.unlink(beside)
@@ -271,14 +287,15 @@ class _File:
 
 
 def load(path: Path, like: Any = None, *, device: Any = None) -> Any:
-    """Read a tree of arrays from a safetensors file.
+    """Read a tree of arrays from a safetensors file, or what NumPy wrote into an .npy or .npz file.
 
     The whole file is checked, and with `like` every array of it, before the first array is made: nothing is half loaded.
 
     Parameters
     ----------
     path : path
-        A file that `save` wrote, or any other safetensors file: one with the weights of a model, say.
+        A file that `save` wrote, or any other safetensors file: one with the weights of a model, say; or NumPy's, told by
+        its first bytes: an .npz file gives a dict, name -> array, that also has NumPy's `files`.
     like : tree, optional
         A tree of the structure wanted, with arrays (or anything that has `shape` and `dtype`) and scalars as its leaves.
         The file must hold exactly these: the same names, shapes, dtypes and types of scalars.
@@ -317,6 +334,9 @@ def load(path: Path, like: Any = None, *, device: Any = None) -> Any:
     ...
     ValueError: load: ... does not fit: w is float64 of shape (2, 3), wanted (3, 2); b is not wanted
     """
+    found = read(path, device) if like is None else None
+    if found is not None:
+        return found
     file = _File(path)
     if like is not None:
         return _load_like(path, file, like, device)

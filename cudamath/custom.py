@@ -316,7 +316,8 @@ class vectorize:  # noqa: N801  NumPy's name
     ValueError
         Shapes that do not broadcast; arrays without elements, unless `otypes` is given.
 
-    Not differentiable: see `elementwise` for that.
+    Not differentiable: see `elementwise` for that. Where an operand is a string, which no kernel takes, pyfunc is called for
+    each element on the host, as NumPy does it.
 
     >>> import cudamath as cm
     >>> @cm.vectorize
@@ -356,6 +357,10 @@ class vectorize:  # noqa: N801  NumPy's name
             raise TypeError(f"vectorize: {self.__name__} wants at least one operand")
         if any([getattr(x, "_node", None) is not None for x in operands]):
             raise TypeError(f"vectorize: {self.__name__} has no gradient; make it by elementwise(gradients=...)")
+        if any([isinstance(x, str) for x in operands]):
+            device = next((x.device for x in operands if type(x) is ndarray), None)
+            each = np.vectorize(self.pyfunc, None if self._dtype is None else [self._dtype])
+            return asarray(each(*[x.to_numpy() if type(x) is ndarray else x for x in operands]), device=device)
         key = self._dtype or tuple([type(x) if type(x) in _SCALARS else getattr(x, "dtype", None) for x in operands])
         made = self._made.get(key)
         if made is None or (isinstance(key, tuple) and None in key):

@@ -221,7 +221,7 @@ def test_cut_files(path, keep):
 def test_damaged_files(path):
     cm.save(path, {"w": cm.ones((2, 3))})
     data = path.read_bytes()
-    for broken in (data + b"more", b"\x93NUMPY" + data[6:], struct.pack("<Q", 1 << 62) + data[8:],
+    for broken in (data + b"more", b"\x93numpy" + data[6:], struct.pack("<Q", 1 << 62) + data[8:],
                    data.replace(b'"F64"', b'"F32"'), data.replace(b"[2,3]", b"[3,3]")):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match="is not a whole safetensors file"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -187,6 +188,103 @@ def comparisons(np: Any) -> Iterator[Any]:
     yield x
 
 
+@program
+def forces(np: Any) -> Iterator[Any]:
+    """The tutorial on static equilibrium."""
+    base, cord, end = np.array([0, 0, 0]), np.array([3, 0, 0]), np.array([0, 0, 2])
+    direction = cord - end
+    unit = direction / np.linalg.norm(direction)
+    force = unit * 5
+    moment = np.cross(force, end - base)
+    x, y, z = base + force
+    yield from (unit, force, moment, base - force, base - moment, x, y, z, np.cross(np.array([0, -3, 0]), unit))
+
+
+def newton(np: Any, mesh: Any, f: Any, df: Any, radius: float) -> Any:
+    z, steps = mesh.copy(), np.zeros(mesh.shape)
+    for _ in range(8):
+        inside = np.abs(z) < radius
+        pz, dp = f(z[inside]), df(z[inside])
+        z[inside] = z[inside] - pz / dp
+        steps[inside] += 1
+    return steps
+
+
+@program
+def fractals(np: Any) -> Iterator[Any]:
+    """The tutorial on plotting fractals."""
+    x, y = np.meshgrid(np.linspace(-2, 2, 21), np.linspace(-2, 2, 20))
+    mesh = x + (1j * y)
+    for c, function in ((-1, np.square), (np.pi / 10, lambda z: np.power(z, 3)),
+                        (-0.75 + 0.4j, lambda z: np.tan(np.square(z)))):
+        z, steps = mesh.copy(), np.zeros(mesh.shape)
+        for _ in range(8):
+            inside = np.abs(z) < 2
+            z[inside] = function(z[inside]) + c
+            steps[inside] += 1
+        yield steps
+    p = np.polynomial.Polynomial([-16, 0, 0, 0, 15, 0, 0, 0, 1])
+    yield from (newton(np, mesh, p, p.deriv(), 2), p.deriv().coef, p.roots().size)
+    yield newton(np, mesh, lambda z: np.square(np.tan(z)), lambda z: 2 * np.tan(z) / np.square(np.cos(z)), 50)
+
+
+@program
+def moores_law_in_files(np: Any) -> Iterator[Any]:
+    """The tutorials on Moore's law and on saving arrays."""
+    year = np.arange(1971, 2020)
+    transistors = 2250 * np.exp(0.34 * (year - 1971)) * (1 + 0.1 * np.sin(year))
+    model = np.polynomial.Polynomial.fit(year, np.log(transistors), deg=1).convert()
+    b, a = model
+    fitted = np.exp(b) * np.exp(a * year)
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(f"{folder}/fit.npz", notes="exponential", year=year, fitted=fitted, constants=(b, a))
+        found = np.load(f"{folder}/fit.npz")
+        yield from (found["year"], found["fitted"], found["constants"][1], sorted(found.files) == sorted(
+            ["notes", "year", "fitted", "constants"]))
+        np.savetxt(f"{folder}/fit.csv", X=np.block([year[:, np.newaxis], fitted[:, np.newaxis]]), header="x, y", delimiter=",")
+        yield from (np.loadtxt(f"{folder}/fit.csv", delimiter=","), np.loadtxt(f"{folder}/fit.csv", delimiter=",", usecols=1))
+        np.save(f"{folder}/year.npy", year)
+        np.savez_compressed(f"{folder}/two.npz", year, b)
+        yield from (np.load(f"{folder}/year.npy"), np.load(f"{folder}/two.npz")["arr_0"])
+
+
+@program
+def air_quality(np: Any) -> Iterator[Any]:
+    """The tutorial on air quality, its table made up."""
+    data = 90 + 80 * np.sin(np.arange(400.0)).reshape(200, 2)
+    breakpoints = {"PM2.5": np.array([0, 31, 61, 91, 121, 251]), "CO": np.array([0, 1.1, 2.1, 10.1, 17.1, 35])}
+    total = np.array([0, 51, 101, 201, 301, 401, 501])
+
+    def index(pollutant: str, amount: float) -> float:
+        steps, inc = breakpoints[pollutant], 0.1 if pollutant == "CO" else 1
+        i = min(max(k for k in range(6) if steps[k] <= amount), 4)
+        low, high = steps[i], steps[i + 1] - inc
+        return float((total[i + 1] - inc - total[i]) / (high - low) * (amount - low) + total[i])
+
+    sums = np.cumsum(data, dtype=float, axis=0)
+    sums[24:] = sums[24:] - sums[:-24]
+    means = sums[23:] / 24
+    indices = np.vectorize(index)
+    worst = np.max(np.stack((indices("PM2.5", means[..., 0]), indices("CO", means[..., 1])), axis=1), axis=1)
+    before, after = worst[np.where(means[:, 0] >= 90)][-30:], worst[np.where(means[:, 0] < 90)][:30]
+    change = after - before
+    yield from (worst, np.divide(np.mean(change), np.sqrt(np.var(change, ddof=1) / len(before))))
+
+
+@program
+def polynomials(np: Any) -> Iterator[Any]:
+    """NumPy's pages on polynomials, old and new."""
+    p = np.poly1d([1, 2, 3])
+    yield from (p(0.5), p(np.array([1.0, 2.0])), p.c, p.order, p[1], (p * p).c, (p**3 + 4).c, p.deriv().c, np.sort_complex(p.r))
+    yield from (*(q.c for q in p / np.poly1d([1.0, 1.0])), np.poly1d([1, 2], True).c, p(p).c, p.integ(k=2).c)
+    x = np.linspace(-1, 2, 9)
+    for name in ("Polynomial", "Chebyshev", "Legendre", "Hermite", "HermiteE", "Laguerre"):
+        series = getattr(np.polynomial, name)
+        f = series.fit(x, np.sin(x), 4)
+        yield from (f(x), f.coef, (f * f)(0.3), f.integ()(x), *f.linspace(5), f.convert(kind=np.polynomial.Polynomial).coef)
+        yield series([1, 2, 0.5])(x.astype("float32") * 1j)
+
+
 @pytest.mark.parametrize("run", PROGRAMS, ids=lambda run: run.__name__)
 def test_the_results_are_numpys(run, device):
     found, expected = list(run(cm)), list(run(numpy))
@@ -232,3 +330,19 @@ def test_sections_must_begin_inside(device):
             cm.add.reduceat(cm.arange(6), wrong)
     with pytest.raises(TypeError, match="^subtract.reduceat: "):
         cm.subtract.reduceat(cm.arange(6), [0])
+
+
+def test_numpys_files_that_are_none(tmp_path, device):
+    path = tmp_path / "x.npy"
+    with pytest.raises(TypeError, match="^save: an .npy file holds one array"):
+        cm.save(path, {"x": cm.ones(2)})
+    assert not path.exists()
+    cm.save(path, cm.arange(1000))
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(ValueError, match="^load: .*x.npy"):
+        cm.load(path)
+    numpy.save(path, numpy.array([{}], object), allow_pickle=True)
+    with pytest.raises(ValueError, match="^load: .*x.npy.*allow_pickle"):
+        cm.load(path)
+    numpy.save(path, numpy.arange(3, dtype=">i4"))
+    assert cm.load(path).tolist() == [0, 1, 2] and cm.load(path).dtype == "int32"

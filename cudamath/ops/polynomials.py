@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from numpy import poly1d  # its arithmetic, roots and values are those of the functions below, for arrays that are ours
 
 from ..core import dtypes
 from ..core.array import ndarray
@@ -23,7 +24,7 @@ from .shape import astype, matrix_transpose, reshape, span
 from .stacks import trim_zeros
 from .transfer import imag, real
 
-__all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser", "poly", "polyadd", "polyder", "polydiv", "polyfit",
+__all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser", "poly", "poly1d", "polyadd", "polyder", "polydiv", "polyfit",
            "polyint", "polymul", "polysub", "polyval", "roots"]
 
 
@@ -222,6 +223,7 @@ def roots(p: Any) -> ndarray:
     if z.dtype in COMPLEX and p.dtype not in COMPLEX and not bool(not_equal(imag(z), 0).any()):
         z = real(z)
     return concat([z, astype(behind, z.dtype)]) if behind.size else z
+
 
 def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None,
             cov: bool | str = False) -> Any:

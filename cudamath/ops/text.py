@@ -49,34 +49,34 @@ def array_str(x: Any, *args: Any, **kwargs: Any) -> str:
     return np.array_str(taken("array_str", x).to_numpy(), *args, **kwargs)
 
 
-def loadtxt(file: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+def loadtxt(fname: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
     """An array from a text file of numbers.
 
-    Args: file: path, open file or list of lines; device: where it goes; all else as for NumPy's `loadtxt`. Returns: array
+    Args: fname: path, open file or list of lines; device: where it goes; all else as for NumPy's `loadtxt`. Returns: array
     (with unpack=True of several dtypes a list). Raises: what NumPy raises.
 
     >>> import cudamath as cm
     >>> cm.loadtxt(["1 2", "3 4"]).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    read = np.loadtxt(file, *args, **kwargs)
+    read = np.loadtxt(fname, *args, **kwargs)
     return [asarray(a, device=device) for a in read] if isinstance(read, list) else asarray(read, device=device)
 
 
-def genfromtxt(file: Any, *args: Any, device: Any = None, **kwargs: Any) -> ndarray:
+def genfromtxt(fname: Any, *args: Any, device: Any = None, **kwargs: Any) -> ndarray:
     """An array from a text file of numbers in which some may be missing.
 
-    Args: file: path, open file or list of lines; device: where it goes; all else as for NumPy's `genfromtxt`. Raises: what
+    Args: fname: path, open file or list of lines; device: where it goes; all else as for NumPy's `genfromtxt`. Raises: what
     NumPy raises; TypeError for columns of different kinds (structured arrays).
 
     >>> import cudamath as cm
     >>> cm.genfromtxt(["1,,3"], delimiter=",", filling_values=0).tolist()
     [1.0, 0.0, 3.0]
     """
-    return asarray(np.genfromtxt(file, *args, **kwargs), device=device, name="genfromtxt")
+    return asarray(np.genfromtxt(fname, *args, **kwargs), device=device, name="genfromtxt")
 
 
-def savetxt(file: Any, x: Any, *args: Any, **kwargs: Any) -> None:
+def savetxt(fname: Any, X: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N803  NumPy's names
     """Write an array of one or two dimensions to a text file. Arguments: those of NumPy's `savetxt`. Waits for the device.
 
     >>> import io, cudamath as cm
@@ -85,7 +85,7 @@ def savetxt(file: Any, x: Any, *args: Any, **kwargs: Any) -> None:
     >>> text.getvalue()
     '1 2\\n'
     """
-    np.savetxt(file, taken("savetxt", x).to_numpy(), *args, **kwargs)
+    np.savetxt(fname, taken("savetxt", X).to_numpy(), *args, **kwargs)
 
 
 def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0, *, device: Any = None) -> ndarray:

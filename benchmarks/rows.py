@@ -35,6 +35,7 @@ class Row:
     copies: int = 1  # of the arguments, walked through call by call
     traffic: float = 0  # bytes of operands and results, where `work` counts operations
     hide_host: bool = False  # "device": see timer.on_device
+    random: bool = False  # results are other numbers of the same distribution
 
 
 ROWS: dict[str, Row] = {}

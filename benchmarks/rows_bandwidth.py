@@ -118,7 +118,8 @@ row("concat", "device", "two 8192x4096 side by side", repeated((SIDE, 4096), (SI
     "torch": lambda lib, a, b: lambda: lib.cat([a, b], 1),
     "cupy": lambda lib, a, b: lambda: lib.concatenate([a, b], 1)}, work=16 * SIDE * 4096, unit="B")
 row("dropout", "device", "dropout, 2^27", repeated((N,)),
-    pair(lambda ml, x: ml.dropout(x, 0.1), lambda f, x: f.dropout(x, 0.1)), work=8 * N, unit="B")
+    pair(lambda ml, x: ml.dropout(x, 0.1), lambda f, x: f.dropout(x, 0.1)), work=8 * N, unit="B",
+    random=True)
 
 # ---------------------------------------------------------------- reductions
 

@@ -7,14 +7,17 @@ a bijection; see `Generator.permutation`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import cudamath as cm
-from benchmarks.rows import Bind, normal, repeated, row
+from benchmarks import rows
+from benchmarks.rows import Bind, normal, repeated
 
+row = functools.partial(rows.row, random=True)
 SMALL = 4096
 SIZES = {20: "2^20", 26: "2^26", 30: "2^30"}
 KINDS = [np.dtype(kind) for kind in ("f4", "f8", "i4", "i8")]

@@ -39,11 +39,13 @@ from benchmarks import timer
 from benchmarks.report import duration
 from benchmarks.rows import BIG, ROWS, Row
 from benchmarks.rows_matmul import product
+from benchmarks.verify import compare
 from cudamath.info import describe, processor, versions
 from cudamath.runtime import device as devices
 from cudamath.timing import Spread, interleave, nothing
 
 RESULTS = pathlib.Path(__file__).parent / "results"
+CHART_ROWS = 40
 PEERS = ("torch", "cupy", "cupy-cuda13x", "jax", "scikit-learn")
 
 
@@ -112,8 +114,22 @@ def ceilings(device: str) -> dict[str, float]:
     return {name: (8 * length if name == "B" else 2 * side**3) / each.median for name, each in spread.items()}
 
 
-def measure(row: Row, device: str, libraries: Sequence[timer.Peer], quick: bool = False) -> dict[str, Spread]:
-    """Time one row in each library that takes part; name -> Spread, cudamath's kernels by name included."""
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How rows are measured. quick: fewer rounds; rounds, warm: turns of each library and seconds of load before, by default
+    what the kind of row wants; verify: compare the libraries' results first, `threshold` apart at most (verify.py)."""
+
+    quick: bool = False
+    rounds: int | None = None
+    warm: float | None = None
+    verify: bool = False
+    threshold: float | None = None
+
+
+def measure(row: Row, device: str, libraries: Sequence[timer.Peer], settings: Settings = Settings(),
+            errors: dict[str, float] | None = None) -> dict[str, Spread]:
+    """Time one row in each library that takes part; name -> Spread, cudamath's kernels by name included. errors: is given how
+    far from cudamath's result the others' are, where they are compared."""
     values = row.arguments(np.random.default_rng(0))
     calls = {}
     for name, bind in row.calls.items():
@@ -132,15 +148,22 @@ def measure(row: Row, device: str, libraries: Sequence[timer.Peer], quick: bool 
             print(f"{row.name} without {name}: {error}")
             continue
         calls[name] = bound[0] if len(bound) == 1 else timer.turns(bound)
+    if settings.verify and not row.random and errors is not None:
+        errors |= compare({name: call() for name, call in calls.items()}, settings.threshold)
+    quick = settings.quick
+    chosen = (("rounds", settings.rounds), ("warm", settings.warm))
+    given: dict[str, Any] = {key: value for key, value in chosen if value is not None}
     synchronize = cm.cuda.synchronize if device != "cpu" else nothing
     if row.kind == "device":
-        return timer.on_device(calls, rounds=5 if quick else 15, warm=0.2 if quick else 0.5, hide_host=row.hide_host)
+        usual: dict[str, Any] = {"rounds": 5 if quick else 15, "warm": 0.2 if quick else 0.5}
+        return timer.on_device(calls, hide_host=row.hide_host, **(usual | given))
     if row.kind == "host":  # at most 500 launches a turn: a full launch queue would time the GPU instead
-        return interleave(calls, rounds=7 if quick else 51, most=500, synchronize=synchronize, wait=False)
-    return interleave(calls, rounds=5 if quick else 21)
+        return interleave(calls, most=500, synchronize=synchronize, wait=False, **({"rounds": 7 if quick else 51} | given))
+    return interleave(calls, **({"rounds": 5 if quick else 21} | given))
 
 
-def record(row: Row, spreads: dict[str, Spread], ceiling: dict[str, float], where: dict[str, Any]) -> dict[str, Any]:
+def record(row: Row, spreads: dict[str, Spread], ceiling: dict[str, float], where: dict[str, Any],
+           errors: dict[str, float] | None = None) -> dict[str, Any]:
     """The JSON of a row: seconds a call, what share of the ceiling that is, and the environment."""
     results = {}
     for name, spread in spreads.items():
@@ -149,18 +172,20 @@ def record(row: Row, spreads: dict[str, Spread], ceiling: dict[str, float], wher
             results[name]["rate"] = row.work / spread.median
         if row.kind == "device" and (row.ceiling or row.unit) in ceiling:  # the CPU's rows run from its caches: no one ceiling
             results[name]["of_ceiling"] = row.work / spread.median / ceiling[row.ceiling or row.unit]
+        if errors and name in errors:
+            results[name]["error"] = errors[name]
     return {"name": row.name, "kind": row.kind, "title": row.title, "work": row.work, "unit": row.unit, "traffic": row.traffic,
             "results": results, "ceilings": ceiling, **where}
 
 
-def run(names: Sequence[str], device: str, quick: bool = False,
+def run(names: Sequence[str], device: str, settings: Settings = Settings(),
         keep: Callable[[dict[str, Any]], None] | None = None) -> tuple[list[dict[str, Any]], list[str]]:
     """Measure the rows whose names contain one of `names` (all rows, if there are none) and that fit the device.
 
     Args:
         names: parts of names of rows, those to be measured first first.
         device: "cpu", "cuda:0", ... : CPU rows run for "cpu", device rows for a GPU, host rows for both.
-        quick: fewer rounds.
+        settings: how.
         keep: is given each record as soon as it is there.
 
     Returns:
@@ -189,7 +214,9 @@ def run(names: Sequence[str], device: str, quick: bool = False,
         where, ceiling = environment(device), ceilings(device)
         for row in track(chosen, description="rows", console=console):
             try:
-                records.append(record(row, measure(row, device, libraries, quick), ceiling, where))
+                errors: dict[str, float] = {}
+                spreads = measure(row, device, libraries, settings, errors)
+                records.append(record(row, spreads, ceiling, where, errors))
                 if keep:
                     keep(records[-1])
             except Exception as error:  # one row out of memory, say, must not cost the others' figures
@@ -239,12 +266,50 @@ def chart(records: Sequence[dict[str, Any]], path: str | os.PathLike[str]) -> No
     figure.savefig(path, dpi=100)
 
 
-def command(names: Sequence[str], *, plot: str | None = None, json: str | None = None) -> int:
-    """`python -m cudamath bench`: run rows on the default device, print them, keep them only where asked."""
-    if not names:
+def summary(records: Sequence[dict[str, Any]], failed: Sequence[str]) -> str:
+    """What many records say together: how cudamath stands beside each library, where it is behind, and how far apart the
+    results were where they were compared."""
+    lines = [f"{len(records)} rows measured" + (f", {len(failed)} failed: {', '.join(failed)}" if failed else "") + "."]
+    ratios: dict[str, dict[str, float]] = {}
+    for each in records:
+        results = each["results"]
+        for name in set(results) & {"numpy", "torch", "cupy", "jax"} if "cudamath" in results else ():
+            ratios.setdefault(name, {})[each["title"]] = results[name]["median"] / results["cudamath"]["median"]
+    for name, found in sorted(ratios.items()):
+        mean = float(np.exp(np.mean(np.log(list(found.values())))))
+        behind = sorted((ratio, title) for title, ratio in found.items() if ratio < 1)
+        lines.append(f"{name}: {len(found)} rows, its time over cudamath's {mean:.2f} (geometric mean); cudamath is behind in "
+                     f"{len(behind)}" + "".join(f"\n  {ratio:.2f}  {title}" for ratio, title in behind[:10]))
+    errors = [(result["error"], name, each["title"]) for each in records for name, result in each["results"].items()
+              if "error" in result]
+    if errors:
+        value, name, title = max(errors)
+        lines.append(f"{len(errors)} results compared with cudamath's; the largest error is {value:.2g}, {name}'s in {title}")
+    return "\n".join(lines)
+
+
+def command(names: Sequence[str], *, plot: str | None = None, json: str | None = None, everything: bool = False,
+            settings: Settings = Settings(), plots: bool = False, save: str | None = None) -> int:
+    """`python -m cudamath bench`: run rows on the default device, print them, keep them only where asked.
+
+    names: parts of rows' names; everything: all rows; plot, json: files for a chart and the figures; plots, save: charts of
+    CHART_ROWS rows each, and figures and summary, into the folder `save` (for plots alone "bench-output").
+    """
+    if not names and not everything:
         print("rows: " + " ".join(ROWS))
         return 0
-    records, failed = run(names, str(cm.default_device()))
+    records, failed = run([] if everything else names, str(cm.default_device()), settings)
+    text = summary(records, failed)
+    print(text)
+    if plots or save:
+        folder = pathlib.Path(save or "bench-output")
+        folder.mkdir(parents=True, exist_ok=True)
+        if save:
+            (folder / "rows.json").write_text(json_module.dumps(records, indent=1) + "\n")
+            (folder / "summary.txt").write_text(text + "\n")
+        for start in range(0, len(records) if plots else 0, CHART_ROWS):
+            chart(records[start:start + CHART_ROWS], folder / f"rows-{start // CHART_ROWS + 1}.png")
+        print(f"saved: {folder}")
     if plot and records:
         chart(records, plot)
         print(f"chart: {plot}")
@@ -281,7 +346,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             keep(record)
     if arguments.merge:
         return 0
-    records, failed = run(arguments.names, arguments.device, arguments.quick, keep)
+    records, failed = run(arguments.names, arguments.device, Settings(quick=arguments.quick), keep)
     print(f"{len(records)} rows measured; {file} holds {len(kept)}")
     if arguments.plot and records:
         chart(records, arguments.plot)

@@ -26,6 +26,16 @@ def parser() -> argparse.ArgumentParser:
                        help="rows whose name contains one of these, e.g. matmul conv2d; none: list them")
     bench.add_argument("--plot", help="write a chart to this PNG file")
     bench.add_argument("--json", help="write the figures to this file")
+    bench.add_argument("--all", action="store_true", help="every row that runs on the default device: on a GPU, half an hour")
+    bench.add_argument("--verify", action="store_true", help="compare the libraries' results before they are timed; rows in "
+                                                            "which they differ by more than the threshold fail")
+    bench.add_argument("--threshold", type=float, help="largest difference over the largest value that passes (default: 0.03 "
+                                                       "for 16-bit results, 0.003 for float32, 1e-6 for float64)")
+    bench.add_argument("--warmup", type=float, help="seconds of load before a row is timed")
+    bench.add_argument("--iterations", type=int, help="turns of each library, of which the median counts")
+    bench.add_argument("--plots", action="store_true", help="write charts of all rows into the folder of --save")
+    bench.add_argument("--save", nargs="?", const="bench-output", metavar="FOLDER",
+                       help="write figures and the summary into this folder (default: bench-output)")
 
     tune = commands.add_parser("tune", help="time the candidates of matrix products, as between memory-bound kernels, or of "
                                             "convolutions, here, and remember the fastest")
@@ -73,9 +83,14 @@ def bench(arguments: argparse.Namespace) -> int:
         raise FileNotFoundError(f"bench: {tree / 'benchmarks'} is not there; it comes with the source tree, "
                                 "not with the installed package")
     sys.path.insert(0, str(tree))
-    from benchmarks.run import command
+    from benchmarks.run import Settings, command
 
-    return command(arguments.names, plot=arguments.plot, json=arguments.json)
+    if arguments.iterations is not None and arguments.iterations < 1:
+        raise ValueError(f"bench: iterations must be at least 1, got {arguments.iterations}")
+    settings = Settings(rounds=arguments.iterations, warm=arguments.warmup, verify=arguments.verify,
+                        threshold=arguments.threshold)
+    return command(arguments.names, plot=arguments.plot, json=arguments.json, everything=arguments.all, settings=settings,
+                   plots=arguments.plots, save=arguments.save)
 
 
 def tune(arguments: argparse.Namespace) -> int:

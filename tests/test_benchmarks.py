@@ -371,3 +371,29 @@ def test_sweep_ends_where_memory_does() -> None:
 
     assert sweep.sizes("add", 20 << 12) == [1 << 10, 1 << 12] and sweep.sizes("matmul", 1 << 40)[-1] == sweep.SIDE**2
     assert sweep.shape("softmax", 1 << 12) == (4, 1024) and sweep.shape("matmul", 1 << 12) == (64, 64)
+
+
+def test_results_are_compared_before_they_are_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    import cudamath as cm
+    from benchmarks import verify
+    from benchmarks.rows import ROWS, normal, row
+
+    a = np.linspace(-4, 4, 3 * verify.MOST, dtype=np.float32)
+    assert verify.compare({"numpy": a, "cudamath": cm.asarray(a, device="cpu")}) == {"numpy": 0}
+    assert verify.compare({"cudamath": (a, a.size), "numpy": (a + np.float32(4e-4), a.size), "torch": None})["numpy"] < 2e-4
+    for wrong in (a + np.float32(0.1), np.where(a > 3.9, np.nan, a)):
+        with pytest.raises(verify.Disagreement, match="numpy by"):
+            verify.compare({"cudamath": a, "numpy": wrong})
+    with pytest.raises(verify.Disagreement, match="more than 0 apart: numpy"):
+        verify.compare({"cudamath": a, "numpy": a + np.float32(1e-3)}, threshold=0.0)
+    before = dict(ROWS)
+    row("wrong_row", "cpu", "a + 1, wrongly", normal((8,)), {
+        "cudamath": lambda lib, x: lambda: x + 1, "numpy": lambda lib, x: lambda: x - 1})
+    try:
+        records, failed = run.run(["wrong_row"], "cpu", run.Settings(verify=True))
+        assert (records, failed) == ([], ["wrong_row"]) and "Disagreement" in capsys.readouterr().out
+        records, failed = run.run(["wrong_row"], "cpu", run.Settings(rounds=1, warm=0.0))
+        assert len(records) == 1 and not failed and "numpy: 1 rows" in run.summary(records, failed)
+    finally:
+        ROWS.clear()
+        ROWS.update(before)

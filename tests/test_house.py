@@ -158,6 +158,20 @@ def test_wrong_use_is_explained(arguments: tuple[str, ...], words: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_bench_verifies_charts_and_saves(tmp_path: pathlib.Path) -> None:
+    import json
+
+    out = tmp_path / "out"
+    asked = "bench", "host_add", "host_sum", "--verify", "--iterations", "3", "--warmup", "0.01", "--plots", "--save", str(out)
+    done = python("-m", "cudamath", *asked)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads((out / "rows.json").read_text())
+    assert [row["name"] for row in rows] == ["host_add", "host_sum"]
+    assert all(0 <= row["results"]["numpy"]["error"] < 1e-5 for row in rows)
+    assert "2 rows measured" in (out / "summary.txt").read_text() and "geometric mean" in done.stdout
+    assert (out / "rows-1.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_bench_short_form(tmp_path: pathlib.Path) -> None:
     import json
 

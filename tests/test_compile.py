@@ -261,11 +261,56 @@ def representatives(kernels: list[Kernel]) -> list[Kernel]:
     return list(chosen.values())
 
 
+def generated_from(function: Any) -> set[tuple[str, str]]:
+    """What is peculiar to a kernel made of generated source: that source; the sources of the device functions it calls,
+    each with the type it computes in; the device functions that load, convert and store."""
+    found: set[tuple[str, str]] = set()
+
+    def look(value: Any) -> None:
+        function = getattr(value, "py_func", value)
+        code = getattr(function, "__code__", None)
+        if code is None:
+            return
+        generated = code.co_filename.startswith("<")
+        compute = str(function.__globals__.get("T")) if generated else ""
+        closed = [c.cell_contents for c in function.__closure__ or ()]
+        said = str([c for c in closed if not callable(c)])
+        what = (f"{code.co_filename}:{function.__qualname__}{said}", compute)
+        if what not in found:
+            found.add(what)
+            named = [function.__globals__.get(n) for n in code.co_names] if generated else []
+            for other in (*closed, *named):
+                look(other)
+
+    look(function)
+    return found
+
+
 def variants(kernels: list[Kernel]) -> list[Kernel]:
-    """Those generated from different expressions; all of them on demand."""
+    """Kernels made of generated source until every source, expression (in each type it computes in), load and store has
+    been met; all kernels on demand."""
     if "CUDAMATH_COMPILE_ALL" in os.environ:
         return kernels
-    return [kernel for kernel in kernels if kernel.function.py_func.__code__.co_filename.startswith("<")]
+    met: set[tuple[str, str]] = set()
+    chosen = []
+    for kernel in kernels:
+        if kernel.function.py_func.__code__.co_filename.startswith("<"):
+            new = generated_from(kernel.function) - met
+            if new:
+                chosen.append(kernel)
+                met |= new
+    return chosen
+
+
+def shards(kernels: list[Kernel], chosen: set[Kernel]) -> list[list[Kernel]]:
+    """Parts that take about as long: those compiled for one architecture alone are the largest kernels and the smallest.
+    Those for the same oldest architecture are neighbours: Numba compiles the device functions they share once for each."""
+    kernels = sorted(kernels, key=lambda k: min(only_for(k.function)) if k in chosen else (9, 0))
+    ends = np.cumsum([len(build.CAPABILITIES) if kernel in chosen else 1 for kernel in kernels])
+    parts: list[list[Kernel]] = [[] for _ in range(SHARDS)]
+    for kernel, end in zip(kernels, ends, strict=True):
+        parts[(end - 1) * SHARDS // ends[-1]].append(kernel)
+    return parts
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
@@ -273,8 +318,9 @@ def test_every_kernel_compiles(shard):
     """One kernel of each name for every architecture; variants of it for 9.0 (as 9.0a), the one that is measured."""
     kernels = reached((9, 0)).kernels
     others = [c for c in build.CAPABILITIES if c != (9, 0)]
-    chosen = representatives(kernels)
-    check(list(dict.fromkeys([*chosen, *variants(kernels)]))[shard::SHARDS], (9, 0), *others, only=set(chosen))
+    chosen = set(representatives(kernels))
+    parts = shards(list(dict.fromkeys([*representatives(kernels), *variants(kernels)])), chosen)
+    check(parts[shard], (9, 0), *others, only=chosen)
 
 
 @pytest.mark.parametrize("capability", [c for c in PLANNED if c != (9, 0)], ids=str)
@@ -316,12 +362,13 @@ def test_float64_is_seen():
     """The detector of float64 arithmetic finds it in a float64 kernel and not in a float32 one."""
     from cudamath.kernels.elementwise import elementwise
 
+    capabilities = ((7, 5), (9, 0), (12, 0))
     for dtype in (F32, F64):
         for expression in ("x * y", "x + y", "x * y + x", "x if x < y else y"):
             x = Layout.new((64,), dtype, 0)
             made_plan = elementwise(x, x, expression=expression, compute=dtype, output=dtype, version="vector")
             launch = made_plan.steps[0]
             arguments = build.arguments_type(made_plan.signature(launch, [x, x]))
-            for capability in ((7, 5), (9, 0), (12, 0)):
-                cubin, _ = build.compile_now(launch.kernel, arguments, build.target(capability))
+            found = build.compile_each(launch.kernel, arguments, [build.target(c) for c in capabilities])
+            for (cubin, _), capability in zip(found, capabilities, strict=True):
                 assert computes_in_float64(cubin) == (dtype == F64), (dtype, expression, capability)

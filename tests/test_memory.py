@@ -306,7 +306,6 @@ class PoolMachine(RuleBasedStateMachine):
         super().__init__()
         from fake_driver import installed
 
-        gc.freeze()  # see conftest.py
         self.patch = pytest.MonkeyPatch()
         self.context = installed(self.patch, limit=64 * KB)
         self.fake = self.context.__enter__()
@@ -396,7 +395,6 @@ class PoolMachine(RuleBasedStateMachine):
             self.streams.clear()
             self.context.__exit__(None, None, None)
             self.patch.undo()
-            gc.unfreeze()
 
 
 TestPool = PoolMachine.TestCase

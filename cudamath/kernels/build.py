@@ -16,6 +16,7 @@ import math
 import pathlib
 import threading
 import types as python_types
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -144,9 +145,8 @@ def _compiling_for(cc: tuple) -> Iterator[None]:
     try:
         if _capability[-1:] != [cc]:  # device functions are compiled once per dispatcher, not per target: forget them
             _capability[:] = [cc]
-            for found in _dispatchers():
-                if found.targetoptions.get("device"):
-                    found.overloads.clear()
+            for found in _device_functions():
+                found.overloads.clear()
         _under_way.append(cc)
         try:
             yield
@@ -161,12 +161,24 @@ def target_has(capability: tuple[int, int]) -> bool:
     return bool(_under_way) and _under_way[-1][:2] >= capability
 
 
-def _dispatchers() -> list[Any]:
+@functools.cache
+def _device_functions() -> weakref.WeakSet:
+    """Numba's device functions that may have been compiled: those there are now, and others as they are compiled."""
     import gc
 
     from numba.cuda.dispatcher import CUDADispatcher
 
-    return [o for o in gc.get_objects() if issubclass(type(o), CUDADispatcher)]  # isinstance would ask weak proxies
+    there = (o for o in gc.get_objects() if issubclass(type(o), CUDADispatcher))  # isinstance would ask weak proxies
+    known = weakref.WeakSet(o for o in there if o.targetoptions.get("device"))
+    compile_device = CUDADispatcher.compile_device
+
+    @functools.wraps(compile_device)
+    def noted(self: Any, *args: Any, **options: Any) -> Any:
+        known.add(self)
+        return compile_device(self, *args, **options)
+
+    CUDADispatcher.compile_device = noted
+    return known
 
 
 def compile_cubin(kernel: Any, signature: Sequence[Kind], capability: tuple[int, int],

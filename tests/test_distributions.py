@@ -29,6 +29,8 @@ CONTINUOUS = [
     ("noncentral_chisquare", (0.7, 3.0), stats.ncx2(0.7, 3)), ("noncentral_chisquare", (5.0, 1.5), stats.ncx2(5, 1.5)),
     ("power", (3.0,), stats.powerlaw(3)), ("power", (0.4,), stats.powerlaw(0.4)),
     ("wald", (2.0, 5.0), stats.invgauss(0.4, scale=5)), ("wald", (30.0, 0.5), stats.invgauss(60, scale=0.5)),
+    ("vonmises", (0.5, 2.0), stats.vonmises_line(2, 0.5)), ("vonmises", (0.0, 0.0), stats.uniform(-math.pi, 2 * math.pi)),
+    ("vonmises", (-1.0, 5e5), stats.norm(-1, 5e5**-0.5)), ("vonmises", (0.0, 1e-3), stats.vonmises_line(1e-3)),
     ("standard_t", (3.0,), stats.t(3)), ("student_t", (8.0, 1.0, 2.0), stats.t(8, 1, 2)),
 ]
 COUNTS = [
@@ -38,6 +40,10 @@ COUNTS = [
     ("binomial", (500, 0.9), stats.binom(500, 0.9)), ("binomial", (30, 0.97), stats.binom(30, 0.97)),
     ("negative_binomial", (3.5, 0.4), stats.nbinom(3.5, 0.4)), ("negative_binomial", (40.0, 0.9), stats.nbinom(40, 0.9)),
     ("logseries", (0.2,), stats.logser(0.2)), ("logseries", (0.97,), stats.logser(0.97)),
+    ("zipf", (2.0,), stats.zipf(2.0)), ("zipf", (5.5,), stats.zipf(5.5)),
+    ("hypergeometric", (15, 5, 10), stats.hypergeom(20, 15, 10)), ("hypergeometric", (3, 0, 2), stats.hypergeom(3, 3, 2)),
+    ("hypergeometric", (700, 300, 90), stats.hypergeom(1000, 700, 90)),
+    ("hypergeometric", (10**6, 10**6, 10**5), stats.hypergeom(2 * 10**6, 10**6, 10**5)),
     ("geometric", (0.3,), stats.geom(0.3)), ("geometric", (1.0,), stats.geom(1)),
 ]
 

@@ -5,18 +5,22 @@ CPU and GPU agree to rounding. None is differentiable.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..core.array import ndarray
+from ..core.array import asarray, ndarray
 from ..core.devices import device_of
 from ..core.dtypes import INTEGER
+from .creation import full
 from .discrete import Discrete
-from .elementwise import exp, expm1, floor, log, log1p, maximum, sqrt
-from .index import where
-from .shape import astype
+from .elementwise import arcsin, exp, expm1, floor, log, log1p, logical_not, maximum, minimum, sin, sqrt
+from .index import flatnonzero, where
+from .search import searchsorted
+from .shape import astype, broadcast_to, reshape
 from .source import Parameters, Size, wanted_dtype
 
 
@@ -149,3 +153,142 @@ class Derived(Discrete):
         far = floor(1 + log(u) / log(maximum(q, tiny)))
         found = where(u <= q * q, far, where(u <= q, 2.0, 1.0))
         return astype(maximum(found, 1.0), kind)
+
+    def zipf(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+        """Zipf numbers k = 1, 2, ..., up to 2^63, with probability k^-a / zeta(a).
+
+        a: > 1, a number, or an array of few different ones (on a GPU it is waited for); size, dtype, device and errors: as for
+        `poisson`. Not differentiable. By inversion: k is the last number whose tail sum_{j >= k} j^-a reaches a uniform number,
+        found in a table, beyond it by the tail's expansion, which has float64's accuracy there.
+
+        >>> import cudamath as cm
+        >>> x = cm.random.default_rng(7).zipf(4.0, 10_000)
+        >>> bool(abs((x == 1).mean() - 0.924) < 0.01)
+        True
+        """
+        name = "random.zipf"
+        given = Parameters(name, size, np.float64, device, {"a": "positive"}, a)
+        kind = wanted_dtype(name, dtype, INTEGER, np.dtype(np.int64))
+        if given.known["a"] is not None and np.any(np.less_equal(given.known["a"], 1)):
+            raise ValueError(f"{name}: wants a > 1")
+        return astype(self._by_parameters(given, _zipf), kind)
+
+    def hypergeometric(self, ngood: Any, nbad: Any, nsample: Any, size: Size = None, dtype: Any = None,
+                       device: Any = None) -> ndarray:
+        """How many of nsample things, taken without putting back from ngood good and nbad bad ones, are good.
+
+        ngood, nbad, nsample: whole numbers >= 0, nsample <= ngood + nbad, or arrays of few different ones (on a GPU these are
+        waited for); size, dtype, device and errors: as for `poisson`. Not differentiable. By inversion, in a table of the sums
+        of probabilities.
+
+        >>> import cudamath as cm
+        >>> x = cm.random.default_rng(7).hypergeometric(15, 5, 10, 10_000)
+        >>> bool(abs(x.mean() - 7.5) < 0.05)
+        True
+        """
+        name = "random.hypergeometric"
+        ranges = {"ngood": "a count", "nbad": "a count", "nsample": "a count"}
+        given = Parameters(name, size, np.float64, device, ranges, ngood, nbad, nsample)
+        good, bad, taken = given.known.values()
+        if good is not None and bad is not None and taken is not None and np.any(np.add(good, bad) < taken):
+            raise ValueError(f"{name}: wants nsample <= ngood + nbad, got {taken}, {good} and {bad}")
+        kind = wanted_dtype(name, dtype, INTEGER, np.dtype(np.int64))
+        return astype(self._by_parameters(given, _hypergeometric), kind)
+
+    def _by_parameters(self, given: Parameters, draw: Callable[..., ndarray]) -> ndarray:
+        """draw(u, numbers) of uniform float64 numbers u for each combination of the parameters' values."""
+        u = self.random(given.shape, np.float64, device_of(given.place))
+        if not given.arrays:
+            return draw(u, *given.values)
+        values = [np.broadcast_to(x.to_numpy() if type(x) is ndarray else x, given.shape).ravel() for x in given.values]
+        found, which = np.unique(np.stack(values, axis=1), axis=0, return_inverse=True)
+        place = asarray(which.reshape(given.shape), device=u.device)
+        y = u
+        for i, numbers in enumerate(found.tolist()):
+            y = where(place == i, draw(u, *numbers), y)
+        return y
+
+    def vonmises(self, mu: Any, kappa: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
+        """Von Mises numbers: angles from -pi to pi of density exp(kappa cos(x - mu)) / (2 pi I0(kappa)).
+
+        mu: the mean direction; kappa: >= 0, the concentration; size, dtype, device and errors: as for `gamma`. Not
+        differentiable. Waits for the device: what is rejected is drawn again until nothing is. Source: Best and Fisher (1979),
+        Efficient simulation of the von Mises distribution, written without cancellation for large and small kappa.
+
+        >>> import cudamath as cm
+        >>> x = cm.random.default_rng(7).vonmises(1.0, 4.0, 10_000)
+        >>> bool(abs(x.mean() - 1) < 0.03)
+        True
+        """
+        p = Parameters("random.vonmises", size, dtype, device, {"mu": "any", "kappa": "not negative"}, mu, kappa, composed=True)
+        place = device_of(p.place)
+        centre, k = (reshape(broadcast_to(x, p.shape), (-1,)) if type(x) is ndarray else full(
+            (math.prod(p.shape),), x, dtype=p.dtype, device=place) for x in p.values)
+        k = maximum(k, 1e-30)
+        root = sqrt(1 + 4 * k * k)
+        total = 1 + root + sqrt(2 * (1 + root))
+        rho = 2 * k / total
+        apart = (1 + 1 / (root + 2 * k) + sqrt(2 * (1 + root))) / total  # 1 - rho
+        reach = apart * apart / (2 * rho)  # r - 1, where r = (1 + rho^2) / (2 rho)
+
+        def tries(reach: ndarray, k: ndarray) -> tuple[ndarray, ndarray]:
+            u, v, side = (self.random(k.shape, p.dtype, place) for _ in range(3))
+            z = sin(u * (math.pi / 2)) ** 2 * 2  # 1 - cos(pi u)
+            h = reach * z / (reach + 2 - z)  # 1 - cos of the angle
+            y, v = k * (reach + h), 1 - v
+            good = (y * (2 - y) >= v) | (log(y / v) + 1 - y >= 0)
+            angle = 2 * arcsin(sqrt(minimum(h / 2, 1)))
+            return where(side < 0.5, -angle, angle), good
+
+        x, good = tries(reach, k)
+        bad = flatnonzero(logical_not(good))
+        while bad.size:
+            x[bad], good = tries(reach[bad], k[bad])
+            bad = bad[logical_not(good)]
+        x = x + centre
+        x = x - floor((x + math.pi) / (2 * math.pi)) * (2 * math.pi)
+        return p.rounded(reshape(x, p.shape))
+
+
+_ZIPF_TABLE = 4096
+
+
+@functools.lru_cache(maxsize=16)
+def _zipf_tails(a: float) -> np.ndarray:
+    """sum_{j >= k} j^-a for k = 1, ..., _ZIPF_TABLE: from the Euler-Maclaurin expansion of what lies beyond."""
+    n = float(_ZIPF_TABLE + 1)
+    beyond = n ** (1 - a) / (a - 1) + n**-a / 2 + a * n ** (-a - 1) / 12 - a * (a + 1) * (a + 2) * n ** (-a - 3) / 720
+    terms = np.arange(_ZIPF_TABLE, 0, -1, dtype=np.float64) ** -a
+    return np.cumsum(np.append(beyond, terms))[:0:-1]
+
+
+def _zipf(u: ndarray, a: float) -> ndarray:
+    tails = _zipf_tails(a)
+    least = 2.0 ** (63 * (1 - a)) / (a - 1)
+    v = least + (1 - u) * (float(tails[0]) - least)
+    k = maximum(searchsorted(asarray(-tails, device=u.device), -v, side="right"), 1)
+    y = exp(log(v * (a - 1)) / (1 - a))  # where the integral from y on is v; the sum is smaller by a / 24 y^(-a - 1)
+    far = minimum(floor(y - a / 24 / y + 0.5), 2.0**63 - 1024)
+    return where(k < _ZIPF_TABLE, astype(k, np.float64), far)
+
+
+@functools.lru_cache(maxsize=16)
+def _hypergeometric_sums(good: float, bad: float, taken: float) -> tuple[float, np.ndarray]:
+    """(the least number, the sums of the probabilities of the numbers from there on, without the last, which is 1). Numbers
+    whose probability is below float64's grain are left out."""
+    least, most = max(0.0, taken - bad), min(taken, good)
+    likely = min(max(math.floor((taken + 1) * (good + 1) / (good + bad + 2)), least), most)
+    whole = good + bad
+    spread = math.sqrt(taken * good / whole * bad / whole * (whole - taken) / max(whole - 1, 1)) if whole else 0.0
+    reach = math.ceil(40 * spread) + 40
+    up = np.arange(likely, min(most, likely + reach))  # k -> k + 1
+    down = np.arange(likely, max(least, likely - reach), -1)  # k -> k - 1
+    above = np.cumprod((good - up) * (taken - up) / ((up + 1) * (bad - taken + up + 1)))
+    below = np.cumprod(down * (bad - taken + down) / ((good - down + 1) * (taken - down + 1)))
+    sums = np.cumsum(np.concatenate([below[::-1], [1.0], above]))
+    return likely - below.size, sums[:-1] / sums[-1]
+
+
+def _hypergeometric(u: ndarray, good: float, bad: float, taken: float) -> ndarray:
+    least, sums = _hypergeometric_sums(good, bad, taken)
+    return astype(searchsorted(asarray(sums, device=u.device), u, side="right"), np.float64) + least

@@ -24,13 +24,13 @@ from ..runtime.stream import refuse_capture
 from .generator import Generator
 from .source import MASK, integer
 
-__all__ = ["Generator", "bernoulli", "beta", "binomial", "categorical", "cauchy", "chisquare", "choice",
-           "default_rng", "dirichlet", "exponential", "f", "gamma", "geometric", "gumbel", "integers", "laplace",
+__all__ = ["Generator", "bernoulli", "beta", "binomial", "categorical", "cauchy", "chisquare", "choice", "default_rng",
+           "dirichlet", "exponential", "f", "gamma", "geometric", "gumbel", "hypergeometric", "integers", "laplace",
            "logistic", "lognormal", "logseries", "multinomial", "multivariate_normal", "negative_binomial",
-           "noncentral_chisquare", "noncentral_f", "normal", "pareto", "permutation", "permuted", "poisson", "power", "rand",
-           "randint", "randn", "random", "random_sample", "rayleigh", "seed", "shuffle", "standard_cauchy",
+           "noncentral_chisquare", "noncentral_f", "normal", "pareto", "permutation", "permuted", "poisson", "power",
+           "rand", "randint", "randn", "random", "random_sample", "rayleigh", "seed", "shuffle", "standard_cauchy",
            "standard_exponential", "standard_gamma", "standard_normal", "standard_t", "student_t", "triangular",
-           "uniform", "wald", "weibull"]
+           "uniform", "vonmises", "wald", "weibull", "zipf"]
 
 
 def default_rng(seed: int | Generator | None = None) -> Generator:
@@ -157,6 +157,7 @@ f = _of_module("f")
 gamma = _of_module("gamma")
 geometric = _of_module("geometric")
 gumbel = _of_module("gumbel")
+hypergeometric = _of_module("hypergeometric")
 integers = _of_module("integers")
 laplace = _of_module("laplace")
 logistic = _of_module("logistic")
@@ -184,5 +185,7 @@ standard_t = _of_module("standard_t")
 student_t = _of_module("student_t")
 triangular = _of_module("triangular")
 uniform = _of_module("uniform")
+vonmises = _of_module("vonmises")
 wald = _of_module("wald")
 weibull = _of_module("weibull")
+zipf = _of_module("zipf")

@@ -30,9 +30,8 @@ def ordering(t: np.dtype) -> None:
     cm.cummax(x, axis=1), cm.cummin(line), cm.nancummin(x, axis=0), cm.nancummax(line)
     cm.searchsorted(line, x), cm.searchsorted(line[:9], x, "right")
     cm.isin(x, line), cm.isin(x, line[:9])
-    cm.partition(line, 9), cm.argpartition(line, 9), cm.topk(line, 9)
-    for n in (2000, 4000, 8000):
-        cm.partition(line[:n], 9), cm.argpartition(line[:n], 9)
+    for array in (made(1 << 21), *(line[:n] for n in (2000, 4000, 8000))):
+        cm.partition(array, 9), cm.argpartition(array, 9), cm.topk(array, 9)
     cm.histogram(x, [0, 1, 3]), cm.histogram(x, 5)
     if t.kind != "b":
         cm.digitize(x, line[:9]), cm.digitize(x, line)

@@ -5,6 +5,7 @@ import pytest
 
 import cudamath as cm
 from cudamath.kernels import histogram, keys, onesweep, scan, search, select, sort
+from cudamath.ops import sort as ordering
 
 REAL = ["?", "i1", "u2", "f2", cm.bfloat16, "f4", "i8", "f8"]
 
@@ -165,8 +166,9 @@ def divided(x, rank, descending=False):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 @pytest.mark.parametrize("shape", [(5, 1025), (3, 2999), (2, 8192), (1, 65_536), (3, 70_001), (2, 700_000)])
-def test_divide_on_gpu(dtype, shape):
+def test_divide_on_gpu(dtype, shape, monkeypatch):
     """Less ones in their order, equal ones in theirs, greater ones after them; twice the same."""
+    monkeypatch.setattr(sort, "MANY", 1)
     n = shape[1]
     x = np.random.default_rng(n).permutation(numbers(shape, dtype), axis=1)
     there = cm.asarray(x, device="cuda")
@@ -202,21 +204,22 @@ def test_leading_on_gpu(dtype):
 
 
 def test_which_lines_are_divided():
+    many = 1 << 20
     with cm.testing.assume((9, 0)):
-        for shape, axis, kth, divides in (((70_000,), 0, (3,), True), ((70_000,), 0, (3, 3), True),
-                                          ((2, 70_000), 1, (3,), True), ((70_000, 2000), 0, (3,), False),
-                                          ((70_000,), 0, (3, 4), False), ((60_000,), 0, (3,), False),
+        for shape, axis, kth, divides in (((many,), 0, (3,), True), ((many,), 0, (3, 3), True), ((16, 1 << 16), 1, (3,), True),
+                                          ((70_000, 2000), 0, (3,), False), ((many,), 0, (3, 4), False),
+                                          ((99, 60_000), 1, (3,), False), ((many - 1,), 0, (3,), False),
                                           ((8192,), 0, (3,), True), ((8193,), 0, (3,), False)):
             x = cm.testing.layout_of(np.empty(0, "f4")).like(shape)
             for planner in (sort.partition, sort.argpartition):
                 kernels = named(planner(x, axis=axis, kth=kth))
                 assert ("divide" in kernels or "divide_line" in kernels, "onesweep" in kernels) == (divides, not divides)
-            short = sort.partition(x.like((9, 1024)), axis=1, kth=(3,))
-            assert named(short) == ["sort_held"]
+        assert named(sort.partition(x.like((9, 1024)), axis=1, kth=(3,))) == ["sort_held"]
 
 
-def test_topk_of_long_lines(device):
+def test_topk_of_long_lines(device, monkeypatch):
     """By selection where k is small: the first of equal ones first, NaN the largest."""
+    monkeypatch.setattr(ordering, "_MANY", 1)
     for x in (numbers((2, 70_001), "f4"), np.full((1, 70_000), 2), np.random.default_rng(0).standard_normal((70_001, 1))):
         axis = int(np.argmax(x.shape))
         for k in (1, 2000, 20_000):

@@ -59,7 +59,8 @@ def count_candidates(coding: Coding, ranks: int, first: bool) -> Any:
     tables = 1 if first else ranks
     copies = COPIES if first else 1
     size = tables * VALUES
-    all_seen = copies * size
+    apart = size + 8  # from one copy to the next, so that the same digit of each is in another bank
+    all_seen = copies * apart
 
     @cuda.jit
     def count_candidates(x, begins, counts, shift, width, flip):
@@ -69,7 +70,7 @@ def count_candidates(coding: Coding, ranks: int, first: bool) -> Any:
         held = cuda.local.array(ITEMS, K)
         t = cuda.threadIdx.x
         line = cuda.blockIdx.y
-        own = t % copies * size
+        own = t % copies * apart
         for i in range(t, all_seen, THREADS):
             seen[i] = 0
         for r in range(tables):
@@ -91,7 +92,7 @@ def count_candidates(coding: Coding, ranks: int, first: bool) -> Any:
         for i in range(t, size, THREADS):
             total = seen[i]
             for c in range(1, copies):
-                total += seen[c * size + i]
+                total += seen[c * apart + i]
             if total:
                 cuda.atomic.add(counts, (line, i // VALUES, i % VALUES), total)
 

@@ -52,7 +52,7 @@ RADIX = 1 << RADIX_BITS  # columns of 256 16-bit counters: 32 KB of shared memor
 PARTS = RADIX_THREADS // RADIX  # threads that share the scan of one digit's counters
 SHORT = 1024  # lines of more elements, but few enough for a block, are divided as well
 LONG, LONGEST = 1 << 16, 1 << 31  # elements of lines that are divided rather than sorted; counts have 31 bits
-MOST_LINES = 1 << 10  # of them
+MOST_LINES, MANY = 1 << 10, 1 << 20  # of them; elements of all of them, below which launches would cost as much as a sort
 
 # ---------------------------------------------------------------------------------------------------- short rows
 
@@ -429,7 +429,7 @@ def argpartition(x: Layout, *, axis: int, kth: tuple[int, ...]) -> Plan:
 
 def _divided(x: Layout, axis: int, kth: tuple[int, ...], positions: bool) -> Plan:
     n = x.shape[axis]
-    within = SHORT < n <= LINE_THREADS * MOST_HELD or (LONG <= n < LONGEST and x.size // n <= MOST_LINES)
+    within = SHORT < n <= LINE_THREADS * MOST_HELD or (LONG <= n < LONGEST and x.size // n <= MOST_LINES and x.size >= MANY)
     if not SIMULATOR and within and len(set(kth)) == 1:
         plan = _selected(x, axis, kth[0], positions, n, False)
         plan.why = "divided at the rank, which is found digit by digit"

@@ -35,9 +35,9 @@ _argsort = Op("argsort", cpu="sort.argsort", cuda="sort.argsort")
 _partition = Op("partition", cpu="sort.partition", cuda="sort.partition")
 _argpartition = Op("argpartition", cpu="sort.argpartition", cuda="sort.argpartition")
 _leading = Op("leading", cpu="sort.leading", cuda="sort.leading")
-# On a GPU topk of so long lines (with counts of 31 bits), so few of them, and of at most so much of each, selects and then
-# sorts what it found; otherwise it sorts everything.
-_LONG, _LONGEST, _MOST_LINES, _PART = 1 << 16, 1 << 31, 1 << 10, 8
+# On a GPU topk of so long lines (with counts of 31 bits), so few of them, so many elements, and of at most so much of each,
+# selects and then sorts what it found; otherwise it sorts everything.
+_LONG, _LONGEST, _MOST_LINES, _MANY, _PART = 1 << 16, 1 << 31, 1 << 10, 1 << 21, 8
 
 
 def _line(name: str, x: Any, axis: int | None) -> tuple[ndarray, int]:
@@ -240,7 +240,7 @@ def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[nd
         raise ValueError(f"topk: k = {k} is out of bounds for axis {axis} of shape {x.shape}")
     n = x.shape[axis]
     if (x._layout.device >= 0 and x.dtype not in COMPLEX and 0 < k <= n // _PART and _LONG <= n < _LONGEST
-            and x.size // n <= _MOST_LINES):
+            and x.size // n <= _MOST_LINES and x.size >= _MANY):
         order = _leading(x, axis=axis, count=k, descending=bool(largest))
         found = take_along_axis(x, order, axis)
         order = take_along_axis(order, _argsort(found, axis=axis, descending=bool(largest)), axis)

@@ -169,10 +169,10 @@ def test_compiled_choices_of_nan_infinity_and_zeros(shape, axis, kind, dtype):
 
 
 def test_places_at_the_ends_of_pieces():
-    from cudamath.cpu.extremes import LANES, PIECE
+    from cudamath.cpu.extremes import PIECE, STEP
 
-    for n in (PIECE * 5, PIECE * 5 + 1, PIECE * 4 + LANES - 1):
-        for place in {0, 1, LANES, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE - 1, n - 2, n - 1}:
+    for n in (PIECE * 40, PIECE * 40 + 1, PIECE * 39 + STEP - 1):
+        for place in {0, 1, STEP, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE - 1, n - 2, n - 1}:
             x = np.zeros(n, np.float32)
             x[place] = 1
             assert int(cm.argmax(cm.asarray(x, device="cpu"))) == int(cm.argmin(cm.asarray(-x, device="cpu"))) == place
@@ -180,6 +180,29 @@ def test_places_at_the_ends_of_pieces():
             assert float(cm.max(cm.asarray(x, device="cpu"))) == 1 and float(cm.min(cm.asarray(-x, device="cpu"))) == -1
             x[place] = np.nan
             assert int(cm.argmax(cm.asarray(x, device="cpu"))) == place and np.isnan(float(cm.max(cm.asarray(x, device="cpu"))))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "u8"])
+def test_places_in_every_part_of_lines(dtype):
+    """Lines from the shortest that vectors are used for to a little more than a piece; the best number everywhere in turn,
+    then twice (the first has the place), and NaN before it or behind it."""
+    from cudamath.cpu.extremes import PIECE, STEP
+    from cudamath.cpu.reduce import LARGE
+
+    for n in (STEP - 1, STEP, STEP + 1, 2 * STEP - 1, 2 * STEP, 200, 511, 512, PIECE, PIECE + 1, PIECE + STEP + 1):
+        lines = np.arange(max(n, LARGE // n + 1))
+        x = np.full((lines.size, n), 7, dtype)
+        x[lines, lines % n] = 9
+        twice, lost = x.copy(), x.copy()
+        twice[lines, (lines * 7 + 3) % n] = 9
+        lost[lines, (lines * 5 + 1) % n] = np.nan if dtype[0] == "f" else 9
+        for each in (x, twice, lost):
+            for largest, values in ((True, each), (False, 20 - each)):
+                a = cm.asarray(values, device="cpu")
+                places = np.argmax(values, 1) if largest else np.argmin(values, 1)
+                assert np.array_equal((cm.argmax if largest else cm.argmin)(a, axis=1).to_numpy(), places)
+                best = (cm.max if largest else cm.min)(a, axis=1).to_numpy()
+                assert np.array_equal(best, values[lines, places], equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -2,9 +2,9 @@
 
 NumPy looks at one vector of numbers after the other for `argmax`, converts for `any`, goes through memory across the rows
 for both along the first axis, and adds half a microsecond before and after. Here lines are read at the pace of the nearest
-caches: the largest number of a line by LLVM's `maximum`, which is NaN where one operand is, as NumPy's; its place by the
-largest number of every PIECE, after which one piece is searched; rows by blocks of columns whose results stay in the
-nearest cache. `any` stops at the piece that decides.
+caches: the best number of a line by four vectors of best numbers side by side (NaN where one was seen, as NumPy's); its place
+by the best number of every PIECE, after which one piece is searched, STEP numbers at a time; rows by blocks of columns whose
+results stay in the nearest cache. `any` stops at the piece that decides.
 
 Zeros of either sign are equal here: which one is the largest is not said. The first of equal numbers has the place, and the
 first NaN before all.
@@ -12,15 +12,20 @@ first NaN before all.
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 64  # numbers that compiled loops take at a time; what is left over goes one by one
-PIECE = 8192  # numbers of a line between two looks at what has been found
+from .vectors import Emit
+
+STEP = 64  # numbers that are looked at together, at most 4 vectors of them where the best is looked for
+PIECE = 1024  # numbers of a line between two looks at what has been found: all that is read twice where a place is looked for
 BLOCK = 1024  # columns at a time
 
 
@@ -58,34 +63,117 @@ def _best_of(x, largest):
     return best
 
 
-@njit(cache=True, nogil=True)
-def _best(x, largest):
-    """`_best_of`, where nothing is left over: the last LANES numbers are looked at again instead."""
-    over = x.size % LANES
-    if over == 0 or x.size < LANES:
+def _compared(emit: Emit, sign: str, x: Any, y: Any) -> Any:
+    """x < y, x > y or x == y, lane by lane."""
+    kind = emit.types[0].dtype
+    if isinstance(kind, types.Float):
+        return emit.builder.fcmp_ordered(sign, x, y)
+    return (emit.builder.icmp_signed if kind.signed else emit.builder.icmp_unsigned)(sign, x, y)
+
+
+def _by_vectors(sign: str) -> Any:
+    """The best of a line of at least STEP numbers, where x beats y if `x sign y`; NaN if there is one."""
+
+    @intrinsic
+    def best_of(_, x):  # noqa: ANN001, ANN202
+        def generate(context, builder, signature, arguments):  # noqa: ANN001, ANN202
+            emit = Emit(context, builder, signature.args, arguments, x.dtype)
+            word, floats = ir.IntType(64), isinstance(x.dtype, types.Float)
+            together = range(0, 4 * emit.lanes, emit.lanes)  # a comparison takes time, so four of them are under way
+            best = [cgutils.alloca_once_value(builder, emit.load(emit.at(0, k))) for k in together]
+            lost = cgutils.alloca_once_value(builder, ir.Constant(ir.VectorType(ir.IntType(1), emit.lanes), None))
+
+            def better(a, b):  # noqa: ANN001, ANN202
+                return builder.select(_compared(emit, sign, a, b), a, b)
+
+            def take(first):  # noqa: ANN001, ANN202
+                new = [emit.load(emit.at(0, first, k)) for k in together]
+                for held, numbers in zip(best, new, strict=True):
+                    builder.store(better(numbers, builder.load(held)), held)
+                if floats:  # a comparison tells of either operand whether it is NaN
+                    for a, b in zip(new[::2], new[1::2], strict=True):
+                        builder.store(builder.or_(builder.load(lost), builder.fcmp_unordered("uno", a, b)), lost)
+
+            size = context.make_array(x)(context, builder, arguments[0]).nitems
+            last = builder.sub(size, word(4 * emit.lanes))
+            with cgutils.for_range_slice(builder, word(0), last, word(4 * emit.lanes), inc=True) as (first, _):
+                take(first)
+            take(last)  # some of it was seen before
+            a, b, c, d = [builder.load(held) for held in best]
+            total, width = better(better(a, b), better(c, d)), emit.lanes
+            while width > 1:
+                width //= 2
+                total = better(total, emit.shuffle(total, total, [(i + width) % emit.lanes for i in range(emit.lanes)]))
+            value = builder.extract_element(total, ir.IntType(32)(0))
+            if not floats:
+                return value
+            lanes = builder.bitcast(builder.load(lost), ir.IntType(emit.lanes))
+            return builder.select(builder.icmp_unsigned("!=", lanes, lanes.type(0)), ir.Constant(value.type, math.nan), value)
+
+        return x.dtype(x), generate
+
+    return best_of
+
+
+_largest, _smallest = _by_vectors(">"), _by_vectors("<")
+
+
+def _equals(places: bool) -> Any:
+    """Which of the STEP numbers from `first` on equal the value, a bit for each; without `places`, which is quicker, only
+    whether any does: not 0."""
+
+    @intrinsic
+    def equal(_, x, first, value):  # noqa: ANN001, ANN202
+        def generate(context, builder, signature, arguments):  # noqa: ANN001, ANN202
+            emit = Emit(context, builder, signature.args, arguments, x.dtype)
+            word, wanted, lanes = ir.IntType(64), emit.splat(arguments[2]), ir.IntType(emit.lanes)
+            found = [_compared(emit, "==", emit.load(emit.at(0, arguments[1], k)), wanted) for k in range(0, STEP, emit.lanes)]
+            if not places:
+                return builder.zext(builder.bitcast(functools.reduce(builder.or_, found), lanes), word)
+            bits = [builder.zext(builder.bitcast(each, lanes), word) for each in found]
+            return functools.reduce(builder.or_, [builder.shl(b, word(k * emit.lanes)) for k, b in enumerate(bits)])
+
+        return types.uint64(x, types.intp, x.dtype), generate
+
+    return equal
+
+
+_which, _any = _equals(True), _equals(False)
+
+
+@intrinsic
+def _lowest(_, bits):  # noqa: ANN001, ANN202
+    """The place of the lowest bit that is set."""
+    return types.intp(types.uint64), lambda _c, builder, _s, arguments: builder.cttz(arguments[0], ir.IntType(1)(1))
+
+
+@njit(inline="always")
+def _best(x, largest):  # in line, like _first: of a short line the call would be a tenth
+    """x: (n,). `_best_of`, by vectors where there are enough numbers."""
+    if x.size < STEP:
         return _best_of(x, largest)
-    first, last = _best_of(x[: x.size - over], largest), _best_of(x[x.size - LANES :], largest)
-    return _maximum(first, last) if largest else _minimum(first, last)
+    return _largest(x) if largest else _smallest(x)
 
 
-@njit(cache=True, nogil=True)
+@njit(inline="always")
 def _first(x, value):
-    """x: (n,), n <= PIECE. The first place of a value that is there, or of a NaN: the least of all its places, which takes
-    no branch."""
-    nowhere = np.int32(PIECE)
-    place = nowhere
-    if value == value:
-        for i in range(x.size):
-            place = min(place, np.int32(i) if x[i] == value else nowhere)
-    else:
-        for i in range(x.size):
-            place = min(place, np.int32(i) if x[i] != x[i] else nowhere)
-    return place
+    """x: (n,). The first place of a value that is there, or of a NaN."""
+    if value != value or x.size < STEP:
+        place = 0
+        while not (x[place] == value or x[place] != x[place]):
+            place += 1
+        return place
+    for place in range(0, x.size - STEP, STEP):
+        if _any(x, place, value):
+            return place + _lowest(_which(x, place, value))
+    return x.size - STEP + _lowest(_which(x, x.size - STEP, value))
 
 
 @njit(cache=True, nogil=True)
 def _place(x, largest):
     """x: (n,). The place of the first of the largest (smallest) numbers, or of the first NaN."""
+    if x.size <= PIECE:
+        return _first(x, _best(x, largest))
     best, piece = x[0], 0
     for first in range(0, x.size, PIECE):
         found = _best(x[first : first + PIECE], largest)

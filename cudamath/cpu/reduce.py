@@ -18,6 +18,7 @@ Axes = tuple[int, ...]
 
 RUN = 64  # rows added one after the other
 _add: Any = np.add.reduce  # (its types do not know that keepdims may be a variable)
+LINE, LONG = 64, 512  # numbers in a line: what extremes.py looks at together; many
 LARGE = 1 << 15  # elements from which on compiled sums are worth their import
 
 
@@ -94,9 +95,10 @@ _CHOICES: dict[str, tuple[str, bool, type | None]] = {
 
 
 def _places_pay(layout: Layout, axis: Axes) -> bool:
-    """Whether extremes.py finds places faster than NumPy: down columns, and in long lines of floating-point numbers. In others
-    NumPy's single pass is faster than finding the largest number first."""
-    return axis[-1] < layout.ndim - 1 or (layout.dtype.kind == "f" and prod([layout.shape[i] for i in axis]) >= LARGE)
+    """Whether extremes.py finds places faster than NumPy: not in lines shorter than what it looks at together, nor in long
+    ones of integers, where NumPy's single pass does not look for NaN."""
+    line = prod([layout.shape[i] for i in axis])
+    return axis[-1] < layout.ndim - 1 or line >= LINE and (layout.dtype.kind == "f" or line < LONG)
 
 
 def _chosen(layout: Layout, kind: str, axis: Axes, keepdims: bool) -> Callable:

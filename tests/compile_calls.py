@@ -343,9 +343,14 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 plan(functools.partial(conv.conv2d_input_grad, size=(9, 9), **where), y, w)
                 plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where), y, x)
         for m, step, size in ((72, 1, 9), (256, 1, 9), (72, 2, 5)) if f == BF16 else ():
-            where = {"stride": (2, step), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": "wgmma_taps"}
+            where = {"stride": (2, step), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": "wgmma"}
             plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where), new(2, m, 5, size, dtype=f),
                  new(2, 72, 9, 9, dtype=f))
+        for m in (64, 128) if f == BF16 else ():             # filters that stay in shared memory
+            where = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": "wgmma"}
+            x, w, y = new(32, 64, 80, 80, dtype=f), new(m, 64, 3, 3, dtype=f), new(32, m, 80, 80, dtype=f)
+            plan(functools.partial(conv.conv2d, **where), x, w)
+            plan(functools.partial(conv.conv2d_input_grad, size=(80, 80), **where), y, w)
         for c, where in ((6, {"stride": (1, 1), "padding": (1, 1, 1, 1)}), (8, {"stride": (2, 2), "padding": (1, 1, 1, 1)})):
             where = {**where, "dilation": (1, 1), "groups": c, "version": "depthwise"}
             x, w, y = new(4, c, 8, 8, dtype=f), new(c, 1, 3, 3, dtype=f), new(4, c, *[8 // where["stride"][0]] * 2, dtype=f)

@@ -59,6 +59,41 @@ def test_where_float32_goes_to_the_library(monkeypatch, kind, out, first, second
         assert conv._order("direct", kind, *layouts, (stride, stride), groups, False) == []
 
 
+@pytest.mark.parametrize(("grad", "weight", "stride", "first"), [
+    ((64, 512, 28, 28), (512, 64, 3, 3), 1, "wgmma"),
+    ((64, 512, 28, 28), (512, 64, 3, 3), 2, "wgmma"),
+    ((64, 512, 28, 28), (512, 64, 3, 3), 3, "cudnn"),        # no two taps share pixels
+    ((64, 512, 28, 28), (512, 64, 1, 1), 1, "cudnn"),
+    ((64, 48, 28, 28), (48, 64, 3, 3), 1, "cudnn"),          # half a tile
+    ((64, 512, 7, 7), (512, 512, 3, 3), 1, "cudnn"),         # rows an eighth longer
+    ((2, 128, 16, 16), (128, 128, 3, 3), 1, "cudnn"),        # too few sums for the device
+])
+def test_where_weight_gradients_of_16_bits_run(monkeypatch, grad, weight, stride, first):
+    monkeypatch.setattr(dnn, "available", lambda: True)
+    images = (grad[0], weight[1], *[n * stride for n in grad[2:]])
+    layouts = [conv_layout.as_last(Layout.new(shape, F16, 0)) for shape in (weight, grad, images)]
+    with assume((9, 0)):
+        assert conv._order(None, "weight", *layouts, (stride, stride), 1, False)[0] == first
+
+
+@pytest.mark.parametrize(("x", "weight", "forward", "input"), [
+    ((32, 64, 128, 128), (128, 64, 3, 3), "conv2d_wgmma_kept", "conv2d_wgmma_kept"),
+    ((64, 128, 56, 56), (128, 128, 3, 3), "conv2d_wgmma", "conv2d_wgmma"),      # filters of 288 KiB
+    ((32, 64, 128, 128), (64, 64, 5, 5), "conv2d_wgmma", "conv2d_wgmma"),
+    ((1, 64, 28, 28), (64, 64, 3, 3), "conv2d_wgmma", "conv2d_wgmma"),          # too few tiles
+    ((32, 64, 128, 128), (72, 64, 3, 3), "conv2d_wgmma_kept", "conv2d_wgmma"),  # no whole steps of channels
+])
+def test_where_filters_stay_in_shared_memory(monkeypatch, x, weight, forward, input):
+    monkeypatch.setattr(dnn, "available", lambda: False)
+    shapes = x, weight, (x[0], weight[0], *x[2:])
+    images, filters, grad = (conv_layout.as_last(Layout.new(shape, BF16, 0)) for shape in shapes)
+    margin = weight[2] // 2
+    where = dict(stride=(1, 1), padding=(margin,) * 4, dilation=(1, 1), groups=1)
+    with assume((9, 0)):
+        plans = conv.conv2d(images, filters, **where), conv.conv2d_input_grad(grad, filters, size=x[2:], **where)
+    assert [plan.steps[0].kernel.__name__ for plan in plans] == [forward, input]
+
+
 def test_where_depthwise_convolutions_of_images_channels_last_run(monkeypatch):
     monkeypatch.setattr(dnn, "available", lambda: True)
     for dtype in (BF16, F32):

@@ -8,7 +8,9 @@ A convolution and its two gradients are one sum of products, read three ways (co
 ``few``                             weight gradients of groups of up to 8 channels and outputs, in the same way.
 ``implicit_gemm``, ``weight_gemm``  a matrix product over a table of taps, in registers; any GPU, any dtype.
 ``mma``                             the same on tensor cores, 16-bit numbers, compute capability 8.0 on.
-``wgmma``                           the same by the means of compute capability 9.0.
+``wgmma``                           the same by the means of compute capability 9.0: conv_wgmma.py, conv_wgmma_grad.py; where
+                                    taps can share pixels, weight gradients by conv_wgmma_taps.py; where filters are few
+                                    enough to stay in shared memory, by conv_wgmma_kept.py.
 ``cudnn``                           NVIDIA's library, where it is installed.
 ``cublas``                          filters of one tap in C order, as matrix products.
 
@@ -16,8 +18,9 @@ Tensor cores read channels: 16-bit images are best kept *channels last* (the str
 (N, C, H, W)). Results lie as the images do. For the last three, operands that lie otherwise are turned first, in a pass over
 their memory that costs about as much as an addition; so the same numbers give the same bits however they lie.
 
-By default, 16-bit convolutions with windows or strides, and their input gradients, run by ``wgmma`` (on an H200 faster than
-the library on ResNet-50's layers); 1 x 1 ones and weight gradients go to ``cudnn``; without it, to ``wgmma`` or ``mma``.
+By default, 16-bit convolutions with windows or strides, and their gradients, run by ``wgmma`` (on an H200 faster than the
+library on ResNet-50's layers); 1 x 1 ones and weight gradients of small images or few outputs go to ``cudnn``; without it, to
+``wgmma`` or ``mma``.
 Filters of one channel each go to ``depthwise`` where images lie in C order, else to ``depthwise_last``, but for weight
 gradients and 16-bit forward convolutions, the library's. Other float32 goes where it was measured to be
 fastest (core/tune.py, which also names the one of cuDNN's plans), as do 16-bit weight gradients; where nothing was measured,
@@ -69,13 +72,14 @@ from . import (
     conv_simt,
     conv_wgmma,
     conv_wgmma_grad,
+    conv_wgmma_kept,
     conv_wgmma_taps,
 )
 from .conv_layout import Turned, last_strides, lies_last, result
 from .copy import copy_part, whole
 
 Pair = tuple[int, int]
-NAMED = ("wgmma", "wgmma_taps", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas")
+NAMED = ("wgmma", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas")
 LARGE = 1 << 28  # multiply-adds from which float32 may go to the library
 
 
@@ -172,7 +176,8 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     timed = measured(kind, out, first, second, stride, dilation) if out.itemsize == 2 else None
     if timed is not None:
         return library + ours if timed.choice.startswith("cudnn") else ours + library
-    if "wgmma" in ours and kind != "weight" and (window or max(stride) > 1):
+    if "wgmma" in ours and (window or max(stride) > 1 if kind != "weight" else
+                            conv_wgmma_taps.worth(first.shape, out.shape, stride, groups)):
         return ["wgmma", *library, *ours[1:]]        # small groups: not by wgmma
     return library + ours
 
@@ -207,7 +212,8 @@ def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pai
         "depthwise": lambda: conv_depthwise.conv2d(out, x, weight, bias, **where),
         "depthwise_last": lambda: conv_depthwise_last.conv2d(out, x, weight, bias, **where),
         "cublas": lambda: conv_pointwise.conv2d(out, x, weight, bias, stride=stride, padding=padding),
-        "wgmma": lambda: conv_wgmma.conv2d(out, x, weight, bias, **where, groups=groups),
+        "wgmma": lambda: (conv_wgmma_kept.conv2d(out, x, weight, bias, **where, groups=groups)
+                          or conv_wgmma.conv2d(out, x, weight, bias, **where, groups=groups)),
         "cudnn": lambda: library("forward", out, x, weight, bias, **where, tf32=tf32),
         "mma": lambda: conv_mma.conv2d(out, x, weight, bias, **where, groups=groups)},
         lambda: conv_simt.conv2d(out, x, weight, bias, **where, groups=groups, version=version))
@@ -223,7 +229,8 @@ def conv2d_input_grad(grad: Layout, weight: Layout, *, size: Pair, stride: Pair,
         "depthwise": lambda: conv_depthwise.conv2d_input_grad(out, grad, weight, **where),
         "depthwise_last": lambda: conv_depthwise_last.conv2d_input_grad(out, grad, weight, **where),
         "cublas": lambda: conv_pointwise.conv2d_input_grad(out, grad, weight, stride=stride, padding=padding),
-        "wgmma": lambda: conv_wgmma.conv2d_input_grad(out, grad, weight, **where, groups=groups),
+        "wgmma": lambda: (conv_wgmma_kept.conv2d_input_grad(out, grad, weight, **where, groups=groups)
+                          or conv_wgmma.conv2d_input_grad(out, grad, weight, **where, groups=groups)),
         "cudnn": lambda: library("input", out, grad, weight, **where, tf32=tf32),
         "mma": lambda: conv_mma.conv2d_input_grad(out, grad, weight, **where, groups=groups)},
         lambda: conv_simt.conv2d_input_grad(out, grad, weight, **where, groups=groups, version=version))
@@ -234,16 +241,16 @@ def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: Pair, stride: Pair,
                        version: str | None = None) -> Plan:
     """grad (N, G*M, P, Q), x (N, G*C, H, W), kernel (R, S) -> (G*M, C, R, S).
 
-    version: "depthwise", "few", "wgmma", "wgmma_taps", "cudnn", "cublas", "mma", "weight_gemm" or "weight_direct"; by default
-    what is best here and suits the sizes."""
+    version: "depthwise", "few", "wgmma", "cudnn", "cublas", "mma", "weight_gemm" or "weight_direct"; by default what is best
+    here and suits the sizes."""
     out = result(x, (grad.shape[1], x.shape[1] // groups, *kernel))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "weight", out, grad, x, stride, groups, tf32, dilation), {
         "depthwise": lambda: conv_depthwise.conv2d_weight_grad(out, grad, x, **where),
         "few": lambda: conv_few.conv2d_weight_grad(out, grad, x, **where, groups=groups),
         "cublas": lambda: conv_pointwise.conv2d_weight_grad(out, grad, x, stride=stride, padding=padding),
-        "wgmma": lambda: conv_wgmma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups),
-        "wgmma_taps": lambda: conv_wgmma_taps.conv2d_weight_grad(out, grad, x, **where, groups=groups),
+        "wgmma": lambda: (conv_wgmma_taps.conv2d_weight_grad(out, grad, x, **where, groups=groups)
+                          or conv_wgmma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups)),
         "cudnn": lambda: library("weight", out, grad, x, **where, tf32=tf32),
         "mma": lambda: conv_mma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups)},
         lambda: conv_grad.conv2d_weight_grad(out.like(), grad, x, **where, groups=groups, version=version))

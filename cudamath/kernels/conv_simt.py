@@ -409,9 +409,9 @@ def fits(view: View, itemsize: int) -> bool:
 
 
 MOST_SPLITS = 16
-ALONE = 0.7                  # time of a block that has a multiprocessor to itself, beside one of two that share it
+ALONE = 0.7                  # time of blocks that each have a multiprocessor to themselves, beside such as share one
 RATE = 4                     # taps a microsecond of two blocks that share one (NVIDIA H200)
-MEMORY = 4e6                 # bytes a microsecond
+MEMORY = 2e6                 # bytes of parts a microsecond, half of what a copy takes
 
 
 def choose_splits(tiles: int, channels: int, area: int, results: int, many: int) -> int:
@@ -419,9 +419,8 @@ def choose_splits(tiles: int, channels: int, area: int, results: int, many: int)
     multiprocessor, of which there are `many`, then the parts written and read."""
 
     def cost(splits: int) -> float:
-        waves, rest = divmod(tiles * splits, 2 * many)
-        wave = channels // splits * area / RATE
-        return (waves + (ALONE if 0 < rest <= many else rest > 0)) * wave + (splits > 1) * (5 + 8 * splits * results / MEMORY)
+        waves = ALONE if tiles * splits <= many else blocks(tiles * splits, 2 * many)
+        return waves * (channels // splits) * area / RATE + (splits > 1) * (5 + 8 * splits * results / MEMORY)
 
     return min((n for n in range(1, MOST_SPLITS + 1) if channels % n == 0 and channels * area >= 256 * n or n == 1), key=cost)
 

@@ -245,6 +245,18 @@ def choose(outputs: int, units: int, groups: int, steps: int, taps: int, apart: 
                 for splits in range(1, min(MOST_SPLITS, steps) + 1)), key=lambda pair: cost(*pair))
 
 
+def worth(grad: tuple[int, ...], weight: tuple[int, ...], stride: tuple[int, int], groups: int) -> bool:
+    """Whether its blocks fill the device and its longer rows cost little: then it was faster than cuDNN wherever that was
+    measured. grad: shape (N, G*M, P, Q); weight: (G*M, C, R, S)."""
+    images, outputs, tall, wide = grad
+    if wide < 14 or outputs // groups <= 64 or not stride[1] < weight[3] <= MOST_TAPS:
+        return False
+    units = weight[2] * blocks(weight[1], 64)
+    tile, splits = choose(outputs // groups, units, groups, blocks(images * tall * (wide + 1), PIXELS), weight[3], 1, 1)
+    launched = groups * blocks(outputs // groups, tile.rows) * units * splits
+    return splits > 1 and launched >= 0.9 * MULTIPROCESSORS * blocks(launched, MULTIPROCESSORS)
+
+
 def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[int, int], padding: tuple[int, int, int, int],
                        dilation: tuple[int, int], groups: int, rows: int | None = None,
                        splits: int | None = None) -> Plan | None:

@@ -1,0 +1,295 @@
+"""Convolution on tensor cores of compute capability 9.0, of filters small enough to stay in shared memory.
+
+conv_wgmma.py brings a tile of filters and one of pixels for every step: 40 KiB for 770 cycles of multiplication, about what the
+second-level cache can hand out. Two things spare most of that where there are few channels and outputs:
+
+- All filters stay in shared memory, brought once by each of the persistent blocks: 128 outputs x 9 taps x 64 channels, or half
+  as many outputs of twice the channels, are 144 KiB.
+- The taps of a row share their pixels. Pixels are rows of 128 bytes (64 channels), and neighbouring taps see the same ones
+  moved along by one, so a run of (pixels + 2) serves three taps: wgmma is told to begin one row further. Runs cross the ends
+  of rows; conv_wgmma_taps.py tells why that does no harm if rows of results are walked as if they were longer (`more`). The
+  pixels beyond their edge are computed and not stored.
+
+A step is then a row of taps: 25 KiB for 2,300 cycles. The two warpgroups that multiply have a tile each and take turns, one
+multiplies while the other stores, as in conv_wgmma.py's ``alternating``.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.dtypes import bfloat16
+from ..core.layout import Layout
+from ..core.plan import ArrayArg, Launch, Plan, TensorMap
+from .build import SIMULATOR, blocks
+from .conv_mma import quad_columns
+from .conv_product import Product, forward, input_gradient
+from .conv_wgmma import MULTIPROCESSORS, SHARED, THREADS, possible, reach, signed
+from .lazy import cuda, types
+
+if not SIMULATOR:
+    from . import ptx_hopper as hopper
+    from . import ptx_mma
+
+CHANNELS = 64                # of a step: rows of 128 bytes in shared memory
+PIECE = 128 * 64             # bytes of 64 outputs under one tap
+MOST_STAGES = 8
+i32, i64, f32 = types.int32, types.int64, types.float32
+
+
+class Tile(NamedTuple):
+    """What a warpgroup computes at a time: outputs (64 or 128, all there are) x pixels; taps of a filter; chunks of CHANNELS
+    channels; apart: pixels from one tap of a row to the next."""
+
+    outputs: int
+    pixels: int
+    taps: tuple[int, int]
+    chunks: int
+    apart: int = 1
+
+    @property
+    def run(self) -> int:
+        """Pixels that the taps of a row see."""
+        return self.pixels + (self.taps[1] - 1) * self.apart
+
+    @property
+    def stage(self) -> int:
+        """Bytes of a run, in groups of eight pixels."""
+        return 1024 * blocks(self.run, 8)
+
+    @property
+    def kept(self) -> int:
+        """Bytes of all filters."""
+        return 2 * CHANNELS * self.outputs * self.taps[0] * self.taps[1] * self.chunks
+
+    @property
+    def stages(self) -> int:
+        """How many there is room for."""
+        return min(MOST_STAGES, (SHARED - 2048 - self.kept) // self.stage)
+
+    @property
+    def shared(self) -> int:
+        """Dynamic shared memory: filters, stages, their barriers, and room to align the first."""
+        return 1024 + self.kept + self.stages * (self.stage + 16) + 8
+
+
+@functools.cache
+def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
+    """Convolution with kept filters. across: these are read across their rows (input gradient)."""
+    kind = "bf16" if dtype == bfloat16 else "f16"
+    pack = ptx_mma.pack_bf16 if dtype == bfloat16 else ptx_mma.pack_f16
+    rows, pixels, (taps_down, taps_right), chunks, apart = tile
+    stages, stage_bytes, kept_bytes, run_bytes = tile.stages, tile.stage, tile.kept, 128 * tile.run
+    high, sums, pieces = rows // 64, pixels // 2, rows // 64
+    count = high * sums
+    filter_bytes = pieces * PIECE
+    steps_b = tuple(2 * i for i in range(CHANNELS // 16))   # 16 channels: 32 bytes along a swizzled row
+    code_b = signed((1 << 62) | (1024 >> 4 << 32) | (1 << 16))
+    if across:                                              # 16 channels of dy: 16 rows of 128 bytes
+        steps_a = tuple(128 * i for i in range(CHANNELS // 16))
+        code_a = signed((1 << 62) | (1024 >> 4 << 32) | (PIECE >> 4 << 16))
+    else:
+        steps_a, code_a = steps_b, code_b
+    add, add_last = [hopper.wgmma(kind, pixels, steps_a, steps_b, trans_a=across, commit=commit) for commit in (False, True)]
+    low = PIECE >> 4                                        # to the second 64 outputs
+    next_a, last_a = filter_bytes >> 4, (taps_right - 1) * filter_bytes >> 4
+    next_b, last_b = 128 * apart >> 4, (taps_right - 1) * 128 * apart >> 4
+    wait_before, wait_all = hopper.wgmma_wait(high), hopper.wgmma_wait(0, count)    # a step is `high` groups
+    registers_down, registers_up = hopper.registers_down(40), hopper.registers_up(232)
+    barrier_init, barrier_expect = hopper.barrier_init, hopper.barrier_expect
+    barrier_arrive, barrier_wait = hopper.barrier_arrive, hopper.barrier_wait
+    fence_barrier_init, load_pixels, load_filters = hopper.fence_barrier_init, hopper.tma_load_im2col_4d, hopper.tma_load_3d
+    named_sync, named_arrive = hopper.named_sync, hopper.named_arrive
+    shared_address, global_address = ptx_mma.shared_address, ptx_mma.global_address
+    divide, store, transpose, turn = ptx_mma.divide_unsigned, ptx_mma.store_global_4, ptx_mma.transpose_tile, quad_columns()
+
+    @cuda.jit(launch_bounds=(THREADS, 1))
+    def conv2d_wgmma_kept(images, filters, y, tiles, positions, area, width, real, row_start, column_start, first_tap, tap_down,
+                          tap_right, down, steps, outputs, y_image, y_row, y_column):
+        """images: im2col tensor map of x (N, H, W, C), box (tile.run, CHANNELS); filters: of w (K, R * S, C), box (outputs of a
+        tile, 1, CHANNELS), or if across (CHANNELS, 1, 64); y: its memory as a line.
+
+        positions: of results and of those beyond their edge, area to an image, width to a row, of which `real` are there; a
+        window starts at row_start + row, column_start + column; number in w of the first tap, of the next down, right; down:
+        rows between taps; steps: taps_down * chunks, not known to the compiler, which would write the loop out and then
+        serialise its products; strides of y in bytes."""
+        shared = cuda.shared.array(0, types.uint8)
+        base = (shared_address(shared) + i32(1023)) & i32(-1024)
+        kept = i32(base + stages * stage_bytes)
+        full = i32(kept + kept_bytes)
+        empty = i32(full + 8 * stages)
+        ready = i32(empty + 8 * stages)
+        thread = i32(cuda.threadIdx.x)
+        group_of_threads = thread >> 7
+        if thread == 0:
+            for s in range(stages):
+                barrier_init(full + 8 * s, 1)
+                barrier_init(empty + 8 * s, 1)
+            barrier_init(ready, 1)
+            fence_barrier_init()
+        cuda.syncthreads()
+        t = i32(cuda.blockIdx.x)
+        blocks = i32(cuda.gridDim.x)
+        if group_of_threads == 0:                          # ---------------- the one that fetches
+            registers_down()
+            if thread == 0:
+                barrier_expect(ready, kept_bytes)
+                to = kept
+                for i in range(taps_down):
+                    for c in range(chunks):
+                        for j in range(taps_right):
+                            tap = i32(first_tap + i * tap_down + j * tap_right)
+                            if across:
+                                for k in range(pieces):
+                                    load_filters(to + k * PIECE, filters, 64 * k, tap, CHANNELS * c, ready)
+                            else:
+                                load_filters(to, filters, CHANNELS * c, tap, 0, ready)
+                            to = i32(to + filter_bytes)
+                slot, parity = i32(0), i32(1)
+                while t < tiles:
+                    at = i32(t * pixels)
+                    image = divide(at, area)
+                    at = i32(at - image * area)
+                    p = divide(at, width)
+                    h = i32(row_start + p)
+                    v = i32(column_start + at - p * width)
+                    for i in range(taps_down):
+                        for c in range(chunks):
+                            barrier_wait(empty + 8 * slot, parity)
+                            barrier_expect(full + 8 * slot, run_bytes)
+                            load_pixels(base + slot * stage_bytes, images, CHANNELS * c, v, h, image, full + 8 * slot, 0,
+                                        i * down)
+                            slot = i32(slot + 1)
+                            if slot == stages:
+                                slot, parity = i32(0), i32(parity ^ 1)
+                    t = i32(t + blocks)
+        else:                                              # ---------------- those that multiply
+            registers_up()
+            me = i32(group_of_threads - 1)
+            thread = i32(thread & 127)
+            lane, warp = thread & 31, thread >> 5
+            total = cuda.local.array(count, f32)
+            done = i32(0)                                  # steps of all tiles so far
+            if me == 1:
+                named_arrive(1, 256)
+                done = i32(steps)
+                t = i32(t + blocks)
+            slot = i32(types.uint32(done) % types.uint32(stages))
+            parity = i32(types.uint32(done) // types.uint32(stages) & types.uint32(1))
+            barrier_wait(ready, 0)
+            while t < tiles:
+                for i in range(count):
+                    total[i] = f32(0)
+                named_sync(1 + me, 256)                    # the other one has found all its stages full
+                before, a = i32(-1), kept
+                for _ in range(i32(steps)):
+                    barrier_wait(full + 8 * slot, parity)
+                    a_code = i64(a >> 4) | i64(code_a)
+                    b_code = i64((base + slot * stage_bytes) >> 4) | i64(code_b)
+                    add(total, 0, a_code, b_code)
+                    if taps_right == 3:
+                        add(total, 0, a_code + next_a, b_code + next_b)
+                    add_last(total, 0, a_code + last_a, b_code + last_b)
+                    if high == 2:
+                        add(total, sums, a_code + low, b_code)
+                        if taps_right == 3:
+                            add(total, sums, a_code + next_a + low, b_code + next_b)
+                        add_last(total, sums, a_code + last_a + low, b_code + last_b)
+                    a = i32(a + taps_right * filter_bytes)
+                    if before >= 0:
+                        wait_before()
+                        if thread == 0:
+                            barrier_arrive(empty + 8 * before)
+                    before = slot
+                    slot = i32(slot + 1)
+                    if slot == stages:
+                        slot, parity = i32(0), i32(parity ^ 1)
+                named_arrive(2 - me, 256)
+                wait_all(total, 0)
+                if thread == 0:
+                    barrier_arrive(empty + 8 * before)
+                # as in conv_wgmma.py: transposed by eights, four neighbouring lanes have eight outputs of a pixel each
+                odd, upper = lane & 1, lane & 2
+                output = i32(16 * warp + 8 * odd)
+                line = global_address(y) + 2 * i64(output)
+                for i in range(pixels // 16):
+                    at = i32(t * pixels + (lane >> 2) + 4 * upper + 16 * i)
+                    image = divide(at, area)
+                    rest = i32(at - image * area)
+                    p = divide(rest, width)
+                    q = i32(rest - p * width)
+                    to = line + i64(image) * y_image + i64(p) * y_row + i64(q) * y_column
+                    for k in range(high):
+                        e = k * sums + 8 * i
+                        v0 = transpose(pack(total[e], total[e + 1]))
+                        v1 = transpose(pack(total[e + 2], total[e + 3]))
+                        v2 = transpose(pack(total[e + 4], total[e + 5]))
+                        v3 = transpose(pack(total[e + 6], total[e + 7]))
+                        v0, v1, v2, v3 = turn(v0, v1, v2, v3, lane)
+                        if at < positions and q < real and output + 64 * k < outputs:
+                            store(to + 128 * k, v0, v1, v2, v3)
+                done = i32(done + 2 * steps)
+                slot = i32(types.uint32(done) % types.uint32(stages))
+                parity = i32(types.uint32(done) // types.uint32(stages) & types.uint32(1))
+                t = i32(t + 2 * blocks)
+
+    return conv2d_wgmma_kept
+
+
+# ------------------------------------------------------------------------------------------------ planner
+
+PIXELS = {64: 256, 128: 160}  # of a tile, by its outputs: the fastest of those whose sums fit into a warpgroup's registers
+LEAST_TILES = 4 * MULTIPROCESSORS  # two for each warpgroup: bringing all filters pays with the second
+
+
+def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...], filters: ArrayArg, weight: tuple[int, ...],
+           bias: ArrayArg | None, y: ArrayArg, dtype: np.dtype, across: bool, groups: int,
+           pixels: int | None = None) -> list[Launch] | None:
+    """The launch of a product (conv_product.py), or None where it cannot be done this way or has too few tiles; these are not
+    counted where their pixels are given."""
+    product, (number, channels, height, width) = products[0], shape
+    outputs = weight[1] if across else weight[0]
+    apart = product.columns.tap
+    if (len(products) > 1 or groups > 1 or bias is not None or channels % CHANNELS or outputs % 8 or outputs > 128
+            or product.taps[1] not in (2, 3) or product.rows.step != 1 or product.columns.step != 1 or apart > 8):
+        return None
+    rows = 64 if outputs <= 64 else 128
+    tile = Tile(rows, pixels or PIXELS[rows], product.taps, channels // CHANNELS, apart)
+    reached = (product.taps[1] - 1) * apart                 # from the first tap of a row to its last
+    beyond = product.size[2] + product.columns.start + reached - width
+    more = max(0, reached - min(-product.columns.start, beyond))
+    real = product.size[2]
+    product = product._replace(size=(*product.size[:2], real + more))
+    if tile.stages < 2 or more > 127 or not possible(product, (height, width)):
+        return None
+    lower, upper = reach(product, (height, width))
+    area = product.size[1] * product.size[2]
+    positions = number * area
+    tiles = blocks(positions, tile.pixels)
+    if pixels is None and tiles < LEAST_TILES:
+        return None
+    item, every = 2, weight[2] * weight[3]
+    maps = [TensorMap(images, (number, height, width, channels),
+                      tuple([item * n for n in (height * width * channels, width * channels, channels, 1)]),
+                      (tile.run, CHANNELS), 128, (1, 1, 1, 1), lower, upper, dtype.name),
+            TensorMap(filters, (weight[0], every, weight[1]), tuple([item * n for n in (every * weight[1], weight[1], 1)]),
+                      (CHANNELS, 1, 64) if across else (rows, 1, CHANNELS), 128, kind=dtype.name)]
+    numbers = [tiles, positions, area, product.size[2], real, product.rows.start, product.columns.start, *product.tap,
+               product.rows.tap, product.taps[0] * tile.chunks, outputs]
+    size = product.offset // item + product.size[0] * product.size[1] * real * outputs
+    return [Launch(conv2d_wgmma_kept(dtype, tile, across), min(MULTIPROCESSORS, tiles), THREADS,
+                   [*maps, y.view((size,)), *[np.int32(n) for n in numbers], *[np.int64(n) for n in product.strides]],
+                   tile.shared)]
+
+
+def conv2d(out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, *, pixels: int | None = None,
+           **where: Any) -> Plan | None:
+    """x (N, C, H, W), weight (M, C, R, S) -> out (N, M, P, Q); None where it cannot be done this way."""
+    return forward(functools.partial(launch, pixels=pixels), out, x, weight, bias, **where)
+
+
+def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, *, pixels: int | None = None, **where: Any) -> Plan | None:
+    """grad (N, M, P, Q), weight (M, C, R, S) -> out (N, C, H, W); None where it cannot be done this way."""
+    return input_gradient(functools.partial(launch, pixels=pixels), out, grad, weight, **where)

@@ -1,0 +1,99 @@
+"""Convolutions of filters that stay in shared memory (kernels/conv_wgmma_kept.py): plans read as the kernel reads them, without
+a GPU; then the kernel."""
+
+import numpy as np
+import pytest
+from test_conv import BF16, F16, check, geometry, needs_tensor_cores, numbers, on_gpu, reference
+from test_conv_taps import run_of_pixels
+
+from cudamath.core.layout import Layout
+from cudamath.kernels import conv_layout, conv_wgmma_kept
+from cudamath.runtime.device import assume
+
+CASES = [  # x, weight, padding, dilation
+    ((3, 64, 6, 5), (128, 64, 3, 3), 1, 1),
+    ((2, 64, 9, 28), (64, 64, 3, 3), 1, 1),
+    ((2, 64, 7, 9), (72, 64, 2, 3), 0, 1),
+    ((2, 64, 9, 9), (64, 64, 3, 2), 1, (1, 2)),
+    ((3, 64, 4, 4), (64, 64, 3, 3), (0, 4), 1),                   # more padding than taps
+    ((2, 128, 7, 9), (64, 128, 3, 3), 1, 1),
+    ((2, 64, 9, 11), (128, 64, 3, 3), 2, 2),
+]
+KINDS = {False: conv_wgmma_kept.conv2d, True: conv_wgmma_kept.conv2d_input_grad}
+
+
+def pixels(w, across):
+    """Of a tile for these filters."""
+    return conv_wgmma_kept.PIXELS[64 if w.shape[across] <= 64 else 128]
+
+
+def problem(case, across):
+    """The images read and the filters, the result, its largest possible sums, and the options of planners."""
+    x_shape, w_shape, padding, dilation = case
+    stride, margins, spread, size = geometry(x_shape, w_shape, 1, padding, dilation)
+    options = {"padding": padding, "dilation": dilation}
+    x, w, grad = numbers(x_shape, BF16), numbers(w_shape, BF16, 1), numbers((x_shape[0], w_shape[0], *size), BF16, 2)
+    exact = reference(x, w, **options, grad=grad)[across]
+    bound = reference(np.abs(x), np.abs(w), **options, grad=np.abs(grad))[across]
+    return grad if across else x, w, exact, bound, {"stride": stride, "padding": margins, "dilation": spread, "groups": 1}
+
+
+@pytest.mark.parametrize("across", [False, True], ids=["forward", "input"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_runs_of_pixels_hold_the_sums(case, across):
+    """The kernel's walk through the boxes of its plan, in NumPy, against the definition."""
+    images, w, exact, _, options = problem(case, across)
+    layouts = [conv_layout.as_last(Layout.new(a.shape, BF16, 0)) for a in (exact, images, w)]
+    with assume((9, 0)):
+        assert KINDS[across](*layouts, **options) is None  # too few tiles
+        plan = KINDS[across](*layouts, **options, pixels=pixels(w, across))
+    if plan is None:  # too many filters, or channels that are no whole steps
+        assert (across and (w.shape[0] % 64 or w.shape[0] == 128 and w.shape[2] * w.shape[3] * 64 * w.shape[0] > 100_000))
+        return
+    (launch,) = plan.steps
+    of_images, of_filters, _, *rest = launch.args
+    (tiles, positions, area, width, real, row_start, column_start, first, down_w, right_w, down, steps, outputs, image_step,
+     row_step, step) = map(int, rest)
+    tile = conv_wgmma_kept.Tile(64 if outputs <= 64 else 128, pixels(w, across), w.shape[2:], images.shape[1] // 64,
+                                options["dilation"][1])
+    assert launch.shared == tile.shared <= 227 << 10 and tile.stages >= 2 and steps == tile.taps[0] * tile.chunks
+    assert tiles == -(-positions // tile.pixels) and of_images.box == (tile.run, 64)
+    assert of_filters.box == ((64, 1, 64) if across else (tile.outputs, 1, 64))
+    memory = np.zeros(exact.size)
+    seen, filters = images.astype(np.float64).transpose(0, 2, 3, 1), w.astype(np.float64).reshape(*w.shape[:2], -1)
+    for at in range(0, tiles * tile.pixels, tile.pixels):
+        image, pixel = divmod(at, area)
+        p, q = divmod(pixel, width)
+        found = np.zeros((tile.pixels, outputs))
+        for i in range(tile.taps[0]):
+            run = run_of_pixels(seen, (column_start + q, row_start + p, image), tile.run, (i * down, 0), of_images)
+            for j in range(tile.taps[1]):
+                tap = filters[:, :, first + i * down_w + j * right_w]
+                found += run[j * tile.apart:j * tile.apart + tile.pixels] @ (tap if across else tap.T)
+        for n in range(tile.pixels):
+            image, pixel = divmod(at + n, area)
+            p, q = divmod(pixel, width)
+            if at + n < positions and q < real:
+                to = (image * image_step + p * row_step + q * step) // 2
+                memory[to:to + outputs] = found[n]
+    result = np.lib.stride_tricks.as_strided(memory, exact.shape, [s * 4 for s in plan.outputs[0].strides])
+    np.testing.assert_allclose(result, exact, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [BF16, F16], ids=str)
+@pytest.mark.parametrize("across", [False, True], ids=["forward", "input"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_kept_filters_on_the_gpu(case, across, dtype):
+    needs_tensor_cores()
+    images, w, exact, bound, options = problem(case, across)
+    images, w = on_gpu(images.astype(dtype), True), on_gpu(w.astype(dtype), True)
+    layouts = [images._layout, w._layout]
+    plan = KINDS[across](conv_layout.result(layouts[0], exact.shape), *layouts, **options,
+                         pixels=pixels(w, across))
+    if plan is None:
+        pytest.skip("more filters than fit")
+    run = plan.bind("conv2d", layouts)
+    first = run(images, w)
+    check(first, exact, bound, dtype, "kept")
+    assert first.tobytes() == run(images, w).tobytes()

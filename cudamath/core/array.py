@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..runtime import memory, stream
+from ..runtime import flags, memory, stream
 from ..runtime.errors import DeviceError, is_ours
 from . import dtypes, shapes
 from .devices import CPU, TRACED, Device, default_index, device_of, index_of
@@ -197,7 +197,10 @@ class ndarray:
         if not layout.contiguous:
             return self.copy().to_numpy()
         host = np.empty(layout.shape, layout.dtype)
-        memory.download(host.ctypes.data, self._data, layout.nbytes, stream.stream_of(layout.device))
+        current = stream.stream_of(layout.device)
+        # The driver returns from a copy into pageable memory when it is done: there is nothing to wait for.
+        memory.download(host.__array_interface__["data"][0], self._data, layout.nbytes, current, wait=not layout.nbytes)
+        flags.raise_pending(layout.device)
         return host
 
     def to(self, device: Any, *, copy: bool = False) -> ndarray:

@@ -494,3 +494,19 @@ def test_a_small_array_is_one_launch():
     for shape, axis in (((4096,), 0), ((64, 64), 0), ((64, 64), 1)):
         assert len(planned(np.zeros(shape, np.float32), "sum", axis, None).steps) == 1
     assert len(planned(np.zeros(1 << 24, np.float32), "sum", 0, None).steps) == 2
+
+
+@pytest.mark.parametrize("kind", ["sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin", "nansum",
+                                  "nanmax", "count_nonzero"])
+def test_keepdims_of_other_types(device, kind):
+    """What NumPy takes for true or false and what not, for the same reason on every device."""
+    x = np.arange(6.0).reshape(2, 3)
+    a = cm.asarray(x)
+    for keepdims in (None, 0, 1, 2, np.int64(1), np.array(1), "a"):
+        try:
+            shape = getattr(np, kind)(x, axis=1, keepdims=keepdims).shape
+        except TypeError:
+            with pytest.raises(TypeError, match=rf"^{kind}: wants keepdims .*\(2, 3\)"):
+                getattr(cm, kind)(a, axis=1, keepdims=keepdims)
+        else:
+            assert getattr(cm, kind)(a, axis=1, keepdims=keepdims).shape == shape

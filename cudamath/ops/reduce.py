@@ -153,6 +153,10 @@ class _Reduction(Op):
     def reduce(self, x: ndarray, axis: Axis, keepdims: bool, dtype: np.dtype, plain: bool = True, **more: Any) -> ndarray:
         """The op itself; `plain`: no arguments were given that `known` does not tell apart."""
         axes = _axes(self.name, axis, x.ndim)
+        if type(keepdims) is not bool:
+            if self.name not in ("argmax", "argmin") and not hasattr(keepdims, "__index__"):  # as NumPy
+                raise TypeError(f"{self.name}: wants keepdims True or False, got {keepdims!r} for an array of shape {x.shape}")
+            keepdims = bool(keepdims)
         if self.chooses and 0 in [x.shape[i] for i in axes]:
             raise ValueError(f"{self.name}: no elements to choose from along axes {axes} of an array of shape {x.shape}")
         out = self(x, kind=self.name, axis=axes, keepdims=keepdims, dtype=dtype, **more)

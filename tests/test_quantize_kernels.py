@@ -113,6 +113,7 @@ def test_which_version():
     with assume((9, 0)):
         assert names(packed_plan(1, 768, 768, "int8", 0)[0]) == ["gemv"]
         assert names(packed_plan(16, 50257, 768, "int4", 128)[0]) == ["gemv"]
+        assert names(packed_plan(8, 50257, 768, "int4", 128)[0]) == ["gemv_early"]
         assert names(packed_plan(1, 768, 768, "float8_e4m3", 0)[0]) == ["gemv"]
         assert names(packed_plan(1, 768, 768, "float8_e4m3", 0, kind=F16)[0]) == ["gemv_e4m3"]
         assert names(packed_plan(1, 768, 768, "int8", 0, version="gemv 8x1x2 early")[0]) == ["gemv_early"]
@@ -123,6 +124,7 @@ def test_which_version():
         for rows, depth in ((17, 768), (1, 767)):
             assert all("gemv" not in found for found in few_rows_of_16_bits(rows, depth))
     with assume((8, 0)):
+        assert names(packed_plan(1, 768, 768, "int4", 128)[0]) == ["gemv"]
         assert few_rows_of_16_bits(1, 768) == [["gemv"], ["gemv"]]
         assert names(packed_plan(1, 768, 768, "float8_e5m2", 0)[0]) == ["gemv"]
         assert names(packed_plan(1, 768, 768, "float8_e4m3", 0)[0]) == ["gemv"]
@@ -259,6 +261,7 @@ def test_when_cublaslt_multiplies_float8(monkeypatch):
             assert names(other)[-1] == "matmul_wgmma" and len(asked) == 2
         monkeypatch.setattr(tune, "lookup", lambda *_: None)
         assert names(plan(32, 64, 128)) == ["matmul_wgmma"]
+        assert not names(plan(4096, 4096, 128)) and "many tiles" in plan(4096, 4096, 128).why
         monkeypatch.setattr(blas, "multiplies_float8", lambda outer: False)
         timed = scaled_matmul.contenders(*scaled_layouts(32, 64, 128), None, Layout.new((32, 64), BF16, 0))
         assert len(timed) == 7 and all(v.startswith("wgmma ") for v in timed)

@@ -153,6 +153,8 @@ def _choose(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: Layout
         found = tune.lookup("scaled_matmul", a.device, a.dtype.name, (*a.shape, b.shape[1]), able)
         if found is not None:
             return found
+        if 2 * blocks(out.shape[0], 128) * blocks(out.shape[1], 128) > 3 * devices.multiprocessors(a.device):
+            return "cublaslt", "many tiles: cuBLASLt was ahead wherever those were measured"
     if able[0] == "steps":
         return "steps", "no kernel for all at once: the sums first, their scales afterwards"
     return "wgmma", "tensor cores: scales and bias on the way out"

@@ -48,14 +48,14 @@ def draw_speedups(rows: Sequence[dict[str, Any]], file: pathlib.Path) -> None:
     figure = Figure(figsize=(9, 0.6 + 0.16 * len(bars)), layout="constrained")
     axes = figure.subplots()
     places = range(len(bars))
-    axes.barh(places, [ratio - 1 for _, ratio, _ in bars], left=1, color=[COLOURS[unit] for *_, unit in bars])
+    axes.barh(places, [ratio - 1 for _, ratio, _ in bars], left=1, color=[COLOURS.get(unit, "grey") for *_, unit in bars])
     axes.set_yticks(places, [title for title, *_ in bars], fontsize=6)
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log", base=2)
     ticks = [0.5, 1, 2, 4, 8]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_xlabel("time of the best peer / time of cudamath (blue: bytes limit, orange: operations)", fontsize=8)
+    axes.set_xlabel("time of the best peer / time of cudamath (blue: bytes limit, orange: operations, grey: neither)", fontsize=8)
     axes.set_title(rows[0]["device"].split(",")[0], fontsize=9)
     _save(figure, file)
 

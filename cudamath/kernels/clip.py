@@ -18,6 +18,12 @@ Versions: `one`, an array a launch and a thread a chunk or an element (any GPU, 
 with 16-byte accesses where arrays are aligned. No atomics: the same gradients give the same bits.
 
 Measured (row versions_clip):
+norm of 2^27 gradients in 148 arrays, float32; NVIDIA H200, commit c0559706d750, 2026-11-22
+
+               GB/s     of a copy
+    one         7.2          0.00
+    many      3,906          0.96
+
 (end of what was measured)
 """
 

@@ -11,11 +11,11 @@ number of elements, at least the result can be written in 16 bytes: each thread 
 (``join_gathered``). More than MOST inputs, or others than C-ordered ones, are copied one by one (copy.copy_part).
 
 Measured (row versions_join):
-two of 8,192 x 4,096 side by side, float32; NVIDIA H200, commit 79241e4a8fe7, 2026-11-21
+two of 8,192 x 4,096 side by side, float32; NVIDIA H200, commit c0559706d750, 2026-11-22
 
                  GB/s     of a copy
-    copies      3,555          0.87
-    join        3,932          0.97
+    copies      3,570          0.88
+    join        3,938          0.97
 
 (end of what was measured)
 """

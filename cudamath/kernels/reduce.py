@@ -32,12 +32,12 @@ A planner sees an array as (kept axes ..., reduced axes ...). Axes are sorted by
 so most reductions have one axis of each kind, and the rest are walked by dividing an element number.
 
 Measured (row versions_reduce):
-sum over the last axis of 32,768 x 4,096, float32; NVIDIA H200, commit 79241e4a8fe7, 2026-11-21
+sum over the last axis of 32,768 x 4,096, float32; NVIDIA H200, commit c0559706d750, 2026-11-22
 
                             GB/s     of a copy
-    reduce_plain             984          0.24
-    reduce_rows            4,358          1.07
-    reduce_rows_split      3,175          0.78
+    reduce_plain             987          0.24
+    reduce_rows            4,453          1.09
+    reduce_rows_split      3,198          0.79
 
 (end of what was measured)
 """

@@ -21,12 +21,12 @@ Versions, from simple to fast. An array is seen as (outer, n, inner), the axis i
 A line with +inf or NaN, or with -inf throughout, is NaN throughout, as on the CPU.
 
 Measured (row versions_softmax):
-softmax of 16,384 x 4,096, float32; NVIDIA H200, commit 79241e4a8fe7, 2026-11-21
+softmax of 16,384 x 4,096, float32; NVIDIA H200, commit c0559706d750, 2026-11-22
 
                     GB/s     of a copy
-    plain            284          0.07
-    long_rows      1,323          0.32
-    rows           4,044          0.99
+    plain            288          0.07
+    long_rows      1,322          0.32
+    rows           4,054          1.00
 
 (end of what was measured)
 """

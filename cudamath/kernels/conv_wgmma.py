@@ -23,7 +23,7 @@ tile are being filled.
 
 The input gradient is the same product over dy (conv_simt.py tells how a stride splits it). Its filters, summed along the
 *output* channels, lie across the memory of w: wgmma reads them transposed, nothing is turned. The weight gradient:
-conv_wgmma_grad.py.
+conv_wgmma_grad.py. Where all filters fit into shared memory: conv_wgmma_kept.py.
 
 The floor is 2 * N * K * P * Q * C * R * S operations at the tensor cores' rate (about 660 TFLOP/s sustained on an H200), or
 the bytes of x, w and y, whichever takes longer: a 1 x 1 convolution of few channels is a copy.

@@ -43,6 +43,10 @@ for dtype in ("int32", "float32", "float64"):
     size = np.dtype(dtype).itemsize
     row(f"argsort_{dtype}", "device", f"argsort(a), {dtype}, 2^24", drawn(dtype, LARGE), ARGSORT,
         work=(size + 2 * size * (size + 4)) * LARGE, unit="B")
+row("partition_float32", "device", "partition(a, 2^23), float32, 2^24", drawn("float32", LARGE),
+    everywhere(lambda lib, x: lambda: lib.partition(x, LARGE // 2), "cudamath", "cupy"), work=20 * LARGE, unit="B")
+row("topk_float32", "device", "topk(a, 100), float32, 2^24", drawn("float32", LARGE),
+    everywhere(lambda lib, x: lambda: lib.topk(x, 100), "cudamath", "torch"), work=16 * LARGE, unit="B")
 for rows, columns in ((1 << 20, 16), (1 << 14, 1 << 10), (1 << 10, 1 << 14)):
     row(f"sort_rows_{columns}", "device", f"sort(a, 1), float32, {rows}x{columns}", drawn("float32", rows, columns), SORT,
         work=8 * rows * columns, unit="B")

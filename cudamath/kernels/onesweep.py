@@ -54,15 +54,19 @@ COUNT_LEAST = 32 * THREADS  # keys of a block of ``count_digits``, at least: eac
 COUNT_BLOCKS = 1056  # of them, about: eight a multiprocessor
 COPIES = 4  # of the histograms in shared memory: lanes that meet the same digit take turns, a quarter of them each
 COPIES_APART = 8  # words between them, so that the same digit of each is in another bank
-LEAST_BLOCKS = 3  # a multiprocessor, for which registers are shared out
 LOOK = 4  # tiles that a thread looks back at in one go
 _WIDE = 1 << 30  # so many keys need counts and places of 64 bits
 
 
-def items_of(size: int, values: bool) -> int:
-    """Keys a thread of ``onesweep`` holds, for keys of that many bytes, with or without positions. Of 2^24 float32, H200: 12,
-    16, 20, 24 keys 468, 430, 396, 414 us; with positions 646, 587, 604, 572."""
-    return 12 if size == 8 else 20 if size == 4 and not values else 16
+def items_of(size: int, values: bool, width: int) -> tuple[int, int]:
+    """(keys a thread of ``onesweep`` holds, blocks that share a multiprocessor's registers at least), for keys of that many
+    bytes, with or without positions of that many bits.
+
+    2^24 float32 on an H200: (12, 4), (16, 3), (20, 3), (24, 2): 468, 430, 396, 414 us; with positions 646, 587, 624, 572.
+    """
+    if size == 4 and width == 32:
+        return (24, 2) if values else (20, 3)
+    return 12 if size == 8 else 16, 3 if width == 32 else 2
 
 
 @functools.cache
@@ -179,14 +183,14 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
     word, _, K, _ = coding
     key_of = key_function(coding)
     kind = getattr(types, word.name)
-    items = items_of(word.itemsize, values)
+    items, least_blocks = items_of(word.itemsize, values, count.bitwidth)
     tile_size = THREADS * items
     warp_size = WARP * items
     width = count.bitwidth
     PARTIAL, TOTAL, VALUE = count(1 << (width - 2)), count(1 << (width - 1)), count((1 << (width - 2)) - 1)
     mask, zero = K(DIGITS - 1), count(0)
 
-    @cuda.jit(launch_bounds=(THREADS, LEAST_BLOCKS if width == 32 else 2))
+    @cuda.jit(launch_bounds=(THREADS, least_blocks))
     def onesweep(keys, new_keys, order, new_order, places, status, tickets, digit, flip, n, per_row, step, keep):
         # keys, new_keys: (rows * n,) words; order: (rows * n,) or (1,): positions 0, 1, ... are meant;
         # new_order: (step * rows * n,) of which every step-th word is written, and with step 2 the next one zeroed;
@@ -339,7 +343,7 @@ def sweep_steps(keys: Any, target: Any, order: Any, coding: Coding, shape: tuple
     wide = rows * n >= _WIDE
     count, index = (types.uint64, np.dtype(np.uint64)) if wide else (types.uint32, np.dtype(np.uint32))
     passes = blocks(coding.bits if bits is None else max(bits, 1), DIGIT_BITS)
-    tile = THREADS * items_of(coding.word.itemsize, order is not None)
+    tile = THREADS * items_of(coding.word.itemsize, order is not None, 8 * index.itemsize)[0]
     per_row = blocks(n, tile)
     tiles = rows * per_row
 

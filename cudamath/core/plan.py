@@ -436,7 +436,7 @@ def load(step: Launch, signature: list[Any], device: int) -> module.Function:
 
     if compiler is None:
         raise AssertionError("kernels/build.py has not been imported")
-    key = (step.kernel, device, step.shared > 48 << 10 and step.shared, step.cluster,
+    key = (step.kernel, device, step.shared > 32 << 10 and step.shared, step.cluster,
            *((k.dtype, k.ndim, k.contiguous) if isinstance(k, Layout) else k for k in signature))
     found = _functions.get(key)
     if found is None:

@@ -112,8 +112,10 @@ class Function:
         return int(check(cu.cuKernelGetAttribute(kind, self.kernel, check(cu.cuDeviceGet(self.device)))))
 
     def allow_shared(self, nbytes: int) -> None:
-        """Allow this much dynamic shared memory a block (beyond 48 KiB it must be asked for; never less than before)."""
-        if nbytes > max(48 << 10, self.attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES")):
+        """Allow this much dynamic shared memory a block. Beyond 48 KiB, the kernel's own static memory counted in, it must be
+        asked for; never less than before."""
+        allowed = self.attribute("MAX_DYNAMIC_SHARED_SIZE_BYTES")
+        if nbytes + self.attribute("SHARED_SIZE_BYTES") > 48 << 10 and (nbytes > allowed or allowed <= 48 << 10):
             cu = devices.driver()
             kind = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             check(cu.cuKernelSetAttribute(kind, nbytes, self.kernel, check(cu.cuDeviceGet(self.device))))

@@ -2,7 +2,8 @@
 
 What torch does beside: bfloat16 weights where it has no kernel for packed ones that is worth it (that for int8 takes ten times
 as long as bfloat16), `_weight_int4pack_mm` for int4 in groups, `_int_mm` for int8 products, `_scaled_mm` with scales of rows
-and columns for float8, at its faster accumulation, which keeps as many bits as ours.
+and columns for float8, at its faster accumulation, which keeps as many bits as ours. One token takes the device less time than
+a call takes the host: in a language model these layers are parts of a graph.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ for name, rows, inner, out in (("4096", 1, 4096, 4096), ("16384", 1, 4096, 16384
         scales = 0 if bits == 16 else 4 * (numbers // GROUP if bits == 4 else out)
         row(f"linear_{dtype}_{name}", "device", f"linear {rows}x{inner} -> {out}, weights {dtype}",
             drawn((rows, inner), (out, inner)), {"cudamath": plain if bits == 16 else packed(dtype, how), "torch": theirs},
-            work=numbers * bits / 8 + scales, unit="B", copies=max(2, min(12, (200 << 20) // (numbers * bits // 8))))
+            work=numbers * bits / 8 + scales, unit="B", copies=max(2, min(12, (200 << 20) // (numbers * bits // 8))),
+            hide_host=True)
 
 
 def eight_bits(dtype: str) -> dict[str, Bind]:

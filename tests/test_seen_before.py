@@ -253,6 +253,12 @@ def test_batch_norm_training_in_layouts_seen_before(device):
 
 SEEN_BEFORE = {
     "max_pool2d": (lambda ml, x, w, b: ml.max_pool2d(x, 3, 2, 1), lambda f, x, w, b: f.max_pool2d(x, 3, 2, 1)),
+    "conv_transpose2d": (lambda ml, x, w, b: ml.conv_transpose2d(x, w.swapaxes(0, 1), stride=2, padding=1),
+                         lambda f, x, w, b: f.conv_transpose2d(x, w.swapaxes(0, 1), stride=2, padding=1)),
+    "adaptive_avg_pool2d": (lambda ml, x, w, b: ml.adaptive_avg_pool2d(x, 1), lambda f, x, w, b: f.adaptive_avg_pool2d(x, 1)),
+    "adaptive_max_pool2d": (lambda ml, x, w, b: ml.adaptive_max_pool2d(x, 1), lambda f, x, w, b: f.adaptive_max_pool2d(x, 1)),
+    "glu": (lambda ml, x, w, b: ml.glu(x[:, :2], 1) * ml.glu(x[:, 1:], -3),
+            lambda f, x, w, b: f.glu(x[:, :2], 1) * f.glu(x[:, 1:], -3)),
     "avg_pool2d": (lambda ml, x, w, b: ml.avg_pool2d(x, 2), lambda f, x, w, b: f.avg_pool2d(x, 2)),
     "conv2d": (lambda ml, x, w, b: ml.conv2d(x, w, b, padding=1), lambda f, x, w, b: f.conv2d(x, w, b, padding=1)),
     "conv2d without bias": (lambda ml, x, w, b: ml.conv2d(x, w, stride=2), lambda f, x, w, b: f.conv2d(x, w, stride=2)),

@@ -19,6 +19,7 @@ from ..ops import ufunc
 from ..ops.elementwise import exp, expm1, sign, tanh  # noqa: F401  gradient expressions name exp, expm1 and sign
 from ..ops.index import where  # noqa: F401  in a gradient expression
 from ..ops.shape import span
+from ..ops.views import remember
 
 __all__ = ["activation", "celu", "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "log_sigmoid",
            "mish", "prelu", "relu", "relu6", "selu", "sigmoid", "silu", "softplus", "softsign", "tanh"]
@@ -292,12 +293,25 @@ def glu(x: Any, axis: int = -1) -> ndarray:
     >>> cm.ml.glu(cm.array([[2.0, 4.0, 0.0, 100.0]])).tolist()
     [[1.0, 4.0]]
     """
+    try:
+        first, second, offset = _halves[x._layout, axis, axis.__class__]
+        if x._node is None:
+            return _glu(x._view(first), x._view(second, offset))
+    except (AttributeError, KeyError, TypeError):
+        pass
     x = require("glu", x, FLOATING)
-    axis = normalize_axis("glu", axis, x.ndim)
-    length = x.shape[axis]
+    place = normalize_axis("glu", axis, x.ndim)
+    length = x.shape[place]
     if length % 2:
-        raise ValueError(f"glu: wants an even length along axis {axis}, got shape {x.shape}")
-    return _glu(span(x, axis, 0, length // 2), span(x, axis, length // 2, length))
+        raise ValueError(f"glu: wants an even length along axis {place}, got shape {x.shape}")
+    parts = span(x, place, 0, length // 2), span(x, place, length // 2, length)
+    if x._layout.device >= 0:
+        remember(_halves, (x._layout, axis, axis.__class__), (parts[0]._layout, parts[1]._layout, parts[1]._data - x._data))
+    return _glu(*parts)
+
+
+#: Halves of arrays on a GPU that `glu` saw: (layout, axis, its class) -> (layouts of both, bytes to the second).
+_halves: dict[tuple, tuple[Any, Any, int]] = {}
 
 
 relu.__doc__ = """Rectified linear unit: max(x, 0).

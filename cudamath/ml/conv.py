@@ -344,6 +344,12 @@ def conv_transpose2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     [[[[1.0, 10.0, 2.0, 20.0]]]]
     """
     name = "conv_transpose2d"
+    key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
+    plain = bias is None and all([option.__class__ is int for option in key[1:]])
+    if plain:
+        known = _conv2d_input_grad.again(key, given)
+        if known is not None:
+            return known
     (x, weight, *biases), groups = _operands(name, 2, x, weight, bias, groups, transposed=True)
     strides, dilations = pair(name, "stride", stride, 1), pair(name, "dilation", dilation, 1)
     margins, more = pair(name, "padding", padding, 0), pair(name, "output_padding", output_padding, 0)
@@ -359,8 +365,11 @@ def conv_transpose2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     # that none of its windows would reach are zeros.
     ends = [max(0, p - m) for p, m in zip(margins, more, strict=True)]
     empty = [max(0, m - p - (s - 1)) for p, m, s in zip(margins, more, strides, strict=True)]
-    y = _conv2d_input_grad(x, weight, size=tuple([n - e for n, e in zip(size, empty, strict=True)]), stride=strides,
-                           padding=(margins[0], ends[0], margins[1], ends[1]), dilation=dilations, groups=groups)
+    where: dict[str, Any] = {"size": tuple([n - e for n, e in zip(size, empty, strict=True)]), "stride": strides,
+                             "padding": (margins[0], ends[0], margins[1], ends[1]), "dilation": dilations, "groups": groups}
+    y = _conv2d_input_grad(x, weight, **where)
+    if plain and not max(empty):
+        _conv2d_input_grad.remember(key, given, (x, weight), **where)
     if max(empty):
         y = pad(y, ((0, 0), (0, 0), (0, empty[0]), (0, empty[1])))
     return y + biases[0][:, None, None] if biases else y

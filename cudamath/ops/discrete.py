@@ -169,10 +169,17 @@ class Discrete(Continuous):
             words = self.integers(0, 1 << 32, given.shape, np.uint32, device=device_of(given.place))
             return words < rint(given.values[0] * 2.0**32)
         threshold = round(probability(name, p) * (1 << 32))
+        asked = size, "bernoulli", device
+        if all_ints(size):
+            out = self.again(_bernoulli, asked, (threshold, 0, 0))
+            if out is not None:
+                return out
         shape = shape_of(name, size)
         place = index_of(device)
-        counter = self.take(name, -(-math.prod(shape) // 4), place)
-        return drawn(_bernoulli, counter, (threshold, 0, 0), shape=shape, device=place)
+        blocks = -(-math.prod(shape) // 4)
+        y = drawn(_bernoulli, self.take(name, blocks, place), (threshold, 0, 0), shape=shape, device=place)
+        remember(_bernoulli, asked, (shape, place), blocks)
+        return y
 
     # ------------------------------------------------------------ counts
 

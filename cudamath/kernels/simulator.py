@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,6 +58,56 @@ def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> An
     if flag[0]:
         raise IndexError("an index is out of range")
     return tuple(arrays["y"]) if plan.several else arrays["y"][0]
+
+
+def _wait_for_threads() -> None:
+    """Numba's simulator asks a block's threads over and over whether all of them are at a barrier, and holds the interpreter
+    while it asks. From now on it sleeps until the last one has arrived."""
+    from numba.cuda.simulator import kernel
+
+    class Thread(kernel.BlockThread):
+        def run(self) -> None:
+            super().run()
+            self.ended = True
+            self._manager.arrived(self.exception is not None)
+
+        def syncthreads(self) -> None:
+            self._manager.arrived()
+            super().syncthreads()
+
+    class Block(kernel.BlockManager):
+        def run(self, grid_point: Any, *args: Any) -> None:
+            threads = [Thread(lambda: self._f(*args), self, grid_point, point, self._debug)
+                       for point in np.ndindex(*self._block_dim)]
+            self.missing, self.guard, self.all_there = len(threads), threading.Lock(), threading.Semaphore(0)
+            for thread in threads:
+                thread.ended = False
+                thread.start()
+            while threads:
+                self.all_there.acquire()
+                failed = [thread.exception for thread in threads if thread.exception]
+                if failed:
+                    for thread in threads:
+                        thread.abort = True
+                        thread.syncthreads_event.set()
+                    raise failed[0][0].with_traceback(failed[0][1])
+                threads = [thread for thread in threads if not thread.ended]
+                self.missing = len(threads)
+                for thread in threads:
+                    thread.syncthreads_event.set()
+
+        def arrived(self, failed: bool = False) -> None:
+            """A thread is at a barrier, or has ended."""
+            with self.guard:
+                self.missing -= 1
+                if failed or not self.missing:
+                    self.all_there.release()
+
+    kernel.BlockThread, kernel.BlockManager = Thread, Block
+
+
+if SIMULATOR:
+    _wait_for_threads()
 
 
 def _seen(base: np.ndarray, layout: Layout, offset: int, kind: np.dtype) -> np.ndarray:

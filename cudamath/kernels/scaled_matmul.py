@@ -165,9 +165,9 @@ def tile_choice(m: int, k: int, n: int, multiprocessors: int) -> str:
     in turns, which is 6 % faster (slabs pass twice as quickly, and what follows a tile weighs twice as much), and where they
     do not 256 x 128, which is 4 % faster.
 
-    From 2,048 squared on these reach 0.94 to 0.95 of cuBLASLt on an H200: a tile of 128 x 256 reads 48 KB from the L2 cache every
-    1,024 clocks, while cuBLASLt's blocks load B for each other by multicast. Pairs of ours that did so were right, but no faster
-    (0.78 to 0.93)."""
+    From 2,048 squared on these reach 0.94 to 0.95 of cuBLASLt on an H200: a tile of 128 x 256 reads 48 KB from the L2 cache
+    every 1,024 clocks, while cuBLASLt's blocks load B for each other by multicast. Pairs of ours that did so were right, but
+    no faster (0.78 to 0.93)."""
     from . import matmul_tensor
 
     found = matmul_tensor.choices(m, k, n, 1, multiprocessors, True, 1)[0]

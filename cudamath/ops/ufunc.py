@@ -310,7 +310,7 @@ class Elementwise:
     def _native(self, operands: tuple, scalars: tuple[bool, ...], compute: np.dtype, result: np.dtype) -> bool:
         """Whether the ufunc, left alone with these operands, computes and returns in our dtypes."""
         kinds = [type(x) if s else x.dtype for x, s in zip(operands, scalars, strict=True)]
-        if bool in kinds or any(scalars) and bfloat16 in kinds:  # no weak type of NumPy's
+        if any([k is bool for k in kinds]) or any(scalars) and bfloat16 in kinds:  # no weak type of NumPy's
             return False
         try:
             *inputs, output = self.ufunc.resolve_dtypes((*kinds, None))

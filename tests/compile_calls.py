@@ -69,7 +69,7 @@ def ways(row: Elementwise) -> str:
 def layers(f: np.dtype) -> None:
     """Shapes beyond those of the records: long rows, many rows, channels last, wide convolutions."""
     ml = cm.ml
-    for shape, axis in (((64, 1000), 1), ((3, 70_000), 1), ((70, 33, 5), 1), ((64, 4096), 1)):
+    for shape, axis in (((64, 1000), 1), ((3, 70_000), 1), ((3, 50_000), 1), ((70, 33, 5), 1), ((64, 4096), 1)):
         for function in (ml.softmax, ml.log_softmax):
             cm.grad(lambda x, fn=function, axis=axis: fn(x, axis).sum())(made(shape, f))
     for columns in (768, 1000, 4096, 40_000):
@@ -325,7 +325,13 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         plan(lambda g, x, w, b, m, r: batch_norm_grad.gradient("plain", g, x, w, None, True), image, image, c, c, stat, stat)
         plan(lambda g, x, w, b, m, r, y: batch_norm_grad.gradient("plain", g, x, w, y, True), image, image, c, c, stat, stat,
              image)
-        logits, targets = new(20, 9, 1, dtype=f), new(20, 1, dtype="i8")
+        logits, targets = new(20, 5003, 1, dtype=f), new(20, 1, dtype="i8")
+        for a in (0.0, 0.1):
+            plan(lambda x, t, a=a: loss.losses("long_rows", x, t, "mean", -100, a), logits, targets)
+            for g in (new(dtype=f), new(20, 1, dtype=f)):
+                plan(lambda g, x, *_, a=a: loss.gradient("long_rows", g, x, a, -100), g, logits, targets,
+                     new(2, 20, 1, dtype=wide), new(dtype=wide))
+        logits = new(20, 9, 1, dtype=f)
         for reduction in ("mean", "sum", "none"):
             plan(lambda x, t, r=reduction: loss.losses("plain", x, t, r, -100, 0.1), logits, targets)
         for g in (new(dtype=f), new(20, 1, dtype=f)):
@@ -342,9 +348,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
                 plan(functools.partial(conv.conv2d, **where), x, w, new(40, dtype=f))
                 plan(functools.partial(conv.conv2d_input_grad, size=(9, 9), **where), y, w)
                 plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where), y, x)
-        for m, step, size in ((72, 1, 9), (256, 1, 9), (72, 2, 5)) if f == BF16 else ():
+        for step, size in ((1, 9), (2, 5)) if f == BF16 else ():
             where = {"stride": (2, step), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": "wgmma"}
-            plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where), new(2, m, 5, size, dtype=f),
+            plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where), new(2, 72, 5, size, dtype=f),
                  new(2, 72, 9, 9, dtype=f))
         for m in (64, 128) if f == BF16 else ():             # filters that stay in shared memory
             where = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": "wgmma"}

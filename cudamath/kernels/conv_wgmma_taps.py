@@ -44,14 +44,14 @@ if not SIMULATOR:
     from . import ptx_hopper as hopper
 
 i32, i64, f32 = types.int32, types.int64, types.float32
+ROWS = 128                   # outputs: 64 for each warpgroup that multiplies
 MOST_TAPS = 4                # 64 channels under each: the columns of a wgmma
 
 
 class Tile(NamedTuple):
-    """rows: outputs that a block sums up, 128 or 256; taps: of a row, all with the same 64 channels; apart: dilation; stride:
-    also the number of runs of pixels, 1 or 2."""
+    """What a block sums up: ROWS outputs x the taps of a row, all with the same 64 channels; apart: dilation; stride: also the
+    number of runs of pixels, 1 or 2."""
 
-    rows: int
     taps: int
     apart: int = 1
     stride: int = 1
@@ -69,7 +69,7 @@ class Tile(NamedTuple):
     @property
     def stage(self) -> int:
         """Bytes of a step: gradients and runs."""
-        return 2 * PIXELS * self.rows + self.stride * self.run
+        return 2 * PIXELS * ROWS + self.stride * self.run
 
     @property
     def stages(self) -> int:
@@ -85,27 +85,20 @@ class Tile(NamedTuple):
 def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
     """A block sums a tile of the weight gradient, outputs x the taps of a row, over its share of the pixels."""
     kind = "bf16" if dtype == bfloat16 else "f16"
-    rows, taps_right, apart, stride = tile
+    taps_right, apart, stride = tile
     stages, stage_bytes, run_bytes = tile.stages, tile.stage, tile.run
-    high = rows // 128                                      # tiles of 64 outputs a warpgroup has
     first_run = blocks(taps_right, stride)                  # taps
     columns = [64 * len(range(run, taps_right, stride)) for run in range(stride)]
-    sums, second = 32 * taps_right, 32 * first_run          # registers of 64 outputs; where those of the second run begin
-    count = high * sums
-    pieces = rows // 64
+    count, second = 32 * taps_right, 32 * first_run         # registers of the sums; where those of the second run begin
+    pieces = ROWS // 64
     expected = pieces * PIECE + stride * 128 * tile.pixels
     code_a = signed((1 << 62) | (1024 >> 4 << 32) | (PIECE >> 4 << 16))          # swizzle, next 8 pixels, next 64 outputs
     code_b = signed((1 << 62) | (1024 >> 4 << 32) | (128 * apart >> 4 << 16))    # the next tap: so many pixels further
     steps = tuple(128 * i for i in range(PIXELS // 16))     # 16 pixels: 16 rows of 128 bytes
-
-    def product(run: int, half: int, zero: bool) -> Any:
-        """Of one of a warpgroup's tiles of 64 outputs with one run; the last one ends the group of a step."""
-        return hopper.wgmma(kind, columns[run % stride], steps, steps, zero=zero, trans_a=True, trans_b=True,
-                            commit=run == stride - 1 and half == high - 1)
-
-    set_first, set_second, set_low, set_last = [product(run, half, True) for half in (0, 1) for run in (0, 1)]
-    add_first, add_second, add_low, add_last = [product(run, half, False) for half in (0, 1) for run in (0, 1)]
-    next_a, next_b = PIECE >> 4, run_bytes >> 4
+    (set_first, set_last), (add_first, add_last) = [
+        [hopper.wgmma(kind, columns[run], steps, steps, zero=zero, trans_a=True, trans_b=True, commit=run == stride - 1)
+         for run in (0, stride - 1)] for zero in (True, False)]
+    next_b = run_bytes >> 4
     wait_one, wait_all = hopper.wgmma_wait(1), hopper.wgmma_wait(0, count)
     registers_down, registers_up = hopper.registers_down(40), hopper.registers_up(232)
     barrier_init, barrier_expect = hopper.barrier_init, hopper.barrier_expect
@@ -146,7 +139,7 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
         rest = i32(rest - tile_row * across_tiles)
         r = divide(rest, chunks)                           # a row of taps, and 64 of the channels
         channel = i32(64 * (rest - r * chunks))
-        output0 = i32(tile_row * rows)
+        output0 = i32(tile_row * ROWS)
         begin = i32(split * share)
         end = i32(min(begin + share, positions))
         if group_of_threads == 0:                          # ---------------- the one that fetches
@@ -179,18 +172,14 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
             thread = i32(thread & 127)
             lane = thread & 31
             total = cuda.local.array(count, f32)
-            first_a = i32(base + me * high * PIECE)
+            first_a = i32(base + me * PIECE)
             first_b = i32(base + pieces * PIECE)
             # the first step sets the sums, apart from the loop: any other write to them would make ptxas serialise wgmma
             barrier_wait(full, 0)
             a_code, b_code = i64(first_a >> 4) | i64(code_a), i64(first_b >> 4) | i64(code_b)
             set_first(total, 0, a_code, b_code)
             if stride == 2:
-                set_second(total, second, a_code, b_code + next_b)
-            if high == 2:
-                set_low(total, sums, a_code + next_a, b_code)
-                if stride == 2:
-                    set_last(total, sums + second, a_code + next_a, b_code + next_b)
+                set_last(total, second, a_code, b_code + next_b)
             slot, parity, before = i32(1), i32(0), i32(0)
             at = i32(begin + PIXELS)
             while at < end:
@@ -199,11 +188,7 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
                 b_code = i64((first_b + slot * stage_bytes) >> 4) | i64(code_b)
                 add_first(total, 0, a_code, b_code)
                 if stride == 2:
-                    add_second(total, second, a_code, b_code + next_b)
-                if high == 2:
-                    add_low(total, sums, a_code + next_a, b_code)
-                    if stride == 2:
-                        add_last(total, sums + second, a_code + next_a, b_code + next_b)
+                    add_last(total, second, a_code, b_code + next_b)
                 wait_one()
                 if thread == 0:
                     barrier_arrive(empty + 8 * before)
@@ -214,15 +199,15 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
                 at = i32(at + PIXELS)
             wait_all(total, 0)
             c = i32(channel + 2 * (lane & 3))
-            for half in range(2 * high):
-                row = i32(output0 + (me * high + (half >> 1)) * 64 + (half & 1) * 8 + (thread >> 5) * 16 + (lane >> 2))
+            for half in range(2):
+                row = i32(output0 + 64 * me + 8 * half + (thread >> 5) * 16 + (lane >> 2))
                 if row < outputs:
                     line = (i64(split) * all_outputs + group * outputs + row) * taps + r * taps_right
                     for number in range(taps_right):       # as they lie in registers: every second tap, then the others
                         tap = number * stride if number < first_run else (number - first_run) * stride + 1
                         to = (line + tap) * channels + c
                         for k in range(8):
-                            e = (half >> 1) * sums + 2 * (half & 1) + 32 * number + 4 * k
+                            e = 2 * half + 32 * number + 4 * k
                             if c + 8 * k < channels:
                                 store_vector(partial, to + 8 * k, (total[e], total[e + 1]))
 
@@ -232,17 +217,15 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
 # ------------------------------------------------------------------------------------------------- planner
 
 
-def choose(outputs: int, units: int, groups: int, steps: int, taps: int, apart: int, stride: int) -> tuple[Tile, int]:
-    """The tile, and the number of splits, with which the blocks take least time. units: of 64 channels under a row of taps."""
+def choose(outputs: int, units: int, groups: int, steps: int, taps: int) -> int:
+    """The number of splits with which the blocks take least time. units: of 64 channels under a row of taps."""
+    tiles = groups * blocks(outputs, ROWS) * units
 
-    def cost(tile: Tile, splits: int) -> float:
-        tiles = groups * blocks(outputs, tile.rows) * units
+    def cost(splits: int) -> float:
         waves = blocks(tiles * splits, MULTIPROCESSORS)
-        step = tile.rows * taps / 512 * (1.2 if stride == 2 else 1)  # arithmetic, of 128 x 256 at a time; gradients read twice
-        return waves * step * (blocks(steps, splits) + 8) + splits * outputs * groups * units * taps * 64 / 5e5
+        return waves * taps / 4 * (blocks(steps, splits) + 8) + splits * outputs * groups * units * taps * 64 / 5e5
 
-    return min(((Tile(rows, taps, apart, stride), splits) for rows in (128, 256)
-                for splits in range(1, min(MOST_SPLITS, steps) + 1)), key=lambda pair: cost(*pair))
+    return min(range(1, min(MOST_SPLITS, steps) + 1), key=cost)
 
 
 def worth(grad: tuple[int, ...], weight: tuple[int, ...], stride: tuple[int, int], groups: int) -> bool:
@@ -252,14 +235,13 @@ def worth(grad: tuple[int, ...], weight: tuple[int, ...], stride: tuple[int, int
     if wide < 14 or outputs // groups <= 64 or not stride[1] < weight[3] <= MOST_TAPS:
         return False
     units = weight[2] * blocks(weight[1], 64)
-    tile, splits = choose(outputs // groups, units, groups, blocks(images * tall * (wide + 1), PIXELS), weight[3], 1, 1)
-    launched = groups * blocks(outputs // groups, tile.rows) * units * splits
+    splits = choose(outputs // groups, units, groups, blocks(images * tall * (wide + 1), PIXELS), weight[3])
+    launched = groups * blocks(outputs // groups, ROWS) * units * splits
     return splits > 1 and launched >= 0.9 * MULTIPROCESSORS * blocks(launched, MULTIPROCESSORS)
 
 
 def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[int, int], padding: tuple[int, int, int, int],
-                       dilation: tuple[int, int], groups: int, rows: int | None = None,
-                       splits: int | None = None) -> Plan | None:
+                       dilation: tuple[int, int], groups: int, splits: int | None = None) -> Plan | None:
     """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done this way."""
     images, all_outputs, tall, wide = grad.shape
     number, all_channels, height, width = x.shape
@@ -278,9 +260,8 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     lower, upper = reach(product, (height, width))
     item, chunks = out.itemsize, blocks(channels, 64)
     positions = images * tall * (wide + more)
-    best, most = choose(outputs, taps_down * chunks, groups, blocks(positions, PIXELS), taps_right, apart,
-                        stride[1])
-    tile, splits = best._replace(rows=rows or best.rows), splits or most
+    tile = Tile(taps_right, apart, stride[1])
+    splits = splits or choose(outputs, taps_down * chunks, groups, blocks(positions, PIXELS), taps_right)
     share = blocks(blocks(positions, PIXELS), splits) * PIXELS
     splits = blocks(positions, share)
     partial = turned.temp(Layout.new((splits, out.size), float32, out.device))
@@ -294,7 +275,7 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     maps = [seen(0, (images, tall, wide, all_outputs), PIXELS, (0, 0), (0, more), (1, 1)),
             seen(1, (number, height, width, all_channels), tile.pixels, lower, upper, stride)]
     across_tiles = taps_down * chunks
-    group_tiles = across_tiles * blocks(outputs, tile.rows)
+    group_tiles = across_tiles * blocks(outputs, ROWS)
     numbers = [groups * group_tiles, group_tiles, across_tiles, share, positions, tall * (wide + more), wide + more,
                walks[0].start, walks[0].step, walks[1].start, taps_down * taps_right, walks[0].tap, chunks, channels, outputs,
                all_outputs]

@@ -1,6 +1,7 @@
 """Distributions of the random generator: against SciPy's, against Philox in plain Python, CPU against GPU."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -431,3 +432,14 @@ def test_out_is_filled(device, name, args):
     for wrong in ({"size": 3}, {"dtype": "f4"}):
         with pytest.raises(ValueError, match=f"^random.{name}: size .* do not match out of shape"):
             getattr(cm.random.default_rng(3), name)(*args, out=cm.zeros((3, 4)), **wrong)
+
+
+@pytest.mark.parametrize(("draw", "words"), [
+    (lambda g: g.zipf([2.0, 1.0]), "random.zipf: wants a > 1"),
+    (lambda g: g.hypergeometric(3, 4, 8), "wants nsample <= ngood + nbad, got 8.0, 3.0 and 4.0"),
+    (lambda g: g.hypergeometric(3, 4, 0.5), "random.hypergeometric: wants nsample whole"),
+    (lambda g: g.vonmises(0.0, -1.0), "random.vonmises: wants kappa >= 0, got -1.0"),
+])
+def test_parameters_out_of_range(device, draw, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        draw(at())

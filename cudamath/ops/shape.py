@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core import dtypes, indexing, shapes
 from ..core.array import ndarray
-from ..core.devices import TRACED
+from ..core.devices import CPU, TRACED
 from ..core.layout import Layout
 from ..core.looked_up import known_view
 from ..core.op import HELD, Op, ViewOp, require
@@ -204,6 +204,8 @@ def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsa
     y = _cast(x, dtype=wanted)
     if given:
         _cast.remember(key, given, (x,), dtype=wanted)
+        if x is given[0] and x._layout.device == CPU:
+            _cast.keep((key, x._layout), _cast.plans[x._layout, wanted])
     return in_order("astype", y, order)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import importlib
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -317,6 +318,8 @@ def seen_as(run: Callable, layout: Layout) -> Callable:
 
 def _without_none(run: Callable, present: list[bool], scalars: int) -> Callable:
     """Plans number only the inputs that are there."""
+    if not scalars:
+        return lambda *operands: run(*itertools.compress(operands, present))
 
     def shortened(*operands: Any) -> Any:
         count = len(present)

@@ -79,6 +79,21 @@ def indices(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
 row("versions_loss", "device", "cross entropy of 16,384 x 4,096, float32", targets, {
     name: version(lambda x, t, name=name: losses(name, x, t, "mean", -100, 0.0)) for name in ("plain", "rows")},
     work=4 * 16384 * 4096, unit="B")
+
+
+def vocabulary(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Logits and classes of a language model."""
+    return (rng.standard_normal((4096, 50257, 1), dtype=np.float32), rng.integers(0, 50257, (4096, 1)))
+
+
+def in_bfloat16(name: str) -> Bind:
+    """That version, of logits of 16 bits."""
+    bound = drawn(lambda x, t: losses(name, x, t, "mean", -100, 0.0), ())
+    return lambda lib, x, t: bound(lib, x.astype("bfloat16"), t)
+
+
+row("versions_loss_long", "device", "cross entropy of 4,096 x 50,257, bfloat16", vocabulary, {
+    name: in_bfloat16(name) for name in ("rows", "long_rows")}, work=2 * 4096 * 50257, unit="B")
 row("versions_embedding", "device", "65,536 rows of 50,257 x 768, float32", indices, {
     name: version(lambda i, w, name=name: lookup(name, i, w)) for name in ("plain", "rows")}, work=8 * 65536 * 768, unit="B")
 WINDOW = {"size": (128, 128), "kernel": (3, 3), "stride": (2, 2), "padding": (1, 1), "dilation": (1, 1)}

@@ -72,7 +72,7 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
                                                      "attention_grad_mma_keys": SINCE_8, "gemv": SINCE_8,
                                                      "gemv_e4m3": SINCE_8[1:], "gemv_early": ((9, 0),),
                                                      "grouped_wgmma": ((9, 0),),
-                                                     "outer_wgmma": ((9, 0),)}
+                                                     "softmax_turns": SINCE_8, "outer_wgmma": ((9, 0),)}
 
 #: libdevice reduces large arguments of these in float64; the fast path does not.
 REDUCES_IN_FLOAT64 = re.compile(r"^(sin|cos|tan)$")

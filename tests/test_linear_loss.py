@@ -102,6 +102,16 @@ def test_errors():
             call()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_nan_is_seen(device, dtype):
+    """A class whose score is not a number, or +inf, in the middle of others: the loss is not a number either."""
+    x, weight = numbers((6, 16), dtype), numbers((3000, 16), dtype, 1)
+    for bad in (np.nan, np.inf):
+        weight[1777] = bad
+        loss = cm.ml.linear_cross_entropy(cm.asarray(x), cm.asarray(weight), cm.asarray([0, 1, 2, 3, 4, 5]))
+        assert np.isnan(float(loss.astype("float32")))
+
+
 @pytest.mark.parametrize("machine, version", versions("plain", "rows", "packed"))
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 def test_versions(machine, version, dtype):

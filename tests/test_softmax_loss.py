@@ -134,14 +134,15 @@ def test_row_versions(machine, version, log, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("log", [False, True])
 def test_cached_rows(log, dtype):
-    """Lines kept in shared memory: with ends between borders, shorter than an access, longer than what is kept."""
+    """Lines kept in shared memory: with ends between borders, shorter than an access, longer than what is kept, more of them
+    than a device has multiprocessors."""
     from cudamath.kernels import softmax as kernels
     from cudamath.runtime.device import capability
 
     if capability(0) not in kernels.CACHE:
         pytest.skip("no room for two lines in shared memory")
     name = "log_softmax" if log else "softmax"
-    for rows, columns in ((3, 1), (3, 7), (5, 1001), (3, 8192), (7, 50257), (3, 100_003)):
+    for rows, columns in ((3, 1), (3, 7), (5, 1001), (3, 8192), (141, 50257), (7, 100_003)):
         x, g = numbers((rows, columns), dtype, scale=3), numbers((rows, columns), dtype, seed=1)
         x[0, 0], x[1, -1] = -np.inf, 40
         y = run_version("gpu", lambda x: kernels.plan("cached_rows", (x,), 1, log, False), x)
@@ -392,11 +393,12 @@ def test_extreme_logits_and_soft_labels(device, columns):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("machine, version", versions("plain", "rows"))
+@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows"))
 def test_cross_entropy_versions(machine, version, reduction, dtype):
     from cudamath.kernels import loss as kernels
 
-    shapes = [(5, 7, 1)] if machine == "simulator" else [(5, 7, 1), (1000, 10, 1), (3, 5000, 1), (5, 5003, 1), (70000, 4, 1)]
+    shapes = [(5, 7, 1)] if machine == "simulator" else [
+        (5, 7, 1), (1000, 10, 1), (3, 5000, 1), (5, 5003, 1), (70000, 4, 1), (3, 50257, 1)]
     for shape in shapes + [(2, 3, 4)] * (version == "plain"):
         x = numbers(shape, dtype, scale=2)
         targets = np.random.default_rng(3).integers(0, shape[1], (shape[0], shape[2]))
@@ -418,6 +420,21 @@ def test_cross_entropy_versions(machine, version, reduction, dtype):
             unit *= wide(g)[:, None] if reduction == "none" else wide(g) / (
                 (targets != -100).sum() if reduction == "mean" else 1)
             assert_close(dx, unit, rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype], what=f"{shape}")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("version", ["plain", "rows", "long_rows"])
+def test_cross_entropy_of_rows_that_are_not_finite(version, dtype):
+    """NaN anywhere, -inf throughout and +inf make a loss NaN; also in the ends of a row, which have threads of their own."""
+    from cudamath.kernels import loss as kernels
+
+    x = numbers((7, 5003, 1), dtype)
+    x[0, 100], x[1, 0], x[2, -1], x[3, 9] = np.nan, np.nan, np.nan, np.inf
+    x[4], x[5, 1:] = -np.inf, -np.inf
+    targets = np.zeros((7, 1), np.int64)
+    found, _, _ = run_version("gpu", lambda x, t: kernels.losses(version, x, t, "none", -100, 0.0), x, targets)
+    assert np.isnan(wide(found)[:5]).all() and wide(found)[5] == 0 and np.isfinite(wide(found)[6])
 
 
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")

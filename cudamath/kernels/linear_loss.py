@@ -135,7 +135,7 @@ def rows(dtype, width, edges):
                 if target < 0 or target >= classes:
                     flag[0] = ticket
                 else:
-                    log_sum = math.log(total) if total > T(0) else top - top  # NaN: -inf throughout
+                    log_sum = math.log(total) if total != T(0) else top - top  # NaN: -inf throughout
                     loss = log_sum - (load(x[start + target]) - top)
             losses[row] = loss
         cuda.syncthreads()  # the target's score has been read
@@ -212,7 +212,7 @@ def packed(dtype):
             if counts:
                 if inside:
                     score = load(x[start + target])
-                    loss = (math.log(total) if total > T(0) else highest - highest) - (score - highest)  # NaN: -inf throughout
+                    loss = (math.log(total) if total != T(0) else highest - highest) - (score - highest)  # NaN: -inf throughout
                 else:
                     flag[0] = ticket
             losses[row] = loss

@@ -15,6 +15,8 @@ Logits are (N, C, D): samples, classes, positions a sample; targets (N, D). Vers
             also the fast one: neighbouring threads read neighbouring positions. Any GPU, and the simulator.
 2. `rows`   D = 1: a group of threads a row (see rows.py), vector reads; rows of any length, a chunk at a time.
             Label smoothing sums x_c - top, once top is known, in a second trip (out of the caches).
+3. `long_rows` (loss_long.py)  D = 1, thousands of classes: the same in half as many instructions an element. By name only,
+            until it has been timed.
 
 Each target leaves its loss and whether it counts (it is not `ignore_index`) in `pairs`; the last kernel adds them, in
 an order fixed by their number alone. (nll_loss of few targets: both in one launch, `pick_few`.) A target outside the
@@ -127,7 +129,7 @@ def rows(dtype, threads, width, edges, smooth):
             m, total = take(m, total, v, held)
         top = group_top(m)
         total = total_of(rescaled(m, total, top))
-        log_sum = math.log(total) if total > T(0) else top - top  # NaN: -inf throughout
+        log_sum = math.log(total) if total != T(0) else top - top  # NaN: -inf throughout
         away = T(0)
         if smooth:
             for first in range(cuda.threadIdx.x * width - before, end, stride):
@@ -416,7 +418,7 @@ def reduction_steps(version: str, dtype, targets: Layout, reduction: str, diviso
 
 
 def losses(version: str, x: Layout, targets: Layout, reduction: str, ignore_index: int, label_smoothing: float) -> Plan:
-    """The plan of one version of cross entropy by name, "plain" or "rows" (D = 1)."""
+    """The plan of one version of cross entropy by name, "plain", or for D = 1 "rows" or "long_rows"."""
     T = wide(x.dtype)
     n, classes, depth = x.shape
     outputs = [x.like(targets.shape if reduction == "none" else ()), x.like((2, *targets.shape), T), x.like((), T)]
@@ -425,6 +427,10 @@ def losses(version: str, x: Layout, targets: Layout, reduction: str, ignore_inde
     if version == "plain":
         first = Launch(plain(x.dtype, smooth), blocks(n * depth, 128), 128,
                        [Input(0), Input(1), Temp(0), Output(1), *settings])
+    elif version == "long_rows":
+        from . import loss_long
+
+        first = loss_long.launch(x, smooth, [Input(1).flat, Temp(0).view((2, n)), Output(1).view((2, n))], settings)
     else:
         width, edges = access(classes, x)
         threads = min(power_of_two(blocks(classes, HELD)), THREADS)
@@ -445,6 +451,11 @@ def gradient(version: str, g: Layout, x: Layout, label_smoothing: float, ignore_
     if version == "plain":
         return Plan([x.like()], [Launch(plain_grad(x.dtype, reduced), blocks(n * depth, 128), 128,
                                         [*arrays, Output(0), *settings])])
+    if version == "long_rows":
+        from . import loss_long
+
+        rest = [Input(2).flat, Input(3).view((2, n)), Input(4), Output(0).flat]
+        return Plan([x.like()], [loss_long.launch_grad(x, label_smoothing != 0, reduced, rest, settings)])
     width, edges = access(classes, x)
     threads = min(power_of_two(blocks(classes, HELD)), THREADS)
     block = threads, max(128 // threads, 1)

@@ -57,7 +57,7 @@ def soft_plain(dtype):
                 total += exp(below)
                 weight += p
                 dot += p * below
-            log_sum = math.log(total) if total > T(0) else top - top  # NaN: -inf throughout, or +inf
+            log_sum = math.log(total) if total != T(0) else top - top  # NaN: -inf throughout, or +inf
             pairs[0, n, d] = weight * log_sum - dot
             pairs[1, n, d] = T(1)
             stats[0, n, d] = top
@@ -126,7 +126,7 @@ def soft_rows(dtype, threads, width, edges):
         weight = total_of(weight)
         dot = total_of(dot)
         if inside and cuda.threadIdx.x == 0:
-            log_sum = math.log(total) if total > T(0) else top - top  # NaN: -inf throughout
+            log_sum = math.log(total) if total != T(0) else top - top  # NaN: -inf throughout
             pairs[0, row] = weight * log_sum - dot
             pairs[1, row] = T(1)
             stats[0, row] = top

@@ -1,0 +1,194 @@
+"""Cross entropy of long rows, such as a vocabulary's (loss.py has the formulas): few instructions an element.
+
+Numbers of 16 bits leave 15 instructions an element while memory brings the next, and 24 where the gradient is written too. So
+what concerns the row alone is found once, accesses on their borders are read without a look at the row's ends (those few
+elements have threads of their own, softmax_cached.ends), and the class asked for is looked for an access at a time.
+
+Measured (row versions_loss_long):
+(end of what was measured)
+"""
+
+import functools
+import math
+
+from ..core.layout import Layout
+from ..core.plan import ArrayArg, Input, Launch
+from .build import blocks, codec, numba_type
+from .lazy import cuda, types
+from .normal import exponential
+from .rows import bounded, fetcher, group_max, group_sum, vector_width, writer
+from .softmax import online, rescale
+from .softmax_cached import ends
+
+THREADS = 256  # a row, or a part of it
+SEVERAL = 2  # accesses of a thread that are under way while as many are worked on
+TURNS = 4  # of the gradient: groups of accesses of a thread
+
+
+@functools.cache
+def rows(dtype, width, smooth, threads, several):
+    """A block a row; x: accesses (rows.fetcher), x1: (N * C,); targets: (N,); pairs, stats: (2, N)."""
+    load, _, T = codec(dtype)
+    fetch, widen, words, kind = fetcher(dtype, width)
+    raw, place = numba_type(kind), ends(width)
+    take, rescaled, exp = online(dtype), rescale(dtype), exponential(dtype)
+    group_top, total_of = group_max(threads, T), group_sum(threads, T)
+    held, packed, lowest = several * width, several * words, T(-math.inf)
+
+    @bounded(threads)
+    def cross_entropy_long_rows(x, x1, targets, pairs, stats, classes, ignore, smoothing, flag, ticket):
+        row, t = cuda.blockIdx.x, cuda.threadIdx.x
+        start = row * classes
+        head, inner, lone = place(start, classes, t)
+        first = (start + head) // width
+        r = cuda.local.array(packed, raw)
+        v = cuda.local.array(held, T)
+        m = lowest
+        total = T(0)
+        target = targets[row]
+        chosen = T(0)
+        if t == 0 and target >= 0 and target < classes:
+            chosen = load(x1[start + target])  # needed at the end
+        if lone >= 0:
+            m = load(x1[start + lone])
+            total = exp(m - m) if m != lowest else T(0)  # 1, or NaN
+        whole = inner - (several - 1) * threads
+        i = t
+        if i < whole:
+            for k in range(several):
+                fetch(x, first + i + k * threads, r, k * words)
+        while i < whole:
+            for k in range(several):
+                widen(r, k * words, v, k * width)
+            i += several * threads
+            if i < whole:
+                for k in range(several):
+                    fetch(x, first + i + k * threads, r, k * words)
+            m, total = take(m, total, v, held)
+        while i < inner:
+            fetch(x, first + i, r, 0)
+            widen(r, 0, v, 0)
+            m, total = take(m, total, v, width)
+            i += threads
+        top = group_top(m)
+        total = total_of(rescaled(m, total, top))
+        log_sum = math.log(total) if total != T(0) else top - top  # NaN: -inf throughout
+        away = T(0)
+        if smooth:
+            if lone >= 0:
+                away = top - load(x1[start + lone])
+            for i in range(t, inner, threads):
+                fetch(x, first + i, r, 0)
+                widen(r, 0, v, 0)
+                for e in range(width):
+                    away += top - v[e]
+            away = total_of(away)
+        if t == 0:
+            loss = T(0)
+            counts = T(0)
+            if target != ignore:
+                counts = T(1)
+                if target < 0 or target >= classes:
+                    flag[0] = ticket
+                else:
+                    loss = log_sum - (chosen - top)
+                    if smooth:
+                        loss = loss * (T(1) - smoothing) + (log_sum + away / T(classes)) * smoothing
+            pairs[0, row] = loss
+            pairs[1, row] = counts
+            stats[0, row] = top
+            stats[1, row] = log_sum
+
+    return cross_entropy_long_rows
+
+
+@functools.cache
+def rows_grad(dtype, reduced, width, smooth, threads, several):
+    """x: accesses, x1, dx: (N * C,); targets: (N,); stats: (2, N); divisor: (1,); g: (1,) or (N,). Grid (rows, parts of a row);
+    share: accesses of a part."""
+    load, store, T = codec(dtype)
+    fetch, widen, words, kind = fetcher(dtype, width)
+    raw, place, write = numba_type(kind), ends(width), writer(dtype, width)
+    exp = exponential(dtype)
+    packed = several * words
+    zero = T(0)
+
+    @bounded(threads)
+    def cross_entropy_long_rows_grad(g, x, x1, targets, stats, divisor, dx, classes, ignore, smoothing, share):
+        row, t = cuda.blockIdx.x, cuda.threadIdx.x
+        start = row * classes
+        head, inner, lone = place(start, classes, t)
+        first = (start + head) // width
+        r = cuda.local.array(packed, raw)
+        v = cuda.local.array(width, T)
+        i = cuda.blockIdx.y * share + t
+        end = min(cuda.blockIdx.y * share + share, inner)
+        target = targets[row]
+        if target == ignore:
+            for e in range(width):
+                v[e] = zero
+            while i < end:
+                write(dx, (first + i) * width, v, 0)
+                i += threads
+            if lone >= 0 and cuda.blockIdx.y == 0:
+                dx[start + lone] = store(zero)
+            return
+        factor = (load(g[0]) if reduced else load(g[row])) / divisor[0]
+        top = stats[0, row]
+        log_sum = stats[1, row]
+        spread_out = smoothing / T(classes) if smooth else zero
+        # Element `within` of access `home` is the target's; in one of the ends it is none of an access.
+        home = (target - head) // width if target >= head else types.int64(-1)
+        within = target - head - home * width
+        while i < end:
+            for k in range(several):
+                if i + k * threads < end:
+                    fetch(x, first + i + k * threads, r, k * words)
+            for k in range(several):
+                n = i + k * threads
+                if n < end:
+                    widen(r, k * words, v, 0)
+                    for j in range(width):
+                        v[j] = exp(v[j] - top - log_sum)
+                        if smooth:
+                            v[j] -= spread_out
+                    if n == home:
+                        for j in range(width):
+                            if j == within:
+                                v[j] -= T(1) - smoothing
+                    for j in range(width):
+                        v[j] *= factor
+                    write(dx, (first + n) * width, v, 0)
+            i += several * threads
+        if lone >= 0 and cuda.blockIdx.y == 0:
+            d = exp(load(x1[start + lone]) - top - log_sum) - spread_out
+            if lone == target:
+                d -= T(1) - smoothing
+            dx[start + lone] = store(d * factor)
+
+    return cross_entropy_long_rows_grad
+
+
+# What the planners of loss.py launch.
+
+
+def packed(x: Layout, logits: ArrayArg, width: int) -> ArrayArg:
+    """The logits as accesses of `width` elements."""
+    _, _, words, kind = fetcher(x.dtype, width)
+    return logits.view((x.size * words // width,), dtype=kind)
+
+
+def launch(x: Layout, smooth: bool, rest: list, settings: list) -> Launch:
+    """rest: targets, pairs, stats."""
+    width = vector_width(0, x)
+    return Launch(rows(x.dtype, width, smooth, THREADS, SEVERAL), x.shape[0], THREADS,
+                  [packed(x, Input(0), width), Input(0).flat, *rest, x.shape[1], *settings])
+
+
+def launch_grad(x: Layout, smooth: bool, reduced: bool, rest: list, settings: list) -> Launch:
+    """Input 0: g; rest: targets, stats, divisor, dx."""
+    width, share = vector_width(0, x), THREADS * SEVERAL * TURNS
+    parts = max(blocks(x.shape[1] // width, share), 1)
+    g = Input(0) if reduced else Input(0).flat
+    return Launch(rows_grad(x.dtype, reduced, width, smooth, THREADS, SEVERAL), (x.shape[0], parts), THREADS,
+                  [g, packed(x, Input(1), width), Input(1).flat, *rest, x.shape[1], *settings, share])

@@ -27,12 +27,12 @@ weight and bias have x's dtype or float32. What is missing among the inputs is N
 array in its place, which those made without it (see Parts) do not touch.
 
 Measured (row versions_norm):
-layer norm of 87,040 x 768, bfloat16; NVIDIA H200, commit 79241e4a8fe7, 2026-11-21
+layer norm of 87,040 x 768, bfloat16; NVIDIA H200, commit c0559706d750, 2026-11-22
 
                     GB/s     of a copy
     plain            143          0.04
-    long_rows        348          0.09
-    rows           3,856          0.95
+    long_rows        349          0.09
+    rows           3,861          0.95
 
 (end of what was measured)
 """
@@ -46,7 +46,7 @@ from ..core.plan import ArrayArg, Input, Launch, Output, Plan
 from .build import blocks, codec
 from .elementwise import launch, scalar_function
 from .lazy import cuda, types
-from .rows import Rows, bounded, device, fitting, group_sum, group_sums, reader, spread, vector_width, wide, writer
+from .rows import Rows, bounded, device, fitting, group_sum, group_total, reader, spread, vector_width, wide, writer
 
 HELD = 32  # elements of a row a thread holds
 LONG = 1024  # threads for a row of any length
@@ -149,18 +149,18 @@ def plain(dtype, param, parts):
 def rows(dtype, param, shape, parts):
     """A row in the registers of a group of threads (see Rows); x, r, y, h: (rows * columns,); block (threads, rows a block).
 
-    weight, bias: (columns,) or (channels,); mean, rstd: (rows,).
+    weight, bias: (columns,) or (channels,); mean, rstd: (rows,); part: 1 / columns, as every warp pays for a division.
     """
     load, store, T = codec(dtype)
     threads, _, width, vectors = shape
     read, write = reader(dtype, width), writer(dtype, width)
     read_param = parameter(param, width, parts.channels)
-    sums_of = group_sums(threads, T)
+    total_of = group_total(threads, T)
     held = vectors * width
     center, weighted, biased, residual, _ = parts
 
     @bounded(max(threads, 128))
-    def norm_rows(x, weight, bias, r, y, h, mean, rstd, rows, columns, groups, share, run, eps):
+    def norm_rows(x, weight, bias, r, y, h, mean, rstd, rows, columns, groups, share, run, eps, part):
         tx = cuda.threadIdx.x
         row = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
         start = row * columns
@@ -185,14 +185,14 @@ def rows(dtype, param, shape, parts):
         if center:
             for e in range(held):
                 middle += v[e]
-            middle = sums_of(middle, T(0), 0)[0] / T(columns)
+            middle = total_of(middle, 0) * part
         total = T(0)
         for k in range(vectors):
             if (k * threads + tx) * width < columns:
                 for e in range(k * width, (k + 1) * width):
                     v[e] -= middle
                     total += v[e] * v[e]
-        scale = T(1) / math.sqrt(sums_of(total, T(0), 1)[0] / T(columns) + eps)
+        scale = T(1) / math.sqrt(total_of(total, 1) * part + eps)
         for k in range(vectors):
             column = (k * threads + tx) * width
             if row < rows and column < columns:
@@ -323,7 +323,7 @@ def forward(version: str, x: Layout, weight: Layout | None, bias: Layout | None,
         raise ValueError(f"norm: version 'rows' cannot hold a row of {columns} elements of {x.dtype} in registers")
     kernel = rows(x.dtype, given.dtype, shape, parts)
     return Plan(outputs, [Launch(kernel, shape.grid(rows_), shape.block,
-                                 [flat[0], w, b, *flat[1:], mean, rstd, rows_, columns, *numbers])])
+                                 [flat[0], w, b, *flat[1:], mean, rstd, rows_, columns, *numbers, T.type(1 / columns)])])
 
 
 def width_of(columns: int, channels: Channels | None, *arrays: Layout | None) -> int:

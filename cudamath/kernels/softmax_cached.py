@@ -2,7 +2,10 @@
 
 A vocabulary of 50,257 in bfloat16 is a line of 98 KB, and two such lines fit into the 227 KB of a multiprocessor of 9.0:
 while one block waits at its reduction the other one reads. A line of twice that, 50,257 in float32, has the multiprocessor to
-itself. Longer lines, and such in the gradient, are kept as far as they fit, and the rest is read again, from the L2 cache.
+itself, and blocks that stay take such lines in turn (`turns`): what a thread has written of one line makes room for the same
+access of the next, which cp.async brings meanwhile. A thread touches no access but its own, so only the reductions need
+barriers. (Two blocks fill each other's gaps: for them staying was slower, 250 us in place of 240 for 50,257 in bfloat16.)
+Longer lines, and such in the gradient, are kept as far as they fit, and the rest is read again, from the L2 cache.
 
 A line begins anywhere. Its `inner` accesses of 16 bytes lie on their borders; what sticks out at both ends, less than one
 access each, is handled element by element, one for each of the first 2 x width threads.
@@ -10,11 +13,11 @@ access each, is handled element by element, one for each of the first 2 x width 
 16-bit numbers stay packed in shared memory (rows.fetcher). The gradient keeps g. Log-softmax then needs y once, softmax twice.
 
 Measured (row versions_softmax_cached):
-log-softmax of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 79241e4a8fe7, 2026-11-21
+log-softmax of 4,096 x 50,257, bfloat16; NVIDIA H200, commit c0559706d750, 2026-11-22
 
                       GB/s     of a copy
-    long_rows        2,212          0.54
-    cached_rows      3,431          0.84
+    long_rows        2,218          0.54
+    cached_rows      3,437          0.84
 
 (end of what was measured)
 """
@@ -24,15 +27,20 @@ import math
 
 from ..core.layout import Layout
 from ..core.plan import Launch
-from ..runtime.device import capability
-from .build import codec, numba_type
-from .lazy import cuda
+from ..runtime.device import capability, multiprocessors
+from .build import blocks, codec, numba_type
+from .lazy import cuda, types
 from .normal import exponential
 from .ptx import load_vector, store_vector
+from .ptx_mma import copy_16, copy_commit, copy_wait, global_address, shared_address
 from .rows import bounded, device, fetcher, group_max, group_sum, vector_width, writer
 from .softmax import CACHE, formula, online, rescale
 
 THREADS = 512  # a line; two blocks a multiprocessor
+ALONE = 1024  # a line that has the multiprocessor to itself
+SEVERAL = 2  # accesses of such a line that a thread reads from shared memory at a time
+PARTS = 4  # groups of copies of such a line: reading begins when the first has come
+i32 = types.int32
 
 
 def under_way(width):
@@ -57,9 +65,9 @@ def ends(width):
 
 
 @functools.cache
-def rows(dtype, width, log, resident):
-    """A block of THREADS threads a line, `resident` blocks a multiprocessor; x: accesses (rows.fetcher), x1, y:
-    (lines * columns,); kept: accesses that fit."""
+def rows(dtype, width, log):
+    """A block of THREADS threads a line, two a multiprocessor; x: accesses (rows.fetcher), x1, y: (lines * columns,); kept:
+    accesses that fit."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, place, write = numba_type(kind), ends(width), writer(dtype, width)
@@ -68,7 +76,7 @@ def rows(dtype, width, log, resident):
     several = under_way(width)
     held, packed, lowest = several * width, several * words, T(-math.inf)
 
-    @bounded((THREADS, resident))
+    @bounded((THREADS, 2))
     def softmax_cached(x, x1, y, columns, kept):
         line = cuda.shared.array(0, raw)
         t = cuda.threadIdx.x
@@ -118,6 +126,92 @@ def rows(dtype, width, log, resident):
             write(y, (first + i) * width, v, 0)
 
     return softmax_cached
+
+
+@functools.cache
+def turns(dtype, width, log):
+    """A block of ALONE threads a multiprocessor; the blocks take lines in turn. x: accesses (rows.fetcher), x1, y:
+    (lines * columns,); share: accesses of a thread in a group of copies. Shared memory: the accesses of a line."""
+    load, store, T = codec(dtype)
+    fetch, widen, words, kind = fetcher(dtype, width)
+    raw, place, write = numba_type(kind), ends(width), writer(dtype, width)
+    take, rescaled, exp = online(dtype), rescale(dtype), exponential(dtype)
+    group_top, group_total = group_max(ALONE, T), group_sum(ALONE, T)
+    lowest = T(-math.inf)
+    held, packed = SEVERAL * width, SEVERAL * words
+    come = tuple(copy_wait(PARTS - 1 - p) for p in range(PARTS))
+
+    @bounded(ALONE)
+    def softmax_turns(x, x1, y, lines, columns, share):
+        room = cuda.shared.array(0, raw)
+        t = cuda.threadIdx.x
+        at = shared_address(room)
+        source = global_address(x)
+        r = cuda.local.array(packed, raw)
+        v = cuda.local.array(held, T)
+        line = cuda.blockIdx.x
+        start = line * columns
+        head, inner, lone = place(start, columns, t)
+        first = (start + head) // width
+        for p in range(PARTS):
+            for i in range(t + p * share * ALONE, min((p + 1) * share * ALONE, inner), ALONE):
+                copy_16(i32(at + 16 * i), source + 16 * (first + i))
+            copy_commit()
+        while line < lines:
+            m = lowest
+            s = T(0)
+            if lone >= 0:
+                m = load(x1[start + lone])
+                s = exp(m - m)  # 1, or NaN
+                if m == lowest:
+                    s = T(0)
+            for p in range(PARTS):
+                if p == 0:
+                    come[0]()
+                elif p == 1:
+                    come[1]()
+                elif p == 2:
+                    come[2]()
+                else:
+                    come[3]()
+                end = min((p + 1) * share * ALONE, inner) if p < PARTS - 1 else inner
+                for i in range(t + p * share * ALONE, end, SEVERAL * ALONE):
+                    for k in range(SEVERAL):
+                        n = i + k * ALONE
+                        if n < end:
+                            fetch(room, n, r, k * words)
+                            widen(r, k * words, v, k * width)
+                        else:
+                            for e in range(k * width, (k + 1) * width):
+                                v[e] = lowest
+                    m, s = take(m, s, v, held)
+            top = group_top(m)
+            s = group_total(rescaled(m, s, top))
+            shift = math.log(s)
+            scale = T(1) / s
+            if lone >= 0:
+                d = load(x1[start + lone]) - top
+                y[start + lone] = store(d - shift if log else exp(d) * scale)
+            line += cuda.gridDim.x
+            start += cuda.gridDim.x * columns
+            before, there = inner, first
+            head, inner, lone = place(start, columns, t)
+            first = (start + head) // width
+            coming = inner if line < lines else 0
+            for p in range(PARTS):
+                end = (p + 1) * share * ALONE if p < PARTS - 1 else max(before, coming)
+                for i in range(t + p * share * ALONE, end, ALONE):
+                    if i < before:
+                        fetch(room, i, r, 0)
+                        widen(r, 0, v, 0)
+                        for e in range(width):
+                            v[e] = v[e] - top - shift if log else exp(v[e] - top) * scale
+                        write(y, (there + i) * width, v, 0)
+                    if i < coming:  # the place has been read: what was written came from it
+                        copy_16(i32(at + 16 * i), source + 16 * (first + i))
+                copy_commit()
+
+    return softmax_turns
 
 
 @functools.cache
@@ -193,7 +287,10 @@ def launch(x: Layout, arrays: list, n: int, log: bool) -> Launch:
     _, _, words, kind = fetcher(x.dtype, width)
     packed = [a.view((x.size * words // width,), dtype=kind) for a in arrays[:-1]]
     whole, share = (n // width + 1) * 16, CACHE[capability(x.device)]
-    alone = len(arrays) == 2 and share < whole <= 2 * share
-    room = whole if alone else min(share, whole)
-    kernel = rows(x.dtype, width, log, 1 if alone else 2) if len(arrays) == 2 else rows_grad(x.dtype, width, log)
-    return Launch(kernel, x.size // n, THREADS, [*packed, *(a.flat for a in arrays), n, room // 16], shared=room)
+    arguments, lines = [*packed, *(a.flat for a in arrays)], x.size // n
+    if len(arrays) == 2 and share < whole <= 2 * share:
+        return Launch(turns(x.dtype, width, log), min(lines, multiprocessors(x.device)), ALONE,
+                      [*arguments, lines, n, blocks(n // width, PARTS * ALONE)], shared=whole)
+    room = min(share, whole)
+    kernel = rows(x.dtype, width, log) if len(arrays) == 2 else rows_grad(x.dtype, width, log)
+    return Launch(kernel, lines, THREADS, [*arguments, n, room // 16], shared=room)

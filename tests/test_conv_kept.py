@@ -7,7 +7,7 @@ from test_conv import BF16, F16, check, geometry, needs_tensor_cores, numbers, o
 from test_conv_taps import run_of_pixels
 
 from cudamath.core.layout import Layout
-from cudamath.kernels import conv_layout, conv_wgmma_kept
+from cudamath.kernels import conv, conv_layout, conv_wgmma, conv_wgmma_kept
 from cudamath.runtime.device import assume
 
 CASES = [  # x, weight, padding, dilation
@@ -97,3 +97,26 @@ def test_kept_filters_on_the_gpu(case, across, dtype):
     first = run(images, w)
     check(first, exact, bound, dtype, "kept")
     assert first.tobytes() == run(images, w).tobytes()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("across", [False, True], ids=["forward", "input"])
+def test_many_tiles_on_the_gpu(across):
+    """What planners choose where each warpgroup has several tiles, beside the kernel that brings filters for every step: each
+    rounds its float32 sums once to bfloat16, so they differ by one rounding at most."""
+    needs_tensor_cores()
+    shape, weight = (48 if across else 32, 64, 56, 56), (128, 64, 3, 3)
+    drawn = numbers((shape[0], weight[0], *shape[2:]) if across else shape, BF16), numbers(weight, BF16, 1)
+    (images, w), sizes = ([on_gpu(f(a), True) for a in drawn] for f in (np.asarray, np.abs))
+    layouts = [images._layout, w._layout]
+    where = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
+    if across:
+        plan = conv.conv2d_input_grad(*layouts, **where, size=shape[2:], version="wgmma")
+        other = conv_wgmma.conv2d_input_grad(plan.outputs[0], *layouts, **where)
+    else:
+        plan = conv.conv2d(*layouts, **where, version="wgmma")
+        other = conv_wgmma.conv2d(plan.outputs[0], *layouts, **where)
+    assert plan.steps[0].kernel.__name__ == "conv2d_wgmma_kept" and other.steps[0].kernel.__name__ == "conv2d_wgmma"
+    run = other.bind("conv2d", layouts)
+    exact, bound = (np.asarray(run(*arrays).to_numpy(), np.float64) for arrays in ((images, w), sizes))
+    check(plan.bind("conv2d", layouts)(images, w), exact, bound, BF16, "many tiles")

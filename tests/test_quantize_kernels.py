@@ -360,6 +360,44 @@ def test_float8_by_cublaslt(kind, outer, bias):
             there = [v.copy() if v.ndim == 1 else v for v in there]  # scales elsewhere in memory
 
 
+@pytest.mark.skipif(build.SIMULATOR, reason="tensor cores have no simulator")
+def test_a_layer_of_float8_by_cublaslt_without_a_gpu(monkeypatch):
+    """Within the plan of the layer the product finds its arrays where they are there."""
+    from cudamath.kernels import scaled_matmul
+    from cudamath.runtime import blas
+
+    monkeypatch.setattr(blas, "multiplies_float8", lambda outer: True)
+    monkeypatch.setattr(blas, "gemm_float8", lambda *sizes, **more: lambda *_: more)
+    x, w = Layout.new((2048, 512), BF16, 0), Layout.new((2048, 512), STORED["float8_e4m3"][0], 0)
+    scale, bias = Layout.new((2048,), F32, 0), Layout.new((2048,), BF16, 0)
+    with assume((9, 0)):
+        plan = scaled_matmul.linear_8_bits(x, w, scale, None, bias, form="float8_e4m3fn")
+    first, product = plan.steps
+    assert first.kernel.__name__.startswith("quantize_rows") and product.fn() == {"outer": True, "bias": True}
+    assert [(a.kind, a.index) for a in product.args] == [("t", 0), ("x", 1), ("y", 0), ("t", 1), ("x", 2), ("x", 3)]
+
+
+@pytest.mark.gpu
+def test_a_layer_of_float8_by_cublaslt():
+    """Large enough for cuBLASLt; again, elsewhere in memory; and recorded in a graph at its first call."""
+    rng = np.random.default_rng(18)
+    x, w, b = (rng.standard_normal(s).astype(F32) for s in ((2048, 512), (2048, 512), (2048,)))
+    with cm.device("cuda"):
+        q = ml.quantize(cm.asarray(w), "float8_e4m3", axis=0)
+        bias = cm.asarray(b).astype("bfloat16")
+        for half in (x.astype(BF16), (x * 3).astype(BF16)):
+            stored, by, _, _ = defined(half.astype(F32), "float8_e4m3", axis=0)
+            z = stored.astype(F64) @ q.values.to_numpy().astype(F64).T * by[:, None] * q.scale.to_numpy()
+            z = z + bias.to_numpy().astype(F64)
+            there = cm.asarray(half)
+            for _ in range(2):
+                got = ml.linear_quantized(there, q, bias).to_numpy().astype(F64)
+                np.testing.assert_allclose(got, z, rtol=2.0**-7, atol=2.0**-7 * np.abs(z).max())
+            replayed = cm.cuda.graph(lambda a: ml.linear_quantized(a, q, bias))(there[:1920]).to_numpy().astype(F64)
+            np.testing.assert_array_equal(replayed, ml.linear_quantized(there[:1920], q, bias).to_numpy().astype(F64))
+            np.testing.assert_allclose(replayed, z[:1920], rtol=2.0**-7, atol=2.0**-7 * np.abs(z).max())
+
+
 # ---------------------------------------------------------------- a language model
 
 

@@ -20,90 +20,104 @@ import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
-from .build import blocks, codec
+from .build import blocks, codec, numba_type
 from .copy import fill_part, whole
 from .index import dense
-from .lazy import cuda, types
+from .lazy import cuda, dtype_of, types
 from .rows import device
 
 THREADS = 256
 MOST_SHARED = 8192  # bins counted in shared memory: 32 KB
 MOST_BLOCKS = 1024
+AHEAD = 8  # numbers a thread has under way
 ITEMS = 16  # numbers a thread meets at least, before there are more blocks
 
 
 @functools.cache
-def bin_of(kind: str, source: np.dtype, edge: np.dtype) -> Any:
-    """Device function (value, edges, bins) -> the bin, or -1 if it lies in none."""
+def bin_of(kind: str, source: np.dtype, edge: np.dtype) -> tuple[Any, Any]:
+    """Device functions: (value, edges, bins, ends) -> the bin, or -1 if it lies in none; and what it wants to know before the
+    first value, (edges, bins) -> ends: the first edge, the last one and how many bins a unit has."""
     load = codec(source)[0]
     edge_of, _, E = codec(edge)
-
+    S = E if dtype_of(E).kind == "f" else types.float64
     if kind == "numbered":
 
         @device
-        def numbered(value, edges, bins):
+        def no_ends(edges, bins):
+            return bins
+
+        @device
+        def numbered(value, edges, bins, ends):
             i = types.int64(load(value))
             return i if 0 <= i < bins else types.int64(-1)
 
-        return numbered
+        return numbered, no_ends
 
     @device
-    def inside(v, edges, bins):
-        return edge_of(edges[0]) <= v <= edge_of(edges[bins])  # not for NaN
+    def ends_of(edges, bins):
+        first, last = edge_of(edges[0]), edge_of(edges[bins])
+        return first, last, S(bins) / S(last - first) if first < last else S(0)
 
     if kind == "even":
 
         @device
-        def even(value, edges, bins):
+        def even(value, edges, bins, ends):
             v = E(load(value))
             i = types.int64(-1)
-            if inside(v, edges, bins):
-                first = edge_of(edges[0])
-                i = types.int64((v - first) / (edge_of(edges[bins]) - first) * E(bins))
-                i = min(max(i, types.int64(0)), bins - 1)
-                while i > 0 and v < edge_of(edges[i]):
+            first, last, scale = ends
+            if first <= v <= last:  # not for NaN
+                i = min(max(types.int64(S(v - first) * scale), types.int64(0)), bins - 1)
+                while i > 0 and v < edge_of(edges[types.uint64(i)]):
                     i -= 1
-                while i < bins - 1 and v >= edge_of(edges[i + 1]):
+                while i < bins - 1 and v >= edge_of(edges[types.uint64(i + 1)]):
                     i += 1
             return i
 
-        return even
+        return even, ends_of
 
     @device
-    def uneven(value, edges, bins):
+    def uneven(value, edges, bins, ends):
         v = E(load(value))
         i = types.int64(-1)
-        if inside(v, edges, bins):
+        if ends[0] <= v <= ends[1]:
             low = types.int64(0)
             high = types.int64(bins)
             while high - low > 1:
                 middle = (low + high) >> 1
-                if v >= edge_of(edges[middle]):
+                if v >= edge_of(edges[types.uint64(middle)]):
                     low = middle
                 else:
                     high = middle
             i = low
         return i
 
-    return uneven
+    return uneven, ends_of
 
 
 @functools.cache
 def count_shared(kind: str, source: np.dtype, edge: np.dtype) -> Any:
     """counts[bin] += how many numbers lie there, by way of shared memory."""
-    find = bin_of(kind, source, edge)
+    find, ends_of = bin_of(kind, source, edge)
+    T = numba_type(source)
 
     @cuda.jit
     def count_shared(x, edges, counts):  # x: (n,), edges: (bins + 1,), counts: (bins,) int64, 0 at first
         seen = cuda.shared.array(MOST_SHARED, types.int32)
+        held = cuda.local.array(AHEAD, T)
         bins = counts.size
         for i in range(cuda.threadIdx.x, bins, cuda.blockDim.x):
             seen[i] = 0
         cuda.syncthreads()
-        for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
-            k = find(x[i], edges, bins)
-            if k >= 0:
-                cuda.atomic.add(seen, k, 1)
+        ends = ends_of(edges, bins)
+        n = x.size
+        step = cuda.gridsize(1)
+        for start in range(cuda.grid(1), n, AHEAD * step):
+            for j in range(AHEAD):  # all loads go out before the first is waited for
+                held[j] = x[types.uint64(min(start + j * step, n - 1))]
+            for j in range(AHEAD):
+                k = find(held[j], edges, bins, ends)
+                if k >= 0 and start + j * step < n:
+                    cuda.atomic.add(seen, types.uint32(k), 1)
         cuda.syncthreads()
         for i in range(cuda.threadIdx.x, bins, cuda.blockDim.x):
             if seen[i]:
@@ -115,13 +129,13 @@ def count_shared(kind: str, source: np.dtype, edge: np.dtype) -> Any:
 @functools.cache
 def count_global(kind: str, source: np.dtype, edge: np.dtype) -> Any:
     """counts[bin] += how many numbers lie there."""
-    find = bin_of(kind, source, edge)
+    find, ends_of = bin_of(kind, source, edge)
 
     @cuda.jit
     def count_global(x, edges, counts):  # as count_shared
         i = cuda.grid(1)
         if i < x.size:
-            k = find(x[i], edges, counts.size)
+            k = find(x[i], edges, counts.size, ends_of(edges, counts.size))
             if k >= 0:
                 cuda.atomic.add(counts, k, types.int64(1))
 

@@ -109,11 +109,10 @@ def view_of(x: ndarray, key: Any) -> ndarray | None:
     found = known_view(x._layout, key)
     if found is None:
         return None
-    seen, offset = found
     if x._node is None:
-        return x._view(seen, offset)
+        return x._view(*found)
     view = indexing.basic(x.shape, shapes.contiguous_strides(x.shape, 1), key)
-    return _window(x, here=(seen.shape, seen.strides, offset), view=view, shape=x.shape)
+    return _window(x, here=(found[0].shape, found[0].strides, found[1]), view=view, shape=x.shape)
 
 
 def bits(value: Any, dtype: np.dtype) -> tuple[int, int]:

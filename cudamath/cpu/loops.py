@@ -11,6 +11,7 @@ float32, 1 MiB of cache for 1.2 of arrays: 11.4 us, from the beginning always 12
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -45,7 +46,26 @@ def _binary(operation: Callable) -> Any:
     return loop
 
 
+def _unary(operation: Callable) -> Any:
+    operation = njit(operation)
+
+    @njit(cache=True, error_model="numpy")
+    def loop(x, out, back):
+        """x, out: of one shape. out = op x, as above."""
+        a, c = x.reshape(x.size), out.reshape(out.size)
+        last = (c.size - 1) // PIECE * PIECE
+        for done in range(0, c.size, PIECE):
+            start = last - done if back else done
+            piece, left = c[start : start + PIECE], a[start : start + PIECE]
+            for i in range(piece.size):
+                piece[i] = operation(left[i])
+
+    return loop
+
+
 add, subtract, multiply, divide = (
     _binary(each) for each in (operator.add, operator.sub, operator.mul, operator.truediv))
 equal, not_equal, less, less_equal, greater, greater_equal = (
     _binary(each) for each in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge))
+abs, negative, square, sqrt, isnan = (_unary(each) for each in (
+    lambda x: math.fabs(x), lambda x: -x, lambda x: x * x, lambda x: math.sqrt(x), lambda x: x != x))

@@ -109,6 +109,19 @@ def looped(name: str, loop: Callable, scalars: tuple[bool, ...], compute: np.dty
     arrays, more = host.supply(layout.shape, layout.dtype)
     kept: tuple[Any, Any] = (None, None)
 
+    def one(x: ndarray) -> ndarray:
+        nonlocal arrays
+        for data in arrays:
+            if count(data) == free:
+                break
+        else:
+            data, arrays = more()
+        loop(x._data, data, back())
+        out = new(ndarray)
+        out._layout, out._data = layout, data
+        out._owner = out._node = None
+        return out
+
     def two(x: ndarray, y: ndarray) -> ndarray:
         nonlocal arrays
         for data in arrays:
@@ -144,7 +157,7 @@ def looped(name: str, loop: Callable, scalars: tuple[bool, ...], compute: np.dty
         return out
 
     first = scalars[0]
-    return one_scalar if any(scalars) else two
+    return one if len(scalars) == 1 else one_scalar if any(scalars) else two
 
 
 def straight_inplace(name: str, function: Callable, scalar: bool, compute: np.dtype) -> Callable:

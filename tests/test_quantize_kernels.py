@@ -379,7 +379,7 @@ def test_a_layer_of_float8_by_cublaslt_without_a_gpu(monkeypatch):
 
 @pytest.mark.gpu
 def test_a_layer_of_float8_by_cublaslt():
-    """Large enough for cuBLASLt; again, elsewhere in memory; and recorded in a graph at its first call."""
+    """Large enough for cuBLASLt; again; and from a graph."""
     rng = np.random.default_rng(18)
     x, w, b = (rng.standard_normal(s).astype(F32) for s in ((2048, 512), (2048, 512), (2048,)))
     with cm.device("cuda"):
@@ -393,7 +393,8 @@ def test_a_layer_of_float8_by_cublaslt():
             for _ in range(2):
                 got = ml.linear_quantized(there, q, bias).to_numpy().astype(F64)
                 np.testing.assert_allclose(got, z, rtol=2.0**-7, atol=2.0**-7 * np.abs(z).max())
-            replayed = cm.cuda.graph(lambda a: ml.linear_quantized(a, q, bias))(there[:1920]).to_numpy().astype(F64)
+            layer = cm.cuda.graph(lambda a: ml.linear_quantized(a, q, bias))
+            replayed = [layer(there[:1920]) for _ in range(3)][-1].to_numpy().astype(F64)
             np.testing.assert_array_equal(replayed, ml.linear_quantized(there[:1920], q, bias).to_numpy().astype(F64))
             np.testing.assert_allclose(replayed, z[:1920], rtol=2.0**-7, atol=2.0**-7 * np.abs(z).max())
 

@@ -36,14 +36,15 @@ test: $(STAMP)
 	for part in test-gpu test-cpu test-simulator; do $(MAKE) --no-print-directory $$part || status=1; done; \
 	exit $$status
 
-# One BLAS thread a worker: two workers on two cores would otherwise fight over them.
+# One BLAS thread a worker: two workers on two cores would otherwise fight over them. Each worker begins with its half of
+# the files, so that what tests of a file share is made once, and takes over from the other when it is done.
 test-cpu: $(STAMP)
 	@echo "== CPU"
-	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) -q -m "not gpu and not multigpu and not simulator"
+	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) --dist worksteal -q -m "not gpu and not multigpu and not simulator"
 
 test-simulator: $(STAMP)
 	@echo "== Numba's simulator"
-	@NUMBA_ENABLE_CUDASIM=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) -q -m simulator
+	@NUMBA_ENABLE_CUDASIM=1 OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n $(WORKERS) --dist worksteal -q -m simulator
 
 test-gpu: $(STAMP)
 	@echo "== GPU"

@@ -380,7 +380,7 @@ def _svd_version(a: Layout) -> str:
 def svd(a: Layout, *, full: bool, version: str | None = None) -> Plan:
     """a: (..., m, n) -> u: (..., m, m or k), s: (..., k), vh: (..., n or k, n), where k = min(m, n).
 
-    version: "bidiagonal" (gesvd), "polar" (gesvdp), "jacobi" (gesvdj) or "jacobi_batched" (of matrices up to JACOBI).
+    version: "bidiagonal" (gesvd), "jacobi" (gesvdj) or "jacobi_batched" (of matrices up to JACOBI).
     """
     *lead, m, n = a.shape
     count, k = _batch(a), min(m, n)
@@ -390,19 +390,17 @@ def svd(a: Layout, *, full: bool, version: str | None = None) -> Plan:
     if version == "jacobi_batched":
         return _jacobi_batched(a, u, s, vh)
     in_columns = m >= n or version == "jacobi"
-    inner = _columns(a) if in_columns else a.like()
-    u = _columns(u) if in_columns or version == "polar" else u
-    vh = _columns(vh) if in_columns and version == "bidiagonal" else vh
+    if in_columns:
+        u, inner = _columns(u), _columns(a)
+        vh = vh if version == "jacobi" else _columns(vh)
+    else:
+        inner = a.like()
     work = _Work(u, s, vh)
     copied = work.copy(Input(0), a, work.temp(inner), inner)
     info = work.info(a, count)
     if version == "jacobi":  # V in columns, read in rows, is V^T
         work.call(solver.gesvdj(a.dtype, m, n, full, True, count), copied, Output(1), Output(0), Output(2), info)
         _conjugated(work, Output(2), vh)
-    elif version == "polar":  # the same; and of the transposed matrix V^T and U are what was asked for
-        left, right, turned = (Output(0), Output(2), vh) if in_columns else (Output(2), Output(0), u)
-        work.call(solver.gesvdp(a.dtype, max(m, n), k, full, True, count), copied, Output(1), left, right, info)
-        _conjugated(work, right, turned)
     else:
         left, right = (Output(0), Output(2)) if in_columns else (Output(2), Output(0))
         work.call(solver.gesvd(a.dtype, max(m, n), k, "A" if full else "S", count), copied, Output(1), left, right, info)
@@ -445,8 +443,6 @@ def svdvals(a: Layout, *, version: str | None = None) -> Plan:
     m, n = max(m, n), min(m, n)
     if version == "bidiagonal":
         work.call(solver.gesvd(a.dtype, m, n, "N", count), copied, Output(0), 0, 0, info)
-    elif version == "polar":
-        work.call(solver.gesvdp(a.dtype, m, n, False, False, count), copied, Output(0), 0, 0, info)
     else:
         unused = [work.temp(a.like((count, size, size))) for size in (m, n)]
         routine = solver.gesvdj_batched(a.dtype, m, n, False, count) if version == "jacobi_batched" else (

@@ -305,23 +305,6 @@ def gesvd(dtype: np.dtype, m: int, n: int, job: str, count: int) -> Function:
     return run
 
 
-def gesvdp(dtype: np.dtype, m: int, n: int, full: bool, vectors: bool, count: int) -> Function:
-    """run(stream, a, s, u, v, info): A = U S V^H (m >= n) by the polar decomposition, A destroyed. U: m x m if `full`, else
-    m x n; V: n x n."""
-    kind, _, real = DTYPES[dtype]
-    item, size = dtype.itemsize, np.dtype(dtype).type(0).real.itemsize
-    columns = m if full else n
-    routine = _routine("xgesvdp", f"cusolverDnXgesvdp ({m}, {n}) {dtype}")
-
-    def run(stream: Any, a: int, s: int, u: int, v: int, info: int) -> None:
-        for i in range(count):
-            routine(stream, (int(vectors), int(not full), m, n, kind, a + i * m * n * item, m, real, s + i * n * size,
-                             kind, u + i * m * columns * item if vectors else 0, m,
-                             kind, v + i * n * n * item if vectors else 0, n, kind), info + 4 * i)
-
-    return run
-
-
 def gesvdj_batched(dtype: np.dtype, m: int, n: int, vectors: bool, count: int) -> Function:
     """run(stream, a, s, u, v, info): A = U S V^H by Jacobi's method, m and n up to 32, all at once. U: m x m, V: n x n."""
     name = f"{DTYPES[dtype][1]}gesvdj_batched"

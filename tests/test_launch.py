@@ -121,20 +121,6 @@ def test_a_kernel_that_waits_itself_may_begin_early(fake):
     assert fake.calls["cuLaunchKernelEx"] == 2
 
 
-@pytest.mark.parametrize("static, allowed, wanted, asked", [
-    (0, 48 << 10, 48 << 10, False), (512, 48 << 10, 48 << 10, True), (512, (48 << 10) - 512, (48 << 10) - 512, False),
-    (512, (48 << 10) - 512, (48 << 10) - 511, True), (0, 48 << 10, 100 << 10, True), (512, 100 << 10, 48 << 10, False),
-])
-def test_shared_memory_beyond_48_kib_counts_what_the_kernel_has_itself(fake, monkeypatch, static, allowed, wanted, asked):
-    """48 KiB at run time and 512 bytes of its own: the driver refuses the launch unless they were asked for."""
-    own = {"SHARED_SIZE_BYTES": static, "MAX_DYNAMIC_SHARED_SIZE_BYTES": allowed}
-    monkeypatch.setattr(module.Function, "attribute", lambda self, name: own[name])
-    calls = []
-    monkeypatch.setattr(fake, "cuKernelSetAttribute", lambda kind, value, kernel, index: calls.append(value))
-    module.Function("kernel", None, "handle", 0).allow_shared(wanted)
-    assert calls == ([wanted] if asked else [])
-
-
 def test_strided_inputs_arrive_with_their_strides(fake):
     def add(x, y, out):
         assert x.strides == (8, 24) and y.strides == (-24, 0)

@@ -17,7 +17,7 @@ from threads import together
 
 import cudamath as cm
 from cudamath.core.array import upload
-from cudamath.runtime import device, handles, libraries, stream
+from cudamath.runtime import device, handles, libraries, module, stream
 from cudamath.runtime.errors import check, fail
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -493,3 +493,17 @@ def test_the_interpreter_exits_in_silence():
     """
     ran = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=120)
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("static, allowed, wanted, asked", [
+    (0, 48 << 10, 48 << 10, False), (512, 48 << 10, 48 << 10, True), (512, (48 << 10) - 512, (48 << 10) - 512, False),
+    (512, (48 << 10) - 512, (48 << 10) - 511, True), (0, 48 << 10, 100 << 10, True), (512, 100 << 10, 48 << 10, False),
+])
+def test_shared_memory_beyond_48_kib_counts_what_the_kernel_has_itself(fake, monkeypatch, static, allowed, wanted, asked):
+    """48 KiB at run time and 512 bytes of its own: the driver refuses the launch unless they were asked for."""
+    own = {"SHARED_SIZE_BYTES": static, "MAX_DYNAMIC_SHARED_SIZE_BYTES": allowed}
+    monkeypatch.setattr(module.Function, "attribute", lambda self, name: own[name])
+    calls = []
+    monkeypatch.setattr(fake, "cuKernelSetAttribute", lambda kind, value, kernel, index: calls.append(value))
+    module.Function("kernel", None, "handle", 0).allow_shared(wanted)
+    assert calls == ([wanted] if asked else [])

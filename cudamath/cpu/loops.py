@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from numba import njit
@@ -22,6 +23,8 @@ PIECE = 1 << 14  # numbers; within a piece the loop goes forward, as the compile
 
 
 def _binary(operation: Callable) -> Any:
+    operation = njit(operation) if isinstance(operation, FunctionType) else operation
+
     @njit(cache=True, error_model="numpy")  # x / 0 is infinite or NaN
     def loop(x, y, out, back):
         """x, y, out: of one shape; x or y may be a 0-d array. out = x op y, from the last piece on if `back`."""
@@ -67,5 +70,7 @@ add, subtract, multiply, divide = (
     _binary(each) for each in (operator.add, operator.sub, operator.mul, operator.truediv))
 equal, not_equal, less, less_equal, greater, greater_equal = (
     _binary(each) for each in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge))
+maximum, minimum = (_binary(each) for each in (  # NaN if either is; of two zeros the second, as x86's instructions have it
+    lambda x, y: x if x > y or x != x else y, lambda x, y: x if x < y or x != x else y))
 abs, negative, square, sqrt, isnan = (_unary(each) for each in (
     lambda x: math.fabs(x), lambda x: -x, lambda x: x * x, lambda x: math.sqrt(x), lambda x: x != x))

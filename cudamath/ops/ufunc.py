@@ -31,7 +31,8 @@ _NAMES = ("x", "y", "z")
 #: The functions of cpu/loops.py, for arrays of so many elements (in larger ones a call costs nothing, and NumPy's loops are
 #: as fast), from so many calls on.
 _LOOPS = frozenset(["add", "subtract", "multiply", "divide", "equal", "not_equal", "less", "less_equal", "greater",
-                    "greater_equal", "abs", "negative", "square", "sqrt", "isnan"])
+                    "greater_equal", "abs", "negative", "square", "sqrt", "isnan",
+                    "maximum", "minimum"])
 _WORTH, _OFTEN = range(1 << 15, 1 << 18), 32
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 

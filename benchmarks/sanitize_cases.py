@@ -171,6 +171,7 @@ def large() -> Calls:
         "scan, long": lambda: (cm.cumsum(long), cm.cumprod(rows, axis=1)),
         "assignment": assigned, "bincount, weighted": lambda: cm.bincount(places, weights=long[:20_000]),
         "softmax, long": lambda: cm.grad(lambda v: (cm.ml.softmax(v) * v).sum())(rows),
+        "softmax, lines in turn": lambda: cm.ml.softmax(array(140, 33_000)),  # 132 kB: one a multiprocessor
         "norms, long": lambda: cm.grad(lambda v: (cm.ml.layer_norm(v, 30_000) * cm.ml.rms_norm(v, 30_000)).sum())(rows),
         "cross_entropy, long": lambda: cm.grad(lambda v: cm.ml.cross_entropy(v, classes))(rows),
         "embedding, repeated": lambda: cm.grad(lambda t: (cm.ml.embedding(places, t)**2).sum())(table),

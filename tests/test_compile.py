@@ -63,7 +63,6 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
                                                      "conv2d_wgmma_kept": ((9, 0),),
                                                      "conv2d_mma": SINCE_8, "conv2d_weight_mma": SINCE_8,
                                                      "attention_wgmma": ((9, 0),), "attention_grad_wgmma": ((9, 0),),
-                                                     "attention_grad_wgmma_deep": ((9, 0),),
                                                      "attention_grad_wide_keys": ((9, 0),),
                                                      "attention_grad_wide_queries": ((9, 0),),
                                                      "attention_grad_prepare": SINCE_8, "attention_grad_finish": SINCE_8,

@@ -83,8 +83,8 @@ def test_versions(machine, version, causal):
     from cudamath.kernels import self_attention as kernels
 
     dtype = "float32" if machine == "simulator" else "bfloat16"
-    shapes = [(2, 5, 2, 4)] if machine == "simulator" else [(2, 300, 4, 64), (1, 257, 3, 128), (2, 130, 2, 80)]
-    for batch, length, heads, depth in shapes:
+    large = [(2, 300, 4, 64), (1, 257, 3, 128), (2, 130, 2, 80), (2, 200, 3, 192)]
+    for batch, length, heads, depth in [(2, 5, 2, 4)] if machine == "simulator" else large:
         qkv, g = numbers((batch, length, 3 * heads * depth), dtype, 1), numbers((batch, length, heads * depth), dtype, 2)
         options = {"heads": heads, "causal": causal, "scale": 0.2}
         expected, expected_lse = cpu.self_attention(wide(qkv), **options)
@@ -99,7 +99,7 @@ def test_versions(machine, version, causal):
 
 
 @pytest.mark.parametrize("version, capability", [("plain", (7, 5)), ("mma", (8, 0)), ("wgmma", (9, 0))])
-@pytest.mark.parametrize("depth", [64, 80, 128])
+@pytest.mark.parametrize("depth", [64, 80, 128, 200, 256])
 def test_gradients_are_written_where_they_lie_in_qkv(version, capability, depth):
     """The launches' arguments, without a GPU: rows of dqkv are those of qkv, three times as far apart as those of y."""
     from cudamath.kernels import self_attention as kernels

@@ -6,7 +6,7 @@ Versions, from simple to fast:
 ``mma``     (attention_mma.py)     the same for 16-bit numbers by mma.sync (8.0 on); depths that are multiples of 8
 ``decode``  (attention_decode.py)  few queries and many keys, 16-bit numbers: keys split over the device, mma.sync (8.0 on)
 ``wgmma``   (attention_wgmma.py)   16-bit numbers on the tensor cores of compute capability 9.0, fed by TMA; the gradient:
-                                   attention_wgmma_grad.py, and for more than 128 numbers a head attention_wgmma_grad_deep.py
+                                   attention_wgmma_grad.py, and for more than 128 numbers a head attention_wgmma_grad_wide.py
 
 torch: the faster one of its back ends, cuDNN's and FlashAttention-2.
 
@@ -58,9 +58,8 @@ from .philox import counter as drawing_counter
 MEAN_THREADS = 128
 #: Columns -> (not causal, causal): (blocks of the gradient whose heads are interleaved, heads at least), up to HEADS. As
 #: measured: few wait for each other's dq, many have more of it than the L2 cache holds.
-TOGETHER = {64: ((512, 1), (4096, 1)), 128: ((256, 8), (4096, 1)), 256: ((512, 1), (1024, 1))}
+TOGETHER = {64: ((512, 1), (4096, 1)), 128: ((256, 8), (4096, 1))}
 HEADS = 32
-WIDE_TOGETHER = 4  # heads whose blocks begin by turns in attention_grad_wide_keys
 DECODED_ROWS = 16  # queries that share keys, up to which attention_decode.py is taken
 CACHED = 24 << 20  # bytes of keys and values that blocks share in the L2 cache: about half of an H200's
 
@@ -258,9 +257,7 @@ def attention_grad(g: Layout, q: Layout, k: Layout, v: Layout, y: Layout, lse: L
             if not any(x is not None for x in rest) and suits_exponents(q, k, scale):
                 version = "wgmma"
     if version == "wgmma":
-        return _grad_wgmma(g, q, k, v, causal, scale)
-    if version == "wide":
-        return _grad_wide(g, q, k, v, causal, scale)
+        return (_grad_wgmma if q.shape[3] <= 128 else _grad_wide)(g, q, k, v, causal, scale)
     kind = extras.kind(q, v, causal, dropping)
     heads, shares = math.prod(q.shape[:2]), math.prod(k.shape[:2])
     after = [compute_dtype(q.dtype).type(scale), *extras.scalars]
@@ -302,44 +299,32 @@ def _prepare(q: Layout, g: ArrayArg, padded: int, *made: Temp) -> Launch:
 
 def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale: float) -> Plan:
     from . import attention_wgmma_grad as grad
-    from . import attention_wgmma_grad_deep as deep
 
     (batch, heads, rows, depth), (shares, keys) = q.shape, k.shape[1:3]
-    kind, is_deep = "bf16" if q.dtype == bfloat16 else "f16", depth > 128
-    wide = deep.DEPTH if is_deep else 64 * blocks(depth, 64)
-    own, queries = (deep.KEYS, deep.QUERIES) if is_deep else (grad.KEYS, grad.PART // wide)
-    choices = (wide != depth, causal, keys % own != 0)
+    kind, wide = "bf16" if q.dtype == bfloat16 else "f16", 64 * blocks(depth, 64)
+    tile = grad.Tile(kind, wide, wide != depth, causal, keys % grad.KEYS != 0)
     maps = _Boxes()
-    operands = [maps.map(Input(i), x, n) for i, (x, n) in enumerate(((g, queries), (q, queries), (k, own), (v, own)))]
-    tiles_q, tiles_k, padded = blocks(rows, queries), blocks(keys, own), grad.PAD * blocks(rows, grad.PAD)
+    boxes = (g, tile.queries), (q, tile.queries), (k, grad.KEYS), (v, grad.KEYS)
+    operands = [maps.map(Input(i), x, n) for i, (x, n) in enumerate(boxes)]
+    tiles_q, tiles_k, padded = blocks(rows, tile.queries), blocks(keys, grad.KEYS), grad.PAD * blocks(rows, grad.PAD)
     first = len(maps.temps)
     single = np.dtype(np.float32)
     parts = batch * heads * tiles_q * grad.PART  # of 64 x 128 or 128 x 64 numbers
     sizes = [((batch * heads * padded,), single), ((batch * heads * padded,), single),
-             ((batch * heads * tiles_q * 2,), np.dtype(np.int32)), ((parts * (2 if is_deep else 1),), single)]
+             ((batch * heads * tiles_q * 2,), np.dtype(np.int32)), ((parts,), single)]
     lse2, mean, turns, sums = (Temp(first + i) for i in range(4))
     prepare = _prepare(q, operands[0].array, padded, lse2, mean, turns)
     shift = keys - rows
     at_a_time, least = TOGETHER[wide][causal]
     together = min(HEADS, max(least, at_a_time // tiles_k))
     numbers = [shares, heads // shares, keys, padded, tiles_k, tiles_q, together, batch * shares, shift]
-    if is_deep:
-        kernel, nbytes = deep.attention_grad_wgmma_deep(deep.Tile(kind, *choices)), deep.SHARED
-    else:
-        tile = grad.Tile(kind, wide, *choices)
-        kernel, nbytes = grad.attention_grad_wgmma(tile), tile.shared
-    main = Launch(kernel, tiles_k * batch * shares, grad.THREADS,
+    main = Launch(grad.attention_grad_wgmma(tile), tiles_k * batch * shares, grad.THREADS,
                   [*operands, lse2, mean, turns, sums, Output(1), Output(2), *map(np.int32, numbers),
-                   np.float32(scale * math.log2(math.e)), np.float32(scale)], nbytes)
-    steps = [*maps.steps, prepare, main]
-    for column in range(0, depth, 128):  # the columns of a part, which is finished by itself
-        dq, columns = q.like(), Output(0)  # as it is where one part is all: self_attention.py has it lie elsewhere
-        if is_deep:
-            columns = columns.view((*dq.shape[:3], min(128, depth - column)), dq.strides, offset=column * dq.itemsize)
-        steps.append(Launch(grad.attention_grad_finish(kind, min(wide, 128), choices[0]), tiles_q * batch * heads,
-                            grad.FINISH_THREADS, [sums.view((parts,), offset=column // 128 * parts * 4), columns,
-                            *map(np.int32, (rows, depth - column, tiles_q, shift if causal else rows)), np.float32(scale)]))
-    return Plan([q.like(), k.like(), v.like()], steps, [*maps.temps, *(q.like(shape, dtype) for shape, dtype in sizes)])
+                   np.float32(scale * math.log2(math.e)), np.float32(scale)], tile.shared)
+    finish = Launch(grad.attention_grad_finish(kind, wide, tile.ragged), tiles_q * batch * heads, grad.FINISH_THREADS,
+                    [sums, Output(0), *map(np.int32, (rows, depth, tiles_q, shift if causal else rows)), np.float32(scale)])
+    return Plan([q.like(), k.like(), v.like()], [*maps.steps, prepare, main, finish],
+                [*maps.temps, *(q.like(shape, dtype) for shape, dtype in sizes)])
 
 
 def _grad_wide(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale: float) -> Plan:
@@ -356,7 +341,8 @@ def _grad_wide(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale: 
     lse2, mean, turns = (Temp(len(maps.temps) + i) for i in range(3))  # nobody waits for a turn
     prepare = _prepare(q, operands[0].array, padded, lse2, mean, turns)
     shift, real = keys - rows, (np.float32(scale * math.log2(math.e)), np.float32(scale))
-    numbers = [shares, heads // shares, keys, padded, tiles_k, blocks(rows, wide.ROWS), WIDE_TOGETHER, batch * shares, shift]
+    together = max(1, multiprocessors(q.device) // tiles_k)  # heads whose blocks run at the same time: by turns
+    numbers = [shares, heads // shares, keys, padded, tiles_k, blocks(rows, wide.ROWS), together, batch * shares, shift]
     of_keys = Launch(wide.attention_grad_wide_keys(tile), tiles_k * batch * shares, wide.THREADS,
                      [*operands, lse2, mean, Output(1), Output(2), *map(np.int32, numbers), *real], tile.shared_keys)
     numbers = [heads, heads // shares, rows, keys, padded, tiles_q, _together(q, k, causal), batch * heads, shift]

@@ -191,7 +191,8 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
 
     @device
     def take(a, at):
-        """The operand A of the box at a shared address, where the thread's row begins."""
+        """The operand A of the box at a shared address, where the thread's row begins. Whoever has taken it says so (`taken`)
+        when a product has used it, not before: ldmatrix may still be reading when its thread arrives at a barrier."""
         for i in range(4):
             a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3] = load_matrix_4(i32(at ^ (32 * i)))
 
@@ -299,11 +300,11 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                 k_rows = hopper.descriptor(base, by_rows)
                 ptx.barrier_wait(k_full, 0)
                 take(a, held_at)
-                leave(taken, lane)
                 ptx.barrier_wait(q_full, 0)
                 multiply_held(s, 0, a, 0, q_rows)
                 multiply_kept(s, 0, k_rows, q_rows)
                 scores_done(s, 0)
+                leave(taken, lane)
                 weigh(s, row, block, key, shift, factor, lane, lse_at, weights)
                 leave(p_full, lane)
                 leave(q_empty, lane)
@@ -339,11 +340,11 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                 v_rows = hopper.descriptor(i32(base + offset_v), by_rows)
                 ptx.barrier_wait(v_full, 0)
                 take(a, i32(held_at + PANEL))
-                leave(taken, lane)
                 ptx.barrier_wait(g_full, 0)
                 multiply_held(s, 0, a, 0, g_rows)
                 multiply_kept(s, 0, v_rows, g_rows)
                 scores_done(s, 0)
+                leave(taken, lane)
                 ptx.barrier_wait(p_full, 0)
                 slope(s, mean_at, weights)
                 leave(p_empty, lane)

@@ -85,9 +85,6 @@ def self_attention_grad(g: Layout, qkv: Layout, y: Layout, lse: Layout, *, heads
     parts = _parts(Input(1), qkv, heads)
     q, k, v = (layout for _, layout in parts)
     places = [_heads(Input(0), g, heads), *parts, _heads(Input(2), y, heads), (Input(3), lse)]
-    version = version or _version(q, k, scale)
-    if version == "wgmma" and q.shape[3] > 128:
-        version = "mma"
     plan = attention.attention_grad(*[layout for _, layout in places], causal=causal, scale=scale, dropping=False,
-                                    version=version)
+                                    version=version or _version(q, k, scale))
     return _plan(plan, [qkv.like()], places, _parts(Output(0), qkv.like(), heads))

@@ -55,7 +55,8 @@ def draw_speedups(rows: Sequence[dict[str, Any]], file: pathlib.Path) -> None:
     axes.set_xscale("log", base=2)
     ticks = [0.5, 1, 2, 4, 8]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_xlabel("time of the best peer / time of cudamath (blue: bytes limit, orange: operations, grey: neither)", fontsize=8)
+    axes.set_xlabel("time of the best peer / time of cudamath (blue: bytes limit, orange: operations, grey: neither)",
+                    fontsize=8)
     axes.set_title(rows[0]["device"].split(",")[0], fontsize=9)
     _save(figure, file)
 

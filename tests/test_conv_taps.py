@@ -194,5 +194,5 @@ def test_the_version_by_name():
     x, grad, exact, bound, options = problem(CASES[1])
     x, grad = on_gpu(x, False), on_gpu(grad, True)
     plan = conv.conv2d_weight_grad(grad._layout, x._layout, kernel=(3, 3), **options, version="wgmma")
-    assert plan.steps[-2].kernel.__name__ == "conv2d_weight_wgmma_taps"
+    assert "conv2d_weight_wgmma_taps" in [step.kernel.__name__ for step in plan.steps]
     check(plan.bind("conv2d", [grad._layout, x._layout])(grad, x), exact, bound, BF16, "by name")

@@ -1,5 +1,6 @@
 """Softmax, log-softmax and losses: values, extremes, gradients, errors, and each kernel version by name."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from differences import (
@@ -462,3 +463,23 @@ def test_rows_between_borders_do_not_spill():
                 alone = plan.steps[0].shared > softmax.CACHE[capability]  # one block a multiprocessor instead of two
                 for found in compile_plan(plan, inputs, capability):
                     assert found.spills == 0 and found.registers <= (128 if alone else 64), (found, capability)
+
+
+@pytest.mark.parametrize(("dtype", "shape", "expected"), [
+    ("bfloat16", (8, 5000, 1), "cross_entropy_long_rows"), ("float16", (8, 50_257, 1), "cross_entropy_long_rows"),
+    ("float32", (8, 50_257, 1), "cross_entropy_rows"), ("bfloat16", (8, 1000, 1), "cross_entropy_rows"),
+    ("bfloat16", (8, 5000, 3), "cross_entropy_plain")])
+def test_which_kernel_cross_entropy_takes(dtype, shape, expected):
+    """Long rows of 16-bit numbers have their own, forward and backward."""
+    if SIMULATOR:
+        pytest.skip("the simulator has no accesses of 16 bytes")
+    from cudamath.kernels import loss
+    from cudamath.runtime.device import assume
+
+    x = Layout.new(shape, np.dtype(getattr(ml_dtypes, dtype, dtype)), 0)
+    targets = Layout.new((shape[0], shape[2]), np.dtype(np.int64), 0)
+    stats, one = (Layout.new(s, np.dtype(np.float32), 0) for s in ((2, shape[0], shape[2]), ()))
+    with assume((9, 0)):
+        forward = loss.cross_entropy(x, targets, reduction="mean", ignore_index=-100, label_smoothing=0.1)
+        backward = loss.cross_entropy_grad(one, x, targets, stats, one, ignore_index=-100, label_smoothing=0.1)
+    assert [forward.steps[0].kernel.__name__, backward.steps[0].kernel.__name__] == [expected, expected + "_grad"]

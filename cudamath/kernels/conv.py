@@ -28,13 +28,13 @@ large forward convolutions and gradients of windows without a stride go to ``cud
 missing, runs in our own kernels.
 
 Measured (row versions_conv_bfloat16):
-(32, 64, 128, 128) * (128, 64, 3, 3), bfloat16; NVIDIA H200, commit 1b9ff618de2e, 2026-11-21
+(32, 64, 128, 128) * (128, 64, 3, 3), bfloat16; NVIDIA H200, commit 8db76822220c, 2026-11-22
 
                             TFLOP/s      of cuDNN
-    conv2d_implicit_gemm       21.7          0.04
-    conv2d_mma                  210          0.34
-    conv2d_wgmma                608          0.99
-    cuDNN                       613          1.00
+    conv2d_implicit_gemm       22.1          0.04
+    conv2d_mma                  217          0.36
+    conv2d_wgmma                655          1.07
+    cuDNN                       612          1.00
 
 (end of what was measured)
 

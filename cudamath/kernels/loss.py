@@ -15,19 +15,19 @@ Logits are (N, C, D): samples, classes, positions a sample; targets (N, D). Vers
             also the fast one: neighbouring threads read neighbouring positions. Any GPU, and the simulator.
 2. `rows`   D = 1: a group of threads a row (see rows.py), vector reads; rows of any length, a chunk at a time.
             Label smoothing sums x_c - top, once top is known, in a second trip (out of the caches).
-3. `long_rows` (loss_long.py)  D = 1, thousands of classes: the same in half as many instructions an element. By name only,
-            until it has been timed.
+3. `long_rows` (loss_long.py)  D = 1, thousands of classes: the same in half as many instructions an element. The choice for
+            numbers of 16 bits, of which memory brings more than the others can work on.
 
 Each target leaves its loss and whether it counts (it is not `ignore_index`) in `pairs`; the last kernel adds them, in
 an order fixed by their number alone. (nll_loss of few targets: both in one launch, `pick_few`.) A target outside the
 classes raises the device's error flag.
 
 Measured (row versions_loss):
-cross entropy of 16,384 x 4,096, float32; NVIDIA H200, commit bc5531f4aab2, 2026-11-22
+cross entropy of 16,384 x 4,096, float32; NVIDIA H200, commit 8db76822220c, 2026-11-22
 
                 GB/s     of a copy
-    plain        185          0.05
-    rows       3,163          0.78
+    plain        187          0.05
+    rows       3,179          0.78
 
 (end of what was measured)
 """
@@ -40,11 +40,12 @@ from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
 from .build import blocks, codec, device_function, power_of_two
 from .lazy import cuda
 from .normal import exponential
-from .rows import RUN, WARP, access, bounded, fitting, group_max, group_sum, row_reader, row_writer, wide
+from .rows import RUN, WARP, access, bounded, fitting, group_max, group_sum, row_reader, row_writer, vector_width, wide
 from .softmax import online, rescale
 
 HELD = 16  # elements of a row a thread reads at a time
 LAST = 1024  # threads of the last kernel, which is one block
+LONG = 4096  # classes from which rows of 16-bit numbers are long
 FEW = 4 * LAST  # targets of nll_loss that the one block also picks: a launch less
 MANY = 1 << 16  # more pairs than this are first added by FOLDS blocks
 FOLDS = 128
@@ -465,15 +466,22 @@ def gradient(version: str, g: Layout, x: Layout, label_smoothing: float, ignore_
                                     [*flat, Output(0).flat, classes, *settings])])
 
 
+def _version(x: Layout) -> str:
+    """The fastest version for x (N, C, D), as measured on an H200."""
+    if x.shape[2] != 1:
+        return "plain"
+    return "long_rows" if x.itemsize == 2 and x.shape[1] >= LONG and vector_width(0, x) > 1 else "rows"
+
+
 def cross_entropy(x: Layout, targets: Layout, *, reduction: str, ignore_index: int, label_smoothing: float) -> Plan:
     """x: (N, C, D), targets: (N, D) -> loss () or (N, D), stats (2, N, D): top and log_sum, divisor ()."""
-    return losses("plain" if x.shape[2] != 1 else "rows", x, targets, reduction, ignore_index, label_smoothing)
+    return losses(_version(x), x, targets, reduction, ignore_index, label_smoothing)
 
 
 def cross_entropy_grad(g: Layout, x: Layout, targets: Layout, stats: Layout, divisor: Layout, *, ignore_index: int,
                        label_smoothing: float) -> Plan:
     """g: () or (N, D), x: (N, C, D), targets: (N, D), stats: (2, N, D), divisor: () -> like x."""
-    return gradient("plain" if x.shape[2] != 1 else "rows", g, x, label_smoothing, ignore_index)
+    return gradient(_version(x), g, x, label_smoothing, ignore_index)
 
 
 def nll_loss(x: Layout, targets: Layout, *, reduction: str, ignore_index: int) -> Plan:

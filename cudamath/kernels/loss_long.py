@@ -5,6 +5,12 @@ what concerns the row alone is found once, accesses on their borders are read wi
 elements have threads of their own, softmax_cached.ends), and the class asked for is looked for an access at a time.
 
 Measured (row versions_loss_long):
+cross entropy of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 8db76822220c, 2026-11-22
+
+                    GB/s     of a copy
+    rows           2,633          0.65
+    long_rows      3,763          0.92
+
 (end of what was measured)
 """
 

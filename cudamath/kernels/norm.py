@@ -27,12 +27,12 @@ weight and bias have x's dtype or float32. What is missing among the inputs is N
 array in its place, which those made without it (see Parts) do not touch.
 
 Measured (row versions_norm):
-layer norm of 87,040 x 768, bfloat16; NVIDIA H200, commit c0559706d750, 2026-11-22
+layer norm of 87,040 x 768, bfloat16; NVIDIA H200, commit 8db76822220c, 2026-11-22
 
                     GB/s     of a copy
-    plain            143          0.04
+    plain            144          0.04
     long_rows        349          0.09
-    rows           3,861          0.95
+    rows           3,887          0.95
 
 (end of what was measured)
 """

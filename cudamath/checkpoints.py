@@ -23,7 +23,7 @@ import optree
 from .core import dtypes
 from .core.array import ndarray, upload
 from .core.devices import CPU, index_of
-from .numpy_files import read
+from .numpy_files import on_host, read
 
 __all__ = ["load", "load_metadata", "save"]
 
@@ -206,8 +206,9 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) ->
     if os.fspath(path).endswith(".npy"):
         if not isinstance(tree, (ndarray, np.ndarray)) or metadata:
             raise TypeError(f"save: an .npy file holds one array and no metadata, got {type(tree).__name__} and {metadata!r}")
+        host = on_host("save", tree)
         with _whole(path) as beside, open(beside, "wb") as file:
-            np.save(file, tree.to_numpy() if isinstance(tree, ndarray) else tree)
+            np.save(file, host, allow_pickle=False)
         return
     library = _library()
     entries = dict(metadata or {})

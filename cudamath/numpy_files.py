@@ -15,18 +15,23 @@ __all__ = ["savez", "savez_compressed"]
 _NPY, _NPZ = b"\x93NUMPY", (b"PK\x03\x04", b"PK\x05\x06")
 
 
-def _hosted(args: tuple, kwargs: dict[str, Any]) -> tuple[list, dict[str, Any]]:
-    def on_host(x: Any) -> Any:
-        return x.to_numpy() if type(x) is ndarray else x
+def on_host(name: str, x: Any) -> Any:
+    """What NumPy is to write: arrays on the host. TypeError for bfloat16 and float8, which its files would keep as bytes."""
+    host = x.to_numpy() if type(x) is ndarray else x
+    if isinstance(host, np.ndarray) and host.dtype.kind == "V" and host.dtype.names is None:
+        raise TypeError(f"{name}: NumPy's files do not know {host.dtype}, got shape {host.shape}; `save` keeps it as safetensors")
+    return host
 
-    return [on_host(x) for x in args], {name: on_host(x) for name, x in kwargs.items()}
+
+def _hosted(name: str, args: tuple, kwargs: dict[str, Any]) -> tuple[list, dict[str, Any]]:
+    return [on_host(name, x) for x in args], {key: on_host(name, x) for key, x in kwargs.items()}
 
 
 def savez(file: Any, *args: Any, **kwargs: Any) -> None:
     """Arrays into one uncompressed .npz file, as NumPy's `savez` does: named by their keywords, or arr_0, arr_1, ...
 
     Args: file: path (".npz" is added if it is missing) or open file; args, kwargs: arrays on any device, copied to the host.
-    Raises: OSError if the file cannot be written. bfloat16 and float8, which NumPy's files do not know, are for `save`.
+    Raises: OSError if the file cannot be written; TypeError for bfloat16 and float8, which are for `save`.
 
     >>> import cudamath as cm, os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "points.npz")
@@ -35,7 +40,7 @@ def savez(file: Any, *args: Any, **kwargs: Any) -> None:
     ...     found.files, found["x"].tolist()
     (['x', 'y'], [0, 1, 2])
     """
-    arrays, named = _hosted(args, kwargs)
+    arrays, named = _hosted("savez", args, kwargs)
     np.savez(file, *arrays, **named)
 
 
@@ -48,7 +53,7 @@ def savez_compressed(file: Any, *args: Any, **kwargs: Any) -> None:
     >>> cm.load(path)["arr_0"].shape, os.path.getsize(path) < 1000
     ((10000,), True)
     """
-    arrays, named = _hosted(args, kwargs)
+    arrays, named = _hosted("savez_compressed", args, kwargs)
     np.savez_compressed(file, *arrays, **named)
 
 

@@ -334,6 +334,12 @@ def test_sections_must_begin_inside(device):
 
 def test_numpys_files_that_are_none(tmp_path, device):
     path = tmp_path / "x.npy"
+    half = cm.ones(3, dtype="bfloat16")
+    for name, call in (("save", lambda: cm.save(path, half)), ("savez", lambda: cm.savez(path, a=half)),
+                       ("savez_compressed", lambda: cm.savez_compressed(path, half))):
+        with pytest.raises(TypeError, match=rf"^{name}: NumPy's files do not know bfloat16, got shape \(3,\)"):
+            call()
+    assert not path.exists()
     with pytest.raises(TypeError, match="^save: an .npy file holds one array"):
         cm.save(path, {"x": cm.ones(2)})
     assert not path.exists()

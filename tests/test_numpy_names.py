@@ -24,7 +24,6 @@ RECORDS = "arrays hold numbers, not records, texts, dates or objects"
 MATRICES = "np.matrix is on its way out of NumPy; arrays and @ replace it"
 HOST = "walks over elements one by one on the host; to_numpy() gives what can be walked over"
 NUMPY = "about NumPy itself, its build, its C interface or its settings"
-FILES = "np.savez(file, x=x) takes arrays of this package; cm.save and cm.load keep trees of arrays as safetensors"
 
 ABSENT = {
     **dict.fromkeys("longdouble clongdouble float128 complex256".split(), DTYPES),
@@ -35,12 +34,9 @@ ABSENT = {
     **dict.fromkeys("nditer nested_iters flatiter broadcast".split(), HOST),
     **dict.fromkeys("ctypeslib f2py get_include show_config show_runtime test info typing dtypes ufunc getbufsize setbufsize "
                     "geterrcall seterrcall little_endian sctypeDict typecodes mintypecode typename emath".split(), NUMPY),
-    **dict.fromkeys("savez savez_compressed".split(), FILES),
     "memmap": "np.memmap opens the file; cm.asarray takes it",
     "row_stack": "deprecated in NumPy: vstack",
     "i0": "a special function: scipy.special takes arrays of this package",
-    "poly1d": "NumPy's old class of polynomials; polyval, roots and the rest take vectors of coefficients",
-    "polynomial": "other bases of polynomials stay on the host",
 }
 ABSENT_METHODS = {
     **dict.fromkeys("getfield setfield".split(), RECORDS),

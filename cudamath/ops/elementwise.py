@@ -117,7 +117,8 @@ _rint = unary("rint", np.rint, {"": "x", "f": "round_even(x)", "c": "round_even(
               doc="The nearest integer; ties go to the even one.")
 
 _round_to = binary("round_to", np.multiply, "round_even(x * y) / y", category=PRECISE, cpu="elementwise.round_to",
-                   doc="The nearest multiple of 1 / y.")
+                   doc="")
+_round_to.__doc__ = "The multiple of 1 / y that is nearest to x, in one kernel."
 
 # ---------------------------------------------------------------- comparison, extremes
 

@@ -29,8 +29,10 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason="runs in the simulator's own process"))
 
 
-def pytest_collection_finish(session):
-    """Collections then look at the tests' own objects, not at two million others: half a second each."""
+@pytest.fixture(scope="module", autouse=True)
+def what_was_there_before():
+    """Collections look at what the file's own tests have made, not at millions of other objects (those of all tests; what
+    compiling leaves behind), which took up to three seconds each."""
     gc.collect()
     gc.freeze()
 

@@ -455,7 +455,8 @@ def test_rows_between_borders_do_not_spill():
         for found in compile_plan(plan, inputs, (9, 0)):
             assert found.spills == 0 and found.registers <= 128, found
     for capability in softmax.CACHE:
-        for log, dtype in ((False, np.float32), (True, cm.bfloat16), (False, np.float16)):
+        kinds = [(True, cm.bfloat16), (False, np.float32), (False, np.float16)]
+        for log, dtype in kinds if capability == (9, 0) else kinds[:1]:  # elsewhere the dearest
             v = Layout.new((300, 50257), np.dtype(dtype), 0)
             with assume(capability):
                 plans = [(softmax.plan("cached_rows", i, 1, log, len(i) == 2), list(i)) for i in ((v,), (v, v))]

@@ -142,7 +142,7 @@ def seen(folder: pathlib.Path) -> list[str]:
         tests = json.loads(path.read_text())
         lines += ["", f"Tests marked `{tests['marks']}` on {tests['devices']} GPU(s) ({tests['device']}): "
                   f"{tests['passed']} passed, {tests['failed'] + tests['error']} failed, {tests['skipped']} skipped; "
-                  f"commit `{tests['commit']}`, {tests['date']}." + (f" ({tests['source']}.)" if "source" in tests else "")]
+                  f"commit `{tests['commit']}`, {tests['date']}."]
     demo = folder / "demo.json"
     if demo.is_file():
         ran = json.loads(demo.read_text())

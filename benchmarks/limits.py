@@ -1,27 +1,65 @@
-"""Rows where another library is faster: what limits ours, and what was tried. The table on a folder's page is made of this.
+"""Where another library is faster, and where our kernel misses its target: what limits ours, and what was tried.
 
-limits.toml holds the reasons. Rows within NOISE of the best peer need none; the tests ask for one for each other row of a
-GPU's on record.
+The two tables on a folder's page are made of this. limits.toml holds the reasons of rows in which another library is faster;
+those within NOISE of the best peer need none. targets.toml holds what the kernels are to reach, a family of rows after the
+other, as a share of a copy's rate (or of a large product's) in the same run or of the best peer's speed, and the reasons of
+the rows that are below. The tests ask for a reason for each such row of a GPU's on record.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import fnmatch
 import pathlib
+import statistics
 import tomllib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 NOISE = 0.98  # of the best peer's speed: medians of one run beside those of the next differ by 2 %
+FOLDER = pathlib.Path(__file__).parent
 
-REASONS: dict[str, str] = {
-    start: " ".join(text.split())
-    for start, text in tomllib.loads((pathlib.Path(__file__).parent / "limits.toml").read_text(encoding="utf-8")).items()}
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((FOLDER / name).read_text(encoding="utf-8"))
+
+
+def _reasons(table: dict[str, str]) -> dict[str, str]:
+    return {start: " ".join(text.split()) for start, text in table.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What the kernels of a family of rows are to reach; see targets.toml."""
+
+    family: str
+    of: str  # "ceiling" or "peer"
+    least: float  # each row
+    rows: Sequence[str]  # patterns of names, as of files; a row belongs to the first target that fits
+    mean: float = 0  # the family's geometric mean
+    kernels: Sequence[str] = ("cudamath",)  # the fastest of these results counts
+    bytes: float = 0  # rows of less work are left out: a launch, not the memory, is what they take
+
+
+REASONS = _reasons(_read("limits.toml"))
+TARGETS = [Target(**entry) for entry in _read("targets.toml")["target"]]
+MISSED = _reasons(_read("targets.toml")["missed"])
+
+
+def _longest(name: str, reasons: dict[str, str]) -> str:
+    """The reason under the longest beginning of this name; "" where there is none."""
+    fitting = [start for start in reasons if name.startswith(start)]
+    return reasons[max(fitting, key=len)] if fitting else ""
 
 
 def reason(name: str) -> str:
     """What limits the row of this name; "" where nobody has said."""
-    fitting = [start for start in REASONS if name.startswith(start)]
-    return REASONS[max(fitting, key=len)] if fitting else ""
+    return _longest(name, REASONS)
+
+
+def missed(name: str) -> str:
+    """Why the kernel of the row of this name is below its target: targets.toml's, or else limits.toml's reason."""
+    return _longest(name, MISSED) or reason(name)
 
 
 def behind(rows: Sequence[dict[str, Any]], libraries: Sequence[str]) -> list[tuple[float, dict[str, Any], str]]:
@@ -39,8 +77,41 @@ def behind(rows: Sequence[dict[str, Any]], libraries: Sequence[str]) -> list[tup
     return sorted(found, key=lambda each: each[0])
 
 
+def target(row: dict[str, Any]) -> Target | None:
+    """The target that a row belongs to."""
+    if row["kind"] == "device":
+        for each in TARGETS:
+            if any(fnmatch.fnmatchcase(row["name"], pattern) for pattern in each.rows):
+                return each if row["work"] >= each.bytes else None
+    return None
+
+
+def reached(row: dict[str, Any], wanted: Target, libraries: Sequence[str]) -> tuple[float, str] | None:
+    """(share of what its target is a share of, the kernel) of a row; None where it has no such kernel or no peer."""
+    results = row["results"]
+    ours = [name for name in wanted.kernels if name in results]
+    peers = [results[name]["median"] for name in libraries if name != "cudamath" and name in results]
+    if not ours or (wanted.of == "peer" and not peers):
+        return None
+    kernel = min(ours, key=lambda name: results[name]["median"])
+    if wanted.of == "peer":
+        return min(peers) / results[kernel]["median"], kernel
+    return results[kernel]["of_ceiling"], kernel
+
+
+def below(rows: Sequence[dict[str, Any]], libraries: Sequence[str]) -> list[tuple[float, dict[str, Any], str, Target]]:
+    """(share reached, row, kernel, target) of the rows below their family's `least`, the furthest from it first."""
+    found = []
+    for row in rows:
+        wanted = target(row)
+        share = reached(row, wanted, libraries) if wanted else None
+        if wanted and share and round(share[0], 2) < wanted.least:
+            found.append((share[0], row, share[1], wanted))
+    return sorted(found, key=lambda each: each[0] / each[3].least)
+
+
 def section(rows: Sequence[dict[str, Any]], libraries: Sequence[str], duration: Callable[[float], str]) -> list[str]:
-    """The table of a folder's page."""
+    """The table of rows in which another library is faster."""
     found = behind(rows, libraries)
     if not found:
         return []
@@ -52,4 +123,37 @@ def section(rows: Sequence[dict[str, Any]], libraries: Sequence[str], duration: 
         title = row["title"].replace("|", "\\|")
         lines.append(f"| {title} | {ratio:.2f} | {duration(row['results']['cudamath']['median'])} | "
                      f"{best} {duration(row['results'][best]['median'])} | {reason(row['name'])} |")
+    return lines
+
+
+def targets_section(rows: Sequence[dict[str, Any]], libraries: Sequence[str],
+                    duration: Callable[[float], str]) -> list[str]:
+    """A table of the families with what they reach, and one of the rows below their target."""
+    families: dict[str, list[float]] = {}
+    for row in rows:
+        wanted = target(row)
+        share = reached(row, wanted, libraries) if wanted else None
+        if wanted and share:
+            families.setdefault(wanted.family, []).append(share[0])
+    if not families:
+        return []
+    found = below(rows, libraries)
+    lines = ["", "**What our own kernels are to reach**", "",
+             "| kernels | share of | target | geometric mean | at the least | rows | below |",
+             "|---|---|---|---:|---:|---:|---:|"]
+    for each in TARGETS:
+        if each.family in families:
+            shares = families[each.family]
+            aim = f"{each.least:.2f}" + (f", mean {each.mean:.2f}" if each.mean else "")
+            of = "the ceiling" if each.of == "ceiling" else "the best peer"
+            lines.append(f"| {each.family} | {of} | {aim} | {statistics.geometric_mean(shares):.2f} | {min(shares):.2f} | "
+                         f"{len(shares)} | {sum(wanted is each for *_, wanted in found)} |")
+    if found:
+        lines += ["", f"**Below their target: {len(found)} rows; what limits the kernel**", "",
+                  "| operation | target | reached | time | commit | what limits it, what was tried |",
+                  "|---|---:|---:|---:|---|---|"]
+    for ratio, row, kernel, wanted in found:
+        title = row["title"].replace("|", "\\|") + (f" (`{kernel}`)" if kernel != "cudamath" else "")
+        lines.append(f"| {title} | {wanted.least:.2f} | {ratio:.2f} | {duration(row['results'][kernel]['median'])} | "
+                     f"`{row['commit']}` | {missed(row['name'])} |")
     return lines

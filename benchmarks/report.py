@@ -181,7 +181,8 @@ def page(folder: pathlib.Path) -> str:
     if not rows:
         return ""
     lines = [f"# {rows[0]['device']}", "", "Written by `python -m benchmarks.report` from the records in this folder.", "",
-             heading(rows), "", *families(rows), *limits.section(rows, tuple(LIBRARIES), duration), *tables(rows),
+             heading(rows), "", *families(rows), *limits.section(rows, tuple(LIBRARIES), duration),
+             *limits.targets_section(rows, tuple(LIBRARIES), duration), *tables(rows),
              *charts.section(folder), *latency.section(folder, duration),
              *models.section(folder), *headlines.section(folder, duration), *beside_cupy.section(folder), *seen(folder)]
     return "\n".join(lines).replace(f"benchmarks/results/{folder.name}/", "") + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
 import pathlib
@@ -163,8 +164,39 @@ def test_each_row_behind_has_a_reason() -> None:
     for folder in report.folders(report.ROOT / "benchmarks" / "results"):
         for _, row, _ in limits.behind(report.records(folder), list(report.LIBRARIES)):
             assert limits.reason(row["name"]), f"limits.toml says nothing of {row['name']}"
-    for start in limits.REASONS:
-        assert any(name.startswith(start) for name in rows.ROWS), f"limits.toml: no row begins with {start}"
+        for _, row, _, _ in limits.below(report.records(folder), list(report.LIBRARIES)):
+            assert limits.missed(row["name"]), f"targets.toml says nothing of {row['name']}"
+    for start in [*limits.REASONS, *limits.MISSED]:
+        assert any(name.startswith(start) for name in rows.ROWS), f"limits.toml, targets.toml: no row begins with {start}"
+    for wanted in limits.TARGETS:
+        assert wanted.of in ("ceiling", "peer")
+        for pattern in wanted.rows:
+            assert fnmatch.filter(rows.ROWS, pattern), f"targets.toml: no row is called {pattern}"
+
+
+def test_kernels_below_their_target_say_what_limits_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    libraries = ["cudamath", "torch"]
+    monkeypatch.setattr(limits, "TARGETS", [
+        limits.Target("additions", "ceiling", 0.6, ["add*"], bytes=100),
+        limits.Target("sorts by hand", "peer", 0.9, ["sort_*"], mean=1.0, kernels=["radix", "merge"])])
+    small, fine, slow = sample(work=99), sample(name="add_x", work=100), sample(name="add_y", title="a - b", work=100)
+    fine["results"]["cudamath"]["of_ceiling"] = 0.597  # two digits are what the table shows
+    sort = sample(name="sort_x", title="sort", commit="def", results={
+        "cudamath": {"median": 1e-6}, "torch": {"median": 4e-6}, "merge": {"median": 8e-6}, "radix": {"median": 5e-6}})
+    alone = sample(name="sort_y", results={"cudamath": {"median": 1e-6}, "radix": {"median": 5e-6}})  # beside no peer
+    host = sample(name="add_z", kind="host", work=100)
+    found = limits.below([small, fine, slow, sort, alone, host], libraries)
+    assert [(round(share, 6), row["name"], kernel, wanted.family) for share, row, kernel, wanted in found] == [
+        (0.5, "add_y", "cudamath", "additions"), (0.8, "sort_x", "radix", "sorts by hand")]
+    monkeypatch.setattr(limits, "MISSED", {"sort": "Comparisons."})
+    monkeypatch.setattr(limits, "REASONS", {"add": "Memory.", "sort": "Slower than another."})
+    lines = limits.targets_section([small, fine, slow, sort], libraries, report.duration)
+    assert "| additions | the ceiling | 0.60 | 0.55 | 0.50 | 2 | 1 |" in lines
+    assert "| sorts by hand | the best peer | 0.90, mean 1.00 | 0.80 | 0.80 | 1 | 1 |" in lines
+    assert lines[-2:] == ["| a - b | 0.60 | 0.50 | 2 us | `abc` | Memory. |",
+                          "| sort (`radix`) | 0.90 | 0.80 | 5 us | `def` | Comparisons. |"]
+    assert limits.targets_section([fine], libraries, report.duration)[-1].endswith("| 1 | 0 |")
+    assert limits.targets_section([host, small], libraries, report.duration) == []
 
 
 def test_headers_hold_the_records(tmp_path: pathlib.Path) -> None:

@@ -14,7 +14,6 @@ from ..core.dtypes import compute_dtype
 from ..core.op import Op
 from ..ops.index import take, take_along_axis, where
 from ..ops.reduce import argmax
-from ..ops.views import remember
 from .conv import _ALONG as ALONG
 from .conv import images, pair, several
 
@@ -232,19 +231,7 @@ def _adaptive(name: str, x: Any, output_size: Any) -> tuple[ndarray, tuple[int, 
     size = pair(name, "output_size", tuple(n if n is not None else x.shape[2 + i] for i, n in enumerate(output_size)), 1)
     h, w = x.shape[2:]
     whole = h >= size[0] and w >= size[1] and h % size[0] == 0 and w % size[1] == 0
-    window = (h // size[0], w // size[1]) if whole else None
-    if whole and size[0] == size[1]:
-        remember(_adapted, (x._layout, size[0]), window)
-    return x, size, window
-
-
-#: Windows of adaptive pools seen before: (layout of the images, rows and columns of the result) -> window.
-_adapted: dict[tuple, tuple[int, int]] = {}
-
-
-def _seen(x: Any, output_size: Any) -> tuple[int, int] | None:
-    """The window of an ordinary pool, if these images were divided into as many bins before."""
-    return _adapted.get((x._layout, output_size)) if type(x) is ndarray and type(output_size) is int else None
+    return x, size, (h // size[0], w // size[1]) if whole else None
 
 
 def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) -> ndarray:
@@ -278,11 +265,19 @@ def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) 
     [[[[2.0, 5.666666666666667]]]]
     """
     name = "adaptive_avg_pool2d"
-    window = _seen(x, output_size)
-    if window is None:
-        x, size, window = _adaptive(name, x, output_size)
+    simple = _integers(output_size)
+    if simple:
+        known = _avg_pool2d.again((name, output_size), (x,))
+        if known is not None:
+            return known
+    given = x
+    x, size, window = _adaptive(name, x, output_size)
     if window is not None:
-        return avg_pool2d(x, window)
+        params = _mean_params(x, _windows(name, x, window, None, 0, 1, False), True, 0)
+        y = _avg_pool2d(x, **params)
+        if simple:
+            _avg_pool2d.remember((name, output_size), (given,), (x,), **params)
+        return y
     dtype = x.dtype
     y = x.astype(compute_dtype(dtype), copy=False)
     for axis, what in ((2, "rows"), (3, "columns")):
@@ -309,11 +304,19 @@ def adaptive_max_pool2d(x: Any, output_size: int | None | Sequence[int | None],
     [[[[3.0, 8.0]]]]
     """
     name = "adaptive_max_pool2d"
-    window = _seen(x, output_size)
-    if window is None:
-        x, size, window = _adaptive(name, x, output_size)
+    simple = not return_indices and _integers(output_size)
+    if simple:
+        known = _max_pool2d.again((name, output_size), (x,))
+        if known is not None:
+            return known
+    given = x
+    x, size, window = _adaptive(name, x, output_size)
     if window is not None:
-        return max_pool2d(x, window, return_indices=return_indices)
+        where = _windows(name, x, window, None, 0, 1, False)
+        y = _max(x, where, return_indices)
+        if simple:
+            _max_pool2d.remember((name, output_size), (given,), (x,), **where, old=x.shape[2:])
+        return y
     h, w = x.shape[2:]
     rows, columns = _bins(name, "rows", h, size[0])[0], _bins(name, "columns", w, size[1])[0]
     x, column = _first_maximum(x, columns, 3)  # of each row; then of the rows: the first place in the order of memory

@@ -23,7 +23,6 @@ from ..core.layout import Layout
 from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_shape
 from .shape import (
-    _broadcast,
     _broadcast_as,
     _copy,
     _fill,
@@ -39,7 +38,7 @@ from .shape import (
 
 __all__ = [
     "arange", "array", "asarray", "diag", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "identity",
-    "linspace", "meshgrid", "ones", "ones_like", "tri", "tril", "triu", "zeros", "zeros_like",
+    "linspace", "ones", "ones_like", "tri", "tril", "triu", "zeros", "zeros_like",
 ]
 
 Shape = int | Sequence[int]
@@ -548,36 +547,3 @@ def diag(x: Any, /, k: int = 0) -> ndarray:
         raise ValueError(f"diag: wants 1 or 2 dimensions, got shape {x.shape}")
     n = x.size + abs(k)
     return _unview(x, shape=(n, n), view=(x.shape, (n + 1,), k if k >= 0 else -k * n))
-
-
-def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> tuple[ndarray, ...]:
-    """Coordinates of a grid: for each vector an array of the grid's shape that varies along one axis.
-
-    Args: arrays: vectors (or scalars); indexing: "ij": array i varies along axis i; "xy": the first two are
-    exchanged; sparse: keep the other axes at length 1; copy: False returns views of the vectors. Returns: as many arrays
-    as given. Raises: ValueError for another indexing or more than 1 dimension.
-    Gradient: summed.
-
-    >>> import cudamath as cm
-    >>> x, y = cm.meshgrid(cm.arange(3), cm.arange(2))
-    >>> y
-    array([[0, 0, 0],
-           [1, 1, 1]])
-    """
-    if indexing not in ("xy", "ij"):
-        raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
-    if not arrays:
-        return ()
-    inputs = coerce("meshgrid", arrays)
-    if any(x.ndim > 1 for x in inputs):
-        raise ValueError(f"meshgrid: wants vectors, got shapes {[x.shape for x in inputs]}")
-    order = list(range(len(inputs)))
-    if indexing == "xy" and len(inputs) > 1:
-        order[:2] = 1, 0
-    shape = tuple([inputs[i].size for i in order])
-    out = []
-    for i, x in enumerate(inputs):
-        line = reshape(x, tuple([x.size if axis == order.index(i) else 1 for axis in range(len(inputs))]))
-        seen = line if sparse else _broadcast(line, shape=shape, old=line.shape)
-        out.append(_copy(seen) if copy else seen)
-    return tuple(out)

@@ -13,15 +13,17 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
+from ..core.layout import Layout
 from ..core.op import ANY, BOOLEAN, INEXACT, NUMERIC, Op, coerce, require
 from ..core.shapes import normalize_axes, normalize_axis
 from . import reduce
 from .creation import recorded
-from .elementwise import conj, not_equal, subtract
+from .elementwise import add, conj, not_equal, subtract
 from .join import _joined, pad
 from .linalg import matmul
 from .shape import Axes, _broadcast_as, astype, atleast_1d, flip, ravel, reshape, span
 from .stride_tricks import sliding_window_view
+from .views import remember
 
 __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid"]
 
@@ -53,9 +55,25 @@ def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any
         x = _joined("diff", [part for part in (before, x, after) if part is not None], axis)
     step = not_equal if x.dtype in BOOLEAN else subtract
     for _ in range(n):
-        size = x.shape[axis]
-        x = step(span(x, axis, 1, size), span(x, axis, 0, max(size - 1, 0)))
+        x = step(*_neighbours(x, axis))
     return x
+
+
+#: What `_neighbours` gave of arrays without a gradient: (layout, axis) -> layout and byte offset of either view.
+_known_neighbours: dict[tuple[Layout, int], tuple[tuple[Layout, int], tuple[Layout, int]]] = {}
+
+
+def _neighbours(x: ndarray, axis: int) -> tuple[ndarray, ndarray]:
+    """Two views of x, without the first and without the last element along an axis: what is taken from what in differences."""
+    known = _known_neighbours.get((x._layout, axis)) if x._node is None else None
+    if known is not None:
+        later, earlier = known
+        return x._view(*later), x._view(*earlier)
+    size = x.shape[axis]
+    pair = span(x, axis, 1, size), span(x, axis, 0, max(size - 1, 0))
+    if x._node is None:
+        remember(_known_neighbours, (x._layout, axis), tuple([(view._layout, view.ptr - x.ptr) for view in pair]))
+    return pair
 
 
 def ediff1d(x: Any, /, to_end: Any = None, to_begin: Any = None) -> ndarray:
@@ -69,7 +87,7 @@ def ediff1d(x: Any, /, to_end: Any = None, to_begin: Any = None) -> ndarray:
     [0, 1, 2, 3]
     """
     x = ravel(require("ediff1d", x, NUMERIC))
-    parts = [span(x, 0, 1, x.size) - span(x, 0, 0, max(x.size - 1, 0))]
+    parts = [subtract(*_neighbours(x, 0))]
     for given, place in ((to_begin, 0), (to_end, 2)):
         if given is None:
             continue
@@ -173,8 +191,7 @@ def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> ndarray
             width = reshape(diff(places), (*[1] * axis, places.size - 1, *[1] * (y.ndim - axis - 1)))
         else:
             width = diff(places, axis=given)  # coordinates may have more axes than y
-    n = y.shape[axis]
-    pairs = (span(y, axis, 1, n) + span(y, axis, 0, max(n - 1, 0))) / 2.0
+    pairs = add(*_neighbours(y, axis)) / 2.0
     return reduce.sum(pairs * width, axis=given)
 
 

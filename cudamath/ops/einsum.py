@@ -15,7 +15,7 @@ from typing import Any
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import ANY, coerce
+from ..core.op import ANY, Op, coerce
 from . import reduce
 from .elementwise import multiply
 from .linalg import matmul, product_known, remember_product
@@ -23,6 +23,8 @@ from .output import deliver
 from .shape import astype, diagonal, permute_dims, reshape, squeeze
 
 __all__ = ["einsum", "einsum_path", "kron"]
+
+_multiply: Op = multiply.card  # type: ignore[attr-defined]
 
 
 @functools.lru_cache(4096)
@@ -101,8 +103,9 @@ def _ordered(x: ndarray, term: str, order: str) -> ndarray:
     return x if term == order else permute_dims(x, tuple([term.index(letter) for letter in order]))
 
 
-def _pair(a: ndarray, left: str, b: ndarray, right: str, keep: str) -> tuple[ndarray, str, tuple[ndarray, ...]]:
-    """The contraction of two operands, its letters, and what `matmul` was given and gave if it was one."""
+def _pair(a: ndarray, left: str, b: ndarray, right: str, keep: str) -> tuple[ndarray, str, bool, tuple[ndarray, ...]]:
+    """The contraction of two operands, its letters, whether it was a matrix product (or else elements' products), and what
+    that was given and gave."""
     for letter in set(left) & set(right):  # where one is 1 long, it does not know that letter
         n, m = a.shape[left.index(letter)], b.shape[right.index(letter)]
         if n == 1 != m:
@@ -123,11 +126,12 @@ def _pair(a: ndarray, left: str, b: ndarray, right: str, keep: str) -> tuple[nda
     if not inner:
         x = reshape(a, lengths(batch + rows) + (1,) * len(columns))
         y = reshape(b, lengths(batch) + (1,) * len(rows) + lengths(columns))
-        return multiply(x, y), batch + rows + columns, ()
+        products = multiply(x, y)
+        return products, batch + rows + columns, False, (x, y, products)
     depth, high, wide = (math.prod(lengths(letters)) for letters in (inner, rows, columns))
     a, b = reshape(a, (*lengths(batch), high, depth)), reshape(b, (*lengths(batch), depth, wide))
     product = matmul(a, b)
-    return reshape(product, lengths(batch + rows + columns)), batch + rows + columns, (a, b, product)
+    return reshape(product, lengths(batch + rows + columns)), batch + rows + columns, True, (a, b, product)
 
 
 def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | str | Sequence = True) -> ndarray:
@@ -147,7 +151,10 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | 
     """
     plain = len(operands) == 3 and operands[0].__class__ is str and out is None and dtype is None and optimize is True
     if plain:
-        known = product_known(("einsum", operands[0]), operands[1:])
+        key = "einsum", operands[0]
+        known = product_known(key, operands[1:])
+        if known is None:
+            known = _multiply.again(key, operands[1:])
         if known is not None:
             return known
     terms, result, arrays = _parsed("einsum", operands)
@@ -162,13 +169,15 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | 
         keep = result + "".join(terms)
         x, term = chosen[0]
         for n, (y, other) in enumerate(chosen[1:], 2):
-            x, term, factors = _pair(x, term, y, other, keep + "".join([t for _, t in chosen[n:]]))
+            x, term, summed, factors = _pair(x, term, y, other, keep + "".join([t for _, t in chosen[n:]]))
         arrays.append(x)
         terms.append(term)
     x, term = _single(arrays[0], terms[0], result)
     x = _ordered(x, term, result)
-    if plain and factors:
-        remember_product(("einsum", operands[0]), operands[1:], factors, x)
+    if plain and summed:
+        remember_product(key, operands[1:], factors, x)
+    elif plain:
+        _multiply.remember(key, operands[1:], factors[:2], (factors[2], x))
     return x if out is None else deliver("einsum", x, out)
 
 
@@ -201,8 +210,8 @@ def kron(a: Any, b: Any) -> ndarray:
     >>> cm.kron([1, 10], [1, 2, 3]).tolist()
     [1, 2, 3, 10, 20, 30]
     """
-    card, given = multiply.card, (a, b)  # type: ignore[attr-defined]
-    known = card.again(("kron",), given)
+    given = a, b
+    known = _multiply.again(("kron",), given)
     if known is not None:
         return known
     a, b = coerce("kron", (a, b), ANY)
@@ -212,5 +221,5 @@ def kron(a: Any, b: Any) -> ndarray:
     right = reshape(b, tuple([n for size in second for n in (1, size)]))
     products = multiply(left, right)
     out = reshape(products, tuple([n * m for n, m in zip(first, second, strict=True)]))
-    card.remember(("kron",), given, (left, right), (products, out))
+    _multiply.remember(("kron",), given, (left, right), (products, out))
     return out

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import default_float
+from ..core.layout import Layout
 from ..core.op import INTEGER, INTEGER_OR_BOOL, coerce, require
 from ..core.shapes import contiguous_strides, normalize_shape
 from .creation import arange, asarray, linspace, recorded, tri, zeros_like
@@ -18,9 +19,10 @@ from .elementwise import clip, floor_divide, log10, logical_not, pow, remainder,
 from .index import nonzero
 from .join import concat, stack
 from .reduce import any as any_of
-from .shape import _broadcast_as, astype, expand_dims, flip, ravel, reshape
+from .shape import _broadcast, _broadcast_as, _copy, astype, expand_dims, flip, ravel, reshape
+from .views import remember
 
-__all__ = ["c_", "diag_indices", "fill_diagonal", "geomspace", "indices", "ix_", "logspace", "mgrid", "ogrid", "r_",
+__all__ = ["c_", "diag_indices", "fill_diagonal", "geomspace", "indices", "ix_", "logspace", "meshgrid", "mgrid", "ogrid", "r_",
            "ravel_multi_index", "tril_indices", "triu_indices", "unravel_index", "vander"]
 
 
@@ -42,6 +44,55 @@ def indices(dimensions: Sequence[int], dtype: Any = np.int64, sparse: bool = Fal
     if not lines:
         return arange(0, dtype=dtype, device=device)
     return stack([_broadcast_as("indices", line, shape) for line in lines])
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> tuple[ndarray, ...]:
+    """Coordinates of a grid: for each vector an array of the grid's shape that varies along one axis.
+
+    Args: arrays: vectors (or scalars); indexing: "ij": array i varies along axis i; "xy": the first two are
+    exchanged; sparse: keep the other axes at length 1; copy: False returns views of the vectors. Returns: as many arrays
+    as given. Raises: ValueError for another indexing or more than 1 dimension.
+    Gradient: summed.
+
+    >>> import cudamath as cm
+    >>> x, y = cm.meshgrid(cm.arange(3), cm.arange(2))
+    >>> y
+    array([[0, 0, 0],
+           [1, 1, 1]])
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+    if not arrays:
+        return ()
+    given = all([type(x) is ndarray and x._layout.device >= 0 and x._node is None for x in arrays])
+    key = (indexing, bool(sparse), *[x._layout for x in arrays]) if given else ()
+    known = _known_grids.get(key)
+    if known is not None:
+        views = [x._view(layout) for x, layout in zip(arrays, known, strict=True)]
+    else:
+        views = _spread(coerce("meshgrid", arrays), indexing, sparse)
+        if given:
+            remember(_known_grids, key, [view._layout for view in views])
+    return tuple([_copy(view) for view in views] if copy else views)
+
+
+#: The views of vectors on a GPU in `meshgrid`: (indexing, sparse, layouts of the vectors) -> layouts of the views.
+_known_grids: dict[tuple, list[Layout]] = {}
+
+
+def _spread(vectors: list[ndarray], indexing: str, sparse: bool) -> list[ndarray]:
+    """Views of vectors in the shape of their grid."""
+    if any([x.ndim > 1 for x in vectors]):
+        raise ValueError(f"meshgrid: wants vectors, got shapes {[x.shape for x in vectors]}")
+    order = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        order[:2] = 1, 0
+    shape = tuple([vectors[i].size for i in order])
+    views = []
+    for i, x in enumerate(vectors):
+        line = reshape(x, tuple([x.size if axis == order.index(i) else 1 for axis in range(len(vectors))]))
+        views.append(line if sparse else _broadcast(line, shape=shape, old=line.shape))
+    return views
 
 
 def ix_(*vectors: Any) -> tuple[ndarray, ...]:

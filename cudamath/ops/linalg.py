@@ -315,10 +315,19 @@ def vdot(a: Any, b: Any) -> ndarray:
     >>> int(cm.vdot([[1, 2]], [[3], [4]]))
     11
     """
+    given = a, b
+    known = product_known(("vdot",), given)
+    if known is not None:
+        return known
     a, b = _pair("vdot", a, b)
+    a, b = require("vdot", a, NUMERIC), require("vdot", b, NUMERIC)
     if a.size != b.size:
         raise ValueError(f"vdot: wants equally many elements, got shapes {a.shape} and {b.shape}")
-    return vecdot(reshape(a, (a.size,)), reshape(b, (b.size,)))
+    row, column = reshape(conj(a), (1, a.size)), reshape(b, (b.size, 1))
+    product = matmul(row, column)
+    y = reshape(product, ())
+    remember_product(("vdot",), given, (row, column, product), y)
+    return y
 
 
 def dot(a: Any, b: Any, out: Any = None) -> ndarray:

@@ -1,6 +1,11 @@
-"""float32 and float64 filters of one tap without a stride, images in C order: products of matrices as they lie, for cuBLAS.
+"""Filters of one tap without a stride: products of matrices as they lie.
 
-An image is a matrix x[n] of channels x pixels, so that
+16-bit images channels last are one matrix X of pixels x channels, so all three are single products, for our own kernel
+(matmul_wgmma.py), which stores whole lines by TMA where conv_wgmma.py's, made for windows, stores 32 bytes at a time:
+
+    forward Y = X @ w.T        input gradient dX = dY @ w        weight gradient dw = dY.T @ X
+
+float32 and float64 images in C order are a matrix x[n] of channels x pixels each, for cuBLAS:
 
     forward          y[n] = w @ x[n]             one w for all
     input gradient   dx[n] = w.T @ dy[n]
@@ -14,14 +19,45 @@ from __future__ import annotations
 import math
 
 from ..core.layout import Layout
-from ..core.plan import Call, Launch, Plan
+from ..core.plan import ArrayArg, Call, Input, Launch, Output, Plan, Temp
 from ..runtime import blas
 from .build import blocks
 from .conv_grad import sum_partials
 from .conv_layout import Turned
+from .matmul import turned
+from .mlp import moved
 
 Pair = tuple[int, int]
 MOST = 1 << 28  # bytes that products of single images may take in a weight gradient
+
+
+# -------------------------------------------------------------------------------- 16 bits, channels last, by wgmma
+
+
+def by_wgmma(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout | None = None, *, stride: Pair,
+             padding: tuple[int, int, int, int], choice: str = "") -> Plan | None:
+    """kind "forward": x, filters -> y; "input": dy, filters -> dx; "weight": dy, x -> dw; all (N, C, H, W). None: not in this
+    file's reach. choice: of a tile, see matmul_tensor.Choice."""
+    filters = out if kind == "weight" else second
+    channels = first.shape[1], out.shape[1] if kind != "weight" else second.shape[1]
+    if (filters.shape[2:] != (1, 1) or max(stride) > 1 or any(padding) or first.size * second.size * out.size == 0
+            or sorted(filters.shape[:2]) != sorted(channels)):          # in groups
+        return None
+    from . import matmul_tensor  # what it imports has no meaning in the simulator
+
+    whole = Turned(out, first, second)
+    a, b = [Layout.new((x.size // x.shape[1], x.shape[1]), x.dtype, x.device) for x in (first, second)]
+    a, b = turned(a) if kind == "weight" else a, turned(b) if kind == "forward" else b
+    after = None if bias is None else matmul_tensor.Epilogue(bias=Input(2))
+    plan = matmul_tensor.wgmma(a, b, choice, epilogue=after)
+    places: dict[ArrayArg, ArrayArg] = {Input(i): operand for i, operand in enumerate(whole.operands)}
+    places[Output(0)] = whole.target
+    places |= {Temp(i): whole.temp(scratch) for i, scratch in enumerate(plan.temps)}
+    whole.steps += moved(plan, places)
+    return whole.plan()
+
+
+# -------------------------------------------------------------------------------- float32 and float64, by cuBLAS
 
 
 def serves(x: Layout, y: Layout, weight: tuple[int, ...], stride: Pair, padding: tuple[int, ...]) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from strategies import FLOATS
 
 import cudamath as cm
-from cudamath.kernels import sort
+from cudamath.kernels import scan, sort
 
 
 def ordering(t: np.dtype) -> None:
@@ -21,6 +21,8 @@ def ordering(t: np.dtype) -> None:
     for array in (x, line):
         cm.cumsum(array, axis=0), cm.nancumprod(array, axis=-1), cm.sort(array), cm.argsort(array, descending=True)
     cm.cumsum(made((200, 20_000)), axis=0), cm.cumsum(made((5000, 9)), axis=1)
+    columns = scan.scan(x._layout, kind="sum", axis=0, dtype=np.dtype(int) if t.kind == "b" else t, version="columns")
+    columns.bind("columns", [x._layout])
     cm.unique(line), cm.sort(line[:4000]), cm.argsort(line[:4000])
     cm.take(x, cm.zeros(9, "int32"), axis=0), cm.take(made((40, 72)), cm.zeros(9, "int32"), axis=0)
     if t.kind == "c":

@@ -92,6 +92,23 @@ def test_scan_lines_simulated(kind, function, dtype, shape, axis):
 
 
 @pytest.mark.simulator
+@pytest.mark.parametrize("kind, function", [("sum", np.cumsum), ("nanmax", np.fmax.accumulate)])
+@pytest.mark.parametrize("dtype", ["f4", "i4", "f2"])
+@pytest.mark.parametrize("shape, axis", [((2, 70, 33), 1), ((16, 3), 0), ((1, 5), 0)])
+def test_scan_columns_simulated(kind, function, dtype, shape, axis, monkeypatch):
+    """Several tiles, of which the last ends within a thread; strips of which the last is one column."""
+    monkeypatch.setattr(scan, "THREADS", 64)
+    monkeypatch.setattr(scan, "WARPS", 2)
+    x = (np.arange(np.prod(shape)) % 3 - 1).reshape(shape).astype(dtype)
+    if kind.startswith("nan") and dtype != "i4":
+        x.flat[::5] = np.nan
+    target = np.dtype("i8") if dtype == "i4" and kind == "sum" else x.dtype
+    plan = scan.scan(*layouts(x), kind=kind, axis=axis, dtype=target, version="columns")
+    assert named(plan) == ["scan_columns"]
+    np.testing.assert_array_equal(sim(plan, x), function(x, axis).astype(target))
+
+
+@pytest.mark.simulator
 @pytest.mark.parametrize("right", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "i8", "f2"])
 def test_find_simulated(dtype, right, monkeypatch):
@@ -397,9 +414,10 @@ def test_sort_with_wide_counts_on_gpu(dtype, monkeypatch):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["tiles", "lines"])
+@pytest.mark.parametrize("version", ["tiles", "lines", "columns"])
 @pytest.mark.parametrize("dtype, target", [("f4", "f4"), ("i4", "i8"), ("f8", "f8"), ("?", "i8"), ("c16", "c16"), ("u1", "u8")])
-@pytest.mark.parametrize("shape, axis", [((5,), 0), ((3, 8191), 1), ((2, 8193), 1), ((6_000_001,), 0), ((500, 77), 0)])
+@pytest.mark.parametrize("shape, axis", [((5,), 0), ((3, 8191), 1), ((2, 8193), 1), ((6_000_001,), 0), ((500, 77), 0),
+                                         ((2, 1030, 33), 1)])
 def test_scan_on_gpu(version, dtype, target, shape, axis):
     """Several groups of tiles, rows that end within a tile; twice the same bits."""
     rng = np.random.default_rng(3)

@@ -7,6 +7,9 @@ then somebody has to know what came before his part:
 ``scan_lines``  a thread a line; neighbouring threads, neighbouring lines. Any strides, any GPU, the simulator; the
                 right choice where lines are many (a scan down the columns of a matrix). Where they are few they are
                 cut into segments: ``line_totals`` reads each segment once more to know its total.
+``scan_columns`` lines whose neighbours are other lines (a scan down the columns of a matrix), a strip of 32 columns a
+                block. It goes down tile by tile of 16 warps x some rows, while the next tile's numbers are on their way:
+                each thread scans its rows, the warps meet in shared memory, and the total goes on to the next tile.
 ``scan_tiles``  lines of neighbours, in tiles of 512 threads x some 16-byte accesses. Within a tile: each thread
                 scans its vectors, a warp scans their totals by shuffles, the warps meet in shared memory. Between
                 tiles, while all of them run:
@@ -69,6 +72,8 @@ LINE_STEP = 8  # loads in flight of a thread of ``scan_lines``
 LINE_RUN = 64  # elements that it combines one after another before it starts a new part: rounding errors of a float
 # sum then grow with the number of parts, not of elements
 MOST_SEGMENTS = 64
+STRIP_BYTES = 32  # of a column that a thread of ``scan_columns`` holds, and has on their way
+STRIPS = 2  # blocks of ``scan_columns`` on a multiprocessor
 _READY = 1 << 32  # the flag beside 32 bits
 
 
@@ -224,6 +229,61 @@ def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
                 j += 1
 
     return scan_lines
+
+
+# ------------------------------------------------------------------------------------------------ a block a strip of lines
+
+
+@functools.cache
+def scan_columns(kind: str, source: np.dtype, target: np.dtype, held: int) -> Any:
+    """y[b, j, a] = x[b, 0, a] combine ... combine x[b, j, a]; a block for WARP neighbours a, ``held`` rows a thread."""
+    lift, combine, identity, A = combining(kind, source, target)
+    store = codec(target)[1]
+    tile = WARPS * held
+
+    @device
+    def read(x, b, j, a, end, v):
+        for k in range(held):
+            v[k] = lift(x[b, j + k, a]) if j + k < end else identity
+
+    @bounded((THREADS, STRIPS))
+    def scan_columns(x, y, strips):
+        # x, y: (before, n, after); strips: of WARP columns, the last of which may reach beyond them
+        ends = cuda.shared.array((2, WARPS, WARP), A)  # of two tiles in turn, so that one barrier a tile is enough
+        ahead = cuda.local.array(held, A)
+        v = cuda.local.array(held, A)
+        lane = cuda.threadIdx.x % WARP
+        warp = cuda.threadIdx.x // WARP
+        b = cuda.blockIdx.x // strips
+        a = (cuda.blockIdx.x - b * strips) * WARP + lane
+        n = x.shape[1]
+        end = n if a < x.shape[2] else 0
+        j = warp * held
+        read(x, b, j, a, end, ahead)
+        total = identity  # of the tiles above
+        turn = 0
+        for _ in range(0, n, tile):
+            v[0] = ahead[0]
+            for k in range(1, held):
+                v[k] = combine(v[k - 1], ahead[k])
+            read(x, b, j + tile, a, end, ahead)  # arrives while this tile is finished
+            ends[turn, warp, lane] = v[held - 1]
+            cuda.syncthreads()
+            above = identity  # of this tile, the warps above
+            inside = identity
+            for w in range(WARPS):
+                if w == warp:
+                    above = inside
+                inside = combine(inside, ends[turn, w, lane])
+            above = combine(total, above)
+            total = combine(total, inside)
+            for k in range(held):
+                if j + k < end:
+                    y[b, j + k, a] = store(combine(above, v[k]))
+            j += tile
+            turn = 1 - turn
+
+    return scan_columns
 
 
 # ----------------------------------------------------------------------------------------------- tiles of a line
@@ -427,7 +487,7 @@ SHORT = 64  # lines of neighbours up to this length are walked by a thread
 
 
 def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | None = None) -> Plan:
-    """Running totals along ``axis`` in ``dtype``; version: None, "lines" or "tiles"."""
+    """Running totals along ``axis`` in ``dtype``; version: None, "lines", "columns" or "tiles"."""
     out = x.like(dtype=dtype)
     if not out.size:
         return Plan([out], [])
@@ -442,7 +502,17 @@ def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | Non
         steps += tile_steps(kind, source, target, (x.size // n, n), x, out.dtype, temps)
         return Plan([out], [*steps, *back], temps)
     steps, source, layout, _ = box(Input(0), x, axis, 1, temps)
-    return Plan([out], [*steps, *line_steps(kind, source, Output(0).view(layout.shape), layout, dtype, temps)], temps)
+    target = Output(0).view(layout.shape)
+    along = column_steps if version == "columns" else line_steps
+    return Plan([out], [*steps, *along(kind, source, target, layout, dtype, temps)], temps)
+
+
+def column_steps(kind: str, source: Any, target: Any, layout: Layout, dtype: np.dtype, _temps: list[Layout]) -> list[Launch]:
+    """The step of ``scan_columns`` for an argument of ``layout``: (before, n, after)."""
+    kinds = kind, layout.dtype, dtype
+    strips = blocks(layout.shape[2], WARP)
+    kernel = scan_columns(*kinds, max(STRIP_BYTES // dtype_of(combining(*kinds).A).itemsize, 2))
+    return [Launch(kernel, layout.shape[0] * strips, THREADS, [source, target, strips])]
 
 
 def line_steps(kind: str, source: Any, target: Any, layout: Layout, dtype: np.dtype, temps: list[Layout]) -> list[Launch]:

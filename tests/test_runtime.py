@@ -507,3 +507,23 @@ def test_shared_memory_beyond_48_kib_counts_what_the_kernel_has_itself(fake, mon
     monkeypatch.setattr(fake, "cuKernelSetAttribute", lambda kind, value, kernel, index: calls.append(value))
     module.Function("kernel", None, "handle", 0).allow_shared(wanted)
     assert calls == ([wanted] if asked else [])
+
+
+# ------------------------------------------------------------ keys of compiled kernels
+
+
+def test_a_kernels_key_holds_what_it_calls_in_another_module(monkeypatch):
+    """A device function reached as module.function: editing it must not leave kernels of its older version in use."""
+    pytest.importorskip("numba.cuda")
+    from cudamath.kernels import build, hopper, matmul_wgmma
+
+    kernel = matmul_wgmma.matmul_wgmma(matmul_wgmma.Tile("bf16", "K", "K", 128, 256, False, "box"))
+    before = build.fingerprint(kernel)
+
+    @build.device_function
+    def advance(stage, phase, stages):
+        return stage, phase
+
+    assert build.fingerprint(kernel) == before
+    monkeypatch.setattr(hopper, "advance", advance)
+    assert build.fingerprint(kernel) != before

@@ -270,12 +270,15 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
                     zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)}
         names = sorted(_names(value.__code__))
         for name in names:
-            if name in captured:
-                digest.update(name.encode())
-                _digest(captured[name], digest, seen)
-            elif name in value.__globals__:
-                digest.update(name.encode())
-                _digest(value.__globals__[name], digest, seen)
+            if name not in captured and name not in value.__globals__:
+                continue
+            meant = captured[name] if name in captured else value.__globals__[name]
+            digest.update(name.encode())
+            _digest(meant, digest, seen)
+            for member in names if _is_kit(meant) else ():  # what the function may mean by module.member
+                if hasattr(meant, member):
+                    digest.update(member.encode())
+                    _digest(getattr(meant, member), digest, seen)
     elif isinstance(value, python_types.ModuleType):
         digest.update(value.__name__.rpartition(".")[2].encode())  # numba.types is renamed while numba is imported
     elif isinstance(value, np.ndarray):
@@ -298,6 +301,14 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
         digest.update(repr(value).encode())
     else:
         raise TypeError(f"kernel: cannot tell what {value!r}, which the kernel refers to, stands for in another process")
+
+
+def _is_kit(value: Any) -> bool:
+    """Whether it is a module of device functions that kernels share. Intrinsics (ptx*.py) are in the toolchain's name."""
+    if not isinstance(value, python_types.ModuleType):
+        return False
+    package, _, name = value.__name__.rpartition(".")
+    return package == __package__ and not name.startswith("ptx")
 
 
 @functools.lru_cache(4096)  # many kernels are closures over one function's code, and call the same helpers

@@ -1,7 +1,7 @@
 """Magics for Jupyter and IPython: `%load_ext cudamath.magics`, then
 
     %gpu_timeit a @ b        # how long a call takes until the device has finished, and how long the host
-    %%roofline               # what the cell ran on the GPU: times, GB/s, share of the memory's peak, what limits each
+    %%roofline               # what the cell ran on the GPU: times, GB/s, TFLOP/s, share of the roofline, what limits each
 
 """
 

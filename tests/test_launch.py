@@ -72,13 +72,14 @@ def test_scalar_words(value, raw):
 def test_a_block_is_what_the_driver_reads():
     import ctypes
 
-    block = module.Block((1, -2, 3))
+    block = module.Block((1, -2, 3), work=5)
     block.q[1] = 77
     block.f[4] = 1.5  # the low half of word 2
-    addresses = (ctypes.c_void_p * 3).from_address(block.pointer)
+    addresses = (ctypes.c_void_p * 4).from_address(block.pointer)
     assert ctypes.c_int64.from_address(addresses[1]).value == 77
     assert ctypes.c_float.from_address(addresses[2]).value == 1.5
     assert addresses[2] - addresses[0] == 16
+    assert ctypes.c_int64.from_address(addresses[3]).value == 5  # behind the arguments: the profiler's
 
 
 @pytest.mark.parametrize("size, three", [(5, (5, 1, 1)), ((2, 3), (2, 3, 1)), ((2, 3, 4), (2, 3, 4)), (np.int64(7), (7, 1, 1))])

@@ -188,6 +188,7 @@ class Op:
     def bound(self, layouts: tuple, params: dict, scalars: int, device: int, wanted: tuple[int, ...] | None = None) -> Callable:
         """The plan for a GPU, ready to run. wanted: the outputs that the caller makes use of, if not all."""
         plan = lazy("kernels", self.cuda)(*layouts, **params)
+        plan.works = lazy("kernels", "work.of")(self.name, plan, layouts, params)
         if wanted is not None:
             plan = plan.only(wanted)
         run = plan.bind(self.name, [x for x in layouts if x is not None], scalars, device)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime import flags, memory, module, stream, tensormap
+from ..runtime import flags, memory, module, stream, tensormap, work
 from ..runtime.errors import user_place
 from . import shapes
 from .array import ndarray
@@ -189,7 +189,8 @@ compiler: Callable[[Any, list[Any], tuple[int, int]], bytes] | None = None
 
 class Plan:
     """Outputs, scratch and steps of a call on given layouts. Pure description until `bind`. why: the reason for this
-    implementation, in words, where there were several. several: the result is a tuple even of one output."""
+    implementation, in words, where there were several. several: the result is a tuple even of one output. works: what each
+    step has to do, for the profiler, where somebody counted (kernels/work.py)."""
 
     def __init__(self, outputs: Sequence[Layout], steps: Sequence[Launch | Call], temps: Sequence[Layout] = (), why: str = "",
                  several: bool = False):
@@ -198,6 +199,7 @@ class Plan:
         self.temps = list(temps)
         self.why = why
         self.steps = [s for s in steps if not (isinstance(s, Launch) and 0 in s.grid)]  # nothing to do: no launch
+        self.works: list[work.Work] = []
 
     def only(self, wanted: tuple[int, ...]) -> Plan:
         """The same steps where only these outputs are wanted: the others become scratch, and no arrays are made of them."""
@@ -214,7 +216,9 @@ class Plan:
 
         steps = [Call(step.fn, [*map(moved, step.args)]) if isinstance(step, Call) else step.with_args([*map(moved, step.args)])
                  for step in self.steps]
-        return Plan([self.outputs[i] for i in wanted], steps, [*self.temps, *(self.outputs[i] for i in others)], self.why)
+        plan = Plan([self.outputs[i] for i in wanted], steps, [*self.temps, *(self.outputs[i] for i in others)], self.why)
+        plan.works = self.works
+        return plan
 
     def layout(self, arg: ArrayArg, inputs: Sequence[Layout]) -> Layout:
         """What a step sees of an array argument."""
@@ -282,11 +286,12 @@ class _Writer:
             self.constants |= {"next_ticket": flags.next_ticket, "calls": flags.calls, "user_place": user_place}
             self.emit("call_ticket = next_ticket()")
             self.emit(f"calls[call_ticket % {flags.RING}] = call_ticket, {self.name!r}, user_place(2)")
+        works = [work.number(each) for each in self.plan.works] or [0] * len(self.plan.steps)
         for number, step in enumerate(self.plan.steps):
             if isinstance(step, Launch):
-                self.launch(number, step)
+                self.launch(number, step, works[number])
             else:
-                self.call(number, step)
+                self.call(number, step, works[number])
         outputs = ", ".join(f"y{i}" for i in range(len(self.plan.outputs)))
         if not self.plan.several:
             self.emit(f"return {outputs}")
@@ -325,7 +330,7 @@ class _Writer:
         at = f"x{arg.index}._data" if arg.kind == "x" else f"{arg.kind}{arg.index}_address"
         return f"{at} + {arg.offset}" if arg.offset else at
 
-    def launch(self, number: int, step: Launch) -> None:
+    def launch(self, number: int, step: Launch, has_to_do: int) -> None:
         signature = self.plan.signature(step, self.inputs)
         function = load(step, signature, self.device)
         words: list[int] = []
@@ -358,7 +363,7 @@ class _Writer:
             else:
                 words.append(module.word(arg))
         sizes = (*step.grid, *step.block, step.shared)
-        blocks, fresh = _block_supply(tuple(words), sizes if step.early else ())
+        blocks, fresh = _block_supply(tuple(words), sizes if step.early else (), has_to_do)
         for key, value in (("take", blocks.pop), ("give", blocks.append), ("fresh", fresh), ("kernel", function),
                            ("handle", function.handle)):
             self.constants[f"{key}{number}"] = value
@@ -394,7 +399,7 @@ class _Writer:
             return f"q[{at}] = ((int(s{arg.index}) & {_MASK}) ^ {_HIGH}) - {_HIGH}"
         raise AssertionError(f"run-time scalars are float32, float64 or integers, not {dtype}")
 
-    def call(self, number: int, step: Call) -> None:
+    def call(self, number: int, step: Call, has_to_do: int) -> None:
         values = ["stream"]
         for position, arg in enumerate(step.args):
             if isinstance(arg, ArrayArg):
@@ -404,9 +409,9 @@ class _Writer:
             else:
                 self.constants[f"value{number}_{position}"] = arg
                 values.append(f"value{number}_{position}")
-        self.constants[f"call{number}"] = step.fn
+        self.constants[f"call{number}"], self.constants[f"work{number}"] = step.fn, has_to_do
         self.emit(f"if observe_call is None: call{number}({', '.join(values)})")
-        self.emit(f"else: observe_call({self.name!r}, call{number}, {', '.join(values)})")
+        self.emit(f"else: observe_call({self.name!r}, work{number}, call{number}, {', '.join(values)})")
 
 
 @functools.cache
@@ -418,10 +423,9 @@ def _factory(source: str) -> Callable:
     return made["make"]
 
 
-def _block_supply(words: tuple[int, ...], early: tuple[int, ...]) -> tuple[list[module.Block], Callable[[], module.Block]]:
+def _block_supply(*given: Any) -> tuple[list[module.Block], Callable[[], module.Block]]:
     """Argument blocks of one launch: a thread takes one for the duration of the driver's call (which drops the GIL)."""
-    blocks = [module.Block(words, early)]
-    return blocks, functools.partial(module.Block, words, early)
+    return [module.Block(*given)], functools.partial(module.Block, *given)
 
 
 _functions: dict[tuple, module.Function] = {}

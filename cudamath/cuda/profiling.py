@@ -32,8 +32,10 @@ def profile(*, nvtx: bool = True) -> Iterator[Profile]:
     Returns
     -------
     Profile
-        `p.stats()`: rows with name, kind, device, count, total_us, mean_us, min_us, max_us, nbytes, gb_per_s,
-        of_peak (gb_per_s by the memory's nominal bandwidth) and hint (what limits it, as far as bytes and time tell);
+        `p.stats()`: rows with name, kind, device, count, total_us, mean_us, min_us, max_us, nbytes, gb_per_s, operations
+        and tflop_per_s (of products, convolutions, attention and Fourier transforms, their gradients too), of_bandwidth
+        and of_arithmetic (shares of the device's nominal bandwidth and of its rate in that dtype), of_peak (the larger of
+        these: how near the roofline) and hint (what limits it, as far as these tell); None where something is not known.
         `p.export(path)`: the same as JSON with a trace for chrome://tracing. Measuring costs about 2 us of host time
         a launch; the device times are those of the kernels alone. What a CUDA graph replays is one row.
 
@@ -46,9 +48,11 @@ def profile(*, nvtx: bool = True) -> Iterator[Profile]:
 
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():
+    ...     a = cm.ones((1024, 1024))
     ...     with cm.cuda.profile() as p:
-    ...         y = cm.ones(1000) + 1
+    ...         y = a @ a + 1
     ...     print(p)
+    ...     rates = {row["name"]: row["tflop_per_s"] for row in p.stats()}
     """
     global _last
     index_of(None, "profile")

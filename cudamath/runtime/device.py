@@ -29,8 +29,8 @@ def driver() -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class DeviceInfo:
-    """What a device is: name, compute capability, memory in bytes, multiprocessors, L2 cache in bytes, and the nominal
-    bandwidth of its memory in bytes per second (0: the driver does not tell)."""
+    """What a device is: name, compute capability, memory in bytes, multiprocessors, L2 cache in bytes, the nominal bandwidth
+    of its memory in bytes per second and its highest clock in Hz (0: the driver does not tell)."""
 
     index: int
     name: str
@@ -40,6 +40,7 @@ class DeviceInfo:
     l2_cache: int
     max_shared_memory: int
     memory_bandwidth: float = 0.0
+    clock: float = 0.0
 
 
 #: One lock for all bookkeeping of the runtime: contexts, streams, pools, loaded kernels. Only slow paths take it; a
@@ -135,6 +136,7 @@ def info(index: int) -> DeviceInfo:
         max_shared_memory=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         # kHz and bits; two transfers a clock
         memory_bandwidth=2e3 * attribute("MEMORY_CLOCK_RATE") * attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8,
+        clock=1e3 * attribute("CLOCK_RATE"),
     )
 
 

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from . import device as devices
 from . import memory, module
 from . import stream as streams
+from .work import Work, peak, works
 
 MOST_PENDING = 4096  # launches whose events have not been read yet; more, and the oldest are waited for
 MOST_TRACED = 100_000  # events kept for the trace; statistics go on beyond it
@@ -36,15 +37,32 @@ class Traced(NamedTuple):
     stream: int
     start: float
     duration: float
-    nbytes: int | None
+    work: Work
 
 
+@dataclasses.dataclass
 class _Total:
-    __slots__ = ("kind", "count", "time", "least", "most", "nbytes", "known")
+    """Sums over one kernel's launches; nbytes, operations: None once they were not known of one. arithmetic: the
+    microseconds that the operations take at the device's highest rate, None once that was not known."""
 
-    def __init__(self, kind: str):
-        self.kind, self.count, self.time, self.least, self.most = kind, 0, 0.0, float("inf"), 0.0
-        self.nbytes, self.known = 0, True
+    kind: str
+    count: int = 0
+    time: float = 0.0
+    least: float = float("inf")
+    most: float = 0.0
+    nbytes: int | None = 0
+    operations: float | None = 0.0
+    arithmetic: float | None = 0.0
+
+    def add(self, duration: float, work: Work, rate: float) -> None:
+        self.count += 1
+        self.time += duration
+        self.least, self.most = min(self.least, duration), max(self.most, duration)
+        self.nbytes = None if self.nbytes is None or work.nbytes is None else self.nbytes + work.nbytes
+        known = self.operations is not None and work.operations is not None
+        self.operations = self.operations + work.operations if known else None  # type: ignore[operator]
+        self.arithmetic = (self.arithmetic + work.operations / rate * 1e6  # type: ignore[operator]
+                           if known and rate and self.arithmetic is not None else None)
 
 
 class Profile:
@@ -84,21 +102,20 @@ class Profile:
         memory.observe = None
         active = None
 
-    def _timed(self, name: str, kind: str, nbytes: int | None, stream: streams.Stream | None,
-               work: Callable[[], Any]) -> Any:
+    def _timed(self, name: str, kind: str, work: Work, stream: streams.Stream | None, call: Callable[[], Any]) -> Any:
         if stream is None or stream.capturing:  # inside a graph events would become part of it
-            return work()
+            return call()
         if self._ranges is not None:
             self._ranges.push_range(name)
         before, after = self._event(stream), self._event(stream)
         try:
             stream.record(before)
-            result = work()
+            result = call()
             stream.record(after)
         finally:
             if self._ranges is not None:
                 self._ranges.pop_range()
-        self._pending.append((name, kind, stream, before, after, nbytes))
+        self._pending.append((name, kind, stream, before, after, work))
         if len(self._pending) > MOST_PENDING:
             self._collect(len(self._pending) // 2)
         return result
@@ -106,14 +123,14 @@ class Profile:
     def _timed_launch(self, handle: Any, *rest: Any) -> tuple:
         function = module.functions.get(int(handle))
         name = str(function) if function else f"kernel {int(handle):#x}"
-        return self._timed(name, "kernel", _array_bytes(function, rest[8]), streams.local.stream,
+        return self._timed(name, "kernel", _work(function, rest[8]), streams.local.stream,
                            lambda: self._launch(handle, *rest))
 
-    def _timed_call(self, op: str, fn: Callable, stream: streams.Stream, *values: Any) -> Any:
-        return self._timed(f"{op} (library)", "library", None, stream, lambda: fn(stream, *values))
+    def _timed_call(self, op: str, work: int, fn: Callable, stream: streams.Stream, *values: Any) -> Any:
+        return self._timed(f"{op} (library)", "library", works[work], stream, lambda: fn(stream, *values))
 
     def _timed_copy(self, kind: str, nbytes: int, stream: streams.Stream, work: Callable[[], tuple]) -> tuple:
-        return self._timed(kind, "copy" if nbytes else "graph", nbytes or None, stream, work)
+        return self._timed(kind, "copy" if nbytes else "graph", Work(nbytes=nbytes or None), stream, work)
 
     def _event(self, stream: streams.Stream) -> streams.Event:
         if stream.device not in self._origins:
@@ -135,7 +152,7 @@ class Profile:
             duration = time.perf_counter() - start
             if self._ranges is not None:
                 self._ranges.pop_range()
-            self._trace(Traced(name, "range", -1, threading.get_ident(), (start - self.began) * 1e6, duration * 1e6, None))
+            self._trace(Traced(name, "range", -1, threading.get_ident(), (start - self.began) * 1e6, duration * 1e6, Work()))
 
     def _trace(self, entry: Traced) -> None:
         if len(self._traced) < MOST_TRACED:
@@ -148,19 +165,15 @@ class Profile:
         with self._lock:
             for _ in range(len(self._pending) if count is None else count):
                 try:
-                    name, kind, stream, before, after, nbytes = self._pending.popleft()
+                    name, kind, stream, before, after, work = self._pending.popleft()
                 except IndexError:
                     return
                 duration = before.elapsed(after) * 1e3
                 origin, at = self._origins[stream.device]
                 start = origin.elapsed(before) * 1e3 + (at - self.began) * 1e6
-                total = self._totals.setdefault((name, stream.device), _Total(kind))
-                total.count += 1
-                total.time += duration
-                total.least, total.most = min(total.least, duration), max(total.most, duration)
-                total.known &= nbytes is not None
-                total.nbytes += nbytes or 0
-                self._trace(Traced(name, kind, stream.device, stream.ptr, start, duration, nbytes))
+                rate = peak(stream.device, work.unit) if work.unit else 0.0
+                self._totals.setdefault((name, stream.device), _Total(kind)).add(duration, work, rate)
+                self._trace(Traced(name, kind, stream.device, stream.ptr, start, duration, work))
                 self._spare[stream.device] += [before, after]
 
     # ------------------------------------------------------------ results
@@ -168,21 +181,28 @@ class Profile:
     def stats(self) -> list[dict[str, Any]]:
         """One row for each kernel, library call and kind of copy, the longest total first; waits for what is queued.
 
-        name, kind, device, count, total_us, mean_us, min_us, max_us, nbytes, gb_per_s, of_peak, hint. `nbytes` of a
-        kernel are the bytes of its array arguments, each counted once; None where they are not known (library calls),
-        and so are gb_per_s and of_peak, its fraction of the memory's nominal bandwidth. `hint` says what limits the
-        row. Floating-point operations are not counted: a compiled kernel does not tell.
+        name, kind, device, count, total_us, mean_us, min_us, max_us, nbytes, gb_per_s, operations, tflop_per_s,
+        of_bandwidth, of_arithmetic, of_peak, hint.
+
+        `nbytes`: of a kernel's or library call's array arguments, each counted once. `operations`: of products, convolutions,
+        attention and Fourier transforms (see kernels/work.py for what counts). None where they are not known, and so
+        is what follows from them: the rates; `of_bandwidth`, the share of the memory's nominal bandwidth, and
+        `of_arithmetic`, of the rate at which the device could do these operations in their dtype (runtime/work.py);
+        `of_peak`, the larger of the two: how near the row is to the roofline. `hint` says what limits the row.
         """
         self._collect()
         rows = []
         for (name, index), t in sorted(self._totals.items(), key=lambda item: -item[1].time):
-            nbytes = t.nbytes if t.known else None
-            rate = nbytes / t.time / 1e3 if nbytes and t.time else None
-            peak = devices.info(index).memory_bandwidth / 1e9 if t.kind == "kernel" else 0
-            share = rate / peak if rate is not None and peak else None
+            bandwidth = devices.info(index).memory_bandwidth if t.kind in ("kernel", "library") else 0
+            moved = t.nbytes / t.time / 1e3 if t.nbytes and t.time else None
+            done = t.operations / t.time / 1e6 if t.operations and t.time else None
+            shares = (moved * 1e9 / bandwidth if moved is not None and bandwidth else None,
+                      t.arithmetic / t.time if t.arithmetic and t.time else None)
             rows.append({"name": name, "kind": t.kind, "device": index, "count": t.count, "total_us": t.time,
-                         "mean_us": t.time / t.count, "min_us": t.least, "max_us": t.most, "nbytes": nbytes,
-                         "gb_per_s": rate, "of_peak": share, "hint": _hint(t.kind, t.time / t.count, share)})
+                         "mean_us": t.time / t.count, "min_us": t.least, "max_us": t.most, "nbytes": t.nbytes,
+                         "gb_per_s": moved, "operations": t.operations, "tflop_per_s": done, "of_bandwidth": shares[0],
+                         "of_arithmetic": shares[1], "of_peak": max((s for s in shares if s is not None), default=None),
+                         "hint": _hint(t.kind, t.time / t.count, *shares)})
         return rows
 
     def export(self, path: str | os.PathLike) -> None:
@@ -193,7 +213,8 @@ class Profile:
         for index in sorted(self._origins):
             events.append({"ph": "M", "name": "process_name", "pid": index, "args": {"name": f"cuda:{index}"}})
         for e in self._traced:
-            arguments = {} if e.nbytes is None else {"bytes": e.nbytes}
+            known = {"bytes": e.work.nbytes, "operations": e.work.operations}
+            arguments = {name: value for name, value in known.items() if value is not None}
             events.append({"ph": "X", "name": e.name, "cat": e.kind, "pid": e.device if e.device >= 0 else "host",
                            "tid": e.stream, "ts": e.start, "dur": e.duration, "args": arguments})
         about = {f"cuda:{i}": dataclasses.asdict(devices.info(i)) for i in sorted(self._origins)}
@@ -213,37 +234,48 @@ class Profile:
         if not rows:
             return "profile: nothing ran on a GPU"
         width = max(len(row["name"]) for row in rows)
-        lines = [f"{'':{width}}  {'count':>7} {'total us':>11} {'mean us':>9} {'GB/s':>7} {'peak':>5}  hint"]
+        lines = [f"{'':{width}}  {'count':>7} {'total us':>11} {'mean us':>9} {'GB/s':>7} {'TFLOP/s':>7} {'peak':>5}  hint"]
         for row in rows:
-            rate = "" if row["gb_per_s"] is None else f"{row['gb_per_s']:.0f}"
+            moved = "" if row["gb_per_s"] is None else f"{row['gb_per_s']:.0f}"
+            done = "" if row["tflop_per_s"] is None else f"{row['tflop_per_s']:.3g}"
             share = "" if row["of_peak"] is None else f"{row['of_peak']:.0%}"
-            lines.append(f"{row['name']:{width}}  {row['count']:7} {row['total_us']:11.1f} {row['mean_us']:9.2f} {rate:>7} "
-                         f"{share:>5}  {row['hint']}".rstrip())
+            lines.append(f"{row['name']:{width}}  {row['count']:7} {row['total_us']:11.1f} {row['mean_us']:9.2f} {moved:>7} "
+                         f"{done:>7} {share:>5}  {row['hint']}".rstrip())
         return "\n".join(lines)
 
 
-def _hint(kind: str, mean: float, share: float | None) -> str:
-    """What limits a kernel of this mean time (us) that moves its arguments at this share of the nominal bandwidth.
+def _hint(kind: str, mean: float, moved: float | None, done: float | None) -> str:
+    """What limits a row of this mean time (us) that moves its arguments at this share of the nominal bandwidth, and does its
+    operations at this share of the highest rate.
 
-    Read against the roofline's slanted part only: 0.7 of the nominal bandwidth is about what a device copy reaches.
+    0.7 of the nominal bandwidth is about what a device copy reaches, 0.6 of the rate what large products do, as the clock
+    falls under their load.
     """
-    if kind != "kernel":
+    if kind not in ("kernel", "library"):
         return ""
-    if share is not None and share >= 0.7:
+    if moved is not None and moved >= 0.7:
         return "memory bandwidth: move fewer bytes (fuse neighbours, smaller dtypes)"
+    if done is not None and done >= 0.6:
+        return "arithmetic: fewer operations, or a dtype that tensor cores do faster"
     if mean < 5:
         return "launches: too little work each; a CUDA graph or fusing saves more than a faster kernel"
-    return "" if share is None else "not bandwidth: arithmetic, latency or access pattern"
+    if moved is None and done is None:
+        return ""
+    if done is None:
+        return "not bandwidth: arithmetic, latency or access pattern"
+    roof = "arithmetic" if moved is None or done > moved else "memory bandwidth"
+    return f"latency, access pattern or too few blocks; the nearest roof is {roof}"
 
 
 #: The profile being taken, if any.
 active: Profile | None = None
 
 
-def _array_bytes(function: module.Function | None, pointer: int) -> int | None:
-    """Bytes of the array arguments of a launch, read from its argument block: an element of a stride-0 axis once."""
+def _work(function: module.Function | None, pointer: int) -> Work:
+    """What a launch has to do, read from its argument block: the bytes of its array arguments, an element of a stride-0 axis
+    once, and behind the arguments (module.Block) where its operations stand."""
     if function is None or not function.arguments:
-        return None
+        return Work()
     total = at = 0
     words = ctypes.cast(pointer, ctypes.POINTER(ctypes.POINTER(ctypes.c_int64)))
     for ndim in function.arguments:
@@ -257,7 +289,7 @@ def _array_bytes(function: module.Function | None, pointer: int) -> int | None:
                 count *= words[at + 5 + axis][0]
         total += count * itemsize
         at += 5 + 2 * ndim
-    return total
+    return works[words[at][0]]._replace(nbytes=total)
 
 
 def _nvtx() -> Any:

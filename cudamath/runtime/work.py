@@ -1,0 +1,56 @@
+"""What a launch or a library call has to do, and how fast a device could at most: what the profiler's roofline is made of.
+
+Each launch's argument block (module.Block) ends with a word that no kernel reads: the number of a Work in `works`. It is
+written once, with the block, so a launch costs the same whether somebody profiles or not.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+from . import device as devices
+
+
+class Work(NamedTuple):
+    """operations: multiplications and additions, where they are known; unit: the key of PER_CLOCK that does them; nbytes: of
+    the arrays that a library call reads and writes (those of a kernel are read from its arguments)."""
+
+    operations: float | None = None
+    unit: str = ""
+    nbytes: int | None = None
+
+
+works: list[Work] = [Work()]
+
+
+@functools.cache
+def number(work: Work) -> int:
+    """Where a work stands in `works`; 0: nothing is known."""
+    if work == works[0]:
+        return 0
+    with devices.lock:
+        works.append(work)
+        return len(works) - 1
+
+
+#: Operations (a multiplication and an addition are two) of one multiprocessor in a clock, dense, from NVIDIA's data sheets;
+#: on tensor cores where they take the type, sums in float32 or int32. A capability that is not here counts as the newest
+#: before it.
+PER_CLOCK: dict[tuple[int, int], dict[str, int]] = {
+    (7, 5): {"float64": 4, "float32": 128, "tf32": 128, "float16": 1024, "bfloat16": 128, "int8": 2048, "float8": 128},
+    (8, 0): {"float64": 128, "float32": 128, "tf32": 1024, "float16": 2048, "bfloat16": 2048, "int8": 4096, "float8": 128},
+    (8, 6): {"float64": 4, "float32": 256, "tf32": 512, "float16": 1024, "bfloat16": 1024, "int8": 2048, "float8": 256},
+    (8, 9): {"float64": 4, "float32": 256, "tf32": 512, "float16": 1024, "bfloat16": 1024, "int8": 2048, "float8": 2048},
+    (9, 0): {"float64": 256, "float32": 256, "tf32": 2048, "float16": 4096, "bfloat16": 4096, "int8": 8192, "float8": 8192},
+    (10, 0): {"float64": 128, "float32": 256, "tf32": 4096, "float16": 8192, "bfloat16": 8192, "int8": 16384, "float8": 16384},
+    (12, 0): {"float64": 4, "float32": 256, "tf32": 512, "float16": 1024, "bfloat16": 1024, "int8": 2048, "float8": 2048},
+}
+
+
+def peak(index: int, unit: str) -> float:
+    """Operations a second that a device could do at its highest clock, 0 where nobody knows. Under a heavy load the clock
+    falls below that: an H200 in bfloat16 is sold as 989 TFLOP/s, and comes to 1,070 here."""
+    about = devices.info(index)
+    known = [capability for capability in PER_CLOCK if capability <= about.capability]
+    return about.multiprocessors * about.clock * PER_CLOCK[max(known)].get(unit, 0) if known else 0.0

@@ -216,6 +216,7 @@ def numbers_at_random() -> None:
     rng.laplace(size=50, dtype=F32), rng.logistic(size=50, dtype=F32), rng.gumbel(size=50, dtype=F32)
     rng.rayleigh(size=50, dtype=F32), rng.weibull(2, 50, F32), rng.pareto(2, 50, F32), rng.cauchy(size=50, dtype=F32)
     rng.beta(made((50,), F32), 2.0), rng.beta(2.0, 3.0, 50), rng.poisson(3.0, 50), rng.binomial(10, 0.3, 50)
+    rng.lognormal(0, 1, 50, F32), rng.lognormal(0, 1, 50, F64), rng.poisson(made((50,), F32)), rng.poisson(made((50,), F64))
     rng.integers(made((50,), np.dtype("i8")), made((50,), np.dtype("i8")))
 
 

@@ -332,7 +332,7 @@ SAMPLERS = [
     ("beta", dict(dtype=np.dtype("f8")), (30.0, 1.2)), ("beta", dict(dtype=np.dtype("f8")), (0.3, 3.0)),
     ("beta", dict(dtype=BF16), (3.0, 0.1)), ("bounded", dict(dtype=np.dtype("i2")), ((1 << 64) - 3, 500)),
 ]
-TAILS = ["exponential", "laplace", "logistic", "gumbel", "rayleigh", "weibull", "pareto", "cauchy"]
+TAILS = ["exponential", "laplace", "logistic", "gumbel", "rayleigh", "weibull", "pareto", "cauchy", "lognormal"]
 
 
 def parameters_of(name, params, values, n):
@@ -364,6 +364,40 @@ def test_samplers_in_the_simulator(name, params, values):
             np.testing.assert_allclose(got.astype("f8"), want.astype("f8"), rtol={2: 1e-2, 4: 1e-5, 8: 1e-13}[got.itemsize])
         else:
             np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.simulator
+@pytest.mark.filterwarnings("ignore:.*overflow encountered")
+@pytest.mark.parametrize("dtype", [np.dtype("f4"), np.dtype("f2"), BF16, np.dtype("u1"), np.dtype("i8")], ids=str)
+def test_poisson_numbers_of_means_of_any_dtype_in_the_simulator(dtype):
+    from cudamath.cpu import sampling as cpu
+    from cudamath.kernels import sampling as kernels
+
+    means = np.linspace(0, 40, 23).astype(dtype)
+    how = dict(shape=(23,), dtype=np.dtype("i8"), given=(True, False))
+    plan = kernels.poisson(cm.testing.layout_of(means), device=0, **how)
+    got = cm.testing.simulate(plan, means, scalars=(*COUNTER, 0.0, 0.0))
+    np.testing.assert_array_equal(got, cpu.poisson(means.astype("f8"), scalars=(*COUNTER, 0.0, 0.0), device=-1, **how))
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_poisson_numbers_of_an_arrays_means(device):
+    """Those of the same means in float64, again and again, in any dtype and layout; the sequence goes on as for them."""
+    means = np.random.default_rng(5).uniform(0, 30, (6, 8)).astype("f4")
+    for given in (cm.asarray(means), cm.asarray(means).T, cm.asarray(means)[:, ::2], cm.asarray(means.astype("f2")),
+                  cm.asarray(means.astype("i4"))):
+        rng, other = at(), at()
+        wide = given.to_numpy().astype("f8")
+        for dtype in (None, "int32", None):
+            got = rng.poisson(given, dtype=dtype)
+            assert got.dtype == np.dtype(dtype or "i8") and got.device == given.device
+            np.testing.assert_array_equal(numpy(got), numpy(other.poisson(wide, dtype=dtype)))
+        assert rng.state == other.state
+        assert rng.poisson(given, (2, *wide.shape)).shape == (2, *wide.shape)
+    with pytest.raises(TypeError, match="real numbers"):
+        at().poisson(cm.asarray(means) * 1j)
+    with pytest.raises(TypeError, match="integer dtype"):
+        at().poisson(cm.asarray(means), dtype="float32")
 
 
 @pytest.mark.simulator
@@ -415,7 +449,7 @@ def test_tails_on_the_gpu_are_those_of_the_cpu(kind, dtype, version):
         params = dict(shape=(n,), dtype=np.dtype(dtype), kind=kind)
         got = numpy(kernels.tail(device=0, version=version, **params).bind(kind, [], 6, 0)(*scalars))
         want = cpu.tail(device=-1, scalars=scalars, **params)
-        if kind in ("weibull", "pareto"):
+        if kind in ("weibull", "pareto", "lognormal"):
             np.testing.assert_allclose(got, want, rtol={"f4": 1e-6, "f8": 1e-14, "f2": 2e-3}[dtype])
         else:
             np.testing.assert_array_equal(got, want)

@@ -220,13 +220,12 @@ class ndarray:
         """The only element as a Python scalar, or the one at `index`: an integer counts in C order."""
         if self._node is not None:
             _refuse_as_number(self)
+        chosen = self[index] if len(index) > 1 else self
         if len(index) == 1:
             chosen = self[index[0]] if isinstance(index[0], tuple) else self.ravel()[index]
-        else:
-            chosen = self[index] if index else self
         if chosen.size != 1:
             raise ValueError(f"item: wants an array of one element, got shape {self.shape}")
-        return chosen.to_numpy().item()
+        return _number_of(chosen) if chosen._layout.device >= 0 else chosen.to_numpy().item()
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python scalars."""
@@ -349,6 +348,22 @@ class _Holder:
             "data": (base.ctypes.data + offset, not base.flags.writeable), "shape": layout.shape,
             "strides": layout.strides, "typestr": f"|V{layout.itemsize}", "version": 3,
         }
+
+
+#: Host memory of one element each, by dtype: who reads a number from a GPU takes one for that time.
+_spare: dict[np.dtype, list[tuple[np.ndarray, int]]] = {}
+
+
+def _number_of(x: ndarray) -> Any:
+    """The only element of an array on a GPU as a Python scalar; waits for it."""
+    layout = x._layout
+    spare = _spare.setdefault(layout.dtype, [])
+    host, address = spare.pop() if spare else (one := np.empty((), layout.dtype), one.ctypes.data)
+    memory.download(address, x._data, layout.itemsize, stream.stream_of(layout.device), wait=False)
+    flags.raise_pending(layout.device)
+    value = host.item()
+    spare.append((host, address))
+    return value
 
 
 def _numpy_view(base: np.ndarray, layout: Layout, offset: int) -> np.ndarray:

@@ -21,6 +21,8 @@ import threading
 import numpy as np
 from numba import njit
 
+from ..core.dtypes import compute_dtype
+from ..core.quiet import quiet
 from .random_math import TAILS, fma, normal32, normal64, tail32, tail64
 
 # Philox4x32: two multipliers and two Weyl constants (golden ratio, sqrt(3) - 1).
@@ -326,7 +328,11 @@ def normal(*, scalars, shape, dtype, device):
 
 
 def tail(*, scalars, shape, dtype, device, kind):
-    """scalars = (key, stream, offset, location, scale, c) -> shape, dtype. kind: a name in TAILS."""
+    """scalars = (key, stream, offset, location, scale, c) -> shape, dtype. kind: a name in TAILS, or "lognormal": exp of what
+    `normal` gives."""
+    if kind == "lognormal":
+        x = normal(scalars=scalars, shape=shape, dtype=compute_dtype(dtype), device=device)
+        return np.asarray(quiet().run(np.exp, x)).astype(dtype, copy=False)
     counter, parameters = keyed(scalars)
     wide = dtype == np.float64
     out = np.empty(shape, np.float64 if wide else np.float32)

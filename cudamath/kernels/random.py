@@ -22,6 +22,7 @@ Distributions
                fused multiply-adds, because libm's differ between CPU and GPU in the last bits: these do not
     tail       location + scale t, t one of eight functions of one word: exponential, Laplace, logistic, Gumbel,
                Rayleigh, Weibull, Pareto, Cauchy (random_math.py)
+    lognormal  exp of a normal number, by the libraries' exp: which may differ in its last bits from the CPU's
     bounded    integers below a bound, without bias: the upper half of word * bound (Lemire); the few words that
                would favour some results are rejected and drawn again from the next attempt's block
     below      word < threshold: Bernoulli
@@ -48,6 +49,7 @@ Measured (row versions_random):
 """
 
 import functools
+import math
 
 import numpy as np
 
@@ -127,6 +129,19 @@ def normal_of(dtype, T):
         v[e + 3] = cuda.fma(z3, b, a)
 
     return normal32
+
+
+def lognormal_of(dtype, T):
+    """exp of the normal number of mean a and standard deviation b; c unused."""
+    numbers, count = normal_of(dtype, T), lanes(dtype)
+
+    @cuda.jit(device=True, **INLINE)
+    def lognormal(block, stream, key, a, b, c, v, e):
+        numbers(block, stream, key, a, b, c, v, e)
+        for i in range(count):
+            v[e + i] = math.exp(v[e + i])
+
+    return lognormal
 
 
 @functools.cache
@@ -337,8 +352,10 @@ def normal(*cell, shape, dtype, device, version="vectors"):
 
 
 def tail(*cell, shape, dtype, device, kind, version="vectors"):
-    """Planner. Scalars: key, stream, first block, location, scale, parameter of the shape."""
-    return draw(tail_of(kind), Layout.new(shape, dtype, device), lanes(dtype), compute_dtype(dtype), bool(cell), version)
+    """Planner. Scalars: key, stream, first block, location, scale, parameter of the shape. kind: a name in TAILS32, or
+    "lognormal": there the scalars are those of `normal`."""
+    distribution = lognormal_of if kind == "lognormal" else tail_of(kind)
+    return draw(distribution, Layout.new(shape, dtype, device), lanes(dtype), compute_dtype(dtype), bool(cell), version)
 
 
 def integers(*cell, shape, dtype, device, wide, version="vectors"):

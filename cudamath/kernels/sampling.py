@@ -333,7 +333,16 @@ def bounded64(block, stream, key, low, last, log):
 
 
 def element(given):
-    """The device function (x, i) -> the parameter of element i: of an array, or of a scalar."""
+    """The device function (x, i) -> the parameter of element i: of an array, or of a scalar. given: whether there is an array,
+    or its dtype where the sampler wants a float64 of it."""
+    if isinstance(given, np.dtype):
+        load = codec(given)[0]
+
+        @cuda.jit(device=True, **INLINE)
+        def widened_element(x, i):
+            return types.float64(load(x[i]))
+
+        return widened_element
     if given:
 
         @cuda.jit(device=True, **INLINE)
@@ -375,7 +384,7 @@ def sampled(sampler, out, kind, arrays, given, *, per=1, log=False):
     Scalars: key, stream, first, then both parameters (not used where arrays are given). An array more than `given` says
     is the generator's cell.
     """
-    count = sum(given)
+    count = sum(map(bool, given))
     held = len(arrays) > count
     where = [index for index, there in enumerate(given) if there]
     parameters = [Input(where.index(i)).flat if given[i] else Scalar(3 + i, kind) for i in range(2)]
@@ -397,7 +406,9 @@ def beta(*arrays, shape, dtype, device, given):
 
 
 def poisson(*arrays, shape, dtype, device, given):
-    """Planner: the first parameter is the mean, float64."""
+    """Planner: the first parameter is the mean, float64, or an array of any real dtype."""
+    if given[0] and arrays[0].dtype != np.float64:
+        given = arrays[0].dtype, False
     return sampled(poisson64, Layout.new(shape, dtype, device), np.float64, arrays, given)
 
 

@@ -183,14 +183,15 @@ class Continuous(Source):
         name = "random.lognormal"
         asked = size, "lognormal", dtype, device
         if type(mean) in _PLAIN and type(sigma) in _PLAIN and 0 <= sigma < 1e308 and -1e308 < mean < 1e308 and all_ints(size):
-            out = self.again(_normal, asked, (mean, sigma, 0.0))
+            out = self.again(_tail, asked, (mean, sigma, 0.0))
             if out is not None:
-                return exp(out)
+                return out
         p = Parameters(name, size, dtype, device, {"mean": "any", "sigma": "not negative"}, mean, sigma,
                        composed=True)
         if p.arrays:
             return p.rounded(exp(_scaled(self._fill(_normal, p, (0.0, 1.0, 0.0)), *p.values)))
-        return p.rounded(exp(self._fill(_normal, p, (*p.values, 0.0), asked if p.dtype == p.result else None)))
+        p.dtype = p.result  # which one kernel gives at once
+        return self._fill(_tail, p, (*p.values, 0.0), asked, kind="lognormal")
 
     # ------------------------------------------------------------ functions of one word
 

@@ -315,10 +315,11 @@ class Source:
             self._offset = first + blocks
             return self._key, self._stream, first
 
-    def again(self, op: Op, asked: tuple, parameters: tuple = ()) -> ndarray | None:
+    def again(self, op: Op, asked: Any, parameters: tuple = (), *arrays: ndarray) -> ndarray | None:
         """A draw that was asked for in the same words before and `remembered`; None where it must go the long way.
 
         asked: what the draw's arguments were, of those that decide its plan; sizes must be ints or tuples of ints.
+        arrays: parameters on a GPU; of these, `asked` says the layouts.
         """
         try:
             known: Any = op.plans[asked, default_index()]
@@ -335,7 +336,7 @@ class Source:
                 return None
             self._offset = after
             key, own = self._key, self._stream
-        return run(key, own, first, *(parameters or rest))
+        return run(*arrays, key, own, first, *(parameters or rest))
 
     def spawn(self, n: int) -> list[Any]:
         """`n` new generators, independent of this one and of each other; the draws of this one do not change.

@@ -45,7 +45,7 @@ def by_name(plan: Callable[..., None], new: Callable[..., Layout]) -> None:
         options: Any = {"form": form, "inner": 128, "version": "plain"}
         plan(functools.partial(quantize.quantize, **options), x, scale)
         plan(functools.partial(quantize.dequantize, dtype=BF16, **options), values, scale)
-    plan(functools.partial(quantize.quantize_row, form="int8", version="plain"), x)
+        plan(functools.partial(quantize.quantize_row, form=form, version="plain"), x)
     for t in (F16, BF16):
         plan(linear_quantized.gemv_same, new(9, 128, dtype=t), new(256, 128, dtype=t), new(256, dtype=t))
 

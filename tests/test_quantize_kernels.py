@@ -46,18 +46,21 @@ def test_versions(machine, version, dtype, zeros):
     np.testing.assert_array_equal(back.astype(F32), ((expected - at) * by[:, None]).astype(BF16).astype(F32))
 
 
-@pytest.mark.parametrize("form", ["int8", "float8_e4m3"])
+@pytest.mark.parametrize("dtype", [F32, F16, F64])
+@pytest.mark.parametrize("form", ["int8", "float8_e4m3", "int4"])
 @pytest.mark.parametrize(("machine", "version"), versions("plain", "rows"))
-def test_rows_by_name(machine, version, form):
+def test_rows_by_name(machine, version, form, dtype):
     from cudamath.kernels import quantize
 
-    x = np.random.default_rng(12).standard_normal((3, 100)).astype(F32)
+    x = np.random.default_rng(12).standard_normal((3, 104)).astype(dtype)
     x[1] = 0
     planner = functools.partial(quantize.quantize_row, form=FORMS[form], version=version)
     if version == "plain" or machine == "gpu":
         stored, by = run_version(machine, planner, x)
         expected, scale, _, _ = defined(x, form, axis=0)
         np.testing.assert_array_equal(by, scale)
+        if form == "int4":
+            stored = np.stack([stored & 15, stored >> 4], -1).reshape(x.shape)
         np.testing.assert_array_equal(stored.astype(F32), expected)
 
 

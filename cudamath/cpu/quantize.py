@@ -58,11 +58,12 @@ def dequantize(values: np.ndarray, scale: np.ndarray, zero: np.ndarray | None = 
 
 
 def quantize_row(x: np.ndarray, *, form: str) -> tuple[np.ndarray, np.ndarray]:
-    """(stored numbers, scale of each row) of (m, n)."""
+    """(stored numbers, scale of each row) of (m, n): the largest absolute number becomes the largest stored one."""
     with np.errstate(all="ignore"):
-        scale = np.abs(x.astype(np.float32)).max(-1, initial=0) / np.float32(FORMS[form][2])
+        x = x.astype(np.float32)
+        scale = np.abs(x).max(-1, initial=0) / np.float32(7 if form == "int4" else FORMS[form][2])
         scale = np.where(scale == 0, np.float32(1), scale)
-        return _stored(x.astype(np.float32) / scale[:, None], np.float32(0), form), scale
+        return quantize(x, scale, form=form, inner=x.shape[1]), scale
 
 
 def linear_quantized(x: np.ndarray, values: np.ndarray, scale: np.ndarray, zero: np.ndarray | None, bias: np.ndarray | None,

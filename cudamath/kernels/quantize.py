@@ -11,9 +11,9 @@ as 0 .. 15: stored + 8 where there are no zero points.
 
 ``quantize_plain``, ``dequantize_plain``   a thread a stored byte; any GPU and the simulator
 ``quantize_wide``, ``dequantize_wide``     a thread 8 neighbours of one channel: 16-byte accesses of 16-bit numbers
-``quantize_rows``                          the largest absolute value of a row, its scale, and the row as int8 or float8 in one
-                                           pass, for activations whose scale nobody knows beforehand: the row is read once into
-                                           registers (rows.py)
+``quantize_rows``                          the largest absolute value of a row, its scale, and the stored row in one pass, for
+                                           weights by channel or group and for activations, whose scale nobody knows
+                                           beforehand: the row is read once into registers (rows.py)
 ``quantize_rows_plain``                    the same by a block of threads that read the row twice: rows of any length
 
 The floor is memory: each number read once and written once.
@@ -45,6 +45,8 @@ FORMS: dict[str, tuple[np.dtype, float, float]] = {
     "int8": (np.dtype(np.int8), -128, 127), "int4": (np.dtype(np.uint8), 0, 15),
     "float8_e4m3fn": (float8_e4m3, -448, 448), "float8_e5m2": (float8_e5m2, -57344, 57344)}
 HELD = 32  # numbers of a row in a thread of `quantize_rows`
+#: the largest stored number of a row whose scale is its own
+LARGEST = {"int8": 127.0, "int4": 7.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
@@ -247,12 +249,36 @@ def _put(form: str, width: int) -> Any:
 
 
 @functools.cache
+def _put_packed(width: int) -> Any:
+    """The same for int4: two numbers a byte of y."""
+    write, middle = _write("int4"), i32(_middle("int4"))
+
+    @device
+    def pair(v, e, by):
+        return types.uint8(write(f32(v[e] / by), middle) | write(f32(v[e + 1] / by), middle) << 4)
+
+    @device
+    def put_2(y, i, v, e, by):
+        y[i >> 1] = pair(v, e, by)
+
+    @device
+    def put_4(y, i, v, e, by):
+        store_vector(y, i >> 1, (pair(v, e, by), pair(v, e + 2, by)))
+
+    @device
+    def put_8(y, i, v, e, by):
+        store_vector(y, i >> 1, (pair(v, e, by), pair(v, e + 2, by), pair(v, e + 4, by), pair(v, e + 6, by)))
+
+    return {2: put_2, 4: put_4, 8: put_8}[width]
+
+
+@functools.cache
 def quantize_rows(form: str, dtype: np.dtype, rows: Rows) -> Any:
-    """(m, n) -> (m, n) of int8 or float8 and (m,) scales: the largest absolute value of a row over the largest number."""
+    """(m, n) -> (m, n) or, int4, (m, n / 2), and (m,) scales: the largest absolute value of a row over the largest number."""
     threads, each, width, vectors = rows.threads, rows.rows, rows.width, rows.vectors
     held = width * vectors
-    read, put = reader(dtype, width), _put(form, width)
-    largest, top = group_max(threads, f32), f32(FORMS[form][2])
+    read, put = reader(dtype, width), _put_packed(width) if form == "int4" else _put(form, width)
+    largest, top = group_max(threads, f32), f32(LARGEST[form])
     bound = threads * each
 
     @bounded(bound)
@@ -288,7 +314,7 @@ def quantize_rows(form: str, dtype: np.dtype, rows: Rows) -> Any:
 def quantize_rows_plain(form: str, dtype: np.dtype) -> Any:
     """As quantize_rows; a block a row, which is read twice."""
     load, _, _ = codec(dtype)
-    write, top = _write(form), f32(FORMS[form][2])
+    write, top, middle, packed = _write(form), f32(LARGEST[form]), _middle(form), form == "int4"
 
     @cuda.jit
     def quantize_rows_plain(x, y, scale, columns):
@@ -315,8 +341,14 @@ def quantize_rows_plain(form: str, dtype: np.dtype) -> Any:
             by = f32(1)
         if thread == 0:
             scale[cuda.blockIdx.x] = by
-        for i in range(thread, columns, PLAIN_THREADS):
-            y[first + i] = write(f32(f32(load(x[first + i])) / by), i32(0))
+        if packed:
+            for i in range(2 * thread, columns, 2 * PLAIN_THREADS):
+                low = write(f32(f32(load(x[first + i])) / by), i32(middle))
+                high = write(f32(f32(load(x[first + i + 1])) / by), i32(middle))
+                y[(first + i) >> 1] = types.uint8(low | high << 4)
+        else:
+            for i in range(thread, columns, PLAIN_THREADS):
+                y[first + i] = write(f32(f32(load(x[first + i])) / by), i32(middle))
 
     return quantize_rows_plain
 
@@ -360,10 +392,14 @@ def dequantize(values: Layout, scale: Layout, zero: Layout | None = None, *, for
 
 
 def quantize_row(x: Layout, *, form: str, version: str | None = None) -> Plan:
-    """Planner of (stored numbers, scale of each row) of a contiguous (m, n), n > 0. version: "rows" or "plain"."""
+    """Planner of (stored numbers, scale of each row) of a contiguous (m, n), n > 0 and for int4 even.
+
+    version: "rows" or "plain".
+    """
     m, n = x.shape
-    rows = None if SIMULATOR or version == "plain" else spread(n, vector_width(n, x), HELD)
-    y = x.like(dtype=FORMS[form][0])
+    width = vector_width(n, x)
+    rows = None if SIMULATOR or version == "plain" or (form == "int4" and width == 1) else spread(n, width, HELD)
+    y = x.like((m, n // 2) if form == "int4" else None, FORMS[form][0])
     arguments = [Input(0).flat, Output(0).flat, Output(1).flat, n]
     launch = (Launch(quantize_rows_plain(form, x.dtype), m, PLAIN_THREADS, arguments) if rows is None else
               Launch(quantize_rows(form, x.dtype, rows), rows.grid(m), rows.block, arguments))

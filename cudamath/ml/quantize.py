@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ _NAMES = {form: name for name, (form, _) in _FORMS.items()}
 _RANGES = {"int8": (-128, 127), "int4": (0, 15)}
 
 _quantize = Op("quantize", cpu="quantize.quantize", cuda="quantize.quantize")
+_quantize_rows = Op("quantize", cpu="quantize.quantize_row", cuda="quantize.quantize_row")
+_ROW = 1 << 15  # numbers of a row that one block of threads holds in registers
 _dequantize = Op("dequantize", cpu="quantize.dequantize", cuda="quantize.dequantize")
 
 
@@ -194,6 +197,10 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
     if scale is None:
         if zero_point is not None:
             raise ValueError("quantize: a zero_point wants a scale")
+        if symmetric and inner <= _ROW and math.prod(shape) * inner == x.size and (form != "int4" or inner % 2 == 0):
+            values, scale = _quantize_rows(reshape(x, (-1, inner)), form=form)  # whatever has a scale is a row
+            stored = (*x.shape[:-1], x.shape[-1] // 2) if form == "int4" else x.shape
+            return Quantized(reshape(values, stored), reshape(scale, shape), None, name, axis, group, x.shape)
         scale, zero = _range(x, form, largest, shape, inner, symmetric)
     else:
         scale = coerce("quantize", (x, scale))[1].astype("float32")

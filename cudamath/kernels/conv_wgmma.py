@@ -37,18 +37,27 @@ import numpy as np
 
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
-from ..core.plan import ArrayArg, Constant, Launch, Plan, TensorMap
+from ..core.plan import ArrayArg, Constant, Launch, Plan
 from .build import SIMULATOR, blocks, codec, device_function
-from .conv_mma import quad_columns
 from .conv_product import Product, forward, input_gradient
+from .conv_tiles import (
+    MULTIPROCESSORS,
+    THREADS,
+    map_of_filters,
+    map_of_images,
+    outputs_of_pixel,
+    pixel_of,
+    place_of,
+    possible,
+    reach,
+    skip,
+)
 from .lazy import cuda, types
 
 if not SIMULATOR:
-    from . import ptx_hopper as hopper
-    from . import ptx_mma
+    from . import hopper, ptx_mma
+    from . import ptx_hopper as ptx
 
-THREADS = 384
-SHARED = 227 << 10           # bytes a block may have
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 
@@ -79,22 +88,13 @@ class Tile(NamedTuple):
 
     @property
     def stages(self) -> int:
-        return min(8, (SHARED - 2048) // self.stage)
+        """In the ring."""
+        return hopper.ring_stages(self.stage)
 
     @property
     def shared(self) -> int:
-        """Dynamic shared memory: stages, two barriers each, and room to align the first."""
-        return 1024 + self.stages * (self.stage + 16)
-
-
-#: swizzle of rows of 2 * depth bytes -> bits of a descriptor: its code, and the distance of groups of eight rows
-_SWIZZLE = {64: (1 << 62) | (1024 >> 4 << 32) | (1 << 16), 32: (2 << 62) | (512 >> 4 << 32) | (1 << 16),
-            16: (3 << 62) | (256 >> 4 << 32) | (1 << 16)}
-
-
-def signed(bits: int) -> int:
-    """The int64 with these 64 bits."""
-    return bits - (1 << 64) if bits >> 63 else bits
+        """Dynamic shared memory."""
+        return hopper.ring_bytes(self.stage, self.stages)
 
 
 @device_function
@@ -109,8 +109,7 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
     """Convolution by TMA im2col and wgmma. across: filters are read across their rows (input gradient); spread: the output
     pixels are not one after the other in memory."""
     kind = "bf16" if dtype == bfloat16 else "f16"
-    pack = ptx_mma.pack_bf16 if dtype == bfloat16 else ptx_mma.pack_f16
-    load = codec(dtype)[0]
+    load, round_outputs = codec(dtype)[0], outputs_of_pixel(dtype)
     rows, pixels, depth, alternating = tile
     stages, stage_bytes = tile.stages, tile.stage
     filter_bytes = 2 * depth * rows
@@ -119,28 +118,20 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
     count = high * sums
     piece = 2 * depth * 64                                  # bytes of 64 outputs, either way
     pieces = rows // 64
-    steps_b = tuple(2 * i for i in range(depth // 16))      # 16 channels: 32 bytes along a swizzled row
-    code_b = signed(_SWIZZLE[depth])
-    if across:                                              # 16 channels of dy: 16 rows of 128 bytes
-        steps_a = tuple(128 * i for i in range(depth // 16))
-        code_a = signed((1 << 62) | (1024 >> 4 << 32) | (piece >> 4 << 16))
-    else:
-        steps_a, code_a = steps_b, code_b
+    steps_a, steps_b = [hopper.descriptor_steps(transposed, depth // 16) for transposed in (across, False)]
+    base_b = hopper.descriptor_base(row=2 * depth)
+    base_a = hopper.descriptor_base(piece) if across else base_b
     shift_outputs, shift_pixels = 0, 0                      # of the second warpgroup
     if not alternating:
         shift_outputs, shift_pixels = (0, wide) if rows == 64 else (64 * high, 0)
     shift_a, shift_b, next_a = shift_outputs * 2 * depth, shift_pixels * 2 * depth, piece >> 4
-    multiply = [hopper.wgmma(kind, wide, steps_a, steps_b, trans_a=across, commit=i == high - 1) for i in range(high)]
+    multiply = [ptx.wgmma(kind, wide, steps_a, steps_b, trans_a=across, commit=i == high - 1) for i in range(high)]
     first, last = multiply[0], multiply[-1]
-    wait_one, wait_all = hopper.wgmma_wait(1), hopper.wgmma_wait(0, count)
+    wait_one, wait_all = ptx.wgmma_wait(1), ptx.wgmma_wait(0, count)
     arrivals = 1 if alternating else 2
-    registers_down, registers_up = hopper.registers_down(40), hopper.registers_up(232)
-    barrier_init, barrier_expect = hopper.barrier_init, hopper.barrier_expect
-    barrier_arrive, barrier_wait = hopper.barrier_arrive, hopper.barrier_wait
-    fence_barrier_init, load_pixels, load_filters = hopper.fence_barrier_init, hopper.tma_load_im2col_4d, hopper.tma_load_3d
-    named_sync, named_arrive = hopper.named_sync, hopper.named_arrive
-    shared_address, global_address = ptx_mma.shared_address, ptx_mma.global_address
-    divide, store, transpose, turn = ptx_mma.divide_unsigned, ptx_mma.store_global_4, ptx_mma.transpose_tile, quad_columns()
+    registers_down, registers_up = ptx.registers_down(40), ptx.registers_up(232)
+    first_tile, make_ring, advance = hopper.first_tile, hopper.make_ring, hopper.advance
+    refill, release, descriptor = hopper.refill, hopper.release, hopper.descriptor
 
     @cuda.jit(launch_bounds=(THREADS, 1))
     def conv2d_wgmma(images, filters, bias, y, table, tiles, product_tiles, group_tiles, across_tiles, positions, area, width,
@@ -153,58 +144,42 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
         a row of them (the same pixels). positions: output pixels, area to an image, width to a row; a pixel's window starts at
         row_start + row * row_step. chunks: steps to a tap; channels: of a group in x; outputs: of a group; strides of y in
         bytes."""
-        shared = cuda.shared.array(0, types.uint8)
-        base = (shared_address(shared) + i32(1023)) & i32(-1024)
+        base = first_tile(cuda.shared.array(0, types.uint8))
         full = i32(base + stages * stage_bytes)
-        empty = i32(full + 8 * stages)
         thread = i32(cuda.threadIdx.x)
         group_of_threads = thread >> 7
         if thread == 0:
-            for s in range(stages):
-                barrier_init(full + 8 * s, 1)
-                barrier_init(empty + 8 * s, arrivals)
-            fence_barrier_init()
+            make_ring(full, stages, 1, arrivals)
         cuda.syncthreads()
         t = i32(cuda.blockIdx.x)
         blocks = i32(cuda.gridDim.x)
         if group_of_threads == 0:                          # ---------------- the one that fetches
             registers_down()
             if thread == 0:
-                slot, parity = i32(0), i32(1)
+                stage, phase = i32(0), i32(1)
                 while t < tiles:
-                    number = divide(t, product_tiles)
-                    rest = i32(t - number * product_tiles)
+                    number, group, tile_row, tile_column = place_of(t, product_tiles, group_tiles, across_tiles)
+                    output = i32(tile_column * rows)
+                    image, p, q = pixel_of(i32(tile_row * pixels), area, width)
+                    h, v = i32(row_start + p * row_step), i32(column_start + q * column_step)
                     entry = 8 * number
                     taps_down, taps_right = table[entry], table[entry + 1]
-                    group = divide(rest, group_tiles)
-                    rest = i32(rest - group * group_tiles)
-                    tile_row = divide(rest, across_tiles)
-                    output = i32((rest - tile_row * across_tiles) * rows)
-                    at = i32(tile_row * pixels)
-                    image = divide(at, area)
-                    at = i32(at - image * area)
-                    p = divide(at, width)
-                    h = i32(row_start + p * row_step)
-                    v = i32(column_start + (at - p * width) * column_step)
                     for i in range(taps_down):
                         for j in range(taps_right):
                             tap = i32(table[entry + 2] + i * table[entry + 3] + j * table[entry + 4])
                             down, right = i32(i * table[entry + 5]), i32(j * table[entry + 6])
                             for c in range(chunks):
-                                barrier_wait(empty + 8 * slot, parity)
-                                barrier_expect(full + 8 * slot, stage_bytes)
-                                to = i32(base + slot * stage_bytes)
+                                to = i32(base + stage * stage_bytes)
+                                barrier = refill(full, stages, stage, phase, stage_bytes)
                                 if across:
                                     for k in range(pieces):
-                                        load_filters(to + k * piece, filters, output + 64 * k, tap,
-                                                     group * channels + c * depth, full + 8 * slot)
+                                        ptx.tma_load_3d(to + k * piece, filters, output + 64 * k, tap,
+                                                        group * channels + c * depth, barrier)
                                 else:
-                                    load_filters(to, filters, c * depth, tap, group * outputs + output, full + 8 * slot)
-                                load_pixels(to + filter_bytes, images, group * channels + c * depth, v, h, image,
-                                            full + 8 * slot, right, down)
-                                slot = i32(slot + 1)
-                                if slot == stages:
-                                    slot, parity = i32(0), i32(parity ^ 1)
+                                    ptx.tma_load_3d(to, filters, c * depth, tap, group * outputs + output, barrier)
+                                ptx.tma_load_im2col_4d(to + filter_bytes, images, group * channels + c * depth, v, h, image,
+                                                       barrier, right, down)
+                                stage, phase = advance(stage, phase, stages)
                     t = i32(t + blocks)
         else:                                              # ---------------- those that multiply
             registers_up()
@@ -212,63 +187,48 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
             thread = i32(thread & 127)
             lane, warp = thread & 31, thread >> 5
             total = cuda.local.array(count, f32)
-            done = i32(0)                                  # steps of all tiles so far
+            stage, phase = i32(0), i32(0)
             if alternating:
                 if me == 1:
-                    named_arrive(1, 256)
-                    done = steps_of(table, t, product_tiles, chunks)
+                    ptx.named_arrive(1, 256)
+                    stage, phase = skip(stage, phase, steps_of(table, t, product_tiles, chunks), stages)
                     t = i32(t + blocks)
-            slot = i32(types.uint32(done) % types.uint32(stages))
-            parity = i32(types.uint32(done) // types.uint32(stages) & types.uint32(1))
             while t < tiles:
                 for i in range(count):
                     total[i] = f32(0)
                 if alternating:                            # the other one has found all its stages full
-                    named_sync(1 + me, 256)
+                    ptx.named_sync(1 + me, 256)
                 before = i32(-1)
-                steps = steps_of(table, t, product_tiles, chunks)
-                for _ in range(steps):
-                    barrier_wait(full + 8 * slot, parity)
-                    a = i32(base + slot * stage_bytes)
-                    b = i32(a + filter_bytes)
-                    a_code = i64((a + me * shift_a) >> 4) | i64(code_a)
-                    b_code = i64((b + me * shift_b) >> 4) | i64(code_b)
-                    first(total, 0, a_code, b_code)
+                for _ in range(steps_of(table, t, product_tiles, chunks)):
+                    ptx.barrier_wait(full + 8 * stage, phase)
+                    a = i32(base + stage * stage_bytes)
+                    filters_here = descriptor(i32(a + me * shift_a), base_a)
+                    pixels_here = descriptor(i32(a + filter_bytes + me * shift_b), base_b)
+                    first(total, 0, filters_here, pixels_here)
                     if high == 2:
-                        last(total, sums, a_code + next_a, b_code)
+                        last(total, sums, filters_here + next_a, pixels_here)
                     if before >= 0:
                         wait_one()
-                        if thread == 0:
-                            barrier_arrive(empty + 8 * before)
-                    before = slot
-                    slot = i32(slot + 1)
-                    if slot == stages:
-                        slot, parity = i32(0), i32(parity ^ 1)
+                        release(full, stages, before, thread)
+                    before = stage
+                    stage, phase = advance(stage, phase, stages)
                 if alternating:
-                    named_arrive(2 - me, 256)
+                    ptx.named_arrive(2 - me, 256)
                 wait_all(total, 0)
-                if before >= 0 and thread == 0:
-                    barrier_arrive(empty + 8 * before)
+                if before >= 0:
+                    release(full, stages, before, thread)
 
-                number = divide(t, product_tiles)
-                rest = i32(t - number * product_tiles)
-                group = divide(rest, group_tiles)
-                rest = i32(rest - group * group_tiles)
-                tile_row = divide(rest, across_tiles)
-                output = i32((rest - tile_row * across_tiles) * rows + me * shift_outputs + 16 * warp)
-                # A thread's registers are two pixels of one output. Transposed, 8 x 8 numbers at a time, they are two outputs
-                # of one pixel; after two exchanges each of four neighbouring lanes holds eight outputs of one pixel, 16 bytes.
-                odd, upper = lane & 1, lane & 2
+                number, group, tile_row, tile_column = place_of(t, product_tiles, group_tiles, across_tiles)
+                output = i32(tile_column * rows + me * shift_outputs + 16 * warp)
+                odd, upper = lane & 1, lane & 2            # see outputs_of_pixel
                 pixel = i32(tile_row * pixels + me * shift_pixels + (lane >> 2) + 4 * upper)
-                line = global_address(y) + table[8 * number + 7] + 2 * i64(group * outputs + output + 8 * odd)
+                line = ptx_mma.global_address(y) + table[8 * number + 7] + 2 * i64(group * outputs + output + 8 * odd)
                 for i in range(wide // 16):
                     at = i32(pixel + 16 * i)
                     to = line + i64(at) * y_column
                     if spread:
-                        image = divide(at, area)
-                        at = i32(at - image * area)
-                        p = divide(at, width)
-                        to = line + i64(image) * y_image + i64(p) * y_row + i64(at - p * width) * y_column
+                        image, p, q = pixel_of(at, area, width)
+                        to = line + i64(image) * y_image + i64(p) * y_row + i64(q) * y_column
                     for k in range(high):
                         e = k * sums + 8 * i
                         if biased:
@@ -280,33 +240,23 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
                                 for n in range(2):
                                     total[e + 4 * n + 2 * half] += add
                                     total[e + 4 * n + 2 * half + 1] += add
-                        v0 = transpose(pack(total[e], total[e + 1]))
-                        v1 = transpose(pack(total[e + 2], total[e + 3]))
-                        v2 = transpose(pack(total[e + 4], total[e + 5]))
-                        v3 = transpose(pack(total[e + 6], total[e + 7]))
-                        v0, v1, v2, v3 = turn(v0, v1, v2, v3, lane)
-                        if pixel + 16 * i < positions and output + 64 * k + 8 * odd < outputs:
-                            store(to + 128 * k, v0, v1, v2, v3)
+                        v0, v1, v2, v3 = round_outputs(total, e, lane)
+                        if at < positions and output + 64 * k + 8 * odd < outputs:
+                            ptx_mma.store_global_4(to + 128 * k, v0, v1, v2, v3)
                 if alternating:
-                    done = i32(done + steps)
-                    if t + blocks < tiles:                 # the other's tile
-                        done = i32(done + steps_of(table, t + blocks, product_tiles, chunks))
-                    slot = i32(types.uint32(done) % types.uint32(stages))
-                    parity = i32(types.uint32(done) // types.uint32(stages) & types.uint32(1))
-                    t = i32(t + 2 * blocks)
-                else:
                     t = i32(t + blocks)
+                    if t < tiles:                          # the other's tile
+                        stage, phase = skip(stage, phase, steps_of(table, t, product_tiles, chunks), stages)
+                t = i32(t + blocks)
 
     return conv2d_wgmma
 
 
 # ------------------------------------------------------------------------------------------------ planner
 
-
 TILES = (*[Tile(128, n) for n in (64, 96, 128, 160, 192, 224, 256)], *[Tile(256, n) for n in (64, 96, 128)],
          *[Tile(64, n) for n in (128, 192, 256, 384)], *[Tile(128, n, 64, True) for n in (64, 96, 128, 160, 192)],
          *[Tile(64, n, 64, True) for n in (64, 128, 192, 256)])
-MULTIPROCESSORS = 132
 
 
 @functools.cache
@@ -341,21 +291,6 @@ def serves(dtype: np.dtype, capability: tuple[int, int], *channels: int) -> bool
     return dtype in (bfloat16, float16) and capability[0] == 9 and all(c % 8 == 0 and c for c in channels)
 
 
-def reach(product: Product, size: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The corners of the box of windows, as TMA wants them: of the first window, and of the last before the far edge."""
-    lower = product.rows.start, product.columns.start
-    upper = tuple([(product.size[1 + i] - 1) * walk.step + 1 + walk.start - size[i]
-                   for i, walk in enumerate((product.rows, product.columns))])
-    return lower, upper
-
-
-def possible(product: Product, size: tuple[int, int]) -> bool:
-    """Whether corners, steps and offsets lie within the bits that TMA has for them."""
-    lower, upper = reach(product, size)
-    return (all(-128 <= c <= 127 for c in (*lower, *upper)) and max(product.rows.step, product.columns.step) <= 8
-            and all((n - 1) * walk.tap <= 255 for n, walk in zip(product.taps, (product.rows, product.columns), strict=True)))
-
-
 def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...], filters: ArrayArg, weight: tuple[int, ...],
            bias: ArrayArg | None, y: ArrayArg, dtype: np.dtype, across: bool, groups: int,
            tile: Tile | None = None) -> list[Launch] | None:
@@ -368,13 +303,12 @@ def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...]
         alike = product._replace(taps=(0, 0), tap=(0, 0, 0), offset=0, rows=product.rows._replace(tap=0),
                                  columns=product.columns._replace(tap=0))
         kinds.setdefault(alike, []).append(product)
-    number, channels, height, width = shape
-    own = channels // groups                                # channels summed, of a group
+    own = shape[1] // groups                                # channels summed, of a group
     outputs = weight[1] if across else weight[0] // groups
     depth = depth_of(own, groups)
     if depth is None or own % 8 or outputs % 8:
         return None
-    chunks, item, area = blocks(own, depth), 2, weight[2] * weight[3]
+    chunks = blocks(own, depth)
     launches = []
     for first, alike in kinds.items():
         alike.sort(key=lambda product: -product.taps[0] * product.taps[1])       # long sums first
@@ -382,15 +316,9 @@ def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...]
         taps = sum(product.taps[0] * product.taps[1] for product in alike)
         best = tile or choose_tile(positions * len(alike), outputs, groups, blocks(taps * chunks, len(alike)), depth)
         best = best._replace(depth=depth)
-        lower, upper = reach(first, (height, width))
-        maps = [TensorMap(images, (number, height, width, channels),
-                          tuple([item * n for n in (height * width * channels, width * channels, channels, 1)]),
-                          (best.pixels, depth), 2 * depth, (1, first.rows.step, first.columns.step, 1), lower, upper,
-                          dtype.name),
-                TensorMap(filters, (weight[0], area, weight[1]),
-                          tuple([item * n for n in (area * weight[1], weight[1], 1)]),
-                          (depth, 1, 64) if across else (best.outputs, 1, depth), 128 if across else 2 * depth,
-                          kind=dtype.name)]
+        maps = [map_of_images(images, shape, (best.pixels, depth), reach(first, shape[2:]),
+                              (first.rows.step, first.columns.step), dtype),
+                map_of_filters(filters, weight, best.outputs, depth, across, dtype)]
         table = np.array([(*product.taps, *product.tap, product.rows.tap, product.columns.tap, product.offset)
                           for product in alike], np.int32)
         across_tiles = blocks(outputs, best.outputs)
@@ -403,7 +331,7 @@ def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...]
         in_line = tuple([first.strides[2] * n for n in (first.size[1] * first.size[2], first.size[2], 1)])
         launches.append(Launch(
             conv2d_wgmma(dtype, best, across, bias is not None, first.strides != in_line), min(MULTIPROCESSORS, tiles), THREADS,
-            [*maps, filters.view((1,)) if bias is None else bias, y.view((last // item + outputs * groups,)),
+            [*maps, filters.view((1,)) if bias is None else bias, y.view((last // dtype.itemsize + outputs * groups,)),
              Constant(table.ravel()), *[np.int32(n) for n in numbers], *[np.int64(n) for n in first.strides]], best.shared))
     return launches
 

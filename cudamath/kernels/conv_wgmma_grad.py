@@ -27,16 +27,15 @@ from .conv_layout import Turned
 from .conv_product import Product
 from .conv_simt import Walk
 from .conv_splits import add
-from .conv_wgmma import MULTIPROCESSORS, SHARED, THREADS, possible, reach, signed
+from .conv_tiles import MULTIPROCESSORS, THREADS, map_of_images, pixel_of, place_of, possible, reach, store_channels
 from .lazy import cuda, types
 
 if not SIMULATOR:
-    from . import ptx, ptx_mma
-    from . import ptx_hopper as hopper
+    from . import hopper, ptx_mma
+    from . import ptx_hopper as ptx
 
 PIXELS = 64                  # a step
 PIECE = 128 * PIXELS         # bytes of 64 outputs or channels of a step
-CODE = signed((1 << 62) | (1024 >> 4 << 32) | (PIECE >> 4 << 16))       # descriptor: swizzle, next 8 pixels, next 64 columns
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 
@@ -53,12 +52,13 @@ class Tile(NamedTuple):
 
     @property
     def stages(self) -> int:
-        return min(8, (SHARED - 2048) // self.stage)
+        """In the ring."""
+        return hopper.ring_stages(self.stage)
 
     @property
     def shared(self) -> int:
-        """Dynamic shared memory: stages, two barriers each, and room to align the first."""
-        return 1024 + self.stages * (self.stage + 16)
+        """Dynamic shared memory."""
+        return hopper.ring_bytes(self.stage, self.stages)
 
 
 @functools.cache
@@ -73,18 +73,15 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
     count = high * sums
     rows_pieces, pieces, own_pieces = rows // 64, columns // 64, own_columns // 64
     shift_a, shift_b = (0, own_pieces * PIECE) if rows == 64 else (high * PIECE, 0)     # of the second warpgroup
-    steps = tuple(128 * i for i in range(PIXELS // 16))     # 16 pixels: 16 rows of 128 bytes
+    steps, both = hopper.descriptor_steps(True, PIXELS // 16), hopper.descriptor_base(PIECE)    # both lie across the sum
     (begin_first, begin_last), (add_first, add_last) = [
-        [hopper.wgmma(kind, own_columns, steps, steps, zero=zero, trans_a=True, trans_b=True, commit=i == high - 1)
+        [ptx.wgmma(kind, own_columns, steps, steps, zero=zero, trans_a=True, trans_b=True, commit=i == high - 1)
          for i in (0, high - 1)] for zero in (True, False)]
     next_a = PIECE >> 4
-    wait_one, wait_all = hopper.wgmma_wait(1), hopper.wgmma_wait(0, count)
-    registers_down, registers_up = hopper.registers_down(40), hopper.registers_up(232)
-    barrier_init, barrier_expect = hopper.barrier_init, hopper.barrier_expect
-    barrier_arrive, barrier_wait = hopper.barrier_arrive, hopper.barrier_wait
-    fence_barrier_init, load_pixels, load_grads = hopper.fence_barrier_init, hopper.tma_load_im2col_4d, hopper.tma_load_2d
-    let_next_begin, wait_for_previous = hopper.let_next_begin, hopper.wait_for_previous
-    shared_address, divide, store_vector = ptx_mma.shared_address, ptx_mma.divide_unsigned, ptx.store_vector
+    wait_one, wait_all = ptx.wgmma_wait(1), ptx.wgmma_wait(0, count)
+    registers_down, registers_up = ptx.registers_down(40), ptx.registers_up(232)
+    first_tile, make_ring, advance = hopper.first_tile, hopper.make_ring, hopper.advance
+    refill, release, descriptor, divide = hopper.refill, hopper.release, hopper.descriptor, ptx_mma.divide_unsigned
 
     @cuda.jit(launch_bounds=(THREADS, 1))
     def conv2d_weight_wgmma(grads, images, partial, tiles, group_tiles, across_tiles, share, positions, area, width,
@@ -96,26 +93,17 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
         tiles in all, in a group, in a row; share: pixels a split adds up, a multiple of PIXELS; positions: output pixels, area
         to an image, width to a row; window and taps as in conv2d_wgmma; chunks: pieces of 64 channels to a tap; channels and
         outputs of a group; all_outputs: G * M."""
-        shared = cuda.shared.array(0, types.uint8)
-        base = (shared_address(shared) + i32(1023)) & i32(-1024)
+        base = first_tile(cuda.shared.array(0, types.uint8))
         full = i32(base + stages * stage_bytes)
-        empty = i32(full + 8 * stages)
         thread = i32(cuda.threadIdx.x)
         group_of_threads = thread >> 7
         if thread == 0:
-            for s in range(stages):
-                barrier_init(full + 8 * s, 1)
-                barrier_init(empty + 8 * s, 2)
-            fence_barrier_init()
+            make_ring(full, stages, 1, 2)
         cuda.syncthreads()
-        let_next_begin()
-        wait_for_previous()
-        split = divide(cuda.blockIdx.x, tiles)
-        rest = i32(cuda.blockIdx.x - split * tiles)
-        group = divide(rest, group_tiles)
-        rest = i32(rest - group * group_tiles)
-        tile_row = divide(rest, across_tiles)
-        piece0 = i32((rest - tile_row * across_tiles) * pieces)
+        ptx.let_next_begin()
+        ptx.wait_for_previous()
+        split, group, tile_row, tile_column = place_of(cuda.blockIdx.x, tiles, group_tiles, across_tiles)
+        piece0 = i32(tile_column * pieces)
         output0 = i32(tile_row * rows)
         begin = i32(split * share)
         end = i32(min(begin + share, positions))
@@ -124,29 +112,23 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
             if thread == 0:
                 there = i32(min(pieces, taps * chunks - piece0))
                 expected = i32((rows_pieces + there) * PIECE)
-                slot, parity = i32(0), i32(1)
+                stage, phase = i32(0), i32(1)
                 at = begin
                 while at < end:
-                    image = divide(at, area)
-                    pixel = i32(at - image * area)
-                    p = divide(pixel, width)
-                    h = i32(row_start + p * row_step)
-                    v = i32(column_start + (pixel - p * width) * column_step)
-                    barrier_wait(empty + 8 * slot, parity)
-                    barrier_expect(full + 8 * slot, expected)
-                    to = i32(base + slot * stage_bytes)
+                    image, p, q = pixel_of(at, area, width)
+                    h, v = i32(row_start + p * row_step), i32(column_start + q * column_step)
+                    barrier = refill(full, stages, stage, phase, expected)
+                    to = i32(base + stage * stage_bytes)
                     for i in range(rows_pieces):
-                        load_grads(to, grads, group * outputs + output0 + 64 * i, at, full + 8 * slot)
+                        ptx.tma_load_2d(to, grads, group * outputs + output0 + 64 * i, at, barrier)
                         to = i32(to + PIECE)
                     for i in range(there):
                         tap = divide(piece0 + i, chunks)
                         r = divide(tap, taps_right)
-                        load_pixels(to, images, group * channels + 64 * (piece0 + i - tap * chunks), v, h, image,
-                                    full + 8 * slot, (tap - r * taps_right) * right, r * down)
+                        ptx.tma_load_im2col_4d(to, images, group * channels + 64 * (piece0 + i - tap * chunks), v, h, image,
+                                               barrier, (tap - r * taps_right) * right, r * down)
                         to = i32(to + PIECE)
-                    slot = i32(slot + 1)
-                    if slot == stages:
-                        slot, parity = i32(0), i32(parity ^ 1)
+                    stage, phase = advance(stage, phase, stages)
                     at = i32(at + PIXELS)
         else:                                              # ---------------- those that multiply
             registers_up()
@@ -157,26 +139,24 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
             first_a = i32(base + me * shift_a)
             first_b = i32(base + rows_pieces * PIECE + me * shift_b)
             # the first step sets the sums, apart from the loop: any other write to them would make ptxas serialise wgmma
-            barrier_wait(full, 0)
-            begin_first(total, 0, i64(first_a >> 4) | i64(CODE), i64(first_b >> 4) | i64(CODE))
+            ptx.barrier_wait(full, 0)
+            grads_here, pixels_here = descriptor(first_a, both), descriptor(first_b, both)
+            begin_first(total, 0, grads_here, pixels_here)
             if high == 2:
-                begin_last(total, sums, (i64(first_a >> 4) | i64(CODE)) + next_a, i64(first_b >> 4) | i64(CODE))
-            slot, parity, before = i32(1), i32(0), i32(0)
+                begin_last(total, sums, grads_here + next_a, pixels_here)
+            stage, phase, before = i32(1), i32(0), i32(0)
             at = i32(begin + PIXELS)
             while at < end:
-                barrier_wait(full + 8 * slot, parity)
-                a_code = i64((first_a + slot * stage_bytes) >> 4) | i64(CODE)
-                b_code = i64((first_b + slot * stage_bytes) >> 4) | i64(CODE)
-                add_first(total, 0, a_code, b_code)
+                ptx.barrier_wait(full + 8 * stage, phase)
+                grads_here = descriptor(i32(first_a + stage * stage_bytes), both)
+                pixels_here = descriptor(i32(first_b + stage * stage_bytes), both)
+                add_first(total, 0, grads_here, pixels_here)
                 if high == 2:
-                    add_last(total, sums, a_code + next_a, b_code)
+                    add_last(total, sums, grads_here + next_a, pixels_here)
                 wait_one()
-                if thread == 0:
-                    barrier_arrive(empty + 8 * before)
-                before = slot
-                slot = i32(slot + 1)
-                if slot == stages:
-                    slot, parity = i32(0), i32(parity ^ 1)
+                release(full, stages, before, thread)
+                before = stage
+                stage, phase = advance(stage, phase, stages)
                 at = i32(at + PIXELS)
             wait_all(total, 0)
             for half in range(2 * high):
@@ -190,11 +170,8 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
                         tap = divide(number, chunks)
                         c = i32(64 * (number - tap * chunks) + 2 * (lane & 3))
                         if tap < taps:
-                            to = (line + tap) * channels + c
-                            for k in range(8):
-                                e = (half >> 1) * sums + 2 * (half & 1) + 32 * piece + 4 * k
-                                if c + 8 * k < channels:
-                                    store_vector(partial, to + 8 * k, (total[e], total[e + 1]))
+                            store_channels(partial, (line + tap) * channels + c, total,
+                                           (half >> 1) * sums + 2 * (half & 1) + 32 * piece, c, channels)
 
     return conv2d_weight_wgmma
 
@@ -224,26 +201,22 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done this way."""
     turned = Turned(out, grad, x)
     images, all_outputs, tall, wide = grad.shape
-    number, all_channels, height, width = x.shape
+    height, width = x.shape[2:]
     channels, taps_down, taps_right = out.shape[1:]
     outputs = all_outputs // groups
     walks = [Walk(-padding[2 * i], stride[i], dilation[i]) for i in (0, 1)]
     product = Product((images, tall, wide), *walks, (taps_down, taps_right), (0, 0, 0), 0, (0, 0, 0))
     if channels % 8 or outputs % 8 or not possible(product, (height, width)):
         return None
-    lower, upper = reach(product, (height, width))
-    item, taps, chunks = out.itemsize, taps_down * taps_right, blocks(channels, 64)
+    taps, chunks = taps_down * taps_right, blocks(channels, 64)
     positions = images * tall * wide
     best, most = choose(outputs, taps * chunks, groups, blocks(positions, PIXELS))
     tile, splits = tile or best, splits or most
     share = blocks(blocks(positions, PIXELS), splits) * PIXELS
     splits = blocks(positions, share)
     partial = turned.temp(Layout.new((splits, out.size), float32, out.device))
-    maps = [TensorMap(turned.operands[0], (positions, all_outputs), (item * all_outputs, item), (PIXELS, 64),
-                      kind=grad.dtype.name),
-            TensorMap(turned.operands[1], (number, height, width, all_channels),
-                      tuple([item * n for n in (height * width * all_channels, width * all_channels, all_channels, 1)]),
-                      (PIXELS, 64), 128, (1, *stride, 1), lower, upper, x.dtype.name)]
+    maps = [TensorMap(turned.operands[0], (positions, all_outputs), None, (PIXELS, 64), kind=grad.dtype.name),
+            map_of_images(turned.operands[1], x.shape, (PIXELS, 64), reach(product, (height, width)), stride, x.dtype)]
     across_tiles = blocks(taps * chunks, tile.columns // 64)
     group_tiles = across_tiles * blocks(outputs, tile.rows)
     numbers = [groups * group_tiles, group_tiles, across_tiles, share, positions, tall * wide, wide, walks[0].start,

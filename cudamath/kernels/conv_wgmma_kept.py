@@ -22,20 +22,28 @@ import numpy as np
 
 from ..core.dtypes import bfloat16
 from ..core.layout import Layout
-from ..core.plan import ArrayArg, Launch, Plan, TensorMap
+from ..core.plan import ArrayArg, Launch, Plan
 from .build import SIMULATOR, blocks
-from .conv_mma import quad_columns
 from .conv_product import Product, forward, input_gradient
-from .conv_wgmma import MULTIPROCESSORS, SHARED, THREADS, possible, reach, signed
+from .conv_tiles import (
+    MULTIPROCESSORS,
+    THREADS,
+    map_of_filters,
+    map_of_images,
+    outputs_of_pixel,
+    pixel_of,
+    possible,
+    reach,
+    skip,
+)
 from .lazy import cuda, types
 
 if not SIMULATOR:
-    from . import ptx_hopper as hopper
-    from . import ptx_mma
+    from . import hopper, ptx_mma
+    from . import ptx_hopper as ptx
 
 CHANNELS = 64                # of a step: rows of 128 bytes in shared memory
 PIECE = 128 * 64             # bytes of 64 outputs under one tap
-MOST_STAGES = 8
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 
@@ -67,43 +75,34 @@ class Tile(NamedTuple):
     @property
     def stages(self) -> int:
         """How many there is room for."""
-        return min(MOST_STAGES, (SHARED - 2048 - self.kept) // self.stage)
+        return hopper.ring_stages(self.stage, self.kept)
 
     @property
     def shared(self) -> int:
-        """Dynamic shared memory: filters, stages, their barriers, and room to align the first."""
-        return 1024 + self.kept + self.stages * (self.stage + 16) + 8
+        """Dynamic shared memory; one barrier more than the ring has."""
+        return hopper.ring_bytes(self.stage, self.stages, self.kept) + 8
 
 
 @functools.cache
 def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
     """Convolution with kept filters. across: these are read across their rows (input gradient)."""
     kind = "bf16" if dtype == bfloat16 else "f16"
-    pack = ptx_mma.pack_bf16 if dtype == bfloat16 else ptx_mma.pack_f16
     rows, pixels, (taps_down, taps_right), chunks, apart = tile
     stages, stage_bytes, kept_bytes, run_bytes = tile.stages, tile.stage, tile.kept, 128 * tile.run
     high, sums, pieces = rows // 64, pixels // 2, rows // 64
     count = high * sums
     filter_bytes = pieces * PIECE
-    steps_b = tuple(2 * i for i in range(CHANNELS // 16))   # 16 channels: 32 bytes along a swizzled row
-    code_b = signed((1 << 62) | (1024 >> 4 << 32) | (1 << 16))
-    if across:                                              # 16 channels of dy: 16 rows of 128 bytes
-        steps_a = tuple(128 * i for i in range(CHANNELS // 16))
-        code_a = signed((1 << 62) | (1024 >> 4 << 32) | (PIECE >> 4 << 16))
-    else:
-        steps_a, code_a = steps_b, code_b
-    add, add_last = [hopper.wgmma(kind, pixels, steps_a, steps_b, trans_a=across, commit=commit) for commit in (False, True)]
+    steps_a, steps_b = [hopper.descriptor_steps(transposed, CHANNELS // 16) for transposed in (across, False)]
+    base_b = hopper.descriptor_base()
+    base_a = hopper.descriptor_base(PIECE) if across else base_b
+    add, add_last = [ptx.wgmma(kind, pixels, steps_a, steps_b, trans_a=across, commit=commit) for commit in (False, True)]
     low = PIECE >> 4                                        # to the second 64 outputs
     next_a, last_a = filter_bytes >> 4, (taps_right - 1) * filter_bytes >> 4
     next_b, last_b = 128 * apart >> 4, (taps_right - 1) * 128 * apart >> 4
-    wait_before, wait_all = hopper.wgmma_wait(high), hopper.wgmma_wait(0, count)    # a step is `high` groups
-    registers_down, registers_up = hopper.registers_down(40), hopper.registers_up(232)
-    barrier_init, barrier_expect = hopper.barrier_init, hopper.barrier_expect
-    barrier_arrive, barrier_wait = hopper.barrier_arrive, hopper.barrier_wait
-    fence_barrier_init, load_pixels, load_filters = hopper.fence_barrier_init, hopper.tma_load_im2col_4d, hopper.tma_load_3d
-    named_sync, named_arrive = hopper.named_sync, hopper.named_arrive
-    shared_address, global_address = ptx_mma.shared_address, ptx_mma.global_address
-    divide, store, transpose, turn = ptx_mma.divide_unsigned, ptx_mma.store_global_4, ptx_mma.transpose_tile, quad_columns()
+    wait_before, wait_all = ptx.wgmma_wait(high), ptx.wgmma_wait(0, count)    # a step is `high` groups
+    registers_down, registers_up = ptx.registers_down(40), ptx.registers_up(232)
+    first_tile, make_ring, advance = hopper.first_tile, hopper.make_ring, hopper.advance
+    refill, release, descriptor, round_outputs = hopper.refill, hopper.release, hopper.descriptor, outputs_of_pixel(dtype)
 
     @cuda.jit(launch_bounds=(THREADS, 1))
     def conv2d_wgmma_kept(images, filters, y, tiles, positions, area, width, real, row_start, column_start, first_tap, tap_down,
@@ -115,27 +114,22 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
         window starts at row_start + row, column_start + column; number in w of the first tap, of the next down, right; down:
         rows between taps; steps: taps_down * chunks, not known to the compiler, which would write the loop out and then
         serialise its products; strides of y in bytes."""
-        shared = cuda.shared.array(0, types.uint8)
-        base = (shared_address(shared) + i32(1023)) & i32(-1024)
+        base = first_tile(cuda.shared.array(0, types.uint8))
         kept = i32(base + stages * stage_bytes)
         full = i32(kept + kept_bytes)
-        empty = i32(full + 8 * stages)
-        ready = i32(empty + 8 * stages)
+        ready = i32(full + 16 * stages)
         thread = i32(cuda.threadIdx.x)
         group_of_threads = thread >> 7
         if thread == 0:
-            for s in range(stages):
-                barrier_init(full + 8 * s, 1)
-                barrier_init(empty + 8 * s, 1)
-            barrier_init(ready, 1)
-            fence_barrier_init()
+            ptx.barrier_init(ready, 1)
+            make_ring(full, stages, 1, 1)
         cuda.syncthreads()
         t = i32(cuda.blockIdx.x)
         blocks = i32(cuda.gridDim.x)
         if group_of_threads == 0:                          # ---------------- the one that fetches
             registers_down()
             if thread == 0:
-                barrier_expect(ready, kept_bytes)
+                ptx.barrier_expect(ready, kept_bytes)
                 to = kept
                 for i in range(taps_down):
                     for c in range(chunks):
@@ -143,27 +137,20 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
                             tap = i32(first_tap + i * tap_down + j * tap_right)
                             if across:
                                 for k in range(pieces):
-                                    load_filters(to + k * PIECE, filters, 64 * k, tap, CHANNELS * c, ready)
+                                    ptx.tma_load_3d(to + k * PIECE, filters, 64 * k, tap, CHANNELS * c, ready)
                             else:
-                                load_filters(to, filters, CHANNELS * c, tap, 0, ready)
+                                ptx.tma_load_3d(to, filters, CHANNELS * c, tap, 0, ready)
                             to = i32(to + filter_bytes)
-                slot, parity = i32(0), i32(1)
+                stage, phase = i32(0), i32(1)
                 while t < tiles:
-                    at = i32(t * pixels)
-                    image = divide(at, area)
-                    at = i32(at - image * area)
-                    p = divide(at, width)
-                    h = i32(row_start + p)
-                    v = i32(column_start + at - p * width)
+                    image, p, q = pixel_of(i32(t * pixels), area, width)
+                    h, v = i32(row_start + p), i32(column_start + q)
                     for i in range(taps_down):
                         for c in range(chunks):
-                            barrier_wait(empty + 8 * slot, parity)
-                            barrier_expect(full + 8 * slot, run_bytes)
-                            load_pixels(base + slot * stage_bytes, images, CHANNELS * c, v, h, image, full + 8 * slot, 0,
-                                        i * down)
-                            slot = i32(slot + 1)
-                            if slot == stages:
-                                slot, parity = i32(0), i32(parity ^ 1)
+                            barrier = refill(full, stages, stage, phase, run_bytes)
+                            ptx.tma_load_im2col_4d(base + stage * stage_bytes, images, CHANNELS * c, v, h, image, barrier, 0,
+                                                   i * down)
+                            stage, phase = advance(stage, phase, stages)
                     t = i32(t + blocks)
         else:                                              # ---------------- those that multiply
             registers_up()
@@ -171,68 +158,51 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
             thread = i32(thread & 127)
             lane, warp = thread & 31, thread >> 5
             total = cuda.local.array(count, f32)
-            done = i32(0)                                  # steps of all tiles so far
+            stage, phase = i32(0), i32(0)
             if me == 1:
-                named_arrive(1, 256)
-                done = i32(steps)
+                ptx.named_arrive(1, 256)
+                stage, phase = skip(stage, phase, steps, stages)
                 t = i32(t + blocks)
-            slot = i32(types.uint32(done) % types.uint32(stages))
-            parity = i32(types.uint32(done) // types.uint32(stages) & types.uint32(1))
-            barrier_wait(ready, 0)
+            ptx.barrier_wait(ready, 0)
             while t < tiles:
                 for i in range(count):
                     total[i] = f32(0)
-                named_sync(1 + me, 256)                    # the other one has found all its stages full
+                ptx.named_sync(1 + me, 256)                # the other one has found all its stages full
                 before, a = i32(-1), kept
                 for _ in range(i32(steps)):
-                    barrier_wait(full + 8 * slot, parity)
-                    a_code = i64(a >> 4) | i64(code_a)
-                    b_code = i64((base + slot * stage_bytes) >> 4) | i64(code_b)
-                    add(total, 0, a_code, b_code)
+                    ptx.barrier_wait(full + 8 * stage, phase)
+                    filters_here = descriptor(a, base_a)
+                    pixels_here = descriptor(i32(base + stage * stage_bytes), base_b)
+                    add(total, 0, filters_here, pixels_here)
                     if taps_right == 3:
-                        add(total, 0, a_code + next_a, b_code + next_b)
-                    add_last(total, 0, a_code + last_a, b_code + last_b)
+                        add(total, 0, filters_here + next_a, pixels_here + next_b)
+                    add_last(total, 0, filters_here + last_a, pixels_here + last_b)
                     if high == 2:
-                        add(total, sums, a_code + low, b_code)
+                        add(total, sums, filters_here + low, pixels_here)
                         if taps_right == 3:
-                            add(total, sums, a_code + next_a + low, b_code + next_b)
-                        add_last(total, sums, a_code + last_a + low, b_code + last_b)
+                            add(total, sums, filters_here + next_a + low, pixels_here + next_b)
+                        add_last(total, sums, filters_here + last_a + low, pixels_here + last_b)
                     a = i32(a + taps_right * filter_bytes)
                     if before >= 0:
                         wait_before()
-                        if thread == 0:
-                            barrier_arrive(empty + 8 * before)
-                    before = slot
-                    slot = i32(slot + 1)
-                    if slot == stages:
-                        slot, parity = i32(0), i32(parity ^ 1)
-                named_arrive(2 - me, 256)
+                        release(full, stages, before, thread)
+                    before = stage
+                    stage, phase = advance(stage, phase, stages)
+                ptx.named_arrive(2 - me, 256)
                 wait_all(total, 0)
-                if thread == 0:
-                    barrier_arrive(empty + 8 * before)
-                # as in conv_wgmma.py: transposed by eights, four neighbouring lanes have eight outputs of a pixel each
-                odd, upper = lane & 1, lane & 2
+                release(full, stages, before, thread)
+                odd, upper = lane & 1, lane & 2            # see outputs_of_pixel
                 output = i32(16 * warp + 8 * odd)
-                line = global_address(y) + 2 * i64(output)
+                line = ptx_mma.global_address(y) + 2 * i64(output)
                 for i in range(pixels // 16):
                     at = i32(t * pixels + (lane >> 2) + 4 * upper + 16 * i)
-                    image = divide(at, area)
-                    rest = i32(at - image * area)
-                    p = divide(rest, width)
-                    q = i32(rest - p * width)
+                    image, p, q = pixel_of(at, area, width)
                     to = line + i64(image) * y_image + i64(p) * y_row + i64(q) * y_column
                     for k in range(high):
-                        e = k * sums + 8 * i
-                        v0 = transpose(pack(total[e], total[e + 1]))
-                        v1 = transpose(pack(total[e + 2], total[e + 3]))
-                        v2 = transpose(pack(total[e + 4], total[e + 5]))
-                        v3 = transpose(pack(total[e + 6], total[e + 7]))
-                        v0, v1, v2, v3 = turn(v0, v1, v2, v3, lane)
+                        v0, v1, v2, v3 = round_outputs(total, k * sums + 8 * i, lane)
                         if at < positions and q < real and output + 64 * k < outputs:
-                            store(to + 128 * k, v0, v1, v2, v3)
-                done = i32(done + 2 * steps)
-                slot = i32(types.uint32(done) % types.uint32(stages))
-                parity = i32(types.uint32(done) // types.uint32(stages) & types.uint32(1))
+                            ptx_mma.store_global_4(to + 128 * k, v0, v1, v2, v3)
+                stage, phase = skip(stage, phase, steps, stages)        # the other's tile
                 t = i32(t + 2 * blocks)
 
     return conv2d_wgmma_kept
@@ -264,21 +234,16 @@ def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...]
     product = product._replace(size=(*product.size[:2], real + more))
     if tile.stages < 2 or more > 127 or not possible(product, (height, width)):
         return None
-    lower, upper = reach(product, (height, width))
     area = product.size[1] * product.size[2]
     positions = number * area
     tiles = blocks(positions, tile.pixels)
     if pixels is None and tiles < LEAST_TILES:
         return None
-    item, every = 2, weight[2] * weight[3]
-    maps = [TensorMap(images, (number, height, width, channels),
-                      tuple([item * n for n in (height * width * channels, width * channels, channels, 1)]),
-                      (tile.run, CHANNELS), 128, (1, 1, 1, 1), lower, upper, dtype.name),
-            TensorMap(filters, (weight[0], every, weight[1]), tuple([item * n for n in (every * weight[1], weight[1], 1)]),
-                      (CHANNELS, 1, 64) if across else (rows, 1, CHANNELS), 128, kind=dtype.name)]
+    maps = [map_of_images(images, shape, (tile.run, CHANNELS), reach(product, (height, width)), (1, 1), dtype),
+            map_of_filters(filters, weight, rows, CHANNELS, across, dtype)]
     numbers = [tiles, positions, area, product.size[2], real, product.rows.start, product.columns.start, *product.tap,
                product.rows.tap, product.taps[0] * tile.chunks, outputs]
-    size = product.offset // item + product.size[0] * product.size[1] * real * outputs
+    size = product.offset // dtype.itemsize + product.size[0] * product.size[1] * real * outputs
     return [Launch(conv2d_wgmma_kept(dtype, tile, across), min(MULTIPROCESSORS, tiles), THREADS,
                    [*maps, y.view((size,)), *[np.int32(n) for n in numbers], *[np.int64(n) for n in product.strides]],
                    tile.shared)]

@@ -29,19 +29,19 @@ import numpy as np
 
 from ..core.dtypes import bfloat16, float32
 from ..core.layout import Layout
-from ..core.plan import Launch, Plan, TensorMap
+from ..core.plan import Launch, Plan
 from .build import SIMULATOR, blocks
 from .conv_layout import Turned
 from .conv_product import Product
 from .conv_simt import Walk
 from .conv_splits import add
-from .conv_wgmma import MULTIPROCESSORS, SHARED, THREADS, possible, reach, signed
+from .conv_tiles import MULTIPROCESSORS, THREADS, map_of_images, pixel_of, place_of, possible, reach, store_channels
 from .conv_wgmma_grad import MOST_SPLITS, PIECE, PIXELS
 from .lazy import cuda, types
 
 if not SIMULATOR:
-    from . import ptx, ptx_mma
-    from . import ptx_hopper as hopper
+    from . import hopper, ptx_mma
+    from . import ptx_hopper as ptx
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 ROWS = 128                   # outputs: 64 for each warpgroup that multiplies
@@ -73,12 +73,13 @@ class Tile(NamedTuple):
 
     @property
     def stages(self) -> int:
-        return min(8, (SHARED - 2048) // self.stage)
+        """In the ring."""
+        return hopper.ring_stages(self.stage)
 
     @property
     def shared(self) -> int:
-        """Dynamic shared memory: stages, two barriers each, and room to align the first."""
-        return 1024 + self.stages * (self.stage + 16)
+        """Dynamic shared memory."""
+        return hopper.ring_bytes(self.stage, self.stages)
 
 
 @functools.cache
@@ -92,20 +93,17 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
     count, second = 32 * taps_right, 32 * first_run         # registers of the sums; where those of the second run begin
     pieces = ROWS // 64
     expected = pieces * PIECE + stride * 128 * tile.pixels
-    code_a = signed((1 << 62) | (1024 >> 4 << 32) | (PIECE >> 4 << 16))          # swizzle, next 8 pixels, next 64 outputs
-    code_b = signed((1 << 62) | (1024 >> 4 << 32) | (128 * apart >> 4 << 16))    # the next tap: so many pixels further
-    steps = tuple(128 * i for i in range(PIXELS // 16))     # 16 pixels: 16 rows of 128 bytes
+    base_a = hopper.descriptor_base(PIECE)                  # the next 64 outputs
+    base_b = hopper.descriptor_base(128 * apart)            # the next tap: so many pixels further
+    steps = hopper.descriptor_steps(True, PIXELS // 16)
     (set_first, set_last), (add_first, add_last) = [
-        [hopper.wgmma(kind, columns[run], steps, steps, zero=zero, trans_a=True, trans_b=True, commit=run == stride - 1)
+        [ptx.wgmma(kind, columns[run], steps, steps, zero=zero, trans_a=True, trans_b=True, commit=run == stride - 1)
          for run in (0, stride - 1)] for zero in (True, False)]
     next_b = run_bytes >> 4
-    wait_one, wait_all = hopper.wgmma_wait(1), hopper.wgmma_wait(0, count)
-    registers_down, registers_up = hopper.registers_down(40), hopper.registers_up(232)
-    barrier_init, barrier_expect = hopper.barrier_init, hopper.barrier_expect
-    barrier_arrive, barrier_wait = hopper.barrier_arrive, hopper.barrier_wait
-    fence_barrier_init, load_pixels = hopper.fence_barrier_init, hopper.tma_load_im2col_4d
-    let_next_begin, wait_for_previous = hopper.let_next_begin, hopper.wait_for_previous
-    shared_address, divide, store_vector = ptx_mma.shared_address, ptx_mma.divide_unsigned, ptx.store_vector
+    wait_one, wait_all = ptx.wgmma_wait(1), ptx.wgmma_wait(0, count)
+    registers_down, registers_up = ptx.registers_down(40), ptx.registers_up(232)
+    first_tile, make_ring, advance = hopper.first_tile, hopper.make_ring, hopper.advance
+    refill, release, descriptor = hopper.refill, hopper.release, hopper.descriptor
 
     @cuda.jit(launch_bounds=(THREADS, 1))
     def conv2d_weight_wgmma_taps(grads, images, partial, tiles, group_tiles, across_tiles, share, positions, area, width,
@@ -117,54 +115,38 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
         positions: of results and of those beyond their edge, area to an image, width to a row; a result's window starts at
         row_start + row * row_step, column_start + column * stride; taps of a filter; down: rows between them; chunks: pieces
         of 64 channels; channels and outputs of a group; all_outputs: G * M."""
-        shared = cuda.shared.array(0, types.uint8)
-        base = (shared_address(shared) + i32(1023)) & i32(-1024)
+        base = first_tile(cuda.shared.array(0, types.uint8))
         full = i32(base + stages * stage_bytes)
-        empty = i32(full + 8 * stages)
         thread = i32(cuda.threadIdx.x)
         group_of_threads = thread >> 7
         if thread == 0:
-            for s in range(stages):
-                barrier_init(full + 8 * s, 1)
-                barrier_init(empty + 8 * s, 2)
-            fence_barrier_init()
+            make_ring(full, stages, 1, 2)
         cuda.syncthreads()
-        let_next_begin()
-        wait_for_previous()
-        split = divide(cuda.blockIdx.x, tiles)
-        rest = i32(cuda.blockIdx.x - split * tiles)
-        group = divide(rest, group_tiles)
-        rest = i32(rest - group * group_tiles)
-        tile_row = divide(rest, across_tiles)
-        rest = i32(rest - tile_row * across_tiles)
-        r = divide(rest, chunks)                           # a row of taps, and 64 of the channels
-        channel = i32(64 * (rest - r * chunks))
+        ptx.let_next_begin()
+        ptx.wait_for_previous()
+        split, group, tile_row, unit = place_of(cuda.blockIdx.x, tiles, group_tiles, across_tiles)
+        r = ptx_mma.divide_unsigned(unit, chunks)                           # a row of taps, and 64 of the channels
+        channel = i32(64 * (unit - r * chunks))
         output0 = i32(tile_row * ROWS)
         begin = i32(split * share)
         end = i32(min(begin + share, positions))
         if group_of_threads == 0:                          # ---------------- the one that fetches
             registers_down()
             if thread == 0:
-                slot, parity = i32(0), i32(1)
+                stage, phase = i32(0), i32(1)
                 at = begin
                 while at < end:
-                    image = divide(at, area)
-                    pixel = i32(at - image * area)
-                    p = divide(pixel, width)
-                    q = i32(pixel - p * width)
-                    barrier_wait(empty + 8 * slot, parity)
-                    barrier_expect(full + 8 * slot, expected)
-                    to = i32(base + slot * stage_bytes)
+                    image, p, q = pixel_of(at, area, width)
+                    barrier = refill(full, stages, stage, phase, expected)
+                    to = i32(base + stage * stage_bytes)
                     for i in range(pieces):
-                        load_pixels(to, grads, group * outputs + output0 + 64 * i, q, p, image, full + 8 * slot, 0, 0)
+                        ptx.tma_load_im2col_4d(to, grads, group * outputs + output0 + 64 * i, q, p, image, barrier, 0, 0)
                         to = i32(to + PIECE)
                     for run in range(stride):
-                        load_pixels(to, images, group * channels + channel, column_start + q * stride,
-                                    row_start + p * row_step, image, full + 8 * slot, run, r * down)
+                        ptx.tma_load_im2col_4d(to, images, group * channels + channel, column_start + q * stride,
+                                               row_start + p * row_step, image, barrier, run, r * down)
                         to = i32(to + run_bytes)
-                    slot = i32(slot + 1)
-                    if slot == stages:
-                        slot, parity = i32(0), i32(parity ^ 1)
+                    stage, phase = advance(stage, phase, stages)
                     at = i32(at + PIXELS)
         else:                                              # ---------------- those that multiply
             registers_up()
@@ -175,27 +157,24 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
             first_a = i32(base + me * PIECE)
             first_b = i32(base + pieces * PIECE)
             # the first step sets the sums, apart from the loop: any other write to them would make ptxas serialise wgmma
-            barrier_wait(full, 0)
-            a_code, b_code = i64(first_a >> 4) | i64(code_a), i64(first_b >> 4) | i64(code_b)
-            set_first(total, 0, a_code, b_code)
+            ptx.barrier_wait(full, 0)
+            grads_here, pixels_here = descriptor(first_a, base_a), descriptor(first_b, base_b)
+            set_first(total, 0, grads_here, pixels_here)
             if stride == 2:
-                set_last(total, second, a_code, b_code + next_b)
-            slot, parity, before = i32(1), i32(0), i32(0)
+                set_last(total, second, grads_here, pixels_here + next_b)
+            stage, phase, before = i32(1), i32(0), i32(0)
             at = i32(begin + PIXELS)
             while at < end:
-                barrier_wait(full + 8 * slot, parity)
-                a_code = i64((first_a + slot * stage_bytes) >> 4) | i64(code_a)
-                b_code = i64((first_b + slot * stage_bytes) >> 4) | i64(code_b)
-                add_first(total, 0, a_code, b_code)
+                ptx.barrier_wait(full + 8 * stage, phase)
+                grads_here = descriptor(i32(first_a + stage * stage_bytes), base_a)
+                pixels_here = descriptor(i32(first_b + stage * stage_bytes), base_b)
+                add_first(total, 0, grads_here, pixels_here)
                 if stride == 2:
-                    add_last(total, second, a_code, b_code + next_b)
+                    add_last(total, second, grads_here, pixels_here + next_b)
                 wait_one()
-                if thread == 0:
-                    barrier_arrive(empty + 8 * before)
-                before = slot
-                slot = i32(slot + 1)
-                if slot == stages:
-                    slot, parity = i32(0), i32(parity ^ 1)
+                release(full, stages, before, thread)
+                before = stage
+                stage, phase = advance(stage, phase, stages)
                 at = i32(at + PIXELS)
             wait_all(total, 0)
             c = i32(channel + 2 * (lane & 3))
@@ -205,11 +184,7 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
                     line = (i64(split) * all_outputs + group * outputs + row) * taps + r * taps_right
                     for number in range(taps_right):       # as they lie in registers: every second tap, then the others
                         tap = number * stride if number < first_run else (number - first_run) * stride + 1
-                        to = (line + tap) * channels + c
-                        for k in range(8):
-                            e = 2 * half + 32 * number + 4 * k
-                            if c + 8 * k < channels:
-                                store_vector(partial, to + 8 * k, (total[e], total[e + 1]))
+                        store_channels(partial, (line + tap) * channels + c, total, 2 * half + 32 * number, c, channels)
 
     return conv2d_weight_wgmma_taps
 
@@ -244,7 +219,7 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
                        dilation: tuple[int, int], groups: int, splits: int | None = None) -> Plan | None:
     """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done this way."""
     images, all_outputs, tall, wide = grad.shape
-    number, all_channels, height, width = x.shape
+    height, width = x.shape[2:]
     channels, taps_down, taps_right = out.shape[1:]
     outputs, apart = all_outputs // groups, dilation[1]
     if (not stride[1] < taps_right <= MOST_TAPS or not (apart == 1 or stride[1] == 1 and apart <= 8)
@@ -257,23 +232,15 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     if more > 127 or not possible(product, (height, width)):
         return None
     turned = Turned(out, grad, x)
-    lower, upper = reach(product, (height, width))
-    item, chunks = out.itemsize, blocks(channels, 64)
+    chunks = blocks(channels, 64)
     positions = images * tall * (wide + more)
     tile = Tile(taps_right, apart, stride[1])
     splits = splits or choose(outputs, taps_down * chunks, groups, blocks(positions, PIXELS), taps_right)
     share = blocks(blocks(positions, PIXELS), splits) * PIXELS
     splits = blocks(positions, share)
     partial = turned.temp(Layout.new((splits, out.size), float32, out.device))
-
-    def seen(index: int, shape: tuple[int, ...], box: int, lower: tuple[int, ...], upper: tuple[int, ...],
-             steps: tuple[int, int]) -> TensorMap:
-        """Images channels last, of which TMA brings runs of pixels."""
-        strides = tuple([item * n for n in (shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1)])
-        return TensorMap(turned.operands[index], shape, strides, (box, 64), 128, (1, *steps, 1), lower, upper, x.dtype.name)
-
-    maps = [seen(0, (images, tall, wide, all_outputs), PIXELS, (0, 0), (0, more), (1, 1)),
-            seen(1, (number, height, width, all_channels), tile.pixels, lower, upper, stride)]
+    maps = [map_of_images(turned.operands[0], grad.shape, (PIXELS, 64), ((0, 0), (0, more)), (1, 1), grad.dtype),
+            map_of_images(turned.operands[1], x.shape, (tile.pixels, 64), reach(product, (height, width)), stride, x.dtype)]
     across_tiles = taps_down * chunks
     group_tiles = across_tiles * blocks(outputs, ROWS)
     numbers = [groups * group_tiles, group_tiles, across_tiles, share, positions, tall * (wide + more), wide + more,

@@ -42,15 +42,26 @@ BARRIERS = 256  # bytes set aside for them behind the tiles
 SHARED = 227 << 10  # bytes of shared memory that a block can have
 
 
-def descriptor_base(lead: int = 16) -> int:
-    """A descriptor without its address: 128-byte swizzle, 1,024 bytes from 8 rows to the next, `lead` bytes from one
-    block of 64 columns to the next (operands contiguous along m or n)."""
-    return (1 << 62) | ((ALIGNMENT >> 4) << 32) | ((lead >> 4) << 16)
+def descriptor_base(lead: int = 16, row: int = ROW) -> int:
+    """A descriptor without its address, an int64: a swizzle of rows of 128, 64 or 32 bytes, 8 rows to the next 8, `lead` bytes
+    from one block of 64 columns to the next (operands contiguous along m or n)."""
+    bits = ({128: 1, 64: 2, 32: 3}[row] << 62) | ((8 * row >> 4) << 32) | ((lead >> 4) << 16)
+    return bits - (1 << 64) if bits >> 63 else bits
 
 
 def descriptor_steps(transposed: bool, count: int = 4) -> tuple[int, ...]:
     """What to add to a descriptor for each instruction along 128 bytes of k (transposed: along 64 rows of k)."""
     return tuple(i * (128 if transposed else 2) for i in range(count))
+
+
+def ring_stages(stage: int, kept: int = 0) -> int:
+    """How many stages of so many bytes there is room for beside `kept` bytes, at most 8: more hide nothing."""
+    return min(8, (SHARED - 2 * ALIGNMENT - kept) // stage)
+
+
+def ring_bytes(stage: int, stages: int, kept: int = 0) -> int:
+    """Dynamic shared memory: stages, two barriers each, what is kept beside them, and room to align the first."""
+    return ALIGNMENT + stages * (stage + 16) + kept
 
 
 @device
@@ -89,6 +100,21 @@ def make_ring(full, stages, producers, consumers):
         ptx.barrier_init(full + 8 * (stages + stage), consumers)
     ptx.fence_barrier_init()
     ptx.fence_async_shared()
+
+
+@device
+def refill(full, stages, stage, phase, count):
+    """The producer: wait until a stage of the ring is empty; the barrier at which `count` bytes are now expected."""
+    ptx.barrier_wait(i32(full + 8 * (stages + stage)), phase)
+    ptx.barrier_expect(i32(full + 8 * stage), count)
+    return i32(full + 8 * stage)
+
+
+@device
+def release(full, stages, stage, thread):
+    """A consumer: the warpgroup whose `thread` this is (0 speaks for it) is done with a stage of the ring."""
+    if thread == 0:
+        ptx.barrier_arrive(i32(full + 8 * (stages + stage)))
 
 
 @device

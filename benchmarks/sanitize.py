@@ -67,6 +67,12 @@ def summary(log: str) -> dict[str, Any]:
             "reports": {case: {"count": len(lines), "first": lines[0]} for case, lines in reports.items()}}
 
 
+def version(about: str) -> str:
+    """From what the sanitizer says of itself: its version."""
+    found = re.search(r"^Version (\S+)", about, re.MULTILINE)
+    return found[1] if found else about
+
+
 def together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The summary of a run from those of its processes."""
     return {"cases": sum(each["cases"] for each in parts),
@@ -109,6 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     file = arguments.out or RESULTS / folder("cuda") / "sanitizer.json"
     file.parent.mkdir(parents=True, exist_ok=True)
+    about = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         run = functools.partial(side_by_side, only=arguments.only, parts=arguments.parts, seconds=arguments.seconds,
@@ -122,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                   sep="\n", flush=True)
             if tool != "none":
                 kept = {each: found[each] for each in found if each != "none"}
-                file.write_text(json.dumps({**kept, **environment("cuda")}, indent=1) + "\n")
+                file.write_text(json.dumps({**kept, "sanitizer": version(about), **environment("cuda")}, indent=1) + "\n")
     return int(any(each["reports"] or each["stopped_at"] for each in found.values()))
 
 

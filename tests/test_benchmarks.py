@@ -309,6 +309,8 @@ def test_a_sanitizers_log_is_counted_for_the_case_that_ran() -> None:
         "count": 1, "first": "Error: Race reported between Read access at k+0x70 and Write access at k+0xb0 [2 hazards]"}
     both = sanitize.together([found, sanitize.summary("case: exp\ncase: end\n")])
     assert both == {**found, "cases": 3}
+    about = "NVIDIA (R) Compute Sanitizer\nVersion 2026.4.0.0 (build 39022338) (public-release)\n"
+    assert sanitize.version(about) == "2026.4.0.0"
 
 
 def test_a_sanitizer_that_takes_too_long_is_stopped_with_what_it_runs(tmp_path: pathlib.Path) -> None:

@@ -449,3 +449,42 @@ def test_singular_matrices_have_determinants_and_factors(device):
     assert sign.tolist() == [0.0] * 3 and logdet.tolist() == [-np.inf] * 3
     p, low, up = la.lu(cm.ones((3, 3)))
     near(p @ low @ up, np.ones((3, 3)))
+
+
+def crossed():
+    """Arguments of cross products: dtype, arrays, axis."""
+    rng = np.random.default_rng(8)
+    for dtype in ("f4", "f8", "i4", "u1", "c8"):
+        x, y = (10 * rand(rng, (2, 3, 4, 3))).astype(dtype), (10 * rand(rng, (2, 3, 4, 3))).astype(dtype)
+        yield dtype, (x, y), -1
+        yield dtype, (x, y[:, :1, ::2][:, :, :1]), -1
+        yield dtype, (x[0], y), -1
+        yield dtype, (x, y), 1
+    x, y = (rand(rng, (2, 3, 2, 5, 2, 3)).astype("f4") for _ in range(2))
+    yield "f4", (x.transpose(2, 1, 4, 3, 0, 5), y.transpose(4, 1, 0, 3, 2, 5)[:, :, :, :1]), -1
+
+
+@pytest.mark.parametrize("case", list(crossed()), ids=lambda case: f"{case[0]}-{case[1][0].ndim}-{case[2]}")
+def test_cross_products_are_numpys_bit_for_bit(device, case):
+    """Their two products are rounded before the subtraction; twice, as the second call finds its plan. What is parallel
+    gives 0."""
+    dtype, (x, y), axis = case
+    a, b = cm.asarray(x), cm.asarray(y)
+    expected = np.linalg.cross(x, y, axis=axis)
+    for _ in range(2):
+        got = la.cross(a, b, axis=axis)
+        assert got.shape == expected.shape and got.dtype == expected.dtype
+        np.testing.assert_array_equal(got.to_numpy(), expected)
+        assert not (la.cross(a, a, axis=axis) != 0).any()
+
+
+@pytest.mark.simulator
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize("case", list(crossed()), ids=lambda case: f"{case[0]}-{case[1][0].ndim}-{case[2]}")
+def test_cross_vectors_in_the_simulator(case):
+    from cudamath.kernels.cross import cross
+
+    x, y = (np.moveaxis(each, case[2], -1) for each in case[1])
+    plan = cross(cm.testing.layout_of(x), cm.testing.layout_of(y))
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(cm.testing.simulate(plan, x, y), np.cross(x, y))

@@ -12,13 +12,13 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, NUMERIC, require
+from ..core.op import ANY, NUMERIC, Op, require
 from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
 from .creation import eye
 from .decompose import adjoint, inv, lu_factor, matrices, pair, solve
 from .elementwise import abs, conj, where
-from .join import stack
+from .linalg import _pair as common_pair
 from .linalg import matmul, matrix_norm
 from .shape import astype, broadcast_to, diagonal, expand_dims, moveaxis, permute_dims, reshape
 from .spectral import eigvalsh, svd, svdvals
@@ -414,15 +414,26 @@ def cross(a: Any, b: Any, *, axis: int = -1) -> ndarray:
     >>> cm.linalg.cross([1, 0, 0], [0, 1, 0]).tolist()
     [0, 0, 1]
     """
+    key, given = ("cross", axis, axis.__class__), (a, b)
+    known = _cross.again(key, given)
+    if known is not None:
+        return known
+    a, b = common_pair("cross", a, b)
     a, b = require("cross", a, NUMERIC), require("cross", b, NUMERIC)
     i, j = normalize_axis("cross", axis, a.ndim), normalize_axis("cross", axis, b.ndim)
     if a.shape[i] != 3 or b.shape[j] != 3:
         raise ValueError(f"cross: Both input arrays must be (arrays of) 3-dimensional vectors, got shapes {a.shape} and "
                          f"{b.shape} along axis {axis}")
     broadcast_shapes("cross", a.shape, b.shape)
-    x, y = moveaxis(a, i, 0), moveaxis(b, j, 0)
-    parts = [x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]]
-    return moveaxis(stack(parts), 0, axis)
+    x, y = moveaxis(a, i, -1), moveaxis(b, j, -1)
+    vectors = _cross(x, y)
+    out = moveaxis(vectors, -1, axis)
+    _cross.remember(key, given, (x, y), (vectors, out))
+    return out
+
+
+_cross: Op = Op("cross", cpu="cross.cross", cuda="cross.cross", broadcasts=True,
+                vjp=(lambda g, _y, _a, b: _cross(conj(b), g), lambda g, _y, a, _b: _cross(g, conj(a))))
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> ndarray:

@@ -31,6 +31,7 @@ from .dtypes import (
     Category,
 )
 from .layout import Layout
+from .straight import straight
 
 __all__ = ["ANY", "BOOLEAN", "COMPLEX", "FLOATING", "HELD", "INEXACT", "INTEGER", "INTEGER_OR_BOOL", "NUMERIC", "REAL",
            "REAL_OR_BOOL", "Category", "Op", "ViewOp", "coerce", "lazy", "registry", "require",
@@ -264,9 +265,13 @@ def cpu_runner(function: Callable, params: dict, scalars: int, layouts: tuple[La
     """`run(*arrays, *scalars)` for the CPU.
 
     A CPU function may have a `prepare(*layouts, **params)`: a function of the NumPy arrays alone, the layout of whose
-    result is always the same; or None where it has nothing faster than the function itself.
+    result is always the same; or such a function of the arrays and of one for the result, and its layout (C order); or None
+    where it has nothing faster than the function itself.
     """
     ready = function.prepare(*layouts, **params) if not scalars and hasattr(function, "prepare") else None
+    if isinstance(ready, tuple):
+        into, layout = ready
+        return straight("", into, (False,) * len(layouts), layout.dtype, layout)
     if ready is not None:
         return known_result(ready, len(layouts))
 

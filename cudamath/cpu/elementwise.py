@@ -50,6 +50,9 @@ def clip(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.clip(x, low, high)
 
 
+clip.into = np._core.umath.clip  # type: ignore[attr-defined]  # the ufunc behind np.clip, which has no public name
+
+
 def without_nan(x: np.ndarray, instead: np.ndarray, largest: np.ndarray) -> np.ndarray:
     """x with another number for NaN, and nothing beyond the largest."""
     return np.where(np.isnan(x), instead, np.clip(x, -largest, largest))

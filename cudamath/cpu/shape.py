@@ -1,11 +1,14 @@
 """Creation and manipulation in NumPy. Functions that write into an argument return ()."""
 
+import operator
+
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ..core import host
+from ..core.devices import CPU
 from ..core.dtypes import COMPLEX, FLOATING, compute_dtype
-from ..core.quiet import quiet
+from ..core.layout import Layout
 
 
 def copy(x, *, dtype=None):
@@ -22,14 +25,7 @@ def _prepare_copy(layout, *, dtype=None):
     kind = layout.dtype if dtype is None else dtype
     if not host.large(layout.shape, kind) or (layout.dtype in COMPLEX and kind not in COMPLEX):
         return None
-    take = host.taker(layout.shape, kind)
-
-    def run(x):
-        out = take()
-        quiet().run(np.copyto, out, x, "unsafe")
-        return out
-
-    return run
+    return operator.setitem, Layout.new(layout.shape, kind, CPU)
 
 
 copy.prepare = _prepare_copy  # type: ignore[attr-defined]

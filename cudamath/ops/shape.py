@@ -141,16 +141,13 @@ def pattern(name: str, value: Any, dtype: np.dtype) -> tuple[int, int]:
 
 
 def in_order(name: str, x: ndarray, order: str | None, *, copy: bool = False) -> ndarray:
-    """``x`` with its elements in memory as NumPy's `order` says ("C", "F", "A": F if it is so already, else C, "K" or None:
-    as they are), copied where they are not or if asked to."""
+    """``x`` in NumPy's `order` ("C", "F", "A": F if it is so already, else C; "K", None: as it is); a copy where it must be."""
     if order not in (None, "C", "F", "A", "K"):
         raise ValueError(f"{name}: order must be 'C', 'F', 'A' or 'K', got {order!r}")
     turned = shapes.is_contiguous(x.shape[::-1], x.strides[::-1], x.itemsize)
     if order == "F" or order in ("A", "K") and turned and not x._layout.contiguous:
         return x if turned and not copy else transpose(_copy(transpose(x)))
-    if copy:
-        return _copy(x)
-    return x if order in (None, "K") or x._layout.contiguous else _copy(x)
+    return _copy(x) if copy or order not in (None, "K") and not x._layout.contiguous else x
 
 
 def copy(x: Any, /, order: str = "C") -> ndarray:
@@ -166,7 +163,8 @@ def copy(x: Any, /, order: str = "C") -> ndarray:
     >>> x
     array([1, 2, 3])
     """
-    return in_order("copy", require("copy", x, HELD), order, copy=True)
+    known = order == "C" and type(x) is ndarray and x._node is None and _copy.plans.get((x._layout,))
+    return known(x) if known else in_order("copy", require("copy", x, HELD), order, copy=True)
 
 
 def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsafe", *, copy: bool = True,
@@ -185,9 +183,8 @@ def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsa
     >>> cm.astype(cm.asarray([0.5, 1.9, -1.9]), "int32")
     array([ 0,  1, -1], dtype=int32)
     """
-    key, given = ("astype", dtype), (x,) if order is device is None and casting == "unsafe" else ()
-    known = _cast.again(key, given) if given else None
-    if known is not None:
+    key, given = ("astype", dtype, copy), (x,) if order is device is None and casting == "unsafe" else ()
+    if given and (known := _cast.again(key, given)) is not None:
         return known
     x = require("astype", x, HELD)
     if device is not None:
@@ -199,7 +196,10 @@ def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsa
         if not can_cast(x.dtype, wanted, casting):
             raise TypeError(f"astype: {x.dtype} cannot become {wanted} by the rule {casting!r}")
     if wanted == x.dtype:
-        return in_order("astype", x, order, copy=copy)
+        y = in_order("astype", x, order, copy=copy)
+        if copy and given and x is given[0]:
+            _cast.keep((key, x._layout), _copy.plans[x._layout,])
+        return y
     y = _cast(x, dtype=wanted)
     if given:
         _cast.remember(key, given, (x,), dtype=wanted)

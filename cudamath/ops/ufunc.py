@@ -22,8 +22,8 @@ from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
 from ..core.op import Category, Op, coerce, lazy, registry, with_numba
 from ..core.quiet import quiet
+from ..core.straight import either, looped, straight, straight_inplace
 from .output import can_write, deliver, target_of
-from .straight import NOTHING, looped, straight, straight_inplace
 
 SCALARS = (bool, int, float, complex)
 _MOST_PLANS = 4096
@@ -245,23 +245,25 @@ class Elementwise:
         function: Callable = self.ufunc if path is None else lazy("cpu", path)
         native = path is None and self._native(operands, scalars, compute, result)
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
-        may_raise = common in dtypes.INTEGER and (any(scalars) or self.ufunc is np.power)
-        if native and inplace and not may_raise and scalars in ((False, False), (False, True)):
+        may_raise = common in dtypes.INTEGER and self.ufunc is np.power
+        any_number = self.compares and common in dtypes.INTEGER and any(scalars)  # any at all: the answer is known
+        if native and inplace and not (may_raise or any_number) and scalars in ((False, False), (False, True)):
             return straight_inplace(self.name, function, scalars[1], compute)
         if native and not (inplace or may_raise) and len(scalars) < 3 and any([x.ndim for x in arrays]):
             shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
             ours = host.large(shape, result) and all([x.is_contiguous for x in arrays]) and isinstance(function, np.ufunc)
-            run_straight = straight(self.name, function, scalars, compute, host.supply(shape, result) if ours else NOTHING)
+            out = Layout.new(shape, result, CPU)
+            run_straight = straight(self.name, function, scalars, compute, out if ours else None)
             alike = all([x.shape == shape and x.dtype == compute for x in arrays]) and compute.char in "fd"
             if ours and alike and self.name in _LOOPS and arrays[0].size in _WORTH:
-                return self._compiled(run_straight, scalars, compute, Layout.new(shape, result, CPU))
-            return run_straight
+                return self._compiled(run_straight, scalars, compute, out)
+            return either(run_straight, function) if any_number else run_straight
         wide = compute if path is None else dtypes.compute_dtype(compute)
-        if hasattr(function, "into") and not (inplace or any(scalars)) and all(
+        if hasattr(function, "into") and not inplace and all(
                 [x.is_contiguous and x.dtype == wide == result for x in arrays]):
             shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
             if host.large(shape, result):
-                return straight(self.name, function.into, scalars, compute, host.supply(shape, result))
+                return straight(self.name, function.into, scalars, compute, Layout.new(shape, result, CPU))
 
         def run(*operands: Any) -> ndarray:
             if native:

@@ -1,0 +1,144 @@
+"""Elementwise ops and copies on the CPU where the layouts are known: a call of NumPy's or a compiled loop, and little else.
+
+After an array of 10^5 numbers has gone through the caches, all that a call touches beside it comes from far away: a frame of
+Python's, a cell or an object less is felt. So the function of a plan is written for its case, as those of a GPU's plans are
+(plan.py), with what it needs as defaults of its parameters.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import host
+from .array import ndarray, wrap
+from .layout import Layout
+from .quiet import quiet
+
+#: The array for the result is the last positional argument, which is quicker than `out=`; but of these two NumPy does not like
+#: it, since `np.maximum(a, b, c)` looks like the largest of three.
+_BY_NAME = np.maximum, np.minimum
+
+#: Which way the next call of a compiled loop goes through its arrays (see cpu/loops.py).
+_back = itertools.cycle((False, True)).__next__
+
+_TAKE = """
+        for data in arrays:
+            if count(data) == free:
+                break
+        else:
+            data, arrays = more()"""
+_SCALAR = """
+        scalar, array_{0} = kept_{0}
+        if scalar is not {0}:
+            array_{0} = as_array({0})
+            kept_{0} = {0}, array_{0}"""
+_CALL = """
+        try:
+            {result}enter(function, {inputs}{out})
+        except RuntimeError:  # another thread is in this context
+            {result}quiet().run(function, {inputs}{out})"""
+_ASSIGN = """
+        try:
+            enter(function, data, ..., {inputs})
+        except RuntimeError:
+            quiet().run(function, data, ..., {inputs})"""
+_LOOP = """
+        function({inputs}{out}, back())"""
+_FUNCTION = """
+def make(function, as_array, layout, free, arrays, more):
+    kept_x = kept_y = kept_z = None, None
+    def run({parameters}, new=new, ndarray=ndarray, count=count, free=free, back=back, enter=context().run, function=function,
+            layout=layout):
+        nonlocal arrays, kept_x, kept_y, kept_z{body}
+        out = new(ndarray)
+        out._data = data
+        out._layout = {layout}
+        out._owner = out._node = None
+        return out
+    return run
+"""
+
+
+@functools.cache
+def _written(scalars: tuple[bool, ...], call: str, out: str) -> Callable:
+    """`make` of the functions that take arrays and Python scalars in these places."""
+    names = "xyz"[:len(scalars)]
+    inputs = ", ".join(f"array_{name}" if s else f"{name}._data" for name, s in zip(names, scalars, strict=True))
+    body = "".join([_SCALAR.format(name) for name, s in zip(names, scalars, strict=True) if s]) + (_TAKE if out else "")
+    body += call.format(inputs=inputs, out=out, result="" if out else "data = ")
+    namespace: dict[str, Any] = {"new": object.__new__, "ndarray": ndarray, "count": host.references, "back": _back,
+                                 "context": quiet, "quiet": quiet, "first": _first}
+    source = _FUNCTION.format(parameters=", ".join(names), body=body,
+                              layout="layout" if out else "layout[0] or first(layout, data)")
+    exec(compile(source, "<cudamath call>", "exec"), namespace)
+    return namespace["make"]
+
+
+def _first(known: list[Layout], data: np.ndarray) -> Layout:
+    """The layout of the first result, which is that of all."""
+    known[0] = wrap(data)._layout
+    return known[0]
+
+
+def straight(name: str, function: Callable, scalars: tuple[bool, ...], compute: np.dtype, layout: Layout | None) -> Callable:
+    """`run` for arrays of known layouts and a ufunc that does what we want, another function(*arrays, out), or
+    `operator.setitem`, which copies (np.copyto takes longer to begin).
+
+    A Python scalar is made an array in the dtype in which NumPy would read it, and kept: most often it is the same one
+    next time, and NumPy takes longer to make the array than for all else that it does before the loop. The result of a
+    `layout` lies in memory that is used again (host.py); without one NumPy makes the array.
+    """
+    as_array = functools.partial(_array, name, dtype=compute)
+    if layout is None:
+        return _written(scalars, _CALL, "")(function, as_array, [None], None, None, None)
+    call = _ASSIGN if function is operator.setitem else _CALL
+    make = _written(scalars, call, ", out=data" if function in _BY_NAME else ", data")
+    return make(function, as_array, layout, host.FREE, *host.supply(layout.shape, layout.dtype))
+
+
+def either(run: Callable, function: Callable) -> Callable:
+    """`run`, a comparison, and of a Python integer that does not fit into the array's dtype what NumPy says."""
+
+    def call(*operands: Any) -> ndarray:
+        try:
+            return run(*operands)
+        except OverflowError:
+            return wrap(function(*[x._data if type(x) is ndarray else x for x in operands]))
+
+    return call
+
+
+def looped(name: str, loop: Callable, scalars: tuple[bool, ...], compute: np.dtype, layout: Layout) -> Callable:
+    """`straight` for a loop of cpu/loops.py, which writes into an array that it is given."""
+    run = _written(scalars, _LOOP, ", data")(loop, functools.partial(_array, name, dtype=compute), layout, host.FREE,
+                                             *host.supply(layout.shape, layout.dtype))
+    run.__qualname__ = "looped"
+    return run
+
+
+def straight_inplace(name: str, function: Callable, scalar: bool, compute: np.dtype) -> Callable:
+    """`run(x, y)` that writes x op y into x; y is an array or a Python scalar."""
+
+    def run(x: ndarray, y: Any) -> ndarray:
+        target = x._data
+        try:
+            quiet().run(function, target, _array(name, y, compute) if scalar else y._data, target)
+        except ValueError as error:  # a read-only target
+            raise ValueError(f"{name}: {error}") from None
+        return x
+
+    return run
+
+
+def _array(name: str, scalar: Any, dtype: np.dtype) -> np.ndarray:
+    """A Python scalar as a 0-d array."""
+    try:
+        return quiet().run(np.asarray, scalar, dtype)
+    except OverflowError as error:
+        raise OverflowError(f"{name}: {error}") from None

@@ -19,7 +19,10 @@ their edge, and the pixel beyond the right edge of one row of x serves as the on
 channel, not only those whose sums it belongs to.
 
 With a stride of 2 along rows, every second tap shares its pixels: taps 0 and 2 one run, tap 1 (and 3) another. A step is then
-two products side by side. Larger strides, and few outputs: conv_wgmma_grad.py.
+two products side by side. Larger strides: conv_wgmma_grad.py.
+
+Of more than 64 outputs a block has 128, 64 for each of the two warpgroups that multiply. Of up to 64 there is a warpgroup for
+each *row* of taps: two or three that share the gradients, each with runs of its own, 35 KiB for 1,150 cycles.
 """
 
 import functools
@@ -35,7 +38,7 @@ from .conv_layout import Turned
 from .conv_product import Product
 from .conv_simt import Walk
 from .conv_splits import add
-from .conv_tiles import MULTIPROCESSORS, THREADS, map_of_images, pixel_of, place_of, possible, reach, store_channels
+from .conv_tiles import MULTIPROCESSORS, map_of_images, pixel_of, place_of, possible, reach, store_channels
 from .conv_wgmma_grad import MOST_SPLITS, PIECE, PIXELS
 from .lazy import cuda, types
 
@@ -44,17 +47,31 @@ if not SIMULATOR:
     from . import ptx_hopper as ptx
 
 i32, i64, f32 = types.int32, types.int64, types.float32
-ROWS = 128                   # outputs: 64 for each warpgroup that multiplies
 MOST_TAPS = 4                # 64 channels under each: the columns of a wgmma
 
 
 class Tile(NamedTuple):
-    """What a block sums up: ROWS outputs x the taps of a row, all with the same 64 channels; apart: dilation; stride: also the
-    number of runs of pixels, 1 or 2."""
+    """What a block sums up: 128 outputs x the taps of a row, or 64 outputs x those of all `rows`, 2 or 3; all with the same 64
+    channels. apart: dilation; stride: also the number of runs of pixels for a row of taps, 1 or 2."""
 
     taps: int
     apart: int = 1
     stride: int = 1
+    rows: int = 1
+
+    @property
+    def outputs(self) -> int:
+        return 128 if self.rows == 1 else 64
+
+    @property
+    def consumers(self) -> int:
+        """Warpgroups that multiply."""
+        return max(2, self.rows)
+
+    @property
+    def threads(self) -> int:
+        """With those of the warpgroup that fetches."""
+        return 128 * (1 + self.consumers)
 
     @property
     def pixels(self) -> int:
@@ -69,7 +86,7 @@ class Tile(NamedTuple):
     @property
     def stage(self) -> int:
         """Bytes of a step: gradients and runs."""
-        return 2 * PIXELS * ROWS + self.stride * self.run
+        return 2 * PIXELS * self.outputs + self.rows * self.stride * self.run
 
     @property
     def stages(self) -> int:
@@ -86,13 +103,15 @@ class Tile(NamedTuple):
 def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
     """A block sums a tile of the weight gradient, outputs x the taps of a row, over its share of the pixels."""
     kind = "bf16" if dtype == bfloat16 else "f16"
-    taps_right, apart, stride = tile
+    taps_right, apart, stride, rows = tile
     stages, stage_bytes, run_bytes = tile.stages, tile.stage, tile.run
     first_run = blocks(taps_right, stride)                  # taps
     columns = [64 * len(range(run, taps_right, stride)) for run in range(stride)]
     count, second = 32 * taps_right, 32 * first_run         # registers of the sums; where those of the second run begin
-    pieces = ROWS // 64
-    expected = pieces * PIECE + stride * 128 * tile.pixels
+    pieces, consumers, own_outputs = tile.outputs // 64, tile.consumers, tile.outputs
+    expected = pieces * PIECE + rows * stride * 128 * tile.pixels
+    # from warpgroup to warpgroup: the next 64 outputs, or the next row of taps
+    shift_outputs, shift_a, shift_r, shift_b = (64, PIECE, 0, 0) if rows == 1 else (0, 0, 1, stride * run_bytes)
     base_a = hopper.descriptor_base(PIECE)                  # the next 64 outputs
     base_b = hopper.descriptor_base(128 * apart)            # the next tap: so many pixels further
     steps = hopper.descriptor_steps(True, PIXELS // 16)
@@ -101,33 +120,34 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
          for run in (0, stride - 1)] for zero in (True, False)]
     next_b = run_bytes >> 4
     wait_one, wait_all = ptx.wgmma_wait(1), ptx.wgmma_wait(0, count)
-    registers_down, registers_up = ptx.registers_down(40), ptx.registers_up(232)
+    registers_down, registers_up = (
+        (ptx.registers_down(40), ptx.registers_up(232)) if consumers == 2 else (ptx.registers_down(32), ptx.registers_up(160)))
     first_tile, make_ring, advance = hopper.first_tile, hopper.make_ring, hopper.advance
     refill, release, descriptor = hopper.refill, hopper.release, hopper.descriptor
 
-    @cuda.jit(launch_bounds=(THREADS, 1))
+    @cuda.jit(launch_bounds=(tile.threads, 1))
     def conv2d_weight_wgmma_taps(grads, images, partial, tiles, group_tiles, across_tiles, share, positions, area, width,
                                  row_start, row_step, column_start, taps, down, chunks, channels, outputs, all_outputs):
         """grads: im2col map of dy (N, P, Q, G * M), box (PIXELS, 64); images: of x (N, H, W, G * C), box (tile.pixels, 64);
         partial (splits, G * M, taps, C) float32, as a line.
 
-        tiles in all, in a group, in a row (of taps down x chunks); share: positions a split adds up, a multiple of PIXELS;
-        positions: of results and of those beyond their edge, area to an image, width to a row; a result's window starts at
-        row_start + row * row_step, column_start + column * stride; taps of a filter; down: rows between them; chunks: pieces
-        of 64 channels; channels and outputs of a group; all_outputs: G * M."""
+        tiles in all, in a group, in a row (of chunks; times taps down where rows of taps are summed apart); share: positions a
+        split adds up, a multiple of PIXELS; positions: of results and of those beyond their edge, area to an image, width to a
+        row; a result's window starts at row_start + row * row_step, column_start + column * stride; taps of a filter; down:
+        rows between them; chunks: pieces of 64 channels; channels and outputs of a group; all_outputs: G * M."""
         base = first_tile(cuda.shared.array(0, types.uint8))
         full = i32(base + stages * stage_bytes)
         thread = i32(cuda.threadIdx.x)
         group_of_threads = thread >> 7
         if thread == 0:
-            make_ring(full, stages, 1, 2)
+            make_ring(full, stages, 1, consumers)
         cuda.syncthreads()
         ptx.let_next_begin()
         ptx.wait_for_previous()
         split, group, tile_row, unit = place_of(cuda.blockIdx.x, tiles, group_tiles, across_tiles)
-        r = ptx_mma.divide_unsigned(unit, chunks)                           # a row of taps, and 64 of the channels
+        r = ptx_mma.divide_unsigned(unit, chunks)          # a row of taps (or the first of all), and 64 of the channels
         channel = i32(64 * (unit - r * chunks))
-        output0 = i32(tile_row * ROWS)
+        output0 = i32(tile_row * own_outputs)
         begin = i32(split * share)
         end = i32(min(begin + share, positions))
         if group_of_threads == 0:                          # ---------------- the one that fetches
@@ -142,10 +162,11 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
                     for i in range(pieces):
                         ptx.tma_load_im2col_4d(to, grads, group * outputs + output0 + 64 * i, q, p, image, barrier, 0, 0)
                         to = i32(to + PIECE)
-                    for run in range(stride):
-                        ptx.tma_load_im2col_4d(to, images, group * channels + channel, column_start + q * stride,
-                                               row_start + p * row_step, image, barrier, run, r * down)
-                        to = i32(to + run_bytes)
+                    for row in range(rows):
+                        for run in range(stride):
+                            ptx.tma_load_im2col_4d(to, images, group * channels + channel, column_start + q * stride,
+                                                   row_start + p * row_step, image, barrier, run, (r + row) * down)
+                            to = i32(to + run_bytes)
                     stage, phase = advance(stage, phase, stages)
                     at = i32(at + PIXELS)
         else:                                              # ---------------- those that multiply
@@ -154,8 +175,8 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
             thread = i32(thread & 127)
             lane = thread & 31
             total = cuda.local.array(count, f32)
-            first_a = i32(base + me * PIECE)
-            first_b = i32(base + pieces * PIECE)
+            first_a = i32(base + me * shift_a)
+            first_b = i32(base + pieces * PIECE + me * shift_b)
             # the first step sets the sums, apart from the loop: any other write to them would make ptxas serialise wgmma
             ptx.barrier_wait(full, 0)
             grads_here, pixels_here = descriptor(first_a, base_a), descriptor(first_b, base_b)
@@ -179,9 +200,9 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
             wait_all(total, 0)
             c = i32(channel + 2 * (lane & 3))
             for half in range(2):
-                row = i32(output0 + 64 * me + 8 * half + (thread >> 5) * 16 + (lane >> 2))
+                row = i32(output0 + me * shift_outputs + 8 * half + (thread >> 5) * 16 + (lane >> 2))
                 if row < outputs:
-                    line = (i64(split) * all_outputs + group * outputs + row) * taps + r * taps_right
+                    line = (i64(split) * all_outputs + group * outputs + row) * taps + (r + me * shift_r) * taps_right
                     for number in range(taps_right):       # as they lie in registers: every second tap, then the others
                         tap = number * stride if number < first_run else (number - first_run) * stride + 1
                         store_channels(partial, (line + tap) * channels + c, total, 2 * half + 32 * number, c, channels)
@@ -192,13 +213,12 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
 # ------------------------------------------------------------------------------------------------- planner
 
 
-def choose(outputs: int, units: int, groups: int, steps: int, taps: int) -> int:
-    """The number of splits with which the blocks take least time. units: of 64 channels under a row of taps."""
-    tiles = groups * blocks(outputs, ROWS) * units
+def choose(tile: Tile, tiles: int, steps: int, results: int) -> int:
+    """The number of splits with which the blocks take least time. steps: of all splits; results: weights."""
 
     def cost(splits: int) -> float:
         waves = blocks(tiles * splits, MULTIPROCESSORS)
-        return waves * taps / 4 * (blocks(steps, splits) + 8) + splits * outputs * groups * units * taps * 64 / 5e5
+        return waves * tile.taps * tile.consumers / 8 * (blocks(steps, splits) + 8) + splits * results / 5e5
 
     return min(range(1, min(MOST_SPLITS, steps) + 1), key=cost)
 
@@ -209,21 +229,26 @@ def worth(grad: tuple[int, ...], weight: tuple[int, ...], stride: tuple[int, int
     images, outputs, tall, wide = grad
     if wide < 14 or outputs // groups <= 64 or not stride[1] < weight[3] <= MOST_TAPS:
         return False
-    units = weight[2] * blocks(weight[1], 64)
-    splits = choose(outputs // groups, units, groups, blocks(images * tall * (wide + 1), PIXELS), weight[3])
-    launched = groups * blocks(outputs // groups, ROWS) * units * splits
+    tile, chunks = Tile(weight[3], 1, stride[1]), blocks(weight[1], 64)
+    tiles = groups * blocks(outputs // groups, tile.outputs) * weight[2] * chunks
+    splits = choose(tile, tiles, blocks(images * tall * (wide + 1), PIXELS), outputs * weight[2] * weight[3] * 64 * chunks)
+    launched = tiles * splits
     return splits > 1 and launched >= 0.9 * MULTIPROCESSORS * blocks(launched, MULTIPROCESSORS)
 
 
 def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[int, int], padding: tuple[int, int, int, int],
-                       dilation: tuple[int, int], groups: int, splits: int | None = None) -> Plan | None:
+                       dilation: tuple[int, int], groups: int, splits: int | None = None,
+                       together: bool = False) -> Plan | None:
     """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done this way."""
     images, all_outputs, tall, wide = grad.shape
     height, width = x.shape[2:]
     channels, taps_down, taps_right = out.shape[1:]
     outputs, apart = all_outputs // groups, dilation[1]
     if (not stride[1] < taps_right <= MOST_TAPS or not (apart == 1 or stride[1] == 1 and apart <= 8)
-            or channels % 8 or outputs % 8 or outputs <= 64):
+            or channels % 8 or outputs % 8 or outputs <= 64 and not together):
+        return None
+    rows = 1 if outputs > 64 else taps_down
+    if outputs <= 64 and (not 2 <= rows <= 3 or rows == 3 and taps_right > 3):     # or more registers than there are
         return None
     more = max(0, (taps_right - 1) * apart - min(padding[2:])) if stride[1] == 1 else blocks(taps_right, 2) - 1
     walks = [Walk(-padding[2 * i], stride[i], dilation[i]) for i in (0, 1)]
@@ -234,20 +259,20 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     turned = Turned(out, grad, x)
     chunks = blocks(channels, 64)
     positions = images * tall * (wide + more)
-    tile = Tile(taps_right, apart, stride[1])
-    splits = splits or choose(outputs, taps_down * chunks, groups, blocks(positions, PIXELS), taps_right)
+    tile = Tile(taps_right, apart, stride[1], rows)
+    across_tiles = taps_down // rows * chunks
+    group_tiles = across_tiles * blocks(outputs, tile.outputs)
+    splits = splits or choose(tile, groups * group_tiles, blocks(positions, PIXELS), 64 * chunks * out.size // channels)
     share = blocks(blocks(positions, PIXELS), splits) * PIXELS
     splits = blocks(positions, share)
     partial = turned.temp(Layout.new((splits, out.size), float32, out.device))
     maps = [map_of_images(turned.operands[0], grad.shape, (PIXELS, 64), ((0, 0), (0, more)), (1, 1), grad.dtype),
             map_of_images(turned.operands[1], x.shape, (tile.pixels, 64), reach(product, (height, width)), stride, x.dtype)]
-    across_tiles = taps_down * chunks
-    group_tiles = across_tiles * blocks(outputs, ROWS)
     numbers = [groups * group_tiles, group_tiles, across_tiles, share, positions, tall * (wide + more), wide + more,
                walks[0].start, walks[0].step, walks[1].start, taps_down * taps_right, walks[0].tap, chunks, channels, outputs,
                all_outputs]
     turned.steps += [
-        Launch(conv2d_weight_wgmma_taps(grad.dtype, tile), groups * group_tiles * splits, THREADS,
+        Launch(conv2d_weight_wgmma_taps(grad.dtype, tile), groups * group_tiles * splits, tile.threads,
                [*maps, partial.flat, *[np.int32(n) for n in numbers]], tile.shared, early=True),
         add(out, splits, partial.flat, turned.target.view((out.size,)), early=True)]
     return turned.plan()

@@ -83,7 +83,15 @@ def eight_bits(dtype: str) -> dict[str, Bind]:
         rows, columns = lib.ones(a.shape[0], 1, device=a.device), lib.ones(1, b.shape[0], device=a.device)
         return lambda: lib._scaled_mm(x, y, rows, columns, out_dtype=lib.bfloat16, use_fast_accum=True)
 
-    return {"cudamath": ours, "torch": theirs}
+    def kernel(lib: Any, a: Any, b: Any) -> Call:
+        from cudamath.ml.quantize import _scaled
+
+        p, q = lib.ml.quantize(a, dtype, axis=0), lib.ml.quantize(b, dtype, axis=0)
+        x, y = p.values, q.values.T
+        return lambda: _scaled(x, y, p.scale, q.scale, dtype=lib.dtype("bfloat16"), version="wgmma")
+
+    own = {"wgmma": kernel} if dtype != "int8" else {}  # int8 is multiplied by no other
+    return {"cudamath": ours, "torch": theirs} | own
 
 
 for size in (1024, 2048, 4096, 8192):

@@ -307,6 +307,18 @@ def serves(weight: tuple[int, ...], outputs: int, channels: int, stride: Pair, d
     return weight[1] == 1 and outputs == channels and max(weight[2:]) <= TAPS and max(stride) <= 2 and max(dilation) == 1
 
 
+def read_as(out: Layout, first: Layout, weight: Layout, turned: bool, *, stride: Pair, padding: tuple[int, int, int, int],
+            dilation: Pair) -> tuple[tuple[int, ...], Pair, Pair, tuple[int, ...]] | None:
+    """A forward convolution of `first`, or turned an input gradient, as the sum in the header: the arguments of `scheme`. None:
+    not in this file's reach."""
+    if not (out.size and first.size and serves(weight.shape, out.shape[1], first.shape[1], stride, dilation)):
+        return None
+    taps = weight.shape[2:]
+    if turned:
+        return taps, stride, (1, 1), (taps[0] - 1 - padding[0], taps[1] - 1 - padding[2])
+    return taps, (1, 1), stride, padding[::2]
+
+
 def access(columns: int) -> int:
     """Numbers that one access may move of images with rows of so many."""
     return 1 if SIMULATOR else next(width for width in (4, 2, 1) if columns % width == 0)
@@ -366,22 +378,16 @@ def _sum(out: Layout, operands: list[Layout], how: Scheme, turned: bool) -> Plan
     return plan.plan()
 
 
-def conv2d(out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pair,
-           padding: tuple[int, int, int, int], dilation: Pair) -> Plan | None:
+def conv2d(out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, **where: Any) -> Plan | None:
     """x (N, C, H, W), weight (C, 1, R, S), bias (C,) -> out (N, C, P, Q); None: not in this file's reach."""
-    if not (out.size and x.size and serves(weight.shape, out.shape[1], x.shape[1], stride, dilation)):
-        return None
-    how = scheme(weight.shape[2:], (1, 1), stride, padding[::2])
-    return _sum(out, [x, weight] if bias is None else [x, weight, bias], how, False)
+    found = read_as(out, x, weight, False, **where)
+    return None if found is None else _sum(out, [x, weight] if bias is None else [x, weight, bias], scheme(*found), False)
 
 
-def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, *, stride: Pair,
-                      padding: tuple[int, int, int, int], dilation: Pair) -> Plan | None:
+def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, **where: Any) -> Plan | None:
     """grad (N, C, P, Q), weight (C, 1, R, S) -> out (N, C, H, W)."""
-    if not (out.size and grad.size and serves(weight.shape, grad.shape[1], out.shape[1], stride, dilation)):
-        return None
-    taps = weight.shape[2:]
-    return _sum(out, [grad, weight], scheme(taps, stride, (1, 1), (taps[0] - 1 - padding[0], taps[1] - 1 - padding[2])), True)
+    found = read_as(out, grad, weight, True, **where)
+    return None if found is None else _sum(out, [grad, weight], scheme(*found), True)
 
 
 def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: Pair,

@@ -19,7 +19,7 @@ import numpy as np
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Plan
 from .build import SIMULATOR, blocks, codec, compiled
-from .conv_depthwise import HIGH, THREADS, Axis, Pair, Scheme, serves
+from .conv_depthwise import HIGH, THREADS, Axis, Pair, Scheme, read_as
 from .conv_layout import Turned
 from .conv_simt import numbers
 from .lazy import cuda, types
@@ -135,19 +135,13 @@ def _sum(out: Layout, operands: list[Layout], how: Scheme, turned: bool) -> Plan
     return plan.plan()
 
 
-def conv2d(out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pair,
-           padding: tuple[int, int, int, int], dilation: Pair) -> Plan | None:
+def conv2d(out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, **where: Any) -> Plan | None:
     """x (N, C, H, W), weight (C, 1, R, S), bias (C,) -> out (N, C, P, Q); None: not in this file's reach."""
-    if not (out.size and x.size and serves(weight.shape, out.shape[1], x.shape[1], stride, dilation)):
-        return None
-    how = scheme(weight.shape[2:], (1, 1), stride, padding[::2])
-    return _sum(out, [x, weight] if bias is None else [x, weight, bias], how, False)
+    found = read_as(out, x, weight, False, **where)
+    return None if found is None else _sum(out, [x, weight] if bias is None else [x, weight, bias], scheme(*found), False)
 
 
-def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, *, stride: Pair,
-                      padding: tuple[int, int, int, int], dilation: Pair) -> Plan | None:
+def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, **where: Any) -> Plan | None:
     """grad (N, C, P, Q), weight (C, 1, R, S) -> out (N, C, H, W)."""
-    if not (out.size and grad.size and serves(weight.shape, grad.shape[1], out.shape[1], stride, dilation)):
-        return None
-    taps = weight.shape[2:]
-    return _sum(out, [grad, weight], scheme(taps, stride, (1, 1), (taps[0] - 1 - padding[0], taps[1] - 1 - padding[2])), True)
+    found = read_as(out, grad, weight, True, **where)
+    return None if found is None else _sum(out, [grad, weight], scheme(*found), True)

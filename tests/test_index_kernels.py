@@ -9,7 +9,7 @@ import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.core.op import registry
 from cudamath.kernels import index as kernels
-from cudamath.kernels import masks, scatter, segments
+from cudamath.kernels import scatter, segments
 from cudamath.kernels import sort as sorting
 
 
@@ -205,18 +205,6 @@ def test_where_simulated(rank):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("shape", [(1,), (4096,), (3, 1400)])
-def test_nonzero_simulated(shape):
-    x = (numbered(shape) % 7 < 3).astype("f2")
-    offsets = sim(masks.true_offsets(*layouts(x)), x)
-    assert offsets[-1] == np.count_nonzero(x)
-    plan = masks.true_positions(*layouts(x, offsets), count=int(offsets[-1]))
-    found = sim(plan, x, offsets)
-    for a, b in zip(found if isinstance(found, tuple) else (found,), np.nonzero(x), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.simulator
 @pytest.mark.parametrize("counts", [1, 5, 256, 600])
 def test_scan_simulated(counts):
     x = np.append(numbered((counts,), "i8"), -1)
@@ -237,6 +225,26 @@ def test_sort_simulated(m, rows):
     expected = np.where(positions < 0, rows, positions)
     np.testing.assert_array_equal(o, np.argsort(expected, kind="stable"))
     np.testing.assert_array_equal(k, np.sort(expected))
+
+
+@pytest.mark.simulator
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize("few", [segments.FEW, 0], ids=["few", "sorted"])
+@pytest.mark.parametrize("dtype", ["i1", "f2", "f4", "c8"])
+def test_index_add_simulated(dtype, few, monkeypatch):
+    monkeypatch.setattr(segments, "FEW", few)
+    x = numbered((3, 5, 4), dtype)[:, :, ::2] if few else numbered((3, 5, 2), dtype)
+    for index in ([], [4, 0, -5, 4, 2, -1, 4], [3] * 40):
+        values = (np.arange(3 * len(index) * 2).reshape(3, len(index), 2) % 4).astype(dtype)
+        index = np.array(index, np.int32)
+        expected = x.copy()
+        np.add.at(expected, (slice(None), index), values)
+        plan = segments.index_add(*layouts(x, index, values), axis=1)
+        assert not index.size or (named(plan) == ["add_few"]) == bool(few)
+        np.testing.assert_array_equal(sim(plan, x, index, values), expected)
+    if few:
+        with pytest.raises(IndexError):
+            sim(plan, x, index + 2, values)
 
 
 @pytest.mark.simulator
@@ -335,22 +343,6 @@ def test_rows_on_gpu(rows, columns, m, dtype):
         expected = x.copy()
         expected[index] = g
         same(y, expected)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("version", ["plain", "votes"])
-@pytest.mark.parametrize("dtype", ["?", "i1", "f2", "f4", "f8", "c8", cm.bfloat16], ids=str)
-def test_nonzero_versions_on_gpu(version, dtype):
-    for shape in ((1,), (31,), (4095,), (4097,), (300, 1001)):
-        x = (numbered(shape) % 7 < 3).astype(dtype)
-        there = cm.asarray(x, device="cuda")
-        offsets = masks.true_offsets(there._layout, version=version).bind("count", [there._layout])(there)
-        count = int(offsets.to_numpy()[-1])
-        assert count == np.count_nonzero(x)
-        plan = masks.true_positions(there._layout, offsets._layout, count=count, version=version)
-        found = plan.bind("positions", [there._layout, offsets._layout])(there, offsets)
-        for a, b in zip(found if isinstance(found, tuple) else (found,), np.nonzero(x), strict=True):
-            np.testing.assert_array_equal(a.to_numpy(), b)
 
 
 @pytest.mark.gpu

@@ -105,6 +105,18 @@ FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of inte
     "vecdot of columns": lambda lib, a, v, p: lib.vecdot(a, a * a, axis=0),
     "vecdot of one with many": lambda lib, a, v, p: lib.vecdot(v, a),
     "a number first": lambda lib, a, v, p: lib.maximum(0.25, a) + lib.subtract(2, v),
+    "vdot": lambda lib, a, v, p: lib.vdot(a, a * 2),
+    "vdot of integers": lambda lib, a, v, p: lib.vdot(p, p) * v,
+    "products by einsum": lambda lib, a, v, p: lib.einsum("i,j->ij", v, v[:4]),
+    "products of rows by einsum": lambda lib, a, v, p: lib.einsum("ij,ij->ij", a, a * 2),
+    "products by einsum, turned": lambda lib, a, v, p: lib.einsum("i,j->ji", v, a[0]),
+    "cross": lambda lib, a, v, p: lib.linalg.cross(a[:, :3], a[:, 3:]),
+    "cross of columns": lambda lib, a, v, p: lib.linalg.cross(a[:3], a[1:], axis=0),
+    "diff": lambda lib, a, v, p: lib.diff(a),
+    "diff of columns, twice": lambda lib, a, v, p: lib.diff(a, 2, axis=0),
+    "trapezoid": lambda lib, a, v, p: lib.trapezoid(a),
+    "meshgrid": lambda lib, a, v, p: lib.meshgrid(v, a[0, ::2])[1] * 2,
+    "meshgrid of rows": lambda lib, a, v, p: lib.meshgrid(v, a[0, ::2], indexing="ij")[0],
     "angle": lambda lib, a, v, p: lib.angle(a - 0.5) * a,
     "angle of complex numbers": lambda lib, a, v, p: lib.angle(a + v * 1j),
     "expand_dims": lambda lib, a, v, p: lib.expand_dims(a, 1) * 2,
@@ -184,6 +196,42 @@ def test_numpys_functions_of_layouts_seen_before(device, name):
                 moved[number][at] += step
                 ends.append(total(np, *moved))
             np.testing.assert_allclose(gradient.to_numpy()[at], (ends[0] - ends[1]) / 2e-5, rtol=1e-6, atol=1e-8)
+
+
+def test_functions_of_images_and_sums_of_rows_seen_before(device):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x, rows, places = rng.standard_normal((2, 3, 4, 6)), rng.standard_normal((5, 3, 4, 6)), rng.integers(-2, 2, 5)
+        sums = x.copy()
+        np.add.at(sums, places, rows)
+        images, added, where = map(cm.asarray, (x, rows, places))
+        windows = x.reshape((2, 3, 2, 2, 2, 3))
+        for _ in range(2):
+            np.testing.assert_allclose(cm.index_add(images, where, added).to_numpy(), sums, rtol=1e-12)
+            np.testing.assert_allclose(cm.ml.adaptive_avg_pool2d(images, 2).to_numpy(), windows.mean((3, 5)), rtol=1e-12)
+            np.testing.assert_array_equal(cm.ml.adaptive_max_pool2d(images, 2).to_numpy(), windows.max((3, 5)))
+            np.testing.assert_array_equal(cm.ml.upsample(images, scale_factor=2).to_numpy(), x.repeat(2, 2).repeat(2, 3))
+            np.testing.assert_array_equal(cm.ml.upsample(images, (8, 6)).to_numpy(), x.repeat(2, 2))
+            assert cm.ml.adaptive_avg_pool2d(images, (1, 2)).shape == (2, 3, 1, 2)
+            assert cm.ml.upsample(images, scale_factor=0.5).shape == (2, 3, 2, 3)
+    _, pull = cm.vjp(lambda x, rows: cm.index_add(x, where, rows), images, added)
+    g = cm.asarray(rng.standard_normal(x.shape))
+    of_x, of_rows = pull(g)
+    np.testing.assert_array_equal(of_x.to_numpy(), g.to_numpy())
+    np.testing.assert_array_equal(of_rows.to_numpy(), g.to_numpy()[places])
+
+
+@pytest.mark.parametrize("dtype", ["?", "i2", "u8", "f2", "f4", "f8", "c8"])
+def test_numbers_from_a_gpu_one_after_the_other(fake, dtype):
+    values = np.array([[0, 1], [3, 7]]).astype(dtype)
+    x = gpu(values)
+    for _ in range(2):
+        for i, j in np.ndindex(2, 2):
+            got = x[i, j].item()
+            assert got == values[i, j].item() and type(got) is type(values[i, j].item())
+    assert x.item(3) == x.item(1, 1) == values.item(3) and complex(gpu(values[:1, :1])) == complex(values[0, 0])
+    with pytest.raises(ValueError, match="^item: wants an array of one element"):
+        x.item()
 
 
 def test_masks_set_numbers(device):

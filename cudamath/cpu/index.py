@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from ..core.quiet import quiet
+
 
 def _box(indices, axis):
     return (*[slice(None)] * axis, *indices)
@@ -81,6 +83,11 @@ def gather_grad(g, *indices, shape, axis):
     out = np.zeros(shape, g.dtype)
     scatter_add(out, g, *indices, axis=axis)
     return out
+
+
+def index_add(x, index, values, *, axis):
+    """x with values[..., j, ...] added at index[j] along an axis."""
+    return quiet().run(np.add, x, gather_grad(values, index, shape=x.shape, axis=axis))
 
 
 def take_along(x, index, *, axis):

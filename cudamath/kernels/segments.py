@@ -10,6 +10,9 @@ the order is that of the sources, so the sum is the same bit for bit every time.
    before or goes on in the next is put aside.
 3. ``join_chunks``: where a destination goes on over chunks, the block of its first chunk adds what was put aside.
 
+Where there are few sources, `add_few` does without all that: each element of the result goes through all destinations, in
+their order, and adds what is for it.
+
 So a destination that occurs 16,000 times (padding) costs 500 additions one after another, not 16,000. The floor is
 one read of the sources and a read and a write of the destinations that occur:
 (sources + 2 x distinct destinations) x row bytes / bandwidth.
@@ -35,6 +38,7 @@ from .sort import key_steps
 
 CHUNK = 32
 THREADS = 256
+FEW, COMPARED = 1024, 1 << 26  # sources, and comparisons of a destination with an element's row, of `add_few`
 FEW_STEPS = 64  # along an axis, that a thread may make one after another
 
 
@@ -187,7 +191,64 @@ def add_steps(target: Any, x: Layout, source: Any, positions: Any, m: int, temps
             Launch(join_chunks(x.dtype, kind), grid, THREADS, [target, keys, aside, after])]
 
 
+@functools.cache
+def add_few(dtype: np.dtype) -> Any:
+    """out[b, k, a] = x[b, k, a] + the sum of values[b, j, a] over the j with index[j] == k; a thread an element."""
+    load, store, T = codec(dtype)
+    nothing = T(0)
+
+    @cuda.jit
+    def add_few(x, values, index, out, flag, ticket):
+        # x, out: (before, rows, after), values: (before, m, after), index: (m,), m <= FEW
+        places = cuda.shared.array(FEW, np.int64)
+        m, rows, after = index.size, out.shape[1], out.shape[2]
+        for j in range(cuda.threadIdx.x, m, THREADS):
+            place = np.int64(index[j])
+            if place < 0:
+                place += rows
+            if place < 0 or place >= rows:
+                flag[0] = ticket
+                place = -1
+            places[j] = place
+        cuda.syncthreads()
+        i = cuda.grid(1)
+        line = i // after
+        a = i - line * after
+        b = line // rows
+        k = line - b * rows
+        if b < out.shape[0]:
+            total = nothing
+            for j in range(m):
+                if places[j] == k:
+                    total += load(values[b, j, a])
+            out[b, k, a] = store(load(x[b, k, a]) + total)
+
+    return add_few
+
+
 # ------------------------------------------------------------------------------------------------- planners
+
+
+def index_add(x: Layout, index: Layout, values: Layout, *, axis: int) -> Plan:
+    """``x`` with values[..., j, ...] added at index[j] along an axis; values in the shape that this makes."""
+    out = x.like()
+    m = index.size
+    if not out.size:
+        return Plan([out], [])
+    few = m <= FEW and m * x.size <= COMPARED
+    temps: list[Layout] = []
+    again, source = dense(Input(2), values, values.shape, x.dtype, temps)
+    shape = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])
+    if few and m:
+        more, given, _, _ = box(Input(0), x, axis, 1, temps)
+        arguments = [given, source.view((shape[0], m, shape[2])), Input(1), Output(0).view(shape), Flag(), Ticket()]
+        return Plan([out], [*more, *again, Launch(add_few(x.dtype), blocks(x.size, THREADS), THREADS, arguments)], temps,
+                    f"each element looks through the {m} indices")
+    steps = copy_part(whole(Input(0), x), whole(Output(0), out))
+    if m:
+        more, positions = flat_positions((index,), (x.shape[axis],), 1, temps)
+        steps += [*again, *more, *add_steps(Output(0).view(shape), out.like(shape), source, positions, m, temps)]
+    return Plan([out], steps, temps, "sorted by their destinations")
 
 
 def scatter_add(x: Layout, values: Layout, *indices: Layout, axis: int, kind: str = "add") -> Plan:

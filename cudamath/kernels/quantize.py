@@ -39,6 +39,7 @@ if not SIMULATOR:
 
 THREADS = 256
 WIDTH = 8  # neighbours a thread takes
+NARROW = 1 << 31  # elements
 PLAIN_THREADS = 64  # of `quantize_rows_plain`
 #: form -> (dtype it is stored in, lowest and highest stored number)
 FORMS: dict[str, tuple[np.dtype, float, float]] = {
@@ -134,9 +135,24 @@ def quantize_plain(form: str, dtype: np.dtype, zeros: bool) -> Any:
 
 
 @functools.cache
-def quantize_wide(form: str, dtype: np.dtype, zeros: bool) -> Any:
+def _channel(narrow: bool) -> Any:
+    """A device function (i, inner, channels): the channel of element i. narrow: fewer than 2^31 elements, so that 32-bit
+    division will do; in 64 bits it would take longer than the memory."""
+    number = types.uint32 if narrow else i64
+
+    @device
+    def channel(i, inner, channels):
+        part = number(i) // number(inner)
+        return i64(number(part % number(channels)))
+
+    return channel
+
+
+@functools.cache
+def quantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool) -> Any:
     """As quantize_plain, 8 neighbours of one channel a thread: inner is a multiple of 8."""
     load, _, _ = codec(dtype)
+    channel_of = _channel(narrow)
     write, middle, packed = _write(form), _middle(form), form == "int4"
 
     @cuda.jit
@@ -145,7 +161,7 @@ def quantize_wide(form: str, dtype: np.dtype, zeros: bool) -> Any:
         first = cuda.grid(1) * WIDTH
         if first >= x.size:
             return
-        channel = first // inner % scale.size
+        channel = channel_of(first, inner, scale.size)
         by = scale[channel]
         at = i32(zero[channel]) if zeros else i32(middle)
         v = load_vector(x, first, WIDTH)
@@ -189,9 +205,10 @@ def dequantize_plain(form: str, dtype: np.dtype, zeros: bool) -> Any:
 
 
 @functools.cache
-def dequantize_wide(form: str, dtype: np.dtype, zeros: bool) -> Any:
+def dequantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool) -> Any:
     """As dequantize_plain, 8 neighbours of one channel a thread: inner is a multiple of 8."""
     _, store, T = codec(dtype)
+    channel_of = _channel(narrow)
     read, middle, packed = _read(form), _middle(form), form == "int4"
 
     @device
@@ -204,7 +221,7 @@ def dequantize_wide(form: str, dtype: np.dtype, zeros: bool) -> Any:
         first = cuda.grid(1) * WIDTH
         if first >= y.size:
             return
-        channel = first // inner % scale.size
+        channel = channel_of(first, inner, scale.size)
         by = scale[channel]
         at = i32(zero[channel]) if zeros else i32(middle)
         if packed:
@@ -365,7 +382,8 @@ def quantize(x: Layout, scale: Layout, zero: Layout | None = None, *, form: str,
     """Planner of the stored numbers of a contiguous x; scale, zero: (channels,). version: "wide" or "plain"."""
     out = Layout.new((*x.shape[:-1], x.shape[-1] // 2) if form == "int4" else x.shape, FORMS[form][0], x.device)
     wide = _wide(inner, x) if version is None else version == "wide"
-    kernel = (quantize_wide if wide else quantize_plain)(form, x.dtype, zero is not None)
+    which = form, x.dtype, zero is not None
+    kernel = quantize_wide(*which, x.size < NARROW) if wide else quantize_plain(*which)
     count = blocks(x.size, WIDTH) if wide else out.size
     return Plan([out], [Launch(kernel, blocks(count, THREADS), THREADS, [
         Input(0).flat, Input(1).flat, Input(1 if zero is None else 2).flat, Output(0).flat, inner])])
@@ -375,8 +393,9 @@ def dequantize_steps(x: ArrayArg, values: Layout, scale: ArrayArg, zero: ArrayAr
                      form: str, inner: int, version: str | None = None) -> list[Launch]:
     """The launch that brings the values of stored numbers to y."""
     wide = _wide(inner, values) if version is None else version == "wide"
-    kernel = (dequantize_wide if wide else dequantize_plain)(form, dtype, zero is not None)
     size = values.size * (2 if form == "int4" else 1)
+    which = form, dtype, zero is not None
+    kernel = dequantize_wide(*which, size < NARROW) if wide else dequantize_plain(*which)
     count = blocks(size, WIDTH) if wide else values.size
     return [Launch(kernel, blocks(count, THREADS), THREADS, [x.flat, scale.flat, (zero or scale).flat, y.flat, inner])]
 

@@ -12,6 +12,7 @@ exact sum.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -21,11 +22,12 @@ import numpy as np
 
 from .core import dtypes, shapes
 from .core.array import ndarray
+from .core.devices import index_of
+from .core.layout import Layout
 from .core.op import NUMERIC, REAL_OR_BOOL, Category, require
-from .ops.creation import arange
 from .ops.elementwise import conj
-from .ops.fft import c2c, c2r, r2c
-from .ops.join import concat, pad, roll
+from .ops.fft import c2c, c2r, frequencies, r2c
+from .ops.join import pad, roll
 from .ops.output import deliver
 from .ops.shape import astype, span
 
@@ -437,9 +439,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) ->
     >>> cm.fft.fftfreq(5, 0.2).tolist()
     [0.0, 1.0, 2.0, -2.0, -1.0]
     """
-    n = _length("fftfreq", n)
-    whole = [arange(0, (n - 1) // 2 + 1, device=device), arange(-(n // 2), 0, device=device)]
-    return _frequencies("fftfreq", concat(whole), n, d, dtype)
+    return _frequencies("fftfreq", n, d, dtype, device)
 
 
 def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> ndarray:
@@ -453,16 +453,26 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -
     >>> cm.fft.rfftfreq(4, 0.25).tolist()
     [0.0, 1.0, 2.0]
     """
-    n = _length("rfftfreq", n)
-    return _frequencies("rfftfreq", arange(0, n // 2 + 1, device=device), n, d, dtype)
+    return _frequencies("rfftfreq", n, d, dtype, device)
 
 
-def _frequencies(name: str, whole: ndarray, n: int, d: float, dtype: Any) -> ndarray:
-    chosen = dtypes.default_float() if dtype is None else dtypes.as_dtype(dtype)
-    if chosen not in dtypes.FLOATING:
-        raise TypeError(f"{name}: wants a floating-point dtype, got {chosen}")
-    wide = dtypes.compute_dtype(chosen)
-    return astype(astype(whole, wide) * (1.0 / (n * d)), chosen, copy=False)
+def _frequencies(name: str, given: int, d: float, dtype: Any, device: Any) -> ndarray:
+    chosen = dtypes.default_float() if dtype is None else dtype
+    index = index_of(device)
+    key = (name, given, d, chosen, index, given.__class__, d.__class__)
+    try:
+        return frequencies.plans[key]()
+    except (KeyError, TypeError):  # TypeError: what cannot be part of a key
+        pass
+    n, kind = _length(name, given), dtypes.as_dtype(chosen)
+    if kind not in dtypes.FLOATING:
+        raise TypeError(f"{name}: wants a floating-point dtype, got {kind}")
+    m, half = (n, (n + 1) // 2) if name == "fftfreq" else (n // 2 + 1, n // 2 + 1)
+    layout, step = Layout.new((m,), kind, index), float(1.0 / (n * d))
+    out = frequencies(scalars=(step,), layout=layout, device=index, half=half, n=n)
+    if index >= 0 and type(given) is type(n) and type(d) in (int, float):
+        frequencies.keep(key, functools.partial(frequencies.plans[layout, index, half, n], step))
+    return out
 
 
 def fftshift(x: Any, /, axes: Axes = None) -> ndarray:

@@ -235,7 +235,7 @@ def libraries(t: np.dtype) -> None:
     x = made((6, 8), t)
     fft.ifft(x), fft.fft2(x), fft.irfft(x), fft.irfft2(x), fft.hfft(x), fft.fft(x, axis=0)
     if t.kind == "f":
-        fft.rfft(x), fft.rfft2(x), fft.rfft(x, axis=0), fft.fft(x), fft.fft2(x, norm="forward")
+        fft.rfft(x), fft.rfft2(x), fft.rfft(x, axis=0), fft.fft(x), fft.fft2(x, norm="forward"), fft.fftfreq(9, dtype=t)
 
 
 def by_name() -> list[tuple[plans.Plan, list[Layout]]]:

@@ -116,10 +116,26 @@ def test_nothing_to_transform(device):
     check(cm.fft.fft(cm.asarray(empty), 3, 0), np.fft.fft(empty, 3, 0))
 
 
+@pytest.mark.simulator
+@pytest.mark.parametrize("n", [1, 2, 9, 300])
+def test_frequencies_in_the_simulator(n):  # the card fft_frequencies
+
+    for dtype, exact in (("f8", True), ("f4", False), ("f2", False)):
+        for m, half, expected in ((n, (n + 1) // 2, np.fft.fftfreq), (n // 2 + 1, n // 2 + 1, np.fft.rfftfreq)):
+            plan = planners.frequencies(layout=Layout.new((m,), np.dtype(dtype), 0), device=0, half=half, n=n)
+            got = cm.testing.simulate(plan, scalars=(1 / (n * 0.3),))
+            np.testing.assert_allclose(got, expected(n, 0.3), rtol=0 if exact else {"f4": 3e-7, "f2": 1e-3}[dtype])
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 9])
 def test_frequencies_and_shifts(device, n):
-    check(cm.fft.fftfreq(n, 0.3), np.fft.fftfreq(n, 0.3))
-    check(cm.fft.rfftfreq(n, 0.3), np.fft.rfftfreq(n, 0.3))
+    for _ in range(2):  # on a GPU the second one is looked up
+        np.testing.assert_array_equal(cm.fft.fftfreq(n, 0.3).to_numpy(), np.fft.fftfreq(n, 0.3))
+        np.testing.assert_array_equal(cm.fft.rfftfreq(n, 0.3).to_numpy(), np.fft.rfftfreq(n, 0.3))
+        np.testing.assert_array_equal(cm.fft.fftfreq(n).to_numpy(), np.fft.fftfreq(n))
+        assert cm.fft.fftfreq(n, dtype="float32").dtype == np.float32
+        with pytest.raises(TypeError, match="^fftfreq: a length must be an integer"):
+            cm.fft.fftfreq(float(n), 0.3)
     assert cm.fft.fftfreq(n, dtype="float32").dtype == np.float32 and cm.fft.rfftfreq(n, dtype="float16").dtype == np.float16
     x = np.arange(2 * n).reshape(2, n)
     for name in ("fftshift", "ifftshift"):

@@ -6,6 +6,8 @@ is asked for and multiplied, in place.
 
 import numpy as np
 
+from ..core.dtypes import compute_dtype
+
 
 def _scaled(y: np.ndarray, scale: float) -> np.ndarray:
     if scale != 1:
@@ -31,3 +33,11 @@ def c2r(x: np.ndarray, *, axes: tuple[int, ...], n: int, scale: float) -> np.nda
     if len(axes) > 1:
         x = np.fft.ifftn(x, axes=axes[:-1], norm="forward")
     return _scaled(np.fft.irfft(x, n, axes[-1], norm="forward"), scale)
+
+
+def frequencies(*, scalars, layout, device, half, n):
+    """The first `half` multiples of the step, and then those from half - n on."""
+    (step,) = scalars
+    wide = compute_dtype(layout.dtype).type
+    whole = np.arange(layout.size)
+    return (np.where(whole < half, whole, whole - n).astype(wide) * wide(step)).astype(layout.dtype, copy=False)

@@ -15,6 +15,7 @@ Real transforms keep the non-negative frequencies along the last of the given ax
 ``hermitian``   prepares the way back to real numbers. cuFFT destroys its input there, so the input is copied; on the way
                 it is scaled, and the imaginary parts that a real signal cannot have (of frequency 0 and, for even n,
                 of n / 2) are dropped, as NumPy's transform ignores them.
+``frequencies``  what the elements of a transform are the amplitudes of.
 
 The floor: a transform of n numbers takes about 5 n log2 n operations, so on a GPU it is bound by memory: one read and
 one write for each pass that cuFFT needs (one up to some 4,096 points, two or three beyond).
@@ -27,11 +28,11 @@ from typing import Any
 import numpy as np
 
 from ..core import shapes
-from ..core.dtypes import real_dtype
+from ..core.dtypes import compute_dtype, real_dtype
 from ..core.layout import Layout
-from ..core.plan import Call, Input, Launch, Output, Plan, Temp
+from ..core.plan import Call, Input, Launch, Output, Plan, Scalar, Temp
 from ..runtime import fft
-from .build import SIMULATOR, blocks, device_function, numba_type
+from .build import SIMULATOR, blocks, codec, device_function, numba_type
 from .copy import Part, copy_part, index_type, whole
 from .lazy import cuda, types
 
@@ -110,6 +111,26 @@ def hermitian(dtype: np.dtype, index: Any) -> Any:
             y[i] = C(complex(v.real * factor, imag))
 
     return hermitian
+
+
+@functools.cache
+def frequencies_of(dtype: np.dtype) -> Any:
+    """out[i] = i step below `half`, (i - n) step from there on; a thread an element."""
+    _, store, T = codec(dtype)
+
+    @cuda.jit
+    def frequencies(out, half, n, step):  # out: (m,); step: of the compute type
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = store(T(i if i < half else i - n) * step)
+
+    return frequencies
+
+
+def frequencies(*, layout: Layout, device: int, half: int, n: int) -> Plan:
+    """The first `half` multiples of the step, the scalar, and then those from half - n on."""
+    return Plan([layout], [Launch(frequencies_of(layout.dtype), blocks(layout.size, THREADS), THREADS,
+                                  [Output(0), half, n, Scalar(0, compute_dtype(layout.dtype))])])
 
 
 def _scaling(argument: Any, layout: Layout, scale: float) -> list[Launch]:

@@ -40,3 +40,4 @@ c2c: Op = Op("fft_c2c", cpu="fft.c2c", cuda="fft.c2c", vjp=lambda g, _y, _x, axe
     c2c(g, axes=axes, inverse=not inverse, scale=scale),))
 r2c: Op = Op("fft_r2c", cpu="fft.r2c", cuda="fft.r2c", vjp=_r2c_grad)
 c2r: Op = Op("fft_c2r", cpu="fft.c2r", cuda="fft.c2r", vjp=_c2r_grad)
+frequencies = Op("fft_frequencies", cpu="fft.frequencies", cuda="fft.frequencies")

@@ -6,10 +6,14 @@ import itertools
 import numpy as np
 import pytest
 from test_conv import BF16, F16, F32, F64, check, numbers, reference
+from test_conv import on_gpu as placed
 
 import cudamath as cm
-from cudamath.kernels import conv, conv_depthwise, conv_depthwise_last, conv_few, conv_layout
+from cudamath.core.layout import Layout
+from cudamath.kernels import conv, conv_depthwise, conv_depthwise_last, conv_few, conv_layout, conv_pointwise
+from cudamath.kernels.build import SIMULATOR
 from cudamath.kernels.lazy import cuda
+from cudamath.runtime.device import assume
 from cudamath.testing import layout_of, simulate
 
 KINDS = ("forward", "input", "weight")
@@ -262,3 +266,65 @@ def test_one_tap_by_cublas(shape, outputs, kind, dtype):
                                     "weight": ((g, x), {"kernel": (1, 1)}, dw, sizes[2])}[kind]
     options = {"stride": (1, 1), "padding": (0,) * 4, "dilation": (1, 1), "groups": 1, "version": "cublas"}
     check(on_gpu(kind, arrays, {**more, **options}), expected, size, dtype, kind)
+
+
+# -------------------------------------------------------------------------------- filters of one tap, by wgmma
+
+
+def one_tap(shape, outputs, kind, dtype):
+    """(operands, expected results, largest possible sums) of filters of one tap; the forward convolution has a bias."""
+    x, w, bias = numbers(shape, dtype), numbers((outputs, shape[1], 1, 1), dtype, 1), numbers((outputs,), dtype, 3)
+    g = numbers((shape[0], outputs, *shape[2:]), dtype, 7)
+    y, dx, dw, _ = reference(x, w, bias, grad=g)
+    sizes = reference(*map(np.abs, (x, w, bias)), grad=np.abs(g))
+    return {"forward": ((x, w, bias), y, sizes[0]), "input": ((g, w), dx, sizes[1]), "weight": ((g, x), dw, sizes[2])}[kind]
+
+
+def product_of(kind, result, layouts, choice=""):
+    """The plan; kind: see conv_pointwise.by_wgmma."""
+    out = conv_layout.result(layouts[0], result)
+    return conv_pointwise.by_wgmma(kind, out, *layouts, stride=(1, 1), padding=(0,) * 4, choice=choice)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_tap_as_a_product(kind):
+    """What TMA is told of the operands, as NumPy reads it; None for what is no single product."""
+    if SIMULATOR:
+        pytest.skip("the simulator has no tensor cores")
+    shape, outputs = (3, 64, 5, 7), 72
+    operands, expected, _ = one_tap(shape, outputs, kind, BF16)
+    operands = operands[:2]
+    layouts = [conv_layout.as_last(Layout.new(a.shape, BF16, 0)) for a in operands]
+    with assume((9, 0)):
+        (launch,) = product_of(kind, expected.shape, layouts, "64x64").steps
+        for more in ({"stride": (2, 1)}, {"padding": (0, 0, 1, 0)}):
+            where = {"stride": (1, 1), "padding": (0,) * 4, **more}
+            assert conv_pointwise.by_wgmma(kind, conv_layout.result(layouts[0], expected.shape), *layouts, **where) is None
+    a, b, c = [launch.args[i] for i in range(3)]
+    m, n = map(int, launch.args[9:11])
+    memory = [np.ascontiguousarray(x.transpose(0, 2, 3, 1)).astype(np.float64).ravel() for x in operands]
+    left, right = (memory[t.array.index].reshape(t.shape)[0] for t in (a, b))
+    left, right = (x if x.shape[0] == size else x.T for x, size in ((left, m), (right, n)))       # (m, k), (n, k)
+    found = left @ right.T
+    assert found.shape == tuple(c.shape[1:]) == (m, n) and (c.array.kind, c.array.index) == ("y", 0)
+    exact = expected if kind != "forward" else reference(*operands)
+    np.testing.assert_allclose(found.ravel(), np.ascontiguousarray(exact.transpose(0, 2, 3, 1)).ravel(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("last", [True, False], ids=["last", "first"])
+@pytest.mark.parametrize("dtype", [BF16, F16], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("shape", "outputs"), [((3, 64, 7, 9), 72), ((2, 8, 9, 9), 24), ((4, 264, 14, 14), 136),
+                                                ((1, 16, 1, 1), 8)])
+def test_one_tap_by_wgmma(shape, outputs, kind, dtype, last):
+    if cm.cuda.devices()[0].capability[0] != 9:
+        pytest.skip("kernels of compute capability 9.0")
+    operands, expected, size = one_tap(shape, outputs, kind, dtype)
+    given = [placed(a, last and a.ndim == 4) for a in operands]
+    layouts = [a._layout for a in given]
+    for choice in ("", "64x256 pingpong", "128x128"):
+        run = product_of(kind, expected.shape, layouts, choice).bind("conv2d", layouts)
+        first = run(*given)
+        check(first, expected, size, dtype, f"{kind} {choice}")
+        assert first.tobytes() == run(*given).tobytes()

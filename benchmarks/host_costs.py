@@ -10,7 +10,7 @@ import argparse
 import json
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -209,7 +209,10 @@ CALLS: dict[str, tuple[Function, Function]] = {
                                      lambda lib, x: lib.index_add(x.a, 0, x.places, x.a[:32])),
     "diag(v)": same(lambda lib, x: lib.diag(x.v)),
     "diff(a)": same(lambda lib, x: lib.diff(x.a)),
-    "meshgrid(v, v)": (lambda lib, x: lib.meshgrid(x.v, x.v), lambda lib, x: lib.meshgrid(x.v, x.v, indexing="xy")),
+    "meshgrid(v, v)": (lambda lib, x: lib.meshgrid(x.v, x.v),
+                       lambda lib, x: [line.contiguous() for line in lib.meshgrid(x.v, x.v, indexing="xy")]),
+    "meshgrid(v, v), views": (lambda lib, x: lib.meshgrid(x.v, x.v, copy=False),
+                              lambda lib, x: lib.meshgrid(x.v, x.v, indexing="xy")),
     "kron(v, v)": same(lambda lib, x: lib.kron(x.v, x.v)),
     "cov(a)": same(lambda lib, x: lib.cov(x.a)),
     "trapezoid(a)": same(lambda lib, x: lib.trapezoid(x.a)),
@@ -262,14 +265,17 @@ CALLS: dict[str, tuple[Function, Function]] = {
 }
 
 
-def measure(device: str, quick: bool = False) -> list[dict[str, Any]]:
-    """Seconds a call of every function in cudamath and, where it is installed, PyTorch."""
+def measure(device: str, quick: bool = False, named: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Seconds a call of every function in cudamath and, where it is installed, PyTorch; named: only calls whose titles hold one
+    of these texts."""
     libraries = [peer for peer in timer.peers(device)[0] if peer.name in ("cudamath", "torch")]
     synchronize = cm.cuda.synchronize if device != "cpu" else nothing
     found = []
     with cm.device(device):
         arguments = {peer.name: Arguments(peer) for peer in libraries}
         for title, pair in CALLS.items():
+            if named and not any(text in title for text in named):
+                continue
             calls = {peer.name: (lambda function=function, peer=peer: function(peer.library, arguments[peer.name]))
                      for peer, function in zip(libraries, pair, strict=False)}
             try:
@@ -289,14 +295,17 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--device", default=str(cm.default_device()))
     parser.add_argument("--out", type=pathlib.Path, help="folder for host_costs.json (default: benchmarks/results/...)")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--calls", nargs="+", default=(), metavar="TEXT",
+                        help="only calls whose titles hold one of these texts; they are printed, and no record is kept")
     chosen = parser.parse_args(argv)
     out = chosen.out or RESULTS / folder(chosen.device)
     out.mkdir(parents=True, exist_ok=True)
-    calls = measure(chosen.device, chosen.quick)
-    (out / "host_costs.json").write_text(json.dumps({"calls": calls, **environment(chosen.device)}, indent=1) + "\n")
+    calls = measure(chosen.device, chosen.quick, chosen.calls)
+    if not chosen.calls:
+        (out / "host_costs.json").write_text(json.dumps({"calls": calls, **environment(chosen.device)}, indent=1) + "\n")
     behind = [each["title"] for each in calls if "torch" in each and each["cudamath"] > each["torch"]]
     print(f"{len(calls)} calls; {len(behind)} dearer than torch's: {', '.join(behind)}")
-    return 0 if len(calls) == len(CALLS) else 1
+    return 0 if chosen.calls or len(calls) == len(CALLS) else 1
 
 
 if __name__ == "__main__":

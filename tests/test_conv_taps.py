@@ -22,13 +22,15 @@ CASES = [  # x, weight, stride, padding, dilation, groups
     ((3, 16, 9, 12), (72, 16, 3, 3), 2, 1, 1, 1),
     ((2, 8, 8, 11), (136, 8, 2, 4), (1, 2), (0, 3), (2, 1), 1),
     ((9, 72, 7, 7), (72, 72, 3, 3), 2, 0, 1, 1),
-    # up to 64 outputs: all rows of taps together
+]
+TOGETHER = [  # all rows of taps in a block, 64 outputs each
     ((3, 16, 6, 5), (64, 16, 3, 3), 1, 1, 1, 1),
     ((2, 72, 9, 28), (8, 72, 3, 2), 1, 1, 1, 1),
     ((2, 8, 7, 9), (48, 8, 2, 4), 1, 0, (2, 1), 1),
     ((3, 16, 9, 12), (64, 16, 3, 3), 2, 1, 1, 1),
     ((2, 8, 8, 11), (40, 8, 2, 4), (1, 2), (0, 3), (2, 1), 1),
     ((5, 144, 5, 4), (80, 72, 3, 3), 1, 1, 2, 2),
+    ((9, 72, 7, 7), (136, 72, 3, 3), 1, 1, 1, 1),
 ]
 
 
@@ -63,14 +65,15 @@ def run_of_pixels(images, place, count, offset, tensor_map):
     return found
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_runs_of_pixels_hold_the_sums(case):
+@pytest.mark.parametrize(("case", "together"), [*((c, False) for c in CASES), *((c, True) for c in TOGETHER)], ids=str)
+def test_runs_of_pixels_hold_the_sums(case, together):
     """The kernel's walk through the boxes of its plan, in NumPy, against the definition."""
     x, grad, exact, _, options = problem(case)
     outputs, channels, taps_down, taps_right = exact.shape
     last = [conv_layout.as_last(Layout.new(a.shape, BF16, 0)) for a in (exact, grad, x)]
+    rows = taps_down if together else 1
     with assume((9, 0)):
-        plan = conv_wgmma_taps.conv2d_weight_grad(*last, **options, splits=2, together=True)
+        plan = conv_wgmma_taps.conv2d_weight_grad(*last, **options, splits=2, rows=rows)
     launch, added = plan.steps
     assert launch.early and added.early and added.kernel.__name__ == "add_splits_early" and launch.shared <= 227 << 10
     of_grads, of_images, _, *rest = launch.args
@@ -78,10 +81,10 @@ def test_runs_of_pixels_hold_the_sums(case):
      own_outputs, every) = map(int, rest)
     groups = options["groups"]
     assert (every, taps, own, chunks, across) == (outputs, taps_down * taps_right, channels, -(-channels // 64),
-                                                  (1 if own_outputs <= 64 else taps_down) * -(-channels // 64))
+                                                  taps_down // rows * -(-channels // 64))
     assert tiles == groups * group_tiles and share % PIXELS == 0 and launch.grid[0] == tiles * 2
     dy, images = (a.astype(np.float64).transpose(0, 2, 3, 1) for a in (grad, x))
-    tile = conv_wgmma_taps.Tile(taps_right, options["dilation"][1], options["stride"][1], taps_down if own_outputs <= 64 else 1)
+    tile = conv_wgmma_taps.Tile(taps_right, options["dilation"][1], options["stride"][1], rows)
     assert launch.block[0] == tile.threads == (512 if tile.rows == 3 else 384)
     assert (of_grads.box[0], of_images.box[0]) == (PIXELS, tile.pixels) and tile.stage % 1024 == 0
     found = np.zeros(exact.shape)
@@ -117,15 +120,16 @@ def test_what_taps_cannot_share(x, w, stride, dilation):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [BF16, F16], ids=str)
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_shared_taps_on_the_gpu(case, dtype):
+@pytest.mark.parametrize(("case", "together"), [*((c, False) for c in CASES), *((c, True) for c in TOGETHER)], ids=str)
+def test_shared_taps_on_the_gpu(case, together, dtype):
     needs_tensor_cores()
     x, grad, exact, bound, options = problem(case)
     x, grad = on_gpu(x.astype(dtype), True), on_gpu(grad.astype(dtype), True)
     layouts = [grad._layout, x._layout]
     out = conv_layout.result(x._layout, exact.shape)
+    options["rows"] = exact.shape[2] if together else 1
     for splits in (1, 2, 5):
-        plan = conv_wgmma_taps.conv2d_weight_grad(out, *layouts, **options, splits=splits, together=True)
+        plan = conv_wgmma_taps.conv2d_weight_grad(out, *layouts, **options, splits=splits)
         run = plan.bind("conv2d", layouts)
         first = run(grad, x)
         check(first, exact, bound, dtype, f"{splits} splits")

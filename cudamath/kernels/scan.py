@@ -511,7 +511,7 @@ def column_steps(kind: str, source: Any, target: Any, layout: Layout, dtype: np.
     """The step of ``scan_columns`` for an argument of ``layout``: (before, n, after)."""
     kinds = kind, layout.dtype, dtype
     strips = blocks(layout.shape[2], WARP)
-    kernel = scan_columns(*kinds, max(STRIP_BYTES // dtype_of(combining(*kinds).A).itemsize, 2))
+    kernel = scan_columns(*kinds, STRIP_BYTES // max(dtype_of(combining(*kinds).A).itemsize, 4))  # a register holds 4 bytes
     return [Launch(kernel, layout.shape[0] * strips, THREADS, [source, target, strips])]
 
 

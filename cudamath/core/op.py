@@ -7,7 +7,6 @@ import functools
 import importlib
 import itertools
 import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -35,13 +34,10 @@ from .straight import straight
 
 __all__ = ["ANY", "BOOLEAN", "COMPLEX", "FLOATING", "HELD", "INEXACT", "INTEGER", "INTEGER_OR_BOOL", "NUMERIC", "REAL",
            "REAL_OR_BOOL", "Category", "Op", "ViewOp", "coerce", "lazy", "registry", "require",
-           "require_function", "seen_as", "with_numba"]
+           "require_function", "seen_as"]
 
 #: Every op card by name (tests/test_complete.py compares it with records, docs and benchmark rows).
 registry: dict[str, Op | ViewOp] = {}
-
-#: Called once Numba has been imported for the plan of some op on the CPU: what waited for that may be compiled from then on.
-with_numba: list[Callable[[], None]] = []
 
 _MOST_PLANS = 4096  # an op called with ever new shapes forgets its plans now and then
 
@@ -175,8 +171,6 @@ class Op:
         layouts = tuple([None if x is None else x._layout for x in arrays])
         if device == CPU:
             run = cpu_runner(lazy("cpu", self.cpu), params, scalars, layouts)
-            while with_numba and "numba" in sys.modules:
-                with_numba.pop()()
         elif device == TRACED:
             from . import trace
 

@@ -8,7 +8,6 @@ Python's, a cell or an object less is felt. So the function of a plan is written
 from __future__ import annotations
 
 import functools
-import itertools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -23,9 +22,6 @@ from .quiet import quiet
 #: The array for the result is the last positional argument, which is quicker than `out=`; but of these two NumPy does not like
 #: it, since `np.maximum(a, b, c)` looks like the largest of three.
 _BY_NAME = np.maximum, np.minimum
-
-#: Which way the next call of a compiled loop goes through its arrays (see cpu/loops.py).
-_back = itertools.cycle((False, True)).__next__
 
 _TAKE = """
         for data in arrays:
@@ -49,13 +45,17 @@ _ASSIGN = """
         except RuntimeError:
             quiet().run(function, data, ..., {inputs})"""
 _LOOP = """
-        function({inputs}{out}, back())"""
+        function({inputs}{out})"""
+_COUNT = """
+        left -= 1
+        if not left:
+            often()"""
 _FUNCTION = """
-def make(function, as_array, layout, free, arrays, more):
+def make(function, as_array, layout, free, arrays, more, left, often):
     kept_x = kept_y = kept_z = None, None
-    def run({parameters}, new=new, ndarray=ndarray, count=count, free=free, back=back, enter=context().run, function=function,
+    def run({parameters}, new=new, ndarray=ndarray, count=count, free=free, enter=context().run, function=function,
             layout=layout):
-        nonlocal arrays, kept_x, kept_y, kept_z{body}
+        nonlocal arrays, left, kept_x, kept_y, kept_z{body}
         out = new(ndarray)
         out._data = data
         out._layout = {layout}
@@ -66,13 +66,14 @@ def make(function, as_array, layout, free, arrays, more):
 
 
 @functools.cache
-def _written(scalars: tuple[bool, ...], call: str, out: str) -> Callable:
+def _written(scalars: tuple[bool, ...], call: str, out: str, count: bool = False) -> Callable:
     """`make` of the functions that take arrays and Python scalars in these places."""
     names = "xyz"[:len(scalars)]
     inputs = ", ".join(f"array_{name}" if s else f"{name}._data" for name, s in zip(names, scalars, strict=True))
-    body = "".join([_SCALAR.format(name) for name, s in zip(names, scalars, strict=True) if s]) + (_TAKE if out else "")
+    body = "".join([_SCALAR.format(name) for name, s in zip(names, scalars, strict=True) if s])
+    body += (_COUNT if count else "") + (_TAKE if out else "")
     body += call.format(inputs=inputs, out=out, result="" if out else "data = ")
-    namespace: dict[str, Any] = {"new": object.__new__, "ndarray": ndarray, "count": host.references, "back": _back,
+    namespace: dict[str, Any] = {"new": object.__new__, "ndarray": ndarray, "count": host.references,
                                  "context": quiet, "quiet": quiet, "first": _first}
     source = _FUNCTION.format(parameters=", ".join(names), body=body,
                               layout="layout" if out else "layout[0] or first(layout, data)")
@@ -86,20 +87,22 @@ def _first(known: list[Layout], data: np.ndarray) -> Layout:
     return known[0]
 
 
-def straight(name: str, function: Callable, scalars: tuple[bool, ...], compute: np.dtype, layout: Layout | None) -> Callable:
+def straight(name: str, function: Callable, scalars: tuple[bool, ...], compute: np.dtype, layout: Layout | None,
+             calls: int = 0, often: Callable[[], None] | None = None) -> Callable:
     """`run` for arrays of known layouts and a ufunc that does what we want, another function(*arrays, out), or
     `operator.setitem`, which copies (np.copyto takes longer to begin).
 
     A Python scalar is made an array in the dtype in which NumPy would read it, and kept: most often it is the same one
     next time, and NumPy takes longer to make the array than for all else that it does before the loop. The result of a
-    `layout` lies in memory that is used again (host.py); without one NumPy makes the array.
+    `layout` lies in memory that is used again (host.py); without one NumPy makes the array. In the call of number `calls`,
+    if there is one, `often` is called.
     """
     as_array = functools.partial(_array, name, dtype=compute)
     if layout is None:
-        return _written(scalars, _CALL, "")(function, as_array, [None], None, None, None)
+        return _written(scalars, _CALL, "")(function, as_array, [None], None, None, None, 0, None)
     call = _ASSIGN if function is operator.setitem else _CALL
-    make = _written(scalars, call, ", out=data" if function in _BY_NAME else ", data")
-    return make(function, as_array, layout, host.FREE, *host.supply(layout.shape, layout.dtype))
+    make = _written(scalars, call, ", out=data" if function in _BY_NAME else ", data", calls > 0)
+    return make(function, as_array, layout, host.FREE, *host.supply(layout.shape, layout.dtype), calls, often)
 
 
 def either(run: Callable, function: Callable) -> Callable:
@@ -116,8 +119,9 @@ def either(run: Callable, function: Callable) -> Callable:
 
 def looped(name: str, loop: Callable, scalars: tuple[bool, ...], compute: np.dtype, layout: Layout) -> Callable:
     """`straight` for a loop of cpu/loops.py, which writes into an array that it is given."""
-    run = _written(scalars, _LOOP, ", data")(loop, functools.partial(_array, name, dtype=compute), layout, host.FREE,
-                                             *host.supply(layout.shape, layout.dtype))
+    as_array = functools.partial(_array, name, dtype=compute)
+    supply = host.supply(layout.shape, layout.dtype)
+    run = _written(scalars, _LOOP, ", data")(loop, as_array, layout, host.FREE, *supply, 0, None)
     run.__qualname__ = "looped"
     return run
 

@@ -8,8 +8,6 @@ expression the GPU kernel is generated from, and a gradient expression per input
 from __future__ import annotations
 
 import functools
-import sys
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,7 +18,7 @@ from ..core.array import ndarray, same_device, wrap
 from ..core.devices import CPU
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
-from ..core.op import Category, Op, coerce, lazy, registry, with_numba
+from ..core.op import Category, Op, coerce, lazy, registry
 from ..core.quiet import quiet
 from ..core.straight import either, looped, straight, straight_inplace
 from .output import can_write, deliver, target_of
@@ -28,12 +26,17 @@ from .output import can_write, deliver, target_of
 SCALARS = (bool, int, float, complex)
 _MOST_PLANS = 4096
 _NAMES = ("x", "y", "z")
-#: The functions of cpu/loops.py, for arrays of so many elements (in larger ones a call costs nothing, and NumPy's loops are
-#: as fast), from so many calls on.
-_LOOPS = frozenset(["add", "subtract", "multiply", "divide", "equal", "not_equal", "less", "less_equal", "greater",
-                    "greater_equal", "abs", "negative", "square", "sqrt", "isnan",
-                    "maximum", "minimum"])
-_WORTH, _OFTEN = range(1 << 15, 1 << 18), 32
+#: The operations of cpu/loops.py and the kinds of dtypes they are for, in arrays of so many elements (in larger ones a call
+#: costs nothing, and NumPy's loops are as fast), from so many calls on, which take about as long as compiling a loop.
+_LOOPS = {
+    **dict.fromkeys(["add", "multiply", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "maximum",
+                     "minimum"], "fiub"),
+    **dict.fromkeys(["subtract", "negative", "positive", "square"], "fiu"),
+    **dict.fromkeys(["bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"], "iub"), "abs": "fi",
+    **dict.fromkeys(["logical_and", "logical_or", "logical_xor", "logical_not"], "b"),
+    **dict.fromkeys(["divide", "copysign", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "isnan", "isinf",
+                     "isfinite"], "f")}
+_WORTH, _OFTEN = range(1 << 15, 1 << 18), 1000
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
 
@@ -253,10 +256,10 @@ class Elementwise:
             shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
             ours = host.large(shape, result) and all([x.is_contiguous for x in arrays]) and isinstance(function, np.ufunc)
             out = Layout.new(shape, result, CPU)
+            alike = all([x.shape == shape and x.dtype == compute for x in arrays]) and compute.kind in _LOOPS.get(self.name, "")
+            if ours and alike and compute != float16 and arrays[0].size in _WORTH:
+                return self._compiled(function, scalars, compute, out)
             run_straight = straight(self.name, function, scalars, compute, out if ours else None)
-            alike = all([x.shape == shape and x.dtype == compute for x in arrays]) and compute.char in "fd"
-            if ours and alike and self.name in _LOOPS and arrays[0].size in _WORTH:
-                return self._compiled(run_straight, scalars, compute, out)
             return either(run_straight, function) if any_number else run_straight
         wide = compute if path is None else dtypes.compute_dtype(compute)
         if hasattr(function, "into") and not inplace and all(
@@ -288,27 +291,18 @@ class Elementwise:
 
         return silent
 
-    def _compiled(self, run: Callable, scalars: tuple[bool, ...], dtype: np.dtype, out: Layout) -> Callable:
-        """`run`, and after a few calls the same by cpu/loops.py; but not before something else has imported Numba, which takes
-        half a second: more than this saves in a million calls."""
-        if "numba" not in sys.modules:
-            _waiting.add(run)
-            return run
-        left = _OFTEN
+    def _compiled(self, function: Callable, scalars: tuple[bool, ...], dtype: np.dtype, out: Layout) -> Callable:
+        """`run` by NumPy's ufunc, and after some calls by cpu/loops.py."""
+        finish = functools.partial(either, function=function) if self.compares and any(scalars) else lambda run: run
 
-        def counted(*operands: Any) -> ndarray:
-            nonlocal left
-            left -= 1
-            if not left:
-                entry = lazy("cpu", "compiled.entry")
-                loop = entry(lazy("cpu", f"loops.{self.name}"), *[(dtype, 0 if s else out.ndim) for s in scalars],
-                             (out.dtype, out.ndim), bool)
-                compiled = looped(self.name, loop, scalars, dtype, out)
-                for key in [key for key, known in list(self.plans.items()) if known is counted]:
-                    self.plans[key] = compiled
-            return run(*operands)
+        def often() -> None:
+            loop = lazy("cpu", "loops.loop")(self.name, dtype, scalars)
+            compiled = finish(looped(self.name, loop, scalars, dtype, out))
+            for key in [key for key, known in list(self.plans.items()) if known is run]:
+                self.plans[key] = compiled
 
-        return counted
+        run = finish(straight(self.name, function, scalars, dtype, out, _OFTEN, often))
+        return run
 
     def _native(self, operands: tuple, scalars: tuple[bool, ...], compute: np.dtype, result: np.dtype) -> bool:
         """Whether the ufunc, left alone with these operands, computes and returns in our dtypes."""
@@ -367,19 +361,6 @@ class Elementwise:
 
     def __repr__(self) -> str:
         return f"<Elementwise {self.name}>"
-
-
-#: What runs by NumPy's loops until Numba is there.
-_waiting: weakref.WeakSet[Callable] = weakref.WeakSet()
-
-
-@with_numba.append
-def _plan_anew() -> None:
-    """Forget the plans that waited for Numba."""
-    for name in _LOOPS:
-        plans = registry[name].plans  # type: ignore[union-attr]
-        for key in [key for key, run in list(plans.items()) if run in _waiting]:
-            plans.pop(key, None)
 
 
 def _apart(target: ndarray, x: Any) -> Any:

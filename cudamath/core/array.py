@@ -147,7 +147,8 @@ class ndarray:
         return map(self.__getitem__, range(self._layout.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())
+        equal = self == value
+        return equal if isinstance(equal, bool) else bool(equal.any())  # None, a string: nothing that an array holds
 
     # ------------------------------------------------------------ views and aliases
 

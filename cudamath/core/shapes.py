@@ -136,6 +136,8 @@ def normalize_axis(name: str, axis: int, ndim: int) -> int:
         i = operator.index(axis)
     except TypeError:
         raise TypeError(f"{name}: axis must be an integer, got {axis!r}") from None
+    if axis is True or axis is False:  # keepdims, say, in its place
+        raise TypeError(f"{name}: axis must be an integer, got {axis!r} for an array of {ndim} dimensions")
     if not -ndim <= i < ndim:
         raise AxisError(f"{name}: axis {i} is out of bounds for an array of {ndim} dimensions")  # Value- and IndexError
     return i + ndim if i < 0 else i

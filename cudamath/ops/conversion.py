@@ -66,10 +66,15 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
     [5.0, 0.0, 5.0]
     """
     dst = require("copyto", dst)
-    if not isinstance(src, bool | int | float | complex):
+    number = isinstance(src, bool | int | float | complex)
+    kind = np.dtype(type(src)) if number else None
+    if kind is None:
         src = coerce("copyto", (dst, src))[1]
-        if casting != "unsafe" and not can_write(src.dtype, dst.dtype):
-            raise TypeError(f"copyto: {src.dtype} cannot become {dst.dtype} by the rule {casting!r}")
+        kind = src.dtype
+    elif kind.kind == dst.dtype.kind or kind.kind == "i" and dst.dtype.kind == "u":  # a number as large as it is
+        kind = dst.dtype
+    if casting != "unsafe" and not can_write(kind, dst.dtype):
+        raise TypeError(f"copyto: {kind} cannot become {dst.dtype} of shape {dst.shape} by the rule {casting!r}")
     if where is True:
         dst[...] = src
         return

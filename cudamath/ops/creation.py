@@ -310,6 +310,9 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
     first, last = (0, start) if stop is None else (start, stop)
     if not first.__class__ is last.__class__ is step.__class__ is int:
         first, last, step = [v.item() if isinstance(v, ndarray | np.generic) else v for v in (first, last, step)]
+        for number in (first, last, step):
+            if isinstance(number, str | bytes | complex) or not hasattr(number, "__float__"):
+                raise TypeError(f"arange: wants real numbers, got {type(number).__name__} {number!r:.60}")
     whole = isinstance(first, int) and isinstance(last, int) and isinstance(step, int)
     if dtype is None:
         kind = np.dtype(np.int64) if whole else dtypes.default_float()

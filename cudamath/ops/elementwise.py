@@ -242,6 +242,8 @@ def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
     if out is not None:
         return deliver("round", round(x, decimals), out)
     x = require("round", x, NUMERIC)
+    if not hasattr(decimals, "__index__"):
+        raise TypeError(f"round: decimals must be an integer, got {decimals!r} for {x.dtype} of shape {x.shape}")
     if x.dtype in INTEGER and decimals >= 0:
         return positive(x)
     if decimals == 0:

@@ -62,6 +62,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> ndarray:
     x = require("bincount", x, INTEGER_OR_BOOL)
     if x.ndim != 1:
         raise ValueError(f"bincount: wants 1 dimension, got shape {x.shape}")
+    if not hasattr(minlength, "__index__"):
+        raise TypeError(f"bincount: minlength must be an integer, got {minlength!r}")
     bins = operator.index(minlength)
     if bins < 0:
         raise ValueError(f"bincount: minlength must not be negative, got {minlength}")

@@ -140,7 +140,7 @@ def nanmean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool =
     x = require("nanmean", x)
     if x.dtype not in INEXACT:
         return reduce.mean(x, axis, dtype=dtype, keepdims=keepdims)
-    x = x if dtype is None else astype(x, dtype, copy=False)
+    x = reduce._spread_in("nanmean", x, dtype)  # whole numbers have no NaN
     return _nanmean.reduce(x, axis, keepdims, x.dtype, dtype is None)
 
 
@@ -168,8 +168,7 @@ def nanvar(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
         return reduce.var(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims, mean=mean)
     if mean is not None:
         return _about(reduce.var, x, axis, keepdims, correction=correction, ddof=ddof, mean=mean, dtype=dtype)
-    if dtype is not None:
-        x = astype(x, dtype, copy=False)
+    x = reduce._spread_in("nanvar", x, dtype)
     if x.dtype in COMPLEX:  # |x - mean|^2, whose mean is one of real numbers
         apart = x - nanmean(x, axis, keepdims=True)
         count = _count(x, tuple(range(x.ndim)) if axis is None else normalize_axes("nanvar", axis, x.ndim))
@@ -198,8 +197,7 @@ def nanstd(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
         return reduce.std(x, axis, dtype=dtype, correction=correction, ddof=ddof, keepdims=keepdims, mean=mean)
     if mean is not None:
         return _about(reduce.std, x, axis, keepdims, correction=correction, ddof=ddof, mean=mean, dtype=dtype)
-    if dtype is not None:
-        x = astype(x, dtype, copy=False)
+    x = reduce._spread_in("nanstd", x, dtype)
     if x.dtype in COMPLEX:
         return sqrt(nanvar(x, axis, correction=correction, ddof=ddof, keepdims=keepdims))
     return _nanstd.reduce(x, axis, keepdims, x.dtype, dtype is None and correction is None and ddof is None,

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, COMPLEX, NUMERIC, REAL_OR_BOOL, Op, coerce, require
-from ..core.shapes import normalize_axes
+from ..core.op import ANY, COMPLEX, INEXACT, NUMERIC, REAL_OR_BOOL, Op, coerce, require
+from ..core.shapes import broadcast_shapes, normalize_axes
 from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, sqrt
 from .index import where as choose
 from .output import deliver
@@ -135,6 +135,9 @@ class _Reduction(Op):
         """The reduction with NumPy's `out`, `initial` and `where`."""
         x = require(self.name, x)
         if where is not True:
+            where = coerce(self.name, (x, where))[1]
+            if broadcast_shapes(self.name, where.shape, x.shape) != x.shape:
+                raise ValueError(f"{self.name}: where of shape {where.shape} does not fit an array of shape {x.shape}")
             if self.masked is not None:
                 result = self.masked(x, where, axis, keepdims, **more)
                 return result if out is None else deliver(self.name, result, out)
@@ -185,6 +188,17 @@ def _var_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = 
     apart = abs(x - (_mean_of(x, mask, axis, True) if mean is None else coerce("var", (x, mean))[1]))
     freedom = astype(sum(mask, axis=axis, keepdims=keepdims), apart.dtype) - _freedom("var", correction, ddof)
     return sum(apart * apart, axis=axis, keepdims=keepdims, where=mask) / maximum(freedom, 0)
+
+
+def _spread_in(name: str, x: Any, dtype: Any) -> ndarray:
+    """What a variance is taken of, converted to the dtype that was asked for."""
+    x = require(name, x, ANY)
+    if dtype is None:
+        return x
+    kind = dtypes.as_dtype(dtype)
+    if kind not in INEXACT:
+        raise TypeError(f"{name}: wants a floating-point or complex dtype, got {kind} for {x.dtype} of shape {x.shape}")
+    return astype(x, kind, copy=False)
 
 
 def _std_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> ndarray:
@@ -309,6 +323,8 @@ def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
     x = require("mean", x, ANY)
     if dtype is not None:
         x = astype(x, dtype, copy=False)
+        if x.dtype not in INEXACT:  # the mean of whole numbers as a whole number, as in NumPy
+            return astype(mean(x, axis, keepdims=keepdims), x.dtype)
     layout = x._layout
     return _mean.reduce(x, axis, keepdims, _floating_dtype(layout.dtype), shape=() if x._node is None else layout.shape)
 
@@ -336,9 +352,7 @@ def var(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
     >>> float(cm.var([1.0, 2.0, 3.0, 6.0], correction=1))
     4.666666666666667
     """
-    x = require("var", x, ANY)
-    if dtype is not None:
-        x = astype(x, dtype, copy=False)
+    x = _spread_in("var", x, dtype)
     if x.dtype in COMPLEX or mean is not None:
         return _var_of(x, True, axis, keepdims, correction=correction, ddof=ddof, mean=mean)
     return _var.reduce(x, axis, keepdims, _floating_dtype(x.dtype), correction is None and ddof is None,
@@ -359,9 +373,7 @@ def std(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
     >>> float(cm.std([1.0, 3.0]))
     1.0
     """
-    x = require("std", x, ANY)
-    if dtype is not None:
-        x = astype(x, dtype, copy=False)
+    x = _spread_in("std", x, dtype)
     if x.dtype in COMPLEX or mean is not None:
         return _std_of(x, True, axis, keepdims, correction=correction, ddof=ddof, mean=mean)
     return _std.reduce(x, axis, keepdims, _floating_dtype(x.dtype), correction is None and ddof is None,

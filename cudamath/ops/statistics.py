@@ -15,7 +15,7 @@ from ..core.op import ANY, FLOATING, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, Op, c
 from ..core.shapes import normalize_axes
 from . import reduce, ufunc
 from .creation import arange
-from .elementwise import clip, conj, equal, floor, isnan, logical_not, sqrt
+from .elementwise import clip, conj, equal, floor, isnan, logical_not, maximum, sqrt
 from .index import take_along_axis, where  # noqa: F401  where in a gradient expression
 from .join import concat, stack
 from .linalg import matmul
@@ -421,7 +421,7 @@ def cov(x: Any, /, y: Any = None, rowvar: bool = True, bias: bool = False, ddof:
     correction: Any = (0 if bias else 1) if ddof is None else int(ddof)
     if weights is None:
         total: Any = data.shape[1]
-        freedom: Any = max(total - correction, 0) or math.nan
+        freedom: Any = max(total - correction, 0)
         mean = reduce.mean(data, axis=1, keepdims=True)
         away = data - mean
         product = matmul(away, conj(matrix_transpose(away)))
@@ -430,7 +430,7 @@ def cov(x: Any, /, y: Any = None, rowvar: bool = True, bias: bool = False, ddof:
         if aweights is not None:
             reliable = astype(coerce("cov", (x, aweights))[1], weights.dtype)
             correction = correction * (reduce.sum(weights * reliable) / total)
-        freedom = total - correction
+        freedom = maximum(total - correction, 0)
         mean = reduce.sum(data * weights, axis=1, keepdims=True) / total
         away = data - mean
         product = matmul(away * weights, conj(matrix_transpose(away)))

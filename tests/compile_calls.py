@@ -322,7 +322,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         plan(lambda g, x, w, m, s, h: norm_grad.backward("plain", g, x, w, m, s, h, 64, True), x, x, v, rows, rows, x)
         plan(lambda g, x, s: norm_grad.backward("plain", g, x, None, None, s, None, 64, False), x, x, rows)
         image, c = new(4, 6, 5, 5, dtype=f), new(6, dtype=f)
-        plan(lambda x, w, b, m, s: batch_norm.train("plain", x, w, None, 0.1, 1e-5, False), image, c, c, c, c)
+        for version in ("plain", "fast"):
+            plan(lambda x, w, b, m, s, v=version: batch_norm.train(v, x, w, None, 0.1, 1e-5, False), image, c, c, c, c)
         stat = new(6, dtype=wide)
         plan(lambda g, x, w, b, m, r: batch_norm_grad.gradient("plain", g, x, w, None, True), image, image, c, c, stat, stat)
         plan(lambda g, x, w, b, m, r, y: batch_norm_grad.gradient("plain", g, x, w, y, True), image, image, c, c, stat, stat,

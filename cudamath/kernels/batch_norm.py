@@ -57,6 +57,7 @@ THREADS = 256  # a block, at most
 BLOCKS = 1024  # enough to fill a GPU several times
 SPLITS = 512  # parts of a channel, at most
 LONG = 16  # rounds of loads that a thread adds up before it merges them with what it has
+FEW, FEW_OF_A_CHANNEL = 1 << 16, 4096  # elements, at most, for which one launch beats three
 ALONE = 8  # parts that one thread may merge; for more, MERGERS threads do,
 MERGERS = 64
 NEIGHBOURS = 8  # in blocks of so many channels: 32 bytes of float32, what a read from memory brings at least
@@ -541,12 +542,17 @@ def merging(alone, many, param, parts: Layout, arguments: list) -> Launch:
 
 
 def train(version: str, x: Layout, weight: Layout, residual: Layout | None, momentum: float, eps: float, relu: bool) -> Plan:
-    """The plan of one version of step (a) by name; inputs x, weight, bias, running mean, running variance, residual."""
+    """The plan of one version by name, of step (a), or "few" of all three in one kernel (batch_norm_few.py); inputs x, weight,
+    bias, running mean, running variance, residual."""
     T = wide(x.dtype)
     stat = weight.like(dtype=T)
     outputs = [Layout.of(x.shape, x.strides, x.dtype, x.device), stat, stat, weight.like(), weight.like()]
     if x.size == 0:
         return Plan(outputs, [])
+    if version == "few":
+        from .batch_norm_few import train as in_one
+
+        return in_one(x, weight, residual, outputs, momentum, eps, relu)
     geo = geometry(x, *present(residual))
     first, parts = moments(version, x, geo, Input(0))
     more = Input(0) if residual is None else Input(5)
@@ -567,7 +573,8 @@ def present(*layouts: Layout | None) -> list[Layout]:
 def batch_norm_train(x: Layout, weight: Layout, bias: Layout, running_mean: Layout, running_var: Layout,
                      residual: Layout | None = None, *, momentum: float, eps: float, relu: bool) -> Plan:
     """x, residual: (N, C, ...), others (C,) -> y like x, mean, rstd, new running mean, new running variance (C,)."""
-    return train("fast", x, weight, residual, momentum, eps, relu)
+    small = 0 < x.size <= FEW and x.size // x.shape[1] <= FEW_OF_A_CHANNEL
+    return train("few" if small else "fast", x, weight, residual, momentum, eps, relu)
 
 
 def batch_norm_inference(x: Layout, running_mean: Layout, running_var: Layout, weight: Layout | None, bias: Layout | None,

@@ -130,8 +130,6 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
     wait_one, wait_all = ptx.wgmma_wait(1), ptx.wgmma_wait(0, count)
     arrivals = 1 if alternating else 2
     registers_down, registers_up = ptx.registers_down(40), ptx.registers_up(232)
-    first_tile, make_ring, advance = hopper.first_tile, hopper.make_ring, hopper.advance
-    refill, release, descriptor = hopper.refill, hopper.release, hopper.descriptor
 
     @cuda.jit(launch_bounds=(THREADS, 1))
     def conv2d_wgmma(images, filters, bias, y, table, tiles, product_tiles, group_tiles, across_tiles, positions, area, width,
@@ -144,12 +142,12 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
         a row of them (the same pixels). positions: output pixels, area to an image, width to a row; a pixel's window starts at
         row_start + row * row_step. chunks: steps to a tap; channels: of a group in x; outputs: of a group; strides of y in
         bytes."""
-        base = first_tile(cuda.shared.array(0, types.uint8))
+        base = hopper.first_tile(cuda.shared.array(0, types.uint8))
         full = i32(base + stages * stage_bytes)
         thread = i32(cuda.threadIdx.x)
         group_of_threads = thread >> 7
         if thread == 0:
-            make_ring(full, stages, 1, arrivals)
+            hopper.make_ring(full, stages, 1, arrivals)
         cuda.syncthreads()
         t = i32(cuda.blockIdx.x)
         blocks = i32(cuda.gridDim.x)
@@ -170,7 +168,7 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
                             down, right = i32(i * table[entry + 5]), i32(j * table[entry + 6])
                             for c in range(chunks):
                                 to = i32(base + stage * stage_bytes)
-                                barrier = refill(full, stages, stage, phase, stage_bytes)
+                                barrier = hopper.refill(full, stages, stage, phase, stage_bytes)
                                 if across:
                                     for k in range(pieces):
                                         ptx.tma_load_3d(to + k * piece, filters, output + 64 * k, tap,
@@ -179,7 +177,7 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
                                     ptx.tma_load_3d(to, filters, c * depth, tap, group * outputs + output, barrier)
                                 ptx.tma_load_im2col_4d(to + filter_bytes, images, group * channels + c * depth, v, h, image,
                                                        barrier, right, down)
-                                stage, phase = advance(stage, phase, stages)
+                                stage, phase = hopper.advance(stage, phase, stages)
                     t = i32(t + blocks)
         else:                                              # ---------------- those that multiply
             registers_up()
@@ -202,21 +200,21 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
                 for _ in range(steps_of(table, t, product_tiles, chunks)):
                     ptx.barrier_wait(full + 8 * stage, phase)
                     a = i32(base + stage * stage_bytes)
-                    filters_here = descriptor(i32(a + me * shift_a), base_a)
-                    pixels_here = descriptor(i32(a + filter_bytes + me * shift_b), base_b)
+                    filters_here = hopper.descriptor(i32(a + me * shift_a), base_a)
+                    pixels_here = hopper.descriptor(i32(a + filter_bytes + me * shift_b), base_b)
                     first(total, 0, filters_here, pixels_here)
                     if high == 2:
                         last(total, sums, filters_here + next_a, pixels_here)
                     if before >= 0:
                         wait_one()
-                        release(full, stages, before, thread)
+                        hopper.release(full, stages, before, thread)
                     before = stage
-                    stage, phase = advance(stage, phase, stages)
+                    stage, phase = hopper.advance(stage, phase, stages)
                 if alternating:
                     ptx.named_arrive(2 - me, 256)
                 wait_all(total, 0)
                 if before >= 0:
-                    release(full, stages, before, thread)
+                    hopper.release(full, stages, before, thread)
 
                 number, group, tile_row, tile_column = place_of(t, product_tiles, group_tiles, across_tiles)
                 output = i32(tile_column * rows + me * shift_outputs + 16 * warp)

@@ -80,8 +80,7 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
     next_a = PIECE >> 4
     wait_one, wait_all = ptx.wgmma_wait(1), ptx.wgmma_wait(0, count)
     registers_down, registers_up = ptx.registers_down(40), ptx.registers_up(232)
-    first_tile, make_ring, advance = hopper.first_tile, hopper.make_ring, hopper.advance
-    refill, release, descriptor, divide = hopper.refill, hopper.release, hopper.descriptor, ptx_mma.divide_unsigned
+    divide = ptx_mma.divide_unsigned
 
     @cuda.jit(launch_bounds=(THREADS, 1))
     def conv2d_weight_wgmma(grads, images, partial, tiles, group_tiles, across_tiles, share, positions, area, width,
@@ -93,12 +92,12 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
         tiles in all, in a group, in a row; share: pixels a split adds up, a multiple of PIXELS; positions: output pixels, area
         to an image, width to a row; window and taps as in conv2d_wgmma; chunks: pieces of 64 channels to a tap; channels and
         outputs of a group; all_outputs: G * M."""
-        base = first_tile(cuda.shared.array(0, types.uint8))
+        base = hopper.first_tile(cuda.shared.array(0, types.uint8))
         full = i32(base + stages * stage_bytes)
         thread = i32(cuda.threadIdx.x)
         group_of_threads = thread >> 7
         if thread == 0:
-            make_ring(full, stages, 1, 2)
+            hopper.make_ring(full, stages, 1, 2)
         cuda.syncthreads()
         ptx.let_next_begin()
         ptx.wait_for_previous()
@@ -117,7 +116,7 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
                 while at < end:
                     image, p, q = pixel_of(at, area, width)
                     h, v = i32(row_start + p * row_step), i32(column_start + q * column_step)
-                    barrier = refill(full, stages, stage, phase, expected)
+                    barrier = hopper.refill(full, stages, stage, phase, expected)
                     to = i32(base + stage * stage_bytes)
                     for i in range(rows_pieces):
                         ptx.tma_load_2d(to, grads, group * outputs + output0 + 64 * i, at, barrier)
@@ -128,7 +127,7 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
                         ptx.tma_load_im2col_4d(to, images, group * channels + 64 * (piece0 + i - tap * chunks), v, h, image,
                                                barrier, (tap - r * taps_right) * right, r * down)
                         to = i32(to + PIECE)
-                    stage, phase = advance(stage, phase, stages)
+                    stage, phase = hopper.advance(stage, phase, stages)
                     at = i32(at + PIXELS)
         else:                                              # ---------------- those that multiply
             registers_up()
@@ -140,7 +139,7 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
             first_b = i32(base + rows_pieces * PIECE + me * shift_b)
             # the first step sets the sums, apart from the loop: any other write to them would make ptxas serialise wgmma
             ptx.barrier_wait(full, 0)
-            grads_here, pixels_here = descriptor(first_a, both), descriptor(first_b, both)
+            grads_here, pixels_here = hopper.descriptor(first_a, both), hopper.descriptor(first_b, both)
             begin_first(total, 0, grads_here, pixels_here)
             if high == 2:
                 begin_last(total, sums, grads_here + next_a, pixels_here)
@@ -148,15 +147,15 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
             at = i32(begin + PIXELS)
             while at < end:
                 ptx.barrier_wait(full + 8 * stage, phase)
-                grads_here = descriptor(i32(first_a + stage * stage_bytes), both)
-                pixels_here = descriptor(i32(first_b + stage * stage_bytes), both)
+                grads_here = hopper.descriptor(i32(first_a + stage * stage_bytes), both)
+                pixels_here = hopper.descriptor(i32(first_b + stage * stage_bytes), both)
                 add_first(total, 0, grads_here, pixels_here)
                 if high == 2:
                     add_last(total, sums, grads_here + next_a, pixels_here)
                 wait_one()
-                release(full, stages, before, thread)
+                hopper.release(full, stages, before, thread)
                 before = stage
-                stage, phase = advance(stage, phase, stages)
+                stage, phase = hopper.advance(stage, phase, stages)
                 at = i32(at + PIXELS)
             wait_all(total, 0)
             for half in range(2 * high):

@@ -101,8 +101,7 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
     next_b, last_b = 128 * apart >> 4, (taps_right - 1) * 128 * apart >> 4
     wait_before, wait_all = ptx.wgmma_wait(high), ptx.wgmma_wait(0, count)    # a step is `high` groups
     registers_down, registers_up = ptx.registers_down(40), ptx.registers_up(232)
-    first_tile, make_ring, advance = hopper.first_tile, hopper.make_ring, hopper.advance
-    refill, release, descriptor, round_outputs = hopper.refill, hopper.release, hopper.descriptor, outputs_of_pixel(dtype)
+    round_outputs = outputs_of_pixel(dtype)
 
     @cuda.jit(launch_bounds=(THREADS, 1))
     def conv2d_wgmma_kept(images, filters, y, tiles, positions, area, width, real, row_start, column_start, first_tap, tap_down,
@@ -114,7 +113,7 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
         window starts at row_start + row, column_start + column; number in w of the first tap, of the next down, right; down:
         rows between taps; steps: taps_down * chunks, not known to the compiler, which would write the loop out and then
         serialise its products; strides of y in bytes."""
-        base = first_tile(cuda.shared.array(0, types.uint8))
+        base = hopper.first_tile(cuda.shared.array(0, types.uint8))
         kept = i32(base + stages * stage_bytes)
         full = i32(kept + kept_bytes)
         ready = i32(full + 16 * stages)
@@ -122,7 +121,7 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
         group_of_threads = thread >> 7
         if thread == 0:
             ptx.barrier_init(ready, 1)
-            make_ring(full, stages, 1, 1)
+            hopper.make_ring(full, stages, 1, 1)
         cuda.syncthreads()
         t = i32(cuda.blockIdx.x)
         blocks = i32(cuda.gridDim.x)
@@ -147,10 +146,10 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
                     h, v = i32(row_start + p), i32(column_start + q)
                     for i in range(taps_down):
                         for c in range(chunks):
-                            barrier = refill(full, stages, stage, phase, run_bytes)
+                            barrier = hopper.refill(full, stages, stage, phase, run_bytes)
                             ptx.tma_load_im2col_4d(base + stage * stage_bytes, images, CHANNELS * c, v, h, image, barrier, 0,
                                                    i * down)
-                            stage, phase = advance(stage, phase, stages)
+                            stage, phase = hopper.advance(stage, phase, stages)
                     t = i32(t + blocks)
         else:                                              # ---------------- those that multiply
             registers_up()
@@ -171,8 +170,8 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
                 before, a = i32(-1), kept
                 for _ in range(i32(steps)):
                     ptx.barrier_wait(full + 8 * stage, phase)
-                    filters_here = descriptor(a, base_a)
-                    pixels_here = descriptor(i32(base + stage * stage_bytes), base_b)
+                    filters_here = hopper.descriptor(a, base_a)
+                    pixels_here = hopper.descriptor(i32(base + stage * stage_bytes), base_b)
                     add(total, 0, filters_here, pixels_here)
                     if taps_right == 3:
                         add(total, 0, filters_here + next_a, pixels_here + next_b)
@@ -185,12 +184,12 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
                     a = i32(a + taps_right * filter_bytes)
                     if before >= 0:
                         wait_before()
-                        release(full, stages, before, thread)
+                        hopper.release(full, stages, before, thread)
                     before = stage
-                    stage, phase = advance(stage, phase, stages)
+                    stage, phase = hopper.advance(stage, phase, stages)
                 ptx.named_arrive(2 - me, 256)
                 wait_all(total, 0)
-                release(full, stages, before, thread)
+                hopper.release(full, stages, before, thread)
                 odd, upper = lane & 1, lane & 2            # see outputs_of_pixel
                 output = i32(16 * warp + 8 * odd)
                 line = ptx_mma.global_address(y) + 2 * i64(output)

@@ -122,8 +122,6 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
     wait_one, wait_all = ptx.wgmma_wait(1), ptx.wgmma_wait(0, count)
     registers_down, registers_up = (
         (ptx.registers_down(40), ptx.registers_up(232)) if consumers == 2 else (ptx.registers_down(32), ptx.registers_up(160)))
-    first_tile, make_ring, advance = hopper.first_tile, hopper.make_ring, hopper.advance
-    refill, release, descriptor = hopper.refill, hopper.release, hopper.descriptor
 
     @cuda.jit(launch_bounds=(tile.threads, 1))
     def conv2d_weight_wgmma_taps(grads, images, partial, tiles, group_tiles, across_tiles, share, positions, area, width,
@@ -135,12 +133,12 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
         split adds up, a multiple of PIXELS; positions: of results and of those beyond their edge, area to an image, width to a
         row; a result's window starts at row_start + row * row_step, column_start + column * stride; taps of a filter; down:
         rows between them; chunks: pieces of 64 channels; channels and outputs of a group; all_outputs: G * M."""
-        base = first_tile(cuda.shared.array(0, types.uint8))
+        base = hopper.first_tile(cuda.shared.array(0, types.uint8))
         full = i32(base + stages * stage_bytes)
         thread = i32(cuda.threadIdx.x)
         group_of_threads = thread >> 7
         if thread == 0:
-            make_ring(full, stages, 1, consumers)
+            hopper.make_ring(full, stages, 1, consumers)
         cuda.syncthreads()
         ptx.let_next_begin()
         ptx.wait_for_previous()
@@ -157,7 +155,7 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
                 at = begin
                 while at < end:
                     image, p, q = pixel_of(at, area, width)
-                    barrier = refill(full, stages, stage, phase, expected)
+                    barrier = hopper.refill(full, stages, stage, phase, expected)
                     to = i32(base + stage * stage_bytes)
                     for i in range(pieces):
                         ptx.tma_load_im2col_4d(to, grads, group * outputs + output0 + 64 * i, q, p, image, barrier, 0, 0)
@@ -167,7 +165,7 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
                             ptx.tma_load_im2col_4d(to, images, group * channels + channel, column_start + q * stride,
                                                    row_start + p * row_step, image, barrier, run, (r + row) * down)
                             to = i32(to + run_bytes)
-                    stage, phase = advance(stage, phase, stages)
+                    stage, phase = hopper.advance(stage, phase, stages)
                     at = i32(at + PIXELS)
         else:                                              # ---------------- those that multiply
             registers_up()
@@ -179,7 +177,7 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
             first_b = i32(base + pieces * PIECE + me * shift_b)
             # the first step sets the sums, apart from the loop: any other write to them would make ptxas serialise wgmma
             ptx.barrier_wait(full, 0)
-            grads_here, pixels_here = descriptor(first_a, base_a), descriptor(first_b, base_b)
+            grads_here, pixels_here = hopper.descriptor(first_a, base_a), hopper.descriptor(first_b, base_b)
             set_first(total, 0, grads_here, pixels_here)
             if stride == 2:
                 set_last(total, second, grads_here, pixels_here + next_b)
@@ -187,15 +185,15 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
             at = i32(begin + PIXELS)
             while at < end:
                 ptx.barrier_wait(full + 8 * stage, phase)
-                grads_here = descriptor(i32(first_a + stage * stage_bytes), base_a)
-                pixels_here = descriptor(i32(first_b + stage * stage_bytes), base_b)
+                grads_here = hopper.descriptor(i32(first_a + stage * stage_bytes), base_a)
+                pixels_here = hopper.descriptor(i32(first_b + stage * stage_bytes), base_b)
                 add_first(total, 0, grads_here, pixels_here)
                 if stride == 2:
                     add_last(total, second, grads_here, pixels_here + next_b)
                 wait_one()
-                release(full, stages, before, thread)
+                hopper.release(full, stages, before, thread)
                 before = stage
-                stage, phase = advance(stage, phase, stages)
+                stage, phase = hopper.advance(stage, phase, stages)
                 at = i32(at + PIXELS)
             wait_all(total, 0)
             c = i32(channel + 2 * (lane & 3))

@@ -100,6 +100,7 @@ from .ops.integers import *  # noqa: F403
 from .ops.interpolate import *  # noqa: F403
 from .ops.join import *  # noqa: F403
 from .ops.linalg import *  # noqa: F403
+from .ops.masks import *  # noqa: F403
 from .ops.nan import *  # noqa: F403
 from .ops.numbers import *  # noqa: F403
 from .ops.polynomials import *  # noqa: F403

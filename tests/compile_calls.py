@@ -280,8 +280,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             for y in (x, strided):
                 plan(functools.partial(elementwise.elementwise, expression="x == y", compute=t, output=np.dtype(bool),
                                        version="plain"), y, y)
-        plan(functools.partial(masks.true_offsets, version="plain"), new(70, dtype=t))
-        plan(functools.partial(masks.true_positions, count=9, version="plain"), new(70, dtype=t), new(2, dtype="i8"))
+        plan(functools.partial(masks.count_true, version="plain"), new(70, dtype=t))
+        plan(functools.partial(masks.nonzero, capacity=9, rows=False, version="plain"), new(70, dtype=t), new(2, dtype="i8"))
         if t.kind == "b":
             continue
         a, b = new(64, 48, dtype=t), new(48, 80, dtype=t)

@@ -139,14 +139,3 @@ def where_into(x, mask, value=None, *, scalars=()):
     """x = mask ? value : x, in place; without an array of values the scalar is the value."""
     np.copyto(x, _in_dtype(x.dtype, scalars) if value is None else value, where=mask)
     return ()
-
-
-def true_offsets(x):
-    """On the CPU only the total is needed: how many elements are not zero."""
-    return np.array([np.count_nonzero(x)])
-
-
-def true_positions(x, offsets, *, count):
-    """Coordinates of the elements that are not zero."""
-    assert offsets[-1] == count
-    return tuple(np.nonzero(x if x.ndim else x.reshape(1)))

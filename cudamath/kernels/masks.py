@@ -1,52 +1,238 @@
-"""The positions of what is not zero: nonzero, and indexing by masks.
+"""What a condition chooses: positions of what is not zero, elements under a mask, distinct neighbours of a sorted vector.
 
-The idea. A block looks at 4,096 elements and counts those that are not zero (``true_count``); running sums of the counts
-(scan.py) tell where each block's positions begin; then every block looks again and writes (``true_write``). The length
-of the result is then known on the host, which costs the one synchronisation that no mask can avoid: it lies between the
-two looks, because nobody can give memory to a result of unknown length. The floor is two reads of the elements and
-a write of 8 bytes for each that is not zero.
+The idea. How many are chosen is known on the host only once the device has counted, which costs the one synchronisation that
+no such function can avoid, and nobody can give memory to a result of unknown length. So the elements are looked at twice:
+``count`` is told how many each stretch of them has (1,024 stretches at most), the host adds that up, and ``write`` goes over
+the stretches again, each block beginning behind what the blocks before it were found to have. Of few elements a result that
+has room for all of them costs little: ``write`` is alone then, its blocks count what is ahead of them themselves, and the
+host waits once, at the end. The floor is two reads of the elements, the second one from the second-level cache where they
+fit, and a write of what is chosen.
 
-``true_count``, ``true_write``     any GPU and the simulator: a thread looks at 16 neighbours.
-``count_votes``, ``write_votes``   the lanes of a warp look at 32 neighbours at a time and vote: a ballot tells each lane how
-                                   many are true before it, and what they write lies side by side.
+Within 4,096 elements every thread has 16 neighbours, as 16 bits: of bytes by one access of 16 bytes, of wider elements by 16
+votes of the warp. Counts of bits are summed over the lanes by shuffles; chosen places are gathered in shared memory, so that
+neighbouring threads write neighbours.
+
+Versions: ``count``, ``write``; ``plain_count``, ``plain_write``: the same for any GPU and the simulator, which know no
+shuffles: sums by trees in shared memory, results written where they are found.
 """
 
 import functools
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..core.layout import Layout
-from ..core.plan import Input, Launch, Output, Plan, Temp
+from ..core.plan import Constant, Input, Launch, Output, Plan
 from .build import SIMULATOR, blocks, codec, device_function
-from .copy import fill_part, whole
-from .index import dense
+from .copy import index_type
+from .index import _WORDS, dense
 from .lazy import cuda, types
-from .scan import vector_steps
+from .rows import FULL, WARP, bounded
+
+if not SIMULATOR:
+    from .ptx import load_vector
 
 THREADS = 256
+WARPS = THREADS // WARP
 ITEMS = 16  # neighbouring elements a thread looks at
+OF_WARP = WARP * ITEMS
 TILE = THREADS * ITEMS
-WARP = 32
-WARPS = THREADS // 32
-EVERY = 0xFFFFFFFF  # lanes of a warp
+STRETCHES = 1024  # of all elements, at most: blocks that run at once, and counts that a block adds up in no time
+
+
+# ------------------------------------------------------------------------------------------------- conditions
 
 
 @functools.cache
-def true_count(dtype: np.dtype) -> Any:
-    """counts[k + 1] = how many of the elements 4096 k ... 4096 k + 4095 are not zero."""
+def is_true(dtype: np.dtype) -> Any:
+    """Device function: whether element i of x is not zero."""
     load = codec(dtype)[0]
 
-    @cuda.jit
-    def true_count(x, counts):  # x: (n,), counts: (blocks + 1,) int64
-        shared = cuda.shared.array(THREADS, np.int32)
+    @device_function
+    def is_true(x, i):
+        return load(x[i]) != 0
+
+    return is_true
+
+
+@functools.cache
+def is_new(dtype: np.dtype, equal_nan: bool) -> Any:
+    """Device function: whether element i of a sorted x is unlike the one before; equal_nan: a NaN is like a NaN."""
+    load = codec(dtype)[0]
+
+    @device_function
+    def is_new(x, i):
+        new = True
+        if i > 0:
+            a, b = load(x[i]), load(x[i - 1])
+            new = a != b and not (equal_nan and a != a and b != b)
+        return new
+
+    return is_new
+
+
+@functools.cache
+def lane_bits(holds: Any, of_bytes: bool) -> Any:
+    """Device function: which of the 16 elements from first + 16 lane on hold. of_bytes: elements are bytes, x is aligned, what
+    is not zero holds, and ``words`` are four of them each."""
+    low, high, gather = types.uint32(0x7F7F7F7F), types.uint32(0x80808080), types.uint32(0x204081)
+
+    @device_function
+    def lane_bits(x, words, first, lane):
+        mine = types.uint32(0)
+        own = first + types.int64(lane * ITEMS)
+        if of_bytes and first + OF_WARP > x.size:  # the last elements
+            for k in range(min(types.int64(ITEMS), x.size - own)):
+                if holds(x, own + k):
+                    mine |= types.uint32(types.uint32(1) << types.uint32(k))
+        elif of_bytes:
+            packed = load_vector(words, own >> 2, 4)
+            for k in range(4):  # the top bit of each byte that is not zero; then these four bits side by side
+                w = types.uint32(packed[k])
+                tops = types.uint32((types.uint32((w & low) + low) | w) & high)
+                four = types.uint32(types.uint32(types.uint32(tops >> types.uint32(7)) * gather) >> types.uint32(21))
+                mine |= types.uint32((four & types.uint32(15)) << types.uint32(4 * k))
+        else:
+            for k in range(ITEMS):  # neighbouring lanes read neighbours; then lane l has its half of a word
+                i = first + k * WARP + lane
+                votes = types.uint32(cuda.ballot_sync(FULL, i < x.size and holds(x, i)))
+                if k == lane // 2:
+                    mine = types.uint32(votes >> types.uint32(lane % 2 * ITEMS)) & types.uint32(0xFFFF)
+        return types.uint32(mine)
+
+    return lane_bits
+
+
+@device_function
+def block_sum(value, shared):
+    """The sum of an int64 over the block's lanes; shared: (WARPS,) int64. Barriers at both ends."""
+    for s in range(5):
+        value += cuda.shfl_xor_sync(FULL, value, 1 << s)
+    cuda.syncthreads()
+    if cuda.threadIdx.x % WARP == 0:
+        shared[cuda.threadIdx.x // WARP] = value
+    cuda.syncthreads()
+    total = types.int64(0)
+    for w in range(WARPS):
+        total += shared[w]
+    return total
+
+
+# ---------------------------------------------------------------------------------------------------- kernels
+
+
+@functools.cache
+def count(holds: Any, of_bytes: bool) -> Any:
+    """counts[k] = in how many of the elements k stretch ... (k + 1) stretch - 1 the condition holds."""
+    look = lane_bits(holds, of_bytes)
+
+    @bounded(THREADS)
+    def count(x, words, counts, stretch):  # x: (n,); words: as in lane_bits; counts: (blocks,) int64
+        shared = cuda.shared.array(WARPS, types.int64)
         t = cuda.threadIdx.x
-        first = cuda.blockIdx.x * TILE + t * ITEMS
-        mine = np.int32(0)
-        for i in range(first, min(first + ITEMS, x.size)):
-            if load(x[i]) != 0:
-                mine += np.int32(1)
+        first = types.int64(cuda.blockIdx.x) * stretch + t // WARP * OF_WARP
+        mine = types.int64(0)
+        for tile in range(first, min(first + stretch, x.size), TILE):
+            mine += types.int64(cuda.popc(look(x, words, tile, t % WARP)))
+        total = block_sum(mine, shared)
+        if t == 0:
+            counts[cuda.blockIdx.x] = total
+
+    return count
+
+
+@functools.cache
+def putting(positions: bool, ndim: int, index: Any) -> Any:
+    """Device function: what is written about chosen element i as the j-th: its position, a coordinate for each axis, into
+    out[axis * across + j * step]; or an element of ``source``."""
+
+    @device_function
+    def put(source, out, i, j, across, step, sizes):
+        if not positions:
+            out[j] = source[i]
+        elif ndim < 2:
+            out[j] = i
+        else:
+            rest = index(i)
+            for k in range(ndim):
+                axis = ndim - 1 - k
+                size = index(sizes[axis])
+                q = rest // size
+                out[axis * across + j * step] = types.int64(rest - q * size)
+                rest = q
+
+    return put
+
+
+@functools.cache
+def write(holds: Any, of_bytes: bool, positions: bool, ndim: int, index: Any, alone: bool) -> Any:
+    """All that is chosen, in order; alone: without ``counts``, and the number of them goes to ``total``."""
+    look = lane_bits(holds, of_bytes)
+    put = putting(positions, ndim, index)
+
+    @bounded(THREADS)
+    def write(x, words, source, counts, out, total, stretch, across, step, sizes):
+        # x, words: as in count; source: (n,) words; counts: (blocks,) int64; out: words, or int64 as in put; total: (1,) int64
+        shared = cuda.shared.array(WARPS, types.int64)
+        of_warp = cuda.shared.array(WARPS, types.int32)
+        places = cuda.shared.array(TILE, types.uint16)
+        t = types.int32(cuda.threadIdx.x)
+        lane, warp = t % types.int32(WARP), t // types.int32(WARP)
+        begin = types.int64(cuda.blockIdx.x) * stretch
+        before = types.int64(0)
+        if alone:
+            for tile in range(0, begin, TILE):
+                before += types.int64(cuda.popc(look(x, words, tile + types.int64(warp * OF_WARP), lane)))
+        else:
+            for k in range(types.int64(t), types.int64(cuda.blockIdx.x), THREADS):
+                before += counts[k]
+        before = block_sum(before, shared)
+        for tile in range(begin, min(begin + stretch, x.size), TILE):
+            mine = look(x, words, tile + types.int64(warp * OF_WARP), lane)
+            own = types.int32(cuda.popc(mine))
+            up_to = own
+            for s in range(5):
+                lower = cuda.shfl_up_sync(FULL, up_to, 1 << s)
+                if lane >= 1 << s:
+                    up_to += lower
+            if lane == WARP - 1:
+                of_warp[warp] = up_to
+            cuda.syncthreads()
+            at = types.int32(up_to - own)
+            here = types.int32(0)
+            for w in range(WARPS):
+                if w < warp:
+                    at += of_warp[w]
+                here += of_warp[w]
+            first = types.int32(t * ITEMS)
+            while mine != types.uint32(0):
+                places[types.uint32(at)] = types.uint16(first + types.int32(cuda.ffs(mine)) - types.int32(1))
+                at += types.int32(1)
+                mine &= types.uint32(mine - types.uint32(1))
+            cuda.syncthreads()
+            for k in range(t, here, THREADS):
+                put(source, out, tile + types.int64(places[types.uint32(k)]), before + types.int64(k), across, step, sizes)
+            before += types.int64(here)
+            cuda.syncthreads()  # before the next tile's places are gathered
+        if alone and t == 0 and cuda.blockIdx.x == cuda.gridDim.x - 1:
+            total[0] = before
+
+    return write
+
+
+@functools.cache
+def plain_count(holds: Any) -> Any:
+    """`count` without votes."""
+
+    @cuda.jit
+    def plain_count(x, words, counts, stretch):  # as in count
+        shared = cuda.shared.array(THREADS, types.int64)
+        t = cuda.threadIdx.x
+        first = cuda.blockIdx.x * stretch
+        mine = np.int64(0)
+        for i in range(first + t, min(first + stretch, x.size), THREADS):
+            if holds(x, i):
+                mine += 1
         shared[t] = mine
         cuda.syncthreads()
         half = THREADS // 2
@@ -56,129 +242,58 @@ def true_count(dtype: np.dtype) -> Any:
             cuda.syncthreads()
             half //= 2
         if t == 0:
-            counts[cuda.blockIdx.x + 1] = shared[0]
-            if cuda.blockIdx.x == 0:
-                counts[0] = 0
+            counts[cuda.blockIdx.x] = shared[0]
 
-    return true_count
+    return plain_count
 
 
 @functools.cache
-def true_write(dtype: np.dtype) -> Any:
-    """The positions of the elements that are not zero, in order; block k starts writing at offsets[k]."""
-    load = codec(dtype)[0]
+def plain_write(holds: Any, positions: bool, ndim: int, index: Any, alone: bool) -> Any:
+    """`write` without votes: a thread has a run of neighbours, and writes what it finds in them."""
+    put = putting(positions, ndim, index)
 
     @cuda.jit
-    def true_write(x, offsets, positions):  # x: (n,), offsets: (blocks + 1,), positions: (count,) int64
-        shared = cuda.shared.array(THREADS, np.int32)
+    def plain_write(x, words, source, counts, out, total, stretch, across, step, sizes):  # as in write
+        shared = cuda.shared.array(THREADS, types.int64)
+        ahead = cuda.shared.array(THREADS, types.int64)  # of the blocks before, a share for each thread
         t = cuda.threadIdx.x
-        first = cuda.blockIdx.x * TILE + t * ITEMS
-        last = min(first + ITEMS, x.size)
-        mine = np.int32(0)
+        begin = cuda.blockIdx.x * stretch
+        before = np.int64(0)
+        if alone:
+            for i in range(t, begin, THREADS):
+                if holds(x, i):
+                    before += 1
+        else:
+            for k in range(t, cuda.blockIdx.x, THREADS):
+                before += counts[k]
+        ahead[t] = before
+        run = stretch // THREADS
+        first = begin + t * run
+        last = min(first + run, x.size)
+        mine = np.int64(0)
         for i in range(first, last):
-            if load(x[i]) != 0:
-                mine += np.int32(1)
+            if holds(x, i):
+                mine += 1
         shared[t] = mine
         cuda.syncthreads()
-        step = 1
-        while step < THREADS:
-            before = shared[t - step] if t >= step else np.int32(0)
+        half = 1
+        while half < THREADS:  # Hillis and Steele
+            lower = shared[t - half] if t >= half else np.int64(0)
             cuda.syncthreads()
-            shared[t] += before
+            shared[t] += lower
             cuda.syncthreads()
-            step *= 2
-        at = offsets[cuda.blockIdx.x] + shared[t] - mine
+            half *= 2
+        at = shared[t] - mine
+        for k in range(THREADS):
+            at += ahead[k]
         for i in range(first, last):
-            if load(x[i]) != 0:
-                positions[at] = i
+            if holds(x, i):
+                put(source, out, i, at, across, step, sizes)
                 at += 1
+        if alone and t == THREADS - 1 and cuda.blockIdx.x == cuda.gridDim.x - 1:
+            total[0] = at
 
-    return true_write
-
-
-@functools.cache
-def votes(dtype: np.dtype) -> Any:
-    """Device function: which of the 16 times 32 elements from `first` on are not zero, a word of 32 bits for each time."""
-    load = codec(dtype)[0]
-
-    @device_function
-    def votes(x, first, found):
-        for k in range(ITEMS):
-            i = first + k * WARP
-            true = False
-            if i < x.size:
-                true = load(x[i]) != 0
-            found[k] = cuda.ballot_sync(EVERY, true)
-
-    return votes
-
-
-@functools.cache
-def count_votes(dtype: np.dtype) -> Any:
-    """`true_count` by votes."""
-    look = votes(dtype)
-
-    @cuda.jit
-    def count_votes(x, counts):  # x: (n,), counts: (blocks + 1,) int64
-        totals = cuda.shared.array(WARPS, types.int32)
-        found = cuda.local.array(ITEMS, types.uint32)
-        t = cuda.threadIdx.x
-        warp = t // WARP
-        look(x, types.int64(cuda.blockIdx.x) * TILE + warp * (WARP * ITEMS) + t % WARP, found)
-        if t % WARP == 0:
-            mine = types.int32(0)
-            for k in range(ITEMS):
-                mine += types.int32(cuda.popc(found[k]))
-            totals[warp] = mine
-        cuda.syncthreads()
-        if t == 0:
-            total = types.int64(0)
-            for w in range(WARPS):
-                total += totals[w]
-            counts[cuda.blockIdx.x + 1] = total
-            if cuda.blockIdx.x == 0:
-                counts[0] = 0
-
-    return count_votes
-
-
-@functools.cache
-def write_votes(dtype: np.dtype) -> Any:
-    """`true_write` by votes."""
-    look = votes(dtype)
-
-    @cuda.jit
-    def write_votes(x, offsets, positions):  # x: (n,), offsets: (blocks + 1,), positions: (count,) int64
-        totals = cuda.shared.array(WARPS, types.int32)
-        found = cuda.local.array(ITEMS, types.uint32)
-        t = cuda.threadIdx.x
-        warp, lane = t // WARP, t % WARP
-        first = types.int64(cuda.blockIdx.x) * TILE + warp * (WARP * ITEMS) + lane
-        look(x, first, found)
-        if lane == 0:
-            mine = types.int32(0)
-            for k in range(ITEMS):
-                mine += types.int32(cuda.popc(found[k]))
-            totals[warp] = mine
-        cuda.syncthreads()
-        at = offsets[cuda.blockIdx.x]
-        for w in range(warp):
-            at += totals[w]
-        before = types.uint32((types.uint32(1) << types.uint32(lane)) - types.uint32(1))
-        for k in range(ITEMS):
-            if (found[k] >> types.uint32(lane)) & types.uint32(1):
-                positions[at + cuda.popc(types.uint32(found[k] & before))] = first + k * WARP
-            at += cuda.popc(found[k])
-
-    return write_votes
-
-
-@cuda.jit
-def unravel_axis(positions, index, inner, size):  # positions, index: (m,) int64
-    """index[j] = (positions[j] // inner) % size: the coordinate of a flat position along one axis."""
-    j = cuda.grid(1)
-    if j < positions.size:
-        index[j] = positions[j] // inner % size
+    return plain_write
 
 
 # ------------------------------------------------------------------------------------------------- planners
@@ -189,36 +304,79 @@ def _plain(version: str | None) -> bool:
     return SIMULATOR if version is None else version == "plain"
 
 
-def true_offsets(x: Layout, *, version: str | None = None) -> Plan:
-    """How many non-zero elements come before each stretch of 4096, and in the last entry how many there are."""
-    stretches = blocks(x.size, TILE)
-    out = x.like((stretches + 1,), np.dtype(np.int64))
-    temps: list[Layout] = []
-    steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
-    if not stretches:
-        zero = np.uint64(0)
-        return Plan([out], fill_part(whole(Output(0), out), zero, zero, None))
-    count = true_count if _plain(version) else count_votes
-    return Plan([out], [*steps, Launch(count(x.dtype), stretches, THREADS, [given.flat, Output(0)]),
-                        *vector_steps(Output(0), out, temps)], temps)
+def _stretch(n: int) -> int:
+    """Elements of a block, in whole tiles."""
+    return TILE * max(1, blocks(blocks(n, TILE), STRETCHES))
 
 
-def true_positions(x: Layout, offsets: Layout, *, count: int, version: str | None = None) -> Plan:
-    """Coordinates of the non-zero elements in row-major order, one array an axis; offsets from ``true_offsets``."""
-    out = x.like((count,), np.dtype(np.int64))
-    outputs = [out] * max(x.ndim, 1)
-    if not count:
-        return Plan(outputs, [])
+def _bytes(x: Layout) -> bool:
+    """Whether elements are bytes that are not zero where a bit of them is not, read 16 at a time."""
+    return x.itemsize == 1 and x.dtype.kind in "biu" and x.aligned
+
+
+def count_true(x: Layout, *, version: str | None = None) -> Plan:
+    """How many elements of each stretch of x are not zero."""
+    return _counted(x, is_true(x.dtype), _bytes(x), version)
+
+
+def count_new(x: Layout, *, equal_nan: bool, version: str | None = None) -> Plan:
+    """How many elements of each stretch of a sorted vector are unlike the one before."""
+    return _counted(x, is_new(x.dtype, equal_nan), False, version)
+
+
+def nonzero(x: Layout, counts: Layout | None = None, *, capacity: int, rows: bool, version: str | None = None) -> Plan:
+    """Coordinates of the elements that are not zero in row-major order, (ndim, capacity), or (capacity, ndim) if ``rows``.
+
+    counts: from `count_true`, then there are at most ``capacity`` of them; else a second output says how many."""
+    ndim = max(x.ndim, 1)
+    shape = (capacity, ndim) if rows else (ndim, capacity)
+    return _written(x, None, counts, is_true(x.dtype), _bytes(x), shape, version, rows)
+
+
+def chosen(mask: Layout, x: Layout, counts: Layout | None = None, *, capacity: int, version: str | None = None) -> Plan:
+    """The elements of x where a mask of its shape is true, (capacity,); counts and a second output: as in `nonzero`."""
+    return _written(mask, x, counts, is_true(mask.dtype), _bytes(mask), (capacity,), version)
+
+
+def distinct(x: Layout, counts: Layout | None = None, *, capacity: int, equal_nan: bool, version: str | None = None) -> Plan:
+    """The elements of a sorted vector that are unlike the one before, (capacity,); counts: from `count_new`."""
+    return _written(x, x, counts, is_new(x.dtype, equal_nan), False, (capacity,), version)
+
+
+def _words(given: Any, x: Layout, of_bytes: bool) -> Any:
+    """Four bytes each, as far as there are that many."""
+    return given.view((x.size // 4,), dtype=np.dtype(np.uint32)) if of_bytes else given.flat
+
+
+def _counted(x: Layout, holds: Any, of_bytes: bool, version: str | None) -> Plan:
+    stretch = _stretch(x.size)
+    grid = max(1, blocks(x.size, stretch))
     temps: list[Layout] = []
     steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
-    flat = Output(0)
-    if x.ndim > 1:
-        temps.append(out)
-        flat = Temp(len(temps) - 1)
-    write = true_write if _plain(version) else write_votes
-    steps = [*steps, Launch(write(x.dtype), blocks(x.size, TILE), THREADS, [given.flat, Input(1), flat])]
-    if x.ndim > 1:
-        for axis in range(x.ndim):
-            steps.append(Launch(unravel_axis, blocks(count, THREADS), THREADS,
-                                [flat, Output(axis), prod(x.shape[axis + 1 :]), x.shape[axis]]))
-    return Plan(outputs, steps, temps)
+    kernel = plain_count(holds) if _plain(version) else count(holds, of_bytes)
+    launch = Launch(kernel, grid, THREADS, [given.flat, _words(given, x, of_bytes), Output(0), stretch])
+    return Plan([x.like((grid,), np.dtype(np.int64))], [*steps, launch], temps)
+
+
+def _written(x: Layout, source: Layout | None, counts: Layout | None, holds: Any, of_bytes: bool, shape: tuple[int, ...],
+             version: str | None, rows: bool = False) -> Plan:
+    """source: what has the elements that are written, x or input 1; None: positions are."""
+    alone = counts is None
+    word = np.dtype(np.int64) if source is None else np.dtype(_WORDS[source.itemsize])
+    out = x.like(shape, word if source is None else source.dtype)
+    temps: list[Layout] = []
+    steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
+    flat, taken = given.flat, given.flat
+    if source is not None:
+        more, taken = ([], given) if source is x else dense(Input(1), source, source.shape, source.dtype, temps)
+        steps, taken = [*steps, *more], taken.view((x.size,), dtype=word)
+    told = Output(1) if alone else Input(1 if source is None or source is x else 2)
+    index, ndim = index_type(x.size), max(x.ndim, 1) if source is None else 1
+    across, step = (1, ndim) if rows else (shape[-1], 1)
+    kernel = plain_write(holds, source is None, ndim, index, alone) if _plain(version) else write(
+        holds, of_bytes, source is None, ndim, index, alone)
+    stretch = _stretch(x.size)
+    steps.append(Launch(kernel, max(1, blocks(x.size, stretch)), THREADS, [
+        flat, _words(given, x, of_bytes), taken, told, Output(0).view((out.size,), dtype=word), told, stretch, across, step,
+        Constant(np.array(x.shape or (1,), np.int64))]))
+    return Plan([out, x.like((1,), np.dtype(np.int64))] if alone else [out], steps, temps)

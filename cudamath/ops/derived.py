@@ -18,7 +18,8 @@ from ..core.dtypes import INTEGER
 from .creation import full
 from .discrete import Discrete
 from .elementwise import arcsin, exp, expm1, floor, log, log1p, logical_not, maximum, minimum, sin, sqrt
-from .index import flatnonzero, where
+from .index import where
+from .masks import flatnonzero
 from .search import searchsorted
 from .shape import astype, broadcast_to, reshape
 from .source import Parameters, Size, wanted_dtype

@@ -16,8 +16,8 @@ from ..core.shapes import contiguous_strides, normalize_shape
 from .creation import arange, asarray, linspace, recorded, tri, zeros_like
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, logical_not, pow, remainder, sign
-from .index import nonzero
 from .join import concat, stack
+from .masks import nonzero
 from .reduce import any as any_of
 from .shape import _broadcast, _broadcast_as, _copy, astype, expand_dims, flip, ravel, reshape
 from .views import remember

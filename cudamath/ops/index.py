@@ -25,6 +25,7 @@ from ..core.tape import wrote
 from ..runtime.memory import Buffer
 from . import elementwise
 from .creation import full
+from .masks import elements, nonzero
 from .output import deliver
 from .shape import (
     _broadcast,
@@ -41,8 +42,7 @@ from .shape import (
     view_of,
 )
 
-__all__ = ["add_at", "argwhere", "flatnonzero", "index_add", "maximum_at", "minimum_at", "multiply_at", "nonzero", "put",
-           "take", "take_along_axis", "where"]
+__all__ = ["add_at", "index_add", "maximum_at", "minimum_at", "multiply_at", "put", "take", "take_along_axis", "where"]
 
 _SCALARS = (bool, int, float, complex)
 #: Dtypes that a kernel sees as they are, and the integers that they hold.
@@ -76,8 +76,6 @@ _where = Op("where", cpu="index.where", cuda="index.where", broadcasts=True,
             vjp=lambda g, _y, mask, _a, _b: (None, where(mask, g, 0), where(mask, 0, g)))
 _where_number = Op("where_number", cpu="index.where_number", cuda="index.where_number", broadcasts=True)
 _where_into = Op("where_into", cpu="index.where_into", cuda="index.where_into")
-_true_offsets = Op("count_true", cpu="index.true_offsets", cuda="masks.true_offsets")
-_true_positions = Op("nonzero", cpu="index.true_positions", cuda="masks.true_positions")
 
 # ------------------------------------------------------------------------------------------------ x[key], x[key] = v
 
@@ -94,6 +92,8 @@ def getitem(x: ndarray, key: Any) -> ndarray:
             return run(x, places)
         if axis < x.ndim and _one_array(x, places):
             return _gather(x, places, axis=axis)
+        if _one_mask(x, places) and not axis and x._node is None:
+            return elements(x, places)
     seen = view_of(x, key)
     if seen is not None:
         return seen
@@ -120,8 +120,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         wrote(x)
         _scatter(x, _apart(x, value), key, axis=0)
         return
-    if type(key) is ndarray and key._layout.dtype.kind == "b" and _is_scalar(value) and x.ndim and (
-            key._layout.shape == x._layout.shape and key._layout.device == x._layout.device):
+    if type(key) is ndarray and _one_mask(x, key) and _is_scalar(value):
         wrote(x)
         _put_where(x, key, value)
         return
@@ -151,6 +150,12 @@ def _one_array(x: ndarray, key: Any) -> bool:
     layout, own = key._layout, x._layout
     return layout.dtype.kind in "iu" and layout.ndim > 0 and own.ndim > 0 and own.size > 0 and (
         layout.device == own.device)
+
+
+def _one_mask(x: ndarray, key: ndarray) -> bool:
+    """Whether a key is a mask of x's shape."""
+    layout, own = key._layout, x._layout
+    return layout.dtype.kind == "b" and layout.shape == own.shape and own.ndim > 0 and layout.device == own.device
 
 
 def _put_where(x: ndarray, mask: ndarray, value: Any) -> None:
@@ -560,50 +565,3 @@ def _by_value(mask: ndarray, x: Any, number: Any) -> bool:
     if (x.dtype in INTEGER) if type(number) is float else number not in _NUMBERS[x.dtype]:
         return False
     return mask.shape == x.shape or shapes.broadcast_shapes("where", mask.shape, x.shape) is not None
-
-
-def nonzero(x: Any, /) -> tuple[ndarray, ...]:
-    """The positions of the elements that are not 0 (or true), in C order: one int64 array for each axis.
-
-    Args: x: array of at least 1 dimension. Raises: ValueError if it is 0-d. Gradient: none. On a GPU the call waits for
-    the number of positions.
-
-    >>> import cudamath as cm
-    >>> cm.nonzero(cm.asarray([[0, 7], [8, 0]]))
-    (array([0, 1]), array([1, 0]))
-    """
-    x = require("nonzero", x)
-    if not x.ndim:
-        raise ValueError("nonzero: wants at least 1 dimension, got a 0-d array")
-    offsets = _true_offsets(x)
-    count = view_of(offsets, -1).item()  # type: ignore[union-attr]
-    found = _true_positions(x, offsets, count=count)
-    return found if isinstance(found, tuple) else (found,)
-
-
-def flatnonzero(x: Any, /) -> ndarray:
-    """The positions, in the raveled array, of the elements that are not 0.
-
-    Args: x: any array. Returns: int64 array. Gradient: none.
-
-    >>> import cudamath as cm
-    >>> cm.flatnonzero(cm.asarray([[0, 7], [8, 0]]))
-    array([1, 2])
-    """
-    return nonzero(ravel(x))[0]
-
-
-def argwhere(x: Any, /) -> ndarray:
-    """The positions of the elements that are not 0, one a row: shape (count, ndim), int64.
-
-    Args: x: array of at least 1 dimension. Gradient: none.
-
-    >>> import cudamath as cm
-    >>> cm.argwhere(cm.asarray([[0, 7], [8, 0]]))
-    array([[0, 1],
-           [1, 0]])
-    """
-    from .join import stack
-
-    found = nonzero(x)
-    return _reshape(found[0], shape=(found[0].size, 1), old=found[0].shape) if len(found) == 1 else stack(found, axis=1)

@@ -13,8 +13,9 @@ from ..core.op import ANY, INTEGER, coerce, require
 from ..core.shapes import broadcast_shapes, normalize_axis
 from .creation import arange
 from .elementwise import clip, not_equal, remainder
-from .index import nonzero, put, take, take_along_axis, where
+from .index import put, take, take_along_axis, where
 from .join import stack
+from .masks import nonzero
 from .output import deliver
 from .reduce import any as any_of
 from .shape import astype, broadcast_to, expand_dims, moveaxis, ravel, reshape

@@ -13,13 +13,14 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
-from ..core.dtypes import INEXACT, REAL_OR_BOOL
+from ..core.dtypes import COMPLEX, INEXACT, REAL_OR_BOOL
 from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_axis
 from .creation import empty, full, zeros
 from .elementwise import isnan, logical_and, logical_not, not_equal
-from .index import flatnonzero, take
+from .index import take
 from .join import concat
+from .masks import beginning, flatnonzero, written
 from .reduce import any as any_
 from .scan import cumsum
 from .shape import astype, moveaxis, ravel, reshape
@@ -61,6 +62,19 @@ def _begins(rows: ndarray, equal_nan: bool) -> ndarray:
     if rows.ndim == 2:
         new = any_(new, axis=1)
     return concat([full((min(rows.shape[0], 1),), True, device=rows.device), new]) if rows.shape[0] else new
+
+
+_distinct = Op("distinct", cpu="masks.distinct", cuda="masks.distinct")
+_count_new = Op("count_new", cpu="masks.count_new", cuda="masks.count_new")
+
+
+def _values(x: ndarray, equal_nan: bool) -> ndarray:
+    """The distinct elements of a vector of real numbers."""
+    ordered = _sort(x, axis=0, descending=False)
+    if ordered._layout.device < 0:
+        return _distinct(ordered, capacity=0, equal_nan=equal_nan)
+    found, count = written(_distinct, (ordered,), _count_new, ordered._layout.itemsize, told={"equal_nan": equal_nan})
+    return beginning(found, (count,))
 
 
 class _Distinct:
@@ -125,6 +139,8 @@ def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, 
     [1, 1, 2]
     """
     x = require("unique", x)
+    if axis is None and x.dtype not in COMPLEX and not (return_index or return_inverse or return_counts):
+        return _values(ravel(x), bool(equal_nan))
     if axis is None:
         rows = ravel(x)
         rest: tuple[int, ...] = ()
@@ -252,12 +268,12 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     [1, 3]
     """
     a, b = _pair("intersect1d", ar1, ar2, True)
-    first, second = (_Distinct(x, True, return_indices) for x in (a, b))
-    common = isin(first.values, second.values)
-    values = first.values[common]
     if not return_indices:
-        return values
-    return values, first.indices[common], second.indices[isin(second.values, first.values)]
+        first_values, second_values = _values(a, True), _values(b, True)
+        return first_values[isin(first_values, second_values)]
+    first, second = (_Distinct(x, True, True) for x in (a, b))
+    common = isin(first.values, second.values)
+    return first.values[common], first.indices[common], second.indices[isin(second.values, first.values)]
 
 
 def union1d(ar1: Any, ar2: Any) -> ndarray:

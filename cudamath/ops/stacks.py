@@ -12,8 +12,9 @@ from ..core.op import coerce, require
 from ..core.shapes import normalize_axes, normalize_axis, normalize_shape
 from . import reduce
 from .creation import asarray, ones, zeros
-from .index import nonzero, take
+from .index import take
 from .join import _cut, _inputs, _joined, concat, tile
+from .masks import nonzero
 from .shape import (
     astype,
     atleast_2d,

@@ -12,7 +12,7 @@ from ..core.array import asarray, ndarray
 from ..core.op import coerce
 from ..core.op import require as taken
 from .grids import indices
-from .index import nonzero
+from .masks import nonzero
 from .shape import in_order
 
 __all__ = ["array2string", "array_repr", "array_str", "asarray_chkfinite", "common_type", "fromfile", "fromstring",

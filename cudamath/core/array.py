@@ -351,8 +351,7 @@ class _Holder:
         }
 
 
-#: Host memory of one element each, by dtype: who reads a number from a GPU takes one for that time.
-_spare: dict[np.dtype, list[tuple[np.ndarray, int]]] = {}
+_spare: dict[np.dtype, list[tuple[np.ndarray, int]]] = {}  # host memory of one element each, taken while a number is read
 
 
 def _number_of(x: ndarray) -> Any:

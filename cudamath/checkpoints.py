@@ -94,6 +94,8 @@ def _describe_array(x: Any, path: str, found: dict[str, np.ndarray]) -> list:
         raise ValueError(f"save: {name!r} is the format's own name, of no array")
     if name in found:
         raise ValueError(f"save: two arrays of the tree have the same name {name!r} (a key with a dot in it?)")
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"save: a mask would be lost of {x.dtype} of shape {x.shape} at {name}: give x.filled(value)")
     host = np.asarray(x.to_numpy() if isinstance(x, ndarray) else x, order="C")
     if not host.dtype.isnative:
         host = host.astype(host.dtype.newbyteorder("="))
@@ -232,6 +234,8 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) ->
 def _whole(path: Path) -> Iterator[str]:
     """Another name to write under, which becomes `path` when all is written, or goes."""
     target = os.path.realpath(path)  # through links: they stay
+    if os.path.isdir(target):
+        raise IsADirectoryError(f"save: {os.fspath(path)} is a folder")
     beside = f"{target}.{os.getpid()}-{threading.get_ident()}.tmp"
     try:
         yield beside
@@ -252,6 +256,8 @@ class _File:
     def __init__(self, path: Path):
         library = _library()
         name = os.fspath(path)
+        if os.path.isdir(name):
+            raise IsADirectoryError(f"load: {name} is a folder")
         try:
             with library.safe_open(name, framework="np"):  # checks the header and that the arrays cover the file
                 pass

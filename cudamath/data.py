@@ -53,13 +53,15 @@ class _Part(NamedTuple):
 
 
 def _array_part(x: np.ndarray) -> _Part:
+    dtype = x.dtype.newbyteorder("=")  # a file's may be the other one: a batch is of this machine's
+
     def fill(rows: Rows, out: np.ndarray) -> None:
-        if isinstance(rows, slice):
+        if isinstance(rows, slice) or x.dtype != dtype:
             out[...] = x[rows]
         else:
             np.take(x, rows, axis=0, out=out, mode="clip")  # another mode would buffer `out`
 
-    return _Part(x.shape[1:], x.dtype, fill)
+    return _Part(x.shape[1:], dtype, fill)
 
 
 # ------------------------------------------------------------ tokens
@@ -130,6 +132,10 @@ def tokens(source: str | os.PathLike[str] | np.ndarray, length: int, *, step: in
     elif os.fspath(source).endswith(".npy"):
         sequence = np.load(source, mmap_mode="r")
     else:
+        size, width = os.path.getsize(source), np.dtype(dtype).itemsize
+        if not os.path.isfile(source) or not size or size % width:
+            raise ValueError(f"tokens: wants a file of whole tokens of {np.dtype(dtype)}, got {size} bytes of "
+                             f"{os.fspath(source)!r}")
         sequence = np.memmap(source, dtype, mode="r")
     if sequence.dtype.kind not in "iu":
         raise TypeError(f"tokens: wants integers, got {sequence.dtype} of shape {sequence.shape}")
@@ -329,8 +335,10 @@ class Batches:
                 raise TypeError(f"batches: wants NumPy arrays and what data.tokens makes, got {type(leaf).__name__}")
             if isinstance(leaf, np.ndarray) and not leaf.ndim:
                 raise ValueError(f"batches: wants arrays of rows, got a 0-d array of {leaf.dtype}")
-            if isinstance(leaf, np.ndarray):
-                dtypes.as_dtype(leaf.dtype)
+            if isinstance(leaf, np.ma.MaskedArray):
+                raise TypeError(f"batches: a mask would be lost of {leaf.dtype} of shape {leaf.shape}: give x.filled(value)")
+            if isinstance(leaf, np.ndarray) and leaf.dtype.newbyteorder("=") not in dtypes.HELD:
+                raise TypeError(f"batches: arrays of {leaf.dtype} are not supported, got shape {leaf.shape}")
         counts = [len(leaf) for leaf in leaves]
         if len(set(counts)) > 1:
             raise ValueError(f"batches: wants arrays of equally many rows, got {counts}")

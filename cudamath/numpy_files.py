@@ -18,6 +18,8 @@ _NPY, _NPZ = b"\x93NUMPY", (b"PK\x03\x04", b"PK\x05\x06")
 def on_host(name: str, x: Any) -> Any:
     """What NumPy is to write: arrays on the host. TypeError for bfloat16 and float8, which its files would keep as bytes."""
     host = x.to_numpy() if type(x) is ndarray else x
+    if isinstance(host, np.ma.MaskedArray):
+        raise TypeError(f"{name}: a mask would be lost of {host.dtype} of shape {host.shape}: give x.filled(value)")
     if isinstance(host, np.ndarray) and host.dtype.kind == "V" and host.dtype.names is None:
         raise TypeError(f"{name}: NumPy's files do not know {host.dtype}, got shape {host.shape}; `save` keeps it "
                         "as safetensors")

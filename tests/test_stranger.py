@@ -71,3 +71,53 @@ def test_as_numpy(device, call):
     mine, theirs = call(cm).to_numpy(), call(np)
     assert mine.dtype == theirs.dtype
     np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+
+
+X = np.random.default_rng(2).normal(size=(2, 3, 8, 8)).astype(np.float32)
+
+
+@pytest.mark.parametrize("call, error, words", [
+    (lambda: cm.ml.adaptive_max_pool2d(X, 2.5), ValueError, "adaptive_max_pool2d: wants output_size"),
+    (lambda: cm.ml.adaptive_avg_pool3d(X[:, :, None], 2.5), ValueError, "adaptive_avg_pool3d: wants output_size"),
+    (lambda: cm.ml.layer_norm(X, 8.0), TypeError, "layer_norm: shape must be an integer or a sequence of integers, got 8.0"),
+    (lambda: cm.ml.layer_norm(X, 8, eps="a"), TypeError, "layer_norm: wants eps as one number, got str"),
+    (lambda: cm.ml.rms_norm(X, 8, eps="a"), TypeError, "rms_norm: wants eps as one number, got str"),
+    (lambda: cm.ml.group_norm(X, 3, eps=None), TypeError, "group_norm: wants eps as one number, got NoneType"),
+    (lambda: cm.ml.batch_norm(X, cm.zeros(3, dtype="f4"), cm.ones(3, dtype="f4"), momentum=None, training=True), TypeError,
+     "batch_norm: wants momentum as one number, got NoneType"),
+    (lambda: cm.ml.adam_update([cm.ones(3)], [cm.ones(3)], cm.ml.adam_init([cm.ones(3)]), betas=0.9), ValueError,
+     "adam_update: wants two betas in"),
+    (lambda: cm.ml.amp.computing_in("bfloat16")(3), TypeError, "computing_in: wants a function, got int 3"),
+    (lambda: cm.data.batches(np.ma.masked_array(F, F > 0), 2), TypeError, "batches: a mask would be lost of float64 of shape"),
+    (lambda: cm.data.batches(np.array(["a", "b"]), 2), TypeError, "batches: arrays of <U1 are not supported, got shape")])
+def test_layers_and_loaders_say_what_they_want(device, call, error, words):
+    with pytest.raises(error, match=f"^{words}"):
+        call()
+
+
+def test_files(device, tmp_path):
+    """Masks are not lost; folders and files of half a token are said to be that; nothing is left beside them."""
+    masked, path = np.ma.masked_array([1.0, 2.0], [0, 1]), tmp_path / "x.safetensors"
+    for save in (lambda: cm.save(path, {"a": masked}), lambda: cm.save(tmp_path / "x.npy", masked),
+                 lambda: cm.savez(tmp_path / "x.npz", masked)):
+        with pytest.raises(TypeError, match=r"^savez?: a mask would be lost of float64 of shape \(2,\).*x.filled\(value\)"):
+            save()
+    for call in (lambda: cm.save(tmp_path, {}), lambda: cm.load(tmp_path), lambda: cm.load_metadata(tmp_path)):
+        with pytest.raises(IsADirectoryError, match="^(save|load): .* is a folder"):
+            call()
+    for content in (b"", b"abc"):
+        (tmp_path / "tokens").write_bytes(content)
+        with pytest.raises(ValueError, match=f"^tokens: wants a file of whole tokens of uint16, got {len(content)} bytes of"):
+            cm.data.tokens(tmp_path / "tokens", 1)
+    assert [file.name for file in tmp_path.iterdir()] == ["tokens"]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("dtype", [">f4", ">i8", ">c16", ">f2"])
+def test_batches_of_the_other_byte_order(device, dtype, shuffle):
+    rows = np.arange(12).reshape(6, 2).astype(dtype)
+    found = list(cm.data.batches(rows, 4, shuffle=shuffle, seed=1))
+    assert all(x.dtype == rows.dtype.newbyteorder("=") and x.dtype.isnative for x in found)
+    together = np.concatenate([x.to_numpy() for x in found])
+    assert np.array_equal(together[np.argsort(together[:, 0].real)], rows)
+    assert np.array_equal((found[0] + 1).to_numpy(), found[0].to_numpy() + 1)

@@ -57,6 +57,7 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     from rich.table import Table
 
+    out.mkdir(parents=True, exist_ok=True)  # refused now rather than after the training
     try:
         digits = train.load()
         import matplotlib  # noqa: F401  (found missing now rather than after the training)
@@ -108,7 +109,6 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
                   f"{module.statistics['loaded_from_disk']} loaded from {module.cache_directory()}",
                   markup=False, soft_wrap=True)
 
-    out.mkdir(parents=True, exist_ok=True)
     picture = out / "demo.png"
     plot.save(plot.draw(digits, result, comparisons, str(device)), picture)
     console.print(f"Picture  {picture}", markup=False, soft_wrap=True)

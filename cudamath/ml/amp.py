@@ -42,7 +42,7 @@ import optree
 from ..core.array import ndarray, upload
 from ..core.devices import default_index, index_of
 from ..core.dtypes import FLOATING, as_dtype, float32
-from ..core.op import Op
+from ..core.op import Op, require_function
 from .clip import norm_and_factor
 
 __all__ = ["cast", "computing_in", "loss_scale", "unscale"]
@@ -129,6 +129,8 @@ def computing_in(dtype: Any, *, result: Any = "float32") -> Callable[[Callable],
             raise TypeError(f"computing_in: wants floating-point dtypes, got {each}")
 
     def decorate(fn: Callable) -> Callable:
+        require_function("computing_in", fn)
+
         @functools.wraps(fn)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             args, kwargs = cast((args, kwargs), inside)

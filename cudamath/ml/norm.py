@@ -14,9 +14,11 @@ from ..core import tape
 from ..core.array import ndarray
 from ..core.layout import Layout
 from ..core.op import FLOATING, Op, coerce
+from ..core.shapes import normalize_shape
 from ..ops.creation import ones, zeros
 from ..ops.elementwise import sqrt, where
 from ..ops.shape import copy, moveaxis
+from ..ops.source import number
 from .softmax import in_order
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
@@ -173,17 +175,17 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
         if residual.dtype != x.dtype:
             raise TypeError(f"{name}: wants residual of x's dtype {x.dtype}, got {residual.dtype} of shape {residual.shape}")
         more = [_ordered_as(residual, x)]
-    relu = activation == "relu"
+    relu, eps = activation == "relu", number(name, "eps", eps)
     if not training:
         arrays = x, mean, var, weight, bias, *(more or (None,))
-        y = _batch_norm_inference(*arrays, eps=float(eps), relu=relu)
-        _batch_norm_inference.remember(key, asked, arrays, eps=float(eps), relu=relu)
+        y = _batch_norm_inference(*arrays, eps=eps, relu=relu)
+        _batch_norm_inference.remember(key, asked, arrays, eps=eps, relu=relu)
         return y
     count = x.shape[0] * math.prod(x.shape[2:])
     if count < 2:
         raise ValueError(f"{name}: training wants at least two values a channel, x of shape {x.shape} has {count}")
     arrays = x, weight, bias, mean, var, *more
-    params: dict[str, Any] = {"momentum": 1.0 if without else float(momentum), "eps": float(eps), "relu": relu}
+    params: dict[str, Any] = {"momentum": 1.0 if without else number(name, "momentum", momentum), "eps": eps, "relu": relu}
     y, _, _, new_mean, new_var = _batch_norm_train(*arrays, **params)
     _batch_norm_train.remember(key, asked, arrays, None, (0, 3, 4), **params)
     if not (relu and more):  # then x says where the relu was on
@@ -269,7 +271,7 @@ def _row_operands(name: str, x: Any, normalized_shape: int | Sequence[int], weig
         if ready:
             return columns, x, weight, bias, residual
     x, given = _operands(name, x, {"weight": weight, "bias": bias, "residual": residual})
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    shape = normalize_shape(name, normalized_shape)
     if not shape or 0 in shape or x.shape[-len(shape):] != shape:
         raise ValueError(f"{name}: normalized_shape {shape} is not the non-empty end of x's shape {x.shape}")
     residual = given.pop("residual")
@@ -328,7 +330,8 @@ def layer_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None
     ([-1.0, 1.0], [1.0, 3.0])
     """
     columns, x, weight, bias, residual = _row_operands("layer_norm", x, normalized_shape, weight, bias, residual)
-    results = _layer_norm(x, weight, bias, residual, columns=columns, eps=float(eps))
+    results = _layer_norm(x, weight, bias, residual, columns=columns,
+                          eps=eps if type(eps) is float else number("layer_norm", "eps", eps))
     return results[0] if residual is None else (results[0], results[3])
 
 
@@ -370,7 +373,7 @@ def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, 
     [1.2, 1.6, 0.0, 0.0]
     """
     columns, x, weight, _, residual = _row_operands("rms_norm", x, normalized_shape, weight, None, residual)
-    eps = _EPS[x._layout.dtype] if eps is None else float(eps)
+    eps = _EPS[x._layout.dtype] if eps is None else eps if type(eps) is float else number("rms_norm", "eps", eps)
     results = _rms_norm(x, weight, residual, columns=columns, eps=eps)
     return results[0] if residual is None else (results[0], results[2])
 
@@ -516,7 +519,7 @@ def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps:
         _known[name, x._layout, told, *[None if v is None else v._layout for v in (weight, bias)]] = (
             groups, all(v is None or v._layout.contiguous for v in everything))
         x, weight, bias = (None if v is None else in_order(v) for v in everything)
-    return _group_norm(x, weight, bias, groups=groups, eps=float(eps))[0]
+    return _group_norm(x, weight, bias, groups=groups, eps=number(name, "eps", eps))[0]
 
 
 def _group_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bias: ndarray | None, *, groups: int,

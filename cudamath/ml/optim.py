@@ -183,7 +183,7 @@ def _fraction(name: str, **values: float) -> None:
 
 
 def _two_fractions(name: str, betas: Sequence[float]) -> tuple[float, float]:
-    if len(betas) != 2 or not all(0 <= b < 1 for b in betas):
+    if not isinstance(betas, Sequence) or len(betas) != 2 or not all(0 <= b < 1 for b in betas):
         raise ValueError(f"{name}: wants two betas in [0, 1), got {betas}")
     return float(betas[0]), float(betas[1])
 

@@ -226,7 +226,7 @@ def _bins(name: str, what: str, length: int, count: int) -> tuple[np.ndarray, np
 def _adaptive(name: str, x: Any, output_size: Any) -> tuple[ndarray, tuple[int, int], tuple[int, int] | None]:
     """Images, the size of the result, and the window of an ordinary pool that does the same, if there is one."""
     x = images(name, x)
-    if output_size is None or isinstance(output_size, int):
+    if not isinstance(output_size, Sequence):
         output_size = (output_size, output_size)
     size = pair(name, "output_size", tuple(n if n is not None else x.shape[2 + i] for i, n in enumerate(output_size)), 1)
     h, w = x.shape[2:]

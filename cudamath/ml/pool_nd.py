@@ -6,6 +6,7 @@ the depth: a maximum of maxima, a mean of means.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.array import ndarray
@@ -161,7 +162,7 @@ def adaptive_max_pool1d(x: Any, output_size: int, return_indices: bool = False) 
 
 def _volume_size(name: str, x: ndarray, output_size: Any) -> tuple[int, ...]:
     """Bins along the three axes; None keeps an axis."""
-    sizes = (output_size,) * 3 if output_size is None or isinstance(output_size, int) else tuple(output_size)
+    sizes = tuple(output_size) if isinstance(output_size, Sequence) else (output_size,) * 3
     sizes = tuple([x.shape[2 + i] if n is None and i < 3 else n for i, n in enumerate(sizes)])
     return several(name, "output_size", sizes, 1, 3)
 

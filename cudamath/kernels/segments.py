@@ -37,6 +37,7 @@ from .rows import device
 from .sort import key_steps
 
 CHUNK = 32
+AHEAD = 8  # sources of it whose loads are under way at once
 THREADS = 256
 FEW, COMPARED = 1024, 1 << 26  # sources, and comparisons of a destination with an element's row, of `add_few`
 FEW_STEPS = 64  # along an axis, that a thread may make one after another
@@ -127,22 +128,33 @@ def sum_chunks(dtype: np.dtype, kind: str) -> Any:
             key = keys[first]
             began_before = first > 0 and keys[first - 1] == key
             total = nothing
-            for i in range(first, last):
-                if keys[i] != key:
-                    if began_before:
-                        aside[0, chunk, column] = total
-                    elif key < x.shape[1]:
-                        x[b, key, a] = store(fold(load(x[b, key, a]), total))
-                    key = keys[i]
-                    began_before = False
-                    total = nothing
-                total = fold(total, load(values[b, order[i], a]))
+            before = nothing  # what x holds of this key: nobody else writes there meanwhile
+            v = cuda.local.array(AHEAD, T)
+            held = cuda.local.array(AHEAD, T)
+            for start in range(first, last, AHEAD):
+                for k in range(AHEAD):  # all loads go out before the first is waited for
+                    if start + k < last:
+                        v[k] = load(values[b, order[start + k], a])
+                        if keys[start + k] < x.shape[1]:
+                            held[k] = load(x[b, keys[start + k], a])
+                for k in range(AHEAD):
+                    if start + k < last:
+                        if keys[start + k] != key:
+                            if began_before:
+                                aside[0, chunk, column] = total
+                            elif key < x.shape[1]:
+                                x[b, key, a] = store(fold(before, total))
+                            key = keys[start + k]
+                            began_before = False
+                            total = nothing
+                        before = held[k]
+                        total = fold(total, v[k])
             if began_before:
                 aside[0, chunk, column] = total
             elif last < keys.size and keys[last] == key:
                 aside[1, chunk, column] = total
             elif key < x.shape[1]:
-                x[b, key, a] = store(fold(load(x[b, key, a]), total))
+                x[b, key, a] = store(fold(before, total))
 
     return sum_chunks
 

@@ -137,7 +137,7 @@ def test_arguments():
         (lambda: data.batches([], 2), ValueError, "batches: wants at least one array"),
         (lambda: data.batches([[1, 2]], 2), TypeError, "batches: wants NumPy arrays .* got int"),
         (lambda: data.batches(np.array(1), 2), ValueError, "batches: wants arrays of rows, got a 0-d array"),
-        (lambda: data.batches(np.array(["a"]), 1), TypeError, "dtype: arrays of <U1 are not supported"),
+        (lambda: data.batches(np.array(["a"]), 1), TypeError, "batches: arrays of <U1 are not supported"),
         (lambda: data.batches(x[:0], 2), ValueError, "batches: 0 rows do not make one batch of 2"),
         (lambda: data.batches(x, 7, drop_last=True), ValueError, r"batches: 6 rows do not make one batch of 7 \(drop_last\)"),
         (lambda: data.batches(x, 0), ValueError, "batches: wants size as an integer >= 1, got 0"),

@@ -36,6 +36,7 @@ from .keys import Coding, coding, flipped
 from .lazy import cuda, types
 from .lines import neighbours
 from .onesweep import sweep_steps
+from .ranks import rank_steps
 from .rows import FULL, WARP, bounded
 from .select import LINE_THREADS, MOST_HELD, divide_steps
 
@@ -375,7 +376,7 @@ def key_steps(keys: Any, target: Any, order: Any, coding: Coding, shape: tuple[i
 
 
 def sort(x: Layout, *, axis: int, descending: bool, version: str | None = None) -> Plan:
-    """x sorted along ``axis``; version: None, "network", "held", "radix" or "onesweep"."""
+    """x sorted along ``axis``; version: None, "ranks", "network", "held", "radix" or "onesweep"."""
     return _plan(x, axis, descending, False, version)
 
 
@@ -398,7 +399,9 @@ def _plan(x: Layout, axis: int, descending: bool, positions: bool, version: str 
         held = short and n > WARP * HELD // 2 and not SIMULATOR
         version = "held" if held else "network" if short else "radix" if SIMULATOR else "onesweep"
     size = max(2, power_of_two(n))
-    if version == "held":
+    if version == "ranks":
+        steps += rank_steps(source, None if positions else target, target if positions else None, x, n, n, descending)
+    elif version == "held":
         size = max(size, HELD)
         threads = max(size, WARP * HELD, min(NETWORK_BLOCK, power_of_two(x.size))) // HELD
         steps += [Launch(sort_held(code, positions, threads), blocks(shape[0], threads * HELD // size), threads, [

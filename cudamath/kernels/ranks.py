@@ -1,0 +1,127 @@
+"""Short rows by ranks: every key is compared with all others of its row, and so many as go before it is its place.
+
+The idea. Of n keys that makes n^2 comparisons where a sort makes n log^2 n, but none waits for another: 4,096 keys are 128
+blocks of 32 keys, and each of these meets a part of the row in each of the block's warps, whose lanes read the same key of
+shared memory at the same time. A network of 78 rounds, for which a row has one multiprocessor, takes four times as long.
+Before a key go the smaller ones and the equal ones ahead of it, so the order is stable. Whoever wants only the first few
+(`topk`) lets the others go. For any GPU and the simulator.
+
+Floor: n^2 comparisons of two instructions; 4,096 float32 on an H200: 2 us beside the launch.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..core.layout import Layout
+from ..core.plan import Launch, Output, Plan, Temp
+from .build import blocks
+from .copy import copy_part, whole
+from .keys import Coding, coding, flipped
+from .lazy import cuda, types
+from .lines import neighbours, turned
+from .rows import WARP, bounded
+
+WARPS = 16
+THREADS = WARPS * WARP
+CHUNK = 2048  # keys in shared memory at a time
+STEP = 4  # of them that are under way to a thread at once
+LONGEST = 4096  # rows
+MOST = 1 << 25  # comparisons of all rows: twice those of one row of 4,096
+
+
+def fits(rows: int, n: int) -> bool:
+    """Whether rows are so short, and so few, that ranks are sooner known than a network has sorted."""
+    return n <= LONGEST and rows * n * max(n, THREADS) <= MOST
+
+
+@functools.cache
+def rank_rows(coding: Coding, values: bool, positions: bool) -> Any:
+    """The elements of rank 0 ... limit - 1, in order, or their positions, or both."""
+    _, key_of, K, bits = coding
+    last = K((1 << bits) - 1)
+
+    @bounded(THREADS)
+    def rank_rows(x, out, places, flip, limit):  # x: (rows, n) words; out: (rows, limit) words; places: the same, int64
+        keys = cuda.shared.array(CHUNK, K)
+        ranks = cuda.shared.array(WARP, types.int32)
+        t = types.int32(cuda.threadIdx.x)
+        lane, warp = t % types.int32(WARP), t // types.int32(WARP)
+        n = types.int32(x.shape[1])
+        parts = (n + types.int32(WARP - 1)) // types.int32(WARP)  # blocks of a row
+        block = types.int32(cuda.blockIdx.x)
+        row = block // parts
+        first = (block - row * parts) * types.int32(WARP)
+        own = min(first + lane, n - types.int32(1))
+        word = x[row, own]
+        mine = key_of(word, flip)
+        if t < WARP:
+            ranks[t] = 0
+        rank = types.int32(0)
+        for start in range(types.int32(0), n, types.int32(CHUNK)):
+            here = min(n - start, types.int32(CHUNK))
+            padded = (here + types.int32(STEP - 1)) // types.int32(STEP) * types.int32(STEP)
+            cuda.syncthreads()
+            for i in range(t, padded, types.int32(THREADS)):
+                keys[types.uint32(i)] = key_of(x[row, start + i], flip) if i < here else last
+            cuda.syncthreads()
+            share = (here + types.int32(WARPS * STEP - 1)) // types.int32(WARPS * STEP) * types.int32(STEP)
+            begin = min(warp * share, padded)
+            end = min(begin + share, padded)
+            low = min(max(first - start, begin), end)  # up to here all are ahead of this block's keys,
+            high = min(max(first + types.int32(WARP) - start, low), end)  # from here on behind them
+            for i in range(begin, low, types.int32(STEP)):
+                for k in range(STEP):
+                    if keys[types.uint32(i + types.int32(k))] <= mine:
+                        rank += types.int32(1)
+            for i in range(low, high):
+                other = keys[types.uint32(i)]
+                if other < mine or (other == mine and start + i < own):
+                    rank += types.int32(1)
+            for i in range(high, end, types.int32(STEP)):
+                for k in range(STEP):
+                    if keys[types.uint32(i + types.int32(k))] < mine:
+                        rank += types.int32(1)
+        cuda.atomic.add(ranks, lane, rank)  # integers: any order gives the same sum
+        cuda.syncthreads()
+        if t < WARP and first + t < n:
+            rank = ranks[t]
+            if rank < limit:
+                if values:
+                    out[row, rank] = word
+                if positions:
+                    places[row, rank] = own
+
+    return rank_rows
+
+
+def topk(x: Layout, *, axis: int, count: int, descending: bool) -> Plan:
+    """The first ``count`` elements along ``axis`` that a sort would give, and their positions (int64)."""
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    outputs = [x.like(shape), x.like(shape, np.dtype(np.int64))]
+    if not outputs[0].size:
+        return Plan(outputs, [])
+    temps: list[Layout] = []
+    steps, source, _, _ = neighbours(x, x.like(), axis, temps)
+    last = []
+    targets: list[Any] = []
+    for i, out in enumerate(outputs):  # results that are not rows of neighbours are made as such and then copied
+        made = turned(whole(Output(i), out), axis)
+        targets.append(Output(i))
+        if not made.layout.contiguous:
+            temps.append(out.like(made.layout.shape))
+            targets[i] = Temp(len(temps) - 1)
+            last += copy_part(whole(targets[i], temps[-1]), made)
+    return Plan(outputs, [*steps, *rank_steps(source, *targets, x, x.shape[axis], count, descending), *last], temps)
+
+
+def rank_steps(source: Any, target: Any, places: Any, x: Layout, n: int, count: int, descending: bool) -> list[Launch]:
+    """Steps that write the first ``count`` of the sorted rows of ``source``, an argument of x's dtype and rows of n, to
+    ``target``, and their positions to ``places``; either may be None."""
+    code, rows = coding(x.dtype), x.size // n
+    given = source.view((rows, n), dtype=code.word)  # also stands for what is not wanted
+    words = given if target is None else target.view((rows, count), dtype=code.word)
+    order = given if places is None else places.view((rows, count), dtype=np.dtype(np.int64))
+    return [Launch(rank_rows(code, target is not None, places is not None), rows * blocks(n, WARP), THREADS,
+                   [given, words, order, flipped(x.dtype, descending), count])]

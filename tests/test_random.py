@@ -598,16 +598,3 @@ def test_dropout_on_the_gpu_is_that_of_the_cpu(dtype, version):
             x = cm.asarray(host, device="cuda")[start:]
             run = kernels.dropout(x._layout, version=version).bind("dropout", [x._layout], len(scalars), 0)
             np.testing.assert_array_equal(numpy(run(x, *scalars)), cpu.dropout(host[start:], scalars=scalars))
-
-
-def test_the_modules_functions_pass_everything_on(device):
-    """Positional arguments, names, and a parameter called `method`, which is what the function draws by, too."""
-    cases = [("multivariate_normal", ([0.0, 1.0], np.eye(2), 3), {"method": "eigh"}), ("normal", (1.0,), {"size": (2, 3)}),
-             ("integers", (3, 9, 4, "int8"), {"endpoint": True}), ("standard_normal", (), {"size": 5, "dtype": "float32"})]
-    for name, args, options in cases:
-        cm.random.seed(7)
-        got = getattr(cm.random, name)(*args, **options)
-        same = getattr(cm.random.default_rng(7), name)(*args, **options)
-        np.testing.assert_array_equal(numpy(got), numpy(same))
-    with pytest.raises(TypeError, match="unexpected keyword argument 'scales'"):
-        cm.random.normal(0.0, scales=2.0)

@@ -298,7 +298,7 @@ ELSEWHERE = {
     "test_conv_fold.py": ["conv_fold", "conv_unfold"],
     "test_checkpoints.py": ["save", "load", "load_metadata"],
     "test_index.py": ["add_at", "multiply_at", "maximum_at", "minimum_at", "put", "index_put", "where_into",
-                      "where_number"],
+                      "where_number", "index_put_number"],
     "test_masks.py": ["chosen", "count_new", "count_true", "distinct"],
     "test_band.py": ["eye", "full"],
     "test_sort_kernels.py": ["interp", "leading", "order_statistics"],

@@ -286,6 +286,23 @@ def test_setitem_errors(device):
         cm.grad(loses)(cm.zeros(3))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "i8", "u1", "f2", "?"])
+def test_a_number_at_places(device, dtype):
+    x, places = (np.arange(60) % 5).reshape(5, 4, 3).astype(dtype), np.array([[4, 0], [-2, 0]])
+    ours = cm.asarray(x, device=device)
+    for value in (1, 3.0, True, 200 if dtype == "u1" else 7):
+        for view, own in ((ours, x), (ours[1:, ::2], x[1:, ::2]), (ours.T[:, 1], x.T[:, 1])):
+            at = places % own.shape[0] if own.shape[0] < 5 else places
+            view[cm.asarray(at, device=device)] = value
+            own[at] = value
+            same(ours, x)
+    raises_on(device, IndexError, lambda: ours.__setitem__(cm.asarray([5], device=device), 1))
+    raises_on(device, IndexError, lambda: ours.__setitem__(cm.asarray([-6], device=device), 1))
+    line, host = cm.asarray([2, 0, 1, 0], device=device), np.array([2, 0, 1, 0])
+    line[line], host[host] = 3, 3
+    same(line, host)
+
+
 def test_setitem_casts_scalars_as_numpy(device):
     x = cm.zeros(3, "i2")
     x[0] = 7.9

@@ -197,6 +197,10 @@ def test_where_simulated(rank):
         number = np.float32(2.5)
         np.testing.assert_array_equal(sim(plan, mask, a, scalars=(2.5,)),
                                       np.where(mask, number, a) if swapped else np.where(mask, a, number))
+    x, expected, at = a.copy(), a.copy(), np.array([2, -1, 2])
+    expected[at] = 2.5
+    sim(scatter.scatter_number(*layouts(x, at), axis=0), x, at, scalars=(2.5,))
+    np.testing.assert_array_equal(x, expected)
     x = a.copy()
     sim(kernels.where_into(*layouts(x, mask, b)), x, mask, b)
     np.testing.assert_array_equal(x, np.where(mask, b, a))

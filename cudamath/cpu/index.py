@@ -33,6 +33,11 @@ def scatter(x, values, *indices, axis):
     return ()
 
 
+def scatter_number(x, index, *, axis, scalars):
+    """x[..., index, ...] = the scalar."""
+    return scatter(x, np.asarray(scalars[0], x.dtype), index, axis=axis)
+
+
 def positions(indices, sizes):
     """Index arrays over axes of these sizes as one array of row-major positions; IndexError."""
     at = np.zeros(np.broadcast_shapes(*[i.shape for i in indices]), np.int64)

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ..core.layout import Layout
-from ..core.plan import Flag, Input, Launch, Plan, Temp, Ticket
+from ..core.plan import Flag, Input, Launch, Plan, Scalar, Temp, Ticket
 from .build import blocks, device_function, numba_type, power_of_two
 from .copy import copy_part, fill_part, index_type, whole
 from .index import THREADS, box, dense, flat_positions, widest
@@ -296,7 +296,43 @@ def assign_few(row_of: Any, number: Any) -> Any:
     return assign_few
 
 
+# ------------------------------------------------------------------------------------------------------ one number
+
+
+@functools.cache
+def place_number(index: Any) -> Any:
+    """x[b, positions[j], a] = number: whoever comes last writes what all others wrote."""
+
+    @cuda.jit
+    def place_number(x, positions, number, words, flag, ticket):  # x: (before, rows, after), words: before * m * after
+        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
+        if i < index(words):
+            after, m = index(x.shape[2]), index(positions.size)
+            q = i // after
+            b = q // m
+            row = own(np.int64(positions[q - b * m]), x.shape[1])
+            if row < 0:
+                flag[0] = ticket
+            else:
+                x[b, row, i - q * after] = number
+
+    return place_number
+
+
 # -------------------------------------------------------------------------------------------------------- planners
+
+
+def scatter_number(x: Layout, positions: Layout, *, axis: int) -> Plan:
+    """``x[..., positions, ...] = number`` in place. Scalar: the number, in x's dtype; x is not empty."""
+    if not positions.size:
+        return Plan([], [])
+    temps: list[Layout] = []
+    steps, given = dense(Input(1), positions, positions.shape, positions.dtype, temps)
+    more, target, layout, copied = box(Input(0), x, axis, 1, temps)
+    words = layout.shape[0] * positions.size * layout.shape[2]
+    back = [] if copied is None else copy_part(copied, whole(Input(0), x))
+    return Plan([], [*steps, *more, Launch(place_number(index_type(words)), blocks(words, THREADS), THREADS,
+                                           [target, given.flat, Scalar(0, x.dtype), words, Flag(), Ticket()]), *back], temps)
 
 
 def scatter(x: Layout, values: Layout, *indices: Layout, axis: int) -> Plan:

@@ -67,6 +67,7 @@ _index_add = Op("index_add", cpu="index.index_add", cuda="segments.index_add",
                 vjp=(lambda g, _y, _x, _index, _values, axis: g, lambda _g, _y, _x, _index, _values, axis: None,
                      lambda g, _y, _x, index, _values, axis: _gather(g, index, axis=axis)))
 _scatter = Op("index_put", cpu="index.scatter", cuda="scatter.scatter")
+_scatter_number = Op("index_put_number", cpu="index.scatter_number", cuda="scatter.scatter_number")
 _scatter_add = Op("add_at", cpu="index.scatter_add", cuda="segments.scatter_add")
 _along = Op("take_along_axis", cpu="index.take_along", cuda="index.take_along",
             vjp=lambda g, _y, x, index, axis: (_along_grad(g, index, size=x.shape[axis], axis=axis), None))
@@ -113,6 +114,12 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     """``x[key] = value`` in place; ``value`` is cast and broadcast. Of repeated positions the last one wins."""
     _check_writable("setitem", x)
     if _one_array(x, key):
+        if key._owner is x._owner and x._layout.device >= 0:  # x[x] = 0: what is written must not be read as a position
+            key = _copy(key)
+        if type(value) in (int, float) and _is_own(x._layout.dtype, value):
+            wrote(x)
+            _scatter_number(x, key, scalars=(value,), axis=0)
+            return
         shape = key.shape + x.shape[1:]
         if type(value) is not ndarray or value.shape != shape or value.dtype != x.dtype or value._node is not None or (
                 value._layout.device != x._layout.device):
@@ -557,11 +564,15 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     return _where(mask, *operands)
 
 
+def _is_own(dtype: np.dtype, number: Any) -> bool:
+    """Whether an int or a float is a number of a dtype that a kernel sees as it is."""
+    held = _NUMBERS.get(dtype)
+    return held is not None and (dtype not in INTEGER if type(number) is float else number in held)
+
+
 def _by_value(mask: ndarray, x: Any, number: Any) -> bool:
     """Whether these are an array and a number that its dtype takes as it is: then no array is made of the number."""
-    if type(x) is not ndarray or x._node is not None or type(number) not in (int, float) or x.dtype not in _NUMBERS or (
-            mask._layout.device != x._layout.device or x._layout.device == TRACED):
-        return False
-    if (x.dtype in INTEGER) if type(number) is float else number not in _NUMBERS[x.dtype]:
+    if type(x) is not ndarray or x._node is not None or type(number) not in (int, float) or (
+            mask._layout.device != x._layout.device or x._layout.device == TRACED or not _is_own(x.dtype, number)):
         return False
     return mask.shape == x.shape or shapes.broadcast_shapes("where", mask.shape, x.shape) is not None

@@ -359,6 +359,7 @@ def run_version(a, b, version):
     ("register", [np.dtype("f4"), np.dtype("f2"), BF16, np.dtype("i1"), np.dtype("i4"), np.dtype("u4"), BOOL]),
     ("block", [np.dtype("f4"), np.dtype("f2"), np.dtype("i4"), BOOL]),
     ("small", [np.dtype("f4"), BF16, np.dtype("i4")]),
+    ("async", [np.dtype("f4")]),
     ("mma", [np.dtype("f2"), BF16, np.dtype("i1"), np.dtype("f8")]),
     ("wgmma 64x128", [np.dtype("f2"), BF16, np.dtype("i1")]),  # each tile is a kernel of its own: few of them
     ("wgmma 128x128 pingpong", [BF16]),
@@ -381,7 +382,7 @@ def test_versions_on_the_gpu(version, dtypes, layout):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["naive", "tiled", "register", "small", "cublas"])
+@pytest.mark.parametrize("version", ["naive", "tiled", "register", "small", "async", "cublas"])
 def test_batches_on_the_gpu(version):
     rng = np.random.default_rng(9)
     with cm.device("cuda:0"):
@@ -522,8 +523,24 @@ def test_k_is_split_where_tiles_are_few():
     for few in ((2048, 2048, 2048), (1024, 1020, 1024), (128, 64, 128)):
         assert [name for name, _ in names(*few)] == ["matmul_block"]
     assert [name for name, _ in names(1024, 1024, 1024, np.float16)] == ["matmul_block"]
+    assert names(1024, 1024, 1024, version="async") == [("matmul_async", (64, 4)), ("sum_parts", (4096, 1))]
     odd = [name for name, _ in names(513, 257, 515)]  # rows that do not begin at multiples of 16 bytes are copied
     assert len(odd) == 3 and odd[2] == "matmul_block" and len(names(513, 260, 516)) == 1
+
+
+@pytest.mark.skipif(SIMULATED, reason="planned without the simulator")
+def test_asynchronous_copies_need_neighbours():
+    """Rows may begin anywhere, but an operand whose numbers are apart along both axes is copied first."""
+    def names(a, b):
+        return [step.kernel.__name__ for step in planned(a, b, "async").steps]
+
+    a, b = np.zeros((513, 257), np.float32), np.zeros((257, 515), np.float32)
+    assert names(a, b) == names(b.T, a.T) == ["matmul_async"]
+    apart = np.zeros((513, 514), np.float32)[:, ::2]
+    assert len(names(apart, b)) == 2 and len(names(b.T, apart.T)) == 2
+    assert [name for name in names(np.zeros((3, 0), np.float32), np.zeros((0, 2), np.float32))] == ["matmul_naive"]
+    with pytest.raises(TypeError, match="^matmul: version async is for float32, got float64"):
+        planned(np.zeros((3, 4)), np.zeros((4, 2)), "async")
 
 
 BATCHES = [((3, 65, 40), (3, 40, 72)), ((2, 3, 30, 48), (3, 48, 56)), ((2, 1, 33, 40), (3, 40, 20)), ((70, 136), (136,)),

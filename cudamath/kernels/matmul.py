@@ -337,10 +337,10 @@ def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> 
 def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = None) -> Plan:
     """Planner of a @ b for two layouts of one dtype.
 
-    version: "cublas", "block" or "small" (matmul_simt.py), "register", "tiled" or "naive"; for 16-bit floats, int8 and, with
-    `tf32`, float32 "wgmma" (see matmul_tensor.Choice for what may follow); for these and float64 "mma". By default what was
-    measured to be fastest (core/tune.py), else cuBLAS for floats and complex numbers where it can be loaded, else the kernel
-    that suits the sizes. `tf32` lets float32 inputs be rounded to 10 bits.
+    version: "cublas", "block" or "small" (matmul_simt.py), "register", "tiled" or "naive"; for float32 "async"
+    (matmul_async.py); for 16-bit floats, int8 and, with `tf32`, float32 "wgmma" (see matmul_tensor.Choice for what may follow);
+    for these and float64 "mma". By default what was measured to be fastest (core/tune.py), else cuBLAS for floats and complex
+    numbers where it can be loaded, else the kernel that suits the sizes. `tf32` lets float32 inputs be rounded to 10 bits.
     """
     p = Product(a, b)
     if p.out.size == 0:
@@ -367,6 +367,10 @@ def _version(p: Product, a: Layout, b: Layout, tf32: bool, version: str) -> Plan
         if version == "mma":
             return matmul_tensor.mma(a, b, tf32=tf32)
         return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), tf32=tf32)
+    if version == "async":
+        from .matmul_async import planned
+
+        return planned(p, a, b)
     if version == "block":
         from .matmul_simt import arranged
 
@@ -414,6 +418,7 @@ def candidates(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
     if not SIMULATOR and (dtype in (float16, bfloat16, np.int8, np.float64) or (tf32 and dtype == np.float32)):
         found += ["wgmma"] if capability == (9, 0) and dtype != np.float64 else []
         found += ["mma"] if capability >= (8, 0) else []
+    found += ["async"] if not SIMULATOR and dtype == np.float32 and capability >= (8, 0) else []
     return [*found, "block", "small", "register", "tiled", "naive"]
 
 
@@ -494,21 +499,23 @@ def _matrices(p: Product, itemsize: int) -> list[blas.Matrix | None]:
     return found
 
 
+def dense(a: Layout, b: Layout, ready: list[bool]) -> tuple[list[Layout], list[Launch], list[ArrayArg], list[Layout]]:
+    """(scratch, steps, arguments, operands): operands that are not `ready` are made contiguous in scratch memory."""
+    temps: list[Layout] = []
+    steps: list[Launch] = []
+    arguments, operands = [Input(0), Input(1)], [a, b]
+    for i, layout in enumerate((a, b)):
+        if not ready[i]:
+            arguments[i], operands[i] = Temp(len(temps)), layout.like()
+            temps.append(operands[i])
+            steps += copy_part(whole(Input(i), layout), whole(arguments[i], operands[i]))
+    return temps, steps, arguments, operands
+
+
 def _cublas(p: Product, a: Layout, b: Layout, tf32: bool) -> Plan:
     """Operands that are neither row- nor column-major are made contiguous in scratch memory first."""
-    temps: list[Layout] = []
-    steps: list[Any] = []
-    arguments = []
-    operands = []
-    for i, (layout, found) in enumerate(zip((a, b), _matrices(p, a.itemsize), strict=False)):
-        if found is None:
-            arguments.append(Temp(len(temps)))
-            operands.append(layout.like())
-            temps.append(operands[-1])
-            steps += copy_part(whole(Input(i), layout), whole(arguments[-1], operands[-1]))
-        else:
-            arguments.append(Input(i))
-            operands.append(layout)
+    temps, copies, arguments, operands = dense(a, b, [found is not None for found in _matrices(p, a.itemsize)])
+    steps: list[Launch | Call] = [*copies]
     if temps:
         p = Product(*operands)
     product = blas.gemm(a.dtype, p.m, p.n, p.k, *_matrices(p, a.itemsize), p.batch, tf32=tf32)
@@ -562,26 +569,26 @@ def _order(layout: Layout, size: int, depth: int, strides: tuple[int, int, int],
 
 
 def _register(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
-    return _register_tiles(matmul_register, SIDE, 256, p, a, b, offsets, count)
+    return register_tiles(matmul_register, SIDE, 256, p, a, b, offsets, count)
 
 
 def _block(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
     from .matmul_simt import THREADS, matmul_block
 
-    return _register_tiles(matmul_block, SIDE, THREADS, p, a, b, offsets, count)
+    return register_tiles(matmul_block, SIDE, THREADS, p, a, b, offsets, count)
 
 
 def _small(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
     from .matmul_simt import SMALL, matmul_small
 
-    return _register_tiles(matmul_small, SMALL, SMALL, p, a, b, offsets, count)
+    return register_tiles(matmul_small, SMALL, SMALL, p, a, b, offsets, count)
 
 
-def _register_tiles(factory: Any, side: int, threads: int, p: Product, a: Layout, b: Layout, offsets: Offsets,
-                    count: int) -> Launch:
+def register_tiles(factory: Any, side: int, threads: int, p: Product, a: Layout, b: Layout, offsets: Offsets,
+                    count: int, shared: int = 0) -> Launch:
     x, _, z = _views(p, offsets, count)
     flipped = (p.strides_b[0], p.strides_b[2], p.strides_b[1])
     y = Input(1).view((count, p.n, p.k), flipped, offset=offsets[1])
     kernel = factory(a.dtype, _order(a, p.m, p.k, p.strides_a, offsets[0]), _order(b, p.n, p.k, flipped, offsets[1]),
                      p.n % 4 == 0)
-    return Launch(kernel, (blocks(p.m, side) * blocks(p.n, side), count), threads, [x, y, z])
+    return Launch(kernel, (blocks(p.m, side) * blocks(p.n, side), count), threads, [x, y, z], shared=shared)

@@ -31,6 +31,7 @@ Measured (row versions_matmul_float32):
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -264,10 +265,8 @@ def arranged(p: Product, a: Layout, b: Layout) -> Plan | None:
     """Where one launch of matmul_block on the operands as they lie is not the best: k in parts, or operands copied."""
     if a.dtype != np.float32 or p.batch > 1 or len(p.parts) > 1 or not a.ndim == b.ndim == 2:
         return None
-    tiles, room = blocks(p.m, SIDE) * blocks(p.n, SIDE), 2 * devices.multiprocessors(a.device)
-    parts = next((s for s in (8, 4, 2) if s * tiles <= room and p.k % (4 * s) == 0 and p.k >= 64 * s), 1)
-    if parts > 1:
-        return _in_parts(a, b, parts)
+    if (parts := parts_of(p, a.device)) > 1:
+        return in_parts(a, b, parts, _block)
     orders = _orders(p, a, b)
     return _copied(p, a, b, orders) if p.m * p.n * p.k >= LARGE and orders != orders.upper() else None
 
@@ -278,9 +277,14 @@ def _orders(p: Product, a: Layout, b: Layout) -> str:
     return _order(a, p.m, p.k, p.strides_a, 0) + _order(b, p.n, p.k, flipped, 0)
 
 
-def _in_parts(a: Layout, b: Layout, count: int) -> Plan:
-    """Parts of k as a batch of products, as many as give every place on the device a tile, two to a multiprocessor; and their
-    sum, in the order of k."""
+def parts_of(p: Product, device: int) -> int:
+    """Into how many parts k is split: as many as give every place on the device a tile, two to a multiprocessor."""
+    tiles, room = blocks(p.m, SIDE) * blocks(p.n, SIDE), 2 * devices.multiprocessors(device)
+    return next((s for s in (8, 4, 2) if s * tiles <= room and p.k % (4 * s) == 0 and p.k >= 64 * s), 1)
+
+
+def in_parts(a: Layout, b: Layout, count: int, tiles: Callable[..., Launch]) -> Plan:
+    """Parts of k as a batch of products, by that launch (arguments as of matmul._block), and their sum, in the order of k."""
     from .matmul_tensor import sum_parts
     from .scaled_matmul import within
 
@@ -289,7 +293,7 @@ def _in_parts(a: Layout, b: Layout, count: int) -> Plan:
     x = a.view((count, p.m, k), (k * p.strides_a[2], *p.strides_a[1:]))
     y = b.view((count, k, p.n), (k * p.strides_b[1], *p.strides_b[1:]))
     parts = Product(x, y)
-    launch = _block(parts, x, y, (0, 0, 0), count)
+    launch = tiles(parts, x, y, (0, 0, 0), count)
     return Plan([p.out], [
         *within([launch], {0: Input(0), 1: Input(1)}, Temp(0), 0),
         Launch(sum_parts(a.dtype, a.dtype), blocks(p.out.size, 256), 256,

@@ -101,7 +101,7 @@ def test_files_named_elsewhere_test_what_they_are_named_for():
         for name in names:
             word = name.split(".")[-2] if name.endswith("*") else name.split(".")[-1].split(" ")[0]
             word = {"to": r"\.to\(", "fill": "full|zeros", "copy_into": r"\[\.\.\.\]", "ramp": "arange", "index_put": r"\] = ",
-                    "where_into": r"\] = "}.get(word, rf"\b{word}")
+                    "where_into": r"\] = ", "index_put_number": r"\] = "}.get(word, rf"\b{word}")
             assert re.search(word, text), f"tests/{file} does not mention {word}"
 
 

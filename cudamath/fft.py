@@ -161,8 +161,7 @@ def _from_half(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str
         raise ValueError(f"{name}: at least 1 axis must be transformed")
     if len(set(chosen)) != len(chosen):
         raise ValueError(f"{name}: repeated axis in {tuple(chosen)}")
-    asked = None if s is None else ([s] if isinstance(s, int) else list(s))[-1]
-    if asked is None or asked == -1:
+    if s is None:
         sizes[-1] = _length(name, 2 * (x.shape[chosen[-1]] - 1))
     for n, axis in zip([*sizes[:-1], sizes[-1] // 2 + 1], chosen, strict=True):
         x = _fit(x, axis, n)
@@ -172,8 +171,10 @@ def _from_half(name: str, x: Any, s: Sequence[int] | None, axes: Axes, norm: str
     return y
 
 
-def _one(n: int | None) -> Sequence[int] | None:
-    return None if n is None else (n,)
+def _one(name: str, n: int | None) -> Sequence[int] | None:
+    if n is None or type(n) is int and n > 0:
+        return None if n is None else (n,)
+    return (_length(name, n),)  # -1 means an axis' own length only among several
 
 
 # ------------------------------------------------------------------------------------------------ one axis
@@ -197,7 +198,7 @@ def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "bac
     >>> cm.fft.fft([1.0, 0.0, -1.0, 0.0]).tolist()
     [0j, (2+0j), 0j, (2+0j)]
     """
-    y = _all_complex("fft", x, _one(n), (axis,), norm, False)
+    y = _all_complex("fft", x, _one("fft", n), (axis,), norm, False)
     return y if out is None else deliver("fft", y, out)
 
 
@@ -213,7 +214,7 @@ def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "ba
     >>> cm.fft.ifft([4.0, 0.0, 0.0, 0.0]).real.tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
-    y = _all_complex("ifft", x, _one(n), (axis,), norm, True)
+    y = _all_complex("ifft", x, _one("ifft", n), (axis,), norm, True)
     return y if out is None else deliver("ifft", y, out)
 
 
@@ -232,7 +233,7 @@ def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "ba
     >>> cm.fft.rfft([1.0, 0.0, -1.0, 0.0]).tolist()
     [0j, (2+0j), 0j]
     """
-    y = _to_half("rfft", x, _one(n), (axis,), norm)
+    y = _to_half("rfft", x, _one("rfft", n), (axis,), norm)
     return y if out is None else deliver("rfft", y, out)
 
 
@@ -253,7 +254,7 @@ def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "b
     >>> cm.fft.irfft([0.0, 2.0, 0.0]).tolist()
     [1.0, 0.0, -1.0, 0.0]
     """
-    y = _from_half("irfft", x, _one(n), (axis,), norm)
+    y = _from_half("irfft", x, _one("irfft", n), (axis,), norm)
     return y if out is None else deliver("irfft", y, out)
 
 
@@ -273,7 +274,7 @@ def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "ba
     >>> cm.fft.hfft([1.0, 2.0, 1.0]).tolist()
     [6.0, 0.0, -2.0, 0.0]
     """
-    y = _from_half("hfft", conj(_complex(_input("hfft", x))), _one(n), (axis,), norm, inverse=False)
+    y = _from_half("hfft", conj(_complex(_input("hfft", x))), _one("hfft", n), (axis,), norm, inverse=False)
     return y if out is None else deliver("hfft", y, out)
 
 
@@ -289,7 +290,7 @@ def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "b
     >>> cm.fft.ihfft([6.0, 0.0, -2.0, 0.0]).real.tolist()
     [1.0, 2.0, 1.0]
     """
-    y = conj(_to_half("ihfft", x, _one(n), (axis,), norm, inverse=True))
+    y = conj(_to_half("ihfft", x, _one("ihfft", n), (axis,), norm, inverse=True))
     return y if out is None else deliver("ihfft", y, out)
 
 

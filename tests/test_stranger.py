@@ -61,7 +61,17 @@ def test_errors(device, call, error, words):
         call()
 
 
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+@pytest.mark.parametrize("n", [-1, 0, -3])
+def test_a_transform_has_a_length(device, name, n):
+    for module, words in ((np, "Invalid number"), (cm, f"{name}: Invalid number")):
+        with pytest.raises(ValueError, match=rf"^{words} of FFT data points \({n}\)"):
+            getattr(module.fft, name)(module.asarray(F), n)
+
+
 @pytest.mark.parametrize("call", [
+    lambda m: m.fft.irfftn(m.asarray(A), s=(-1, -1), axes=(0, 1)), lambda m: m.fft.irfft2(m.asarray(A), s=(3, -1)),
+    lambda m: m.fft.fftn(m.asarray(A), s=(-1, 7), axes=(0, 1)), lambda m: m.fft.irfft2(m.asarray(A)),
     lambda m: m.mean(m.asarray(V), dtype=int), lambda m: m.mean(m.asarray(A * 9), dtype="i4", axis=0, keepdims=True),
     lambda m: m.cov(m.asarray(A), ddof=9), lambda m: m.cov(m.asarray(A), ddof=5),
     lambda m: m.cov(m.asarray(A), ddof=9, aweights=m.asarray([1.0, 2, 3, 4, 5])), lambda m: m.cov(m.asarray(A[:, :1])),

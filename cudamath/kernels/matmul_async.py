@@ -173,8 +173,8 @@ def _across(wide: bool) -> Slabs:
 
 
 def _slabs(order: str) -> Slabs:
-    """order: see matmul._slab; what lies along k is brought number by number in any case."""
-    return _along_k() if order in "Kk" else _across(order == "I")
+    """order: see matmul._slab."""
+    return _along_k() if order == "K" else _across(order == "I")
 
 
 @device
@@ -198,8 +198,8 @@ def multiply(x, y, total):
 
 @functools.cache
 def matmul_async(order_a: str, order_b: str, wide: bool) -> Any:
-    """A block of 128 threads a 128 x 128 tile of C, a thread 16 x 8 of it, float32. Arguments as of matmul.matmul_register;
-    numbers are neighbours along k or along m (n) in both operands."""
+    """A block of 128 threads a 128 x 128 tile of C, a thread 16 x 8 of it, float32. Arguments as of matmul.matmul_register, but
+    no "k": what lies along k is brought number by number in any case. Numbers are neighbours along one of an operand's axes."""
     slabs_a, slabs_b = _slabs(order_a), _slabs(order_b)
     finish = _finish(np.dtype(np.float32), wide)
     arrived = ptx.copy_wait(STAGES - 2)
@@ -328,4 +328,7 @@ def planned(p: Product, a: Layout, b: Layout) -> Plan:
 
 
 def _tiles(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
-    return register_tiles(lambda _, *orders: matmul_async(*orders), SIDE, THREADS, p, a, b, offsets, count, SHARED)
+    def kernel(_: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
+        return matmul_async(order_a.replace("k", "K"), order_b.replace("k", "K"), wide)
+
+    return register_tiles(kernel, SIDE, THREADS, p, a, b, offsets, count, SHARED)

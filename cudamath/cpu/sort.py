@@ -49,6 +49,17 @@ def leading(x, *, axis, count, descending):
     return np.ascontiguousarray(order[(*[slice(None)] * axis, slice(count))])
 
 
+def medians(x):
+    """The medians along the last axis; NaN where there is one."""
+    return np.asarray(np.median(comparable(x), axis=-1)).astype(x.dtype, copy=False)
+
+
+def topk(x, *, axis, count, descending):
+    """The first elements that a sort would give, and their positions."""
+    order = leading(x, axis=axis, count=count, descending=descending)
+    return np.take_along_axis(x, order, axis), order
+
+
 def order_statistics(x, *, ranks):
     """The elements at these ranks of the sorted lines along the last axis."""
     return np.partition(comparable(x), sorted(set(ranks)), -1)[..., list(ranks)].astype(x.dtype, copy=False)

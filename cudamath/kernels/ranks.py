@@ -7,6 +7,10 @@ Before a key go the smaller ones and the equal ones ahead of it, so the order is
 (`topk`) lets the others go. For any GPU and the simulator.
 
 Floor: n^2 comparisons of two instructions; 4,096 float32 on an H200: 2 us beside the launch.
+
+Of a median only the rank is known, and the element is looked for (``median_rows``): the key of rank r is the greatest number
+that at most r keys are less than, and is found bit by bit from the top, while a warp has its row in registers and counts by
+votes. 32 numbers of a row cost 32 comparisons, a vote and a count each: the floor is one read of the row for rows of 64.
 """
 
 import functools
@@ -15,19 +19,24 @@ from typing import Any
 import numpy as np
 
 from ..core.layout import Layout
-from ..core.plan import Launch, Output, Plan, Temp
-from .build import blocks
+from ..core.plan import Input, Launch, Output, Plan, Temp
+from .build import SIMULATOR, blocks, codec, power_of_two
 from .copy import copy_part, whole
+from .index import dense
 from .keys import Coding, coding, flipped
 from .lazy import cuda, types
 from .lines import neighbours, turned
-from .rows import WARP, bounded
+from .rows import FULL, WARP, bounded
+
+if not SIMULATOR:
+    from .ptx_lookback import number
 
 WARPS = 16
 THREADS = WARPS * WARP
 CHUNK = 2048  # keys in shared memory at a time
 STEP = 4  # of them that are under way to a thread at once
 LONGEST = 4096  # rows
+MEDIAN_WARPS = 4  # rows of a block
 MOST = 1 << 25  # comparisons of all rows: twice those of one row of 4,096
 
 
@@ -94,6 +103,79 @@ def rank_rows(coding: Coding, values: bool, positions: bool) -> Any:
                     places[row, rank] = own
 
     return rank_rows
+
+
+@functools.cache
+def median_rows(coding: Coding, dtype: np.dtype, held: int) -> Any:
+    """y[row] = the middle element of a row in order, or the mean of the two in the middle; NaN if there is one. A warp a row,
+    of which each lane has `held` elements."""
+    _, key_of, K, bits = coding
+    load, store, T = codec(dtype)
+    sign, every, top = K(1 << (bits - 1)), K((1 << bits) - 1), K(1 << (bits - 1))
+    narrow, moved = bits < 32, types.int32 if bits <= 32 else types.int64
+
+    @cuda.jit(device=True, forceinline=True)
+    def decoded(key):
+        """The number whose key this is."""
+        word = K(key ^ sign if key & sign else key ^ every)
+        return T(load(types.uint16(word))) if narrow else T(number(word))
+
+    @bounded(MEDIAN_WARPS * WARP)
+    def median_rows(x, y, plain):  # x: (rows, n) words, y: (rows,), plain: the flip of ascending order
+        keys = cuda.local.array(held, K)
+        lane = types.int32(cuda.threadIdx.x) % types.int32(WARP)
+        row = types.int64(cuda.blockIdx.x) * MEDIAN_WARPS + cuda.threadIdx.x // WARP
+        n = types.int32(x.shape[1])
+        if row < x.shape[0]:
+            missing = False
+            for i in range(held):
+                at = types.int32(lane + types.int32(i * WARP))
+                keys[i] = key_of(x[row, at], plain) if at < n else every  # beyond the end: less than nothing
+                missing = missing or (at < n and keys[i] == every)
+            low = (n - types.int32(1)) // types.int32(2)
+            found = K(0)
+            bit = top
+            while bit != K(0):
+                tried = K(found | bit)
+                less = types.int32(0)
+                for i in range(held):
+                    less += types.int32(cuda.popc(types.uint32(cuda.ballot_sync(FULL, keys[i] < tried))))
+                if less <= low:
+                    found = tried
+                bit = K(bit >> K(1))
+            middle = decoded(found)
+            if n % types.int32(2) == types.int32(0):
+                others = types.int32(0)  # that are not greater
+                above = every
+                for i in range(held):
+                    others += types.int32(cuda.popc(types.uint32(cuda.ballot_sync(FULL, keys[i] <= found))))
+                    if found < keys[i] < above:
+                        above = keys[i]
+                for s in range(5):
+                    above = min(above, K(cuda.shfl_xor_sync(FULL, moved(above), 1 << s)))
+                other = middle if others > low + types.int32(1) else decoded(above)
+                middle = T(T(middle + other) / T(2))
+            if cuda.any_sync(FULL, missing):
+                middle = T(np.nan)
+            if lane == 0:
+                y[row] = store(middle)
+
+    return median_rows
+
+
+def medians(x: Layout) -> Plan:
+    """The medians of lines along the last axis, of floating-point numbers."""
+    n = x.shape[-1]
+    out = x.like(x.shape[:-1])
+    if not out.size:
+        return Plan([out], [])
+    temps: list[Layout] = []
+    steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
+    code, rows = coding(x.dtype), x.size // n
+    held = power_of_two(max(2, blocks(n, WARP)))
+    launch = Launch(median_rows(code, x.dtype, held), blocks(rows, MEDIAN_WARPS), MEDIAN_WARPS * WARP,
+                    [given.view((rows, n), dtype=code.word), Output(0).view((rows,)), code.no_flip])
+    return Plan([out], [*steps, launch], temps)
 
 
 def topk(x: Layout, *, axis: int, count: int, descending: bool) -> Plan:

@@ -35,6 +35,8 @@ _argsort = Op("argsort", cpu="sort.argsort", cuda="sort.argsort")
 _partition = Op("partition", cpu="sort.partition", cuda="sort.partition")
 _argpartition = Op("argpartition", cpu="sort.argpartition", cuda="sort.argpartition")
 _leading = Op("leading", cpu="sort.leading", cuda="sort.leading")
+_topk = Op("topk", cpu="sort.topk", cuda="ranks.topk", outputs=2)
+_SHORT, _LEAST, _FEW = 4096, 512, 1 << 25  # lines up to that with so few comparisons of all pairs: topk is one launch
 # On a GPU topk of so long lines (with counts of 31 bits), so few of them, so many elements, and of at most so much of each,
 # selects and then sorts what it found; otherwise it sorts everything.
 _LONG, _LONGEST, _MOST_LINES, _MANY, _PART = 1 << 16, 1 << 31, 1 << 10, 1 << 21, 8
@@ -233,12 +235,20 @@ def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[nd
     >>> values.tolist(), positions.tolist()
     ([9, 7], [1, 3])
     """
+    key, given = ("topk", k, k.__class__, axis, axis.__class__, largest, largest.__class__), (x,)
+    known = _topk.again(key, given)
+    if known is not None:
+        return known
     x = require("topk", x)
     axis = normalize_axis("topk", axis, x.ndim)
     k = operator.index(k)
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"topk: k = {k} is out of bounds for axis {axis} of shape {x.shape}")
     n = x.shape[axis]
+    if n <= _SHORT and max(n, _LEAST) * x.size <= _FEW and x.dtype not in COMPLEX and x._node is None:
+        found = _topk(x, axis=axis, count=k, descending=bool(largest))
+        _topk.remember(key, given, (x,), axis=axis, count=k, descending=bool(largest))
+        return found
     if (x._layout.device >= 0 and x.dtype not in COMPLEX and 0 < k <= n // _PART and _LONG <= n < _LONGEST
             and x.size // n <= _MOST_LINES and x.size >= _MANY):
         order = _leading(x, axis=axis, count=k, descending=bool(largest))

@@ -99,6 +99,8 @@ _unless_nan = ufunc.Elementwise("median", np.maximum, "y if y != y else x", ("wh
 
 
 _order_statistics = Op("order_statistics", cpu="sort.order_statistics", cuda="select.order_statistics")
+_medians = Op("median_lines", cpu="sort.medians", cuda="ranks.medians")
+_SHORT = 1024  # elements of lines whose median is found in a warp's registers
 _MOST_RANKS = 5  # that are selected; for more a sort
 _LONG, _FEW_LINES = 1 << 16, 16  # on a GPU short lines, or many, are sorted sooner
 _LONGEST = 1 << 31  # there numbers of elements are counted in 32 bits
@@ -229,8 +231,19 @@ def median(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bool 
     >>> cm.median([[4, 1, 3], [2, 9, 7]], axis=1).tolist()
     [3.0, 7.0]
     """
+    key, given = ("median", axis, axis.__class__, keepdims, keepdims.__class__), (x,)
+    if out is None:
+        known = _medians.again(key, given)
+        if known is not None:
+            return known
     lines, axes, shape = _lines("median", x, axis)
     n = lines.shape[-1]
+    if 0 < n <= _SHORT and lines._node is None:
+        y = _medians(lines)
+        found = _restored(y, axes, shape, keepdims, 0)
+        if out is None:
+            _medians.remember(key, given, (lines,), (y, found))
+        return found if out is None else deliver("median", found, out)
     if not n:
         y = reduce.mean(lines, axis=-1)
     else:

@@ -1,0 +1,93 @@
+"""Short rows by ranks (kernels/ranks.py): sorts, the first few, medians (the card median_lines)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from strategies import BF16
+
+import cudamath as cm
+from cudamath.core.layout import Layout
+from cudamath.kernels import ranks, sort
+from cudamath.testing import simulate
+
+
+def drawn(shape: tuple[int, ...], dtype: object) -> np.ndarray:
+    """Numbers with repetitions; of floats some zeros of both signs, infinities and NaNs."""
+    x = np.random.default_rng(0).integers(0, 99, shape).astype(dtype)
+    if x.dtype.kind in "fV":
+        flat = x.reshape(-1)
+        flat[::3], flat[1::5], flat[2::7], flat[3::11] = -0.0, 0.0, -np.inf, np.nan
+    return x
+
+
+def layout(x: np.ndarray) -> Layout:
+    return Layout.new(x.shape, x.dtype, 0)
+
+
+def host(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
+    """The stable order of x by NumPy: in descending order too, where NaN comes first."""
+    x = x.astype("f4") if x.dtype == BF16 else x
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    backwards = np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
+    return x.shape[axis] - 1 - backwards
+
+
+def check(run, x: np.ndarray, axis: int, count: int) -> None:
+    """Sorts and the first `count` of x along an axis: the bits of NumPy's."""
+    for descending in (False, True):
+        order = host(x, axis, descending)
+        ours = run(sort.argsort(layout(x), axis=axis, descending=descending, version="ranks"), x)
+        np.testing.assert_array_equal(ours, order)
+        ours = run(sort.sort(layout(x), axis=axis, descending=descending, version="ranks"), x)
+        assert ours.tobytes() == np.take_along_axis(x, order, axis).tobytes()
+        first = np.take(order, range(count), axis)
+        values, places = run(ranks.topk(layout(x), axis=axis, count=count, descending=descending), x)
+        np.testing.assert_array_equal(places, first)
+        assert values.tobytes() == np.take_along_axis(x, first, axis).tobytes()
+
+
+@pytest.mark.simulator
+def test_ranks_simulated():
+    check(simulate, drawn((40,), "f4"), 0, 4)
+
+
+def on_gpu(plan, x):
+    there = cm.asarray(x, device="cuda")
+    found = plan.bind("ranks", [there._layout])(there)
+    return [y.to_numpy() for y in found] if isinstance(found, tuple) else found.to_numpy()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["?", "u1", "i2", "f2", BF16, "i4", "f4", "u8", "i8", "f8"], ids=str)
+def test_ranks_on_gpu(dtype):
+    for shape, axis in (((1,), 0), ((33,), 0), ((2048,), 0), ((2049,), 0), ((4096,), 0), ((9000,), 0), ((5, 700), 1),
+                        ((40, 30), 0), ((2, 70, 3), 1)):
+        check(on_gpu, drawn(shape, dtype), axis, min(5, shape[axis]))
+
+
+@pytest.mark.parametrize("dtype", ["f2", BF16, "f4", "f8"], ids=str)
+@pytest.mark.parametrize("n", [1, 2, 5, 64, 65, 512, 1000, 1024])
+def test_medians(device, dtype, n):
+    rng = np.random.default_rng(n)
+    x = (rng.standard_normal((9, n)) * 3).round(1).astype(dtype)
+    x[1] = x[1, 0]
+    x[2, : n // 2], x[3, 0], x[4, -1] = np.inf, -np.inf, np.nan
+    expected = np.median(x.astype("f8"), axis=1)  # exact: the mean of two such numbers is a float64
+    found = cm.median(cm.asarray(x, device=device), axis=1).to_numpy().astype("f8")
+    rounded = expected.astype("f4" if x.dtype == BF16 else x.dtype).astype(x.dtype).astype("f8")
+    np.testing.assert_array_equal(found, rounded)
+    ours = cm.asarray(x, device=device)
+    np.testing.assert_array_equal(cm.median(ours.T, axis=0, keepdims=True).to_numpy()[0].astype("f8"), rounded)
+    again = cm.median(ours, axis=1, keepdims=True)
+    assert again.shape == (9, 1) and cm.median(ours, axis=1, keepdims=True).shape == (9, 1)
+
+
+def test_topk_seen_before_keeps_its_meaning(device):
+    x = cm.asarray([[3, 1, 2], [6, 5, 4]], device=device)
+    for _ in range(2):
+        assert cm.topk(x, 2)[0].tolist() == [[3, 2], [6, 5]]
+        assert cm.topk(x, 2, largest=False)[1].tolist() == [[1, 2], [2, 1]]
+        assert cm.topk(x, 1, axis=0)[1].tolist() == [[1, 1, 1]]
+        assert cm.topk(x, 0)[0].shape == (2, 0)

@@ -143,6 +143,18 @@ def _spelled_out(function: Callable) -> Callable:
     return namespace["spelled"]  # type: ignore[return-value]
 
 
+def _require_scalar(card: str, function: Any, what: str) -> None:
+    """TypeError unless it is a function of so and so many numbers: with *args Numba's ufuncs read what is not there."""
+    require_function(card, function, what)
+    if isinstance(function, np.ufunc):
+        raise TypeError(f"{card}: wants {what}, got NumPy's {function.__name__}, which is one of arrays; it may be called in one")
+    with contextlib.suppress(ValueError):  # a builtin function that does not say what it takes
+        for p in inspect.signature(function).parameters.values():
+            if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+                raise TypeError(f"{card}: wants {what} with a fixed number of parameters, got {p} of "
+                                f"{getattr(function, '__name__', 'a function')}")
+
+
 def _defaults(function: Callable) -> tuple:
     """The default of each parameter by position, `inspect.Parameter.empty` where it has none."""
     try:
@@ -192,9 +204,9 @@ def elementwise(function: Callable | None = None, /, *, dtype: Any = None,
     """
     if function is None:
         return functools.partial(elementwise, dtype=dtype, gradients=gradients)
-    require_function("elementwise", function, "a function of scalars")
+    _require_scalar("elementwise", function, "a function of scalars")
     for each in gradients or ():
-        require_function("elementwise", each, "functions of scalars as gradients")
+        _require_scalar("elementwise", each, "functions of scalars as gradients")
     card = _Elementwise(function, dtype, gradients)
 
     @functools.wraps(function)
@@ -243,7 +255,7 @@ def reduction(combine: Callable, identity: Any, *, each: Callable | None = None,
     """
     for what, function in (("combine", combine), ("each", each), ("last", last)):
         if function is not None or what == "combine":
-            require_function("reduction", function, f"a function of scalars as {what}")
+            _require_scalar("reduction", function, f"a function of scalars as {what}")
     name = getattr(combine, "__name__", "reduction")
     functions = (combine, identity, each, last)
     wanted = None if dtype is None else dtypes.as_dtype(dtype)

@@ -131,3 +131,18 @@ def test_batches_of_the_other_byte_order(device, dtype, shuffle):
     together = np.concatenate([x.to_numpy() for x in found])
     assert np.array_equal(together[np.argsort(together[:, 0].real)], rows)
     assert np.array_equal((found[0] + 1).to_numpy(), found[0].to_numpy() + 1)
+
+
+@pytest.mark.parametrize("call", [lambda f: cm.elementwise(f), lambda f: cm.elementwise(lambda x: x, gradients=[f]),
+                                  lambda f: cm.reduction(f, 0.0), lambda f: cm.reduction(max, 0.0, each=f)])
+@pytest.mark.parametrize("function", [lambda *a: a[0], lambda x, *a: x, lambda x, **more: x])
+def test_scalar_functions_have_so_many_parameters(call, function):
+    """Numba's ufunc of a function of *args ended the process."""
+    with pytest.raises(TypeError, match=r"^(elementwise|reduction): wants .* a fixed number of parameters, got \*\*?\w+ of"):
+        call(function)
+
+
+def test_a_ufunc_is_no_scalar_function(device):
+    with pytest.raises(TypeError, match="^elementwise: wants a function of scalars, got NumPy's sin, which is one of arrays"):
+        cm.elementwise(np.sin)
+    np.testing.assert_allclose(cm.elementwise(lambda x: np.sin(x))(cm.asarray(F)).to_numpy(), np.sin(F), rtol=1e-12)

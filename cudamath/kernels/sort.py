@@ -13,6 +13,7 @@ Versions, from simple to fast:
                that are compared over a distance below HELD share a thread, below 32 HELD a warp, whose lanes shuffle them.
                Only the others meet in shared memory: of 4,096 elements' 78 rounds 15, and barriers cost more than the
                comparisons.
+``ranks``      few rows of 512 to 4,096 elements: see ranks.py.
 ``radix``      rows of any length. A pass over one digit (6 bits) counts how often each digit occurs in each stretch of
                1,024 keys (``count_digits``), turns counts into offsets (``scan_counts``), and moves every key
                behind the equal ones before it (``move_keys``). For any GPU and the simulator; three launches and three
@@ -36,7 +37,7 @@ from .keys import Coding, coding, flipped
 from .lazy import cuda, types
 from .lines import neighbours
 from .onesweep import sweep_steps
-from .ranks import rank_steps
+from .ranks import fits, rank_steps
 from .rows import FULL, WARP, bounded
 from .select import LINE_THREADS, MOST_HELD, divide_steps
 
@@ -398,6 +399,8 @@ def _plan(x: Layout, axis: int, descending: bool, positions: bool, version: str 
         short = n <= 2 * PAIRS or (n <= NETWORK and shape[0] <= FEW_ROWS)
         held = short and n > WARP * HELD // 2 and not SIMULATOR
         version = "held" if held else "network" if short else "radix" if SIMULATOR else "onesweep"
+        if not SIMULATOR and fits(shape[0], n):
+            version = "ranks"
     size = max(2, power_of_two(n))
     if version == "ranks":
         steps += rank_steps(source, None if positions else target, target if positions else None, x, n, n, descending)

@@ -36,7 +36,7 @@ _partition = Op("partition", cpu="sort.partition", cuda="sort.partition")
 _argpartition = Op("argpartition", cpu="sort.argpartition", cuda="sort.argpartition")
 _leading = Op("leading", cpu="sort.leading", cuda="sort.leading")
 _topk = Op("topk", cpu="sort.topk", cuda="ranks.topk", outputs=2)
-_SHORT, _LEAST, _FEW = 4096, 512, 1 << 25  # lines up to that with so few comparisons of all pairs: topk is one launch
+_SHORT, _LEAST, _FEW = 4096, 128, 1 << 24  # lines up to that with so few comparisons of all pairs: topk is one launch
 # On a GPU topk of so long lines (with counts of 31 bits), so few of them, so many elements, and of at most so much of each,
 # selects and then sorts what it found; otherwise it sorts everything.
 _LONG, _LONGEST, _MOST_LINES, _MANY, _PART = 1 << 16, 1 << 31, 1 << 10, 1 << 21, 8

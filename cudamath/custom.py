@@ -147,7 +147,7 @@ def _require_scalar(card: str, function: Any, what: str) -> None:
     """TypeError unless it is a function of so and so many numbers: with *args Numba's ufuncs read what is not there."""
     require_function(card, function, what)
     if isinstance(function, np.ufunc):
-        raise TypeError(f"{card}: wants {what}, got NumPy's {function.__name__}, which is one of arrays; it may be called in one")
+        raise TypeError(f"{card}: wants {what}, got NumPy's {function.__name__}, one of arrays, which it may call")
     with contextlib.suppress(ValueError):  # a builtin function that does not say what it takes
         for p in inspect.signature(function).parameters.values():
             if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):

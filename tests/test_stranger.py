@@ -143,6 +143,22 @@ def test_scalar_functions_have_so_many_parameters(call, function):
 
 
 def test_a_ufunc_is_no_scalar_function(device):
-    with pytest.raises(TypeError, match="^elementwise: wants a function of scalars, got NumPy's sin, which is one of arrays"):
+    with pytest.raises(TypeError, match="^elementwise: wants a function of scalars, got NumPy's sin, one of arrays"):
         cm.elementwise(np.sin)
     np.testing.assert_allclose(cm.elementwise(lambda x: np.sin(x))(cm.asarray(F)).to_numpy(), np.sin(F), rtol=1e-12)
+
+
+def test_prompts(device):
+    from cudamath.models import gpt2, sampling
+
+    config = gpt2.Config(vocabulary=9, context=8, layers=1, heads=2, width=16)
+    params = gpt2.create(config, rng=cm.random.default_rng(0))
+    for prompt, count, error, words in (
+            ([1, 2], 3, ValueError, r"a prompt \(rows, n\) of integers, at least one a row, got int64 of shape \(2,\)"),
+            ([[1.5]], 3, TypeError, "a prompt .* got float64"), ([[]], 3, TypeError, "a prompt"),
+            ([[1]], 0, ValueError, "count"), ([[1]], 2.0, ValueError, "count"), (np.zeros((2, 0), int), 1, ValueError, "a prompt")):
+        with pytest.raises(error, match=f"^generate: wants {words}"):
+            sampling.generate(params, prompt, count, config)
+    with pytest.raises(TypeError, match=r"^feed: wants tokens as integers, got float64 of shape \(1, 1\)"):
+        sampling.Writer(params, config).feed([[1.0]])
+    assert sampling.generate(params, [[1, 2]], 3, config, temperature=0.0).shape == (1, 3)

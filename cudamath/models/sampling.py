@@ -119,7 +119,10 @@ class Writer:
 
     def feed(self, tokens: Any) -> None:
         """Read tokens (rows, n), n >= 1, that someone else has written. ValueError where they do not fit."""
-        tokens = cm.asarray(tokens, device=self.cache["filled"].device).astype("int64")
+        tokens = cm.asarray(tokens, device=self.cache["filled"].device)
+        if tokens.dtype.kind not in "iu":
+            raise TypeError(f"feed: wants tokens as integers, got {tokens.dtype} of shape {tokens.shape}")
+        tokens = tokens.astype("int64")
         if tokens.ndim != 2 or tokens.shape[0] != self.rows or not tokens.shape[1]:
             raise ValueError(f"feed: wants tokens ({self.rows}, n) with at least one, got shape {tokens.shape}")
         self._room(tokens.shape[1])
@@ -150,6 +153,11 @@ def generate(params: dict[str, Any], prompt: Any, count: int, config: gpt2.Confi
     ValueError if prompt and tokens are longer together than the model's context.
     """
     prompt = cm.asarray(prompt)
+    if prompt.ndim != 2 or not prompt.size or prompt.dtype.kind not in "iu":
+        raise (TypeError if prompt.dtype.kind not in "iu" else ValueError)(
+            f"generate: wants a prompt (rows, n) of integers, at least one a row, got {prompt.dtype} of shape {prompt.shape}")
+    if not isinstance(count, int) or count < 1:
+        raise ValueError(f"generate: wants count as an integer >= 1, got {count!r}")
     writer = Writer(params, config, rows=prompt.shape[0], rng=rng, temperature=temperature, top_k=top_k, top_p=top_p)
     writer.feed(prompt)
     return writer.write(count)

@@ -156,7 +156,8 @@ def test_prompts(device):
     for prompt, count, error, words in (
             ([1, 2], 3, ValueError, r"a prompt \(rows, n\) of integers, at least one a row, got int64 of shape \(2,\)"),
             ([[1.5]], 3, TypeError, "a prompt .* got float64"), ([[]], 3, TypeError, "a prompt"),
-            ([[1]], 0, ValueError, "count"), ([[1]], 2.0, ValueError, "count"), (np.zeros((2, 0), int), 1, ValueError, "a prompt")):
+            ([[1]], 0, ValueError, "count"), ([[1]], 2.0, ValueError, "count"),
+            (np.zeros((2, 0), int), 1, ValueError, "a prompt")):
         with pytest.raises(error, match=f"^generate: wants {words}"):
             sampling.generate(params, prompt, count, config)
     with pytest.raises(TypeError, match=r"^feed: wants tokens as integers, got float64 of shape \(1, 1\)"):

@@ -25,6 +25,7 @@ import numpy as np
 import benchmarks.rows_attention  # noqa: F401  registers its rows
 import benchmarks.rows_bandwidth  # noqa: F401  registers its rows
 import benchmarks.rows_conv  # noqa: F401  registers its rows
+import benchmarks.rows_elementwise  # noqa: F401  registers its rows
 import benchmarks.rows_grid  # noqa: F401  registers its rows
 import benchmarks.rows_layers  # noqa: F401  registers its rows
 import benchmarks.rows_linalg  # noqa: F401  registers its rows

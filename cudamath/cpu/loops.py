@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from .native import SIGNATURE, WORD, argument, data, native, return_none, size
+from .native import SIGNATURE, WORD, argument, data, native, return_none, size, without_lock
 
 PIECE = 1 << 14  # numbers; within a piece the loop goes forward, as the compiler's vectors and the caches' guesses like it
 
@@ -119,19 +119,20 @@ def loop(name: str, dtype: np.dtype, scalars: tuple[bool, ...]) -> Callable[...,
     back = b.load(way)
     b.store(b.not_(back), way)
     last = b.and_(b.sub(n, WORD(1)), WORD(-PIECE))
-    before, turn, after = b.block, function.append_basic_block(), function.append_basic_block()
-    b.cbranch(b.icmp_signed(">", n, WORD(0)), turn, after)
-    b.position_at_end(turn)
-    done = b.phi(WORD)
-    start = b.select(back, b.sub(last, done), done)
-    rest = b.sub(n, start)
-    count = b.select(b.icmp_signed("<", rest, WORD(PIECE)), rest, WORD(PIECE))
-    b.call(inside, [p if s else b.gep(p, [start]) for p, s in zip(pointers, (*scalars, False), strict=True)] + [count])
-    following = b.add(done, WORD(PIECE))
-    done.add_incoming(WORD(0), before)
-    done.add_incoming(following, turn)
-    b.cbranch(b.icmp_signed("<", following, n), turn, after)
-    b.position_at_end(after)
+    with without_lock(b):
+        before, turn, after = b.block, function.append_basic_block(), function.append_basic_block()
+        b.cbranch(b.icmp_signed(">", n, WORD(0)), turn, after)
+        b.position_at_end(turn)
+        done = b.phi(WORD)
+        start = b.select(back, b.sub(last, done), done)
+        rest = b.sub(n, start)
+        count = b.select(b.icmp_signed("<", rest, WORD(PIECE)), rest, WORD(PIECE))
+        b.call(inside, [p if s else b.gep(p, [start]) for p, s in zip(pointers, (*scalars, False), strict=True)] + [count])
+        following = b.add(done, WORD(PIECE))
+        done.add_incoming(WORD(0), before)
+        done.add_incoming(following, turn)
+        b.cbranch(b.icmp_signed("<", following, n), turn, after)
+        b.position_at_end(after)
     return_none(b)
     return native(module, label)
 

@@ -2,9 +2,10 @@
 types, arrays and Python; a loop over numbers needs LLVM alone, which is there in a tenth of it.
 """
 
+import contextlib
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -15,7 +16,8 @@ SIGNATURE = ir.FunctionType(BYTES, [BYTES, BYTES.as_pointer(), WORD])  # (self, 
 
 _DATA = object.__basicsize__  # where the fields of NumPy's PyArrayObject begin: address, dimensions, pointer to the shape
 _FASTCALL = 0x80  # METH_FASTCALL
-_INCREF = ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p).value
+_INCREF, _SAVE, _RESTORE = (ctypes.cast(function, ctypes.c_void_p).value for function in (
+    ctypes.pythonapi.Py_IncRef, ctypes.pythonapi.PyEval_SaveThread, ctypes.pythonapi.PyEval_RestoreThread))
 _kept: list[Any] = []  # code, and what Python's functions point to
 
 
@@ -55,11 +57,24 @@ def _field(builder: ir.IRBuilder, thing: Any, offset: int, kind: ir.Type) -> Any
     return builder.load(builder.bitcast(builder.gep(thing, [WORD(offset)]), kind.as_pointer()))
 
 
+def _python(builder: ir.IRBuilder, address: int | None, result: ir.Type, *arguments: Any) -> Any:
+    """A call of one of Python's functions."""
+    kind = ir.FunctionType(result, [BYTES] * len(arguments)).as_pointer()
+    return builder.call(builder.inttoptr(WORD(address), kind), arguments)
+
+
+@contextlib.contextmanager
+def without_lock(builder: ir.IRBuilder) -> Iterator[None]:
+    """What is written inside runs beside other threads of Python."""
+    thread = _python(builder, _SAVE, BYTES)
+    yield
+    _python(builder, _RESTORE, ir.VoidType(), thread)
+
+
 def return_none(builder: ir.IRBuilder) -> None:
     """The end of a function of SIGNATURE."""
     none = builder.inttoptr(WORD(id(None)), BYTES)
-    count = ir.FunctionType(ir.VoidType(), [BYTES]).as_pointer()
-    builder.call(builder.inttoptr(WORD(_INCREF), count), [none])
+    _python(builder, _INCREF, ir.VoidType(), none)
     builder.ret(none)
 
 

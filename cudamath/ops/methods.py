@@ -57,7 +57,8 @@ def _operator(function: Callable) -> tuple[Callable, Callable]:
         def forward(x: ndarray, y: Any) -> Any:  # the same as the public function (ufunc.binary), one frame less
             try:
                 if type(y) is ndarray:
-                    run = plans[x._layout, y._layout]
+                    layout = x._layout
+                    run = plans[layout] if layout is y._layout else plans[layout, y._layout]
                 else:
                     out = plans[x._layout, type(y)](x, y)
                     if x._node is not None:

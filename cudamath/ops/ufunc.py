@@ -36,7 +36,7 @@ _LOOPS = {
     **dict.fromkeys(["logical_and", "logical_or", "logical_xor", "logical_not"], "b"),
     **dict.fromkeys(["divide", "copysign", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "isnan", "isinf",
                      "isfinite"], "f")}
-_WORTH, _OFTEN = range(1 << 15, 1 << 18), 1000
+_WORTH, _OFTEN = range(1 << 15, 1 << 20), 1000
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
 
@@ -159,8 +159,10 @@ class Elementwise:
             if len(self.plans) >= _MOST_PLANS:
                 self.plans.clear()
             self.plans[key] = run
-            if target is None:  # what the fast paths look up
+            if target is None:  # what the fast paths look up: of two arrays of one layout that alone
                 self.plans[key[:-1] if self.nin > 1 else key[0]] = run
+                if self.nin == 2 and key[0] is key[1]:
+                    self.plans[key[0]] = run
         out = run(*operands)
         if target is not None:
             return target
@@ -408,7 +410,8 @@ def binary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: t
             return card.call_with((x, y), out, where, dtype)
         try:
             if type(y) is ndarray:
-                run = plans[x._layout, y._layout]
+                layout = x._layout
+                run = plans[layout] if layout is y._layout else plans[layout, y._layout]
             else:  # a Python scalar
                 out = plans[x._layout, type(y)](x, y)
                 if x._node is not None:

@@ -35,6 +35,7 @@ from cudamath.core.plan import (
 )
 from cudamath.runtime import flags, module, stream
 from cudamath.runtime.memory import pool_of
+from cudamath.runtime.work import Work
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -72,14 +73,15 @@ def test_scalar_words(value, raw):
 def test_a_block_is_what_the_driver_reads():
     import ctypes
 
-    block = module.Block((1, -2, 3), work=5)
+    block = module.Block((1, -2, 3), work=Work(5.0, "tf32"))
     block.q[1] = 77
     block.f[4] = 1.5  # the low half of word 2
-    addresses = (ctypes.c_void_p * 4).from_address(block.pointer)
+    addresses = (ctypes.c_void_p * 5).from_address(block.pointer)
     assert ctypes.c_int64.from_address(addresses[1]).value == 77
     assert ctypes.c_float.from_address(addresses[2]).value == 1.5
     assert addresses[2] - addresses[0] == 16
-    assert ctypes.c_int64.from_address(addresses[3]).value == 5  # behind the arguments: the profiler's
+    behind = [ctypes.c_int64.from_address(a).value for a in addresses[3:]]  # the arguments: the profiler's
+    assert Work.read(*behind, 8) == Work(5.0, "tf32", 8)
 
 
 @pytest.mark.parametrize("size, three", [(5, (5, 1, 1)), ((2, 3), (2, 3, 1)), ((2, 3, 4), (2, 3, 4)), (np.int64(7), (7, 1, 1))])

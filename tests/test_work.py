@@ -13,7 +13,6 @@ from cudamath.core.layout import Layout
 from cudamath.core.plan import Call, Input, Output, Plan, Temp
 from cudamath.kernels import build, work
 from cudamath.runtime import blas, device, dnn
-from cudamath.runtime import work as runtime_work
 from cudamath.runtime.work import PER_CLOCK, Work, peak
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -210,11 +209,12 @@ def test_rates(fake, monkeypatch):
     assert "TFLOP/s" in str(p) and f"{launch['tflop_per_s']:.3g}" in str(p)
 
 
-def test_numbers_of_works_are_kept():
-    before = len(runtime_work.works)
-    one = Work(123.0, "float32", 45678)
-    assert runtime_work.number(one) == runtime_work.number(Work(123.0, "float32", 45678)) == before
-    assert runtime_work.works[before] == one and runtime_work.number(Work()) == 0
+@pytest.mark.parametrize("work, known", [
+    (Work(123.5, "int8"), Work(123.5, "int8", 7)), (Work(2.0**60 + 4096, "float64", 99), Work(2.0**60 + 4096, "float64", 7)),
+    (Work(5.0, "int32"), Work(5.0, "", 7)), (Work(), Work(None, "", 7))])
+def test_words(work, known):
+    """What of a work goes into an argument block and comes out: its bytes are read from the arguments."""
+    assert Work.read(*work.words(), 7) == known
 
 
 @pytest.mark.gpu

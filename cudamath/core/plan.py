@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime import flags, memory, module, stream, tensormap, work
+from ..runtime import flags, memory, module, stream, tensormap
 from ..runtime.errors import user_place
+from ..runtime.work import Work
 from . import shapes
 from .array import ndarray
 from .layout import Layout
@@ -199,7 +200,7 @@ class Plan:
         self.temps = list(temps)
         self.why = why
         self.steps = [s for s in steps if not (isinstance(s, Launch) and 0 in s.grid)]  # nothing to do: no launch
-        self.works: list[work.Work] = []
+        self.works: list[Work] = []
 
     def only(self, wanted: tuple[int, ...]) -> Plan:
         """The same steps where only these outputs are wanted: the others become scratch, and no arrays are made of them."""
@@ -286,12 +287,12 @@ class _Writer:
             self.constants |= {"next_ticket": flags.next_ticket, "calls": flags.calls, "user_place": user_place}
             self.emit("call_ticket = next_ticket()")
             self.emit(f"calls[call_ticket % {flags.RING}] = call_ticket, {self.name!r}, user_place(2)")
-        works = [work.number(each) for each in self.plan.works] or [0] * len(self.plan.steps)
-        for number, step in enumerate(self.plan.steps):
+        works = self.plan.works or [Work()] * len(self.plan.steps)
+        for number, (step, work) in enumerate(zip(self.plan.steps, works, strict=True)):
             if isinstance(step, Launch):
-                self.launch(number, step, works[number])
+                self.launch(number, step, work)
             else:
-                self.call(number, step, works[number])
+                self.call(number, step, work)
         outputs = ", ".join(f"y{i}" for i in range(len(self.plan.outputs)))
         if not self.plan.several:
             self.emit(f"return {outputs}")
@@ -330,7 +331,7 @@ class _Writer:
         at = f"x{arg.index}._data" if arg.kind == "x" else f"{arg.kind}{arg.index}_address"
         return f"{at} + {arg.offset}" if arg.offset else at
 
-    def launch(self, number: int, step: Launch, has_to_do: int) -> None:
+    def launch(self, number: int, step: Launch, work: Work) -> None:
         signature = self.plan.signature(step, self.inputs)
         function = load(step, signature, self.device)
         words: list[int] = []
@@ -363,7 +364,7 @@ class _Writer:
             else:
                 words.append(module.word(arg))
         sizes = (*step.grid, *step.block, step.shared)
-        blocks, fresh = _block_supply(tuple(words), sizes if step.early else (), has_to_do)
+        blocks, fresh = _block_supply(tuple(words), sizes if step.early else (), work)
         for key, value in (("take", blocks.pop), ("give", blocks.append), ("fresh", fresh), ("kernel", function),
                            ("handle", function.handle)):
             self.constants[f"{key}{number}"] = value
@@ -399,7 +400,7 @@ class _Writer:
             return f"q[{at}] = ((int(s{arg.index}) & {_MASK}) ^ {_HIGH}) - {_HIGH}"
         raise AssertionError(f"run-time scalars are float32, float64 or integers, not {dtype}")
 
-    def call(self, number: int, step: Call, has_to_do: int) -> None:
+    def call(self, number: int, step: Call, work: Work) -> None:
         values = ["stream"]
         for position, arg in enumerate(step.args):
             if isinstance(arg, ArrayArg):
@@ -409,7 +410,7 @@ class _Writer:
             else:
                 self.constants[f"value{number}_{position}"] = arg
                 values.append(f"value{number}_{position}")
-        self.constants[f"call{number}"], self.constants[f"work{number}"] = step.fn, has_to_do
+        self.constants[f"call{number}"], self.constants[f"work{number}"] = step.fn, work
         self.emit(f"if observe_call is None: call{number}({', '.join(values)})")
         self.emit(f"else: observe_call({self.name!r}, work{number}, call{number}, {', '.join(values)})")
 

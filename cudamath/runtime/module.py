@@ -22,6 +22,7 @@ from . import memory
 from . import stream as streams
 from .errors import CudaError, check, fail, recent_launches, record_with_line
 from .memory import Buffer
+from .work import Work
 
 statistics = {"compiled": 0, "loaded_from_disk": 0}
 
@@ -171,16 +172,17 @@ def load(name: str, cubin: bytes, index: int, shared: int = 0, arguments: tuple[
 class Block:
     """The words of a kernel's arguments, one 64-bit word each, and the array of their addresses that the driver reads.
 
-    `q`, `f` and `d` are the same memory seen as int64, float32 (two a word) and float64. The last word is no argument: it
-    says the profiler what the launch has to do (runtime/work.py).
+    `q`, `f` and `d` are the same memory seen as int64, float32 (two a word) and float64. The last two words are no arguments:
+    they tell the profiler what the launch has to do (Work.words).
     """
 
     __slots__ = ("memory", "q", "f", "d", "addresses", "pointer", "config")
 
-    def __init__(self, words: tuple[int, ...], early: tuple[int, ...] = (), work: int = 0):
-        count = len(words) + 1
+    def __init__(self, words: tuple[int, ...], early: tuple[int, ...] = (), work: Work = Work()):
+        words = (*words, *work.words())
+        count = len(words)
         self.memory = bytearray(8 * count)
-        struct.pack_into(f"<{count}q", self.memory, 0, *words, work)
+        struct.pack_into(f"<{count}q", self.memory, 0, *words)
         view = memoryview(self.memory)
         self.q, self.f, self.d = view.cast("q"), view.cast("f"), view.cast("d")
         base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from . import device as devices
 from . import memory, module
 from . import stream as streams
-from .work import Work, peak, works
+from .work import Work, peak
 
 MOST_PENDING = 4096  # launches whose events have not been read yet; more, and the oldest are waited for
 MOST_TRACED = 100_000  # events kept for the trace; statistics go on beyond it
@@ -126,8 +126,8 @@ class Profile:
         return self._timed(name, "kernel", _work(function, rest[8]), streams.local.stream,
                            lambda: self._launch(handle, *rest))
 
-    def _timed_call(self, op: str, work: int, fn: Callable, stream: streams.Stream, *values: Any) -> Any:
-        return self._timed(f"{op} (library)", "library", works[work], stream, lambda: fn(stream, *values))
+    def _timed_call(self, op: str, work: Work, fn: Callable, stream: streams.Stream, *values: Any) -> Any:
+        return self._timed(f"{op} (library)", "library", work, stream, lambda: fn(stream, *values))
 
     def _timed_copy(self, kind: str, nbytes: int, stream: streams.Stream, work: Callable[[], tuple]) -> tuple:
         return self._timed(kind, "copy" if nbytes else "graph", Work(nbytes=nbytes or None), stream, work)
@@ -289,7 +289,7 @@ def _work(function: module.Function | None, pointer: int) -> Work:
                 count *= words[at + 5 + axis][0]
         total += count * itemsize
         at += 5 + 2 * ndim
-    return works[words[at][0]]._replace(nbytes=total)
+    return Work.read(words[at][0], words[at + 1][0], total)
 
 
 def _nvtx() -> Any:

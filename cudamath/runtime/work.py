@@ -1,37 +1,35 @@
 """What a launch or a library call has to do, and how fast a device could at most: what the profiler's roofline is made of.
 
-Each launch's argument block (module.Block) ends with a word that no kernel reads: the number of a Work in `works`. It is
+Each launch's argument block (module.Block) ends with words that no kernel reads, its operations and their unit. They are
 written once, with the block, so a launch costs the same whether somebody profiles or not.
 """
 
 from __future__ import annotations
 
-import functools
+import struct
 from typing import NamedTuple
 
 from . import device as devices
 
 
 class Work(NamedTuple):
-    """operations: multiplications and additions, where they are known; unit: the key of PER_CLOCK that does them; nbytes: of
-    the arrays that a library call reads and writes (those of a kernel are read from its arguments)."""
+    """operations: multiplications and additions, where they are known; unit: the key of PER_CLOCK that does them, if it is one;
+    nbytes: of the arrays that a library call reads and writes (those of a kernel are read from its arguments)."""
 
     operations: float | None = None
     unit: str = ""
     nbytes: int | None = None
 
+    def words(self) -> tuple[int, int]:
+        """Operations (0 where they are not known) as the bits of a float64, and the number of the unit (-1: none)."""
+        bits = struct.unpack("<q", struct.pack("<d", self.operations or 0.0))
+        return bits[0], UNITS.index(self.unit) if self.unit in UNITS else -1
 
-works: list[Work] = [Work()]
-
-
-@functools.cache
-def number(work: Work) -> int:
-    """Where a work stands in `works`; 0: nothing is known."""
-    if work == works[0]:
-        return 0
-    with devices.lock:
-        works.append(work)
-        return len(works) - 1
+    @classmethod
+    def read(cls, bits: int, unit: int, nbytes: int) -> Work:
+        """What such words say."""
+        (operations,) = struct.unpack("<d", struct.pack("<q", bits))
+        return cls(operations or None, "" if unit < 0 else UNITS[unit], nbytes)
 
 
 #: Operations (a multiplication and an addition are two) of one multiprocessor in a clock, dense, from NVIDIA's data sheets;
@@ -46,6 +44,7 @@ PER_CLOCK: dict[tuple[int, int], dict[str, int]] = {
     (10, 0): {"float64": 128, "float32": 256, "tf32": 4096, "float16": 8192, "bfloat16": 8192, "int8": 16384, "float8": 16384},
     (12, 0): {"float64": 4, "float32": 256, "tf32": 512, "float16": 1024, "bfloat16": 1024, "int8": 2048, "float8": 2048},
 }
+UNITS = tuple(PER_CLOCK[9, 0])
 
 
 def peak(index: int, unit: str) -> float:

@@ -22,6 +22,10 @@ Kernels:
 
 The rows of a matrix are sorted in the same launches: a look-back ends at the beginning of its row.
 
+A digit that all keys share moves nothing: its launch ends at once (whole numbers below 1,000 in 64 bits have six of eight such
+digits). Keys go to and fro between two buffers, so which one a launch reads, and that the last one writes the result, follows
+from how many launches around it move keys. The device knows that from the counts; the host need not wait for them.
+
 Floor: (1 + 2 x digits) x key bytes, and 2 x digits x 4 bytes for positions; bandwidth-bound at best, in practice bound
 by shared memory and votes.
 
@@ -121,13 +125,16 @@ def scan_digits(count: Any) -> Any:
     """counts[p, row, d] becomes the first place of digit d: the start of the row + the keys of smaller digits."""
 
     @bounded(DIGITS)
-    def scan_digits(counts, places, rows, n):  # counts: (passes * rows * 256,), places: the same as int64
+    def scan_digits(counts, places, idle, rows, n):
+        # counts: (passes * rows * 256,), places: the same as int64; idle: (passes,) int32: whether all keys have one digit
         shared = cuda.shared.array(DIGITS, types.int64)
         d = cuda.threadIdx.x
         at = types.int64(cuda.blockIdx.x) * DIGITS + d
         mine = types.int64(counts[at])
         shared[d] = mine
-        cuda.syncthreads()
+        alike = cuda.syncthreads_or(types.int32(1 if mine == n and rows == 1 else 0))
+        if d == 0 and cuda.blockIdx.x % rows == 0:
+            idle[cuda.blockIdx.x // rows] = alike
         step = 1
         while step < DIGITS:
             before = shared[d - step] if d >= step else types.int64(0)
@@ -191,11 +198,13 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
     mask, zero = K(DIGITS - 1), count(0)
 
     @cuda.jit(launch_bounds=(THREADS, least_blocks))
-    def onesweep(keys, new_keys, order, new_order, places, status, tickets, digit, flip, n, per_row, step, keep):
-        # keys, new_keys: (rows * n,) words; order: (rows * n,) or (1,): positions 0, 1, ... are meant;
-        # new_order: (step * rows * n,) of which every step-th word is written, and with step 2 the next one zeroed;
-        # places: (passes, rows * 256) int64; status: (passes, tiles * 256); tickets: (passes,);
-        # digit: the pass; per_row: tiles a row; keep: whether keys are written
+    def onesweep(given, even, odd, even_order, odd_order, last_order, places, status, tickets, idle, digit, flip, n, per_row,
+                 step, keep):
+        # given, even, odd: (rows * n,) words: keys as they were, and after an even or odd number of passes before the end;
+        # even_order, odd_order: (rows * n,), their positions; last_order: (step * rows * n,), positions at the end, of which
+        # every step-th word is written, and with step 2 the next one zeroed; places: (passes, rows * 256) int64;
+        # status: (passes, tiles * 256); tickets: (passes,); idle: (passes,) int32, passes that move nothing;
+        # digit: the pass; per_row: tiles a row; keep: whether the last pass writes keys
         exchange = cuda.shared.array(0, kind)
         carried = cuda.shared.array(0, count)
         counters = cuda.shared.array(COUNTERS, types.uint32)  # (warps, digits)
@@ -210,6 +219,24 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
         shift = K(digit * DIGIT_BITS)
         if t == 0:
             number[0] = types.int64(cuda.atomic.add(tickets, digit, types.uint32(1)))
+        passes = types.uint32(idle.size)
+        moving = types.uint32(cuda.ballot_sync(FULL, lane < passes and idle[min(lane, types.uint32(passes - 1))] == 0))
+        if moving == 0:  # all keys are equal, and still have to get there
+            moving = types.uint32(1)
+        if (moving >> types.uint32(digit)) & types.uint32(1) == 0:
+            return
+        to_come = cuda.popc(types.uint32(moving >> types.uint32(digit + 1)))
+        first_pass = types.uint32(moving & types.uint32((types.uint32(1) << types.uint32(digit)) - types.uint32(1))) == 0
+        last_pass = to_come == 0
+        keys, new_keys, order, new_order = even, odd, even_order, odd_order
+        if to_come % 2 == 0:
+            keys, new_keys, order, new_order = odd, even, odd_order, even_order
+        if first_pass:
+            keys = given
+        if last_pass:
+            new_order = last_order
+        spread = step if last_pass else 1
+        kept = keep != 0 or not last_pass
         for w in range(WARPS):
             counters[types.uint32(types.uint32(w * DIGITS) + t)] = types.uint32(0)
         cuda.syncthreads()
@@ -283,7 +310,7 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
             for i in range(items):
                 at = types.uint32(start + types.uint32(i * WARP))
                 if at < here:
-                    moved[i] = count(begin + at) if order.size == 1 else order[types.uint64(base + at)]
+                    moved[i] = count(begin + at) if first_pass else order[types.uint64(base + at)]
 
         # 5. Look back: how many of digit d in the tiles before. LOOK words are asked for at once.
         before = zero
@@ -313,7 +340,7 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
             if at < here:
                 k = exchange[at]
                 goal[i] = count(target[types.uint32((key_of(k, flip) >> shift) & mask)] + count(at))
-                if keep:
+                if kept:
                     new_keys[goal[i]] = k
         if values:
             cuda.syncthreads()
@@ -324,9 +351,9 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
             for i in range(items):
                 at = types.uint32(t + types.uint32(i * THREADS))
                 if at < here:
-                    to = types.uint64(goal[i]) * types.uint64(step)
+                    to = types.uint64(goal[i]) * types.uint64(spread)
                     new_order[to] = carried[at]
-                    if step == 2:
+                    if spread == 2:
                         new_order[types.uint64(to + types.uint64(1))] = zero
 
     return onesweep
@@ -353,37 +380,32 @@ def sweep_steps(keys: Any, target: Any, order: Any, coding: Coding, shape: tuple
 
     bins = passes * rows * DIGITS
     words = bins + passes * tiles * DIGITS
-    state, places = temp((words + passes,), index), temp((passes, rows * DIGITS), np.int64)
+    state, places, idle = temp((words + passes,), index), temp((passes, rows * DIGITS), np.int64), temp((passes,), np.int32)
     zero = np.uint64(0)
     counts = state.view((bins,), dtype=index)
     status = state.view((passes, tiles * DIGITS), dtype=index, offset=bins * index.itemsize)
     tickets = state.view((passes,), dtype=np.uint32, offset=words * index.itemsize)
     chunks = max(1, min(blocks(n, COUNT_LEAST), blocks(COUNT_BLOCKS, rows)))
     box, line = (rows, n), (rows * n,)
-    keys = keys.view(box, dtype=coding.word)
     steps = [
         *fill_part(whole(state, temps[state.index]), zero, zero, None),
-        Launch(count_digits(coding, passes, count), rows * chunks, THREADS, [keys, counts, flip, chunks, blocks(n, chunks)]),
-        Launch(scan_digits(count), passes * rows, DIGITS, [counts, places.flat, rows, n]),
+        Launch(count_digits(coding, passes, count), rows * chunks, THREADS,
+               [keys.view(box, dtype=coding.word), counts, flip, chunks, blocks(n, chunks)]),
+        Launch(scan_digits(count), passes * rows, DIGITS, [counts, places.flat, idle, rows, n]),
     ]
-    last = passes - 1
-    spare = [temp(box, coding.word) for _ in range(min(last, 2 if target is None else 1))]
-    lines = [temp(line, index) for _ in range(min(last, 2))] if order is not None else []
+    given = keys.view(line, dtype=coding.word)
+    odd = temp(box, coding.word).view(line) if passes > 1 else given  # what no pass reads or writes is some array of its type
+    if target is not None:
+        even = target.view(line, dtype=coding.word)
+    else:
+        even = temp(box, coding.word).view(line) if passes > 2 else odd
+    step, last_order = 8 // index.itemsize, state.view((1,), dtype=index)
+    lines = [last_order, last_order]
+    if order is not None:
+        last_order = order.view((rows * n * step,), dtype=index)
+        lines = [temp(line, index) if passes > 1 + k else last_order for k in range(2)]
     shared = tile * max(coding.word.itemsize, index.itemsize if order is not None else 0)
-    given = state.view((1,), dtype=index)  # "positions 0, 1, ..."
-    for p in range(passes):
-        step, keep, new, new_order = 1, 1, keys, given
-        if target is not None:  # target and scratch by turns, so that the last pass writes the target
-            new = target.view(box, dtype=coding.word) if (last - p) % 2 == 0 else spare[0]
-        elif p < last:
-            new = spare[p % 2]
-        else:
-            keep = 0
-        if order is not None:
-            step = 8 // index.itemsize if p == last else 1
-            new_order = order.view((rows * n * step,), dtype=index) if p == last else lines[p % 2]
-        old, new = (a.view(line, dtype=coding.word) for a in (keys, new))
-        steps.append(Launch(onesweep(coding, order is not None, count), tiles, THREADS,
-                            [old, new, given, new_order, places, status, tickets, p, flip, n, per_row, step, keep], shared))
-        keys, given = new, new_order
-    return steps
+    return [*steps, *(
+        Launch(onesweep(coding, order is not None, count), tiles, THREADS,
+               [given, even, odd, lines[1], lines[0], last_order, places, status, tickets, idle, p, flip, n, per_row, step,
+                int(target is not None)], shared) for p in range(passes))]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import asarray, empty, ndarray, upload
-from ..core.devices import CPU, default_index, device_of, index_of
+from ..core.devices import CPU, device_of, index_of
 from ..core.op import FLOATING, INTEGER, REAL, Op, require
 from ..core.shapes import normalize_axis
 from .continuous import Continuous
@@ -220,17 +220,17 @@ class Discrete(Continuous):
         >>> x.dtype, bool(abs(x.mean() - 4) < 0.1)
         (dtype('int64'), True)
         """
-        if type(lam) is ndarray and size is None and device is None and lam._layout.device >= 0 and lam._node is None:
+        if type(lam) is ndarray and size is None and device is None and lam._node is None:
             out = self.again(_poisson, (lam._layout, dtype), (0.0, 0.0), lam)
             if out is not None:
                 return out
-            if lam._layout.contiguous and lam.dtype in REAL:  # the kernel reads the means as they are
+            if lam._layout.device >= 0 and lam._layout.contiguous and lam.dtype in REAL:  # the kernel reads means as they are
                 shape, place, kind = lam.shape, lam._layout.device, wanted_dtype("random.poisson", dtype, INTEGER, _INT64)
                 out = drawn(_poisson, self.take("random.poisson", lam.size, place), (0.0, 0.0), lam, shape=shape, dtype=kind,
                             device=place, given=(True, False))
                 run = _poisson.plans.get((lam._layout, shape, kind, place, (True, False)))
                 if run is not None:
-                    _poisson.keep(((lam._layout, dtype), default_index()), (run, lam.size, ()))  # type: ignore[arg-type]
+                    _poisson.keep((lam._layout, dtype), (run, lam.size, ()))  # type: ignore[arg-type]
                 return out
         p = Parameters("random.poisson", size, dtype, device, {"lam": "a mean"}, lam, category=INTEGER, default=_INT64)
         return self._counted(_poisson, p, p.full(0, dtypes.float64))

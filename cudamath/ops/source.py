@@ -315,14 +315,14 @@ class Source:
             self._offset = first + blocks
             return self._key, self._stream, first
 
-    def again(self, op: Op, asked: Any, parameters: tuple = (), *arrays: ndarray) -> ndarray | None:
+    def again(self, op: Op, asked: Any, parameters: tuple = (), x: ndarray | None = None) -> ndarray | None:
         """A draw that was asked for in the same words before and `remembered`; None where it must go the long way.
 
         asked: what the draw's arguments were, of those that decide its plan; sizes must be ints or tuples of ints.
-        arrays: parameters on a GPU; of these, `asked` says the layouts.
+        x: a parameter on a GPU, with whose layout `asked` begins: that says where the draw is made, too.
         """
         try:
-            known: Any = op.plans[asked, default_index()]
+            known: Any = op.plans[(asked, default_index()) if x is None else asked]
         except (KeyError, TypeError):
             return None
         stream = streams.local.stream
@@ -336,7 +336,10 @@ class Source:
                 return None
             self._offset = after
             key, own = self._key, self._stream
-        return run(*arrays, key, own, first, *(parameters or rest))
+        if x is not None:
+            return run(x, key, own, first, *parameters)
+        a, b, c = parameters or rest
+        return run(key, own, first, a, b, c)
 
     def spawn(self, n: int) -> list[Any]:
         """`n` new generators, independent of this one and of each other; the draws of this one do not change.

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..runtime import flags, memory, module, stream, tensormap
 from ..runtime.errors import user_place
-from ..runtime.work import Work
+from ..runtime.work import UNKNOWN, Work
 from . import shapes
 from .array import ndarray
 from .layout import Layout
@@ -287,7 +287,7 @@ class _Writer:
             self.constants |= {"next_ticket": flags.next_ticket, "calls": flags.calls, "user_place": user_place}
             self.emit("call_ticket = next_ticket()")
             self.emit(f"calls[call_ticket % {flags.RING}] = call_ticket, {self.name!r}, user_place(2)")
-        works = self.plan.works or [Work()] * len(self.plan.steps)
+        works = self.plan.works or [UNKNOWN] * len(self.plan.steps)
         for number, (step, work) in enumerate(zip(self.plan.steps, works, strict=True)):
             if isinstance(step, Launch):
                 self.launch(number, step, work)

@@ -22,7 +22,7 @@ from . import memory
 from . import stream as streams
 from .errors import CudaError, check, fail, recent_launches, record_with_line
 from .memory import Buffer
-from .work import Work
+from .work import UNKNOWN, Work
 
 statistics = {"compiled": 0, "loaded_from_disk": 0}
 
@@ -178,7 +178,7 @@ class Block:
 
     __slots__ = ("memory", "q", "f", "d", "addresses", "pointer", "config")
 
-    def __init__(self, words: tuple[int, ...], early: tuple[int, ...] = (), work: Work = Work()):
+    def __init__(self, words: tuple[int, ...], early: tuple[int, ...] = (), work: Work = UNKNOWN):
         words = (*words, *work.words())
         count = len(words)
         self.memory = bytearray(8 * count)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from . import device as devices
 from . import memory, module
 from . import stream as streams
-from .work import Work, peak
+from .work import UNKNOWN, Work, peak
 
 MOST_PENDING = 4096  # launches whose events have not been read yet; more, and the oldest are waited for
 MOST_TRACED = 100_000  # events kept for the trace; statistics go on beyond it
@@ -152,7 +152,7 @@ class Profile:
             duration = time.perf_counter() - start
             if self._ranges is not None:
                 self._ranges.pop_range()
-            self._trace(Traced(name, "range", -1, threading.get_ident(), (start - self.began) * 1e6, duration * 1e6, Work()))
+            self._trace(Traced(name, "range", -1, threading.get_ident(), (start - self.began) * 1e6, duration * 1e6, UNKNOWN))
 
     def _trace(self, entry: Traced) -> None:
         if len(self._traced) < MOST_TRACED:
@@ -275,7 +275,7 @@ def _work(function: module.Function | None, pointer: int) -> Work:
     """What a launch has to do, read from its argument block: the bytes of its array arguments, an element of a stride-0 axis
     once, and behind the arguments (module.Block) where its operations stand."""
     if function is None or not function.arguments:
-        return Work()
+        return UNKNOWN
     total = at = 0
     words = ctypes.cast(pointer, ctypes.POINTER(ctypes.POINTER(ctypes.c_int64)))
     for ndim in function.arguments:

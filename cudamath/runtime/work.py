@@ -32,6 +32,8 @@ class Work(NamedTuple):
         return cls(operations or None, "" if unit < 0 else UNITS[unit], nbytes)
 
 
+UNKNOWN = Work()
+
 #: Operations (a multiplication and an addition are two) of one multiprocessor in a clock, dense, from NVIDIA's data sheets;
 #: on tensor cores where they take the type, sums in float32 or int32. A capability that is not here counts as the newest
 #: before it.

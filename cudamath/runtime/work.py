@@ -35,8 +35,8 @@ class Work(NamedTuple):
 UNKNOWN = Work()
 
 #: Operations (a multiplication and an addition are two) of one multiprocessor in a clock, dense, from NVIDIA's data sheets;
-#: on tensor cores where they take the type, sums in float32 or int32. A capability that is not here counts as the newest
-#: before it.
+#: on tensor cores where they take the type, sums in float32 or int32 (some consumer boards do half of that in 16 bits). A
+#: capability that is not here counts as the newest before it.
 PER_CLOCK: dict[tuple[int, int], dict[str, int]] = {
     (7, 5): {"float64": 4, "float32": 128, "tf32": 128, "float16": 1024, "bfloat16": 128, "int8": 2048, "float8": 128},
     (8, 0): {"float64": 128, "float32": 128, "tf32": 1024, "float16": 2048, "bfloat16": 2048, "int8": 4096, "float8": 128},

@@ -259,13 +259,13 @@ def cpu_runner(function: Callable, params: dict, scalars: int, layouts: tuple[La
     """`run(*arrays, *scalars)` for the CPU.
 
     A CPU function may have a `prepare(*layouts, **params)`: a function of the NumPy arrays alone, the layout of whose
-    result is always the same; or such a function of the arrays and of one for the result, and its layout (C order); or None
-    where it has nothing faster than the function itself.
+    result is always the same; or (such a function of the arrays and of one for the result, its layout (C order), what
+    `straight` calls `compiled`); or None where it has nothing faster than the function itself.
     """
     ready = function.prepare(*layouts, **params) if not scalars and hasattr(function, "prepare") else None
     if isinstance(ready, tuple):
-        into, layout = ready
-        return straight("", into, (False,) * len(layouts), layout.dtype, layout)
+        into, layout, compiled = ready
+        return straight("", into, (False,) * len(layouts), layout.dtype, layout, compiled)
     if ready is not None:
         return known_result(ready, len(layouts))
 

@@ -19,6 +19,10 @@ from .array import ndarray, wrap
 from .layout import Layout
 from .quiet import quiet
 
+#: Numbers of elements for which compiled loops are worth while (in larger arrays a call costs nothing, and NumPy's loops are as
+#: fast), and after how many calls: these take about as long as compiling does.
+WORTH, OFTEN = range(1 << 15, 1 << 20), 1000
+
 #: The array for the result is the last positional argument, which is quicker than `out=`; but of these two NumPy does not like
 #: it, since `np.maximum(a, b, c)` looks like the largest of three.
 _BY_NAME = np.maximum, np.minimum
@@ -44,18 +48,20 @@ _ASSIGN = """
             enter(function, data, ..., {inputs})
         except RuntimeError:
             quiet().run(function, data, ..., {inputs})"""
-_LOOP = """
-        function({inputs}{out})"""
-_COUNT = """
-        left -= 1
-        if not left:
-            often()"""
+_FIRST = """
+        if loop is None:
+            left -= 1
+            if not left:
+                loop = compiled(){call}
+        else:
+            loop({inputs}, data)"""
 _FUNCTION = """
-def make(function, as_array, layout, free, arrays, more, left, often):
+def make(function, as_array, layout, free, arrays, more, left, compiled):
+    loop = None
     kept_x = kept_y = kept_z = None, None
     def run({parameters}, new=new, ndarray=ndarray, count=count, free=free, enter=context().run, function=function,
             layout=layout):
-        nonlocal arrays, left, kept_x, kept_y, kept_z{body}
+        nonlocal arrays, left, loop, kept_x, kept_y, kept_z{body}
         out = new(ndarray)
         out._data = data
         out._layout = {layout}
@@ -66,13 +72,14 @@ def make(function, as_array, layout, free, arrays, more, left, often):
 
 
 @functools.cache
-def _written(scalars: tuple[bool, ...], call: str, out: str, count: bool = False) -> Callable:
-    """`make` of the functions that take arrays and Python scalars in these places."""
+def _written(scalars: tuple[bool, ...], call: str, out: str, first: bool = False) -> Callable:
+    """`make` of the functions that take arrays and Python scalars in these places. first: until there is a compiled loop."""
     names = "xyz"[:len(scalars)]
     inputs = ", ".join(f"array_{name}" if s else f"{name}._data" for name, s in zip(names, scalars, strict=True))
-    body = "".join([_SCALAR.format(name) for name, s in zip(names, scalars, strict=True) if s])
-    body += (_COUNT if count else "") + (_TAKE if out else "")
-    body += call.format(inputs=inputs, out=out, result="" if out else "data = ")
+    call = call.format(inputs=inputs, out=out, result="" if out else "data = ")
+    if first:
+        call = _FIRST.format(inputs=inputs, call=call.replace("\n", "\n    "))
+    body = "".join([_SCALAR.format(name) for name, s in zip(names, scalars, strict=True) if s]) + (_TAKE if out else "") + call
     namespace: dict[str, Any] = {"new": object.__new__, "ndarray": ndarray, "count": host.references,
                                  "context": quiet, "quiet": quiet, "first": _first}
     source = _FUNCTION.format(parameters=", ".join(names), body=body,
@@ -88,21 +95,24 @@ def _first(known: list[Layout], data: np.ndarray) -> Layout:
 
 
 def straight(name: str, function: Callable, scalars: tuple[bool, ...], compute: np.dtype, layout: Layout | None,
-             calls: int = 0, often: Callable[[], None] | None = None) -> Callable:
+             compiled: Callable[[], Callable] | None = None) -> Callable:
     """`run` for arrays of known layouts and a ufunc that does what we want, another function(*arrays, out), or
     `operator.setitem`, which copies (np.copyto takes longer to begin).
 
     A Python scalar is made an array in the dtype in which NumPy would read it, and kept: most often it is the same one
     next time, and NumPy takes longer to make the array than for all else that it does before the loop. The result of a
-    `layout` lies in memory that is used again (host.py); without one NumPy makes the array. In the call of number `calls`,
-    if there is one, `often` is called.
+    `layout` lies in memory that is used again (host.py); without one NumPy makes the array.
+
+    compiled: makes the same function(*arrays, out) out of cpu/loops.py, which is used for WORTH elements from the call of
+    number OFTEN on.
     """
     as_array = functools.partial(_array, name, dtype=compute)
     if layout is None:
         return _written(scalars, _CALL, "")(function, as_array, [None], None, None, None, 0, None)
+    first = compiled is not None and layout.size in WORTH
     call = _ASSIGN if function is operator.setitem else _CALL
-    make = _written(scalars, call, ", out=data" if function in _BY_NAME else ", data", calls > 0)
-    return make(function, as_array, layout, host.FREE, *host.supply(layout.shape, layout.dtype), calls, often)
+    make = _written(scalars, call, ", out=data" if function in _BY_NAME else ", data", first)
+    return make(function, as_array, layout, host.FREE, *host.supply(layout.shape, layout.dtype), OFTEN, compiled)
 
 
 def either(run: Callable, function: Callable) -> Callable:
@@ -115,15 +125,6 @@ def either(run: Callable, function: Callable) -> Callable:
             return wrap(function(*[x._data if type(x) is ndarray else x for x in operands]))
 
     return call
-
-
-def looped(name: str, loop: Callable, scalars: tuple[bool, ...], compute: np.dtype, layout: Layout) -> Callable:
-    """`straight` for a loop of cpu/loops.py, which writes into an array that it is given."""
-    as_array = functools.partial(_array, name, dtype=compute)
-    supply = host.supply(layout.shape, layout.dtype)
-    run = _written(scalars, _LOOP, ", data")(loop, as_array, layout, host.FREE, *supply, 0, None)
-    run.__qualname__ = "looped"
-    return run
 
 
 def straight_inplace(name: str, function: Callable, scalar: bool, compute: np.dtype) -> Callable:

@@ -96,15 +96,30 @@ def operation(name: str, dtype: np.dtype) -> Emit | None:
     return next((emit for kinds, emit in OPERATIONS.get(name, {}).items() if dtype.kind in kinds), None)
 
 
+def conversion(source: np.dtype, target: np.dtype) -> Emit:
+    """How a number becomes one of another dtype, as in C; not a float an integer, which C defines only where it fits."""
+    kind, before, after = _TYPES[target], source.kind, target.kind
+    narrower = target.itemsize < source.itemsize
+    assert (before, after) not in (("f", "i"), ("f", "u"))
+    if source == target:
+        return lambda _, x: x
+    if after == "b":
+        return lambda b, x: (b.fcmp_unordered if before == "f" else b.icmp_unsigned)("!=", x, ir.Constant(x.type, 0))
+    name = (("fptrunc" if narrower else "fpext") if before == "f" else ("sitofp" if before == "i" else "uitofp") if after == "f"
+            else "trunc" if narrower else "sext" if before == "i" else "zext")
+    return lambda b, x: x if x.type == kind else getattr(b, name)(x, kind)
+
+
 _TYPES = {np.dtype(kind): ir.IntType(8 * np.dtype(kind).itemsize) for kind in "bhilBHIL?"} | {
     np.dtype("f"): ir.FloatType(), np.dtype("d"): ir.DoubleType()}
 
 
 @functools.cache
-def loop(name: str, dtype: np.dtype, scalars: tuple[bool, ...]) -> Callable[..., None]:
+def loop(name: str, dtype: np.dtype, scalars: tuple[bool, ...], target: np.dtype | None = None) -> Callable[..., None]:
     """function(*operands, out): arrays of one shape, in C order; 0-d where `scalars` says so. dtype: the operands'; out: the
-    same, or bool where the operation is a test."""
-    emit, module, label = operation(name, dtype), ir.Module(), f"{name}_{next(_names)}"
+    same, bool where the operation is a test, or `target` of a conversion."""
+    emit = operation(name, dtype) if target is None else conversion(dtype, target)
+    module, label = ir.Module(), f"{name}_{next(_names)}"
     assert emit is not None
     kind = _TYPES[dtype]
     function = ir.Function(module, SIGNATURE, label)
@@ -138,10 +153,10 @@ def loop(name: str, dtype: np.dtype, scalars: tuple[bool, ...]) -> Callable[...,
 
 
 def _piece(module: ir.Module, emit: Emit, kind: ir.Type, scalars: tuple[bool, ...]) -> tuple[ir.Function, ir.Type]:
-    """piece(*operands, out, n): the loop over n > 0 elements, and the type of the result's elements."""
+    """piece(*operands, out, n): the loop over n > 0 elements, and the type of the result's elements: a byte for a bit."""
     trial = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [kind] * len(scalars)), "trial")
-    bit = emit(ir.IRBuilder(trial.append_basic_block()), *trial.args).type == ir.IntType(1)
-    result = ir.IntType(8) if bit else kind
+    given = emit(ir.IRBuilder(trial.append_basic_block()), *trial.args).type
+    result = ir.IntType(8) if given == ir.IntType(1) else given
     parameters = [*[kind.as_pointer()] * len(scalars), result.as_pointer(), WORD]
     piece = ir.Function(module, ir.FunctionType(ir.VoidType(), parameters), "piece")
     piece.linkage = "internal"
@@ -156,7 +171,7 @@ def _piece(module: ir.Module, emit: Emit, kind: ir.Type, scalars: tuple[bool, ..
     i = b.phi(WORD)
     values = [b.load(b.gep(p, [i])) if held is None else held for p, held in zip(operands, fixed, strict=True)]
     value = emit(b, *values)
-    b.store(b.zext(value, result) if bit else value, b.gep(out, [i]))
+    b.store(value if given == result else b.zext(value, result), b.gep(out, [i]))
     following = b.add(i, WORD(1))
     i.add_incoming(WORD(0), before)
     i.add_incoming(following, turn)

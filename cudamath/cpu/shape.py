@@ -1,5 +1,6 @@
 """Creation and manipulation in NumPy. Functions that write into an argument return ()."""
 
+import functools
 import operator
 
 import numpy as np
@@ -25,7 +26,16 @@ def _prepare_copy(layout, *, dtype=None):
     kind = layout.dtype if dtype is None else dtype
     if not host.large(layout.shape, kind) or (layout.dtype in COMPLEX and kind not in COMPLEX):
         return None
-    return operator.setitem, Layout.new(layout.shape, kind, CPU)
+    known = layout.contiguous and layout.dtype != np.float16 != kind and {layout.dtype.kind, kind.kind} <= set("fiub")
+    plain = layout.dtype.kind != "f" or kind.kind in "fb"  # what does not fit an integer is the C compiler's affair
+    compiled = functools.partial(_converted, layout.dtype, kind) if known and plain else None
+    return operator.setitem, Layout.new(layout.shape, kind, CPU), compiled
+
+
+def _converted(source, target):
+    from .loops import loop  # imports LLVM
+
+    return loop("astype", source, (False,), target)
 
 
 copy.prepare = _prepare_copy  # type: ignore[attr-defined]

@@ -20,14 +20,13 @@ from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
 from ..core.op import Category, Op, coerce, lazy, registry
 from ..core.quiet import quiet
-from ..core.straight import either, looped, straight, straight_inplace
+from ..core.straight import either, straight, straight_inplace
 from .output import can_write, deliver, target_of
 
 SCALARS = (bool, int, float, complex)
 _MOST_PLANS = 4096
 _NAMES = ("x", "y", "z")
-#: The operations of cpu/loops.py and the kinds of dtypes they are for, in arrays of so many elements (in larger ones a call
-#: costs nothing, and NumPy's loops are as fast), from so many calls on, which take about as long as compiling a loop.
+#: The operations of cpu/loops.py and the kinds of dtypes they are for.
 _LOOPS = {
     **dict.fromkeys(["add", "multiply", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "maximum",
                      "minimum"], "fiub"),
@@ -36,7 +35,6 @@ _LOOPS = {
     **dict.fromkeys(["logical_and", "logical_or", "logical_xor", "logical_not"], "b"),
     **dict.fromkeys(["divide", "copysign", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "isnan", "isinf",
                      "isfinite"], "f")}
-_WORTH, _OFTEN = range(1 << 15, 1 << 20), 1000
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
 
@@ -258,10 +256,10 @@ class Elementwise:
             shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
             ours = host.large(shape, result) and all([x.is_contiguous for x in arrays]) and isinstance(function, np.ufunc)
             out = Layout.new(shape, result, CPU)
-            alike = all([x.shape == shape and x.dtype == compute for x in arrays]) and compute.kind in _LOOPS.get(self.name, "")
-            if ours and alike and compute != float16 and arrays[0].size in _WORTH:
-                return self._compiled(function, scalars, compute, out)
-            run_straight = straight(self.name, function, scalars, compute, out if ours else None)
+            loops = compute.kind in _LOOPS.get(self.name, "") and compute != float16 and all(
+                [x.shape == shape and x.dtype == compute for x in arrays])
+            run_straight = straight(self.name, function, scalars, compute, out if ours else None,
+                                    functools.partial(self._loop, compute, scalars) if loops else None)
             return either(run_straight, function) if any_number else run_straight
         wide = compute if path is None else dtypes.compute_dtype(compute)
         if hasattr(function, "into") and not inplace and all(
@@ -293,18 +291,8 @@ class Elementwise:
 
         return silent
 
-    def _compiled(self, function: Callable, scalars: tuple[bool, ...], dtype: np.dtype, out: Layout) -> Callable:
-        """`run` by NumPy's ufunc, and after some calls by cpu/loops.py."""
-        finish = functools.partial(either, function=function) if self.compares and any(scalars) else lambda run: run
-
-        def often() -> None:
-            loop = lazy("cpu", "loops.loop")(self.name, dtype, scalars)
-            compiled = finish(looped(self.name, loop, scalars, dtype, out))
-            for key in [key for key, known in list(self.plans.items()) if known is run]:
-                self.plans[key] = compiled
-
-        run = finish(straight(self.name, function, scalars, dtype, out, _OFTEN, often))
-        return run
+    def _loop(self, dtype: np.dtype, scalars: tuple[bool, ...]) -> Callable:
+        return lazy("cpu", "loops.loop")(self.name, dtype, scalars)
 
     def _native(self, operands: tuple, scalars: tuple[bool, ...], compute: np.dtype, result: np.dtype) -> bool:
         """Whether the ufunc, left alone with these operands, computes and returns in our dtypes."""

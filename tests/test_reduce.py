@@ -1,6 +1,7 @@
 """Reductions against NumPy in float64: values, dtypes, NaN, ties, empty arrays, gradients, errors; each kernel by name."""
 
 import math
+import os
 import warnings
 
 import ml_dtypes
@@ -510,3 +511,20 @@ def test_keepdims_of_other_types(device, kind):
                 getattr(cm, kind)(a, axis=1, keepdims=keepdims)
         else:
             assert getattr(cm, kind)(a, axis=1, keepdims=keepdims).shape == shape
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="plans of a GPU")
+@pytest.mark.parametrize("kind, shape, block", [
+    ("sum", (65_536, 4096), (256, 1)), ("max", (65_536, 3072), (64, 1)), ("any", (65_536, 4096), (256, 1)),
+    ("sum", (65_536, 800), (32, 8)), ("sum", (65_536, 64), (16, 16)), ("sum", (16_384, 65_536), (512, 1)),
+    ("var", (65_536, 4096), (32, 8)), ("argmax", (16_384, 16_384), (32, 8)), ("var", (2048, 32_768), (64, 1)),
+    ("var", (100, 32_768), (1024, 1))])
+def test_threads_of_a_row(kind, shape, block):
+    """Many for one number where a row is long, a warp for several numbers where there are rows enough."""
+    from cudamath.kernels.reduce import plan
+
+    x = Layout.new(shape, np.dtype("f4"), 0)
+    dtype = {"argmax": np.dtype(int), "any": BOOL}.get(kind, x.dtype)
+    with assume((9, 0)):
+        (step,) = plan(x, kind=kind, axis=(1,), keepdims=False, dtype=dtype).steps
+    assert step.block[:2] == block

@@ -97,6 +97,7 @@ def layer(numbers: str, name: str, images: int, channels: int, size: int, output
     for kind in ("forward", "input", "weight"):
         chosen = [version.replace("implicit", "weight") if kind == "weight" else version for version in versions
                   if groups == 1]
+        chosen += ["product"] * (chosen == ["wgmma"] and taps == stride == 1)
         row(f"conv_{numbers}_{name}_{kind}", "device", f"conv2d {kind}, {numbers}, {images}x{channels}x{size}x{size} * "
             f"{outputs}x{channels // groups}x{taps}x{taps}{extra}", normal(x, w, g),
             {"cudamath": ours(kind, where, numbers), "torch": torchs(kind, where, numbers),

@@ -145,7 +145,7 @@ def convolutions(layers: Sequence[Layer] = LAYERS, *, device: str = "cuda:0", fi
 
 def convolution(layer: Layer, kind: str, dtype: Any = np.float32) -> tuple[str, Size, dict[str, float]]:
     """(what the table calls this, its sizes, microseconds of the candidates) on the current device."""
-    from .kernels import conv
+    from .kernels import conv, conv_pointwise
     from .runtime import dnn
 
     images, channels, side, outputs, taps, stride, dilation, groups = (*layer, 1, 1)[:8]
@@ -176,8 +176,13 @@ def convolution(layer: Layer, kind: str, dtype: Any = np.float32) -> tuple[str, 
     layouts = [each._layout for each in inputs]
     ours = planner(*layouts, **where, **more, groups=groups, version=version).bind("conv2d", layouts)
     found: dict[str, Callable[..., Any]] = {"ours" if single else version: ours}
-    if single and taps == stride == groups == 1:
+    if taps == stride == groups == 1:
         found["cublas"] = planner(*layouts, **where, **more, groups=1, version="cublas").bind("conv2d", layouts)
+        for tile in conv_pointwise.contenders(kind, *layouts) if version == "wgmma" else []:
+            plan = conv_pointwise.as_product(kind, result, *layouts, stride=where["stride"], padding=where["padding"],
+                                             version=tile)
+            if plan is not None:
+                found[tile.replace("wgmma", "product")] = plan.bind("conv2d", layouts)
     if dnn.available():
         tensors = [dnn.Tensor(each.shape, tuple([s // each.itemsize for s in each.strides])) for each in (x, w, y)]
         names = dnn.plans(kind, np.dtype(dtype), *tensors, stride=where["stride"], before=(margin,) * 2,

@@ -149,6 +149,35 @@ def test_what_was_measured_of_16_bit_numbers_decides(monkeypatch, tmp_path):
             assert conv.library("weight", *layouts, **where) is None and asked.pop() == plan
 
 
+def test_what_was_measured_of_one_tap_decides(monkeypatch, tmp_path):
+    """The kind of product, its tile, and no split of the sum where a bias follows."""
+    from cudamath.core import tune
+
+    if build.SIMULATOR:
+        pytest.skip("the simulator has no tensor cores")
+    monkeypatch.setenv("CUDAMATH_TUNE_CACHE", str(tmp_path / "tune.json"))
+    monkeypatch.setattr(dnn, "available", lambda: True)
+    asked = []
+    monkeypatch.setattr(dnn, "convolution", lambda *_, plan, **__: asked.append(plan))
+    shapes = (32, 256, 9, 9), (32, 192, 9, 9), (256, 192, 1, 1)
+    y, x, w = (conv_layout.as_last(Layout.new(shape, BF16, 0)) for shape in shapes)
+    order = lambda: conv._order(None, "forward", y, x, w, (1, 1), 1, False)  # noqa: E731
+    where = dict(stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1))
+    with assume((9, 0)):
+        assert order() == ["cudnn", "product", "wgmma", "mma"]
+        times = {"cudnn a": 4.0, "cublas": 3.0, "product 64x256 pingpong": 2.0, "product 64x64 split 2": 1.0, "wgmma": 5.0}
+        tune.remember("assumed", "conv2d", "bfloat16 forward 1x1 stride 1x1", (32, 192, 81, 256), times)
+        assert order() == ["product", "wgmma", "mma", "cudnn"]
+        assert conv.library("forward", y, x, w, **where, tf32=False) is None and asked.pop() == ""
+        plan = conv.conv2d(x, w, **where, groups=1)
+        assert [step.kernel.__name__ for step in plan.steps] == ["matmul_wgmma", "sum_parts"] and "product" in plan.why
+        with_bias = conv.conv2d(x, w, Layout.new((256,), BF16, 0), **where, groups=1)
+        assert [step.kernel.__name__ for step in with_bias.steps] == ["matmul_wgmma"]
+        tune.remember("assumed", "conv2d", "bfloat16 forward 1x1 stride 1x1", (32, 192, 81, 256), {**times, "cublas": 0.5})
+        assert order() == ["cublas", "product", "wgmma", "mma", "cudnn"]
+        assert conv._order(None, "forward", y, x, w, (2, 2), 1, False)[0] == "wgmma"
+
+
 @pytest.mark.parametrize("kind", ["forward", "input", "weight"])
 def test_a_plan_of_cudnns_is_taken_by_its_name(monkeypatch, kind):
     """On a stand-in for its front end that offers three plans, of which one cannot be built."""

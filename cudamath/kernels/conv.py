@@ -11,8 +11,9 @@ A convolution and its two gradients are one sum of products, read three ways (co
 ``wgmma``                           the same by the means of compute capability 9.0: conv_wgmma.py, conv_wgmma_grad.py; where
                                     taps can share pixels, weight gradients by conv_wgmma_taps.py; where filters are few
                                     enough to stay in shared memory, by conv_wgmma_kept.py.
+``product``                         filters of one tap, 16-bit numbers channels last: one matrix product, by the same means.
 ``cudnn``                           NVIDIA's library, where it is installed.
-``cublas``                          filters of one tap in C order, as matrix products.
+``cublas``                          filters of one tap as matrix products: 16-bit numbers channels last, others in C order.
 
 Tensor cores read channels: 16-bit images are best kept *channels last* (the strides of (N, H, W, C), seen as
 (N, C, H, W)). Results lie as the images do. For the last three, operands that lie otherwise are turned first, in a pass over
@@ -79,7 +80,7 @@ from .conv_layout import Turned, last_strides, lies_last, result
 from .copy import copy_part, whole
 
 Pair = tuple[int, int]
-NAMED = ("wgmma", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas")
+NAMED = ("wgmma", "product", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas")
 LARGE = 1 << 28  # multiply-adds from which float32 may go to the library
 
 
@@ -95,15 +96,16 @@ def timed_as(dtype: np.dtype, kind: str, taps: tuple[int, ...], stride: Pair, di
     return f"{dtype} {kind} {'x'.join(map(str, taps))} {' '.join(words)}"
 
 
-def measured(kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, dilation: Pair) -> tune.Decision | None:
+def measured(kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, dilation: Pair,
+             able: list[str] | None = None, without: str = "-") -> tune.Decision | None:
     """The fastest candidate timed for a convolution of about this size, float32 in C order or 16-bit numbers channels last:
-    "cudnn PLAN", "cublas", "wgmma", "ours"."""
+    "cudnn PLAN", "cublas", "wgmma", "product TILE", "ours". able, without: see tune.lookup."""
     shapes = dict(zip(ROLES[kind], (first.shape, second.shape, out.shape), strict=True))
     (images, channels, *size), (outputs, per_group, *taps) = shapes["x"], shapes["w"]
     if out.itemsize > 4 or not all(lies_last(x) if out.itemsize == 2 else x.contiguous for x in (first, second)):
         return None
     told = timed_as(out.dtype, kind, tuple(taps), stride, dilation, channels // max(per_group, 1))
-    return tune.lookup("conv2d", out.device, told, (images, channels, math.prod(size), outputs))
+    return tune.lookup("conv2d", out.device, told, (images, channels, math.prod(size), outputs), able, without)
 
 
 def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout | None = None, *, stride: Pair,
@@ -126,7 +128,8 @@ def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout 
     tensors = [dnn.Tensor(shapes[name], order(shapes[name], 1)) for name in "xwy"]
     exact = out.dtype == np.float32 and not tf32
     timed = measured(kind, out, first, second, stride, dilation) if last == (out.itemsize == 2) and not tf32 else None
-    plan = plan or (timed.choice.partition(" ")[2] if timed else "")
+    if timed and timed.choice.startswith("cudnn"):
+        plan = plan or timed.choice.partition(" ")[2]
     if not plan and exact and kind == "weight" and shapes["x"][1] > shapes["w"][1] > 1:
         return None                                  # in groups: by Winograd's transforms, which its plan does not say
     found = dnn.convolution(kind, out.dtype, *tensors, stride=stride, before=padding[::2], after=padding[1::2],
@@ -137,6 +140,18 @@ def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout 
     workspace = turned.temp(Layout.new((found.workspace,), np.dtype(np.uint8), out.device))
     turned.steps.append(Call(found, [*[arguments[name] for name in "xwy"], *added, workspace]))
     return turned.plan()
+
+
+def one_tap(version: str, kind: str, out: Layout, first: Layout, second: Layout, bias: Layout | None = None, *, stride: Pair,
+            padding: tuple[int, int, int, int]) -> Plan | None:
+    """``product``, with the tile that was measured to be the fastest, or ``cublas``."""
+    if version == "cublas":
+        if out.itemsize == 2:
+            return conv_pointwise.as_product(kind, out, first, second, bias, stride=stride, padding=padding, version=version)
+        return conv_pointwise.by_images(kind, out, first, second, bias, stride=stride, padding=padding)
+    timed = measured(kind, out, first, second, stride, (1, 1), ["product"], "-" if bias is None else "split")
+    version = timed.choice.replace("product", "wgmma") if timed else "wgmma"
+    return conv_pointwise.as_product(kind, out, first, second, bias, stride=stride, padding=padding, version=version)
 
 
 # ------------------------------------------------------------------------------------------------ planners
@@ -174,8 +189,12 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     ours = [name for name, module in (("wgmma", conv_wgmma), ("mma", conv_mma))
             if module.serves(out.dtype, capability(out.device), *channels)]
     timed = measured(kind, out, first, second, stride, dilation) if out.itemsize == 2 else None
+    if "wgmma" in ours and not window and max(stride) == groups == 1:
+        ours = ["product", *ours]
     if timed is not None:
-        return library + ours if timed.choice.startswith("cudnn") else ours + library
+        best = timed.choice.split()[0]
+        rest = library + ours if best == "cudnn" else [*["cublas"] * (best == "cublas"), *ours, *library]
+        return sorted(rest, key=best.__ne__)          # the others as they are
     if "wgmma" in ours and (window or max(stride) > 1 if kind != "weight" else
                             conv_wgmma_taps.worth(first.shape, out.shape, stride, groups)):
         return ["wgmma", *library, *ours[1:]]        # small groups: not by wgmma
@@ -202,8 +221,8 @@ def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pai
            version: str | None = None) -> Plan:
     """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,); padding (top, bottom, left, right) -> (N, G*M, P, Q).
 
-    version: "depthwise", "depthwise_last", "wgmma", "cudnn", "cublas", "mma", "implicit_gemm" or "direct"; by default what is
-    best here and suits the sizes."""
+    version: "depthwise", "depthwise_last", "wgmma", "product", "cudnn", "cublas", "mma", "implicit_gemm" or "direct"; by
+    default what is best here and suits the sizes."""
     size = [(n + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (weight.shape[2 + i] - 1) - 1) // stride[i] + 1
             for i, n in enumerate(x.shape[2:])]
     out = result(x, (x.shape[0], weight.shape[0], *size))
@@ -211,7 +230,8 @@ def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pai
     return _planned(version, _order(version, "forward", out, x, weight, stride, groups, tf32, dilation), {
         "depthwise": lambda: conv_depthwise.conv2d(out, x, weight, bias, **where),
         "depthwise_last": lambda: conv_depthwise_last.conv2d(out, x, weight, bias, **where),
-        "cublas": lambda: conv_pointwise.conv2d(out, x, weight, bias, stride=stride, padding=padding),
+        "cublas": lambda: one_tap("cublas", "forward", out, x, weight, bias, stride=stride, padding=padding),
+        "product": lambda: one_tap("product", "forward", out, x, weight, bias, stride=stride, padding=padding),
         "wgmma": lambda: (conv_wgmma_kept.conv2d(out, x, weight, bias, **where, groups=groups)
                           or conv_wgmma.conv2d(out, x, weight, bias, **where, groups=groups)),
         "cudnn": lambda: library("forward", out, x, weight, bias, **where, tf32=tf32),
@@ -228,7 +248,8 @@ def conv2d_input_grad(grad: Layout, weight: Layout, *, size: Pair, stride: Pair,
     return _planned(version, _order(version, "input", out, grad, weight, stride, groups, tf32, dilation), {
         "depthwise": lambda: conv_depthwise.conv2d_input_grad(out, grad, weight, **where),
         "depthwise_last": lambda: conv_depthwise_last.conv2d_input_grad(out, grad, weight, **where),
-        "cublas": lambda: conv_pointwise.conv2d_input_grad(out, grad, weight, stride=stride, padding=padding),
+        "cublas": lambda: one_tap("cublas", "input", out, grad, weight, stride=stride, padding=padding),
+        "product": lambda: one_tap("product", "input", out, grad, weight, stride=stride, padding=padding),
         "wgmma": lambda: (conv_wgmma_kept.conv2d_input_grad(out, grad, weight, **where, groups=groups)
                           or conv_wgmma.conv2d_input_grad(out, grad, weight, **where, groups=groups)),
         "cudnn": lambda: library("input", out, grad, weight, **where, tf32=tf32),
@@ -241,14 +262,15 @@ def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: Pair, stride: Pair,
                        version: str | None = None) -> Plan:
     """grad (N, G*M, P, Q), x (N, G*C, H, W), kernel (R, S) -> (G*M, C, R, S).
 
-    version: "depthwise", "few", "wgmma", "cudnn", "cublas", "mma", "weight_gemm" or "weight_direct"; by default what is best
-    here and suits the sizes."""
+    version: "depthwise", "few", "wgmma", "product", "cudnn", "cublas", "mma", "weight_gemm" or "weight_direct"; by default what
+    is best here and suits the sizes."""
     out = result(x, (grad.shape[1], x.shape[1] // groups, *kernel))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
     return _planned(version, _order(version, "weight", out, grad, x, stride, groups, tf32, dilation), {
         "depthwise": lambda: conv_depthwise.conv2d_weight_grad(out, grad, x, **where),
         "few": lambda: conv_few.conv2d_weight_grad(out, grad, x, **where, groups=groups),
-        "cublas": lambda: conv_pointwise.conv2d_weight_grad(out, grad, x, stride=stride, padding=padding),
+        "cublas": lambda: one_tap("cublas", "weight", out, grad, x, stride=stride, padding=padding),
+        "product": lambda: one_tap("product", "weight", out, grad, x, stride=stride, padding=padding),
         "wgmma": lambda: (conv_wgmma_taps.conv2d_weight_grad(out, grad, x, **where, groups=groups)
                           or conv_wgmma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups)),
         "cudnn": lambda: library("weight", out, grad, x, **where, tf32=tf32),

@@ -1,9 +1,11 @@
 """Filters of one tap without a stride: products of matrices as they lie.
 
-16-bit images channels last are one matrix X of pixels x channels, so all three are single products, for our own kernel
-(matmul_wgmma.py), which stores whole lines by TMA where conv_wgmma.py's, made for windows, stores 32 bytes at a time:
+16-bit images channels last are one matrix X of pixels x channels, so all three are single products:
 
     forward Y = X @ w.T        input gradient dX = dY @ w        weight gradient dw = dY.T @ X
+
+for our own kernel (matmul_wgmma.py), which stores whole lines by TMA where conv_wgmma.py's, made for windows, stores 32 bytes
+at a time: 1.05 to 1.25 times as fast where little is summed. For cuBLAS as well.
 
 float32 and float64 images in C order are a matrix x[n] of channels x pixels each, for cuBLAS:
 
@@ -24,32 +26,55 @@ from ..runtime import blas
 from .build import blocks
 from .conv_grad import sum_partials
 from .conv_layout import Turned
-from .matmul import turned
+from .matmul import contenders as matmul_contenders
+from .matmul import matmul, turned
 from .mlp import moved
 
 Pair = tuple[int, int]
+LOW = ("256x64", "128x64 pingpong", "64x128 pingpong", "256x128", "192x128")  # where little is summed
 MOST = 1 << 28  # bytes that products of single images may take in a weight gradient
 
 
-# -------------------------------------------------------------------------------- 16 bits, channels last, by wgmma
+# -------------------------------------------------------------------------------- 16 bits, channels last
 
 
-def by_wgmma(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout | None = None, *, stride: Pair,
-             padding: tuple[int, int, int, int], choice: str = "") -> Plan | None:
-    """kind "forward": x, filters -> y; "input": dy, filters -> dx; "weight": dy, x -> dw; all (N, C, H, W). None: not in this
-    file's reach. choice: of a tile, see matmul_tensor.Choice."""
-    filters = out if kind == "weight" else second
-    channels = first.shape[1], out.shape[1] if kind != "weight" else second.shape[1]
-    if (filters.shape[2:] != (1, 1) or max(stride) > 1 or any(padding) or first.size * second.size * out.size == 0
-            or sorted(filters.shape[:2]) != sorted(channels)):          # in groups
-        return None
-    from . import matmul_tensor  # what it imports has no meaning in the simulator
+def one_tap(filters: tuple[int, ...], channels: tuple[int, int], stride: Pair, padding: tuple[int, ...]) -> bool:
+    """Whether filters of this shape have one tap, at every pixel. channels: of images and results, which groups divide."""
+    return (filters[2:] == (1, 1) and max(stride) == 1 and not any(padding) and sorted(filters[:2]) == sorted(channels))
 
-    whole = Turned(out, first, second)
+
+def operands(kind: str, first: Layout, second: Layout) -> tuple[Layout, Layout]:
+    """The matrices of the product; kind "forward": of x, filters; "input": dy, filters; "weight": dy, x; channels last."""
     a, b = [Layout.new((x.size // x.shape[1], x.shape[1]), x.dtype, x.device) for x in (first, second)]
-    a, b = turned(a) if kind == "weight" else a, turned(b) if kind == "forward" else b
-    after = None if bias is None else matmul_tensor.Epilogue(bias=Input(2))
-    plan = matmul_tensor.wgmma(a, b, choice, epilogue=after)
+    return turned(a) if kind == "weight" else a, turned(b) if kind == "forward" else b
+
+
+def contenders(kind: str, first: Layout, second: Layout) -> list[str]:
+    """The versions of matmul worth timing as `product`: also tiles for products that memory limits."""
+    a, b = operands(kind, first, second)
+    found = [version for version in matmul_contenders(a, b) if version.startswith("wgmma")]
+    tiles = [f"wgmma {tile}" for tile in LOW if int(tile.split()[0].split("x")[1]) <= b.shape[1]]
+    return list(dict.fromkeys([*found, *tiles]))
+
+
+def as_product(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout | None = None, *, stride: Pair,
+               padding: tuple[int, int, int, int], version: str = "wgmma") -> Plan | None:
+    """kind: see `operands`; all (N, C, H, W). None: not in this file's reach. version: of matmul, "wgmma" or "cublas"."""
+    filters, other = (out, second) if kind == "weight" else (second, out)
+    channels = first.shape[1], other.shape[1]
+    if not (one_tap(filters.shape, channels, stride, padding) and out.itemsize == 2 and first.size and second.size
+            and (blas.available() if version == "cublas" else all(c % 8 == 0 for c in channels))):
+        return None
+    whole = Turned(out, first, second)
+    a, b = operands(kind, first, second)
+    if bias is None:
+        plan = matmul(a, b, version=version)
+    elif version.startswith("wgmma"):
+        from . import matmul_tensor  # what it imports has no meaning in the simulator
+
+        plan = matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), epilogue=matmul_tensor.Epilogue(bias=Input(2)))
+    else:
+        return None
     places: dict[ArrayArg, ArrayArg] = {Input(i): operand for i, operand in enumerate(whole.operands)}
     places[Output(0)] = whole.target
     places |= {Temp(i): whole.temp(scratch) for i, scratch in enumerate(plan.temps)}
@@ -62,8 +87,8 @@ def by_wgmma(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout
 
 def serves(x: Layout, y: Layout, weight: tuple[int, ...], stride: Pair, padding: tuple[int, ...]) -> bool:
     """Whether a convolution of images x to images y by filters of this shape is such a product."""
-    return (weight[2:] == (1, 1) and max(stride) == 1 and not any(padding) and weight[:2] == (y.shape[1], x.shape[1])
-            and x.itemsize >= 4 and bool(x.size and y.size) and blas.available())
+    return (one_tap(weight, (y.shape[1], x.shape[1]), stride, padding) and x.itemsize >= 4 and bool(x.size and y.size)
+            and blas.available())
 
 
 def _product(out: Layout, weight: Layout, images: Layout, turned: bool) -> Plan:
@@ -76,24 +101,19 @@ def _product(out: Layout, weight: Layout, images: Layout, turned: bool) -> Plan:
     return plan.plan()
 
 
-def conv2d(out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pair,
-           padding: tuple[int, int, int, int]) -> Plan | None:
-    """x (N, C, H, W), weight (K, C, 1, 1) -> out (N, K, H, W); None: not in this file's reach."""
-    if bias is not None or not serves(x, out, weight.shape, stride, padding):
+def by_images(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout | None = None, *, stride: Pair,
+              padding: tuple[int, int, int, int]) -> Plan | None:
+    """kind: see `operands`; all (N, C, H, W) in C order. None: not in this file's reach."""
+    images, results, filters = {"forward": (first, out, second), "input": (out, first, second),
+                                "weight": (second, first, out)}[kind]
+    if bias is not None or not serves(images, results, filters.shape, stride, padding):
         return None
-    return _product(out, weight, x, False)
+    return _weight_product(out, first, second) if kind == "weight" else _product(out, second, first, kind == "input")
 
 
-def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, *, stride: Pair,
-                      padding: tuple[int, int, int, int]) -> Plan | None:
-    """grad (N, K, H, W), weight (K, C, 1, 1) -> out (N, C, H, W)."""
-    return _product(out, weight, grad, True) if serves(out, grad, weight.shape, stride, padding) else None
-
-
-def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: Pair,
-                       padding: tuple[int, int, int, int]) -> Plan | None:
+def _weight_product(out: Layout, grad: Layout, x: Layout) -> Plan | None:
     """grad (N, K, H, W), x (N, C, H, W) -> out (K, C, 1, 1)."""
-    if not serves(x, grad, out.shape, stride, padding) or x.shape[0] * out.size * out.itemsize > MOST:
+    if x.shape[0] * out.size * out.itemsize > MOST:
         return None
     plan = Turned(out, grad, x, last=False)
     (m, n), count, k = out.shape[:2], x.shape[0], math.prod(x.shape[2:])

@@ -303,6 +303,24 @@ def test_a_number_at_places(device, dtype):
     same(line, host)
 
 
+def test_all_of_an_array_from_one_like_it(device):
+    x, y = cm.zeros(6, device=device), cm.asarray(np.arange(6.0), device=device)
+    for key in (slice(None), ..., slice(None)):
+        x[key] = y
+        same(x, np.arange(6.0))
+        y += 1
+        x[key] = y
+        same(x, np.arange(1.0, 7.0))
+        y -= 1
+    x[:], host = y, np.arange(6.0)
+    for _ in range(2):  # a shifted part of itself, of the same layout
+        x[1:5][:] = x[:4]
+        host[1:5] = host[:4].copy()
+        same(x, host)
+    with pytest.raises(RuntimeError, match="^setitem: "):
+        cm.grad(lambda y: (x.__setitem__(slice(None), y), x.sum())[1])(y)
+
+
 def test_setitem_casts_scalars_as_numpy(device):
     x = cm.zeros(3, "i2")
     x[0] = 7.9

@@ -112,6 +112,14 @@ def getitem(x: ndarray, key: Any) -> ndarray:
 
 def setitem(x: ndarray, key: Any, value: Any) -> None:
     """``x[key] = value`` in place; ``value`` is cast and broadcast. Of repeated positions the last one wins."""
+    if type(value) is ndarray and value._layout is x._layout and x._node is None is value._node and (
+            key is ... or type(key) is slice and key.start is key.stop is key.step is None):
+        run = _copy_into.plans.get((x._layout, x._layout))  # all of an array from one like it, seen before
+        if run is not None and x._layout.contiguous and x._layout.device >= 0 and (
+                abs(x._data - value._data) >= x._layout.nbytes):
+            wrote(x)
+            run(x, value)
+            return
     _check_writable("setitem", x)
     if _one_array(x, key):
         if key._owner is x._owner and x._layout.device >= 0:  # x[x] = 0: what is written must not be read as a position

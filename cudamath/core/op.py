@@ -244,7 +244,7 @@ class Op:
             return
         if result is not None and result[0] is not result[1]:
             whole, part = result
-            if (part._data, part._layout.size) != (whole._data, whole._layout.size) or not part._layout.contiguous:
+            if (part._data, part._layout.size) != (whole._data, whole._layout.size):
                 return
             run = seen_as(run, part._layout)
         if wanted is not None:

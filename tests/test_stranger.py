@@ -163,3 +163,16 @@ def test_prompts(device):
     with pytest.raises(TypeError, match=r"^feed: wants tokens as integers, got float64 of shape \(1, 1\)"):
         sampling.Writer(params, config).feed([[1.0]])
     assert sampling.generate(params, [[1, 2]], 3, config, temperature=0.0).shape == (1, 3)
+
+
+def test_parameters_that_share_memory(device):
+    """A kernel would step what they share twice at the same time; one array twice, also where such trees have been seen."""
+    whole, other = cm.zeros(7, dtype="f4"), cm.zeros(5, dtype="f4")
+    for params in ([whole[:5], whole[2:]], [whole[2:], whole[:5]]):
+        with pytest.raises(ValueError, match=r"^sgd_update: wants every parameter once .* same memory at \[0\] and \[1\]"):
+            cm.ml.sgd_update(params, [other, other], lr=0.1)
+    cm.ml.sgd_update([whole[:2], whole[2:4]], [other[:2], other[2:4]], lr=0.1)
+    a, b = cm.zeros(5, dtype="f4"), cm.zeros(5, dtype="f4")
+    cm.ml.sgd_update([a, b], [other, other], lr=0.1)
+    with pytest.raises(ValueError, match="^sgd_update: wants every parameter once"):
+        cm.ml.sgd_update([a, a], [other, other], lr=0.1)

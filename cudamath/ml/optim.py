@@ -13,6 +13,7 @@ the same launch clips or unscales the gradients by `factor` and writes the new c
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -71,7 +72,7 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
         if not arrays[i]._layout.contiguous:
             arrays[i] = arrays[i].copy()  # gradients are only read
     key = (name, copies is not None, *[x._layout for x in arrays])
-    if key not in _sound:
+    if key not in _sound or len(set(map(id, leaves))) < count:
         _check(name, params, ["params", *others], arrays, count)
         if len(_sound) >= 4096:
             _sound.clear()
@@ -96,11 +97,6 @@ def _arrays(name: str, params: Tree, copies: Tree | None, **others: Tree) -> lis
 def _check(name: str, params: Tree, trees: Sequence[str], arrays: list[ndarray], count: int) -> None:
     """Dtypes, shapes, layouts and devices."""
     paths = _paths(params)
-    places: dict[int, int] = {}
-    for i, x in enumerate(arrays[:count]):
-        if x.size and places.setdefault(x.ptr, i) != i:  # a kernel would step it twice at the same time
-            raise ValueError(f"{name}: wants every parameter once in the tree, got the same memory at {paths[places[x.ptr]]} "
-                             f"and {paths[i]}")
     for i, x in enumerate(arrays):
         p: Layout = arrays[i % count]._layout
         tree, path = trees[i // count], paths[i % count]
@@ -122,6 +118,12 @@ def _check(name: str, params: Tree, trees: Sequence[str], arrays: list[ndarray],
         if not x._layout.contiguous:
             raise ValueError(f"{name}: updates in place and wants contiguous arrays, got {tree} of shape {x.shape} "
                              f"and strides {x.strides} at {path}")
+    order = sorted((x.ptr, x.nbytes, i) for i, x in enumerate(arrays[:count]) if x.size)
+    for (at, nbytes, i), (other, _, j) in itertools.pairwise(order):
+        if at + nbytes > other:  # a kernel would step it twice at the same time
+            i, j = sorted((i, j))
+            raise ValueError(f"{name}: wants every parameter once in the tree, got the same memory at {paths[i]} and "
+                             f"{paths[j]}")
 
 
 def _number(name: str, what: str, value: ndarray, like: ndarray) -> ndarray:

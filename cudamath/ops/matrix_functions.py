@@ -425,9 +425,9 @@ def cross(a: Any, b: Any, *, axis: int = -1) -> ndarray:
         raise ValueError(f"cross: Both input arrays must be (arrays of) 3-dimensional vectors, got shapes {a.shape} and "
                          f"{b.shape} along axis {axis}")
     broadcast_shapes("cross", a.shape, b.shape)
-    x, y = moveaxis(a, i, -1), moveaxis(b, j, -1)
+    x, y = a if i == a.ndim - 1 else moveaxis(a, i, -1), b if j == b.ndim - 1 else moveaxis(b, j, -1)
     vectors = _cross(x, y)
-    out = moveaxis(vectors, -1, axis)
+    out = vectors if axis == -1 else moveaxis(vectors, -1, axis)
     _cross.remember(key, given, (x, y), (vectors, out))
     return out
 

@@ -52,6 +52,8 @@ def test_copyto_loses_nothing(device, into, value, error):
     (lambda: cm.nanvar(F, dtype=int), TypeError, "nanvar: wants a floating-point"),
     (lambda: cm.nanstd(F, dtype=int), TypeError, "nanstd: wants a floating-point"),
     (lambda: cm.nanmean(F, dtype=int), TypeError, "nanmean: wants a floating-point"),
+    (lambda: cm.where(V > 3, V.astype("u1"), 300), OverflowError, "where: 300 as uint8: Python integer 300 out of bounds"),
+    (lambda: cm.where(V > 3, "a", 2), TypeError, "where: wants numbers or something with the array protocols, got str"),
     (lambda: cm.sum(A, where=np.ones(3, bool)), ValueError, r"sum: shapes \(3,\) and \(4, 5\) cannot be broadcast"),
     (lambda: cm.mean(A, where=np.ones(3, bool)), ValueError, r"mean: shapes \(3,\) and \(4, 5\)"),
     (lambda: cm.sum(V, where=np.ones((3, 10), bool)), ValueError, r"sum: where of shape \(3, 10\) does not fit an array of"),

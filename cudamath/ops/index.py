@@ -564,8 +564,11 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     mask = coerce("where", (condition,) if place is None else (place, condition))[-1]
     if mask.dtype not in BOOLEAN:
         mask = astype(mask, np.bool_)
-    dtype = dtypes.result_type(*[a if type(a) in _SCALARS or hasattr(a, "dtype") else asarray(a, device="cpu")
-                                 for a in (x, y)])
+    dtype = dtypes.result_type(*[a if type(a) in _SCALARS or hasattr(a, "dtype") else
+                                 asarray(a, device="cpu", name="where") for a in (x, y)])
+    for a in (x, y):
+        if type(a) in _SCALARS:
+            pattern("where", a, dtype)  # whether it fits
     operands = [full((), a, dtype, device=mask.device) if type(a) in _SCALARS else
                 astype(coerce("where", (mask, a))[1], dtype, copy=False) for a in (x, y)]
     shapes.broadcast_shapes("where", mask.shape, *[a.shape for a in operands])

@@ -141,6 +141,23 @@ def test_plain_with_strides_in_the_simulator(shapes):
     np.testing.assert_array_equal(out, a.T * a.T)
 
 
+LONG_ROWS = [(9, 300), (3, 4, 259), (2, 2, 3, 256), (2500,), (30, 255)]  # but the last one: a block's width at least
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("shape", LONG_ROWS, ids=str)
+def test_several_elements_a_thread_in_the_simulator(shape, monkeypatch):
+    """What a million elements run through: places found by additions, from row to row and beyond."""
+    from cudamath.kernels import elementwise
+
+    monkeypatch.setattr(elementwise, "MANY", 1)
+    rng = np.random.default_rng(0)
+    a, b = (numbers(rng, tuple(n + 1 for n in shape), F32)[tuple([slice(1, None)] * len(shape))] for _ in range(2))
+    product = plan(row_named("multiply"), layout_of(a), layout_of(b), version="plain")
+    np.testing.assert_array_equal(simulate(product, a, b), a * b)
+    np.testing.assert_array_equal(simulate(plan(row_named("negative"), layout_of(a), version="plain"), a), -a)
+
+
 @pytest.mark.simulator
 @pytest.mark.parametrize("name", ["less", "less_equal", "greater", "greater_equal", "equal", "not_equal"])
 def test_integers_of_both_signs_in_the_simulator(name):
@@ -183,6 +200,20 @@ def test_versions_on_the_gpu(version, dtype):
             row = row_named(name)
             out = run(plan(row, Layout.new((size,), dtype, 0), Layout.new((size,), dtype, 0), version=version), a, b)
             np.testing.assert_array_equal(out, expected(row, a, b), err_msg=f"{name} {version} {dtype} {size}")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(1100, 1021), (5, 700, 301), (3, 7, 200, 256), (1 << 20,), (9000, 120)], ids=str)
+@pytest.mark.parametrize("dtype", [HALF, F32, F64, np.dtype(np.complex64)], ids=str)
+def test_parts_of_large_arrays_on_the_gpu(shape, dtype):
+    """Several elements a thread of `plain`, whose rows are at least as long as a block is wide, but for the last shape."""
+    rng = np.random.default_rng(0)
+    a, b = (numbers(rng, tuple(n + 1 for n in shape), dtype) for _ in range(2))
+    part = tuple([slice(1, None)] * len(shape))
+    there, other = cm.asarray(a, device="cuda"), cm.asarray(b, device="cuda")
+    np.testing.assert_array_equal((there[part] + other[part]).to_numpy(), a[part] + b[part])
+    np.testing.assert_array_equal((-there[part]).to_numpy(), -a[part])
+    np.testing.assert_array_equal((there[part] * 2).to_numpy(), a[part] * 2)
 
 
 @pytest.mark.gpu

@@ -3,8 +3,9 @@
 An elementwise op reads each input once and writes its output once; it does a few operations on the way. Its floor is
 (bytes in + bytes out) / bandwidth, so all that matters is how memory is touched:
 
-1. `plain`: one thread an element, or four of them, any strides. In the dimensions that are left after merging
-   (`shapes.collapse`), an element's number is taken apart by 32-bit divisions, which hide behind the loads.
+1. `plain`: one thread an element, or four or eight of them, any strides. In the dimensions that are left after merging
+   (`shapes.collapse`), an element's number is taken apart by 32-bit divisions. Four elements' divisions take longer than
+   their loads, so where rows are not short the next element's place follows from the last one's by additions.
 2. `rows`: the innermost runs are contiguous (or one value repeated) in every array: a bias, a slice of columns, one
    value a row. A thread still moves 16 bytes; the division finds its row.
 3. `tiled`, `tiled_vector` (tiles.py): some arrays lie across the result, as in a + b.T: squares through shared memory.
@@ -51,7 +52,7 @@ if not SIMULATOR:
 
 THREADS = 256
 ACCESS = 16  # bytes a thread moves at a time
-IN_FLIGHT = 4  # elements a thread of `plain` reads before it writes ..
+IN_FLIGHT = 4  # elements a thread of `plain` reads before it writes, twice as many of one operand ..
 MANY = 1 << 20  # .. where there are so many that all multiprocessors are full anyway
 NAMES = ("x", "y", "z", *(f"x{i}" for i in range(3, 32)))
 
@@ -163,9 +164,9 @@ def rows_kernel(function: Any, kinds: tuple[str, ...], ndim: int, width: int, wi
 
 
 @functools.cache
-def plain_kernel(function: Any, arrays: tuple[bool, ...], ndim: int, wide: bool, items: int) -> Any:
+def plain_kernel(function: Any, arrays: tuple[bool, ...], ndim: int, wide: bool, items: int, long: bool) -> Any:
     """`plain`: operands of `ndim` dimensions with any strides, `items` elements a thread, a block's width apart, all read
-    before the first is written; `wide`: 64-bit element numbers."""
+    before the first is written; `wide`: 64-bit element numbers; `long`: no row is shorter than a block is wide."""
     names = NAMES[: len(arrays)]
     integer = "types.int64" if wide else "types.uint32"
 
@@ -176,13 +177,23 @@ def plain_kernel(function: Any, arrays: tuple[bool, ...], ndim: int, wide: bool,
                       "rest = next"]
         return [*lines, f"i0_{k} = rest"]
 
+    def following(k: int) -> list[str]:
+        """The place a block's width behind that of element k - 1: in the same row or the next."""
+        lines = [f"i{ndim - 1}_{k} = {integer}(i{ndim - 1}_{k - 1} + {integer}({THREADS}))"]
+        for d in range(ndim - 1, 0, -1):
+            lines += [f"size = {integer}(out.shape[{d}])", f"over = i{d}_{k} >= size",
+                      f"i{d}_{k} = {integer}(i{d}_{k} - size) if over else i{d}_{k}",
+                      f"i{d - 1}_{k} = {integer}(i{d - 1}_{k - 1} + {integer}(over))"]
+        return lines
+
     def at(k: Any) -> str:
         return ", ".join(f"i{d}_{k}" for d in range(ndim))
 
     def result(k: Any) -> str:
         return f"function({', '.join(f'{n}[{at(k)}]' if array else n for n, array in zip(names, arrays, strict=True))})"
 
-    body = [line for k in range(items) for line in (*place(f"n + {k * THREADS}", k), f"r{k} = {result(k)}")]
+    body = [line for k in range(items)
+            for line in (*(following(k) if long and k else place(f"n + {k * THREADS}", k)), f"r{k} = {result(k)}")]
     body += [f"out[{at(k)}] = r{k}" for k in range(items)]
     source = (f"def plain({', '.join(names)}{', ' if names else ''}out, count):\n"
               f"    n = cuda.blockIdx.x * {items * THREADS} + cuda.threadIdx.x\n"
@@ -281,8 +292,9 @@ def launch(function: Any, operands: Sequence[Layout | np.dtype], target: Layout,
     walk = iter(steps)
     args = _arguments(operands, lambda ref, layout: ref.view(merged or (1,), next(walk) or (layout.itemsize,)), arguments)
     out = place.view(merged or (1,), steps[-1] or (target.itemsize,))
-    items = IN_FLIGHT if target.size >= MANY else 1
-    kernel = plain_kernel(function, arrays, max(len(merged), 1), target.size + items * THREADS >= 1 << 31, items)
+    long = target.size >= MANY and merged[-1] >= THREADS
+    items = 1 if target.size < MANY else 2 * IN_FLIGHT if long and len(layouts) == 1 else IN_FLIGHT
+    kernel = plain_kernel(function, arrays, max(len(merged), 1), target.size + items * THREADS >= 1 << 31, items, long)
     return Launch(kernel, blocks(target.size, items * THREADS), THREADS, [*args, out, target.size])
 
 

@@ -45,7 +45,8 @@ def cases() -> Iterator[Case]:
     """(title, capabilities, planner, layouts, options) of each version."""
     for version in ("naive", "tiled", "register", "block", "small"):
         yield version, ALL, matmul.matmul, [lay(4096, 4096, dtype=FLOAT)] * 2, {"version": version}
-    yield "async", SINCE_8, matmul.matmul, [lay(4096, 4096, dtype=FLOAT)] * 2, {"version": "async"}
+    for version in ("async", "async small"):
+        yield version, SINCE_8, matmul.matmul, [lay(4096, 4096, dtype=FLOAT)] * 2, {"version": version}
     yield "mma", SINCE_8, matmul.matmul, [lay(4096, 4096)] * 2, {"version": "mma"}
     yield "mma, float64", SINCE_8, matmul.matmul, [lay(4096, 4096, dtype=np.float64)] * 2, {"version": "mma"}
     for tile in ("64x64", "64x128", "128x64", "128x128", "128x192", "128x256", "192x128", "192x192", "64x256 pingpong",

@@ -32,7 +32,7 @@ def products() -> Calls:
     from cudamath.kernels import linear, matmul
 
     calls: Calls = {}
-    versions = {"float32": ["naive", "tiled", "register", "block", "small", "async"],
+    versions = {"float32": ["naive", "tiled", "register", "block", "small", "async", "async small"],
                 "bfloat16": ["register", "mma", "wgmma 64x64", "wgmma 128x256", "wgmma 128x128 pingpong", "wgmma 192x128",
                              "wgmma 64x128 split 2", "wgmma 64x128 share 3"],
                 "float64": ["mma"], "int8": ["mma", "wgmma 64x128"]}

@@ -289,7 +289,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         if t in (F16, F32):
             for c in (a, Layout.of(a.shape, (t.itemsize, 64 * t.itemsize), t, 0)):
                 for d in (b, Layout.of(b.shape, (t.itemsize, 48 * t.itemsize), t, 0)):
-                    for version in ("register", "block", "small", *["async"] * (t == F32)):
+                    for version in ("register", "block", "small", *["async", "async small"] * (t == F32)):
                         plan(matmul.matmul, c, d, version=version)
         if t in (F16, F64):
             plan(matmul.matmul, a, b, version="mma")

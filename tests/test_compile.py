@@ -57,7 +57,7 @@ PLANNED = {(7, 5): 64, (8, 0): 163, (8, 9): 99, (9, 0): 227}
 #: 9.0, test_attention.py compiles.
 SINCE_8 = tuple(c for c in build.CAPABILITIES if c >= (8, 0))
 ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "matmul_mma": SINCE_8,
-                                                     "matmul_async": SINCE_8,
+                                                     "matmul_async": SINCE_8, "matmul_async_small": SINCE_8,
                                                      "linear_loss_packed": SINCE_8,
                                                      "matmul_mma_double": SINCE_8, "matmul_mma_double_whole": SINCE_8[2:],
                                                      "conv2d_wgmma": ((9, 0),), "conv2d_weight_wgmma": ((9, 0),),

@@ -360,6 +360,7 @@ def run_version(a, b, version):
     ("block", [np.dtype("f4"), np.dtype("f2"), np.dtype("i4"), BOOL]),
     ("small", [np.dtype("f4"), BF16, np.dtype("i4")]),
     ("async", [np.dtype("f4")]),
+    ("async small", [np.dtype("f4")]),
     ("mma", [np.dtype("f2"), BF16, np.dtype("i1"), np.dtype("f8")]),
     ("wgmma 64x128", [np.dtype("f2"), BF16, np.dtype("i1")]),  # each tile is a kernel of its own: few of them
     ("wgmma 128x128 pingpong", [BF16]),
@@ -382,7 +383,7 @@ def test_versions_on_the_gpu(version, dtypes, layout):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["naive", "tiled", "register", "small", "async", "cublas"])
+@pytest.mark.parametrize("version", ["naive", "tiled", "register", "small", "async", "async small", "cublas"])
 def test_batches_on_the_gpu(version):
     rng = np.random.default_rng(9)
     with cm.device("cuda:0"):
@@ -524,6 +525,7 @@ def test_k_is_split_where_tiles_are_few():
         assert [name for name, _ in names(*few)] == ["matmul_block"]
     assert [name for name, _ in names(1024, 1024, 1024, np.float16)] == ["matmul_block"]
     assert names(1024, 1024, 1024, version="async") == [("matmul_async", (64, 4)), ("sum_parts", (4096, 1))]
+    assert names(1024, 1024, 1024, version="async small") == [("matmul_async_small", (256, 1))]
     odd = [name for name, _ in names(513, 257, 515)]  # rows that do not begin at multiples of 16 bytes are copied
     assert len(odd) == 3 and odd[2] == "matmul_block" and len(names(513, 260, 516)) == 1
 

@@ -337,7 +337,7 @@ def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> 
 def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = None) -> Plan:
     """Planner of a @ b for two layouts of one dtype.
 
-    version: "cublas", "block" or "small" (matmul_simt.py), "register", "tiled" or "naive"; for float32 "async"
+    version: "cublas", "block" or "small" (matmul_simt.py), "register", "tiled" or "naive"; for float32 "async" and "async small"
     (matmul_async.py); for 16-bit floats, int8 and, with `tf32`, float32 "wgmma" (see matmul_tensor.Choice for what may follow);
     for these and float64 "mma". By default what was measured to be fastest (core/tune.py), else cuBLAS for floats and complex
     numbers where it can be loaded, else the kernel that suits the sizes. `tf32` lets float32 inputs be rounded to 10 bits.
@@ -367,10 +367,10 @@ def _version(p: Product, a: Layout, b: Layout, tf32: bool, version: str) -> Plan
         if version == "mma":
             return matmul_tensor.mma(a, b, tf32=tf32)
         return matmul_tensor.wgmma(a, b, version.removeprefix("wgmma").strip(), tf32=tf32)
-    if version == "async":
-        from .matmul_async import planned
+    if version in ("async", "async small"):
+        from . import matmul_async
 
-        return planned(p, a, b)
+        return matmul_async.planned(p, a, b, matmul_async.SMALL if version == "async small" else matmul_async.LARGE)
     if version == "block":
         from .matmul_simt import arranged
 
@@ -418,7 +418,7 @@ def candidates(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
     if not SIMULATOR and (dtype in (float16, bfloat16, np.int8, np.float64) or (tf32 and dtype == np.float32)):
         found += ["wgmma"] if capability == (9, 0) and dtype != np.float64 else []
         found += ["mma"] if capability >= (8, 0) else []
-    found += ["async"] if not SIMULATOR and dtype == np.float32 and capability >= (8, 0) else []
+    found += ["async", "async small"] if not SIMULATOR and dtype == np.float32 and capability >= (8, 0) else []
     return [*found, "block", "small", "register", "tiled", "naive"]
 
 

@@ -6,17 +6,21 @@ multiply-add is one instruction: whatever else stands in the loop takes a multip
 ends, loads into registers, stores into shared memory, and that for slabs of 8 steps. Operands that cannot be read four numbers
 at once are copied first.
 
-``matmul_async`` keeps the tiles (128 x 128, a thread 16 x 8) and has 2,048 multiply-adds among 2,220 instructions:
+``matmul_async`` keeps the tiles (128 x 128, a thread 16 x 8) and has 2,048 multiply-adds among 2,224 instructions:
 
     cp.async            copies from memory to shared memory past the registers, also 4 bytes at a time: an operand whose
-                        neighbours lie along k is transposed on its way, and one of odd strides needs no copy
+                        neighbours lie along k is transposed on its way, and one of odd strides needs no copy. Beyond the
+                        edge of an operand the instruction itself writes zeros
     slabs of 16 steps   three in turn, two of them on their way: one barrier for 2,048 multiply-adds
     the remainder first the first slab has what k leaves over and zeros beyond; in the loop all slabs are whole
-    rows held back      beyond the last row (column) of an operand the last one is read again: what that gives is not stored
     one step ahead      the numbers of the next step are read from shared memory while those of this one are multiplied
+    banks of registers  a multiply-add reads three registers, two of which must not share a bank: see the end of the kernel
 
 Rows of a slab in shared memory are padded from 128 to 132 numbers. A warp brings 4 rows and 8 steps of an operand whose
 neighbours lie along k; so padded, these 32 numbers go to 32 different banks.
+
+``matmul_async_small`` is the same with tiles of 64 x 64 by two warps, a thread 8 x 8, eight blocks a multiprocessor: for many
+products of small matrices.
 
 The floor: see matmul.py.
 """
@@ -39,14 +43,31 @@ from .ptx import instruction
 from .rows import device
 from .scaled_matmul import within
 
-SIDE = 128  # of the tile of C that a block computes
-THREADS = 128
 DEPTH = 16  # steps of k in a slab
 STAGES = 3  # slabs in shared memory
-ROW = (SIDE + 4) * 4  # bytes of a row of a slab
-SLAB = DEPTH * ROW
-SHARED = STAGES * 2 * SLAB
 PARTS = DEPTH // 2  # in which the copies of a slab stand between the arithmetic of another
+
+
+class Tile(NamedTuple):
+    """The tile of C that a block computes: side x side by `threads`, a thread `rows` x 8; blocks a multiprocessor."""
+
+    side: int
+    threads: int
+    rows: int
+    blocks: int
+
+    @property
+    def row(self) -> int:
+        """Bytes of a row of a slab: one step of k."""
+        return (self.side + 4) * 4
+
+    @property
+    def stage(self) -> int:
+        """Bytes of a slab of A and of B."""
+        return 2 * DEPTH * self.row
+
+
+LARGE, SMALL = Tile(128, 128, 16, 2), Tile(64, 64, 8, 8)
 
 i32, i64, f32 = types.int32, types.int64, types.float32
 
@@ -66,208 +87,208 @@ copy_4_below, copy_16_below = _copy_below(4, "ca"), _copy_below(16, "cg")
 class Slabs(NamedTuple):
     """How the threads of a block bring slabs of an operand x[batch, i, k] into shared memory s[k, i]: device functions.
 
-    A thread copies the same places of each slab. `bring` does one of `parts` parts: copies stand between arithmetic.
+    A thread copies the same places of each slab. Beyond the last i, zeros come.
     """
 
-    count: int  # addresses that a thread keeps
-    place: Any  # (shared address of a stage, thread) -> shared address of its first number there
-    begin: Any  # (p, x, batch, i0, size, thread): p[:count] become the addresses of its places in a slab at k = 0
-    column: Any  # (i0, thread) -> i of its first place, where it has to ask at each copy whether i < size; else 0
-    step: Any  # (x) -> bytes from one slab to the next
-    first: Any  # (to, p, x, i, size, left, thread) -> bytes to the next slab: the first, of which `left` steps are there
-    bring: Any  # (to, p, ahead, x, i, limit, part, parts): that part of a slab `ahead` bytes on; zeros unless i < limit
+    place: Any  # (thread) -> (i, k): the first of its places, from the corner of a slab on
+    step: Any  # (x) -> bytes from one slab to the next along k
+    first: Any  # (to, at, x, i, size, left, k): copies the first slab, of which `left` steps are there; zeros beyond
+    bring: Any  # (to, at, x, i, limit, part, parts): copies one of `parts` parts of a slab: where i < limit, else zeros
 
 
 @functools.cache
-def _along_k() -> Slabs:
+def _along_k(tile: Tile) -> Slabs:
     """Neighbours lie along k: a warp brings 4 rows of 8 steps, 4 bytes a thread."""
-    rows = THREADS // 8  # that the block brings at a time
-    count = SIDE // rows
+    rows, row = tile.threads // 8, tile.row  # that the block brings at a time; bytes in shared memory
+    count = tile.side // rows
 
     @device
-    def place(at, thread):
-        return i32(at + (thread & 7) * ROW + (thread >> 3) * 4)
-
-    @device
-    def begin(p, x, batch, i0, size, thread):
-        first = ptx.global_address(x) + batch * x.strides[0] + (thread & 7) * 4
-        for j in range(count):
-            p[j] = first + i64(min(i32(i0 + (thread >> 3) + rows * j), i32(size - 1))) * x.strides[1]
-
-    @device
-    def column(i0, thread):
-        return i32(0)
+    def place(thread):
+        return i32(thread >> 3), i32(thread & 7)
 
     @device
     def step(x):
         return i64(4 * DEPTH)
 
     @device
-    def first(to, p, x, i, size, left, thread):
+    def first(to, at, x, i, size, left, k):
         for j in range(count):
             for half in range(DEPTH // 8):
-                inside = i32(4) if (thread & 7) + 8 * half < left else i32(0)
-                ptx.copy_4_or_zero(i32(to + half * 8 * ROW + j * rows * 4), p[j] + 32 * half, inside)
-        return i64(left) * 4
+                inside = i32(4) if k + 8 * half < left and i + rows * j < size else i32(0)
+                ptx.copy_4_or_zero(i32(to + half * 8 * row + j * rows * 4), at + j * rows * x.strides[1] + 32 * half, inside)
 
     @device
-    def bring(to, p, ahead, x, i, limit, part, parts):
+    def bring(to, at, x, i, limit, part, parts):
         for j in range(part * count // parts, (part + 1) * count // parts):
             for half in range(DEPTH // 8):
-                copy_4_below(i32(to + half * 8 * ROW + j * rows * 4), p[j] + ahead + 32 * half, i, limit)
+                copy_4_below(i32(to + half * 8 * row + j * rows * 4), at + j * rows * x.strides[1] + 32 * half,
+                             i32(i + rows * j), limit)
 
-    return Slabs(count, place, begin, column, step, first, bring)
+    return Slabs(place, step, first, bring)
 
 
 @functools.cache
-def _across(wide: bool) -> Slabs:
-    """Neighbours lie along i. wide: a warp brings one step of 128 rows, 16 bytes a thread; else 32 rows at a time, 4 bytes."""
-    numbers = 4 if wide else 1
-    turns = SIDE // (32 * numbers)
-    steps = THREADS // 32  # that the block brings at a time
+def _across(tile: Tile, wide: bool) -> Slabs:
+    """Neighbours lie along i. wide: 16 bytes a thread, rows of a slab at once; else 4 bytes, 32 numbers at a time."""
+    numbers, row = (4 if wide else 1), tile.row
+    lanes = tile.side // 4 if wide else 32
+    turns = tile.side // (lanes * numbers)
+    steps = tile.threads // lanes  # that the block brings at a time
     count = DEPTH // steps
 
     @device
-    def place(at, thread):
-        return i32(at + (thread >> 5) * ROW + (thread & 31) * (4 * numbers))
-
-    @device
-    def begin(p, x, batch, i0, size, thread):
-        i = i32(i0 + (thread & 31) * numbers)
-        if wide:
-            i = min(i, i32(size - 4))
-        p[0] = ptx.global_address(x) + batch * x.strides[0] + i64(i) * 4 + (thread >> 5) * x.strides[2]
-
-    @device
-    def column(i0, thread):
-        return i32(0) if wide else i32(i0 + (thread & 31))
+    def place(thread):
+        return i32((thread % lanes) * numbers), i32(thread // lanes)
 
     @device
     def step(x):
         return DEPTH * x.strides[2]
 
     @device
-    def first(to, p, x, i, size, left, thread):
+    def first(to, at, x, i, size, left, k):
         for j in range(count):
-            there = (thread >> 5) + steps * j < left
-            at, to_j = p[0] + j * steps * x.strides[2], i32(to + j * steps * ROW)
             for turn in range(turns):
-                inside = i32(4 * numbers) if there and i + 32 * turn < size else i32(0)
+                inside = i32(4 * numbers) if k + steps * j < left and i + lanes * turn < size else i32(0)
                 if wide:
-                    ptx.copy_16_or_zero(to_j, at, inside)
+                    ptx.copy_16_or_zero(i32(to + j * steps * row), at + j * steps * x.strides[2], inside)
                 else:
-                    ptx.copy_4_or_zero(i32(to_j + 128 * turn), at + 128 * turn, inside)
-        return left * x.strides[2]
+                    ptx.copy_4_or_zero(i32(to + j * steps * row + 128 * turn), at + j * steps * x.strides[2] + 128 * turn, inside)
 
     @device
-    def bring(to, p, ahead, x, i, limit, part, parts):
+    def bring(to, at, x, i, limit, part, parts):
         for j in range(part * count // parts, (part + 1) * count // parts):
-            at, to_j = p[0] + (ahead + j * steps * x.strides[2]), i32(to + j * steps * ROW)
             for turn in range(turns):
                 if wide:
-                    copy_16_below(to_j, at, i, limit)
+                    copy_16_below(i32(to + j * steps * row), at + j * steps * x.strides[2], i, limit)
                 else:
-                    copy_4_below(i32(to_j + 128 * turn), at + 128 * turn, i32(i + 32 * turn), limit)
+                    copy_4_below(i32(to + j * steps * row + 128 * turn), at + j * steps * x.strides[2] + 128 * turn,
+                                 i32(i + 32 * turn), limit)
 
-    return Slabs(1, place, begin, column, step, first, bring)
+    return Slabs(place, step, first, bring)
 
 
-def _slabs(order: str) -> Slabs:
+def _slabs(tile: Tile, order: str) -> Slabs:
     """order: see matmul._slab."""
-    return _along_k() if order == "K" else _across(order == "I")
-
-
-@device
-def read(x, y, at_a, at_b):
-    """16 + 8 numbers of a step: rows 0 .. 3, 16 .. 19, 32 .. , 48 .. of the thread's, columns 0 .. 3 and 32 .. 35."""
-    x[0], x[1], x[2], x[3] = load_4(at_a)
-    y[0], y[1], y[2], y[3] = load_4(at_b)
-    x[4], x[5], x[6], x[7] = load_4(i32(at_a + 64))
-    y[4], y[5], y[6], y[7] = load_4(i32(at_b + 128))
-    x[8], x[9], x[10], x[11] = load_4(i32(at_a + 128))
-    x[12], x[13], x[14], x[15] = load_4(i32(at_a + 192))
-
-
-@device
-def multiply(x, y, total):
-    """128 multiply-adds on 16 + 8 numbers."""
-    for i in range(16):
-        for j in range(8):
-            total[8 * i + j] = f32(total[8 * i + j] + x[i] * y[j])
+    return _along_k(tile) if order == "K" else _across(tile, order == "I")
 
 
 @functools.cache
-def matmul_async(order_a: str, order_b: str, wide: bool) -> Any:
-    """A block of 128 threads a 128 x 128 tile of C, a thread 16 x 8 of it, float32. Arguments as of matmul.matmul_register, but
-    no "k": what lies along k is brought number by number in any case. Numbers are neighbours along one of an operand's axes."""
-    slabs_a, slabs_b = _slabs(order_a), _slabs(order_b)
+def _own(tile: Tile) -> tuple[Any, Any, int, int]:
+    """What a thread owns of a tile: (where, read, next_row, next_column).
+
+    where(thread) -> (row, column), of the first 4 x 4 sums; read(x, y, at_a, at_b): the numbers of a step that they need. Groups
+    of 4 rows are next_row apart, the two groups of 4 columns next_column.
+    """
+    if tile.rows == 16:  # four warps, each 64 x 64
+
+        @device
+        def where(thread):
+            lane, warp = i32(thread & 31), i32(thread >> 5)
+            return i32((warp >> 1) * 64 + (lane >> 3) * 4), i32((warp & 1) * 64 + (lane & 7) * 4)
+
+        @device
+        def read(x, y, at_a, at_b):
+            x[0], x[1], x[2], x[3] = load_4(at_a)
+            y[0], y[1], y[2], y[3] = load_4(at_b)
+            x[4], x[5], x[6], x[7] = load_4(i32(at_a + 64))
+            y[4], y[5], y[6], y[7] = load_4(i32(at_b + 128))
+            x[8], x[9], x[10], x[11] = load_4(i32(at_a + 128))
+            x[12], x[13], x[14], x[15] = load_4(i32(at_a + 192))
+
+        return where, read, 16, 32
+
+    @device
+    def where(thread):  # two warps, each 64 x 32
+        lane, warp = i32(thread & 31), i32(thread >> 5)
+        return i32(((lane >> 1) & 7) * 4), i32(warp * 32 + ((lane >> 4) * 2 + (lane & 1)) * 4)
+
+    @device
+    def read(x, y, at_a, at_b):
+        x[0], x[1], x[2], x[3] = load_4(at_a)
+        y[0], y[1], y[2], y[3] = load_4(at_b)
+        x[4], x[5], x[6], x[7] = load_4(i32(at_a + 128))
+        y[4], y[5], y[6], y[7] = load_4(i32(at_b + 64))
+
+    return where, read, 32, 16
+
+
+@functools.cache
+def matmul_async(order_a: str, order_b: str, wide: bool, tile: Tile = LARGE) -> Any:
+    """A block a tile of C, float32. Arguments as of matmul.matmul_register, but no "k": what lies along k is brought number by
+    number in any case. Numbers are neighbours along one of an operand's axes."""
+    (place_a, step_a, first_a, bring_a), (place_b, step_b, first_b, bring_b) = _slabs(tile, order_a), _slabs(tile, order_b)
+    where, read, next_row, next_column = _own(tile)
     finish = _finish(np.dtype(np.float32), wide)
     arrived = ptx.copy_wait(STAGES - 2)
-    count_a, count_b = slabs_a.count, slabs_b.count
-    place_a, begin_a, column_a, step_a, first_a, bring_a = slabs_a[1:]
-    place_b, begin_b, column_b, step_b, first_b, bring_b = slabs_b[1:]
+    side, rows, sums, row_bytes, stage_bytes = tile.side, tile.rows, 8 * tile.rows, tile.row, tile.stage
+    slab_bytes, shared_bytes = stage_bytes // 2, STAGES * stage_bytes
 
     @device
     def bring(copies, part, parts):
         """One of `parts` parts of the next slab of A and of B."""
-        a, b, p, q, i_a, i_b, to_a, to_b, ahead_a, ahead_b, limit_a, limit_b = copies
-        bring_a(to_a, p, ahead_a, a, i_a, limit_a, part, parts)
-        bring_b(to_b, q, ahead_b, b, i_b, limit_b, part, parts)
+        a, b, i_a, i_b, to_a, to_b, next_a, next_b, limit_a, limit_b = copies
+        bring_a(to_a, next_a, a, i_a, limit_a, part, parts)
+        bring_b(to_b, next_b, b, i_b, limit_b, part, parts)
+
+    @device
+    def multiply(x, y, total):
+        """Multiply-adds on the numbers of a step."""
+        for i in range(rows):
+            for j in range(8):
+                total[8 * i + j] = f32(total[8 * i + j] + x[i] * y[j])
 
     @device
     def two_steps(part, at_a, at_b, x, y, u, v, total, copies):
         """Steps 2 part and 2 part + 1 of the slab at at_a, at_b. x, y: the numbers of the first, then of the step behind."""
-        read(u, v, i32(at_a + (2 * part + 1) * ROW), i32(at_b + (2 * part + 1) * ROW))
+        read(u, v, i32(at_a + (2 * part + 1) * row_bytes), i32(at_b + (2 * part + 1) * row_bytes))
         bring(copies, part, PARTS)
         multiply(x, y, total)
-        read(x, y, i32(at_a + (2 * part + 2) * ROW), i32(at_b + (2 * part + 2) * ROW))
+        read(x, y, i32(at_a + (2 * part + 2) * row_bytes), i32(at_b + (2 * part + 2) * row_bytes))
         multiply(u, v, total)
 
-    @cuda.jit(launch_bounds=(THREADS, 2))
-    def matmul_async(a, b, out):
-        """a: (batch, m, k), b: (batch, n, k); out: (batch, m, n), rows contiguous. 128 threads, SHARED bytes."""
+    @cuda.jit(launch_bounds=(tile.threads, tile.blocks))
+    def matmul_async(a, b, out, one):
+        """a: (batch, m, k), b: (batch, n, k); out: (batch, m, n), rows contiguous; one: 1."""
         base = ptx.shared_address(cuda.shared.array(0, types.uint8))
-        total = cuda.local.array(128, f32)
-        x, y = cuda.local.array(16, f32), cuda.local.array(8, f32)
-        u, v = cuda.local.array(16, f32), cuda.local.array(8, f32)
-        p, q = cuda.local.array(count_a, i64), cuda.local.array(count_b, i64)
+        total = cuda.local.array(sums, f32)
+        x, y = cuda.local.array(rows, f32), cuda.local.array(8, f32)
+        u, v = cuda.local.array(rows, f32), cuda.local.array(8, f32)
         m, n, k = i32(out.shape[1]), i32(out.shape[2]), i32(a.shape[2])
 
         # which tile: groups of GROUP tile rows, within a group down the columns
-        tiles_down, tiles_across = i32((m + SIDE - 1) // SIDE), i32((n + SIDE - 1) // SIDE)
+        tiles_down, tiles_across = i32((m + side - 1) // side), i32((n + side - 1) // side)
         group = i32(cuda.blockIdx.x // (GROUP * tiles_across))
         within = i32(cuda.blockIdx.x - group * GROUP * tiles_across)
         height = i32(min(tiles_down - group * GROUP, GROUP))
         tile_column = i32(within // height)
-        row0, column0 = i32((group * GROUP + within - tile_column * height) * SIDE), i32(tile_column * SIDE)
-
-        # which part of it
+        row0, column0 = i32((group * GROUP + within - tile_column * height) * side), i32(tile_column * side)
         thread = i32(cuda.threadIdx.x)
         batch = i64(cuda.blockIdx.y)
-        lane, warp = i32(thread & 31), i32(thread >> 5)
-        own_row, own_column = i32((warp >> 1) * 64 + (lane >> 3) * 4), i32((warp & 1) * 64 + (lane & 7) * 4)
-        for i in range(128):
+        for i in range(sums):
             total[i] = f32(0)
 
         # the first slabs set out
-        begin_a(p, a, batch, row0, m, thread)
-        begin_b(q, b, batch, column0, n, thread)
-        i_a, i_b = column_a(row0, thread), column_b(column0, thread)
-        to_a, to_b = place_a(base, thread), place_b(i32(base + SLAB), thread)
+        (i_a, k_a), (i_b, k_b) = place_a(thread), place_b(thread)
+        to_a, to_b = i32(base + k_a * row_bytes + i_a * 4), i32(base + slab_bytes + k_b * row_bytes + i_b * 4)
+        i_a, i_b = i32(row0 + i_a), i32(column0 + i_b)
+        next_a = ptx.global_address(a) + batch * a.strides[0] + i_a * a.strides[1] + k_a * a.strides[2]
+        next_b = ptx.global_address(b) + batch * b.strides[0] + i_b * b.strides[1] + k_b * b.strides[2]
         slabs = i32((k + DEPTH - 1) // DEPTH)
         left = i32(k - (slabs - 1) * DEPTH)
-        ahead_a = first_a(to_a, p, a, i_a, m, left, thread)
-        ahead_b = first_b(to_b, q, b, i_b, n, left, thread)
+        first_a(to_a, next_a, a, i_a, m, left, k_a)
+        first_b(to_b, next_b, b, i_b, n, left, k_b)
         ptx.copy_commit()
+        next_a, next_b = next_a + left * a.strides[2], next_b + left * b.strides[2]
         for stage in range(1, STAGES - 1):
             limit_a, limit_b = (m, n) if stage < slabs else (i32(0), i32(0))
-            fill_a, fill_b = i32(to_a + stage * 2 * SLAB), i32(to_b + stage * 2 * SLAB)
-            bring((a, b, p, q, i_a, i_b, fill_a, fill_b, ahead_a, ahead_b, limit_a, limit_b), 0, 1)
-            ahead_a, ahead_b = ahead_a + step_a(a), ahead_b + step_b(b)
+            fill_a, fill_b = i32(to_a + stage * stage_bytes), i32(to_b + stage * stage_bytes)
+            bring((a, b, i_a, i_b, fill_a, fill_b, next_a, next_b, limit_a, limit_b), 0, 1)
             ptx.copy_commit()
+            next_a, next_b = next_a + step_a(a), next_b + step_b(b)
 
-        from_a, from_b = i32(base + own_row * 4), i32(base + SLAB + own_column * 4)
-        stage, fill = i32(0), i32((STAGES - 1) * 2 * SLAB)  # where the slab of now lies, and where one is on its way to
+        own_row, own_column = where(thread)
+        from_a, from_b = i32(base + own_row * 4), i32(base + slab_bytes + own_column * 4)
+        stage, fill = i32(0), i32((STAGES - 1) * stage_bytes)  # where the slab of now lies, and where one is on its way to
         arrived()
         cuda.syncthreads()
         read(x, y, from_a, from_b)
@@ -276,7 +297,7 @@ def matmul_async(order_a: str, order_b: str, wide: bool) -> Any:
             at_a, at_b, fill_a, fill_b = i32(from_a + stage), i32(from_b + stage), i32(to_a + fill), i32(to_b + fill)
             limit_a, limit_b = (m, n) if asked < slabs else (i32(0), i32(0))  # zeros from nowhere past the end
             asked += i32(1)
-            copies = a, b, p, q, i_a, i_b, fill_a, fill_b, ahead_a, ahead_b, limit_a, limit_b
+            copies = a, b, i_a, i_b, fill_a, fill_b, next_a, next_b, limit_a, limit_b
             # written out, not a loop: LLVM would leave one of this size as it is, and the sums could not stay in registers
             two_steps(0, at_a, at_b, x, y, u, v, total, copies)
             two_steps(1, at_a, at_b, x, y, u, v, total, copies)
@@ -285,50 +306,60 @@ def matmul_async(order_a: str, order_b: str, wide: bool) -> Any:
             two_steps(4, at_a, at_b, x, y, u, v, total, copies)
             two_steps(5, at_a, at_b, x, y, u, v, total, copies)
             two_steps(6, at_a, at_b, x, y, u, v, total, copies)
-            read(u, v, i32(at_a + (DEPTH - 1) * ROW), i32(at_b + (DEPTH - 1) * ROW))
+            read(u, v, i32(at_a + (DEPTH - 1) * row_bytes), i32(at_b + (DEPTH - 1) * row_bytes))
             bring(copies, PARTS - 1, PARTS)
             ptx.copy_commit()
-            ahead_a, ahead_b = ahead_a + step_a(a), ahead_b + step_b(b)
+            next_a, next_b = next_a + step_a(a), next_b + step_b(b)
             multiply(x, y, total)
-            stage, fill = i32(stage + 2 * SLAB), i32(fill + 2 * SLAB)
-            if stage == SHARED:
+            stage, fill = i32(stage + stage_bytes), i32(fill + stage_bytes)
+            if stage == shared_bytes:
                 stage = i32(0)
-            if fill == SHARED:
+            if fill == shared_bytes:
                 fill = i32(0)
             arrived()
             cuda.syncthreads()  # the next slab is there, for all; and all are done with this one
             read(x, y, i32(from_a + stage), i32(from_b + stage))
             multiply(u, v, total)
 
-        for i in range(16):
-            row = i32(row0 + own_row + (i & 3) + (i >> 2) * 16)
+        # Four numbers are stored at once from neighbouring registers. Were those the sums' own, y[j] and the sums of column j would
+        # always share a bank of the register file; times one, which the compiler does not know, they are others.
+        if wide:
+            for i in range(sums):
+                total[i] = f32(total[i] * one)
+        for i in range(rows):
+            row = i32(row0 + own_row + (i & 3) + (i >> 2) * next_row)
             if row < m:
                 finish(out, batch, row, i32(column0 + own_column), total, 8 * i)
-                finish(out, batch, row, i32(column0 + own_column + 32), total, 8 * i + 4)
+                finish(out, batch, row, i32(column0 + own_column + next_column), total, 8 * i + 4)
 
+    if tile is SMALL:
+        matmul_async.__name__ = "matmul_async_small"
     return matmul_async
 
 
 # ------------------------------------------------------------------------------------------------ planner
 
 
-def planned(p: Product, a: Layout, b: Layout) -> Plan:
-    """A product of float32. Where tiles are too few to fill the device, k in parts; an operand without neighbours is copied."""
+def planned(p: Product, a: Layout, b: Layout, tile: Tile = LARGE) -> Plan:
+    """A product of float32. Where large tiles are too few to fill the device, k in parts; an operand without neighbours is
+    copied first."""
     if a.dtype != np.float32:
         raise TypeError(f"matmul: version async is for float32, got {a.dtype}")
     if p.k == 0:
         return Plan([p.out], [_naive(p, a, b, offsets, count) for offsets, count in p.launches()])
+    launch = functools.partial(_launch, tile)
     ready = [a.itemsize in strides[1:] for strides in (p.strides_a, p.strides_b)]
-    if all(ready) and a.ndim == b.ndim == 2 and (parts := parts_of(p, a.device)) > 1:
-        return in_parts(a, b, parts, _tiles)
+    if tile is LARGE and all(ready) and a.ndim == b.ndim == 2 and (parts := parts_of(p, a.device)) > 1:
+        return in_parts(a, b, parts, launch)
     temps, copies, arguments, operands = dense(a, b, ready)
     p = Product(*operands)
-    launches = [_tiles(p, *operands, offsets, count) for offsets, count in p.launches()]
+    launches = [launch(p, *operands, offsets, count) for offsets, count in p.launches()]
     return Plan([p.out], [*copies, *within(launches, dict(enumerate(arguments)), Output(0), 0)], temps)
 
 
-def _tiles(p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
+def _launch(tile: Tile, p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:
     def kernel(_: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
-        return matmul_async(order_a.replace("k", "K"), order_b.replace("k", "K"), wide)
+        return matmul_async(order_a.replace("k", "K"), order_b.replace("k", "K"), wide, tile)
 
-    return register_tiles(kernel, SIDE, THREADS, p, a, b, offsets, count, SHARED)
+    step = register_tiles(kernel, tile.side, tile.threads, p, a, b, offsets, count)
+    return Launch(step.kernel, step.grid, step.block, [*step.args, np.float32(1)], STAGES * tile.stage)

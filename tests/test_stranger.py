@@ -178,3 +178,15 @@ def test_parameters_that_share_memory(device):
     cm.ml.sgd_update([a, b], [other, other], lr=0.1)
     with pytest.raises(ValueError, match="^sgd_update: wants every parameter once"):
         cm.ml.sgd_update([a, a], [other, other], lr=0.1)
+
+
+@pytest.mark.parametrize("name, by_hand", [
+    ("add", lambda x: [x[0] + x[1] + x[2], x[3], x[1] + x[2] + x[3]]),
+    ("multiply", lambda x: [x[0] * x[1] * x[2], x[3], x[1] * x[2] * x[3]]),
+    ("maximum", lambda x: [max(x[:3]), x[3], max(x[1:])])])
+def test_gradient_of_reduceat(device, name, by_hand):
+    x, weights = A[:, 0], np.array([1.0, -2.0, 0.5])
+    mine = cm.grad(lambda x: (getattr(cm, name).reduceat(x, [0, 3, 1]) * cm.asarray(weights)).sum())(cm.asarray(x))
+    steps = 1e-6 * np.eye(4)
+    theirs = [(np.dot(weights, by_hand(x + h)) - np.dot(weights, by_hand(x - h))) / 2e-6 for h in steps]
+    np.testing.assert_allclose(mine.to_numpy(), theirs, rtol=1e-6, atol=1e-8)

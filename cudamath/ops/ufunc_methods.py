@@ -29,6 +29,8 @@ _SCANS: dict[np.ufunc, Callable] = {np.add: scan.cumsum, np.multiply: scan.cumpr
                                     np.minimum: scan.cummin}
 _SCATTERS: dict[np.ufunc, Callable] = {np.add: add_at, np.multiply: multiply_at, np.maximum: maximum_at,
                                        np.minimum: minimum_at}
+_REDUCTIONS: dict[np.ufunc, Callable] = {np.add: reduce.sum, np.multiply: reduce.prod, np.maximum: reduce.max,
+                                         np.minimum: reduce.min}
 _ASSOCIATIVE = {np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or, np.logical_xor,
                 np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.logaddexp, np.logaddexp2, np.hypot, np.gcd, np.lcm}
 
@@ -142,7 +144,10 @@ def _sections(name: str, ufunc: np.ufunc, x: ndarray, starts: np.ndarray, axis: 
     first = np.cumsum(lengths) - lengths  # every section begins with its first element, and the others join it
     rest = np.setdiff1d(np.arange(section.size), first, assume_unique=True)
     y = take(parts, asarray(first, device=x.device), axis=0)
-    if rest.size:
+    if rest.size and y._node is not None:  # nothing may be written into what a gradient is recorded for
+        y = concat([_REDUCTIONS[ufunc](span(parts, 0, at, at + length), axis=0, keepdims=True)
+                    for at, length in zip(first.tolist(), lengths.tolist(), strict=True)], axis=0)
+    elif rest.size:
         _SCATTERS[ufunc](y, asarray(section[rest], device=x.device), take(parts, asarray(rest, device=x.device), axis=0))
     return moveaxis(y, 0, axis)
 

@@ -236,16 +236,17 @@ def worth(grad: tuple[int, ...], weight: tuple[int, ...], stride: tuple[int, int
 
 def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[int, int], padding: tuple[int, int, int, int],
                        dilation: tuple[int, int], groups: int, splits: int | None = None,
-                       rows: int = 1) -> Plan | None:
+                       rows: int | None = None) -> Plan | None:
     """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done this way."""
     images, all_outputs, tall, wide = grad.shape
     height, width = x.shape[2:]
     channels, taps_down, taps_right = out.shape[1:]
     outputs, apart = all_outputs // groups, dilation[1]
     if (not stride[1] < taps_right <= MOST_TAPS or not (apart == 1 or stride[1] == 1 and apart <= 8)
-            or channels % 8 or outputs % 8 or outputs <= 64 and rows == 1):
+            or channels % 8 or outputs % 8):
         return None
-    if rows > 1 and (rows != taps_down or rows > 3 or rows == 3 and taps_right > 3):     # or more registers than there are
+    rows = rows or (1 if outputs > 64 else taps_down)
+    if rows > 3 or rows == 3 and taps_right > 3 or rows == 1 and outputs <= 64:          # more registers than there are
         return None
     more = max(0, (taps_right - 1) * apart - min(padding[2:])) if stride[1] == 1 else blocks(taps_right, 2) - 1
     walks = [Walk(-padding[2 * i], stride[i], dilation[i]) for i in (0, 1)]

@@ -29,8 +29,6 @@ _SCANS: dict[np.ufunc, Callable] = {np.add: scan.cumsum, np.multiply: scan.cumpr
                                     np.minimum: scan.cummin}
 _SCATTERS: dict[np.ufunc, Callable] = {np.add: add_at, np.multiply: multiply_at, np.maximum: maximum_at,
                                        np.minimum: minimum_at}
-_REDUCTIONS: dict[np.ufunc, Callable] = {np.add: reduce.sum, np.multiply: reduce.prod, np.maximum: reduce.max,
-                                         np.minimum: reduce.min}
 _ASSOCIATIVE = {np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or, np.logical_xor,
                 np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.logaddexp, np.logaddexp2, np.hypot, np.gcd, np.lcm}
 

@@ -152,7 +152,8 @@ def _across(tile: Tile, wide: bool) -> Slabs:
                 if wide:
                     ptx.copy_16_or_zero(i32(to + j * steps * row), at + j * steps * x.strides[2], inside)
                 else:
-                    ptx.copy_4_or_zero(i32(to + j * steps * row + 128 * turn), at + j * steps * x.strides[2] + 128 * turn, inside)
+                    ptx.copy_4_or_zero(i32(to + j * steps * row + 128 * turn), at + j * steps * x.strides[2] + 128 * turn,
+                                       inside)
 
     @device
     def bring(to, at, x, i, limit, part, parts):
@@ -176,8 +177,8 @@ def _slabs(tile: Tile, order: str) -> Slabs:
 def _own(tile: Tile) -> tuple[Any, Any, int, int]:
     """What a thread owns of a tile: (where, read, next_row, next_column).
 
-    where(thread) -> (row, column), of the first 4 x 4 sums; read(x, y, at_a, at_b): the numbers of a step that they need. Groups
-    of 4 rows are next_row apart, the two groups of 4 columns next_column.
+    where(thread) -> (row, column), of the first 4 x 4 sums; read(x, y, at_a, at_b): the numbers of a step that they need.
+    Groups of 4 rows are next_row apart, the two groups of 4 columns next_column.
     """
     if tile.rows == 16:  # four warps, each 64 x 64
 
@@ -321,8 +322,8 @@ def matmul_async(order_a: str, order_b: str, wide: bool, tile: Tile = LARGE) -> 
             read(x, y, i32(from_a + stage), i32(from_b + stage))
             multiply(u, v, total)
 
-        # Four numbers are stored at once from neighbouring registers. Were those the sums' own, y[j] and the sums of column j would
-        # always share a bank of the register file; times one, which the compiler does not know, they are others.
+        # Four numbers are stored at once from neighbouring registers. Were those the sums' own, y[j] and the sums of column j
+        # would always share a bank of the register file; times one, which the compiler does not know, they are others.
         if wide:
             for i in range(sums):
                 total[i] = f32(total[i] * one)

@@ -2,18 +2,18 @@
 
 The idea. How many are chosen is known on the host only once the device has counted, which costs the one synchronisation that
 no such function can avoid, and nobody can give memory to a result of unknown length. So the elements are looked at twice:
-``count`` is told how many each stretch of them has (1,024 stretches at most), the host adds that up, and ``write`` goes over
-the stretches again, each block beginning behind what the blocks before it were found to have. Of few elements a result that
-has room for all of them costs little: ``write`` is alone then, its blocks count what is ahead of them themselves, and the
-host waits once, at the end. The floor is two reads of the elements, the second one from the second-level cache where they
-fit, and a write of what is chosen.
+``count_chosen`` tells how many each stretch of them has (1,024 stretches at most), the host adds that up, and ``write_chosen``
+goes over the stretches again, each block beginning behind what the blocks before it were found to have. Of few elements a
+result that has room for all of them costs little: ``write_chosen`` is alone then, its blocks count what is ahead of them
+themselves, and the host waits once, at the end. The floor is two reads of the elements, the second one from the second-level
+cache where they fit, and a write of what is chosen.
 
 Within 4,096 elements every thread has 16 neighbours, as 16 bits: of bytes by one access of 16 bytes, of wider elements by 16
 votes of the warp. Counts of bits are summed over the lanes by shuffles; chosen places are gathered in shared memory, so that
 neighbouring threads write neighbours.
 
-Versions: ``count``, ``write``; ``plain_count``, ``plain_write``: the same for any GPU and the simulator, which know no
-shuffles: sums by trees in shared memory, results written where they are found.
+Versions: ``count_chosen``, ``write_chosen``; ``plain_count_chosen``, ``plain_write_chosen``: the same for any GPU and the
+simulator, which know no shuffles: sums by trees in shared memory, results written where they are found.
 """
 
 import functools
@@ -122,12 +122,12 @@ def block_sum(value, shared):
 
 
 @functools.cache
-def count(holds: Any, of_bytes: bool) -> Any:
+def count_chosen(holds: Any, of_bytes: bool) -> Any:
     """counts[k] = in how many of the elements k stretch ... (k + 1) stretch - 1 the condition holds."""
     look = lane_bits(holds, of_bytes)
 
     @bounded(THREADS)
-    def count(x, words, counts, stretch):  # x: (n,); words: as in lane_bits; counts: (blocks,) int64
+    def count_chosen(x, words, counts, stretch):  # x: (n,); words: as in lane_bits; counts: (blocks,) int64
         shared = cuda.shared.array(WARPS, types.int64)
         t = cuda.threadIdx.x
         first = types.int64(cuda.blockIdx.x) * stretch + t // WARP * OF_WARP
@@ -138,7 +138,7 @@ def count(holds: Any, of_bytes: bool) -> Any:
         if t == 0:
             counts[cuda.blockIdx.x] = total
 
-    return count
+    return count_chosen
 
 
 @functools.cache
@@ -165,14 +165,15 @@ def putting(positions: bool, ndim: int, index: Any) -> Any:
 
 
 @functools.cache
-def write(holds: Any, of_bytes: bool, positions: bool, ndim: int, index: Any, alone: bool) -> Any:
+def write_chosen(holds: Any, of_bytes: bool, positions: bool, ndim: int, index: Any, alone: bool) -> Any:
     """All that is chosen, in order; alone: without ``counts``, and the number of them goes to ``total``."""
     look = lane_bits(holds, of_bytes)
     put = putting(positions, ndim, index)
 
     @bounded(THREADS)
-    def write(x, words, source, counts, out, total, stretch, across, step, sizes):
-        # x, words: as in count; source: (n,) words; counts: (blocks,) int64; out: words, or int64 as in put; total: (1,) int64
+    def write_chosen(x, words, source, counts, out, total, stretch, across, step, sizes):
+        # x, words: as in count_chosen; source: (n,) words; counts: (blocks,) int64; out: words, or int64 as in put;
+        # total: (1,) int64
         shared = cuda.shared.array(WARPS, types.int64)
         of_warp = cuda.shared.array(WARPS, types.int32)
         places = cuda.shared.array(TILE, types.uint16)
@@ -217,15 +218,15 @@ def write(holds: Any, of_bytes: bool, positions: bool, ndim: int, index: Any, al
         if alone and t == 0 and cuda.blockIdx.x == cuda.gridDim.x - 1:
             total[0] = before
 
-    return write
+    return write_chosen
 
 
 @functools.cache
-def plain_count(holds: Any) -> Any:
-    """`count` without votes."""
+def plain_count_chosen(holds: Any) -> Any:
+    """`count_chosen` without votes."""
 
     @cuda.jit
-    def plain_count(x, words, counts, stretch):  # as in count
+    def plain_count_chosen(x, words, counts, stretch):  # as in count_chosen
         shared = cuda.shared.array(THREADS, types.int64)
         t = cuda.threadIdx.x
         first = cuda.blockIdx.x * stretch
@@ -244,16 +245,16 @@ def plain_count(holds: Any) -> Any:
         if t == 0:
             counts[cuda.blockIdx.x] = shared[0]
 
-    return plain_count
+    return plain_count_chosen
 
 
 @functools.cache
-def plain_write(holds: Any, positions: bool, ndim: int, index: Any, alone: bool) -> Any:
-    """`write` without votes: a thread has a run of neighbours, and writes what it finds in them."""
+def plain_write_chosen(holds: Any, positions: bool, ndim: int, index: Any, alone: bool) -> Any:
+    """`write_chosen` without votes: a thread has a run of neighbours, and writes what it finds in them."""
     put = putting(positions, ndim, index)
 
     @cuda.jit
-    def plain_write(x, words, source, counts, out, total, stretch, across, step, sizes):  # as in write
+    def plain_write_chosen(x, words, source, counts, out, total, stretch, across, step, sizes):  # as in write_chosen
         shared = cuda.shared.array(THREADS, types.int64)
         ahead = cuda.shared.array(THREADS, types.int64)  # of the blocks before, a share for each thread
         t = cuda.threadIdx.x
@@ -293,7 +294,7 @@ def plain_write(holds: Any, positions: bool, ndim: int, index: Any, alone: bool)
         if alone and t == THREADS - 1 and cuda.blockIdx.x == cuda.gridDim.x - 1:
             total[0] = at
 
-    return plain_write
+    return plain_write_chosen
 
 
 # ------------------------------------------------------------------------------------------------- planners
@@ -353,7 +354,7 @@ def _counted(x: Layout, holds: Any, of_bytes: bool, version: str | None) -> Plan
     grid = max(1, blocks(x.size, stretch))
     temps: list[Layout] = []
     steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
-    kernel = plain_count(holds) if _plain(version) else count(holds, of_bytes)
+    kernel = plain_count_chosen(holds) if _plain(version) else count_chosen(holds, of_bytes)
     launch = Launch(kernel, grid, THREADS, [given.flat, _words(given, x, of_bytes), Output(0), stretch])
     return Plan([x.like((grid,), np.dtype(np.int64))], [*steps, launch], temps)
 
@@ -373,7 +374,7 @@ def _written(x: Layout, source: Layout | None, counts: Layout | None, holds: Any
     told = Output(1) if alone else Input(1 if source is None or source is x else 2)
     index, ndim = index_type(x.size), max(x.ndim, 1) if source is None else 1
     across, step = (1, ndim) if rows else (shape[-1], 1)
-    kernel = plain_write(holds, source is None, ndim, index, alone) if _plain(version) else write(
+    kernel = plain_write_chosen(holds, source is None, ndim, index, alone) if _plain(version) else write_chosen(
         holds, of_bytes, source is None, ndim, index, alone)
     stretch = _stretch(x.size)
     steps.append(Launch(kernel, max(1, blocks(x.size, stretch)), THREADS, [

@@ -58,6 +58,10 @@ row("versions_tiles", "device", "a + b.T, 8,192 squared, float32", repeated((SID
 row("versions_scan", "device", "running sums of the rows of 64 x 2^20, float32", repeated(CHUNK), {
     f"scan_{name}": version(lambda x, name=name: scan(x, kind="sum", axis=1, dtype=F32, version=name))
     for name in ("lines", "tiles")}, work=8 * CHUNK[0] * CHUNK[1], unit="B")
+LAYERS = 64, 2048, 1024
+row("versions_scan_columns", "device", "running sums along the second axis of 64 x 2,048 x 1,024, float32", repeated(LAYERS), {
+    f"scan_{name}": version(lambda x, name=name: scan(x, kind="sum", axis=1, dtype=F32, version=name))
+    for name in ("lines", "tiles", "columns")}, work=8 * 64 * 2048 * 1024, unit="B")
 row("versions_random", "device", "2^28 normal numbers, float32", repeated((4,)), {
     name: drawn(lambda x, name=name: normal(shape=(1 << 28,), dtype=F32, device=x.device, version=name),
                 (*COUNTER, 0.0, 1.0, 0.0)) for name in ("each", "vectors")}, work=4 << 28, unit="B")

@@ -20,7 +20,7 @@ def ordering(t: np.dtype) -> None:
     x, line = made((40, 70)), made(70_000)
     for array in (x, line):
         cm.cumsum(array, axis=0), cm.nancumprod(array, axis=-1), cm.sort(array), cm.argsort(array, descending=True)
-    cm.cumsum(made((200, 20_000)), axis=0), cm.cumsum(made((5000, 9)), axis=1)
+    cm.cumsum(made((200, 20_000)), axis=0), cm.cumsum(made((5000, 9)), axis=1), cm.cumsum(made((2000, 130, 9)), axis=1)
     columns = scan.scan(x._layout, kind="sum", axis=0, dtype=np.dtype(int) if t.kind == "b" else t, version="columns")
     columns.bind("columns", [x._layout])
     cm.unique(line), cm.unique(x), cm.nonzero(x), cm.nonzero(line), cm.argwhere(x), x[x != 0], line[line != 0]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.kernels import histogram, keys, onesweep, scan, search, select, sort
+from cudamath.kernels import histogram, keys, onesweep, scan, scan_columns, search, select, sort
 from cudamath.ops import sort as ordering
 
 REAL = ["?", "i1", "u2", "f2", cm.bfloat16, "f4", "i8", "f8"]
@@ -97,8 +97,8 @@ def test_scan_lines_simulated(kind, function, dtype, shape, axis):
 @pytest.mark.parametrize("shape, axis", [((2, 70, 33), 1), ((16, 3), 0), ((1, 5), 0)])
 def test_scan_columns_simulated(kind, function, dtype, shape, axis, monkeypatch):
     """Several tiles, of which the last ends within a thread; strips of which the last is one column."""
-    monkeypatch.setattr(scan, "THREADS", 64)
-    monkeypatch.setattr(scan, "WARPS", 2)
+    monkeypatch.setattr(scan_columns, "THREADS", 64)
+    monkeypatch.setattr(scan_columns, "WARPS", 2)
     x = (np.arange(np.prod(shape)) % 3 - 1).reshape(shape).astype(dtype)
     if kind.startswith("nan") and dtype != "i4":
         x.flat[::5] = np.nan

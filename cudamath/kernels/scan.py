@@ -7,9 +7,7 @@ then somebody has to know what came before his part:
 ``scan_lines``  a thread a line; neighbouring threads, neighbouring lines. Any strides, any GPU, the simulator; the
                 right choice where lines are many (a scan down the columns of a matrix). Where they are few they are
                 cut into segments: ``line_totals`` reads each segment once more to know its total.
-``scan_columns`` lines whose neighbours are other lines (a scan down the columns of a matrix), a strip of 32 columns a
-                block. It goes down tile by tile of 16 warps x some rows, while the next tile's numbers are on their way:
-                each thread scans its rows, the warps meet in shared memory, and the total goes on to the next tile.
+``scan_columns`` (scan_columns.py) lines whose neighbours are other lines, a block a strip of them: one pass.
 ``scan_tiles``  lines of neighbours, in tiles of 512 threads x some 16-byte accesses. Within a tile: each thread
                 scans its vectors, a warp scans their totals by shuffles, the warps meet in shared memory. Between
                 tiles, while all of them run:
@@ -43,27 +41,25 @@ running sums of the rows of 64 x 2^20, float32; NVIDIA H200, commit bc5531f4aab2
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
-from .accumulate import accumulator
-from .build import SIMULATOR, blocks, codec, numba_type
+from ..runtime.device import multiprocessors
+from .build import SIMULATOR, blocks, codec
 from .copy import fill_part, whole
 from .index import box
 from .lazy import cuda, dtype_of, types
 from .lines import neighbours
-from .rows import FULL, WARP, bounded, device, vector_width, writer
+from .rows import WARP, bounded, device, vector_width, writer
+from .scan_columns import column_steps, most_strips
+from .scan_parts import THREADS, WARPS, combining, handing
 
 if not SIMULATOR:
     from .ptx import load_vector
-    from .ptx_lookback import bits, load_relaxed, number, store_relaxed
 
-THREADS = 512
-WARPS = THREADS // WARP
 LINE_THREADS = 256
 GROUP = THREADS  # tiles whose totals a block reads at once
 BLOCKS = 3  # on a multiprocessor: while one waits for the tiles before it, others read and write
@@ -72,79 +68,6 @@ LINE_STEP = 8  # loads in flight of a thread of ``scan_lines``
 LINE_RUN = 64  # elements that it combines one after another before it starts a new part: rounding errors of a float
 # sum then grow with the number of parts, not of elements
 MOST_SEGMENTS = 64
-STRIP_BYTES = 32  # of a column that a thread of ``scan_columns`` holds, and has on their way
-STRIPS = 2  # blocks of ``scan_columns`` on a multiprocessor
-_READY = 1 << 32  # the flag beside 32 bits
-
-
-class Combining(NamedTuple):
-    """What a scan does: lift an element to the type A of totals, combine two totals, and the total of nothing."""
-
-    lift: Any
-    combine: Any
-    identity: Any
-    A: Any
-
-
-@functools.cache
-def combining(kind: str, source: np.dtype, target: np.dtype) -> Combining:
-    """kind: sum, prod, max, min, or nansum, nanprod, nanmax, nanmin, which skip NaNs; dtypes of elements and result."""
-    A = accumulator(target) if kind.endswith(("sum", "prod")) else numba_type(compute_dtype(target))
-    load = codec(source)[0]
-    skip = kind in ("nansum", "nanprod") and source.kind in "fcV"
-    if kind.endswith(("sum", "prod")):
-        identity = A(0 if kind.endswith("sum") else 1)
-    elif dtype_of(A).kind in "iu":
-        identity = A(np.iinfo(dtype_of(A)).min if kind.endswith("max") else np.iinfo(dtype_of(A)).max)
-    elif kind.startswith("nan"):
-        identity = A(math.nan)  # where only NaNs came before
-    else:
-        identity = A(-math.inf if kind == "max" else math.inf)
-
-    @device
-    def lift(value):
-        v = A(load(value))
-        if skip and v != v:
-            v = identity
-        return v
-
-    if kind.endswith("sum"):
-
-        @device
-        def combine(a, b):
-            return A(a + b)
-
-    elif kind.endswith("prod"):
-
-        @device
-        def combine(a, b):
-            return A(a * b)
-
-    elif kind == "max":
-
-        @device
-        def combine(a, b):  # x != x: NaN wins
-            return a if a >= b or a != a else b
-
-    elif kind == "min":
-
-        @device
-        def combine(a, b):
-            return a if a <= b or a != a else b
-
-    elif kind == "nanmax":
-
-        @device
-        def combine(a, b):  # x != x: NaN loses
-            return a if a >= b or b != b else b
-
-    else:
-
-        @device
-        def combine(a, b):
-            return a if a <= b or b != b else b
-
-    return Combining(lift, combine, identity, A)
 
 
 # ------------------------------------------------------------------------------------------------ a thread a line
@@ -231,139 +154,7 @@ def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
     return scan_lines
 
 
-# ------------------------------------------------------------------------------------------------ a block a strip of lines
-
-
-@functools.cache
-def scan_columns(kind: str, source: np.dtype, target: np.dtype, held: int) -> Any:
-    """y[b, j, a] = x[b, 0, a] combine ... combine x[b, j, a]; a block for WARP neighbours a, ``held`` rows a thread."""
-    lift, combine, identity, A = combining(kind, source, target)
-    store = codec(target)[1]
-    tile = WARPS * held
-
-    @device
-    def read(x, b, j, a, end, v):
-        for k in range(held):
-            v[k] = lift(x[b, j + k, a]) if j + k < end else identity
-
-    @bounded((THREADS, STRIPS))
-    def scan_columns(x, y, strips):
-        # x, y: (before, n, after); strips: of WARP columns, the last of which may reach beyond them
-        ends = cuda.shared.array((2, WARPS, WARP), A)  # of two tiles in turn, so that one barrier a tile is enough
-        ahead = cuda.local.array(held, A)
-        v = cuda.local.array(held, A)
-        lane = cuda.threadIdx.x % WARP
-        warp = cuda.threadIdx.x // WARP
-        b = cuda.blockIdx.x // strips
-        a = (cuda.blockIdx.x - b * strips) * WARP + lane
-        n = x.shape[1]
-        end = n if a < x.shape[2] else 0
-        j = warp * held
-        read(x, b, j, a, end, ahead)
-        total = identity  # of the tiles above
-        turn = 0
-        for _ in range(0, n, tile):
-            v[0] = ahead[0]
-            for k in range(1, held):
-                v[k] = combine(v[k - 1], ahead[k])
-            read(x, b, j + tile, a, end, ahead)  # arrives while this tile is finished
-            ends[turn, warp, lane] = v[held - 1]
-            cuda.syncthreads()
-            above = identity  # of this tile, the warps above
-            inside = identity
-            for w in range(WARPS):
-                if w == warp:
-                    above = inside
-                inside = combine(inside, ends[turn, w, lane])
-            above = combine(total, above)
-            total = combine(total, inside)
-            for k in range(held):
-                if j + k < end:
-                    y[b, j + k, a] = store(combine(above, v[k]))
-            j += tile
-            turn = 1 - turn
-
-    return scan_columns
-
-
 # ----------------------------------------------------------------------------------------------- tiles of a line
-
-
-@functools.cache
-def handing(A: Any) -> tuple[Any, Any, Any, Any, int]:
-    """Device functions for totals of type A: shift (a, lanes): that of a lower lane; last (a): that of the warp's last lane;
-    publish (words, slot, a); await (words, slot); and how many words a total takes."""
-    if dtype_of(A).kind == "c":
-        F = A.underlying_float
-        shift_part, last_part, publish_part, await_part, parts = handing(F)
-
-        @device
-        def shift(a, lanes):
-            return A(complex(shift_part(a.real, lanes), shift_part(a.imag, lanes)))
-
-        @device
-        def last(a):
-            return A(complex(last_part(a.real), last_part(a.imag)))
-
-        @device
-        def publish(words, at, a):
-            publish_part(words, at, a.real)
-            publish_part(words, at + parts, a.imag)
-
-        @device
-        def await_(words, at):
-            return A(complex(await_part(words, at), await_part(words, at + parts)))
-
-        return shift, last, publish, await_, 2 * parts
-
-    floating = dtype_of(A).kind == "f"
-    S = A if floating else types.int64 if A.bitwidth == 64 else types.int32  # what shuffles move
-
-    @device
-    def shift(a, lanes):
-        return A(cuda.shfl_up_sync(FULL, S(a), lanes))
-
-    @device
-    def last(a):
-        return A(cuda.shfl_sync(FULL, S(a), WARP - 1))
-
-    @device
-    def wait(words, at):
-        word = load_relaxed(words, at)
-        while word < types.uint64(_READY):
-            word = load_relaxed(words, at)
-        return word & types.uint64(0xFFFFFFFF)
-
-    if A.bitwidth <= 32:
-
-        @device
-        def publish(words, at, a):
-            store_relaxed(words, at, types.uint64(bits(a) if floating else types.uint32(a)) | types.uint64(_READY))
-
-        @device
-        def await_(words, at):
-            low = types.uint32(wait(words, at))
-            return number(low) if floating else A(low)
-
-        return shift, last, publish, await_, 1
-
-    @device
-    def publish(words, at, a):
-        w = bits(a) if floating else types.uint64(a)
-        store_relaxed(words, at, (w & types.uint64(0xFFFFFFFF)) | types.uint64(_READY))
-        store_relaxed(words, at + 1, (w >> types.uint64(32)) | types.uint64(_READY))
-
-    @device
-    def await_(words, at):
-        low, high = load_relaxed(words, at), load_relaxed(words, at + 1)  # both on their way at once
-        while low < types.uint64(_READY):
-            low = load_relaxed(words, at)
-        while high < types.uint64(_READY):
-            high = load_relaxed(words, at + 1)
-        w = types.uint64((low & types.uint64(0xFFFFFFFF)) | (high << types.uint64(32)))
-        return number(w) if floating else A(w)
-
-    return shift, last, publish, await_, 2
 
 
 @functools.cache
@@ -494,25 +285,26 @@ def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | Non
     temps: list[Layout] = []
     n = x.shape[axis]
     after = x.size // n if axis == 0 else math.prod(x.shape[axis + 1 :])
+    steps, source, layout, _ = box(Input(0), x, axis, 1, temps)
     if version is None:
         many = x.size // n >= (1 << 10 if n <= SHORT else MANY_LINES)
-        version = "lines" if SIMULATOR or (many and (after > 1 or n <= SHORT)) else "tiles"
+        version = ("lines" if SIMULATOR or (n <= SHORT and many) else "columns" if _worth_columns(layout)
+                   else "lines" if many and after > 1 else "tiles")
     if version == "tiles":
+        temps = []
         steps, source, back, target = neighbours(x, out, axis, temps)
         steps += tile_steps(kind, source, target, (x.size // n, n), x, out.dtype, temps)
         return Plan([out], [*steps, *back], temps)
-    steps, source, layout, _ = box(Input(0), x, axis, 1, temps)
     target = Output(0).view(layout.shape)
-    along = column_steps if version == "columns" else line_steps
-    return Plan([out], [*steps, *along(kind, source, target, layout, dtype, temps)], temps)
+    if version == "columns":
+        return Plan([out], [*steps, *column_steps(kind, source, target, layout, dtype)], temps)
+    return Plan([out], [*steps, *line_steps(kind, source, target, layout, dtype, temps)], temps)
 
 
-def column_steps(kind: str, source: Any, target: Any, layout: Layout, dtype: np.dtype, _temps: list[Layout]) -> list[Launch]:
-    """The step of ``scan_columns`` for an argument of ``layout``: (before, n, after)."""
-    kinds = kind, layout.dtype, dtype
-    strips = blocks(layout.shape[2], WARP)
-    kernel = scan_columns(*kinds, STRIP_BYTES // max(dtype_of(combining(*kinds).A).itemsize, 4))  # a register holds 4 bytes
-    return [Launch(kernel, layout.shape[0] * strips, THREADS, [source, target, strips])]
+def _worth_columns(layout: Layout) -> bool:
+    """Whether ``scan_columns`` is the choice for an argument of ``layout``: (before, n, after)."""
+    wanted = 3 * multiprocessors(layout.device) // 2  # strips; of narrow numbers more, as a warp reads less at a time
+    return layout.shape[2] >= WARP // 2 and most_strips(layout) >= wanted * max(4 // layout.itemsize, 1) ** 2
 
 
 def line_steps(kind: str, source: Any, target: Any, layout: Layout, dtype: np.dtype, temps: list[Layout]) -> list[Launch]:

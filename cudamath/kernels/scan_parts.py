@@ -1,0 +1,167 @@
+"""What the kernels of scans are made of: combining elements and totals, and handing totals from block to block."""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.dtypes import compute_dtype
+from .accumulate import accumulator
+from .build import SIMULATOR, codec, numba_type
+from .lazy import cuda, dtype_of, types
+from .rows import FULL, WARP, device
+
+if not SIMULATOR:
+    from .ptx_lookback import bits, load_relaxed, number, store_relaxed
+
+THREADS = 512
+WARPS = THREADS // WARP
+_READY = 1 << 32  # the flag beside 32 bits
+
+
+class Combining(NamedTuple):
+    """What a scan does: lift an element to the type A of totals, combine two totals, and the total of nothing."""
+
+    lift: Any
+    combine: Any
+    identity: Any
+    A: Any
+
+
+@functools.cache
+def combining(kind: str, source: np.dtype, target: np.dtype) -> Combining:
+    """kind: sum, prod, max, min, or nansum, nanprod, nanmax, nanmin, which skip NaNs; dtypes of elements and result."""
+    A = accumulator(target) if kind.endswith(("sum", "prod")) else numba_type(compute_dtype(target))
+    load = codec(source)[0]
+    skip = kind in ("nansum", "nanprod") and source.kind in "fcV"
+    if kind.endswith(("sum", "prod")):
+        identity = A(0 if kind.endswith("sum") else 1)
+    elif dtype_of(A).kind in "iu":
+        identity = A(np.iinfo(dtype_of(A)).min if kind.endswith("max") else np.iinfo(dtype_of(A)).max)
+    elif kind.startswith("nan"):
+        identity = A(math.nan)  # where only NaNs came before
+    else:
+        identity = A(-math.inf if kind == "max" else math.inf)
+
+    @device
+    def lift(value):
+        v = A(load(value))
+        if skip and v != v:
+            v = identity
+        return v
+
+    if kind.endswith("sum"):
+
+        @device
+        def combine(a, b):
+            return A(a + b)
+
+    elif kind.endswith("prod"):
+
+        @device
+        def combine(a, b):
+            return A(a * b)
+
+    elif kind == "max":
+
+        @device
+        def combine(a, b):  # x != x: NaN wins
+            return a if a >= b or a != a else b
+
+    elif kind == "min":
+
+        @device
+        def combine(a, b):
+            return a if a <= b or a != a else b
+
+    elif kind == "nanmax":
+
+        @device
+        def combine(a, b):  # x != x: NaN loses
+            return a if a >= b or b != b else b
+
+    else:
+
+        @device
+        def combine(a, b):
+            return a if a <= b or b != b else b
+
+    return Combining(lift, combine, identity, A)
+
+
+@functools.cache
+def handing(A: Any) -> tuple[Any, Any, Any, Any, int]:
+    """Device functions for totals of type A: shift (a, lanes): that of a lower lane; last (a): that of the warp's last lane;
+    publish (words, slot, a); await (words, slot); and how many words a total takes."""
+    if dtype_of(A).kind == "c":
+        F = A.underlying_float
+        shift_part, last_part, publish_part, await_part, parts = handing(F)
+
+        @device
+        def shift(a, lanes):
+            return A(complex(shift_part(a.real, lanes), shift_part(a.imag, lanes)))
+
+        @device
+        def last(a):
+            return A(complex(last_part(a.real), last_part(a.imag)))
+
+        @device
+        def publish(words, at, a):
+            publish_part(words, at, a.real)
+            publish_part(words, at + parts, a.imag)
+
+        @device
+        def await_(words, at):
+            return A(complex(await_part(words, at), await_part(words, at + parts)))
+
+        return shift, last, publish, await_, 2 * parts
+
+    floating = dtype_of(A).kind == "f"
+    S = A if floating else types.int64 if A.bitwidth == 64 else types.int32  # what shuffles move
+
+    @device
+    def shift(a, lanes):
+        return A(cuda.shfl_up_sync(FULL, S(a), lanes))
+
+    @device
+    def last(a):
+        return A(cuda.shfl_sync(FULL, S(a), WARP - 1))
+
+    @device
+    def wait(words, at):
+        word = load_relaxed(words, at)
+        while word < types.uint64(_READY):
+            word = load_relaxed(words, at)
+        return word & types.uint64(0xFFFFFFFF)
+
+    if A.bitwidth <= 32:
+
+        @device
+        def publish(words, at, a):
+            store_relaxed(words, at, types.uint64(bits(a) if floating else types.uint32(a)) | types.uint64(_READY))
+
+        @device
+        def await_(words, at):
+            low = types.uint32(wait(words, at))
+            return number(low) if floating else A(low)
+
+        return shift, last, publish, await_, 1
+
+    @device
+    def publish(words, at, a):
+        w = bits(a) if floating else types.uint64(a)
+        store_relaxed(words, at, (w & types.uint64(0xFFFFFFFF)) | types.uint64(_READY))
+        store_relaxed(words, at + 1, (w >> types.uint64(32)) | types.uint64(_READY))
+
+    @device
+    def await_(words, at):
+        low, high = load_relaxed(words, at), load_relaxed(words, at + 1)  # both on their way at once
+        while low < types.uint64(_READY):
+            low = load_relaxed(words, at)
+        while high < types.uint64(_READY):
+            high = load_relaxed(words, at + 1)
+        w = types.uint64((low & types.uint64(0xFFFFFFFF)) | (high << types.uint64(32)))
+        return number(w) if floating else A(w)
+
+    return shift, last, publish, await_, 2

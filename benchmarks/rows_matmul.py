@@ -51,7 +51,7 @@ def product(dtype: str, layout: str, version: str | None = None, tf32: bool = Fa
 
 #: kind of number -> (its dtype, bytes, the ceiling measured beside, our kernels)
 NUMBERS = {"bfloat16": ("bfloat16", 2, "FLOP16", ("wgmma", "mma")), "float16": ("float16", 2, "FLOP16", ("wgmma",)),
-           "tf32": ("float32", 4, "TF32", ("wgmma",)), "float32": ("float32", 4, "FLOP", ("block",)),
+           "tf32": ("float32", 4, "TF32", ("wgmma",)), "float32": ("float32", 4, "FLOP", ("async",)),
            "float64": ("float64", 8, "FLOP64", ("mma",))}
 
 
@@ -63,7 +63,7 @@ def products(name: str, m: int, k: int, n: int, layout: str = "nn", kind: str = 
     if kind not in ("bfloat16", "tf32"):
         calls["cupy"] = product(dtype, layout)
     few = m <= 16 and kind in ("bfloat16", "float16") and layout == "nt"  # rows: gemv.py's
-    more = ["gemv"] if few else ["small"] if kind == "float32" and batch > 1 and m <= 128 else []
+    more = ["gemv"] if few else ["async small"] if kind == "float32" and batch > 1 and m <= 128 else []
     calls |= {version: product(dtype, layout, version, tf32) for version in (*versions, *more)}
     copies = max(1, min(4, (128 << 20) // (batch * (m * k + k * n) * size)))
     row(f"matmul_{kind}_{name}", "device", f"{f'{batch} times ' * (batch > 1)}{m}x{k} @ {k}x{n} {layout}, {kind}",

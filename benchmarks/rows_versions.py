@@ -28,7 +28,8 @@ def products(dtype: str, versions: dict[str, str]) -> dict[str, Bind]:
 
 row("versions_matmul_float32", "device", "4,096 x 4,096 x 4,096, float32", repeated((SIDE, SIDE), (SIDE, SIDE)),
     products("float32", {"matmul_naive": "naive", "matmul_tiled": "tiled", "matmul_register": "register",
-                         "matmul_block": "block", "cuBLAS": "cublas"}), work=FLOPS, unit="FLOP", copies=2)
+                         "matmul_block": "block", "matmul_async": "async", "cuBLAS": "cublas"}),
+    work=FLOPS, unit="FLOP", copies=2)
 row("versions_matmul_bfloat16", "device", "4,096 x 4,096 x 4,096, bfloat16", repeated((SIDE, SIDE), (SIDE, SIDE)),
     products("bfloat16", {"matmul_naive": "naive", "matmul_tiled": "tiled", "matmul_register": "register",
                           "matmul_mma": "mma", "matmul_wgmma 64x64": "wgmma 64x64", "matmul_wgmma 128x128": "wgmma 128x128",

@@ -338,9 +338,10 @@ def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = No
     """Planner of a @ b for two layouts of one dtype.
 
     version: "cublas", "block" or "small" (matmul_simt.py), "register", "tiled" or "naive"; for float32 "async" and
-    "async small" (matmul_async.py); for 16-bit floats, int8 and, with `tf32`, float32 "wgmma" (see matmul_tensor.Choice for what may follow);
-    for these and float64 "mma". By default what was measured to be fastest (core/tune.py), else cuBLAS for floats and complex
-    numbers where it can be loaded, else the kernel that suits the sizes. `tf32` lets float32 inputs be rounded to 10 bits.
+    "async small" (matmul_async.py); for 16-bit floats, int8 and, with `tf32`, float32 "wgmma" (what may follow:
+    matmul_tensor.Choice); for these and float64 "mma". By default what was measured to be fastest (core/tune.py), else cuBLAS
+    for floats and complex numbers where it can be loaded, else the kernel that suits the sizes. `tf32` lets float32 inputs be
+    rounded to 10 bits.
     """
     p = Product(a, b)
     if p.out.size == 0:

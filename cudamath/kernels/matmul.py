@@ -1,4 +1,4 @@
-"""Matrix products: four kernels from simple to fast, and cuBLAS as the other candidate.
+"""Matrix products: five kernels from simple to fast, and cuBLAS as the other candidate.
 
 The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M K + K N + M N numbers. A GPU does some
 30 operations in the time it takes to read one number from memory, so everything is about using each number often:
@@ -14,6 +14,8 @@ The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M 
                      already on its way from memory into registers (two slabs in turn: one barrier per slab).
 ``matmul_block``     (matmul_simt.py) 16 x 8 sums a thread: fewer reads of shared memory for as much arithmetic. Where
                      tiles are too few to fill the device, k is split, and the parts are summed by a second kernel.
+``matmul_async``     (matmul_async.py) float32, from compute capability 8.0 on: cp.async brings the slabs, so that fewer
+                     instructions are no multiply-adds, and operands of odd strides need no copies.
 cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unless TF32 is asked for.
 
 The floor is 2 M N K / (multiprocessors x 128 lanes x 2 x clock): about 60 TFLOP/s in float32 on an H200.

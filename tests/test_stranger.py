@@ -190,3 +190,11 @@ def test_gradient_of_reduceat(device, name, by_hand):
     steps = 1e-6 * np.eye(4)
     theirs = [(np.dot(weights, by_hand(x + h)) - np.dot(weights, by_hand(x - h))) / 2e-6 for h in steps]
     np.testing.assert_allclose(mine.to_numpy(), theirs, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("x", [np.arange(2000), np.zeros((30, 40), np.float32), np.zeros((0, 3)), np.zeros(0), np.arange(1000)])
+def test_repr(x):
+    """As NumPy's, which says the shape where the numbers do not show it; NumPy may break the line before that."""
+    with cm.device("cpu"):
+        mine = repr(cm.asarray(x))
+    assert mine.replace("\n", "").replace(" ", "") == repr(x).replace("\n", "").replace(" ", "")

@@ -321,7 +321,8 @@ class ndarray:
     def __repr__(self) -> str:
         body = np.array2string(self.to_numpy(), separator=", ", prefix="array(")
         extra = "" if self.dtype in (np.float64, np.int64, np.bool_, np.complex128) and self.size else f", dtype={self.dtype}"
-        extra = extra if self.size or self.ndim == 1 else f", shape={self.shape}{extra}"
+        if not self.size and self.ndim != 1 or self.size > np.get_printoptions()["threshold"]:  # not shown by numbers
+            extra = f", shape={self.shape}{extra}"
         place = "" if self._layout.device == CPU else f", device='{self.device}'"
         return f"array({body}{extra}{place})"
 

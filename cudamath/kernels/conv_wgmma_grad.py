@@ -22,7 +22,7 @@ import numpy as np
 from ..core.dtypes import bfloat16, float32
 from ..core.layout import Layout
 from ..core.plan import Launch, Plan, TensorMap
-from .build import SIMULATOR, blocks
+from .build import SIMULATOR, blocks, device_function
 from .conv_layout import Turned
 from .conv_product import Product
 from .conv_simt import Walk
@@ -61,6 +61,48 @@ class Tile(NamedTuple):
         return hopper.ring_bytes(self.stage, self.stages)
 
 
+def sum_of_steps(kind: str, products: list[tuple[int, int, int, int]], lead_a: int, lead_b: int, stages: int,
+                 stage_bytes: int) -> Any:
+    """A device function that adds up a warpgroup's products of gradients and pixels, as they come through the ring: (sums,
+    `full` of the ring, addresses of gradients and pixels in its first stage, first pixel, the one behind the last, thread).
+
+    products: one or two of a step: columns, place of the sums, what to add to the descriptors of gradients and pixels; lead:
+    see hopper.descriptor_base. Both operands lie across the sum."""
+    steps = hopper.descriptor_steps(True, PIXELS // 16)
+    base_a, base_b = hopper.descriptor_base(lead_a), hopper.descriptor_base(lead_b)
+    two, (_, second, next_a, next_b) = len(products) == 2, products[-1]
+    (set_first, set_last), (add_first, add_last) = [
+        [ptx.wgmma(kind, product[0], steps, steps, zero=zero, trans_a=True, trans_b=True, commit=product == products[-1])
+         for product in (products[0], products[-1])] for zero in (True, False)]
+    wait_one, wait_all = ptx.wgmma_wait(1), ptx.wgmma_wait(0, sum(product[0] for product in products) // 2)
+
+    @device_function
+    def sum_of_steps(sums, full, first_a, first_b, begin, end, thread):
+        # the first step sets the sums, apart from the loop: any other write to them would make ptxas serialise wgmma
+        ptx.barrier_wait(full, 0)
+        grads, pixels = hopper.descriptor(first_a, base_a), hopper.descriptor(first_b, base_b)
+        set_first(sums, 0, grads, pixels)
+        if two:
+            set_last(sums, second, grads + next_a, pixels + next_b)
+        stage, phase, before = i32(1), i32(0), i32(0)
+        at = i32(begin + PIXELS)
+        while at < end:
+            ptx.barrier_wait(full + 8 * stage, phase)
+            grads = hopper.descriptor(i32(first_a + stage * stage_bytes), base_a)
+            pixels = hopper.descriptor(i32(first_b + stage * stage_bytes), base_b)
+            add_first(sums, 0, grads, pixels)
+            if two:
+                add_last(sums, second, grads + next_a, pixels + next_b)
+            wait_one()
+            hopper.release(full, stages, before, thread)
+            before = stage
+            stage, phase = hopper.advance(stage, phase, stages)
+            at = i32(at + PIXELS)
+        wait_all(sums, 0)
+
+    return sum_of_steps
+
+
 @functools.cache
 def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
     """A block sums a tile of the weight gradient over its share of the pixels."""
@@ -73,12 +115,8 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
     count = high * sums
     rows_pieces, pieces, own_pieces = rows // 64, columns // 64, own_columns // 64
     shift_a, shift_b = (0, own_pieces * PIECE) if rows == 64 else (high * PIECE, 0)     # of the second warpgroup
-    steps, both = hopper.descriptor_steps(True, PIXELS // 16), hopper.descriptor_base(PIECE)    # both lie across the sum
-    (begin_first, begin_last), (add_first, add_last) = [
-        [ptx.wgmma(kind, own_columns, steps, steps, zero=zero, trans_a=True, trans_b=True, commit=i == high - 1)
-         for i in (0, high - 1)] for zero in (True, False)]
-    next_a = PIECE >> 4
-    wait_one, wait_all = ptx.wgmma_wait(1), ptx.wgmma_wait(0, count)
+    products = [(own_columns, i * sums, i * (PIECE >> 4), 0) for i in range(high)]
+    add_steps = sum_of_steps(kind, products, PIECE, PIECE, stages, stage_bytes)
     registers_down, registers_up = ptx.registers_down(40), ptx.registers_up(232)
     divide = ptx_mma.divide_unsigned
 
@@ -137,27 +175,7 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
             total = cuda.local.array(count, f32)
             first_a = i32(base + me * shift_a)
             first_b = i32(base + rows_pieces * PIECE + me * shift_b)
-            # the first step sets the sums, apart from the loop: any other write to them would make ptxas serialise wgmma
-            ptx.barrier_wait(full, 0)
-            grads_here, pixels_here = hopper.descriptor(first_a, both), hopper.descriptor(first_b, both)
-            begin_first(total, 0, grads_here, pixels_here)
-            if high == 2:
-                begin_last(total, sums, grads_here + next_a, pixels_here)
-            stage, phase, before = i32(1), i32(0), i32(0)
-            at = i32(begin + PIXELS)
-            while at < end:
-                ptx.barrier_wait(full + 8 * stage, phase)
-                grads_here = hopper.descriptor(i32(first_a + stage * stage_bytes), both)
-                pixels_here = hopper.descriptor(i32(first_b + stage * stage_bytes), both)
-                add_first(total, 0, grads_here, pixels_here)
-                if high == 2:
-                    add_last(total, sums, grads_here + next_a, pixels_here)
-                wait_one()
-                hopper.release(full, stages, before, thread)
-                before = stage
-                stage, phase = hopper.advance(stage, phase, stages)
-                at = i32(at + PIXELS)
-            wait_all(total, 0)
+            add_steps(total, full, first_a, first_b, begin, end, thread)
             for half in range(2 * high):
                 row = i32(output0 + me * own_rows + (half >> 1) * 64 + (half & 1) * 8 + (thread >> 5) * 16 + (lane >> 2))
                 if row < outputs:

@@ -39,7 +39,7 @@ from .conv_product import Product
 from .conv_simt import Walk
 from .conv_splits import add
 from .conv_tiles import MULTIPROCESSORS, map_of_images, pixel_of, place_of, possible, reach, store_channels
-from .conv_wgmma_grad import MOST_SPLITS, PIECE, PIXELS
+from .conv_wgmma_grad import MOST_SPLITS, PIECE, PIXELS, sum_of_steps
 from .lazy import cuda, types
 
 if not SIMULATOR:
@@ -106,20 +106,15 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
     taps_right, apart, stride, rows = tile
     stages, stage_bytes, run_bytes = tile.stages, tile.stage, tile.run
     first_run = blocks(taps_right, stride)                  # taps
-    columns = [64 * len(range(run, taps_right, stride)) for run in range(stride)]
-    count, second = 32 * taps_right, 32 * first_run         # registers of the sums; where those of the second run begin
+    count = 32 * taps_right                                 # registers of the sums
     pieces, consumers, own_outputs = tile.outputs // 64, tile.consumers, tile.outputs
     expected = pieces * PIECE + rows * stride * 128 * tile.pixels
     # from warpgroup to warpgroup: the next 64 outputs, or the next row of taps
     shift_outputs, shift_a, shift_r, shift_b = (64, PIECE, 0, 0) if rows == 1 else (0, 0, 1, stride * run_bytes)
-    base_a = hopper.descriptor_base(PIECE)                  # the next 64 outputs
-    base_b = hopper.descriptor_base(128 * apart)            # the next tap: so many pixels further
-    steps = hopper.descriptor_steps(True, PIXELS // 16)
-    (set_first, set_last), (add_first, add_last) = [
-        [ptx.wgmma(kind, columns[run], steps, steps, zero=zero, trans_a=True, trans_b=True, commit=run == stride - 1)
-         for run in (0, stride - 1)] for zero in (True, False)]
-    next_b = run_bytes >> 4
-    wait_one, wait_all = ptx.wgmma_wait(1), ptx.wgmma_wait(0, count)
+    # of a run: its taps' columns, the place of their sums, how much further it lies
+    products = [(64 * len(range(run, taps_right, stride)), 32 * first_run * run, 0, run * run_bytes >> 4)
+                for run in range(stride)]
+    add_steps = sum_of_steps(kind, products, PIECE, 128 * apart, stages, stage_bytes)  # the next tap: so many pixels on
     registers_down, registers_up = (
         (ptx.registers_down(40), ptx.registers_up(232)) if consumers == 2 else (ptx.registers_down(32), ptx.registers_up(160)))
 
@@ -175,27 +170,7 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
             total = cuda.local.array(count, f32)
             first_a = i32(base + me * shift_a)
             first_b = i32(base + pieces * PIECE + me * shift_b)
-            # the first step sets the sums, apart from the loop: any other write to them would make ptxas serialise wgmma
-            ptx.barrier_wait(full, 0)
-            grads_here, pixels_here = hopper.descriptor(first_a, base_a), hopper.descriptor(first_b, base_b)
-            set_first(total, 0, grads_here, pixels_here)
-            if stride == 2:
-                set_last(total, second, grads_here, pixels_here + next_b)
-            stage, phase, before = i32(1), i32(0), i32(0)
-            at = i32(begin + PIXELS)
-            while at < end:
-                ptx.barrier_wait(full + 8 * stage, phase)
-                grads_here = hopper.descriptor(i32(first_a + stage * stage_bytes), base_a)
-                pixels_here = hopper.descriptor(i32(first_b + stage * stage_bytes), base_b)
-                add_first(total, 0, grads_here, pixels_here)
-                if stride == 2:
-                    add_last(total, second, grads_here, pixels_here + next_b)
-                wait_one()
-                hopper.release(full, stages, before, thread)
-                before = stage
-                stage, phase = hopper.advance(stage, phase, stages)
-                at = i32(at + PIXELS)
-            wait_all(total, 0)
+            add_steps(total, full, first_a, first_b, begin, end, thread)
             c = i32(channel + 2 * (lane & 3))
             for half in range(2):
                 row = i32(output0 + me * shift_outputs + 8 * half + (thread >> 5) * 16 + (lane >> 2))

@@ -45,5 +45,6 @@ def ordering(t: np.dtype) -> None:
             for dtype in FLOATS:
                 cm.bincount(line, cm.empty(70_000, dtype), minlength)
     if t in FLOATS:
-        cm.interp(x, line, line), cm.median(x), cm.quantile(x, 0.3, axis=0), cm.median(line), cm.quantile(line, 0.3)
+        cm.interp(x, line, line), cm.median(x), cm.median(x, axis=1)
+        cm.quantile(x, 0.3, axis=0), cm.median(line), cm.quantile(line, 0.3)
         cm.grad(lambda x: cm.sort(x, axis=1).sum())(x), cm.grad(lambda x: cm.sort(x).sum())(line)

@@ -20,6 +20,8 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(config, items):
     gpus = cm.cuda.device_count()
+    if not gpus:  # where cycles hold no memory of a device: compilers and tapes make many objects and few cycles
+        gc.set_threshold(100_000, 10, 10)  # looking for them took an eighth of all time
     for item in items:
         if "gpu" in item.keywords and gpus < 1:
             item.add_marker(pytest.mark.skip(reason="no GPU"))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import ctypes
 import functools
-import gc
 import math
 import os
 import pathlib
@@ -93,15 +92,6 @@ class Kernel(NamedTuple):
 def only_for(kernel: Any) -> tuple[tuple[int, int], ...]:
     """The capabilities a kernel is made for."""
     return ONLY_FOR.get(kernel.py_func.__name__, build.CAPABILITIES)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def collected_rarely():
-    """Numba's compiler makes objects by the million and few cycles: looking for those took an eighth of its time."""
-    usual = gc.get_threshold()
-    gc.set_threshold(100_000, 10, 10)
-    yield
-    gc.set_threshold(*usual)
 
 
 # ---------------------------------------------------------------- what calls reach

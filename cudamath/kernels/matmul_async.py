@@ -47,8 +47,9 @@ import numpy as np
 from ..core.layout import Layout
 from ..core.plan import Launch, Output, Plan
 from . import ptx_mma as ptx
+from .hopper import tile_at
 from .lazy import cuda, types
-from .matmul import GROUP, Offsets, _finish, _naive, dense, register_tiles
+from .matmul import Offsets, _finish, _naive, dense, register_tiles
 from .matmul_simt import in_parts, parts_of
 from .product import Product
 from .ptx import instruction
@@ -268,13 +269,8 @@ def matmul_async(order_a: str, order_b: str, wide: bool, tile: Tile = LARGE) -> 
         u, v = cuda.local.array(rows, f32), cuda.local.array(8, f32)
         m, n, k = i32(out.shape[1]), i32(out.shape[2]), i32(a.shape[2])
 
-        # which tile: groups of GROUP tile rows, within a group down the columns
-        tiles_down, tiles_across = i32((m + side - 1) // side), i32((n + side - 1) // side)
-        group = i32(cuda.blockIdx.x // (GROUP * tiles_across))
-        within = i32(cuda.blockIdx.x - group * GROUP * tiles_across)
-        height = i32(min(tiles_down - group * GROUP, GROUP))
-        tile_column = i32(within // height)
-        row0, column0 = i32((group * GROUP + within - tile_column * height) * side), i32(tile_column * side)
+        _, tile_row, tile_column = tile_at(i32(cuda.blockIdx.x), i32((m + side - 1) // side), i32((n + side - 1) // side))
+        row0, column0 = i32(tile_row * side), i32(tile_column * side)
         thread = i32(cuda.threadIdx.x)
         batch = i64(cuda.blockIdx.y)
         for i in range(sums):

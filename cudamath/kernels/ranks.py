@@ -37,7 +37,8 @@ if not SIMULATOR:
 
 WARPS = 16
 THREADS = WARPS * WARP
-CHUNK = 2048  # keys in shared memory at a time
+EACH = 8  # keys that a thread reads at once
+CHUNK = THREADS * EACH  # keys in shared memory at a time
 STEP = 4  # of them that are under way to a thread at once
 SHORTEST, LONGEST = 512, 4096  # rows that are sorted so: of as many elements, or more than that,
 MOST = 2 * LONGEST  # if there are no more elements in all of them
@@ -52,13 +53,14 @@ def fits(rows: int, n: int) -> bool:
 @functools.cache
 def rank_rows(coding: Coding, values: bool, positions: bool) -> Any:
     """The elements of rank 0 ... limit - 1, in order, or their positions, or both."""
-    _, key_of, K, bits = coding
-    last = K((1 << bits) - 1)
+    word, key_of, K, bits = coding
+    kind, last = getattr(types, word.name), K((1 << bits) - 1)
 
     @bounded(THREADS)
     def rank_rows(x, out, places, flip, limit):  # x: (rows, n) words; out: (rows, limit) words; places: the same, int64
         keys = cuda.shared.array(CHUNK, K)
         ranks = cuda.shared.array(WARP, types.int32)
+        held = cuda.local.array(EACH, kind)
         t = types.int32(cuda.threadIdx.x)
         lane, warp = t % types.int32(WARP), t // types.int32(WARP)
         n = types.int32(x.shape[1])
@@ -67,17 +69,21 @@ def rank_rows(coding: Coding, values: bool, positions: bool) -> Any:
         row = block // parts
         first = (block - row * parts) * types.int32(WARP)
         own = min(first + lane, n - types.int32(1))
-        word = x[row, own]
-        mine = key_of(word, flip)
+        element = x[row, own]
+        mine = key_of(element, flip)
         if t < WARP:
             ranks[t] = 0
         rank = types.int32(0)
         for start in range(types.int32(0), n, types.int32(CHUNK)):
             here = min(n - start, types.int32(CHUNK))
             padded = (here + types.int32(STEP - 1)) // types.int32(STEP) * types.int32(STEP)
+            for k in range(EACH):
+                held[k] = x[row, start + min(t + types.int32(k * THREADS), here - types.int32(1))]
             cuda.syncthreads()
-            for i in range(t, padded, types.int32(THREADS)):
-                keys[types.uint32(i)] = key_of(x[row, start + i], flip) if i < here else last
+            for k in range(EACH):
+                i = t + types.int32(k * THREADS)
+                if i < padded:
+                    keys[types.uint32(i)] = key_of(held[k], flip) if i < here else last
             cuda.syncthreads()
             share = (here + types.int32(WARPS * STEP - 1)) // types.int32(WARPS * STEP) * types.int32(STEP)
             begin = min(warp * share, padded)
@@ -102,7 +108,7 @@ def rank_rows(coding: Coding, values: bool, positions: bool) -> Any:
             rank = ranks[t]
             if rank < limit:
                 if values:
-                    out[row, rank] = word
+                    out[row, rank] = element
                 if positions:
                     places[row, rank] = own
 

@@ -72,7 +72,8 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
                                                      "attention_grad_mma_keys": SINCE_8, "gemv": SINCE_8,
                                                      "gemv_e4m3": SINCE_8[1:], "gemv_early": ((9, 0),),
                                                      "grouped_wgmma": ((9, 0),),
-                                                     "softmax_turns": SINCE_8, "outer_wgmma": ((9, 0),)}
+                                                     "softmax_turns": SINCE_8, "outer_wgmma": ((9, 0),),
+                                                     "reduce_partials_early": SINCE_8[2:]}
 
 #: libdevice reduces large arguments of these in float64; the fast path does not.
 REDUCES_IN_FLOAT64 = re.compile(r"^(sin|cos|tan)$")

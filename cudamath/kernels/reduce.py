@@ -311,7 +311,6 @@ def reduce_partials(reduce: Reduction, kept: int, narrow: bool, across: int, dow
     """The second launch: combines the accumulators of the segments of each result, in their order. early: launched before
     they are there (compute capability 9.0)."""
     _, get = components(reduce)
-    wait_for_previous = ptx_hopper.wait_for_previous if early else None
 
     @device
     def fetch(arrays, o, part):
@@ -320,18 +319,30 @@ def reduce_partials(reduce: Reduction, kept: int, narrow: bool, across: int, dow
     columns = _columns(reduce, fetch, 1, across, down)
     write = _write(reduce, kept, narrow)
 
-    @bounded(across * down)
-    def reduce_partials(p, q, r, out, parts, between_results, between_parts, divisor):
-        """p, q, r: accumulators, one dimension; out: the kept dimensions; distances in p, q, r in elements."""
-        if early:
-            wait_for_previous()
+    @device
+    def combine_parts(p, q, r, out, parts, between_results, between_parts, divisor):
         o = cuda.blockIdx.x * across + cuda.threadIdx.x
         inside = o < out.size
         a = columns(((p, q, r), between_results, between_parts), o if inside else 0, 0, parts if inside else 0)
         if inside and cuda.threadIdx.y == 0:
             write((out, divisor), o, a[0])
 
-    return reduce_partials
+    @bounded(across * down)
+    def reduce_partials(p, q, r, out, parts, between_results, between_parts, divisor):
+        """p, q, r: accumulators, one dimension; out: the kept dimensions; distances in p, q, r in elements."""
+        combine_parts(p, q, r, out, parts, between_results, between_parts, divisor)
+
+    if not early:
+        return reduce_partials
+    wait_for_previous = ptx_hopper.wait_for_previous
+
+    @bounded(across * down)
+    def reduce_partials_early(p, q, r, out, parts, between_results, between_parts, divisor):
+        """The same."""
+        wait_for_previous()
+        combine_parts(p, q, r, out, parts, between_results, between_parts, divisor)
+
+    return reduce_partials_early
 
 
 # ------------------------------------------------------------------------------------------------ planner

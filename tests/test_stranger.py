@@ -198,3 +198,18 @@ def test_repr(x):
     with cm.device("cpu"):
         mine = repr(cm.asarray(x))
     assert mine.replace("\n", "").replace(" ", "") == repr(x).replace("\n", "").replace(" ", "")
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (6,), (3, 0), (4, 5), (2, 3, 4)])
+@pytest.mark.parametrize("more", [{}, {"trim": "f"}, {"trim": "B"}, {"axis": 0}, {"axis": (0, -1)}], ids=str)
+def test_trim_zeros(device, shape, more):
+    x = np.zeros(shape)
+    for fill in (lambda: None, lambda: x[tuple(slice(1, n - 1) for n in shape)].fill(7)):
+        fill()
+        if "axis" in more and not shape or more.get("axis") == (0, -1) and len(shape) < 2:
+            with pytest.raises(ValueError, match="^trim_zeros: "):
+                cm.trim_zeros(cm.asarray(x), **more)
+        else:
+            assert np.array_equal(cm.trim_zeros(cm.asarray(x), **more).to_numpy(), np.trim_zeros(x, **more))
+    with pytest.raises(ValueError, match="^trim_zeros: trim is"):
+        cm.trim_zeros(cm.asarray(x), "x")

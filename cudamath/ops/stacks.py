@@ -365,24 +365,29 @@ def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any
     return known
 
 
-def trim_zeros(x: Any, /, trim: str = "fb") -> ndarray:
-    """A view of a vector without the zeros at its ends.
+def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = None) -> ndarray:
+    """A view of an array without the zeros at its ends: along each axis without the first and last slices of nothing else.
 
-    Args: x: vector; trim: "f": those in front, "b": at the back, "fb": both. Raises: ValueError (shape). Waits for the device.
+    Args: x: array; trim: "f": those in front, "b": at the back, "fb": both; axis: one or several, by default all.
+    Raises: ValueError (trim, axis). Waits for the device.
 
     >>> import cudamath as cm
     >>> cm.trim_zeros([0, 0, 1, 0, 2, 0]).tolist()
     [1, 0, 2]
     """
     x = require("trim_zeros", x)
-    if x.ndim != 1:
-        raise ValueError(f"trim_zeros: wants a vector, got shape {x.shape}")
-    filled = x != 0
-    if not x.size or not bool(reduce.any(filled)):
-        return x[:0]
-    first = int(reduce.argmax(filled)) if "f" in trim.lower() else 0
-    last = x.size - (int(reduce.argmax(flip(filled))) if "b" in trim.lower() else 0)
-    return span(x, 0, first, last)
+    if not isinstance(trim, str) or trim.lower() not in ("f", "b", "fb", "bf"):
+        raise ValueError(f"trim_zeros: trim is 'f', 'b' or 'fb', got {trim!r} for an array of shape {x.shape}")
+    filled, y = x != 0, x
+    for i in normalize_axes("trim_zeros", axis, x.ndim):
+        line = reduce.any(filled, tuple([j for j in range(x.ndim) if j != i]))
+        if not line.size or not bool(reduce.any(line)):
+            y = span(y, i, 0, 0)
+            continue
+        first = int(reduce.argmax(line)) if "f" in trim.lower() else 0
+        last = line.size - (int(reduce.argmax(flip(line))) if "b" in trim.lower() else 0)
+        y = span(y, i, first, last)
+    return y
 
 
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> ndarray:

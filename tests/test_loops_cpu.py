@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from threads import together
 
 import cudamath as cm
 from cudamath.core import straight
@@ -128,6 +129,24 @@ def test_shapes_scalars_that_change_and_views(shape):
     held = [a * float(k) for k in range(9)]
     for k, each in enumerate(held):
         same(each, x * np.float32(k))
+
+
+def test_threads_beside_each_other():
+    """The loops run without Python's lock: every result has memory of its own, whichever way its loop went."""
+    x = numbers("f4", 0)[200:]  # behind the special ones
+    a, wrong = cm.asarray(x), []
+    for _ in range(4):
+        (a + 1.0) * 2.0
+
+    def work(k):
+        expected = (x + np.float32(k)) * np.float32(2)
+        for _ in range(100):
+            y = a + float(k)
+            if not np.array_equal((y * 2.0).to_numpy(), expected):
+                wrong.append(k)
+
+    together(4, work)
+    assert not wrong and is_compiled(cm.multiply.card.plans[a._layout, float])
 
 
 def test_gradients_and_errors_stay():

@@ -170,6 +170,7 @@ def large() -> Calls:
         "sort, long": lambda: (cm.sort(long), cm.argsort(long), cm.unique(places), cm.topk(long, 9), cm.partition(long, 70)),
         "reduce, long": lambda: (long.sum(), long.max(), long.argmax(), cm.median(long), rows.var(1), rows.argmin(1)),
         "scan, long": lambda: (cm.cumsum(long), cm.cumprod(rows, axis=1)),
+        "scan, columns": lambda: (cm.cumsum(array(300, 70, 30), axis=1), cm.cumsum(array(600, 70, 64), axis=1)),
         "assignment": assigned, "bincount, weighted": lambda: cm.bincount(places, weights=long[:20_000]),
         "softmax, long": lambda: cm.grad(lambda v: (cm.ml.softmax(v) * v).sum())(rows),
         "softmax, lines in turn": lambda: cm.ml.softmax(array(140, 33_000)),  # 132 kB: one a multiprocessor

@@ -17,7 +17,7 @@ from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
 from .batch_norm import geometry, moved, present, typical
 from .build import SIMULATOR, codec
-from .lazy import cuda
+from .lazy import cuda, types
 from .rows import bounded, device, wide
 
 THREADS = 32 if SIMULATOR else 256  # (there a thread is one of Python's)
@@ -56,16 +56,18 @@ def batch_few(dtype: np.dtype, param: np.dtype, add: bool, relu: bool) -> Any:
         shared = cuda.shared.array(THREADS, T)
         c, t = cuda.blockIdx.x, cuda.threadIdx.x
         samples, run = x.shape[0], x.shape[2]
-        size = samples * run
+        size, width = samples * run, types.uint32(run)  # by which 32 bits divide in half the time of 64
         count = T(size)
         origin = pivot(x[0, c, 0], x[samples // 2, c, run // 2], x[samples - 1, c, run - 1])
         total = T(0)
         for i in range(t, size, THREADS):
-            total += load(x[i // run, c, i % run]) - origin
+            n = types.int64(types.uint32(i) // width)
+            total += load(x[n, c, i - n * run]) - origin
         middle = summed(shared, t, total) / count
         total = T(0)
         for i in range(t, size, THREADS):
-            d = load(x[i // run, c, i % run]) - origin - middle
+            n = types.int64(types.uint32(i) // width)
+            d = load(x[n, c, i - n * run]) - origin - middle
             total += d * d
         m2 = summed(shared, t, total)
         middle += origin
@@ -78,7 +80,7 @@ def batch_few(dtype: np.dtype, param: np.dtype, add: bool, relu: bool) -> Any:
         factor = inverse * load_param(weight[c])
         shift = load_param(bias[c])
         for i in range(t, size, THREADS):
-            n = i // run
+            n = types.int64(types.uint32(i) // width)
             s = i - n * run
             v = (load(x[n, c, s]) - middle) * factor + shift
             if add:

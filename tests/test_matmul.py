@@ -531,6 +531,19 @@ def test_k_is_split_where_tiles_are_few():
 
 
 @pytest.mark.skipif(SIMULATED, reason="planned without the simulator")
+def test_without_cublas(monkeypatch):
+    monkeypatch.setattr("cudamath.runtime.blas.available", lambda: False)
+
+    def name(shape, dtype, capability):
+        x = np.zeros(shape, dtype)
+        return planned(x, x, None, capability).steps[-1].kernel.__name__
+
+    assert [name((2048, 2048), np.float32, c) for c in ((7, 5), (8, 0), (9, 0))] == ["matmul_block", "matmul_async", "matmul_async"]
+    assert [name((99, 64, 64), np.float32, c) for c in ((7, 5), (9, 0))] == ["matmul_small", "matmul_async_small"]
+    assert name((2048, 2048), np.int32, (9, 0)) == "matmul_block" and name((40, 40), np.float32, (9, 0)) == "matmul_tiled"
+
+
+@pytest.mark.skipif(SIMULATED, reason="planned without the simulator")
 def test_asynchronous_copies_need_neighbours():
     """Rows may begin anywhere, but an operand whose numbers are apart along both axes is copied first."""
     def names(a, b):

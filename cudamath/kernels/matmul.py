@@ -490,6 +490,8 @@ def _choose(p: Product, a: Layout, b: Layout, tf32: bool) -> tuple[str, str]:
     if able[0] in ("wgmma", "mma") and min(p.m, p.n) > 16:
         return able[0], "tensor cores, without cuBLAS"
     own = _own_version(p, a.dtype)
+    if own in ("block", "small") and "async" in able:
+        own = "async" if own == "block" else "async small"
     return own, "the version for such sizes, without cuBLAS"
 
 

@@ -36,7 +36,7 @@ _partition = Op("partition", cpu="sort.partition", cuda="sort.partition")
 _argpartition = Op("argpartition", cpu="sort.argpartition", cuda="sort.argpartition")
 _leading = Op("leading", cpu="sort.leading", cuda="sort.leading")
 _topk = Op("topk", cpu="sort.topk", cuda="ranks.topk", outputs=2)
-_SHORT, _LEAST, _FEW = 4096, 128, 1 << 24  # lines up to that with so few comparisons of all pairs: topk is one launch
+_SHORT, _FEW = 4096, 8192  # lines up to that, and elements of all of them, of which topk is one launch
 # On a GPU topk of so long lines (with counts of 31 bits), so few of them, so many elements, and of at most so much of each,
 # selects and then sorts what it found; otherwise it sorts everything.
 _LONG, _LONGEST, _MOST_LINES, _MANY, _PART = 1 << 16, 1 << 31, 1 << 10, 1 << 21, 8
@@ -245,7 +245,7 @@ def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[nd
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"topk: k = {k} is out of bounds for axis {axis} of shape {x.shape}")
     n = x.shape[axis]
-    if n <= _SHORT and max(n, _LEAST) * x.size <= _FEW and x.dtype not in COMPLEX and x._node is None:
+    if n <= _SHORT and x.size <= _FEW and x.dtype not in COMPLEX and x._node is None:
         found = _topk(x, axis=axis, count=k, descending=bool(largest))
         _topk.remember(key, given, (x,), axis=axis, count=k, descending=bool(largest))
         return found

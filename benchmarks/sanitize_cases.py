@@ -139,6 +139,8 @@ def families() -> Calls:
         "scan": lambda: (cm.cumulative_sum(x, axis=1), cm.cumulative_sum(x, axis=0), cm.cumulative_sum(array(40_000), axis=0)),
         "sort": lambda: (cm.sort(x, axis=1), cm.argsort(x.reshape(-1))), "search": lambda: cm.searchsorted(cm.sort(x[0]), x[1]),
         "index": lambda: (x[i], cm.take(x, i, axis=0), cm.nonzero(x), cm.take_along_axis(tall, places, axis=1)),
+        "ranks": lambda: (cm.sort(x.reshape(-1)[:3000]), cm.topk(x[:20], 5), cm.median(x, axis=1), cm.median(x[:, :7], axis=1)),
+        "masks": lambda: (x[x > 0], cm.argwhere(x > 0), cm.nonzero(x[0]), cm.unique(i)),
         "copy": lambda: cm.concat([x.mT.copy(), x.mT]),
         "random": lambda: (cm.random.normal(size=1000), cm.random.permutation(500)), "histogram": lambda: cm.histogram(x),
         "softmax": lambda: cm.ml.softmax(x), "layer_norm": lambda: cm.grad(lambda v: cm.ml.layer_norm(v, 300).sum())(x),
@@ -158,7 +160,7 @@ def large() -> Calls:
 
     def assigned() -> None:
         y, z = table.copy(), long.copy()
-        y[places[:900]] = 1.0
+        y[places[:900]], y[places[:9]] = 1.0, table[:9]
         z[places] = long[:20_000]
 
     def step() -> None:
@@ -168,6 +170,7 @@ def large() -> Calls:
 
     return {
         "sort, long": lambda: (cm.sort(long), cm.argsort(long), cm.unique(places), cm.topk(long, 9), cm.partition(long, 70)),
+        "masks, long": lambda: (long[long > 0], cm.flatnonzero(long > 0), cm.nonzero(rows), cm.unique(long)),
         "reduce, long": lambda: (long.sum(), long.max(), long.argmax(), cm.median(long), rows.var(1), rows.argmin(1)),
         "scan, long": lambda: (cm.cumsum(long), cm.cumprod(rows, axis=1)),
         "scan, columns": lambda: (cm.cumsum(array(300, 70, 30), axis=1), cm.cumsum(array(600, 70, 64), axis=1)),

@@ -12,6 +12,8 @@ Within 4,096 elements every thread has 16 neighbours, as 16 bits: of bytes by on
 votes of the warp. Counts of bits are summed over the lanes by shuffles; chosen places are gathered in shared memory, so that
 neighbouring threads write neighbours.
 
+Half of 2^24 bools, H200, us: counts 6.5, positions 39, both with the host's wait 70 (PyTorch 80, CuPy 170).
+
 Versions: ``count_chosen``, ``write_chosen``; ``plain_count_chosen``, ``plain_write_chosen``: the same for any GPU and the
 simulator, which know no shuffles: sums by trees in shared memory, results written where they are found.
 """

@@ -64,7 +64,9 @@ def test_where_float32_goes_to_the_library(monkeypatch, kind, out, first, second
     ((64, 512, 28, 28), (512, 64, 3, 3), 2, "wgmma"),
     ((64, 512, 28, 28), (512, 64, 3, 3), 3, "cudnn"),        # no two taps share pixels
     ((64, 512, 28, 28), (512, 64, 1, 1), 1, "cudnn"),
-    ((64, 48, 28, 28), (48, 64, 3, 3), 1, "cudnn"),          # half a tile
+    ((64, 48, 28, 28), (48, 64, 3, 3), 1, "cudnn"),          # no whole tile
+    ((64, 64, 56, 56), (64, 64, 3, 3), 1, "wgmma"),          # all rows of taps together
+    ((64, 64, 56, 56), (64, 64, 3, 3), 2, "cudnn"),
     ((64, 512, 7, 7), (512, 512, 3, 3), 1, "cudnn"),         # rows an eighth longer
     ((2, 128, 16, 16), (128, 128, 3, 3), 1, "cudnn"),        # too few sums for the device
 ])

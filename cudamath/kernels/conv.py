@@ -20,8 +20,8 @@ Tensor cores read channels: 16-bit images are best kept *channels last* (the str
 their memory that costs about as much as an addition; so the same numbers give the same bits however they lie.
 
 By default, 16-bit convolutions with windows or strides, and their gradients, run by ``wgmma`` (on an H200 faster than the
-library on ResNet-50's layers); 1 x 1 ones and weight gradients of small images or few outputs go to ``cudnn``; without it, to
-``wgmma`` or ``mma``.
+library on ResNet-50's layers); 1 x 1 ones as was measured: where little is summed by ``product``, else by ``cudnn`` or
+``cublas``; weight gradients of small images by ``cudnn``; without it, by ``product``, ``wgmma`` or ``mma``.
 Filters of one channel each go to ``depthwise`` where images lie in C order, else to ``depthwise_last``, but for weight
 gradients and 16-bit forward convolutions, the library's. Other float32 goes where it was measured to be
 fastest (core/tune.py, which also names the one of cuDNN's plans), as do 16-bit weight gradients; where nothing was measured,

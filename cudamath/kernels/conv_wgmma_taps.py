@@ -186,33 +186,50 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
 # ------------------------------------------------------------------------------------------------- planner
 
 
-def choose(tile: Tile, tiles: int, steps: int, results: int) -> int:
-    """The number of splits with which the blocks take least time. steps: of all splits; results: weights."""
+def tiles_for(outputs: int, taps: tuple[int, int], apart: int, stride: int) -> list[Tile]:
+    """The tiles for filters of these taps and so many outputs of a group. With two runs for each row of taps there is room for
+    three stages only: then rows together were slower."""
+    down, right = taps
+    together = [Tile(right, apart, stride, down)] if stride == 1 and (down == 2 or down == 3 and right <= 3) else []
+    return ([Tile(right, apart, stride)] if outputs > 64 else []) + together
 
-    def cost(splits: int) -> float:
-        waves = blocks(tiles * splits, MULTIPROCESSORS)
-        return waves * tile.taps * tile.consumers / 8 * (blocks(steps, splits) + 8) + splits * results / 5e5
 
-    return min(range(1, min(MOST_SPLITS, steps) + 1), key=cost)
+def blocks_of(tile: Tile, outputs: int, groups: int, taps_down: int, chunks: int) -> int:
+    """How many blocks a split has."""
+    return groups * blocks(outputs, tile.outputs) * (taps_down // tile.rows) * chunks
+
+
+def choose(tiles: list[Tile], outputs: int, groups: int, taps_down: int, chunks: int, steps: int) -> tuple[Tile, int]:
+    """The tile, and the number of splits, with which the blocks take least time. steps: of all splits."""
+
+    def cost(tile: Tile, splits: int) -> float:
+        waves = blocks(blocks_of(tile, outputs, groups, taps_down, chunks) * splits, MULTIPROCESSORS)
+        step = tile.taps * tile.consumers / 8 * (1 if tile.rows == 1 else 1.05)       # three warpgroups share what memory gives
+        results = outputs * groups * taps_down * tile.taps * 64 * chunks
+        return waves * step * (blocks(steps, splits) + 8) + splits * results / 5e5
+
+    return min(((tile, splits) for tile in tiles for splits in range(1, min(MOST_SPLITS, steps) + 1)),
+               key=lambda pair: cost(*pair))
 
 
 def worth(grad: tuple[int, ...], weight: tuple[int, ...], stride: tuple[int, int], groups: int) -> bool:
     """Whether its blocks fill the device and its longer rows cost little: then it was faster than cuDNN wherever that was
     measured. grad: shape (N, G*M, P, Q); weight: (G*M, C, R, S)."""
-    images, outputs, tall, wide = grad
-    if wide < 14 or outputs // groups <= 64 or not stride[1] < weight[3] <= MOST_TAPS:
+    images, all_outputs, tall, wide = grad
+    outputs, chunks = all_outputs // groups, blocks(weight[1], 64)
+    tiles = tiles_for(outputs, weight[2:], 1, stride[1])
+    if wide < 14 or outputs < 64 or not stride[1] < weight[3] <= MOST_TAPS or not tiles:
         return False
-    tile, chunks = Tile(weight[3], 1, stride[1]), blocks(weight[1], 64)
-    tiles = groups * blocks(outputs // groups, tile.outputs) * weight[2] * chunks
-    splits = choose(tile, tiles, blocks(images * tall * (wide + 1), PIXELS), outputs * weight[2] * weight[3] * 64 * chunks)
-    launched = tiles * splits
+    tile, splits = choose(tiles, outputs, groups, weight[2], chunks, blocks(images * tall * (wide + 1), PIXELS))
+    launched = blocks_of(tile, outputs, groups, weight[2], chunks) * splits
     return splits > 1 and launched >= 0.9 * MULTIPROCESSORS * blocks(launched, MULTIPROCESSORS)
 
 
 def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[int, int], padding: tuple[int, int, int, int],
                        dilation: tuple[int, int], groups: int, splits: int | None = None,
                        rows: int | None = None) -> Plan | None:
-    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done this way."""
+    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done this way. rows: of taps
+    together, see Tile; by default as suits the sizes."""
     images, all_outputs, tall, wide = grad.shape
     height, width = x.shape[2:]
     channels, taps_down, taps_right = out.shape[1:]
@@ -220,8 +237,9 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     if (not stride[1] < taps_right <= MOST_TAPS or not (apart == 1 or stride[1] == 1 and apart <= 8)
             or channels % 8 or outputs % 8):
         return None
-    rows = rows or (1 if outputs > 64 else taps_down)
-    if rows > 3 or rows == 3 and taps_right > 3 or rows == 1 and outputs <= 64:          # more registers than there are
+    tiles = tiles_for(outputs, (taps_down, taps_right), apart, stride[1])
+    tiles = [Tile(taps_right, apart, stride[1], rows)] if rows else tiles
+    if not tiles:
         return None
     more = max(0, (taps_right - 1) * apart - min(padding[2:])) if stride[1] == 1 else blocks(taps_right, 2) - 1
     walks = [Walk(-padding[2 * i], stride[i], dilation[i]) for i in (0, 1)]
@@ -232,10 +250,10 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     turned = Turned(out, grad, x)
     chunks = blocks(channels, 64)
     positions = images * tall * (wide + more)
-    tile = Tile(taps_right, apart, stride[1], rows)
-    across_tiles = taps_down // rows * chunks
+    tile, most = choose(tiles, outputs, groups, taps_down, chunks, blocks(positions, PIXELS))
+    across_tiles = taps_down // tile.rows * chunks
     group_tiles = across_tiles * blocks(outputs, tile.outputs)
-    splits = splits or choose(tile, groups * group_tiles, blocks(positions, PIXELS), 64 * chunks * out.size // channels)
+    splits = splits or most
     share = blocks(blocks(positions, PIXELS), splits) * PIXELS
     splits = blocks(positions, share)
     partial = turned.temp(Layout.new((splits, out.size), float32, out.device))

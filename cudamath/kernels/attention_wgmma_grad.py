@@ -289,7 +289,7 @@ def attention_grad_wgmma(tile: Tile) -> Any:
             for stage in range(2):
                 ptx.barrier_init(q_full + 8 * stage, 1)
                 ptx.barrier_init(g_full + 8 * stage, 1)
-                ptx.barrier_init(empty + 8 * stage, WARPGROUPS)
+                ptx.barrier_init(empty + 8 * stage, 128 * WARPGROUPS)  # whoever has read lse and mean
             ptx.fence_barrier_init()
             ptx.fence_async_shared()
         cuda.syncthreads()
@@ -434,8 +434,7 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                 multiply_scores(s, 0, k_rows, hopper.descriptor(i32(base + offset_q + stage * bytes_q), by_rows))
                 part_but_one(part, 0)
                 hold_packed(e, 0)
-                if mine == 0:
-                    ptx.barrier_arrive(i32(empty + 8 * before))
+                ptx.barrier_arrive(i32(empty + 8 * before))
                 ptx.named_sync(i32(8 + own + 2 * before), 160)
                 for i in range(8):
                     store_shared_float_4(i32(part_at + before * bytes_part + 2048 * i), part[4 * i], part[4 * i + 1],

@@ -63,6 +63,7 @@ PANEL = ROWS * hopper.ROW  # bytes of a box: 64 columns of a tile
 SCORES, PIECES, PACKED = ROWS // 2, ROWS // 8, ROWS // 4  # a thread's registers for 64 x 64 numbers; in pairs, rounded
 WEIGHTS = 4 * ROWS * ROWS  # bytes of p on its way from one warpgroup to the other
 LINE = 4 * ROWS  # bytes of a tile's lse, or mean
+EMPTY = 4 + 128  # arrivals: of warps that multiply the tile, and of threads that read its lse or mean as well
 STAGES = 3  # of queries in attention_grad_wide_keys; of gradients there are two
 
 
@@ -215,15 +216,15 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
         if thread == 0:
             ptx.barrier_init(k_full, 1)
             ptx.barrier_init(v_full, 1)
-            ptx.barrier_init(p_full, 4)  # every warp
-            ptx.barrier_init(p_empty, 4)
-            ptx.barrier_init(taken, 4 * WARPGROUPS)
+            ptx.barrier_init(p_full, 128)  # every thread: compute-sanitizer follows nobody who arrives for others
+            ptx.barrier_init(p_empty, 128)
+            ptx.barrier_init(taken, 4 * WARPGROUPS)  # every warp
             for stage in range(2):
                 ptx.barrier_init(g_full + 8 * stage, 1)
-                ptx.barrier_init(g_empty + 8 * stage, 4 * WARPGROUPS)
+                ptx.barrier_init(g_empty + 8 * stage, EMPTY)
             for stage in range(STAGES):
                 ptx.barrier_init(q_full + 8 * stage, 1)
-                ptx.barrier_init(q_empty + 8 * stage, 4 * WARPGROUPS)
+                ptx.barrier_init(q_empty + 8 * stage, EMPTY)
             ptx.fence_barrier_init()
             ptx.fence_async_shared()
         cuda.syncthreads()
@@ -306,8 +307,8 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                 scores_done(s, 0)
                 leave(taken, lane)
                 weigh(s, row, block, key, shift, factor, lane, lse_at, weights)
-                leave(p_full, lane)
-                leave(q_empty, lane)
+                ptx.barrier_arrive(p_full)
+                ptx.barrier_arrive(q_empty)
                 rounded(p, s)
                 while left > 1:
                     left = i32(left - 1)
@@ -324,8 +325,8 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                     ptx.barrier_wait(p_empty, p_phase)
                     p_phase = i32(p_phase ^ 1)
                     weigh(s, row, block, key, shift, factor, lane, i32(lse_at + stage * LINE), weights)
-                    leave(p_full, lane)
-                    leave(i32(q_empty + 8 * stage), lane)
+                    ptx.barrier_arrive(p_full)
+                    ptx.barrier_arrive(i32(q_empty + 8 * stage))
                     outputs_done(to, 0)
                     hold_packed(p, 0)
                     leave(i32(g_empty + 8 * g_stage), lane)
@@ -347,8 +348,8 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                 leave(taken, lane)
                 ptx.barrier_wait(p_full, 0)
                 slope(s, mean_at, weights)
-                leave(p_empty, lane)
-                leave(g_empty, lane)
+                ptx.barrier_arrive(p_empty)
+                ptx.barrier_arrive(g_empty)
                 rounded(p, s)
                 while left > 1:
                     left = i32(left - 1)
@@ -362,8 +363,8 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                     all_but_outputs(s, 0)
                     ptx.barrier_wait(p_full, p_phase)
                     slope(s, i32(mean_at + g_stage * LINE), weights)
-                    leave(p_empty, lane)
-                    leave(i32(g_empty + 8 * g_stage), lane)
+                    ptx.barrier_arrive(p_empty)
+                    ptx.barrier_arrive(i32(g_empty + 8 * g_stage))
                     outputs_done(to, 0)
                     hold_packed(p, 0)
                     leave(i32(q_empty + 8 * stage), lane)

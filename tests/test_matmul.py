@@ -526,6 +526,8 @@ def test_k_is_split_where_tiles_are_few():
     assert [name for name, _ in names(1024, 1024, 1024, np.float16)] == ["matmul_block"]
     assert names(1024, 1024, 1024, version="async") == [("matmul_async", (64, 4)), ("sum_parts", (4096, 1))]
     assert names(1024, 1024, 1024, version="async small") == [("matmul_async_small", (256, 1))]
+    rest = names(513, 259, 515, version="async")  # of 259 steps four parts have 64, and the last three are a part as well
+    assert rest == [("matmul_async", (25, 4)), ("matmul_async", (25, 1)), ("sum_parts", (1033, 1))]
     odd = [name for name, _ in names(513, 257, 515)]  # rows that do not begin at multiples of 16 bytes are copied
     assert len(odd) == 3 and odd[2] == "matmul_block" and len(names(513, 260, 516)) == 1
 
@@ -550,9 +552,9 @@ def test_asynchronous_copies_need_neighbours():
     def names(a, b):
         return [step.kernel.__name__ for step in planned(a, b, "async").steps]
 
-    a, b = np.zeros((513, 257), np.float32), np.zeros((257, 515), np.float32)
+    a, b = np.zeros((513, 57), np.float32), np.zeros((57, 515), np.float32)
     assert names(a, b) == names(b.T, a.T) == ["matmul_async"]
-    apart = np.zeros((513, 514), np.float32)[:, ::2]
+    apart = np.zeros((513, 114), np.float32)[:, ::2]
     assert len(names(apart, b)) == 2 and len(names(b.T, apart.T)) == 2
     assert [name for name in names(np.zeros((3, 0), np.float32), np.zeros((0, 2), np.float32))] == ["matmul_naive"]
     with pytest.raises(TypeError, match="^matmul: version async is for float32, got float64"):

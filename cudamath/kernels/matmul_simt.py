@@ -265,7 +265,7 @@ def arranged(p: Product, a: Layout, b: Layout) -> Plan | None:
     """Where one launch of matmul_block on the operands as they lie is not the best: k in parts, or operands copied."""
     if a.dtype != np.float32 or p.batch > 1 or len(p.parts) > 1 or not a.ndim == b.ndim == 2:
         return None
-    if (parts := parts_of(p, a.device)) > 1:
+    if (parts := parts_of(p, a.device, 4)) > 1:
         return in_parts(a, b, parts, _block)
     orders = _orders(p, a, b)
     return _copied(p, a, b, orders) if p.m * p.n * p.k >= LARGE and orders != orders.upper() else None
@@ -277,10 +277,11 @@ def _orders(p: Product, a: Layout, b: Layout) -> str:
     return _order(a, p.m, p.k, p.strides_a, 0) + _order(b, p.n, p.k, flipped, 0)
 
 
-def parts_of(p: Product, device: int) -> int:
-    """Into how many parts k is split: as many as give every place on the device a tile, two to a multiprocessor."""
+def parts_of(p: Product, device: int, step: int = 0) -> int:
+    """Into how many parts k is split: as many as give every place on the device a tile, two to a multiprocessor. step: parts
+    are multiples of it, without a rest."""
     tiles, room = blocks(p.m, SIDE) * blocks(p.n, SIDE), 2 * devices.multiprocessors(device)
-    return next((s for s in (8, 4, 2) if s * tiles <= room and p.k % (4 * s) == 0 and p.k >= 64 * s), 1)
+    return next((s for s in (8, 4, 2) if s * tiles <= room and (step == 0 or p.k % (step * s) == 0) and p.k >= 64 * s), 1)
 
 
 def in_parts(a: Layout, b: Layout, count: int, tiles: Callable[..., Launch]) -> Plan:
@@ -289,15 +290,19 @@ def in_parts(a: Layout, b: Layout, count: int, tiles: Callable[..., Launch]) -> 
     from .scaled_matmul import within
 
     p = Product(a, b)
-    k = p.k // count
+    k, rest = divmod(p.k, count)
     x = a.view((count, p.m, k), (k * p.strides_a[2], *p.strides_a[1:]))
     y = b.view((count, k, p.n), (k * p.strides_b[1], *p.strides_b[1:]))
-    parts = Product(x, y)
-    launch = tiles(parts, x, y, (0, 0, 0), count)
+    launches = [tiles(Product(x, y), x, y, (0, 0, 0), count)]
+    if rest:  # what is left of k, fewer steps than there are parts: a part of its own
+        x, y = a.view((p.m, rest), p.strides_a[1:]), b.view((rest, p.n), p.strides_b[1:])
+        behind = count * k * p.strides_a[2], count * k * p.strides_b[1], count * p.m * p.strides_c[1]
+        launches.append(tiles(Product(x, y), x, y, behind, 1))
     return Plan([p.out], [
-        *within([launch], {0: Input(0), 1: Input(1)}, Temp(0), 0),
+        *within(launches, {0: Input(0), 1: Input(1)}, Temp(0), 0),
         Launch(sum_parts(a.dtype, a.dtype), blocks(p.out.size, 256), 256,
-               [Temp(0).flat, Output(0).flat, np.int64(count), np.int64(p.out.size)])], [parts.out])
+               [Temp(0).flat, Output(0).flat, np.int64(len(launches) + count - 1), np.int64(p.out.size)])],
+        [a.like((len(launches) + count - 1, p.m, p.n))])
 
 
 def _copied(p: Product, a: Layout, b: Layout, orders: str) -> Plan:

@@ -231,7 +231,7 @@ def test_tuning_convolutions_on_the_gpu(file):
     try:
         with cm.device("cuda:0"):
             heard = []
-            assert tuning.convolutions([(4, 16, 20, 24, 3, 2)], say=heard.append) == 6 == len(heard)
+            assert tuning.convolutions([(4, 16, 20, 24, 3, 2), (4, 16, 20, 24, 1, 1)], say=heard.append) == 12 == len(heard)
             x = cm.random.normal(size=(4, 16, 20, 20), dtype="float32")
             w = cm.random.normal(size=(24, 16, 3, 3), dtype="float32")
             y = cm.ml.conv2d(x, w, stride=2, padding=1)

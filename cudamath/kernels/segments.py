@@ -39,7 +39,8 @@ from .sort import key_steps
 CHUNK = 32
 AHEAD = 8  # sources of it whose loads are under way at once
 THREADS = 256
-FEW, COMPARED = 1024, 1 << 26  # sources, and comparisons of a destination with an element's row, of `add_few`
+FEW, COMPARED = 1024, 1 << 24  # sources of `add_few`, and comparisons of a destination with an element's row. To find the
+OWN = 10  # row costs an element as much as so many comparisons. (2^24 of them: about 20 us on an H200, sorting 40.)
 FEW_STEPS = 64  # along an axis, that a thread may make one after another
 
 
@@ -247,7 +248,7 @@ def index_add(x: Layout, index: Layout, values: Layout, *, axis: int) -> Plan:
     m = index.size
     if not out.size:
         return Plan([out], [])
-    few = m <= FEW and m * x.size <= COMPARED
+    few = m <= FEW and (m + OWN) * x.size <= COMPARED
     temps: list[Layout] = []
     again, source = dense(Input(2), values, values.shape, x.dtype, temps)
     shape = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 :])

@@ -1,11 +1,15 @@
 """The kernels of sorting, scans, search and counting by name: in the simulator, compiled, and at full size on a GPU."""
 
+import os
+
 import numpy as np
 import pytest
 
 import cudamath as cm
+from cudamath.core.layout import Layout
 from cudamath.kernels import histogram, keys, onesweep, scan, scan_columns, search, select, sort
 from cudamath.ops import sort as ordering
+from cudamath.runtime.device import assume
 
 REAL = ["?", "i1", "u2", "f2", cm.bfloat16, "f4", "i8", "f8"]
 
@@ -89,6 +93,20 @@ def test_scan_lines_simulated(kind, function, dtype, shape, axis):
     plan = scan.scan(*layouts(x), kind=kind, axis=axis, dtype=target, version="lines")
     assert named(plan)[-1] == "scan_lines"
     np.testing.assert_array_equal(sim(plan, x), function(x, axis).astype(target))
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="the simulator knows `lines` alone by itself")
+@pytest.mark.parametrize("dtype, target, shape, axis, name", [
+    ("f4", "f4", (8192, 8192), 0, "scan_columns"), ("f8", "f8", (8192, 8192), 0, "scan_columns"),
+    ("f4", "f4", (64, 2048, 1024), 1, "scan_columns"), ("f2", "f2", (64, 2048, 1024), 1, "scan_columns"),
+    ("f2", "f2", (8192, 8191), 0, "tiled"), ("i4", "i8", (8192, 8192), 0, "line_totals"),
+    ("f4", "f4", (1 << 18, 256), 0, "tiled_vector"), ("f4", "f4", (20_000, 40), 1, "scan_lines"),
+    ("f4", "f4", (9, 70_000), 1, "fill")])
+def test_the_scan_fits_the_layout(dtype, target, shape, axis, name):
+    """One pass where strips of columns are many; segments or a turn about where they are few; tiles for rows."""
+    with assume((9, 0)):
+        plan = scan.scan(Layout.new(shape, np.dtype(dtype), 0), kind="sum", axis=axis, dtype=np.dtype(target))
+    assert named(plan)[0].startswith(name)
 
 
 @pytest.mark.simulator

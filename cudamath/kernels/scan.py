@@ -47,14 +47,13 @@ import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
-from ..runtime.device import multiprocessors
+from . import scan_columns
 from .build import SIMULATOR, blocks, codec
 from .copy import fill_part, whole
 from .index import box
 from .lazy import cuda, dtype_of, types
 from .lines import neighbours
 from .rows import WARP, bounded, device, vector_width, writer
-from .scan_columns import column_steps, most_strips
 from .scan_parts import THREADS, WARPS, combining, handing
 
 if not SIMULATOR:
@@ -287,8 +286,8 @@ def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | Non
     after = x.size // n if axis == 0 else math.prod(x.shape[axis + 1 :])
     steps, source, layout, _ = box(Input(0), x, axis, 1, temps)
     if version is None:
-        many = x.size // n >= (1 << 10 if n <= SHORT else MANY_LINES)
-        version = ("lines" if SIMULATOR or (n <= SHORT and many) else "columns" if _worth_columns(layout)
+        many = x.size // n >= (1 << 10 if n <= SHORT else MANY_LINES // 2)
+        version = ("lines" if SIMULATOR or (n <= SHORT and many) else "columns" if scan_columns.worth(kind, layout, dtype)
                    else "lines" if many and after > 1 else "tiles")
     if version == "tiles":
         temps = []
@@ -297,14 +296,8 @@ def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | Non
         return Plan([out], [*steps, *back], temps)
     target = Output(0).view(layout.shape)
     if version == "columns":
-        return Plan([out], [*steps, *column_steps(kind, source, target, layout, dtype)], temps)
+        return Plan([out], [*steps, *scan_columns.column_steps(kind, source, target, layout, dtype)], temps)
     return Plan([out], [*steps, *line_steps(kind, source, target, layout, dtype, temps)], temps)
-
-
-def _worth_columns(layout: Layout) -> bool:
-    """Whether ``scan_columns`` is the choice for an argument of ``layout``: (before, n, after)."""
-    wanted = 3 * multiprocessors(layout.device) // 2  # strips; of narrow numbers more, as a warp reads less at a time
-    return layout.shape[2] >= WARP // 2 and most_strips(layout) >= wanted * max(4 // layout.itemsize, 1) ** 2
 
 
 def line_steps(kind: str, source: Any, target: Any, layout: Layout, dtype: np.dtype, temps: list[Layout]) -> list[Launch]:

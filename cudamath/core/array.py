@@ -357,11 +357,10 @@ _spare: dict[np.dtype, list[tuple[np.ndarray, int]]] = {}  # host memory of one 
 
 def _number_of(x: ndarray) -> Any:
     """The only element of an array on a GPU as a Python scalar; waits for it."""
-    layout = x._layout
-    spare = _spare.setdefault(layout.dtype, [])
-    host, address = spare.pop() if spare else (one := np.empty((), layout.dtype), one.ctypes.data)
-    memory.download(address, x._data, layout.itemsize, stream.stream_of(layout.device), wait=False)
-    flags.raise_pending(layout.device)
+    spare = _spare.setdefault(x._layout.dtype, [])
+    host, address = spare.pop() if spare else (one := np.empty((), x._layout.dtype), one.ctypes.data)
+    memory.download(address, x._data, host.nbytes, stream.stream_of(x._layout.device), wait=False)
+    flags.raise_pending(x._layout.device)
     value = host.item()
     spare.append((host, address))
     return value

@@ -63,6 +63,13 @@ def convolutions() -> Calls:
                 planned, conv.conv2d_input_grad, g, w, size=(9, 11), **where, version=version)
             calls[f"conv2d_weight_grad {end}"] = functools.partial(
                 planned, conv.conv2d_weight_grad, g, x, kernel=(3, 3), **where, version=weight)
+    grad, y = (array(*s, dtype="bfloat16").transpose(0, 3, 1, 2) for s in ((2, 9, 11, 64), (2, 17, 21, 64)))
+    calls["conv2d_weight_grad wgmma, rows of taps together"] = functools.partial(
+        planned, conv.conv2d_weight_grad, grad, grad, kernel=(3, 3), **where, version="wgmma")
+    calls["conv2d_weight_grad wgmma, stride 2"] = functools.partial(
+        planned, conv.conv2d_weight_grad, grad, y, kernel=(3, 3), **{**where, "stride": (2, 2)}, version="wgmma")
+    tap, alone = array(72, 64, 1, 1, dtype="bfloat16"), {**where, "padding": (0, 0, 0, 0), "version": "product"}
+    calls["conv2d product"] = functools.partial(planned, conv.conv2d, grad, tap, **alone)
     return {**calls, **few_channels(where)}
 
 

@@ -343,7 +343,7 @@ WRONG: list[tuple[str, Callable[[], Any], type]] = [
     ("gradient", lambda: cm.gradient([1.0]), ValueError), ("trapezoid", lambda: cm.trapezoid([1.0, 2.0], x=[1.0]), ValueError),
     ("convolve", lambda: cm.convolve([], [1.0]), ValueError), ("convolve", lambda: cm.convolve([1.0], [1.0], "no"), ValueError),
     ("block", lambda: cm.block([[1], 2]), ValueError), ("delete", lambda: cm.delete([1, 2], 5), IndexError),
-    ("insert", lambda: cm.insert([1, 2], 5, 0), IndexError), ("trim_zeros", lambda: cm.trim_zeros([[0]]), ValueError),
+    ("insert", lambda: cm.insert([1, 2], 5, 0), IndexError), ("trim_zeros", lambda: cm.trim_zeros([0], "x"), ValueError),
     ("unravel_index", lambda: cm.unravel_index(9, (2, 2)), ValueError), ("ix_", lambda: cm.ix_([[1]]), ValueError),
     ("ravel_multi_index", lambda: cm.ravel_multi_index((2, 0), (2, 2)), ValueError),
     ("vander", lambda: cm.vander([[1]]), ValueError),

@@ -60,6 +60,8 @@ def wanted_dtype(name: str, dtype: Any, category: dtypes.Category, default: np.d
 
 def number(name: str, what: str, value: Any) -> float:
     """`value` as a finite float."""
+    if isinstance(value, ndarray) and value.size == 1:
+        value = value.item()  # its error, that a gradient would be lost, stays as it is
     try:
         value = float(value)
     except OverflowError:

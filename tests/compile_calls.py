@@ -198,8 +198,8 @@ def reductions(t: np.dtype) -> None:
                      cm.argmin):
         function(x, axis=0), function(x, axis=1), function(made(2_000_000, t))
     cm.linalg.vector_norm(x.astype(F32))
-    for t in of_kinds("iufc"):
-        cm.linalg.cross(made((7, 3), t), made((7, 3), t))
+    for number in of_kinds("iufc"):
+        cm.linalg.cross(made((7, 3), number), made((7, 3), number))
     if t == F32:
         for function in (cm.nansum, cm.nanmean, cm.nanprod, cm.nanvar, cm.nanstd, cm.nanmax, cm.nanmin):
             function(x, axis=0), function(x, axis=1), function(made(2_000_000, t))

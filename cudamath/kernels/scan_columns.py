@@ -27,7 +27,7 @@ import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import Launch
-from ..runtime.device import multiprocessors
+from ..runtime.device import capability, multiprocessors
 from .build import SIMULATOR, blocks, codec
 from .lazy import cuda, dtype_of, types
 from .rows import RUN, WARP, bounded, device, writer
@@ -36,7 +36,8 @@ from .scan_parts import THREADS, WARPS, combining
 if not SIMULATOR:
     from .ptx import load_vector
 
-HELD = 64  # bytes of registers for the numbers that a thread holds, and for those on their way; of wide numbers half
+HELD = 64  # bytes of registers for the numbers that a thread holds, and for those on their way; half of wide numbers ..
+SPILLS = (10, 0)  # .. and where the compiler would need more registers than there are: from here on
 STRIPS = 2  # blocks on a multiprocessor
 ENOUGH = 48  # of those bytes, for each multiprocessor one thread's
 
@@ -138,7 +139,8 @@ def _shape(kinds: tuple[str, np.dtype, np.dtype], layout: Layout) -> tuple[int, 
     """(elements of an access, bytes of registers that a thread holds) for an argument of ``layout``: (before, n, after)."""
     wide = dtype_of(combining(*kinds).A).itemsize > 4
     pairs = not wide and not SIMULATOR and layout.contiguous and layout.aligned and layout.shape[2] % 2 == 0
-    return 2 if pairs else 1, HELD // 2 if wide or layout.itemsize == 1 else HELD
+    fewer = wide or layout.itemsize == 1 or pairs and capability(layout.device) >= SPILLS
+    return 2 if pairs else 1, HELD // 2 if fewer else HELD
 
 
 def worth(kind: str, layout: Layout, dtype: np.dtype) -> bool:

@@ -299,6 +299,18 @@ def test_a_stream_that_another_library_ended_loses_no_memory(fake):
     assert pool_of(0).allocations == 1
 
 
+def test_memory_is_given_back_after_another_library_ended_its_stream(fake):
+    cm.cuda.current_stream()
+    _, handle = fake.cuStreamCreate("CU_STREAM_NON_BLOCKING")
+    with cm.cuda.external_stream(handle):
+        x = Buffer(MB, cm.cuda.current_stream())
+        cm.cuda.empty_cache()  # waits for what runs here
+    del x
+    fake.cuStreamDestroy(handle)
+    cm.cuda.empty_cache()
+    assert figures() == (0, 0, 0)
+
+
 class PoolMachine(RuleBasedStateMachine):
     """Buffers come, are written and read on any stream, and go. Every read must see its own buffer's last write."""
 

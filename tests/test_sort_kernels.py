@@ -7,6 +7,7 @@ import pytest
 
 import cudamath as cm
 from cudamath.core.layout import Layout
+from cudamath.core.plan import Input, Output
 from cudamath.kernels import histogram, keys, onesweep, scan, scan_columns, search, select, sort
 from cudamath.ops import sort as ordering
 from cudamath.runtime.device import assume
@@ -485,3 +486,39 @@ def test_counts_on_gpu(bins):
         edges = np.sort(rng.standard_normal(bins).astype("f4"))
         np.testing.assert_array_equal(cm.histogram(cm.asarray(v), cm.asarray(edges))[0].to_numpy(),
                                       np.histogram(v, edges)[0])
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="planned without the simulator")
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4"])
+@pytest.mark.parametrize("target, order", [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_what_passes_of_short_keys_read_and_write(dtype, target, order, rows):
+    """The launches' arguments, each launch done by NumPy: a stable sort by one digit."""
+    n, rng, dtype = 50, np.random.default_rng(3), np.dtype(dtype)
+    x = rng.integers(0, np.iinfo(dtype).max, (rows, n), dtype, endpoint=True)
+    temps, results = [], {}
+    whose = lambda a: (a.kind, a.index)  # noqa: E731
+    coding = keys.coding(dtype)
+    with assume((9, 0)):
+        steps = onesweep.sweep_steps(Input(0), Output(0) if target else None, Output(1) if order else None, coding, (rows, n),
+                                     coding.no_flip, 0, temps)
+    passes = [step for step in steps if step.kernel.__name__ == "onesweep"]
+    assert len(passes) == dtype.itemsize
+    results[whose(Input(0))] = x
+    for p, step in enumerate(passes):
+        _, given, made, places, new_places, *_, spread, keep = step.args
+        assert step.args[10] == p and spread == (2 if p == dtype.itemsize - 1 else 1)
+        ahead = results[whose(given)]
+        sorting = np.argsort(ahead >> np.array(8 * p, dtype) & 255, axis=1, kind="stable")
+        if keep:
+            assert whose(made) != whose(given)
+            results[whose(made)] = np.take_along_axis(ahead, sorting, 1)
+        if order:
+            before = results[whose(places)] if p else np.broadcast_to(np.arange(n), (rows, n))
+            assert p == 0 or whose(places) != whose(new_places)
+            results[whose(new_places)] = np.take_along_axis(before, sorting, 1)
+    if target:
+        assert np.array_equal(results[whose(Output(0))], np.sort(x, axis=1))
+    assert (whose(Output(0)) in results) == target
+    if order:
+        assert np.array_equal(results[whose(Output(1))], np.argsort(x, axis=1, kind="stable"))

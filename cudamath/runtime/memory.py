@@ -241,7 +241,8 @@ class Pool:
             for stream in open_streams:
                 self.release_stream(stream)
             for stream in open_streams:
-                check(cu.cuStreamSynchronize(stream.handle))
+                if not stream.external or stream is streams.local.stream:  # others may be gone, see `release`
+                    check(cu.cuStreamSynchronize(stream.handle))
             check(cu.cuMemPoolTrimTo(check(cu.cuDeviceGetDefaultMemPool(check(cu.cuDeviceGet(self.device)))), 0))
 
     def free_blocks(self) -> dict[int, int]:

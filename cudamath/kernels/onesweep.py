@@ -25,9 +25,9 @@ The rows of a matrix are sorted in the same launches: a look-back ends at the be
 Of 8-byte keys a digit that all share moves nothing: its launch ends at once (whole numbers below 1,000 have six of eight such
 digits). Keys go to and fro between two buffers, so which one a launch reads, and that the last one writes the result, follows
 from how many launches around it move keys. The device knows that from the counts; the host need not wait for them: 2^24 such
-numbers are sorted in 371 us on an H200 instead of 1,081. Shorter keys have few digits, and the buffers are the host's choice: of
-pointers that are chosen as the kernel runs, the compiler no longer knows that they are to global memory, nor reads through them
-ahead (2^24 float32 with their positions took 954 us instead of 571).
+numbers are sorted in 371 us on an H200 instead of 1,081. Shorter keys have few digits, and their buffers are the host's choice:
+of pointers that are chosen as the kernel runs, the compiler no longer knows that they are to global memory, nor reads through
+them ahead (2^24 float32 with their positions took 954 us instead of 571).
 
 Floor: (1 + 2 x digits) x key bytes, and 2 x digits x 4 bytes for positions; bandwidth-bound at best, in practice bound
 by shared memory and votes.

@@ -29,23 +29,23 @@ large forward convolutions and gradients of windows without a stride go to ``cud
 missing, runs in our own kernels.
 
 Measured (row versions_conv_bfloat16):
-(32, 64, 128, 128) * (128, 64, 3, 3), bfloat16; NVIDIA H200, commit 8db76822220c, 2026-11-22
+(32, 64, 128, 128) * (128, 64, 3, 3), bfloat16; NVIDIA H200, commit 04e21b316d35, 2026-11-22
 
                             TFLOP/s      of cuDNN
-    conv2d_implicit_gemm       22.1          0.04
-    conv2d_mma                  217          0.36
-    conv2d_wgmma                655          1.07
-    cuDNN                       612          1.00
+    conv2d_implicit_gemm       23.0          0.04
+    conv2d_mma                  221          0.35
+    conv2d_wgmma                673          1.07
+    cuDNN                       629          1.00
 
 (end of what was measured)
 
 Measured (row versions_conv_float32):
-(32, 64, 128, 128) * (128, 64, 3, 3), float32; NVIDIA H200, commit 1b9ff618de2e, 2026-11-21
+(32, 64, 128, 128) * (128, 64, 3, 3), float32; NVIDIA H200, commit 04e21b316d35, 2026-11-22
 
                             TFLOP/s      of cuDNN
-    conv2d_direct               0.5          0.01
-    conv2d_implicit_gemm       24.2          0.66
-    cuDNN                      36.9          1.00
+    conv2d_direct               0.7          0.02
+    conv2d_implicit_gemm       34.1          0.83
+    cuDNN                      41.2          1.00
 
 (end of what was measured)
 """

@@ -14,11 +14,11 @@ The gradient is a scatter-add in a fixed order, sorted by index: segments.py.
 `one_hot` gives rows of the identity: it writes n x classes elements and reads next to nothing.
 
 Measured (row versions_embedding):
-65,536 rows of 50,257 x 768, float32; NVIDIA H200, commit bc5531f4aab2, 2026-11-22
+65,536 rows of 50,257 x 768, float32; NVIDIA H200, commit 04e21b316d35, 2026-11-22
 
                 GB/s     of a copy
-    plain      1,590          0.39
-    rows       3,389          0.83
+    plain      1,555          0.38
+    rows       3,351          0.83
 
 (end of what was measured)
 """

@@ -32,12 +32,12 @@ A planner sees an array as (kept axes ..., reduced axes ...). Axes are sorted by
 so most reductions have one axis of each kind, and the rest are walked by dividing an element number.
 
 Measured (row versions_reduce):
-sum over the last axis of 32,768 x 4,096, float32; NVIDIA H200, commit c0559706d750, 2026-11-22
+sum over the last axis of 32,768 x 4,096, float32; NVIDIA H200, commit 04e21b316d35, 2026-11-22
 
                             GB/s     of a copy
-    reduce_plain             987          0.24
-    reduce_rows            4,453          1.09
-    reduce_rows_split      3,198          0.79
+    reduce_plain             986          0.24
+    reduce_rows            4,522          1.12
+    reduce_rows_split      3,207          0.79
 
 (end of what was measured)
 """

@@ -15,6 +15,13 @@ array about and back (``scan_tiles``) reads and writes it three times. But a blo
 The order of additions depends on positions alone: the same bits every time.
 
 Measured (row versions_scan_columns):
+running sums along the second axis of 64 x 2,048 x 1,024, float32; NVIDIA H200, commit 04e21b316d35, 2026-11-22
+
+                       GB/s     of a copy
+    scan_lines        2,147          0.53
+    scan_tiles        1,204          0.30
+    scan_columns      3,922          0.97
+
 (end of what was measured)
 """
 

@@ -15,8 +15,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks import charts, headers, headlines, latency, limits, models, rows_grid
+from benchmarks import beside_numpy, charts, headers, headlines, latency, limits, models, rows_grid
 from benchmarks import families as beside_cupy
+from benchmarks.rows import AGAIN
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
@@ -94,7 +95,7 @@ def kernels(rows: Iterable[dict[str, Any]]) -> list[str]:
     for row in rows:
         fastest = min(result["median"] for result in row["results"].values())
         for name, result in row["results"].items():
-            if name not in LIBRARIES:
+            if name not in (*LIBRARIES, AGAIN):
                 lines.append(f"| `{name}` | {row['title']} | {duration(result['median'])} "
                              f"| {fastest / result['median']:.2f} |")
     head = ["| kernel | operation | time | speed, fastest in the row = 1 |", "|---|---|---:|---:|"]
@@ -172,6 +173,7 @@ def summary(folder: pathlib.Path) -> list[str]:
         lines += tables([row for row in rows if row["name"] in HEADLINES or row["name"].startswith("grid_")])
         lines += ["", f"All {len(rows)} rows: [{folder.name}](benchmarks/results/{folder.name}/README.md)."]
     lines += latency.section(folder, duration, short=True) + beside_cupy.section(folder) + models.section(folder)
+    lines += beside_numpy.section(rows)
     return lines + charts.section(folder, ("roofline",)) + seen(folder)
 
 
@@ -184,7 +186,8 @@ def page(folder: pathlib.Path) -> str:
              heading(rows), "", *families(rows), *limits.section(rows, tuple(LIBRARIES), duration),
              *limits.targets_section(rows, tuple(LIBRARIES), duration), *tables(rows),
              *charts.section(folder), *latency.section(folder, duration),
-             *models.section(folder), *headlines.section(folder, duration), *beside_cupy.section(folder), *seen(folder)]
+             *models.section(folder), *headlines.section(folder, duration), *beside_cupy.section(folder),
+             *beside_numpy.section(rows), *seen(folder)]
     return "\n".join(lines).replace(f"benchmarks/results/{folder.name}/", "") + "\n"
 
 

@@ -38,7 +38,7 @@ import benchmarks.rows_versions_memory  # noqa: F401  registers its rows
 import cudamath as cm
 from benchmarks import timer
 from benchmarks.report import duration
-from benchmarks.rows import BIG, ROWS, Row
+from benchmarks.rows import AGAIN, BIG, ROWS, Row
 from benchmarks.rows_matmul import product
 from benchmarks.verify import compare
 from cudamath.info import describe, processor, versions
@@ -133,9 +133,10 @@ def measure(row: Row, device: str, libraries: Sequence[timer.Peer], settings: Se
     far from cudamath's result the others' are, where they are compared."""
     values = row.arguments(np.random.default_rng(0))
     calls = {}
-    for name, bind in row.calls.items():
-        library = next((peer for peer in libraries if peer.name == name), None)
-        if library is None and name in ("numpy", "torch", "cupy", "jax"):
+    asked = row.calls | ({AGAIN: row.calls["numpy"]} if row.kind == "cpu" and "numpy" in row.calls else {})
+    for name, bind in asked.items():
+        library = next((peer for peer in libraries if peer.name == ("numpy" if name == AGAIN else name)), None)
+        if library is None and name in ("numpy", AGAIN, "torch", "cupy", "jax"):
             continue  # not installed, or not on this device
         library = library or libraries[0]  # a kernel of cudamath, by name
         if row.kind == "device" and not library.default_stream:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchmarks import charts, headers, limits, report, rows, rows_grid, run, sanitize, sanitize_cases, timer
+from benchmarks import beside_numpy, charts, headers, limits, report, rows, rows_grid, run, sanitize, sanitize_cases, timer
 from cudamath.testing import layout_of
 from cudamath.timing import Spread, interleave
 
@@ -158,6 +158,23 @@ def test_rows_behind_say_what_limits_them(monkeypatch: pytest.MonkeyPatch) -> No
     lines = limits.section([ahead, behind], ["cudamath", "torch"], report.duration)
     assert "1 of 2 rows" in lines[1] and lines[-1] == "| sort | 0.50 | 2 us | torch 1 us | Slower. |"
     assert limits.section([ahead], ["cudamath", "torch"], report.duration) == []
+
+
+def test_numpy_beside_itself_is_what_a_run_cannot_tell() -> None:
+    def timed(title: str, **microseconds: float) -> dict:
+        return {"title": title, "results": {name.replace("_", " "): {"median": 1e-6 * t} for name, t in microseconds.items()}}
+
+    alike, slower = timed("exp", cudamath=10.4, numpy=10, numpy_again=11), timed("sum", cudamath=12, numpy=10, numpy_again=10)
+    lines = beside_numpy.section([alike, slower, timed("conv", cudamath=5, torch=4)])
+    assert "2 rows" in lines[3] and "at the least 0.83, less than 1 in 1" in lines[3]
+    assert "0.91 to 1.00" in lines[3] and lines[4:] == ["- sum: 0.83"]  # 12 / 10 is more than 11 / 10
+    assert beside_numpy.section([timed("conv", cudamath=5, torch=4)]) == []
+
+
+def test_numpy_takes_part_twice_on_the_cpu() -> None:
+    row = rows.ROWS["cpu_add_float32_1e5"]
+    found = run.measure(row, "cpu", [timer.Cudamath("cpu"), timer.NumPy("cpu")], run.Settings(rounds=1, warm=0))
+    assert set(found) == {"cudamath", "numpy", rows.AGAIN}
 
 
 def test_each_row_behind_has_a_reason() -> None:

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from cudamath.timing import interleave, nothing
 
 Calls = dict[str, tuple[Callable[[], object], Callable[[], object]]]  # who -> (call, what waits for its end)
 OURS = "cudamath, GPU"
+SLOW = 0.5  # seconds: what takes longer is timed twice, not in turns with the others
 
 
 def loops() -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
@@ -49,6 +51,7 @@ def product(side: int, naive: bool) -> Calls:
     calls: Calls = {OURS: (lambda: x @ y, cm.cuda.synchronize), "NumPy, CPU": (lambda: a @ b, nothing)}
     if naive:
         multiply = loops()
+        multiply(np.ones((2, 2), np.float32), np.ones((2, 2), np.float32))  # compiles
         calls["three loops, one core"] = (lambda: multiply(a, b), nothing)
     try:
         import torch
@@ -69,10 +72,26 @@ def convolution() -> Calls:
         import torch
     except ImportError:
         return calls
+    torch.backends.cudnn.allow_tf32 = False  # float32 as ours
     p, q = torch.from_numpy(images), torch.from_numpy(filters)
     u, v = p.cuda(), q.cuda()
     return {**calls, "torch, CPU": (lambda: torch.conv2d(p, q, padding=1), nothing),
             "torch, GPU": (lambda: torch.conv2d(u, v, padding=1), torch.cuda.synchronize)}
+
+
+def attention() -> Calls:
+    """Attention of (4, 16, 4096, 64) in bfloat16, in one kernel and as three operations that store all scores."""
+    host = np.random.default_rng(0).standard_normal((3, 4, 16, 4096, 64), dtype=np.float32)
+    arrays = [cm.asarray(x, device="cuda").astype(cm.bfloat16) for x in host]
+    calls: Calls = {OURS: (lambda: cm.ml.scaled_dot_product_attention(*arrays), cm.cuda.synchronize)}
+    try:
+        import torch
+    except ImportError:
+        return calls
+    q, k, v = (torch.from_numpy(x).cuda().bfloat16() for x in host)
+    unfused = lambda: torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v  # noqa: E731
+    return {**calls, "torch unfused, GPU": (unfused, torch.cuda.synchronize),
+            "torch, GPU": (lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v), torch.cuda.synchronize)}
 
 
 def beside_torch(ours: Callable[..., object], theirs: Callable[..., object], *shapes: tuple[int, ...]) -> Calls:
@@ -109,11 +128,12 @@ HEADLINES: dict[str, tuple[str, Callable[[], Calls]]] = {
         lambda _, a, b: a * b + a, lambda _, a, b: a * b + a, (1 << 26,), (1 << 26,))),
     "matmul 4,096 squared, float32": ("10 times a CPU's BLAS", lambda: product(4096, False)),
     "matmul 1,024 squared, float32": ("65 to 100 times loops on a CPU; 1.5 times torch", lambda: product(1024, True)),
-    "conv2d 32x64x128x128 * 128x64x3x3, float32": ("340 times a CPU", convolution)}
+    "conv2d 32x64x128x128 * 128x64x3x3, float32": ("340 times a CPU", convolution),
+    "attention, 4x16x4096x64, bfloat16": ("5 to 10 times unfused", attention)}
 
 
 def measure(calls: Calls, rounds: int = 5) -> dict[str, float]:
-    """Median seconds of each, in turns."""
+    """Median seconds of each, in turns; of what is slow the better of two."""
 
     def ended(call: Callable[[], object], wait: Callable[[], object]) -> Callable[[], None]:
         def run() -> None:
@@ -122,8 +142,20 @@ def measure(calls: Calls, rounds: int = 5) -> dict[str, float]:
 
         return run
 
-    spreads = interleave({who: ended(*pair) for who, pair in calls.items()}, rounds=rounds, seconds=0.005)
-    return {who: spread.median for who, spread in spreads.items()}
+    def timed(run: Callable[[], None]) -> float:
+        start = time.perf_counter()
+        run()
+        return time.perf_counter() - start
+
+    runs = {who: ended(*pair) for who, pair in calls.items()}
+    found = {}
+    for who in runs:
+        first = timed(runs[who])  # may have compiled
+        if first > SLOW and (again := timed(runs[who])) > SLOW:
+            found[who] = min(first, again)
+    spreads = interleave({who: run for who, run in runs.items() if who not in found}, rounds=rounds, seconds=0.005)
+    found |= {who: spread.median for who, spread in spreads.items()}
+    return {who: found[who] for who in calls}
 
 
 def section(where: pathlib.Path, duration: Callable[[float], str]) -> list[str]:

@@ -26,6 +26,14 @@ def test_headlines_say_how_many_times_as_fast(tmp_path: pathlib.Path) -> None:
     assert headlines.section(tmp_path / "none", report.duration) == []
 
 
+def test_what_is_slow_runs_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(headlines, "SLOW", 0.01)
+    runs = []
+    calls = {"loops": (lambda: (runs.append(1), time.sleep(0.03)), lambda: None), headlines.OURS: (lambda: None, lambda: None)}
+    seconds = headlines.measure(calls, rounds=3)
+    assert list(seconds) == list(calls) and len(runs) == 2 and 0.03 <= seconds["loops"] < 0.2 and seconds[headlines.OURS] < 0.01
+
+
 def test_three_loops_multiply() -> None:
     a, b = np.random.default_rng(0).standard_normal((2, 20, 20))
     np.testing.assert_allclose(headlines.loops()(a, b), a @ b, rtol=1e-12)

@@ -72,6 +72,9 @@ def demo(arguments: argparse.Namespace) -> int:
     """Run the demo."""
     from cudamath.demo import run
 
+    from .models.command import check_folder
+
+    check_folder("demo", arguments.json)
     good = run(device=arguments.device, epochs=arguments.epochs, out=arguments.out, json=arguments.json)
     return 0 if good else 1
 
@@ -85,8 +88,15 @@ def bench(arguments: argparse.Namespace) -> int:
     sys.path.insert(0, str(tree))
     from benchmarks.run import Settings, command
 
+    from .models.command import check_folder
+
     if arguments.iterations is not None and arguments.iterations < 1:
         raise ValueError(f"bench: iterations must be at least 1, got {arguments.iterations}")
+    for name in ("warmup", "threshold"):
+        if (given := getattr(arguments, name)) is not None and not given >= 0:
+            raise ValueError(f"bench: {name} must be at least 0, got {given}")
+    for path in (arguments.plot, arguments.json):
+        check_folder("bench", path)
     settings = Settings(rounds=arguments.iterations, warm=arguments.warmup, verify=arguments.verify,
                         threshold=arguments.threshold)
     return command(arguments.names, plot=arguments.plot, json=arguments.json, everything=arguments.all, settings=settings,
@@ -97,6 +107,8 @@ def tune(arguments: argparse.Namespace) -> int:
     """Time candidates, see cudamath/tuning.py."""
     from cudamath.tuning import DTYPES, SIZES, convolutions, products
 
+    if arguments.device == "cpu":
+        raise ValueError("tune: only a GPU has something to tune; got device cpu")
     if arguments.sizes == ["conv2d"]:
         return 0 if convolutions(device=arguments.device, file=arguments.file, seconds=arguments.seconds) else 1
     sizes = [tuple([int(n) if n.isdecimal() else 0 for n in text.lower().split("x")]) for text in arguments.sizes]

@@ -356,6 +356,8 @@ def test_a_resumed_command_sees_the_same_batches(tmp_path, monkeypatch, capsys):
             options = ["--text", str(tmp_path / "text"), "--batch", "8", "--out", out, "--device", "cpu", "--dropout", "0.1"]
             assert main(["train", "gpt2", *options, "--steps", str(stop), *["--resume"][:i]]) == 0
         found.append(cm.load(out, device="cpu"))
+    assert main(["train", "gpt2", *options, "--steps", "12", "--resume"]) == 2
+    assert "has seen 12 steps already" in capsys.readouterr().err
     whole, parts = found
     assert whole["data"] == parts["data"] == {"epoch": 1, "batch": 3}
     assert all(np.array_equal(p.to_numpy(), parts["params"][name].to_numpy()) for name, p in whole["params"].items())

@@ -149,7 +149,13 @@ def test_info_honours_cudnn_path(tmp_path: pathlib.Path) -> None:
     (("bench", "no_such_row"), "no_such_row"),
     (("nonsense",), "invalid choice"),
     (("tune", "large"), "tune: wants sizes like 4096x4096x4096"),
+    (("tune", "--device", "cpu"), "tune: only a GPU"),
     (("train", "gpt2", "--text", os.devnull), "0 bytes, too few"),
+    (("train", "gpt2", "--text", __file__, "--every", "0"), "train: every must be at least 1, got 0"),
+    (("train", "gpt2", "--text", __file__, "--out", "nowhere/a.safetensors"), "there is no folder"),
+    (("bench", "host_add", "--json", "nowhere/a.json"), "there is no folder"),
+    (("bench", "host_add", "--warmup", "-1"), "warmup must be at least 0, got -1.0"),
+    (("demo", "--json", "nowhere/a.json"), "there is no folder"),
 ])
 def test_wrong_use_is_explained(arguments: tuple[str, ...], words: str) -> None:
     done = python("-m", "cudamath", *arguments)

@@ -15,7 +15,7 @@ from cudamath import ml
 
 from . import gpt2, sampling, training
 
-__all__ = ["Text", "add_commands", "sample", "train"]
+__all__ = ["Text", "add_commands", "check_folder", "sample", "train"]
 
 HELD_OUT = 0.1  # share of the text, its end, that is never trained on
 EVALUATED = 8  # batches of it for an evaluation
@@ -75,8 +75,18 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
         command.add_argument("--seed", type=int, default=0, help="of the random numbers (default: 0)")
 
 
+def check_folder(name: str, path: str | None) -> None:
+    """FileNotFoundError if a file could not be written there for want of its folder: said before the work, not after it."""
+    if path is not None and not pathlib.Path(path).absolute().parent.is_dir():
+        raise FileNotFoundError(f"{name}: cannot write {path}: there is no folder {pathlib.Path(path).absolute().parent}")
+
+
 def train(arguments: argparse.Namespace) -> int:
     """Train; print losses, write checkpoints."""
+    for name in ("steps", "batch", "length", "every"):
+        if (count := getattr(arguments, name)) is not None and count < 1:
+            raise ValueError(f"train: {name} must be at least 1, got {count}")
+    check_folder("train", arguments.out)
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -97,6 +107,8 @@ def train(arguments: argparse.Namespace) -> int:
                 raise ValueError(f"train: {arguments.out} does not say where in its text it stopped; it was written otherwise")
             text.training.state = tree["data"]
         begin = trainer.steps
+        if begin >= steps:
+            raise ValueError(f"train: {arguments.out} has seen {begin} steps already; ask for more than that with --steps")
         console = Console(highlight=False)
         count = sum(p.size for name, p in params.items() if name != "wpe.weight")
         console.print(f"{arguments.size}: {count / 1e6:.1f} M parameters in {dtype} on {device}, steps {begin} to {steps}")

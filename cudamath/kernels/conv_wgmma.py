@@ -149,6 +149,8 @@ def conv2d_wgmma(dtype: np.dtype, tile: Tile, across: bool, biased: bool, spread
         if thread == 0:
             hopper.make_ring(full, stages, 1, arrivals)
         cuda.syncthreads()
+        ptx.let_next_begin()
+        ptx.wait_for_previous()
         t = i32(cuda.blockIdx.x)
         blocks = i32(cuda.gridDim.x)
         if group_of_threads == 0:                          # ---------------- the one that fetches
@@ -330,7 +332,8 @@ def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...]
         launches.append(Launch(
             conv2d_wgmma(dtype, best, across, bias is not None, first.strides != in_line), min(MULTIPROCESSORS, tiles), THREADS,
             [*maps, filters.view((1,)) if bias is None else bias, y.view((last // dtype.itemsize + outputs * groups,)),
-             Constant(table.ravel()), *[np.int32(n) for n in numbers], *[np.int64(n) for n in first.strides]], best.shared))
+             Constant(table.ravel()), *[np.int32(n) for n in numbers], *[np.int64(n) for n in first.strides]], best.shared,
+            early=True))
     return launches
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from ..core.dtypes import bfloat16, float32
 from ..core.layout import Layout
 from ..core.plan import Launch, Plan, TensorMap
-from .build import SIMULATOR, blocks, device_function
+from .build import SIMULATOR, blocks, codec, device_function
 from .conv_layout import Turned
 from .conv_product import Product
 from .conv_simt import Walk
@@ -32,6 +32,7 @@ from .lazy import cuda, types
 
 if not SIMULATOR:
     from . import hopper, ptx_mma
+    from . import ptx as ptx_plain
     from . import ptx_hopper as ptx
 
 PIXELS = 64                  # a step
@@ -40,10 +41,12 @@ i32, i64, f32 = types.int32, types.int64, types.float32
 
 
 class Tile(NamedTuple):
-    """Outputs x channels-under-taps that a block sums up: rows 64 (its warpgroups share columns), 128 or 256."""
+    """Outputs x channels-under-taps that a block sums up: rows 64 (its warpgroups share columns), 128 or 256. share: how many
+    blocks, a cluster, sum up the same, each over its share of the pixels; then each adds up its rows of all."""
 
     rows: int
     columns: int
+    share: int = 1
 
     @property
     def stage(self) -> int:
@@ -104,10 +107,40 @@ def sum_of_steps(kind: str, products: list[tuple[int, int, int, int]], lead_a: i
 
 
 @functools.cache
-def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
-    """A block sums a tile of the weight gradient over its share of the pixels."""
+def add_shares(tile: Tile, result: np.dtype) -> Any:
+    """A device function that adds up the sums of a cluster's blocks, in their order: (base, thread of 256, rank, where a row of
+    the tile begins in `out` and how far it is to the next, first piece, chunks, taps, channels, rows that are there, out).
+
+    Each block's sums lie at `base` in rows of `pitch` bytes; a warp reads a row at a time, of every block."""
+    store, pitch, share = codec(result)[1], 4 * tile.columns + 32, tile.share
+    quads, own_rows = tile.columns // 4, tile.rows // share
+    divide = ptx_mma.divide_unsigned
+
+    @device_function
+    def add_shares(base, thread, rank, line, step, piece0, chunks, taps, channels, there, out):
+        for i in range(own_rows * quads // 256):
+            at = i32(256 * i + thread)
+            row = i32(rank * own_rows + at // quads)
+            column = i32(4 * (at % quads))
+            a, b, c, d = ptx.load_cluster_float_4(i32(base + row * pitch + 4 * column), 0)
+            for other in range(1, share):
+                e, f, g, h = ptx.load_cluster_float_4(i32(base + row * pitch + 4 * column), i32(other))
+                a, b, c, d = f32(a + e), f32(b + f), f32(c + g), f32(d + h)
+            number = i32(piece0 + (column >> 6))
+            tap = divide(number, chunks)
+            channel = i32(64 * (number - tap * chunks) + (column & 63))
+            if row < there and tap < taps and channel < channels:
+                ptx_plain.store_vector(out, line + row * step + i64(tap) * channels + channel,
+                                       (store(a), store(b), store(c), store(d)))
+
+    return add_shares
+
+
+@functools.cache
+def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile, result: np.dtype) -> Any:
+    """A block sums a tile of the weight gradient over its part of the pixels. result: of `partial`."""
     kind = "bf16" if dtype == bfloat16 else "f16"
-    rows, columns = tile
+    rows, columns, share = tile
     stages, stage_bytes = tile.stages, tile.stage
     high = max(1, rows // 128)                              # tiles of 64 outputs a warpgroup has
     own_rows, own_columns = (0, columns // 2) if rows == 64 else (rows // 2, columns)
@@ -119,17 +152,18 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
     add_steps = sum_of_steps(kind, products, PIECE, PIECE, stages, stage_bytes)
     registers_down, registers_up = ptx.registers_down(40), ptx.registers_up(232)
     divide = ptx_mma.divide_unsigned
+    pitch, add_rows = 4 * columns + 32, add_shares(tile, result)
 
     @cuda.jit(launch_bounds=(THREADS, 1))
-    def conv2d_weight_wgmma(grads, images, partial, tiles, group_tiles, across_tiles, share, positions, area, width,
+    def conv2d_weight_wgmma(grads, images, partial, tiles, group_tiles, across_tiles, steps, parts, positions, area, width,
                             row_start, row_step, column_start, column_step, taps, taps_right, down, right, chunks, channels,
                             outputs, all_outputs):
         """grads: tensor map of dy (pixels, G * M), box (PIXELS, 64); images: im2col map of x (N, H, W, G * C), box (PIXELS,
-        64); partial (splits, G * M, taps, C) float32, as a line.
+        64); partial (splits, G * M, taps, C), as a line.
 
-        tiles in all, in a group, in a row; share: pixels a split adds up, a multiple of PIXELS; positions: output pixels, area
-        to an image, width to a row; window and taps as in conv2d_wgmma; chunks: pieces of 64 channels to a tap; channels and
-        outputs of a group; all_outputs: G * M."""
+        tiles in all, in a group, in a row; steps: of PIXELS pixels in all, parts into which they are split; positions: output
+        pixels, area to an image, width to a row; window and taps as in conv2d_wgmma; chunks: pieces of 64 channels to a tap;
+        channels and outputs of a group; all_outputs: G * M."""
         base = hopper.first_tile(cuda.shared.array(0, types.uint8))
         full = i32(base + stages * stage_bytes)
         thread = i32(cuda.threadIdx.x)
@@ -139,11 +173,14 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
         cuda.syncthreads()
         ptx.let_next_begin()
         ptx.wait_for_previous()
-        split, group, tile_row, tile_column = place_of(cuda.blockIdx.x, tiles, group_tiles, across_tiles)
+        cluster = divide(cuda.blockIdx.x, share)
+        rank = i32(cuda.blockIdx.x - cluster * share)
+        split, group, tile_row, tile_column = place_of(cluster, tiles, group_tiles, across_tiles)
         piece0 = i32(tile_column * pieces)
         output0 = i32(tile_row * rows)
-        begin = i32(split * share)
-        end = i32(min(begin + share, positions))
+        part = i32(split * share + rank)
+        begin = i32(PIXELS * divide(steps * part, parts))
+        end = i32(min(PIXELS * divide(steps * (part + 1), parts), positions))
         if group_of_threads == 0:                          # ---------------- the one that fetches
             registers_down()
             if thread == 0:
@@ -167,6 +204,9 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
                         to = i32(to + PIECE)
                     stage, phase = hopper.advance(stage, phase, stages)
                     at = i32(at + PIXELS)
+            if share > 1:
+                cuda.syncwarp()
+                ptx.cluster_sync()                         # where the others are there
         else:                                              # ---------------- those that multiply
             registers_up()
             me = i32(group_of_threads - 1)
@@ -176,7 +216,21 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
             first_a = i32(base + me * shift_a)
             first_b = i32(base + rows_pieces * PIECE + me * shift_b)
             add_steps(total, full, first_a, first_b, begin, end, thread)
-            for half in range(2 * high):
+            if share > 1:
+                ptx.named_sync(1, 256)                     # nobody reads stages any more: their memory is free
+                for half in range(2 * high):
+                    row = i32(me * own_rows + (half >> 1) * 64 + (half & 1) * 8 + (thread >> 5) * 16 + (lane >> 2))
+                    to = i32(base + row * pitch + 8 * (lane & 3))
+                    if rows == 64:
+                        to = i32(to + 4 * own_columns * me)
+                    for i in range(own_columns // 8):
+                        e = (half >> 1) * sums + 2 * (half & 1) + 4 * i
+                        ptx_mma.store_shared_float_2(to + 32 * i, total[e], total[e + 1])
+                ptx.cluster_sync()
+                line = (i64(split) * all_outputs + group * outputs + output0) * taps * channels
+                add_rows(base, i32(128 * me + thread), rank, line, i64(taps) * channels, piece0, chunks, taps, channels,
+                         i32(outputs - output0), partial)
+            for half in range(0 if share > 1 else 2 * high):
                 row = i32(output0 + me * own_rows + (half >> 1) * 64 + (half & 1) * 8 + (thread >> 5) * 16 + (lane >> 2))
                 if row < outputs:
                     line = (i64(split) * all_outputs + group * outputs + row) * taps
@@ -189,6 +243,9 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
                         if tap < taps:
                             store_channels(partial, (line + tap) * channels + c, total,
                                            (half >> 1) * sums + 2 * (half & 1) + 32 * piece, c, channels)
+        if share > 1:
+            cuda.syncwarp()
+            ptx.cluster_sync()                             # shared memory must outlive what neighbours read of it
 
     return conv2d_weight_wgmma
 
@@ -229,18 +286,22 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     positions = images * tall * wide
     best, most = choose(outputs, taps * chunks, groups, blocks(positions, PIXELS))
     tile, splits = tile or best, splits or most
-    share = blocks(blocks(positions, PIXELS), splits) * PIXELS
-    splits = blocks(positions, share)
-    partial = turned.temp(Layout.new((splits, out.size), float32, out.device))
+    steps = blocks(positions, PIXELS)
+    tile = tile._replace(share=min(tile.share, steps))
+    splits = min(splits, steps // tile.share)
+    whole = splits == 1 and tile.share > 1                  # nothing is left to be added
+    target = turned.target.view((out.size,))
+    partial = target if whole else turned.temp(Layout.new((splits, out.size), float32, out.device)).flat
     maps = [TensorMap(turned.operands[0], (positions, all_outputs), None, (PIXELS, 64), kind=grad.dtype.name),
             map_of_images(turned.operands[1], x.shape, (PIXELS, 64), reach(product, (height, width)), stride, x.dtype)]
     across_tiles = blocks(taps * chunks, tile.columns // 64)
     group_tiles = across_tiles * blocks(outputs, tile.rows)
-    numbers = [groups * group_tiles, group_tiles, across_tiles, share, positions, tall * wide, wide, walks[0].start,
-               walks[0].step, walks[1].start, walks[1].step, taps, taps_right, walks[0].tap, walks[1].tap, chunks, channels,
-               outputs, all_outputs]
-    turned.steps += [
-        Launch(conv2d_weight_wgmma(grad.dtype, tile), groups * group_tiles * splits, THREADS,
-               [*maps, partial.flat, *[np.int32(n) for n in numbers]], tile.shared, early=True),
-        add(out, splits, partial.flat, turned.target.view((out.size,)), early=True)]
+    numbers = [groups * group_tiles, group_tiles, across_tiles, steps, splits * tile.share, positions, tall * wide, wide,
+               walks[0].start, walks[0].step, walks[1].start, walks[1].step, taps, taps_right, walks[0].tap, walks[1].tap, chunks,
+               channels, outputs, all_outputs]
+    kernel = conv2d_weight_wgmma(grad.dtype, tile, out.dtype if whole else float32)
+    turned.steps.append(Launch(kernel, groups * group_tiles * splits * tile.share, THREADS,
+                               [*maps, partial, *[np.int32(n) for n in numbers]], tile.shared, tile.share, early=True))
+    if not whole:
+        turned.steps.append(add(out, splits, partial, target, early=True))
     return turned.plan()

@@ -4,7 +4,8 @@ conv_wgmma.py brings a tile of filters and one of pixels for every step: 40 KiB 
 second-level cache can hand out. Two things spare most of that where there are few channels and outputs:
 
 - All filters stay in shared memory, brought once by each of the persistent blocks: 128 outputs x 9 taps x 64 channels, or half
-  as many outputs of twice the channels, are 144 KiB.
+  as many outputs of twice the channels, are 144 KiB. Of more filters a block keeps those of some outputs, its *part*; its
+  neighbours have the others, and read the same pixels at about the same time.
 - The taps of a row share their pixels. Pixels are rows of 128 bytes (64 channels), and neighbouring taps see the same ones
   moved along by one, so a run of (pixels + 2) serves three taps: wgmma is told to begin one row further. Runs cross the ends
   of rows; conv_wgmma_taps.py tells why that does no harm if rows of results are walked as if they were longer (`more`). The
@@ -105,14 +106,14 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
 
     @cuda.jit(launch_bounds=(THREADS, 1))
     def conv2d_wgmma_kept(images, filters, y, tiles, positions, area, width, real, row_start, column_start, first_tap, tap_down,
-                          tap_right, down, steps, outputs, y_image, y_row, y_column):
+                          tap_right, down, steps, outputs, parts, y_image, y_row, y_column):
         """images: im2col tensor map of x (N, H, W, C), box (tile.run, CHANNELS); filters: of w (K, R * S, C), box (outputs of a
         tile, 1, CHANNELS), or if across (CHANNELS, 1, 64); y: its memory as a line.
 
         positions: of results and of those beyond their edge, area to an image, width to a row, of which `real` are there; a
         window starts at row_start + row, column_start + column; number in w of the first tap, of the next down, right; down:
         rows between taps; steps: taps_down * chunks, not known to the compiler, which would write the loop out and then
-        serialise its products; strides of y in bytes."""
+        serialise its products; outputs in all, in `parts` that neighbouring blocks have; strides of y in bytes."""
         base = hopper.first_tile(cuda.shared.array(0, types.uint8))
         kept = i32(base + stages * stage_bytes)
         full = i32(kept + kept_bytes)
@@ -123,8 +124,11 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
             ptx.barrier_init(ready, 1)
             hopper.make_ring(full, stages, 1, 1)
         cuda.syncthreads()
-        t = i32(cuda.blockIdx.x)
-        blocks = i32(cuda.gridDim.x)
+        ptx.let_next_begin()
+        ptx.wait_for_previous()
+        t = ptx_mma.divide_unsigned(cuda.blockIdx.x, parts)
+        first = i32(rows * (cuda.blockIdx.x - t * parts))  # of the outputs
+        blocks = ptx_mma.divide_unsigned(cuda.gridDim.x, parts)
         if group_of_threads == 0:                          # ---------------- the one that fetches
             registers_down()
             if thread == 0:
@@ -136,9 +140,9 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
                             tap = i32(first_tap + i * tap_down + j * tap_right)
                             if across:
                                 for k in range(pieces):
-                                    ptx.tma_load_3d(to + k * PIECE, filters, 64 * k, tap, CHANNELS * c, ready)
+                                    ptx.tma_load_3d(to + k * PIECE, filters, first + 64 * k, tap, CHANNELS * c, ready)
                             else:
-                                ptx.tma_load_3d(to, filters, CHANNELS * c, tap, 0, ready)
+                                ptx.tma_load_3d(to, filters, CHANNELS * c, tap, first, ready)
                             to = i32(to + filter_bytes)
                 stage, phase = i32(0), i32(1)
                 while t < tiles:
@@ -191,7 +195,7 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
                 wait_all(total, 0)
                 hopper.release(full, stages, before, thread)
                 odd, upper = lane & 1, lane & 2            # see outputs_of_pixel
-                output = i32(16 * warp + 8 * odd)
+                output = i32(first + 16 * warp + 8 * odd)
                 line = ptx_mma.global_address(y) + 2 * i64(output)
                 for i in range(pixels // 16):
                     at = i32(t * pixels + (lane >> 2) + 4 * upper + 16 * i)
@@ -210,7 +214,16 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
 # ------------------------------------------------------------------------------------------------ planner
 
 PIXELS = {64: 256, 128: 160}  # of a tile, by its outputs: the fastest of those whose sums fit into a warpgroup's registers
+MOST_PARTS = 4                # of the outputs: each part reads the pixels
 LEAST_TILES = 4 * MULTIPROCESSORS  # two for each warpgroup: bringing all filters pays with the second
+
+
+def choose(outputs: int, positions: int, parts: int) -> int:
+    """Pixels of a tile with which the blocks of a part take least time: those of the last turn that few have work in are lost,
+    and changing turns costs about as much as four pixels."""
+    each = MULTIPROCESSORS // parts
+    sizes = range(PIXELS[outputs], PIXELS[outputs] * 5 // 8, -16)
+    return min(sizes, key=lambda n: blocks(blocks(positions, n), each) * (n + 4))
 
 
 def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...], filters: ArrayArg, weight: tuple[int, ...],
@@ -221,31 +234,35 @@ def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...]
     product, (number, channels, height, width) = products[0], shape
     outputs = weight[1] if across else weight[0]
     apart = product.columns.tap
-    if (len(products) > 1 or groups > 1 or bias is not None or channels % CHANNELS or outputs % 8 or outputs > 128
+    if (len(products) > 1 or groups > 1 or bias is not None or channels % CHANNELS or outputs % 8
             or product.taps[1] not in (2, 3) or product.rows.step != 1 or product.columns.step != 1 or apart > 8):
         return None
-    rows = 64 if outputs <= 64 else 128
-    tile = Tile(rows, pixels or PIXELS[rows], product.taps, channels // CHANNELS, apart)
     reached = (product.taps[1] - 1) * apart                 # from the first tap of a row to its last
     beyond = product.size[2] + product.columns.start + reached - width
     more = max(0, reached - min(-product.columns.start, beyond))
     real = product.size[2]
     product = product._replace(size=(*product.size[:2], real + more))
-    if tile.stages < 2 or more > 127 or not possible(product, (height, width)):
-        return None
     area = product.size[1] * product.size[2]
     positions = number * area
+    tile = Tile(64 if outputs <= 64 else 128, pixels or 160, product.taps, channels // CHANNELS, apart)
+    if tile.stages < 2:                                     # too many filters: half of them
+        tile = tile._replace(outputs=64)
+    parts = blocks(outputs, tile.outputs)
+    if pixels is None:
+        tile = tile._replace(pixels=PIXELS[tile.outputs])
     tiles = blocks(positions, tile.pixels)
-    if pixels is None and tiles < LEAST_TILES:
+    if tile.stages < 2 or more > 127 or parts > MOST_PARTS or not possible(product, (height, width)):
+        return None
+    if pixels is None and (tiles * parts < LEAST_TILES or parts > 1):
         return None
     maps = [map_of_images(images, shape, (tile.run, CHANNELS), reach(product, (height, width)), (1, 1), dtype),
-            map_of_filters(filters, weight, rows, CHANNELS, across, dtype)]
+            map_of_filters(filters, weight, tile.outputs, CHANNELS, across, dtype)]
     numbers = [tiles, positions, area, product.size[2], real, product.rows.start, product.columns.start, *product.tap,
-               product.rows.tap, product.taps[0] * tile.chunks, outputs]
+               product.rows.tap, product.taps[0] * tile.chunks, outputs, parts]
     size = product.offset // dtype.itemsize + product.size[0] * product.size[1] * real * outputs
-    return [Launch(conv2d_wgmma_kept(dtype, tile, across), min(MULTIPROCESSORS, tiles), THREADS,
+    return [Launch(conv2d_wgmma_kept(dtype, tile, across), parts * min(MULTIPROCESSORS // parts, tiles), THREADS,
                    [*maps, y.view((size,)), *[np.int32(n) for n in numbers], *[np.int64(n) for n in product.strides]],
-                   tile.shared)]
+                   tile.shared, early=True)]
 
 
 def conv2d(out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, *, pixels: int | None = None,

@@ -16,7 +16,7 @@ from ..core import shapes
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Input, Launch, Output, Plan, Temp, TensorMap
 from ..runtime import device as devices
-from . import matmul_mma
+from . import conv_splits, matmul_mma
 from .build import blocks, codec
 from .copy import Part, copy_part
 from .lazy import cuda
@@ -348,7 +348,9 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
     grid = tiles * share if share > 1 else min(devices.multiprocessors(a.device), tiles)
     steps = [Launch(matmul_wgmma(tile), grid, tile.threads, [*maps, target, *beside, *numbers], tile.shared, share,
                     early=True)]
-    if splits > 1:
+    if splits > 1 and batch == 1 and c.itemsize == 2 and boxed(size, offsets[2]):
+        steps.append(conv_splits.add(Layout.new((size,), c.dtype, c.device), splits, target, out, early=True))
+    elif splits > 1:
         steps.append(Launch(sum_parts(temps[0].dtype, c.dtype), blocks(size, 256), 256,
                             [target, out, np.int64(splits), np.int64(m * n)]))
     return steps, temps

@@ -297,8 +297,8 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     across_tiles = blocks(taps * chunks, tile.columns // 64)
     group_tiles = across_tiles * blocks(outputs, tile.rows)
     numbers = [groups * group_tiles, group_tiles, across_tiles, steps, splits * tile.share, positions, tall * wide, wide,
-               walks[0].start, walks[0].step, walks[1].start, walks[1].step, taps, taps_right, walks[0].tap, walks[1].tap, chunks,
-               channels, outputs, all_outputs]
+               walks[0].start, walks[0].step, walks[1].start, walks[1].step, taps, taps_right, walks[0].tap, walks[1].tap,
+               chunks, channels, outputs, all_outputs]
     kernel = conv2d_weight_wgmma(grad.dtype, tile, out.dtype if whole else float32)
     turned.steps.append(Launch(kernel, groups * group_tiles * splits * tile.share, THREADS,
                                [*maps, partial, *[np.int32(n) for n in numbers]], tile.shared, tile.share, early=True))

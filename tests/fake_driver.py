@@ -580,3 +580,11 @@ def bind(kernel, inputs, outputs, args, *, grid=1, block=32, shared=0, temps=(),
     index = layouts[0].device if layouts else device or 0
     new = [[Layout.new(shape, np.dtype(dtype), index) for shape, dtype in group] for group in (outputs, temps)]
     return plan.Plan(new[0], [plan.Launch(kernel, grid, block, args, shared)], new[1]).bind(name, layouts, scalars, index)
+
+
+def public(run):
+    """`run` as a public function calls it: with two frames of ours in between, by which the user's line is found."""
+    made = {"run": run}
+    source = "def again(*arrays):\n    return run(*arrays)\n\ndef function(*arrays):\n    return again(*arrays)\n"
+    exec(compile(source, "<cudamath test>", "exec"), made)
+    return made["function"]

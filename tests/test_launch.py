@@ -13,7 +13,7 @@ import textwrap
 import ml_dtypes
 import numpy as np
 import pytest
-from fake_driver import bind, gpu
+from fake_driver import bind, gpu, public
 from threads import together
 
 import cudamath as cm
@@ -206,7 +206,7 @@ def test_an_index_error_names_the_line(fake):
             flag[0] = ticket
 
     x, bad = gpu([1]), gpu([9])
-    run = bind(check, [x], [], [Input(0), Flag(), Ticket()], name="take")
+    run = public(bind(check, [x], [], [Input(0), Flag(), Ticket()], name="take"))
     run(x)
     cm.cuda.synchronize()
     run(bad)
@@ -224,7 +224,7 @@ def test_an_error_of_a_replayed_graph_names_the_line_of_the_captured_call(fake):
             flag[0] = ticket
 
     x = gpu([1])
-    looked = bind(check, [x], [((1,), x.dtype)], [Input(0), Output(0), Flag(), Ticket()], name="take")
+    looked = public(bind(check, [x], [((1,), x.dtype)], [Input(0), Output(0), Flag(), Ticket()], name="take"))
     step = cm.cuda.graph(lambda x: looked(x))
     line = sys._getframe().f_lineno - 1
     step(x)

@@ -1,5 +1,7 @@
 """Calls of layouts seen before, which on a GPU go straight to their plan (`Op.again`): other numbers, then gradients."""
 
+import itertools
+
 import numpy as np
 import pytest
 from differences import check_gradient, numbers
@@ -61,6 +63,68 @@ def test_views_seen_before_are_views_of_the_same_key(fake):
         for key in (np.s_[1.0:3], np.s_[:, 1.0], np.s_[1:3, ::2.0], np.s_[(0, 1, 2.5), 1], np.s_[9, 1], np.s_[1, 1, 1]):
             with pytest.raises((IndexError, TypeError)):
                 x[key]
+
+
+def test_rows_of_layouts_seen_before(fake):
+    for a in (np.arange(15, dtype="f4").reshape(3, 5), np.arange(24.0).reshape(4, 6)[::-1, ::2], np.arange(4), np.empty((0, 2))):
+        whole = gpu(a if a.flags.c_contiguous else a.base.reshape(4, 6))
+        x = whole if a.flags.c_contiguous else whole[::-1, ::2]
+        for _ in range(2):
+            for i in range(-len(a), len(a)):
+                row, seen = x[i], a[i, ...] if a.ndim > 1 else a[i:][:1].reshape(())
+                offset = seen.ctypes.data - a.ctypes.data
+                assert (row.shape, row.ptr - x.ptr, row.strides) == (seen.shape, offset, seen.strides)
+                assert row._owner is x._owner and row._layout.aligned == (row.ptr % 16 == 0)
+            for wrong in (len(a), -len(a) - 1):
+                with pytest.raises(IndexError, match=f"^index: index {wrong} is out of bounds for axis 0 with size {len(a)}"):
+                    x[wrong]
+    with pytest.raises(IndexError, match="index: invalid|only integers"):
+        x[1.0]
+    with pytest.raises(IndexError, match="too many indices"):
+        gpu(np.array(1.0))[0]
+
+
+def test_rows_are_set(device):
+    a = np.zeros((4, 3), "f4")
+    x, rows = cm.asarray(a), np.arange(1, 7, dtype="f4").reshape(2, 3)
+    for _ in range(2):
+        for i, value in ((0, 7.0), (1, rows[0]), (-1, rows[1]), (2, rows), (True, 5.0), (0, -0.0), (1, 3), (-1, rows[0] + 1)):
+            if np.shape(value) == (2, 3):
+                with pytest.raises(ValueError, match=r"^setitem: .*\(2, 3\)"):
+                    x[i] = cm.asarray(value)
+                continue
+            x[i] = cm.asarray(value) if np.ndim(value) else value
+            a[i] = value
+            np.testing.assert_array_equal(x.to_numpy(), a)
+        with pytest.raises(IndexError, match="^index: index 4 is out of bounds"):
+            x[4] = 1.0
+
+
+_FILLED = [(0.0, "f4"), (-0.0, "f4"), (0, "i1"), (True, "?"), (1, "f8"), (1.0, "f8"), (-1, "i1"), (2.5, "i4"),
+           (2**64 - 1, "u8"), (1 << 63, "u8"), (-(1 << 63), "i8"), (complex(1, 0.0), "c8"), (complex(1, -0.0), "c8")]
+
+
+def test_filled_arrays_are_told_apart(fake):
+    x = gpu(np.ones((2, 3), "f4"))
+    for _ in range(2):
+        for (value, dtype), place in itertools.product(_FILLED, ("like", "new")):
+            y = cm.full_like(x, value, dtype) if place == "like" else cm.full((2, 3), value, dtype, device=x.device)
+            memory = np.array([a for a in fake.launches[-1][-1] if not isinstance(a, tuple)][:2])  # as the kernel gets it
+            assert y.dtype == dtype and memory.tobytes() == np.full(16 // y.itemsize, value, dtype).tobytes()
+        for make, like in ((cm.ones_like, x), (cm.zeros_like, x), (cm.ones_like, x[:, 1:]), (cm.zeros_like, x.T)):
+            y = make(like)
+            assert y.dtype == np.float32 and y._layout.aligned and fake.launches[-1][-1][0][1][4] == y.ptr
+        assert cm.ones_like(x, dtype="int8").dtype == np.int8 and cm.ones_like(x, shape=(4,)).shape == (4,)
+        assert [str(cm.full((2, 3), 2, device=f"cuda:{i}").device) for i in (1, 0)] == ["cuda:1", "cuda:0"]
+        assert [cm.full((2,), value, device="cuda:0").dtype for value in (1, 1.0, True)] == [np.int64, np.float64, np.bool_]
+
+
+@pytest.mark.parametrize(("value", "dtype"), _FILLED)
+def test_filled_arrays_asked_for_before(device, value, dtype):
+    x = cm.ones((2, 3), "float32")
+    for _ in range(2):
+        for y in (cm.full_like(x, value, dtype), cm.full((2, 3), value, dtype)):
+            assert y.to_numpy().tobytes() == np.full((2, 3), value, dtype).tobytes()
 
 
 @pytest.mark.parametrize(("function", "right", "wrong"), [

@@ -21,7 +21,7 @@ from .devices import CPU, TRACED, Device, default_index, device_of, index_of
 from .flags import Flags
 from .host import owns
 from .layout import Layout
-from .looked_up import KNOWN, view_key
+from .looked_up import seen_before
 
 
 class ndarray:
@@ -171,13 +171,10 @@ class ndarray:
         return self._data.ctypes.data if self._layout.device == CPU else self._data
 
     def __getitem__(self, key: Any) -> ndarray:
-        kind, layout = type(key), self._layout
-        if kind is not slice and kind is not tuple or layout.device == CPU or self._node is not None:
+        layout = self._layout
+        if layout.device == CPU or self._node is not None:
             return self._getitem(key)
-        try:
-            known = KNOWN.get(view_key(layout, key))
-        except TypeError:  # an index array cannot be looked up
-            known = None
+        known = seen_before(layout, key)
         if known is None:
             return self._getitem(key)
         seen, offset = known
@@ -221,10 +218,10 @@ class ndarray:
         """The only element as a Python scalar, or the one at `index`: an integer counts in C order."""
         if self._node is not None:
             _refuse_as_number(self)
-        chosen = self[index] if len(index) > 1 else self
-        if len(index) == 1:
-            chosen = self[index[0]] if isinstance(index[0], tuple) else self.ravel()[index]
-        if chosen.size != 1:
+        chosen = self
+        if index:
+            chosen = self[index] if len(index) > 1 else self[index[0]] if isinstance(index[0], tuple) else self.ravel()[index]
+        if chosen._layout.size != 1:
             raise ValueError(f"item: wants an array of one element, got shape {self.shape}")
         return _number_of(chosen) if chosen._layout.device >= 0 else chosen.to_numpy().item()
 
@@ -357,10 +354,11 @@ _spare: dict[np.dtype, list[tuple[np.ndarray, int]]] = {}  # host memory of one 
 
 def _number_of(x: ndarray) -> Any:
     """The only element of an array on a GPU as a Python scalar; waits for it."""
-    spare = _spare.setdefault(x._layout.dtype, [])
-    host, address = spare.pop() if spare else (one := np.empty((), x._layout.dtype), one.ctypes.data)
-    memory.download(address, x._data, host.nbytes, stream.stream_of(x._layout.device), wait=False)
-    flags.raise_pending(x._layout.device)
+    layout = x._layout
+    spare = _spare.setdefault(layout.dtype, [])
+    host, address = spare.pop() if spare else (one := np.empty((), layout.dtype), one.ctypes.data)
+    memory.download(address, x._data, layout.itemsize, stream.stream_of(layout.device), wait=False)
+    flags.raise_pending(layout.device)
     value = host.item()
     spare.append((host, address))
     return value

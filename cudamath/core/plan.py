@@ -285,8 +285,8 @@ class _Writer:
             self.emit(f"{y}._owner = {owners[y]}; {y}._node = None")
         if any(isinstance(arg, Ticket) for step in self.plan.steps for arg in step.args):
             self.constants |= {"next_ticket": flags.next_ticket, "calls": flags.calls, "user_place": user_place}
-            self.emit("call_ticket = next_ticket()")
-            self.emit(f"calls[call_ticket % {flags.RING}] = call_ticket, {self.name!r}, user_place(2)")
+            self.emit("call_ticket = next_ticket()")  # below: `run`, what calls it (`Op.again`) and a public function are ours
+            self.emit(f"calls[call_ticket % {flags.RING}] = call_ticket, {self.name!r}, user_place(4)")
         works = self.plan.works or [UNKNOWN] * len(self.plan.steps)
         for number, (step, work) in enumerate(zip(self.plan.steps, works, strict=True)):
             if isinstance(step, Launch):
@@ -397,7 +397,8 @@ class _Writer:
         if dtype == np.float64:
             return f"d[{at}] = s{arg.index}"
         if dtype.kind in "iu":
-            return f"q[{at}] = ((int(s{arg.index}) & {_MASK}) ^ {_HIGH}) - {_HIGH}"
+            word = f"q[{at}] = ((int(s{arg.index}) & {_MASK}) ^ {_HIGH}) - {_HIGH}"  # any number, modulo 2^64
+            return f"try: q[{at}] = s{arg.index}\n        except (TypeError, ValueError): {word}"  # most are within int64
         raise AssertionError(f"run-time scalars are float32, float64 or integers, not {dtype}")
 
     def call(self, number: int, step: Call, work: Work) -> None:

@@ -216,6 +216,16 @@ def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, 
     if type(fill_value) in (bool, int, float, complex):
         if dtype is None:
             dtype = dtypes.scalar_dtype(type(fill_value))
+        if order == "C":
+            index = default_index() if device is None else index_of(device)
+            key = "full", shape, fill_value, fill_value.__class__, dtype, index
+            try:
+                return _full.plans[key]()
+            except (KeyError, TypeError):  # something new, or a list of sizes
+                y = _filled(_layout("full", shape, dtype, device), fill_value)
+            if type(shape) in (int, tuple):
+                _keep_full(key, y._layout, fill_value)
+            return y
         return _new("full", shape, dtype, order, device, lambda layout: _filled(layout, fill_value))
     value = core.asarray(fill_value, dtype, device, name="full")
     return in_order("full", broadcast_to(value, normalize_shape("full", shape)), order, copy=True)
@@ -233,6 +243,26 @@ def _like(name: str, x: Any, dtype: Any, order: str, device: Any, shape: Any, ma
         order = "F" if x.flags.fnc else "C"
     return _new(name, layout.shape if shape is None else shape, layout.dtype if dtype is None else dtype, order,
                 x.device if device is None else device, make)
+
+
+def _number_like(name: str, x: Any, value: Any, dtype: Any, order: str, device: Any, shape: Any) -> ndarray:
+    """An array like another that holds a Python number everywhere: on a GPU looked up by the layout of the other."""
+    try:
+        return _full.plans[name, x._layout, value, value.__class__, dtype, order, device, shape]()
+    except (AttributeError, KeyError, TypeError):  # another kind of array, something new, what has no hash
+        pass
+    y = _like(name, x, dtype, order, device, shape, lambda layout: _filled(layout, value))
+    if shape is None and type(x) is ndarray:
+        _keep_full((name, x._layout, value, value.__class__, dtype, order, device, shape), y._layout, value)
+    return y
+
+
+def _keep_full(key: tuple, layout: Layout, value: Any) -> None:
+    """Remember the plan that has just filled an array of this layout on a GPU by what was asked for."""
+    exact = (value or type(value) is int) and type(value) is not complex  # -0.0 equals 0.0 and has other bits
+    run = _full.plans.get((layout, layout.device)) if exact and layout.device >= 0 else None
+    if run is not None:
+        _full.keep(key, functools.partial(run, *pattern("full", value, layout.dtype)))
 
 
 def empty_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None) -> ndarray:
@@ -253,7 +283,7 @@ def zeros_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = 
     >>> cm.zeros_like(cm.asarray([1, 2]))
     array([0, 0])
     """
-    return _like("zeros_like", x, dtype, order, device, shape, _zeros)
+    return _number_like("zeros_like", x, 0, dtype, order, device, shape)
 
 
 def ones_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = None, shape: Any = None) -> ndarray:
@@ -263,7 +293,7 @@ def ones_like(x: Any, /, dtype: Any = None, order: str = "K", *, device: Any = N
     >>> cm.ones_like(cm.asarray([1.5, 2.5]))
     array([1., 1.])
     """
-    return _like("ones_like", x, dtype, order, device, shape, _ones)
+    return _number_like("ones_like", x, 1, dtype, order, device, shape)
 
 
 def full_like(x: Any, /, fill_value: Any, dtype: Any = None, order: str = "K", *, device: Any = None,
@@ -274,13 +304,11 @@ def full_like(x: Any, /, fill_value: Any, dtype: Any = None, order: str = "K", *
     >>> cm.full_like(cm.asarray([1.5, 2.5]), 7)
     array([7., 7.])
     """
-    def make(layout: Layout) -> ndarray:
-        if type(fill_value) in (bool, int, float, complex):
-            return _filled(layout, fill_value)
-        return full(layout.shape, fill_value, layout.dtype, device=core.device_of(layout.device))
-
-    if order == "C" or type(fill_value) in (bool, int, float, complex):
-        return _like("full_like", x, dtype, order, device, shape, make)
+    if type(fill_value) in (bool, int, float, complex):
+        return _number_like("full_like", x, fill_value, dtype, order, device, shape)
+    if order == "C":
+        return _like("full_like", x, dtype, order, device, shape, lambda layout: full(
+            layout.shape, fill_value, layout.dtype, device=core.device_of(layout.device)))
     made = _like("full_like", x, dtype, order, device, shape, core.allocate)
     made[...] = _broadcast_as("full_like", core.asarray(fill_value, None, made.device, name="full_like"), made.shape)
     return made
@@ -486,7 +514,8 @@ def _band_of_ones(name: str, rows: int, columns: int | None, dtype: Any, device:
 def tril(x: Any, /, k: int = 0) -> ndarray:
     """The lower triangles of the matrices in the last two axes: 0 above diagonal ``k``.
 
-    Args: x: array of at least 2 dimensions; k: > 0 above the main diagonal. Raises: ValueError if it has fewer.
+    Args: x: array of at least 1 dimension, where one is every row of a square matrix; k: > 0 above the main diagonal. Raises:
+    ValueError for a 0-d array.
     Gradient: the same triangle of the gradient.
 
     >>> import cudamath as cm
@@ -500,7 +529,8 @@ def tril(x: Any, /, k: int = 0) -> ndarray:
 def triu(x: Any, /, k: int = 0) -> ndarray:
     """The upper triangles of the matrices in the last two axes: 0 below diagonal ``k``.
 
-    Args: x: array of at least 2 dimensions; k: > 0 above the main diagonal. Raises: ValueError if it has fewer.
+    Args: x: array of at least 1 dimension, where one is every row of a square matrix; k: > 0 above the main diagonal. Raises:
+    ValueError for a 0-d array.
     Gradient: the same triangle of the gradient.
 
     >>> import cudamath as cm
@@ -520,7 +550,9 @@ def _triangle(name: str, x: Any, k: int) -> ndarray:
         pass
     x = require(name, x)
     if x.ndim < 2:
-        raise ValueError(f"{name}: wants at least 2 dimensions, got shape {x.shape}")
+        if not x.ndim:
+            raise ValueError(f"{name}: wants at least 1 dimension, got {x.dtype} of shape ()")
+        x = broadcast_to(x, (x.size, x.size))
     low, high = (-_FAR, operator.index(k)) if name == "tril" else (operator.index(k), _FAR)
     if not x._layout.contiguous:
         return _band(_copy(x), low=low, high=high)

@@ -120,8 +120,9 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
             wrote(x)
             run(x, value)
             return
-    _check_writable("setitem", x)
-    if _one_array(x, key):
+    if x._node is not None or not x._layout.contiguous:
+        _check_writable("setitem", x)
+    if type(key) is ndarray and _one_array(x, key):
         if key._owner is x._owner and x._layout.device >= 0:  # x[x] = 0: what is written must not be read as a position
             key = _copy(key)
         if type(value) in (int, float) and _is_own(x._layout.dtype, value):
@@ -236,14 +237,17 @@ def _apart(x: ndarray, value: ndarray) -> ndarray:
 def _assign(target: ndarray, value: Any) -> None:
     """``target[...] = value``."""
     wrote(target)
+    layout = target._layout
     if type(value) in _SCALARS:
-        if target.size:
-            _fill(target, scalars=pattern("setitem", value, target._layout.dtype))
+        if layout.size:
+            _fill(target, scalars=pattern("setitem", value, layout.dtype))
         return
-    if type(value) is ndarray and value._node is None and value._layout.shape == target._layout.shape and (
-            value._layout.device == target._layout.device):
-        if target.size:
-            _copy_into(target, _apart(target, value))
+    if type(value) is ndarray and value._node is None and value._layout.shape == layout.shape and (
+            value._layout.device == layout.device):
+        if layout.size:
+            source = _apart(target, value)
+            run = _copy_into.plans.get((layout, source._layout))  # as the call below would find it
+            run(target, source) if run is not None else _copy_into(target, source)
         return
     given = _fitted("setitem", _given("setitem", target, value), target.shape)
     if given._node is not None:

@@ -128,11 +128,11 @@ def _known_pattern(value: Any, dtype: np.dtype) -> tuple[int, int]:
 
 
 def pattern(name: str, value: Any, dtype: np.dtype) -> tuple[int, int]:
-    """`bits` of a Python scalar, remembered; but for floating-point zeros, because -0.0 equals 0.0 and has other bits."""
-    if not value and type(value) in (float, complex):
-        return (0, 0) if type(value) is float and math.copysign(1.0, value) > 0 else bits(value, dtype)
+    """`bits` of a Python scalar, remembered; but where there are zeros with signs: -0.0 equals 0.0 and has other bits."""
     try:
-        return _known_pattern(value, dtype)
+        if type(value) is not complex and (value or type(value) is not float):
+            return _known_pattern(value, dtype)
+        return (0, 0) if type(value) is float and math.copysign(1.0, value) > 0 else bits(value, dtype)
     except (OverflowError, TypeError, ValueError) as error:
         raise type(error)(f"{name}: {value!r} as {dtype}: {error}") from None
 

@@ -24,12 +24,15 @@ def viewing(function: Function) -> Function:
     """`function(x, ...)`, whose result is a view of x: for arrays on a GPU, where working it out takes longer than the kernel
     that reads it, the view is looked up by what was asked for. Not where a gradient is recorded."""
     known: dict[tuple, tuple[Layout, int]] = {}
+    new = object.__new__
 
     @functools.wraps(function)
     def call(x: Any, /, *args: Any, **kwargs: Any) -> Any:
         if type(x) is not ndarray or x._layout.device < 0 or x._node is not None:
             return function(x, *args, **kwargs)
-        key = (x._layout, args, *map(type, args), *kwargs.items(), *map(type, kwargs.values()))
+        key: tuple = (x._layout, args, *map(type, args))
+        if kwargs:
+            key = (*key, *kwargs.items(), *map(type, kwargs.values()))
         try:
             layout, offset = known[key]
         except (KeyError, TypeError) as error:
@@ -37,6 +40,8 @@ def viewing(function: Function) -> Function:
             if type(error) is KeyError and y._owner is x._owner:  # TypeError: a list, which cannot be a key
                 remember(known, key, (y._layout, y._data - x._data))
             return y
-        return x._view(layout, offset)
+        out = new(ndarray)
+        out._layout, out._data, out._owner, out._node = layout, x._data + offset, x._owner, None
+        return out
 
     return call  # type: ignore[return-value]

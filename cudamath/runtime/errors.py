@@ -47,8 +47,11 @@ _files: dict[str, bool] = {}  # of code that was looked at: whether it is ours
 
 def user_place(above: int = 1) -> tuple[Any, int]:
     """What called cudamath, the innermost frame that is none of ours: its code and where it is in it, for `line_of`.
-    above: so many frames from here on are known to be ours."""
-    frame = sys._getframe(above)
+    above: so many frames from here on are known to be ours, if there are more."""
+    try:
+        frame = sys._getframe(above)
+    except ValueError:  # called by the interpreter itself (atexit)
+        frame = sys._getframe(1)
     while True:
         code = frame.f_code
         ours = _files.get(code.co_filename)

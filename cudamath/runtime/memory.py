@@ -360,8 +360,11 @@ def _copy(kind: str, function: str, target: Any, source: Any, nbytes: int, strea
     """One asynchronous copy, `function(target, source, nbytes, stream)` of the driver."""
     if not nbytes:
         return
+    run, current = getattr(devices.driver(), function), streams.local.stream
+    if observe is None and current is not None and current.device == stream.device:  # without a context manager
+        check(run(target, source, nbytes, stream.handle))
+        return
     with streams.in_context(stream.device):
-        run = getattr(devices.driver(), function)
         if observe is None:
             check(run(target, source, nbytes, stream.handle))
         else:

@@ -294,7 +294,7 @@ def sum_into(place: ArrayArg, target: Layout, *terms: tuple[ArrayArg, Layout]) -
 
 def forward(version: str, x: Layout, weight: Layout | None, bias: Layout | None, residual: Layout | None, columns: int,
             eps: float, *, center: bool = True, channels: Channels | None = None) -> Plan:
-    """The plan of one version by name, "plain", "rows" or "long_rows"."""
+    """The plan of one version by name, "plain", "rows", "shared" or "long_rows"."""
     rows_ = x.size // columns
     T = wide(x.dtype)
     per_row = x.like((rows_,), T)
@@ -314,8 +314,13 @@ def forward(version: str, x: Layout, weight: Layout | None, bias: Layout | None,
                                      [seen[0], w, b, *seen[1:], mean, rstd, *numbers])])
     flat = [first.flat, r, Output(0).flat, h.flat]
     width = width_of(columns, channels, x, weight, bias, residual)
+    added = [] if residual is None else [sum_into(h, x, (first, x), (others[2], residual))]
+    if version == "shared":
+        from . import norm_shared
+
+        return Plan(outputs, [*added, norm_shared.launch(x, given.dtype, width, columns, parts, channels,
+                                                         [flat[3], w, b, flat[2], mean, rstd], T.type(eps))])
     if version == "long_rows":
-        added = [] if residual is None else [sum_into(h, x, (first, x), (others[2], residual))]
         kernel = long_rows(x.dtype, given.dtype, width, parts._replace(residual=False))
         return Plan(outputs, [*added, Launch(kernel, rows_, LONG, [flat[3], w, b, flat[2], mean, rstd, columns, *numbers])])
     shape = fitting_rows(columns, width, fitting(HELD, x.dtype))

@@ -334,7 +334,7 @@ def finish(param, parts):
 
 def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: Layout | None, rstd: Layout, extra: Layout | None,
              columns: int, biased: bool) -> Plan:
-    """The plan of one version by name, "plain", "rows" or "long_rows" -> dx, and dweight, dbias where these are there."""
+    """The plan of one version by name, "plain", "rows", "ring" or "long_rows" -> dx, and dweight, dbias where these are there."""
     rows_, T = x.size // columns, wide(x.dtype)
     parts = Parts(mean is not None, weight is not None, biased, extra is not None)
     given = weight if weight is not None else x.like((columns,))
@@ -370,8 +370,14 @@ def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: La
         groups = min(shape.grid(rows_), multiprocessors(x.device) * resident(shape, x.dtype))
         _, _, words, kind = fetcher(x.dtype, width)
         packed = [a.view((x.size * words // width,), dtype=kind) for a in (Input(0), Input(1), other)]
-        steps = [Launch(rows(x.dtype, given.dtype, shape, parts), groups, shape.block,
-                        [*packed[:2], w, m, s, packed[2], flat[2], Temp(0), rows_, columns])]
+        if version == "ring":
+            from . import norm_grad_ring
+
+            rest = [w, m, s, flat[2], Temp(0), rows_, columns]
+            steps = [norm_grad_ring.launch(x, given.dtype, shape, parts, groups, packed, rest)]
+        else:
+            steps = [Launch(rows(x.dtype, given.dtype, shape, parts), groups, shape.block,
+                            [*packed[:2], w, m, s, packed[2], flat[2], Temp(0), rows_, columns])]
     if summed:
         steps.append(Launch(finish(given.dtype, parts), last, (LANES, PARTS), [Temp(0), dweight, dbias]))
     return Plan(outputs, steps, [x.like((2, groups if summed else 1, columns), T)], several=True)

@@ -1,0 +1,111 @@
+"""Norm kernels for long rows and for groups, by name: `shared`, a cluster's blocks to a row, and the gradient's `ring`."""
+
+import math
+
+import numpy as np
+import pytest
+from differences import TOLERANCE, numbers, run_version, wide
+from test_norm import channels, row_gradients, row_reference
+
+from cudamath.core.layout import Layout
+from cudamath.runtime.device import assume
+from cudamath.testing import assert_close
+
+gpu = pytest.mark.gpu
+
+
+def looseness(dtype, rows=1):
+    """Tolerances of what is rounded to this dtype, for sums over rows."""
+    return {"rtol": TOLERANCE[dtype] * 4, "atol": TOLERANCE[dtype] * 6 * rows**0.5}
+
+
+@gpu
+@pytest.mark.parametrize("dtype, param", [("bfloat16", "bfloat16"), ("bfloat16", "float32"), ("float16", "float16")])
+@pytest.mark.parametrize("rows, columns", [(3, 800), (700, 1024), (3000, 1600), (2500, 4096), (265, 8192)])
+def test_gradients_by_ring(rows, columns, dtype, param):
+    """Fewer rows than blocks, fewer than stages, many; columns that fill the threads and such that do not."""
+    from cudamath.kernels import norm, norm_grad
+
+    x, g, extra = numbers((rows, columns), dtype, scale=2, shift=1), numbers((rows, columns), dtype, 1), numbers(
+        (rows, columns), dtype, 4)
+    w, b = numbers((columns,), param, 2), numbers((columns,), param, 3)
+    summed = looseness(dtype if param == dtype else "float32", rows)
+    _, mean, rstd = run_version("gpu", lambda x, w, b: norm.forward("rows", x, w, b, None, columns, 1e-5), x, w, b)
+    for more in ((), (extra,)):
+        found = [run_version("gpu", lambda g, x, w, m, s, *h: norm_grad.backward("ring", g, x, w, m, s, *h or [None], columns,
+                                                                                 True), g, x, w, mean, rstd, *more)
+                 for _ in range(2)]
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_array_equal(one, other)
+        expected = row_gradients(g, x, w, True)
+        assert_close(found[0][0], expected[0] + wide(extra) if more else expected[0], **looseness(dtype))
+        for i in (1, 2):
+            assert_close(found[0][i], expected[i], **summed)
+    (rstd,) = run_version("gpu", lambda x: norm.forward("rows", x, None, None, None, columns, 1e-5, center=False), x)[1:]
+    dx, dweight = run_version("gpu", lambda g, x, w, s: norm_grad.backward("ring", g, x, w, None, s, None, columns, False),
+                              g, x, w, rstd)
+    expected = row_gradients(g, x, w, False)
+    assert_close(dx, expected[0], **looseness(dtype))
+    assert_close(dweight, expected[1], **summed)
+    (dx,) = run_version("gpu", lambda g, x, s: norm_grad.backward("ring", g, x, None, None, s, None, columns, False), g, x, rstd)
+    assert_close(dx, row_gradients(g, x, np.ones(columns), False)[0], **looseness(dtype))
+
+
+@gpu
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("columns", [264, 4096, 8192, 8200, 20_008, 32_768, 65_536, 131_072, 262_136])
+def test_rows_shared_by_blocks(columns, dtype):
+    """One, two, four and eight blocks, of 64 to 1,024 threads; a mean far from 0 in float32."""
+    from cudamath.kernels import norm
+
+    x = numbers((7, columns), dtype, scale=2, shift=30 if dtype == "float32" else 1)
+    w, b = numbers((columns,), dtype, 2), numbers((columns,), dtype, 3)
+    y, mean, rstd = run_version("gpu", lambda x, w, b: norm.forward("shared", x, w, b, None, columns, 1e-5), x, w, b)
+    loose = looseness(dtype)
+    if dtype == "float32":
+        loose["atol"] *= 2  # the mean, 30, is rounded
+    assert_close(y, row_reference(x, w, b), **loose)
+    assert_close(mean, wide(x).mean(1), rtol=1e-6)
+    assert_close(rstd, 1 / np.sqrt(wide(x).var(1) + 1e-5), rtol=2e-6)
+    y, _ = run_version("gpu", lambda x, w: norm.forward("shared", x, w, None, None, columns, 1e-5, center=False), x, w)
+    assert_close(y, row_reference(x, w), **looseness(dtype))
+
+
+@gpu
+@pytest.mark.parametrize("dtype, param", [("float32", "float32"), ("bfloat16", "float32"), ("bfloat16", "bfloat16")])
+@pytest.mark.parametrize("shape, groups", [((3, 32, 16, 16), 4), ((3, 6, 4, 25), 2), ((2, 64, 64, 64), 2), ((5, 12, 100, 80), 3),
+                                           ((2, 8, 8), 1)])
+def test_groups_shared_by_blocks(shape, groups, dtype, param):
+    from cudamath.kernels import norm
+
+    x, w, b = numbers(shape, dtype, scale=2, shift=1), numbers(shape[1:2], param, 1), numbers(shape[1:2], param, 2)
+    y, mean, _ = run_version("gpu", lambda x, w, b: norm.group_norm(x, w, b, groups=groups, eps=1e-5, version="shared"), x, w, b)
+    rows = wide(x).reshape(shape[0], groups, -1)
+    spread = np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+    expected = ((rows - rows.mean(-1, keepdims=True)) / spread).reshape(shape) * channels(wide(w), x) + channels(wide(b), x)
+    assert_close(y, expected, **looseness(dtype))
+    assert_close(mean, rows.mean(-1).ravel(), rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE["float32"])
+    y, _, _ = run_version("gpu", lambda x: norm.group_norm(x, None, None, groups=groups, eps=1e-5, version="shared"), x)
+    assert_close(y, ((rows - rows.mean(-1, keepdims=True)) / spread).reshape(shape), **looseness(dtype))
+
+
+def test_channels_are_found_by_multiplication():
+    """The fraction gives the quotient that a division gives, wherever `fits` says so; at the borders of channels above all."""
+    from cudamath.kernels import norm_shared
+    from cudamath.kernels.norm import Channels
+
+    x = Layout.new((1 << 18,), np.dtype(np.float32), 0)
+    rng = np.random.default_rng(0)
+    with assume((9, 0)):
+        for run in (*range(1, 70), 784, 3136, 4095, 4096, 4097, 65_535, 131_071, 1 << 18):
+            share = (1 << 18) // run
+            assert norm_shared.fits(share * run, 4, x, Channels(1, share, run))
+            starts = np.unique(np.r_[0, 1, share - 1, rng.integers(0, share, 50)]) * run
+            columns = np.r_[starts, starts + run - 1, starts + run // 2]
+            inverse = (1 << norm_shared.SHIFT) // run + 1
+            assert int(columns.max()) * inverse < 1 << 63
+            assert (columns * inverse >> norm_shared.SHIFT == columns // run).all(), run
+        assert not norm_shared.fits(1 << 18, 4, x, Channels(1, 1, 1 << 25))
+        assert math.prod(norm_shared.spread(1 << 18, True)) == 8192
+    with assume((8, 0)):
+        assert not norm_shared.fits(1 << 16, 4, x, None)

@@ -348,7 +348,7 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
     grid = tiles * share if share > 1 else min(devices.multiprocessors(a.device), tiles)
     steps = [Launch(matmul_wgmma(tile), grid, tile.threads, [*maps, target, *beside, *numbers], tile.shared, share,
                     early=True)]
-    if splits > 1 and batch == 1 and c.itemsize == 2 and boxed(size, offsets[2]):
+    if splits > 1 and batch == 1 and kind != "s8" and size % 4 == offsets[2] % 16 == 0:
         steps.append(conv_splits.add(Layout.new((size,), c.dtype, c.device), splits, target, out, early=True))
     elif splits > 1:
         steps.append(Launch(sum_parts(temps[0].dtype, c.dtype), blocks(size, 256), 256,

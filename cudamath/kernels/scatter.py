@@ -60,6 +60,14 @@ def own(position, rows):
     return i if 0 <= i < rows else np.int64(-1)
 
 
+def positions_of(indices: tuple[Layout, ...], sizes: tuple[int, ...], first: int, temps: list[Layout]) -> tuple:
+    """Index arrays (inputs ``first`` ...) over axes of these sizes as one list: (steps, argument, what makes rows of it)."""
+    if len(indices) > 1:
+        return *flat_positions(indices, sizes, first, temps), merged
+    steps, positions = dense(Input(first), indices[0], indices[0].shape, indices[0].dtype, temps)
+    return steps, positions.flat, own
+
+
 # ------------------------------------------------------------------------------------------------ the last one wins
 
 
@@ -341,14 +349,10 @@ def scatter(x: Layout, values: Layout, *indices: Layout, axis: int) -> Plan:
     shape = (*x.shape[:axis], *indices[0].shape, *x.shape[axis + count :])
     temps: list[Layout] = []
     steps: list[Any]
-    if count == 1 and 0 not in shape and x.size:
-        steps, positions = dense(Input(2), indices[0], indices[0].shape, indices[0].dtype, temps)
-        positions, row_of = positions.flat, own
-    else:
-        steps, positions = flat_positions(indices, x.shape[axis : axis + count], 2, temps)
-        row_of = merged
+    sizes = x.shape[axis : axis + count]
     if 0 in shape or not x.size:  # nothing to move, but positions out of range are still an error
-        return Plan([], steps, temps)
+        return Plan([], flat_positions(indices, sizes, 2, temps)[0], temps)
+    steps, positions, row_of = positions_of(indices, sizes, 2, temps)
     more, argument, layout, copied = box(Input(0), x, axis, count, temps)
     steps += more
     more, given = dense(Input(1), values, shape, x.dtype, temps)

@@ -27,13 +27,13 @@ import numpy as np
 from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
-from .accumulate import _limits
+from .add_rows import fits, folding, row_steps
 from .build import blocks, codec
 from .copy import copy_part, fill_part, whole
 from .index import add_along, along_positions, box, dense, flat_positions
 from .keys import coding
 from .lazy import cuda
-from .rows import device
+from .scatter import positions_of
 from .sort import key_steps
 
 CHUNK = 32
@@ -41,6 +41,7 @@ AHEAD = 8  # sources of it whose loads are under way at once
 THREADS = 256
 FEW, COMPARED = 1024, 1 << 24  # sources of `add_few`, and comparisons of a destination with an element's row. To find the
 OWN = 10  # row costs an element as much as so many comparisons. (2^24 of them: about 20 us on an H200, sorting 40.)
+OWNED = "each block looks for the sources of its rows"
 FEW_STEPS = 64  # along an axis, that a thread may make one after another
 
 
@@ -69,41 +70,6 @@ def sort_steps(positions: Any, m: int, rows: int, device: int, temps: list[Layou
 
 
 # -------------------------------------------------------------------------------------------------- summing
-
-
-@functools.cache
-def folding(kind: str, dtype: np.dtype) -> tuple[Any, Any]:
-    """(device function that folds a value into a total, the total of nothing): add, multiply, max (NaN wins) or min."""
-    _, _, T = codec(dtype)
-
-    if kind == "add":
-
-        @device
-        def fold(total, value):
-            return total + value
-
-    elif kind == "multiply":
-
-        @device
-        def fold(total, value):
-            return total * value
-
-    elif kind == "max":
-
-        @device
-        def fold(total, value):
-            return total if total >= value or total != total else value
-
-    else:
-
-        @device
-        def fold(total, value):
-            return total if total <= value or total != total else value
-
-    if kind in ("add", "multiply"):
-        return fold, T(0 if kind == "add" else 1)
-    lowest, highest = _limits(T)
-    return fold, lowest if kind == "max" else highest
 
 
 @functools.cache
@@ -257,6 +223,11 @@ def index_add(x: Layout, index: Layout, values: Layout, *, axis: int) -> Plan:
         arguments = [given, source.view((shape[0], m, shape[2])), Input(1), Output(0).view(shape), Flag(), Ticket()]
         return Plan([out], [*more, *again, Launch(add_few(x.dtype), blocks(x.size, THREADS), THREADS, arguments)], temps,
                     f"each element looks through the {m} indices")
+    if fits(out.like(shape), m):
+        more, given = dense(Input(0), x, x.shape, x.dtype, temps)
+        found, *places = positions_of((index,), (x.shape[axis],), 1, temps)
+        added = row_steps("copy", given, Output(0), out.like(shape), source, *places, m, temps)
+        return Plan([out], [*again, *more, *found, *added], temps, OWNED)
     steps = copy_part(whole(Input(0), x), whole(Output(0), out))
     if m:
         more, positions = flat_positions((index,), (x.shape[axis],), 1, temps)
@@ -269,13 +240,19 @@ def scatter_add(x: Layout, values: Layout, *indices: Layout, axis: int, kind: st
     what is done instead of adding, see ``folding``."""
     count = len(indices)
     shape = (*x.shape[:axis], *indices[0].shape, *x.shape[axis + count :])
+    sizes, m = x.shape[axis : axis + count], indices[0].size
     temps: list[Layout] = []
-    steps, positions = flat_positions(indices, x.shape[axis : axis + count], 2, temps)
     if 0 in shape or not x.size:
-        return Plan([], steps, temps)
-    more, target, layout, copied = box(Input(0), x, axis, count, temps)
+        return Plan([], flat_positions(indices, sizes, 2, temps)[0], temps)
+    steps, target, layout, copied = box(Input(0), x, axis, count, temps)
     again, source = dense(Input(1), values, shape, x.dtype, temps)
-    steps += [*more, *again, *add_steps(target, layout, source, positions, indices[0].size, temps, kind)]
+    steps += again
+    if fits(layout, m):
+        found, *places = positions_of(indices, sizes, 2, temps)
+        steps += [*found, *row_steps("place", target, target, layout, source, *places, m, temps, kind)]
+    else:
+        found, positions = flat_positions(indices, sizes, 2, temps)
+        steps += [*found, *add_steps(target, layout, source, positions, m, temps, kind)]
     if copied is not None:
         steps += copy_part(copied, whole(Input(0), x))
     return Plan([], steps, temps)
@@ -286,15 +263,19 @@ def gather_grad(g: Layout, *indices: Layout, shape: tuple[int, ...], axis: int) 
     out = g.like(shape)
     if not out.size:
         return Plan([out], [])
-    count = len(indices)
+    count, m = len(indices), indices[0].size
+    sizes = shape[axis : axis + count]
+    rows = out.like((prod(shape[:axis]), prod(sizes), prod(shape[axis + count :])))
     temps: list[Layout] = []
+    again, source = dense(Input(0), g, g.shape, g.dtype, temps)
+    if fits(rows, m):
+        found, *places = positions_of(indices, sizes, 1, temps)
+        added = row_steps("zeros", source, Output(0), rows, source, *places, m, temps)
+        return Plan([out], [*again, *found, *added], temps, OWNED)
     steps: list[Launch] = fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None)
     if g.size:
-        more, positions = flat_positions(indices, shape[axis : axis + count], 1, temps)
-        again, source = dense(Input(0), g, g.shape, g.dtype, temps)
-        box_shape = (prod(shape[:axis]), prod(shape[axis : axis + count]), prod(shape[axis + count :]))
-        steps += [*more, *again, *add_steps(Output(0).view(box_shape), out.like(box_shape), source, positions,
-                                            indices[0].size, temps)]
+        found, positions = flat_positions(indices, sizes, 1, temps)
+        steps += [*again, *found, *add_steps(Output(0).view(rows.shape), rows, source, positions, m, temps)]
     return Plan([out], steps, temps)
 
 

@@ -74,7 +74,7 @@ from numpy import (
     ushort,
 )
 
-from . import cuda, data, fft, lib, linalg, math, ml, random, testing
+from . import cuda, data, distributed, fft, lib, linalg, math, ml, random, testing
 from . import einops_backend as _einops_backend
 from .autodiff import *  # noqa: F403
 from .checkpoints import *  # noqa: F403

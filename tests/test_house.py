@@ -66,7 +66,7 @@ def imported(path: pathlib.Path) -> set[str]:
 
 
 @pytest.mark.parametrize(("module", "room"), [("numba.cuda", "kernels"), ("cuda", "runtime"), ("nvmath", "runtime"),
-                                              ("cudnn", "runtime")])
+                                              ("cudnn", "runtime"), ("mpi4py", "runtime")])
 def test_sole_importer(module: str, room: str) -> None:
     users = {relative(path) for path in SOURCES
              if any(name == module or name.startswith(module + ".") for name in imported(path))}

@@ -465,7 +465,7 @@ def _frequencies(name: str, given: int, d: float, dtype: Any, device: Any) -> nd
         return frequencies.plans[key]()
     except (KeyError, TypeError):  # TypeError: what cannot be part of a key
         pass
-    n, kind = _length(name, given), dtypes.as_dtype(chosen)
+    n, kind = _length(name, given), dtypes.as_dtype(chosen, name)
     if kind not in dtypes.FLOATING:
         raise TypeError(f"{name}: wants a floating-point dtype, got {kind}")
     m, half = (n, (n + 1) // 2) if name == "fftfreq" else (n // 2 + 1, n // 2 + 1)
@@ -488,9 +488,9 @@ def fftshift(x: Any, /, axes: Axes = None) -> ndarray:
     >>> cm.fft.fftshift(cm.fft.fftfreq(5, 0.2)).tolist()
     [-2.0, -1.0, 0.0, 1.0, 2.0]
     """
+    if axes is None and type(x) is ndarray and len(shape := x._layout.shape) == 1:
+        return roll(x, shape[0] // 2)
     x = require("fftshift", x)
-    if x.ndim == 1 and axes is None:
-        return roll(x, x.shape[0] // 2)
     chosen = shapes.normalize_axes("fftshift", axes, x.ndim)
     return roll(x, [x.shape[a] // 2 for a in chosen], axis=chosen) if chosen else x
 

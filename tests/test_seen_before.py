@@ -66,7 +66,7 @@ def test_views_seen_before_are_views_of_the_same_key(fake):
 
 
 def test_rows_of_layouts_seen_before(fake):
-    for a in (np.arange(15, dtype="f4").reshape(3, 5), np.arange(24.0).reshape(4, 6)[::-1, ::2], np.arange(4), np.empty((0, 2))):
+    for a in (np.arange(15, dtype="f4").reshape(3, 5), np.arange(24.0).reshape(4, 6)[::-1, ::2], np.arange(4), np.ones((0, 2))):
         whole = gpu(a if a.flags.c_contiguous else a.base.reshape(4, 6))
         x = whole if a.flags.c_contiguous else whole[::-1, ::2]
         for _ in range(2):
@@ -156,6 +156,9 @@ FUNCTIONS = {  # of a matrix, a vector of floating-point numbers and one of inte
     "astype": lambda lib, a, v, p: (a * 3).astype("int32") * v,
     "astype of a view": lambda lib, a, v, p: a.T.astype(float).astype(a.dtype)[0],
     "astype to its own": lambda lib, a, v, p: a.astype("f8", copy=False) * 2,
+    "norm": lambda lib, a, v, p: lib.linalg.norm(a),
+    "norm of a view": lambda lib, a, v, p: lib.linalg.norm(a[:, 1:3].T, keepdims=True),
+    "fftshift": lambda lib, a, v, p: lib.fft.fftshift(v),
     "trace": lambda lib, a, v, p: lib.trace(a),
     "trace above": lambda lib, a, v, p: lib.trace(a, 1),
     "trace below": lambda lib, a, v, p: lib.trace(a.T, offset=-2, axis1=1, axis2=0),
@@ -374,6 +377,15 @@ SEEN_BEFORE = {
     "avg_pool2d": (lambda ml, x, w, b: ml.avg_pool2d(x, 2), lambda f, x, w, b: f.avg_pool2d(x, 2)),
     "conv2d": (lambda ml, x, w, b: ml.conv2d(x, w, b, padding=1), lambda f, x, w, b: f.conv2d(x, w, b, padding=1)),
     "conv2d without bias": (lambda ml, x, w, b: ml.conv2d(x, w, stride=2), lambda f, x, w, b: f.conv2d(x, w, stride=2)),
+    "prelu": (lambda ml, x, w, b: ml.prelu(x, b[:3]) + ml.prelu(x, b[0]),
+              lambda f, x, w, b: f.prelu(x, b[:3]) + f.prelu(x, b[0])),
+    "layer_norm": (
+        lambda ml, x, w, b: ml.layer_norm(x, 8, eps=1e-3) * ml.layer_norm(x, (3, 8, 8), x[0], x[1])
+        + ml.layer_norm(x[..., ::2], 4, b).sum(),
+        lambda f, x, w, b: f.layer_norm(x, (8,), eps=1e-3) * f.layer_norm(x, (3, 8, 8), x[0], x[1])
+        + f.layer_norm(x[..., ::2], (4,), b).sum()),
+    "rms_norm": (lambda ml, x, w, b: ml.rms_norm(x, 8) + ml.rms_norm(x[..., :4], 4, b, 1e-3).sum(),
+                 lambda f, x, w, b: f.rms_norm(x, (8,)) + f.rms_norm(x[..., :4], (4,), b, 1e-3).sum()),
     "linear": (lambda ml, x, w, b: ml.linear(x.reshape((-1, 3)), w.reshape((4, -1))[:, :3], b, activation="relu"),
                lambda f, x, w, b: f.relu(f.linear(x.reshape((-1, 3)), w.reshape((4, -1))[:, :3], b))),
     "mse_loss": (lambda ml, x, w, b: ml.mse_loss(x, x * 2), lambda f, x, w, b: f.mse_loss(x, x * 2)),

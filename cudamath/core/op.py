@@ -212,8 +212,16 @@ class Op:
                 if run is None or x._node is not None or y is not None and y._node is not None:
                     return None
             else:
-                run = self.plans.get((key, *[None if x is None else x._layout for x in arrays]))
-                if run is None or any([x is not None and x._node is not None for x in arrays]):
+                seen: list[Any] = [key]
+                for x in arrays:
+                    if x is None:
+                        seen.append(None)
+                    elif x._node is None:
+                        seen.append(x._layout)
+                    else:
+                        return None
+                run = self.plans.get(tuple(seen))
+                if run is None:
                     return None
         except (AttributeError, TypeError):  # something else than an array, or than what a key can hold
             return None

@@ -100,13 +100,14 @@ silu = _unary("silu", np.exp, "x * sigmoid(x)", "_silu_grad(g, x)", cpu="activat
 _silu_grad = _binary("silu_grad", np.multiply, "x * sigmoid(y) * (1 + y * (1 - sigmoid(y)))",
                      ("_silu_grad(g, y)", "g * x * _silu_second(y)"), cpu="activation.silu_grad")
 
-# x tanh(log(1 + n)) with n = exp(x): tanh(log(1 + n)) = q / (q + 2), q = n (n + 2), where nothing cancels.
+# x tanh(log(1 + n)) with n = exp(x): tanh(log(1 + n)) = q / (q + 2), q = n (n + 2), where nothing cancels. In the slope
+# exp(y) comes before y: 4 y would be infinite for the lowest numbers, and that times 0 NaN.
 mish = _unary("mish", np.exp, "x if x > 20 else x * (exp(x) * (exp(x) + 2) / (exp(x) * (exp(x) + 2) + 2))", "_mish_grad(g, x)",
               cpu="activation.mish", **_FLOAT)
 _mish_grad = _binary(
     "mish_grad", np.multiply,
     "x if y > 20 else x * (exp(y) * (exp(y) + 2) / (exp(y) * (exp(y) + 2) + 2)"
-    " + y * 4 * exp(y) * (exp(y) + 1) / ((exp(y) * (exp(y) + 2) + 2) * (exp(y) * (exp(y) + 2) + 2)))",
+    " + 4 * exp(y) * (exp(y) + 1) * y / ((exp(y) * (exp(y) + 2) + 2) * (exp(y) * (exp(y) + 2) + 2)))",
     ("_mish_grad(g, y)", "g * x * _mish_second(y)"), cpu="activation.mish_grad")
 
 _softplus = _binary("softplus", np.multiply, "maximum(x, 0) + log1p(exp(-abs(x * y))) / y",
@@ -259,11 +260,19 @@ def prelu(x: Any, weight: Any) -> ndarray:
     >>> cm.ml.prelu(cm.array([[-2.0, -2.0]]), cm.array([0.5, 0.1])).tolist()
     [[-1.0, -0.2]]
     """
-    x, weight = coerce("prelu", (x, weight), FLOATING)
+    given = x, weight
+    card = _leaky_relu.card  # type: ignore[attr-defined]
+    known = card.again(("prelu",), given)
+    if known is not None:
+        return known
+    x, weight = coerce("prelu", given, FLOATING)
     channels = x.shape[min(1, x.ndim - 1)] if x.ndim else 1
     if weight.shape not in ((), (1,), (channels,)):
         raise ValueError(f"prelu: wants weight () or ({channels},) for x of shape {x.shape}, got shape {weight.shape}")
-    return _leaky_relu(x, weight.reshape((-1, *(1,) * (x.ndim - 2)) if weight.size > 1 else ()))
+    slopes = weight.reshape((-1, *(1,) * (x.ndim - 2)) if weight.size > 1 else ())
+    y = _leaky_relu(x, slopes)
+    card.remember(("prelu",), given, (x, slopes))
+    return y
 
 
 def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> ndarray:

@@ -345,7 +345,8 @@ def conv_transpose2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     """
     name = "conv_transpose2d"
     key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
-    plain = bias is None and all([option.__class__ is int for option in key[1:]])
+    plain = bias is None and {stride.__class__, padding.__class__, output_padding.__class__, groups.__class__,
+                              dilation.__class__} == {int}
     if plain:
         known = _conv2d_input_grad.again(key, given)
         if known is not None:

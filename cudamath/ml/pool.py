@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,10 @@ def _mean_params(x: ndarray, where: dict[str, Any], count_include_pad: bool, div
 
 def _integers(*sizes: Any) -> bool:
     """Whether these are Python's integers, or missing: what a call is told apart by without further checks."""
-    return all([size is None or size.__class__ is int for size in sizes])
+    return _INTEGER_OR_NONE.issuperset(map(type, sizes))
+
+
+_INTEGER_OR_NONE = frozenset([int, NoneType])
 
 
 def _divisor(name: str, override: Any) -> int:

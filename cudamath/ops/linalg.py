@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, NUMERIC, Op, require
+from ..core.op import ANY, INEXACT, NUMERIC, Op, require
 from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
 from .elementwise import abs, conj, multiply
@@ -533,9 +533,17 @@ def norm(x: Any, /, ord: float | str | None = None, axis: int | Sequence[int] | 
     >>> float(cm.norm([[1.0, 2.0], [2.0, 4.0]]))
     5.0
     """
+    if ord is axis is None:
+        key, given = ("norm", keepdims), (x,)
+        known = reduce._norm.again(key, given)
+        if known is None:
+            x = require("norm", x, NUMERIC)
+            known = reduce.vector_length("norm", x, tuple(range(x.ndim)), keepdims)
+            if x.dtype in INEXACT:  # of integers: the default dtype, which changes
+                reduce._norm.remember(key, given, (x,), kind="norm", axis=tuple(range(x.ndim)), keepdims=keepdims,
+                                      dtype=known.dtype)
+        return known
     x = require("norm", x, NUMERIC)
-    if ord is None and axis is None:
-        return reduce.vector_length("norm", x, tuple(range(x.ndim)), keepdims)
     axes = normalize_axes("norm", axis, x.ndim)
     if len(axes) == 1:
         if isinstance(ord, str):

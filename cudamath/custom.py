@@ -47,7 +47,7 @@ class _Elementwise:
 
     def __init__(self, function: Callable, dtype: Any, gradients: Sequence[Callable] | None):
         self.function, self.name = _spelled_out(function), getattr(function, "__name__", "function")
-        self.dtype = None if dtype is None else dtypes.as_dtype(dtype)
+        self.dtype = None if dtype is None else dtypes.as_dtype(dtype, "elementwise")
         self.gradients = None if gradients is None else [elementwise(g) for g in gradients]
         self.plans: dict[tuple, Callable] = {}
         self.defaults = _defaults(function)
@@ -258,7 +258,7 @@ def reduction(combine: Callable, identity: Any, *, each: Callable | None = None,
             _require_scalar("reduction", function, f"a function of scalars as {what}")
     name = getattr(combine, "__name__", "reduction")
     functions = (combine, identity, each, last)
-    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    wanted = None if dtype is None else dtypes.as_dtype(dtype, "reduction")
     plans: dict[tuple, Callable] = {}
 
     def reduce(x: Any, axis: int | Sequence[int] | None = None, *, keepdims: bool = False) -> ndarray:
@@ -348,7 +348,8 @@ class vectorize:  # noqa: N801  NumPy's name
         if len(kinds) > 1:
             raise TypeError(f"vectorize: wants one result, got otypes for {len(kinds)}")
         self.otypes = otypes
-        self._dtype = dtypes.as_dtype(np.dtype(kinds[0]) if isinstance(kinds[0], str) else kinds[0]) if kinds else None
+        self._dtype = dtypes.as_dtype(np.dtype(kinds[0]) if isinstance(kinds[0], str) else kinds[0], "vectorize"
+                                      ) if kinds else None
         self._made: dict[Any, _Elementwise] = {}
         self._doc = doc
         self.pyfunc: Callable | None = None

@@ -147,8 +147,8 @@ def test_diag(device, shape, k, dtype):
 
 def test_triangle_and_diag_errors(device):
     for function in (cm.tril, cm.triu):
-        with pytest.raises(ValueError, match=rf"^{function.__name__}: wants at least 2 dimensions, got shape \(3,\)"):
-            function(cm.zeros(3))
+        with pytest.raises(ValueError, match=rf"^{function.__name__}: wants at least 1 dimension, got float64 of shape \(\)"):
+            function(cm.zeros(()))
     with pytest.raises(ValueError, match="^diag: wants 1 or 2"):
         cm.diag(cm.zeros((2, 2, 2)))
 

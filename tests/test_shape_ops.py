@@ -370,7 +370,7 @@ def test_astype_arguments(device):
     x = cm.asarray([1, 2])
     assert cm.astype(x, x.dtype, copy=False) is x
     assert cm.astype(x, x.dtype).ptr != x.ptr
-    with pytest.raises(TypeError, match="^dtype: "):
+    with pytest.raises(TypeError, match="^astype: "):
         cm.astype(x, "U3")
 
 

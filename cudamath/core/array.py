@@ -446,7 +446,7 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
     Arrays that are already on the wanted device are taken without a copy unless `copy=True` or the dtype changes;
     `copy=False` raises ValueError where a copy would be needed.
     """
-    wanted = None if dtype is None else dtypes.as_dtype(dtype)
+    wanted = None if dtype is None else dtypes.as_dtype(dtype, name)
     if isinstance(obj, ndarray):
         out = obj
     elif isinstance(obj, (bool, int, float, complex)) and not isinstance(obj, np.generic):

@@ -47,6 +47,7 @@ ANY = Category("array", NUMERIC | BOOLEAN)
 STORAGE = Category("storage", [float8_e4m3, float8_e5m2])
 HELD = Category("array", ANY | STORAGE)  # what can be moved, reshaped and cast
 
+_SEEN: dict[Any, np.dtype] = {}  # by what a dtype was asked for
 _default_float = float64
 #: Called when the default dtype changes: forgets what was worked out under the old one.
 forget: list[Callable[[], None]] = []
@@ -68,7 +69,7 @@ def set_default_dtype(dtype: Any) -> None:
     >>> cm.set_default_dtype("float64")
     """
     global _default_float
-    chosen = as_dtype(dtype)
+    chosen = as_dtype(dtype, "set_default_dtype")
     if chosen not in (float32, float64):
         raise TypeError(f"set_default_dtype: wants float32 or float64, got {chosen}")
     if chosen != _default_float:
@@ -77,18 +78,23 @@ def set_default_dtype(dtype: Any) -> None:
             clear()
 
 
-@functools.cache
-def as_dtype(dtype: Any) -> np.dtype:
-    """A dtype from a name ('bfloat16' included), a NumPy type or a dtype; TypeError for what arrays cannot hold."""
+def as_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
+    """A dtype from a name ('bfloat16' included), a NumPy type or a dtype; TypeError for what arrays cannot hold, in the name
+    of the function that asks."""
+    try:
+        return _SEEN[dtype]
+    except (KeyError, TypeError):  # not seen before, or nothing that a dict can look up
+        pass
     names = {"bfloat16": bfloat16, "float8_e4m3": float8_e4m3, "float8_e5m2": float8_e5m2}
     try:
         found = names.get(dtype) if isinstance(dtype, str) else None
         found = np.dtype(dtype) if found is None else found
-    except TypeError:
-        raise TypeError(f"dtype: {dtype!r} is not a dtype") from None
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: {dtype!r} is not a dtype") from None
     found = found.newbyteorder("=")
     if found not in ANY and found not in STORAGE:
-        raise TypeError(f"dtype: arrays of {found} are not supported")
+        raise TypeError(f"{name}: arrays of {found} are not supported")
+    _SEEN[dtype] = found
     return found
 
 
@@ -140,7 +146,7 @@ def result_type(*operands: Any) -> np.dtype:
             weak.append(type(operand))
         else:
             # a scalar type such as np.float32 has a `dtype` too: the descriptor of its instances
-            dtype = as_dtype(operand if isinstance(operand, type) else getattr(operand, "dtype", operand))
+            dtype = as_dtype(operand if isinstance(operand, type) else getattr(operand, "dtype", operand), "result_type")
             strong = dtype if strong is None else promote(strong, dtype)
     if strong is None:
         if not weak:

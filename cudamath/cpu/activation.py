@@ -134,7 +134,7 @@ def mish(x):
 def mish_grad(g, x):
     n = np.exp(np.minimum(x, x.dtype.type(20)))
     q = n * (n + 2)
-    return np.where(x > 20, g, g * (q / (q + 2) + x * 4 * n * (n + 1) / np.square(q + 2)))
+    return np.where(x > 20, g, g * (q / (q + 2) + 4 * n * (n + 1) * x / np.square(q + 2)))
 
 
 def sigmoid(x):

@@ -38,13 +38,13 @@ def scatter_number(x, index, *, axis, scalars):
     return scatter(x, np.asarray(scalars[0], x.dtype), index, axis=axis)
 
 
-def positions(indices, sizes):
+def positions(name, indices, sizes):
     """Index arrays over axes of these sizes as one array of row-major positions; IndexError."""
     at = np.zeros(np.broadcast_shapes(*[i.shape for i in indices]), np.int64)
     for axis, (index, size) in enumerate(zip(indices, sizes, strict=True)):
         wrong = (index < -size) | (index >= size)
         if wrong.any():
-            raise IndexError(f"index: index {index[wrong].flat[0]} is out of bounds for axis {axis} with size {size}")
+            raise IndexError(f"{name}: index {index[wrong].flat[0]} is out of bounds for axis {axis} with size {size}")
         at = at * size + np.where(index < 0, index.astype(np.int64) + size, index.astype(np.int64))
     return at
 
@@ -69,10 +69,13 @@ def add_rows(x, values, rows, kind="add"):
     x[:, at] = fold(x[:, at].astype(wide, copy=False), sums).astype(x.dtype, copy=False)
 
 
-def scatter_add(x, values, *indices, axis, kind="add"):
+_FOLDING = {"add": "add_at", "multiply": "multiply_at", "max": "maximum_at", "min": "minimum_at"}
+
+
+def scatter_add(x, values, *indices, axis, kind="add", name=None):
     """x[..., indices, ...] += values, with equal indices added one after another; kind: or multiply, max, min."""
     sizes = x.shape[axis : axis + len(indices)]
-    at = positions(indices, sizes)
+    at = positions(name or _FOLDING[kind], indices, sizes)
     shape = (*x.shape[:axis], *at.shape, *x.shape[axis + len(indices) :])
     box = (int(np.prod(shape[:axis])), int(np.prod(sizes)), int(np.prod(x.shape[axis + len(indices) :])))
     flat = np.ascontiguousarray(x).reshape(box)
@@ -86,7 +89,7 @@ def scatter_add(x, values, *indices, axis, kind="add"):
 def gather_grad(g, *indices, shape, axis):
     """Zeros of a shape with g added at the indices."""
     out = np.zeros(shape, g.dtype)
-    scatter_add(out, g, *indices, axis=axis)
+    scatter_add(out, g, *indices, axis=axis, name="index_add")
     return out
 
 

@@ -400,7 +400,7 @@ def set_memory_callback(fn: Callable[[dict[str, Any]], None] | None, *, threshol
 def _host_array(name: str, shape: int | Sequence[int], dtype: Any) -> np.ndarray:
     index_of(None, name)
     lengths = normalize_shape(name, shape)
-    kind = dtypes.as_dtype(dtype)
+    kind = dtypes.as_dtype(dtype, name)
     buffer = memory.HostBuffer(int(np.prod(lengths, dtype=object)) * kind.itemsize, name)
     return np.ndarray(lengths, kind, buffer=buffer.bytes())
 

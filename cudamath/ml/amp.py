@@ -85,7 +85,7 @@ def cast(tree: Tree, dtype: Any, *, keep: Callable[[ndarray], bool] | None = Non
     >>> cm.grad(lambda w: cm.ml.amp.cast(w, "float16").sum())(cm.ones(2, dtype="float32")).dtype
     dtype('float32')
     """
-    wanted = as_dtype(dtype)
+    wanted = as_dtype(dtype, "cast")
     if wanted not in FLOATING:
         raise TypeError(f"cast: wants a floating-point dtype, got {wanted}")
 
@@ -123,7 +123,7 @@ def computing_in(dtype: Any, *, result: Any = "float32") -> Callable[[Callable],
     >>> product(cm.ones((2, 3), dtype="float32"), cm.ones((3, 1), dtype="float32")).dtype
     dtype('float32')
     """
-    inside, outside = as_dtype(dtype), as_dtype(result)
+    inside, outside = as_dtype(dtype, "computing_in"), as_dtype(result, "computing_in")
     for each in (inside, outside):
         if each not in FLOATING:
             raise TypeError(f"computing_in: wants floating-point dtypes, got {each}")

@@ -115,7 +115,8 @@ def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64
         raise TypeError(f"one_hot: wants num_classes as an integer, got {num_classes!r}")
     elif num_classes < 1:
         raise ValueError(f"one_hot: wants num_classes >= 1, got {num_classes}")
-    rows = _one_hot(in_order(indices).reshape((indices.size,)), classes=operator.index(num_classes), dtype=as_dtype(dtype))
+    rows = _one_hot(in_order(indices).reshape((indices.size,)), classes=operator.index(num_classes),
+                    dtype=as_dtype(dtype, "one_hot"))
     return rows.reshape((*indices.shape, rows.shape[1]))
 
 

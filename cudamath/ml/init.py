@@ -222,7 +222,7 @@ def orthogonal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", devic
 
 
 def _floating(name: str, dtype: Any) -> np.dtype:
-    dtype = dtypes.as_dtype(dtype)
+    dtype = dtypes.as_dtype(dtype, name)
     if dtype not in FLOATING:
         raise TypeError(f"{name}: wants a floating-point dtype, got {dtype}")
     return dtype

@@ -265,7 +265,7 @@ def dequantize(q: Quantized, dtype: Any = "float32") -> ndarray:
     """
     if not isinstance(q, Quantized):
         raise TypeError(f"dequantize: wants what quantize returns, got {type(q).__name__}")
-    wanted = dtypes.as_dtype(dtype)
+    wanted = dtypes.as_dtype(dtype, "dequantize")
     if wanted not in FLOATING:
         raise TypeError(f"dequantize: wants a floating-point dtype, got {wanted}")
     zero = None if q.zero_point is None else _flat(q.zero_point)
@@ -453,7 +453,7 @@ def scaled_matmul(a: Any, b: Any, scale_a: Any, scale_b: Any, bias: Any = None, 
     known = _scaled.again(key, asked)
     if known is not None:
         return known
-    wanted = dtypes.as_dtype(dtype)
+    wanted = dtypes.as_dtype(dtype, "scaled_matmul")
     if wanted not in FLOATING:
         raise TypeError(f"scaled_matmul: the result is floating-point, got {wanted}")
     a, b, scale_a, scale_b, *rest = coerce("scaled_matmul", (a, b, scale_a, scale_b, *((bias,) if bias is not None else ())),

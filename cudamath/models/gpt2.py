@@ -50,7 +50,7 @@ class Config:
 
     def __post_init__(self) -> None:
         if min(dataclasses.astuple(self)) < 1 or self.width % self.heads:
-            raise ValueError(f"gpt2: wants sizes of at least 1, and heads that divide the width, got {self}")
+            raise ValueError(f"gpt2.Config: wants sizes of at least 1, and heads that divide the width, got {self}")
 
     @property
     def rows(self) -> int:
@@ -115,11 +115,17 @@ def forward(params: Tree, tokens: cm.ndarray, config: Config, *, dropout: float 
     dropout: probability with which numbers are dropped where they enter the residual stream, in training.
     attend: what attention is, (layer, qkv (batch, length, 3 width)) -> (batch, length, width); by default causal attention
     of the tokens to each other. places: of the tokens in their sequence, (length,); by default from 0 on.
-    ValueError for sequences longer than the context; IndexError for tokens outside the table.
+    TypeError for tokens that are no integers, ValueError for sequences longer than the context, IndexError for tokens outside
+    the table.
     """
-    if tokens.ndim != 2 or tokens.shape[1] > config.context:
-        raise ValueError(f"gpt2: wants tokens (batch, length) with a length of at most {config.context}, got {tokens.shape}")
     where = params["wpe.weight"]
+    if type(tokens) is not cm.ndarray:
+        tokens = cm.asarray(tokens, device=where.device)
+    if tokens.dtype.kind not in "iu":
+        raise TypeError(f"gpt2.forward: wants tokens as integers, got {tokens.dtype} of shape {tokens.shape}")
+    if tokens.ndim != 2 or tokens.shape[1] > config.context:
+        raise ValueError(f"gpt2.forward: wants tokens (batch, length) with a length of at most {config.context}, got shape "
+                         f"{tokens.shape}")
     where = where[:tokens.shape[1]] if places is None else ml.embedding(places, where)
     x = ml.dropout(ml.embedding(tokens, params["wte.weight"]) + where, dropout, rng=rng)
     more = None

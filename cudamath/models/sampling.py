@@ -26,7 +26,9 @@ def choose(scores: cm.ndarray, rng: cm.random.Generator, *, temperature: float =
     Probabilities are softmax(scores / temperature) of the `top_k` highest scores, and of those as many as it takes, from the
     highest on, to reach a probability of `top_p`. temperature 0: the highest score.
 
-    ValueError for a negative temperature, top_k below 1, or top_p outside (0, 1].
+    ValueError for a negative temperature, top_k below 1, top_p outside (0, 1], or scores that are no matrix. Scores that are
+    NaN, or of which none is finite, give no probabilities: ValueError on the CPU; a GPU is not waited for, there the class
+    is -1, an IndexError where it is looked up (with temperature 0: the first NaN's place).
 
     >>> import cudamath as cm
     >>> from cudamath.models import sampling
@@ -36,7 +38,12 @@ def choose(scores: cm.ndarray, rng: cm.random.Generator, *, temperature: float =
     if not temperature >= 0 or (top_k is not None and top_k < 1) or (top_p is not None and not 0 < top_p <= 1):
         raise ValueError(f"choose: wants a temperature >= 0, top_k of at least 1 and top_p in (0, 1], got {temperature}, "
                          f"{top_k} and {top_p}")
+    if scores.ndim != 2 or not scores.shape[1]:
+        raise ValueError(f"choose: wants scores (rows, classes) of at least one class, got shape {scores.shape}")
+    on_host = scores.device == "cpu"
     if temperature == 0:
+        if on_host and cm.isnan(cm.max(scores, axis=-1)).any():
+            raise ValueError(f"choose: scores of shape {scores.shape} hold NaN")
         return cm.argmax(scores, axis=-1)
     scores = scores.astype("float32") / temperature
     order = None
@@ -46,12 +53,16 @@ def choose(scores: cm.ndarray, rng: cm.random.Generator, *, temperature: float =
         scores = cm.take_along_axis(scores, order, axis=-1)
     p = ml.softmax(scores, -1)
     reached = cm.cumulative_sum(p, axis=-1)
+    total = reached[:, -1:]
+    if on_host and cm.isnan(total).any():
+        raise ValueError(f"choose: scores of shape {scores.shape} hold NaN, or rows of which none is finite")
     if top_p is not None:  # what lies before a class has not reached top_p yet
         p = cm.where(reached - p < top_p, p, 0)
         reached = cm.cumulative_sum(p, axis=-1)
     u = rng.random((scores.shape[0], 1), dtype="float32", device=scores.device) * reached[:, -1:]
     found = cm.minimum((reached <= u).sum(axis=-1, keepdims=True), scores.shape[1] - 1)
-    return (found if order is None else cm.take_along_axis(order, found, axis=-1)).reshape((-1,))
+    found = found if order is None else cm.take_along_axis(order, found, axis=-1)
+    return (found if on_host else cm.where(total == total, found, -1)).reshape((-1,))
 
 
 class Writer:

@@ -34,7 +34,8 @@ _PLAIN = (float, int)
 def _filled(name: str, draw: Callable[..., ndarray], size: Size, dtype: Any, out: Any) -> ndarray:
     """An array filled with the numbers of draw(size, dtype, device)."""
     target = target_of(name, out)
-    fits = (size is None or shape_of(name, size) == target.shape) and (dtype is None or dtypes.as_dtype(dtype) == target.dtype)
+    fits = (size is None or shape_of(name, size) == target.shape) and (
+        dtype is None or dtypes.as_dtype(dtype, name) == target.dtype)
     if not fits:
         raise ValueError(f"{name}: size {size} and dtype {dtype} do not match out of shape {target.shape} and dtype "
                          f"{target.dtype}")

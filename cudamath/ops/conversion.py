@@ -14,7 +14,7 @@ from ..core.op import coerce, require
 from .creation import asarray, diag
 from .grids import diag_indices, indices, tril_indices, triu_indices
 from .index import where as choose
-from .output import can_write
+from .output import can_write, casting_rule
 from .shape import astype, broadcast_to, in_order, ravel
 
 __all__ = ["asanyarray", "ascontiguousarray", "asfortranarray", "copyto", "diag_indices_from", "diagflat", "frombuffer",
@@ -56,7 +56,7 @@ def asfortranarray(obj: Any, /, dtype: Any = None) -> ndarray:
 def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """dst[...] = src, where a condition holds; src is broadcast.
 
-    Args: dst: array, changed in place; src: array or scalar; casting: "same_kind" (default), or "unsafe" for any dtype;
+    Args: dst: array, changed in place; src: array or scalar; casting: NumPy's rule, "unsafe" for any dtype;
     where: bool array that broadcasts. Raises: TypeError (dtypes), ValueError (shapes). Gradient: none, in place.
 
     >>> import cudamath as cm
@@ -73,7 +73,7 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
         kind = src.dtype
     elif kind.kind == dst.dtype.kind or kind.kind == "i" and dst.dtype.kind == "u":  # a number as large as it is
         kind = dst.dtype
-    if casting != "unsafe" and not can_write(kind, dst.dtype):
+    if not can_write(kind, dst.dtype, casting_rule("copyto", casting)):
         raise TypeError(f"copyto: {kind} cannot become {dst.dtype} of shape {dst.shape} by the rule {casting!r}")
     if where is True:
         dst[...] = src
@@ -170,7 +170,7 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
     >>> cm.frombuffer(b"\\x01\\x02", dtype="uint8").tolist()
     [1, 2]
     """
-    return asarray(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset), device=device)
+    return asarray(np.frombuffer(buffer, dtypes.as_dtype(dtype, "frombuffer"), count, offset), device=device)
 
 
 def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any = None) -> ndarray:
@@ -180,7 +180,7 @@ def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any 
     >>> cm.fromiter((i * i for i in range(4)), "int64").tolist()
     [0, 1, 4, 9]
     """
-    return asarray(np.fromiter(iterable, dtypes.as_dtype(dtype), count), device=device)
+    return asarray(np.fromiter(iterable, dtypes.as_dtype(dtype, "fromiter"), count), device=device)
 
 
 def diagflat(x: Any, /, k: int = 0) -> ndarray:

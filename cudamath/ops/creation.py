@@ -123,7 +123,7 @@ def _layout(name: str, shape: Any, dtype: Any, device: Any) -> Layout:
     try:
         return _known[shape, dtype, index]
     except (KeyError, TypeError):  # new, or a list of sizes
-        made = Layout.new(normalize_shape(name, shape), dtypes.as_dtype(dtype), index)
+        made = Layout.new(normalize_shape(name, shape), dtypes.as_dtype(dtype, name), index)
     if type(shape) in (int, tuple):
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
@@ -238,7 +238,7 @@ def _like(name: str, x: Any, dtype: Any, order: str, device: Any, shape: Any, ma
     if device is None and shape is None and order in ("K", "C") and layout.contiguous:
         if dtype is None or dtype is layout.dtype:
             return make(layout if layout.aligned else layout.like())
-        return make(layout.like(dtype=dtypes.as_dtype(dtype)))
+        return make(layout.like(dtype=dtypes.as_dtype(dtype, name)))
     if order in ("A", "K"):
         order = "F" if x.flags.fnc else "C"
     return _new(name, layout.shape if shape is None else shape, layout.dtype if dtype is None else dtype, order,
@@ -345,7 +345,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
     if dtype is None:
         kind = np.dtype(np.int64) if whole else dtypes.default_float()
     else:
-        kind = dtypes.as_dtype(dtype)
+        kind = dtypes.as_dtype(dtype, "arange")
     if kind in BOOLEAN or kind in COMPLEX or kind in STORAGE:
         raise TypeError(f"arange: wants a real numeric dtype, got {kind}")
     if step == 0:
@@ -453,7 +453,7 @@ def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index:
         is_complex = isinstance(start, complex) or isinstance(stop, complex)
         kind = dtypes.scalar_dtype(complex if is_complex else float)
     else:
-        kind = dtypes.as_dtype(dtype)
+        kind = dtypes.as_dtype(dtype, "linspace")
     if kind not in FLOATING:  # complex or whole numbers: rare and short; NumPy makes them
         return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index)
     layout = Layout.new((num,), kind, index)

@@ -158,7 +158,7 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | 
         if known is not None:
             return known
     terms, result, arrays = _parsed("einsum", operands)
-    common = dtypes.as_dtype(dtype) if dtype is not None else dtypes.result_type(*arrays)
+    common = dtypes.as_dtype(dtype, "einsum") if dtype is not None else dtypes.result_type(*arrays)
     arrays = [astype(x, common, copy=False) for x in arrays]
     if not isinstance(optimize, bool | str):
         optimize = tuple([tuple(p) for p in optimize if not isinstance(p, str)])

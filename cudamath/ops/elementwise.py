@@ -80,8 +80,8 @@ log1p = unary("log1p", np.log1p, "log1p(x)", "g / (x + 1)", category=ANY, doc="l
               formula="ln(1 + x)", cpu={"c": "elementwise.log1p"})
 log2 = unary("log2", np.log2, "log2(x)", "g / (x * LN2)", category=ANY, doc="Logarithm to base 2.")
 log10 = unary("log10", np.log10, "log10(x)", "g / (x * LN10)", category=ANY, doc="Logarithm to base 10.")
-logaddexp = binary("logaddexp", np.logaddexp, "logaddexp(x, y)", ("g * exp(x - out)", "g * exp(y - out)"), category=REAL,
-                   doc="Logarithm of a sum of exponentials.", formula="log(exp(x) + exp(y))")
+logaddexp = binary("logaddexp", np.logaddexp, "logaddexp(x, y)", ("g / (exp(y - x) + 1)", "g / (exp(x - y) + 1)"),
+                   category=REAL, doc="Logarithm of a sum of exponentials.", formula="log(exp(x) + exp(y))")
 LN2, LN10 = math.log(2), math.log(10)
 
 # ---------------------------------------------------------------- trigonometric and hyperbolic
@@ -103,7 +103,7 @@ asinh = unary("asinh", np.arcsinh, "asinh(x)", "g / sqrt(x * x + 1)", category=A
 acosh = unary("acosh", np.arccosh, "acosh(x)", "g / (sqrt(x - 1) * sqrt(x + 1))", category=ANY,
               doc="Inverse hyperbolic cosine.", example="[1.5, 2.0]")
 atanh = unary("atanh", np.arctanh, "atanh(x)", "g / (1 - x * x)", category=ANY, doc="Inverse hyperbolic tangent.")
-atan2 = binary("atan2", np.arctan2, "atan2(x, y)", ("g * y / (x * x + y * y)", "-g * x / (x * x + y * y)"), category=REAL,
+atan2 = binary("atan2", np.arctan2, "atan2(x, y)", ("_turn(g, y, x)", "_turn(-g, x, y)"), category=REAL,
                doc="Angle of the point (y, x): inverse tangent of x / y in the right quadrant; radians.")
 
 # ---------------------------------------------------------------- rounding
@@ -163,6 +163,13 @@ def _power_by_exponent(g: ndarray, out: ndarray, x: Any) -> ndarray:
     return g * out * where(x == 0, 0, log(where(x == 0, 1, x)))
 
 
+def _turn(g: ndarray, x: Any, y: Any) -> ndarray:
+    """g x / r^2 for the distance r of (x, y) from the origin, without overflow; 0 there, where no angle is, as PyTorch's."""
+    r = hypot(x, y)
+    r = where(r == 0, 1, r)
+    return g * (x / r) / r
+
+
 def _sign_grad(g: ndarray, out: ndarray, x: ndarray) -> ndarray:
     """0 for real numbers; on the complex plane sign(x) = x / |x| turns but does not grow: what is along x goes."""
     if x.dtype not in COMPLEX:
@@ -195,22 +202,24 @@ bitwise_right_shift = binary("bitwise_right_shift", np.right_shift, "shift_right
 _conj = unary("conj", np.conjugate, "conj(x)", "conj(g)", category=COMPLEX, doc="Complex conjugate.", example="[1j, 2 - 1j]")
 
 
-def conj(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> ndarray:
-    """Complex conjugate; real arrays are returned as they are. `out`, `where`, `dtype`: as for `add`. Gradient: conj(g).
+def conj(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind") -> ndarray:
+    """Complex conjugate; real arrays are returned as they are. `out`, `where`, `dtype`, `casting`: as for `add`. Gradient:
+    conj(g).
 
     >>> import cudamath as cm
     >>> cm.conj(1 + 2j).item()
     (1-2j)
     """
-    if out is not None or where is not True or dtype is not None:
-        return (_conj if require("conj", x, NUMERIC).dtype in COMPLEX else positive)(x, out, where=where, dtype=dtype)
+    if out is not None or where is not True or dtype is not None or casting != "same_kind":
+        return (_conj if require("conj", x, NUMERIC).dtype in COMPLEX else positive)(
+            x, out, where=where, dtype=dtype, casting=casting)
     x = require("conj", x, NUMERIC)
     return _conj(x) if x.dtype in COMPLEX else x
 
 
-def pow(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> ndarray:
-    """Power x ** y. Shapes broadcast; dtype as NumPy's `power`; `out`, `where`, `dtype`: as for `add`. Negative integer
-    exponents of integers are a ValueError; in an array on a GPU, which is not looked through beforehand, they give
+def pow(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None, casting: str = "same_kind") -> ndarray:
+    """Power x ** y. Shapes broadcast; dtype as NumPy's `power`; `out`, `where`, `dtype`, `casting`: as for `add`. Negative
+    integer exponents of integers are a ValueError; in an array on a GPU, which is not looked through beforehand, they give
     x ** y without its fraction.
 
     Gradient: g * y * x**(y-1) and g * log(x) * out. Deterministic.
@@ -219,8 +228,8 @@ def pow(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = N
     >>> cm.pow([2.0, 3.0], 2).tolist()
     [4.0, 9.0]
     """
-    if out is not None or where is not True or dtype is not None:
-        return _power(x, y, out, where=where, dtype=dtype)
+    if out is not None or where is not True or dtype is not None or casting != "same_kind":
+        return _power(x, y, out, where=where, dtype=dtype, casting=casting)
     if type(y) in (int, float) and not isinstance(x, (bool, int, float, complex)):
         x = require("pow", x, NUMERIC)
         if y == 2 and (type(y) is int or x.dtype in INEXACT):

@@ -49,7 +49,7 @@ class IntInfo(NamedTuple):
 
 
 def _dtype_of(name: str, obj: Any, category: dtypes.Category) -> np.dtype:
-    found = obj.dtype if hasattr(obj, "dtype") and not isinstance(obj, type) else dtypes.as_dtype(obj)
+    found = obj.dtype if hasattr(obj, "dtype") and not isinstance(obj, type) else dtypes.as_dtype(obj, name)
     if found not in category:
         raise TypeError(f"{name}: wants a {category.name} dtype, got {found}")
     return found
@@ -103,14 +103,14 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     >>> cm.isdtype(cm.float32, "real floating"), cm.isdtype(cm.int8, (cm.int16, "bool"))
     (True, False)
     """
-    found = dtypes.as_dtype(dtype)
+    found = dtypes.as_dtype(dtype, "isdtype")
     if isinstance(kind, tuple):
         return any([isdtype(found, k) for k in kind])
     if isinstance(kind, str):
         if kind not in _KINDS:
             raise ValueError(f"isdtype: no kind {kind!r}; wants a dtype or one of {', '.join(map(repr, _KINDS))}")
         return found in _KINDS[kind]
-    return found == dtypes.as_dtype(kind)
+    return found == dtypes.as_dtype(kind, "isdtype")
 
 
 def issubdtype(dtype: Any, kind: Any, /) -> bool:
@@ -122,7 +122,7 @@ def issubdtype(dtype: Any, kind: Any, /) -> bool:
     >>> cm.issubdtype(cm.float32, np.floating), cm.issubdtype(cm.bfloat16, np.floating)
     (True, True)
     """
-    found = dtypes.as_dtype(dtype)
+    found = dtypes.as_dtype(dtype, "issubdtype")
     if found == dtypes.bfloat16 and kind in (np.floating, np.inexact, np.number, np.generic):
         return True
     return bool(np.issubdtype(found, dtypes.bfloat16 if kind == "bfloat16" else kind))
@@ -138,8 +138,8 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     >>> cm.can_cast(cm.int16, cm.float32), cm.can_cast(cm.float64, cm.float32)
     (True, False)
     """
-    source = from_.dtype if isinstance(from_, ndarray | np.ndarray) else dtypes.as_dtype(from_)
-    target = dtypes.as_dtype(to)
+    source = from_.dtype if isinstance(from_, ndarray | np.ndarray) else dtypes.as_dtype(from_, "can_cast")
+    target = dtypes.as_dtype(to, "can_cast")
     if dtypes.bfloat16 in (source, target) and casting in ("safe", "same_kind"):
         if casting == "safe":
             return dtypes.promote(source, target) == target
@@ -156,7 +156,7 @@ def promote_types(a: Any, b: Any, /) -> np.dtype:
     >>> cm.promote_types(cm.int32, cm.float32), cm.promote_types(cm.bfloat16, cm.float16)
     (dtype('float64'), dtype('float32'))
     """
-    return dtypes.promote(dtypes.as_dtype(a), dtypes.as_dtype(b))
+    return dtypes.promote(dtypes.as_dtype(a, "promote_types"), dtypes.as_dtype(b, "promote_types"))
 
 
 # ----------------------------------------------------------------------------------------- the array API's inspection

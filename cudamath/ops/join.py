@@ -119,7 +119,7 @@ def _joined(name: str, arrays: Sequence[Any], axis: int | None, dtype: Any = Non
     if dtype is None:
         dtype = dtypes.result_type(*inputs)
     else:
-        dtype = dtypes.as_dtype(dtype)
+        dtype = dtypes.as_dtype(dtype, name)
         for x in inputs:
             if not np.can_cast(x.dtype, dtype, casting):  # type: ignore[arg-type]
                 raise TypeError(f"{name}: {x.dtype} cannot become {dtype} by the rule {casting!r}")

@@ -147,7 +147,7 @@ def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None) -> ndarray:
         a, b = _pair("matmul", a, b)
     wide = False
     if dtype is not None:
-        wanted = dtypes.as_dtype(dtype)
+        wanted = dtypes.as_dtype(dtype, "matmul")
         wide = a.dtype == np.int8 and wanted == np.int32
         if not wide and a.dtype != wanted:
             if not can_cast(a.dtype, wanted, "same_kind"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import optree
 from ..core import tape
 from ..core.array import ndarray
 from ..core.devices import CPU
+from ..core.dtypes import COMPLEX
 from ..runtime.memory import Buffer
 from . import (
     elementwise,
@@ -124,7 +126,7 @@ _COMPARISONS = {"eq": elementwise.equal, "ne": elementwise.not_equal, "lt": elem
 def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
     """np.sin(x), np.add(x, y), np.add.reduce(x) on our arrays: our function of that name, on the device."""
     function = _BY_UFUNC.get(ufunc)
-    if function is None or kwargs.pop("casting", "same_kind") != "same_kind" or kwargs.pop("order", "K") not in ("K", "C"):
+    if function is None or kwargs.pop("order", "K") not in ("K", "C"):
         return NotImplemented
     kwargs.pop("subok", None)
     if out is not None:
@@ -134,6 +136,8 @@ def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs: Any, out:
     if method != "__call__":
         function = getattr(function, method, None)
         return NotImplemented if function is None else function(*inputs, **kwargs)
+    if kwargs.get("casting") == "same_kind":
+        del kwargs["casting"]
     if not hasattr(function, "card") and "out" in kwargs and function not in _WITH_OUT:
         return deliver(ufunc.__name__, function(*inputs), kwargs["out"]) if len(kwargs) == 1 else NotImplemented
     return function(*inputs, **kwargs)
@@ -209,13 +213,22 @@ def install() -> None:
     }
     for name, method in methods.items():
         setattr(ndarray, name, method)
-    views = {"T": shape.turned, "mT": shape.matrix_transpose, "real": transfer.real, "imag": transfer.imag}
+    views = {"T": shape.turned, "mT": shape.matrix_transpose}
     for name, getter in views.items():
         setattr(ndarray, name, property(getter, doc=getter.__doc__))
+    for name, part in (("real", transfer.real), ("imag", transfer.imag)):
+        setattr(ndarray, name, property(part, functools.partial(_set_part, part), doc=part.__doc__))
     ndarray.shape = ndarray.shape.setter(_set_shape)  # type: ignore[attr-defined, method-assign]
     ndarray.flat = property(Flat, lambda x, value: Flat(x).__setitem__(..., value),  # type: ignore[attr-defined]
                             doc="The elements in C order: iterate, index with one number, slice or array, assign.")
     ufunc_methods.install()
+
+
+def _set_part(part: Callable, x: ndarray, value: Any) -> None:
+    """`x.real = value`, `x.imag = value`: changes that part in place."""
+    if part is transfer.imag and x.dtype not in COMPLEX:
+        raise TypeError(f"imag: {x.dtype} of shape {x.shape} has no imaginary part to set")
+    part(x)[...] = value
 
 
 def _set_shape(x: ndarray, wanted: int | tuple[int, ...]) -> None:

@@ -10,10 +10,17 @@ from ..core.array import ndarray
 from ..core.dtypes import bfloat16, float16
 
 
-def can_write(result: np.dtype, target: np.dtype) -> bool:
+def can_write(result: np.dtype, target: np.dtype, casting: Any = "same_kind") -> bool:
     """Whether a result of this dtype may go into an array of that one: as NumPy judges, to which bfloat16 is float16."""
     source, into = (float16 if dtype == bfloat16 else dtype for dtype in (result, target))
-    return np.can_cast(source, into, "same_kind")
+    return result == target or np.can_cast(source, into, casting)
+
+
+def casting_rule(name: str, casting: Any) -> Any:
+    """One of NumPy's rules for conversions."""
+    if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
+        raise ValueError(f"{name}: casting is 'no', 'equiv', 'safe', 'same_kind' or 'unsafe', got {casting!r}")
+    return casting
 
 
 def target_of(name: str, out: Any) -> ndarray:
@@ -25,13 +32,14 @@ def target_of(name: str, out: Any) -> ndarray:
     return out
 
 
-def deliver(name: str, result: ndarray, out: Any) -> ndarray:
+def deliver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") -> ndarray:
     """Copies a result into `out` and returns that."""
     target = target_of(name, out)
     if result.shape != target.shape:
         raise ValueError(f"{name}: the result of shape {result.shape} cannot be written into an array of shape "
                          f"{target.shape}")
-    if not can_write(result.dtype, target.dtype):
-        raise TypeError(f"{name}: a result of dtype {result.dtype} cannot be written into an array of dtype {target.dtype}")
+    if not can_write(result.dtype, target.dtype, casting):
+        raise TypeError(f"{name}: a result of dtype {result.dtype} cannot be written into an array of dtype {target.dtype} "
+                        f"by the rule {casting!r}")
     target[...] = result
     return target

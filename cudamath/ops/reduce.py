@@ -175,7 +175,7 @@ class _Reduction(Op):
 
 def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None) -> ndarray:
     """The mean of the elements that `where` does not leave out."""
-    x = astype(x, dtypes.as_dtype(dtype) if dtype is not None else _floating_dtype(x.dtype), copy=False)
+    x = astype(x, dtypes.as_dtype(dtype, "mean") if dtype is not None else _floating_dtype(x.dtype), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
     return sum(x, axis=axis, keepdims=keepdims, where=mask) / astype(sum(mask, axis=axis, keepdims=keepdims), x.dtype)
 
@@ -183,7 +183,7 @@ def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any =
 def _var_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None, correction: float | None = None,
             ddof: float | None = None, mean: Any = None) -> ndarray:
     """The variance of the elements that `where` does not leave out."""
-    x = astype(x, dtypes.as_dtype(dtype) if dtype is not None else _floating_dtype(x.dtype), copy=False)
+    x = astype(x, dtypes.as_dtype(dtype, "var") if dtype is not None else _floating_dtype(x.dtype), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
     apart = abs(x - (_mean_of(x, mask, axis, True) if mean is None else coerce("var", (x, mean))[1]))
     freedom = astype(sum(mask, axis=axis, keepdims=keepdims), apart.dtype) - _freedom("var", correction, ddof)
@@ -195,7 +195,7 @@ def _spread_in(name: str, x: Any, dtype: Any) -> ndarray:
     x = require(name, x, ANY)
     if dtype is None:
         return x
-    kind = dtypes.as_dtype(dtype)
+    kind = dtypes.as_dtype(dtype, name)
     if kind not in INEXACT:
         raise TypeError(f"{name}: wants a floating-point or complex dtype, got {kind} for {x.dtype} of shape {x.shape}")
     return astype(x, kind, copy=False)
@@ -231,7 +231,7 @@ def _axes(name: str, axis: Axis, ndim: int) -> tuple[int, ...]:
 def _total_dtype(name: str, own: np.dtype, dtype: Any) -> np.dtype:
     """The dtype of a sum or product: 64 bits for integers and bool, unless another is asked for."""
     if dtype is not None:
-        asked = dtypes.as_dtype(dtype)
+        asked = dtypes.as_dtype(dtype, name)
         if asked not in NUMERIC:
             raise TypeError(f"{name}: wants a numeric dtype for its result, got {asked}")
         if own.kind == "c" and asked.kind != "c":
@@ -322,7 +322,7 @@ def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
     """
     x = require("mean", x, ANY)
     if dtype is not None:
-        x = astype(x, dtype, copy=False)
+        x = astype(x, dtypes.as_dtype(dtype, "mean"), copy=False)
         if x.dtype not in INEXACT:  # the mean of whole numbers as a whole number, as in NumPy
             return astype(mean(x, axis, keepdims=keepdims), x.dtype)
     layout = x._layout

@@ -189,7 +189,7 @@ def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsa
     x = require("astype", x, HELD)
     if device is not None:
         x = x.to(device)
-    wanted = dtypes.as_dtype(dtype)
+    wanted = dtypes.as_dtype(dtype, "astype")
     if casting != "unsafe":
         from .inspection import can_cast
 
@@ -221,7 +221,7 @@ def view(x: ndarray, dtype: Any = None) -> ndarray:
     """
     if dtype is None:
         return view_of(x, ...)  # type: ignore[return-value]
-    wanted = dtypes.as_dtype(dtype)
+    wanted = dtypes.as_dtype(dtype, "view")
     if x._node is not None:
         raise RuntimeError(f"view: the gradient of an array of shape {x.shape} is being recorded; its bits have none")
     layout, old, new = x._layout, x.itemsize, wanted.itemsize

@@ -52,7 +52,7 @@ def shape_of(name: str, size: Size) -> tuple[int, ...]:
 
 def wanted_dtype(name: str, dtype: Any, category: dtypes.Category, default: np.dtype) -> np.dtype:
     """`dtype`, or the default, which must be of a category."""
-    found = default if dtype is None else dtypes.as_dtype(dtype)
+    found = default if dtype is None else dtypes.as_dtype(dtype, name)
     if found not in category:
         raise TypeError(f"{name}: wants a {category.name} dtype, got {found}")
     return found

@@ -410,7 +410,7 @@ def cov(x: Any, /, y: Any = None, rowvar: bool = True, bias: bool = False, ddof:
         found = dtypes.result_type(x, *(() if y is None else (require("cov", y, NUMERIC),)))
         kind = found if found in INEXACT else dtypes.default_float()
     else:
-        kind = dtypes.as_dtype(dtype)
+        kind = dtypes.as_dtype(dtype, "cov")
 
     def rows(given: Any) -> ndarray:
         given = coerce("cov", (x, given), NUMERIC)[1]

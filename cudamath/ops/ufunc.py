@@ -21,9 +21,10 @@ from ..core.layout import Layout
 from ..core.op import Category, Op, coerce, lazy, registry
 from ..core.quiet import quiet
 from ..core.straight import either, straight, straight_inplace
-from .output import can_write, deliver, target_of
+from .output import can_write, casting_rule, deliver, target_of
 
 SCALARS = (bool, int, float, complex)
+_SAME_KIND = "same_kind"
 _MOST_PLANS = 4096
 _NAMES = ("x", "y", "z")
 #: The operations of cpu/loops.py and the kinds of dtypes they are for.
@@ -168,10 +169,10 @@ class Elementwise:
             tape.record(self, operands, out, {})
         return out
 
-    def call_with(self, operands: tuple, out: Any, where: Any, dtype: Any) -> ndarray:
-        """The op with NumPy's `out`, `where` and `dtype`."""
-        if dtype is not None:
-            operands = self._in_dtype(operands, dtype)
+    def call_with(self, operands: tuple, out: Any, where: Any, dtype: Any, casting: Any) -> ndarray:
+        """The op with NumPy's `out`, `where`, `dtype` and `casting`."""
+        if dtype is not None or casting_rule(self.name, casting) != "same_kind":
+            operands = self._in_dtype(operands, dtype, casting)
         if out is None:
             result = self.call(operands)
             if where is True:
@@ -182,7 +183,7 @@ class Elementwise:
             if any([getattr(x, "_node", None) is not None for x in (*operands, target)]):
                 raise RuntimeError(f"{self.name}: out= would write into an array where a gradient is being recorded; take the "
                                    "result instead")
-            if where is True and operands[0] is target:
+            if where is True and operands[0] is target and casting == "same_kind":
                 tape.wrote(target)
                 return self.call(operands, target=target)
             result = self.call(operands)
@@ -194,24 +195,31 @@ class Elementwise:
             from .index import where as choose
 
             result = choose(where, result, base)
-        return result if out is None else deliver(self.name, result, target)
+        return result if out is None else deliver(self.name, result, target, casting)
 
-    def _in_dtype(self, operands: tuple, dtype: Any) -> tuple:
-        """The operands cast, where NumPy's rule "same_kind" allows it, to what the op takes in order to return this dtype."""
+    def _in_dtype(self, operands: tuple, dtype: Any, casting: Any) -> tuple:
+        """The operands cast, where NumPy's rule allows it, to what the op takes, to return a given dtype."""
         from .shape import astype
 
         def seen(d: np.dtype) -> np.dtype:
             return float16 if d == bfloat16 else d
 
-        wanted = dtypes.as_dtype(dtype)
+        wanted = None if dtype is None else dtypes.as_dtype(dtype, self.name)
         arrays = [x if type(x) in SCALARS else coerce(self.name, (x,))[0] for x in operands]
-        kinds = [type(x) if type(x) in SCALARS else seen(x.dtype) for x in arrays]
+        # numbers as what they become: NumPy 2.4's resolve_dtypes may end the process where it refuses a Python number
+        common = dtypes.result_type(*arrays)
+        kinds = [seen(x.dtype if isinstance(x, ndarray) else np.dtype(bool) if type(x) is bool else
+                      wanted if wanted is not None and dtypes.result_type(wanted, x) == wanted else common)
+                 for x in arrays]
         try:
-            *inputs, _ = self.ufunc.resolve_dtypes((*kinds, None), signature=(*[None] * self.ufunc.nin, seen(wanted)),
-                                                   casting="same_kind")
+            *inputs, _ = self.ufunc.resolve_dtypes((*kinds, None), casting=casting, signature=(
+                *[None] * self.ufunc.nin, None if wanted is None else seen(wanted)))
         except TypeError:
-            raise TypeError(f"{self.name}: cannot compute in dtype {wanted} on operands of "
+            asked = "" if wanted is None else f" in dtype {wanted}"
+            raise TypeError(f"{self.name}: cannot compute{asked} by the rule {casting!r} on operands of "
                             + " and ".join(str(getattr(x, "dtype", type(x).__name__)) for x in arrays)) from None
+        if wanted is None:
+            return operands
         inputs = [wanted if d == float16 and wanted == bfloat16 else d for d in inputs]
         return tuple([astype(coerce(self.name, (x,))[0], d, copy=False) for x, d in zip(arrays, inputs, strict=True)])
 
@@ -369,11 +377,12 @@ def unary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: st
           example: str = "[0.25, 0.5]", namespace: Mapping[str, Any]) -> Callable[..., ndarray]:
     """The public function of a one-input card."""
     card = Elementwise(name, ufunc, expression, None if grad is None else (grad,), category, cpu, namespace)
-    plans, record = card.plans, tape.record
+    plans, record, usual = card.plans, tape.record, _SAME_KIND
 
-    def function(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> ndarray:
-        if out is not None or where is not True or dtype is not None:
-            return card.call_with((x,), out, where, dtype)
+    def function(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None,
+                 casting: str = usual) -> ndarray:
+        if out is not None or where is not True or dtype is not None or casting is not usual:
+            return card.call_with((x,), out, where, dtype, casting)
         try:
             run = plans[x._layout]
         except (AttributeError, KeyError):
@@ -391,11 +400,12 @@ def binary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: t
            example: str = "[3.0, 5.0], [2.0, 4.0]", namespace: Mapping[str, Any]) -> Callable[..., ndarray]:
     """The public function of a two-input card."""
     card = Elementwise(name, ufunc, expression, grad, category, cpu, namespace)
-    plans, record = card.plans, tape.record
+    plans, record, usual = card.plans, tape.record, _SAME_KIND
 
-    def function(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None) -> ndarray:
-        if out is not None or where is not True or dtype is not None:
-            return card.call_with((x, y), out, where, dtype)
+    def function(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None,
+                 casting: str = usual) -> ndarray:
+        if out is not None or where is not True or dtype is not None or casting is not usual:
+            return card.call_with((x, y), out, where, dtype, casting)
         try:
             if type(y) is ndarray:
                 layout = x._layout
@@ -433,7 +443,7 @@ def _finish(function: Callable, card: Elementwise, inputs: tuple[str, ...], doc:
     {(formula + '. ') if formula else ''}{shapes_line} {operands}: {card.category.name} arrays, array-likes or Python scalars
     (which never widen an array). Returns a new array of the dtype NumPy's `{card.ufunc.__name__}` returns; 16-bit floats
     are computed in float32. `out`: an array that the result is written into, where `where` (bool, broadcast; elements left
-    out are 0 without `out`); `dtype`: what is computed in. Gradient: {gradient}.
+    out are 0 without `out`); `dtype`: what is computed in; `casting`: NumPy's rule for conversions. Gradient: {gradient}.
     TypeError for other dtypes{', ValueError for shapes that do not broadcast' if len(inputs) > 1 else ''}. Deterministic.
 
 {truth}"""

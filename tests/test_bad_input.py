@@ -1,0 +1,242 @@
+"""What a hostile user tries: numbers at the ends of their range, NumPy's rarer habits, and mistakes that must be named."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from habits import agree
+
+import cudamath as cm
+from cudamath.models import gpt2, sampling
+
+ml = cm.ml
+ENDS = [-np.inf, -3.4e38, -1e38, -1e10, -100.0, -0.0, 0.0, 1e-30, 1.0, 100.0, 1e30, 3.4e38, np.inf, np.nan]
+
+
+def slopes(function: Any, *points: Any) -> list[cm.ndarray]:
+    """The gradients of the sum of function(*points)."""
+    found = cm.grad(lambda *x: function(*x).sum(), argnums=tuple(range(len(points))))(*points)
+    return list(found)
+
+
+# ---------------------------------------------------------------- gradients at the ends of the range
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_mish_has_a_slope_at_the_lowest_numbers(device, dtype):
+    """0 for the lowest numbers and 1 for the highest; NaN where mish is NaN (-inf times 0)."""
+    points = cm.asarray(ENDS).astype(dtype)
+    (found,) = slopes(ml.mish, points)
+    x = points.astype("float64").to_numpy()
+    with np.errstate(all="ignore"):
+        soft = np.logaddexp(0, x)
+        truth = np.tanh(soft) + x * (1 - np.tanh(soft) ** 2) / (1 + np.exp(-x))
+    truth[x == np.inf] = 1
+    truth[(x < -700) & np.isfinite(x)] = 0
+    error = 1e-2 if dtype == "bfloat16" else 1e-5
+    np.testing.assert_allclose(found.astype("float64").to_numpy(), truth, rtol=error, atol=1e-30)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_atan2_turns_as_far_from_and_as_near_to_the_origin(device, dtype):
+    """Its slope is 1 / r however long r is, and 0 at the origin, where there is no angle."""
+    radii, angles = np.array([1e-30, 1e-15, 1.0, 1e15, 1e30]), np.array([0.3, 2.0, -1.0, -2.5])
+    y, x = (np.outer(radii, f(angles)) for f in (np.sin, np.cos))
+    dy, dx = slopes(cm.atan2, cm.asarray(y).astype(dtype), cm.asarray(x).astype(dtype))
+    np.testing.assert_allclose(dy.to_numpy(), np.cos(angles) / radii[:, None], rtol=1e-5)
+    np.testing.assert_allclose(dx.to_numpy(), -np.sin(angles) / radii[:, None], rtol=1e-5)
+    for found in slopes(cm.atan2, cm.zeros(2, dtype), cm.asarray([0.0, -0.0]).astype(dtype)):
+        assert found.tolist() == [0, 0]
+    twice = cm.grad(lambda y: cm.grad(lambda y: cm.atan2(y, 2.0).sum())(y).sum())(cm.asarray([1.0]))  # -2 y x / (x^2 + y^2)^2
+    assert twice.tolist() == pytest.approx([-4 / 25])
+
+
+@pytest.mark.parametrize("name, base", [("logaddexp", math.e), ("logaddexp2", 2.0)])
+def test_logaddexp_shares_its_gradient_whatever_the_numbers(device, name, base):
+    """The shares are base^x / (base^x + base^y): 1/2 of two equal numbers of any size, all of it for infinity."""
+    x, y = cm.asarray([1e30, -1e30, np.inf, 0.0, 3.0, -np.inf]), cm.asarray([1e30, -1e30, 0.0, np.inf, 1.0, 1.0])
+    dx, dy = slopes(getattr(cm, name), x, y)
+    share = base**3 / (base**3 + base)
+    np.testing.assert_allclose(dx.to_numpy(), [0.5, 0.5, 1, 0, share, 0], rtol=1e-12)
+    np.testing.assert_allclose(dy.to_numpy(), [0.5, 0.5, 0, 1, 1 - share, 1], rtol=1e-12)
+
+
+# ---------------------------------------------------------------- NumPy's habits
+
+
+@pytest.mark.parametrize("k", [-1, 0, 2])
+def test_triangles_of_a_vector(device, k):
+    """Every row is the vector."""
+    for f, g in ((cm.tril, np.tril), (cm.triu, np.triu)):
+        for x in (np.arange(1.0, 5), np.arange(8)[::-2], np.zeros(0)):
+            agree(f(cm.asarray(x), k), g(x, k))
+        with pytest.raises(ValueError, match=rf"^{f.__name__}: .*\(\)"):
+            f(cm.asarray(1.0), k)
+    weights = np.arange(9.0).reshape(3, 3)
+    assert cm.grad(lambda x: (cm.tril(x) * cm.asarray(weights)).sum())(cm.ones(3)).tolist() == np.tril(weights).sum(0).tolist()
+
+
+_RULES = ["no", "equiv", "safe", "same_kind", "unsafe"]
+
+
+@pytest.mark.parametrize("casting", _RULES)
+@pytest.mark.parametrize("name", ["add", "divide", "sqrt", "less", "bitwise_and"])
+def test_casting_rules(device, name, casting):
+    """What NumPy computes under a rule, and where it refuses to, for arrays, numbers, out= and dtype=."""
+    ours, theirs = getattr(cm, name), getattr(np, name)
+    calls = answers = 0
+    for kind in ("?", "i2", "i8", "f4", "f8"):
+        for other in ("f4", "i8", 2, 2.5)[: 4 if theirs.nin == 2 else 1]:
+            for options in ({}, {"dtype": "f4"}, {"dtype": "i4"}, {"out": "i4"}, {"out": "f4"}, {"out": "?", "dtype": "f8"}):
+                if casting in ("no", "equiv") and not isinstance(other, str):
+                    continue  # there NumPy refuses numbers of any dtype but the array's default
+                found = []
+                for function, make in ((theirs, np.asarray), (ours, lambda a: cm.asarray(a, copy=True))):
+                    operands = [make(np.array([1, 0, 1], kind))]
+                    if theirs.nin == 2:
+                        operands.append(make(np.array([1, 2, 3], other)) if isinstance(other, str) else other)
+                    more: dict[str, Any] = dict(options)
+                    if "out" in more:
+                        more["out"] = make(np.zeros(3, more["out"]))
+                    try:
+                        with np.errstate(all="ignore"):
+                            found.append(function(*operands, casting=casting, **more))
+                    except TypeError as error:
+                        assert function is theirs or str(error).startswith(f"{name}: "), error
+                        found.append(None)
+                calls += 1
+                if found[0] is None or found[1] is None:
+                    assert found[0] is found[1], (kind, other, options, found)
+                elif not (casting == "unsafe" and np.dtype(options.get("out", "f4")).kind == "i"):  # infinity as an integer
+                    answers += 1
+                    agree(found[1], found[0])
+    assert 0 < calls and (answers or casting in ("no", "equiv"))
+
+
+def test_rules_that_are_none_and_rules_for_copies(device):
+    with pytest.raises(ValueError, match="^add: casting is .*'maybe'"):
+        cm.add(1, 2, casting="maybe")
+    with pytest.raises(ValueError, match="^copyto: casting is .*'maybe'"):
+        cm.copyto(cm.zeros(2), 1, casting="maybe")
+    for rule in _RULES:
+        assert _copied(np, np.asarray, rule) == _copied(cm, cm.asarray, rule)
+    x = cm.asarray([1.5, 2.5])
+    assert np.add(x, 1, casting="unsafe", dtype="int64").tolist() == [2, 3]
+    assert cm.pow(x, 2, casting="unsafe", dtype="int32").tolist() == [1, 4]
+    assert cm.add(x, 1, out=x, casting="safe") is x and x.tolist() == [2.5, 3.5]
+    assert cm.grad(lambda x: cm.multiply(x, 3, casting="unsafe", dtype="float32").sum())(x).tolist() == [3, 3]
+
+
+def _copied(xp: Any, make: Any, rule: str) -> list[Any]:
+    found = []
+    for source, target in (("f4", "f8"), ("f8", "f4"), ("f8", "i4"), ("i4", "i4"), ("i4", "i8")):
+        dst = make(np.zeros(2, target))
+        try:
+            xp.copyto(dst, make(np.array([1, 2], source)), casting=rule)
+            found.append(dst.tolist())
+        except TypeError:
+            found.append("refused")
+    return found
+
+
+def test_parts_of_complex_numbers_are_assigned(device):
+    base = np.arange(6).reshape(2, 3) * (1 + 2j)
+    for kind in ("complex64", "complex128"):
+        theirs, ours = base.astype(kind), cm.asarray(base.astype(kind), copy=True)
+        for x in (theirs, ours):
+            x.real = 7
+            x.imag[0] = -1
+            x[:, ::-2].imag = [[3, 4]]
+            x.T.real = np.arange(6.0).reshape(3, 2)
+        agree(ours, theirs)
+    x = cm.zeros(3)
+    x.real = [1, 2, 3]
+    assert x.tolist() == [1, 2, 3]
+    with pytest.raises(TypeError, match=r"^imag: float64 of shape \(3,\)"):
+        x.imag = 1
+    with pytest.raises(ValueError, match=r"^setitem: .*\(2,\).*\(3,\)"):
+        x.real = [1, 2]
+    with pytest.raises(RuntimeError, match="^setitem: .*gradient"):
+        cm.grad(lambda x: (setattr(x, "real", 1), x.sum())[1])(x)
+
+
+# ---------------------------------------------------------------- mistakes that are named
+
+
+NO_DTYPE: dict[str, Any] = {
+    "zeros": lambda d: cm.zeros(3, d), "full": lambda d: cm.full(3, 1.0, d),
+    "zeros_like": lambda d: cm.zeros_like(cm.ones(2), d),
+    "arange": lambda d: cm.arange(3, dtype=d), "linspace": lambda d: cm.linspace(0, 1, 3, dtype=d),
+    "asarray": lambda d: cm.asarray([1], d), "astype": lambda d: cm.ones(2).astype(d), "view": lambda d: cm.ones(2).view(d),
+    "sum": lambda d: cm.sum(cm.ones(2), dtype=d), "mean": lambda d: cm.mean(cm.ones(2), dtype=d),
+    "var": lambda d: cm.var(cm.ones(2), dtype=d), "cov": lambda d: cm.cov([[1.0, 2.0]], dtype=d),
+    "concat": lambda d: cm.concat([cm.ones(2)], dtype=d), "einsum": lambda d: cm.einsum("i->", cm.ones(2), dtype=d),
+    "add": lambda d: cm.add(cm.ones(2), 1, dtype=d), "matmul": lambda d: cm.matmul(cm.eye(2), cm.eye(2), dtype=d),
+    "can_cast": lambda d: cm.can_cast(d, "float32"), "finfo": lambda d: cm.finfo(d), "isdtype": lambda d: cm.isdtype(d, "bool"),
+    "fftfreq": lambda d: cm.fft.fftfreq(4, dtype=d), "one_hot": lambda d: ml.one_hot(cm.asarray([0]), 2, dtype=d),
+    "random.normal": lambda d: cm.random.default_rng(0).normal(size=2, dtype=d),
+    "init.zeros": lambda d: ml.init.zeros(2, dtype=d),
+    "cast": lambda d: ml.amp.cast(cm.ones(2), d), "result_type": lambda d: cm.result_type(d),
+    "set_default_dtype": lambda d: cm.set_default_dtype(d), "frombuffer": lambda d: cm.frombuffer(b"12345678", d),
+    "fromiter": lambda d: cm.fromiter([1], d),
+}
+
+
+@pytest.mark.parametrize("name", NO_DTYPE)
+def test_dtypes_that_are_none_are_named(device, name):
+    for wrong in ("float23", "U3", "datetime64[s]", object(), [("a", "i4")], 7):
+        if name == "result_type" and wrong == 7:  # a number has a dtype
+            continue
+        with pytest.raises(TypeError, match=rf"^{name}: ") as caught:
+            NO_DTYPE[name](wrong)
+        assert "is not a dtype" in str(caught.value) or "are not supported" in str(caught.value) or name == "matmul"
+
+
+def test_indices_out_of_range_name_their_function():
+    x = cm.zeros(3)
+    for name, call in {"index_add": lambda: cm.index_add(x, [5], [1.0]), "add_at": lambda: cm.add_at(x, [5], 1.0),
+                       "multiply_at": lambda: cm.multiply_at(x, [-4], 1.0), "maximum_at": lambda: cm.maximum_at(x, [5], 1.0),
+                       "minimum_at": lambda: cm.minimum_at(x, [5], 1.0)}.items():
+        with pytest.raises(IndexError, match=rf"^{name}: index (5|-4) is out of bounds for axis 0 with size 3"):
+            call()
+    assert x.tolist() == [0, 0, 0]
+
+
+# ---------------------------------------------------------------- language models
+
+
+def test_scores_that_are_no_numbers(device):
+    """On the CPU they are an error; a GPU is not waited for: there the class is -1."""
+    rng = cm.random.default_rng(0)
+    for bad in ([1.0, np.nan, 2.0], [-np.inf] * 3, [np.inf, 1.0, 2.0], [np.nan] * 3):
+        scores = cm.asarray([[0.0, 5.0, 1.0], bad], "float32")
+        for options in ({}, {"top_p": 0.9}, {"temperature": 0.5}):
+            if device == "cpu":
+                with pytest.raises(ValueError, match=r"^choose: .*\(2, 3\).*NaN"):
+                    sampling.choose(scores, rng, **options)
+            else:
+                first, second = sampling.choose(scores, rng, **options).tolist()
+                assert 0 <= first < 3 and second == -1
+    if device == "cpu":
+        with pytest.raises(ValueError, match=r"^choose: .*\(1, 2\).*NaN"):
+            sampling.choose(cm.asarray([[1.0, np.nan]]), rng, temperature=0)
+    assert sampling.choose(cm.asarray([[-np.inf, 0.0, -np.inf]]), rng, top_k=2).tolist() == [1]
+    for shape in ((3,), (2, 0), (1, 2, 3)):
+        with pytest.raises(ValueError, match=r"^choose: wants scores \(rows, classes\)"):
+            sampling.choose(cm.zeros(shape), rng)
+
+
+def test_what_a_language_model_is_given():
+    config = gpt2.Config(vocabulary=16, context=4, layers=1, heads=1, width=8)
+    params = gpt2.create(config)
+    listed = gpt2.forward(params, [[1, 2]], config)
+    assert listed.shape == (1, 2, 8) and listed.tolist() == gpt2.forward(params, cm.asarray([[1, 2]]), config).tolist()
+    for wrong, error, seen in (([1, 2], ValueError, r"\(2,\)"), ([[1] * 5], ValueError, r"\(1, 5\)"),
+                               ([[0.5]], TypeError, "float64"), ("text", TypeError, "asarray|str")):
+        with pytest.raises(error, match=f"^(gpt2.forward|asarray): .*{seen}"):
+            gpt2.forward(params, wrong, config)
+    with pytest.raises(ValueError, match=r"^gpt2.Config: "):
+        gpt2.Config(width=7, heads=2)

@@ -77,12 +77,12 @@ def test_runs_of_pixels_hold_the_sums(case, together):
     launch, added = plan.steps
     assert launch.early and added.early and added.kernel.__name__ == "add_splits_early" and launch.shared <= 227 << 10
     of_grads, of_images, _, *rest = launch.args
-    (tiles, group_tiles, across, share, positions, area, width, row_start, row_step, column_start, taps, down, chunks, own,
-     own_outputs, every) = map(int, rest)
+    (tiles, group_tiles, across, steps, parts, positions, area, width, row_start, row_step, column_start, taps, down, chunks,
+     own, own_outputs, every) = map(int, rest)
     groups = options["groups"]
     assert (every, taps, own, chunks, across) == (outputs, taps_down * taps_right, channels, -(-channels // 64),
                                                   taps_down // rows * -(-channels // 64))
-    assert tiles == groups * group_tiles and share % PIXELS == 0 and launch.grid[0] == tiles * 2
+    assert tiles == groups * group_tiles and parts == 2 and steps == -(-positions // PIXELS) and launch.grid[0] == tiles * 2
     dy, images = (a.astype(np.float64).transpose(0, 2, 3, 1) for a in (grad, x))
     tile = conv_wgmma_taps.Tile(taps_right, options["dilation"][1], options["stride"][1], rows)
     assert launch.block[0] == tile.threads == (512 if tile.rows == 3 else 384)

@@ -19,20 +19,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.dtypes import bfloat16, float32
+from ..core.dtypes import bfloat16
 from ..core.layout import Layout
 from ..core.plan import Launch, Plan, TensorMap
-from .build import SIMULATOR, blocks, codec, device_function
+from .build import SIMULATOR, blocks, device_function
 from .conv_layout import Turned
 from .conv_product import Product
 from .conv_simt import Walk
-from .conv_splits import add
+from .conv_splits import add_shares, partial_sums
 from .conv_tiles import MULTIPROCESSORS, THREADS, map_of_images, pixel_of, place_of, possible, reach, store_channels
 from .lazy import cuda, types
 
 if not SIMULATOR:
     from . import hopper, ptx_mma
-    from . import ptx as ptx_plain
     from . import ptx_hopper as ptx
 
 PIXELS = 64                  # a step
@@ -107,36 +106,6 @@ def sum_of_steps(kind: str, products: list[tuple[int, int, int, int]], lead_a: i
 
 
 @functools.cache
-def add_shares(tile: Tile, result: np.dtype) -> Any:
-    """A device function that adds up the sums of a cluster's blocks, in their order: (base, thread of 256, rank, where a row of
-    the tile begins in `out` and how far it is to the next, first piece, chunks, taps, channels, rows that are there, out).
-
-    Each block's sums lie at `base` in rows of `pitch` bytes; a warp reads a row at a time, of every block."""
-    store, pitch, share = codec(result)[1], 4 * tile.columns + 32, tile.share
-    quads, own_rows = tile.columns // 4, tile.rows // share
-    divide = ptx_mma.divide_unsigned
-
-    @device_function
-    def add_shares(base, thread, rank, line, step, piece0, chunks, taps, channels, there, out):
-        for i in range(own_rows * quads // 256):
-            at = i32(256 * i + thread)
-            row = i32(rank * own_rows + at // quads)
-            column = i32(4 * (at % quads))
-            a, b, c, d = ptx.load_cluster_float_4(i32(base + row * pitch + 4 * column), 0)
-            for other in range(1, share):
-                e, f, g, h = ptx.load_cluster_float_4(i32(base + row * pitch + 4 * column), i32(other))
-                a, b, c, d = f32(a + e), f32(b + f), f32(c + g), f32(d + h)
-            number = i32(piece0 + (column >> 6))
-            tap = divide(number, chunks)
-            channel = i32(64 * (number - tap * chunks) + (column & 63))
-            if row < there and tap < taps and channel < channels:
-                ptx_plain.store_vector(out, line + row * step + i64(tap) * channels + channel,
-                                       (store(a), store(b), store(c), store(d)))
-
-    return add_shares
-
-
-@functools.cache
 def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile, result: np.dtype) -> Any:
     """A block sums a tile of the weight gradient over its part of the pixels. result: of `partial`."""
     kind = "bf16" if dtype == bfloat16 else "f16"
@@ -152,7 +121,8 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile, result: np.dtype) -> Any:
     add_steps = sum_of_steps(kind, products, PIECE, PIECE, stages, stage_bytes)
     registers_down, registers_up = ptx.registers_down(40), ptx.registers_up(232)
     divide = ptx_mma.divide_unsigned
-    pitch, add_rows = 4 * columns + 32, add_shares(tile, result)
+    pitch = 4 * columns + 32
+    add_rows = add_shares(rows // share, columns, 256, share, result)
 
     @cuda.jit(launch_bounds=(THREADS, 1))
     def conv2d_weight_wgmma(grads, images, partial, tiles, group_tiles, across_tiles, steps, parts, positions, area, width,
@@ -228,8 +198,8 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile, result: np.dtype) -> Any:
                         ptx_mma.store_shared_float_2(to + 32 * i, total[e], total[e + 1])
                 ptx.cluster_sync()
                 line = (i64(split) * all_outputs + group * outputs + output0) * taps * channels
-                add_rows(base, i32(128 * me + thread), rank, line, i64(taps) * channels, piece0, chunks, taps, channels,
-                         i32(outputs - output0), partial)
+                add_rows(base, i32(128 * me + thread), rank, line, piece0, 1, chunks, taps, channels, i32(outputs - output0),
+                         partial)
             for half in range(0 if share > 1 else 2 * high):
                 row = i32(output0 + me * own_rows + (half >> 1) * 64 + (half & 1) * 8 + (thread >> 5) * 16 + (lane >> 2))
                 if row < outputs:
@@ -289,9 +259,7 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     steps = blocks(positions, PIXELS)
     tile = tile._replace(share=min(tile.share, steps))
     splits = min(splits, steps // tile.share)
-    whole = splits == 1 and tile.share > 1                  # nothing is left to be added
-    target = turned.target.view((out.size,))
-    partial = target if whole else turned.temp(Layout.new((splits, out.size), float32, out.device)).flat
+    partial, result, after = partial_sums(turned, out, tile.share, splits)
     maps = [TensorMap(turned.operands[0], (positions, all_outputs), None, (PIXELS, 64), kind=grad.dtype.name),
             map_of_images(turned.operands[1], x.shape, (PIXELS, 64), reach(product, (height, width)), stride, x.dtype)]
     across_tiles = blocks(taps * chunks, tile.columns // 64)
@@ -299,9 +267,7 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     numbers = [groups * group_tiles, group_tiles, across_tiles, steps, splits * tile.share, positions, tall * wide, wide,
                walks[0].start, walks[0].step, walks[1].start, walks[1].step, taps, taps_right, walks[0].tap, walks[1].tap,
                chunks, channels, outputs, all_outputs]
-    kernel = conv2d_weight_wgmma(grad.dtype, tile, out.dtype if whole else float32)
-    turned.steps.append(Launch(kernel, groups * group_tiles * splits * tile.share, THREADS,
-                               [*maps, partial, *[np.int32(n) for n in numbers]], tile.shared, tile.share, early=True))
-    if not whole:
-        turned.steps.append(add(out, splits, partial, target, early=True))
+    turned.steps += [
+        Launch(conv2d_weight_wgmma(grad.dtype, tile, result), groups * group_tiles * splits * tile.share, THREADS,
+               [*maps, partial, *[np.int32(n) for n in numbers]], tile.shared, tile.share, early=True), *after]
     return turned.plan()

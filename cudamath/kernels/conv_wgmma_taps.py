@@ -30,14 +30,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.dtypes import bfloat16, float32
+from ..core.dtypes import bfloat16
 from ..core.layout import Layout
 from ..core.plan import Launch, Plan
 from .build import SIMULATOR, blocks
 from .conv_layout import Turned
 from .conv_product import Product
 from .conv_simt import Walk
-from .conv_splits import add
+from .conv_splits import add_shares, partial_sums
 from .conv_tiles import MULTIPROCESSORS, map_of_images, pixel_of, place_of, possible, reach, store_channels
 from .conv_wgmma_grad import MOST_SPLITS, PIECE, PIXELS, sum_of_steps
 from .lazy import cuda, types
@@ -52,12 +52,14 @@ MOST_TAPS = 4                # 64 channels under each: the columns of a wgmma
 
 class Tile(NamedTuple):
     """What a block sums up: 128 outputs x the taps of a row, or 64 outputs x those of all `rows`, 2 or 3; all with the same 64
-    channels. apart: dilation; stride: also the number of runs of pixels for a row of taps, 1 or 2."""
+    channels. apart: dilation; stride: also the number of runs of pixels for a row of taps, 1 or 2. share: see
+    conv_wgmma_grad.Tile."""
 
     taps: int
     apart: int = 1
     stride: int = 1
     rows: int = 1
+    share: int = 1
 
     @property
     def outputs(self) -> int:
@@ -100,10 +102,11 @@ class Tile(NamedTuple):
 
 
 @functools.cache
-def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
-    """A block sums a tile of the weight gradient, outputs x the taps of a row, over its share of the pixels."""
+def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile, result: np.dtype) -> Any:
+    """A block sums a tile of the weight gradient, outputs x the taps of a row, over its part of the pixels. result: of
+    `partial`."""
     kind = "bf16" if dtype == bfloat16 else "f16"
-    taps_right, apart, stride, rows = tile
+    taps_right, apart, stride, rows, share = tile
     stages, stage_bytes, run_bytes = tile.stages, tile.stage, tile.run
     first_run = blocks(taps_right, stride)                  # taps
     count = 32 * taps_right                                 # registers of the sums
@@ -118,16 +121,19 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
     registers_down, registers_up = (
         (ptx.registers_down(40), ptx.registers_up(232)) if consumers == 2 else (ptx.registers_down(32), ptx.registers_up(160)))
 
-    @cuda.jit(launch_bounds=(tile.threads, 1))
-    def conv2d_weight_wgmma_taps(grads, images, partial, tiles, group_tiles, across_tiles, share, positions, area, width,
-                                 row_start, row_step, column_start, taps, down, chunks, channels, outputs, all_outputs):
-        """grads: im2col map of dy (N, P, Q, G * M), box (PIXELS, 64); images: of x (N, H, W, G * C), box (tile.pixels, 64);
-        partial (splits, G * M, taps, C) float32, as a line.
+    columns = 64 * rows * taps_right
+    pitch, add_rows = 4 * columns + 32, add_shares(own_outputs // share, columns, 128 * consumers, share, result)
 
-        tiles in all, in a group, in a row (of chunks; times taps down where rows of taps are summed apart); share: positions a
-        split adds up, a multiple of PIXELS; positions: of results and of those beyond their edge, area to an image, width to a
-        row; a result's window starts at row_start + row * row_step, column_start + column * stride; taps of a filter; down:
-        rows between them; chunks: pieces of 64 channels; channels and outputs of a group; all_outputs: G * M."""
+    @cuda.jit(launch_bounds=(tile.threads, 1))
+    def conv2d_weight_wgmma_taps(grads, images, partial, tiles, group_tiles, across_tiles, steps, parts, positions, area,
+                                 width, row_start, row_step, column_start, taps, down, chunks, channels, outputs, all_outputs):
+        """grads: im2col map of dy (N, P, Q, G * M), box (PIXELS, 64); images: of x (N, H, W, G * C), box (tile.pixels, 64);
+        partial (splits, G * M, taps, C), as a line.
+
+        tiles in all, in a group, in a row (of chunks; times taps down where rows of taps are summed apart); steps: of PIXELS
+        positions in all, parts into which they are split; positions: of results and of those beyond their edge, area to an
+        image, width to a row; a result's window starts at row_start + row * row_step, column_start + column * stride; taps of a
+        filter; down: rows between them; chunks: pieces of 64 channels; channels and outputs of a group; all_outputs: G * M."""
         base = hopper.first_tile(cuda.shared.array(0, types.uint8))
         full = i32(base + stages * stage_bytes)
         thread = i32(cuda.threadIdx.x)
@@ -137,12 +143,15 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
         cuda.syncthreads()
         ptx.let_next_begin()
         ptx.wait_for_previous()
-        split, group, tile_row, unit = place_of(cuda.blockIdx.x, tiles, group_tiles, across_tiles)
+        cluster = ptx_mma.divide_unsigned(cuda.blockIdx.x, share)
+        rank = i32(cuda.blockIdx.x - cluster * share)
+        split, group, tile_row, unit = place_of(cluster, tiles, group_tiles, across_tiles)
         r = ptx_mma.divide_unsigned(unit, chunks)          # a row of taps (or the first of all), and 64 of the channels
         channel = i32(64 * (unit - r * chunks))
         output0 = i32(tile_row * own_outputs)
-        begin = i32(split * share)
-        end = i32(min(begin + share, positions))
+        part = i32(split * share + rank)
+        begin = i32(PIXELS * ptx_mma.divide_unsigned(steps * part, parts))
+        end = i32(min(PIXELS * ptx_mma.divide_unsigned(steps * (part + 1), parts), positions))
         if group_of_threads == 0:                          # ---------------- the one that fetches
             registers_down()
             if thread == 0:
@@ -162,6 +171,9 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
                             to = i32(to + run_bytes)
                     stage, phase = hopper.advance(stage, phase, stages)
                     at = i32(at + PIXELS)
+            if share > 1:
+                cuda.syncwarp()
+                ptx.cluster_sync()                         # where the others are there
         else:                                              # ---------------- those that multiply
             registers_up()
             me = i32(group_of_threads - 1)
@@ -171,14 +183,31 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
             first_a = i32(base + me * shift_a)
             first_b = i32(base + pieces * PIECE + me * shift_b)
             add_steps(total, full, first_a, first_b, begin, end, thread)
+            if share > 1:
+                ptx.named_sync(1, 128 * consumers)         # nobody reads stages any more: their memory is free
+                for half in range(2):
+                    row = i32(me * shift_outputs + 8 * half + (thread >> 5) * 16 + (lane >> 2))
+                    for number in range(taps_right):       # as they lie in registers: see below
+                        tap = number * stride if number < first_run else (number - first_run) * stride + 1
+                        to = i32(base + row * pitch + 256 * (me * shift_r * taps_right + tap) + 8 * (lane & 3))
+                        for k in range(8):
+                            e = 2 * half + 32 * number + 4 * k
+                            ptx_mma.store_shared_float_2(to + 32 * k, total[e], total[e + 1])
+                ptx.cluster_sync()
+                line = (i64(split) * all_outputs + group * outputs + output0) * taps * channels
+                add_rows(base, i32(128 * me + thread), rank, line, i32(r * taps_right * chunks + (channel >> 6)), chunks,
+                         chunks, taps, channels, i32(outputs - output0), partial)
             c = i32(channel + 2 * (lane & 3))
-            for half in range(2):
+            for half in range(0 if share > 1 else 2):
                 row = i32(output0 + me * shift_outputs + 8 * half + (thread >> 5) * 16 + (lane >> 2))
                 if row < outputs:
                     line = (i64(split) * all_outputs + group * outputs + row) * taps + (r + me * shift_r) * taps_right
                     for number in range(taps_right):       # as they lie in registers: every second tap, then the others
                         tap = number * stride if number < first_run else (number - first_run) * stride + 1
                         store_channels(partial, (line + tap) * channels + c, total, 2 * half + 32 * number, c, channels)
+        if share > 1:
+            cuda.syncwarp()
+            ptx.cluster_sync()                             # shared memory must outlive what neighbours read of it
 
     return conv2d_weight_wgmma_taps
 
@@ -227,9 +256,9 @@ def worth(grad: tuple[int, ...], weight: tuple[int, ...], stride: tuple[int, int
 
 def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[int, int], padding: tuple[int, int, int, int],
                        dilation: tuple[int, int], groups: int, splits: int | None = None,
-                       rows: int | None = None) -> Plan | None:
+                       rows: int | None = None, share: int = 1) -> Plan | None:
     """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done this way. rows: of taps
-    together, see Tile; by default as suits the sizes."""
+    together, see Tile; by default as suits the sizes. share: see Tile."""
     images, all_outputs, tall, wide = grad.shape
     height, width = x.shape[2:]
     channels, taps_down, taps_right = out.shape[1:]
@@ -253,17 +282,16 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     tile, most = choose(tiles, outputs, groups, taps_down, chunks, blocks(positions, PIXELS))
     across_tiles = taps_down // tile.rows * chunks
     group_tiles = across_tiles * blocks(outputs, tile.outputs)
-    splits = splits or most
-    share = blocks(blocks(positions, PIXELS), splits) * PIXELS
-    splits = blocks(positions, share)
-    partial = turned.temp(Layout.new((splits, out.size), float32, out.device))
+    steps = blocks(positions, PIXELS)
+    tile = tile._replace(share=min(share, steps))
+    splits = min(splits or most, steps // tile.share)
+    partial, result, after = partial_sums(turned, out, tile.share, splits)
     maps = [map_of_images(turned.operands[0], grad.shape, (PIXELS, 64), ((0, 0), (0, more)), (1, 1), grad.dtype),
             map_of_images(turned.operands[1], x.shape, (tile.pixels, 64), reach(product, (height, width)), stride, x.dtype)]
-    numbers = [groups * group_tiles, group_tiles, across_tiles, share, positions, tall * (wide + more), wide + more,
-               walks[0].start, walks[0].step, walks[1].start, taps_down * taps_right, walks[0].tap, chunks, channels, outputs,
-               all_outputs]
+    numbers = [groups * group_tiles, group_tiles, across_tiles, steps, splits * tile.share, positions, tall * (wide + more),
+               wide + more, walks[0].start, walks[0].step, walks[1].start, taps_down * taps_right, walks[0].tap, chunks,
+               channels, outputs, all_outputs]
     turned.steps += [
-        Launch(conv2d_weight_wgmma_taps(grad.dtype, tile), groups * group_tiles * splits, tile.threads,
-               [*maps, partial.flat, *[np.int32(n) for n in numbers]], tile.shared, early=True),
-        add(out, splits, partial.flat, turned.target.view((out.size,)), early=True)]
+        Launch(conv2d_weight_wgmma_taps(grad.dtype, tile, result), groups * group_tiles * splits * tile.share, tile.threads,
+               [*maps, partial, *[np.int32(n) for n in numbers]], tile.shared, tile.share, early=True), *after]
     return turned.plan()

@@ -35,6 +35,7 @@ import benchmarks.rows_sort  # noqa: F401  registers its rows
 import benchmarks.rows_versions  # noqa: F401  registers its rows
 import benchmarks.rows_versions_layers  # noqa: F401  registers its rows
 import benchmarks.rows_versions_memory  # noqa: F401  registers its rows
+import benchmarks.rows_versions_sort  # noqa: F401  registers its rows
 import cudamath as cm
 from benchmarks import timer
 from benchmarks.report import duration

@@ -14,6 +14,9 @@ bandwidth, and each row read is at least one 32-byte sector:
 
 Masks become positions in ``masks.py``. Writing into rows lives in ``scatter.py``, adding into them (the gradient of a gather)
 in ``segments.py``.
+
+Measured (row versions_gather):
+(end of what was measured)
 """
 
 import functools
@@ -281,8 +284,8 @@ def widest(*boxes: tuple[Any, Layout]) -> list[Any]:
     return [argument.view(x.shape, x.strides, dtype=np.dtype(_WORDS[size])) for argument, x in boxes]
 
 
-def gather(x: Layout, *indices: Layout, axis: int) -> Plan:
-    """x indexed along ``len(indices)`` axes from ``axis`` on by arrays of one shape."""
+def gather(x: Layout, *indices: Layout, axis: int, version: str | None = None) -> Plan:
+    """x indexed along ``len(indices)`` axes from ``axis`` on by arrays of one shape. version: None, "rows" or "vectors"."""
     count = len(indices)
     out = x.like((*x.shape[:axis], *indices[0].shape, *x.shape[axis + count :]))
     temps: list[Layout] = []
@@ -297,7 +300,7 @@ def gather(x: Layout, *indices: Layout, axis: int) -> Plan:
     before, rows, after = layout.shape
     m = indices[0].size
     nbytes = after * x.itemsize
-    if layout.contiguous and layout.aligned and nbytes % 16 == 0 and not SIMULATOR:
+    if layout.contiguous and layout.aligned and nbytes % 16 == 0 and not SIMULATOR and version != "rows":
         pairs = out.nbytes // 16
         word = np.dtype(np.uint64)
         launch = Launch(gather_vectors(index_type(pairs)), -(-pairs // (THREADS * IN_FLIGHT)), THREADS,

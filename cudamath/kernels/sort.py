@@ -23,6 +23,12 @@ Versions, from simple to fast:
 Floor: the networks work in a multiprocessor, one read and one write of the elements; radix see onesweep.py.
 
 Source: Batcher (1968), Sorting networks and their applications.
+
+Measured (row versions_sort_rows):
+(end of what was measured)
+
+Measured (row versions_sort):
+(end of what was measured)
 """
 
 import functools

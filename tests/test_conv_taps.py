@@ -129,11 +129,11 @@ def test_shared_taps_on_the_gpu(case, together, dtype):
     layouts = [grad._layout, x._layout]
     out = conv_layout.result(x._layout, exact.shape)
     options["rows"] = exact.shape[2] if together else 1
-    for splits in (1, 2, 5):
-        plan = conv_wgmma_taps.conv2d_weight_grad(out, *layouts, **options, splits=splits)
+    for splits, share in ((1, 1), (2, 1), (5, 1), (1, 2), (1, 4), (2, 8)):
+        plan = conv_wgmma_taps.conv2d_weight_grad(out, *layouts, **options, splits=splits, share=share)
         run = plan.bind("conv2d", layouts)
         first = run(grad, x)
-        check(first, exact, bound, dtype, f"{splits} splits")
+        check(first, exact, bound, dtype, f"{splits} splits, clusters of {share}")
         assert first.tobytes() == run(grad, x).tobytes()
 
 

@@ -109,6 +109,11 @@ def add_shares(own_rows: int, columns: int, threads: int, share: int, dtype: np.
     return add_shares
 
 
+def possible_share(share: int, steps: int) -> int:
+    """How many blocks can share so many steps, each at least one: a power of two, at most `share`, which is one."""
+    return min(share, 1 << steps.bit_length() - 1)
+
+
 def partial_sums(turned: Turned, out: Layout, share: int, splits: int) -> tuple[ArrayArg, np.dtype, list[Launch]]:
     """Where `splits` blocks, or clusters of `share`, leave their sums, in which dtype, and the launches that follow."""
     target = turned.target.view((out.size,))

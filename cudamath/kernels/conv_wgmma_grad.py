@@ -26,7 +26,7 @@ from .build import SIMULATOR, blocks, device_function
 from .conv_layout import Turned
 from .conv_product import Product
 from .conv_simt import Walk
-from .conv_splits import add_shares, partial_sums
+from .conv_splits import add_shares, partial_sums, possible_share
 from .conv_tiles import MULTIPROCESSORS, THREADS, map_of_images, pixel_of, place_of, possible, reach, store_channels
 from .lazy import cuda, types
 
@@ -257,7 +257,7 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     best, most = choose(outputs, taps * chunks, groups, blocks(positions, PIXELS))
     tile, splits = tile or best, splits or most
     steps = blocks(positions, PIXELS)
-    tile = tile._replace(share=min(tile.share, steps))
+    tile = tile._replace(share=possible_share(tile.share, steps))
     splits = min(splits, steps // tile.share)
     partial, result, after = partial_sums(turned, out, tile.share, splits)
     maps = [TensorMap(turned.operands[0], (positions, all_outputs), None, (PIXELS, 64), kind=grad.dtype.name),

@@ -37,7 +37,7 @@ from .build import SIMULATOR, blocks
 from .conv_layout import Turned
 from .conv_product import Product
 from .conv_simt import Walk
-from .conv_splits import add_shares, partial_sums
+from .conv_splits import add_shares, partial_sums, possible_share
 from .conv_tiles import MULTIPROCESSORS, map_of_images, pixel_of, place_of, possible, reach, store_channels
 from .conv_wgmma_grad import MOST_SPLITS, PIECE, PIXELS, sum_of_steps
 from .lazy import cuda, types
@@ -283,7 +283,7 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     across_tiles = taps_down // tile.rows * chunks
     group_tiles = across_tiles * blocks(outputs, tile.outputs)
     steps = blocks(positions, PIXELS)
-    tile = tile._replace(share=min(share, steps))
+    tile = tile._replace(share=possible_share(share, steps))
     splits = min(splits or most, steps // tile.share)
     partial, result, after = partial_sums(turned, out, tile.share, splits)
     maps = [map_of_images(turned.operands[0], grad.shape, (PIXELS, 64), ((0, 0), (0, more)), (1, 1), grad.dtype),

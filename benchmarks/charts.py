@@ -1,7 +1,8 @@
-"""Charts of a results folder, drawn by `python -m benchmarks.report` from its rows.json: `speedups.png` and `roofline.png`.
+"""Charts of a results folder, drawn by `python -m benchmarks.report` from its rows.json.
 
-Speedups: a bar a row, the best peer's time as a multiple of cudamath's, on a logarithmic axis; right of 1 cudamath is faster.
-Roofline: products and convolutions by their operations a byte of operands and result, beside what memory and arithmetic allow:
+`speedups.png`, and `headlines.png` of README's rows: a bar a row, the best peer's time as a multiple of cudamath's, on a
+logarithmic axis; right of 1 cudamath is faster. `roofline.png`:
+products and convolutions by their operations a byte of operands and result, beside what memory and arithmetic allow:
 the copy's rate and the fastest product of the same records.
 """
 
@@ -49,7 +50,7 @@ def draw_speedups(rows: Sequence[dict[str, Any]], file: pathlib.Path) -> None:
     axes = figure.subplots()
     places = range(len(bars))
     axes.barh(places, [ratio - 1 for _, ratio, _ in bars], left=1, color=[COLOURS.get(unit, "grey") for *_, unit in bars])
-    axes.set_yticks(places, [title for title, *_ in bars], fontsize=6)
+    axes.set_yticks(places, [title for title, *_ in bars], fontsize=6 if len(bars) > 50 else 7)
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log", base=2)
@@ -82,19 +83,22 @@ def draw_roofline(rows: Sequence[dict[str, Any]], file: pathlib.Path) -> None:
     _save(figure, file)
 
 
-def draw(rows: Sequence[dict[str, Any]], folder: pathlib.Path) -> None:
-    """Both charts, where the records have what they show."""
-    if speedups(rows):
-        draw_speedups(rows, folder / "speedups.png")
+def draw(rows: Sequence[dict[str, Any]], folder: pathlib.Path, headlines: Sequence[str] = ()) -> None:
+    """The charts, where the records have what they show; headlines: names of README's rows."""
+    chosen = [row for row in rows if row["name"] in headlines]
+    for name, some in (("speedups", rows), ("headlines", chosen)):
+        if speedups(some):
+            draw_speedups(some, folder / f"{name}.png")
     if points(rows):
         draw_roofline(rows, folder / "roofline.png")
 
 
-TITLES = {"speedups": "Time of the best peer as a multiple of cudamath's",
+RATIO = "Time of the best peer as a multiple of cudamath's"
+TITLES = {"speedups": RATIO, "headlines": RATIO,
           "roofline": "Products and convolutions under the roof"}
 
 
-def section(folder: pathlib.Path, names: Iterable[str] = TITLES) -> list[str]:
+def section(folder: pathlib.Path, names: Iterable[str] = ("speedups", "roofline")) -> list[str]:
     """The Markdown of the charts that a folder has, of these."""
     return [line for name in names if (folder / f"{name}.png").is_file()
             for line in ("", f"![{TITLES[name]}](benchmarks/results/{folder.name}/{name}.png)")]

@@ -174,7 +174,7 @@ def summary(folder: pathlib.Path) -> list[str]:
         lines += ["", f"All {len(rows)} rows: [{folder.name}](benchmarks/results/{folder.name}/README.md)."]
     lines += latency.section(folder, duration, short=True) + beside_cupy.section(folder) + models.section(folder)
     lines += beside_numpy.section(rows)
-    return lines + charts.section(folder, ("roofline",)) + seen(folder)
+    return lines + charts.section(folder, ("headlines", "roofline")) + seen(folder)
 
 
 def page(folder: pathlib.Path) -> str:
@@ -220,7 +220,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     results = ROOT / "benchmarks" / "results"
     if not arguments.check:
         for folder in folders(results):
-            charts.draw(records(folder), folder)
+            charts.draw(records(folder), folder, HEADLINES)
             if (folder / "sweep.json").is_file():
                 latency.sweep_chart(json.loads((folder / "sweep.json").read_text()), folder / "sweep.png")
     readme = ROOT / "README.md"

@@ -248,7 +248,8 @@ def test_charts_show_the_records(tmp_path: pathlib.Path) -> None:
     assert charts.points(records) == [("8x8 @ 8x8", 2.0, 2e12)]
     pytest.importorskip("matplotlib")
     assert charts.section(tmp_path) == []
-    charts.draw(records, tmp_path)
+    charts.draw(records, tmp_path, ["product"])
+    assert (tmp_path / "headlines.png").read_bytes().startswith(b"\x89PNG")
     assert [line.split("/")[-1] for line in charts.section(tmp_path) if line] == ["speedups.png)", "roofline.png)"]
 
 

@@ -47,7 +47,8 @@ def test_gradients_by_ring(rows, columns, dtype, param):
     expected = row_gradients(g, x, w, False)
     assert_close(dx, expected[0], **looseness(dtype))
     assert_close(dweight, expected[1], **summed)
-    (dx,) = run_version("gpu", lambda g, x, s: norm_grad.backward("ring", g, x, None, None, s, None, columns, False), g, x, rstd)
+    (dx,) = run_version("gpu", lambda g, x, s: norm_grad.backward("ring", g, x, None, None, s, None, columns, False),
+                        g, x, rstd)
     assert_close(dx, row_gradients(g, x, np.ones(columns), False)[0], **looseness(dtype))
 
 
@@ -73,13 +74,14 @@ def test_rows_shared_by_blocks(columns, dtype):
 
 @gpu
 @pytest.mark.parametrize("dtype, param", [("float32", "float32"), ("bfloat16", "float32"), ("bfloat16", "bfloat16")])
-@pytest.mark.parametrize("shape, groups", [((3, 32, 16, 16), 4), ((3, 6, 4, 25), 2), ((2, 64, 64, 64), 2), ((5, 12, 100, 80), 3),
-                                           ((2, 8, 8), 1)])
+@pytest.mark.parametrize("shape, groups", [((3, 32, 16, 16), 4), ((3, 6, 4, 25), 2), ((2, 64, 64, 64), 2),
+                                           ((5, 12, 100, 80), 3), ((2, 8, 8), 1)])
 def test_groups_shared_by_blocks(shape, groups, dtype, param):
     from cudamath.kernels import norm
 
     x, w, b = numbers(shape, dtype, scale=2, shift=1), numbers(shape[1:2], param, 1), numbers(shape[1:2], param, 2)
-    y, mean, _ = run_version("gpu", lambda x, w, b: norm.group_norm(x, w, b, groups=groups, eps=1e-5, version="shared"), x, w, b)
+    y, mean, _ = run_version(
+        "gpu", lambda x, w, b: norm.group_norm(x, w, b, groups=groups, eps=1e-5, version="shared"), x, w, b)
     rows = wide(x).reshape(shape[0], groups, -1)
     spread = np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
     expected = ((rows - rows.mean(-1, keepdims=True)) / spread).reshape(shape) * channels(wide(w), x) + channels(wide(b), x)

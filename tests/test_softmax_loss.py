@@ -134,22 +134,23 @@ def test_row_versions(machine, version, log, dtype):
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 @pytest.mark.parametrize("log", [False, True])
-def test_cached_rows(log, dtype):
-    """Lines kept in shared memory: with ends between borders, shorter than an access, longer than what is kept, more of them
+@pytest.mark.parametrize("version", ["cached_rows", "cluster"])
+def test_long_rows_read_once(version, log, dtype):
+    """Lines kept in shared memory or by a cluster: with ends between borders, shorter than an access, longer than what is kept, more of them
     than a device has multiprocessors."""
     from cudamath.kernels import softmax as kernels
     from cudamath.runtime.device import capability
 
-    if capability(0) not in kernels.CACHE:
-        pytest.skip("no room for two lines in shared memory")
+    if capability(0) not in kernels.CACHE or (version == "cluster" and capability(0) < (9, 0)):
+        pytest.skip("no room for two lines in shared memory, or no clusters")
     name = "log_softmax" if log else "softmax"
     for rows, columns in ((3, 1), (3, 7), (5, 1001), (3, 8192), (141, 50257), (7, 100_003)):
         x, g = numbers((rows, columns), dtype, scale=3), numbers((rows, columns), dtype, seed=1)
         x[0, 0], x[1, -1] = -np.inf, 40
-        y = run_version("gpu", lambda x: kernels.plan("cached_rows", (x,), 1, log, False), x)
+        y = run_version("gpu", lambda x: kernels.plan(version, (x,), 1, log, False), x)
         expected = reference(name, x)
         assert_close(y, expected, **tolerances(name, dtype), what=f"{columns} columns")
-        dx = run_version("gpu", lambda g, y: kernels.plan("cached_rows", (g, y), 1, log, True), g, y)
+        dx = run_version("gpu", lambda g, y: kernels.plan(version, (g, y), 1, log, True), g, y)
         wg, wy = wide(g, y)
         expected = wg - np.exp(wy) * wg.sum(1, keepdims=True) if log else wy * (wg - (wg * wy).sum(1, keepdims=True))
         scale = columns**0.5 if log else 1

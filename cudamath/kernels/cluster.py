@@ -27,9 +27,11 @@ load_cluster_pair = instruction(
 
 @functools.cache
 def told(ranks):
-    """Device function (a, b): the a and b, float32, that all threads of the block of rank threadIdx.x % ranks have. So each group
-    of `ranks` threads, a power of two, has those of the whole cluster. Each thread calls `cluster_wait` once after it, at the
-    latest at its end."""
+    """Device function (a, b): the a and b, float32, that all threads of the block of rank threadIdx.x % ranks have.
+
+    So each group of `ranks` threads, a power of two, has those of the whole cluster. Each thread calls `cluster_wait` once
+    after it, at the latest at its end.
+    """
 
     @device
     def tell(a, b):

@@ -334,7 +334,7 @@ def finish(param, parts):
 
 def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: Layout | None, rstd: Layout, extra: Layout | None,
              columns: int, biased: bool) -> Plan:
-    """The plan of one version by name, "plain", "rows", "ring" or "long_rows" -> dx, and dweight, dbias where these are there."""
+    """The plan of one version by name, "plain", "rows", "ring" or "long_rows" -> dx, and dweight, dbias if there."""
     rows_, T = x.size // columns, wide(x.dtype)
     parts = Parts(mean is not None, weight is not None, biased, extra is not None)
     given = weight if weight is not None else x.like((columns,))

@@ -21,7 +21,7 @@ import math
 from ..core.layout import Layout
 from ..core.plan import Launch
 from ..runtime.device import capability
-from .build import blocks, codec, numba_type, power_of_two
+from .build import blocks, codec, power_of_two
 from .cluster import cluster_wait, told
 from .lazy import cuda, types
 from .norm import HELD, LONG, Channels, Parts
@@ -69,8 +69,8 @@ def parameter(param, width, channels):
 def rows(dtype, param, width, threads, ranks, parts):
     """`ranks` blocks a row; x, y: (rows * columns,). (A residual is added before.)
 
-    weight, bias: (columns,) or (channels,); mean, rstd: (rows,); most: columns of a block, all but the last have so many; groups,
-    share: see Channels; inverse: of `run`, as above.
+    weight, bias: (columns,) or (channels,); mean, rstd: (rows,); most: columns of a block, all but the last have so many;
+    groups, share: see Channels; inverse: of `run`, as above.
     """
     _, _, T = codec(dtype)
     read, write = reader(dtype, width), writer(dtype, width)

@@ -1,0 +1,195 @@
+"""Rows added by index without a sort, by name: in the simulator, whose threads meet as a warp's lanes do, and on a GPU."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+from cudamath.core.layout import Layout
+from cudamath.kernels import add_rows as kernels
+from cudamath.kernels import rows as rows_kit
+from cudamath.kernels import segments
+from cudamath.runtime.device import assume
+
+
+def layouts(*arrays):
+    return [cm.testing.layout_of(x) for x in arrays]
+
+
+def named(plan):
+    return [step.kernel.__name__ for step in plan.steps]
+
+
+def lay(*shape, dtype="f4"):
+    return Layout.new(shape, np.dtype(dtype), 0)
+
+
+class Lanes:
+    """What the lanes of a warp tell each other, for threads of Numba's simulator."""
+
+    def __init__(self):
+        self.guard, self.warps = threading.Lock(), {}
+
+    def tell(self, value):
+        """(the values of all lanes, this lane)."""
+        thread = threading.current_thread()
+        warp, lane = divmod(int(thread.threadIdx.x), 32)
+        with self.guard:
+            barrier, values = self.warps.setdefault((thread._manager, warp), (threading.Barrier(32, timeout=20), [None] * 32))
+        values[lane] = value
+        barrier.wait()
+        seen = list(values)
+        barrier.wait()
+        return seen, lane
+
+    def shfl_xor_sync(self, _mask, value, distance):
+        seen, lane = self.tell(value)
+        return seen[lane ^ distance]
+
+    def shfl_up_sync(self, _mask, value, distance):
+        seen, lane = self.tell(value)
+        return seen[max(lane - distance, 0)]
+
+    def any_sync(self, _mask, value):
+        return any(self.tell(bool(value))[0])
+
+    def match_any_sync(self, _mask, value):
+        seen, lane = self.tell(int(value))
+        return sum(1 << k for k in range(32) if seen[k] == seen[lane])
+
+    def syncwarp(self):
+        self.tell(0)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Blocks of two warps, and few of them, in the simulator."""
+    from numba.cuda.simulator.kernelapi import FakeCUDAModule
+
+    lanes = Lanes()
+    for name in ("shfl_xor_sync", "shfl_up_sync", "any_sync", "match_any_sync", "syncwarp"):
+        monkeypatch.setattr(FakeCUDAModule, name, staticmethod(getattr(lanes, name)), raising=False)
+    monkeypatch.setattr(rows_kit, "load_vector", lambda a, i, count: tuple(a[int(i):int(i) + count]), raising=False)
+    monkeypatch.setattr(rows_kit, "store_vector", lambda a, i, v: a.__setitem__(slice(int(i), int(i) + len(v)), v),
+                        raising=False)
+    for name, value in {"SIMULATOR": False, "WARPS": 2, "THREADS": 64, "NUMBERS": 5, "AHEAD": 2, "OWNERS": 2, "OFTEN": 5,
+                        "LEAST": 16, "GROUPS": 8, "DEEP": 2, "OFTEN_THREADS": 64, "OFTEN_ROWS": 1}.items():
+        monkeypatch.setattr(kernels, name, value)
+    monkeypatch.setattr(segments, "FEW", 0)
+    made = kernels.add_rows, kernels.add_often, rows_kit.fetcher, rows_kit.writer
+    for factory in made:
+        factory.cache_clear()
+    yield
+    for factory in made:
+        factory.cache_clear()
+
+
+def sources(rng, rows, m, columns, dtype, often):
+    """(table, index, values, expected sums); a share `often` of the indices is the same one."""
+    index = rng.integers(-rows, rows, m)
+    index[rng.random(m) < often] = rows // 2
+    values = rng.integers(-9, 9, (m, columns)).astype(dtype)
+    sums = np.zeros((rows, columns))
+    np.add.at(sums, index, values.astype("f8"))
+    return rng.integers(-9, 9, (rows, columns)).astype(dtype), index, values, sums
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("rows, m, columns, dtype, often", [
+    (50, 200, 12, "f4", 0.2), (7, 70, 4, "f4", 0), (300, 133, 2, "f8", 0.5), (20, 60, 72, "f2", 0.1), (1, 5, 8, "i4", 0),
+    (3, 7, 1028, "f4", 0)])
+def test_add_rows_simulated(small, rows, m, columns, dtype, often):
+    """More rows than blocks and fewer, rows without sources, with some, with more than OFTEN; zeros, a copy, in place."""
+    x, index, values, sums = sources(np.random.default_rng(rows), rows, m, columns, dtype, often)
+    with assume((8, 0)):
+        gradient = segments.gather_grad(*layouts(values, index), shape=x.shape, axis=0)
+        copied = segments.index_add(*layouts(x, index, values), axis=0)
+        in_place = segments.scatter_add(*layouts(x, values, index), axis=0)
+    for plan in (gradient, copied, in_place):
+        assert named(plan) == ["add_rows", "add_often"]
+    np.testing.assert_array_equal(cm.testing.simulate(gradient, values, index), sums)
+    np.testing.assert_array_equal(cm.testing.simulate(copied, x, index, values), sums + x)
+    expected = sums + x
+    cm.testing.simulate(in_place, x, values, index)
+    np.testing.assert_array_equal(x, expected)
+    index[m // 2] = rows
+    with pytest.raises(IndexError):
+        cm.testing.simulate(gradient, values, index)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("kind, function", [("max", np.maximum), ("multiply", np.multiply)])
+def test_other_folds_simulated(small, kind, function):
+    """Not only sums; and rows chosen along two axes."""
+    rng = np.random.default_rng(0)
+    x, values = rng.integers(1, 3, (6, 5, 8)).astype("f4"), rng.integers(1, 3, (60, 8)).astype("f4")
+    i, j = rng.integers(-6, 6, 60), rng.integers(-5, 5, 60)
+    expected = x.copy()
+    function.at(expected, (i, j), values)
+    with assume((8, 0)):
+        plan = segments.scatter_add(*layouts(x, values, i, j), axis=0, kind=kind)
+    assert named(plan) == ["first_position", "next_position", "add_rows", "add_often"]
+    cm.testing.simulate(plan, x, values, i, j)
+    np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.skipif(kernels.SIMULATOR, reason="the simulator has no wide loads")
+def test_what_goes_without_a_sort():
+    """Long, aligned rows of real numbers along the first axis, and not too many blocks that look at too many indices."""
+    def steps(shape, m, dtype="f4", axis=0):
+        with assume((9, 0)):
+            g = lay(*shape[:axis], m, *shape[axis + 1:], dtype=dtype)
+            return named(segments.gather_grad(g, lay(m, dtype="i8"), shape=shape, axis=axis))
+
+    assert steps((50257, 768), 8192) == ["add_rows", "add_often"]
+    assert steps((50257, 768), 65536, cm.bfloat16) == ["add_rows", "add_often"]
+    assert steps((600_000, 64), 4096) == ["add_rows", "add_often"]
+    for shape, m, dtype, axis in (((50257, 60), 8192, "f4", 0), ((50257, 70), 8192, "f4", 0), ((700_000, 64), 4096, "f4", 0),
+                                  ((50257, 768), 1 << 20, "f4", 0), ((50257, 768), 8192, "c8", 0),
+                                  ((50257, 768), 8192, "i1", 0), ((3, 5000, 768), 8192, "f4", 1)):
+        assert "sum_chunks" in steps(shape, m, dtype, axis)
+    assert [kernels.owners_of(rows) for rows in (1, 128 * 640, 128 * 640 + 1, 600_000)] == [128, 128, 256, 1024]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["f4", "f2", cm.bfloat16, "f8", "i4", "u2"])
+@pytest.mark.parametrize("rows, m, columns, often", [(50257, 8192, 768, 0.1), (1000, 20_000, 776, 1), (3, 5000, 128, 0),
+                                                     (200_000, 3000, 136, 0), (5000, 70_000, 264, 0.01)])
+def test_add_rows_on_gpu(rows, m, columns, often, dtype):
+    """Sums of whole numbers, and twice the same bits of any; two axes; an index that does not exist."""
+    rng = np.random.default_rng(3)
+    index = rng.integers(-rows, rows, m)
+    index[rng.random(m) < often] = rows // 2
+    values = rng.integers(0, 3, (m, columns))
+    order = np.argsort(index % rows, kind="stable")
+    found, starts = np.unique((index % rows)[order], return_index=True)
+    sums = np.zeros((rows, columns), "i8")
+    sums[found] = np.add.reduceat(values[order], starts, axis=0)
+    with cm.device("cuda"):
+        g, places = cm.asarray(values.astype(dtype)), cm.asarray(index)
+        plan = segments.gather_grad(g._layout, places._layout, shape=(rows, columns), axis=0)
+        assert named(plan) == ["add_rows", "add_often"]
+        x = cm.asarray(((np.arange(rows * columns) % 61).reshape(rows, columns)).astype(dtype))
+        whole = (x.to_numpy().astype("i8") + sums).astype("f4" if dtype != "f8" else "f8").astype(dtype)
+        slope = cm.grad(lambda t: (t[places].astype("f4") * values).sum())(x.astype("f4"))
+        np.testing.assert_array_equal(slope.to_numpy(), sums)
+        np.testing.assert_array_equal(cm.index_add(x, places, g).to_numpy(), whole)
+        y = x.copy()
+        cm.add_at(y, places, g)
+        np.testing.assert_array_equal(y.to_numpy(), whole)
+        if rows == 1000:
+            y = x.reshape(10, 100, columns).copy()
+            cm.add_at(y, (places // 100, places % 100), g)
+            np.testing.assert_array_equal(y.to_numpy().reshape(rows, columns), whole)
+        noise = cm.asarray(rng.standard_normal((m, columns), dtype="f4"))
+        once = cm.index_add(cm.zeros((rows, columns), "f4"), places, noise).to_numpy()
+        wide = np.zeros((rows, columns))
+        wide[found] = np.add.reduceat(noise.to_numpy().astype("f8")[order], starts, axis=0)
+        np.testing.assert_allclose(once, wide, rtol=0, atol=2e-6 * np.bincount(index % rows).max())
+        for _ in range(3):
+            np.testing.assert_array_equal(cm.index_add(cm.zeros((rows, columns), "f4"), places, noise).to_numpy(), once)
+        places[m // 2] = rows
+        with pytest.raises(IndexError):
+            cm.index_add(x, places, g)
+            cm.cuda.synchronize()

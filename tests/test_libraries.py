@@ -1,10 +1,11 @@
-"""Libraries that take any array of the Python array API: scikit-learn, SciPy, einops, opt_einsum; each where it is installed.
+"""Libraries that take any array of the Python array API: scikit-learn, SciPy, einops, opt_einsum, Dask; each where it is there.
 
 SciPy and scikit-learn want SCIPY_ARRAY_API=1 before they are imported, so they run in a process of their own.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import subprocess
@@ -143,3 +144,25 @@ def test_array_api_extra(device):
     np.testing.assert_allclose(extra.cov(x).to_numpy(), np.cov(x.to_numpy()), rtol=1e-12)
     assert extra.nunique(cm.asarray([1, 2, 2, 5])).item() == 3
     np.testing.assert_array_equal(extra.at(cm.arange(4))[1:3].add(5).to_numpy(), [0, 6, 7, 3])
+
+
+DASK = {
+    "elementwise": lambda x: np.exp(x) + 2 * x, "sum": lambda x: x.sum(), "mean": lambda x: x.mean(axis=1),
+    "deviation": lambda x: (x - x.mean(axis=0)).std(axis=0), "largest": lambda x: x.max(axis=0),
+    "place": lambda x: x.argmax(axis=1), "product": lambda x: x.T @ x, "slice": lambda x: x[10:45, ::3],
+    "side by side": lambda x: np.concatenate([x, x], axis=1), "choice": lambda x: np.where(x > 0, x, 0),
+    "mask": lambda x: x[x > 0].sum(), "running sum": lambda x: np.cumsum(x, axis=0), "shape": lambda x: x.reshape(-1)}
+
+
+@pytest.mark.parametrize("name", DASK)
+def test_dask(device, name):
+    """An array in chunks, each of them ours, none larger than a quarter of it: larger than a GPU or a machine if need be."""
+    dask = pytest.importorskip("dask")
+    da = pytest.importorskip("dask.array")
+    host = RNG.standard_normal((60, 50))
+    chunks = da.from_array(host, chunks=(30, 25)).map_blocks(functools.partial(cm.asarray, device=device),
+                                                             meta=cm.empty((0, 0), device=device))
+    with dask.config.set(scheduler="threads", num_workers=2):
+        result = DASK[name](chunks).compute()
+    assert type(result) is cm.ndarray and result.device == cm.empty(0, device=device).device
+    np.testing.assert_allclose(result.to_numpy(), DASK[name](host), rtol=1e-12, atol=1e-12)

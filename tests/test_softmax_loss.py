@@ -136,8 +136,8 @@ def test_row_versions(machine, version, log, dtype):
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("version", ["cached_rows", "cluster"])
 def test_long_rows_read_once(version, log, dtype):
-    """Lines kept in shared memory or by a cluster: with ends between borders, shorter than an access, longer than what is kept, more of them
-    than a device has multiprocessors."""
+    """Lines kept in shared memory or by a cluster: with ends between borders, shorter than an access, longer than what is
+    kept, more of them than a device has multiprocessors."""
     from cudamath.kernels import softmax as kernels
     from cudamath.runtime.device import capability
 

@@ -21,8 +21,8 @@ cluster_arrive = instruction("cluster_arrive", "barrier.cluster.arrive.release.a
 cluster_wait = instruction("cluster_wait", "barrier.cluster.wait.acquire.aligned;", None, (),
                            "Wait until all threads of the cluster have arrived.", pure=False, convergent=True)
 load_cluster_pair = instruction(
-    "load_cluster_pair", "{ .reg .b32 a; mapa.shared::cluster.u32 a, $2, $3; ld.shared::cluster.v2.f32 {$0, $1}, [a]; }",
-    (f32,) * 2, (i32, i32), "Two float32 at this shared address in the block of that rank of the cluster.", pure=False)
+    "load_cluster_pair", "{ .reg .b32 a; mapa.shared::cluster.u32 a, $2, $3; ld.shared::cluster.f32 $0, [a]; "
+    "ld.shared::cluster.f32 $1, [a+4]; }", (f32,) * 2, (i32, i32), "Two float32 at this shared address in the block of that rank of the cluster.", pure=False)
 
 
 @functools.cache

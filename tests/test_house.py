@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import functools
 import os
 import pathlib
 import re
@@ -51,6 +52,7 @@ def test_file_is_short_enough_to_read(path: pathlib.Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 600
 
 
+@functools.cache
 def imported(path: pathlib.Path) -> set[str]:
     """Absolute names of what a file imports, in functions too: `from numba import cuda` gives numba and numba.cuda. Names
     of their modules in strings count: they are imported when first needed."""
@@ -74,17 +76,33 @@ def test_sole_importer(module: str, room: str) -> None:
     assert {user for user in users if not user.startswith(f"cudamath/{room}/")} == set()
 
 
-def test_every_dependency_is_declared() -> None:
+def declared() -> set[str]:
+    """Names of all requirements in setup.cfg, as modules would be called."""
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
     lines = config["options"]["install_requires"] + "\n" + "\n".join(config["options.extras_require"].values())
-    declared = {re.split(r"[<>=\[;~! ]", line)[0].replace("-", "_").lower() for line in lines.split("\n") if line}
-    modules = {"llvmlite": "numba", "sklearn": "scikit_learn", "cuda": "cuda_python", "nvmath": "nvmath_python",
-               "cudnn": "nvidia_cudnn_frontend"}
+    return {re.split(r"[<>=\[;~! ]", line)[0].replace("-", "_").lower() for line in lines.split("\n")
+            if line and not line.startswith("#")}
+
+
+MODULES = {"llvmlite": "numba", "sklearn": "scikit_learn", "cuda": "cuda_python", "nvmath": "nvmath_python",
+           "cudnn": "nvidia_cudnn_frontend"}  # module -> what brings it, where the names differ
+#: What is no module: libraries, compilers, pytest's plugins, commands; and cuda-core, a part of `cuda`.
+NO_MODULES = {"cuda_core", "cuda_toolkit", "nvidia_nvjitlink", "nvidia_cudnn_cu13", "mpich", "pytest_timeout", "pytest_xdist",
+              "ruff", "mypy", "import_linter", "jupyter"}
+
+
+def test_every_dependency_is_declared() -> None:
     wanted = {name.split(".")[0] for path in SOURCES for name in imported(path)} - set(sys.stdlib_module_names)
-    missing = {name for name in wanted - {"cudamath", "benchmarks"} if modules.get(name, name) not in declared}
+    missing = {name for name in wanted - {"cudamath", "benchmarks"} if MODULES.get(name, name) not in declared()}
     # Foreign arrays are recognised by their own libraries, which are there if such an array is.
     assert missing <= {"torch", "cupy", "jax", "dask"}
+
+
+def test_every_declared_dependency_is_used() -> None:
+    used = {name.split(".")[0] for path in ALL for name in imported(path)}
+    used |= {name for path in ALL for name in re.findall(r"importorskip\(\"(\w+)", path.read_text(encoding="utf-8"))}
+    assert declared() - {MODULES.get(name, name).lower() for name in used} - NO_MODULES == {"numba_cuda"}  # numba.cuda
 
 
 def test_import_is_light() -> None:

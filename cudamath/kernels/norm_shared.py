@@ -22,7 +22,7 @@ from ..core.layout import Layout
 from ..core.plan import Launch
 from ..runtime.device import capability
 from .build import blocks, codec, power_of_two
-from .cluster import cluster_wait, told
+from .cluster import table
 from .lazy import cuda, types
 from .norm import HELD, LONG, Channels, Parts
 from .ptx_hopper import cluster_rank
@@ -75,14 +75,17 @@ def rows(dtype, param, width, threads, ranks, parts):
     _, _, T = codec(dtype)
     read, write = reader(dtype, width), writer(dtype, width)
     read_param = parameter(param, width, parts.channels)
-    total_of, tell, everybody = group_total(threads, T), told(ranks), group_sum(ranks, T)
+    total_of, everybody, (meet, tell) = group_total(threads, T), group_sum(ranks, T), table(ranks)
     vectors, halvings = HELD // width, ranks.bit_length() - 1
     center, weighted, biased, _, channels = parts
 
     @bounded((threads, max(1024 // threads, 1)))
     def norm_shared(x, weight, bias, y, mean, rstd, columns, most, groups, share, inverse, eps):
         tx = i32(cuda.threadIdx.x)
-        rank = cluster_rank() if ranks > 1 else i32(0)
+        rank = i32(0)
+        if ranks > 1:
+            rank = cluster_rank()
+            pairs = meet()
         row = cuda.blockIdx.x >> halvings
         begin = rank * most
         count = i32(min(most, columns - begin))
@@ -111,7 +114,7 @@ def rows(dtype, param, width, threads, ranks, parts):
         shift = T(0)
         if ranks > 1:
             at = tx & ranks - 1
-            other, squares = tell(middle, total)
+            other, squares = tell(pairs, middle, total)
             if center:
                 size = T(most if at < ranks - 1 else columns - (ranks - 1) * most)
                 whole = everybody(other * size) / T(columns)
@@ -142,8 +145,6 @@ def rows(dtype, param, width, threads, ranks, parts):
             if center:
                 mean[row] = middle
             rstd[row] = scale
-        if ranks > 1:
-            cluster_wait()
 
     return norm_shared
 

@@ -17,7 +17,7 @@ from ..core.layout import Layout
 from ..core.plan import Launch
 from ..runtime.device import capability
 from .build import blocks, codec, numba_type, power_of_two
-from .cluster import cluster_wait, told
+from .cluster import table
 from .lazy import cuda, types
 from .ptx_hopper import cluster_rank
 from .ptx_mma import exp2
@@ -79,7 +79,7 @@ def rows(dtype, width, log, ranks, threads, vectors):
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, place, write = numba_type(kind), ends(width), writer(dtype, width)
-    rescaled, tell, (exponent, power_of) = rescale(dtype), told(ranks), power(dtype)
+    rescaled, (meet, tell), (exponent, power_of) = rescale(dtype), table(ranks), power(dtype)
     group_top, group_total = group_max(threads, T), group_sum(threads, T)
     top_of, total_of = group_max(ranks, T), group_sum(ranks, T)
     lowest, halvings, packed = T(-math.inf), ranks.bit_length() - 1, vectors * words
@@ -90,6 +90,7 @@ def rows(dtype, width, log, ranks, threads, vectors):
     def softmax_cluster(x, x1, y, columns, most):
         t = i32(cuda.threadIdx.x)
         rank = cluster_rank()
+        pairs = meet()
         start = (cuda.blockIdx.x >> halvings) * columns
         head, inner, lone = place(start, columns, t)
         if rank > 0:
@@ -119,7 +120,7 @@ def rows(dtype, width, log, ranks, threads, vectors):
                     s += v[e]
                     if keep:
                         r[k * words + e] = v[e]
-        theirs, sums = tell(m, group_total(s))
+        theirs, sums = tell(pairs, m, group_total(s))
         top = top_of(theirs)
         s = total_of(rescaled(theirs, sums, top))
         log_sum = math.log(s)
@@ -139,7 +140,6 @@ def rows(dtype, width, log, ranks, threads, vectors):
                     else:
                         v[e] = power_of(v[e], away)
                 write(y, (first + i32(k * threads + t)) * width, v, 0)
-        cluster_wait()
 
     return softmax_cluster
 
@@ -150,7 +150,7 @@ def rows_grad(dtype, width, log, ranks, threads, vectors):
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, place, write = numba_type(kind), ends(width), writer(dtype, width)
-    (term, slope), tell = formula(dtype, log), told(ranks)
+    (term, slope), (meet, tell) = formula(dtype, log), table(ranks)
     group_total, total_of = group_sum(threads, T), group_sum(ranks, T)
     halvings, packed = ranks.bit_length() - 1, vectors * words
 
@@ -158,6 +158,7 @@ def rows_grad(dtype, width, log, ranks, threads, vectors):
     def softmax_cluster_grad(g, y, g1, y1, dx, columns, most):
         t = i32(cuda.threadIdx.x)
         rank = cluster_rank()
+        pairs = meet()
         start = (cuda.blockIdx.x >> halvings) * columns
         head, inner, lone = place(start, columns, t)
         if rank > 0:
@@ -179,7 +180,7 @@ def rows_grad(dtype, width, log, ranks, threads, vectors):
                 widen(q, k * words, b, 0)
                 for e in range(width):
                     total += term(a[e], b[e])
-        total, _ = tell(group_total(total), T(0))
+        total, _ = tell(pairs, group_total(total), T(0))
         total = total_of(total)
         if lone >= 0:
             dx[start + lone] = store(slope(load(g1[start + lone]), load(y1[start + lone]), total))
@@ -190,7 +191,6 @@ def rows_grad(dtype, width, log, ranks, threads, vectors):
                 for e in range(width):
                     a[e] = slope(a[e], b[e], total)
                 write(dx, (first + i32(k * threads + t)) * width, a, 0)
-        cluster_wait()
 
     return softmax_cluster_grad
 

@@ -14,7 +14,18 @@ from ..core.dtypes import compute_dtype
 from ..ops.elementwise import floor_divide
 from ..ops.index import take_along_axis, where
 from .conv import images, several
-from .pool import _divisor, _max, _mean, _windows, adaptive_avg_pool2d, adaptive_max_pool2d
+from .pool import (
+    _avg_pool2d,
+    _divisor,
+    _integers,
+    _max,
+    _max_pool2d,
+    _mean,
+    _mean_params,
+    _windows,
+    adaptive_avg_pool2d,
+    adaptive_max_pool2d,
+)
 
 __all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool3d", "avg_pool1d",
            "avg_pool3d", "max_pool1d", "max_pool3d"]
@@ -57,10 +68,21 @@ def max_pool1d(x: Any, kernel_size: int, stride: int | None = None, padding: int
     >>> cm.ml.max_pool1d([[[1.0, 5.0, 2.0, 0.0]]], 2).tolist()
     [[[5.0, 2.0]]]
     """
+    key, given = ("max_pool1d", kernel_size, stride, padding, dilation, ceil_mode), (x,)
+    simple = not return_indices and _integers(kernel_size, stride, padding, dilation)
+    known = _max_pool2d.again(key, given) if simple else None
+    if known is not None:
+        return known
     x = images("max_pool1d", x, 1)
     where = _one_row(_windows("max_pool1d", x, kernel_size, stride, padding, dilation, ceil_mode))
-    found = _max(x[:, :, None], where, return_indices)
-    return (found[0][:, :, 0], found[1][:, :, 0]) if return_indices else found[:, :, 0]
+    rows = x[:, :, None]
+    found = _max(rows, where, return_indices)
+    if return_indices:
+        return found[0][:, :, 0], found[1][:, :, 0]
+    y = found[:, :, 0]
+    if simple:
+        _max_pool2d.remember(key, given, (rows,), (found, y), **where, old=rows.shape[2:])
+    return y
 
 
 def avg_pool1d(x: Any, kernel_size: int, stride: int | None = None, padding: int = 0, ceil_mode: bool = False,
@@ -73,9 +95,20 @@ def avg_pool1d(x: Any, kernel_size: int, stride: int | None = None, padding: int
     >>> cm.ml.avg_pool1d([[[1.0, 5.0, 2.0, 0.0]]], 2).tolist()
     [[[3.0, 1.0]]]
     """
+    key, given = ("avg_pool1d", kernel_size, stride, padding, ceil_mode, count_include_pad), (x,)
+    simple = _integers(kernel_size, stride, padding)
+    known = _avg_pool2d.again(key, given) if simple else None
+    if known is not None:
+        return known
     x = images("avg_pool1d", x, 1)
-    where = _one_row(_windows("avg_pool1d", x, kernel_size, stride, padding, 1, ceil_mode))
-    return _mean(x[:, :, None], where, count_include_pad, 0)[:, :, 0]
+    rows = x[:, :, None]
+    params = _mean_params(rows, _one_row(_windows("avg_pool1d", x, kernel_size, stride, padding, 1, ceil_mode)),
+                          count_include_pad, 0)
+    means = _avg_pool2d(rows, **params)
+    y = means[:, :, 0]
+    if simple:
+        _avg_pool2d.remember(key, given, (rows,), (means, y), **params)
+    return y
 
 
 def _positions(x: ndarray, line: ndarray, places: ndarray) -> ndarray:

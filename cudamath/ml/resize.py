@@ -6,6 +6,7 @@ plane, and then along its depth.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -15,8 +16,9 @@ from ..core.array import ndarray
 from ..core.dtypes import compute_dtype
 from ..core.op import FLOATING, Op, require
 from ..core.taps import Axis
+from ..ops.join import _pad
 from ..ops.join import pad as numpy_pad
-from ..ops.shape import moveaxis
+from ..ops.shape import moveaxis, pattern
 from .conv import several
 
 __all__ = ["interpolate", "pad", "upsample"]
@@ -159,6 +161,10 @@ def pad(x: Any, padding: int | Sequence[int], mode: str = "constant", value: flo
     ([[2.0, 1.0, 2.0, 3.0, 2.0, 1.0]], [[1.0, 2.0, 3.0, 9.0], [9.0, 9.0, 9.0, 9.0]])
     """
     x = require("pad", x)
+    if mode == "constant" and padding.__class__ is tuple and {*map(type, padding)} == {int} and type(value) in (int, float):
+        put = _put_around(x._layout.shape, padding)
+        if put is not None:
+            return _pad(x, scalars=pattern("pad", value, x._layout.dtype), widths=put)
     if mode not in _PADDED:
         raise ValueError(f"pad: mode is {', '.join(map(repr, _PADDED))}, got {mode!r}")
     widths = _widths(x, padding)
@@ -176,6 +182,14 @@ def pad(x: Any, padding: int | Sequence[int], mode: str = "constant", value: flo
     if mode == "constant" or x.dtype not in FLOATING:
         return numpy_pad(x, widths, _PADDED[mode], constant_values=value if mode == "constant" else 0)
     return _padded(x, widths, mode)
+
+
+@functools.lru_cache(1024)
+def _put_around(shape: tuple[int, ...], padding: tuple[int, ...]) -> tuple[tuple[int, int], ...] | None:
+    """How many elements come before and after along each axis; None where it takes more than that (or is wrong)."""
+    if len(padding) % 2 or len(padding) > 2 * len(shape) or min(padding) < 0:
+        return None
+    return (*((0, 0),) * (len(shape) - len(padding) // 2), *list(zip(padding[::2], padding[1::2], strict=True))[::-1])
 
 
 _PADDED = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}  # NumPy's words

@@ -84,7 +84,12 @@ def concatenate(arrays: Sequence[Any], /, axis: int | None = 0, out: Any = None,
     array([[0., 1.],
            [0., 1.]])
     """
-    return _delivered("concatenate", _joined("concatenate", arrays, axis, dtype, casting), out)
+    key = ("concatenate", axis, axis.__class__)
+    if out is None and dtype is None and arrays.__class__ in (list, tuple):
+        known = _concat.again(key, arrays)
+        if known is not None:
+            return known
+    return _delivered("concatenate", _joined("concatenate", arrays, axis, dtype, casting, key), out)
 
 
 def _inputs(name: str, arrays: Any) -> list[ndarray]:

@@ -468,9 +468,15 @@ def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims:
     >>> cm.vector_norm([[3.0, 4.0], [6.0, 8.0]], axis=1).tolist()
     [5.0, 10.0]
     """
-    x = require("vector_norm", x, NUMERIC)
-    axes = tuple(sorted(normalize_axes("vector_norm", axis, x.ndim)))
-    return _vector_norm("vector_norm", x, axes, keepdims, ord)
+    key, given = ("vector_norm", axis, axis.__class__, keepdims, ord), (x,)
+    known = reduce._norm.again(key, given)
+    if known is None:
+        x = require("vector_norm", x, NUMERIC)
+        axes = tuple(sorted(normalize_axes("vector_norm", axis, x.ndim)))
+        known = _vector_norm("vector_norm", x, axes, keepdims, ord)
+        if x.dtype in INEXACT and ord == 2:  # of integers: the default dtype, which changes
+            reduce._norm.remember(key, given, (x,), kind="norm", axis=axes, keepdims=keepdims, dtype=known.dtype)
+    return known
 
 
 def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float) -> ndarray:

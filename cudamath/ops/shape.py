@@ -79,7 +79,6 @@ _broadcast = ViewOp("broadcast_to", _repeated, vjp=lambda g, _y, _x, shape, old:
 _window = ViewOp("getitem", _seen, vjp=lambda g, _y, _x, here, view, shape: (_unview(g, shape=shape, view=view),))
 
 
-
 def _add_into(total: ndarray, g: ndarray, *, here: tuple, view: tuple, shape: tuple) -> bool:
     """total[view] += g, so that the gradients of many parts of an array cost no pass over the whole each."""
     layout = total._layout
@@ -239,6 +238,7 @@ def view(x: ndarray, dtype: Any = None) -> ndarray:
 # ------------------------------------------------------------------------------------------------- new shapes
 
 
+@viewing
 def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bool | None = None) -> ndarray:
     """The elements of ``x`` in another shape; a view where the strides of ``x`` allow it.
 

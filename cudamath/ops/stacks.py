@@ -13,7 +13,7 @@ from ..core.shapes import normalize_axes, normalize_axis, normalize_shape
 from . import reduce
 from .creation import asarray, ones, zeros
 from .index import take
-from .join import _cut, _inputs, _joined, concat, tile
+from .join import _concat, _cut, _inputs, _joined, concat, tile
 from .masks import nonzero
 from .shape import (
     astype,
@@ -86,8 +86,12 @@ def column_stack(arrays: Sequence[Any], /) -> ndarray:
     >>> cm.column_stack([[1, 2], [3, 4]]).tolist()
     [[1, 3], [2, 4]]
     """
-    return _joined("column_stack", [expand_dims(x, axis=1) if x.ndim == 1 else atleast_2d(x)
-                                    for x in _inputs("column_stack", arrays)], 1)
+    known = _concat.again(("column_stack",), arrays) if arrays.__class__ in (list, tuple) else None
+    if known is not None:
+        return known
+    given = _inputs("column_stack", arrays)
+    return _joined("column_stack", [expand_dims(x, axis=1) if x.ndim == 1 else atleast_2d(x) for x in given], 1,
+                   key=("column_stack",), given=given)
 
 
 def dstack(arrays: Sequence[Any], /) -> ndarray:
@@ -99,7 +103,11 @@ def dstack(arrays: Sequence[Any], /) -> ndarray:
     >>> cm.dstack([[1, 2], [3, 4]]).tolist()
     [[[1, 3], [2, 4]]]
     """
-    return _joined("dstack", [atleast_3d(x) for x in _inputs("dstack", arrays)], 2)
+    known = _concat.again(("dstack",), arrays) if arrays.__class__ in (list, tuple) else None
+    if known is not None:
+        return known
+    given = _inputs("dstack", arrays)
+    return _joined("dstack", [atleast_3d(x) for x in given], 2, key=("dstack",), given=given)
 
 
 def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:

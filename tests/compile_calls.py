@@ -176,6 +176,8 @@ def arrays(t: np.dtype) -> None:
     if t.kind != "b":
         cm.add_at(x, index, line)
         cm.index_add(x, index, line, axis=0)
+        if t in (F16, F32):
+            cm.index_add(made((3000, 512), t), cm.zeros(2000, "int64"), made(512, t), axis=0)
         if t.kind != "c":
             cm.arange(0, 10, dtype=t)
         if t in FLOATS:
@@ -315,10 +317,22 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         for log in (False, True):
             plan(lambda *i, log=log: softmax.plan("plain", i, 1, log, len(i) == 2), x)
             plan(lambda *i, log=log: softmax.plan("plain", i, 1, log, len(i) == 2), x, x)
+            for inputs in ((new(3, 50_257, dtype=f),), (new(3, 50_257, dtype=f),) * 2):
+                plan(lambda *i, log=log: softmax.plan("cluster", i, 1, log, len(i) == 2), *inputs)
         plan(lambda x, w, b, r: norm.forward("plain", x, w, b, r, 64, 1e-5), x, v, v, x)
         plan(lambda x: norm.forward("plain", x, None, None, None, 64, 1e-5, center=False), x)
         plan(lambda x, w: norm.group_norm(x, w, None, groups=2, eps=1e-5, version="plain"), new(4, 6, 25, dtype=f),
              new(6, dtype=f))
+        long, w, c = new(20, 20_000, dtype=f), new(20_000, dtype=f), new(6, dtype=f)
+        plan(lambda x, w, b: norm.forward("shared", x, w, b, None, 20_000, 1e-5), long, w, w)
+        plan(lambda x: norm.forward("shared", x, None, None, None, 20_000, 1e-5, center=False), long)
+        for planes in (new(4, 6, 100, 80, dtype=f), new(4, 6, 10, 8, dtype=f)):
+            plan(lambda x, w, b: norm.group_norm(x, w, b, groups=3, eps=1e-5, version="shared"), planes, c, c)
+        if f == BF16:
+            long, w = new(20, 4096, dtype=f), new(4096, dtype=f)
+            plan(lambda g, x, w, m, s, h: norm_grad.backward("ring", g, x, w, m, s, h, 4096, True), long, long, w, rows, rows,
+                 long)
+            plan(lambda g, x, s: norm_grad.backward("ring", g, x, None, None, s, None, 4096, False), long, long, rows)
         plan(lambda g, x, w, m, s, h: norm_grad.backward("plain", g, x, w, m, s, h, 64, True), x, x, v, rows, rows, x)
         plan(lambda g, x, s: norm_grad.backward("plain", g, x, None, None, s, None, 64, False), x, x, rows)
         image, c = new(4, 6, 5, 5, dtype=f), new(6, dtype=f)

@@ -74,7 +74,10 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
                                                      "gemv_e4m3": SINCE_8[1:], "gemv_early": ((9, 0),),
                                                      "grouped_wgmma": ((9, 0),),
                                                      "softmax_turns": SINCE_8, "outer_wgmma": ((9, 0),),
-                                                     "reduce_partials_early": SINCE_8[2:]}
+                                                     "softmax_cluster": SINCE_8[2:], "softmax_cluster_grad": SINCE_8[2:],
+                                                     "norm_shared": SINCE_8[2:], "norm_ring_grad": SINCE_8,
+                                                     "reduce_partials_early": SINCE_8[2:],
+                                                     "add_often_early": SINCE_8[2:]}
 
 #: libdevice reduces large arguments of these in float64; the fast path does not.
 REDUCES_IN_FLOAT64 = re.compile(r"^(sin|cos|tan)$")

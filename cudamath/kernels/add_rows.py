@@ -98,7 +98,7 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
     stored = getattr(types, word.name)
     zeros, copied, in_place = base == "zeros", base == "copy", base == "place"
 
-    @bounded(THREADS)
+    @bounded((THREADS, 1))
     def add_rows(x, values, index, out, order, often, rows, vectors, bits, flag, ticket):
         # x: (rows * vectors,), values: (m * vectors,) accesses of words; out: (rows * vectors * width,); index: (m,);
         # order: (m,) int32; often: (owners, 1 + 3 most) int32: how many rows are left, and of each its number, the place of
@@ -279,7 +279,6 @@ def add_often(dtype: np.dtype, kind: str, zeros: bool, early: bool) -> Any:
     stored = getattr(types, word.name)
     wait = ptx_hopper.wait_for_previous if early else None
 
-    @bounded(OFTEN_THREADS)
     def add_often(x, values, out, order, often, vectors, owners):
         # x, out: (rows * vectors * width,); the others as in add_rows; block (slice, first owner)
         if early:
@@ -321,7 +320,9 @@ def add_often(dtype: np.dtype, kind: str, zeros: bool, early: bool) -> Any:
                     out[row * (vectors * width) + place] = store(sum)
                 cuda.syncthreads()
 
-    return add_often
+    if early:
+        add_often.__name__ = "add_often_early"
+    return bounded(OFTEN_THREADS)(add_often)
 
 
 def owners_of(rows: int) -> int:

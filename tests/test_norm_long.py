@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from differences import TOLERANCE, numbers, run_version, wide
+from differences import TOLERANCE, check_resources, numbers, run_version, wide
 from test_norm import channels, row_gradients, row_reference
 
 from cudamath.core.layout import Layout
@@ -111,3 +111,26 @@ def test_channels_are_found_by_multiplication():
         assert math.prod(norm_shared.spread(1 << 18, True)) == 8192
     with assume((8, 0)):
         assert not norm_shared.fits(1 << 16, 4, x, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)])
+def test_registers(capability):
+    """Nothing spills, in the variants that have the least room; without clusters as well."""
+    from cudamath.core.dtypes import bfloat16
+    from cudamath.kernels import norm, norm_grad
+
+    def lay(*shape, dtype=np.float32):
+        return Layout.new(shape, np.dtype(dtype), 0)
+
+    for dtype in (np.float32, bfloat16):
+        planes, c = lay(4, 64, 64, 64, dtype=dtype), lay(64)
+        with assume(capability):
+            plan = norm.group_norm(planes, c, c, groups=8, eps=1e-5, version="shared")
+        assert plan.steps[0].cluster == (4 if capability >= (9, 0) else 1)
+        check_resources(plan, [planes, c, c], capability)
+    if capability >= (8, 0):
+        inputs = [lay(300, 4096, dtype=bfloat16), lay(300, 4096, dtype=bfloat16), lay(4096), lay(300), lay(300),
+                  lay(300, 4096, dtype=bfloat16)]
+        with assume(capability):
+            check_resources(norm_grad.backward("ring", *inputs, 4096, True), inputs, capability)

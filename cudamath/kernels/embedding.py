@@ -9,7 +9,7 @@ threads a row, which reads the index once a group and several words a thread.
 An index outside the table raises the device's error flag; its row of the result stays undefined. Negative indices
 are errors, not counted from the end: in a table of tokens, -1 is a mistake.
 
-The gradient is a scatter-add in a fixed order, sorted by index: segments.py.
+The gradient is a scatter-add in a fixed order: add_rows.py, or segments.py.
 
 `one_hot` gives rows of the identity: it writes n x classes elements and reads next to nothing.
 

@@ -10,6 +10,8 @@ the order is that of the sources, so the sum is the same bit for bit every time.
    before or goes on in the next is put aside.
 3. ``join_chunks``: where a destination goes on over chunks, the block of its first chunk adds what was put aside.
 
+Long rows, and not too many sources of them, do without a sort: add_rows.py.
+
 Where there are few sources, `add_few` does without all that: each element of the result goes through all destinations, in
 their order, and adds what is for it.
 

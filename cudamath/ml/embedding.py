@@ -46,7 +46,7 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None) -> n
         An index outside 0 .. rows - 1. On the GPU it is raised at the next synchronisation.
 
     Gradient: with respect to weight, the rows of g added by index in the order of the indices, of any order.
-    Deterministic: sorted, no atomics.
+    Deterministic: no atomics of floats.
 
     >>> import cudamath as cm
     >>> cm.ml.embedding(cm.array([[1, 0]]), cm.array([[1.0, 2.0], [3.0, 4.0]])).tolist()

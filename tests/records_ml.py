@@ -119,6 +119,8 @@ ML_ROWS = [
     Row("ml.nll_loss", lambda xp, x, t: xp.ml.nll_loss(x, t, reduction="none"), (A((5, 7, 2), -4, 0), W((5, 2), 7)),
         lambda x, t: -np.take_along_axis(x, t[:, None], 1)[:, 0], error=0, cards=("nll_loss", "nll_loss_grad")),
     Row("ml.mse_loss", lambda xp, x, t: xp.ml.mse_loss(x, t), (M, M), lambda x, t: ((x - t) ** 2).mean(),
+        cards=("pointwise_loss (of two)", "pointwise_loss_grads")),
+    Row("ml.mse_loss", lambda xp, x: xp.ml.mse_loss(x, np.ones((4, 6))), (M,), lambda x: ((x - 1) ** 2).mean(),
         cards=("pointwise_loss", "pointwise_loss_grad")),
     Row("ml.l1_loss", lambda xp, x, t: xp.ml.l1_loss(x, t), (M, M), lambda x, t: abs(x - t).mean()),
     Row("ml.huber_loss", lambda xp, x, t: xp.ml.huber_loss(x, t, delta=0.5), (M, M),

@@ -1,5 +1,7 @@
 """Losses of pairs of numbers: values and gradients against NumPy and PyTorch, orders in memory, extremes, errors, versions."""
 
+import functools
+
 import numpy as np
 import pytest
 from differences import (
@@ -242,6 +244,59 @@ def test_sum_versions(machine, version, dtype):
                 assert_close(y, result, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype], what=f"{case[0]} {n} {reduction}")
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("machine, version", versions("plain"))
+def test_both_gradients_at_once(machine, version, dtype):
+    """One launch for contiguous arrays, two for others; for an incoming number and for an incoming array; the bits of
+    one gradient at a time. Lengths that are no multiple of an access."""
+    from cudamath.kernels import pointwise
+
+    def made(launches, kind):
+        def make(*layouts):
+            plan = pointwise.loss_grads(*layouts, kind=kind)
+            assert [step.kernel.__name__ for step in plan.steps].count("pointwise_slopes") == (launches == 1)
+            assert len(plan.steps) == launches
+            return plan
+        return make
+
+    for n in (10,) if machine == "simulator" else (1, 7, 4096, 100_003):
+        for case in CASES if n == 7 or (n == 10 and dtype == "float32") else CASES[:2]:
+            x, t = drawn(case, (n, 2), dtype)
+            kind = case[0] + (" (log)" if "log_target" in case[1] else "")
+            p = float(next((v for v in case[1].values() if not isinstance(v, bool)), 1.0))
+            if case[1].get("beta") == 0:
+                continue
+            for g in (numbers((), dtype), numbers((n, 2), dtype, 2)):
+                for launches, (a, b) in ((1, (x, t)), (2, (x[:, ::-1], t))):
+                    if launches == 2 and (machine == "gpu" or g.ndim):
+                        continue  # a GPU's array has no negative strides here; one number is enough
+                    found = run_version(machine, made(launches, kind), g, a, b, scalars=(p, 0.5))
+                    for by, one in enumerate(found):
+                        alone = run_version(machine, functools.partial(pointwise.loss_grad, kind=kind, by=by), g, a, b,
+                                            scalars=(p, 0.5))
+                        np.testing.assert_array_equal(one.view(f"u{one.itemsize}"), alone.view(f"u{one.itemsize}"))
+                    if case[0] == "mse_loss":
+                        expected = wide(g) * (wide(a) - wide(b))
+                        assert_close(found[0], expected, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype])
+                        assert_close(found[1], -expected, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype])
+
+
+def test_both_gradients_are_one_op(device):
+    """Where both arrays are differentiated by, and only there."""
+    from cudamath.ml import pointwise
+
+    x, t = cm.asarray(numbers((4, 3))), cm.asarray(numbers((4, 3), seed=1))
+    cards = pointwise._pointwise_loss_grad, pointwise._pointwise_loss_grads
+    for wanted in ((0, 1), (0,), (1,)):
+        for card in cards:
+            card.plans.clear()
+        found = cm.grad(lambda a, b: ml.mse_loss(a, b), wanted)(x, t)
+        assert [bool(card.plans) for card in cards] == [len(wanted) == 1, len(wanted) == 2]
+        d = (x - t).to_numpy() / 6
+        for by, one in zip(wanted, found, strict=True):
+            assert_close(one, -d if by else d, rtol=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -251,3 +306,5 @@ def test_no_spills(dtype):
     x = Layout.new((1_000_000,), numbers((), dtype).dtype, 0)
     for kind in pointwise.EXPRESSIONS:
         check_resources(pointwise.loss(x, x, kind=kind, reduction="mean"), [x, x], (9, 0))
+        for g in (Layout.new((), x.dtype, 0), x):
+            check_resources(pointwise.loss_grads(g, x, x, kind=kind), [g, x, x], (9, 0))

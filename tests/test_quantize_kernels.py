@@ -49,6 +49,37 @@ def test_versions(machine, version, dtype, zeros, monkeypatch):
     np.testing.assert_array_equal(back.astype(F32), ((expected - at) * by[:, None]).astype(BF16).astype(F32))
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", [BF16, F16, F32, F64], ids=str)
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("dtype", STORED)
+def test_several_groups_of_a_thread(monkeypatch, dtype, zeros, kind):
+    """From a thread's group to its next: within a channel, over several, back to the first; the last block not whole. Every
+    stored number."""
+    from cudamath.kernels import quantize
+
+    if zeros and not dtype.startswith("int"):
+        return
+    rng = np.random.default_rng(11)
+    for narrow, enough in ((1 << 31, 1), (1, 1), (1 << 31, 1 << 40)):
+        monkeypatch.setattr(quantize, "NARROW", narrow)
+        monkeypatch.setattr(quantize, "ENOUGH", enough)
+        for outer, channels, inner in ((1, 1, 30_008), (1, 3, 8200), (1, 700, 24), (37, 5, 136), (9, 1000, 8), (1, 2, 40)):
+            count = outer * channels * inner
+            bits = np.resize(rng.permutation(256).astype("u1"), count // 2 if dtype == "int4" else count)
+            scale = rng.uniform(0.01, 2, channels).astype(F32)
+            zero = rng.integers(*((0, 16) if dtype == "int4" else (-128, 128)), channels).astype("u1" if dtype == "int4" else "i1")
+            stored = np.stack([bits & 15, bits >> 4], -1).ravel() if dtype == "int4" else bits.view(STORED[dtype][0])
+            at = np.float32(8 if dtype == "int4" else 0)
+            if zeros:
+                at = np.tile(np.repeat(zero, inner), outer).astype(F32)
+            expected = ((stored.astype(F32) - at) * np.tile(np.repeat(scale, inner), outer)).astype(kind)
+            got = run_version("gpu", functools.partial(quantize.dequantize, form=FORMS[dtype], inner=inner, dtype=kind,
+                                                       version="wide"),
+                              bits if dtype == "int4" else bits.view(STORED[dtype][0]), scale, *[zero] * zeros)
+            np.testing.assert_array_equal(got.astype(F64), expected.astype(F64))
+
+
 @pytest.mark.parametrize("dtype", [F32, F16, F64])
 @pytest.mark.parametrize("form", ["int8", "float8_e4m3", "int4"])
 @pytest.mark.parametrize(("machine", "version"), versions("plain", "rows"))

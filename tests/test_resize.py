@@ -224,6 +224,47 @@ def test_kernels(machine, version, mode, dtype):
         assert_close(dx, expected, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 4)
 
 
+#: Shapes and (before, after) of rows and columns: few rows and many, one axis alone, wider than a block goes in a step; longer
+#: than a block goes at all.
+MOVED = [((1, 2, 4, 6), (1, 2), (2, 3)), ((1, 7, 5, 6), (2, 0), (0, 3)), ((1, 4, 3, 20), (0, 0), (1, 15))]
+LARGE_MOVED = [((2, 17, 30, 258), (1, 1), (1, 1)), ((3, 16, 64, 64), (4, 4), (8, 8)), ((2, 8, 7, 7), (6, 6), (6, 5)),
+               ((1, 40, 1, 9001), (0, 0), (300, 17)), ((2, 1, 100, 130), (99, 0), (0, 129))]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("machine, version", versions("plain"))
+def test_padding_kernel(machine, version, mode, dtype):
+    """C order and channels last; the sign of zero is kept."""
+    from cudamath.kernels import resize
+
+    def made(plan, size):
+        def make(layout):
+            found = plan(layout, size=size, axes=axes)
+            assert [step.kernel.__name__ for step in found.steps] == ["padding"]
+            return found
+        return make
+
+    for shape, rows, columns in MOVED if machine == "simulator" else LARGE_MOVED:
+        axes = tuple((mode if sum(width) else "replicate", float(width[0])) for width in (rows, columns))
+        x = numbers(shape, dtype)
+        x[0, 0, 0, :2] = -0.0
+        widths = ((0, 0), (0, 0), rows, columns)
+        expected = np.pad(x, widths, WORDS[mode])
+        g = numbers(expected.shape, dtype, 1)
+        places = np.pad(np.arange(x.size).reshape(shape), widths, WORDS[mode])
+        summed = np.bincount(places.ravel(), wide(g).ravel(), x.size).reshape(shape)
+        for order in ((0, 1, 2, 3), (0, 2, 3, 1)):
+            if machine == "simulator" and dtype != "float32" and (order[1] == 2 or shape[1] != 7):
+                continue  # as float32
+            lie = lambda a, order=order: np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order))  # noqa: E731
+            y = run_version(machine, made(resize.resize, expected.shape[2:]), lie(x))
+            np.testing.assert_array_equal(y, expected)
+            np.testing.assert_array_equal(np.signbit(wide(y)), np.signbit(wide(expected)))
+            dx = run_version(machine, made(resize.resize_grad, shape[2:]), lie(g))
+            assert_close(dx, summed, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 8)
+
+
 #: Old sizes and factors for the kernels of whole factors: columns in groups of 1, 2, 4 and 8; rows of several runs.
 WHOLE = [((3, 4), (2, 2)), ((1, 1), (2, 3)), ((9, 2), (1, 2)), ((2, 8), (3, 3)), ((1, 5), (1, 4)), ((2, 2), (8, 5))]
 LARGE_WHOLE = [((19, 64), (2, 2)), ((16, 31), (2, 2)), ((1, 1000), (1, 4)), ((9, 40), (3, 3)), ((3, 6), (8, 8)),
@@ -294,3 +335,20 @@ def test_no_spills(dtype, mode):
         where = {"axes": ((mode, 2 / 3), (mode, 0.5))}
         check_resources(resize.resize(a, size=(48, 64), **where), [a], (9, 0))
         check_resources(resize.resize_grad(b, size=(32, 32), **where), [b], (9, 0))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_padding_does_not_spill(dtype):
+    from cudamath.kernels import resize
+
+    kind, axes = numbers((), dtype).dtype, (("reflect", 1.0), ("reflect", 1.0))
+    for shape, size in (((8, 64, 32, 32), (34, 34)), ((1, 1, 8, 8), (10, 10))):
+        x, y = Layout.new(shape, kind, 0), Layout.new((*shape[:2], *size), kind, 0)
+        for order in ((0, 1, 2, 3), (0, 2, 3, 1)):
+            a, b = (Layout.new(tuple(v.shape[i] for i in order), kind, 0) for v in (x, y))
+            a, b = (Layout.of(v.shape, tuple(w.strides[order.index(i)] for i in range(4)), kind, 0)
+                    for v, w in ((x, a), (y, b)))
+            check_resources(resize.resize(a, size=size, axes=axes), [a], (9, 0))
+            check_resources(resize.resize_grad(b, size=shape[2:], axes=axes), [b], (9, 0))

@@ -96,3 +96,8 @@ def loss_grad(g, x, t, *, kind, by, scalars):
     with np.errstate(all="ignore"):
         slope = LOSSES[kind].slopes[by](np, wide, widen(t), T(scalars[0]))
         return np.asarray(slope * (widen(g) * T(scalars[1])), x.dtype)
+
+
+def loss_grads(g, x, t, *, kind, scalars):
+    """The same by x and by t."""
+    return tuple(loss_grad(g, x, t, kind=kind, by=by, scalars=scalars) for by in (0, 1))

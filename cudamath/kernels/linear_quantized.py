@@ -57,7 +57,7 @@ def linear_quantized(x: Layout, values: Layout, scale: Layout, zero: Layout | No
                                 scale.size, version)], why=f"{version}: few rows, weights read as packed")
     weight = Layout.new((out, depth), x.dtype, x.device)
     steps: list[Any] = list(dequantize_steps(Input(1), values, Input(2), at_zero, Temp(0), x.dtype, form,
-                                             group or (weight.size if scale.size == 1 else depth)))
+                                             group or (weight.size if scale.size == 1 else depth), scale.size))
     rest = plain.linear(x, weight, bias, residual, activation=activation)
     moves = {0: Input(0), 1: Temp(0)} | dict(enumerate([p for p in (at_bias, at_residual) if p is not None], 2))
     steps += within(rest.steps, moves, Output(0), 1)

@@ -2,10 +2,11 @@
 
 The idea. A loss like the mean of (x - t)^2 reads two arrays and returns a number. Made of elementwise functions and a
 sum it would write differences and squares to memory and read them back: 6 x the size of an array where 2 x will do.
-Here each thread adds up the losses of the elements it reads. The gradient is an elementwise kernel (elementwise.py) of
-the incoming gradient, one number, and both arrays; nothing but the inputs is kept for it.
+Here each thread adds up the losses of the elements it reads. The gradient by one of them is an elementwise kernel
+(elementwise.py) of the incoming gradient, one number, and both arrays; nothing but the inputs is kept for it. Where the
+gradients by both are wanted, `pointwise_slopes` reads the arrays once for the two.
 
-The floor is bytes(x) + bytes(t) forward, and once more that and the gradient's own bytes backward.
+The floor is bytes(x) + bytes(t) forward, and once more that and the gradients' own bytes backward.
 
 Versions of the sum: `plain`, one thread (the simulator); `pointwise_total`, blocks that walk over the arrays in strides,
 two accesses of 16 bytes to each array in flight. What a thread adds is a matter of the size alone, so the same numbers
@@ -19,13 +20,12 @@ import re
 
 import numpy as np
 
-from ..core import shapes
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Scalar, Temp
 from .build import SIMULATOR, blocks, codec
 from .elementwise import NAMES, launch, result_layout, scalar_function
 from .lazy import cuda
-from .rows import RUN, bounded, group_sum, reader, vector_width, wide
+from .rows import RUN, bounded, group_sum, reader, vector_width, wide, writer
 
 THREADS = 256
 UNROLLED = 2  # accesses to each array that a thread has in flight
@@ -159,13 +159,72 @@ def loss(x: Layout, t: Layout, *, kind: str, reduction: str, version: str | None
                         Launch(pointwise_finish(dtype), 1, MOST_BLOCKS, [Temp(0), Output(0), divisor])], [x.like((grid,), T)])
 
 
+def _slope(kind: str, by: int, x: str, t: str) -> str:
+    """The gradient by x (0) or t (1) with these names for x and t: an expression of x (the incoming gradient), both, the
+    parameter and the scale."""
+    slope = EXPRESSIONS[kind][1 + by]
+    if slope is None:  # a loss of the distance alone: by t it is what it is by x with both exchanged
+        slope, x, t = EXPRESSIONS[kind][1], t, x
+    return f"x * {NAMES[4]} * ({named(slope, x=x, t=t, p=NAMES[3])})"
+
+
+@functools.cache
+def pointwise_slopes(kind: str, dtype: np.dtype, single: bool, width: int):
+    """Both gradients, `width` neighbours a thread. g: (1,) if `single`, else as x, t, dx and dt: (n,)."""
+    load, store, T = codec(dtype)
+    read, write, C = reader(dtype, width), writer(dtype, width), wide(dtype)
+    by_x, by_t = (scalar_function(_slope(kind, by, "y", "z"), (C,) * 5, C, C, stored=False) for by in (0, 1))
+
+    @bounded(THREADS)
+    def pointwise_slopes(g, x, t, p, scale, dx, dt):
+        a = cuda.local.array(width, T)
+        b = cuda.local.array(width, T)
+        c = cuda.local.array(width, T)
+        i = cuda.grid(1) * width
+        if i + width <= x.size:
+            read(x, i, a, 0)
+            read(t, i, b, 0)
+            if single:
+                one = load(g[0])
+                for e in range(width):
+                    c[e] = one
+            else:
+                read(g, i, c, 0)
+            for e in range(width):
+                by = by_x(c[e], a[e], b[e], p, scale)
+                b[e] = by_t(c[e], a[e], b[e], p, scale)
+                a[e] = by
+            write(dx, i, a, 0)
+            write(dt, i, b, 0)
+        else:
+            for j in range(i, x.size):
+                one = load(g[0 if single else j])
+                dx[j] = store(by_x(one, load(x[j]), load(t[j]), p, scale))
+                dt[j] = store(by_t(one, load(x[j]), load(t[j]), p, scale))
+
+    return pointwise_slopes
+
+
+def _grad_step(g: Layout, x: Layout, t: Layout, out: Layout, kind: str, by: int, place: Output) -> Launch:
+    T = wide(x.dtype)
+    function = scalar_function(_slope(kind, by, "y", "z"), (g.dtype, x.dtype, t.dtype, T, T), T, x.dtype)
+    return launch(function, [g, x, t, T, T], out, place)
+
+
 def loss_grad(g: Layout, x: Layout, t: Layout, *, kind: str, by: int) -> Plan:
     """g: () or like x; scalars: parameter, scale -> g * scale * slope, `by` x (0) or t (1)."""
+    out = result_layout([x, t], x.shape, x.dtype)
+    return Plan([out], [_grad_step(g, x, t, out, kind, by, Output(0))])
+
+
+def loss_grads(g: Layout, x: Layout, t: Layout, *, kind: str) -> Plan:
+    """The same by x and by t: in one launch, where the arrays are contiguous."""
+    out = result_layout([x, t], x.shape, x.dtype)
+    single = g.ndim == 0
+    if not (x.contiguous and t.contiguous and (single or g.contiguous)):
+        return Plan([out, out], [_grad_step(g, x, t, out, kind, by, Output(by)) for by in (0, 1)])
+    width = vector_width(0, x, t) if single else vector_width(0, g, x, t)
     T = wide(x.dtype)
-    slope = EXPRESSIONS[kind][1 + by]
-    swap = slope is None  # a loss of the distance alone: by t it is what it is by x with both exchanged
-    names = {"x": "z", "t": "y"} if swap else {"x": "y", "t": "z"}
-    expression = f"x * {NAMES[4]} * ({named(EXPRESSIONS[kind][1] if slope is None else slope, p=NAMES[3], **names)})"
-    out = result_layout([x, t], shapes.broadcast_shapes("loss", x.shape, t.shape), x.dtype)
-    function = scalar_function(expression, (g.dtype, x.dtype, t.dtype, T, T), T, x.dtype)
-    return Plan([out], [launch(function, [g, x, t, T, T], out, Output(0))])
+    arrays = [Input(0).flat, Input(1).flat, Input(2).flat, Scalar(0, T), Scalar(1, T), Output(0).flat, Output(1).flat]
+    return Plan([out, out], [Launch(pointwise_slopes(kind, x.dtype, single, width), blocks(x.size, THREADS * width), THREADS,
+                                    arrays)])

@@ -10,7 +10,8 @@ in float32, ties to even. float8 is rounded as it is, without a zero point. int4
 as 0 .. 15: stored + 8 where there are no zero points.
 
 ``quantize_plain``, ``dequantize_plain``   a thread a stored byte; any GPU and the simulator
-``quantize_wide``, ``dequantize_wide``     a thread 8 neighbours of one channel: 16-byte accesses of 16-bit numbers
+``quantize_wide``, ``dequantize_wide``     a thread 8 neighbours of one channel: 16-byte accesses of 16-bit numbers; the
+                                           latter four such groups, all read before the first is written
 ``quantize_rows``                          the largest absolute value of a row, its scale, and the stored row in one pass, for
                                            weights by channel or group and for activations, whose scale nobody knows
                                            beforehand: the row is read once into registers (rows.py)
@@ -22,6 +23,7 @@ The floor is memory: each number read once and written once.
 from __future__ import annotations
 
 import functools
+import struct
 from typing import Any
 
 import numpy as np
@@ -32,14 +34,28 @@ from ..core.plan import ArrayArg, Input, Launch, Output, Plan
 from .build import SIMULATOR, blocks, codec
 from .float8 import decoder, encoder
 from .lazy import cuda, types
-from .rows import Rows, bounded, device, group_max, reader, spread, vector_width
+from .rows import Rows, bounded, device, group_max, reader, spread, vector_width, writer
 
 if not SIMULATOR:
-    from .ptx import load_vector, store_vector
+    from .ptx import instruction, load_vector, store_vector
+
+    int8_floats = instruction(
+        "int8_floats", "{ .reg .b32 u, t; xor.b32 u, $4, 0x80808080;\n"
+        + "".join(f"prmt.b32 t, u, 0x4B000000, 0x754{i}; mov.b32 ${i}, t; sub.f32 ${i}, ${i}, $5;\n" for i in range(4)) + "}",
+        (types.float32,) * 4, (types.uint32, types.float32),
+        "Four int8 less the zero point: put behind the exponent of 2^23; $5: 2^23 + 128 + zero point.")
+    int4_floats = instruction(
+        "int4_floats", "{ .reg .b32 t;\n"
+        + "".join(f"lop3.b32 t, $4, {15 << 4 * i}, 0x4B000000, 0xEA; mov.b32 ${i}, t; "
+                  f"fma.rn.f32 ${i}, ${i}, 0f{struct.pack('>f', 2.0**(-4 * i)).hex()}, ${5 + i};\n" for i in range(4)) + "}",
+        (types.float32,) * 4, (types.uint32,) + (types.float32,) * 4,
+        "The low four int4 of a word less the zero point, each where it lies in a mantissa; $5, ..: -(2^(23 - 4 i) + zero).")
 
 THREADS = 256
 WIDTH = 8  # neighbours a thread takes
 NARROW = 1 << 31  # elements
+GROUPS = 4  # times WIDTH neighbours a thread of `dequantize_wide` takes
+ENOUGH = 1 << 22  # elements: with fewer it takes one group, so that all multiprocessors have some
 PLAIN_THREADS = 64  # of `quantize_rows_plain`
 #: form -> (dtype it is stored in, lowest and highest stored number)
 FORMS: dict[str, tuple[np.dtype, float, float]] = {
@@ -205,33 +221,84 @@ def dequantize_plain(form: str, dtype: np.dtype, zeros: bool) -> Any:
 
 
 @functools.cache
-def dequantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool) -> Any:
-    """As dequantize_plain, 8 neighbours of one channel a thread: inner is a multiple of 8."""
-    _, store, T = codec(dtype)
-    channel_of = _channel(narrow)
-    read, middle, packed = _read(form), _middle(form), form == "int4"
+def _eight(form: str) -> Any:
+    """A device function (words, k, zero, v): v[0] .. v[7] = the values, before their scale, of the eight stored numbers in
+    words[k] and, but for int4, words[k + 1]."""
+    if form == "int8":
+
+        @device
+        def eight_int8(words, k, zero, v):
+            for half in range(2):
+                four = int8_floats(words[k + half], f32(f32(zero) + f32(8388736)))
+                for j in range(4):
+                    v[4 * half + j] = four[j]
+
+        return eight_int8
+    if form == "int4":
+
+        @device
+        def eight_int4(words, k, zero, v):
+            at = f32(zero)
+            for half in range(2):
+                four = int4_floats(words[k] >> types.uint32(16 * half), f32(f32(-8388608) - at), f32(f32(-524288) - at),
+                                   f32(f32(-32768) - at), f32(f32(-2048) - at))
+                for j in range(4):
+                    v[4 * half + j] = four[j]
+
+        return eight_int4
+    decode = decoder(FORMS[form][0])
 
     @device
-    def one(stored, at, by):
-        return store(T(f32(read(stored, at) * by)))
+    def eight_float8(words, k, zero, v):
+        for half in range(2):
+            for j in range(4):
+                v[4 * half + j] = decode(types.uint8((words[k + half] >> types.uint32(8 * j)) & types.uint32(255)))
 
-    @cuda.jit
-    def dequantize_wide(x, scale, zero, y, inner):
-        """x: (n,) or (n / 2,), y: (n,), both aligned; scale, zero: (channels,)."""
-        first = cuda.grid(1) * WIDTH
-        if first >= y.size:
-            return
-        channel = channel_of(first, inner, scale.size)
-        by = scale[channel]
-        at = i32(zero[channel]) if zeros else i32(middle)
-        if packed:
-            p, q, r, s = load_vector(x, first >> 1, 4)
-            store_vector(y, first, (one(p & 15, at, by), one(p >> 4, at, by), one(q & 15, at, by), one(q >> 4, at, by),
-                                    one(r & 15, at, by), one(r >> 4, at, by), one(s & 15, at, by), one(s >> 4, at, by)))
-        else:
-            v = load_vector(x, first, WIDTH)
-            store_vector(y, first, (one(v[0], at, by), one(v[1], at, by), one(v[2], at, by), one(v[3], at, by),
-                                    one(v[4], at, by), one(v[5], at, by), one(v[6], at, by), one(v[7], at, by)))
+    return eight_float8
+
+
+@functools.cache
+def dequantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool, groups: int) -> Any:
+    """As dequantize_plain, `groups` times 8 neighbours of one channel a thread: inner is a multiple of 8."""
+    _, store, T = codec(dtype)
+    eight, middle, words = _eight(form), _middle(form), 1 if form == "int4" else 2
+    number = types.uint32 if narrow else i64
+    put = writer(dtype, WIDTH)
+    held = groups * words
+
+    @bounded(THREADS)
+    def dequantize_wide(x, scale, zero, y, inner, channels_on, inner_on):
+        """x: the stored numbers, four bytes an element, y: (n,), both aligned; scale, zero: (channels,). From one group of 8 to
+        the thread's next it is `channels_on` channels and `inner_on` numbers, which spares it the divisions."""
+        first = i64(cuda.blockIdx.x) * (groups * THREADS) + cuda.threadIdx.x  # a number of groups
+        last = y.size // WIDTH - 1
+        part = number(first * WIDTH) // number(inner)
+        rest = first * WIDTH - i64(part) * inner
+        channel = i64(number(part % number(scale.size)))
+        taken = cuda.local.array(held, types.uint32)
+        by = cuda.local.array(groups, f32)
+        at = cuda.local.array(groups, i32)
+        for k in range(groups):
+            loaded = load_vector(x, min(first + k * THREADS, last) * words, words)
+            for j in range(words):
+                taken[k * words + j] = loaded[j]
+            by[k] = scale[channel]
+            at[k] = i32(zero[channel]) if zeros else i32(middle)
+            channel += channels_on
+            rest += inner_on
+            if rest >= inner:
+                rest -= inner
+                channel += 1
+            if channel >= scale.size:
+                channel -= scale.size
+        v = cuda.local.array(WIDTH, f32)
+        out = cuda.local.array(WIDTH, T)
+        for k in range(groups):
+            if first + k * THREADS <= last:
+                eight(taken, k * words, at[k], v)
+                for j in range(WIDTH):
+                    out[j] = T(f32(v[j] * by[k]))
+                put(y, (first + k * THREADS) * WIDTH, out, 0)
 
     return dequantize_wide
 
@@ -390,14 +457,19 @@ def quantize(x: Layout, scale: Layout, zero: Layout | None = None, *, form: str,
 
 
 def dequantize_steps(x: ArrayArg, values: Layout, scale: ArrayArg, zero: ArrayArg | None, y: ArrayArg, dtype: np.dtype,
-                     form: str, inner: int, version: str | None = None) -> list[Launch]:
-    """The launch that brings the values of stored numbers to y."""
+                     form: str, inner: int, channels: int, version: str | None = None) -> list[Launch]:
+    """The launch that brings the values of stored numbers to y. channels: scales."""
     wide = _wide(inner, values) if version is None else version == "wide"
     size = values.size * (2 if form == "int4" else 1)
     which = form, dtype, zero is not None
-    kernel = dequantize_wide(*which, size < NARROW) if wide else dequantize_plain(*which)
-    count = blocks(size, WIDTH) if wide else values.size
-    return [Launch(kernel, blocks(count, THREADS), THREADS, [x.flat, scale.flat, (zero or scale).flat, y.flat, inner])]
+    arrays = [scale.flat, (zero or scale).flat, y.flat, inner]
+    if not wide:
+        return [Launch(dequantize_plain(*which), blocks(values.size, THREADS), THREADS, [x.flat, *arrays])]
+    groups = GROUPS if size >= ENOUGH else 1
+    channels_on, inner_on = divmod(THREADS * WIDTH, inner)
+    words = x.view((values.size // 4,), dtype=np.dtype(np.uint32))
+    return [Launch(dequantize_wide(*which, size < NARROW, groups), blocks(size, groups * THREADS * WIDTH), THREADS,
+                   [words, *arrays, channels_on % channels, inner_on])]
 
 
 def dequantize(values: Layout, scale: Layout, zero: Layout | None = None, *, form: str, inner: int, dtype: np.dtype,
@@ -406,7 +478,7 @@ def dequantize(values: Layout, scale: Layout, zero: Layout | None = None, *, for
     shape = (*values.shape[:-1], values.shape[-1] * 2) if form == "int4" else values.shape
     out = Layout.new(shape, dtype, values.device)
     steps = dequantize_steps(Input(0), values, Input(1), None if zero is None else Input(2), Output(0), dtype, form, inner,
-                             version)
+                             scale.size, version)
     return Plan([out], steps)
 
 

@@ -27,7 +27,7 @@ import numpy as np
 from ..core.layout import Layout
 from ..core.plan import Constant, Input, Launch, Output, Plan
 from ..core.taps import MIXED, Axis, taps
-from . import enlarge
+from . import enlarge, padding
 from .build import blocks, codec
 from .lazy import cuda
 from .pool import _large, _memory, _ordered, _width, decode
@@ -159,6 +159,8 @@ def resize(x: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **_: An
     y = _ordered((*x.shape[:2], *size), x)
     if whole := enlarge.launch(enlarge.enlarge, x, y, x.shape[2:], size, axes):
         return Plan([y], [whole])
+    if moved := padding.launch(x, y, axes, gradient=False):
+        return Plan([y], [moved])
     tables = _tables(x.shape[2:], size, axes, wide(x.dtype), False)
     return Plan([y], [_launch(resize_kernel, x, y, axes, tables, (*x.shape[2:], *size))])
 
@@ -168,5 +170,7 @@ def resize_grad(g: Layout, *, size: tuple[int, int], axes: tuple[Axis, Axis], **
     dx = _ordered((*g.shape[:2], *size), g)
     if whole := enlarge.launch(enlarge.enlarge_grad, g, dx, size, g.shape[2:], axes):
         return Plan([dx], [whole])
+    if moved := padding.launch(g, dx, axes, gradient=True):
+        return Plan([dx], [moved])
     tables = _tables(size, g.shape[2:], axes, wide(g.dtype), True)
     return Plan([dx], [_launch(resize_grad_kernel, g, dx, axes, tables, (*size, *g.shape[2:]))])

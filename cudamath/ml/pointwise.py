@@ -52,20 +52,27 @@ def _loss(kind: str, x: ndarray, t: ndarray, reduction: str, parameter: float = 
         return _reduced(LOSSES[kind].value(_XP, x, t, parameter), reduction)
     if reduction != "none":
         x, t = _in_one_order(x, t)
-    return _pointwise_loss(x, t, scalars=(parameter,), kind=kind, reduction=reduction)
+    return _card(x, t)(x, t, scalars=(parameter,), kind=kind, reduction=reduction)
+
+
+def _card(x: Any, t: Any) -> Op:
+    """The card for arrays of which both or not both carry a node."""
+    if x.__class__ is ndarray and t.__class__ is ndarray and x._node is not None and t._node is not None:
+        return _pointwise_loss_of_two
+    return _pointwise_loss
 
 
 def _simple(kind: str, x: Any, target: Any, reduction: str, parameter: float = 0.0, name: str = "") -> ndarray:
     """A loss by its kernel, straight on where such a call was seen before. name: for errors, if it is not the kind."""
-    key = kind, reduction
-    known = _pointwise_loss.again(key, (x, target), (parameter,))
+    key, card = (kind, reduction), _card(x, target)
+    known = card.again(key, (x, target), (parameter,))
     if known is not None:
         return known
     _check_reduction(name or kind, reduction)
     seen = _operands(name or kind, x, target)
     y = _loss(kind, *seen, reduction, parameter)
     if seen[0].is_contiguous and seen[1].is_contiguous:
-        _pointwise_loss.remember(key, (x, target), seen, kind=kind, reduction=reduction)
+        card.remember(key, (x, target), seen, kind=kind, reduction=reduction)
     return y
 
 
@@ -304,12 +311,20 @@ def kl_div(x: Any, target: Any, *, reduction: str = "mean", log_target: bool = F
 # The cards. x, t: one shape, contiguous if they are reduced.
 
 
+def _scaled(x: ndarray, reduction: str, scalars: tuple) -> tuple[float, float]:
+    """The parameter, and what a slope is multiplied by besides the incoming gradient."""
+    return scalars[0], 1 / x.size if reduction == "mean" and x.size else 1.0
+
+
 def _slope(by: int) -> Any:
     def rule(g: ndarray, _y: None, x: ndarray, t: ndarray, *, kind: str, reduction: str, scalars: tuple) -> ndarray:
-        scale = 1 / x.size if reduction == "mean" and x.size else 1.0
-        return _pointwise_loss_grad(g, x, t, scalars=(scalars[0], scale), kind=kind, by=by)
+        return _pointwise_loss_grad(g, x, t, scalars=_scaled(x, reduction, scalars), kind=kind, by=by)
 
     return rule
+
+
+def _slopes(g: ndarray, _y: None, x: ndarray, t: ndarray, *, kind: str, reduction: str, scalars: tuple) -> tuple:
+    return _pointwise_loss_grads(g, x, t, scalars=_scaled(x, reduction, scalars), kind=kind)
 
 
 def _grad_rule(h: ndarray, _dx: None, g: ndarray, x: ndarray, t: ndarray, *, kind: str, by: int, scalars: tuple) -> tuple:
@@ -320,5 +335,14 @@ def _grad_rule(h: ndarray, _dx: None, g: ndarray, x: ndarray, t: ndarray, *, kin
     return unit if g.ndim else unit.sum(), h * by_x(_XP, x, t, p), h * by_t(_XP, x, t, p)
 
 
+def _grads_rule(h: tuple, _y: None, g: ndarray, x: ndarray, t: ndarray, *, kind: str, scalars: tuple) -> tuple:
+    found = [_grad_rule(one, None, g, x, t, kind=kind, by=by, scalars=scalars) for by, one in enumerate(h) if one is not None]
+    return found[0] if len(found) == 1 else tuple([a + b for a, b in zip(*found, strict=True)])
+
+
 _pointwise_loss = Op("pointwise_loss", cpu="pointwise.loss", cuda="pointwise.loss", vjp=(_slope(0), _slope(1)))
 _pointwise_loss_grad = Op("pointwise_loss_grad", cpu="pointwise.loss_grad", cuda="pointwise.loss_grad", vjp=_grad_rule)
+# Where x and t both carry a node, their gradients are one op.
+_pointwise_loss_of_two = Op("pointwise_loss (of two)", cpu="pointwise.loss", cuda="pointwise.loss", vjp=_slopes)
+_pointwise_loss_grads = Op("pointwise_loss_grads", cpu="pointwise.loss_grads", cuda="pointwise.loss_grads", outputs=2,
+                           vjp=_grads_rule)

@@ -407,8 +407,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype, device: int) -> ndarray:
     return allocate(Layout.new(shape, dtype, device))
 
 
-def upload(host: np.ndarray, device: int) -> ndarray:
-    """A NumPy array copied to a device number; on the CPU the same memory."""
+def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
+    """A NumPy array copied to a device number; on the CPU the same memory. ours: NumPy made it, so it is pageable memory."""
     if device == CPU:
         return wrap(host)
     if device == TRACED:
@@ -417,7 +417,7 @@ def upload(host: np.ndarray, device: int) -> ndarray:
         return trace.constant(host)
     host = np.ascontiguousarray(host).reshape(host.shape)  # ascontiguousarray makes 0-d arrays 1-d
     out = empty(host.shape, host.dtype, device)
-    memory.upload(out._data, host.ctypes.data, host.nbytes, out._owner.stream)
+    memory.upload(out._data, host.__array_interface__["data"][0], host.nbytes, out._owner.stream, wait=not ours)
     return out
 
 
@@ -450,7 +450,7 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
     if isinstance(obj, ndarray):
         out = obj
     elif isinstance(obj, (bool, int, float, complex)) and not isinstance(obj, np.generic):
-        return upload(_host_scalar(obj, wanted, name), index_of(device))
+        return upload(_host_scalar(obj, wanted, name), index_of(device), ours=True)
     elif (inside := _arrays_in(obj) if isinstance(obj, (list, tuple)) else []) and any([x._node for x in inside]):
         out = _stacked(obj, inside[0].device, name)  # on the device, so that the gradient goes through
     else:
@@ -464,7 +464,7 @@ def asarray(obj: Any, dtype: Any = None, device: Any = None, copy: bool | None =
             index = index_of(device)
             if copy is False and (index != CPU or not isinstance(obj, (np.ndarray, np.generic))):
                 raise ValueError(f"{name}: {type(obj).__name__} cannot become an array on {device_of(index)} without a copy")
-            return upload(host.copy() if copy and index == CPU else host, index)
+            return upload(host.copy() if copy and index == CPU else host, index, ours=type(obj) in (list, tuple))
         out = taken
     if wanted is not None and out.dtype != wanted:
         if copy is False:

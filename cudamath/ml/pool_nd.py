@@ -20,7 +20,6 @@ from .pool import (
     _integers,
     _max,
     _max_pool2d,
-    _mean,
     _mean_params,
     _windows,
     adaptive_avg_pool2d,
@@ -131,12 +130,24 @@ def max_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tu
     >>> cm.ml.max_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), 2).tolist()
     [[[[[7.0]]]]]
     """
-    x = images("max_pool3d", x, 3)
+    key = ("max_pool3d", kernel_size, stride, padding, dilation, ceil_mode)
+    simple = not return_indices and _integers(kernel_size, stride, padding, dilation)
+    known = _max_pool2d.again(key, (x,)) if simple else None
+    if known is not None:
+        return known
+    given, x = x, images("max_pool3d", x, 3)
     window = _windows("max_pool3d", x, kernel_size, stride, padding, dilation, ceil_mode)
     flat, deep = _apart(window)
     shape = (*x.shape[:2], *window["size"])
     if not return_indices:
-        return _max(_lines(_max(_planes(x), flat, False), x.shape[1]), deep, False).reshape(shape)
+        planes = _planes(x)
+        maxima = _max(planes, flat, False)
+        lines = _lines(maxima, x.shape[1])
+        y = _max(lines, deep, False).reshape(shape)
+        if simple:
+            _max_pool2d.remember_both(key, given, planes, {**flat, "old": planes.shape[2:]}, maxima, lines,
+                                      {**deep, "old": lines.shape[2:]}, y)
+        return y
     maxima, places = _max(_planes(x), flat, True)
     y, line = _max(_lines(maxima, x.shape[1]), deep, True)
     return y.reshape(shape), _positions(x, line, places).reshape(shape)
@@ -155,13 +166,23 @@ def avg_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tu
     [[[[[3.5]]]]]
     """
     name = "avg_pool3d"
-    x = images(name, x, 3)
+    key = (name, kernel_size, stride, padding, ceil_mode, count_include_pad)
+    simple = divisor_override is None and _integers(kernel_size, stride, padding)
+    known = _avg_pool2d.again(key, (x,)) if simple else None
+    if known is not None:
+        return known
+    given, x = x, images(name, x, 3)
     window, divisor = _windows(name, x, kernel_size, stride, padding, 1, ceil_mode), _divisor(name, divisor_override)
     flat, deep = _apart(window)
-    wide = x.astype(compute_dtype(x.dtype), copy=False)
-    means = _mean(_planes(wide), flat, count_include_pad, 1 if divisor else 0)
-    y = _mean(_lines(means, x.shape[1]), deep, count_include_pad, divisor)
-    return y.reshape((*x.shape[:2], *window["size"])).astype(x.dtype, copy=False)
+    planes = _planes(x.astype(compute_dtype(x.dtype), copy=False))
+    each = _mean_params(planes, flat, count_include_pad, 1 if divisor else 0)
+    means = _avg_pool2d(planes, **each)
+    lines = _lines(means, x.shape[1])
+    both = _mean_params(lines, deep, count_include_pad, divisor)
+    y = _avg_pool2d(lines, **both).reshape((*x.shape[:2], *window["size"])).astype(x.dtype, copy=False)
+    if simple:
+        _avg_pool2d.remember_both(key, given, planes, each, means, lines, both, y)
+    return y
 
 
 def adaptive_avg_pool1d(x: Any, output_size: int) -> ndarray:
@@ -174,6 +195,8 @@ def adaptive_avg_pool1d(x: Any, output_size: int) -> ndarray:
     [[[1.5, 4.5]]]
     """
     x = images("adaptive_avg_pool1d", x, 1)
+    if output_size.__class__ is int and output_size > 0 and x.shape[2] and not x.shape[2] % output_size:
+        return avg_pool1d(x, x.shape[2] // output_size)
     return adaptive_avg_pool2d(x[:, :, None], (1, *several("adaptive_avg_pool1d", "output_size", output_size, 1, 1)))[:, :, 0]
 
 

@@ -67,6 +67,10 @@ def asarray(obj: Any, /, dtype: Any = None, order: str | None = None, *, device:
     array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
+    if type(obj) in (bool, float) and dtype is order is None and copy is not False:  # one launch; to copy it there takes longer
+        index = default_index() if device is None else index_of(device)
+        if index >= 0:
+            return full((), obj, device=device)
     out = core.asarray(obj, dtype, device, copy)
     if order is None:
         return out
@@ -123,7 +127,11 @@ def _layout(name: str, shape: Any, dtype: Any, device: Any) -> Layout:
     try:
         return _known[shape, dtype, index]
     except (KeyError, TypeError):  # new, or a list of sizes
-        made = Layout.new(normalize_shape(name, shape), dtypes.as_dtype(dtype, name), index)
+        sizes, kind = normalize_shape(name, shape), dtypes.as_dtype(dtype, name)
+        try:
+            made = Layout.new(sizes, kind, index)
+        except ValueError as error:  # too large
+            raise ValueError(f"{name}: {error}") from None
     if type(shape) in (int, tuple):
         if len(_known) >= _MOST_KNOWN:
             _known.clear()

@@ -597,4 +597,4 @@ def broadcast_arrays(*arrays: Any) -> tuple[ndarray, ...]:
     """
     inputs = [require("broadcast_arrays", x) for x in arrays]
     shape = shapes.broadcast_shapes("broadcast_arrays", *[x.shape for x in inputs])
-    return tuple([_broadcast(x, shape=shape, old=x.shape) for x in inputs])
+    return tuple([broadcast_to(x, shape) for x in inputs])

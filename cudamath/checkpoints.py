@@ -129,6 +129,8 @@ def _rebuild(node: list, take: Callable[[str, str], Any], path: str = "the top")
         return _paired(take(*rest[0]))
     if kind in ("value", "complex"):
         return _value(node)
+    if kind not in ("none", "array", "numpy"):
+        raise ValueError(f"{kind!r} at {path} is nothing that a tree holds")
     return None if kind == "none" else take(kind, rest[0])
 
 
@@ -220,7 +222,10 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) ->
     if _OURS in entries:
         raise ValueError(f"save: the metadata key {_OURS!r} is the package's own")
     found: dict[str, np.ndarray] = {}
-    entries[_OURS] = json.dumps(_describe(tree, "", found))
+    try:
+        entries[_OURS] = json.dumps(_describe(tree, "", found))
+    except RecursionError:
+        raise ValueError("save: the tree is nested too deeply, or holds itself") from None
     specs = {name: library.TensorSpec(dtype=host.dtype.name, shape=host.shape, data_ptr=host.ctypes.data,
                                       data_len=host.nbytes) for name, host in found.items()}
     try:
@@ -271,7 +276,9 @@ class _File:
         self.entries: dict[str, dict[str, Any]] = header
         self.begin = begin
         described = self.metadata.pop(_OURS, None)
-        self.tree: list | None = None if described is None else json.loads(described)
+        with _described(name):
+            self.tree: list | None = None if described is None else json.loads(described)
+            self.leaves = list(_leaves(self.tree or ["none"]))
         for entry, about in header.items():
             if about["dtype"] not in _DTYPES:
                 raise TypeError(f"load: {name} holds {entry!r} of {about['dtype']}, shape {tuple(about['shape'])}; that is "
@@ -291,6 +298,17 @@ class _File:
         if index is None:
             return seen.copy()
         return upload(seen.copy() if index == CPU else seen, index)  # the copy is writeable, and not the file's
+
+
+@contextlib.contextmanager
+def _described(name: str) -> Iterator[None]:
+    """What goes wrong while the description of a file's tree is followed is damage, unless an error of `load`'s says more."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError) as error:
+        if str(error).startswith("load: "):
+            raise
+        raise ValueError(f"load: {name} is damaged where it describes its tree: {error!r}") from error
 
 
 def load(path: Path, like: Any = None, *, device: Any = None) -> Any:
@@ -350,16 +368,17 @@ def load(path: Path, like: Any = None, *, device: Any = None) -> Any:
     index = index_of(device)
     if file.tree is None:
         return {name: file.read(name, index) for name in file.entries}
-    unlike = set(file.entries) ^ {name for name, leaf in _leaves(file.tree) if not _is_scalar(leaf)}
+    unlike = set(file.entries) ^ {name for name, leaf in file.leaves if not _is_scalar(leaf)}
     if unlike:
         raise ValueError(f"load: {os.fspath(path)} does not hold the arrays that it describes: {_listed(sorted(unlike))}")
-    return _rebuild(file.tree, lambda kind, name: file.read(name, index if kind == "array" else None))
+    with _described(os.fspath(path)):
+        return _rebuild(file.tree, lambda kind, name: file.read(name, index if kind == "array" else None))
 
 
 def _load_like(path: Path, file: _File, like: Any, device: Any) -> Any:
     leaves, structure = optree.tree_flatten(like)
     names = [".".join(map(str, entries)) or "array" for entries in optree.tree_paths(like)]
-    scalars = {name: _value(leaf) for name, leaf in _leaves(file.tree or ["none"]) if _is_scalar(leaf)}
+    scalars = {name: _value(leaf) for name, leaf in file.leaves if _is_scalar(leaf)}
     problems, types = [], []
     for name, leaf in zip(names, leaves, strict=True):
         if type(leaf) in _SCALARS:

@@ -240,3 +240,88 @@ def test_what_a_language_model_is_given():
             gpt2.forward(params, wrong, config)
     with pytest.raises(ValueError, match=r"^gpt2.Config: "):
         gpt2.Config(width=7, heads=2)
+
+
+# ---------------------------------------------------------------- sizes, sequences, numbers
+
+
+@pytest.mark.parametrize("shape", [2**60, 2**64, (2**40, 2**40), (2**32, 2**32), (1,) * 65, (0, 2**63)], ids=str)
+def test_arrays_that_no_memory_holds(device, shape):
+    """They are refused before anything is allocated, however large the product."""
+    for name in ("zeros", "empty", "ones"):
+        with pytest.raises(ValueError, match=f"^{name}: .*too large"):
+            getattr(cm, name)(shape)
+    with pytest.raises(ValueError, match="^full: .*too large"):
+        cm.full(shape, 1.0)
+    with pytest.raises(ValueError, match="too large"):
+        cm.broadcast_to(cm.zeros(1), shape if isinstance(shape, tuple) else (shape,))
+
+
+def test_eye_of_no_memory(device):
+    with pytest.raises(ValueError, match="^eye: .*too large"):
+        cm.eye(2**32)
+
+
+@pytest.mark.parametrize("name", ["concat", "concatenate", "stack", "vstack", "hstack", "dstack", "column_stack"])
+def test_sequences_that_are_none(device, name):
+    for wrong, seen in ((3, "int 3"), (None, "NoneType"), (cm.asarray(1.5), r"float64 of shape \(\)"), (2.5, "float")):
+        with pytest.raises(TypeError, match=f"^{name}: wants a sequence of arrays, got .*{seen}"):
+            getattr(cm, name)(wrong)
+
+
+def test_counts_that_are_no_integers(device):
+    x = cm.arange(4.0)
+    for call, name in ((lambda: cm.split(x, 2.5), "split"), (lambda: cm.split(x, [1.5]), "split"),
+                       (lambda: cm.topk(x, 2.0), "topk"), (lambda: cm.array_split(x, "2"), "array_split"), (lambda: cm.roll(x, "1"), "roll"),
+                       (lambda: cm.roll(x, [None], axis=(0,)), "roll"), (lambda: cm.percentile(x, "a"), "percentile"),
+                       (lambda: cm.quantile(x, [[0.1], [0.2, 0.3]]), "quantile"), (lambda: cm.astype(x, x), "astype"),
+                       (lambda: cm.zeros(2, x), "zeros")):
+        with pytest.raises(TypeError, match=f"^{name}: "):
+            call()
+
+
+def test_shifts_in_arrays(device):
+    x = np.arange(12.0).reshape(3, 4)
+    for shift, axis in ((np.array(5), None), (np.int64(-2), 1), (np.array([1, 2]), (0, 1)), (np.array([1, 1]), (0, 0))):
+        agree(cm.roll(cm.asarray(x), shift, axis=axis), np.roll(x, shift, axis=axis))
+    assert cm.roll(cm.arange(3), cm.asarray(1)).tolist() == [2, 0, 1]
+
+
+def test_differences_of_sets_keep_their_numbers(device):
+    """Whatever dtype the other set has: float64 holds no 2^64 - 1."""
+    whole = np.array([2**64 - 1, 5, 0, 5], np.uint64)
+    agree(cm.setdiff1d(cm.asarray(whole), 1.5), np.setdiff1d(whole, 1.5))
+    agree(cm.setdiff1d(cm.asarray(whole), cm.asarray([0.0]), assume_unique=True), np.array([2**64 - 1, 5, 5], np.uint64))
+    agree(cm.setdiff1d([4, 1, 3, 4], [3]), np.setdiff1d([4, 1, 3, 4], [3]))
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_checkpoints_with_a_flipped_bit(tmp_path):
+    """Damage in the header is an error of load's, or leaves arrays: never another exception."""
+    pytest.importorskip("safetensors")
+    path = tmp_path / "x.safetensors"
+    cm.save(path, {"w": cm.arange(3.0), "more": [cm.ones(2, "bfloat16"), 7, None, (cm.asarray([1j]),)]})
+    whole = path.read_bytes()
+    header = 8 + int.from_bytes(whole[:8], "little")
+    errors = 0
+    for at in range(header):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << at % 7
+        path.write_bytes(damaged)
+        try:
+            cm.load(path)
+        except (TypeError, ValueError) as error:
+            assert str(error).startswith("load: "), error
+            errors += 1
+    assert errors > header // 2
+
+
+def test_trees_that_hold_themselves(tmp_path):
+    pytest.importorskip("safetensors")
+    tree: dict[str, Any] = {"w": cm.zeros(2)}
+    tree["again"] = tree
+    with pytest.raises(ValueError, match="^save: .*holds itself"):
+        cm.save(tmp_path / "x.safetensors", tree)
+    assert not list(tmp_path.iterdir())

@@ -94,7 +94,10 @@ def as_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
     found = found.newbyteorder("=")
     if found not in ANY and found not in STORAGE:
         raise TypeError(f"{name}: arrays of {found} are not supported")
-    _SEEN[dtype] = found
+    try:
+        _SEEN[dtype] = found
+    except TypeError:  # an array, say, which has a dtype and is none
+        raise TypeError(f"{name}: {type(dtype).__name__} is not a dtype") from None
     return found
 
 

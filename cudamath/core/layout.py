@@ -17,6 +17,7 @@ Shape = tuple[int, ...]
 
 _interned: dict[tuple, Layout] = {}
 _MOST = 1 << 16
+_MOST_AXES = 64  # NumPy's
 
 
 class Layout:
@@ -49,6 +50,8 @@ class Layout:
             found.size = prod(shape)
             found.itemsize = dtype.itemsize
             found.nbytes = found.size * found.itemsize
+            if found.nbytes >> 63 or found.ndim > _MOST_AXES or not found.size and prod([n or 1 for n in shape]) >> 60:
+                raise ValueError(f"an array of {dtype} of shape {shape} is too large: {found.nbytes} bytes, {found.ndim} axes")
             found.contiguous = shapes.is_contiguous(shape, strides, found.itemsize)
             found = _interned.setdefault(key, found)
         return found

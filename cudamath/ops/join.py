@@ -93,10 +93,18 @@ def concatenate(arrays: Sequence[Any], /, axis: int | None = 0, out: Any = None,
 
 
 def _inputs(name: str, arrays: Any) -> list[ndarray]:
-    arrays = tuple(arrays)
+    try:
+        each = iter(arrays)
+    except TypeError:  # a number, None, an array without axes
+        raise TypeError(f"{name}: wants a sequence of arrays, got {_seen(arrays)}") from None
+    arrays = tuple(each)
     if not arrays:
         raise ValueError(f"{name}: wants at least one array")
     return coerce(name, arrays)
+
+
+def _seen(x: Any) -> str:
+    return f"{x.dtype} of shape {x.shape}" if isinstance(x, ndarray | np.ndarray) else f"{type(x).__name__} {x!r:.60}"
 
 
 def _delivered(name: str, result: ndarray, out: Any) -> ndarray:
@@ -262,9 +270,9 @@ def _cut(name: str, x: Any, sections: Any, axis: int, even: bool) -> list[ndarra
     axis = normalize_axis(name, axis, x.ndim)
     size = x.shape[axis]
     if isinstance(sections, Sequence) or np.ndim(sections) > 0:
-        at = [0, *[int(i) for i in sections], size]
+        at = [0, *_integers(name, "places", sections), size]
     else:
-        count = operator.index(sections)
+        (count,) = _integers(name, "a number of parts", [sections])
         if count <= 0:
             raise ValueError(f"{name}: wants at least one part, got {count}")
         if even and size % count:
@@ -279,6 +287,13 @@ def _cut(name: str, x: Any, sections: Any, axis: int, even: bool) -> list[ndarra
     return parts
 
 
+def _integers(name: str, what: str, given: Any) -> list[int]:
+    try:
+        return [operator.index(i) for i in given]
+    except TypeError:
+        raise TypeError(f"{name}: wants {what} as integers, got {given!r:.80}") from None
+
+
 # ------------------------------------------------------------------------------------------------- rearranging
 
 
@@ -286,7 +301,7 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
     """A copy with the elements moved on by ``shift`` places; those that fall off the end come back at the start.
 
     Args: x: any array; shift: an integer, or one for each axis; axis: None rolls the raveled array. Raises: ValueError
-    if shifts and axes do not match. Gradient: rolled back.
+    if shifts and axes do not match, TypeError for other shifts. Gradient: rolled back.
 
     >>> import cudamath as cm
     >>> cm.roll(cm.arange(5), 2)
@@ -298,6 +313,8 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
         if known is not None:
             return known(x)
     x = require("roll", x)
+    if isinstance(shift, ndarray | np.ndarray):
+        shift = shift.tolist()
     if axis is None:
         if isinstance(shift, tuple | list):
             raise ValueError("roll: several shifts want as many axes")
@@ -317,6 +334,8 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
         raise ValueError(f"roll: {len(steps)} shifts do not match {len(axes)} axes")
     totals: dict[int, int] = {}
     for a, step in zip(axes, steps, strict=True):
+        if not hasattr(step, "__int__"):
+            raise TypeError(f"roll: shifts must be integers, got {shift!r:.80}")
         totals[a] = totals.get(a, 0) + int(step)
     out = x
     for a, step in totals.items():

@@ -299,9 +299,9 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:
     >>> cm.setdiff1d([4, 1, 3, 4], [3]).tolist()
     [1, 4]
     """
-    a, b = _pair("setdiff1d", ar1, ar2, assume_unique)
-    left = a[isin(a, b, invert=True)]
-    return astype(left, ar1.dtype, copy=False) if isinstance(ar1, (ndarray, np.ndarray)) else left
+    a, b = coerce("setdiff1d", (ar1, ar2), REAL_OR_BOOL)
+    a = ravel(a) if assume_unique else unique(a)  # in its own dtype: the common one may not hold all of its numbers
+    return a[isin(a, b, invert=True)]
 
 
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> ndarray:

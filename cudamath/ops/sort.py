@@ -241,6 +241,8 @@ def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[nd
         return known
     x = require("topk", x)
     axis = normalize_axis("topk", axis, x.ndim)
+    if not hasattr(k, "__index__"):
+        raise TypeError(f"topk: k must be an integer, got {k!r:.60}")
     k = operator.index(k)
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"topk: k = {k} is out of bounds for axis {axis} of shape {x.shape}")

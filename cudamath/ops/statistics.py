@@ -59,7 +59,10 @@ def _restored(y: ndarray, axes: tuple[int, ...], shape: tuple[int, ...], keepdim
 
 def _fractions(name: str, q: Any, scale: float) -> np.ndarray:
     """q as numbers from 0 to 1 on the host."""
-    host = np.asarray(q, np.float64) / scale
+    try:
+        host = np.asarray(q, np.float64) / scale
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: wants numbers from 0 to {scale:g}, got {q!r:.80}") from None
     if host.size and not (host.min() >= 0 and host.max() <= 1):
         raise ValueError(f"{name}: wants numbers from 0 to {scale:g}, got {q}")
     return host

@@ -23,6 +23,15 @@ for a handful of multiply-adds: memory sets the speed, and what counts is that a
 The floor: keys and values read once, 4 Sk D bytes a head that has some.
 
 Source: Dao et al., "Flash-Decoding for long-context inference", 2023.
+
+Measured (row attention_decode_8):
+decoding, bf16, 8x32x1x128 with 8x8x4096x128; NVIDIA H200, commit 04e21b316d35, 2026-11-22
+
+                   GB/s     of a copy
+    cudamath      3,299          0.81
+    torch         3,138          0.77
+
+(end of what was measured)
 """
 
 from __future__ import annotations

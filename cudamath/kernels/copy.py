@@ -21,6 +21,16 @@ What ``copy_part`` does with a pair of layouts:
 
 ``fill`` writes one value, ``ramp`` an arithmetic progression.
 Other planners use ``copy_part`` and ``fill_part`` too: a ``Part`` is a view inside one of a plan's arguments.
+
+Measured (row copy_transposed):
+a.T in C order, 8192x8192; NVIDIA H200, commit ca66ee9f73a2, 2026-11-22
+
+                   GB/s     of a copy
+    cudamath      4,032          0.99
+    torch         1,160          0.28
+    cupy          1,180          0.29
+
+(end of what was measured)
 """
 
 import functools

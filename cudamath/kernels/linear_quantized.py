@@ -3,6 +3,15 @@
 Up to 16 rows of 16-bit numbers go through gemv.py, which reads the weights as they are packed. More rows use each weight often
 enough that the product, not memory, takes the time: the weights become 16-bit numbers in scratch memory first (quantize.py),
 and linear.py does the rest. So do float32 and float64, and weights whose rows are no multiple of 16 bytes.
+
+Measured (row linear_int8_4096):
+linear 1x4096 -> 4096, weights int8; NVIDIA H200, commit 8db76822220c, 2026-11-22
+
+                   GB/s     of a copy
+    cudamath      1,810          0.44
+    torch         1,165          0.29
+
+(end of what was measured)
 """
 
 from __future__ import annotations

@@ -16,6 +16,16 @@ Half of 2^24 bools, H200, us: counts 6.5, positions 39, both with the host's wai
 
 Versions: ``count_chosen``, ``write_chosen``; ``plain_count_chosen``, ``plain_write_chosen``: the same for any GPU and the
 simulator, which know no shuffles: sums by trees in shared memory, results written where they are found.
+
+Measured (row nonzero):
+flatnonzero(a > 0), 2^24; NVIDIA H200, commit 04e21b316d35, 2026-11-22
+
+                   GB/s     of a copy
+    cudamath      1,459          0.36
+    cupy            629          0.16
+    torch         1,312          0.32
+
+(end of what was measured)
 """
 
 import functools

@@ -18,6 +18,22 @@ as 0 .. 15: stored + 8 where there are no zero points.
 ``quantize_rows_plain``                    the same by a block of threads that read the row twice: rows of any length
 
 The floor is memory: each number read once and written once.
+
+Measured (row quantize_int8):
+quantize 8,192 squared, bfloat16 to int8, scales of rows; NVIDIA H200, commit 04e21b316d35, 2026-11-22
+
+                   GB/s     of a copy
+    cudamath      3,574          0.88
+
+(end of what was measured)
+
+Measured (row dequantize_int8):
+dequantize 8,192 squared, int8 to bfloat16; NVIDIA H200, commit c0559706d750, 2026-11-22
+
+                   GB/s     of a copy
+    cudamath      3,482          0.86
+
+(end of what was measured)
 """
 
 from __future__ import annotations

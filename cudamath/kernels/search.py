@@ -11,6 +11,16 @@ bound by their last steps, about one sector from DRAM a number and doubling of t
 Whether numbers occur in an array needs no place: ``among_few`` compares each with all of a few, which a block holds in shared
 memory, ITEMS numbers a thread for every element read from there; ``among_sorted`` searches as ``find`` does and compares the
 element it ends at. ``interpolate`` searches the interval of each number and draws the line through its ends.
+
+Measured (row searchsorted):
+searchsorted(a, v), 2^20 and 2^24; NVIDIA H200, commit c0559706d750, 2026-11-22
+
+                   GB/s     of a copy
+    cudamath        204          0.05
+    torch           196          0.05
+    cupy            176          0.04
+
+(end of what was measured)
 """
 
 import functools

@@ -18,6 +18,15 @@ their order, and adds what is for it.
 So a destination that occurs 16,000 times (padding) costs 500 additions one after another, not 16,000. The floor is
 one read of the sources and a read and a write of the destinations that occur:
 (sources + 2 x distinct destinations) x row bytes / bandwidth.
+
+Measured (row embedding_gradient):
+embedding and gradient, 8192 of 50257x768; NVIDIA H200, commit 04e21b316d35, 2026-11-22
+
+                   GB/s     of a copy
+    cudamath      1,752          0.43
+    torch           809          0.20
+
+(end of what was measured)
 """
 
 import functools

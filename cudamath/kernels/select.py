@@ -16,6 +16,15 @@ A line is divided at a rank (``divide``) in one more read and one write, however
 
 So an element's place is told by how many less and how many equal ones are before it: both counts share a word, by which tiles
 tell each other while they run, as in onesweep.py. Less and equal elements keep their order, which ``topk`` needs.
+
+Measured (row partition_float32):
+partition(a, 2^23), float32, 2^24; NVIDIA H200, commit 8db76822220c, 2026-11-22
+
+                   GB/s     of a copy
+    cudamath      1,318          0.32
+    cupy            648          0.16
+
+(end of what was measured)
 """
 
 import functools

@@ -549,7 +549,8 @@ def installed(monkeypatch, **options):
              (places, "_local", places._Local()), (cuda_kernels, "_runs", {}), (cuda_profiling, "_last", None),
              (cuda_profiling, "_switched", None)]
     # These stay the same dict objects (generated code has them as globals, public functions in their closures).
-    tables = [module.launcher, *(card.plans for card in registry.values() if hasattr(card, "plans"))]
+    tables = [module.launcher, *(getattr(card, kept) for card in registry.values() for kept in ("plans", "known")
+                                 if hasattr(card, kept))]
     before = [dict(table) for table in tables]
     with monkeypatch.context() as patch:
         for where, name, value in fresh:

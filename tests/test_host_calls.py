@@ -1,0 +1,48 @@
+"""The calls whose host cost is measured (benchmarks/host_calls.py): a call that was seen before, which goes straight to its
+plan, launches what the first one launched, on the same memory. On the fake driver, so that it is checked without a GPU."""
+
+from __future__ import annotations
+
+import pytest
+from fake_driver import FakeDriver
+
+import cudamath as cm
+from benchmarks import host_calls, timer
+from cudamath.core.array import ndarray
+from cudamath.runtime import flags
+
+#: These call a library (cuFFT, cuSOLVER), which the fake driver has not, or wait for numbers that kernels would have made.
+LIBRARIES = ("fft", "linalg", "cov", "images @ images", "bincount", "norm(a)")
+DRAWN = ("random", "normal", "uniform", "exponential", "poisson", "bernoulli", "integers", "permutation", "dropout", "choice",
+         "cauchy", "geometric")  # the place in the sequence is a scalar, which moves on
+CALLS = [title for title in host_calls.CALLS if not any(word in title for word in (*LIBRARIES, *DRAWN))]
+
+
+def described(fake, arguments, result):
+    """Launches and result, with addresses by where they were seen first: an argument's name, or a number."""
+    names = {x._data: name for name, x in vars(arguments).items()}
+
+    def address(word):
+        return names.setdefault(word, len(names)) if word in fake_addresses else word
+
+    results = [y for y in (result if isinstance(result, (tuple, list)) else [result]) if type(y) is ndarray]
+    fake_addresses = {*names, *(y._data for y in results), *(args[1][4] for launch in fake.launches for args in launch[-1]
+                                                             if isinstance(args, tuple))}
+    launches = [(name, grid, block, [[address(word) for word in arg[1]] if isinstance(arg, tuple) else arg.item() for arg in args])
+                for name, grid, block, _shared, _stream, args in fake.launches]
+    return launches, [(y._layout, address(y._data)) for y in results]
+
+
+@pytest.mark.parametrize("title", CALLS)
+def test_the_same_launches_again(fake, monkeypatch, title):
+    monkeypatch.setattr(FakeDriver, "finish", lambda self, target: None)  # kernels do not run
+    monkeypatch.setattr(flags, "next_ticket", lambda: 1)  # which is otherwise another one each time
+    with cm.device("cuda:0"):
+        arguments = host_calls.Arguments(timer.Cudamath("cuda:0"))
+        seen = []
+        for _ in range(3):
+            fake.launches.clear()
+            result = host_calls.CALLS[title][0](cm, arguments)
+            seen.append(described(fake, arguments, result))
+            del result
+    assert seen[0] == seen[1] == seen[2]

@@ -26,7 +26,7 @@ from ..core.plan import Constant, Input, Launch, Output
 from ..core.taps import MIXED, Axis, taps
 from .build import SIMULATOR, blocks, codec
 from .lazy import cuda, types
-from .pool import _large, _memory, _width
+from .pool import _memory, _width
 from .rows import reader, writer
 
 THREADS = 256
@@ -72,6 +72,7 @@ def padding(dtype: np.dtype, gradient: bool, width: int, each: int, large: bool)
     _, _, T = codec(dtype)
     read, write = reader(dtype, width), writer(dtype, width)
     held = each * width
+    short = i64 if large else i32
     number = types.uint64 if large else types.uint32
     limited = cuda.jit if SIMULATOR else cuda.jit(max_registers=REGISTERS)
 
@@ -98,15 +99,17 @@ def padding(dtype: np.dtype, gradient: bool, width: int, each: int, large: bool)
                     n, h = n + 1, i64(0)
         total = cuda.local.array(held, T)
         other = cuda.local.array(held, T)
-        beginning = i64(cuda.blockIdx.y) * part + cuda.threadIdx.x * width
-        stop, step = min(i64(cuda.blockIdx.y + 1) * part, W * channels), cuda.blockDim.x * width
-        for c in range(beginning, stop, step):
-            channel, start, end = i64(0), i32(0), i32(1)
-            if c >= first and c < last:
-                q = number(c + left)
+        beginning = short(i64(cuda.blockIdx.y) * part + cuda.threadIdx.x * width)
+        stop, step = short(min(i64(cuda.blockIdx.y + 1) * part, W * channels)), short(cuda.blockDim.x * width)
+        low, high, on = short(first), short(last), short(left)
+        c = beginning
+        while c < stop:
+            channel, start, end = short(0), i32(0), i32(1)
+            if c >= low and c < high:
+                q = number(short(c + on))
             else:
-                w = i64(number(c) // number(channels))
-                channel, start, end = c - w * channels, q0[w], q1[w]
+                w = short(number(c) // number(channels))
+                channel, start, end = short(c - short(w * short(channels))), q0[w], q1[w]
                 q = number(columns[start] * channels + channel)
             for k in range(each):
                 read(x, number(at[k] + q), total, k * width)
@@ -120,6 +123,7 @@ def padding(dtype: np.dtype, gradient: bool, width: int, each: int, large: bool)
             for k in range(each):
                 if row + k < count:
                     write(y, number(number(number(row + k) * here) + c), total, k * width)
+            c = short(c + step)
         if gradient and several:  # once more the rows near the edges, which take from several
             for r in range(row, min(row + each, count)):
                 n = i64(number(r) // number(H))
@@ -162,7 +166,8 @@ def launch(x: Layout, y: Layout, axes: tuple[Axis, Axis], gradient: bool) -> Lau
         across = THREADS
     threads = (across, THREADS // across)
     part = across * STEPS
-    kernel = padding(y.dtype, gradient, width, each, _large(x) or _large(y))
+    large = max(x.size, y.size) + THREADS * width > 1 << 31  # a step beyond the last element counts too
+    kernel = padding(y.dtype, gradient, width, each, large)
     tables = [Constant(table) for axis in (down, right) for table in axis[:3]]
     numbers = (*down[3:], *(v * c for v in right[3:]), H, W, P, Q, c, rows, part * width)
     return Launch(kernel, (blocks(rows, each * threads[1]), blocks(columns, part)), threads,

@@ -110,7 +110,9 @@ def layers(f: np.dtype) -> None:
     cm.grad(lambda x: ml.cross_entropy(x, cm.zeros((4, 6), "int64")))(made((4, 5, 6), f))
     for shape in ((16, 50_257), (5000, 10), (64, 4096), (4, 5, 6)):
         cm.grad(lambda x, s=shape: ml.cross_entropy(x, made(s, f)))(made(shape, f))
-    ml.mse_loss(made((100, 1000), f), made((100, 1000), f))
+    for pair in (made((100, 1000), f), made((100, 1000), f)), (made((33, 7), f), made((33, 7), f)):
+        cm.grad(lambda x, t: ml.mse_loss(x, t), (0, 1))(*pair)
+        cm.grad(lambda x, t: ml.bce_with_logits(x, t, reduction="none").sum(), (0, 1))(*pair)
     x = made((2, 3, 8, 8), f)
     cm.grad(lambda x: (cm.grad(lambda x: (ml.max_pool2d(x, 2) ** 2).sum())(x) ** 2).sum())(x)
     for x in (made((2, 8, 16, 16), f), cm.moveaxis(made((2, 16, 16, 8), f), -1, 1)):
@@ -121,6 +123,8 @@ def layers(f: np.dtype) -> None:
         for mode in ("nearest", "bilinear"):
             for size in ((24, 32), (32, 32)):
                 cm.grad(lambda x, mode=mode, size=size: ml.upsample(x, size, mode=mode).sum())(x)
+        for small in (x, x[:1, :1]):
+            cm.grad(lambda x: (ml.pad(x, 1, "reflect") ** 2).sum())(small)
     cm.grad(lambda x: ml.dropout(x, 0.3, rng=cm.random.default_rng(1)).sum())(made((100, 33), f))
     cm.grad(lambda w: ml.embedding(cm.zeros(5000, "int64"), w).sum())(made((1000, 64), f))
     cm.grad(lambda x: ml.rotary_embedding(x, made((9, 8)), made((9, 8))).sum())(made((2, 3, 9, 20), f))

@@ -19,7 +19,7 @@ import pytest
 
 import cudamath as cm
 from cudamath import distributed
-from cudamath.distributed import collectives, parallel
+from cudamath.distributed import collectives, owners, parallel
 from cudamath.runtime.comm import World
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -57,7 +57,7 @@ class Bytes:
 def processes(monkeypatch):
     """processes(count, fn): what fn(rank) returns, or raises, in each of `count` threads that take themselves for processes."""
     here = threading.local()
-    for module in (collectives, parallel):
+    for module in (collectives, owners, parallel):
         monkeypatch.setattr(module, "world", lambda: getattr(here, "world", None) or World())
 
     def run(count, fn):
@@ -157,10 +157,11 @@ def test_shares(device, processes, monkeypatch):
     (lambda rank: distributed.all_reduce(cm.ones(2), ["sum", "max"][rank]), "sum.*max"),
     (lambda rank: distributed.broadcast(cm.ones(2), rank), "broadcast: all processes must bring the same"),
     (lambda rank: distributed.all_gather(cm.ones((2, 2)), rank), "all_gather: all processes must bring the same"),
+    (lambda rank: distributed.take_from_owners([cm.ones(2)] * (rank + 1)), "take_from_owners: all processes must bring"),
     (lambda rank: distributed.reduce_scatter(cm.ones(3)), r"reduce_scatter: wants a first axis that 2 processes .*\(3,\)"),
     (lambda rank: distributed.share(cm.ones(3)), r"share: wants arrays whose first axis divides into 2 .*\(3,\)"),
     (lambda rank: distributed.share(2.0), r"share: .*\(\)"),
-], ids=range(8))
+], ids=range(9))
 def test_processes_that_differ_are_told_so(processes, call, words):
     for problem in processes(2, call):
         assert isinstance(problem, ValueError)
@@ -234,6 +235,30 @@ def test_processes_share_a_batch(device, processes, devices):
         return step(params, x, y, {"s": cm.asarray(np.float32(2), device=device)}, training=False)
 
     check(processes(3, one), device)
+
+
+def test_each_process_keeps_a_share_of_the_optimizer(device, processes):
+    """The same bits as where each process updates everything; the moments of all processes together are those of one."""
+    x, y = network(device)[1:]
+
+    def one(rank, divided):
+        params = network(device)[0]
+        mine = distributed.owned(params) if divided else params
+        state = cm.ml.adam_init(mine)
+        step = distributed.value_and_grad(lambda p, x, y: loss(p, x, y, {"s": 1.0})[0])
+        for _ in range(3):
+            _, grads = step(params, *(cm.asarray(each, device=device) for each in distributed.share((x, y))))
+            cm.ml.adamw_update(mine, distributed.owned(grads) if divided else grads, state, lr=1e-2)
+            if divided:
+                distributed.take_from_owners(params)
+        return {name: p.to_numpy() for name, p in params.items()}, [m.shape for m in state["m"]] if divided else None
+
+    whole = processes(2, lambda rank: one(rank, False))
+    parts = processes(2, lambda rank: one(rank, True))
+    assert [shapes for _, shapes in parts] == [[(5, 8)], [(8,), (8, 4)]]  # 160 bytes, and 32 + 128
+    for params, _ in [*whole, *parts]:
+        for name, p in params.items():
+            np.testing.assert_array_equal(p, whole[0][0][name])
 
 
 @pytest.mark.multigpu

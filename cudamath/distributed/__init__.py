@@ -19,4 +19,5 @@ bits, and gets them again in the next run. Between processes arrays travel throu
 """
 
 from .collectives import *  # noqa: F403
+from .owners import *  # noqa: F403
 from .parallel import *  # noqa: F403

@@ -87,7 +87,7 @@ def barrier() -> None:
     world().barrier()
 
 
-def _arrays(name: str, tree: Any, category: Any = ANY) -> tuple[list[ndarray], Any]:
+def arrays_of(name: str, tree: Any, category: Any = ANY) -> tuple[list[ndarray], Any]:
     """The leaves of a tree as arrays, and its structure; TypeError for dtypes, and for what carries a gradient."""
     leaves, structure = optree.tree_flatten(tree)
     arrays = [require(name, leaf, category) for leaf in leaves]
@@ -98,12 +98,12 @@ def _arrays(name: str, tree: Any, category: Any = ANY) -> tuple[list[ndarray], A
     return arrays, structure
 
 
-def _agree(name: str, what: str) -> None:
-    """ValueError on all processes, unless all of them brought the same."""
+def agree(name: str, arrays: list[ndarray], *more: Any) -> None:
+    """ValueError on all processes, unless all of them brought the same dtypes and shapes, and the same besides."""
     here = world()
     if here.size == 1:
         return
-    text = what.encode()
+    text = ", ".join([*(f"{x.dtype}{x.shape}" for x in arrays), *map(str, more)]).encode()
     mine = np.frombuffer(text, np.uint8)
     head = np.array([mine.size, zlib.crc32(text)], np.uint64)
     heads = here.gather(head.view(np.uint8)).view(np.uint64)
@@ -118,8 +118,12 @@ def _agree(name: str, what: str) -> None:
                      f"rank {other} {seen[other][:300]}")
 
 
-def _described(arrays: list[ndarray], *more: Any) -> str:
-    return ", ".join([*(f"{x.dtype}{x.shape}" for x in arrays), *map(str, more)])
+def told(host: np.ndarray, root: int) -> np.ndarray:
+    """A C-ordered array, overwritten with that of process `root`."""
+    data = host.reshape(-1).view(np.uint8)
+    for first in range(0, data.size, MOST):
+        world().broadcast(data[first:first + MOST], root)
+    return host
 
 
 def _own(parts: np.ndarray, op: str) -> np.ndarray:
@@ -170,10 +174,10 @@ def all_reduce(tree: Any, op: str = "sum") -> Any:
     >>> cm.distributed.all_reduce({"loss": cm.array([1.0, 2.0])}, "mean")["loss"].tolist()
     [1.0, 2.0]
     """
-    arrays, structure = _arrays("all_reduce", tree, _operation("all_reduce", op))
+    arrays, structure = arrays_of("all_reduce", tree, _operation("all_reduce", op))
     if world().size == 1:
         return structure.unflatten(arrays)
-    _agree("all_reduce", _described(arrays, op, structure))
+    agree("all_reduce", arrays, op, structure)
     found: list[Any] = [None] * len(arrays)
     for dtype in dict.fromkeys(x.dtype for x in arrays):
         chosen = [i for i, x in enumerate(arrays) if x.dtype == dtype]
@@ -202,18 +206,11 @@ def broadcast(tree: Any, root: int = 0) -> Any:
     here = world()
     if not isinstance(root, (int, np.integer)) or not 0 <= root < here.size:
         raise ValueError(f"broadcast: wants a root from 0 to {here.size - 1}, got {root!r}")
-    arrays, structure = _arrays("broadcast", tree)
+    arrays, structure = arrays_of("broadcast", tree)
     if here.size == 1:
         return structure.unflatten(arrays)
-    _agree("broadcast", _described(arrays, root, structure))
-    found = []
-    for x in arrays:
-        host = np.array(x.to_numpy(), order="C")
-        data = host.reshape(-1).view(np.uint8)
-        for first in range(0, data.size, MOST):
-            here.broadcast(data[first:first + MOST], int(root))
-        found.append(asarray(host, device=x.device))
-    return structure.unflatten(found)
+    agree("broadcast", arrays, root, structure)
+    return structure.unflatten([asarray(told(np.array(x.to_numpy(), order="C"), int(root)), device=x.device) for x in arrays])
 
 
 def all_gather(x: Any, axis: int = 0) -> ndarray:
@@ -228,10 +225,10 @@ def all_gather(x: Any, axis: int = 0) -> ndarray:
     >>> cm.distributed.all_gather(cm.array([1, 2])).tolist()
     [1, 2]
     """
-    (x,), _ = _arrays("all_gather", x if isinstance(x, ndarray) else asarray(x, name="all_gather"))
+    (x,), _ = arrays_of("all_gather", x if isinstance(x, ndarray) else asarray(x, name="all_gather"))
     host = np.atleast_1d(x.to_numpy())
     axis = normalize_axis("all_gather", axis, host.ndim)
-    _agree("all_gather", _described([x], axis))
+    agree("all_gather", [x], axis)
     data = np.ascontiguousarray(host).reshape(-1).view(np.uint8)
     pieces = [world().gather(data[first:first + MOST]) for first in range(0, data.size, MOST)]
     rows = np.concatenate(pieces, 1) if pieces else np.empty((world().size, 0), np.uint8)
@@ -255,10 +252,10 @@ def reduce_scatter(x: Any, op: str = "sum") -> ndarray:
     >>> cm.distributed.reduce_scatter(cm.array([1.0, 2.0])).tolist()
     [1.0, 2.0]
     """
-    (x,), _ = _arrays("reduce_scatter", x if isinstance(x, ndarray) else asarray(x, name="reduce_scatter"),
+    (x,), _ = arrays_of("reduce_scatter", x if isinstance(x, ndarray) else asarray(x, name="reduce_scatter"),
                       _operation("reduce_scatter", op))
     here = world()
-    _agree("reduce_scatter", _described([x], op))
+    agree("reduce_scatter", [x], op)
     if x.ndim == 0 or x.shape[0] % here.size:
         raise ValueError(f"reduce_scatter: wants a first axis that {here.size} processes can divide, got shape {x.shape}")
     shape = (x.shape[0] // here.size, *x.shape[1:])

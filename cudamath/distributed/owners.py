@@ -1,0 +1,67 @@
+"""An optimizer whose state is divided: each array of the parameters belongs to one process, which alone keeps its moments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.array import asarray, ndarray
+from ..runtime.comm import world
+from .collectives import agree, arrays_of, told
+
+__all__ = ["owned", "take_from_owners"]
+
+
+def _owners(arrays: list[ndarray]) -> list[int]:
+    """The process that each array belongs to: the largest first, each to the process with the fewest bytes so far."""
+    loads, owners = [0] * world().size, [0] * len(arrays)
+    for i in sorted(range(len(arrays)), key=lambda i: -arrays[i].nbytes):
+        owners[i] = loads.index(min(loads))
+        loads[owners[i]] += arrays[i].nbytes
+    return owners
+
+
+def owned(tree: Any) -> list[ndarray]:
+    """This process's arrays of a tree of parameters, or of the gradients: all processes have about as many bytes of it.
+
+    With it an optimizer keeps only a share of its state in each process (ZeRO, stage 1):
+
+        mine = distributed.owned(params)
+        state = cm.ml.adam_init(mine)
+        ...
+        value, grads = step(params, x, y)                              # distributed.value_and_grad
+        cm.ml.adamw_update(mine, distributed.owned(grads), state, lr=1e-3)
+        distributed.take_from_owners(params)
+
+    Args: tree: arrays, of the same structure, shapes and dtypes in every process.
+    Returns: list of arrays of the tree, the arrays themselves. Raises: TypeError (arrays that carry a gradient).
+    Source: Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models", 2020.
+
+    >>> import cudamath as cm
+    >>> params = {"a": cm.ones(2), "b": cm.zeros(1)}
+    >>> [x is y for x, y in zip(cm.distributed.owned(params), params.values())]
+    [True, True]
+    """
+    arrays, _ = arrays_of("owned", tree)
+    return [x for x, owner in zip(arrays, _owners(arrays), strict=True) if owner == world().rank]
+
+
+def take_from_owners(tree: Any) -> None:
+    """Overwrites the arrays of a tree, in place, with the values that their owners have (see `owned`).
+
+    Args: tree: writable arrays, of the same structure, shapes and dtypes in every process.
+    Returns: None. Raises: ValueError (processes that bring different trees), TypeError (arrays that carry a gradient).
+
+    >>> import cudamath as cm
+    >>> cm.distributed.take_from_owners({"a": cm.ones(2)})
+    """
+    here = world()
+    arrays, structure = arrays_of("take_from_owners", tree)
+    if here.size == 1:
+        return
+    agree("take_from_owners", arrays, structure)
+    for x, owner in zip(arrays, _owners(arrays), strict=True):
+        host = told(np.array(x.to_numpy(), order="C"), owner)
+        if owner != here.rank:
+            x[...] = asarray(host, device=x.device)

@@ -129,7 +129,7 @@ def test_other_folds_simulated(small, kind, function):
     function.at(expected, (i, j), values)
     with assume((8, 0)):
         plan = segments.scatter_add(*layouts(x, values, i, j), axis=0, kind=kind)
-    assert named(plan) == ["first_position", "next_position", "add_rows", "add_often"]
+    assert named(plan) == ["first_two_positions", "add_rows", "add_often"]
     cm.testing.simulate(plan, x, values, i, j)
     np.testing.assert_array_equal(x, expected)
 

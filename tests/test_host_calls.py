@@ -23,12 +23,12 @@ def described(fake, arguments, result):
     names = {x._data: name for name, x in vars(arguments).items()}
 
     def address(word):
-        return names.setdefault(word, len(names)) if word in fake_addresses else word
+        return names.setdefault(word, len(names)) if word in addresses else word
 
     results = [y for y in (result if isinstance(result, (tuple, list)) else [result]) if type(y) is ndarray]
-    fake_addresses = {*names, *(y._data for y in results), *(args[1][4] for launch in fake.launches for args in launch[-1]
-                                                             if isinstance(args, tuple))}
-    launches = [(name, grid, block, [[address(word) for word in arg[1]] if isinstance(arg, tuple) else arg.item() for arg in args])
+    addresses = {*names, *(y._data for y in results),
+                 *(arg[1][4] for launch in fake.launches for arg in launch[-1] if isinstance(arg, tuple))}
+    launches = [(name, grid, block, [[*map(address, arg[1])] if isinstance(arg, tuple) else arg.item() for arg in args])
                 for name, grid, block, _shared, _stream, args in fake.launches]
     return launches, [(y._layout, address(y._data)) for y in results]
 

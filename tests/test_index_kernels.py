@@ -58,7 +58,22 @@ def test_gather_by_two_arrays_simulated():
     i, j = np.broadcast_arrays(i, j)
     plan = kernels.gather(*layouts(x, i, j), axis=1)
     np.testing.assert_array_equal(sim(plan, x, i, j), x[:, i, j])
-    assert "next_position" in named(plan)
+    assert named(plan)[-2:] == ["first_two_positions", "gather_rows"]
+    for wrong in ((i + 4, j), (i, j + 4), (i - 4, j), (i, j - 9)):
+        with pytest.raises(IndexError):
+            sim(plan, x, *wrong)
+
+
+@pytest.mark.simulator
+def test_gather_by_three_arrays_simulated():
+    x = numbered((3, 4, 5), "f4")
+    arrays = np.array([0, -1, 2]), np.array([-4, 3, 1]), np.array([4, 0, -5])
+    plan = kernels.gather(*layouts(x, *arrays), axis=0)
+    assert named(plan) == ["first_two_positions", "next_position", "gather_rows"]
+    np.testing.assert_array_equal(sim(plan, x, *arrays), x[arrays])
+    for number in range(3):
+        with pytest.raises(IndexError):
+            sim(plan, x, *[a + 5 * (i == number) for i, a in enumerate(arrays)])
 
 
 @pytest.mark.simulator

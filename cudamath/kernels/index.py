@@ -73,6 +73,23 @@ def next_position(index, positions, size, flag, ticket):  # index, positions: (m
         positions[j] = positions[j] * size + i if i >= 0 and positions[j] >= 0 else -1
 
 
+@cuda.jit
+def first_two_positions(one, other, positions, rows, columns, flag, ticket):  # one, other, positions: (m,)
+    """positions[j] = one[j] * columns + other[j]: what the two kernels above make of two index arrays, in one launch."""
+    j = cuda.grid(1)
+    if j < positions.size:
+        i, k = np.int64(one[j]), np.int64(other[j])
+        if i < 0:
+            i += rows
+        if k < 0:
+            k += columns
+        if i < 0 or i >= rows or k < 0 or k >= columns:
+            flag[0] = ticket
+            positions[j] = -1
+        else:
+            positions[j] = i * columns + k
+
+
 # ------------------------------------------------------------------------------------------ gather and scatter
 
 
@@ -240,11 +257,16 @@ def flat_positions(indices: tuple[Layout, ...], sizes: tuple[int, ...], first: i
     temps.append(Layout.new((m,), np.dtype(np.int64), device))
     positions = Temp(len(temps) - 1).flat
     steps: list[Any] = []
-    for k, (index, size) in enumerate(zip(indices, sizes, strict=True)):
+    sources = []
+    for k, index in enumerate(indices):
         more, source = dense(Input(first + k), index, index.shape, index.dtype, temps)
         steps += more
-        kernel = next_position if k else first_position
-        steps.append(Launch(kernel, _blocks(m), THREADS, [source.flat, positions, size, Flag(), Ticket()]))
+        sources.append(source.flat)
+    begun = min(len(indices), 2)
+    kernel = first_two_positions if begun == 2 else first_position
+    steps.append(Launch(kernel, _blocks(m), THREADS, [*sources[:begun], positions, *sizes[:begun], Flag(), Ticket()]))
+    for source, size in zip(sources[begun:], sizes[begun:], strict=True):
+        steps.append(Launch(next_position, _blocks(m), THREADS, [source, positions, size, Flag(), Ticket()]))
     return steps, positions
 
 

@@ -95,6 +95,10 @@ def getitem(x: ndarray, key: Any) -> ndarray:
             return _gather(x, places, axis=axis)
         if _one_mask(x, places) and not axis and x._node is None:
             return elements(x, places)
+    if type(key) is tuple and x._node is None and {*map(type, key)} == {ndarray}:  # x[rows, columns], seen before
+        run = _gather.plans.get((x._layout, *[part._layout for part in key], 0))
+        if run is not None:
+            return run(x, *key)
     seen = view_of(x, key)
     if seen is not None:
         return seen

@@ -6,12 +6,12 @@ nothing of scales, alignment of corners or half pixels, and no rounding differs 
 
     y[p, q] = (1 - f[p]) ((1 - e[q]) x[a[p], c[q]] + e[q] x[a[p], d[q]]) + f[p] ((1 - e[q]) x[b[p], c[q]] + e[q] x[b[p], d[q]])
 
-Where nothing is mixed (nearest, padding) f = e = 0, and one read is enough. Backward a thread owns one *old* place and
+Where nothing is mixed (nearest) f = e = 0, and one read is enough. Backward a thread owns one *old* place and
 walks over the new ones that need it, which more tables list for each axis: every sum belongs to one thread and is taken in
 a fixed order. No atomics, the same bits every time.
 
-Images in C order that grow by whole factors have kernels of their own (enlarge.py), with shares as constants; these here
-know every other size, order and mode.
+Images in C order that grow by whole factors have kernels of their own (enlarge.py), with shares as constants, and so has
+padding (padding.py), where almost everything only moves; these here know every other size, order and mode.
 
 The floor is bytes(x) + bytes(y). A thread owns neighbours, which it writes by one access of up to 16 bytes: channels, where
 these lie last in memory (reads are as wide then), else columns. Any GPU, and the simulator (one element a thread).

@@ -55,17 +55,22 @@ def parser() -> argparse.ArgumentParser:
 
 
 def info() -> int:
-    """Print the tables of cudamath/info.py."""
+    """Print the tables of cudamath/info.py, also where the device that was asked for is not there."""
     from rich.console import Console
 
     from cudamath.info import device_sentence, tables
+    from cudamath.runtime.errors import DeviceError
 
-    console = Console(highlight=False)
-    console.print(f"cudamath uses  {device_sentence()}", markup=False)
+    console, status = Console(highlight=False), 0
+    try:
+        sentence = device_sentence()
+    except DeviceError as problem:
+        sentence, status = f"no device: {problem}", 1
+    console.print(f"cudamath uses  {sentence}", markup=False)
     for table in tables():
         console.print()
         console.print(table)
-    return 0
+    return status
 
 
 def demo(arguments: argparse.Namespace) -> int:

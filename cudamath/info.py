@@ -12,6 +12,7 @@ import cudamath
 from .core.devices import default_device
 from .runtime import device as devices
 from .runtime import libraries, memory, module
+from .runtime.errors import DeviceError
 
 PACKAGES = ("numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core", "nvmath-python", "nvidia-cudnn-frontend", "ml_dtypes")
 VARIABLES = ("CUDAMATH_DEVICE", "CUDAMATH_CACHE_DIR", "CUDA_PATH", "CUDA_HOME", "CUDNN_PATH", "CUDA_VISIBLE_DEVICES")
@@ -74,10 +75,13 @@ def tables() -> list[Any]:
     gpus = Table(title="Devices", title_justify="left")
     gpus.add_column("device", no_wrap=True)
     gpus.add_column("what it is")
-    default = default_device()
+    try:
+        default = default_device().index
+    except DeviceError:  # CUDAMATH_DEVICE names none of these
+        default = None
     for index in range(-1, devices.device_count()):
         name = "cpu" if index < 0 else f"cuda:{index}"
-        gpus.add_row(name + (" (default)" if index == default.index else ""), describe(index))
+        gpus.add_row(name + (" (default)" if index == default else ""), describe(index))
     if not devices.device_count():
         gpus.add_row("cuda", f"not found: {devices.missing()}")
 

@@ -150,6 +150,14 @@ def test_info_names_every_library_and_what_brings_it() -> None:
     assert "cudamath[cu13]" in lost.stdout and "no cublasLt" in lost.stdout, lost.stderr
 
 
+@pytest.mark.parametrize("device", ["gpu", "cuda:99"])
+def test_info_of_a_device_that_is_not_there(device: str) -> None:
+    done = python("-m", "cudamath", "info", CUDAMATH_DEVICE=device, COLUMNS="200")
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    assert f"no device: device: {device!r}" in done.stdout or f"{device} was asked for" in done.stdout
+    assert "CUDAMATH_DEVICE" in done.stdout and "kernel cache" in done.stdout
+
+
 def test_info_honours_cudnn_path(tmp_path: pathlib.Path) -> None:
     done = python("-c", "from cudamath.runtime.libraries import find; print(find('cudnn'))", CUDNN_PATH=str(tmp_path))
     if "path=None" in done.stdout:
@@ -174,6 +182,7 @@ def test_info_honours_cudnn_path(tmp_path: pathlib.Path) -> None:
     (("bench", "host_add", "--json", "nowhere/a.json"), "there is no folder"),
     (("bench", "host_add", "--warmup", "-1"), "warmup must be at least 0, got -1.0"),
     (("demo", "--json", "nowhere/a.json"), "there is no folder"),
+    (("demo", "--json", "."), "it is a folder"),
 ])
 def test_wrong_use_is_explained(arguments: tuple[str, ...], words: str) -> None:
     done = python("-m", "cudamath", *arguments)

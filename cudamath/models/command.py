@@ -76,9 +76,14 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def check_folder(name: str, path: str | None) -> None:
-    """FileNotFoundError if a file could not be written there for want of its folder: said before the work, not after it."""
-    if path is not None and not pathlib.Path(path).absolute().parent.is_dir():
-        raise FileNotFoundError(f"{name}: cannot write {path}: there is no folder {pathlib.Path(path).absolute().parent}")
+    """OSError if a file cannot be written there, for want of its folder or because it is one: said before the work."""
+    if path is None:
+        return
+    file = pathlib.Path(path).absolute()
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"{name}: cannot write {path}: there is no folder {file.parent}")
+    if file.is_dir():
+        raise IsADirectoryError(f"{name}: cannot write {path}: it is a folder")
 
 
 def train(arguments: argparse.Namespace) -> int:

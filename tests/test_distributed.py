@@ -136,6 +136,16 @@ def test_broadcast_and_gather(device, processes, monkeypatch):
         np.testing.assert_array_equal(wide.to_numpy(), np.concatenate(parts, 1))
 
 
+def test_quantized_parameters_travel(device, processes):
+    def one(rank):
+        weights = cm.ml.quantize(cm.asarray(values(rank, (8, 4), "float32"), device=device), "float8_e4m3")
+        return cm.ml.dequantize(distributed.broadcast({"w": weights}, root=1)["w"])
+
+    expected = cm.ml.dequantize(cm.ml.quantize(cm.asarray(values(1, (8, 4), "float32"), device=device), "float8_e4m3"))
+    for found in processes(2, one):
+        np.testing.assert_array_equal(found.to_numpy(), expected.to_numpy())
+
+
 def test_shares(device, processes, monkeypatch):
     monkeypatch.setattr(collectives, "MOST", 16)
 

@@ -8,6 +8,8 @@
     for x, y in loader:                                  # the same batches everywhere
         value, grads = step(params, *distributed.share((x, y)))
         cm.ml.adam_update(params, grads, state, lr=1e-3)
+    if distributed.rank() == 0:
+        cm.save("params.safetensors", params)            # all have the same
 
     mpiexec -n 4 python -m mpi4py program.py             # so: an exception in one process ends all of them
 

@@ -11,7 +11,7 @@ import optree
 
 from ..core.array import asarray, ndarray
 from ..core.devices import set_default_device
-from ..core.dtypes import ANY, INEXACT, NUMERIC, REAL, compute_dtype
+from ..core.dtypes import INEXACT, NUMERIC, REAL, Category, compute_dtype
 from ..core.op import require
 from ..core.shapes import normalize_axis
 from ..runtime import device as runtime
@@ -87,10 +87,10 @@ def barrier() -> None:
     world().barrier()
 
 
-def arrays_of(name: str, tree: Any, category: Any = ANY) -> tuple[list[ndarray], Any]:
+def arrays_of(name: str, tree: Any, category: Category | None = None) -> tuple[list[ndarray], Any]:
     """The leaves of a tree as arrays, and its structure; TypeError for dtypes, and for what carries a gradient."""
     leaves, structure = optree.tree_flatten(tree)
-    arrays = [require(name, leaf, category) for leaf in leaves]
+    arrays = [asarray(leaf, name=name) if category is None else require(name, leaf, category) for leaf in leaves]
     for x in arrays:
         if x._node is not None:
             raise TypeError(f"{name}: gradients do not pass between processes: take the gradient of what one process computes, "

@@ -51,6 +51,18 @@ def test_gather_simulated(shape, axis, dtype):
                                   np.take(x, index, axis))
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", ["rows", "vectors"])
+def test_gather_versions_on_the_gpu(version):
+    rng = np.random.default_rng(0)
+    x, index = rng.standard_normal((3, 301, 64)).astype("f4"), rng.integers(-301, 301, (17, 1001))
+    there = cm.asarray(x, device="cuda"), cm.asarray(index, device="cuda")
+    known = [a._layout for a in there]
+    plan = kernels.gather(*known, axis=1, version=version)
+    assert named(plan) == [f"gather_{version}"]
+    same(plan.bind("a version", known)(*there), np.take(x, index, 1))
+
+
 @pytest.mark.simulator
 def test_gather_by_two_arrays_simulated():
     x = numbered((3, 4, 5), "f4")

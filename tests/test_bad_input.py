@@ -272,7 +272,8 @@ def test_sequences_that_are_none(device, name):
 def test_counts_that_are_no_integers(device):
     x = cm.arange(4.0)
     for call, name in ((lambda: cm.split(x, 2.5), "split"), (lambda: cm.split(x, [1.5]), "split"),
-                       (lambda: cm.topk(x, 2.0), "topk"), (lambda: cm.array_split(x, "2"), "array_split"), (lambda: cm.roll(x, "1"), "roll"),
+                       (lambda: cm.topk(x, 2.0), "topk"), (lambda: cm.array_split(x, "2"), "array_split"),
+                       (lambda: cm.roll(x, "1"), "roll"),
                        (lambda: cm.roll(x, [None], axis=(0,)), "roll"), (lambda: cm.percentile(x, "a"), "percentile"),
                        (lambda: cm.quantile(x, [[0.1], [0.2, 0.3]]), "quantile"), (lambda: cm.astype(x, x), "astype"),
                        (lambda: cm.zeros(2, x), "zeros")):
@@ -316,6 +317,16 @@ def test_checkpoints_with_a_flipped_bit(tmp_path):
             assert str(error).startswith("load: "), error
             errors += 1
     assert errors > header // 2
+
+
+def test_memory_that_is_read_only_is_not_lent_to_write():
+    """DLPack says so from version 1.0 on; before, NumPy refuses, and so do we."""
+    host = np.arange(3.0)
+    host.flags.writeable = False
+    x = cm.asarray(host, device="cpu")
+    assert not np.from_dlpack(x).flags.writeable
+    with pytest.raises(BufferError, match="^__dlpack__: .*read-only"):
+        x.__dlpack__()
 
 
 def test_trees_that_hold_themselves(tmp_path):

@@ -349,6 +349,30 @@ def test_a_forked_process_computes_on():
     assert done.returncode == 7, done.stderr
 
 
+_FORKED_BESIDE_TORCH = """
+import os, signal
+import torch
+import cudamath as cm
+
+cm.set_default_device("cpu")
+torch.ones(600, 600) @ torch.ones(600, 600)  # its OpenMP has threads now, which a fork leaves behind
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    y = cm.ml.conv2d(cm.ones((1, 1, 5, 5)), cm.ones((1, 1, 3, 3)))
+    os._exit(7 if y.tolist() == [[[[9.0] * 3] * 3]] else 8)
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) % 256)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_fork_of_a_process_that_used_torch_computes_on():
+    """What a worker of PyTorch's DataLoader is: Numba's first loop there would wait for ever for PyTorch's threads."""
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-c", _FORKED_BESIDE_TORCH], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 7, done.stderr
+
+
 _NOWHERE = """
 import os
 from numba.core import caching

@@ -101,6 +101,8 @@ def export(x: ndarray, stream: Any = None, max_version: tuple[int, int] | None =
     if versioned:
         read_only = layout.device == CPU and not x._data.flags.writeable
         managed = _Versioned(1, 0, None, deleter, int(read_only), tensor)
+    elif layout.device == CPU and not x._data.flags.writeable:
+        raise BufferError(f"__dlpack__: {layout.dtype} of shape {layout.shape} is read-only, as DLPack before 1.0 cannot say")
     else:
         managed = _Managed(tensor, None, deleter)
     address = ctypes.addressof(managed)

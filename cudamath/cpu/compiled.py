@@ -22,6 +22,8 @@ from numba.extending import NativeValue, register_model, unbox
 from numba.np import arrayobj
 from numba.np.ufunc import parallel as threads
 
+from ..runtime import device
+
 #: A parameter: (dtype, dimensions) of an array in C order, or the type of a scalar.
 Parameter = tuple[np.dtype, int] | type[bool] | type[float]
 _SCALARS = {bool: types.boolean, float: types.float64}
@@ -71,13 +73,23 @@ def entry(function: Any, *parameters: Parameter) -> Callable[..., None]:
     return function.get_compile_result(types.void(*kinds)).entry_point
 
 
-_left_behind = False  # whether Numba's threads belong to the process that this one was forked from
+def _openmp_of_another() -> bool:
+    """Whether another library (PyTorch) has loaded the OpenMP that Numba would use. Its threads stayed behind, if it had any,
+    and Numba's first loop would wait for them for ever."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            return any("/libgomp.so" in line for line in maps)
+    except OSError:  # not Linux
+        return False
 
 
 def _after_fork() -> None:
     global _left_behind
-    _left_behind = threads._is_initialized
+    _left_behind = _left_behind or threads._is_initialized or _openmp_of_another()
 
+
+#: Whether OpenMP's threads belong to the process that this one was forked from.
+_left_behind = device.forked and _openmp_of_another()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

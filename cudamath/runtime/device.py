@@ -190,9 +190,14 @@ def _no_finalisers() -> None:
         del cls.__del__
 
 
+forked = False  # whether this process is a fork of one that had imported this package
+
+
 def _after_fork() -> None:
+    global forked
     from . import stream
 
+    forked = True
     stream.local.__dict__.clear()  # the next use goes through validate(), which explains
 
 

@@ -281,6 +281,11 @@ def test_two_gpus_share_a_batch():
 # ---------------------------------------------------------------------------------------------- MPI itself
 
 
+#: All on this machine, by whatever user, more processes than cores: for MPICH and for Open MPI.
+LOCAL = {"HYDRA_LAUNCHER": "fork", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+
+
 def launched(count, source, **environment):
     """A program in `count` processes of MPI, on the CPU; its output."""
     pytest.importorskip("mpi4py")
@@ -288,7 +293,7 @@ def launched(count, source, **environment):
     found = str(launcher) if launcher.exists() else shutil.which("mpiexec")
     if found is None:
         pytest.skip("there is no mpiexec here")
-    environment = {**os.environ, "CUDAMATH_DEVICE": "cpu", "OPENBLAS_NUM_THREADS": "1", **environment,
+    environment = {**os.environ, **LOCAL, "CUDAMATH_DEVICE": "cpu", "OPENBLAS_NUM_THREADS": "1", **environment,
                    "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     return subprocess.run([found, "-n", str(count), sys.executable, "-m", "mpi4py", "-c", source], cwd=ROOT, env=environment,
                           capture_output=True, text=True, timeout=120)

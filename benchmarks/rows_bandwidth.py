@@ -95,6 +95,14 @@ row("copy_transposed", "device", "a.T in C order, 8192x8192", repeated((SIDE, SI
     "cudamath": lambda lib, a: lambda: lib.copy(a.T),
     "torch": lambda lib, a: lambda: a.T.contiguous(),
     "cupy": lambda lib, a: lambda: lib.ascontiguousarray(a.T)}, work=8 * SIDE * SIDE, unit="B")
+WINDOWS = (1, 4, 5, 0, 2, 3)  # image, channel, place, place in the window -> channel, place in the window, image, place
+row("copy_windows", "device", "3x3 windows of 32x64x58x58 as columns", repeated((32, 64, 58, 58)), {
+    "cudamath": lambda lib, a: lambda: lib.copy(
+        lib.lib.stride_tricks.sliding_window_view(a, (3, 3), axis=(2, 3)).transpose(WINDOWS)),
+    "torch": lambda lib, a: lambda: a.unfold(2, 3, 1).unfold(3, 3, 1).permute(WINDOWS).contiguous(),
+    "cupy": lambda lib, a: lambda: lib.ascontiguousarray(
+        lib.lib.stride_tricks.sliding_window_view(a, (3, 3), axis=(2, 3)).transpose(WINDOWS))},
+    work=4 * 32 * 64 * (58 * 58 + 9 * 56 * 56), unit="B")
 row("channels_first", "device", "NHWC to NCHW, 32x128x128x128", repeated((32, 128, 128, 128)), {
     "cudamath": lambda lib, a: lambda: lib.copy(a.transpose((0, 3, 1, 2))),
     "torch": lambda lib, a: lambda: a.permute(0, 3, 1, 2).contiguous(),

@@ -16,8 +16,8 @@ What ``copy_part`` does with a pair of layouts:
    ``line_vector`` the same by accesses of 16 bytes, where both sides are aligned to that.
    ``tiled``    the target runs along one axis and the source along another (a transpose, NCHW <-> NHWC): squares
                 are staged in shared memory, so that each side is walked along its own rows (tiles.py).
-   ``strided``  anything else of up to 4 dimensions: the element's number is taken apart by division. More
-                dimensions than that (rare after merging) become several launches.
+   ``strided``  anything else of up to 4 dimensions: the element's number is taken apart by division. Of more
+                dimensions (windows of images, say): ``plain``, the kernel of elementwise operations (elementwise.py).
 
 ``fill`` writes one value, ``ramp`` an arithmetic progression.
 Other planners use ``copy_part`` and ``fill_part`` too: a ``Part`` is a view inside one of a plan's arguments.
@@ -34,7 +34,6 @@ a.T in C order, 8192x8192; NVIDIA H200, commit ca66ee9f73a2, 2026-11-22
 """
 
 import functools
-from collections.abc import Iterator
 from math import prod
 from typing import Any, NamedTuple
 
@@ -46,6 +45,7 @@ from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Scalar, Temp
 from . import ptx
 from .build import SIMULATOR, codec, device_function
+from .elementwise import plain
 from .lazy import cuda
 from .tiles import Operand, tiled
 
@@ -283,8 +283,8 @@ def copy_part(source: Part, target: Part) -> list[Launch]:
     if words[0] == words[1]:
         shape, from_strides, to_strides, word = _widen(shape, from_strides, to_strides, source.layout, target.layout)
         words = (word, word)
-    return list(_copies(source.argument, source.offset, from_strides, target.argument, target.offset, to_strides, shape,
-                        words, aligned))
+    return [_launch(source.argument, source.offset, from_strides, target.argument, target.offset, to_strides, shape, words,
+                    aligned)]
 
 
 def _widen(shape, from_strides, to_strides, source, target):
@@ -301,35 +301,27 @@ def _widen(shape, from_strides, to_strides, source, target):
     return short, (*from_strides[:-1], 8), (*to_strides[:-1], 8), np.dtype(np.uint64)
 
 
-def _copies(source, from_offset, from_strides, target, to_offset, to_strides, shape, words, aligned) -> Iterator[Launch]:
-    """The kernel for collapsed dimensions, or one for each step along the outermost if they are too many."""
-    if len(shape) > MOST_DIMS:
-        for i in range(shape[0]):
-            yield from _copies(source, from_offset + i * from_strides[0], from_strides[1:],
-                               target, to_offset + i * to_strides[0], to_strides[1:], shape[1:], words, False)
-        return
+def _launch(source, from_offset, from_strides, target, to_offset, to_strides, shape, words, aligned) -> Launch:
+    """The kernel for collapsed dimensions."""
     if not shape:
         shape, from_strides, to_strides = (1,), (words[0].itemsize,), (words[1].itemsize,)
     size = prod(shape)
+    views = [_view(source, shape, from_strides, words[0], from_offset), _view(target, shape, to_strides, words[1], to_offset)]
     if len(shape) == 1 and from_strides[0] == words[0].itemsize and to_strides[0] == words[1].itemsize:
         count = 2 if words[0] == words[1] else 4  # elements of an access of 16 bytes: two words, or a cast
         vector = aligned and (words[0] != words[1] or words[0].itemsize == 8) and size % count == 0 and not SIMULATOR
-        yield Launch(line_vector(*words, count) if vector else line(*words),
-                     -(-size // (THREADS * IN_FLIGHT * (count if vector else 1))), THREADS,
-                     [_view(source, shape, from_strides, words[0], from_offset),
-                      _view(target, shape, to_strides, words[1], to_offset)])
-        return
+        return Launch(line_vector(*words, count) if vector else line(*words),
+                      -(-size // (THREADS * IN_FLIGHT * (count if vector else 1))), THREADS, views)
     memory = [((max(shapes.byte_bounds(shape, strides, word.itemsize)[1] // word.itemsize, 1),), None, word)
               for strides, word in zip((from_strides, to_strides), words, strict=True)]
     crossed = tiled(converter(*words), ("x",),
                     [Operand(_view(source, *memory[0], from_offset), words[0], from_strides, aligned)],
                     Operand(_view(target, *memory[1], to_offset), words[1], to_strides, aligned), shape)
     if crossed:
-        yield crossed
-        return
-    yield Launch(strided(len(shape), *words, index_type(size)), -(-size // THREADS), THREADS,
-                 [_view(source, shape, from_strides, words[0], from_offset),
-                  _view(target, shape, to_strides, words[1], to_offset)])
+        return crossed
+    if len(shape) > MOST_DIMS:
+        return plain(converter(*words), (True,), views[:1], views[1], shape)
+    return Launch(strided(len(shape), *words, index_type(size)), -(-size // THREADS), THREADS, views)
 
 
 def _view(argument, shape, strides, dtype, offset):

@@ -33,6 +33,7 @@ import ast
 import functools
 import re
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -291,11 +292,16 @@ def launch(function: Any, operands: Sequence[Layout | np.dtype], target: Layout,
                                                                 *elements, *merged[:-1], merged[-1] // width, count])
     walk = iter(steps)
     args = _arguments(operands, lambda ref, layout: ref.view(merged or (1,), next(walk) or (layout.itemsize,)), arguments)
-    out = place.view(merged or (1,), steps[-1] or (target.itemsize,))
-    long = target.size >= MANY and merged[-1] >= THREADS
-    items = 1 if target.size < MANY else 2 * IN_FLIGHT if long and len(layouts) == 1 else IN_FLIGHT
-    kernel = plain_kernel(function, arrays, max(len(merged), 1), target.size + items * THREADS >= 1 << 31, items, long)
-    return Launch(kernel, blocks(target.size, items * THREADS), THREADS, [*args, out, target.size])
+    return plain(function, arrays, args, place.view(merged or (1,), steps[-1] or (target.itemsize,)), merged)
+
+
+def plain(function: Any, arrays: tuple[bool, ...], operands: Sequence[Any], out: ArrayArg, shape: Sequence[int]) -> Launch:
+    """The launch of `plain`. arrays: see there; operands and out: views of the merged shape, or scalars."""
+    size = prod(shape)
+    long = size >= MANY and shape[-1] >= THREADS
+    items = 1 if size < MANY else 2 * IN_FLIGHT if long and sum(arrays) == 1 else IN_FLIGHT
+    kernel = plain_kernel(function, arrays, max(len(shape), 1), size + items * THREADS >= 1 << 31, items, long)
+    return Launch(kernel, blocks(size, items * THREADS), THREADS, [*operands, out, size])
 
 
 def _arguments(operands: Sequence[Layout | np.dtype], see: Callable[[ArrayArg, Layout], ArrayArg],

@@ -192,6 +192,12 @@ def test_wrong_use():
         distributed.value_and_grad(3)
     with pytest.raises(cm.cuda.DeviceError, match="'gpu' is not a device"):
         distributed.value_and_grad(lambda x: x, devices=["gpu"])
+    for split in (0, 2, (1, -3)):
+        step = distributed.value_and_grad(lambda w, x: (w * x).sum(), devices=["cpu", "cpu"], split=split)
+        with pytest.raises(ValueError, match="but the function was called with 2 arguments"):
+            step(cm.ones(()), cm.ones(4))
+    assert distributed.value_and_grad(lambda w, x: (w * x).mean(), devices=["cpu", "cpu"], split=-1)(
+        cm.ones(()), np.ones(4))[1] == 1
     step = distributed.value_and_grad(lambda w, x: (w * x).sum(), devices=["cpu", "cpu"])
     with pytest.raises(ValueError, match=r"divides into 2 equal parts, got shape \(3,\)"):
         step(cm.ones(()), cm.ones(3))

@@ -77,8 +77,8 @@ def value_and_grad(fn: Callable, *, has_aux: bool = False, devices: Sequence[Any
     def divided(*args: Any, **options: Any) -> Any:
         cut = set(range(1, len(args)) if chosen is None else [i + len(args) * (i < 0) for i in chosen])
         if not cut <= set(range(1, len(args))):
-            raise ValueError(f"distributed.value_and_grad: split {split} but the function was called with {len(args)} arguments, "
-                             "the first of which all devices get whole")
+            raise ValueError(f"distributed.value_and_grad: split {split} but the function was called with {len(args)} "
+                             "arguments, the first of which all devices get whole")
         found = []
         for number, where in enumerate(places):  # launches return at once: GPUs work side by side
             mine = [_placed(arg, where, number if i in cut else None, len(places)) for i, arg in enumerate(args)]

@@ -51,7 +51,7 @@ row("versions_softmax", "device", "softmax of 16,384 x 4,096, float32", repeated
     work=8 * 16384 * 4096, unit="B")
 row("versions_softmax_cached", "device", "log-softmax of 4,096 x 50,257, bfloat16", repeated((4096, 50257)), {
     name: version(lambda a, name=name: softmax(name, (a,), 1, True, False), "bfloat16")
-    for name in ("long_rows", "cached_rows")}, work=4 * 4096 * 50257, unit="B")
+    for name in ("long_rows", "cached_rows", "cluster")}, work=4 * 4096 * 50257, unit="B")
 NORM = (87040, 768)
 row("versions_norm", "device", "layer norm of 87,040 x 768, bfloat16", repeated(NORM, NORM[1:], NORM[1:]), {
     name: version(lambda x, w, b, name=name: norm(name, x, w, b, None, 768, 1e-5), "bfloat16")

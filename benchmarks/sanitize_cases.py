@@ -183,7 +183,8 @@ def large() -> Calls:
         "scan, columns": lambda: (cm.cumsum(array(300, 70, 30), axis=1), cm.cumsum(array(600, 70, 64), axis=1)),
         "assignment": assigned, "bincount, weighted": lambda: cm.bincount(places, weights=long[:20_000]),
         "softmax, long": lambda: cm.grad(lambda v: (cm.ml.softmax(v) * v).sum())(rows),
-        "softmax, lines in turn": lambda: cm.ml.softmax(array(140, 33_000)),  # 132 kB: one a multiprocessor
+        "softmax, clusters": lambda: cm.ml.softmax(array(40, 33_001)),
+        "group_norm, clusters": lambda: cm.ml.group_norm(array(5, 8, 60, 80), 2),
         "norms, long": lambda: cm.grad(lambda v: (cm.ml.layer_norm(v, 30_000) * cm.ml.rms_norm(v, 30_000)).sum())(rows),
         "cross_entropy, long": lambda: cm.grad(lambda v: cm.ml.cross_entropy(v, classes))(rows),
         "embedding, repeated": lambda: cm.grad(lambda t: (cm.ml.embedding(places, t)**2).sum())(table),

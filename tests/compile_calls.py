@@ -16,6 +16,7 @@ import cudamath as cm
 from cudamath.core import plan as plans
 from cudamath.core.layout import Layout
 from cudamath.core.steps import Form
+from cudamath.runtime import device
 
 F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 #: One dtype of each way to compute: the others differ in the width of their loads and stores.
@@ -323,7 +324,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             plan(lambda *i, log=log: softmax.plan("plain", i, 1, log, len(i) == 2), x)
             plan(lambda *i, log=log: softmax.plan("plain", i, 1, log, len(i) == 2), x, x)
             for inputs in ((new(3, 50_257, dtype=f),), (new(3, 50_257, dtype=f),) * 2):
-                plan(lambda *i, log=log: softmax.plan("cluster", i, 1, log, len(i) == 2), *inputs)
+                for version in ["cluster", *["cached_rows"] * (device.capability(0) in softmax.CACHE)]:
+                    plan(lambda *i, log=log, v=version: softmax.plan(v, i, 1, log, len(i) == 2), *inputs)
         plan(lambda x, w, b, r: norm.forward("plain", x, w, b, r, 64, 1e-5), x, v, v, x)
         plan(lambda x: norm.forward("plain", x, None, None, None, 64, 1e-5, center=False), x)
         plan(lambda x, w: norm.group_norm(x, w, None, groups=2, eps=1e-5, version="plain"), new(4, 6, 25, dtype=f),

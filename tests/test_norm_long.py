@@ -113,6 +113,23 @@ def test_channels_are_found_by_multiplication():
         assert not norm_shared.fits(1 << 16, 4, x, None)
 
 
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)])
+def test_which_version(capability):
+    """Groups and rows that no block holds are shared where that is possible; float64 and odd rows are not."""
+    from cudamath.kernels import norm
+    from cudamath.kernels.norm import Channels
+
+    x, wide_x = Layout.new((1 << 18,), np.dtype(np.float32), 0), Layout.new((1 << 18,), np.dtype(np.float64), 0)
+    clusters = capability >= (9, 0)
+    with assume(capability):
+        assert norm.best(4096, 4, x) == norm.best(32_768, 4, x) == "rows"
+        assert norm.best(65_536, 4, x) == ("shared" if clusters else "long_rows")
+        assert norm.best(65_537, 1, x) == norm.best(65_536, 2, wide_x) == "long_rows"
+        assert norm.best(4096, 4, x, Channels(32, 4, 1024)) == norm.best(32_768, 4, x, Channels(32, 8, 4096)) == "shared"
+        assert norm.best(64, 4, x, Channels(32, 4, 16)) == norm.best(4096, 1, x, Channels(32, 4, 1024)) == "rows"
+        assert norm.best(131_072, 4, x, Channels(8, 32, 4096)) == ("shared" if clusters else "long_rows")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)])
 def test_registers(capability):

@@ -467,6 +467,21 @@ def test_rows_between_borders_do_not_spill():
                     assert found.spills == 0 and found.registers <= (128 if alone else 64), (found, capability)
 
 
+@pytest.mark.parametrize(("capability", "dtype", "columns", "expected"), [
+    ((9, 0), "float32", 50_257, "cluster"), ((9, 0), "bfloat16", 50_257, "cluster"), ((9, 0), "float32", 16_384, "rows"),
+    ((9, 0), "float64", 50_257, "long_rows"), ((8, 0), "bfloat16", 50_257, "cached_rows"),
+    ((8, 9), "bfloat16", 50_257, "long_rows"), ((9, 0), "float32", 1 << 20, "long_rows"), ((8, 0), "float32", 32_768, "rows")])
+def test_which_kernel_softmax_takes(capability, dtype, columns, expected):
+    if SIMULATOR:
+        pytest.skip("the simulator has no accesses of 16 bytes")
+    from cudamath.kernels import softmax
+    from cudamath.runtime.device import assume
+
+    x = Layout.new((8, columns), np.dtype(getattr(ml_dtypes, dtype, dtype)), 0)
+    with assume(capability):
+        assert softmax.best((x,), 1, softmax.HELD) == expected
+
+
 @pytest.mark.parametrize(("dtype", "shape", "expected"), [
     ("bfloat16", (8, 5000, 1), "cross_entropy_long_rows"), ("float16", (8, 50_257, 1), "cross_entropy_long_rows"),
     ("float32", (8, 50_257, 1), "cross_entropy_rows"), ("bfloat16", (8, 1000, 1), "cross_entropy_rows"),

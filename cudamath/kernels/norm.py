@@ -20,7 +20,9 @@ Versions, from simple to fast.
             never waits for arithmetic. A thread meets the same columns in every row, so it adds up dweight and dbias in
             registers on the way; the groups of a block add theirs in shared memory, and a second kernel the blocks'. Nothing is
             atomic: the order of every sum is fixed by the shapes.
-3. `long_rows`  rows too long for registers: one block a row, which reads it again for each step (from the L2 cache),
+3. `shared` (norm_shared.py)  forward: groups, whose channels it finds in fewer instructions, and rows too long for a block's
+            registers, in those of a cluster of blocks (9.0 on). Read once.
+4. `long_rows`  rows too long for registers: one block a row, which reads it again for each step (from the L2 cache),
             and the sums over rows in a kernel of their own, by blocks of columns.
 
 weight and bias have x's dtype or float32. What is missing among the inputs is None for the planners, and for the kernels any
@@ -50,6 +52,7 @@ from .rows import Rows, bounded, device, fitting, group_sum, group_total, reader
 
 HELD = 32  # elements of a row a thread holds
 LONG = 1024  # threads for a row of any length
+LONG_GROUP = 2048  # elements of a group from which on a block of 64 threads has something to hold
 
 
 class Parts(NamedTuple):
@@ -337,21 +340,27 @@ def width_of(columns: int, channels: Channels | None, *arrays: Layout | None) ->
     return width if channels is None or channels.run % width == 0 else 1
 
 
-def best(columns: int, width: int, dtype) -> str:
+def best(columns: int, width: int, x: Layout, channels: Channels | None = None) -> str:
     """The fastest version."""
-    return "rows" if spread(columns, width, fitting(HELD, dtype)) else "long_rows"
+    alone = spread(columns, width, fitting(HELD, x.dtype))
+    if width > 1 and (alone is None or (channels and columns >= LONG_GROUP)):
+        from . import norm_shared
+
+        if norm_shared.fits(columns, width, x, channels):
+            return "shared"
+    return "rows" if alone else "long_rows"
 
 
 def layer_norm(x: Layout, weight: Layout | None, bias: Layout | None, residual: Layout | None, *, columns: int,
                eps: float) -> Plan:
     """x: (..., columns); weight, bias: columns -> y like x, mean and rstd (rows,), with a residual x + it."""
-    version = best(columns, width_of(columns, None, x, weight, bias, residual), x.dtype)
+    version = best(columns, width_of(columns, None, x, weight, bias, residual), x)
     return forward(version, x, weight, bias, residual, columns, eps)
 
 
 def rms_norm(x: Layout, weight: Layout | None, residual: Layout | None, *, columns: int, eps: float) -> Plan:
     """x: (..., columns); weight: columns -> y like x, rstd (rows,), with a residual x + it."""
-    version = best(columns, width_of(columns, None, x, weight, residual), x.dtype)
+    version = best(columns, width_of(columns, None, x, weight, residual), x)
     return forward(version, x, weight, None, residual, columns, eps, center=False)
 
 
@@ -360,5 +369,5 @@ def group_norm(x: Layout, weight: Layout | None, bias: Layout | None, *, groups:
     """x: (N, C, ...), C order; weight, bias: (C,) -> y like x, mean and rstd (N * groups,)."""
     share, run = x.shape[1] // groups, math.prod(x.shape[2:])
     channels, columns = Channels(groups, share, run), share * run
-    version = version or best(columns, width_of(columns, channels, x, weight, bias), x.dtype)
+    version = version or best(columns, width_of(columns, channels, x, weight, bias), x, channels)
     return forward(version, x, weight, bias, None, columns, eps, channels=channels)

@@ -15,7 +15,8 @@ Versions, from simple to fast. An array is seen as (outer, n, inner), the axis i
                 mostly served by the L2 cache, writes.
 4. `cached_rows` (softmax_cached.py)  inner = 1, the same lines on devices whose multiprocessors have room for two lines of
                 100 KB in shared memory: one trip for what fits.
-5. `columns`    inner > 1: 32 neighbouring lines to a block, so that a warp reads 32 neighbouring elements;
+5. `cluster`    (softmax_cluster.py)  inner = 1, on 9.0 and later: such a line in the registers of several blocks. One trip.
+6. `columns`    inner > 1: 32 neighbouring lines to a block, so that a warp reads 32 neighbouring elements;
                 8 threads share a line, each finds an online (m, s) of its part, and the parts are merged.
 
 A line with +inf or NaN, or with -inf throughout, is NaN throughout, as on the CPU.
@@ -435,7 +436,13 @@ def best(inputs: tuple[Layout, ...], axis: int, held: int) -> str:
         return "columns"
     width, edges = access(shape[axis], *inputs)
     columns = shape[axis] + (width - 1 if edges else 0)
-    if spread(columns, width, fitting(held, inputs[0].dtype)):
+    alone = spread(columns, width, fitting(held, inputs[0].dtype))
+    if width in (4, 8) and (alone is None or alone.threads == LONG):
+        from . import softmax_cluster
+
+        if softmax_cluster.fits(inputs[0], shape[axis], len(inputs)):
+            return "cluster"
+    if alone:
         return "rows"
     held_back = CACHE.get(capability(inputs[0].device), 0) >= shape[axis] * inputs[0].itemsize // 2
     return "cached_rows" if width in (4, 8) and held_back else "long_rows"

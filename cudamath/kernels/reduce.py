@@ -49,6 +49,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import shapes
+from ..core.dtypes import FLOATING
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from ..runtime.device import capability, multiprocessors
@@ -80,6 +81,8 @@ MOST_THREADS = 1024  # a row; a multiprocessor has 64 registers for each ..
 WIDE = 16  # .. too few for accumulators of this many bytes, which get half as many threads
 WHOLE = 512  # threads a row at the most where there are many rows: two blocks of 1,024 would leave gaps
 BUSY = 768  # threads that keep a multiprocessor's loads under way
+EACH = 4  # vectors a thread of a row has at the least ..
+EACH_EXTREME = 16  # .. and of 16-bit numbers' max and min
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -385,13 +388,14 @@ def plan(x: Layout, *, kind: str, axis: tuple[int, ...], keepdims: bool, dtype: 
     is for the gradient rule. version: see `planned`.
     """
     return planned(x, reduction(kind, x.dtype, dtype), axis, keepdims, dtype, correction=correction,
-                   ordered=kind in ("argmax", "argmin"), version=version, counted=kind in ("nanvar", "nanstd"))
+                   ordered=kind in ("argmax", "argmin"), version=version, counted=kind in ("nanvar", "nanstd"),
+                   each=EACH_EXTREME if kind in ("max", "min") and x.dtype in FLOATING and x.itemsize == 2 else EACH)
 
 
 def planned(x: Layout, reduce: Reduction, axis: tuple[int, ...], keepdims: bool, dtype: np.dtype, *, correction: float = 0,
-            ordered: bool = False, version: str | None = None, counted: bool = False) -> Plan:
+            ordered: bool = False, version: str | None = None, counted: bool = False, each: int = EACH) -> Plan:
     """The plan of any reduction. ordered: element numbers matter; counted: by the reduction itself, whose divisor is the
-    correction.
+    correction; each: vectors a thread of a row has at the least, before it shares them with another.
 
     version: "plain", "rows", "columns", "rows_split" or "columns_split"; by default what the strides suggest.
     """
@@ -416,7 +420,7 @@ def planned(x: Layout, reduce: Reduction, axis: tuple[int, ...], keepdims: bool,
     split = version.endswith("split")
     if along_rows:
         most = MOST_THREADS // (2 if sum(kind.bitwidth // 8 for kind in reduce.kinds) >= WIDE else 1)
-        cut = _cut_rows(x, walk, out.size, count, most, light=len(reduce.kinds) == 1, forced=split)
+        cut = _cut_rows(x, walk, out.size, count, most, each=each if len(reduce.kinds) == 1 else 0, forced=split)
     else:
         cut = _cut_columns(x, walk, out.size, count, forced=split)
     if cut.parts == 1 and not split:
@@ -475,8 +479,8 @@ class _Cut(NamedTuple):
     segment: int
 
 
-def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, most: int, *, light: bool, forced: bool) -> _Cut:
-    """most: threads of a row; light: an accumulator is one number; forced: parts even where one would do."""
+def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, most: int, *, each: int, forced: bool) -> _Cut:
+    """most: threads of a row; each: see _threads; forced: parts even where one would do."""
     vectors = max(count // walk.width, 1)
     fill = FILL * multiprocessors(x.device)
     if forced or (count >= LONG and rows * 2 <= fill):
@@ -489,14 +493,15 @@ def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, most: int, *, light:
                 segment = blocks(segment, round_) * round_
             return _Cut(rows, (THREADS, 1), blocks(vectors, segment), segment)
     enough = power_of_two(blocks(vectors, 4))  # so many threads have one to four loads each
-    threads = _threads(rows, vectors, min(enough, most), light, BUSY * multiprocessors(x.device)) if rows >= fill else max(
+    threads = _threads(rows, vectors, min(enough, most), each, BUSY * multiprocessors(x.device)) if rows >= fill else max(
         min(enough, most), min(power_of_two(vectors), 64))  # few rows: each spread wide
     height = max(THREADS // threads, 1) if threads <= 32 else 1
     return _Cut(blocks(rows, height), (threads, height), 1, vectors)
 
 
-def _threads(rows: int, vectors: int, most: int, light: bool, busy: int) -> int:
-    """Threads for each of many rows of so many vectors; busy: threads that keep all multiprocessors' loads under way.
+def _threads(rows: int, vectors: int, most: int, each: int, busy: int) -> int:
+    """Threads for each of many rows of so many vectors, each with `each` of them or more (0: an accumulator is several
+    numbers); busy: threads that keep all multiprocessors' loads under way.
 
     Measured on an H200, GB/s of rows of float32 by 32, 64, 128, 256 and 512 threads:
 
@@ -507,11 +512,12 @@ def _threads(rows: int, vectors: int, most: int, light: bool, busy: int) -> int:
        4,096     4,053  3,993  4,057  4,211  4,261    4,045  3,842  3,828  3,739  3,346
 
     One number is quickly brought together, so each thread reads four vectors at once and is done. Several numbers take long
-    (a var divides at each step): a warp a row, more only where rows are too few. max is as sum, argmax between the two.
+    (a var divides at each step): a warp a row, more only where rows are too few. max is as sum, argmax between the two, and
+    max of bfloat16 (512 vectors: 3,672 3,462 3,292 2,506 1,897), where a vector is eight choices, wants more vectors a thread.
     """
     threads = min(most, 32)
-    if light:
-        while threads < min(most, WHOLE) and vectors >= 8 * threads:
+    if each:
+        while threads < min(most, WHOLE) and vectors >= 2 * each * threads:
             threads *= 2
         while threads > 64 and vectors % (4 * threads):  # what is left over goes one load at a time
             threads //= 2

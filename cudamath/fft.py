@@ -492,7 +492,9 @@ def fftshift(x: Any, /, axes: Axes = None) -> ndarray:
         return roll(x, shape[0] // 2)
     x = require("fftshift", x)
     chosen = shapes.normalize_axes("fftshift", axes, x.ndim)
-    return roll(x, [x.shape[a] // 2 for a in chosen], axis=chosen) if chosen else x
+    for axis in chosen:  # one after another: each is then found by its layout
+        x = roll(x, x.shape[axis] // 2, axis)
+    return x
 
 
 def ifftshift(x: Any, /, axes: Axes = None) -> ndarray:
@@ -508,5 +510,6 @@ def ifftshift(x: Any, /, axes: Axes = None) -> ndarray:
     [0, 1, 2, -2, -1]
     """
     x = require("ifftshift", x)
-    chosen = shapes.normalize_axes("ifftshift", axes, x.ndim)
-    return roll(x, [-(x.shape[a] // 2) for a in chosen], axis=chosen) if chosen else x
+    for axis in shapes.normalize_axes("ifftshift", axes, x.ndim):
+        x = roll(x, -(x.shape[axis] // 2), axis)
+    return x

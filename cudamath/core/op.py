@@ -259,15 +259,21 @@ class Op:
             run = self.bound(own, params, 0, next(x.device for x in own if x is not None), wanted)
         self.keep((key, *seen), run)
 
-    def remember_both(self, key: tuple, given: Any, x: ndarray, first: dict, between: ndarray, seen: ndarray, second: dict,
-                      y: ndarray) -> None:
-        """`remember` for a call that was answered by this card twice: `between = self(x, **first)`, where x is `given` in
-        another layout, and `self(seen, **second)`, where `seen` is `between` in another one; y is that result in a third."""
-        if type(given) is not ndarray or given._layout.device < 0 or given._node is not None or (
-                given._data != x._data or between._data != seen._data):
-            return
-        one, two = [self.plans[a._layout, *params.values()] for a, params in ((x, first), (seen, second))]
-        self.keep((key, given._layout), seen_as(lambda x: two(one(x)), y._layout))
+    def remember_as(self, known: tuple, key: tuple, given: Sequence[Any], arrays: Sequence[ndarray],
+                    result: tuple[ndarray, ndarray]) -> None:
+        """`remember` for a call that another public function, which is remembered under `known`, has answered for these arrays:
+        views of all of those that were given. result: what it returned, and the view of it that is returned now."""
+        run = self.plans.get((known, *[x._layout for x in arrays]))
+        if run is not None and all([type(x) is ndarray and x._data == y._data for x, y in zip(given, arrays, strict=True)]):
+            self.keep((key, *[x._layout for x in given]), seen_as(run, result[1]._layout))
+
+    def remember_chain(self, key: tuple, given: Sequence[Any], x: ndarray, first: Callable, second: Callable,
+                       y: ndarray) -> None:
+        """`remember` for a call that two plans have answered, `second(first(x), *given[1:])`, where x is a view of all of
+        given[0]; y is the result, in whatever layout it was returned."""
+        if all([type(a) is ndarray and a._layout.device >= 0 for a in given]) and given[0]._data == x._data:
+            run = seen_as(lambda x, *others: second(first(x), *others), y._layout)
+            self.keep((key, *[a._layout for a in given]), run)
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"

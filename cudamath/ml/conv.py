@@ -15,7 +15,7 @@ from ..core.dtypes import float32
 from ..core.op import FLOATING, Op, require
 from ..ops.join import pad, stack
 from ..ops.linalg import tf32_allowed
-from ..ops.shape import moveaxis, reshape
+from ..ops.shape import _copy, moveaxis, reshape
 from . import conv_fold
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose2d"]
@@ -292,6 +292,12 @@ def conv3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, in
     >>> cm.ml.conv3d(cm.ones((1, 1, 3, 3, 3)), cm.ones((1, 1, 2, 3, 3))).tolist()
     [[[[[18.0]], [[18.0]]]]]
     """
+    key = ("conv3d", stride, padding, dilation, groups, tf32_allowed())
+    given = (x, weight) if bias is None else (x, weight, bias)
+    plain = {stride.__class__, padding.__class__, dilation.__class__, groups.__class__} == {int}
+    known = _conv2d.again(key, given) if plain else None
+    if known is not None:
+        return known
     (x, weight, *biases), groups = _operands("conv3d", 3, x, weight, bias, groups)
     where = _windows("conv3d", 3, x, weight, stride, padding, dilation)
     (step, *strides), (before, after, *margins), (apart, *dilations) = where["stride"], where["padding"], where["dilation"]
@@ -300,12 +306,27 @@ def conv3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, in
         x = pad(x, ((0, 0), (0, 0), (before, after), (0, 0), (0, 0)))
     planes = (x.shape[2] - apart * (taps - 1) - 1) // step + 1
     met = [x[:, :, t * apart:t * apart + (planes - 1) * step + 1:step] for t in range(taps)]
-    side_by_side = moveaxis(stack(met, axis=2) if taps > 1 else met[0][:, :, None], 3, 1)        # (N, O, C, T, H, W)
+    if x._node is None:  # one view of all, in which planes occur again
+        layout = met[0]._layout
+        shape, (of_n, of_c, of_plane, *inside) = layout.shape, layout.strides
+        everything = (shape[0], planes, shape[1], taps, *shape[3:]), (of_n, of_plane, of_c, x.strides[2] * apart, *inside)
+        side_by_side = met[0]._view(layout.view(*everything))
+    else:
+        side_by_side = moveaxis(stack(met, axis=2) if taps > 1 else met[0][:, :, None], 3, 1)    # (N, O, C, T, H, W)
     count, _, channels = side_by_side.shape[:3]
-    y = _conv2d(reshape(side_by_side, (count * planes, channels * taps, *x.shape[3:])),
-                reshape(weight, (weight.shape[0], weight.shape[1] * taps, *weight.shape[3:])), *biases,
-                stride=tuple(strides), padding=tuple(margins), dilation=tuple(dilations), groups=groups, tf32=_tf32(x))
-    return moveaxis(reshape(y, (count, planes, *y.shape[1:])), 1, 2)
+    flat = (reshape(side_by_side, (count * planes, channels * taps, *x.shape[3:])),
+            reshape(weight, (weight.shape[0], weight.shape[1] * taps, *weight.shape[3:])), *biases)
+    params: dict[str, Any] = {"stride": tuple(strides), "padding": tuple(margins), "dilation": tuple(dilations),
+                              "groups": groups, "tf32": _tf32(x)}
+    y = _conv2d(*flat, **params)
+    out = moveaxis(reshape(y, (count, planes, *y.shape[1:])), 1, 2)
+    recorded = any([a._node is not None for a in (x, weight, *biases)])
+    copied = _copy.plans.get((side_by_side._layout,)) if plain and x._layout.device >= 0 and not recorded else None
+    if copied is not None and flat[0]._data != side_by_side._data and (
+            [a._data for a in flat[1:]] == [getattr(a, "_data", None) for a in given[1:]]):
+        run = _conv2d.plans[*[a._layout for a in flat], *params.values()]
+        _conv2d.remember_chain(key, given, side_by_side, copied, run, out)
+    return out
 
 
 def conv_transpose2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, int] = 1,
@@ -357,7 +378,7 @@ def conv_transpose2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     name = "conv_transpose2d"
     key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
     plain = bias is None and {stride.__class__, padding.__class__, output_padding.__class__, groups.__class__,
-                              dilation.__class__} == {int}
+                              dilation.__class__} <= {int, tuple}
     if plain:
         known = _conv2d_input_grad.again(key, given)
         if known is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.dtypes import compute_dtype
-from .conv import _operands, conv_transpose2d, several
+from .conv import _conv2d_input_grad, _operands, conv_transpose2d, several
 from .resize import pad
 
 __all__ = ["conv_transpose1d", "conv_transpose3d"]
@@ -44,13 +44,22 @@ def conv_transpose1d(x: Any, weight: Any, bias: Any = None, *, stride: int = 1, 
     [[[1.0, 10.0, 2.0, 20.0]]]
     """
     name = "conv_transpose1d"
+    key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
+    plain = bias is None and {*map(type, key[1:])} == {int}
+    known = _conv2d_input_grad.again(key, given) if plain else None
+    if known is not None:
+        return known
     (x, weight, *biases), groups = _operands(name, 1, x, weight, bias, groups, transposed=True)
     (s,), (d,) = several(name, "stride", stride, 1, 1), several(name, "dilation", dilation, 1, 1)
     (p,), (more,) = several(name, "padding", padding, 0, 1), several(name, "output_padding", output_padding, 0, 1)
     _check_size(name, x, weight, (s,), (p,), (more,), (d,))
-    y = conv_transpose2d(x[:, :, None], weight[:, :, None], *biases, stride=(1, s), padding=(0, p), output_padding=(0, more),
-                         dilation=(1, d), groups=groups)
-    return y[:, :, 0]
+    arrays, how = (x[:, :, None], weight[:, :, None]), {"stride": (1, s), "padding": (0, p), "output_padding": (0, more),
+                                                        "groups": groups, "dilation": (1, d)}
+    rows = conv_transpose2d(*arrays, *biases, **how)  # type: ignore[arg-type]
+    y = rows[:, :, 0]
+    if plain:
+        _conv2d_input_grad.remember_as(("conv_transpose2d", *how.values()), key, given, arrays, (rows, y))
+    return y
 
 
 def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, int, int] = 1,

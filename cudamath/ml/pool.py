@@ -199,12 +199,13 @@ def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     >>> cm.ml.avg_pool2d(x, 2).tolist()
     [[[[3.0, 4.0]]]]
     """
-    key = ("avg_pool2d", kernel_size, stride, padding, ceil_mode, count_include_pad)
-    simple = divisor_override is None and _integers(kernel_size, stride, padding)
-    if simple:
+    key = ("avg_pool2d", kernel_size, stride, padding, kernel_size.__class__, stride.__class__, padding.__class__, ceil_mode,
+           count_include_pad)
+    if divisor_override is None:
         known = _avg_pool2d.again(key, (x,))
         if known is not None:
             return known
+    simple = divisor_override is None and _integers(kernel_size, stride, padding)
     given, x = x, images("avg_pool2d", x)
     where = _windows("avg_pool2d", x, kernel_size, stride, padding, 1, ceil_mode)
     params = _mean_params(x, where, count_include_pad, _divisor("avg_pool2d", divisor_override))

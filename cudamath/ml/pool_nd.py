@@ -144,9 +144,10 @@ def max_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tu
         maxima = _max(planes, flat, False)
         lines = _lines(maxima, x.shape[1])
         y = _max(lines, deep, False).reshape(shape)
-        if simple:
-            _max_pool2d.remember_both(key, given, planes, {**flat, "old": planes.shape[2:]}, maxima, lines,
-                                      {**deep, "old": lines.shape[2:]}, y)
+        if simple and x._node is None:
+            first, second = (_max_pool2d.plans[a._layout, *how.values(), a.shape[2:]]
+                             for a, how in ((planes, flat), (lines, deep)))
+            _max_pool2d.remember_chain(key, (given,), planes, first, second, y)
         return y
     maxima, places = _max(_planes(x), flat, True)
     y, line = _max(_lines(maxima, x.shape[1]), deep, True)
@@ -180,8 +181,9 @@ def avg_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tu
     lines = _lines(means, x.shape[1])
     both = _mean_params(lines, deep, count_include_pad, divisor)
     y = _avg_pool2d(lines, **both).reshape((*x.shape[:2], *window["size"])).astype(x.dtype, copy=False)
-    if simple:
-        _avg_pool2d.remember_both(key, given, planes, each, means, lines, both, y)
+    if simple and x._node is None:
+        first, second = (_avg_pool2d.plans[a._layout, *how.values()] for a, how in ((planes, each), (lines, both)))
+        _avg_pool2d.remember_chain(key, (given,), planes, first, second, y)
     return y
 
 

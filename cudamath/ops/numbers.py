@@ -313,7 +313,7 @@ def array_equiv(a1: Any, a2: Any) -> bool:
     >>> cm.array_equiv([1, 2], [[1, 2], [1, 2]])
     True
     """
-    from .shape import broadcast_arrays
+    from .stacks import broadcast_arrays
 
     x, y = coerce("array_equiv", (a1, a2), ANY)
     try:

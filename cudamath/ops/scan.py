@@ -153,6 +153,9 @@ def nancumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any =
 def _standard(name: str, kind: str, x: Any, axis: int | None, dtype: Any, include_initial: bool, target: Any) -> ndarray:
     if target is not None:
         return deliver(name, _standard(name, kind, x, axis, dtype, include_initial, None), target)
+    known = None if include_initial else _scan.again((name, axis, axis.__class__, dtype), (x,))  # as _total would find it
+    if known is not None:
+        return known
     x = require(name, x, NUMERIC)
     if axis is None:
         if x.ndim > 1:

@@ -24,7 +24,7 @@ from ..core.shapes import normalize_axes, normalize_axis
 from .views import remember, viewing
 
 __all__ = [
-    "astype", "atleast_1d", "atleast_2d", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "copy", "diagonal",
+    "astype", "atleast_1d", "atleast_2d", "broadcast_shapes", "broadcast_to", "copy", "diagonal",
     "expand_dims", "flatten", "flip", "matrix_transpose", "moveaxis", "permute_dims", "ravel",
     "reshape", "squeeze", "swapaxes", "transpose",
 ]
@@ -252,6 +252,10 @@ def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bo
     array([[0, 1, 2],
            [3, 4, 5]])
     """
+    key, given = ("reshape", shape), x
+    known = _copy.again(key, (x,)) if order == "C" and copy is None else None  # one that takes a copy, seen before
+    if known is not None:
+        return known
     x = require("reshape", x, HELD)
     layout = x._layout
     try:
@@ -265,6 +269,8 @@ def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bo
         if copy is False:
             raise ValueError(f"reshape: {layout.shape} with strides {layout.strides} cannot become {new} as a view")
         x = _copy(x)
+        if order == "C" and copy is None and type(shape) in (int, tuple):
+            _copy.remember(key, (given,), (given,), (x, _reshape(x, shape=new, old=layout.shape)))
     elif copy:
         x = _copy(x)
     return _reshape(x, shape=new, old=layout.shape)
@@ -279,6 +285,7 @@ def _by_columns(name: str, x: ndarray, order: str) -> bool:
     return order != "C" and not x._layout.contiguous and shapes.is_contiguous(x.shape[::-1], x.strides[::-1], x.itemsize)
 
 
+@viewing
 def ravel(x: Any, /, order: str = "C") -> ndarray:
     """``x`` in one dimension; a view if ``x`` is contiguous.
 
@@ -584,17 +591,3 @@ def _broadcast_as(name: str, x: ndarray, shape: tuple) -> ndarray:
     if extra < 0 or any(n not in (1, to) for n, to in zip(x.shape, shape[extra:], strict=True)):
         raise ValueError(f"{name}: an array of shape {x.shape} cannot be broadcast to {shape}")
     return _broadcast(x, shape=shape, old=x.shape)
-
-
-def broadcast_arrays(*arrays: Any) -> tuple[ndarray, ...]:
-    """Views of the arrays, all repeated to their common shape.
-
-    Raises: ValueError if the shapes do not broadcast. Gradient: summed over the repeated axes.
-
-    >>> import cudamath as cm
-    >>> [a.shape for a in cm.broadcast_arrays(cm.zeros((3, 1)), cm.zeros(4))]
-    [(3, 4), (3, 4)]
-    """
-    inputs = [require("broadcast_arrays", x) for x in arrays]
-    shape = shapes.broadcast_shapes("broadcast_arrays", *[x.shape for x in inputs])
-    return tuple([broadcast_to(x, shape) for x in inputs])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..core import shapes
 from ..core.array import ndarray
 from ..core.op import coerce, require
 from ..core.shapes import normalize_axes, normalize_axis, normalize_shape
@@ -30,8 +32,25 @@ from .shape import (
 )
 from .views import viewing
 
-__all__ = ["append", "atleast_3d", "block", "column_stack", "cross", "delete", "dsplit", "dstack", "fliplr", "flipud", "hsplit",
-           "insert", "resize", "rollaxis", "rot90", "trace", "trim_zeros", "vsplit"]
+__all__ = ["append", "atleast_3d", "block", "broadcast_arrays", "column_stack", "cross", "delete", "dsplit", "dstack", "fliplr",
+           "flipud", "hsplit", "insert", "resize", "rollaxis", "rot90", "trace", "trim_zeros", "vsplit"]
+
+
+def broadcast_arrays(*arrays: Any) -> tuple[ndarray, ...]:
+    """Views of the arrays, all repeated to their common shape.
+
+    Raises: ValueError if the shapes do not broadcast. Gradient: summed over the repeated axes.
+
+    >>> import cudamath as cm
+    >>> [a.shape for a in cm.broadcast_arrays(cm.zeros((3, 1)), cm.zeros(4))]
+    [(3, 4), (3, 4)]
+    """
+    inputs = [x if type(x) is ndarray else require("broadcast_arrays", x) for x in arrays]
+    shape = _common_shape("broadcast_arrays", *[x._layout.shape for x in inputs])
+    return tuple([broadcast_to(x, shape) for x in inputs])
+
+
+_common_shape = functools.lru_cache(1024)(shapes.broadcast_shapes)
 
 
 def atleast_3d(*arrays: Any) -> Any:

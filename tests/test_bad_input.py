@@ -329,6 +329,25 @@ def test_memory_that_is_read_only_is_not_lent_to_write():
         x.__dlpack__()
 
 
+def test_read_only_arrays_stay_as_they_are():
+    host = np.arange(3.0)
+    host.flags.writeable = False
+    x = cm.asarray(host, device="cpu")
+    for change in (lambda: x.__setitem__(0, 5), lambda: x.__setitem__([0, 1], 5), lambda: x.__setitem__(x > 0, 5), x.sort,
+                   lambda: x.fill(1), lambda: cm.copyto(x, 1.0), lambda: cm.random.default_rng(0).shuffle(x)):
+        with pytest.raises(ValueError, match="^setitem: assignment destination is read-only: float64"):
+            change()
+    for name, change in {"add": lambda: x.__iadd__(1), "add_at": lambda: cm.add_at(x, [0], 1)}.items():
+        with pytest.raises(ValueError, match=f"^{name}: .*read-only"):
+            change()
+    assert host.tolist() == [0, 1, 2]
+
+
+def test_more_decimals_than_a_number_has(device):
+    x = cm.asarray([1.5, -np.inf, np.nan, 5e-324])
+    np.testing.assert_array_equal(cm.round(x, 400).to_numpy(), x.to_numpy())
+
+
 def test_trees_that_hold_themselves(tmp_path):
     pytest.importorskip("safetensors")
     tree: dict[str, Any] = {"w": cm.zeros(2)}

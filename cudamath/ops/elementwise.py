@@ -253,7 +253,7 @@ def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:
     x = require("round", x, NUMERIC)
     if not hasattr(decimals, "__index__"):
         raise TypeError(f"round: decimals must be an integer, got {decimals!r} for {x.dtype} of shape {x.shape}")
-    if x.dtype in INTEGER and decimals >= 0:
+    if x.dtype in INTEGER and decimals >= 0 or decimals > 308:  # no float64 has as many decimals
         return positive(x)
     if decimals == 0:
         return _rint(x)

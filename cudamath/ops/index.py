@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core import dtypes, indexing, shapes
 from ..core.array import asarray, ndarray
-from ..core.devices import TRACED
+from ..core.devices import CPU, TRACED
 from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC, REAL_OR_BOOL
 from ..core.looked_up import known_view
 from ..core.op import Category, Op, coerce, require
@@ -194,6 +194,8 @@ def _check_writable(name: str, x: ndarray) -> None:
     if x._node is not None:
         raise RuntimeError(f"{name}: an array of shape {x.shape} cannot be changed in place while a gradient is "
                            "recorded for it; make a new one (where, index_add, concat)")
+    if x._layout.device == CPU and not x._data.flags.writeable:
+        raise ValueError(f"{name}: assignment destination is read-only: {x.dtype} of shape {x.shape}; copy it first")
     if not x._layout.contiguous and shapes.overlaps_itself(x.shape, x.strides, x.itemsize):
         raise ValueError(f"{name}: elements of this array of shape {x.shape} share memory (a broadcast view); "
                          "copy it first")

@@ -124,7 +124,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
             wrote(x)
             run(x, value)
             return
-    if x._node is not None or not x._layout.contiguous:
+    if x._node is not None or not x._layout.contiguous or x._layout.device < 0:
         _check_writable("setitem", x)
     if type(key) is ndarray and _one_array(x, key):
         if key._owner is x._owner and x._layout.device >= 0:  # x[x] = 0: what is written must not be read as a position

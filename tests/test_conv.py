@@ -468,8 +468,7 @@ def test_every_tile_of_the_weight_gradient():
     w = np.zeros((200, 136, 3, 3), BF16)
     exact, bound = reference(x, w, padding=1, grad=grad)[2], reference(np.abs(x), w, padding=1, grad=np.abs(grad))[2]
     x, grad = on_gpu(x, True), on_gpu(grad, True)
-    shared = [conv_wgmma_grad.Tile(*size) for size in ((64, 128, 8), (128, 128, 8), (128, 256, 4), (256, 128, 2))]
-    for tile in (*conv_wgmma_grad.TILES, *shared):
+    for tile in conv_wgmma_grad.TILES:
         for splits in (1, 3, 15):
             plan = conv_wgmma_grad.conv2d_weight_grad(
                 conv_layout.result(x._layout, w.shape), grad._layout, x._layout, stride=(1, 1), padding=(1, 1, 1, 1),

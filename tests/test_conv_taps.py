@@ -77,12 +77,12 @@ def test_runs_of_pixels_hold_the_sums(case, together):
     launch, added = plan.steps
     assert launch.early and added.early and added.kernel.__name__ == "add_splits_early" and launch.shared <= 227 << 10
     of_grads, of_images, _, *rest = launch.args
-    (tiles, group_tiles, across, steps, parts, positions, area, width, row_start, row_step, column_start, taps, down, chunks,
-     own, own_outputs, every) = map(int, rest)
+    (tiles, group_tiles, across, share, positions, area, width, row_start, row_step, column_start, taps, down, chunks, own,
+     own_outputs, every) = map(int, rest)
     groups = options["groups"]
     assert (every, taps, own, chunks, across) == (outputs, taps_down * taps_right, channels, -(-channels // 64),
                                                   taps_down // rows * -(-channels // 64))
-    assert tiles == groups * group_tiles and parts == 2 and steps == -(-positions // PIXELS) and launch.grid[0] == tiles * 2
+    assert tiles == groups * group_tiles and share % PIXELS == 0 and launch.grid[0] == tiles * 2
     dy, images = (a.astype(np.float64).transpose(0, 2, 3, 1) for a in (grad, x))
     tile = conv_wgmma_taps.Tile(taps_right, options["dilation"][1], options["stride"][1], rows)
     assert launch.block[0] == tile.threads == (512 if tile.rows == 3 else 384)
@@ -119,6 +119,21 @@ def test_what_taps_cannot_share(x, w, stride, dilation):
         assert conv_wgmma_taps.conv2d_weight_grad(out, grad, images, **where) is None
 
 
+@pytest.mark.parametrize(("x", "w", "stride", "paired"), [
+    ((64, 512, 7, 7), (512, 512, 3, 3), 1, True), ((64, 256, 14, 14), (256, 256, 3, 3), 1, False),  # 64 tiles and 16
+    ((1, 64, 7, 7), (4096, 64, 3, 3), 1, False),                                                    # one step
+])
+def test_two_blocks_share_a_tile(x, w, stride, paired):
+    """Where tiles are half as many as multiprocessors and their partial sums many: then there is no second kernel."""
+    _, margins, _, size = geometry(x, w, stride, 1, 1)
+    out, grad, images = (conv_layout.as_last(Layout.new(shape, BF16, 0)) for shape in (w, (x[0], w[0], *size), x))
+    where = {"stride": (stride, stride), "padding": margins, "dilation": (1, 1), "groups": 1}
+    with assume((9, 0)):
+        plan = conv_wgmma_taps.conv2d_weight_grad(out, grad, images, **where)
+    assert [step.cluster for step in plan.steps] == ([2] if paired else [1, 1])
+    assert not paired or plan.steps[0].grid[0] % 2 == 0 and not plan.temps
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [BF16, F16], ids=str)
 @pytest.mark.parametrize(("case", "together"), [*((c, False) for c in CASES), *((c, True) for c in TOGETHER)], ids=str)
@@ -129,11 +144,11 @@ def test_shared_taps_on_the_gpu(case, together, dtype):
     layouts = [grad._layout, x._layout]
     out = conv_layout.result(x._layout, exact.shape)
     options["rows"] = exact.shape[2] if together else 1
-    for splits, share in ((1, 1), (2, 1), (5, 1), (1, 2), (1, 4), (2, 8)):
-        plan = conv_wgmma_taps.conv2d_weight_grad(out, *layouts, **options, splits=splits, share=share)
+    for splits, paired in ((1, False), (2, False), (5, False), (None, True)):
+        plan = conv_wgmma_taps.conv2d_weight_grad(out, *layouts, **options, splits=splits, paired=paired)
         run = plan.bind("conv2d", layouts)
         first = run(grad, x)
-        check(first, exact, bound, dtype, f"{splits} splits, clusters of {share}")
+        check(first, exact, bound, dtype, "paired" if paired else f"{splits} splits")
         assert first.tobytes() == run(grad, x).tobytes()
 
 

@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.dtypes import bfloat16
+from ..core.dtypes import bfloat16, float32
 from ..core.layout import Layout
 from ..core.plan import Launch, Plan, TensorMap
 from .build import SIMULATOR, blocks, device_function
 from .conv_layout import Turned
 from .conv_product import Product
 from .conv_simt import Walk
-from .conv_splits import add_shares, partial_sums, possible_share
+from .conv_splits import add
 from .conv_tiles import MULTIPROCESSORS, THREADS, map_of_images, pixel_of, place_of, possible, reach, store_channels
 from .lazy import cuda, types
 
@@ -40,12 +40,10 @@ i32, i64, f32 = types.int32, types.int64, types.float32
 
 
 class Tile(NamedTuple):
-    """Outputs x channels-under-taps that a block sums up: rows 64 (its warpgroups share columns), 128 or 256. share: how many
-    blocks, a cluster, sum up the same, each over its share of the pixels; then each adds up its rows of all."""
+    """Outputs x channels-under-taps that a block sums up: rows 64 (its warpgroups share columns), 128 or 256."""
 
     rows: int
     columns: int
-    share: int = 1
 
     @property
     def stage(self) -> int:
@@ -106,10 +104,10 @@ def sum_of_steps(kind: str, products: list[tuple[int, int, int, int]], lead_a: i
 
 
 @functools.cache
-def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile, result: np.dtype) -> Any:
-    """A block sums a tile of the weight gradient over its part of the pixels. result: of `partial`."""
+def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile) -> Any:
+    """A block sums a tile of the weight gradient over its share of the pixels."""
     kind = "bf16" if dtype == bfloat16 else "f16"
-    rows, columns, share = tile
+    rows, columns = tile
     stages, stage_bytes = tile.stages, tile.stage
     high = max(1, rows // 128)                              # tiles of 64 outputs a warpgroup has
     own_rows, own_columns = (0, columns // 2) if rows == 64 else (rows // 2, columns)
@@ -121,19 +119,17 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile, result: np.dtype) -> Any:
     add_steps = sum_of_steps(kind, products, PIECE, PIECE, stages, stage_bytes)
     registers_down, registers_up = ptx.registers_down(40), ptx.registers_up(232)
     divide = ptx_mma.divide_unsigned
-    pitch = 4 * columns + 32
-    add_rows = add_shares(rows // share, columns, 256, share, result)
 
     @cuda.jit(launch_bounds=(THREADS, 1))
-    def conv2d_weight_wgmma(grads, images, partial, tiles, group_tiles, across_tiles, steps, parts, positions, area, width,
+    def conv2d_weight_wgmma(grads, images, partial, tiles, group_tiles, across_tiles, share, positions, area, width,
                             row_start, row_step, column_start, column_step, taps, taps_right, down, right, chunks, channels,
                             outputs, all_outputs):
         """grads: tensor map of dy (pixels, G * M), box (PIXELS, 64); images: im2col map of x (N, H, W, G * C), box (PIXELS,
-        64); partial (splits, G * M, taps, C), as a line.
+        64); partial (splits, G * M, taps, C) float32, as a line.
 
-        tiles in all, in a group, in a row; steps: of PIXELS pixels in all, parts into which they are split; positions: output
-        pixels, area to an image, width to a row; window and taps as in conv2d_wgmma; chunks: pieces of 64 channels to a tap;
-        channels and outputs of a group; all_outputs: G * M."""
+        tiles in all, in a group, in a row; share: pixels a split adds up, a multiple of PIXELS; positions: output pixels, area
+        to an image, width to a row; window and taps as in conv2d_wgmma; chunks: pieces of 64 channels to a tap; channels and
+        outputs of a group; all_outputs: G * M."""
         base = hopper.first_tile(cuda.shared.array(0, types.uint8))
         full = i32(base + stages * stage_bytes)
         thread = i32(cuda.threadIdx.x)
@@ -143,14 +139,11 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile, result: np.dtype) -> Any:
         cuda.syncthreads()
         ptx.let_next_begin()
         ptx.wait_for_previous()
-        cluster = divide(cuda.blockIdx.x, share)
-        rank = i32(cuda.blockIdx.x - cluster * share)
-        split, group, tile_row, tile_column = place_of(cluster, tiles, group_tiles, across_tiles)
+        split, group, tile_row, tile_column = place_of(cuda.blockIdx.x, tiles, group_tiles, across_tiles)
         piece0 = i32(tile_column * pieces)
         output0 = i32(tile_row * rows)
-        part = i32(split * share + rank)
-        begin = i32(PIXELS * divide(steps * part, parts))
-        end = i32(min(PIXELS * divide(steps * (part + 1), parts), positions))
+        begin = i32(split * share)
+        end = i32(min(begin + share, positions))
         if group_of_threads == 0:                          # ---------------- the one that fetches
             registers_down()
             if thread == 0:
@@ -174,9 +167,6 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile, result: np.dtype) -> Any:
                         to = i32(to + PIECE)
                     stage, phase = hopper.advance(stage, phase, stages)
                     at = i32(at + PIXELS)
-            if share > 1:
-                cuda.syncwarp()
-                ptx.cluster_sync()                         # where the others are there
         else:                                              # ---------------- those that multiply
             registers_up()
             me = i32(group_of_threads - 1)
@@ -186,21 +176,7 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile, result: np.dtype) -> Any:
             first_a = i32(base + me * shift_a)
             first_b = i32(base + rows_pieces * PIECE + me * shift_b)
             add_steps(total, full, first_a, first_b, begin, end, thread)
-            if share > 1:
-                ptx.named_sync(1, 256)                     # nobody reads stages any more: their memory is free
-                for half in range(2 * high):
-                    row = i32(me * own_rows + (half >> 1) * 64 + (half & 1) * 8 + (thread >> 5) * 16 + (lane >> 2))
-                    to = i32(base + row * pitch + 8 * (lane & 3))
-                    if rows == 64:
-                        to = i32(to + 4 * own_columns * me)
-                    for i in range(own_columns // 8):
-                        e = (half >> 1) * sums + 2 * (half & 1) + 4 * i
-                        ptx_mma.store_shared_float_2(to + 32 * i, total[e], total[e + 1])
-                ptx.cluster_sync()
-                line = (i64(split) * all_outputs + group * outputs + output0) * taps * channels
-                add_rows(base, i32(128 * me + thread), rank, line, piece0, 1, chunks, taps, channels, i32(outputs - output0),
-                         partial)
-            for half in range(0 if share > 1 else 2 * high):
+            for half in range(2 * high):
                 row = i32(output0 + me * own_rows + (half >> 1) * 64 + (half & 1) * 8 + (thread >> 5) * 16 + (lane >> 2))
                 if row < outputs:
                     line = (i64(split) * all_outputs + group * outputs + row) * taps
@@ -213,9 +189,6 @@ def conv2d_weight_wgmma(dtype: np.dtype, tile: Tile, result: np.dtype) -> Any:
                         if tap < taps:
                             store_channels(partial, (line + tap) * channels + c, total,
                                            (half >> 1) * sums + 2 * (half & 1) + 32 * piece, c, channels)
-        if share > 1:
-            cuda.syncwarp()
-            ptx.cluster_sync()                             # shared memory must outlive what neighbours read of it
 
     return conv2d_weight_wgmma
 
@@ -256,18 +229,18 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     positions = images * tall * wide
     best, most = choose(outputs, taps * chunks, groups, blocks(positions, PIXELS))
     tile, splits = tile or best, splits or most
-    steps = blocks(positions, PIXELS)
-    tile = tile._replace(share=possible_share(tile.share, steps))
-    splits = min(splits, steps // tile.share)
-    partial, result, after = partial_sums(turned, out, tile.share, splits)
+    share = blocks(blocks(positions, PIXELS), splits) * PIXELS
+    splits = blocks(positions, share)
+    partial = turned.temp(Layout.new((splits, out.size), float32, out.device))
     maps = [TensorMap(turned.operands[0], (positions, all_outputs), None, (PIXELS, 64), kind=grad.dtype.name),
             map_of_images(turned.operands[1], x.shape, (PIXELS, 64), reach(product, (height, width)), stride, x.dtype)]
     across_tiles = blocks(taps * chunks, tile.columns // 64)
     group_tiles = across_tiles * blocks(outputs, tile.rows)
-    numbers = [groups * group_tiles, group_tiles, across_tiles, steps, splits * tile.share, positions, tall * wide, wide,
-               walks[0].start, walks[0].step, walks[1].start, walks[1].step, taps, taps_right, walks[0].tap, walks[1].tap,
-               chunks, channels, outputs, all_outputs]
+    numbers = [groups * group_tiles, group_tiles, across_tiles, share, positions, tall * wide, wide, walks[0].start,
+               walks[0].step, walks[1].start, walks[1].step, taps, taps_right, walks[0].tap, walks[1].tap, chunks, channels,
+               outputs, all_outputs]
     turned.steps += [
-        Launch(conv2d_weight_wgmma(grad.dtype, tile, result), groups * group_tiles * splits * tile.share, THREADS,
-               [*maps, partial, *[np.int32(n) for n in numbers]], tile.shared, tile.share, early=True), *after]
+        Launch(conv2d_weight_wgmma(grad.dtype, tile), groups * group_tiles * splits, THREADS,
+               [*maps, partial.flat, *[np.int32(n) for n in numbers]], tile.shared, early=True),
+        add(out, splits, partial.flat, turned.target.view((out.size,)), early=True)]
     return turned.plan()

@@ -3,9 +3,8 @@
 conv_wgmma.py brings a tile of filters and one of pixels for every step: 40 KiB for 770 cycles of multiplication, about what the
 second-level cache can hand out. Two things spare most of that where there are few channels and outputs:
 
-- All filters stay in shared memory, brought once by each of the persistent blocks, as its first tile needs them: 128 outputs x
-  9 taps x 64 channels, or half as many outputs of twice the channels, are 144 KiB. Of more filters a block keeps those of some
-  outputs, its *part*; its neighbours have the others, and read the same pixels at about the same time.
+- All filters stay in shared memory, brought once by each of the persistent blocks: 128 outputs x 9 taps x 64 channels, or half
+  as many outputs of twice the channels, are 144 KiB.
 - The taps of a row share their pixels. Pixels are rows of 128 bytes (64 channels), and neighbouring taps see the same ones
   moved along by one, so a run of (pixels + 2) serves three taps: wgmma is told to begin one row further. Runs cross the ends
   of rows; conv_wgmma_taps.py tells why that does no harm if rows of results are walked as if they were longer (`more`). The
@@ -80,8 +79,8 @@ class Tile(NamedTuple):
 
     @property
     def shared(self) -> int:
-        """Dynamic shared memory; a barrier for each step's filters besides."""
-        return hopper.ring_bytes(self.stage, self.stages, self.kept) + 8 * self.taps[0] * self.chunks
+        """Dynamic shared memory; one barrier more than the ring has."""
+        return hopper.ring_bytes(self.stage, self.stages, self.kept) + 8
 
 
 @functools.cache
@@ -106,14 +105,14 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
 
     @cuda.jit(launch_bounds=(THREADS, 1))
     def conv2d_wgmma_kept(images, filters, y, tiles, positions, area, width, real, row_start, column_start, first_tap, tap_down,
-                          tap_right, down, steps, outputs, parts, y_image, y_row, y_column):
+                          tap_right, down, steps, outputs, y_image, y_row, y_column):
         """images: im2col tensor map of x (N, H, W, C), box (tile.run, CHANNELS); filters: of w (K, R * S, C), box (outputs of a
         tile, 1, CHANNELS), or if across (CHANNELS, 1, 64); y: its memory as a line.
 
         positions: of results and of those beyond their edge, area to an image, width to a row, of which `real` are there; a
         window starts at row_start + row, column_start + column; number in w of the first tap, of the next down, right; down:
         rows between taps; steps: taps_down * chunks, not known to the compiler, which would write the loop out and then
-        serialise its products; outputs in all, in `parts` that neighbouring blocks have; strides of y in bytes."""
+        serialise its products; strides of y in bytes."""
         base = hopper.first_tile(cuda.shared.array(0, types.uint8))
         kept = i32(base + stages * stage_bytes)
         full = i32(kept + kept_bytes)
@@ -121,35 +120,34 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
         thread = i32(cuda.threadIdx.x)
         group_of_threads = thread >> 7
         if thread == 0:
-            for i in range(taps_down * chunks):
-                ptx.barrier_init(ready + 8 * i, 1)
+            ptx.barrier_init(ready, 1)
             hopper.make_ring(full, stages, 1, 1)
         cuda.syncthreads()
         ptx.let_next_begin()
         ptx.wait_for_previous()
-        t = ptx_mma.divide_unsigned(cuda.blockIdx.x, parts)
-        first = i32(rows * (cuda.blockIdx.x - t * parts))  # of the outputs
-        blocks = ptx_mma.divide_unsigned(cuda.gridDim.x, parts)
+        t = i32(cuda.blockIdx.x)
+        blocks = i32(cuda.gridDim.x)
         if group_of_threads == 0:                          # ---------------- the one that fetches
             registers_down()
             if thread == 0:
-                stage, phase, to, there = i32(0), i32(1), kept, ready
+                ptx.barrier_expect(ready, kept_bytes)
+                to = kept
+                for i in range(taps_down):
+                    for c in range(chunks):
+                        for j in range(taps_right):
+                            tap = i32(first_tap + i * tap_down + j * tap_right)
+                            if across:
+                                for k in range(pieces):
+                                    ptx.tma_load_3d(to + k * PIECE, filters, 64 * k, tap, CHANNELS * c, ready)
+                            else:
+                                ptx.tma_load_3d(to, filters, CHANNELS * c, tap, 0, ready)
+                            to = i32(to + filter_bytes)
+                stage, phase = i32(0), i32(1)
                 while t < tiles:
                     image, p, q = pixel_of(i32(t * pixels), area, width)
                     h, v = i32(row_start + p), i32(column_start + q)
                     for i in range(taps_down):
                         for c in range(chunks):
-                            if there < ready + 8 * steps:  # the first tile: this step's filters, which stay
-                                ptx.barrier_expect(there, taps_right * filter_bytes)
-                                for j in range(taps_right):
-                                    tap = i32(first_tap + i * tap_down + j * tap_right)
-                                    if across:
-                                        for k in range(pieces):
-                                            ptx.tma_load_3d(to + k * PIECE, filters, first + 64 * k, tap, CHANNELS * c, there)
-                                    else:
-                                        ptx.tma_load_3d(to, filters, CHANNELS * c, tap, first, there)
-                                    to = i32(to + filter_bytes)
-                                there = i32(there + 8)
                             barrier = hopper.refill(full, stages, stage, phase, run_bytes)
                             ptx.tma_load_im2col_4d(base + stage * stage_bytes, images, CHANNELS * c, v, h, image, barrier, 0,
                                                    i * down)
@@ -166,13 +164,13 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
                 ptx.named_arrive(1, 256)
                 stage, phase = skip(stage, phase, steps, stages)
                 t = i32(t + blocks)
+            ptx.barrier_wait(ready, 0)
             while t < tiles:
                 for i in range(count):
                     total[i] = f32(0)
                 ptx.named_sync(1 + me, 256)                # the other one has found all its stages full
                 before, a = i32(-1), kept
-                for step in range(i32(steps)):
-                    ptx.barrier_wait(ready + 8 * step, 0)
+                for _ in range(i32(steps)):
                     ptx.barrier_wait(full + 8 * stage, phase)
                     filters_here = hopper.descriptor(a, base_a)
                     pixels_here = hopper.descriptor(i32(base + stage * stage_bytes), base_b)
@@ -195,7 +193,7 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
                 wait_all(total, 0)
                 hopper.release(full, stages, before, thread)
                 odd, upper = lane & 1, lane & 2            # see outputs_of_pixel
-                output = i32(first + 16 * warp + 8 * odd)
+                output = i32(16 * warp + 8 * odd)
                 line = ptx_mma.global_address(y) + 2 * i64(output)
                 for i in range(pixels // 16):
                     at = i32(t * pixels + (lane >> 2) + 4 * upper + 16 * i)
@@ -213,17 +211,15 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
 
 # ------------------------------------------------------------------------------------------------ planner
 
-PIXELS = {64: 256, 128: 160}  # of a tile, by its outputs: the fastest of those whose sums fit into a warpgroup's registers
-MOST_PARTS = 4                # of the outputs: each part reads the pixels
+PIXELS = {64: 256, 128: 160}  # of a tile, by its outputs: no more fit into a warpgroup's registers, or were faster
 LEAST_TILES = 4 * MULTIPROCESSORS  # two for each warpgroup: bringing all filters pays with the second
 
 
-def choose(outputs: int, positions: int, parts: int) -> int:
-    """Pixels of a tile with which the blocks of a part take least time: those of the last turn that few have work in are lost,
-    and changing turns costs about as much as four pixels."""
-    each = MULTIPROCESSORS // parts
+def choose(outputs: int, positions: int) -> int:
+    """Pixels of a tile with which the blocks take least time: a last turn in which few have work is lost, and taking turns
+    costs about what four pixels do."""
     sizes = range(PIXELS[outputs], PIXELS[outputs] * 5 // 8, -16)
-    return min(sizes, key=lambda n: blocks(blocks(positions, n), each) * (n + 4))
+    return min(sizes, key=lambda pixels: blocks(blocks(positions, pixels), MULTIPROCESSORS) * (pixels + 4))
 
 
 def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...], filters: ArrayArg, weight: tuple[int, ...],
@@ -234,7 +230,7 @@ def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...]
     product, (number, channels, height, width) = products[0], shape
     outputs = weight[1] if across else weight[0]
     apart = product.columns.tap
-    if (len(products) > 1 or groups > 1 or bias is not None or channels % CHANNELS or outputs % 8
+    if (len(products) > 1 or groups > 1 or bias is not None or channels % CHANNELS or outputs % 8 or outputs > 128
             or product.taps[1] not in (2, 3) or product.rows.step != 1 or product.columns.step != 1 or apart > 8):
         return None
     reached = (product.taps[1] - 1) * apart                 # from the first tap of a row to its last
@@ -244,23 +240,19 @@ def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...]
     product = product._replace(size=(*product.size[:2], real + more))
     area = product.size[1] * product.size[2]
     positions = number * area
-    tile = Tile(64 if outputs <= 64 else 128, pixels or 160, product.taps, channels // CHANNELS, apart)
-    if tile.stages < 2:                                     # too many filters: half of them
-        tile = tile._replace(outputs=64)
-    parts = blocks(outputs, tile.outputs)
-    if pixels is None:
-        tile = tile._replace(pixels=PIXELS[tile.outputs])
-    tiles = blocks(positions, tile.pixels)
-    if tile.stages < 2 or more > 127 or parts > MOST_PARTS or not possible(product, (height, width)):
+    rows = 64 if outputs <= 64 else 128
+    tile = Tile(rows, pixels or choose(rows, positions), product.taps, channels // CHANNELS, apart)
+    if tile.stages < 2 or more > 127 or not possible(product, (height, width)):
         return None
-    if pixels is None and (tiles * parts < LEAST_TILES or parts > 1):
+    tiles = blocks(positions, tile.pixels)
+    if pixels is None and tiles < LEAST_TILES:
         return None
     maps = [map_of_images(images, shape, (tile.run, CHANNELS), reach(product, (height, width)), (1, 1), dtype),
-            map_of_filters(filters, weight, tile.outputs, CHANNELS, across, dtype)]
+            map_of_filters(filters, weight, rows, CHANNELS, across, dtype)]
     numbers = [tiles, positions, area, product.size[2], real, product.rows.start, product.columns.start, *product.tap,
-               product.rows.tap, product.taps[0] * tile.chunks, outputs, parts]
+               product.rows.tap, product.taps[0] * tile.chunks, outputs]
     size = product.offset // dtype.itemsize + product.size[0] * product.size[1] * real * outputs
-    return [Launch(conv2d_wgmma_kept(dtype, tile, across), parts * min(MULTIPROCESSORS // parts, tiles), THREADS,
+    return [Launch(conv2d_wgmma_kept(dtype, tile, across), min(MULTIPROCESSORS, tiles), THREADS,
                    [*maps, y.view((size,)), *[np.int32(n) for n in numbers], *[np.int64(n) for n in product.strides]],
                    tile.shared, early=True)]
 

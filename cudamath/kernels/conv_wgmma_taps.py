@@ -30,14 +30,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.dtypes import bfloat16
+from ..core.dtypes import bfloat16, float32
 from ..core.layout import Layout
 from ..core.plan import Launch, Plan
-from .build import SIMULATOR, blocks
+from .build import SIMULATOR, blocks, codec, device_function
 from .conv_layout import Turned
 from .conv_product import Product
 from .conv_simt import Walk
-from .conv_splits import add_shares, partial_sums, possible_share
+from .conv_splits import add
 from .conv_tiles import MULTIPROCESSORS, map_of_images, pixel_of, place_of, possible, reach, store_channels
 from .conv_wgmma_grad import MOST_SPLITS, PIECE, PIXELS, sum_of_steps
 from .lazy import cuda, types
@@ -45,21 +45,23 @@ from .lazy import cuda, types
 if not SIMULATOR:
     from . import hopper, ptx_mma
     from . import ptx_hopper as ptx
+    from .ptx import store_vector
 
 i32, i64, f32 = types.int32, types.int64, types.float32
+PAIR = 3                     # what it takes two blocks to add their sums, see `choose`
 MOST_TAPS = 4                # 64 channels under each: the columns of a wgmma
 
 
 class Tile(NamedTuple):
     """What a block sums up: 128 outputs x the taps of a row, or 64 outputs x those of all `rows`, 2 or 3; all with the same 64
-    channels. apart: dilation; stride: also the number of runs of pixels for a row of taps, 1 or 2. share: see
-    conv_wgmma_grad.Tile."""
+    channels. apart: dilation; stride: also the number of runs of pixels for a row of taps, 1 or 2. paired: two blocks, a
+    cluster, sum up the same over half the positions each, and add their sums themselves."""
 
     taps: int
     apart: int = 1
     stride: int = 1
     rows: int = 1
-    share: int = 1
+    paired: bool = False
 
     @property
     def outputs(self) -> int:
@@ -102,11 +104,48 @@ class Tile(NamedTuple):
 
 
 @functools.cache
-def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile, result: np.dtype) -> Any:
-    """A block sums a tile of the weight gradient, outputs x the taps of a row, over its part of the pixels. result: of
-    `partial`."""
+def add_pairs(dtype: np.dtype, own_rows: int, columns: int, threads: int) -> Any:
+    """A device function with which each of two blocks adds both's sums for half the outputs, `own_rows`: (weights as a line,
+    shared address of the sums, thread of `threads`, rank, number of the first output, how many are left, taps of a filter, the
+    tile's first tap, channels, the tile's first).
+
+    Sums lie in rows of 4 * columns + 32 bytes, 64 channels a tap. All are read before the first is stored: so what has to come
+    from the other block is under way together."""
+    store, quads, pitch, each = codec(dtype)[1], columns // 4, 4 * columns + 32, own_rows * columns // 4 // threads
+    count = 4 * each
+    if count * threads != own_rows * columns:
+        raise AssertionError(f"add_pairs: {own_rows} rows of {columns} for {threads} threads")
+
+    @device_function
+    def add_pairs(weights, base, thread, rank, output, left, taps, first_tap, channels, first_channel):
+        sums = cuda.local.array(count, f32)
+        for i in range(each):
+            at = i32(threads * i + thread)
+            row = i32(at // quads)
+            here = i32(base + (rank * own_rows + row) * pitch + 16 * (at - row * quads))
+            a, b, c, d = ptx.load_cluster_float_4(here, i32(1 - rank))
+            e, f, g, h = ptx_mma.load_shared_float_4(here)
+            sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3] = f32(a + e), f32(b + f), f32(c + g), f32(d + h)
+        for i in range(each):
+            at = i32(threads * i + thread)
+            row = i32(at // quads)
+            column = i32(4 * (at - row * quads))
+            row = i32(row + rank * own_rows)
+            channel = i32(first_channel + (column & 63))
+            if row < left and channel < channels:
+                to = (i64(output + row) * taps + first_tap + (column >> 6)) * channels + channel
+                store_vector(weights, to, (store(sums[4 * i]), store(sums[4 * i + 1]), store(sums[4 * i + 2]),
+                                           store(sums[4 * i + 3])))
+
+    return add_pairs
+
+
+@functools.cache
+def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
+    """A block sums a tile of the weight gradient, outputs x the taps of a row, over its share of the pixels. `partial` has the
+    dtype of the weights if paired, else float32."""
     kind = "bf16" if dtype == bfloat16 else "f16"
-    taps_right, apart, stride, rows, share = tile
+    taps_right, apart, stride, rows, paired = tile
     stages, stage_bytes, run_bytes = tile.stages, tile.stage, tile.run
     first_run = blocks(taps_right, stride)                  # taps
     count = 32 * taps_right                                 # registers of the sums
@@ -122,18 +161,19 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile, result: np.dtype) -> A
         (ptx.registers_down(40), ptx.registers_up(232)) if consumers == 2 else (ptx.registers_down(32), ptx.registers_up(160)))
 
     columns = 64 * rows * taps_right
-    pitch, add_rows = 4 * columns + 32, add_shares(own_outputs // share, columns, 128 * consumers, share, result)
+    pitch = 4 * columns + 32                                # bytes: rows below each other are stored side by side
+    add_pair = add_pairs(dtype, own_outputs // 2, columns, 128 * consumers) if paired else None
 
     @cuda.jit(launch_bounds=(tile.threads, 1))
-    def conv2d_weight_wgmma_taps(grads, images, partial, tiles, group_tiles, across_tiles, steps, parts, positions, area,
-                                 width, row_start, row_step, column_start, taps, down, chunks, channels, outputs, all_outputs):
+    def conv2d_weight_wgmma_taps(grads, images, partial, tiles, group_tiles, across_tiles, share, positions, area, width,
+                                 row_start, row_step, column_start, taps, down, chunks, channels, outputs, all_outputs):
         """grads: im2col map of dy (N, P, Q, G * M), box (PIXELS, 64); images: of x (N, H, W, G * C), box (tile.pixels, 64);
-        partial (splits, G * M, taps, C), as a line.
+        partial (splits, G * M, taps, C), as a line; paired: (G * M, taps, C).
 
-        tiles in all, in a group, in a row (of chunks; times taps down where rows of taps are summed apart); steps: of PIXELS
-        positions in all, parts into which they are split; positions: of results and of those beyond their edge, area to an
-        image, width to a row; a result's window starts at row_start + row * row_step, column_start + column * stride; taps of a
-        filter; down: rows between them; chunks: pieces of 64 channels; channels and outputs of a group; all_outputs: G * M."""
+        tiles in all, in a group, in a row (of chunks; times taps down where rows of taps are summed apart); share: positions a
+        split adds up, a multiple of PIXELS; positions: of results and of those beyond their edge, area to an image, width to a
+        row; a result's window starts at row_start + row * row_step, column_start + column * stride; taps of a filter; down:
+        rows between them; chunks: pieces of 64 channels; channels and outputs of a group; all_outputs: G * M."""
         base = hopper.first_tile(cuda.shared.array(0, types.uint8))
         full = i32(base + stages * stage_bytes)
         thread = i32(cuda.threadIdx.x)
@@ -143,15 +183,16 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile, result: np.dtype) -> A
         cuda.syncthreads()
         ptx.let_next_begin()
         ptx.wait_for_previous()
-        cluster = ptx_mma.divide_unsigned(cuda.blockIdx.x, share)
-        rank = i32(cuda.blockIdx.x - cluster * share)
-        split, group, tile_row, unit = place_of(cluster, tiles, group_tiles, across_tiles)
+        block = i32(cuda.blockIdx.x >> 1 if paired else cuda.blockIdx.x)
+        split, group, tile_row, unit = place_of(block, tiles, group_tiles, across_tiles)
+        half_of = i32(cuda.blockIdx.x & 1)
+        if paired:
+            split = half_of
         r = ptx_mma.divide_unsigned(unit, chunks)          # a row of taps (or the first of all), and 64 of the channels
         channel = i32(64 * (unit - r * chunks))
         output0 = i32(tile_row * own_outputs)
-        part = i32(split * share + rank)
-        begin = i32(PIXELS * ptx_mma.divide_unsigned(steps * part, parts))
-        end = i32(min(PIXELS * ptx_mma.divide_unsigned(steps * (part + 1), parts), positions))
+        begin = i32(split * share)
+        end = i32(min(begin + share, positions))
         if group_of_threads == 0:                          # ---------------- the one that fetches
             registers_down()
             if thread == 0:
@@ -171,7 +212,7 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile, result: np.dtype) -> A
                             to = i32(to + run_bytes)
                     stage, phase = hopper.advance(stage, phase, stages)
                     at = i32(at + PIXELS)
-            if share > 1:
+            if paired:
                 cuda.syncwarp()
                 ptx.cluster_sync()                         # where the others are there
         else:                                              # ---------------- those that multiply
@@ -183,7 +224,7 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile, result: np.dtype) -> A
             first_a = i32(base + me * shift_a)
             first_b = i32(base + pieces * PIECE + me * shift_b)
             add_steps(total, full, first_a, first_b, begin, end, thread)
-            if share > 1:
+            if paired:
                 ptx.named_sync(1, 128 * consumers)         # nobody reads stages any more: their memory is free
                 for half in range(2):
                     row = i32(me * shift_outputs + 8 * half + (thread >> 5) * 16 + (lane >> 2))
@@ -194,20 +235,19 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile, result: np.dtype) -> A
                             e = 2 * half + 32 * number + 4 * k
                             ptx_mma.store_shared_float_2(to + 32 * k, total[e], total[e + 1])
                 ptx.cluster_sync()
-                line = (i64(split) * all_outputs + group * outputs + output0) * taps * channels
-                add_rows(base, i32(128 * me + thread), rank, line, i32(r * taps_right * chunks + (channel >> 6)), chunks,
-                         chunks, taps, channels, i32(outputs - output0), partial)
+                add_pair(partial, base, i32(128 * me + thread), half_of, group * outputs + output0, i32(outputs - output0),
+                         taps, i32(r * taps_right), channels, channel)
             c = i32(channel + 2 * (lane & 3))
-            for half in range(0 if share > 1 else 2):
+            for half in range(0 if paired else 2):
                 row = i32(output0 + me * shift_outputs + 8 * half + (thread >> 5) * 16 + (lane >> 2))
                 if row < outputs:
                     line = (i64(split) * all_outputs + group * outputs + row) * taps + (r + me * shift_r) * taps_right
                     for number in range(taps_right):       # as they lie in registers: every second tap, then the others
                         tap = number * stride if number < first_run else (number - first_run) * stride + 1
                         store_channels(partial, (line + tap) * channels + c, total, 2 * half + 32 * number, c, channels)
-        if share > 1:
+        if paired:
             cuda.syncwarp()
-            ptx.cluster_sync()                             # shared memory must outlive what neighbours read of it
+            ptx.cluster_sync()                             # shared memory must outlive what the other block reads of it
 
     return conv2d_weight_wgmma_taps
 
@@ -229,16 +269,18 @@ def blocks_of(tile: Tile, outputs: int, groups: int, taps_down: int, chunks: int
 
 
 def choose(tiles: list[Tile], outputs: int, groups: int, taps_down: int, chunks: int, steps: int) -> tuple[Tile, int]:
-    """The tile, and the number of splits, with which the blocks take least time. steps: of all splits."""
+    """The tile, and the number of splits, with which the blocks take least time, in units of 128 x 256 products of 64 pixels,
+    0.6 us. steps: of all splits."""
 
     def cost(tile: Tile, splits: int) -> float:
         waves = blocks(blocks_of(tile, outputs, groups, taps_down, chunks) * splits, MULTIPROCESSORS)
         step = tile.taps * tile.consumers / 8 * (1 if tile.rows == 1 else 1.05)       # three warpgroups share what memory gives
         results = outputs * groups * taps_down * tile.taps * 64 * chunks
-        return waves * step * (blocks(steps, splits) + 8) + splits * results / 5e5
+        return waves * step * (blocks(steps, splits) + 8) + (PAIR if tile.paired else splits * results / 5e5)
 
-    return min(((tile, splits) for tile in tiles for splits in range(1, min(MOST_SPLITS, steps) + 1)),
-               key=lambda pair: cost(*pair))
+    found = [(tile, splits) for tile in tiles for splits in range(1, min(MOST_SPLITS, steps) + 1)]
+    found += [(tile._replace(paired=True), 2) for tile in tiles if steps >= 2]
+    return min(found, key=lambda pair: cost(*pair))
 
 
 def worth(grad: tuple[int, ...], weight: tuple[int, ...], stride: tuple[int, int], groups: int) -> bool:
@@ -256,9 +298,9 @@ def worth(grad: tuple[int, ...], weight: tuple[int, ...], stride: tuple[int, int
 
 def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[int, int], padding: tuple[int, int, int, int],
                        dilation: tuple[int, int], groups: int, splits: int | None = None,
-                       rows: int | None = None, share: int = 1) -> Plan | None:
-    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done this way. rows: of taps
-    together, see Tile; by default as suits the sizes. share: see Tile."""
+                       rows: int | None = None, paired: bool = False) -> Plan | None:
+    """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S); None where it cannot be done this way. rows, paired:
+    see Tile; by default as suits the sizes."""
     images, all_outputs, tall, wide = grad.shape
     height, width = x.shape[2:]
     channels, taps_down, taps_right = out.shape[1:]
@@ -279,19 +321,23 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     turned = Turned(out, grad, x)
     chunks = blocks(channels, 64)
     positions = images * tall * (wide + more)
-    tile, most = choose(tiles, outputs, groups, taps_down, chunks, blocks(positions, PIXELS))
+    steps = blocks(positions, PIXELS)
+    tile, most = choose(tiles, outputs, groups, taps_down, chunks, steps)
     across_tiles = taps_down // tile.rows * chunks
     group_tiles = across_tiles * blocks(outputs, tile.outputs)
-    steps = blocks(positions, PIXELS)
-    tile = tile._replace(share=possible_share(share, steps))
-    splits = min(splits or most, steps // tile.share)
-    partial, result, after = partial_sums(turned, out, tile.share, splits)
+    if splits or paired:
+        tile, most = tile._replace(paired=paired and steps > 1), 2 if paired else splits
+    share = blocks(steps, most) * PIXELS
+    splits = blocks(positions, share)
+    target = turned.target.view((out.size,))
+    partial = target if tile.paired else turned.temp(Layout.new((splits, out.size), float32, out.device)).flat
     maps = [map_of_images(turned.operands[0], grad.shape, (PIXELS, 64), ((0, 0), (0, more)), (1, 1), grad.dtype),
             map_of_images(turned.operands[1], x.shape, (tile.pixels, 64), reach(product, (height, width)), stride, x.dtype)]
-    numbers = [groups * group_tiles, group_tiles, across_tiles, steps, splits * tile.share, positions, tall * (wide + more),
-               wide + more, walks[0].start, walks[0].step, walks[1].start, taps_down * taps_right, walks[0].tap, chunks,
-               channels, outputs, all_outputs]
+    numbers = [groups * group_tiles, group_tiles, across_tiles, share, positions, tall * (wide + more), wide + more,
+               walks[0].start, walks[0].step, walks[1].start, taps_down * taps_right, walks[0].tap, chunks, channels, outputs,
+               all_outputs]
     turned.steps += [
-        Launch(conv2d_weight_wgmma_taps(grad.dtype, tile, result), groups * group_tiles * splits * tile.share, tile.threads,
-               [*maps, partial, *[np.int32(n) for n in numbers]], tile.shared, tile.share, early=True), *after]
+        Launch(conv2d_weight_wgmma_taps(grad.dtype, tile), groups * group_tiles * splits, tile.threads,
+               [*maps, partial, *[np.int32(n) for n in numbers]], tile.shared, 2 if tile.paired else 1, early=True),
+        *[add(out, splits, partial, target, early=True)] * (not tile.paired)]
     return turned.plan()

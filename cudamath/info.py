@@ -15,7 +15,20 @@ from .runtime import libraries, memory, module
 from .runtime.errors import DeviceError
 
 PACKAGES = ("numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core", "nvmath-python", "nvidia-cudnn-frontend", "ml_dtypes")
-VARIABLES = ("CUDAMATH_DEVICE", "CUDAMATH_CACHE_DIR", "CUDA_PATH", "CUDA_HOME", "CUDNN_PATH", "CUDA_VISIBLE_DEVICES")
+#: What some functions want besides: package -> the extra that brings it.
+EXTRAS = {"nvidia-cudnn-frontend": "cudnn", "safetensors": "io", "nvtx": "profile", "mpi4py": "distributed",
+          "dask": "distributed"}
+VARIABLES = ("CUDAMATH_DEVICE", "CUDAMATH_CACHE_DIR", "CUDAMATH_TUNE_CACHE", "CUDAMATH_MEMORY_FRACTION",
+             "CUDAMATH_CACHE_SIZE", "CUDAMATH_LAUNCH_LINES", "CUDAMATH_LAUNCH_IN_ORDER",
+             "CUDA_PATH", "CUDA_HOME", "CUDNN_PATH", "CUDA_VISIBLE_DEVICES")
+
+
+def version(package: str) -> str | None:
+    """Of a package; None if it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def versions() -> dict[str, str | None]:
@@ -24,13 +37,7 @@ def versions() -> dict[str, str | None]:
     >>> versions()["cudamath"] == cudamath.__version__
     True
     """
-    found: dict[str, str | None] = {"python": platform.python_version(), "cudamath": cudamath.__version__}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = None
-    return found
+    return {"python": platform.python_version(), "cudamath": cudamath.__version__, **{name: version(name) for name in PACKAGES}}
 
 
 def processor() -> str:
@@ -98,8 +105,9 @@ def tables() -> list[Any]:
     settings = Table(title="Versions and settings", title_justify="left")
     settings.add_column("name", no_wrap=True)
     settings.add_column("value", overflow="fold")
-    for package, version in versions().items():
-        settings.add_row(package, version or "not installed")
+    for package, number in (versions() | {name: version(name) for name in EXTRAS}).items():
+        remedy = f": pip install 'cudamath[{EXTRAS[package]}]'" if package in EXTRAS else ""
+        settings.add_row(package, Text(number or f"not installed{remedy}"))
     for variable in VARIABLES:
         settings.add_row(variable, os.environ.get(variable, "not set"))
     folder = module.cache_directory()

@@ -139,7 +139,11 @@ def test_info_names_every_library_and_what_brings_it() -> None:
     for word in ("driver", "NVVM", "NVRTC", "nvJitLink", "cuBLAS", "cuDNN", "kernel cache", "CUDA_PATH", "CUDNN_PATH"):
         assert word in done.stdout
     import cudamath as cm
+    from cudamath.info import EXTRAS, VARIABLES, version
 
+    assert all(name in done.stdout for name in (*EXTRAS, *VARIABLES))
+    for package, extra in EXTRAS.items():
+        assert version(package) is not None or f"cudamath[{extra}]" in done.stdout
     if cm.cuda.device_count() == 0:
         assert "not found" in done.stdout and "Brought by an NVIDIA driver" in " ".join(done.stdout.replace("│", "").split())
     lost = python("-c", "import cuda.pathfinder as finder\n"

@@ -124,8 +124,7 @@ def layers(f: np.dtype) -> None:
         for mode in ("nearest", "bilinear"):
             for size in ((24, 32), (32, 32)):
                 cm.grad(lambda x, mode=mode, size=size: ml.upsample(x, size, mode=mode).sum())(x)
-        for small in (x, x[:1, :1]):
-            cm.grad(lambda x: (ml.pad(x, 1, "reflect") ** 2).sum())(small)
+        cm.grad(lambda x: (ml.pad(x, 1, "reflect") ** 2).sum())(x)
     cm.grad(lambda x: ml.dropout(x, 0.3, rng=cm.random.default_rng(1)).sum())(made((100, 33), f))
     cm.grad(lambda w: ml.embedding(cm.zeros(5000, "int64"), w).sum())(made((1000, 64), f))
     cm.grad(lambda x: ml.rotary_embedding(x, made((9, 8)), made((9, 8))).sum())(made((2, 3, 9, 20), f))

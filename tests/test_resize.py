@@ -224,19 +224,23 @@ def test_kernels(machine, version, mode, dtype):
         assert_close(dx, expected, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 4)
 
 
-#: Shapes and (before, after) of rows and columns: few rows and many, one axis alone, wider than a block goes in a step; longer
-#: than a block goes at all.
-MOVED = [((1, 2, 4, 6), (1, 2), (2, 3)), ((1, 7, 5, 6), (2, 0), (0, 3)), ((1, 4, 3, 20), (0, 0), (1, 15))]
+#: Shapes and (before, after) of rows and columns: one axis alone; images smaller than a step of a thread, and larger; several
+#: blocks; groups of 4, 2 and 1 columns.
+MOVED = [((1, 2, 4, 6), (1, 2), (2, 3)), ((1, 7, 5, 6), (2, 0), (0, 3)), ((1, 4, 3, 20), (0, 0), (1, 15)),
+         ((1, 40, 9, 8), (1, 1), (1, 1))]
 LARGE_MOVED = [((2, 17, 30, 258), (1, 1), (1, 1)), ((3, 16, 64, 64), (4, 4), (8, 8)), ((2, 8, 7, 7), (6, 6), (6, 5)),
-               ((1, 40, 1, 9001), (0, 0), (300, 17)), ((2, 1, 100, 130), (99, 0), (0, 129))]
+               ((1, 40, 1, 9001), (0, 0), (300, 17)), ((2, 1, 100, 130), (99, 0), (0, 129)), ((500, 2, 3, 3), (0, 1), (1, 0)),
+               ((2, 3, 700, 37), (5, 0), (0, 0)), ((1, 6, 33, 40), (1, 2), (0, 3))]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
 @pytest.mark.parametrize("machine, version", versions("plain"))
-def test_padding_kernel(machine, version, mode, dtype):
+def test_padding_kernel(monkeypatch, machine, version, mode, dtype):
     """C order and channels last; the sign of zero is kept."""
-    from cudamath.kernels import resize
+    from cudamath.kernels import padding, resize
+
+    monkeypatch.setattr(padding, "INSIDE", 0)  # however little
 
     def made(plan, size):
         def make(layout):
@@ -255,8 +259,8 @@ def test_padding_kernel(machine, version, mode, dtype):
         places = np.pad(np.arange(x.size).reshape(shape), widths, WORDS[mode])
         summed = np.bincount(places.ravel(), wide(g).ravel(), x.size).reshape(shape)
         for order in ((0, 1, 2, 3), (0, 2, 3, 1)):
-            if machine == "simulator" and dtype != "float32" and (order[1] == 2 or shape[1] != 7):
-                continue  # as float32
+            if machine == "simulator" and (dtype, mode, order[1]) != ("float32", "reflect", 1) and shape != MOVED[0][0]:
+                continue  # nothing new for its time
             lie = lambda a, order=order: np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order))  # noqa: E731
             y = run_version(machine, made(resize.resize, expected.shape[2:]), lie(x))
             np.testing.assert_array_equal(y, expected)
@@ -344,7 +348,7 @@ def test_padding_does_not_spill(dtype):
     from cudamath.kernels import resize
 
     kind, axes = numbers((), dtype).dtype, (("reflect", 1.0), ("reflect", 1.0))
-    for shape, size in (((8, 64, 32, 32), (34, 34)), ((1, 1, 8, 8), (10, 10))):
+    for shape, size in (((8, 64, 32, 32), (34, 34)), ((8, 3, 32, 29), (34, 31))):
         x, y = Layout.new(shape, kind, 0), Layout.new((*shape[:2], *size), kind, 0)
         for order in ((0, 1, 2, 3), (0, 2, 3, 1)):
             a, b = (Layout.new(tuple(v.shape[i] for i in order), kind, 0) for v in (x, y))

@@ -2,14 +2,16 @@
 
 The idea. Almost every element of the padded image is one of the old image at a fixed distance, and almost every gradient
 is one number of the padded image's at that distance; only near the edges tables (core/taps.py) must say from where an
-element comes, or which several elements a gradient is the sum of. So a thread owns a column of a few neighbouring rows: it
-finds once where those rows lie, and walks over the columns with one addition a column.
+element comes, or which several elements a gradient is the sum of:
 
     y[h, w] = sum of x[p, q] over the p that row h takes from and the q that column w takes from
 
-Forward each takes from one, backward those near the edges from several, in ascending order: no atomics, the same bits every
-time. Rows of 258 numbers begin at no border of 16 bytes: what keeps the memory busy is that the elements of `each` rows are on
-their way at once, neighbours read by neighbouring threads. Channels that lie last in memory are read by whole accesses.
+Forward each takes from one, backward those near the edges from several, in ascending order: the same bits every time.
+
+A block owns a piece of y's memory, wherever rows end in it. A thread finds by divisions where its first elements lie and by
+additions where the next do, and has all of them on their way before it writes the first. Elements near an edge would hold up
+their whole warp, once for each group of them: they are put on a list in shared memory, and when the others are done the
+block's threads share it out. The order of the list changes from run to run, what is done with an element does not.
 
 The floor is bytes(x) + bytes(y). Any GPU, and the simulator.
 """
@@ -24,17 +26,15 @@ import numpy as np
 from ..core.layout import Layout
 from ..core.plan import Constant, Input, Launch, Output
 from ..core.taps import MIXED, Axis, taps
-from .build import SIMULATOR, blocks, codec
+from .build import SIMULATOR, blocks, codec, numba_type, storage
 from .lazy import cuda, types
 from .pool import _memory, _width
 from .rows import reader, writer
 
 THREADS = 256
 UNDER_WAY = 32  # bytes that a thread waits for at once
-MOST_ROWS = 8  # that it owns
-STEPS = 16  # columns that a thread walks over
-
-REGISTERS = 128  # of a thread, so that a multiprocessor of 65,536 holds two blocks at least
+STORED = 8  # bytes that it writes by one access, where it does not read by whole accesses
+INSIDE = 0.5  # of the elements at least come from a fixed distance; lists would be long otherwise
 
 i32, i64 = types.int32, types.int64
 
@@ -67,86 +67,82 @@ def edges(length: int, count: int, axis: Axis, gradient: bool) -> Edges:
 
 
 @functools.cache
-def padding(dtype: np.dtype, gradient: bool, width: int, each: int, large: bool) -> Any:
-    """Blocks of (threads along a row, threads down the rows); a thread owns `width` neighbours in each of `each` rows."""
+def padding(dtype: np.dtype, width: int, whole: bool, groups: int, large: bool) -> Any:
+    """A thread owns `groups` groups of `width` neighbours. whole: these are channels, and are read by one access, too."""
     _, _, T = codec(dtype)
-    read, write = reader(dtype, width), writer(dtype, width)
-    held = each * width
+    one, read, write = reader(storage(dtype), 1), reader(storage(dtype), width), writer(storage(dtype), width)
+    apart = 1 if whole else width  # elements of a group near an edge that are dealt with by themselves
+    together = width // apart
+    get, put = reader(dtype, together), writer(dtype, together)
+    held, piece, stored = groups * width, groups * THREADS, numba_type(dtype)
     short = i64 if large else i32
     number = types.uint64 if large else types.uint32
-    limited = cuda.jit if SIMULATOR else cuda.jit(max_registers=REGISTERS)
 
-    @limited
-    def padding(x, y, p0, p1, rows, q0, q1, columns, top, upper, lower, left, first, last, H, W, P, Q, channels, count, part):
-        """x: the memory of (n, P, Q, channels); y of (n, H, W, channels), of `count` = n H rows. Row h takes from rows[p0[h]]
-        ... rows[p1[h] - 1] of x; upper <= h < lower from h + top alone. Columns alike; left, first, last: in elements.
-        A block goes over `part` elements of its rows."""
-        row = (i64(cuda.blockIdx.x) * cuda.blockDim.y + cuda.threadIdx.y) * each
-        if row >= count:
-            return
-        begin, there, here = number(row) // number(H), number(Q * channels), number(W * channels)
-        at = cuda.local.array(each, number)  # where the rows begin in x, each the first of those that a row takes from
-        n, h, several = i64(begin), row - i64(begin) * H, False
-        for k in range(each):
-            p = h + top
-            if h < upper or h >= lower:
-                p = i64(rows[p0[h]])
-                several = several or p1[h] - p0[h] > 1
-            at[k] = number(n * P + p) * there
-            if row + k + 1 < count:  # a row beyond the last takes what that takes, and writes nothing
-                h += 1
-                if h == H:
-                    n, h = n + 1, i64(0)
-        total = cuda.local.array(held, T)
-        other = cuda.local.array(held, T)
-        beginning = short(i64(cuda.blockIdx.y) * part + cuda.threadIdx.x * width)
-        stop, step = short(min(i64(cuda.blockIdx.y + 1) * part, W * channels)), short(cuda.blockDim.x * width)
-        low, high, on = short(first), short(last), short(left)
-        c = beginning
-        while c < stop:
-            channel, start, end = short(0), i32(0), i32(1)
-            if c >= low and c < high:
-                q = number(short(c + on))
+    @cuda.jit
+    def padding(x, y, p0, p1, rows, q0, q1, columns, top, upper, lower, left, first, last, H, W, P, Q, channels, count,
+                rows_on, columns_on, memory_on):
+        """x: the memory of (n, P, Q, channels); y of (n, H, W, channels), of `count` groups. Row h takes from rows[p0[h]] ...
+        rows[p1[h] - 1] of x; upper <= h < lower from h + top alone. Columns alike; left, first, last: in elements. From a
+        thread's group to its next it is `rows_on` rows, but for whole images, and `columns_on` elements in y, and in x these
+        elements and `memory_on` more."""
+        edge = cuda.shared.array(piece, i32)  # groups near an edge, counted from the block's first
+        length = cuda.shared.array(1, i32)
+        if cuda.threadIdx.x == 0:
+            length[0] = 0
+        cuda.syncthreads()
+        begin, line, there = i64(cuda.blockIdx.x) * piece, W * channels, Q * channels
+        mine = begin + cuda.threadIdx.x
+        row = i64(number(mine * width) // number(line))
+        n = i64(number(row) // number(H))
+        c, h = short(mine * width - row * line), short(row - n * H)
+        at = short((n * P + h + top) * there + left)  # where in x the row begins that row h takes from
+        low, high, above, below = short(first), short(last), short(upper), short(lower)
+        wide, tall, line_on, image_on = short(line), short(H), short(there), short((P - H) * there)
+        v = cuda.local.array(held, stored)
+        inside = i32(0)
+        for k in range(groups):
+            source = number(0)
+            if mine + k * THREADS < count:
+                if c >= low and c < high and h >= above and h < below:
+                    source = number(short(at + c))
+                    inside |= i32(1 << k)
+                else:
+                    edge[cuda.atomic.add(length, 0, 1)] = i32(k * THREADS + cuda.threadIdx.x)
+            if whole:
+                read(x, source, v, k * width)
             else:
-                w = short(number(c) // number(channels))
-                channel, start, end = short(c - short(w * short(channels))), q0[w], q1[w]
-                q = number(columns[start] * channels + channel)
-            for k in range(each):
-                read(x, number(at[k] + q), total, k * width)
-            if gradient:
-                for i in range(start + 1, end):
-                    q = number(columns[i] * channels + channel)
-                    for k in range(each):
-                        read(x, number(at[k] + q), other, k * width)
-                    for e in range(held):
-                        total[e] += other[e]
-            for k in range(each):
-                if row + k < count:
-                    write(y, number(number(number(row + k) * here) + c), total, k * width)
-            c = short(c + step)
-        if gradient and several:  # once more the rows near the edges, which take from several
-            for r in range(row, min(row + each, count)):
-                n = i64(number(r) // number(H))
-                h = r - n * H
-                if p1[h] - p0[h] > 1:
-                    for c in range(beginning, stop, step):
-                        w = i64(number(c) // number(channels))
-                        for e in range(width):
-                            total[e] = T(0)
-                        for j in range(p0[h], p1[h]):
-                            base = number(n * P + rows[j]) * there
-                            for i in range(q0[w], q1[w]):
-                                read(x, number(base + number(columns[i] * channels + (c - w * channels))), other, 0)
-                                for e in range(width):
-                                    total[e] += other[e]
-                        write(y, number(number(number(r) * here) + c), total, 0)
+                for e in range(width):
+                    one(x, number(source + number(e)), v, k * width + e)
+            c, h, at = short(c + short(columns_on)), short(h + short(rows_on)), short(at + short(memory_on))
+            if c >= wide:
+                c, h, at = short(c - wide), short(h + 1), short(at + line_on)
+            if h >= tall:
+                h, at = short(h - tall), short(at + image_on)
+        for k in range(groups):
+            if inside & i32(1 << k):
+                write(y, (mine + k * THREADS) * width, v, k * width)
+        cuda.syncthreads()
+        total = cuda.local.array(together, T)
+        other = cuda.local.array(together, T)
+        for j in range(cuda.threadIdx.x, length[0] * apart, THREADS):
+            i = (begin + edge[j // apart]) * width + j % apart
+            row = i64(number(i) // number(line))
+            n = i64(number(row) // number(H))
+            far, near = row - n * H, i - row * line
+            w = i64(number(near) // number(channels))
+            for a in range(p0[far], p1[far]):
+                for b in range(q0[w], q1[w]):
+                    get(x, (n * P + rows[a]) * there + columns[b] * channels + (near - w * channels), other, 0)
+                    for e in range(together):
+                        total[e] = other[e] if a == p0[far] and b == q0[w] else total[e] + other[e]
+            put(y, i, total, 0)
 
     return padding
 
 
 def launch(x: Layout, y: Layout, axes: tuple[Axis, Axis], gradient: bool) -> Launch | None:
     """The launch that pads images x (N, C, H, W) to y, or, `gradient`, brings gradients x of padded images to y; both in
-    C order or both with channels last. None if the axes are resized instead."""
+    C order or both with channels last. None if the axes are resized instead, or too little lies inside."""
     if any(mode in MIXED or mode.startswith("nearest") for mode, _ in axes):
         return None
     (n, c, *here), there = y.shape, x.shape[2:]
@@ -154,21 +150,24 @@ def launch(x: Layout, y: Layout, axes: tuple[Axis, Axis], gradient: bool) -> Lau
         n, c = n * c, 1
     sizes = zip(here, there, strict=True) if gradient else zip(there, here, strict=True)
     down, right = [edges(*size, axis, gradient) for size, axis in zip(sizes, axes, strict=True)]
-    H, W, P, Q = *here, *there
+    (H, W), (P, Q) = here, there
     if right.shift == 0 and right.last - right.first == W == Q:  # columns that stay move together
         c, W, Q = c * W, 1, 1
         right = edges(1, 1, axes[1], gradient)
     width = _width(c, [x, y])
-    rows, columns = n * H, W * c // width
-    each = min(UNDER_WAY // (width * y.itemsize), MOST_ROWS) if rows >= 32 else 1
-    across = min((32, 64, 128, 256), key=lambda t: blocks(columns, t) * t) if columns > 16 else 16 if columns > 8 else 8
-    if rows < THREADS // across:
-        across = THREADS
-    threads = (across, THREADS // across)
-    part = across * STEPS
-    large = max(x.size, y.size) + THREADS * width > 1 << 31  # a step beyond the last element counts too
-    kernel = padding(y.dtype, gradient, width, each, large)
+    whole = width > 1
+    if not whole and not SIMULATOR and y.aligned:
+        width = next((w for w in (4, 2) if w * y.itemsize <= STORED and W * c % w == 0), 1)
+    first, last = -(-right.first * c // width) * width, right.last * c // width * width
+    if (down.last - down.first) * max(last - first, 0) < INSIDE * H * W * c or x.size < width:
+        return None
+    groups = max(UNDER_WAY // (width * y.itemsize), 1)
+    rows_on, columns_on = divmod(THREADS * width, W * c)
+    images_on, rows_on = divmod(rows_on, H)
+    large = max(x.size, y.size) + 2 * THREADS * width > 1 << 31  # a step beyond the last element counts, too
+    count = y.size // width
     tables = [Constant(table) for axis in (down, right) for table in axis[:3]]
-    numbers = (*down[3:], *(v * c for v in right[3:]), H, W, P, Q, c, rows, part * width)
-    return Launch(kernel, (blocks(rows, each * threads[1]), blocks(columns, part)), threads,
+    numbers = (*down[3:], right.shift * c, first, last, H, W, P, Q, c, count, rows_on, columns_on,
+               (images_on * P + rows_on) * Q * c)
+    return Launch(padding(y.dtype, width, whole, groups, large), blocks(count, groups * THREADS), THREADS,
                   [_memory(Input(0), x), _memory(Output(0), y), *tables, *(int(v) for v in numbers)])

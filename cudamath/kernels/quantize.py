@@ -11,7 +11,7 @@ as 0 .. 15: stored + 8 where there are no zero points.
 
 ``quantize_plain``, ``dequantize_plain``   a thread a stored byte; any GPU and the simulator
 ``quantize_wide``, ``dequantize_wide``     a thread 8 neighbours of one channel: 16-byte accesses of 16-bit numbers; the
-                                           latter four such groups, all read before the first is written
+                                           latter two such groups, both read before the first is written
 ``quantize_rows``                          the largest absolute value of a row, its scale, and the stored row in one pass, for
                                            weights by channel or group and for activations, whose scale nobody knows
                                            beforehand: the row is read once into registers (rows.py)
@@ -70,7 +70,7 @@ if not SIMULATOR:
 THREADS = 256
 WIDTH = 8  # neighbours a thread takes
 NARROW = 1 << 31  # elements
-GROUPS = 4  # times WIDTH neighbours a thread of `dequantize_wide` takes
+GROUPS = 2  # times WIDTH neighbours a thread of `dequantize_wide` takes
 ENOUGH = 1 << 22  # elements: with fewer it takes one group, so that all multiprocessors have some
 PLAIN_THREADS = 64  # of `quantize_rows_plain`
 #: form -> (dtype it is stored in, lowest and highest stored number)

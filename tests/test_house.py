@@ -154,6 +154,15 @@ def test_info_names_every_library_and_what_brings_it() -> None:
     assert "cudamath[cu13]" in lost.stdout and "no cublasLt" in lost.stdout, lost.stderr
 
 
+def test_every_setting_is_documented() -> None:
+    """README's table and `info` name what the package reads from the environment."""
+    from cudamath.info import VARIABLES
+
+    read = {name for path in SOURCES for name in re.findall(r"CUDAMATH_[A-Z_]+", path.read_text(encoding="utf-8"))}
+    readme = set(re.findall(r"`(CUDA\w*|CUDNN_PATH)(?:=1)?`", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert read <= set(VARIABLES) and set(VARIABLES) - {"CUDA_VISIBLE_DEVICES"} <= readme
+
+
 @pytest.mark.parametrize("device", ["gpu", "cuda:99"])
 def test_info_of_a_device_that_is_not_there(device: str) -> None:
     done = python("-m", "cudamath", "info", CUDAMATH_DEVICE=device, COLUMNS="200")

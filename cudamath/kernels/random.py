@@ -273,6 +273,7 @@ def vectors(distribution, dtype, E, held):
     numbers, begin = distribution(dtype, T), beginning(held)
     width = run_width(dtype)
     G = max(E, width)  # elements a run
+    philoxes = G // E  # blocks of random bits a run
     per_block, held_at_once = RUNS * THREADS * G, TOGETHER * G
     two = G == 2 * width  # a run is two stores: of 64-bit integers
     write = writer(dtype, width)
@@ -280,17 +281,17 @@ def vectors(distribution, dtype, E, held):
     @cuda.jit
     def vectors(out, key, stream, first, a, b, c):
         k, s, start = begin(key, stream, first)
-        base = cuda.blockIdx.x * per_block
         t = cuda.threadIdx.x
-        if base + per_block <= out.size:
+        base = types.int64(cuda.blockIdx.x) * (RUNS * THREADS) + t  # in runs, of which each is `philoxes` blocks of numbers
+        if (types.int64(cuda.blockIdx.x) + 1) * per_block <= out.size:
             for run in range(0, RUNS, TOGETHER):
                 v = cuda.local.array(held_at_once, T)
                 for r in range(TOGETHER):
-                    i = base + ((run + r) * THREADS + t) * G
-                    for e in range(0, G, E):
-                        numbers(start + types.uint64((i + e) // E), s, k, a, b, c, v, r * G + e)
+                    at = base + (run + r) * THREADS
+                    for j in range(philoxes):
+                        numbers(start + types.uint64(at * philoxes + j), s, k, a, b, c, v, r * G + j * E)
                 for r in range(TOGETHER):
-                    i = base + ((run + r) * THREADS + t) * G
+                    i = (base + (run + r) * THREADS) * G
                     at = r * G
                     if two:  # neighbours swap halves: each store of theirs then fills a sector of 32 bytes together
                         odd = t & 1
@@ -308,12 +309,12 @@ def vectors(distribution, dtype, E, held):
         else:
             for run in range(RUNS):
                 v = cuda.local.array(G, T)
-                i = base + (run * THREADS + t) * G
-                for e in range(0, G, E):
-                    numbers(start + types.uint64((i + e) // E), s, k, a, b, c, v, e)
+                at = base + run * THREADS
+                for j in range(philoxes):
+                    numbers(start + types.uint64(at * philoxes + j), s, k, a, b, c, v, j * E)
                 for e in range(G):
-                    if i + e < out.size:
-                        out[i + e] = store(v[e])
+                    if at * G + e < out.size:
+                        out[at * G + e] = store(v[e])
 
     return vectors
 

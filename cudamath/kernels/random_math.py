@@ -37,41 +37,51 @@ else:
 
         What math.sqrt does, less its branch for all other numbers, which would keep neighbouring runs apart.
         """
-        r = rsqrt(x)
+        r = rsqrt(max(x, types.float32(1e-30)))  # finite for 0 as well
         y = x * r
-        y = cuda.fma(cuda.fma(-y, y, x), types.float32(0.5) * r, y)
-        return y if x > types.float32(0) else types.float32(0)
+        return cuda.fma(cuda.fma(-y, y, x), types.float32(0.5) * r, y)
 
 
 # ------------------------------------------------------------------------------ float32
 
 
-@cuda.jit(device=True, **INLINE)
-def log_near32(e, f):
-    """ln(2^e (1 + f)), 1 + f in sqrt(1/2) .. sqrt(2)."""
-    z = f * f
-    p = types.float32(7.0376836292e-2)
-    p = cuda.fma(p, f, types.float32(-1.1514610310e-1))
-    p = cuda.fma(p, f, types.float32(1.1676998740e-1))
-    p = cuda.fma(p, f, types.float32(-1.2420140846e-1))
-    p = cuda.fma(p, f, types.float32(1.4249322787e-1))
-    p = cuda.fma(p, f, types.float32(-1.6668057665e-1))
-    p = cuda.fma(p, f, types.float32(2.0000714765e-1))
-    p = cuda.fma(p, f, types.float32(-2.4999993993e-1))
-    p = cuda.fma(p, f, types.float32(3.3333331174e-1))
-    y = (p * f) * z
-    y = cuda.fma(e, types.float32(-2.12194440e-4), y)  # ln 2 in two parts
-    y = cuda.fma(types.float32(-0.5), z, y)
-    return cuda.fma(e, types.float32(0.693359375), f + y)
+def near32(factor):
+    """Device function (power, f) -> factor ln(2^(power / 2^23) (1 + f)), 1 + f in sqrt(1/2) .. sqrt(2). Of a factor that is a
+    power of two, perhaps negative, all constants are multiples: no rounding changes, and no multiplication is left."""
+    series = tuple(np.float32(factor * c) for c in (
+        7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+        2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1))
+    first, degree, one, half = series[0], len(series) - 1, np.float32(factor), np.float32(-0.5 * factor)
+    low, high = (np.float32(factor * c * 2.0**-23) for c in (-2.12194440e-4, 0.693359375))  # ln 2 in two parts
+
+    @cuda.jit(device=True, **INLINE)
+    def near(power, f):
+        z = f * f
+        p = first
+        for k in range(degree):
+            p = cuda.fma(p, f, series[k + 1])
+        y = cuda.fma(power, low, (p * f) * z)
+        y = cuda.fma(half, z, y)
+        return cuda.fma(power, high, cuda.fma(one, f, y))
+
+    return near
 
 
-@cuda.jit(device=True, **INLINE)
-def log32(x):
-    """ln(x), x: normal float32."""
-    bits = types.int32(float_bits(x) - types.int32(0x3F3504F3))  # of sqrt(1/2): the mantissa is to be above it
-    e = types.float32(types.int32(bits >> types.int32(23)))
-    f = bits_float(types.int32((bits & types.int32(0x7FFFFF)) + types.int32(0x3F3504F3))) - types.float32(1)
-    return log_near32(e, f)
+def logarithm32(near):
+    """Device function x -> near of x, a normal float32."""
+
+    @cuda.jit(device=True, **INLINE)
+    def logarithm(x):
+        bits = types.int32(float_bits(x) - types.int32(0x3F3504F3))  # of sqrt(1/2): the mantissa is to be above it
+        power = types.int32(bits & types.int32(-0x800000))  # the exponent, where it stands
+        f = bits_float(types.int32(float_bits(x) - power)) - types.float32(1)
+        return near(types.float32(power), f)
+
+    return logarithm
+
+
+log_near32 = near32(1)
+log32, minus_two_log32 = logarithm32(log_near32), logarithm32(near32(-2))
 
 
 @cuda.jit(device=True, **INLINE)
@@ -79,7 +89,7 @@ def log_rest32(m):
     """ln(1 - m), m in 0 .. 1/2: with all its digits where m is small."""
     if m < types.float32(0.29):
         return log_near32(types.float32(0), -m)
-    return log_near32(types.float32(-1), cuda.fma(types.float32(-2), m, types.float32(1)))
+    return log_near32(types.float32(-(2.0**23)), cuda.fma(types.float32(-2), m, types.float32(1)))
 
 
 @cuda.jit(device=True, **INLINE)
@@ -101,7 +111,7 @@ def sincos32(turn):
     if nearest & types.uint32(0x40000000):
         s, c = c, s
     below = types.int32(nearest & types.uint32(0x80000000))
-    left = types.int32(types.uint32(nearest ^ types.uint32(nearest << types.uint32(1))) & types.uint32(0x80000000))
+    left = types.int32(types.uint32(turn + types.uint32(0x60000000)) & types.uint32(0x80000000))  # bits 31 and 30 differ
     s, c = bits_float(types.int32(float_bits(s) ^ below)), bits_float(types.int32(float_bits(c) ^ left))
     return s, c
 
@@ -196,7 +206,7 @@ def sincos64(turn):
 def pair32(w0, w1):
     """Two standard normals (float32) from two words."""
     u = cuda.fma(types.float32(w0), types.float32(2.0**-32), types.float32(2.0**-33))  # 2^-33 .. 1
-    r = root32(types.float32(-2) * log32(u))
+    r = root32(minus_two_log32(u))
     s, c = sincos32(w1)
     return r * c, r * s
 

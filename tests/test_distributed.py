@@ -277,6 +277,15 @@ def test_each_process_keeps_a_share_of_the_optimizer(device, processes):
             np.testing.assert_array_equal(p, whole[0][0][name])
 
 
+def test_two_gpus_of_a_fake_driver(fake):
+    """Launches on both, results on the first; the default device is what it was."""
+    step = distributed.value_and_grad(lambda w, x: ((x @ w) ** 2).mean(), devices=["cuda:0", "cuda:1"])
+    value, gradient = step(cm.asarray(np.ones((5, 3), "f4"), device="cuda:1"), np.ones((8, 5), "f4"))
+    assert (value.device, gradient.device, gradient.shape) == ("cuda:0", "cuda:0", (5, 3))
+    used = [cm.cuda.memory_stats(index)["allocations"] for index in (0, 1)]
+    assert min(used) > 0 and cm.default_device() == "cuda:0"
+
+
 @pytest.mark.multigpu
 def test_two_gpus_share_a_batch():
     params, x, y = network("cuda:0")

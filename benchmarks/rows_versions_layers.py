@@ -99,7 +99,8 @@ def in_bfloat16(name: str) -> Bind:
 row("versions_loss_long", "device", "cross entropy of 4,096 x 50,257, bfloat16", vocabulary, {
     name: in_bfloat16(name) for name in ("rows", "long_rows")}, work=2 * 4096 * 50257, unit="B")
 row("versions_embedding", "device", "65,536 rows of 50,257 x 768, float32", indices, {
-    name: version(lambda i, w, name=name: lookup(name, i, w)) for name in ("plain", "rows")}, work=8 * 65536 * 768, unit="B")
+    name: version(lambda i, w, name=name: lookup(name, i, w)) for name in ("plain", "rows", "long")},
+    work=8 * 65536 * 768, unit="B")
 WINDOW = {"size": (128, 128), "kernel": (3, 3), "stride": (2, 2), "padding": (1, 1), "dilation": (1, 1)}
 row("versions_pool", "device", "max_pool2d of 32 x 64 x 256 x 256, 3 x 3, stride 2, float32", repeated(IMAGES), {
     name: version(lambda x, name=name: pool(x, **WINDOW, version=name)) for name in ("plain", "pool_rows")},

@@ -182,7 +182,8 @@ def arrays(t: np.dtype) -> None:
         cm.add_at(x, index, line)
         cm.index_add(x, index, line, axis=0)
         if t in (F16, F32):
-            cm.index_add(made((3000, 512), t), cm.zeros(2000, "int64"), made(512, t), axis=0)
+            table, many = made((3000, 512), t), cm.zeros(2000, "int64")
+            cm.index_add(table, many, made(512, t), axis=0), cm.ml.embedding(many, table), table[many]
         if t.kind != "c":
             cm.arange(0, 10, dtype=t)
         if t in FLOATS:

@@ -71,11 +71,11 @@ def test_errors(device):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("machine, version", versions("plain", "rows"))
+@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long"))
 def test_versions(machine, version, dtype):
     from cudamath.kernels import embedding as kernels
 
-    for columns in (1, 6) if machine == "simulator" else (1, 2, 3, 4, 6, 8, 12, 64, 100, 2049, 4096):
+    for columns in (1, 6) if machine == "simulator" else (1, 2, 3, 4, 6, 8, 12, 64, 100, 256, 768, 1600, 2049, 4096):
         weight = numbers((9, columns), dtype)
         indices = np.random.default_rng(3).integers(0, 9, 13 if machine == "simulator" else 700).astype(np.int32)
         y = run_version(machine, lambda i, w: kernels.lookup(version, i, w), indices, weight)

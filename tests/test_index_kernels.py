@@ -9,7 +9,7 @@ import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.core.op import registry
 from cudamath.kernels import index as kernels
-from cudamath.kernels import scatter, segments
+from cudamath.kernels import put_along, scatter, segments
 from cudamath.kernels import sort as sorting
 
 
@@ -86,6 +86,26 @@ def test_gather_by_three_arrays_simulated():
     for number in range(3):
         with pytest.raises(IndexError):
             sim(plan, x, *[a + 5 * (i == number) for i, a in enumerate(arrays)])
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_put_along_simulated(axis):
+    """Of repeated places the last one wins; places out of range are an error, and nothing is written for them."""
+    rng = np.random.default_rng(axis)
+    a = numbered((3, 4, 5), "f4")
+    shape = (*a.shape[:axis], 6, *a.shape[axis + 1:])
+    index = rng.integers(-a.shape[axis], a.shape[axis], shape).astype("i4")
+    values = np.broadcast_to(rng.standard_normal(shape[2:]).astype("f4"), shape)
+    for given, scalars in (((values,), ()), ((), (7.5,))):
+        x, expected = a.copy(), a.copy()
+        np.put_along_axis(expected, index, *given or scalars, axis)
+        plan = put_along.put_along(*layouts(x, index, *given), axis=axis)
+        assert named(plan)[-1] == ("put_lines" if given else "put_number_lines")
+        sim(plan, x, index, *given, scalars=scalars)
+        np.testing.assert_array_equal(x, expected)
+        with pytest.raises(IndexError):
+            sim(plan, x, index + a.shape[axis], *given, scalars=scalars)
 
 
 @pytest.mark.simulator
@@ -374,6 +394,22 @@ def test_rows_on_gpu(rows, columns, m, dtype):
         expected = x.copy()
         expected[index] = g
         same(y, expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "c16"])
+@pytest.mark.parametrize("shape, axis", [((50, 512), 0), ((3, 7, 1600), 1), ((5, 12_304), 0), ((2, 9, 4, 768), 1)])
+def test_long_rows_on_gpu(shape, axis, dtype):
+    """A warp for a piece of a row: of one access a lane, of two, of three, pieces that end within; several boxes."""
+    x, index = numbered(shape, dtype), np.random.default_rng(1).integers(-shape[axis], shape[axis], 133)
+    with cm.device("cuda"):
+        ours, places = cm.asarray(x), cm.asarray(index)
+        assert named(kernels.gather(ours._layout, places._layout, axis=axis)) == ["gather_long"]
+        same(cm.take(ours, places, axis=axis), np.take(x, index, axis))
+        places[17] = shape[axis]
+        with pytest.raises(IndexError):
+            cm.take(ours, places, axis=axis)
+            cm.cuda.synchronize()
 
 
 @pytest.mark.gpu

@@ -34,19 +34,20 @@ from .rows import FULL, WARP, bounded, device, fetcher, writer
 if not SIMULATOR:
     from . import ptx_hopper
 
-WARPS = 16
+WARPS = 32
 THREADS = WARPS * WARP
 NUMBERS = 2 * WARPS + 1  # that warps tell each other
 AHEAD = 8  # indices that a lane has under way
 OFTEN = 32  # sources of a row that one warp adds one after another
 LEAST = 256  # bytes of a row, at least: half of a warp's lanes have one access each
-UNDER_WAY, MOST_SOURCES = 12, 4  # accesses of 16 bytes, and sources, that a thread has under way at most
+UNDER_WAY = 4  # accesses of 16 bytes that a thread has under way, or those of two sources
+AT_ONCE = 2  # rows that a warp fills with zeros before it knows whether they have sources
 OWNERS, MOST_OWNERS = 128, 1024  # blocks
-MOST_OWN = 640  # rows of a block: (WARPS + 1) counts each, in 48 KB of shared memory
+MOST_OWN = 480  # rows of a block: (WARPS + 1) counts each, in 63 KB of shared memory
 LOOKED_AT = 1 << 24  # indices that all blocks together look at
-GROUPS, LANES, DEEP = 32, 8, 4  # of `add_often`: groups of so many threads, accesses of a thread under way
+GROUPS, LANES, DEEP = 64, 8, 4  # of `add_often`: groups of so many threads, accesses of a thread under way
 OFTEN_THREADS = GROUPS * LANES
-OFTEN_ROWS = 32  # blocks of `add_often` for a slice
+OFTEN_ROWS = 64  # blocks of `add_often` for a slice
 
 
 @functools.cache
@@ -93,16 +94,17 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
     fetch, widen, words, word = fetcher(dtype, width)
     write = writer(dtype, width)
     fold, nothing = folding(kind, dtype)
-    sources = min(MOST_SOURCES, UNDER_WAY // each)
+    sources = max(2, UNDER_WAY // each)  # that are under way at once
     raw_words, numbers = sources * each * words, each * width
     stored = getattr(types, word.name)
     zeros, copied, in_place = base == "zeros", base == "copy", base == "place"
 
     @bounded((THREADS, 1))
-    def add_rows(x, values, index, out, order, often, rows, vectors, bits, flag, ticket):
+    def add_rows(x, values, index, out, order, often, rows, vectors, bits, known, flag, ticket):
         # x: (rows * vectors,), values: (m * vectors,) accesses of words; out: (rows * vectors * width,); index: (m,);
         # order: (m,) int32; often: (owners, 1 + 3 most) int32: how many rows are left, and of each its number, the place of
-        # its first source in order, and how many it has; bits: the base-2 logarithm of owners
+        # its first source in order, and how many it has; bits: the base-2 logarithm of owners; known: how many of a block's
+        # rows are filled with zeros without knowing whether they have sources
         counts = cuda.shared.array(0, types.int32)  # (WARPS, own), and the first places of the rows: (own + 1,)
         shared = cuda.shared.array(NUMBERS, types.int32)
         ahead = cuda.local.array(AHEAD, types.int64)
@@ -117,6 +119,16 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
             counts[i] = 0
         if t == 0:
             shared[2 * WARPS] = 0
+        total = cuda.local.array(numbers, T)
+        raw = cuda.local.array(raw_words, stored)
+        for i in range(numbers):
+            total[i] = T(0)
+        if zeros:  # memory has something to do while indices are looked at; a row that has sources is written again
+            for r in range(warp, min(known, own), types.int32(WARPS)):
+                row = types.int64(types.int32(types.int32(r << bits) | owner))
+                if row < rows:
+                    for i in range(lane, vectors, types.int32(WARP)):
+                        write(out, (row * vectors + i) * width, total, 0)
         cuda.syncthreads()
         share = types.int32((m + types.int32(THREADS * AHEAD - 1)) // types.int32(THREADS * AHEAD) * types.int32(WARP * AHEAD))
         first = min(types.int32(warp * share), m)
@@ -176,12 +188,8 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
         cuda.syncthreads()
 
         # 2. Rows without sources.
-        total = cuda.local.array(numbers, T)
-        raw = cuda.local.array(raw_words, stored)
         if not in_place:
-            for i in range(numbers):
-                total[i] = T(0)
-            for r in range(warp, own, types.int32(WARPS)):
+            for r in range(warp + known, own, types.int32(WARPS)):
                 row = types.int64(types.int32(types.int32(r << bits) | owner))
                 place = types.int32(first_places + r)
                 if row < rows and counts[types.int32(place + types.int32(1))] == counts[place]:
@@ -350,7 +358,8 @@ def row_steps(base: str, given: Any, target: Any, x: Layout, source: Any, index:
     own = blocks(rows, owners)
     vectors = after * x.itemsize // 16
     lanes = blocks(vectors, WARP)
-    each = next(n for n in (1, 2, 3, 4, 6, 8) if n >= blocks(lanes, blocks(lanes, 8)))
+    most = 3 if x.itemsize == 4 else 2  # as many as 64 registers hold, with their sums
+    each = blocks(lanes, blocks(lanes, most))
     word = fetcher(x.dtype, 16 // x.itemsize)[3]
     temps += [Layout.new((m,), np.dtype(np.int32), x.device),
               Layout.new((owners, 1 + 3 * min(own, m // (OFTEN + 1))), np.dtype(np.int32), x.device)]
@@ -359,9 +368,10 @@ def row_steps(base: str, given: Any, target: Any, x: Layout, source: Any, index:
     values, lines = source.view((m * words,), dtype=word), target.view((rows * after,))
     old = values if base == "zeros" else given.view((rows * words,), dtype=word)
     early = capability(x.device) >= (9, 0)
+    known = AT_ONCE * WARPS if base == "zeros" and 2 * m < rows else 0
     return [Launch(add_rows(x.dtype, kind, base, row_of, each), owners, THREADS,
                    [old, values, index, lines, order, often, rows, np.int32(vectors), np.int32(owners.bit_length() - 1),
-                    Flag(), Ticket()], ((WARPS + 1) * own + 1) * 4),
+                    np.int32(known), Flag(), Ticket()], ((WARPS + 1) * own + 1) * 4),
             Launch(add_often(x.dtype, kind, base == "zeros", early),
                    (blocks(vectors, LANES), min(owners, OFTEN_ROWS)), OFTEN_THREADS,
                    [lines if base == "zeros" else given.view((rows * after,)), values, lines, order, often, np.int32(vectors),

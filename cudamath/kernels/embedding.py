@@ -4,7 +4,8 @@ The floor is memory: n rows read, n rows written (2 x n x columns x itemsize byt
 4 or 2 bytes, as wide as its length and place allow; a float is never looked into, so one kernel serves all dtypes.
 
 Versions: `plain`, one thread an element of the result, any GPU and the simulator; `rows`, a group of up to 256
-threads a row, which reads the index once a group and several words a thread.
+threads a row, which reads the index once a group and several words a thread; `long`, for rows of half a kilobyte or more, a
+warp for a piece of a row, of which each thread has up to three accesses under way (`gather_long`, index.py).
 
 An index outside the table raises the device's error flag; its row of the result stays undefined. Negative indices
 are errors, not counted from the end: in a table of tokens, -1 is a mistake.
@@ -29,7 +30,8 @@ import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Ticket
-from .build import SIMULATOR, blocks, codec, power_of_two
+from .build import SIMULATOR, blocks, codec, device_function, power_of_two
+from .index import long_rows
 from .lazy import cuda
 
 if not SIMULATOR:
@@ -73,6 +75,16 @@ def rows(width):
     return embedding_rows
 
 
+@device_function
+def in_table(index, j, rows, flag, ticket):
+    """Row index[j]; row 0 and the flag if there is no such row."""
+    i = np.int64(index[j])
+    if i < 0 or i >= rows:
+        flag[0] = ticket
+        i = np.int64(0)
+    return i
+
+
 @functools.cache
 def one_hot_kernel(dtype):
     """One thread an element; indices: (n,); out: (n, classes)."""
@@ -93,13 +105,17 @@ def one_hot_kernel(dtype):
 
 
 def lookup(version: str, indices: Layout, weight: Layout) -> Plan:
-    """The plan of one version by name, "plain" or "rows"."""
+    """The plan of one version by name: "plain", "rows", or "long", which is "rows" where it does not suit."""
     n, (count, columns) = indices.size, weight.shape
     out = weight.like((n, columns))
     if version == "plain":
         return Plan([out], [Launch(plain, blocks(out.size, 128), 128,
                                    [Input(0), Input(1), Output(0), Flag(), Ticket()])])
     nbytes = columns * weight.itemsize
+    if version == "long" and weight.aligned and nbytes % 16 == 0 and not SIMULATOR:
+        long = long_rows(Input(1), Input(0), Output(0), in_table, 1, count, n, nbytes // 16)
+        if long:
+            return Plan([out], [long])
     itemsize = min(weight.itemsize, 4)
     width = next(w for w in (16 // itemsize, 8 // itemsize, 4 // itemsize, 1)
                  if w and nbytes % (w * itemsize) == 0 and (weight.aligned or w * itemsize <= weight.itemsize))
@@ -114,7 +130,7 @@ def lookup(version: str, indices: Layout, weight: Layout) -> Plan:
 
 def embedding(indices: Layout, weight: Layout) -> Plan:
     """indices: (n,) integers, weight: (rows, columns), C order -> (n, columns)."""
-    return lookup("rows", indices, weight)
+    return lookup("long", indices, weight)
 
 
 def one_hot(indices: Layout, *, classes: int, dtype: np.dtype) -> Plan:

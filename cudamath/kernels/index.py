@@ -9,7 +9,8 @@ bandwidth, and each row read is at least one 32-byte sector:
 
 ``gather_rows``     a thread a word of up to 8 bytes; any strides
 ``gather_vectors``  rows of neighbours that divide into 16-byte accesses: a thread has four of them in flight, so that
-                    gathering long rows costs what copying them costs
+                    gathering rows costs what copying them costs
+``gather_long``     rows of half a kilobyte or more: a warp moves a piece of one, and reads the index once
 ``gather_along``    an index for each element (take_along_axis); of long rows `along_rows` (along.py)
 
 Masks become positions in ``masks.py``. Writing into rows lives in ``scatter.py``, adding into them (the gradient of a gather)
@@ -32,7 +33,8 @@ from .along import in_rows
 from .build import SIMULATOR, blocks, codec, device_function, numba_type
 from .copy import Part, copy_part, index_type, whole
 from .elementwise import launch, result_layout
-from .lazy import cuda
+from .lazy import cuda, types
+from .rows import WARP
 
 if not SIMULATOR:
     from .ptx import load_vector, store_vector
@@ -40,6 +42,7 @@ if not SIMULATOR:
 THREADS = 256
 IN_FLIGHT = 4  # 16-byte accesses of a thread of ``gather_vectors``
 HELD = 2 * IN_FLIGHT  # 8-byte words
+LONG_WARPS = 8  # of a block of ``gather_long``
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
 # ------------------------------------------------------------------------------------------------ positions
@@ -149,6 +152,50 @@ def gather_vectors(index: Any) -> Any:
                 store_vector(out, 2 * np.int64(i), (held[2 * k], held[2 * k + 1]))
 
     return gather_vectors
+
+
+@functools.cache
+def gather_long(row_of: Any, each: int) -> Any:
+    """The same for rows of a warp's accesses or more: a warp moves a piece of a row, of which each lane has `each` pairs of
+    8-byte words. row_of: see ``row_of``."""
+    words = 2 * each
+
+    @cuda.jit
+    def gather_long(x, positions, out, rows, m, length, pieces, flag, ticket):
+        # x: (before * rows * length * 2,), out: (before * m * length * 2,), both uint64; positions: (m,); pieces of a row
+        held = cuda.local.array(words, np.uint64)
+        item = types.uint32(cuda.blockIdx.x * LONG_WARPS + cuda.threadIdx.x // WARP)
+        line = types.uint32(item // types.uint32(pieces))
+        first = types.uint32((item - line * types.uint32(pieces)) * types.uint32(each * WARP) + cuda.threadIdx.x % WARP)
+        target = types.int64(line) * (2 * length)
+        if target < out.size:
+            b = line // types.uint32(m)
+            row = types.int64(b) * rows + row_of(positions, line - b * types.uint32(m), rows, flag, ticket)
+            for k in range(each):
+                i = types.uint32(first + types.uint32(k * WARP))
+                if i < length:
+                    pair = load_vector(x, 2 * (row * length + types.int64(i)), 2)
+                    held[2 * k] = pair[0]
+                    held[2 * k + 1] = pair[1]
+            for k in range(each):
+                i = types.uint32(first + types.uint32(k * WARP))
+                if i < length:
+                    store_vector(out, target + 2 * types.int64(i), (held[2 * k], held[2 * k + 1]))
+
+    return gather_long
+
+
+def long_rows(x: Any, positions: Any, out: Any, row_of: Any, before: int, rows: int, m: int, pairs: int) -> Launch | None:
+    """The launch of ``gather_long`` from (before, rows, pairs) to (before, m, pairs); None for rows that are too short."""
+    accesses = blocks(pairs, WARP)
+    each = 3 if accesses % 3 == 0 else min(accesses, 2)
+    pieces = blocks(accesses, each)
+    items, word = before * m * pieces, np.dtype(np.uint64)
+    if pairs < WARP or items >= 1 << 31:
+        return None
+    return Launch(gather_long(row_of, each), blocks(items, LONG_WARPS), LONG_WARPS * WARP,
+                  [x.view((before * rows * pairs * 2,), dtype=word), positions, out.view((before * m * pairs * 2,), dtype=word),
+                   rows, m, pairs, pieces, Flag(), Ticket()])
 
 
 # ----------------------------------------------------------------------------------------- along one axis
@@ -323,6 +370,9 @@ def gather(x: Layout, *indices: Layout, axis: int, version: str | None = None) -
     m = indices[0].size
     nbytes = after * x.itemsize
     if layout.contiguous and layout.aligned and nbytes % 16 == 0 and not SIMULATOR and version != "rows":
+        long = long_rows(argument, positions, Output(0), row_of, before, rows, m, nbytes // 16)
+        if long:
+            return Plan([out], [*steps, *more, long], temps)
         pairs = out.nbytes // 16
         word = np.dtype(np.uint64)
         launch = Launch(gather_vectors(index_type(pairs)), -(-pairs // (THREADS * IN_FLIGHT)), THREADS,

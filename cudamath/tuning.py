@@ -145,7 +145,7 @@ def convolutions(layers: Sequence[Layer] = LAYERS, *, device: str = "cuda:0", fi
 
 def convolution(layer: Layer, kind: str, dtype: Any = np.float32) -> tuple[str, Size, dict[str, float]]:
     """(what the table calls this, its sizes, microseconds of the candidates) on the current device."""
-    from .kernels import conv, conv_pointwise
+    from .kernels import conv, conv_columns, conv_pointwise
     from .runtime import dnn
 
     images, channels, side, outputs, taps, stride, dilation, groups = (*layer, 1, 1)[:8]
@@ -183,6 +183,10 @@ def convolution(layer: Layer, kind: str, dtype: Any = np.float32) -> tuple[str, 
                                              version=tile)
             if plan is not None:
                 found[tile.replace("wgmma", "product")] = plan.bind("conv2d", layouts)
+    columns: dict[str, Any] = {"forward": conv_columns.forward, "input": conv_columns.input_gradient} if single else {}
+    plan = columns[kind](result, *layouts, **where, groups=groups) if kind in columns and taps > 1 else None
+    if plan is not None:
+        found["columns"] = plan.bind("conv2d", layouts)
     if dnn.available():
         tensors = [dnn.Tensor(each.shape, tuple([s // each.itemsize for s in each.strides])) for each in (x, w, y)]
         names = dnn.plans(kind, np.dtype(dtype), *tensors, stride=where["stride"], before=(margin,) * 2,

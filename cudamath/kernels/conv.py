@@ -63,6 +63,7 @@ from ..core.shapes import contiguous_strides
 from ..runtime import dnn
 from ..runtime.device import capability
 from . import (
+    conv_columns,
     conv_depthwise,
     conv_depthwise_last,
     conv_few,
@@ -80,7 +81,7 @@ from .conv_layout import Turned, last_strides, lies_last, result
 from .copy import copy_part, whole
 
 Pair = tuple[int, int]
-NAMED = ("wgmma", "product", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas")
+NAMED = ("wgmma", "product", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas", "columns")
 LARGE = 1 << 28  # multiply-adds from which float32 may go to the library
 
 
@@ -99,7 +100,7 @@ def timed_as(dtype: np.dtype, kind: str, taps: tuple[int, ...], stride: Pair, di
 def measured(kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, dilation: Pair,
              able: list[str] | None = None, without: str = "-") -> tune.Decision | None:
     """The fastest candidate timed for a convolution of about this size, float32 in C order or 16-bit numbers channels last:
-    "cudnn PLAN", "cublas", "wgmma", "product TILE", "ours". able, without: see tune.lookup."""
+    "cudnn PLAN", "cublas", "columns", "wgmma", "product TILE", "ours". able, without: see tune.lookup."""
     shapes = dict(zip(ROLES[kind], (first.shape, second.shape, out.shape), strict=True))
     (images, channels, *size), (outputs, per_group, *taps) = shapes["x"], shapes["w"]
     if out.itemsize > 4 or not all(lies_last(x) if out.itemsize == 2 else x.contiguous for x in (first, second)):
@@ -182,7 +183,7 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     if out.itemsize == 4 and not tf32:               # float32 as float32: see this file's header
         timed = measured(kind, out, first, second, stride, dilation)
         if timed is not None:
-            return [] if timed.choice == "ours" else library if timed.choice.startswith("cudnn") else ["cublas", *library]
+            return [] if timed.choice == "ours" else library if timed.choice.startswith("cudnn") else [timed.choice, *library]
         results = (out if kind == "forward" else first).size
         dense = groups == 1 and (kind == "forward" or window and max(stride) == 1)
         return library if dense and results * per_group * kernel[0] * kernel[1] >= LARGE else []
@@ -221,8 +222,8 @@ def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pai
            version: str | None = None) -> Plan:
     """x (N, G*C, H, W), weight (G*M, C, R, S), bias (G*M,); padding (top, bottom, left, right) -> (N, G*M, P, Q).
 
-    version: "depthwise", "depthwise_last", "wgmma", "product", "cudnn", "cublas", "mma", "implicit_gemm" or "direct"; by
-    default what is best here and suits the sizes."""
+    version: "depthwise", "depthwise_last", "wgmma", "product", "cudnn", "cublas", "columns", "mma", "implicit_gemm" or
+    "direct"; by default what is best here and suits the sizes."""
     size = [(n + padding[2 * i] + padding[2 * i + 1] - dilation[i] * (weight.shape[2 + i] - 1) - 1) // stride[i] + 1
             for i, n in enumerate(x.shape[2:])]
     out = result(x, (x.shape[0], weight.shape[0], *size))
@@ -231,6 +232,7 @@ def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pai
         "depthwise": lambda: conv_depthwise.conv2d(out, x, weight, bias, **where),
         "depthwise_last": lambda: conv_depthwise_last.conv2d(out, x, weight, bias, **where),
         "cublas": lambda: one_tap("cublas", "forward", out, x, weight, bias, stride=stride, padding=padding),
+        "columns": lambda: conv_columns.forward(out, x, weight, bias, **where, groups=groups),
         "product": lambda: one_tap("product", "forward", out, x, weight, bias, stride=stride, padding=padding),
         "wgmma": lambda: (conv_wgmma_kept.conv2d(out, x, weight, bias, **where, groups=groups)
                           or conv_wgmma.conv2d(out, x, weight, bias, **where, groups=groups)),
@@ -249,6 +251,7 @@ def conv2d_input_grad(grad: Layout, weight: Layout, *, size: Pair, stride: Pair,
         "depthwise": lambda: conv_depthwise.conv2d_input_grad(out, grad, weight, **where),
         "depthwise_last": lambda: conv_depthwise_last.conv2d_input_grad(out, grad, weight, **where),
         "cublas": lambda: one_tap("cublas", "input", out, grad, weight, stride=stride, padding=padding),
+        "columns": lambda: conv_columns.input_gradient(out, grad, weight, **where, groups=groups),
         "product": lambda: one_tap("product", "input", out, grad, weight, stride=stride, padding=padding),
         "wgmma": lambda: (conv_wgmma_kept.conv2d_input_grad(out, grad, weight, **where, groups=groups)
                           or conv_wgmma.conv2d_input_grad(out, grad, weight, **where, groups=groups)),

@@ -14,6 +14,7 @@ A convolution and its two gradients are one sum of products, read three ways (co
 ``product``                         filters of one tap, 16-bit numbers channels last: one matrix product, by the same means.
 ``cudnn``                           NVIDIA's library, where it is installed.
 ``cublas``                          filters of one tap as matrix products: 16-bit numbers channels last, others in C order.
+``columns``                         float32: windows written out (im2col), and one matrix product by cuBLAS.
 
 Tensor cores read channels: 16-bit images are best kept *channels last* (the strides of (N, H, W, C), seen as
 (N, C, H, W)). Results lie as the images do. For the last three, operands that lie otherwise are turned first, in a pass over

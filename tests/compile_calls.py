@@ -174,6 +174,7 @@ def arrays(t: np.dtype) -> None:
     cm.where(mask, x, line), cm.where(mask, x, 1)
     cm.take(x, index, axis=1), cm.take_along_axis(x, cm.zeros((40, 3), "int32"), axis=1)
     cm.take_along_axis(wide, cm.zeros((300, 128), "int32"), axis=1)
+    cm.put_along_axis(x, cm.zeros((40, 3), "int32"), 1, 1), cm.put_along_axis(x, cm.zeros((2, 70), "int64"), line, 0)
     cm.tile(x, (2, 3)), cm.repeat(x, 2, axis=0), cm.roll(x, 3, axis=1), cm.stack([x, x])
     cm.full((7, 9), 1, t), cm.tril(x), cm.diag(line), cm.eye(5, dtype=t), cm.eye(64, dtype=t)
     for other in SAMPLE:
@@ -376,6 +377,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             where = {"stride": (2, step), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": "wgmma"}
             plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where), new(2, 72, 5, size, dtype=f),
                  new(2, 72, 9, 9, dtype=f))
+        if f == BF16:                                        # weights for which two blocks add up their sums
+            x, where = new(64, 512, 7, 7, dtype=f), {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
+            plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where, version="wgmma"), x, x)
         for m in (64, 128) if f == BF16 else ():             # filters that stay in shared memory
             where = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": "wgmma"}
             x, w, y = new(32, 64, 80, 80, dtype=f), new(m, 64, 3, 3, dtype=f), new(32, m, 80, 80, dtype=f)

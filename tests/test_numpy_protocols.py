@@ -242,6 +242,37 @@ def test_in_place_selections(device):
         agree(ours, theirs)
 
 
+def test_put_along_axis_again_and_again(device):
+    """Numbers and arrays, few and many places of a line, repeated ones, layouts seen before, memory that overlaps."""
+    rng = np.random.default_rng(5)
+    for shape, axis, m in (((4, 5), 1, 1), ((4, 5), -1, 7), ((3, 4, 5), 0, 2), ((2, 3, 4), 1, 6), ((2, 90), 1, 80),
+                           ((1, 3), 1, 2)):
+        a = rng.standard_normal(shape).astype("f4")
+        places = (*shape[:axis % len(shape)], m, *shape[axis % len(shape) + 1:])
+        for turn in range(2):
+            index = rng.integers(-a.shape[axis], a.shape[axis], places).astype("i8" if turn else "i4")
+            for values in (turn, 2.5, rng.standard_normal(places).astype("f4"), rng.standard_normal(places), np.float32(3),
+                           rng.standard_normal(places[1:]).astype("f4")):
+                for order in ("C", "F"):
+                    ours, theirs = cm.asarray(a, order=order), a.copy()
+                    cm.put_along_axis(ours, cm.asarray(index), cm.asarray(values) if np.ndim(values) else values, axis)
+                    np.put_along_axis(theirs, index, values, axis)
+                    np.testing.assert_array_equal(ours.to_numpy(), theirs)
+    x = cm.asarray(np.array([[2, 0, 1], [1, 2, 0]]))
+    cm.put_along_axis(x, x[:, :2], 9, 1)  # its own places
+    assert x.tolist() == [[9, 0, 9], [1, 9, 9]]
+    cm.put_along_axis(x, cm.asarray([[0, 1], [2, 1]]), x[:, 1:], 1)  # its own values
+    assert x.tolist() == [[0, 9, 9], [1, 9, 9]]
+    for _ in range(2):
+        with pytest.raises(IndexError, match="^put_along"):
+            cm.put_along_axis(x, cm.asarray([[3], [0]]), 1, 1)
+            x.to_numpy()
+    with pytest.raises(ValueError, match="as many dimensions"):
+        cm.put_along_axis(x, cm.asarray([0, 1]), 1, 1)
+    with pytest.raises(RuntimeError, match="^put_along_axis: .*gradient"):
+        cm.grad(lambda v: [cm.put_along_axis(v, cm.zeros((2, 1), "int64"), 0.0, 1), v.sum()][1])(x.astype("float32"))
+
+
 def test_grids(device):
     agree(cm.mgrid[0:2, 1:3:0.5], np.mgrid[0:2, 1:3:0.5])
     agree(cm.mgrid[0:5], np.mgrid[0:5])

@@ -38,6 +38,13 @@ def scatter_number(x, index, *, axis, scalars):
     return scatter(x, np.asarray(scalars[0], x.dtype), index, axis=axis)
 
 
+def put_along(x, index, *values, axis, scalars=()):
+    """x[i, index[i, j, k], k] = values[i, j, k] for axis 1, or the scalar everywhere."""
+    given = values[0] if values else np.asarray(scalars[0], x.dtype)
+    _checked("put_along_axis", lambda: np.put_along_axis(x, index, given, axis))
+    return ()
+
+
 def positions(name, indices, sizes):
     """Index arrays over axes of these sizes as one array of row-major positions; IndexError."""
     at = np.zeros(np.broadcast_shapes(*[i.shape for i in indices]), np.int64)

@@ -9,19 +9,24 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import ANY, INTEGER, coerce, require
+from ..core.devices import CPU
+from ..core.op import ANY, INTEGER, Op, coerce, require
 from ..core.shapes import broadcast_shapes, normalize_axis
+from ..core.tape import wrote
 from .creation import arange
 from .elementwise import clip, not_equal, remainder
-from .index import put, take, take_along_axis, where
+from .index import _apart, _check_writable, _fitted, _is_own, _value, put, take, take_along_axis, where
 from .join import stack
 from .masks import nonzero
 from .output import deliver
 from .reduce import any as any_of
-from .shape import astype, broadcast_to, expand_dims, moveaxis, ravel, reshape
+from .shape import _broadcast_as, astype, broadcast_to, expand_dims, moveaxis, ravel, reshape
 
 __all__ = ["apply_along_axis", "apply_over_axes", "choose", "compress", "extract", "piecewise", "place", "put_along_axis",
            "putmask", "select"]
+
+_put_along = Op("put_along_axis", cpu="index.put_along", cuda="put_along.put_along")
+_STEPS = 64  # places of a line up to which it is one thread's (kernels/put_along.py)
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> ndarray:
@@ -172,17 +177,40 @@ def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> N
     >>> x.tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
-    x = require("put_along_axis", x)
+    name = "put_along_axis"
+    key = (name, axis, axis.__class__)
+    number = type(x) is ndarray and type(values) in (int, float) and _is_own(x._layout.dtype, values)
+    apart = type(x) is type(indices) is ndarray and x._owner is not indices._owner  # what is written is not read as a place
+    if number and apart and x._node is None:
+        wrote(x)
+        if _put_along.again(key, (x, indices), (values,)) is not None:
+            return
+    given, x = x, require(name, x)
     if axis is None:
         put(x, indices, values)
         return
-    axis = normalize_axis("put_along_axis", axis, x.ndim)
-    at = require("put_along_axis", coerce("put_along_axis", (x, indices))[1], INTEGER, "indices")
+    axis = normalize_axis(name, axis, x.ndim)
+    at = require(name, coerce(name, (x, indices))[1], INTEGER, "indices")
     if at.ndim != x.ndim:
         raise ValueError(f"put_along_axis: indices of shape {at.shape} must have as many dimensions as x of shape {x.shape}")
-    key = [at if i == axis else reshape(arange(n, device=x.device), (*[1] * i, n, *[1] * (x.ndim - i - 1)))
-           for i, n in enumerate(x.shape)]
-    x[tuple(key)] = values
+    fits = all([n in (1, x.shape[i]) for i, n in enumerate(at.shape) if i != axis])
+    in_lines = x._layout.device >= 0 and x._layout.contiguous and x.size and at.shape[axis] <= _STEPS
+    if fits and (in_lines or x._layout.device == CPU):
+        _check_writable(name, x)
+        at = _broadcast_as(name, at, (*x.shape[:axis], at.shape[axis], *x.shape[axis + 1:]))
+        if at._owner is x._owner:
+            at = at.copy()
+        wrote(x)
+        if number:
+            _put_along(x, at, scalars=(values,), axis=axis)
+            _put_along.remember(key, (given, indices), (x, at), axis=axis)
+        else:
+            fitted = _fitted(name, _value(name, x, values), at.shape)
+            _put_along(x, at, _apart(x, fitted), axis=axis)
+        return
+    places = [at if i == axis else reshape(arange(n, device=x.device), (*[1] * i, n, *[1] * (x.ndim - i - 1)))
+              for i, n in enumerate(x.shape)]
+    x[tuple(places)] = values
 
 
 def piecewise(x: Any, conditions: Sequence[Any], functions: Sequence[Any], *args: Any, **kwargs: Any) -> ndarray:

@@ -102,12 +102,9 @@ def padding(dtype: np.dtype, width: int, whole: bool, groups: int, large: bool) 
         inside = i32(0)
         for k in range(groups):
             source = number(0)
-            if mine + k * THREADS < count:
-                if c >= low and c < high and h >= above and h < below:
-                    source = number(short(at + c))
-                    inside |= i32(1 << k)
-                else:
-                    edge[cuda.atomic.add(length, 0, 1)] = i32(k * THREADS + cuda.threadIdx.x)
+            if c >= low and c < high and h >= above and h < below and mine + k * THREADS < count:
+                source = number(short(at + c))
+                inside |= i32(1 << k)
             if whole:
                 read(x, source, v, k * width)
             else:
@@ -118,6 +115,9 @@ def padding(dtype: np.dtype, width: int, whole: bool, groups: int, large: bool) 
                 c, h, at = short(c - wide), short(h + 1), short(at + line_on)
             if h >= tall:
                 h, at = short(h - tall), short(at + image_on)
+        for k in range(groups):  # while the numbers are on their way
+            if not inside & i32(1 << k) and mine + k * THREADS < count:
+                edge[cuda.atomic.add(length, 0, 1)] = i32(k * THREADS + cuda.threadIdx.x)
         for k in range(groups):
             if inside & i32(1 << k):
                 write(y, (mine + k * THREADS) * width, v, k * width)

@@ -10,6 +10,7 @@ import pytest
 from habits import agree
 
 import cudamath as cm
+from cudamath.core import tape
 from cudamath.models import gpt2, sampling
 
 ml = cm.ml
@@ -62,6 +63,49 @@ def test_logaddexp_shares_its_gradient_whatever_the_numbers(device, name, base):
     share = base**3 / (base**3 + base)
     np.testing.assert_allclose(dx.to_numpy(), [0.5, 0.5, 1, 0, share, 0], rtol=1e-12)
     np.testing.assert_allclose(dy.to_numpy(), [0.5, 0.5, 0, 1, 1 - share, 1], rtol=1e-12)
+
+
+# ---------------------------------------------------------------- what is changed between a function and its gradient
+
+
+CHANGES: dict[str, Any] = {
+    "+=": lambda x: x.__iadd__(1), "setitem": lambda x: x.__setitem__(0, 9), "a view": lambda x: x[1:].__imul__(2),
+    "out=": lambda x: cm.sin(x, out=x), "sort": lambda x: x[::-1].sort(), "flat": lambda x: setattr(x, "flat", 0),
+    "real": lambda x: setattr(x, "real", 0), "copyto": lambda x: cm.copyto(x, 0.0), "add_at": lambda x: cm.add_at(x, [0], 1),
+    "sgd": lambda x: ml.sgd_update([x], [cm.ones_like(x)], lr=0.1),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_vjp_keeps_must_not_change(device, name):
+    """Neither the arguments nor constants, also outside of every function: a wrong gradient without a word otherwise."""
+    x, w = cm.arange(4.0), cm.arange(4.0) + 1
+    _, pull = cm.vjp(lambda x: (x * x * w).sum(), x)
+    assert pull(cm.asarray(1.0))[0].tolist() == [0, 4, 12, 24]
+    for changed in (x, w):
+        _, pull = cm.vjp(lambda x: (x * x * w).sum(), x)
+        CHANGES[name](changed)
+        with pytest.raises(RuntimeError, match="^multiply: .*changed in place after it was used"):
+            pull(cm.asarray(1.0))
+    _, pull = cm.vjp(lambda x: (x * 3).sum(), x)  # nothing of x is needed
+    CHANGES[name](x)
+    assert pull(cm.asarray(1.0))[0].tolist() == [3, 3, 3, 3]
+
+
+def test_changes_are_noted_as_long_as_a_pull_lives(device):
+    x = cm.arange(4.0)
+    assert not tape.state.kept
+    _, first = cm.vjp(lambda x: (x * x).sum(), x)
+    _, second = cm.vjp(lambda x: (x * x).sum(), x)
+    del second
+    assert cm.grad(lambda y: (y * y).sum())(x).tolist() == [0, 2, 4, 6] and len(tape.state.kept) == 1
+    x += 1
+    assert cm.grad(lambda y: (y * y).sum())(x).tolist() == [2, 4, 6, 8]  # this one began afterwards
+    with pytest.raises(RuntimeError, match="changed in place"):
+        first(cm.asarray(1.0))
+    del first
+    x += 1
+    assert not tape.state.noting and not tape.state.kept
 
 
 # ---------------------------------------------------------------- NumPy's habits

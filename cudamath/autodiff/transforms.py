@@ -43,12 +43,15 @@ class Level:
     def __enter__(self) -> None:
         self.paused = tape.state.paused
         if tape.state.depth == 0:
-            tape.state.writes = {}
+            if not tape.state.kept:
+                tape.state.writes = {}
+            tape.state.noting = True
         tape.state.depth += 1
         tape.state.paused = False
 
     def __exit__(self, *exc: object) -> None:
         tape.state.depth -= 1
+        tape.state.noting = tape.state.depth > 0 or bool(tape.state.kept)
         tape.state.paused = self.paused
 
 
@@ -179,7 +182,8 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     -------
     tuple
         The result and `pull`: a function of a tree with the structure, shapes and dtypes of the result, that returns a
-        tuple with one gradient a primal. What `pull` needs is kept until it goes.
+        tuple with one gradient a primal. What `pull` needs is kept until it goes; where it was changed in place meanwhile,
+        `pull` raises RuntimeError.
 
     Raises
     ------
@@ -224,6 +228,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
             at += len(arrays)
         return tuple(out)
 
+    pull.kept = tape.Kept()  # type: ignore[attr-defined]
     if tape.state.depth == 0:
         aux = stop_gradient(aux)
     values = structure.unflatten(outputs if tape.state.depth > 0 else [y._alias() for y in outputs])

@@ -33,8 +33,12 @@ _age = operator.attrgetter("order")
 class _State(threading.local):
     depth = 0  # gradients being taken, one within another
     paused = False
-    writes: dict[tuple, int] = {}  # where memory was changed in place while a function was recorded, and when: see `wrote`
+    noting = False  # whether changes in place are noted: while a function is recorded, or what `vjp` recorded is kept
     draws: Any = None  # who hands out random numbers while a function is run whose draws must be repeated: see Draws
+
+    def __init__(self) -> None:  # in each thread
+        self.writes: dict[tuple, int] = {}  # where memory was changed in place, and when: see `wrote`
+        self.kept: set[int] = set()  # of `Kept`
 
 
 state = _State()
@@ -172,10 +176,26 @@ def record(op: Any, inputs: Sequence[Any], output: Any, params: dict) -> None:
         output._node = node
 
 
+class Kept:
+    """As long as this object lives, changes in place are noted in this thread: somebody holds nodes and may still take
+    gradients from them."""
+
+    def __init__(self) -> None:
+        self.among = state.kept  # of the thread that made it, whoever drops it
+        self.among.add(id(self))
+        state.noting = True
+
+    def __del__(self) -> None:
+        self.among.discard(id(self))
+
+
 def wrote(x: ndarray) -> None:
-    """Note that `x` is changed in place, if that is inside a function that is being recorded: nothing that a gradient rule
-    will read may lie there (`_unchanged`). Nothing is noted where arrays are kept, which is what happens often."""
-    if state.depth and x._layout.device != TRACED:
+    """Note that `x` is changed in place, where gradients may still be taken: nothing that a gradient rule will read may lie
+    there (`_unchanged`). Nothing is noted where arrays are kept, which is what happens often."""
+    if state.noting and x._layout.device != TRACED:
+        if not state.depth and not state.kept:
+            state.noting = False
+            return
         layout = x._layout
         state.writes[x.ptr, layout.shape, layout.strides, layout.itemsize] = next(_order)
 

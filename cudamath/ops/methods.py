@@ -93,7 +93,7 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         if plans is None:
             x[...] = function(x, y)
             return x
-        if state.depth:
+        if state.noting:
             tape.wrote(x)
         try:
             if type(y) is not ndarray:

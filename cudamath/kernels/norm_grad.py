@@ -28,6 +28,7 @@ RESIDENT = 512  # threads on a multiprocessor, so of 128 registers; there are no
 RESIDENT_WARP = 384  # .. of 168 registers
 SPLITS = 64  # parts the rows are cut into where a kernel of its own sums over them
 LANES, PARTS = 32, 16  # sums over rows: columns a block, threads a column
+LAST = 32  # .. of the last sums
 
 
 @functools.cache
@@ -296,34 +297,32 @@ def column_sums(dtype, center):
 
 @functools.cache
 def finish(param, parts):
-    """The last sum; sums: (2, groups, columns); dweight, dbias: (columns,); block (LANES columns, PARTS)."""
+    """The last sums; sums: (2, groups, columns); dweight, dbias: (columns,); block (LANES columns, LAST), grid (columns, 2)."""
     _, store_param, T = codec(param)
     _, weighted, biased, _, _ = parts
 
-    @bounded(LANES * PARTS)
+    @bounded(LANES * LAST)
     def norm_finish(sums, dweight, dbias):
-        room = cuda.shared.array((2, PARTS, LANES), T)
-        lane, part = cuda.threadIdx.x, cuda.threadIdx.y
+        room = cuda.shared.array((LAST, LANES), T)
+        lane, part, which = cuda.threadIdx.x, cuda.threadIdx.y, cuda.blockIdx.y
+        if not (weighted if which == 0 else biased):
+            return
         column = cuda.blockIdx.x * LANES + lane
         groups, columns = sums.shape[1], sums.shape[2]
-        total_x = T(0)
         total = T(0)
         if column < columns:
-            for group in range(part, groups, PARTS):
-                if weighted:
-                    total_x += sums[0, group, column]
-                if biased:
-                    total += sums[1, group, column]
-        room[0, part, lane] = total_x
-        room[1, part, lane] = total
+            for group in range(part, groups, LAST):
+                total += sums[which, group, column]
+        room[part, lane] = total
         cuda.syncthreads()
-        if part < 2 and column < columns:
+        if part == 0 and column < columns:
             total = T(0)
-            for p in range(PARTS):
-                total += room[part, p, lane]
-            if part == 0 and weighted:
-                dweight[column] = store_param(total)
-            if part == 1 and biased:
+            for p in range(LAST):
+                total += room[p, lane]
+            if which == 0:
+                if weighted:
+                    dweight[column] = store_param(total)
+            elif biased:
                 dbias[column] = store_param(total)
 
     return norm_finish
@@ -373,13 +372,14 @@ def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: La
         if version == "ring":
             from . import norm_grad_ring
 
-            rest = [w, m, s, flat[2], Temp(0), rows_, columns]
-            steps = [norm_grad_ring.launch(x, given.dtype, shape, parts, groups, packed, rest)]
+            given_arrays = [*flat[:2], other.flat, arguments[1] if weight is None else arguments[2]]
+            steps = [norm_grad_ring.launch(x, weight, shape, parts, groups, given_arrays,
+                                           [m, s, flat[2], Temp(0).flat, rows_, columns])]
         else:
             steps = [Launch(rows(x.dtype, given.dtype, shape, parts), groups, shape.block,
                             [*packed[:2], w, m, s, packed[2], flat[2], Temp(0), rows_, columns])]
     if summed:
-        steps.append(Launch(finish(given.dtype, parts), last, (LANES, PARTS), [Temp(0), dweight, dbias]))
+        steps.append(Launch(finish(given.dtype, parts), (last, 2), (LANES, LAST), [Temp(0), dweight, dbias]))
     return Plan(outputs, steps, [x.like((2, groups if summed else 1, columns), T)], several=True)
 
 

@@ -1,15 +1,16 @@
-"""Gradients of layer norm and RMS norm for rows of 16-bit numbers that a block shares: the rows to come wait in shared memory.
+"""Gradients of layer norm and RMS norm for rows of 16-bit numbers that a block shares: the rows to come wait in shared memory
+(9.0 on).
 
-norm_grad.py's `rows` fetches the next row into registers while it works on this one. Beside the sums for weight and bias there
-is room for that one row: 32 KB on the way to a multiprocessor, and for a part of each turn less. At 4.3 TB/s a multiprocessor
-takes 33 bytes a nanosecond and waits a microsecond for them: it needs 33 KB on the way all the time, and more to be safe.
-
-Here cp.async brings rows into a ring of `depth` stages in shared memory, 96 KB or more ahead. A thread copies what it alone
-will read, so a stage needs no barrier, only the thread's own wait; the one barrier of a row is that of its two sums. A stage is
-asked for again when those sums are there, for which every thread has read it.
+norm_grad.py's `rows` fetches the next row into registers while it works on this one: beside the sums for weight and bias there
+is room for no more. Here one thread asks for whole rows ahead of time, and TMA brings them into a ring of `depth` stages in
+shared memory, each with a barrier (mbarrier) that counts the bytes. So no thread spends instructions or registers on what is
+under way; the weights stay in registers instead. The two sums of a row are those of the warps, which every thread adds up by
+itself, after the one barrier of a row; behind it every thread has read the stage, which is asked for again.
 """
 
 import functools
+
+import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Launch
@@ -18,72 +19,94 @@ from .build import codec, numba_type
 from .lazy import cuda, types
 from .norm import Parts
 from .norm_grad import RESIDENT
-from .ptx_mma import copy_16, copy_commit, copy_wait, global_address, shared_address
-from .rows import WARP, Rows, bounded, fetcher, group_sums, reader, writer
+from .ptx import load_vector
+from .ptx_hopper import barrier_expect, barrier_init, barrier_wait, bulk_load, fence_async_shared, fence_barrier_init
+from .ptx_mma import global_address, shared_address
+from .rows import WARP, Rows, bounded, device, fetcher, group_sum, writer
 
-DEVICES = ((8, 0), (9, 0), (10, 0))  # 160 KB and more of shared memory on a multiprocessor
-STAGES = {2: 4, 3: 3}  # of a ring, by arrays: 128 or 144 KB a multiprocessor
-i32 = types.int32
+DEVICES = ((9, 0), (10, 0))  # of those with TMA the ones that have shared memory for it
+STAGES = 3
+i32, f32 = types.int32, types.float32
 
 
-def fits(shape: Rows | None, x: Layout) -> bool:
-    """Whether rows of this shape can go through the ring."""
-    return bool(shape and shape.threads > WARP and shape.width == 8 and capability(x.device) in DEVICES)
+def fits(shape: Rows | None, columns: int, x: Layout) -> bool:
+    """Whether rows of this shape can go through the ring: TMA copies multiples of 16 bytes."""
+    return bool(shape and shape.threads > WARP and shape.width > 1 and x.itemsize == 2 and columns % 8 == 0
+                and capability(x.device) in DEVICES)
 
 
 @functools.cache
 def rows(dtype, param, shape, parts, depth):
-    """A block takes rows in turn; g, x, extra: accesses (see rows.fetcher); dx: (rows * columns,).
+    """A block takes rows in turn; g, x, extra, dx: (rows * columns,).
 
-    weight: (columns,); mean, rstd: (rows,); sums: (2, blocks, columns), each block's dweight and dbias. Shared memory: `depth`
-    stages of a row of each array.
+    weight: accesses (see rows.fetcher); mean, rstd: (rows,); sums: (2 * blocks * columns,), each block's dweight and dbias.
+    Shared memory: `depth` stages of a row of each array, each row in `row_words` words, and two sums of each warp, twice.
     """
     _, _, T = codec(dtype)
     threads, _, width, vectors = shape
     fetch, widen, words, kind = fetcher(dtype, width)
-    raw = numba_type(kind)
-    read_param, write = reader(param, width), writer(dtype, width)
-    sums_of = group_sums(threads, T)
-    held, packed = vectors * width, vectors * words
+    fetch_param, widen_param, param_words, param_kind = fetcher(param, width)
+    raw, raw_param = numba_type(kind), numba_type(param_kind)
+    write, write_sums, warp_sum = writer(dtype, width), writer(np.dtype(np.float32), 4), group_sum(WARP, T)
+    held, packed, warps = vectors * width, vectors * words, threads // WARP
     center, weighted, biased, residual, _ = parts
-    row_accesses = vectors * threads  # of an array in a stage
-    stage_accesses = row_accesses * (3 if residual else 2)
-    come = copy_wait(depth - 1)
+    row_words = words * vectors * threads
+    arrays = 3 if residual else 2
+    totals = depth * arrays * row_words  # where the warps' sums begin
+    kept = vectors * param_words
+
+    @device
+    def ask(ring, full, stage, row, columns, g, x, extra):
+        """The rows of this number, into that stage (one thread)."""
+        count = i32(2 * columns)
+        place = i32(ring + 4 * arrays * row_words * stage)
+        barrier = i32(full + 8 * stage)
+        barrier_expect(barrier, i32(arrays * count))
+        bulk_load(place, g + row * 2 * columns, count, barrier)
+        bulk_load(i32(place + 4 * row_words), x + row * 2 * columns, count, barrier)
+        if residual:
+            bulk_load(i32(place + 8 * row_words), extra + row * 2 * columns, count, barrier)
 
     @bounded((threads, RESIDENT // threads))
     def norm_ring_grad(g, x, weight, mean, rstd, extra, dx, sums, rows, columns):
         ring = cuda.shared.array(0, raw)
-        tx = cuda.threadIdx.x
+        found = cuda.shared.array(0, f32)  # the same memory
+        barriers = cuda.shared.array(depth, types.int64)
+        tx = i32(cuda.threadIdx.x)
         step = cuda.gridDim.x
-        accesses = columns // width
-        at = i32(shared_address(ring) + 16 * tx)
+        accesses = i32(columns // width)
+        at, full = i32(shared_address(ring)), i32(shared_address(barriers))
         from_g, from_x, from_extra = global_address(g), global_address(x), global_address(extra)
+        row = cuda.blockIdx.x
+        if tx == 0:
+            for stage in range(depth):
+                barrier_init(i32(full + 8 * stage), i32(1))
+            fence_barrier_init()
+            fence_async_shared()
+            for stage in range(depth):
+                if row + stage * step < rows:
+                    ask(at, full, i32(stage), row + stage * step, columns, from_g, from_x, from_extra)
         r = cuda.local.array(packed, raw)
         a = cuda.local.array(held, T)
         v = cuda.local.array(held, T)
         w = cuda.local.array(width, T)
+        weights = cuda.local.array(kept, raw_param)
         dweight = cuda.local.array(held, T)
         dbias = cuda.local.array(held, T)
         for e in range(held):
             dweight[e] = T(0)
             dbias[e] = T(0)
-        part = T(1) / T(columns)
-        row = cuda.blockIdx.x
-        for stage in range(depth):
-            coming = row + stage * step
+        if weighted:
             for k in range(vectors):
-                if coming < rows and k * threads + tx < accesses:
-                    place = i32(at + 16 * (stage * stage_accesses + k * threads))
-                    source = 16 * (coming * accesses + k * threads + tx)
-                    copy_16(place, from_g + source)
-                    copy_16(i32(place + 16 * row_accesses), from_x + source)
-                    if residual:
-                        copy_16(i32(place + 32 * row_accesses), from_extra + source)
-            copy_commit()
+                if i32(k * threads + tx) < accesses:
+                    fetch_param(weight, i32(k * threads + tx), weights, k * param_words)
+        part = T(1) / T(columns)
         next_scale = rstd[row] if row < rows else T(0)
         next_middle = mean[row] if center and row < rows else T(0)
         stage = i32(0)
-        turn = i32(0)
+        phase = i32(0)
+        half = i32(0)
+        cuda.syncthreads()
         while row < rows:
             scale = next_scale
             middle = next_middle
@@ -91,18 +114,18 @@ def rows(dtype, param, shape, parts, depth):
                 next_scale = rstd[row + step]
                 if center:
                     next_middle = mean[row + step]
-            mine = i32(stage * stage_accesses + tx)
-            come()
+            mine = i32(arrays * vectors * threads * stage + tx)
+            barrier_wait(i32(full + 8 * stage), phase)
             sum_g = T(0)
             sum_gx = T(0)
             for k in range(vectors):
-                if k * threads + tx < accesses:
-                    fetch(ring, mine + k * threads, r, 0)
+                if i32(k * threads + tx) < accesses:
+                    fetch(ring, i32(mine + k * threads), r, 0)
                     widen(r, 0, a, k * width)
-                    fetch(ring, mine + row_accesses + k * threads, r, 0)
+                    fetch(ring, i32(mine + (vectors + k) * threads), r, 0)
                     widen(r, 0, v, k * width)
                     if weighted:
-                        read_param(weight, (k * threads + tx) * width, w, 0)
+                        widen_param(weights, k * param_words, w, 0)
                     for j in range(width):
                         e = k * width + j
                         v[e] = (v[e] - middle) * scale
@@ -115,16 +138,29 @@ def rows(dtype, param, shape, parts, depth):
                         if center:
                             sum_g += a[e]
                         sum_gx += a[e] * v[e]
-            sum_g, sum_gx = sums_of(sum_g, sum_gx, turn)
-            mean_g = sum_g * part
-            mean_gx = sum_gx * part
             if residual:
                 for k in range(vectors):
-                    if k * threads + tx < accesses:
-                        fetch(ring, mine + 2 * row_accesses + k * threads, r, k * words)
-            coming = row + depth * step
+                    if i32(k * threads + tx) < accesses:
+                        fetch(ring, i32(mine + (2 * vectors + k) * threads), r, k * words)
+            sum_gx = warp_sum(sum_gx)
+            if center:
+                sum_g = warp_sum(sum_g)
+            if tx % WARP == 0:
+                found[totals + 2 * warps * half + 2 * (tx // WARP)] = sum_g
+                found[totals + 2 * warps * half + 2 * (tx // WARP) + 1] = sum_gx
+            cuda.syncthreads()
+            if tx == 0 and row + depth * step < rows:
+                ask(at, full, stage, row + depth * step, columns, from_g, from_x, from_extra)
+            mean_g = T(0)
+            mean_gx = T(0)
+            for i in range(warps // 2):
+                pairs = load_vector(found, totals + 2 * warps * half + 4 * i, 4)
+                mean_g += pairs[0] + pairs[2]
+                mean_gx += pairs[1] + pairs[3]
+            mean_g *= part
+            mean_gx *= part
             for k in range(vectors):
-                if k * threads + tx < accesses:
+                if i32(k * threads + tx) < accesses:
                     if residual:
                         widen(r, k * words, w, 0)
                     for j in range(width):
@@ -132,33 +168,32 @@ def rows(dtype, param, shape, parts, depth):
                         a[e] = scale * (a[e] - mean_g - v[e] * mean_gx)
                         if residual:
                             a[e] += w[j]
-                    write(dx, (row * accesses + k * threads + tx) * width, a, k * width)
-                    if coming < rows:
-                        place = i32(at + 16 * (stage * stage_accesses + k * threads))
-                        source = 16 * (coming * accesses + k * threads + tx)
-                        copy_16(place, from_g + source)
-                        copy_16(i32(place + 16 * row_accesses), from_x + source)
-                        if residual:
-                            copy_16(i32(place + 32 * row_accesses), from_extra + source)
-            copy_commit()
+                    write(dx, row * columns + i32(k * threads + tx) * width, a, k * width)
             row += step
-            turn = i32(turn ^ 1)
-            stage = i32(stage + 1 if stage + 1 < depth else 0)
+            half = i32(half ^ 1)
+            stage = i32(stage + 1)
+            if stage == depth:
+                stage = i32(0)
+                phase = i32(phase ^ 1)
         for k in range(vectors):
-            column = (k * threads + tx) * width
-            if column < columns:
-                for j in range(width):
+            if i32(k * threads + tx) < accesses:
+                for j in range(0, width, 4):
+                    column = cuda.blockIdx.x * columns + i32(k * threads + tx) * width + j
                     if weighted:
-                        sums[0, cuda.blockIdx.x, column + j] = dweight[k * width + j]
+                        write_sums(sums, column, dweight, k * width + j)
                     if biased:
-                        sums[1, cuda.blockIdx.x, column + j] = dbias[k * width + j]
+                        write_sums(sums, column + step * columns, dbias, k * width + j)
 
     return norm_ring_grad
 
 
-def launch(x: Layout, param, shape: Rows, parts: Parts, groups: int, arrays: list[ArrayArg], rest: list) -> Launch:
-    """arrays: g, x and what is added, as accesses; rest: weight, mean, rstd; dx, sums, rows, columns."""
-    count = 3 if parts.residual else 2
-    depth = STAGES[count]
-    return Launch(rows(x.dtype, param, shape, parts, depth), groups, shape.threads,
-                  [*arrays[:2], *rest[:3], arrays[2], *rest[3:]], shared=16 * depth * count * shape.vectors * shape.threads)
+def launch(x: Layout, weight: Layout | None, shape: Rows, parts: Parts, groups: int, arrays: list[ArrayArg],
+           rest: list) -> Launch:
+    """arrays: g, x, what is added, weight; rest: mean, rstd, dx, sums, rows, columns."""
+    param = (weight or x).dtype
+    _, _, words, kind = fetcher(param, shape.width)
+    packed = arrays[3].view(((weight or x).size * words // shape.width,), dtype=kind)
+    row = 2 * shape.width * shape.vectors * shape.threads
+    return Launch(rows(x.dtype, param, shape, parts, STAGES), groups, shape.threads,
+                  [*arrays[:2], packed, *rest[:2], arrays[2], *rest[2:]],
+                  shared=STAGES * (3 if parts.residual else 2) * row + 16 * shape.threads // WARP)

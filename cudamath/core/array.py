@@ -173,6 +173,11 @@ class ndarray:
     def __getitem__(self, key: Any) -> ndarray:
         layout = self._layout
         if layout.device == CPU or self._node is not None:
+            if self._node is None and (type(key) is slice or type(key) is int and layout.ndim > 1):
+                try:
+                    return wrap(self._data[key])  # a view that NumPy makes
+                except (IndexError, TypeError):  # to be told in our words
+                    pass
             return self._getitem(key)
         known = seen_before(layout, key)
         if known is None:
@@ -593,6 +598,3 @@ def same_device(name: str, arrays: Any) -> int:
             raise DeviceError(f"{name}: arrays are on different devices: {first.device} (shape {first.shape}) and "
                               f"{x.device} (shape {x.shape}); move one with .to(...)")
     return default_index() if first is None else first._layout.device
-
-
-Method = Callable[..., Any]

@@ -6,6 +6,7 @@ import atexit
 import functools
 import importlib
 import itertools
+import operator
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -233,14 +234,19 @@ class Op:
         """Let `again` answer calls with this key as `self(*arrays, **params)` has just answered this one.
 
         A plan of a GPU looks at addresses alone, so it serves the arrays as they were given, in whatever layout the card saw
-        them, as long as nothing was copied for it. Elsewhere, and where something was, nothing is remembered.
+        them, as long as nothing was copied for it. A plan of the CPU serves them if they are what the card got. Elsewhere, and
+        where something was copied, nothing is remembered.
         result: what the card returned, and what the function made of it, if that is a view of all of it.
         wanted: of a card with several outputs, those that the function returns: `again` gives these alone.
         """
+        host = False
         for x, y in zip(given, arrays, strict=True):
-            if (x is None) != (y is None) or x is not None and (
-                    type(x) is not ndarray or x._layout.device < 0 or x._data != y._data):
+            if (x is None) != (y is None) or x is not None and (type(x) is not ndarray or not (
+                    x is y and x._layout.device >= CPU or x._layout.device >= 0 and x._data == y._data)):
                 return
+            host = host or x is not None and x._layout.device == CPU
+        if host and result is not None and result[0] is not result[1]:
+            return
         seen, own = [tuple([None if x is None else x._layout for x in those]) for those in (given, arrays)]
         try:
             if (key, *seen) in self.plans:  # a call whose gradient was recorded, which `again` does not answer
@@ -255,7 +261,9 @@ class Op:
             if (part._data, part._layout.size) != (whole._data, whole._layout.size):
                 return
             run = seen_as(run, part._layout)
-        if wanted is not None:
+        if wanted is not None and host:
+            run = _chosen_of(run, wanted)
+        elif wanted is not None:
             run = self.bound(own, params, 0, next(x.device for x in own if x is not None), wanted)
         self.keep((key, *seen), run)
 
@@ -264,7 +272,8 @@ class Op:
         """`remember` for a call that another public function, which is remembered under `known`, has answered for these arrays:
         views of all of those that were given. result: what it returned, and the view of it that is returned now."""
         run = self.plans.get((known, *[x._layout for x in arrays]))
-        if run is not None and all([type(x) is ndarray and x._data == y._data for x, y in zip(given, arrays, strict=True)]):
+        if run is not None and all([type(x) is ndarray and x._layout.device >= 0 and x._data == y._data
+                                    for x, y in zip(given, arrays, strict=True)]):
             self.keep((key, *[x._layout for x in given]), seen_as(run, result[1]._layout))
 
     def remember_chain(self, key: tuple, given: Sequence[Any], x: ndarray, first: Callable, second: Callable,
@@ -327,6 +336,12 @@ def known_result(function: Callable, count: int) -> Callable:
         return out
 
     return one if count == 1 else several
+
+
+def _chosen_of(run: Callable, wanted: tuple[int, ...]) -> Callable:
+    """`run`, which has several results, with these alone."""
+    choose = operator.itemgetter(*wanted)
+    return lambda *operands: choose(run(*operands))
 
 
 def seen_as(run: Callable, layout: Layout) -> Callable:

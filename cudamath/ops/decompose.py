@@ -356,8 +356,14 @@ def solve_triangular(a: Any, b: Any, /, *, lower: bool = False, unit_diagonal: b
     >>> cm.linalg.solve_triangular([[2.0, 0.0], [1.0, 4.0]], [2.0, 9.0], lower=True).tolist()
     [1.0, 2.0]
     """
+    key, given = ("solve_triangular", lower, unit_diagonal), (a, b)
+    known = _solve_triangular.again(key, given)
+    if known is not None:
+        return known
     a, b = pair("solve_triangular", a, b, square=True)
-    return _system("solve_triangular", _solve_triangular, a, b, lower=bool(lower), unit=bool(unit_diagonal))
+    y = _system("solve_triangular", _solve_triangular, a, b, lower=bool(lower), unit=bool(unit_diagonal))
+    _solve_triangular.remember(key, given, (a, b), lower=bool(lower), unit=bool(unit_diagonal))
+    return y
 
 
 def cholesky(a: Any, /, *, upper: bool = False) -> ndarray:

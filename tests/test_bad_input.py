@@ -92,6 +92,28 @@ def test_what_vjp_keeps_must_not_change(device, name):
     assert pull(cm.asarray(1.0))[0].tolist() == [3, 3, 3, 3]
 
 
+def test_gradients_lie_apart(device):
+    """Of what is added, each gets the same gradient; to add to one in place (gradients of many batches) changes no other."""
+    w = cm.arange(4.0)
+    p = {"a": cm.ones(4), "b": cm.zeros(4), "c": cm.zeros((2, 2)), "d": cm.zeros(2)}
+
+    def loss(p: dict) -> cm.ndarray:
+        return ((p["a"] + p["b"] + p["c"].reshape(4) + cm.concat([p["d"], p["d"]])) * w).sum()
+
+    total = cm.grad(loss)(p)
+    for _ in range(2):
+        for name, g in cm.grad(loss)(p).items():
+            total[name] += g
+    assert {name: g.ravel().tolist() for name, g in total.items()} == {
+        "a": [0, 3, 6, 9], "b": [0, 3, 6, 9], "c": [0, 3, 6, 9], "d": [6, 12]}
+    for function in (lambda x: x, lambda x: x + 0, lambda x: x.reshape(2, 2)):
+        y, pull = cm.vjp(function, w)
+        given = cm.ones(y.shape)
+        (g,) = pull(given)
+        g += 1
+        assert given.ravel().tolist() == [1, 1, 1, 1] and w.tolist() == [0, 1, 2, 3]
+
+
 def test_changes_are_noted_as_long_as_a_pull_lives(device):
     x = cm.arange(4.0)
     assert not tape.state.kept

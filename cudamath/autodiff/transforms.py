@@ -10,6 +10,7 @@ import optree
 
 from ..core import tape
 from ..core.array import asarray, ndarray
+from ..core.devices import TRACED
 from ..core.dtypes import FLOATING, INEXACT
 from ..core.op import require_function
 
@@ -62,6 +63,20 @@ def _pull(roots: list, wanted: list, *, release: bool) -> list:
         with tape.paused():
             return tape.backward(roots, wanted, release=release)
     return tape.backward(roots, wanted, release=False)
+
+
+def _apart(gradients: list, given: Sequence[ndarray] = ()) -> list:
+    """Gradients of which no two lie in one memory, nor in that of what was given: who adds to one in place means that one
+    alone. Broadcast views may stay, since they cannot be changed in place."""
+    seen = {x.ptr for x in given if x._layout.device != TRACED}
+    for i, g in enumerate(gradients):
+        if g is None or g._node is not None or g._layout.device == TRACED or (
+                0 in g._layout.strides and not g._layout.contiguous):
+            continue
+        if g.ptr in seen:
+            gradients[i] = g = g.copy()
+        seen.add(g.ptr)
+    return gradients
 
 
 def _zeros(g: Any, x: ndarray) -> ndarray:
@@ -131,7 +146,7 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
         if value._node is not None and wanted:
             from ..ops.creation import ones_like
 
-            gradients = _pull([(value._node, ones_like(value._alias()))], wanted, release=True)
+            gradients = _apart(_pull([(value._node, ones_like(value._alias()))], wanted, release=True))
         trees, at = [], 0
         for (arrays, structure), leaves in zip(flattened.values(), marked, strict=True):
             part = gradients[at:at + len(leaves)]
@@ -221,7 +236,9 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
             if y._node is not None and y.dtype in INEXACT:
                 roots.append((y._node, each))
         wanted = [leaf._node for leaves in marked for leaf in leaves]
-        gradients = _pull(roots, wanted, release=False) if roots and wanted else [None] * len(wanted)
+        gradients = [None] * len(wanted)
+        if roots and wanted:
+            gradients = _apart(_pull(roots, wanted, release=False), [each for _, each in roots])
         out, at = [], 0
         for arrays, s in flattened:
             out.append(s.unflatten([_zeros(d, x) for d, x in zip(gradients[at:at + len(arrays)], arrays, strict=True)]))

@@ -536,6 +536,9 @@ class Discrete(Continuous):
         [10, 20, 30]
         """
         name = "random.choice"
+        plain = type(size) is int and size >= 0 or type(size) is tuple and all_ints(size) and min(size, default=0) >= 0
+        if plain and type(a) is int and a > 0 and replace and p is None:
+            return self.integers(0, a, size, device=device)
         array = None
         if isinstance(a, (int, np.integer)) and not isinstance(a, bool):
             n, place = int(a), index_of(device)

@@ -12,7 +12,7 @@ import numpy as np
 from ..core import dtypes, shapes
 from ..core.array import asarray, ndarray
 from ..core.layout import Layout
-from ..core.op import Op, coerce, require, seen_as
+from ..core.op import Op, coerce, lazy, require, seen_as
 from ..core.shapes import normalize_axis
 from .shape import (
     Axes,
@@ -345,15 +345,17 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
             parts = [span(out, a, at, size), span(out, a, 0, at)]
             out = _joined("roll", parts, a)
             if x._layout.device >= 0 and len(totals) == 1 and single:
-                _concat.keep(("roll", x._layout, shift, axis), _rolling(parts, a, parts[0]._data - x._data))
+                _concat.keep(("roll", x._layout, shift, axis), _rolling(x._layout, parts, a, parts[0]._data - x._data))
     return _copy(x) if out is x else out
 
 
-def _rolling(parts: list[ndarray], axis: int, offset: int) -> Callable[[ndarray], ndarray]:
+def _rolling(whole: Layout, parts: list[ndarray], axis: int, offset: int) -> Callable[[ndarray], ndarray]:
     """The join of these parts of an array on a GPU, as a function of the array; offset: bytes to the first part."""
-    first = parts[0]._layout
-    run = _concat.plans[first, parts[1]._layout, axis, tuple([x.shape[axis] for x in parts])]
-    return lambda x: run(x._view(first, offset), x)  # the second part begins where x does
+    layouts = [part._layout for part in parts]
+    params: dict[str, Any] = {"axis": axis, "sizes": tuple([part.shape[axis] for part in parts])}
+    plan = lazy("kernels", _concat.cuda)(*layouts, **params)
+    plan.works = lazy("kernels", "work.of")("concat", plan, tuple(layouts), params)
+    return plan.of_one(layouts, (offset, 0)).bind("roll", [whole])  # the second part begins where x does
 
 
 def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, end_values: Any = 0,

@@ -107,7 +107,7 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
         # rows are filled with zeros without knowing whether they have sources
         counts = cuda.shared.array(0, types.int32)  # (WARPS, own), and the first places of the rows: (own + 1,)
         shared = cuda.shared.array(NUMBERS, types.int32)
-        ahead = cuda.local.array(AHEAD, types.int64)
+        ahead = cuda.local.array(AHEAD, types.int32)  # rows
         t = types.int32(cuda.threadIdx.x)
         lane, warp = t % types.int32(WARP), t // types.int32(WARP)
         owner = types.int32(cuda.blockIdx.x)
@@ -139,10 +139,11 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
         smaller = types.int32(0)
         for start in range(types.int32(first + lane), last, types.int32(WARP * AHEAD)):
             for k in range(AHEAD):  # all loads go out before the first is waited for
-                ahead[k] = index[min(types.int32(start + types.int32(k * WARP)), types.int32(m - types.int32(1)))]
+                j = min(types.int32(start + types.int32(k * WARP)), types.int32(m - types.int32(1)))
+                ahead[k] = row_of(types.int64(index[j]), rows)
             for k in range(AHEAD):
                 if start + types.int32(k * WARP) < last:
-                    row = types.int32(row_of(ahead[k], rows))
+                    row = ahead[k]
                     if row < 0:
                         flag[0] = ticket
                     elif row & mask < owner:
@@ -210,10 +211,10 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
         for start in range(first, last, types.int32(WARP * AHEAD)):
             for k in range(AHEAD):
                 j = types.int32(start + types.int32(k * WARP) + lane)
-                ahead[k] = index[min(j, types.int32(m - types.int32(1)))]
+                ahead[k] = row_of(types.int64(index[min(j, types.int32(m - types.int32(1)))]), rows)
             for k in range(AHEAD):
                 j = types.int32(start + types.int32(k * WARP) + lane)
-                row = types.int32(row_of(ahead[k], rows))
+                row = ahead[k]
                 here = j < last and row >= 0 and (row & mask) == owner
                 if cuda.any_sync(FULL, here):
                     r = types.int32(row >> bits) if here else types.int32(-1)

@@ -23,6 +23,7 @@ from .join import concat
 from .masks import beginning, flatnonzero, written
 from .reduce import any as any_
 from .scan import cumsum
+from .search import searchsorted
 from .shape import astype, moveaxis, ravel, reshape
 from .sort import _sort, argsort, lexsort, sort
 
@@ -70,11 +71,30 @@ _count_new = Op("count_new", cpu="masks.count_new", cuda="masks.count_new")
 
 def _values(x: ndarray, equal_nan: bool) -> ndarray:
     """The distinct elements of a vector of real numbers."""
-    ordered = _sort(x, axis=0, descending=False)
+    return _values_of(_sort(x, axis=0, descending=False), equal_nan)
+
+
+def _values_of(ordered: ndarray, equal_nan: bool) -> ndarray:
+    """The distinct elements of a vector in ascending order."""
     if ordered._layout.device < 0:
         return _distinct(ordered, capacity=0, equal_nan=equal_nan)
     found, count = written(_distinct, (ordered,), _count_new, ordered._layout.itemsize, told={"equal_nan": equal_nan})
     return beginning(found, (count,))
+
+
+_SEARCHED = 1 << 16  # integers up to which it is quicker to look for each than to bring back the order before sorting
+
+
+def _few_integers(x: ndarray, inverse: bool, counts: bool) -> tuple[ndarray, ...]:
+    """The distinct ones of a few integers, and what was asked for, by searching: half as many launches as otherwise."""
+    ordered = _sort(ravel(x), axis=0, descending=False)
+    values = _values_of(ordered, True)
+    out = [values]
+    if inverse:
+        out.append(searchsorted(values, x))
+    if counts:
+        out.append(searchsorted(ordered, values, side="right") - searchsorted(ordered, values))
+    return tuple(out)
 
 
 class _Distinct:
@@ -141,6 +161,8 @@ def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, 
     x = require("unique", x)
     if axis is None and x.dtype not in COMPLEX and not (return_index or return_inverse or return_counts):
         return _values(ravel(x), bool(equal_nan))
+    if axis is None and not return_index and x.dtype.kind in "iu" and 0 < x.size <= _SEARCHED:
+        return _few_integers(x, return_inverse, return_counts)
     if axis is None:
         rows = ravel(x)
         rest: tuple[int, ...] = ()

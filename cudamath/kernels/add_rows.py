@@ -41,6 +41,7 @@ AHEAD = 8  # indices that a lane has under way
 OFTEN = 32  # sources of a row that one warp adds one after another
 LEAST = 256  # bytes of a row, at least: half of a warp's lanes have one access each
 UNDER_WAY = 4  # accesses of 16 bytes that a thread has under way, or those of two sources
+EACH = {2: 2, 4: 3, 8: 2}  # bytes of a number: accesses to a piece of a row at most, which 64 registers hold with their sums
 AT_ONCE = 2  # rows that a warp fills with zeros before it knows whether they have sources
 OWNERS, MOST_OWNERS = 128, 1024  # blocks
 MOST_OWN = 480  # rows of a block: (WARPS + 1) counts each, in 63 KB of shared memory
@@ -359,8 +360,7 @@ def row_steps(base: str, given: Any, target: Any, x: Layout, source: Any, index:
     own = blocks(rows, owners)
     vectors = after * x.itemsize // 16
     lanes = blocks(vectors, WARP)
-    most = 3 if x.itemsize == 4 else 2  # as many as 64 registers hold, with their sums
-    each = blocks(lanes, blocks(lanes, most))
+    each = blocks(lanes, blocks(lanes, EACH[x.itemsize]))
     word = fetcher(x.dtype, 16 // x.itemsize)[3]
     temps += [Layout.new((m,), np.dtype(np.int32), x.device),
               Layout.new((owners, 1 + 3 * min(own, m // (OFTEN + 1))), np.dtype(np.int32), x.device)]

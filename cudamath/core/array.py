@@ -420,7 +420,7 @@ def upload(host: np.ndarray, device: int, ours: bool = False) -> ndarray:
         from . import trace
 
         return trace.constant(host)
-    host = np.ascontiguousarray(host).reshape(host.shape)  # ascontiguousarray makes 0-d arrays 1-d
+    host = host if host.flags.c_contiguous else np.ascontiguousarray(host)
     out = empty(host.shape, host.dtype, device)
     memory.upload(out._data, host.__array_interface__["data"][0], host.nbytes, out._owner.stream, wait=not ours)
     return out

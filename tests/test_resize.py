@@ -269,6 +269,37 @@ def test_padding_kernel(monkeypatch, machine, version, mode, dtype):
             assert_close(dx, summed, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 8)
 
 
+#: Shapes, widths and whether one kernel does it: one axis, two neighbouring ones with others behind them; two that are none, or
+#: three; nothing at all.
+SURROUNDED = [((2, 4, 6), ((0, 0), (1, 2), (2, 3)), True), ((7,), ((2, 3),), True), ((3, 4, 5), ((1, 0), (2, 3), (0, 0)), True),
+              ((3, 4, 5), ((0, 0), (2, 1), (0, 0)), True), ((3, 4, 5), ((1, 0), (0, 0), (0, 0)), True),
+              ((3, 4, 5), ((1, 0), (0, 0), (1, 0)), False), ((2, 3, 4), ((1, 0), (1, 0), (1, 0)), False),
+              ((2, 3), ((0, 0), (0, 0)), False)]
+LARGE_SURROUNDED = [((5, 30, 258), ((0, 0), (1, 1), (1, 1)), True), ((3, 64, 40, 16), ((0, 0), (2, 1), (1, 0), (0, 0)), True),
+                    ((100_000,), ((7, 9),), True), ((5, 3, 700), ((0, 0), (0, 0), (0, 1)), True)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bool", "bfloat16", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("machine, version", versions("plain"))
+def test_constant_padding_kernel(monkeypatch, machine, version, dtype):
+    from cudamath.kernels import copy, padding
+    from cudamath.ops.shape import bits
+
+    monkeypatch.setattr(padding, "INSIDE", 0)
+
+    def made(layout, widths, at_once):
+        plan = copy.pad(layout, widths=widths)
+        assert ([step.kernel.__name__ for step in plan.steps] == ["padding"]) == (at_once and dtype != "complex128")
+        return plan
+
+    for shape, *how in SURROUNDED + (LARGE_SURROUNDED if machine == "gpu" else []):
+        x = numbers(shape, dtype)
+        value = np.asarray(3.5).astype(x.dtype)
+        pattern = tuple(np.uint64(v) for v in bits(value, x.dtype)) if machine == "simulator" else bits(value, x.dtype)
+        y = run_version(machine, lambda a: made(a, *how), x, scalars=pattern)  # noqa: B023
+        np.testing.assert_array_equal(y, np.pad(x, how[0], constant_values=value))
+
+
 #: Old sizes and factors for the kernels of whole factors: columns in groups of 1, 2, 4 and 8; rows of several runs.
 WHOLE = [((3, 4), (2, 2)), ((1, 1), (2, 3)), ((9, 2), (1, 2)), ((2, 8), (3, 3)), ((1, 5), (1, 4)), ((2, 2), (8, 5))]
 LARGE_WHOLE = [((19, 64), (2, 2)), ((16, 31), (2, 2)), ((1, 1000), (1, 4)), ((9, 40), (3, 3)), ((3, 6), (8, 8)),

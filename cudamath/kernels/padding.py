@@ -1,4 +1,4 @@
-"""Padding by mirrored, repeated or wrapped elements, and its gradient: images that are moved, with something at the edges.
+"""Padding by mirrored, repeated, wrapped or constant elements, and its gradient: images moved, and something at the edges.
 
 The idea. Almost every element of the padded image is one of the old image at a fixed distance, and almost every gradient
 is one number of the padded image's at that distance; only near the edges tables (core/taps.py) must say from where an
@@ -6,7 +6,8 @@ element comes, or which several elements a gradient is the sum of:
 
     y[h, w] = sum of x[p, q] over the p that row h takes from and the q that column w takes from
 
-Forward each takes from one, backward those near the edges from several, in ascending order: the same bits every time.
+Forward each takes from one (or none: a constant), backward those near the edges from several, in ascending order: the same
+bits every time.
 
 A block owns a piece of y's memory, wherever rows end in it. A thread finds by divisions where its first elements lie and by
 additions where the next do, and has all of them on their way before it writes the first. Elements near an edge would hold up
@@ -19,20 +20,23 @@ The floor is bytes(x) + bytes(y). Any GPU, and the simulator.
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.layout import Layout
-from ..core.plan import Constant, Input, Launch, Output
+from ..core.plan import Constant, Input, Launch, Output, Scalar
 from ..core.taps import MIXED, Axis, taps
 from .build import SIMULATOR, blocks, codec, numba_type, storage
 from .lazy import cuda, types
-from .pool import _memory, _width
+from .pool import _width
 from .rows import reader, writer
 
 THREADS = 256
-UNDER_WAY = 32  # bytes that a thread waits for at once
+UNDER_WAY = 64  # bytes that a thread waits for at once
+MOST = 16  # groups
 STORED = 8  # bytes that it writes by one access, where it does not read by whole accesses
 INSIDE = 0.5  # of the elements at least come from a fixed distance; lists would be long otherwise
 
@@ -67,8 +71,9 @@ def edges(length: int, count: int, axis: Axis, gradient: bool) -> Edges:
 
 
 @functools.cache
-def padding(dtype: np.dtype, width: int, whole: bool, groups: int, large: bool) -> Any:
-    """A thread owns `groups` groups of `width` neighbours. whole: these are channels, and are read by one access, too."""
+def padding(dtype: np.dtype, width: int, whole: bool, groups: int, filled: bool, large: bool) -> Any:
+    """A thread owns `groups` groups of `width` neighbours. whole: these are channels, and are read by one access, too. filled:
+    some take from nowhere."""
     _, _, T = codec(dtype)
     one, read, write = reader(storage(dtype), 1), reader(storage(dtype), width), writer(storage(dtype), width)
     apart = 1 if whole else width  # elements of a group near an edge that are dealt with by themselves
@@ -80,11 +85,11 @@ def padding(dtype: np.dtype, width: int, whole: bool, groups: int, large: bool) 
 
     @cuda.jit
     def padding(x, y, p0, p1, rows, q0, q1, columns, top, upper, lower, left, first, last, H, W, P, Q, channels, count,
-                rows_on, columns_on, memory_on):
+                rows_on, columns_on, memory_on, value):
         """x: the memory of (n, P, Q, channels); y of (n, H, W, channels), of `count` groups. Row h takes from rows[p0[h]] ...
         rows[p1[h] - 1] of x; upper <= h < lower from h + top alone. Columns alike; left, first, last: in elements. From a
         thread's group to its next it is `rows_on` rows, but for whole images, and `columns_on` elements in y, and in x these
-        elements and `memory_on` more."""
+        elements and `memory_on` more. value: what takes from nowhere, the bits of an element again and again."""
         edge = cuda.shared.array(piece, i32)  # groups near an edge, counted from the block's first
         length = cuda.shared.array(1, i32)
         if cuda.threadIdx.x == 0:
@@ -130,6 +135,9 @@ def padding(dtype: np.dtype, width: int, whole: bool, groups: int, large: bool) 
             n = i64(number(row) // number(H))
             far, near = row - n * H, i - row * line
             w = i64(number(near) // number(channels))
+            if filled:
+                for e in range(together):
+                    total[e] = T(value)
             for a in range(p0[far], p1[far]):
                 for b in range(q0[w], q1[w]):
                     get(x, (n * P + rows[a]) * there + columns[b] * channels + (near - w * channels), other, 0)
@@ -145,15 +153,42 @@ def launch(x: Layout, y: Layout, axes: tuple[Axis, Axis], gradient: bool) -> Lau
     C order or both with channels last. None if the axes are resized instead, or too little lies inside."""
     if any(mode in MIXED or mode.startswith("nearest") for mode, _ in axes):
         return None
-    (n, c, *here), there = y.shape, x.shape[2:]
+    (_, c, *here), there = y.shape, x.shape[2:]
     if y.contiguous:
-        n, c = n * c, 1
+        c = 1
     sizes = zip(here, there, strict=True) if gradient else zip(there, here, strict=True)
     down, right = [edges(*size, axis, gradient) for size, axis in zip(sizes, axes, strict=True)]
-    (H, W), (P, Q) = here, there
-    if right.shift == 0 and right.last - right.first == W == Q:  # columns that stay move together
-        c, W, Q = c * W, 1, 1
-        right = edges(1, 1, axes[1], gradient)
+    if right.shift == 0 and right.last - right.first == here[1] == there[1]:  # columns that stay move together
+        c *= here[1]
+        here, there, right = [here[0], 1], (there[0], 1), edges(1, 1, axes[1], gradient)
+    return _launch(x, y, here, (*there, c), down, right)
+
+
+def surrounded(x: Layout, y: Layout, widths: tuple[tuple[int, int], ...]) -> Launch | None:
+    """The launch that puts x, in C order, into the middle of y, in an array filled with the first scalar. None if more than two
+    neighbouring axes grow, or by so much that too little lies inside."""
+    grown = [axis for axis, width in enumerate(widths) if width != (0, 0)]
+    if not x.contiguous or not grown or grown[-1] - grown[0] > 1 or x.itemsize > 8 or not x.size:
+        return None
+    axis = grown[-1]
+    (top, _), (left, _) = widths[axis - 1] if axis else (0, 0), widths[axis]
+    down, right = [_middle(n, before, count) for n, before, count in (
+        (x.shape[axis - 1] if axis else 1, top, y.shape[axis - 1] if axis else 1), (x.shape[axis], left, y.shape[axis]))]
+    there = len(down.order), len(right.order), math.prod(x.shape[axis + 1:])
+    return _launch(x, y, (len(down.start), len(right.start)), there, down, right, True)
+
+
+def _middle(n: int, before: int, count: int) -> Edges:
+    """An axis of n elements, of which `count` are made with so many before."""
+    places = np.arange(count + 1) - before
+    start, end = (np.clip(p, 0, n).astype(np.int32) for p in (places[:-1], places[1:]))
+    return Edges(start, end, np.arange(n, dtype=np.int32), -before, before, before + n)
+
+
+def _launch(x: Layout, y: Layout, here: Sequence[int], there: tuple[int, int, int], down: Edges, right: Edges,
+            filled: bool = False) -> Launch | None:
+    """here: rows and columns of y; there: rows, columns and channels of x."""
+    (H, W), (P, Q, c) = here, there
     width = _width(c, [x, y])
     whole = width > 1
     if not whole and not SIMULATOR and y.aligned:
@@ -161,13 +196,16 @@ def launch(x: Layout, y: Layout, axes: tuple[Axis, Axis], gradient: bool) -> Lau
     first, last = -(-right.first * c // width) * width, right.last * c // width * width
     if (down.last - down.first) * max(last - first, 0) < INSIDE * H * W * c or x.size < width:
         return None
-    groups = max(UNDER_WAY // (width * y.itemsize), 1)
+    groups = min(max(UNDER_WAY // (width * y.itemsize), 1), MOST)
     rows_on, columns_on = divmod(THREADS * width, W * c)
     images_on, rows_on = divmod(rows_on, H)
     large = max(x.size, y.size) + 2 * THREADS * width > 1 << 31  # a step beyond the last element counts, too
     count = y.size // width
+    kind = np.dtype(f"u{y.itemsize}") if filled else y.dtype
+    memory = [place.view((max(layout.size, 1),), dtype=kind if filled else None)
+              for place, layout in ((Input(0), x), (Output(0), y))]
     tables = [Constant(table) for axis in (down, right) for table in axis[:3]]
     numbers = (*down[3:], right.shift * c, first, last, H, W, P, Q, c, count, rows_on, columns_on,
                (images_on * P + rows_on) * Q * c)
-    return Launch(padding(y.dtype, width, whole, groups, large), blocks(count, groups * THREADS), THREADS,
-                  [_memory(Input(0), x), _memory(Output(0), y), *tables, *(int(v) for v in numbers)])
+    return Launch(padding(kind, width, whole, groups, filled, large), blocks(count, groups * THREADS), THREADS,
+                  [*memory, *tables, *(int(v) for v in numbers), Scalar(0, np.uint64) if filled else np.uint64(0)])

@@ -188,6 +188,8 @@ def large() -> Calls:
         "norms, long": lambda: cm.grad(lambda v: (cm.ml.layer_norm(v, 30_000) * cm.ml.rms_norm(v, 30_000)).sum())(rows),
         "cross_entropy, long": lambda: cm.grad(lambda v: cm.ml.cross_entropy(v, classes))(rows),
         "embedding, repeated": lambda: cm.grad(lambda t: (cm.ml.embedding(places, t)**2).sum())(table),
+        "embedding, long rows": lambda: [cm.grad(lambda t, n=n: cm.ml.embedding(places % n, t).sum())(
+            long[:128_000].reshape(1_000, 128)) for n in (1_000, 50)],
         "upsample": lambda: [cm.grad(lambda v, mode=mode: (cm.ml.upsample(v, scale_factor=2, mode=mode)**2).sum())(images)
                              for mode in ("nearest", "bilinear")],
         "optimizer": step}

@@ -43,6 +43,9 @@ INSIDE = 0.5  # of the elements at least come from a fixed distance; lists would
 i32, i64 = types.int32, types.int64
 
 
+Moved = tuple[int, int, int]  # how far on the elements of an axis come from, the first and behind the last that do
+
+
 class Edges(NamedTuple):
     """Where the elements of a new axis come from: those from `first` to `last` - 1 each from the one `shift` further on, all
     from order[start[i]] ... order[end[i] - 1]."""
@@ -134,15 +137,18 @@ def padding(dtype: np.dtype, width: int, whole: bool, groups: int, filled: bool,
             row = i64(number(i) // number(line))
             n = i64(number(row) // number(H))
             far, near = row - n * H, i - row * line
-            w = i64(number(near) // number(channels))
             if filled:
                 for e in range(together):
                     total[e] = T(value)
-            for a in range(p0[far], p1[far]):
-                for b in range(q0[w], q1[w]):
-                    get(x, (n * P + rows[a]) * there + columns[b] * channels + (near - w * channels), other, 0)
-                    for e in range(together):
-                        total[e] = other[e] if a == p0[far] and b == q0[w] else total[e] + other[e]
+                if far + top >= 0 and far + top < P and near + left >= 0 and near + left < there:
+                    get(x, (n * P + far + top) * there + near + left, total, 0)
+            else:
+                w = i64(number(near) // number(channels))
+                for a in range(p0[far], p1[far]):
+                    for b in range(q0[w], q1[w]):
+                        get(x, (n * P + rows[a]) * there + columns[b] * channels + (near - w * channels), other, 0)
+                        for e in range(together):
+                            total[e] = other[e] if a == p0[far] and b == q0[w] else total[e] + other[e]
             put(y, i, total, 0)
 
     return padding
@@ -161,7 +167,7 @@ def launch(x: Layout, y: Layout, axes: tuple[Axis, Axis], gradient: bool) -> Lau
     if right.shift == 0 and right.last - right.first == here[1] == there[1]:  # columns that stay move together
         c *= here[1]
         here, there, right = [here[0], 1], (there[0], 1), edges(1, 1, axes[1], gradient)
-    return _launch(x, y, here, (*there, c), down, right)
+    return _launch(x, y, here, (*there, c), down[3:], right[3:], (*down[:3], *right[:3]))
 
 
 def surrounded(x: Layout, y: Layout, widths: tuple[tuple[int, int], ...]) -> Launch | None:
@@ -172,29 +178,24 @@ def surrounded(x: Layout, y: Layout, widths: tuple[tuple[int, int], ...]) -> Lau
         return None
     axis = grown[-1]
     (top, _), (left, _) = widths[axis - 1] if axis else (0, 0), widths[axis]
-    down, right = [_middle(n, before, count) for n, before, count in (
-        (x.shape[axis - 1] if axis else 1, top, y.shape[axis - 1] if axis else 1), (x.shape[axis], left, y.shape[axis]))]
-    there = len(down.order), len(right.order), math.prod(x.shape[axis + 1:])
-    return _launch(x, y, (len(down.start), len(right.start)), there, down, right, True)
+    (H, P), (W, Q) = [(a.shape[axis - 1] if axis else 1) for a in (y, x)], [a.shape[axis] for a in (y, x)]
+    down, right = (-top, top, top + P), (-left, left, left + Q)
+    return _launch(x, y, (H, W), (P, Q, math.prod(x.shape[axis + 1:])), down, right)
 
 
-def _middle(n: int, before: int, count: int) -> Edges:
-    """An axis of n elements, of which `count` are made with so many before."""
-    places = np.arange(count + 1) - before
-    start, end = (np.clip(p, 0, n).astype(np.int32) for p in (places[:-1], places[1:]))
-    return Edges(start, end, np.arange(n, dtype=np.int32), -before, before, before + n)
-
-
-def _launch(x: Layout, y: Layout, here: Sequence[int], there: tuple[int, int, int], down: Edges, right: Edges,
-            filled: bool = False) -> Launch | None:
-    """here: rows and columns of y; there: rows, columns and channels of x."""
+def _launch(x: Layout, y: Layout, here: Sequence[int], there: tuple[int, int, int], down: Moved, right: Moved,
+            tables: Sequence[np.ndarray] = ()) -> Launch | None:
+    """here: rows and columns of y; there: rows, columns and channels of x; tables: for rows and columns, from where elements
+    near the edges come, or without them from nowhere."""
     (H, W), (P, Q, c) = here, there
+    (top, upper, lower), (left, first, last) = down, [v * c for v in right]
+    filled = not tables
     width = _width(c, [x, y])
     whole = width > 1
     if not whole and not SIMULATOR and y.aligned:
         width = next((w for w in (4, 2) if w * y.itemsize <= STORED and W * c % w == 0), 1)
-    first, last = -(-right.first * c // width) * width, right.last * c // width * width
-    if (down.last - down.first) * max(last - first, 0) < INSIDE * H * W * c or x.size < width:
+    first, last = -(-first // width) * width, last // width * width
+    if (lower - upper) * max(last - first, 0) < INSIDE * H * W * c or x.size < width:
         return None
     groups = min(max(UNDER_WAY // (width * y.itemsize), 1), MOST)
     rows_on, columns_on = divmod(THREADS * width, W * c)
@@ -204,8 +205,8 @@ def _launch(x: Layout, y: Layout, here: Sequence[int], there: tuple[int, int, in
     kind = np.dtype(f"u{y.itemsize}") if filled else y.dtype
     memory = [place.view((max(layout.size, 1),), dtype=kind if filled else None)
               for place, layout in ((Input(0), x), (Output(0), y))]
-    tables = [Constant(table) for axis in (down, right) for table in axis[:3]]
-    numbers = (*down[3:], right.shift * c, first, last, H, W, P, Q, c, count, rows_on, columns_on,
+    numbers = (top, upper, lower, left, first, last, H, W, P, Q, c, count, rows_on, columns_on,
                (images_on * P + rows_on) * Q * c)
     return Launch(padding(kind, width, whole, groups, filled, large), blocks(count, groups * THREADS), THREADS,
-                  [*memory, *tables, *(int(v) for v in numbers), Scalar(0, np.uint64) if filled else np.uint64(0)])
+                  [*memory, *(map(Constant, tables) if tables else memory[:1] * 6), *(int(v) for v in numbers),
+                   Scalar(0, np.uint64) if filled else np.uint64(0)])

@@ -254,7 +254,7 @@ def _like(name: str, x: Any, dtype: Any, order: str, device: Any, shape: Any, ma
 
 
 def _number_like(name: str, x: Any, value: Any, dtype: Any, order: str, device: Any, shape: Any) -> ndarray:
-    """An array like another that holds a Python number everywhere: on a GPU looked up by the layout of the other."""
+    """An array like another that holds a Python number everywhere, looked up by the layout of the other."""
     try:
         return _full.plans[name, x._layout, value, value.__class__, dtype, order, device, shape]()
     except (AttributeError, KeyError, TypeError):  # another kind of array, something new, what has no hash
@@ -266,9 +266,9 @@ def _number_like(name: str, x: Any, value: Any, dtype: Any, order: str, device: 
 
 
 def _keep_full(key: tuple, layout: Layout, value: Any) -> None:
-    """Remember the plan that has just filled an array of this layout on a GPU by what was asked for."""
+    """Remember the plan that has just filled an array of this layout by what was asked for."""
     exact = (value or type(value) is int) and type(value) is not complex  # -0.0 equals 0.0 and has other bits
-    run = _full.plans.get((layout, layout.device)) if exact and layout.device >= 0 else None
+    run = _full.plans.get((layout, layout.device)) if exact and layout.device != TRACED else None
     if run is not None:
         _full.keep(key, functools.partial(run, *pattern("full", value, layout.dtype)))
 
@@ -383,10 +383,10 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
 
 
 def _ramped(layout: Layout, scalars: tuple, count: int, key: tuple | None) -> ndarray:
-    """A new vector of `count` numbers start + i step, and stop from there on; scalars: start, step, stop. On a GPU a call with
-    this key is remembered as a function without arguments."""
+    """A new vector of `count` numbers start + i step, and stop from there on; scalars: start, step, stop. A call with this
+    key is remembered as a function without arguments."""
     out = _ramp(scalars=scalars, layout=layout, device=layout.device, count=count)
-    if key is not None and layout.device >= 0:
+    if key is not None and layout.device != TRACED:
         _ramp.keep(key, functools.partial(_ramp.plans[layout, layout.device, count], *scalars))
     return out
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes, shapes
-from ..core.array import asarray, ndarray
+from ..core.array import asarray, ndarray, wrap
+from ..core.devices import CPU
 from ..core.layout import Layout
 from ..core.op import Op, coerce, lazy, require, seen_as
 from ..core.shapes import normalize_axis
@@ -166,6 +167,10 @@ def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, *, dtype: Any =
         if known is not None:
             return known
     inputs = _inputs("stack", arrays)
+    if inputs[0]._layout.device == CPU and out is None and dtype is None and type(axis) is int and not any(
+            [x._node is not None or x._layout is not inputs[0]._layout for x in inputs]) and (
+            -inputs[0].ndim - 1 <= axis <= inputs[0].ndim):
+        return wrap(np.stack([x._data for x in inputs], axis))
     if any(x.shape != inputs[0].shape for x in inputs):
         raise ValueError(f"stack: wants arrays of one shape, got {_listed(inputs)}")
     axis = normalize_axis("stack", axis, inputs[0].ndim + 1)

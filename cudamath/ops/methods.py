@@ -207,7 +207,7 @@ def install() -> None:
         "cumsum": scan.cumsum, "cumprod": scan.cumprod, "searchsorted": search.searchsorted, "put": index.put,
         "repeat": repeat, "compress": _compress, "choose": select.choose, "diagonal": shape.diagonal, "trace": stacks.trace,
         "conjugate": elementwise.conj, "view": shape.view, "tofile": _tofile,
-        "_getitem": index.getitem, "__setitem__": index.setitem, "_to": transfer.to_device, "_stack": staticmethod(stack),
+        "_getitem": index.getitem, "__setitem__": _setitem, "_to": transfer.to_device, "_stack": staticmethod(stack),
         "copy_to": transfer.copy_to,
         "__array_ufunc__": _array_ufunc, "__array_function__": _array_function, "__array_namespace__": _namespace,
     }
@@ -249,6 +249,22 @@ def _transpose(x: ndarray, *axes: Any) -> ndarray:
     if len(axes) == 1 and not hasattr(axes[0], "__index__"):
         axes = (() if axes[0] is None else tuple(axes[0]))
     return shape.permute_dims(x, tuple(map(operator.index, axes))) if axes else shape.transpose(x)
+
+
+def _setitem(x: ndarray, key: Any, value: Any) -> None:
+    """``x[key] = value``: on the CPU, for the commonest keys and values, NumPy's."""
+    layout = x._layout
+    if layout.device == CPU and layout.contiguous and x._node is None and (type(key) is int or type(key) is slice) and (
+            not tape.state.depth):
+        plain = type(value) in (int, float)
+        if plain or type(value) is ndarray and value._node is None and value._layout.device == CPU and (
+                value._layout.dtype is layout.dtype):
+            try:
+                x._data[key] = value if plain else value._data
+                return
+            except (IndexError, OverflowError, TypeError, ValueError):  # to be told in our words
+                pass
+    index.setitem(x, key, value)
 
 
 def _sort(x: ndarray, axis: int = -1, kind: str | None = None, *, stable: bool | None = None) -> None:

@@ -10,7 +10,7 @@ import optree
 
 from ..core import tape
 from ..core.array import asarray, ndarray
-from ..core.devices import TRACED
+from ..core.devices import CPU, TRACED
 from ..core.dtypes import FLOATING, INEXACT
 from ..core.op import require_function
 
@@ -68,15 +68,30 @@ def _pull(roots: list, wanted: list, *, release: bool) -> list:
 def _apart(gradients: list, given: Sequence[ndarray] = ()) -> list:
     """Gradients of which no two lie in one memory, nor in that of what was given: who adds to one in place means that one
     alone. Broadcast views may stay, since they cannot be changed in place."""
-    seen = {x.ptr for x in given if x._layout.device != TRACED}
+    if len(gradients) + len(given) == 1:
+        return gradients
+    seen: dict[int, list[ndarray]] = {}
+    for x in given:
+        seen[_memory(x)] = [x]
     for i, g in enumerate(gradients):
         if g is None or g._node is not None or g._layout.device == TRACED or (
                 0 in g._layout.strides and not g._layout.contiguous):
             continue
-        if g.ptr in seen:
-            gradients[i] = g = g.copy()
-        seen.add(g.ptr)
+        others = seen.get(_memory(g))
+        if others is None:
+            seen[_memory(g)] = [g]
+        elif any([x.ptr == g.ptr for x in others]):
+            gradients[i] = g.copy()
+        else:
+            others.append(g)
     return gradients
+
+
+def _memory(x: ndarray) -> int:
+    """Arrays that begin at one address have the same: the address, or on the CPU, where that takes long, whose memory it is."""
+    if x._layout.device != CPU:
+        return x._data
+    return id(x._data if x._data.base is None else x._data.base)
 
 
 def _zeros(g: Any, x: ndarray) -> ndarray:

@@ -255,7 +255,7 @@ def _setitem(x: ndarray, key: Any, value: Any) -> None:
     """``x[key] = value``: on the CPU, for the commonest keys and values, NumPy's."""
     layout = x._layout
     if layout.device == CPU and layout.contiguous and x._node is None and (type(key) is int or type(key) is slice) and (
-            not tape.state.depth):
+            not tape.state.noting):
         plain = type(value) in (int, float)
         if plain or type(value) is ndarray and value._node is None and value._layout.device == CPU and (
                 value._layout.dtype is layout.dtype):

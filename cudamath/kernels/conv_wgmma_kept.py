@@ -3,8 +3,8 @@
 conv_wgmma.py brings a tile of filters and one of pixels for every step: 40 KiB for 770 cycles of multiplication, about what the
 second-level cache can hand out. Two things spare most of that where there are few channels and outputs:
 
-- All filters stay in shared memory, brought once by each of the persistent blocks: 128 outputs x 9 taps x 64 channels, or half
-  as many outputs of twice the channels, are 144 KiB.
+- All filters stay in shared memory, brought once by each of the persistent blocks, as its first tile needs them: 128 outputs x
+  9 taps x 64 channels, or half as many outputs of twice the channels, are 144 KiB.
 - The taps of a row share their pixels. Pixels are rows of 128 bytes (64 channels), and neighbouring taps see the same ones
   moved along by one, so a run of (pixels + 2) serves three taps: wgmma is told to begin one row further. Runs cross the ends
   of rows; conv_wgmma_taps.py tells why that does no harm if rows of results are walked as if they were longer (`more`). The
@@ -81,8 +81,8 @@ class Tile(NamedTuple):
 
     @property
     def shared(self) -> int:
-        """Dynamic shared memory; one barrier more than the ring has."""
-        return hopper.ring_bytes(self.stage, self.stages, self.kept) + 8
+        """Dynamic shared memory; a barrier for each step's filters besides."""
+        return hopper.ring_bytes(self.stage, self.stages, self.kept) + 8 * self.taps[0] * self.chunks
 
 
 @functools.cache
@@ -122,7 +122,8 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
         thread = i32(cuda.threadIdx.x)
         group_of_threads = thread >> 7
         if thread == 0:
-            ptx.barrier_init(ready, 1)
+            for i in range(taps_down * chunks):
+                ptx.barrier_init(ready + 8 * i, 1)
             hopper.make_ring(full, stages, 1, 1)
         cuda.syncthreads()
         ptx.let_next_begin()
@@ -132,24 +133,23 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
         if group_of_threads == 0:                          # ---------------- the one that fetches
             registers_down()
             if thread == 0:
-                ptx.barrier_expect(ready, kept_bytes)
-                to = kept
-                for i in range(taps_down):
-                    for c in range(chunks):
-                        for j in range(taps_right):
-                            tap = i32(first_tap + i * tap_down + j * tap_right)
-                            if across:
-                                for k in range(pieces):
-                                    ptx.tma_load_3d(to + k * PIECE, filters, 64 * k, tap, CHANNELS * c, ready)
-                            else:
-                                ptx.tma_load_3d(to, filters, CHANNELS * c, tap, 0, ready)
-                            to = i32(to + filter_bytes)
-                stage, phase = i32(0), i32(1)
+                stage, phase, to, there = i32(0), i32(1), kept, ready
                 while t < tiles:
                     image, p, q = pixel_of(i32(t * pixels), area, width)
                     h, v = i32(row_start + p), i32(column_start + q)
                     for i in range(taps_down):
                         for c in range(chunks):
+                            if there < ready + 8 * steps:  # the first tile: this step's filters, which stay
+                                ptx.barrier_expect(there, taps_right * filter_bytes)
+                                for j in range(taps_right):
+                                    tap = i32(first_tap + i * tap_down + j * tap_right)
+                                    if across:
+                                        for k in range(pieces):
+                                            ptx.tma_load_3d(to + k * PIECE, filters, 64 * k, tap, CHANNELS * c, there)
+                                    else:
+                                        ptx.tma_load_3d(to, filters, CHANNELS * c, tap, 0, there)
+                                    to = i32(to + filter_bytes)
+                                there = i32(there + 8)
                             barrier = hopper.refill(full, stages, stage, phase, run_bytes)
                             ptx.tma_load_im2col_4d(base + stage * stage_bytes, images, CHANNELS * c, v, h, image, barrier, 0,
                                                    i * down)
@@ -166,13 +166,13 @@ def conv2d_wgmma_kept(dtype: np.dtype, tile: Tile, across: bool) -> Any:
                 ptx.named_arrive(1, 256)
                 stage, phase = skip(stage, phase, steps, stages)
                 t = i32(t + blocks)
-            ptx.barrier_wait(ready, 0)
             while t < tiles:
                 for i in range(count):
                     total[i] = f32(0)
                 ptx.named_sync(1 + me, 256)                # the other one has found all its stages full
                 before, a = i32(-1), kept
-                for _ in range(i32(steps)):
+                for step in range(i32(steps)):
+                    ptx.barrier_wait(ready + 8 * step, 0)
                     ptx.barrier_wait(full + 8 * stage, phase)
                     filters_here = hopper.descriptor(a, base_a)
                     pixels_here = hopper.descriptor(i32(base + stage * stage_bytes), base_b)
@@ -218,10 +218,10 @@ LEAST_TILES = 4 * MULTIPROCESSORS  # two for each warpgroup: bringing all filter
 
 
 def choose(outputs: int, positions: int) -> int:
-    """Pixels of a tile with which the blocks take least time: a last turn in which few have work is lost, and taking turns
-    costs about what four pixels do."""
+    """Pixels of a tile with which the blocks take least time: a last turn in which few have work is lost; what a turn costs
+    besides, filters read from shared memory and the turning, was seen to be as much as 36 pixels."""
     sizes = range(PIXELS[outputs], PIXELS[outputs] * 5 // 8, -16)
-    return min(sizes, key=lambda pixels: blocks(blocks(positions, pixels), MULTIPROCESSORS) * (pixels + 4))
+    return min(sizes, key=lambda pixels: blocks(blocks(positions, pixels), MULTIPROCESSORS) * (pixels + 36))
 
 
 def launch(products: Sequence[Product], images: ArrayArg, shape: tuple[int, ...], filters: ArrayArg, weight: tuple[int, ...],

@@ -158,8 +158,10 @@ def arrays(t: np.dtype) -> None:
     index = cm.asarray(np.arange(5))
     mask = made((40, 70), "?")
     x.copy(), x.T.copy(), x[::2, 1:].copy(), x[:, ::-1].copy(), cm.concat([x, x.T.reshape(40, 70)]), cm.pad(x, 1)
-    made((300, 500), t).T.copy(), cm.ascontiguousarray(cm.lib.stride_tricks.sliding_window_view(
-        made((2, 3, 9, 9), t), (3, 3), axis=(2, 3)).transpose(1, 4, 5, 0, 2, 3))
+    made((300, 500), t).T.copy()
+    for shape in ((2, 3, 9, 9), (4, 64, 58, 58)):
+        windows = cm.lib.stride_tricks.sliding_window_view(made(shape, t), (3, 3), axis=(2, 3))
+        cm.ascontiguousarray(windows.transpose(1, 4, 5, 0, 2, 3))
     x[:], x[1:, ::3], x[0], line[::2] = line, 1, line, 1
     x[index], wide = line, made((300, 500), t)
     wide[cm.asarray(np.arange(300))] = wide[0].copy()

@@ -141,13 +141,15 @@ def test_plain_with_strides_in_the_simulator(shapes):
     np.testing.assert_array_equal(out, a.T * a.T)
 
 
-LONG_ROWS = [(9, 300), (3, 4, 259), (2, 2, 3, 256), (2500,), (30, 255)]  # but the last one: a block's width at least
+#: A block's width at least; less; of many dimensions, the first of which four elements of a thread share or cannot share.
+LONG_ROWS = [(9, 300), (3, 4, 259), (2, 2, 3, 256), (2500,), (30, 255), (4, 3, 5, 6), (8, 2, 3, 2, 5), (6, 3, 4, 50)]
 
 
 @pytest.mark.simulator
 @pytest.mark.parametrize("shape", LONG_ROWS, ids=str)
 def test_several_elements_a_thread_in_the_simulator(shape, monkeypatch):
-    """What a million elements run through: places found by additions, from row to row and beyond."""
+    """What a million elements run through: places found by additions, from row to row and beyond, or a share of the first
+    dimension apart."""
     from cudamath.kernels import elementwise
 
     monkeypatch.setattr(elementwise, "MANY", 1)

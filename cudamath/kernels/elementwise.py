@@ -5,7 +5,8 @@ An elementwise op reads each input once and writes its output once; it does a fe
 
 1. `plain`: one thread an element, or four or eight of them, any strides. In the dimensions that are left after merging
    (`shapes.collapse`), an element's number is taken apart by 32-bit divisions. Four elements' divisions take longer than
-   their loads, so where rows are not short the next element's place follows from the last one's by additions.
+   their loads, so where rows are not short the next element's place follows from the last one's by additions; of four
+   dimensions and more a thread's elements differ in the first one alone.
 2. `rows`: the innermost runs are contiguous (or one value repeated) in every array: a bias, a slice of columns, one
    value a row. A thread still moves 16 bytes; the division finds its row.
 3. `tiled`, `tiled_vector` (tiles.py): some arrays lie across the result, as in a + b.T: squares through shared memory.
@@ -55,6 +56,7 @@ THREADS = 256
 ACCESS = 16  # bytes a thread moves at a time
 IN_FLIGHT = 4  # elements a thread of `plain` reads before it writes, twice as many of one operand ..
 MANY = 1 << 20  # .. where there are so many that all multiprocessors are full anyway
+APART = 4  # dimensions from which on a thread's elements share all but the first place: one set of divisions for all of them
 NAMES = ("x", "y", "z", *(f"x{i}" for i in range(3, 32)))
 
 
@@ -165,9 +167,11 @@ def rows_kernel(function: Any, kinds: tuple[str, ...], ndim: int, width: int, wi
 
 
 @functools.cache
-def plain_kernel(function: Any, arrays: tuple[bool, ...], ndim: int, wide: bool, items: int, long: bool) -> Any:
+def plain_kernel(function: Any, arrays: tuple[bool, ...], ndim: int, wide: bool, items: int, long: bool,
+                 apart: bool = False) -> Any:
     """`plain`: operands of `ndim` dimensions with any strides, `items` elements a thread, a block's width apart, all read
-    before the first is written; `wide`: 64-bit element numbers; `long`: no row is shorter than a block is wide."""
+    before the first is written; `wide`: 64-bit element numbers; `long`: no row is shorter than a block is wide; `apart`:
+    the elements of a thread differ in the first dimension alone, an `items`-th of it apart (`count` is of threads)."""
     names = NAMES[: len(arrays)]
     integer = "types.int64" if wide else "types.uint32"
 
@@ -193,13 +197,20 @@ def plain_kernel(function: Any, arrays: tuple[bool, ...], ndim: int, wide: bool,
     def result(k: Any) -> str:
         return f"function({', '.join(f'{n}[{at(k)}]' if array else n for n, array in zip(names, arrays, strict=True))})"
 
-    body = [line for k in range(items)
-            for line in (*(following(k) if long and k else place(f"n + {k * THREADS}", k)), f"r{k} = {result(k)}")]
+    def further(k: int) -> list[str]:
+        """The place an `items`-th of the first dimension behind that of element k - 1."""
+        return [f"i0_{k} = {integer}(i0_{k - 1} + step)", *[f"i{d}_{k} = i{d}_0" for d in range(1, ndim)]]
+
+    each, each_block = (further, THREADS) if apart else (following if long else None, items * THREADS)
+    body = [f"step = {integer}(out.shape[0] // {items})"] * apart
+    body += [line for k in range(items)
+             for line in (*(each(k) if each and k else place(f"n + {k * THREADS}", k)), f"r{k} = {result(k)}")]
     body += [f"out[{at(k)}] = r{k}" for k in range(items)]
+    last = 0 if apart else (items - 1) * THREADS
     source = (f"def plain({', '.join(names)}{', ' if names else ''}out, count):\n"
-              f"    n = cuda.blockIdx.x * {items * THREADS} + cuda.threadIdx.x\n"
-              f"    if n + {(items - 1) * THREADS} < count:\n" + "".join(f"        {line}\n" for line in body))
-    if items > 1:
+              f"    n = cuda.blockIdx.x * {each_block} + cuda.threadIdx.x\n"
+              f"    if n + {last} < count:\n" + "".join(f"        {line}\n" for line in body))
+    if items > 1 and not apart:
         rest = [*place("m", "m"), f"out[{at('m')}] = {result('m')}"]
         source += (f"    else:\n        for m in range(n, count, {THREADS}):\n"
                    + "".join(f"            {line}\n" for line in rest))
@@ -300,8 +311,9 @@ def plain(function: Any, arrays: tuple[bool, ...], operands: Sequence[Any], out:
     size = prod(shape)
     long = size >= MANY and shape[-1] >= THREADS
     items = 1 if size < MANY else 2 * IN_FLIGHT if long and sum(arrays) == 1 else IN_FLIGHT
-    kernel = plain_kernel(function, arrays, max(len(shape), 1), size + items * THREADS >= 1 << 31, items, long)
-    return Launch(kernel, blocks(size, items * THREADS), THREADS, [*operands, out, size])
+    apart = not long and items > 1 and len(shape) >= APART and shape[0] % items == 0
+    kernel = plain_kernel(function, arrays, max(len(shape), 1), size + items * THREADS >= 1 << 31, items, long, apart)
+    return Launch(kernel, blocks(size, items * THREADS), THREADS, [*operands, out, size // items if apart else size])
 
 
 def _arguments(operands: Sequence[Layout | np.dtype], see: Callable[[ArrayArg, Layout], ArrayArg],

@@ -21,7 +21,7 @@ from .devices import CPU, TRACED, Device, default_index, device_of, index_of
 from .flags import Flags
 from .host import owns
 from .layout import Layout
-from .looked_up import seen_before
+from .looked_up import cut, seen_before
 
 
 class ndarray:
@@ -173,12 +173,8 @@ class ndarray:
     def __getitem__(self, key: Any) -> ndarray:
         layout = self._layout
         if layout.device == CPU or self._node is not None:
-            if self._node is None and (type(key) is slice or type(key) is int and layout.ndim > 1):
-                try:
-                    return wrap(self._data[key])  # a view that NumPy makes
-                except (IndexError, TypeError):  # to be told in our words
-                    pass
-            return self._getitem(key)
+            view = cut(self._data, key) if self._node is None and layout.device == CPU else None
+            return self._getitem(key) if view is None else wrap(view)
         known = seen_before(layout, key)
         if known is None:
             return self._getitem(key)

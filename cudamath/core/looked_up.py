@@ -1,4 +1,5 @@
-"""Views that basic keys make of arrays (`x[1:, 2]`), looked up where an array on a GPU had such a view before."""
+"""Views that basic keys make of arrays (`x[1:, 2]`), looked up where an array on a GPU had such a view before; on the CPU
+NumPy makes them."""
 
 from __future__ import annotations
 
@@ -79,6 +80,19 @@ def seen_before(layout: Layout, key: Any) -> tuple[Layout, int] | None:
         except TypeError:  # an array in a slice, say, has no hash
             pass
     return None
+
+
+def cut(data: np.ndarray, key: Any) -> np.ndarray | None:
+    """The view that NumPy makes by a basic key; None where it makes none, or a number, or raises: what is not allowed is told
+    in our words."""
+    kind = key.__class__
+    if kind is not slice and kind is not int and (kind is not tuple or not _PARTS.issuperset(map(type, key))):
+        return None
+    try:
+        seen = data[key]
+    except (IndexError, TypeError, ValueError):
+        return None
+    return seen if type(seen) is np.ndarray else None
 
 
 def basic_view(layout: Layout, key: Any) -> tuple[Layout, int] | None:

@@ -95,7 +95,7 @@ def test_the_shipped_tables_are_well_formed():
                 assert len([int(n) for n in key.split("x")]) == 4 and min(times.values()) > 0
                 for candidate in times:
                     first, _, tile = candidate.partition(" ")
-                    assert re.fullmatch(r"ours|cublas|wgmma|cudnn( \S+)?", candidate) or (
+                    assert re.fullmatch(r"ours|cublas|columns|wgmma|cudnn( \S+)?", candidate) or (
                         first == "product" and str(Choice.parse(tile)) == tile and " 1x1 stride 1x1" in kind)
         for op, sizes, versions in (("matmul", 4, "cublas wgmma mma block small register tiled naive"),
                                     ("scaled_matmul", 3, "cublaslt wgmma")):

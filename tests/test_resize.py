@@ -240,7 +240,7 @@ def test_padding_kernel(monkeypatch, machine, version, mode, dtype):
     """C order and channels last; the sign of zero is kept."""
     from cudamath.kernels import padding, resize
 
-    monkeypatch.setattr(padding, "INSIDE", 0)  # however little
+    monkeypatch.setattr(padding, "INSIDE", dict.fromkeys(padding.INSIDE, 0))  # however little
 
     def made(plan, size):
         def make(layout):
@@ -285,7 +285,7 @@ def test_constant_padding_kernel(monkeypatch, machine, version, dtype):
     from cudamath.kernels import copy, padding
     from cudamath.ops.shape import bits
 
-    monkeypatch.setattr(padding, "INSIDE", 0)
+    monkeypatch.setattr(padding, "INSIDE", dict.fromkeys(padding.INSIDE, 0))
 
     def made(layout, widths, at_once):
         plan = copy.pad(layout, widths=widths)
@@ -372,6 +372,25 @@ def test_no_spills(dtype, mode):
         check_resources(resize.resize_grad(b, size=(32, 32), **where), [b], (9, 0))
 
 
+@pytest.mark.skipif(SIMULATOR, reason="the simulator's groups are of one element")
+def test_which_padding_kernel():
+    """Images of which little stays as it is are left to others, where these are faster; what is empty needs none."""
+    from cudamath.kernels import copy, resize
+
+    def names(planner, shape, **how):
+        return [step.kernel.__name__ for step in planner(Layout.new(shape, np.dtype(np.float32), 0), **how).steps]
+
+    for side, by, forward, backward in ((256, 1, True, True), (64, 4, False, True), (16, 2, False, True), (6, 5, False, False)):
+        axes, new = (("reflect", float(by)),) * 2, side + 2 * by
+        assert (names(resize.resize, (2, 3, side, side), size=(new, new), axes=axes) == ["padding"]) == forward
+        assert (names(resize.resize_grad, (2, 3, new, new), size=(side, side), axes=axes) == ["padding"]) == backward
+        widths = ((0, 0), (0, 0), (by, by), (by, by))
+        assert (names(copy.pad, (2, 3, side, side), widths=widths) == ["padding"]) == (side == 256)
+    axes = (("replicate", 1.0),) * 2
+    assert names(resize.resize, (0, 3, 4, 4), size=(6, 6), axes=axes) == []
+    assert names(resize.resize_grad, (0, 3, 6, 6), size=(4, 4), axes=axes) == []
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -379,7 +398,7 @@ def test_padding_does_not_spill(dtype):
     from cudamath.kernels import resize
 
     kind, axes = numbers((), dtype).dtype, (("reflect", 1.0), ("reflect", 1.0))
-    for shape, size in (((8, 64, 32, 32), (34, 34)), ((8, 3, 32, 29), (34, 31))):
+    for shape, size in (((8, 64, 128, 128), (130, 130)), ((8, 3, 128, 125), (130, 127))):
         x, y = Layout.new(shape, kind, 0), Layout.new((*shape[:2], *size), kind, 0)
         for order in ((0, 1, 2, 3), (0, 2, 3, 1)):
             a, b = (Layout.new(tuple(v.shape[i] for i in order), kind, 0) for v in (x, y))

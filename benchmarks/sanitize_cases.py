@@ -186,6 +186,7 @@ def large() -> Calls:
         "softmax, clusters": lambda: cm.ml.softmax(array(40, 33_001)),
         "group_norm, clusters": lambda: cm.ml.group_norm(array(5, 8, 60, 80), 2),
         "norms, long": lambda: cm.grad(lambda v: (cm.ml.layer_norm(v, 30_000) * cm.ml.rms_norm(v, 30_000)).sum())(rows),
+        "norms, ring": lambda: cm.grad(lambda v: cm.ml.layer_norm(v, 1024).sum())(array(300, 1024, dtype="bfloat16")),
         "cross_entropy, long": lambda: cm.grad(lambda v: cm.ml.cross_entropy(v, classes))(rows),
         "embedding, repeated": lambda: cm.grad(lambda t: (cm.ml.embedding(places, t)**2).sum())(table),
         "embedding, long rows": lambda: [cm.grad(lambda t, n=n: cm.ml.embedding(places % n, t).sum())(

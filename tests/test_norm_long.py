@@ -130,6 +130,21 @@ def test_which_version(capability):
         assert norm.best(131_072, 4, x, Channels(8, 32, 4096)) == ("shared" if clusters else "long_rows")
 
 
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0), (12, 0)])
+def test_which_gradient(capability):
+    """Rows of 16-bit numbers that a warp does not hold alone go through the ring where there is TMA, and room."""
+    from cudamath.core.dtypes import bfloat16
+    from cudamath.kernels import norm_grad
+
+    x, single = (Layout.new((1 << 18,), np.dtype(t), 0) for t in (bfloat16, np.float32))
+    ring = "ring" if capability == (9, 0) else "rows"
+    with assume(capability):
+        assert norm_grad.best(4096, 8, x, False) == norm_grad.best(1000, 4, x, True) == ring
+        assert norm_grad.best(768, 8, x, False) == norm_grad.best(4096, 4, single, False) == "rows"
+        assert norm_grad.best(1004, 4, x, False) == norm_grad.best(1001, 1, x, False) == "rows"
+        assert norm_grad.best(65_536, 8, x, False) == "long_rows"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)])
 def test_registers(capability):

@@ -396,19 +396,25 @@ def resident(shape: Rows, dtype) -> int:
     return max((RESIDENT_WARP if many else RESIDENT) // (shape.threads * shape.rows), 1)
 
 
-def best(columns: int, width: int, dtype, residual: bool) -> str:
+def best(columns: int, width: int, x: Layout, residual: bool) -> str:
     """The fastest version."""
-    return "rows" if spread_grad(columns, width, dtype, residual) else "long_rows"
+    shape = spread_grad(columns, width, x.dtype, residual)
+    if shape and width > 1 and shape.threads > WARP:
+        from . import norm_grad_ring
+
+        if norm_grad_ring.fits(shape, columns, x):
+            return "ring"
+    return "rows" if shape else "long_rows"
 
 
 def layer_norm_grad(g: Layout, x: Layout, weight: Layout | None, mean: Layout, rstd: Layout, extra: Layout | None, *,
                     columns: int, biased: bool) -> Plan:
     """g, x, extra: (..., columns); weight: columns; mean, rstd: (rows,) -> dx, dweight, dbias."""
     width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
-    return backward(best(columns, width, x.dtype, extra is not None), g, x, weight, mean, rstd, extra, columns, biased)
+    return backward(best(columns, width, x, extra is not None), g, x, weight, mean, rstd, extra, columns, biased)
 
 
 def rms_norm_grad(g: Layout, x: Layout, weight: Layout | None, rstd: Layout, extra: Layout | None, *, columns: int) -> Plan:
     """g, x, extra: (..., columns); weight: columns; rstd: (rows,) -> dx, dweight."""
     width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
-    return backward(best(columns, width, x.dtype, extra is not None), g, x, weight, None, rstd, extra, columns, False)
+    return backward(best(columns, width, x, extra is not None), g, x, weight, None, rstd, extra, columns, False)

@@ -390,6 +390,8 @@ class _Writer:
             self.emit("f = block.f")
         if any("d[" in w for w in writes):
             self.emit("d = block.d")
+        if any("u[" in w for w in writes):
+            self.emit("u = block.u")
         for line in writes:
             self.emit(line)
         launch = f"status, = launch(handle{number}, {', '.join(map(str, sizes))}, stream.handle, block.pointer, 0)"
@@ -413,7 +415,8 @@ class _Writer:
             return f"d[{at}] = s{arg.index}"
         if dtype.kind in "iu":
             word = f"q[{at}] = ((int(s{arg.index}) & {_MASK}) ^ {_HIGH}) - {_HIGH}"  # any number, modulo 2^64
-            return f"try: q[{at}] = s{arg.index}\n        except (TypeError, ValueError): {word}"  # most are within int64
+            view = "u" if dtype.kind == "u" else "q"  # most are within 64 bits
+            return f"try: {view}[{at}] = s{arg.index}\n        except (TypeError, ValueError): {word}"
         raise AssertionError(f"run-time scalars are float32, float64 or integers, not {dtype}")
 
     def call(self, number: int, step: Call, work: Work) -> None:

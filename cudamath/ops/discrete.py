@@ -536,9 +536,9 @@ class Discrete(Continuous):
         [10, 20, 30]
         """
         name = "random.choice"
-        plain = type(size) is int and size >= 0 or type(size) is tuple and all_ints(size) and min(size, default=0) >= 0
-        if plain and type(a) is int and a > 0 and replace and p is None:
-            return self.integers(0, a, size, device=device)
+        plain = type(a) is int and replace and p is None and all_ints(size)
+        if plain and (out := self.again(_integers, (size, 0, a, None, False, device))) is not None:  # as `integers` keeps it
+            return out
         array = None
         if isinstance(a, (int, np.integer)) and not isinstance(a, bool):
             n, place = int(a), index_of(device)
@@ -560,7 +560,7 @@ class Discrete(Continuous):
         elif not count:
             index = empty(shape, _INT64, place)
         elif replace:
-            index = self.integers(0, n, shape, device=device_of(place))
+            index = self.integers(0, n, size, device=device) if plain else self.integers(0, n, shape, device=device_of(place))
         else:
             index = self._order(name, n, count, place).reshape(shape)
         return index if array is None else take(array, index, axis=axis)

@@ -172,11 +172,11 @@ def load(name: str, cubin: bytes, index: int, shared: int = 0, arguments: tuple[
 class Block:
     """The words of a kernel's arguments, one 64-bit word each, and the array of their addresses that the driver reads.
 
-    `q`, `f` and `d` are the same memory seen as int64, float32 (two a word) and float64. The last two words are no arguments:
-    they tell the profiler what the launch has to do (Work.words).
+    `q`, `u`, `f` and `d` are the same memory seen as int64, uint64, float32 (two a word) and float64. The last two words are
+    no arguments: they tell the profiler what the launch has to do (Work.words).
     """
 
-    __slots__ = ("memory", "q", "f", "d", "addresses", "pointer", "config")
+    __slots__ = ("memory", "q", "u", "f", "d", "addresses", "pointer", "config")
 
     def __init__(self, words: tuple[int, ...], early: tuple[int, ...] = (), work: Work = UNKNOWN):
         words = (*words, *work.words())
@@ -184,7 +184,7 @@ class Block:
         self.memory = bytearray(8 * count)
         struct.pack_into(f"<{count}q", self.memory, 0, *words)
         view = memoryview(self.memory)
-        self.q, self.f, self.d = view.cast("q"), view.cast("f"), view.cast("d")
+        self.q, self.u, self.f, self.d = view.cast("q"), view.cast("Q"), view.cast("f"), view.cast("d")
         base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         self.addresses = (ctypes.c_void_p * count)(*range(base, base + 8 * count, 8))
         self.pointer = ctypes.addressof(self.addresses)

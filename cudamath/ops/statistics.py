@@ -61,7 +61,9 @@ def _fractions(name: str, q: Any, scale: float) -> np.ndarray:
     """q as numbers from 0 to 1 on the host."""
     try:
         host = np.asarray(q, np.float64) / scale
-    except (TypeError, ValueError):
+    except (TypeError, ValueError) as error:
+        if str(error).startswith(f"{name}: "):  # a gradient would be lost
+            raise
         raise TypeError(f"{name}: wants numbers from 0 to {scale:g}, got {q!r:.80}") from None
     if host.size and not (host.min() >= 0 and host.max() <= 1):
         raise ValueError(f"{name}: wants numbers from 0 to {scale:g}, got {q}")

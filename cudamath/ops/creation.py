@@ -17,7 +17,7 @@ import numpy as np
 from ..core import array as core
 from ..core import dtypes
 from ..core.array import ndarray, upload
-from ..core.devices import TRACED, default_index, index_of
+from ..core.devices import CPU, TRACED, default_index, index_of
 from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
 from ..core.layout import Layout
 from ..core.op import Op, coerce, require
@@ -203,7 +203,7 @@ def ones(shape: Shape, dtype: Any = None, order: str = "C", *, device: Any = Non
 
 
 def _zeros(layout: Layout) -> ndarray:
-    return _patterned(layout, (0, 0))
+    return core.wrap(np.zeros(layout.shape, layout.dtype)) if layout.device == CPU else _patterned(layout, (0, 0))
 
 
 def _ones(layout: Layout) -> ndarray:

@@ -157,6 +157,21 @@ def test_long_rows_read_once(version, log, dtype):
         assert_close(dx, expected, rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype] * 5 * scale, what=f"{columns} columns")
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("log", [False, True])
+def test_long_rows_that_are_not_finite(log, dtype):
+    """-inf throughout the parts of several blocks of a cluster, throughout the line; a NaN, an inf anywhere."""
+    name = "log_softmax" if log else "softmax"
+    x = numbers((5, 50_257), dtype, scale=3)
+    x[1, :30_000], x[2], x[3, 40_000], x[4, 7] = -np.inf, -np.inf, np.nan, np.inf
+    y = getattr(cm.ml, name)(cm.asarray(x, device="cuda")).to_numpy()
+    assert_close(y[0], reference(name, x[:1])[0], **tolerances(name, dtype))
+    assert_close(y[1, 30_000:], reference(name, x[1:2, 30_000:])[0], **tolerances(name, dtype))
+    assert (wide(y[1, :30_000]) == (-np.inf if log else 0)).all()
+    assert np.isnan(wide(y[2:])).all()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("machine, version", versions("plain", "columns"))

@@ -68,7 +68,8 @@ def test_several_groups_of_a_thread(monkeypatch, dtype, zeros, kind):
             count = outer * channels * inner
             bits = np.resize(rng.permutation(256).astype("u1"), count // 2 if dtype == "int4" else count)
             scale = rng.uniform(0.01, 2, channels).astype(F32)
-            zero = rng.integers(*((0, 16) if dtype == "int4" else (-128, 128)), channels).astype("u1" if dtype == "int4" else "i1")
+            span, small = ((0, 16), "u1") if dtype == "int4" else ((-128, 128), "i1")
+            zero = rng.integers(*span, channels).astype(small)
             stored = np.stack([bits & 15, bits >> 4], -1).ravel() if dtype == "int4" else bits.view(STORED[dtype][0])
             at = np.float32(8 if dtype == "int4" else 0)
             if zeros:

@@ -47,6 +47,22 @@ def products() -> Calls:
     return calls
 
 
+def weights_by_pairs(grad: Any, x: Any, **where: Any) -> Any:
+    """The plan of a 3 x 3 weight gradient of which two blocks share each tile; planners want more filters for that."""
+    from cudamath.kernels import conv_layout, conv_wgmma_taps
+
+    out = conv_layout.result(x, (grad.shape[1], x.shape[1], 3, 3))
+    return conv_wgmma_taps.conv2d_weight_grad(out, grad, x, **where, rows=3, paired=True)
+
+
+def with_kept_filters(x: Any, weight: Any, **where: Any) -> Any:
+    """The plan of a convolution whose filters stay in shared memory; planners want more pixels for that."""
+    from cudamath.kernels import conv_layout, conv_wgmma_kept
+
+    return conv_wgmma_kept.conv2d(conv_layout.result(x, (x.shape[0], weight.shape[0], *x.shape[2:])), x, weight, **where,
+                                  pixels=112)
+
+
 def convolutions() -> Calls:
     """Versions of convolutions and their gradients."""
     from cudamath.kernels import conv
@@ -68,6 +84,9 @@ def convolutions() -> Calls:
         planned, conv.conv2d_weight_grad, grad, grad, kernel=(3, 3), **where, version="wgmma")
     calls["conv2d_weight_grad wgmma, stride 2"] = functools.partial(
         planned, conv.conv2d_weight_grad, grad, y, kernel=(3, 3), **{**where, "stride": (2, 2)}, version="wgmma")
+    calls["conv2d_weight_grad wgmma, pairs of blocks"] = functools.partial(planned, weights_by_pairs, grad, grad, **where)
+    calls["conv2d wgmma, filters kept"] = functools.partial(
+        planned, with_kept_filters, grad, array(72, 3, 3, 64, dtype="bfloat16").transpose(0, 3, 1, 2), **where)
     tap, alone = array(72, 64, 1, 1, dtype="bfloat16"), {**where, "padding": (0, 0, 0, 0), "version": "product"}
     calls["conv2d product"] = functools.partial(planned, conv.conv2d, grad, tap, **alone)
     return {**calls, **few_channels(where)}

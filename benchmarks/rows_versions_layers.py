@@ -57,7 +57,7 @@ row("versions_tiles", "device", "a + b.T, 8,192 squared, float32", repeated((SID
     name: crossed(name) for name in ("plain", "tiled", "tiled_vector")}, work=12 * SIDE * SIDE, unit="B")
 row("versions_scan", "device", "running sums of the rows of 64 x 2^20, float32", repeated(CHUNK), {
     f"scan_{name}": version(lambda x, name=name: scan(x, kind="sum", axis=1, dtype=F32, version=name))
-    for name in ("lines", "tiles")}, work=8 * CHUNK[0] * CHUNK[1], unit="B")
+    for name in ("lines", "tiles", "ring")}, work=8 * CHUNK[0] * CHUNK[1], unit="B")
 LAYERS = 64, 2048, 1024
 row("versions_scan_columns", "device", "running sums along the second axis of 64 x 2,048 x 1,024, float32", repeated(LAYERS), {
     f"scan_{name}": version(lambda x, name=name: scan(x, kind="sum", axis=1, dtype=F32, version=name))

@@ -23,6 +23,7 @@ def ordering(t: np.dtype) -> None:
     cm.cumsum(made((200, 20_000)), axis=0), cm.cumsum(made((5000, 9)), axis=1), cm.cumsum(made((2000, 130, 9)), axis=1)
     columns = scan.scan(x._layout, kind="sum", axis=0, dtype=np.dtype(int) if t.kind == "b" else t, version="columns")
     columns.bind("columns", [x._layout])
+    cm.cumsum(made(1 << 26)), cm.nancumprod(made(1 << 26))
     cm.unique(line), cm.unique(x), cm.nonzero(x), cm.nonzero(line), cm.argwhere(x), x[x != 0], line[line != 0]
     cm.sort(line[:4000]), cm.argsort(line[:4000])
     cm.take(x, cm.zeros(9, "int32"), axis=0), cm.take(made((40, 72)), cm.zeros(9, "int32"), axis=0)

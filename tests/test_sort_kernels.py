@@ -10,7 +10,7 @@ from cudamath.core.layout import Layout
 from cudamath.core.plan import Input, Output
 from cudamath.kernels import histogram, keys, onesweep, scan, scan_columns, search, select, sort
 from cudamath.ops import sort as ordering
-from cudamath.runtime.device import assume
+from cudamath.runtime.device import assume, capability
 
 REAL = ["?", "i1", "u2", "f2", cm.bfloat16, "f4", "i8", "f8"]
 
@@ -108,6 +108,36 @@ def test_the_scan_fits_the_layout(dtype, target, shape, axis, name):
     with assume((9, 0)):
         plan = scan.scan(Layout.new(shape, np.dtype(dtype), 0), kind="sum", axis=axis, dtype=np.dtype(target))
     assert named(plan)[0].startswith(name)
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="the simulator knows `lines` alone by itself")
+@pytest.mark.parametrize("dtype, target, shape, name", [
+    ("f4", "f4", (1 << 26,), "scan_ring"), ("i4", "i8", (64, 1 << 20), "scan_ring"), ("?", "i8", (1 << 26,), "scan_ring"),
+    ("f4", "f4", (1 << 22,), "scan_tiles"), ("f4", "f4", (8192, 8192), "scan_tiles"),
+    ("f4", "f4", (64, (1 << 20) + 1), "scan_tiles"), ("c16", "c16", (1 << 25,), "scan_tiles")])
+def test_long_rows_go_through_the_ring(dtype, target, shape, name):
+    """Where tiles are many, rows have several and begin at the borders of 16 bytes; on 9.0 alone."""
+    x = Layout.new(shape, np.dtype(dtype), 0)
+    for version, expected in (((9, 0), name), ((8, 0), "scan_tiles"), ((10, 0), "scan_tiles")):
+        with assume(version):
+            plan = scan.scan(x, kind="sum", axis=len(shape) - 1, dtype=np.dtype(target))
+        assert named(plan) == ["fill_line", expected] if expected == "scan_ring" else named(plan)[-1] == expected
+
+
+@pytest.mark.parametrize("kinds", [("sum", "f4", "f4"), ("sum", "f8", "f8"), ("sum", "i4", "i8"), ("sum", "?", "i8"),
+                                   ("max", "i1", "i1"), ("sum", "f2", "f2"), ("prod", "c8", "c8"), ("sum", "f4", "c16")])
+def test_rings_fit_into_a_multiprocessor(kinds):
+    """Shared memory of its blocks within 227 KB, tickets that are remembered, totals told of tiles that are on their way."""
+    if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+        pytest.skip("not for the simulator")
+    from cudamath.kernels import scan_ring
+
+    kind, source, target = kinds[0], *map(np.dtype, kinds[1:])
+    width, shape = scan_ring.widths((kind, source, target), 1 << 20, Layout.new((1 << 20,), source, 0))
+    stage = scan_ring.THREADS * shape.vectors * width * source.itemsize
+    assert shape.blocks * (stage * shape.stages + 3072) <= 227 << 10
+    assert 1 <= shape.lead <= shape.stages <= scan_ring.QUEUE - 2
+    assert stage // scan_ring.WARPS % 16 == 0
 
 
 @pytest.mark.simulator
@@ -472,6 +502,38 @@ def test_scan_on_gpu(version, dtype, target, shape, axis):
     expected = np.cumsum(x.astype({"f": np.longdouble, "c": np.clongdouble}.get(x.dtype.kind, target)), axis)
     error = np.abs(results[0] - expected).max()
     assert error <= (0 if x.dtype.kind in "biu" else 64 * np.finfo(dtype).eps * np.abs(expected).max())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind, dtype, target", [
+    ("sum", "f4", "f4"), ("sum", "f8", "f8"), ("sum", "i4", "i8"), ("sum", "?", "i8"), ("max", "i1", "i1"), ("sum", "f2", "f4"),
+    ("sum", "c8", "c8"), ("sum", "f4", "c8"), ("nanmin", "f4", "f4"), ("sum", "u2", "u8"), ("sum", "f8", "f4"),
+    ("sum", "f4", "c16")])
+@pytest.mark.parametrize("shape", [(5, 16 * 7), (2, 16 * 150_003), (300, 16 * 1030), (1, 16 * 300_001)])
+def test_the_ring_on_gpu(kind, dtype, target, shape):
+    """Rows of one tile and of many groups of tiles, ends within an access of a warp; twice the same bits."""
+    if capability(0) != (9, 0):
+        pytest.skip("needs compute capability 9.0")
+    rng = np.random.default_rng(5)
+    x = rng.integers(0, 2, shape).astype(dtype) if dtype in "?i4u2i1" else rng.standard_normal(shape, "f4").astype(dtype)
+    if kind == "nanmin":
+        x[rng.random(shape) < 0.1] = np.nan
+    there = cm.asarray(x, device="cuda")
+    plan = scan.scan(there._layout, kind=kind, axis=1, dtype=np.dtype(target), version="ring")
+    assert named(plan)[-1] == "scan_ring"
+    run = plan.bind("scan", [there._layout])
+    first, *others = [run(there).to_numpy() for _ in range(3)]
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+    if kind != "sum":
+        function = np.maximum if kind == "max" else np.fmin
+        np.testing.assert_array_equal(first, function.accumulate(x, 1))
+        return
+    exact = x.dtype.kind in "biu"
+    # One addition after another in float64 is no truth for sums of float64: they are better than that here.
+    expected = np.cumsum(x.astype({"f": np.longdouble, "c": np.clongdouble}.get(x.dtype.kind, target)), 1)
+    precision = 0 if exact else max(np.finfo(dtype).eps if dtype != "f2" else 0, np.finfo(target).eps)
+    assert np.abs(first - expected).max() <= 64 * precision * np.abs(expected).max()
 
 
 @pytest.mark.gpu

@@ -7,6 +7,7 @@ then somebody has to know what came before his part:
 ``scan_lines``  a thread a line; neighbouring threads, neighbouring lines. Any strides, any GPU, the simulator; the
                 right choice where lines are many (a scan down the columns of a matrix). Where they are few they are
                 cut into segments: ``line_totals`` reads each segment once more to know its total.
+``scan_ring``    (scan_ring.py) long lines on 9.0, in tiles that are read and whose totals are told before their turn.
 ``scan_columns`` (scan_columns.py) lines whose neighbours are other lines, a block a strip of them: one pass.
 ``scan_tiles``  lines of neighbours, in tiles of 512 threads x some 16-byte accesses. Within a tile: each thread
                 scans its vectors, a warp scans their totals by shuffles, the warps meet in shared memory. Between
@@ -53,10 +54,11 @@ from .copy import fill_part, whole
 from .index import box
 from .lazy import cuda, dtype_of, types
 from .lines import neighbours
-from .rows import WARP, bounded, device, vector_width, writer
-from .scan_parts import THREADS, WARPS, combining, handing
+from .rows import WARP, bounded, device, vector_width
+from .scan_parts import THREADS, WARPS, combining, handing, putting
 
 if not SIMULATOR:
+    from . import scan_ring
     from .ptx import load_vector
 
 LINE_THREADS = 256
@@ -165,7 +167,7 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
     stride = WARP * width  # elements that a warp reads at once
     warp_size = stride * vectors
     tile_size = warp_size * WARPS
-    write = writer(target, width)
+    put = putting(A, target, width)
 
     @device
     def read(x, i, v, e):
@@ -264,8 +266,7 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
         for i in range(held):
             v[i] = combine(before, v[i])
         for r in range(vectors):
-            if first + r * stride < n:
-                write(y, base + first + r * stride, v, r * width)
+            put(y, base, first + r * stride, n, lane, v, r * width)
 
     return scan_tiles
 
@@ -277,7 +278,7 @@ SHORT = 64  # lines of neighbours up to this length are walked by a thread
 
 
 def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | None = None) -> Plan:
-    """Running totals along ``axis`` in ``dtype``; version: None, "lines", "columns" or "tiles"."""
+    """Running totals along ``axis`` in ``dtype``; version: None, "lines", "columns", "tiles" or "ring"."""
     out = x.like(dtype=dtype)
     if not out.size:
         return Plan([out], [])
@@ -285,14 +286,15 @@ def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | Non
     n = x.shape[axis]
     after = x.size // n if axis == 0 else math.prod(x.shape[axis + 1 :])
     steps, source, layout, _ = box(Input(0), x, axis, 1, temps)
+    ring = None if version is None else version == "ring"
     if version is None:
         many = x.size // n >= (1 << 10 if n <= SHORT else MANY_LINES // 2)
         version = ("lines" if SIMULATOR or (n <= SHORT and many) else "columns" if scan_columns.worth(kind, layout, dtype)
                    else "lines" if many and after > 1 else "tiles")
-    if version == "tiles":
+    if version in ("tiles", "ring"):
         temps = []
         steps, source, back, target = neighbours(x, out, axis, temps)
-        steps += tile_steps(kind, source, target, (x.size // n, n), x, out.dtype, temps)
+        steps += tile_steps(kind, source, target, (x.size // n, n), x, out.dtype, temps, ring)
         return Plan([out], [*steps, *back], temps)
     target = Output(0).view(layout.shape)
     if version == "columns":
@@ -315,10 +317,13 @@ def line_steps(kind: str, source: Any, target: Any, layout: Layout, dtype: np.dt
 
 
 def tile_steps(kind: str, source: Any, target: Any, shape: tuple[int, int], x: Layout, dtype: np.dtype,
-               temps: list[Layout]) -> list[Launch]:
-    """Steps of ``scan_tiles`` for arguments of shape (rows, n) and contiguous; x: layout of the elements."""
+               temps: list[Layout], ring: bool | None = None) -> list[Launch]:
+    """Steps for arguments of shape (rows, n) and contiguous; x: layout of the elements. ring: whether by ``scan_ring``, else by
+    ``scan_tiles``; None: by what suits."""
     rows, n = shape
     kinds = kind, x.dtype, dtype
+    if scan_ring.worth(kinds, rows, n, x) if ring is None else ring:
+        return scan_ring.ring_steps(kinds, source, target, rows, n, x, temps)
     A = combining(*kinds).A
     held = TILE_BYTES // dtype_of(A).itemsize
     width = min(vector_width(n, x), 8, held)  # of a wider result a thread writes several vectors

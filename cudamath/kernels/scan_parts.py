@@ -10,7 +10,7 @@ from ..core.dtypes import compute_dtype
 from .accumulate import accumulator
 from .build import SIMULATOR, codec, numba_type
 from .lazy import cuda, dtype_of, types
-from .rows import FULL, WARP, device
+from .rows import FULL, WARP, device, writer
 
 if not SIMULATOR:
     from .ptx_lookback import bits, load_relaxed, number, store_relaxed
@@ -165,3 +165,77 @@ def handing(A: Any) -> tuple[Any, Any, Any, Any, int]:
         return number(w) if floating else A(w)
 
     return shift, last, publish, await_, 2
+
+
+def moved(A: Any, shuffle: Any) -> Any:
+    """Device function (a, i): a of another lane, by a shuffle of Numba's and what it takes beside the number."""
+    if dtype_of(A).kind == "c":
+        part, F = moved(A.underlying_float, shuffle), A.underlying_float
+
+        @device
+        def move(a, i):
+            return A(complex(part(F(a.real), i), part(F(a.imag), i)))
+
+        return move
+    S = A if dtype_of(A).kind == "f" else types.int64 if A.bitwidth == 64 else types.int32  # what shuffles move
+
+    @device
+    def move(a, i):
+        return A(shuffle(FULL, S(a), i))
+
+    return move
+
+
+def among(A: Any, combine: Any, lanes: int) -> Any:
+    """Device function (a, lane): the a of this lane and of the lower ones of its `lanes`, a power of two, combined."""
+    shift, steps = moved(A, cuda.shfl_up_sync), lanes.bit_length() - 1
+
+    @device
+    def scanned(a, lane):
+        for s in range(steps):
+            lower = shift(a, 1 << s)
+            if lane & (lanes - 1) >= 1 << s:
+                a = combine(lower, a)
+        return a
+
+    return scanned
+
+
+@functools.cache
+def putting(A: Any, target: np.dtype, width: int) -> Any:
+    """Device function (y, base, first, n, lane, v, e): an access of `width` results v[e], .. of type A goes to the row that
+    begins at y[base], from its element `first` on; nothing beyond its n. All lanes call it, with accesses side by side.
+
+    Results wider than what was read take several stores. Neighbours then swap halves, so that a store of theirs fills whole
+    sectors of 32 bytes, where 16 bytes in every 32 would keep the L2 cache busy twice.
+    """
+    per = max(1, min(width, 16 // target.itemsize))  # results that a store takes
+    write = writer(target, per)
+    if width == per:
+
+        @device
+        def put(y, base, first, n, lane, v, e):
+            if first < n:
+                write(y, base + first, v, e)
+
+        return put
+    swap = moved(A, cuda.shfl_xor_sync)
+
+    @device
+    def put_swapped(y, base, first, n, lane, v, e):
+        odd = lane & 1
+        pair = first - odd * width  # where the accesses of both begin
+        for q in range(0, width, 2 * per):
+            for i in range(q, q + per):
+                other = swap(v[e + i] if odd else v[e + per + i], 1)
+                if odd:
+                    v[e + i] = other
+                else:
+                    v[e + per + i] = other
+            at = pair + q + odd * per
+            if pair < n:
+                write(y, base + at, v, e + q)
+            if pair + width < n:
+                write(y, base + at + width, v, e + q + per)
+
+    return put_swapped

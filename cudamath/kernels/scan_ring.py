@@ -1,0 +1,301 @@
+"""Running totals along long lines on compute capability 9.0: ``scan_ring``, tiles that are on their way before their turn.
+
+What limits ``scan_tiles`` (scan.py). A tile reads, adds, tells its total, waits for all totals before it, writes. Nobody can
+write before the slowest tile before it has read, so the tiles of a multiprocessor go through these steps together, and while
+they add and wait the memory has little to do.
+
+``scan_ring`` takes reads and totals out of that. A block stays and takes tile after tile; each of its warps has a ring in
+shared memory, of its parts of the next ``stages`` tiles:
+
+    warp 0    | tile 300, being scanned | tile 561, total told | tile 822, total told now |
+    warp 1    | tile 300, being scanned | tile 561, total told | tile 822, total told now |
+    ...                 |
+                        +-- once it is in registers, one lane asks for the same part of tile 1,090 (bulk copy)
+
+Reads are under way whatever the block waits for, writes need no waiting, and totals are told ``lead`` tiles ahead: where the
+memory is busy, a word takes some 4 us from one multiprocessor to another. float32, 2^26, H200: 266 us with totals told when
+their tile is scanned, 143 to 161 one tile ahead, 139 two ahead, 137 for a kernel that waits for nobody.
+
+What came before. A warp reads the totals of 32 tiles and adds them as a tree. Half of the warps take the group of tiles that
+the block has not seen yet, half the tile's own group; so a block reads a total once or twice, and nobody hands on sums of
+totals. The order of additions depends on positions alone.
+
+Tickets. Blocks take the next tile by a counter, ``stages`` tiles ahead of time. A tile that is waited for then belongs to a
+block that runs, and which finishes first what it took first: nobody waits forever, whatever else runs on the GPU. A block
+asks for a ticket when it has the one before, since tiles next to each other must not all go to the same block.
+
+The floor is a read and a write of each element.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.layout import Layout
+from ..core.plan import Launch, Temp
+from ..runtime.device import capability, multiprocessors
+from . import ptx_hopper as ptx
+from .build import blocks, numba_type
+from .copy import fill_part, whole
+from .lazy import cuda, dtype_of, types
+from .ptx import load_vector
+from .ptx_mma import divide_unsigned, global_address, shared_address
+from .rows import WARP, bounded, device, vector_width
+from .scan_parts import THREADS, WARPS, among, combining, handing, moved, putting
+
+i32, i64, u32 = types.int32, types.int64, types.uint32
+ALIGNMENT = 128  # bytes to whose multiple the ring begins
+QUEUE = 8  # tickets that a block remembers: two more than stages at least
+HELD = 192  # bytes of totals that a thread holds, where a block has the multiprocessor to itself
+RING = 192 << 10  # bytes of its ring
+WORTH = 4  # tiles a block: with fewer, filling the ring takes longer than it saves (2^22 float32: 16 us, scan_tiles 13)
+
+
+class Shape(NamedTuple):
+    """How ``scan_ring`` is cut: blocks of a multiprocessor, accesses that a thread holds, stages of the ring, and how many
+    tiles ahead totals are told, at most the stages."""
+
+    blocks: int
+    vectors: int
+    stages: int
+    lead: int
+
+
+def shape_of(kinds: tuple[str, np.dtype, np.dtype], width: int) -> Shape:
+    """Two blocks a multiprocessor; one, whose threads have twice the registers, for totals wider than elements or complex."""
+    _, source, target = kinds
+    size = max(dtype_of(combining(*kinds).A).itemsize, 4)  # of its registers
+    if size <= source.itemsize and target.kind != "c":
+        return Shape(2, 4, 3, 2)
+    vectors = min(8, HELD // (size * width))
+    return Shape(1, vectors, min(4, RING // (THREADS * vectors * width * source.itemsize)), 2)
+
+
+@functools.cache
+def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: Shape) -> Any:
+    """Rows of neighbours in tiles of 512 threads x ``vectors`` accesses of ``width`` elements."""
+    lift, combine, identity, A = combining(kind, source, target)
+    shift, last, publish, await_, parts = handing(A)
+    _, vectors, stages, lead = shape
+    held = vectors * width
+    stride = WARP * width
+    warp_size = stride * vectors
+    tile_size = warp_size * WARPS
+    itemsize = source.itemsize
+    warp_bytes = warp_size * itemsize
+    places = WARPS * stages  # of the rings of all warps
+    raw = numba_type(source)
+    half = WARPS // 2  # runs of 32 tiles in a group
+    group_size = half * WARP
+    of_lanes, of_warp, of_half = (among(A, combine, lanes) for lanes in (WARP, WARPS, half))
+    pick, put = moved(A, cuda.shfl_sync), putting(A, target, width)
+
+    @device
+    def fetch(x, tile, n, per_row, warp, to, barrier):
+        """Ask for this warp's part of a tile."""
+        row = divide_unsigned(tile, per_row)
+        first = i64(i32(tile - row * per_row)) * tile_size + warp * warp_size
+        count = i32(max(min(n - first, i64(warp_size)), i64(0)) * itemsize)
+        ptx.barrier_expect(barrier, count)
+        if count > 0:
+            ptx.bulk_load(to, i64(global_address(x) + (row * n + first) * itemsize), count, barrier)
+
+    @bounded((THREADS, shape.blocks))
+    def scan_ring(x, y, totals, tickets, n, per_row, tiles):
+        # x, y: (rows * n,); totals: (tiles * parts,), published words; tickets: (1,); both 0 at first
+        # n: elements a row, per_row: tiles a row
+        room = cuda.shared.array(0, raw)
+        barriers = cuda.shared.array(places, types.uint64)
+        queue = cuda.shared.array(QUEUE, types.int32)
+        of_warps = cuda.shared.array(WARPS, A)
+        of_next = cuda.shared.array(WARPS, A)
+        of_runs = cuda.shared.array(WARPS, A)
+        v = cuda.local.array(held, A)
+        up_to = cuda.local.array(vectors, A)
+        t = i32(cuda.threadIdx.x)
+        lane = i32(t & 31)
+        warp = i32(t >> 5)
+        part = i32(warp * stages)
+        skip = i32(-shared_address(room) & (ALIGNMENT - 1))
+        ring = i32(shared_address(room) + skip + part * warp_bytes)
+        full = i32(shared_address(barriers) + part * 8)
+        mine = i32(divide_unsigned(skip, i32(itemsize)) + part * warp_size + lane * width)
+        many = i32(tiles)
+        rows_of = i32(per_row)
+        if t == 0:
+            ticket = i32(0)
+            for i in range(stages):
+                ticket = i32(cuda.atomic.add(tickets, ticket >> 31, u32(1)))  # 0, but not before the last one is known
+                queue[i] = ticket
+        if lane == 0:
+            for s in range(stages):
+                ptx.barrier_init(i32(full + 8 * s), i32(1))
+            ptx.fence_barrier_init()
+            ptx.fence_async_shared()
+        cuda.syncthreads()
+        for s in range(stages):
+            ahead = queue[s]
+            if lane == 0 and ahead < many:
+                fetch(x, ahead, n, rows_of, warp, i32(ring + s * warp_bytes), i32(full + 8 * s))
+
+        turn = i32(-lead)
+        stage = i32(0)
+        last_stage = i32(0)
+        phase = i32(0)
+        row_before = i32(-1)
+        done = i32(0)  # groups of this row that are in `base`
+        base = identity
+        tile = i32(-1)
+        while tile < many:
+            following = queue[(turn + lead) & (QUEUE - 1)]
+            row = divide_unsigned(i32(max(tile, 0)), rows_of)
+            k = i32(max(tile, 0) - row * rows_of)
+            first = i64(k) * tile_size + warp * warp_size + lane * width
+
+            # 1. This tile within the warp: each access by itself, side by side; then ``carry`` goes from one to the next.
+            if tile >= 0:
+                for r in range(vectors):
+                    if first + r * stride < n:
+                        packed = load_vector(room, i64(i32(mine + last_stage * warp_size + r * stride)), width)
+                        for j in range(width):
+                            v[r * width + j] = lift(packed[j])
+                    else:
+                        for j in range(width):
+                            v[r * width + j] = identity
+                for r in range(vectors):
+                    for j in range(1, width):
+                        v[r * width + j] = combine(v[r * width + j - 1], v[r * width + j])
+                    up_to[r] = v[r * width + width - 1]
+                for s in range(5):
+                    for r in range(vectors):
+                        lower = shift(up_to[r], 1 << s)
+                        if lane >= 1 << s:
+                            up_to[r] = combine(lower, up_to[r])
+                cuda.syncwarp()  # all have read: the same part of a later tile may come
+                ahead = queue[(turn + stages) & (QUEUE - 1)]
+                if lane == 0 and ahead < many:
+                    fetch(x, ahead, n, rows_of, warp, i32(ring + last_stage * warp_bytes), i32(full + 8 * last_stage))
+                carry = identity
+                for r in range(vectors):
+                    whole_access = last(up_to[r])
+                    before = shift(up_to[r], 1)
+                    up_to[r] = carry if lane == 0 else combine(carry, before)  # from here on: of what is before this access
+                    carry = combine(carry, whole_access)
+                if lane == 0:
+                    of_warps[warp] = carry
+
+            # 2. The total of the next tile, which others wait for.
+            if following < many:
+                next_row = divide_unsigned(following, rows_of)
+                next_first = i64(i32(following - next_row * rows_of)) * tile_size + warp * warp_size + lane * width
+                ptx.barrier_wait(i32(full + 8 * stage), phase)
+                total = identity
+                for r in range(vectors):
+                    if next_first + r * stride < n:
+                        packed = load_vector(room, i64(i32(mine + stage * warp_size + r * stride)), width)
+                        access = lift(packed[0])
+                        for j in range(1, width):
+                            access = combine(access, lift(packed[j]))
+                        total = combine(total, access)
+                total = of_lanes(total, lane)
+                if lane == WARP - 1:
+                    of_next[warp] = total
+            cuda.syncthreads()
+            if warp == 0 and following < many:
+                total = of_warp(of_next[lane & (WARPS - 1)], lane)
+                if lane == WARP - 1:
+                    publish(totals, i64(following) * parts, total)
+            ticket = i32(0)
+            if turn >= -1 and t == THREADS - 1:
+                ticket = i32(cuda.atomic.add(tickets, 0, u32(1)))
+
+            # 3. What is before this tile: the warps before this one, the groups that this block has not seen, this group.
+            if tile >= 0:
+                before = of_warp(of_warps[lane & (WARPS - 1)], lane)
+                before = pick(before, max(warp - 1, 0))
+                if warp == 0:
+                    before = identity
+                if row != row_before:
+                    row_before = row
+                    done = i32(0)
+                    base = identity
+                group = divide_unsigned(k, i32(group_size))
+                while True:  # once, or twice where a group was left out
+                    run = i32(done * half + warp) if warp < half else i32((group - 1) * half + warp)
+                    stop = i32(group * group_size) if warp < half else k
+                    at = i32(run * WARP + lane)
+                    earlier = identity
+                    if at < stop:
+                        earlier = await_(totals, i64(i32(tile - k + at)) * parts)
+                    earlier = of_lanes(earlier, lane)
+                    if lane == WARP - 1:
+                        of_runs[warp] = earlier
+                    if t == THREADS - 1:
+                        queue[(turn + stages + 1) & (QUEUE - 1)] = ticket
+                    cuda.syncthreads()
+                    earlier = of_half(of_runs[lane & (WARPS - 1)], lane)
+                    if done < group:
+                        base = combine(base, last(shift(earlier, half)))
+                        done = i32(done + 1)
+                    if done == group:
+                        break
+                    cuda.syncthreads()
+                before = combine(combine(base, last(earlier)), before)
+                for r in range(vectors):
+                    earlier = combine(before, up_to[r])
+                    for j in range(width):
+                        v[r * width + j] = combine(earlier, v[r * width + j])
+                    put(y, row * n, first + r * stride, n, lane, v, r * width)
+            else:
+                if turn == -1 and t == THREADS - 1:
+                    queue[stages] = ticket
+                cuda.syncthreads()
+            if tile >= 0:
+                last_stage = i32(last_stage + 1)
+                if last_stage == stages:
+                    last_stage = i32(0)
+            turn = i32(turn + 1)
+            if turn >= 0:
+                tile = queue[turn & (QUEUE - 1)]
+            stage = i32(stage + 1)
+            if stage == stages:
+                stage = i32(0)
+                phase = i32(phase ^ 1)
+
+    return scan_ring
+
+
+def widths(kinds: tuple[str, np.dtype, np.dtype], n: int, x: Layout) -> tuple[int, Shape]:
+    """(elements of an access, shape) for rows of n elements of layout x."""
+    width = min(vector_width(n, x), 8)
+    return width, shape_of(kinds, width)
+
+
+def worth(kinds: tuple[str, np.dtype, np.dtype], rows: int, n: int, x: Layout) -> bool:
+    """Whether rows of n elements are long enough, and begin at the borders of accesses."""
+    if capability(x.device) != (9, 0) or vector_width(n, x) == 1:
+        return False
+    width, shape = widths(kinds, n, x)
+    per_row = blocks(n, THREADS * width * shape.vectors)
+    return per_row > 1 and rows * per_row >= WORTH * shape.blocks * multiprocessors(x.device)
+
+
+def ring_steps(kinds: tuple[str, np.dtype, np.dtype], source: Any, target: Any, rows: int, n: int, x: Layout,
+               temps: list[Layout]) -> list[Launch]:
+    """Steps of ``scan_ring`` for arguments of shape (rows, n) and contiguous, whose rows begin at the borders of accesses; x:
+    layout of the elements."""
+    width, shape = widths(kinds, n, x)
+    access = THREADS * width * shape.vectors
+    per_row = blocks(n, access)
+    tiles = rows * per_row
+    words = tiles * handing(combining(*kinds).A)[4]
+    temps.append(Layout.new((words + 1,), np.dtype(np.uint64), x.device))
+    state, zero = Temp(len(temps) - 1), np.uint64(0)
+    return [*fill_part(whole(state, temps[-1]), zero, zero, None),
+            Launch(scan_ring(*kinds, width, shape), min(tiles, shape.blocks * multiprocessors(x.device)), THREADS,
+                   [source.view((x.size,), dtype=x.dtype), target.view((x.size,), dtype=kinds[2]), state.view((words,)),
+                    state.view((1,), offset=8 * words, dtype=np.dtype(np.uint32)), n, per_row, tiles],
+                   shared=ALIGNMENT + shape.stages * access * x.dtype.itemsize)]

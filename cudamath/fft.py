@@ -29,7 +29,7 @@ from .ops.elementwise import conj
 from .ops.fft import c2c, c2r, frequencies, r2c
 from .ops.join import pad, roll
 from .ops.output import deliver
-from .ops.shape import astype, span
+from .ops.shape import astype, copy, flip, reshape, span
 
 __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
            "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn"]
@@ -491,10 +491,7 @@ def fftshift(x: Any, /, axes: Axes = None) -> ndarray:
     if axes is None and type(x) is ndarray and len(shape := x._layout.shape) == 1:
         return roll(x, shape[0] // 2)
     x = require("fftshift", x)
-    chosen = shapes.normalize_axes("fftshift", axes, x.ndim)
-    for axis in chosen:  # one after another: each is then found by its layout
-        x = roll(x, x.shape[axis] // 2, axis)
-    return x
+    return _shifted(x, shapes.normalize_axes("fftshift", axes, x.ndim), 1)
 
 
 def ifftshift(x: Any, /, axes: Axes = None) -> ndarray:
@@ -510,6 +507,29 @@ def ifftshift(x: Any, /, axes: Axes = None) -> ndarray:
     [0, 1, 2, -2, -1]
     """
     x = require("ifftshift", x)
-    for axis in shapes.normalize_axes("ifftshift", axes, x.ndim):
-        x = roll(x, -(x.shape[axis] // 2), axis)
+    return _shifted(x, shapes.normalize_axes("ifftshift", axes, x.ndim), -1)
+
+
+def _shifted(x: ndarray, axes: tuple[int, ...], sign: int) -> ndarray:
+    """Each axis rolled by half its length: several of even length by one copy, in which the halves of each change places."""
+    halves = _halves(x._layout.shape, axes) if len(axes) > 1 else None
+    if halves is not None:
+        return reshape(copy(flip(reshape(x, halves[0]), halves[1])), x._layout.shape)
+    for axis in axes:  # one after another: each is then found by its layout
+        x = roll(x, sign * (x.shape[axis] // 2), axis)
     return x
+
+
+@functools.lru_cache(1024)
+def _halves(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The shape in which these axes are cut into two halves, and which axes then number the halves; None for odd lengths."""
+    split: list[int] = []
+    numbers = []
+    for i, n in enumerate(shape):
+        if i in axes:
+            if n % 2 or not n:
+                return None
+            numbers.append(len(split))
+            split.append(2)
+        split.append(n // 2 if i in axes else n)
+    return tuple(split), tuple(numbers)

@@ -10,8 +10,18 @@ blocks. Every block looks through all indices, which the second-level cache hold
    that meet the same row find each other by a vote. So the list is in the order of rows, and of sources within a row.
 4. Sum. A warp takes a row, adds its sources in their order, and writes it.
 
-A row of more than OFTEN sources is left to `add_often`, in which it is cut into slices of 128 bytes: a block has a slice, 32
+A row of more than OFTEN sources is left to `add_often`, in which it is cut into slices of 128 bytes: a block has a slice, 64
 groups of threads take the sources by turns, and the sums of the groups are added in their order.
+
+On an H200, device time by CUDA events, us: zeros and the sums of rows of 50,257 x 768 float32 (gradient of an embedding), rows
+at random, as words of a text are (zipf), or one row only. What must be moved takes 37, 42 and 83 us at a copy's rate:
+
+    sources         1,024   8,192   65,536   8,192 zipf   65,536 zipf   8,192 of one row
+    with a sort        82     113      339          123           503                197
+    add_rows           53      63      145           80           237                128
+
+(with 32 groups in `add_often` and OFTEN = 32). Tried: 32 warps a block, which leave a thread 64 registers: 72 us for 8,192
+sources; 256 and 512 owners: 71 and 87; zeros written before the indices are looked at: no difference.
 
 The order of all additions depends on the indices alone: same bits on every run. Floor: one write of the result and one read
 of the sources, against twice the writes and a sort in `segments.py`, whose way shorter rows and more indices go.
@@ -34,17 +44,15 @@ from .rows import FULL, WARP, bounded, device, fetcher, writer
 if not SIMULATOR:
     from . import ptx_hopper
 
-WARPS = 32
+WARPS = 16
 THREADS = WARPS * WARP
 NUMBERS = 2 * WARPS + 1  # that warps tell each other
 AHEAD = 8  # indices that a lane has under way
-OFTEN = 32  # sources of a row that one warp adds one after another
+OFTEN = 16  # sources of a row that one warp adds one after another
 LEAST = 256  # bytes of a row, at least: half of a warp's lanes have one access each
-UNDER_WAY = 4  # accesses of 16 bytes that a thread has under way, or those of two sources
-EACH = {2: 2, 4: 3, 8: 2}  # bytes of a number: accesses to a piece of a row at most, which 64 registers hold with their sums
-AT_ONCE = 2  # rows that a warp fills with zeros before it knows whether they have sources
+UNDER_WAY, MOST_SOURCES = 12, 4  # accesses of 16 bytes, and sources, that a thread has under way at most
 OWNERS, MOST_OWNERS = 128, 1024  # blocks
-MOST_OWN = 480  # rows of a block: (WARPS + 1) counts each, in 63 KB of shared memory
+MOST_OWN = 640  # rows of a block: (WARPS + 1) counts each, in 48 KB of shared memory
 LOOKED_AT = 1 << 24  # indices that all blocks together look at
 GROUPS, LANES, DEEP = 64, 8, 4  # of `add_often`: groups of so many threads, accesses of a thread under way
 OFTEN_THREADS = GROUPS * LANES
@@ -95,20 +103,19 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
     fetch, widen, words, word = fetcher(dtype, width)
     write = writer(dtype, width)
     fold, nothing = folding(kind, dtype)
-    sources = max(2, UNDER_WAY // each)  # that are under way at once
+    sources = min(MOST_SOURCES, UNDER_WAY // each)  # that are under way at once
     raw_words, numbers = sources * each * words, each * width
     stored = getattr(types, word.name)
     zeros, copied, in_place = base == "zeros", base == "copy", base == "place"
 
     @bounded((THREADS, 1))
-    def add_rows(x, values, index, out, order, often, rows, vectors, bits, known, flag, ticket):
+    def add_rows(x, values, index, out, order, often, rows, vectors, bits, flag, ticket):
         # x: (rows * vectors,), values: (m * vectors,) accesses of words; out: (rows * vectors * width,); index: (m,);
         # order: (m,) int32; often: (owners, 1 + 3 most) int32: how many rows are left, and of each its number, the place of
-        # its first source in order, and how many it has; bits: the base-2 logarithm of owners; known: how many of a block's
-        # rows are filled with zeros without knowing whether they have sources
+        # its first source in order, and how many it has; bits: the base-2 logarithm of owners
         counts = cuda.shared.array(0, types.int32)  # (WARPS, own), and the first places of the rows: (own + 1,)
         shared = cuda.shared.array(NUMBERS, types.int32)
-        ahead = cuda.local.array(AHEAD, types.int32)  # rows
+        ahead = cuda.local.array(AHEAD, types.int64)
         t = types.int32(cuda.threadIdx.x)
         lane, warp = t % types.int32(WARP), t // types.int32(WARP)
         owner = types.int32(cuda.blockIdx.x)
@@ -120,16 +127,6 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
             counts[i] = 0
         if t == 0:
             shared[2 * WARPS] = 0
-        total = cuda.local.array(numbers, T)
-        raw = cuda.local.array(raw_words, stored)
-        for i in range(numbers):
-            total[i] = T(0)
-        if zeros:  # memory has something to do while indices are looked at; a row that has sources is written again
-            for r in range(warp, min(known, own), types.int32(WARPS)):
-                row = types.int64(types.int32(types.int32(r << bits) | owner))
-                if row < rows:
-                    for i in range(lane, vectors, types.int32(WARP)):
-                        write(out, (row * vectors + i) * width, total, 0)
         cuda.syncthreads()
         share = types.int32((m + types.int32(THREADS * AHEAD - 1)) // types.int32(THREADS * AHEAD) * types.int32(WARP * AHEAD))
         first = min(types.int32(warp * share), m)
@@ -140,11 +137,10 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
         smaller = types.int32(0)
         for start in range(types.int32(first + lane), last, types.int32(WARP * AHEAD)):
             for k in range(AHEAD):  # all loads go out before the first is waited for
-                j = min(types.int32(start + types.int32(k * WARP)), types.int32(m - types.int32(1)))
-                ahead[k] = row_of(types.int64(index[j]), rows)
+                ahead[k] = index[min(types.int32(start + types.int32(k * WARP)), types.int32(m - types.int32(1)))]
             for k in range(AHEAD):
                 if start + types.int32(k * WARP) < last:
-                    row = ahead[k]
+                    row = types.int32(row_of(ahead[k], rows))
                     if row < 0:
                         flag[0] = ticket
                     elif row & mask < owner:
@@ -190,8 +186,12 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
         cuda.syncthreads()
 
         # 2. Rows without sources.
+        total = cuda.local.array(numbers, T)
+        raw = cuda.local.array(raw_words, stored)
         if not in_place:
-            for r in range(warp + known, own, types.int32(WARPS)):
+            for i in range(numbers):
+                total[i] = T(0)
+            for r in range(warp, own, types.int32(WARPS)):
                 row = types.int64(types.int32(types.int32(r << bits) | owner))
                 place = types.int32(first_places + r)
                 if row < rows and counts[types.int32(place + types.int32(1))] == counts[place]:
@@ -212,10 +212,10 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
         for start in range(first, last, types.int32(WARP * AHEAD)):
             for k in range(AHEAD):
                 j = types.int32(start + types.int32(k * WARP) + lane)
-                ahead[k] = row_of(types.int64(index[min(j, types.int32(m - types.int32(1)))]), rows)
+                ahead[k] = index[min(j, types.int32(m - types.int32(1)))]
             for k in range(AHEAD):
                 j = types.int32(start + types.int32(k * WARP) + lane)
-                row = ahead[k]
+                row = types.int32(row_of(ahead[k], rows))
                 here = j < last and row >= 0 and (row & mask) == owner
                 if cuda.any_sync(FULL, here):
                     r = types.int32(row >> bits) if here else types.int32(-1)
@@ -360,7 +360,7 @@ def row_steps(base: str, given: Any, target: Any, x: Layout, source: Any, index:
     own = blocks(rows, owners)
     vectors = after * x.itemsize // 16
     lanes = blocks(vectors, WARP)
-    each = blocks(lanes, blocks(lanes, EACH[x.itemsize]))
+    each = next(n for n in (1, 2, 3, 4, 6, 8) if n >= blocks(lanes, blocks(lanes, 8)))
     word = fetcher(x.dtype, 16 // x.itemsize)[3]
     temps += [Layout.new((m,), np.dtype(np.int32), x.device),
               Layout.new((owners, 1 + 3 * min(own, m // (OFTEN + 1))), np.dtype(np.int32), x.device)]
@@ -369,10 +369,9 @@ def row_steps(base: str, given: Any, target: Any, x: Layout, source: Any, index:
     values, lines = source.view((m * words,), dtype=word), target.view((rows * after,))
     old = values if base == "zeros" else given.view((rows * words,), dtype=word)
     early = capability(x.device) >= (9, 0)
-    known = AT_ONCE * WARPS if base == "zeros" and 2 * m < rows else 0
     return [Launch(add_rows(x.dtype, kind, base, row_of, each), owners, THREADS,
                    [old, values, index, lines, order, often, rows, np.int32(vectors), np.int32(owners.bit_length() - 1),
-                    np.int32(known), Flag(), Ticket()], ((WARPS + 1) * own + 1) * 4),
+                    Flag(), Ticket()], ((WARPS + 1) * own + 1) * 4),
             Launch(add_often(x.dtype, kind, base == "zeros", early),
                    (blocks(vectors, LANES), min(owners, OFTEN_ROWS)), OFTEN_THREADS,
                    [lines if base == "zeros" else given.view((rows * after,)), values, lines, order, often, np.int32(vectors),

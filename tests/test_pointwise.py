@@ -247,8 +247,8 @@ def test_sum_versions(machine, version, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("machine, version", versions("plain"))
 def test_both_gradients_at_once(machine, version, dtype):
-    """One launch for contiguous arrays, two for others; for an incoming number and for an incoming array; the bits of
-    one gradient at a time. Lengths that are no multiple of an access."""
+    """One launch for contiguous arrays, two for others; for an incoming number and for an incoming array; as one
+    gradient at a time. Lengths that are no multiple of an access."""
     from cudamath.kernels import pointwise
 
     def made(launches, kind):
@@ -274,7 +274,10 @@ def test_both_gradients_at_once(machine, version, dtype):
                     for by, one in enumerate(found):
                         alone = run_version(machine, functools.partial(pointwise.loss_grad, kind=kind, by=by), g, a, b,
                                             scalars=(p, 0.5))
-                        np.testing.assert_array_equal(one.view(f"u{one.itemsize}"), alone.view(f"u{one.itemsize}"))
+                        if machine == "simulator" or case[0] == "mse_loss":
+                            np.testing.assert_array_equal(one.view(f"u{one.itemsize}"), alone.view(f"u{one.itemsize}"))
+                        else:  # a compiler may contract what the two have in common otherwise
+                            assert_close(one, wide(alone), rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype], what=kind)
                     if case[0] == "mse_loss":
                         expected = wide(g) * (wide(a) - wide(b))
                         assert_close(found[0], expected, rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype])

@@ -34,6 +34,13 @@ def test_what_is_slow_runs_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(seconds) == list(calls) and len(runs) == 2 and 0.03 <= seconds["loops"] < 0.2 and seconds[headlines.OURS] < 0.01
 
 
+def test_a_cpu_takes_as_many_threads_as_serve_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(32)), raising=False)
+    headlines.on_cpu(taken.append, lambda: time.sleep(0.001 if taken[-1] == 8 else 0.01))
+    assert taken == [1, 8, 16, 32, 8]
+
+
 def test_three_loops_multiply() -> None:
     a, b = np.random.default_rng(0).standard_normal((2, 20, 20))
     np.testing.assert_allclose(headlines.loops()(a, b), a @ b, rtol=1e-12)

@@ -82,7 +82,8 @@ def _values_of(ordered: ndarray, equal_nan: bool) -> ndarray:
     return beginning(found, (count,))
 
 
-_SEARCHED = 1 << 16  # integers up to which it is quicker to look for each than to bring back the order before sorting
+#: Integers up to which it is quicker to look for each than to bring back the order before sorting: on a GPU, on the CPU.
+_SEARCHED = 1 << 16, 1 << 10
 
 
 def _few_integers(x: ndarray, inverse: bool, counts: bool) -> tuple[ndarray, ...]:
@@ -161,7 +162,7 @@ def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, 
     x = require("unique", x)
     if axis is None and x.dtype not in COMPLEX and not (return_index or return_inverse or return_counts):
         return _values(ravel(x), bool(equal_nan))
-    if axis is None and not return_index and x.dtype.kind in "iu" and 0 < x.size <= _SEARCHED:
+    if axis is None and not return_index and x.dtype.kind in "iu" and 0 < x.size <= _SEARCHED[x._layout.device == CPU]:
         return _few_integers(x, return_inverse, return_counts)
     if axis is None:
         rows = ravel(x)

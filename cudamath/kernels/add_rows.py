@@ -20,7 +20,7 @@ at random, as words of a text are (zipf), or one row only. What must be moved ta
     with a sort        82     113      339          123           503                197
     add_rows           53      63      145           80           237                128
 
-(with 32 groups in `add_often` and OFTEN = 32). Tried: 32 warps a block, which leave a thread 64 registers: 72 us for 8,192
+(with 32 groups in `add_often`). Tried: 32 warps a block, which leave a thread 64 registers: 72 us for 8,192
 sources; 256 and 512 owners: 71 and 87; zeros written before the indices are looked at: no difference.
 
 The order of all additions depends on the indices alone: same bits on every run. Floor: one write of the result and one read
@@ -48,7 +48,7 @@ WARPS = 16
 THREADS = WARPS * WARP
 NUMBERS = 2 * WARPS + 1  # that warps tell each other
 AHEAD = 8  # indices that a lane has under way
-OFTEN = 16  # sources of a row that one warp adds one after another
+OFTEN = 32  # sources of a row that one warp adds one after another
 LEAST = 256  # bytes of a row, at least: half of a warp's lanes have one access each
 UNDER_WAY, MOST_SOURCES = 12, 4  # accesses of 16 bytes, and sources, that a thread has under way at most
 OWNERS, MOST_OWNERS = 128, 1024  # blocks

@@ -371,7 +371,7 @@ def gather(x: Layout, *indices: Layout, axis: int, version: str | None = None) -
     nbytes = after * x.itemsize
     if layout.contiguous and layout.aligned and nbytes % 16 == 0 and not SIMULATOR and version != "rows":
         long = long_rows(argument, positions, Output(0), row_of, before, rows, m, nbytes // 16)
-        if long:
+        if long and version is None:
             return Plan([out], [*steps, *more, long], temps)
         pairs = out.nbytes // 16
         word = np.dtype(np.uint64)

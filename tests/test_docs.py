@@ -45,8 +45,8 @@ def public(space: types.ModuleType) -> list[str]:
 
 
 SPACES = {name: operator.attrgetter(name)(cm) if name else cm
-          for name in ("", "ml", "linalg", "fft", "random", "cuda", "math", "testing", "data", "distributed", "lib.stride_tricks",
-                       "ml.amp", "ml.init", "ml.schedules")}
+          for name in ("", "ml", "linalg", "fft", "random", "cuda", "math", "testing", "data", "distributed",
+                       "lib.stride_tricks", "ml.amp", "ml.init", "ml.schedules")}
 
 
 @pytest.mark.parametrize(("space", "name"), [(space, name) for space in SPACES for name in public(SPACES[space])])

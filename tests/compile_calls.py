@@ -170,6 +170,7 @@ def arrays(t: np.dtype) -> None:
         made(1 << 18, t)[made(1 << 17, "int64")] = made(1 << 17, t)
         cm.roll(made(1 << 21, t), 5)
     x[index, index] = line[:5]
+    made((5, 6, 7), t)[index, index, index]
     x[mask], x[index] = 1, 1
     x[mask] = x[0, 0]
     x[mask]

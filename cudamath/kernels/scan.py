@@ -1,4 +1,4 @@
-"""Running totals along an axis (cumsum, cumprod, cummax, cummin), and of counts, in one pass.
+"""Running totals along an axis (cumsum, cumprod, cummax, cummin), in one pass.
 
 The idea. A scan is an associative ``combine`` and y[i] = x[0] combine ... combine x[i]. One thread can walk a line and
 write as it goes, at the price of one read and one write an element. Few long lines need more threads than lines, and
@@ -317,7 +317,7 @@ def line_steps(kind: str, source: Any, target: Any, layout: Layout, dtype: np.dt
 
 
 def tile_steps(kind: str, source: Any, target: Any, shape: tuple[int, int], x: Layout, dtype: np.dtype,
-               temps: list[Layout], ring: bool | None = None) -> list[Launch]:
+               temps: list[Layout], ring: bool | None) -> list[Launch]:
     """Steps for arguments of shape (rows, n) and contiguous; x: layout of the elements. ring: whether by ``scan_ring``, else by
     ``scan_tiles``; None: by what suits."""
     rows, n = shape
@@ -340,11 +340,3 @@ def tile_steps(kind: str, source: Any, target: Any, shape: tuple[int, int], x: L
     return [*reset, Launch(scan_tiles(*kinds, width, vectors), rows * per_row, THREADS,
                            [source.view((x.size,), dtype=x.dtype), target.view((x.size,), dtype=dtype), totals, sums,
                             n, per_row, groups])]
-
-
-def vector_steps(vector: Any, layout: Layout, temps: list[Layout]) -> list[Launch]:
-    """Running sums of a vector of integers, an argument of that layout, in place."""
-    n, dtype = layout.size, layout.dtype
-    if SIMULATOR:
-        return line_steps("sum", vector.view((1, n, 1)), vector.view((1, n, 1)), layout.like((1, n, 1)), dtype, temps)
-    return tile_steps("sum", vector, vector, (1, n), layout, dtype, temps)

@@ -407,6 +407,7 @@ def on_gpu(shape, dtype, strides=None, aligned=True):
 
 def test_planner_chooses():
     assert named(kernels.copy(on_gpu((64, 64), "f4"))) == ["line_vector"]
+    assert named(kernels.copy(on_gpu((64, 64), "f4"), dtype=np.dtype(cm.bfloat16))) == ["line_cast"]
     assert named(kernels.copy(on_gpu((64, 64), "f4", aligned=False))) == ["line"]
     assert named(kernels.copy(on_gpu((3,), "f4"))) == ["line"]
     assert named(kernels.copy(on_gpu((64, 64), "f4", (4, 256)))) == ["tiled_vector"]
@@ -531,15 +532,3 @@ def test_windows_of_images_as_columns(device):
         expected = np.lib.stride_tricks.sliding_window_view(x, (3, 2), axis=(2, 3)).transpose(order)
         same(cm.copy(windows.transpose(order)), expected)
         same(windows.transpose(order).astype("float64"), expected.astype(np.float64))
-
-
-PLANS = {
-    "line": lambda: (kernels.copy, [on_gpu((3,), "f2")], {"dtype": np.dtype("f4")}),
-    "line_vector": lambda: (kernels.copy, [on_gpu((4096,), "f4")], {}),
-    "line_vector cast": lambda: (kernels.copy, [on_gpu((4096,), "f4")], {"dtype": np.dtype(cm.bfloat16)}),
-    "tiled": lambda: (kernels.copy, [on_gpu((64, 63), "f4", (4, 256))], {}),
-    "tiled_vector": lambda: (kernels.copy, [on_gpu((64, 64), "f4", (4, 256))], {}),
-    "strided": lambda: (kernels.copy, [on_gpu((5, 6, 7, 8), "f4", (4, 20, 120, 840))], {"dtype": np.dtype("f8")}),
-    "fill": lambda: (kernels.fill, [on_gpu((6, 5), "f4", (40, 4))], {}),
-    "ramp": lambda: (kernels.ramp, [], {"layout": on_gpu((9,), "f2"), "device": 0, "count": 4}),
-}

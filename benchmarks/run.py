@@ -94,7 +94,7 @@ def ceilings(device: str) -> dict[str, float]:
     """What this device can do today: bytes a second of a copy (read and written), flops a second of a large product, in
     float32 and on a GPU that has tensor cores for them also in bfloat16 (FLOP16) and in TF32.
 
-    On a GPU all are vendor code: the driver's device-to-device copy and cuBLAS.
+    On a GPU: our copy of contiguous arrays, as fast as the driver's (kernels/copy.py), and cuBLAS.
     """
     side = 8192 if device != "cpu" else 1024
     length = BIG if device != "cpu" else 16_000_000

@@ -17,6 +17,12 @@ Masks become positions in ``masks.py``. Writing into rows lives in ``scatter.py`
 in ``segments.py``.
 
 Measured (row versions_gather):
+65,536 rows of 1,024 in random order, float32; NVIDIA H200, commit acdffb690c61, 2026-11-22
+
+                         GB/s     of a copy
+    gather_rows         1,435          0.35
+    gather_vectors      4,015          0.99
+
 (end of what was measured)
 """
 

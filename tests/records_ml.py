@@ -120,7 +120,7 @@ ML_ROWS = [
         lambda x, t: -np.take_along_axis(x, t[:, None], 1)[:, 0], error=0, cards=("nll_loss", "nll_loss_grad")),
     Row("ml.mse_loss", lambda xp, x, t: xp.ml.mse_loss(x, t), (M, M), lambda x, t: ((x - t) ** 2).mean(),
         cards=("pointwise_loss (of two)", "pointwise_loss_grads")),
-    Row("ml.mse_loss", lambda xp, x: xp.ml.mse_loss(x, np.ones((4, 6), x.dtype)), (M,), lambda x: ((x - 1) ** 2).mean(),
+    Row("ml.mse_loss", lambda xp, x: xp.ml.mse_loss(x, np.ones((4, 6), getattr(x, "dtype", None))), (M,), lambda x: ((x - 1) ** 2).mean(),
         cards=("pointwise_loss", "pointwise_loss_grad")),
     Row("ml.l1_loss", lambda xp, x, t: xp.ml.l1_loss(x, t), (M, M), lambda x, t: abs(x - t).mean()),
     Row("ml.huber_loss", lambda xp, x, t: xp.ml.huber_loss(x, t, delta=0.5), (M, M),

@@ -46,8 +46,9 @@ def whole(run, x: np.ndarray, mine: np.ndarray, version: str | None) -> None:
         assert [line[:n].tolist() for line in found] == [p.tolist() for p in places]
         found = first(masks.nonzero(*layouts(x, *counted), capacity=room, rows=True, version=version), x)
         np.testing.assert_array_equal(found[:n], np.argwhere(x))
-        found = first(masks.chosen(*layouts(mask, mine, *counted), capacity=room, version=version), mask, mine)
-        np.testing.assert_array_equal(found[:n], mine[mask])
+        for numbers in (mine, np.arange(x.size).reshape(x.shape) % 2 == 0):  # the second has the mask's own layout
+            found = first(masks.chosen(*layouts(mask, numbers, *counted), capacity=room, version=version), mask, numbers)
+            np.testing.assert_array_equal(found[:n], numbers[mask])
 
 
 def new_ones(run, x: np.ndarray, equal_nan: bool, version: str | None) -> None:
@@ -130,6 +131,8 @@ def test_functions(device, n):
             ours, theirs = cm.asarray(mask), cm.asarray(values)
             np.testing.assert_array_equal(cm.nonzero(ours)[0].to_numpy(), np.nonzero(mask)[0])
             np.testing.assert_array_equal(theirs[ours].to_numpy(), values[mask])
+            bits = np.arange(n) % 3 == 1  # whose layout is the mask's
+            np.testing.assert_array_equal(cm.asarray(bits)[ours].to_numpy(), bits[mask])
             square, box = (a[: n // 2 * 2].reshape(2, -1) for a in (ours, theirs))
             for a, b in zip(cm.nonzero(square), np.nonzero(mask[: n // 2 * 2].reshape(2, -1)), strict=True):
                 np.testing.assert_array_equal(a.to_numpy(), b)

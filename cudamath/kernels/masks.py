@@ -348,7 +348,7 @@ def nonzero(x: Layout, counts: Layout | None = None, *, capacity: int, rows: boo
 
 def chosen(mask: Layout, x: Layout, counts: Layout | None = None, *, capacity: int, version: str | None = None) -> Plan:
     """The elements of x where a mask of its shape is true, (capacity,); counts and a second output: as in `nonzero`."""
-    return _written(mask, x, counts, is_true(mask.dtype), _bytes(mask), (capacity,), version)
+    return _written(mask, x, counts, is_true(mask.dtype), _bytes(mask), (capacity,), version, place=1)
 
 
 def distinct(x: Layout, counts: Layout | None = None, *, capacity: int, equal_nan: bool, version: str | None = None) -> Plan:
@@ -372,8 +372,9 @@ def _counted(x: Layout, holds: Any, of_bytes: bool, version: str | None) -> Plan
 
 
 def _written(x: Layout, source: Layout | None, counts: Layout | None, holds: Any, of_bytes: bool, shape: tuple[int, ...],
-             version: str | None, rows: bool = False) -> Plan:
-    """source: what has the elements that are written, x or input 1; None: positions are."""
+             version: str | None, rows: bool = False, place: int = 0) -> Plan:
+    """source: what has the elements that are written, x itself or, if place is 1, input 1 (of a layout that may be x's);
+    None: positions are."""
     alone = counts is None
     word = np.dtype(np.int64) if source is None else np.dtype(_WORDS[source.itemsize])
     out = x.like(shape, word if source is None else source.dtype)
@@ -381,9 +382,9 @@ def _written(x: Layout, source: Layout | None, counts: Layout | None, holds: Any
     steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
     flat, taken = given.flat, given.flat
     if source is not None:
-        more, taken = ([], given) if source is x else dense(Input(1), source, source.shape, source.dtype, temps)
+        more, taken = dense(Input(1), source, source.shape, source.dtype, temps) if place else ([], given)
         steps, taken = [*steps, *more], taken.view((x.size,), dtype=word)
-    told = Output(1) if alone else Input(1 if source is None or source is x else 2)
+    told = Output(1) if alone else Input(1 + place)
     index, ndim = index_type(x.size), max(x.ndim, 1) if source is None else 1
     across, step = (1, ndim) if rows else (shape[-1], 1)
     kernel = plain_write_chosen(holds, source is None, ndim, index, alone) if _plain(version) else write_chosen(

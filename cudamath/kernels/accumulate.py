@@ -170,8 +170,8 @@ def _limits(A: Any) -> tuple[Any, Any]:
 def _extreme(largest: bool, source: np.dtype, target: np.dtype) -> Reduction:
     load = codec(source)[0]
     A, store = _result(target)
-    if target.kind in "bi" and target.itemsize <= 4 or target.kind == "u" and target.itemsize < 4:  # chosen, never added
-        A = types.int32  # (shuffles know no uint32)
+    if target.kind in "bi" and target.itemsize <= 4:  # chosen, never added
+        A = types.int32
     lowest, highest = _limits(A)
     start = lowest if largest else highest
 

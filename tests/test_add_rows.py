@@ -146,14 +146,14 @@ def test_what_goes_without_a_sort():
         assert steps(shape, m, dtype) == ["add_rows", "add_often_early"]
     for shape, m, dtype, axis in (((50257, 60), 8192, "f4", 0), ((50257, 70), 8192, "f4", 0), ((700_000, 64), 4096, "f4", 0),
                                   ((50257, 768), 1 << 20, "f4", 0), ((50257, 768), 8192, "c8", 0),
-                                  ((50257, 768), 8192, "i1", 0), ((3, 5000, 768), 8192, "f4", 1)):
+                                  ((50257, 768), 8192, "i1", 0), ((3, 5000, 768), 8192, "f4", 1), ((2048, 768), 1 << 17, "f4", 0)):
         assert "sum_chunks" in steps(shape, m, dtype, axis)
     assert [kernels.owners_of(rows) for rows in (1, 128 * 640, 128 * 640 + 1, 600_000)] == [128, 128, 256, 1024]
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["f4", "f2", cm.bfloat16, "f8", "i4", "u2"])
-@pytest.mark.parametrize("rows, m, columns, often", [(50257, 8192, 768, 0.1), (1000, 20_000, 776, 1), (3, 5000, 128, 0),
+@pytest.mark.parametrize("rows, m, columns, often", [(50257, 8192, 768, 0.1), (1000, 20_000, 776, 1), (200, 5000, 128, 0),
                                                      (200_000, 3000, 136, 0), (5000, 70_000, 264, 0.01)])
 def test_add_rows_on_gpu(rows, m, columns, often, dtype):
     """Sums of whole numbers, and twice the same bits of any; two axes; an index that does not exist."""

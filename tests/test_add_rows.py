@@ -146,7 +146,8 @@ def test_what_goes_without_a_sort():
         assert steps(shape, m, dtype) == ["add_rows", "add_often_early"]
     for shape, m, dtype, axis in (((50257, 60), 8192, "f4", 0), ((50257, 70), 8192, "f4", 0), ((700_000, 64), 4096, "f4", 0),
                                   ((50257, 768), 1 << 20, "f4", 0), ((50257, 768), 8192, "c8", 0),
-                                  ((50257, 768), 8192, "i1", 0), ((3, 5000, 768), 8192, "f4", 1), ((2048, 768), 1 << 17, "f4", 0)):
+                                  ((50257, 768), 8192, "i1", 0), ((3, 5000, 768), 8192, "f4", 1),
+                                  ((2048, 768), 1 << 17, "f4", 0)):
         assert "sum_chunks" in steps(shape, m, dtype, axis)
     assert [kernels.owners_of(rows) for rows in (1, 128 * 640, 128 * 640 + 1, 600_000)] == [128, 128, 256, 1024]
 

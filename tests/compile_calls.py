@@ -209,8 +209,8 @@ def reductions(t: np.dtype) -> None:
     for function in (cm.mean, cm.any, cm.all, cm.count_nonzero, cm.prod, cm.var, cm.std, cm.max, cm.min, cm.argmax,
                      cm.argmin):
         function(x, axis=0), function(x, axis=1), function(made(2_000_000, t))
-    for number in of_kinds("biu"):
-        cm.max(made((64, 1000), number), axis=1), cm.min(made((64, 1000), number))
+    for number in ("int8", "uint8", "uint32"):
+        cm.max(made((64, 1000), number), axis=1)
     cm.linalg.vector_norm(x.astype(F32))
     for number in of_kinds("iufc"):
         cm.linalg.cross(made((7, 3), number), made((7, 3), number))

@@ -393,7 +393,7 @@ def test_which_padding_kernel():
 
 @pytest.mark.slow
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])  # the others are narrower
 def test_padding_does_not_spill(dtype):
     from cudamath.kernels import resize
 

@@ -30,13 +30,13 @@ large forward convolutions and gradients of windows without a stride go to ``cud
 missing, runs in our own kernels.
 
 Measured (row versions_conv_bfloat16):
-(32, 64, 128, 128) * (128, 64, 3, 3), bfloat16; NVIDIA H200, commit 04e21b316d35, 2026-11-22
+(32, 64, 128, 128) * (128, 64, 3, 3), bfloat16; NVIDIA H200, commit b1af96ed564e, 2026-11-22
 
                             TFLOP/s      of cuDNN
-    conv2d_implicit_gemm       23.0          0.04
-    conv2d_mma                  221          0.35
-    conv2d_wgmma                673          1.07
-    cuDNN                       629          1.00
+    conv2d_implicit_gemm       21.5          0.04
+    conv2d_mma                  213          0.35
+    conv2d_wgmma                681          1.11
+    cuDNN                       612          1.00
 
 (end of what was measured)
 

@@ -23,12 +23,12 @@ What ``copy_part`` does with a pair of layouts:
 Other planners use ``copy_part`` and ``fill_part`` too: a ``Part`` is a view inside one of a plan's arguments.
 
 Measured (row copy_transposed):
-a.T in C order, 8192x8192; NVIDIA H200, commit ca66ee9f73a2, 2026-11-22
+a.T in C order, 8192x8192; NVIDIA H200, commit b1af96ed564e, 2026-11-22
 
                    GB/s     of a copy
-    cudamath      4,032          0.99
-    torch         1,160          0.28
-    cupy          1,180          0.29
+    cudamath      4,029          0.95
+    torch         1,142          0.27
+    cupy          1,175          0.28
 
 (end of what was measured)
 """

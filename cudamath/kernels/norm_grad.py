@@ -1,12 +1,12 @@
 """Gradients of layer norm and RMS norm (norm.py explains the picture and the versions).
 
 Measured (row versions_norm_grad):
-gradient of layer norm, 87,040 x 768, bfloat16; NVIDIA H200, commit 8db76822220c, 2026-11-22
+gradient of layer norm, 87,040 x 768, bfloat16; NVIDIA H200, commit b1af96ed564e, 2026-11-22
 
                     GB/s     of a copy
-    plain           17.4          0.00
-    long_rows        419          0.10
-    rows           3,607          0.89
+    plain           17.3          0.00
+    long_rows        420          0.10
+    rows           3,619          0.85
 
 (end of what was measured)
 """

@@ -1,7 +1,7 @@
-"""What the CPU's rows say of cudamath beside NumPy, which takes part in each of them twice.
+"""The CPU rows beside NumPy, which is measured twice in each of them.
 
-Most elementwise rows spend all but a microsecond in the same loops of NumPy, so they come out as equal, more or less: by
-how much more or less a row can differ without meaning anything is what NumPy shows beside itself.
+Most elementwise rows spend all but a microsecond in the same loops of NumPy, so their ratios lie close to 1. How far from 1
+a ratio has to be to mean anything is shown by NumPy against itself.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from benchmarks.rows import AGAIN
 
 
 def section(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A paragraph and the rows in which cudamath is slower than NumPy by more than NumPy ever is than itself; empty where no
-    row has NumPy twice."""
+    """A paragraph, and the rows in which cudamath is slower than NumPy by more than the noise; empty where no row has NumPy
+    twice."""
     ours, itself = {}, []
     for row in rows:
         times = {name: result["median"] for name, result in row["results"].items()}
@@ -26,9 +26,9 @@ def section(rows: Sequence[dict[str, Any]]) -> list[str]:
         return []
     noise = max(max(ratio, 1 / ratio) for ratio in itself)
     slower = sorted((ratio, title) for title, ratio in ours.items() if ratio * noise < 1)
-    lines = ["", "**Beside NumPy, from 100,000 numbers on**", "",
-             f"{len(ours)} rows, in each of which NumPy takes part twice. Its time over ours: geometric mean "
-             f"{statistics.geometric_mean(ours.values()):.2f}, at the least {min(ours.values()):.2f}, less than 1 in "
-             f"{sum(ratio < 1 for ratio in ours.values())}. Its time over its own: {min(itself):.2f} to {max(itself):.2f}. "
-             f"Rows in which we are slower by more than NumPy is than itself: {len(slower)}."]
+    lines = ["", "**Beside NumPy, arrays of 100,000 elements or more**", "",
+             f"{len(ours)} rows, each with NumPy measured twice. Speedup over NumPy: geometric mean "
+             f"{statistics.geometric_mean(ours.values()):.2f}, worst {min(ours.values()):.2f}, below 1 in "
+             f"{sum(ratio < 1 for ratio in ours.values())} rows. NumPy against itself, the noise of the comparison: "
+             f"{min(itself):.2f} to {max(itself):.2f}. Rows slower than NumPy by more than that noise: {len(slower)}."]
     return lines + [f"- {title}: {ratio:.2f}" for ratio, title in slower]

@@ -1,4 +1,4 @@
-"""What a comparison by families of functions says (benchmarks/versus_cupy.py makes one): speeds and README's table of them."""
+"""Speedups by family of functions, and README's table of them, from the record of benchmarks/versus_cupy.py."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def families(records: Sequence[dict[str, Any]]) -> dict[str, dict[tuple[str, str
 
 
 def table(kept: dict[str, Any]) -> list[str]:
-    """The Markdown of a record: a family a row, how many times as fast as the peer, on the host and on the device."""
+    """The Markdown of a record: one row per family, the speedup over the peer on the host and on the device."""
     records = kept["records"]
     columns = [(kind, size) for kind in KINDS for size in SIZES if any(kind in r and r["size"] == size for r in records)]
     counts = {family: len({r["title"] for r in records if family in (r["family"], "all")})
               for family in families(records)}
-    lines = [f"Beside CuPy {kept['versions'].get('cupy-cuda13x') or ''} in one process, times as fast (geometric mean over "
-             f"the functions of a family; small 2^12, medium 2^20, large 2^24 elements; linear algebra up to 1024x1024); "
-             f"commit `{kept['commit']}`, {kept['date']}.", "",
+    lines = [f"Speedup over CuPy {kept['versions'].get('cupy-cuda13x') or ''} in the same process (geometric mean over the "
+             f"functions of a family; small 2^12, medium 2^20, large 2^24 elements; linear algebra up to 1024x1024); commit "
+             f"`{kept['commit']}`, {kept['date']}.", "",
              "| family | functions | " + " | ".join(f"{kind}, {size}" for kind, size in columns) + " |",
              "|---" + "|---:" * (len(columns) + 1) + "|"]
     for family, speeds in families(records).items():
@@ -55,4 +55,18 @@ def table(kept: dict[str, Any]) -> list[str]:
 def section(folder: pathlib.Path) -> list[str]:
     """The Markdown of a results folder's comparison; nothing where there is none."""
     file = folder / "cupy.json"
-    return ["", "**Every function family beside CuPy**", "", *table(json.loads(file.read_text()))] if file.is_file() else []
+    return ["", "**Every family of functions beside CuPy**", "", *table(json.loads(file.read_text()))] if file.is_file() else []
+
+
+def highlights(folder: pathlib.Path) -> list[str]:
+    """One line of a results folder's comparison: the speedups over all functions; nothing where there is none."""
+    file = folder / "cupy.json"
+    if not file.is_file():
+        return []
+    kept = json.loads(file.read_text())
+    overall = families(kept["records"])["all"]
+    count = len({record["title"] for record in kept["records"]})
+    device, host = (" / ".join(f"{overall[kind, size]:.2f}" for size in SIZES if (kind, size) in overall)
+                    for kind in ("device", "host"))
+    return [f"- **{count} functions beside CuPy**, geometric mean on small / medium / large arrays: {device} on the device, "
+            f"{host} for the call on the host."]

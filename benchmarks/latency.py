@@ -23,31 +23,32 @@ def section(folder: pathlib.Path, duration: Callable[[float], str], short: bool 
 
 
 def host_costs(record: dict[str, Any], duration: Callable[[float], str], _folder: pathlib.Path, short: bool) -> list[str]:
-    """The calls, the dearest beside PyTorch's first."""
+    """The calls, the slowest relative to PyTorch's first."""
     calls = sorted((each for each in record["calls"] if "torch" in each), key=lambda each: each["torch"] / each["cudamath"])
     cheaper = sum(each["cudamath"] <= each["torch"] for each in calls)
-    lines = [f"**Cost of a call to the host, {len(calls)} public functions** on arrays of at most 4,096 numbers: {cheaper} "
-             f"cost no more than PyTorch's. Commit `{record['commit']}`, {record['date']}."]
+    lines = [f"**Host time per call, {len(calls)} public functions** on arrays of at most 4,096 elements: {cheaper} take no "
+             f"longer than PyTorch's. Commit `{record['commit']}`, {record['date']}."]
     if short:
         return lines
-    return [*lines, "", "<details><summary>all of them, the dearest beside PyTorch's first</summary>", "",
+    return [*lines, "", "<details><summary>all of them, the slowest relative to PyTorch's first</summary>", "",
             "| call | cudamath | PyTorch | time / PyTorch's |", "|---|---:|---:|---:|",
             *(f"| `{each['title']}` | {duration(each['cudamath'])} | {duration(each['torch'])} "
               f"| {each['cudamath'] / each['torch']:.2f} |" for each in calls), "", "</details>"]
 
 
 def cold_start(record: dict[str, Any], duration: Callable[[float], str], _folder: pathlib.Path, short: bool) -> list[str]:
-    """A row a library; then how long the kernels take to compile."""
+    """One row per library; then how long the kernels take to compile."""
     first = record["first"]
     steps = [step for step in STEPS if any(step in each for each in first.values())]
-    lines = ["**Cold start**: from the start of the interpreter to each first result on the host, context included, disk "
-             f"caches warm (median of processes in turns). Commit `{record['commit']}`, {record['date']}.", "",
+    lines = ["**Cold start**: from the start of the interpreter to each first result on the host, including the creation of "
+             "the CUDA context, with warm disk caches (median of interleaved processes). "
+             f"Commit `{record['commit']}`, {record['date']}.", "",
              "| library | " + " | ".join(STEPS[step] for step in steps) + " |", "|---" + "|---:" * len(steps) + "|"]
     lines += [f"| {LIBRARIES[name]} | " + " | ".join(duration(each[step]) if step in each else "" for step in steps) + " |"
               for name, each in first.items()]
     if record.get("compile") and not short:
         times = sorted(record["compile"].items(), key=lambda item: item[1])
-        lines += ["", "Compiled once and then kept on the disk: " + ", ".join(
+        lines += ["", "Time to compile, once, before the kernel is cached on disk: " + ", ".join(
             f"`{name}` {duration(seconds)}" for name, seconds in times) + "."]
     return lines
 
@@ -55,13 +56,13 @@ def cold_start(record: dict[str, Any], duration: Callable[[float], str], _folder
 def sweep(record: dict[str, Any], _duration: Callable[[float], str], folder: pathlib.Path, _short: bool) -> list[str]:
     """The chart that `sweep_chart` drew."""
     largest = max(each["size"] for each in record["sizes"])
-    return [f"**Time against size**, from 1,024 to {largest:,} elements, float32: the host's (public call to return) and the "
-            f"device's. Commit `{record['commit']}`, {record['date']}.", "",
+    return [f"**Time against size**, 1,024 to {largest:,} float32 elements: on the host (public call to return) and on the "
+            f"device. Commit `{record['commit']}`, {record['date']}.", "",
             f"![Host and device time against size](benchmarks/results/{folder.name}/sweep.png)"]
 
 
 def sweep_chart(record: dict[str, Any], path: pathlib.Path) -> None:
-    """A panel an operation: device time (or the CPU's) as lines, host time dashed, against size."""
+    """One panel per operation: device time (or the CPU's) as lines, host time dashed, against size."""
     from matplotlib.figure import Figure
 
     operations = list(dict.fromkeys(each["operation"] for each in record["sizes"]))

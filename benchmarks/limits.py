@@ -138,8 +138,8 @@ def targets_section(rows: Sequence[dict[str, Any]], libraries: Sequence[str],
     if not families:
         return []
     found = below(rows, libraries)
-    lines = ["", "**What our own kernels are to reach**", "",
-             "| kernels | share of | target | geometric mean | at the least | rows | below |",
+    lines = ["", "**Targets of our own kernels**", "",
+             "| kernels | share of | target | geometric mean | worst row | rows | below |",
              "|---|---|---|---:|---:|---:|---:|"]
     for each in TARGETS:
         if each.family in families:

@@ -1,4 +1,4 @@
-"""README's tables of whole models in training, and writing, from the records of train_gpt2.py, decode_gpt2.py and
+"""README's tables of training and generating with whole models, from the records of train_gpt2.py, decode_gpt2.py and
 train_resnet.py."""
 
 from __future__ import annotations
@@ -17,22 +17,40 @@ def section(folder: pathlib.Path) -> list[str]:
     return lines
 
 
+def fastest(record: dict[str, Any], who: str, rate: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(our row, the peers' row) of the highest rate each; `who` and `rate` are keys of a row."""
+    ours = [row for row in record["rows"] if row[who] == "cudamath"]
+    peers = [row for row in record["rows"] if row[who] != "cudamath"]
+    return max(ours, key=lambda row: row[rate]), max(peers, key=lambda row: row[rate])
+
+
+def highlights(folder: pathlib.Path) -> list[str]:
+    """A line for each model whose training was measured: the rate, and the speedup over the fastest peer."""
+    lines = []
+    for name, who, unit in (("gpt2", "peer", "tokens"), ("resnet", "name", "images")):
+        file = folder / f"{name}.json"
+        if file.is_file():
+            record = json.loads(file.read_text())
+            ours, peer = (row | {"rate": row[f"{unit}_per_second"]} for row in fastest(record, who, f"{unit}_per_second"))
+            title = f"GPT-2 ({record['size']})" if name == "gpt2" else record["model"]
+            lines.append(f"- **Training {title}** in bfloat16, each library at its best batch size: "
+                         f"{ours['rate']:,.0f} {unit}/s, {peer[who]} {peer['rate']:,.0f}: {ours['rate'] / peer['rate']:.2f}.")
+    return lines
+
+
 def gpt2(record: dict[str, Any]) -> list[str]:
-    """A row for each batch size: tokens a second and memory of everybody, and ours as a multiple of the best other's."""
+    """A row for each batch size: tokens/s and memory of each library, and our speedup over the fastest peer."""
     rows: dict[int, dict[str, dict[str, Any]]] = {}
     for row in record["rows"]:
         rows.setdefault(row["batch"], {})[row["peer"]] = row
     names = list(dict.fromkeys(row["peer"] for row in record["rows"]))
     length = record["rows"][0]["length"]
-    best = {name: max((row for row in record["rows"] if row["peer"] == name), key=lambda r: r["tokens_per_second"])
-            for name in names}
-    ours, others = best["cudamath"], [row for name, row in best.items() if name != "cudamath"]
-    other = max(others, key=lambda r: r["tokens_per_second"])
+    ours, other = fastest(record, "peer", "tokens_per_second")
     titles = [*(f"{name}, tokens/s" for name in names), *(f"{name}, peak (reserved)" for name in names)]
-    lines = [f"**Training GPT-2 ({record['size']}), {length:,} tokens a sequence, bfloat16 with float32 weights behind, "
-             f"AdamW**: {ours['tokens_per_second']:,.0f} tokens a second at the batch size best for us ({ours['batch']}), "
-             f"{other['tokens_per_second']:,.0f} at the one best for {other['peer']} ({other['batch']}): "
-             f"{ours['tokens_per_second'] / other['tokens_per_second']:.2f}. MFU {ours['mfu']:.0%} of "
+    lines = [f"**Training GPT-2 ({record['size']}), {length:,} tokens per sequence, bfloat16 with float32 master weights, "
+             f"AdamW**: {ours['tokens_per_second']:,.0f} tokens/s at our best batch size ({ours['batch']}), "
+             f"{other['tokens_per_second']:,.0f} at the best one of {other['peer']} ({other['batch']}): speedup "
+             f"{ours['tokens_per_second'] / other['tokens_per_second']:.2f}. Model FLOPs utilisation {ours['mfu']:.0%} of "
              f"{record['nominal'] / 1e12:.0f} TFLOP/s. Commit {record['commit']}, {record['date']}; "
              f"torch {record['versions'].get('torch')}.", "",
              f"| sequences | {' | '.join(titles)} |", "|---:|" + "---:|" * len(titles)]
@@ -53,41 +71,41 @@ def memory(peak: int, reserved: int | None) -> str:
 
 
 def losses(record: dict[str, Any]) -> list[str]:
-    """How near the losses are to PyTorch's."""
-    said = [f"Losses from the same weights on the same sequences as PyTorch's ({record['size']}, {record['batch']} x "
-            f"{record['length']} bytes of tinyshakespeare a step, learning rate {record['learning_rate']:g} after "
-            f"{record['warmup']} steps of warm-up), relative differences:"]
+    """How close the losses are to PyTorch's."""
+    said = [f"Training losses against PyTorch's, from the same initial weights on the same sequences ({record['size']}, "
+            f"{record['batch']} x {record['length']} bytes of tinyshakespeare per step, learning rate "
+            f"{record['learning_rate']:g} after {record['warmup']} steps of warm-up), relative differences:"]
     found = {dtype: record[dtype] for dtype in ("float32", "bfloat16") if "good" in record.get(dtype, {})}
     for dtype, of in found.items():
         means = f", means of {record['averaged']} within {of['means']:.2%}" if dtype == "bfloat16" else (
             f", the first 20 within {of['first_20']:.0e}")
-        said.append(f"{dtype}, {of['steps']} steps: within {of['largest']:.1g}{means} (PyTorch's own, from weights off by one "
-                    f"last bit: {of['noise']:.1g}); a second run of ours, stopped half-way and resumed, has "
-                    f"{'the same losses bit for bit' if of['same_bits'] else 'OTHER BITS'}.")
+        said.append(f"{dtype}, {of['steps']} steps: within {of['largest']:.1g}{means} (PyTorch against "
+                    f"itself, with one unit in the last place added to its weights: {of['noise']:.1g}); a second run of ours, "
+                    f"stopped half-way and resumed, has {'bitwise equal losses' if of['same_bits'] else 'OTHER BITS'}.")
     return [" ".join([*said, f"Commit {record['commit']}, {record['date']}."])]
 
 
 def decode(record: dict[str, Any]) -> list[str]:
-    """Tokens a second and losses of each kind of weights."""
+    """Tokens/s and loss with weights of each type."""
     base = record["rows"][0]
-    lines = [f"**GPT-2 ({record['size']}) writing** for one reader, activations in bfloat16, trained for {record['steps']} "
-             f"steps on bytes first. Commit {record['commit']}, {record['date']}.", "",
-             "| weights | MB | tokens/s | times as fast | loss | change |", "|---|---:|---:|---:|---:|---:|"]
+    lines = [f"**Generating with GPT-2 ({record['size']})**, batch size 1, bfloat16 activations, after {record['steps']} "
+             f"training steps on bytes. Commit {record['commit']}, {record['date']}.", "",
+             "| weights | MB | tokens/s | speedup | loss | change |", "|---|---:|---:|---:|---:|---:|"]
     return lines + [f"| {row['weights']} | {row['bytes'] / 1e6:.0f} | {row['tokens_per_second']:,.0f} | "
                     f"{row['tokens_per_second'] / base['tokens_per_second']:.2f} | {row['loss']:.4f} | {row['change']:+.3%} |"
                     for row in record["rows"]]
 
 
 def resnet(record: dict[str, Any]) -> list[str]:
-    """Images a second and memory of everybody at each batch size."""
+    """Images/s and peak memory of each library at each batch size."""
     rows: dict[int, dict[str, dict[str, Any]]] = {}
     for row in record["rows"]:
         rows.setdefault(row["batch"], {})[row["name"]] = row
     names = list(dict.fromkeys(row["name"] for row in record["rows"]))
     titles = [*(f"{name}, images/s" for name in names), *(f"{name}, peak" for name in names)]
     size = record["rows"][0]["size"]
-    lines = [f"**Training {record['model']}**, {size} x {size} random images, channels last, bfloat16 with float32 weights "
-             f"behind, SGD with momentum. Commit {record['commit']}, {record['date']}; torch "
+    lines = [f"**Training {record['model']}**, {size} x {size} random images, channels last, bfloat16 with float32 master "
+             f"weights, SGD with momentum. Commit {record['commit']}, {record['date']}; torch "
              f"{record['versions'].get('torch')}.", "", f"| images | {' | '.join(titles)} |",
              "|---:|" + "---:|" * len(titles)]
     for batch, found in sorted(rows.items()):

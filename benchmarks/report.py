@@ -1,8 +1,8 @@
 """Writes README's tables and those in kernel files' headers from benchmarks/results/: `python -m benchmarks.report`.
 
-README gets a summary of each folder of records between its two markers, the folder a page of its own with all of them, and
-kernel files what headers.py finds. With --check nothing is written, and the exit status says whether all are what the
-records give. Where there are no records, there is no table.
+README gets a few highlights and a summary of each folder of records, each between two markers; the folder gets a page of its
+own with all of them, and kernel files the tables that headers.py makes. With --check nothing is written, and the exit status
+says whether everything is up to date. Where there are no records, there is no table.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from benchmarks.rows import AGAIN
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 START, END = "<!-- measured: start -->", "<!-- measured: end -->"
+HIGHLIGHTS = "<!-- highlights: start -->", "<!-- highlights: end -->"
 KINDS = {
-    "host": "Cost of a call to the host (public call to return, output allocated), float32",
+    "host": "Host time per call (public call to return, output allocated), float32",
     "device": "Time on the GPU, float32",
     "cpu": "Time on the CPU, float32",
 }
@@ -111,22 +112,31 @@ def where(rows: Sequence[dict[str, Any]]) -> str:
     return f"Commit{'s' if ', ' in commits else ''} {commits}, {record['date']}; {versions}."
 
 
-def families(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A Markdown table: for each family how much faster than the best peer, in the geometric mean and at the worst."""
+def speedups(rows: Sequence[dict[str, Any]]) -> dict[str, list[tuple[float, str]]]:
+    """Family -> (best peer's time over ours, title) of each of its rows that has a peer."""
     ratios: dict[str, list[tuple[float, str]]] = {}
     for row in rows:
         peers = [result["median"] for name, result in row["results"].items() if name in LIBRARIES and name != "cudamath"]
         if peers and "cudamath" in row["results"]:
             family = next(f for f, starts in FAMILIES.items() if row["name"].startswith(starts))
             ratios.setdefault(family, []).append((min(peers) / row["results"]["cudamath"]["median"], row["title"]))
-    lines = ["| family | rows | times as fast as the best peer, geometric mean | at the least |", "|---|---:|---:|---|"]
-    for family in FAMILIES:
-        if family in ratios:
-            least, title = min(ratios[family])
-            mean = statistics.geometric_mean(ratio for ratio, _ in ratios[family])
-            title = title.replace("|", "\\|")
-            lines.append(f"| {family} | {len(ratios[family])} | {mean:.2f} | {least:.2f}: {title} |")
-    return lines if ratios else []
+    return {family: ratios[family] for family in FAMILIES if family in ratios}
+
+
+def mean(ratios: Iterable[tuple[float, str]]) -> float:
+    """The geometric mean of a family's speedups."""
+    return statistics.geometric_mean(ratio for ratio, _ in ratios)
+
+
+def families(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A Markdown table: the speedup over the best peer in each family, in the geometric mean and in the worst row."""
+    found = speedups(rows)
+    lines = ["| family | rows | speedup over the best peer, geometric mean | worst row |", "|---|---:|---:|---|"]
+    for family, ratios in found.items():
+        least, title = min(ratios)
+        title = title.replace("|", "\\|")
+        lines.append(f"| {family} | {len(ratios)} | {mean(ratios):.2f} | {least:.2f}: {title} |")
+    return lines if found else []
 
 
 def heading(rows: Sequence[dict[str, Any]]) -> str:
@@ -203,13 +213,33 @@ def markdown(results: pathlib.Path) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
-def replaced(readme: str, text: str) -> str:
-    """README with the text between its markers replaced."""
-    before, found, rest = readme.partition(START)
-    _, ended, after = rest.partition(END)
+def highlights(results: pathlib.Path) -> str:
+    """What README says first: the speedups in the records of the first GPU, in a few lines."""
+    for folder in folders(results):
+        rows = records(folder)
+        if any(row["kind"] == "device" for row in rows):
+            found = speedups(rows)
+            behind = len(limits.behind(rows, tuple(LIBRARIES)))
+            peers = ", ".join(label for name, label in LIBRARIES.items()
+                              if name != "cudamath" and any(name in row["results"] for row in rows))
+            count = sum(map(len, found.values()))
+            lines = [f"On {rows[0]['device'].split(',')[0]}: speedup over the fastest of the libraries measured beside it "
+                     f"({peers}); above 1, cudamath is faster.", "",
+                     f"- **Operations**, {count} rows, geometric mean of each family (a peer is more than "
+                     f"{1 - limits.NOISE:.0%} faster in {behind} rows):",
+                     *(f"  - {mean(ratios):.2f} {family}" for family, ratios in found.items())]
+            return "\n".join([*lines, *models.highlights(folder), *beside_cupy.highlights(folder)])
+    return ""
+
+
+def replaced(readme: str, text: str, markers: tuple[str, str] = (START, END)) -> str:
+    """README with the text between two markers replaced."""
+    start, end = markers
+    before, found, rest = readme.partition(start)
+    _, ended, after = rest.partition(end)
     if not found or not ended:
-        raise ValueError(f"report: README has no {START} ... {END}")
-    return before + START + "\n" + (text + "\n" if text else "") + END + after
+        raise ValueError(f"report: README has no {start} ... {end}")
+    return before + start + "\n" + (text + "\n" if text else "") + end + after
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -225,7 +255,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 latency.sweep_chart(json.loads((folder / "sweep.json").read_text()), folder / "sweep.png")
     readme = ROOT / "README.md"
     texts = headers.rewritten(ROOT / "cudamath", results)
-    texts[readme] = replaced(readme.read_text(encoding="utf-8"), markdown(results))
+    summaries = replaced(readme.read_text(encoding="utf-8"), markdown(results))
+    texts[readme] = replaced(summaries, highlights(results), HIGHLIGHTS)
     texts |= {folder / "README.md": page(folder) for folder in folders(results) if page(folder)}
     changed = {path: text for path, text in texts.items()
                if not path.is_file() or path.read_text(encoding="utf-8") != text}

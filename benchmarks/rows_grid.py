@@ -117,5 +117,5 @@ def section(records: Sequence[dict[str, Any]]) -> list[str]:
             lines.append(f"| {EXPRESSIONS[name][0]}, {kind} | " + " | ".join(cells) + " |")
     if not lines:
         return []
-    return ["", "**Elementwise functions over sizes of an array**: time / best peer's (share of the copy's rate)", "",
+    return ["", "**Elementwise functions by array size**: time / best peer (share of a copy's rate)", "",
             "| expression | " + " | ".join(SIZES) + " |", "|---" + "|---:" * len(SIZES) + "|", *lines]

@@ -166,7 +166,7 @@ def test_numpy_beside_itself_is_what_a_run_cannot_tell() -> None:
 
     alike, slower = timed("exp", cudamath=10.4, numpy=10, numpy_again=11), timed("sum", cudamath=12, numpy=10, numpy_again=10)
     lines = beside_numpy.section([alike, slower, timed("conv", cudamath=5, torch=4)])
-    assert "2 rows" in lines[3] and "at the least 0.83, less than 1 in 1" in lines[3]
+    assert "2 rows" in lines[3] and "worst 0.83, below 1 in 1 rows" in lines[3]
     assert "0.91 to 1.00" in lines[3] and lines[4:] == ["- sum: 0.83"]  # 12 / 10 is more than 11 / 10
     assert beside_numpy.section([timed("conv", cudamath=5, torch=4)]) == []
 
@@ -271,11 +271,14 @@ def test_a_folder_has_a_page_and_readme_its_summary(tmp_path: pathlib.Path) -> N
     assert "| elementwise, reductions, normalisation, losses, pools, optimizers | 2 | 2.00 | 2.00: a + b |" in text
     assert "a + c" not in text and "[a-gpu](benchmarks/results/a-gpu/README.md)" in text
     assert page.startswith("# A GPU\n") and "| a + c | 2 us |" in page
+    first = report.highlights(tmp_path)
+    assert "(PyTorch); above" in " ".join(first.split()) and "  - 0.50 sorting, scans, searching" in first
+    assert "3 rows" in first and "more than 2% faster in 1 rows" in first
     assert set(report.HEADLINES) <= set(rows.ROWS)
 
 
 def test_report_without_records_is_empty(tmp_path: pathlib.Path) -> None:
-    assert report.markdown(tmp_path) == "" == report.markdown(tmp_path / "absent")
+    assert report.markdown(tmp_path) == "" == report.markdown(tmp_path / "absent") == report.highlights(tmp_path)
     readme = f"a\n{report.START}\nold\n{report.END}\nb\n"
     assert report.replaced(readme, "") == f"a\n{report.START}\n{report.END}\nb\n"
     with pytest.raises(ValueError, match="README has no"):
@@ -400,13 +403,13 @@ def test_latency_records_are_shown(tmp_path: pathlib.Path) -> None:
     lines = latency.section(tmp_path, report.duration)
     assert "| `take` | 9 us | 3 us | 3.00 |" in lines and lines.index("| `take` | 9 us | 3 us | 3.00 |") < lines.index(
         "| `a + b` | 2 us | 4 us | 0.50 |")
-    heading = next(line for line in lines if line.startswith("**Cost of a call to the host, 2 public functions**"))
-    assert "1 cost no more" in heading
+    heading = next(line for line in lines if line.startswith("**Host time per call, 2 public functions**"))
+    assert ": 1 take no longer than" in heading
     assert "| cudamath | 500 ms | 1.5 s |" in lines and "| CuPy | 700 ms |  |" in lines
-    assert "Compiled once and then kept on the disk: `line` 250 ms." in lines
+    assert "Time to compile, once, before the kernel is cached on disk: `line` 250 ms." in lines
     assert f"![Host and device time against size](benchmarks/results/{tmp_path.name}/sweep.png)" in lines
     short = latency.section(tmp_path, report.duration, short=True)
-    assert set(short) < set(lines) and not any("<details>" in line or "Compiled once" in line for line in short)
+    assert set(short) < set(lines) and not any("<details>" in line or "Time to compile" in line for line in short)
     pytest.importorskip("matplotlib")
     latency.sweep_chart({"sizes": sizes}, tmp_path / "sweep.png")
     assert (tmp_path / "sweep.png").read_bytes()[:4] == b"\x89PNG"

@@ -50,10 +50,11 @@ from ..core.plan import ArrayArg, Input, Launch, Output, Plan
 from .build import SIMULATOR, blocks, codec
 from .float8 import decoder, encoder
 from .lazy import cuda, types
-from .rows import Rows, bounded, device, group_max, reader, spread, vector_width, writer
+from .rows import Rows, bounded, device, fetcher, group_max, spread, vector_width, writer
 
 if not SIMULATOR:
     from .ptx import instruction, load_vector, store_vector
+    from .ptx_mma import float_bits
 
     int8_floats = instruction(
         "int8_floats", "{ .reg .b32 u, t; xor.b32 u, $4, 0x80808080;\n"
@@ -80,8 +81,9 @@ FORMS: dict[str, tuple[np.dtype, float, float]] = {
 HELD = 32  # numbers of a row in a thread of `quantize_rows`
 #: the largest stored number of a row whose scale is its own
 LARGEST = {"int8": 127.0, "int4": 7.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
+LEAST, MOST = 2.0**-80, 2.0**100  # scales with whose reciprocals rows are multiplied
 
-i32, i64, f32 = types.int32, types.int64, types.float32
+i32, i64, u32, f32 = types.int32, types.int64, types.uint32, types.float32
 
 
 @functools.cache
@@ -323,89 +325,135 @@ def dequantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool, group
 
 
 @functools.cache
-def _put(form: str, width: int) -> Any:
-    """A device function (y, i, v, e, scale): y[i], y[i + 1], .. = the `width` numbers of v from e on, quantized."""
-    write = _write(form)
+def _quotients(form: str, width: int) -> Any:
+    """Device function (v, by, reciprocal): v[0], .. = v / by, as exactly as by `/`, and within what `form` stores.
+
+    A division is a dozen instructions and a reciprocal of its own. Here the reciprocal is the row's, and the product with it is
+    corrected twice by its remainder, which a fused multiply-add finds exactly: rounded correctly (Markstein 1990) as long as
+    neither remainder nor reciprocal leave the normal numbers. Nothing is too large either, as `by` is the row's largest number
+    over the largest one stored. Rows whose scale is beyond LEAST .. MOST, infinite or NaN are divided number by number.
+    """
+    _, lowest, highest = FORMS[form]
+    integers = form.startswith("int")
+    low, high, least, most = f32(-8 if form == "int4" else lowest), f32(7 if form == "int4" else highest), f32(LEAST), f32(MOST)
 
     @device
-    def put_1(y, i, v, e, by):
-        y[i] = write(f32(v[e] / by), i32(0))
+    def quotients(v, by, reciprocal):
+        if by >= least and by <= most:
+            for j in range(width):
+                first = f32(v[j] * reciprocal)
+                better = cuda.fma(cuda.fma(-first, by, v[j]), reciprocal, first)
+                v[j] = cuda.fma(cuda.fma(-better, by, v[j]), reciprocal, better)
+        else:
+            for j in range(width):
+                value = f32(v[j] / by)
+                if integers and value != value:
+                    value = f32(0)
+                if value < low:  # False for NaN, which stays
+                    value = low
+                if value > high:
+                    value = high
+                v[j] = value
 
-    @device
-    def put_2(y, i, v, e, by):
-        store_vector(y, i, (write(f32(v[e] / by), i32(0)), write(f32(v[e + 1] / by), i32(0))))
-
-    @device
-    def put_4(y, i, v, e, by):
-        store_vector(y, i, (write(f32(v[e] / by), i32(0)), write(f32(v[e + 1] / by), i32(0)),
-                            write(f32(v[e + 2] / by), i32(0)), write(f32(v[e + 3] / by), i32(0))))
-
-    @device
-    def put_8(y, i, v, e, by):
-        put_4(y, i, v, e, by)
-        put_4(y, i + 4, v, e + 4, by)
-
-    return {1: put_1, 2: put_2, 4: put_4, 8: put_8}[width]
+    return quotients
 
 
 @functools.cache
-def _put_packed(width: int) -> Any:
-    """The same for int4: two numbers a byte of y."""
-    write, middle = _write("int4"), i32(_middle("int4"))
+def _put(form: str, width: int) -> tuple[Any, np.dtype]:
+    """(device function (y, i, v), dtype of y): access number i of y = the numbers v[0] .. v[width - 1], within what `form`
+    stores, rounded and packed."""
+    if not form.startswith("int"):
+        write = writer(FORMS[form][0], width)
+
+        @device
+        def put_floats(y, i, v):
+            write(y, i * width, v, 0)
+
+        return put_floats, FORMS[form][0]
+    size = 4 if form == "int4" else 8  # bits of a number
+    each = min(32 // size, width)  # numbers of a word
+    words = width // each
+    word = np.dtype(f"uint{size * each}")
+    to = getattr(types, word.name)
+    # Added to 1.5 x 2^23, a small number is rounded to an integer, ties to even, and lies in the last bits of the sum: two's
+    # complement of as many bits as wanted. All bits are summed, shifted; what that is too much is the same for all numbers.
+    magic, shift = f32(12582912), u32(size)
+    middle = 1 << size - 1
+    rest = u32(sum((middle - 0x4B400000) << size * i for i in range(each)) & 0xFFFFFFFF)
+    signs = u32(sum(middle << size * i for i in range(each)) if form == "int8" else 0)  # int4 is stored less its lowest number
 
     @device
-    def pair(v, e, by):
-        return types.uint8(write(f32(v[e] / by), middle) | write(f32(v[e + 1] / by), middle) << 4)
+    def pack(v, e):
+        w = u32(0)
+        for i in range(each):
+            w = u32(u32(w << shift) + u32(float_bits(f32(v[e + each - 1 - i] + magic))))
+        return to(u32(w + rest) ^ signs)
 
     @device
-    def put_2(y, i, v, e, by):
-        y[i >> 1] = pair(v, e, by)
+    def put_word(y, i, v):
+        y[i] = pack(v, 0)
 
     @device
-    def put_4(y, i, v, e, by):
-        store_vector(y, i >> 1, (pair(v, e, by), pair(v, e + 2, by)))
+    def put_words(y, i, v):
+        store_vector(y, i * words, (pack(v, 0), pack(v, each)))
 
-    @device
-    def put_8(y, i, v, e, by):
-        store_vector(y, i >> 1, (pair(v, e, by), pair(v, e + 2, by), pair(v, e + 4, by), pair(v, e + 6, by)))
-
-    return {2: put_2, 4: put_4, 8: put_8}[width]
+    return put_word if words == 1 else put_words, word
 
 
 @functools.cache
 def quantize_rows(form: str, dtype: np.dtype, rows: Rows) -> Any:
     """(m, n) -> (m, n) or, int4, (m, n / 2), and (m,) scales: the largest absolute value of a row over the largest number."""
     threads, each, width, vectors = rows.threads, rows.rows, rows.width, rows.vectors
-    held = width * vectors
-    read, put = reader(dtype, width), _put_packed(width) if form == "int4" else _put(form, width)
+    fetch, widen, words, word = fetcher(dtype, width)
+    load, _, T = codec(dtype)
+    held, stored = vectors * words, getattr(types, word.name)
+    put, quotients = _put(form, width)[0], _quotients(form, width)
     largest, top = group_max(threads, f32), f32(LARGEST[form])
+    packed = words < width
     bound = threads * each
 
     @bounded(bound)
-    def quantize_rows(x, y, scale, columns):
-        """x, y: flat, rows of `columns`; scale: (m,). Block (threads a row, rows)."""
+    def quantize_rows(x, y, scale, vectors_of_row):
+        """x, y: flat, words; scale: (m,); vectors_of_row: accesses of a row. Block (threads a row, rows)."""
         row = i64(cuda.blockIdx.x) * each + cuda.threadIdx.y
-        v = cuda.local.array(held, f32)
+        there = row < scale.size
+        last = i32(vectors_of_row) - 1
+        first = min(row, scale.size - 1) * vectors_of_row
+        raw = cuda.local.array(held, stored)
+        v = cuda.local.array(width, T)
+        w = cuda.local.array(width, f32)
+        for i in range(vectors):  # all reads go out; beyond its end the row's last access is read again
+            fetch(x, first + min(i32(i * threads + cuda.threadIdx.x), last), raw, i * words)
+
         top_value = f32(0)
-        if row < scale.size:
+        if packed:  # absolute values of 16-bit floats are ordered as their bits are, NaN above all
+            most = u32(0)
+            for i in range(held):
+                pair = u32(raw[i] & u32(0x7FFF7FFF))
+                most = u32(max(most, u32(max(pair, u32(pair << u32(16))))))
+            top_value = f32(load(types.uint16(most >> u32(16))))
+        else:
             for i in range(vectors):
-                column = (i * threads + cuda.threadIdx.x) * width
-                if column < columns:
-                    read(x, row * columns + column, v, i * width)
-                    for j in range(width):
-                        size = f32(abs(v[i * width + j]))
-                        top_value = size if size >= top_value or size != size else top_value
+                widen(raw, i * words, v, 0)
+                for j in range(width):
+                    size = f32(abs(v[j]))
+                    top_value = size if size >= top_value or size != size else top_value
         top_value = largest(top_value)
         by = f32(top_value / top)
         if by == f32(0):  # a row of zeros, or as good as that
             by = f32(1)
-        if row < scale.size:
+        if there:
+            reciprocal = f32(f32(1) / by)
             if cuda.threadIdx.x == 0:
                 scale[row] = by
             for i in range(vectors):
-                column = (i * threads + cuda.threadIdx.x) * width
-                if column < columns:
-                    put(y, row * columns + column, v, i * width, by)
+                column = i32(i * threads + cuda.threadIdx.x)
+                if column <= last:
+                    widen(raw, i * words, v, 0)
+                    for j in range(width):
+                        w[j] = f32(v[j])
+                    quotients(w, by, reciprocal)
+                    put(y, first + column, w)
 
     return quantize_rows
 
@@ -507,7 +555,11 @@ def quantize_row(x: Layout, *, form: str, version: str | None = None) -> Plan:
     width = vector_width(n, x)
     rows = None if SIMULATOR or version == "plain" or (form == "int4" and width == 1) else spread(n, width, HELD)
     y = x.like((m, n // 2) if form == "int4" else None, FORMS[form][0])
-    arguments = [Input(0).flat, Output(0).flat, Output(1).flat, n]
-    launch = (Launch(quantize_rows_plain(form, x.dtype), m, PLAIN_THREADS, arguments) if rows is None else
-              Launch(quantize_rows(form, x.dtype, rows), rows.grid(m), rows.block, arguments))
+    if rows is None:
+        launch = Launch(quantize_rows_plain(form, x.dtype), m, PLAIN_THREADS, [Input(0).flat, Output(0).flat, Output(1).flat, n])
+    else:
+        taken, given = fetcher(x.dtype, width)[3], _put(form, width)[1]
+        launch = Launch(quantize_rows(form, x.dtype, rows), rows.grid(m), rows.block, [
+            Input(0).view((x.size * x.itemsize // taken.itemsize,), dtype=taken),
+            Output(0).view((y.size * y.itemsize // given.itemsize,), dtype=given), Output(1).flat, n // width])
     return Plan([y, Layout.new((m,), np.dtype(np.float32), x.device)], [launch])

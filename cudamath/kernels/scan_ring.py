@@ -43,11 +43,12 @@ from .build import blocks, numba_type
 from .copy import fill_part, whole
 from .lazy import cuda, dtype_of, types
 from .ptx import load_vector
+from .ptx_lookback import load_relaxed, number
 from .ptx_mma import divide_unsigned, global_address, shared_address
 from .rows import WARP, bounded, device, vector_width
-from .scan_parts import THREADS, WARPS, among, combining, handing, moved, putting
+from .scan_parts import _READY, THREADS, WARPS, among, combining, handing, moved, putting
 
-i32, i64, u32 = types.int32, types.int64, types.uint32
+i32, i64, u32, u64 = types.int32, types.int64, types.uint32, types.uint64
 ALIGNMENT = 128  # bytes to whose multiple the ring begins
 QUEUE = 8  # tickets that a block remembers: two more than stages at least
 HELD = 192  # bytes of totals that a thread holds, where a block has the multiprocessor to itself
@@ -76,10 +77,58 @@ def shape_of(kinds: tuple[str, np.dtype, np.dtype], width: int) -> Shape:
 
 
 @functools.cache
+def decoding(A: Any, at: int) -> Any:
+    """Device function (words): the total of type A that was published as words[at], words[at + 1], ..."""
+    if dtype_of(A).kind == "c":
+        real, imag = decoding(A.underlying_float, at), decoding(A.underlying_float, at + A.bitwidth // 64)
+
+        @device
+        def decode_complex(words):
+            return A(complex(real(words), imag(words)))
+
+        return decode_complex
+    floating, low = dtype_of(A).kind == "f", u64(0xFFFFFFFF)
+
+    @device
+    def decode_narrow(words):
+        w = u32(words[at] & low)
+        return number(w) if floating else A(w)
+
+    @device
+    def decode_wide(words):
+        w = u64((words[at] & low) | (words[at + 1] << u64(32)))
+        return number(w) if floating else A(w)
+
+    return decode_wide if A.bitwidth == 64 else decode_narrow
+
+
+@functools.cache
+def asking(A: Any) -> tuple[Any, Any]:
+    """Device functions (totals, at, words) for a total of type A: ask: words = what is there so far; answer: the total that
+    was asked for, when it is there. Between them a thread has other work."""
+    parts, decode = handing(A)[4], decoding(A, 0)
+
+    @device
+    def ask(totals, at, words):
+        for p in range(parts):
+            words[p] = load_relaxed(totals, at + p)
+
+    @device
+    def answer(totals, at, words):
+        for p in range(parts):
+            while words[p] < u64(_READY):
+                words[p] = load_relaxed(totals, at + p)
+        return decode(words)
+
+    return ask, answer
+
+
+@functools.cache
 def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: Shape) -> Any:
     """Rows of neighbours in tiles of 512 threads x ``vectors`` accesses of ``width`` elements."""
     lift, combine, identity, A = combining(kind, source, target)
-    shift, last, publish, await_, parts = handing(A)
+    shift, last, publish, _, parts = handing(A)
+    ask, answer = asking(A)
     _, vectors, stages, lead = shape
     held = vectors * width
     stride = WARP * width
@@ -116,6 +165,7 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
         of_runs = cuda.shared.array(WARPS, A)
         v = cuda.local.array(held, A)
         up_to = cuda.local.array(vectors, A)
+        words = cuda.local.array(parts, u64)
         t = i32(cuda.threadIdx.x)
         lane = i32(t & 31)
         warp = i32(t >> 5)
@@ -155,6 +205,16 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
             row = divide_unsigned(i32(max(tile, 0)), rows_of)
             k = i32(max(tile, 0) - row * rows_of)
             first = i64(k) * tile_size + warp * warp_size + lane * width
+            if row != row_before:
+                row_before = row
+                done = i32(0)
+                base = identity
+            group = divide_unsigned(k, i32(group_size))
+            run = i32(done * half + warp) if warp < half else i32((group - 1) * half + warp)
+            stop = i32(group * group_size) if warp < half else k
+            at = i32(run * WARP + lane)
+            if at < stop:
+                ask(totals, i64(i32(tile - k + at)) * parts, words)
 
             # 1. This tile within the warp: each access by itself, side by side; then ``carry`` goes from one to the next.
             if tile >= 0:
@@ -219,18 +279,10 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
                 before = pick(before, max(warp - 1, 0))
                 if warp == 0:
                     before = identity
-                if row != row_before:
-                    row_before = row
-                    done = i32(0)
-                    base = identity
-                group = divide_unsigned(k, i32(group_size))
                 while True:  # once, or twice where a group was left out
-                    run = i32(done * half + warp) if warp < half else i32((group - 1) * half + warp)
-                    stop = i32(group * group_size) if warp < half else k
-                    at = i32(run * WARP + lane)
                     earlier = identity
                     if at < stop:
-                        earlier = await_(totals, i64(i32(tile - k + at)) * parts)
+                        earlier = answer(totals, i64(i32(tile - k + at)) * parts, words)
                     earlier = of_lanes(earlier, lane)
                     if lane == WARP - 1:
                         of_runs[warp] = earlier
@@ -244,6 +296,10 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
                     if done == group:
                         break
                     cuda.syncthreads()
+                    run = i32(done * half + warp) if warp < half else i32((group - 1) * half + warp)
+                    at = i32(run * WARP + lane)
+                    if at < stop:
+                        ask(totals, i64(i32(tile - k + at)) * parts, words)
                 before = combine(combine(base, last(earlier)), before)
                 for r in range(vectors):
                     earlier = combine(before, up_to[r])

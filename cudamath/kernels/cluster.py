@@ -42,7 +42,6 @@ def table(ranks):
         at = i32(shared_address(cuda.shared.array(words, i64)))
         if cuda.threadIdx.x == 0:
             barrier_init(i32(at + 8 * ranks), i32(1))
-            barrier_expect(i32(at + 8 * ranks), i32(8 * ranks))
             fence_barrier_init()
         cluster_arrive()
         return at
@@ -51,6 +50,8 @@ def table(ranks):
     def tell(at, a, b):
         cluster_wait()
         barrier = i32(at + 8 * ranks)
+        if cuda.threadIdx.x == 0:
+            barrier_expect(barrier, i32(8 * ranks))
         if cuda.threadIdx.x < ranks:
             send_pair(i32(at + 8 * cluster_rank()), barrier, a, b, i32(cuda.threadIdx.x))
         barrier_wait_cluster(barrier, i32(0))

@@ -18,7 +18,7 @@ from ..runtime.device import capability
 from .build import codec, numba_type
 from .lazy import cuda, types
 from .norm import Parts
-from .norm_grad import RESIDENT
+from .norm_grad import resident
 from .ptx import load_vector
 from .ptx_hopper import barrier_expect, barrier_init, barrier_wait, bulk_load, fence_async_shared, fence_barrier_init
 from .ptx_mma import global_address, shared_address
@@ -31,29 +31,31 @@ i32, f32 = types.int32, types.float32
 
 def fits(shape: Rows | None, columns: int, x: Layout) -> bool:
     """Whether rows of this shape can go through the ring: TMA copies multiples of 16 bytes."""
-    return bool(shape and shape.threads > WARP and shape.width > 1 and x.itemsize == 2 and columns % 8 == 0
+    return bool(shape and shape.threads >= WARP and shape.width > 1 and x.itemsize == 2 and columns % 8 == 0
                 and capability(x.device) in DEVICES)
 
 
 @functools.cache
 def rows(dtype, param, shape, parts, depth):
-    """A block takes rows in turn; g, x, extra, dx: (rows * columns,).
+    """Groups of threads, a block or its warps, take rows in turn; g, x, extra, dx: (rows * columns,).
 
     weight: accesses (see rows.fetcher); mean, rstd: (rows,); sums: (2 * blocks * columns,), each block's dweight and dbias.
-    Shared memory: `depth` stages of a row of each array, each row in `row_words` words, and two sums of each warp, twice.
+    Shared memory: of each group `depth` stages of a row of each array, each row in `row_words` words, and where the group has
+    several warps two sums of each, twice. In the end each group's dweight and dbias.
     """
     _, _, T = codec(dtype)
-    threads, _, width, vectors = shape
+    threads, together, width, vectors = shape
     fetch, widen, words, kind = fetcher(dtype, width)
     fetch_param, widen_param, param_words, param_kind = fetcher(param, width)
     raw, raw_param = numba_type(kind), numba_type(param_kind)
     write, write_sums, warp_sum = writer(dtype, width), writer(np.dtype(np.float32), 4), group_sum(WARP, T)
     held, packed, warps = vectors * width, vectors * words, threads // WARP
+    size = threads * held
     center, weighted, biased, residual, _ = parts
     row_words = words * vectors * threads
     arrays = 3 if residual else 2
-    totals = depth * arrays * row_words  # where the warps' sums begin
-    kept = vectors * param_words
+    totals = depth * arrays * row_words  # where the warps' sums begin: one group a block has several warps
+    kept, stages = vectors * param_words, together * depth
 
     @device
     def ask(ring, full, stage, row, columns, g, x, extra):
@@ -67,17 +69,18 @@ def rows(dtype, param, shape, parts, depth):
         if residual:
             bulk_load(i32(place + 8 * row_words), extra + row * 2 * columns, count, barrier)
 
-    @bounded((threads, RESIDENT // threads))
+    @bounded((threads * together, resident(shape, dtype)))
     def norm_ring_grad(g, x, weight, mean, rstd, extra, dx, sums, rows, columns):
         ring = cuda.shared.array(0, raw)
         found = cuda.shared.array(0, f32)  # the same memory
-        barriers = cuda.shared.array(depth, types.int64)
-        tx = i32(cuda.threadIdx.x)
-        step = cuda.gridDim.x
+        barriers = cuda.shared.array(stages, types.int64)
+        tx, group = i32(cuda.threadIdx.x), i32(cuda.threadIdx.y)
+        step = cuda.gridDim.x * together
         accesses = i32(columns // width)
-        at, full = i32(shared_address(ring)), i32(shared_address(barriers))
+        at = i32(shared_address(ring) + 4 * depth * arrays * row_words * group)
+        full = i32(shared_address(barriers) + 8 * depth * group)
         from_g, from_x, from_extra = global_address(g), global_address(x), global_address(extra)
-        row = cuda.blockIdx.x
+        row = cuda.blockIdx.x * together + group
         if tx == 0:
             for stage in range(depth):
                 barrier_init(i32(full + 8 * stage), i32(1))
@@ -114,7 +117,7 @@ def rows(dtype, param, shape, parts, depth):
                 next_scale = rstd[row + step]
                 if center:
                     next_middle = mean[row + step]
-            mine = i32(arrays * vectors * threads * stage + tx)
+            mine = i32(arrays * vectors * threads * (depth * group + stage) + tx)
             barrier_wait(i32(full + 8 * stage), phase)
             sum_g = T(0)
             sum_gx = T(0)
@@ -145,20 +148,24 @@ def rows(dtype, param, shape, parts, depth):
             sum_gx = warp_sum(sum_gx)
             if center:
                 sum_g = warp_sum(sum_g)
-            if tx % WARP == 0:
-                found[totals + 2 * warps * half + 2 * (tx // WARP)] = sum_g
-                found[totals + 2 * warps * half + 2 * (tx // WARP) + 1] = sum_gx
-            cuda.syncthreads()
+            if warps > 1:
+                if tx % WARP == 0:
+                    found[totals + 2 * warps * half + 2 * (tx // WARP)] = sum_g
+                    found[totals + 2 * warps * half + 2 * (tx // WARP) + 1] = sum_gx
+                cuda.syncthreads()
+            else:
+                cuda.syncwarp()
             if tx == 0 and row + depth * step < rows:
                 ask(at, full, stage, row + depth * step, columns, from_g, from_x, from_extra)
-            mean_g = T(0)
-            mean_gx = T(0)
-            for i in range(warps // 2):
-                pairs = load_vector(found, totals + 2 * warps * half + 4 * i, 4)
-                mean_g += pairs[0] + pairs[2]
-                mean_gx += pairs[1] + pairs[3]
-            mean_g *= part
-            mean_gx *= part
+            if warps > 1:
+                sum_g = T(0)
+                sum_gx = T(0)
+                for i in range(warps // 2):
+                    pairs = load_vector(found, totals + 2 * warps * half + 4 * i, 4)
+                    sum_g += pairs[0] + pairs[2]
+                    sum_gx += pairs[1] + pairs[3]
+            mean_g = sum_g * part
+            mean_gx = sum_gx * part
             for k in range(vectors):
                 if i32(k * threads + tx) < accesses:
                     if residual:
@@ -175,14 +182,25 @@ def rows(dtype, param, shape, parts, depth):
             if stage == depth:
                 stage = i32(0)
                 phase = i32(phase ^ 1)
-        for k in range(vectors):
-            if i32(k * threads + tx) < accesses:
+        if weighted or biased:
+            cuda.syncthreads()  # nobody needs the ring any more
+            for k in range(vectors):
                 for j in range(0, width, 4):
-                    column = cuda.blockIdx.x * columns + i32(k * threads + tx) * width + j
-                    if weighted:
-                        write_sums(sums, column, dweight, k * width + j)
-                    if biased:
-                        write_sums(sums, column + step * columns, dbias, k * width + j)
+                    e = k * width + j
+                    place = 2 * size * group + i32(k * threads + tx) * width + j
+                    write_sums(found, place, dweight, e)
+                    write_sums(found, place + size, dbias, e)
+            cuda.syncthreads()
+            for which in range(2):
+                if (weighted if which == 0 else biased):
+                    for column in range(4 * (threads * group + tx), columns, 4 * threads * together):
+                        for e in range(4):
+                            a[e] = T(0)
+                        for other in range(together):
+                            theirs = load_vector(found, (2 * other + which) * size + column, 4)
+                            for e in range(4):
+                                a[e] += theirs[e]
+                        write_sums(sums, (which * cuda.gridDim.x + cuda.blockIdx.x) * columns + column, a, 0)
 
     return norm_ring_grad
 
@@ -194,6 +212,6 @@ def launch(x: Layout, weight: Layout | None, shape: Rows, parts: Parts, groups: 
     _, _, words, kind = fetcher(param, shape.width)
     packed = arrays[3].view(((weight or x).size * words // shape.width,), dtype=kind)
     row = 2 * shape.width * shape.vectors * shape.threads
-    return Launch(rows(x.dtype, param, shape, parts, STAGES), groups, shape.threads,
-                  [*arrays[:2], packed, *rest[:2], arrays[2], *rest[2:]],
-                  shared=STAGES * (3 if parts.residual else 2) * row + 16 * shape.threads // WARP)
+    stages = STAGES * (3 if parts.residual else 2) * row * shape.rows
+    return Launch(rows(x.dtype, param, shape, parts, STAGES), groups, shape.block,
+                  [*arrays[:2], packed, *rest[:2], arrays[2], *rest[2:]], shared=stages + 16 * shape.threads // WARP)

@@ -21,9 +21,10 @@ def looseness(dtype, rows=1):
 
 @gpu
 @pytest.mark.parametrize("dtype, param", [("bfloat16", "bfloat16"), ("bfloat16", "float32"), ("float16", "float16")])
-@pytest.mark.parametrize("rows, columns", [(3, 800), (3, 768), (1003, 512), (7001, 768), (700, 1024), (3000, 1600), (2500, 4096), (265, 8192)])
+@pytest.mark.parametrize("rows, columns", [
+    (3, 800), (3, 768), (1003, 512), (7001, 768), (700, 1024), (3000, 1600), (2500, 4096), (265, 8192)])
 def test_gradients_by_ring(rows, columns, dtype, param):
-    """Fewer rows than blocks, fewer than stages, many; columns that fill the threads and such that do not."""
+    """Fewer rows than blocks, fewer than stages, many; columns that fill the threads and such that do not; groups of a warp."""
     from cudamath.kernels import norm, norm_grad
 
     x, g, extra = numbers((rows, columns), dtype, scale=2, shift=1), numbers((rows, columns), dtype, 1), numbers(

@@ -19,7 +19,7 @@ from ..runtime.device import multiprocessors
 from .build import blocks, codec, numba_type
 from .lazy import cuda
 from .norm import LONG, Parts, fitting_rows, numbered, sum_into
-from .rows import WARP, Rows, bounded, fetcher, fitting, group_sum, group_sums, reader, vector_width, wide, writer
+from .rows import WARP, Rows, bounded, device, fetcher, fitting, group_sum, group_sums, reader, vector_width, wide, writer
 
 HELD = 16  # elements of a row a thread holds: g, x, the next of both, and the sums of dweight and dbias ..
 HELD_WARP = 24  # .. more of them where a warp then has a row of 16-bit numbers to itself
@@ -29,6 +29,7 @@ RESIDENT_WARP = 384  # .. of 168 registers
 SPLITS = 64  # parts the rows are cut into where a kernel of its own sums over them
 LANES, PARTS = 32, 16  # sums over rows: columns a block, threads a column
 LAST = 32  # .. of the last sums
+EARLY = False
 
 
 @functools.cache
@@ -296,13 +297,14 @@ def column_sums(dtype, center):
 
 
 @functools.cache
-def finish(param, parts):
-    """The last sums; sums: (2, groups, columns); dweight, dbias: (columns,); block (LANES columns, LAST), grid (columns, 2)."""
+def finish(param, parts, early=False):
+    """The last sums; sums: (2, groups, columns); dweight, dbias: (columns,); block (LANES columns, LAST), grid (columns, 2).
+    early: launched before the sums are there (9.0 on)."""
     _, store_param, T = codec(param)
     _, weighted, biased, _, _ = parts
 
-    @bounded(LANES * LAST)
-    def norm_finish(sums, dweight, dbias):
+    @device
+    def add_up(sums, dweight, dbias):
         room = cuda.shared.array((LAST, LANES), T)
         lane, part, which = cuda.threadIdx.x, cuda.threadIdx.y, cuda.blockIdx.y
         if not (weighted if which == 0 else biased):
@@ -325,7 +327,20 @@ def finish(param, parts):
             elif biased:
                 dbias[column] = store_param(total)
 
-    return norm_finish
+    @bounded(LANES * LAST)
+    def norm_finish(sums, dweight, dbias):
+        add_up(sums, dweight, dbias)
+
+    if not early:
+        return norm_finish
+    from .ptx_hopper import wait_for_previous
+
+    @bounded(LANES * LAST)
+    def norm_finish_early(sums, dweight, dbias):
+        wait_for_previous()
+        add_up(sums, dweight, dbias)
+
+    return norm_finish_early
 
 
 # Planners. g, x, extra: rows, no gaps; weight: as many elements as a row, or None; biased: whether there was a bias.
@@ -379,7 +394,9 @@ def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: La
             steps = [Launch(rows(x.dtype, given.dtype, shape, parts), groups, shape.block,
                             [*packed[:2], w, m, s, packed[2], flat[2], Temp(0), rows_, columns])]
     if summed:
-        steps.append(Launch(finish(given.dtype, parts), (last, 2), (LANES, LAST), [Temp(0), dweight, dbias]))
+        early = EARLY and version == "ring"
+        steps.append(Launch(finish(given.dtype, parts, early), (last, 2), (LANES, LAST), [Temp(0), dweight, dbias],
+                            early=early))
     return Plan(outputs, steps, [x.like((2, groups if summed else 1, columns), T)], several=True)
 
 

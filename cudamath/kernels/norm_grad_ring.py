@@ -20,7 +20,15 @@ from .lazy import cuda, types
 from .norm import Parts
 from .norm_grad import resident
 from .ptx import load_vector
-from .ptx_hopper import barrier_expect, barrier_init, barrier_wait, bulk_load, fence_async_shared, fence_barrier_init
+from .ptx_hopper import (
+    barrier_expect,
+    barrier_init,
+    barrier_wait,
+    bulk_load,
+    fence_async_shared,
+    fence_barrier_init,
+    let_next_begin,
+)
 from .ptx_mma import global_address, shared_address
 from .rows import WARP, Rows, bounded, device, fetcher, group_sum, writer
 
@@ -81,6 +89,7 @@ def rows(dtype, param, shape, parts, depth):
         full = i32(shared_address(barriers) + 8 * depth * group)
         from_g, from_x, from_extra = global_address(g), global_address(x), global_address(extra)
         row = cuda.blockIdx.x * together + group
+        let_next_begin()
         if tx == 0:
             for stage in range(depth):
                 barrier_init(i32(full + 8 * stage), i32(1))

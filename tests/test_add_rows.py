@@ -1,7 +1,5 @@
 """Rows added by index without a sort, by name: in the simulator, whose threads meet as a warp's lanes do, and on a GPU."""
 
-import threading
-
 import numpy as np
 import pytest
 
@@ -29,18 +27,19 @@ class Lanes:
     """What the lanes of a warp tell each other, for threads of Numba's simulator."""
 
     def __init__(self):
-        self.guard, self.warps = threading.Lock(), {}
+        self.warps = {}
 
     def tell(self, value):
         """(the values of all lanes, this lane)."""
-        thread = threading.current_thread()
+        import greenlet
+
+        thread = greenlet.getcurrent()
         warp, lane = divmod(int(thread.threadIdx.x), 32)
-        with self.guard:
-            barrier, values = self.warps.setdefault((thread._manager, warp), (threading.Barrier(32, timeout=20), [None] * 32))
+        values = self.warps.setdefault((thread._manager, warp), [None] * 32)
         values[lane] = value
-        barrier.wait()
+        thread.meet(warp, 32)
         seen = list(values)
-        barrier.wait()
+        thread.meet(warp, 32)
         return seen, lane
 
     def shfl_xor_sync(self, _mask, value, distance):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import contextlib
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -60,54 +61,71 @@ def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> An
     return tuple(arrays["y"]) if plan.several else arrays["y"][0]
 
 
-def _wait_for_threads() -> None:
-    """Numba's simulator asks a block's threads over and over whether all of them are at a barrier, and holds the interpreter
-    while it asks. From now on it sleeps until the last one has arrived."""
-    from numba.cuda.simulator import kernel
+def _threads_as_greenlets() -> None:
+    """Numba's simulator gives each thread of a block one of the system's, and most of its time goes into starting them and
+    into handing the interpreter from one to the next. From now on they are greenlets: each runs until it has to wait, then
+    the next one does. The order turns round at each barrier, so that a missing barrier shows whichever side is early."""
+    import greenlet
+    from numba.cuda.simulator import kernel, kernelapi
 
-    class Thread(kernel.BlockThread):
-        def run(self) -> None:
-            super().run()
-            self.ended = True
-            self._manager.arrived(self.exception is not None)
+    class Thread(greenlet.greenlet):
+        syncthreads_count = kernel.BlockThread.syncthreads_count
+        syncthreads_and = kernel.BlockThread.syncthreads_and
+        syncthreads_or = kernel.BlockThread.syncthreads_or
+
+        def __init__(self, block: Any, run: Any, block_index: Any, place: tuple[int, int, int]):
+            super().__init__(run)
+            self._manager, self.blockIdx, self.threadIdx = block, block_index, kernelapi.Dim3(*place)
+            x, y, _ = block._block_dim
+            self.thread_id = place[0] + x * (place[1] + y * place[2])
 
         def syncthreads(self) -> None:
-            self._manager.arrived()
-            super().syncthreads()
+            self.parent.switch(None)
+
+        def meet(self, group: Any, count: int) -> None:
+            """Wait until `count` threads of the block are here with the same `group` (a warp's number)."""
+            self.parent.switch((group, count))
 
     class Block(kernel.BlockManager):
         def run(self, grid_point: Any, *args: Any) -> None:
-            threads = [Thread(lambda: self._f(*args), self, grid_point, point, self._debug)
-                       for point in np.ndindex(*self._block_dim)]
-            self.missing, self.guard, self.all_there = len(threads), threading.Lock(), threading.Semaphore(0)
-            for thread in threads:
-                thread.ended = False
-                thread.start()
-            while threads:
-                self.all_there.acquire()
-                failed = [thread.exception for thread in threads if thread.exception]
-                if failed:
-                    for thread in threads:
-                        thread.abort = True
-                        thread.syncthreads_event.set()
-                    raise failed[0][0].with_traceback(failed[0][1])
-                threads = [thread for thread in threads if not thread.ended]
-                self.missing = len(threads)
-                for thread in threads:
-                    thread.syncthreads_event.set()
+            block_index = kernelapi.Dim3(*grid_point)
+            ready = [Thread(self, self._f, block_index, place) for place in np.ndindex(*self._block_dim)]
+            waiting: dict[Any, list[Thread]] = {}
+            for thread in ready:  # which grows while it is gone through
+                try:
+                    group = thread.switch() if thread else thread.switch(*args)  # false: it has not begun
+                except Exception as error:
+                    raise type(error)(f"tid={[*thread.threadIdx]} ctaid={[*block_index]}: {error}") from error
+                if not thread.dead:
+                    waiting.setdefault(group, []).append(thread)
+                    if group and len(waiting[group]) == group[1]:
+                        ready += reversed(waiting.pop(group))
+                if thread is ready[-1] and waiting:
+                    if [*waiting] != [None]:
+                        raise RuntimeError(f"simulate: threads of a block wait for others that do not come: {waiting}")
+                    ready += reversed(waiting.pop(None))
 
-        def arrived(self, failed: bool = False) -> None:
-            """A thread is at a barrier, or has ended."""
-            with self.guard:
-                self.missing -= 1
-                if failed or not self.missing:
-                    self.all_there.release()
+    numbas_call, swapped = kernel.FakeCUDAKernel.__call__, {}
 
-    kernel.BlockThread, kernel.BlockManager = Thread, Block
+    def call(self: Any, *args: Any) -> Any:
+        """A launch by Numba's own means; a device function as it is, once its module has the launch's `cuda`: Numba
+        exchanges that in every call."""
+        if kernel._kernel_context is None:
+            with contextlib.ExitStack() as launch:
+                swapped.clear()
+                swapped[None] = launch
+                return numbas_call(self, *args)
+        names = self.fn.__globals__
+        if id(names) not in swapped:
+            swapped[id(names)] = swapped[None].enter_context(kernelapi.swapped_cuda_module(self.fn, kernel._kernel_context))
+        return self.fn(*args)
+
+    kernelapi.threading = SimpleNamespace(current_thread=greenlet.getcurrent)
+    kernel.BlockManager, kernel.FakeCUDAKernel.__call__ = Block, call
 
 
 if SIMULATOR:
-    _wait_for_threads()
+    _threads_as_greenlets()
 
 
 def _seen(base: np.ndarray, layout: Layout, offset: int, kind: np.dtype) -> np.ndarray:

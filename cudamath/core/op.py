@@ -72,6 +72,15 @@ def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray
     return out
 
 
+def as_numbers(name: str, wanted: str, *values: Any) -> list[Any]:
+    """Python's numbers from numbers, NumPy's and arrays of no dimension; wanted: "real numbers", or "numbers" with complex ones."""
+    found = [v.item() if isinstance(v, ndarray | np.generic | np.ndarray) else v for v in values]
+    for number in found:
+        if not hasattr(number, "__float__") and not (isinstance(number, complex) and wanted == "numbers"):
+            raise TypeError(f"{name}: wants {wanted}, got {type(number).__name__} {number!r:.60}")
+    return [v if isinstance(v, int | float | complex) else float(v) for v in found]
+
+
 @functools.cache
 def lazy(room: str, path: str) -> Callable:
     """The function `path` = "file.name" of cudamath.cpu or cudamath.kernels, imported when first needed."""

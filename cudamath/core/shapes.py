@@ -16,6 +16,7 @@ Shape = tuple[int, ...]
 
 __all__ = [
     "Shape",
+    "as_integer",
     "axes_by_stride",
     "broadcast_shapes",
     "broadcast_strides",
@@ -153,6 +154,14 @@ def normalize_axes(name: str, axes: "int | Sequence[int] | None", ndim: int) -> 
     if len(set(result)) != len(result):
         raise ValueError(f"{name}: repeated axis in {tuple(axes)}")
     return result
+
+
+def as_integer(name: str, what: str, number: int) -> int:
+    """An argument that must be an integer, as Python's."""
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise TypeError(f"{name}: {what} must be an integer, got {number!r}") from None
 
 
 # ------------------------------------------------------------------------------------------------- reshape

@@ -20,8 +20,8 @@ from ..core.array import ndarray, upload
 from ..core.devices import CPU, TRACED, default_index, index_of
 from ..core.dtypes import BOOLEAN, COMPLEX, FLOATING, STORAGE
 from ..core.layout import Layout
-from ..core.op import Op, coerce, require
-from ..core.shapes import normalize_shape
+from ..core.op import Op, as_numbers, coerce, require
+from ..core.shapes import as_integer, normalize_shape
 from .shape import (
     _broadcast_as,
     _copy,
@@ -35,6 +35,7 @@ from .shape import (
     reshape,
     transpose,
 )
+from .views import integers
 
 __all__ = [
     "arange", "array", "asarray", "diag", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "identity",
@@ -124,15 +125,18 @@ def _layout(name: str, shape: Any, dtype: Any, device: Any) -> Layout:
     index = default_index() if device is None else index_of(device)
     if dtype is None:
         dtype = dtypes.default_float()
+    plain = shape.__class__ is int or integers(shape)
     try:
-        return _known[shape, dtype, index]
-    except (KeyError, TypeError):  # new, or a list of sizes
-        sizes, kind = normalize_shape(name, shape), dtypes.as_dtype(dtype, name)
-        try:
-            made = Layout.new(sizes, kind, index)
-        except ValueError as error:  # too large
-            raise ValueError(f"{name}: {error}") from None
-    if type(shape) in (int, tuple):
+        if plain:
+            return _known[shape, dtype, index]
+    except (KeyError, TypeError):  # new
+        pass
+    sizes, kind = normalize_shape(name, shape), dtypes.as_dtype(dtype, name)
+    try:
+        made = Layout.new(sizes, kind, index)
+    except ValueError as error:  # too large
+        raise ValueError(f"{name}: {error}") from None
+    if plain:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
         _known[shape, dtype, index] = made
@@ -227,11 +231,14 @@ def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, 
         if order == "C":
             index = default_index() if device is None else index_of(device)
             key = "full", shape, fill_value, fill_value.__class__, dtype, index
+            plain = shape.__class__ is int or integers(shape)
             try:
-                return _full.plans[key]()
-            except (KeyError, TypeError):  # something new, or a list of sizes
-                y = _filled(_layout("full", shape, dtype, device), fill_value)
-            if type(shape) in (int, tuple):
+                if plain:
+                    return _full.plans[key]()
+            except (KeyError, TypeError):  # something new
+                pass
+            y = _filled(_layout("full", shape, dtype, device), fill_value)
+            if plain:
                 _keep_full(key, y._layout, fill_value)
             return y
         return _new("full", shape, dtype, order, device, lambda layout: _filled(layout, fill_value))
@@ -345,10 +352,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
         pass
     first, last = (0, start) if stop is None else (start, stop)
     if not first.__class__ is last.__class__ is step.__class__ is int:
-        first, last, step = [v.item() if isinstance(v, ndarray | np.generic) else v for v in (first, last, step)]
-        for number in (first, last, step):
-            if isinstance(number, str | bytes | complex) or not hasattr(number, "__float__"):
-                raise TypeError(f"arange: wants real numbers, got {type(number).__name__} {number!r:.60}")
+        first, last, step = as_numbers("arange", "real numbers", first, last, step)
     whole = isinstance(first, int) and isinstance(last, int) and isinstance(step, int)
     if dtype is None:
         kind = np.dtype(np.int64) if whole else dtypes.default_float()
@@ -383,11 +387,16 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
 
 
 def _ramped(layout: Layout, scalars: tuple, count: int, key: tuple | None) -> ndarray:
-    """A new vector of `count` numbers start + i step, and stop from there on; scalars: start, step, stop. A call with this
-    key is remembered as a function without arguments."""
-    out = _ramp(scalars=scalars, layout=layout, device=layout.device, count=count)
+    """A new vector of `count` numbers start + i step, and stop from there on; scalars: start, step, stop."""
+    return made_of(_ramp, layout, scalars, key, count=count)
+
+
+def made_of(op: Op, layout: Layout, scalars: tuple, key: tuple | None, **params: Any) -> Any:
+    """A new array that a card makes of numbers alone. A call with this key is remembered as a function without arguments."""
+    out = op(scalars=scalars, layout=layout, device=layout.device, **params)
     if key is not None and layout.device != TRACED:
-        _ramp.keep(key, functools.partial(_ramp.plans[layout, layout.device, count], *scalars))
+        run = op.plans[layout, layout.device, *params.values()]
+        op.keep(key, functools.partial(run, *scalars) if scalars else run)
     return out
 
 
@@ -423,18 +432,19 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
             return _ramp.plans[key]()
         except (KeyError, TypeError):
             pass
-    if not hasattr(num, "__index__"):
-        raise TypeError(f"linspace: num must be an integer, got {num!r}")
-    num = operator.index(num)
+    num = as_integer("linspace", "num", num)
     if num < 0:
         raise ValueError(f"linspace: num must be at least 0, got {num}")
     steps = num - 1 if endpoint else num
     if np.ndim(start) or np.ndim(stop) or recorded(start, stop):
         first, last = coerce("linspace", (start, stop))
         return _rows_between(first, last, num, endpoint, retstep, dtype, axis)
-    start, stop = (v.item() if isinstance(v, ndarray | np.generic | np.ndarray) else v for v in (start, stop))
-    out = _between(start, stop, num, endpoint, dtype, index, key)
-    return (out, (stop - start) / steps if steps else math.nan) if retstep else out
+    first, last = as_numbers("linspace", "numbers", start, stop)
+    if dtype is None:
+        kind = dtypes.result_type(start if hasattr(start, "dtype") else first, stop if hasattr(stop, "dtype") else last)
+        dtype = dtypes.default_float() if kind.kind in "biu" else kind
+    out = _between(first, last, num, endpoint, dtype, index, key)
+    return (out, (last - first) / steps if steps else math.nan) if retstep else out
 
 
 def _rows_between(start: ndarray, stop: ndarray, num: int, endpoint: bool, retstep: bool, dtype: Any, axis: int) -> Any:
@@ -457,11 +467,7 @@ def _rows_between(start: ndarray, stop: ndarray, num: int, endpoint: bool, retst
 
 def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index: int, key: tuple) -> ndarray:
     """`linspace` of numbers; key: what was asked for."""
-    if dtype is None:
-        is_complex = isinstance(start, complex) or isinstance(stop, complex)
-        kind = dtypes.scalar_dtype(complex if is_complex else float)
-    else:
-        kind = dtypes.as_dtype(dtype, "linspace")
+    kind = dtypes.as_dtype(dtype, "linspace")
     if kind not in FLOATING:  # complex or whole numbers: rare and short; NumPy makes them
         return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index)
     layout = Layout.new((num,), kind, index)
@@ -588,5 +594,6 @@ def diag(x: Any, /, k: int = 0) -> ndarray:
         return _copy(diagonal(x, offset=k))
     if x.ndim != 1:
         raise ValueError(f"diag: wants 1 or 2 dimensions, got shape {x.shape}")
+    k = as_integer("diag", "k", k)
     n = x.size + abs(k)
     return _unview(x, shape=(n, n), view=(x.shape, (n + 1,), k if k >= 0 else -k * n))

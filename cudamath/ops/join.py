@@ -267,7 +267,7 @@ _parts: dict[tuple, list[tuple[Layout, int]]] = {}
 
 def _cut(name: str, x: Any, sections: Any, axis: int, even: bool) -> list[ndarray]:
     x = require(name, x)
-    plain = x._node is None and type(sections) is int
+    plain = x._node is None and type(sections) is type(axis) is int
     if plain:
         known = _parts.get((x._layout, sections, axis, even))
         if known is not None:
@@ -485,7 +485,7 @@ def tile(x: Any, /, reps: int | Sequence[int]) -> ndarray:
     array([[1, 2, 1, 2],
            [1, 2, 1, 2]])
     """
-    key, given = ("tile", reps), (x,)
+    key, given = ("tile", reps, *map(type, reps if isinstance(reps, tuple) else (reps,))), (x,)
     known = _copy.again(key, given)
     if known is not None:
         return known

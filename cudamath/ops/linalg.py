@@ -468,7 +468,8 @@ def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims:
     >>> cm.vector_norm([[3.0, 4.0], [6.0, 8.0]], axis=1).tolist()
     [5.0, 10.0]
     """
-    key, given = ("vector_norm", axis, axis.__class__, keepdims, ord), (x,)
+    kinds = map(type, axis) if isinstance(axis, tuple) else (axis.__class__,)
+    key, given = ("vector_norm", axis, keepdims, keepdims.__class__, ord, *kinds), (x,)
     known = reduce._norm.again(key, given)
     if known is None:
         x = require("vector_norm", x, NUMERIC)
@@ -480,6 +481,7 @@ def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims:
 
 
 def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float) -> ndarray:
+    ord = ord.item() if isinstance(ord, np.generic) else ord  # a number of Python's does not widen x
     if ord == 2:
         return reduce.vector_length(name, x, axes, keepdims)
     result = dtypes.real_dtype(dtypes.default_float() if x.dtype.kind in "iu" else x.dtype)
@@ -517,7 +519,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
         values = svdvals(x)
         found = reduce.sum(values, axis=-1) if ord == "nuc" else (reduce.max if ord == 2 else reduce.min)(values, axis=-1)
         return expand_dims(found, axis=(-2, -1)) if keepdims else found
-    if not isinstance(ord, (int, float)) or builtins.abs(ord) not in (1, math.inf):
+    if not isinstance(ord, (int, float, np.integer, np.floating)) or builtins.abs(ord) not in (1, math.inf):
         raise ValueError(f"matrix_norm: wants ord 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}")
     lines = -2 if builtins.abs(ord) == 1 else -1
     sums = _vector_norm("matrix_norm", x, (x.ndim + lines,), True, 1)
@@ -540,7 +542,7 @@ def norm(x: Any, /, ord: float | str | None = None, axis: int | Sequence[int] | 
     5.0
     """
     if ord is axis is None:
-        key, given = ("norm", keepdims), (x,)
+        key, given = ("norm", keepdims, keepdims.__class__), (x,)
         known = reduce._norm.again(key, given)
         if known is None:
             x = require("norm", x, NUMERIC)

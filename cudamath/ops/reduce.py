@@ -115,8 +115,10 @@ class _Reduction(Op):
                     raise TypeError(f"{self.name}: takes {', '.join(['x', 'axis', *order])} by position, got {2 + len(rest)} "
                                     "arguments")
                 return call(x, axis, keepdims=keepdims, **dict(zip(order, rest, strict=False)), **more)
-            try:  # the axis' class as well, because 1.0 equals 1
-                run = known[x._layout, axis, axis.__class__, keepdims]
+            try:  # the classes as well, because 1.0 equals 1
+                run = known[x._layout, axis, axis.__class__, keepdims, keepdims.__class__]
+                if axis.__class__ is tuple and not {*map(type, axis)} <= {int}:
+                    run = None
             except (AttributeError, KeyError, TypeError):
                 run = None
             if run is None or more or x._node is not None:
@@ -157,9 +159,7 @@ class _Reduction(Op):
         """The op itself; `plain`: no arguments were given that `known` does not tell apart."""
         axes = _axes(self.name, axis, x.ndim)
         if type(keepdims) is not bool:
-            if self.name not in ("argmax", "argmin") and not hasattr(keepdims, "__index__"):  # as NumPy
-                raise TypeError(f"{self.name}: wants keepdims True or False, got {keepdims!r} for an array of shape {x.shape}")
-            keepdims = bool(keepdims)
+            keepdims = _kept_axes(self.name, keepdims, x)
         if self.chooses and 0 in [x.shape[i] for i in axes]:
             raise ValueError(f"{self.name}: no elements to choose from along axes {axes} of an array of shape {x.shape}")
         out = self(x, kind=self.name, axis=axes, keepdims=keepdims, dtype=dtype, **more)
@@ -169,7 +169,7 @@ class _Reduction(Op):
             if len(self.known) >= self.most_known:
                 self.known.clear()
             if run is not None:
-                self.known[x._layout, axis, axis.__class__, keepdims] = run
+                self.known[x._layout, axis, axis.__class__, keepdims, bool] = run
         return out
 
 
@@ -219,6 +219,13 @@ _any, _all = _Reduction("any", neutral=0), _Reduction("all", neutral=1)
 _count_nonzero = _Reduction("count_nonzero", neutral=0)
 
 # -------------------------------------------------------------------------------------------------- checks
+
+
+def _kept_axes(name: str, keepdims: Any, x: ndarray) -> bool:
+    """Whether reduced axes are kept: True, False or an integer, as NumPy has it, whose argmax takes anything."""
+    if not hasattr(keepdims, "__index__") and name not in ("argmax", "argmin"):
+        raise TypeError(f"{name}: wants keepdims True or False, got {keepdims!r} for an array of shape {x.shape}")
+    return bool(keepdims)
 
 
 def _axes(name: str, axis: Axis, ndim: int) -> tuple[int, ...]:
@@ -382,7 +389,8 @@ def std(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
 
 def vector_length(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
     """The root of the sum of squared absolute values: what `linalg.vector_norm` and `matrix_norm` share."""
-    return _norm(x, kind="norm", axis=axes, keepdims=keepdims, dtype=dtypes.real_dtype(_floating_dtype(x.dtype)))
+    return _norm(x, kind="norm", axis=axes, keepdims=_kept_axes(name, keepdims, x),
+                 dtype=dtypes.real_dtype(_floating_dtype(x.dtype)))
 
 
 # ------------------------------------------------------------------------------------------------ choosing

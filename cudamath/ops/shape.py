@@ -21,7 +21,7 @@ from ..core.layout import Layout
 from ..core.looked_up import known_view
 from ..core.op import HELD, Op, ViewOp, require
 from ..core.shapes import normalize_axes, normalize_axis
-from .views import remember, viewing
+from .views import integers, remember, viewing
 
 __all__ = [
     "astype", "atleast_1d", "atleast_2d", "broadcast_shapes", "broadcast_to", "copy", "diagonal",
@@ -253,7 +253,9 @@ def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bo
            [3, 4, 5]])
     """
     key, given = ("reshape", shape), x
-    known = _copy.again(key, (x,)) if order == "C" and copy is None else None  # one that takes a copy, seen before
+    known = None
+    if order == "C" and copy is None and (type(shape) is int or integers(shape)):
+        known = _copy.again(key, (x,))  # one that takes a copy, seen before
     if known is not None:
         return known
     x = require("reshape", x, HELD)
@@ -499,7 +501,7 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ndar
     >>> cm.diagonal(cm.asarray([[1, 2], [3, 4]]))
     array([1, 4])
     """
-    x = require("diagonal", x)
+    x, offset = require("diagonal", x), shapes.as_integer("diagonal", "offset", offset)
     if x.ndim < 2:
         raise ValueError(f"diagonal: wants at least 2 dimensions, got shape {x.shape}")
     rows, columns = normalize_axes("diagonal", (axis1, axis2), x.ndim)
@@ -541,7 +543,7 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
            [1, 2]])
     """
     plain = type(x) is ndarray and x._node is None and type(shape) is tuple
-    if plain:
+    if plain and integers(shape):
         try:
             return x._view(_views[x._layout, shape])
         except KeyError:
@@ -576,7 +578,9 @@ def reshaped(x: ndarray, *new_shape: Any, **kwargs: Any) -> ndarray:
     plain = x._node is None and not kwargs
     if plain:
         try:
-            return x._view(_reshaped_views[x._layout, new_shape])
+            seen = _reshaped_views[x._layout, new_shape]
+            if integers(new_shape if len(new_shape) != 1 or new_shape[0].__class__ is int else new_shape[0]):
+                return x._view(seen)
         except (KeyError, TypeError):  # new, or a list of sizes
             pass
     shape = new_shape[0] if len(new_shape) == 1 and not hasattr(new_shape[0], "__index__") else new_shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -20,6 +21,14 @@ def remember(table: dict, key: Any, value: Any) -> None:
     table[key] = value
 
 
+def integers(sizes: Any) -> bool:
+    """Whether a tuple of sizes that was found among those seen before holds Python's integers: 1.0 is found as 1."""
+    try:
+        return sizes.__class__ is tuple and math.prod(sizes).__class__ is int
+    except TypeError:
+        return False
+
+
 def viewing(function: Function) -> Function:
     """`function(x, ...)`, whose result is a view of x: for arrays on a GPU, where working it out takes longer than the kernel
     that reads it, the view is looked up by what was asked for. Not where a gradient is recorded."""
@@ -30,9 +39,14 @@ def viewing(function: Function) -> Function:
     def call(x: Any, /, *args: Any, **kwargs: Any) -> Any:
         if type(x) is not ndarray or x._layout.device < 0 or x._node is not None:
             return function(x, *args, **kwargs)
+        given = args
         key: tuple = (x._layout, args, *map(type, args))
         if kwargs:
+            given = *args, *kwargs.values()
             key = (*key, *kwargs.items(), *map(type, kwargs.values()))
+        for argument in given:  # 1.0 and True equal 1, also in a tuple
+            if argument.__class__ is tuple:
+                key = (*key, *map(type, argument))
         try:
             layout, offset = known[key]
         except (KeyError, TypeError) as error:

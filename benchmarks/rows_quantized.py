@@ -110,6 +110,6 @@ for dtype, stored in (("int8", 1.0), ("int4", 0.5)):
 
     count = 1 << 26
     row(f"quantize_{dtype}", "device", f"quantize 8,192 squared, bfloat16 to {dtype}, scales of rows", drawn((8192, 8192)),
-        {"cudamath": quantizes}, work=count * (4 + stored), unit="B", copies=2)
+        {"cudamath": quantizes}, work=count * (2 + stored), unit="B", copies=2)
     row(f"dequantize_{dtype}", "device", f"dequantize 8,192 squared, {dtype} to bfloat16", drawn((8192, 8192)),
         {"cudamath": dequantizes}, work=count * (2 + stored), unit="B", copies=2)

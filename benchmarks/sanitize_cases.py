@@ -155,6 +155,15 @@ def packed() -> Calls:
     return calls
 
 
+def rings() -> Calls:
+    """Running sums in which a block takes several tiles; planners want more of them."""
+    from cudamath.kernels import scan
+
+    return {f"scan ring, {source}": functools.partial(planned, scan.scan, array(300, 16_480, dtype=source), kind="sum", axis=1,
+                                                      dtype=np.dtype(target), version="ring")
+            for source, target in (("float32", "f4"), ("float64", "f8"), ("int32", "i8"))}
+
+
 def families() -> Calls:
     """One call of every other family, through the public functions."""
     x, small, i = array(70, 300), array(5, 7), cm.asarray(np.random.default_rng(1).integers(0, 70, 50))
@@ -240,4 +249,4 @@ def functions() -> Calls:
 
 def cases() -> Calls:
     """Everything that is checked."""
-    return {**products(), **convolutions(), **attentions(), **packed(), **families(), **large(), **functions()}
+    return {**products(), **convolutions(), **attentions(), **packed(), **rings(), **families(), **large(), **functions()}

@@ -348,7 +348,7 @@ def test_what_is_sanitized_runs(name: str, call: object) -> None:
     call()  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("family", ["products", "convolutions", "attentions", "packed"])
+@pytest.mark.parametrize("family", ["products", "convolutions", "attentions", "packed", "rings"])
 def test_what_is_sanitized_by_name_has_a_plan(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
     """On a device with every instruction that a version wants, without one: does the version take these operands?"""
     import cudamath as cm

@@ -556,7 +556,8 @@ def quantize_row(x: Layout, *, form: str, version: str | None = None) -> Plan:
     rows = None if SIMULATOR or version == "plain" or (form == "int4" and width == 1) else spread(n, width, HELD)
     y = x.like((m, n // 2) if form == "int4" else None, FORMS[form][0])
     if rows is None:
-        launch = Launch(quantize_rows_plain(form, x.dtype), m, PLAIN_THREADS, [Input(0).flat, Output(0).flat, Output(1).flat, n])
+        launch = Launch(quantize_rows_plain(form, x.dtype), m, PLAIN_THREADS,
+                        [Input(0).flat, Output(0).flat, Output(1).flat, n])
     else:
         taken, given = fetcher(x.dtype, width)[3], _put(form, width)[1]
         launch = Launch(quantize_rows(form, x.dtype, rows), rows.grid(m), rows.block, [

@@ -72,7 +72,8 @@ def test_numpy_integers_as_places(device, kind):
 
 
 @pytest.mark.parametrize("ends", [(np.float32(0), np.float32(1)), (np.float32(0), 1), (np.float16(1), np.float16(9)),
-                                  (np.int8(0), np.float32(2)), (np.int8(0), np.int8(1)), (0, np.complex64(1j)), (0, 1)], ids=str)
+                                  (np.int8(0), np.float32(2)), (np.int8(0), np.int8(1)), (0, np.complex64(1j)), (0, 1)],
+                         ids=str)
 def test_linspace_of_numpy_numbers(device, ends):
     for module in (np, cm):
         got, step = module.linspace(*ends, 5, retstep=True)

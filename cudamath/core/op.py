@@ -73,7 +73,7 @@ def coerce(name: str, operands: tuple, category: Category = ANY) -> list[ndarray
 
 
 def as_numbers(name: str, wanted: str, *values: Any) -> list[Any]:
-    """Python's numbers from numbers, NumPy's and arrays of no dimension; wanted: "real numbers", or "numbers" with complex ones."""
+    """Python's numbers, also of NumPy's and of arrays of one; wanted: "real numbers", or "numbers", with complex ones."""
     found = [v.item() if isinstance(v, ndarray | np.generic | np.ndarray) else v for v in values]
     for number in found:
         if not hasattr(number, "__float__") and not (isinstance(number, complex) and wanted == "numbers"):

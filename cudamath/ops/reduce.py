@@ -116,7 +116,7 @@ class _Reduction(Op):
                                     "arguments")
                 return call(x, axis, keepdims=keepdims, **dict(zip(order, rest, strict=False)), **more)
             try:  # the classes as well, because 1.0 equals 1
-                run = known[x._layout, axis, axis.__class__, keepdims, keepdims.__class__]
+                run: Callable | None = known[x._layout, axis, axis.__class__, keepdims, keepdims.__class__]
                 if axis.__class__ is tuple and not {*map(type, axis)} <= {int}:
                     run = None
             except (AttributeError, KeyError, TypeError):

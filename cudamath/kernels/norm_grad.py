@@ -88,6 +88,26 @@ def plain_sums(dtype, param, parts):
 
 
 @functools.cache
+def gathered(parts):
+    """Device function (a, v, e, weight, middle, scale, dweight, dbias, sum_g, sum_gx) -> the two sums with element e in them:
+    a[e], v[e] = g, x become gw, xhat, and dweight[e], dbias[e] grow by what they add."""
+    center, weighted, biased, _, _ = parts
+
+    @device
+    def gather(a, v, e, weight, middle, scale, dweight, dbias, sum_g, sum_gx):
+        v[e] = (v[e] - middle) * scale
+        if weighted:
+            dweight[e] += a[e] * v[e]
+        if biased:
+            dbias[e] += a[e]
+        if weighted:
+            a[e] *= weight
+        return sum_g + a[e] if center else sum_g, sum_gx + a[e] * v[e]
+
+    return gather
+
+
+@functools.cache
 def rows(dtype, param, shape, parts):
     """Groups of threads take rows in turn; g, x, extra: accesses (see rows.fetcher); dx: (rows * columns,).
 
@@ -98,7 +118,7 @@ def rows(dtype, param, shape, parts):
     fetch, widen, words, kind = fetcher(dtype, width)
     raw = numba_type(kind)
     read_param, write = reader(param, width), writer(dtype, width)
-    sums_of = group_sums(threads, T)
+    sums_of, gather = group_sums(threads, T), gathered(parts)
     held, packed = vectors * width, vectors * words
     center, weighted, biased, residual, _ = parts
     size = threads * held
@@ -161,17 +181,7 @@ def rows(dtype, param, shape, parts):
                     if weighted:
                         read_param(weight, (k * threads + tx) * width, w, 0)
                     for j in range(width):
-                        e = k * width + j
-                        v[e] = (v[e] - middle) * scale
-                        if weighted:
-                            dweight[e] += a[e] * v[e]
-                        if biased:
-                            dbias[e] += a[e]
-                        if weighted:
-                            a[e] *= w[j]
-                        if center:
-                            sum_g += a[e]
-                        sum_gx += a[e] * v[e]
+                        sum_g, sum_gx = gather(a, v, k * width + j, w[j], middle, scale, dweight, dbias, sum_g, sum_gx)
             sum_g, sum_gx = sums_of(sum_g, sum_gx, turn)
             mean_g = sum_g / T(columns)
             mean_gx = sum_gx / T(columns)

@@ -18,7 +18,7 @@ from ..runtime.device import capability
 from .build import codec, numba_type
 from .lazy import cuda, types
 from .norm import Parts
-from .norm_grad import resident
+from .norm_grad import gathered, resident
 from .ptx import load_vector
 from .ptx_hopper import (
     barrier_expect,
@@ -58,7 +58,7 @@ def rows(dtype, param, shape, parts, depth):
     raw, raw_param = numba_type(kind), numba_type(param_kind)
     write, write_sums, warp_sum = writer(dtype, width), writer(np.dtype(np.float32), 4), group_sum(WARP, T)
     held, packed, warps = vectors * width, vectors * words, threads // WARP
-    size = threads * held
+    size, gather = threads * held, gathered(parts)
     center, weighted, biased, residual, _ = parts
     row_words = words * vectors * threads
     arrays = 3 if residual else 2
@@ -139,17 +139,7 @@ def rows(dtype, param, shape, parts, depth):
                     if weighted:
                         widen_param(weights, k * param_words, w, 0)
                     for j in range(width):
-                        e = k * width + j
-                        v[e] = (v[e] - middle) * scale
-                        if weighted:
-                            dweight[e] += a[e] * v[e]
-                        if biased:
-                            dbias[e] += a[e]
-                        if weighted:
-                            a[e] *= w[j]
-                        if center:
-                            sum_g += a[e]
-                        sum_gx += a[e] * v[e]
+                        sum_g, sum_gx = gather(a, v, k * width + j, w[j], middle, scale, dweight, dbias, sum_g, sum_gx)
             if residual:
                 for k in range(vectors):
                     if i32(k * threads + tx) < accesses:

@@ -120,6 +120,8 @@ def layers(f: np.dtype) -> None:
         cm.grad(lambda x: (ml.max_pool2d(x, 3, 2, 1) ** 2).sum() + (ml.avg_pool2d(x, 3, 2, 1) ** 2).sum())(x)
         cm.grad(lambda x: ml.max_pool2d(x, 3, 2, 1).sum())(x)
     ml.max_pool2d(x, 2)
+    volumes = made((2, 3, 4, 6, 6), f)
+    ml.max_pool3d(volumes, 3, 2, 1), ml.avg_pool3d(volumes, 2), ml.avg_pool3d(volumes, 3, 2, 1, count_include_pad=False)
     for x in (made((2, 8, 16, 16), f), cm.moveaxis(made((2, 16, 16, 8), f), -1, 1)):
         for mode in ("nearest", "bilinear"):
             for size in ((24, 32), (32, 32)):
@@ -170,6 +172,7 @@ def arrays(t: np.dtype) -> None:
         made(1 << 18, t)[made(1 << 17, "int64")] = made(1 << 17, t)
         cm.roll(made(1 << 21, t), 5)
     x[index, index] = line[:5]
+    x[index, index]
     made((5, 6, 7), t)[index, index, index]
     x[mask], x[index] = 1, 1
     x[mask] = x[0, 0]
@@ -191,7 +194,7 @@ def arrays(t: np.dtype) -> None:
         if t.kind != "c":
             cm.arange(0, 10, dtype=t)
         if t in FLOATS:
-            cm.linspace(0, 1, 10, dtype=t)
+            cm.linspace(0, 1, 10, dtype=t), cm.logspace(0, 1, 10, dtype=t)
             cm.nan_to_num(line), cm.isposinf(line), cm.isneginf(line), cm.clip(line, 0, 1), cm.ldexp(line, 2), cm.frexp(line)
             cm.sinc(line), cm.ml.hardtanh(line), cm.round(line, 2), cm.isclose(line, line)
 
@@ -225,6 +228,7 @@ def numbers_at_random() -> None:
         rng.uniform(size=(100, 3), dtype=t), rng.normal(size=101, dtype=t)
     for t in of_kinds("iu"):
         rng.integers(0, 100, 50, dtype=t)
+        rng.geometric(0.3, 50, t)
     rng.integers(0, 1 << 62, 50)
     rng.permutation(50), rng.permutation(100_000), rng.bernoulli(0.3, (50,)), rng.choice(10, 50, p=np.full(10, 0.1))
     for t in (F32, F64):
@@ -234,6 +238,14 @@ def numbers_at_random() -> None:
     rng.beta(made((50,), F32), 2.0), rng.beta(2.0, 3.0, 50), rng.poisson(3.0, 50), rng.binomial(10, 0.3, 50)
     rng.lognormal(0, 1, 50, F32), rng.lognormal(0, 1, 50, F64), rng.poisson(made((50,), F32)), rng.poisson(made((50,), F64))
     rng.integers(made((50,), np.dtype("i8")), made((50,), np.dtype("i8")))
+
+
+def grids() -> None:
+    """Arrays that are made of their indices alone."""
+    cm.tril_indices(50), cm.triu_indices(50, 1, 40)
+    for dtype in ("float32", "float64"):
+        cm.set_default_dtype(dtype)
+        cm.hanning(50), cm.hamming(50), cm.blackman(50), cm.bartlett(50), cm.logspace(0, 1, 50)
 
 
 def libraries(t: np.dtype) -> None:
@@ -457,6 +469,7 @@ CALLS: list[tuple[str, Callable[[], None]]] = [
     *[(f"ordering {t}", functools.partial(ordering, t)) for t in (*SAMPLE, BF16)],
     *[(f"reductions {t}", functools.partial(reductions, t)) for t in SAMPLE if t.itemsize > 1 and t != F64],
     *[(f"libraries {t}", functools.partial(libraries, np.dtype(t))) for t in ("f4", "c8")],
+    ("grids", grids),
     ("angle", lambda: cm.angle(cm.ones(9, dtype="complex64"))),
     ("random", numbers_at_random),
     *compile_quantized.CALLS,

@@ -32,6 +32,7 @@ def ordering(t: np.dtype) -> None:
     plain = sort.argsort(line._layout, axis=0, descending=False, version="radix")
     plain.bind("radix", [line._layout])
     cm.cummax(x, axis=1), cm.cummin(line), cm.nancummin(x, axis=0), cm.nancummax(line)
+    cm.unique_counts(x)
     cm.searchsorted(line, x), cm.searchsorted(line[:9], x, "right")
     cm.isin(x, line), cm.isin(x, line[:9])
     for array in (made(1 << 21), *(line[:n] for n in (2000, 4000, 8000))):
@@ -47,5 +48,8 @@ def ordering(t: np.dtype) -> None:
                 cm.bincount(line, cm.empty(70_000, dtype), minlength)
     if t in FLOATS:
         cm.interp(x, line, line), cm.median(x), cm.median(x, axis=1)
+        for method in ("linear", "lower", "higher", "midpoint", "nearest", "averaged_inverted_cdf", "closest_observation"):
+            cm.nanquantile(x, 0.3, axis=1, method=method)
+        cm.nanmedian(x, axis=1)
         cm.quantile(x, 0.3, axis=0), cm.median(line), cm.quantile(line, 0.3)
         cm.grad(lambda x: cm.sort(x, axis=1).sum())(x), cm.grad(lambda x: cm.sort(x).sum())(line)

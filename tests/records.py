@@ -302,6 +302,7 @@ ELSEWHERE = {
                       "where_number", "index_put_number"],
     "test_masks.py": ["chosen", "count_new", "count_true", "distinct"],
     "test_band.py": ["eye", "full"],
+    "test_one_launch.py": ["window", "nan_quantile", "distinct_runs"],
     "test_sort_kernels.py": ["interp", "leading", "order_statistics"],
     "test_ranks.py": ["median_lines"],
     "test_array.py": ["copy_into", "fill", "to", "ramp", "device", "default_device", "set_default_device"],

@@ -64,13 +64,14 @@ def test_gather_versions_on_the_gpu(version):
 
 
 @pytest.mark.simulator
-def test_gather_by_two_arrays_simulated():
+@pytest.mark.parametrize("version, kernels_of", [(None, ["gather_pairs"]), ("rows", ["first_two_positions", "gather_rows"])])
+def test_gather_by_two_arrays_simulated(version, kernels_of):
     x = numbered((3, 4, 5), "f4")
     i, j = np.array([[0, -1]]), np.array([[1], [3]])
     i, j = np.broadcast_arrays(i, j)
-    plan = kernels.gather(*layouts(x, i, j), axis=1)
+    plan = kernels.gather(*layouts(x, i, j), axis=1, version=version)
     np.testing.assert_array_equal(sim(plan, x, i, j), x[:, i, j])
-    assert named(plan)[-2:] == ["first_two_positions", "gather_rows"]
+    assert named(plan)[-len(kernels_of):] == kernels_of
     for wrong in ((i + 4, j), (i, j + 4), (i - 4, j), (i, j - 9)):
         with pytest.raises(IndexError):
             sim(plan, x, *wrong)

@@ -25,6 +25,12 @@ def distinct(x, *, capacity, equal_nan):
     return x[_new(x, equal_nan)]
 
 
+def runs(x, *, capacity, equal_nan):
+    """The distinct elements of a sorted vector, how often each occurs, and how many they are."""
+    begins = np.flatnonzero(_new(x, equal_nan)) if x.size else np.zeros(0, np.int64)
+    return x[begins], np.diff(begins, append=x.size), np.array([begins.size])
+
+
 def _new(x, equal_nan):
     """Which elements of a sorted vector are unlike the one before."""
     new = np.ones(x.size, np.bool_)

@@ -155,3 +155,26 @@ def avg_pool2d_grad(grad, *, size, kernel, stride, padding, count_include_pad, d
     dx = np.zeros((len(source), *size), source.dtype)
     _avg_pool_grad(source, kernel, stride, padding, count_include_pad, divisor, dx)
     return dx.reshape(*grad.shape[:2], *size).astype(grad.dtype, copy=False)
+
+
+def _by_axes(x, pool, size, first, second, **window):
+    """A pool of volumes as one of their planes, and then one along their depth. window: name -> numbers of the three axes."""
+    n, c, d, h, w = x.shape
+    planes = pool(x.reshape(n, c * d, h, w), size=size[1:], **{name: value[1:] for name, value in window.items()}, **first)
+    along = {name: (value[0], 0 if name == "padding" else 1) for name, value in window.items()}
+    lines = planes.reshape(n, c, d, size[1] * size[2])
+    return pool(lines, size=(size[0], lines.shape[3]), **along, **second).reshape(n, c, *size)
+
+
+def max_pool3d(x, *, size, kernel, stride, padding, dilation):
+    """x (N, C, D, H, W) -> maxima (N, C, O, P, Q)."""
+    return _by_axes(x, max_pool2d_values, size, {}, {}, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+
+
+def avg_pool3d(x, *, size, kernel, stride, padding, count_include_pad, divisor):
+    """x (N, C, D, H, W) -> means (N, C, O, P, Q); divisor: what is divided by, 0 for the number of places."""
+    wide = x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
+    how = {"count_include_pad": count_include_pad}
+    y = _by_axes(wide, avg_pool2d, size, {**how, "divisor": 1 if divisor else 0}, {**how, "divisor": divisor}, kernel=kernel,
+                 stride=stride, padding=padding)
+    return y.astype(x.dtype, copy=False)

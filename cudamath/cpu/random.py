@@ -341,6 +341,15 @@ def tail(*, scalars, shape, dtype, device, kind):
     return out.astype(dtype, copy=False)
 
 
+def geometric(*, scalars, shape, dtype, device):
+    """scalars = (key, stream, offset, rate, 0, 0) -> shape, dtype: the next whole number above an exponential one over the
+    rate, from 1 to the largest float64 below 2^63."""
+    *counter, rate, _, _ = scalars
+    e = tail(scalars=(*counter, 0.0, 1.0, 0.0), shape=shape, dtype=np.dtype(np.float64), device=device, kind="exponential")
+    trials = np.clip(np.ceil(quiet().run(np.divide, e, rate)), 1.0, 2.0**63 - 1024)
+    return np.asarray(trials).astype(np.int64).astype(dtype, copy=False)
+
+
 def integers(*, scalars, shape, dtype, device, wide):
     """scalars = (key, stream, offset, low, then the last two arguments of the fill) -> shape, dtype."""
     counter, (low, a, b) = keyed(scalars)

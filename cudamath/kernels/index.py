@@ -8,6 +8,7 @@ replaced by row 0. The floor of a gather is (2 x output + positions) bytes /
 bandwidth, and each row read is at least one 32-byte sector:
 
 ``gather_rows``     a thread a word of up to 8 bytes; any strides
+``gather_pairs``    the same by two index arrays, of single elements or few of them
 ``gather_vectors``  rows of neighbours that divide into 16-byte accesses: a thread has four of them in flight, so that
                     gathering rows costs what copying them costs
 ``gather_long``     rows of half a kilobyte or more: a warp moves a piece of one, and reads the index once
@@ -48,6 +49,7 @@ if not SIMULATOR:
 THREADS = 256
 IN_FLIGHT = 4  # 16-byte accesses of a thread of ``gather_vectors``
 HELD = 2 * IN_FLIGHT  # 8-byte words
+PAIRED = 1 << 16  # elements of a result up to which each finds its row by two index arrays itself
 LONG_WARPS = 8  # of a block of ``gather_long``
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 
@@ -131,6 +133,26 @@ def gather_rows(index: Any) -> Any:
             out[b, j, a] = x[b, row_of(positions, j, x.shape[1], flag, ticket), a]
 
     return gather_rows
+
+
+@functools.cache
+def gather_pairs(index: Any) -> Any:
+    """out[b, j, a] = x[b, one[j], other[j], a], as ``gather_rows``: without a list of positions in between."""
+
+    @cuda.jit
+    def gather_pairs(x, one, other, out, lines, columns, flag, ticket):
+        # x: (before, lines * columns, after), one, other: (m,), out: (before, m, after)
+        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
+        after = index(out.shape[2])
+        m = index(out.shape[1])
+        q = i // after
+        b = q // m
+        if b < index(out.shape[0]):
+            j = q - b * m
+            row = row_of(one, j, lines, flag, ticket) * columns + row_of(other, j, columns, flag, ticket)
+            out[b, j, i - q * after] = x[b, row, i - q * after]
+
+    return gather_pairs
 
 
 @functools.cache
@@ -366,6 +388,9 @@ def gather(x: Layout, *indices: Layout, axis: int, version: str | None = None) -
     temps: list[Layout] = []
     if not (out.size and x.size):  # nothing to move, but positions out of range are still an error
         return Plan([out], flat_positions(indices, x.shape[axis : axis + count], 1, temps)[0], temps)
+    m = indices[0].size
+    if count == 2 and version is None and out.size <= max(m, PAIRED):
+        return _gathered_by_pairs(x, indices, axis, out)
     if count == 1:
         steps, positions = dense(Input(1), indices[0], indices[0].shape, indices[0].dtype, temps)
         positions = positions.flat
@@ -373,7 +398,6 @@ def gather(x: Layout, *indices: Layout, axis: int, version: str | None = None) -
         steps, positions = flat_positions(indices, x.shape[axis : axis + count], 1, temps)
     more, argument, layout, _ = box(Input(0), x, axis, count, temps)
     before, rows, after = layout.shape
-    m = indices[0].size
     nbytes = after * x.itemsize
     if layout.contiguous and layout.aligned and nbytes % 16 == 0 and not SIMULATOR and version != "rows":
         long = long_rows(argument, positions, Output(0), row_of, before, rows, m, nbytes // 16)
@@ -389,6 +413,24 @@ def gather(x: Layout, *indices: Layout, axis: int, version: str | None = None) -
     source, target = widest((argument, layout), (Output(0).view(flat.shape, flat.strides), flat))
     words = prod(target.shape)
     launch = Launch(gather_rows(index_type(words)), _blocks(words), THREADS, [source, positions, target, Flag(), Ticket()])
+    return Plan([out], [*steps, *more, launch], temps)
+
+
+def _gathered_by_pairs(x: Layout, indices: tuple[Layout, ...], axis: int, out: Layout) -> Plan:
+    """``gather`` by two index arrays in one launch."""
+    temps: list[Layout] = []
+    steps, sources = [], []
+    for k, index in enumerate(indices):
+        more, source = dense(Input(1 + k), index, index.shape, index.dtype, temps)
+        steps += more
+        sources.append(source.flat)
+    more, argument, layout, _ = box(Input(0), x, axis, 2, temps)
+    before, _, after = layout.shape
+    flat = out.like((before, indices[0].size, after))
+    source, target = widest((argument, layout), (Output(0).view(flat.shape, flat.strides), flat))
+    words = prod(target.shape)
+    launch = Launch(gather_pairs(index_type(words)), _blocks(words), THREADS,
+                    [source, *sources, target, *x.shape[axis : axis + 2], Flag(), Ticket()])
     return Plan([out], [*steps, *more, launch], temps)
 
 

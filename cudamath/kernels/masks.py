@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from ..core.layout import Layout
-from ..core.plan import Constant, Input, Launch, Output, Plan
+from ..core.plan import ArrayArg, Constant, Input, Launch, Output, Plan, Temp
 from .build import SIMULATOR, blocks, codec, device_function
 from .copy import index_type
 from .index import _WORDS, dense
@@ -233,6 +233,17 @@ def write_chosen(holds: Any, of_bytes: bool, positions: bool, ndim: int, index: 
     return write_chosen
 
 
+@cuda.jit
+def run_lengths(x, places, total, values, counts):
+    """x: (n,) words; places: (m,) where the total[0] runs of equal elements begin; values: (m,) words, counts: (m,) int64:
+    of each run its element and its length."""
+    j = cuda.grid(1)
+    if j < total[0]:
+        begin = places[j]
+        values[j] = x[begin]
+        counts[j] = (places[j + 1] if j + 1 < total[0] else x.size) - begin
+
+
 @functools.cache
 def plain_count_chosen(holds: Any) -> Any:
     """`count_chosen` without votes."""
@@ -354,6 +365,22 @@ def chosen(mask: Layout, x: Layout, counts: Layout | None = None, *, capacity: i
 def distinct(x: Layout, counts: Layout | None = None, *, capacity: int, equal_nan: bool, version: str | None = None) -> Plan:
     """The elements of a sorted vector that are unlike the one before, (capacity,); counts: from `count_new`."""
     return _written(x, x, counts, is_new(x.dtype, equal_nan), False, (capacity,), version)
+
+
+def runs(x: Layout, *, capacity: int, equal_nan: bool, version: str | None = None) -> Plan:
+    """Of a sorted vector the elements that are unlike the one before, how often each occurs, both (capacity,), and how many
+    such there are, (1,)."""
+    found = _written(x, None, None, is_new(x.dtype, equal_nan), False, (capacity,), version)
+    places, total = found.outputs
+    values, word = x.like((capacity,)), np.dtype(_WORDS[x.itemsize])
+    at = len(found.temps)  # of the places, which nobody wants
+    moved = {Output(0).view(places.shape, dtype=np.int64): Temp(at).flat, Output(1): Output(2)}
+    steps = [step.with_args([moved.get(arg, arg) if isinstance(arg, ArrayArg) else arg for arg in step.args])
+             for step in found.steps if isinstance(step, Launch)]
+    steps.append(Launch(run_lengths, blocks(capacity, THREADS), THREADS, [
+        Input(0).view((x.size,), (x.strides[0],), dtype=word), Temp(at).flat, Output(2),
+        Output(0).view((capacity,), dtype=word), Output(1)]))
+    return Plan([values, places, total], steps, [*found.temps, places])
 
 
 def _words(given: Any, x: Layout, of_bytes: bool) -> Any:

@@ -26,6 +26,7 @@ Distributions
     bounded    integers below a bound, without bias: the upper half of word * bound (Lemire); the few words that
                would favour some results are rejected and drawn again from the next attempt's block
     below      word < threshold: Bernoulli
+    geometric  the next whole number above an exponential one over a rate, in float64
 
 Permutations
 
@@ -68,6 +69,7 @@ ALL = 0xFFFFFFFF  # lanes of a warp
 RANKED = 1024  # `ranks` holds its keys in the shared memory of one block
 CIPHER_ROUNDS = 24
 UNIFORM_BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # as in cpu/random.py
+LARGEST = 2.0**63 - 1024  # the largest float64 below 2^63
 
 if not SIMULATOR:
     from .rows import writer
@@ -171,6 +173,25 @@ def tail_of(kind):
         return tail32
 
     return tail_of_kind
+
+
+def geometric_of(dtype, T):
+    """a = rate: the next whole number above an exponential number over the rate, from 1 to LARGEST; b, c unused."""
+    number, largest = TAILS64["exponential"], types.float64(LARGEST)
+
+    @cuda.jit(device=True, **INLINE)
+    def above(word, a, c):
+        trials = min(number(word, c) / a, largest)
+        k = types.int64(trials)
+        return max(k + types.int64(1) if trials > types.float64(k) else k, types.int64(1))
+
+    @cuda.jit(device=True, **INLINE)
+    def geometric(block, stream, key, a, b, c, v, e):
+        w0, w1, w2, w3 = philox(block, stream, key)
+        v[e] = T(above(join(w0, w1), a, c))
+        v[e + 1] = T(above(join(w2, w3), a, c))
+
+    return geometric
 
 
 @cuda.jit(device=True, **INLINE)
@@ -357,6 +378,11 @@ def tail(*cell, shape, dtype, device, kind, version="vectors"):
     "lognormal": there the scalars are those of `normal`."""
     distribution = lognormal_of if kind == "lognormal" else tail_of(kind)
     return draw(distribution, Layout.new(shape, dtype, device), lanes(dtype), compute_dtype(dtype), bool(cell), version)
+
+
+def geometric(*cell, shape, dtype, device, version="vectors"):
+    """Planner. Scalars: key, stream, first block, rate, 0, 0."""
+    return draw(geometric_of, Layout.new(shape, dtype, device), 2, np.float64, bool(cell), version)
 
 
 def integers(*cell, shape, dtype, device, wide, version="vectors"):

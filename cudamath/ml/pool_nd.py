@@ -1,16 +1,19 @@
 """Pooling of sequences and volumes, made of that of images.
 
 A sequence is an image one row high. The window of a volume is one of an image, taken of every plane, and then one along
-the depth: a maximum of maxima, a mean of means.
+the depth: a maximum of maxima, a mean of means. Small volumes are pooled in one launch (kernels/pool_volumes.py).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from ..core.array import ndarray
+from ..core.devices import CPU
 from ..core.dtypes import compute_dtype
+from ..core.op import Op
 from ..ops.elementwise import floor_divide
 from ..ops.index import take_along_axis, where
 from .conv import images, several
@@ -20,6 +23,7 @@ from .pool import (
     _integers,
     _max,
     _max_pool2d,
+    _mean,
     _mean_params,
     _windows,
     adaptive_avg_pool2d,
@@ -54,6 +58,20 @@ def _lines(planes: ndarray, channels: int) -> ndarray:
     """(N, C D, P, Q) -> (N, C, D, P Q)."""
     n, both, p, q = planes.shape
     return planes.reshape((n, channels, both // max(channels, 1), p * q))
+
+
+_max_pool3d = Op("max_pool3d", cpu="pool.max_pool3d", cuda="pool_volumes.max_pool3d")
+_avg_pool3d = Op("avg_pool3d", cpu="pool.avg_pool3d", cuda="pool_volumes.avg_pool3d")
+_MOST = 64  # places of a window of which a GPU makes a constant
+_SMALL = 1 << 22  # of all windows, up to which one launch is worth more than fewer reads
+
+
+def _at_once(x: ndarray, window: dict[str, Any]) -> bool:
+    """Whether volumes are pooled by one card, and not by one of planes and one along the depth: not where a gradient is
+    recorded, which goes through these two."""
+    places = math.prod(window["kernel"])
+    few = places <= _MOST and places * math.prod(x.shape[:2]) * math.prod(window["size"]) <= _SMALL
+    return x._node is None and (x._layout.device == CPU or x._layout.device >= 0 and few)
 
 
 def max_pool1d(x: Any, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int = 1,
@@ -132,23 +150,20 @@ def max_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tu
     """
     key = ("max_pool3d", kernel_size, stride, padding, dilation, ceil_mode)
     simple = not return_indices and _integers(kernel_size, stride, padding, dilation)
-    known = _max_pool2d.again(key, (x,)) if simple else None
+    known = _max_pool3d.again(key, (x,)) if simple else None
     if known is not None:
         return known
     given, x = x, images("max_pool3d", x, 3)
     window = _windows("max_pool3d", x, kernel_size, stride, padding, dilation, ceil_mode)
+    if not return_indices and _at_once(x, window):
+        y = _max_pool3d(x, **window)
+        if simple:
+            _max_pool3d.remember(key, (given,), (x,), **window)
+        return y
     flat, deep = _apart(window)
     shape = (*x.shape[:2], *window["size"])
     if not return_indices:
-        planes = _planes(x)
-        maxima = _max(planes, flat, False)
-        lines = _lines(maxima, x.shape[1])
-        y = _max(lines, deep, False).reshape(shape)
-        if simple and x._node is None:
-            first, second = (_max_pool2d.plans[a._layout, *how.values(), a.shape[2:]]
-                             for a, how in ((planes, flat), (lines, deep)))
-            _max_pool2d.remember_chain(key, (given,), planes, first, second, y)
-        return y
+        return _max(_lines(_max(_planes(x), flat, False), x.shape[1]), deep, False).reshape(shape)
     maxima, places = _max(_planes(x), flat, True)
     y, line = _max(_lines(maxima, x.shape[1]), deep, True)
     return y.reshape(shape), _positions(x, line, places).reshape(shape)
@@ -169,22 +184,22 @@ def avg_pool3d(x: Any, kernel_size: int | tuple[int, int, int], stride: int | tu
     name = "avg_pool3d"
     key = (name, kernel_size, stride, padding, ceil_mode, count_include_pad)
     simple = divisor_override is None and _integers(kernel_size, stride, padding)
-    known = _avg_pool2d.again(key, (x,)) if simple else None
+    known = _avg_pool3d.again(key, (x,)) if simple else None
     if known is not None:
         return known
     given, x = x, images(name, x, 3)
     window, divisor = _windows(name, x, kernel_size, stride, padding, 1, ceil_mode), _divisor(name, divisor_override)
+    if _at_once(x, window):
+        params: dict[str, Any] = {**window, "count_include_pad": bool(count_include_pad), "divisor": divisor}
+        del params["dilation"]
+        y = _avg_pool3d(x, **params)
+        if simple:
+            _avg_pool3d.remember(key, (given,), (x,), **params)
+        return y
     flat, deep = _apart(window)
-    planes = _planes(x.astype(compute_dtype(x.dtype), copy=False))
-    each = _mean_params(planes, flat, count_include_pad, 1 if divisor else 0)
-    means = _avg_pool2d(planes, **each)
-    lines = _lines(means, x.shape[1])
-    both = _mean_params(lines, deep, count_include_pad, divisor)
-    y = _avg_pool2d(lines, **both).reshape((*x.shape[:2], *window["size"])).astype(x.dtype, copy=False)
-    if simple and x._node is None:
-        first, second = (_avg_pool2d.plans[a._layout, *how.values()] for a, how in ((planes, each), (lines, both)))
-        _avg_pool2d.remember_chain(key, (given,), planes, first, second, y)
-    return y
+    means = _mean(_planes(x.astype(compute_dtype(x.dtype), copy=False)), flat, count_include_pad, 1 if divisor else 0)
+    y = _mean(_lines(means, x.shape[1]), deep, count_include_pad, divisor)
+    return y.reshape((*x.shape[:2], *window["size"])).astype(x.dtype, copy=False)
 
 
 def adaptive_avg_pool1d(x: Any, output_size: int) -> ndarray:

@@ -42,6 +42,7 @@ _bounded = Op("random.integers (bounds by element)", cpu="sampling.bounded", cud
 _bernoulli = Op("random.bernoulli", cpu="random.bernoulli", cuda="random.bernoulli")
 _poisson = Op("random.poisson", cpu="sampling.poisson", cuda="sampling.poisson")
 _binomial = Op("random.binomial", cpu="sampling.binomial", cuda="sampling.binomial")
+_geometric = Op("random.geometric", cpu="random.geometric", cuda="random.geometric")
 _permutation = Op("random.permutation", cpu="random.permutation", cuda="random.permutation")
 _choice = Op("random.choice", cpu="random.choice", cuda="random.choice")
 
@@ -273,30 +274,28 @@ class Discrete(Continuous):
 
         The next whole number above an exponential number of rate -ln(1 - p). Numbers beyond int64 become the largest.
 
-        Parameters
-        ----------
-        p : float or array
-            In (0, 1].
-        size, dtype, device
-            As for `poisson`.
-
-        Raises
-        ------
-        ValueError
-            p outside (0, 1]; sizes as for `uniform`.
-        TypeError
-            p that is no number; a dtype that is not integer.
+        p: float or array, in (0, 1]; size, dtype, device: as for `poisson`. Raises: ValueError (p outside (0, 1]; sizes as for
+        `uniform`), TypeError (p that is no number; a dtype that is not integer). The same numbers on all devices.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).geometric(0.25, 10_000)
         >>> int(x.min()), bool(abs(x.mean() - 4) < 0.15)
         (1, True)
         """
+        asked = size, "geometric", dtype, device
+        if type(p) is float and 0 < p <= 1 and all_ints(size):
+            out = self.again(_geometric, asked, (_rate(p), 0.0, 0.0))
+            if out is not None:
+                return out
         q = Parameters("random.geometric", size, dtype, device, {"p": "chance"}, p, category=INTEGER, default=_INT64)
         (p,) = q.values
-        e = self.standard_exponential(q.shape, dtypes.float64, device_of(q.place))
-        rate = -log1p(-p) if q.arrays else -math.log1p(-p) if p < 1 else math.inf
-        return asarray(clip(ceil(e / rate), 1.0, _LARGEST), q.result)
+        if q.arrays:
+            e = self.standard_exponential(q.shape, dtypes.float64, device_of(q.place))
+            return asarray(clip(ceil(e / -log1p(-p)), 1.0, _LARGEST), q.result)
+        blocks, what = -(-math.prod(q.shape) // 2), {"shape": q.shape, "dtype": q.result, "device": q.place}
+        out = drawn(_geometric, self.take(q.name, blocks, q.place), (_rate(p), 0.0, 0.0), **what)
+        remember(_geometric, asked, tuple(what.values()), blocks)
+        return out
 
     def multinomial(self, n: Any, pvals: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """How many of `n` trials end in each of k outcomes of probabilities `pvals`.
@@ -448,21 +447,8 @@ class Discrete(Continuous):
     def permuted(self, x: Any, axis: int | None = None, device: Any = None) -> ndarray:
         """A copy of an array whose slices along `axis` are each shuffled by themselves; None: all elements together.
 
-        Each slice takes the order of random 64-bit keys: every order is equally likely.
-
-        Parameters
-        ----------
-        x : array-like
-        axis : int, optional
-        device : optional
-            Where to, for what is no array yet.
-
-        Raises
-        ------
-        ValueError
-            A 0-d array; an axis out of range.
-
-        Gradient: the incoming one, put back in order.
+        Each slice takes the order of random 64-bit keys: every order is equally likely. device: where to, for what is no array
+        yet. Raises: ValueError (a 0-d array; an axis out of range). Gradient: the incoming one, put back in order.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).permuted([[1, 2, 3], [4, 5, 6]], axis=1)
@@ -591,6 +577,11 @@ class Discrete(Continuous):
 def _sized(x: Any) -> bool:
     """Whether a parameter is an array rather than a number."""
     return bool(getattr(x, "shape", ())) or isinstance(x, (list, tuple))
+
+
+def _rate(p: float) -> float:
+    """Of the exponential numbers whose next whole number is the trial at which something of probability p first happens."""
+    return -math.log1p(-p) if p < 1 else math.inf
 
 
 def _cast(x: Any, dtype: Any, place: int) -> ndarray:

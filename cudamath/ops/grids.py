@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.dtypes import default_float
+from ..core.devices import default_index, index_of
+from ..core.dtypes import FLOATING, as_dtype, default_float
 from ..core.layout import Layout
-from ..core.op import INTEGER, INTEGER_OR_BOOL, coerce, require
+from ..core.op import INTEGER, INTEGER_OR_BOOL, Op, coerce, require
 from ..core.shapes import contiguous_strides, normalize_shape
-from .creation import arange, asarray, linspace, recorded, tri, zeros_like
+from .creation import arange, asarray, linspace, made_of, recorded, zeros_like
 from .elementwise import abs as absolute
-from .elementwise import clip, floor_divide, log10, logical_not, pow, remainder, sign
+from .elementwise import clip, floor_divide, log10, pow, remainder, sign
 from .join import concat, stack
 from .masks import nonzero
 from .reduce import any as any_of
@@ -207,7 +210,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None
     >>> [i.tolist() for i in cm.tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
     """
-    return nonzero(tri(n, m, k, np.bool_, device=device))
+    return _triangle_places("tril_indices", n, k, m, device)
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None) -> tuple[ndarray, ...]:
@@ -217,7 +220,31 @@ def triu_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None
     >>> [i.tolist() for i in cm.triu_indices(2)]
     [[0, 0, 1], [0, 1, 1]]
     """
-    return nonzero(logical_not(tri(n, m, k - 1, np.bool_, device=device)))
+    return _triangle_places("triu_indices", n, k, m, device)
+
+
+def _triangle_places(name: str, n: int, k: int, m: int | None, device: Any) -> tuple[ndarray, ...]:
+    """The elements of an (n, m) matrix on one side of a diagonal: one launch, without counting what lies there."""
+    index = index_of(device)
+    key = (name, n, k, m, index, n.__class__, k.__class__, m.__class__)
+    try:
+        return _triangle.plans[key]()
+    except (KeyError, TypeError):
+        pass
+    rows, columns = normalize_shape(name, (n, n if m is None else m))
+    if min(rows, columns) < 0:
+        raise ValueError(f"{name}: wants sizes >= 0, got {rows} and {columns}")
+    k, upper = max(-rows, min(operator.index(k), columns)), name == "triu_indices"
+    lower = k - 1 if upper else k  # the elements on and below this diagonal are those of the other triangle
+    series = [min(max(last, 0), columns) * (min(max(last, 0), columns) + 1) // 2 + max(last - columns, 0) * columns
+              for last in (rows + lower, lower)]
+    count = series[0] - series[1]
+    layout = Layout.new((rows * columns - count if upper else count,), np.dtype(np.int64), index)
+    plain = {n.__class__, k.__class__, m.__class__} <= {int, NoneType}
+    return made_of(_triangle, layout, (), key if plain else None, rows=rows, columns=columns, k=k, upper=upper)
+
+
+_triangle = Op("tril_indices", cpu="grids.triangle", cuda="grids.triangle", outputs=2)
 
 
 def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
@@ -309,12 +336,28 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
     >>> cm.logspace(0, 2, 3).tolist()
     [1.0, 10.0, 100.0]
     """
+    kind = default_float()
+    key = ("logspace", start, stop, num, endpoint, base, dtype or kind, device or default_index(), start.__class__,
+           stop.__class__, num.__class__, base.__class__)
+    try:
+        return _powers.plans[key]()
+    except (KeyError, TypeError):
+        pass
+    if {start.__class__, stop.__class__, base.__class__} <= {int, float} and type(num) is int and num > 0 and (
+            dtype is None or as_dtype(dtype, "logspace") in FLOATING):
+        layout = Layout.new((num,), kind if dtype is None else as_dtype(dtype, "logspace"), index_of(device))
+        steps = num - 1 if endpoint else num
+        return made_of(_powers, layout, (float(start), (stop - start) / steps if steps else 0.0, float(stop), float(base)), key,
+                       count=num - 1 if endpoint and num > 1 else num, kind=kind)
     if np.ndim(base):  # a line of numbers for each base: the ends as arrays, too
         start, stop, base = coerce("logspace", (start, stop, base))
         start = start + zeros_like(base)
         base = expand_dims(base, axis)
     y = pow(base, linspace(start, stop, num, endpoint, axis=axis, device=device))
     return y if dtype is None else astype(y, dtype)
+
+
+_powers = Op("logspace", cpu="grids.powers", cuda="grids.powers")
 
 
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0, *,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -11,12 +10,14 @@ from numpy import poly1d  # its arithmetic, roots and values are those of the fu
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import COMPLEX, INEXACT, NUMERIC, coerce, require
+from ..core.devices import default_index
+from ..core.layout import Layout
+from ..core.op import COMPLEX, INEXACT, NUMERIC, Op, coerce, require
 from ..core.shapes import normalize_shape
 from . import reduce
-from .creation import arange, asarray, eye, ones, zeros
+from .creation import arange, asarray, eye, made_of, ones, zeros
 from .differences import convolve
-from .elementwise import abs, cos, not_equal
+from .elementwise import abs, not_equal
 from .grids import vander
 from .inspection import finfo
 from .join import concat
@@ -274,10 +275,19 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
     return c, spread if cov == "unscaled" else spread * (residuals / (x.size - deg - 1))
 
 
-def _window(name: str, m: int) -> ndarray:
-    """Places from -1 to 1, in the default dtype."""
-    (n,) = normalize_shape(name, max(int(m), 0))
-    return arange(1 - n, n, 2, dtype=dtypes.default_float()) / max(n - 1, 1) if n else zeros(0)
+def _window(kind: str, m: int) -> ndarray:
+    """A window with m places, in the default dtype: one launch."""
+    dtype, index = dtypes.default_float(), default_index()
+    key = (kind, m, m.__class__, dtype, index)
+    try:
+        return _windows.plans[key]()
+    except (KeyError, TypeError):
+        pass
+    (n,) = normalize_shape(kind, max(int(m), 0))
+    return made_of(_windows, Layout.new((n,), dtype, index), (), key if type(m) is int else None, kind=kind)
+
+
+_windows = Op("window", cpu="grids.window", cuda="grids.window")
 
 
 def bartlett(m: int, /) -> ndarray:
@@ -287,7 +297,7 @@ def bartlett(m: int, /) -> ndarray:
     >>> cm.bartlett(3).tolist()
     [0.0, 1.0, 0.0]
     """
-    return 1 - abs(_window("bartlett", m))
+    return _window("bartlett", m)
 
 
 def hanning(m: int, /) -> ndarray:
@@ -297,7 +307,7 @@ def hanning(m: int, /) -> ndarray:
     >>> cm.round(cm.hanning(3), 9).tolist()
     [0.0, 1.0, 0.0]
     """
-    return 0.5 + 0.5 * cos(math.pi * _window("hanning", m))
+    return _window("hanning", m)
 
 
 def hamming(m: int, /) -> ndarray:
@@ -307,7 +317,7 @@ def hamming(m: int, /) -> ndarray:
     >>> cm.round(cm.hamming(3), 9).tolist()
     [0.08, 1.0, 0.08]
     """
-    return 0.54 + 0.46 * cos(math.pi * _window("hamming", m))
+    return _window("hamming", m)
 
 
 def blackman(m: int, /) -> ndarray:
@@ -317,8 +327,7 @@ def blackman(m: int, /) -> ndarray:
     >>> cm.round(cm.blackman(3), 9).tolist()
     [-0.0, 1.0, -0.0]
     """
-    t = _window("blackman", m)
-    return 0.42 + 0.5 * cos(math.pi * t) + 0.08 * cos(2 * math.pi * t)
+    return _window("blackman", m)
 
 
 def kaiser(m: int, beta: float, /) -> ndarray:

@@ -20,6 +20,7 @@ from .creation import empty, full, zeros
 from .elementwise import isnan, logical_and, logical_not, not_equal
 from .index import take
 from .join import concat
+from .masks import _FEW as WRITTEN_FIRST
 from .masks import beginning, flatnonzero, written
 from .reduce import any as any_
 from .scan import cumsum
@@ -66,6 +67,7 @@ def _begins(rows: ndarray, equal_nan: bool) -> ndarray:
 
 
 _distinct = Op("distinct", cpu="masks.distinct", cuda="masks.distinct")
+_runs = Op("distinct_runs", cpu="masks.runs", cuda="masks.runs", outputs=3)
 _count_new = Op("count_new", cpu="masks.count_new", cuda="masks.count_new")
 
 
@@ -80,6 +82,14 @@ def _values_of(ordered: ndarray, equal_nan: bool) -> ndarray:
         return _distinct(ordered, capacity=0, equal_nan=equal_nan)
     found, count = written(_distinct, (ordered,), _count_new, ordered._layout.itemsize, told={"equal_nan": equal_nan})
     return beginning(found, (count,))
+
+
+def _with_counts(x: ndarray, equal_nan: bool) -> tuple[ndarray, ndarray]:
+    """The distinct ones of few elements on a GPU, and how often each occurs: what the host waits for is made at once."""
+    ordered = _sort(ravel(x), axis=0, descending=False)
+    values, counts, total = _runs(ordered, capacity=x._layout.size + 1 & -2, equal_nan=equal_nan)
+    shape = (total.item(),)
+    return beginning(values, shape), beginning(counts, shape)
 
 
 #: Integers up to which it is quicker to look for each than to bring back the order before sorting: on a GPU, on the CPU.
@@ -162,6 +172,9 @@ def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, 
     x = require("unique", x)
     if axis is None and x.dtype not in COMPLEX and not (return_index or return_inverse or return_counts):
         return _values(ravel(x), bool(equal_nan))
+    if axis is None and return_counts and not (return_index or return_inverse) and x.dtype not in COMPLEX and (
+            x._layout.device >= 0 and 0 < x.size <= WRITTEN_FIRST):
+        return _with_counts(x, bool(equal_nan))
     if axis is None and not return_index and x.dtype.kind in "iu" and 0 < x.size <= _SEARCHED[x._layout.device == CPU]:
         return _few_integers(x, return_inverse, return_counts)
     if axis is None:

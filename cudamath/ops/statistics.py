@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from ..core.array import ndarray
 from ..core.devices import CPU
 from ..core.op import ANY, FLOATING, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
 from ..core.shapes import normalize_axes
+from ..cpu.quantiles import rounded
 from . import reduce, ufunc
 from .creation import arange
 from .elementwise import clip, conj, equal, floor, isnan, logical_not, maximum, sqrt
@@ -70,28 +72,15 @@ def _fractions(name: str, q: Any, scale: float) -> np.ndarray:
     return host
 
 
+def _shift(q: float, method: str) -> float:
+    """What is added to n q, and 1 taken away, for the place of a quantile among n sorted elements."""
+    alpha, beta = (_CONTINUOUS | _STEPS).get(method, (1.0, 1.0))
+    return alpha + q * (1 - alpha - beta)
+
+
 def _place(q: float, n: Any, method: str) -> Any:
     """Where the quantile lies among n sorted elements (n: a number, or an array of them), a fraction between two."""
-    alpha, beta = (_CONTINUOUS | _STEPS).get(method, (1.0, 1.0))
-    return n * q + (alpha + q * (1 - alpha - beta)) - 1
-
-
-def _rounded(place: Any, method: str, lib: Any) -> Any:
-    """The place for the methods that do not interpolate linearly."""
-    below = lib.floor(place)
-    if method == "lower":
-        return below
-    if method in ("higher", "inverted_cdf"):
-        return -lib.floor(-place)
-    if method == "averaged_inverted_cdf":
-        return below + 0.5 + 0.5 * (place > below)
-    if method == "closest_observation":  # of two that are equally near the one whose number, counted from 1, is even
-        return below + 1 - ((place == below) & (below % 2 == 1))
-    if method == "nearest":
-        return lib.rint(place)
-    if method == "midpoint":
-        return below + 0.5 * (place > below)
-    return place
+    return n * q + _shift(q, method) - 1
 
 
 # low + t (high - low), from the nearer end; exact at both
@@ -104,6 +93,7 @@ _unless_nan = ufunc.Elementwise("median", np.maximum, "y if y != y else x", ("wh
 
 
 _order_statistics = Op("order_statistics", cpu="sort.order_statistics", cuda="select.order_statistics")
+_nan_quantiles = Op("nan_quantile", cpu="quantiles.nan_quantile", cuda="quantiles.nan_quantile")
 _medians = Op("median_lines", cpu="sort.medians", cuda="ranks.medians")
 _SHORT = 1024  # elements of lines whose median is found in a warp's registers
 _MOST_RANKS = 5  # that are selected; for more a sort
@@ -173,7 +163,7 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
     n = lines.shape[-1]
     if not n:
         raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
-    places = [min(max(_rounded(_place(float(q), n, method), method, np), 0), n - 1) for q in fractions.ravel()]
+    places = [min(max(rounded(_place(float(q), n, method), method, np), 0), n - 1) for q in fractions.ravel()]
     at = _in_order(lines, sorted({n - 1, *map(int, places), *(min(int(p) + 1, n - 1) for p in places if p != int(p))}))
     end = at(n - 1, 1)[..., 0]  # NaN if there is one
 
@@ -271,12 +261,29 @@ def _nan_quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: 
         raise ValueError(f"{name}: no elements along axes {axes} of an array of shape {shape}")
     ordered = sort(lines)  # NaN comes last
     wide = np.float64 if lines.dtype == np.float64 or lines.shape[-1] >= 1 << 24 or method in _STEPS else np.float32
+    one = functools.partial(_among_numbers, ordered, np.dtype(wide), method) if lines._node is None else (
+        _between_neighbours(lines, ordered, wide, method))
+    if not fractions.ndim:
+        found = one(fractions.item())
+    else:
+        found = stack([one(float(f)) for f in fractions.ravel()]) if fractions.size else lines[:0]
+        found = reshape(found, (*fractions.shape, *lines.shape[:-1]))
+    y = _restored(found, axes, shape, keepdims, fractions.ndim)
+    return y if out is None else deliver(name, y, out)
+
+
+def _among_numbers(ordered: ndarray, wide: np.dtype, method: str, q: float) -> ndarray:
+    return _nan_quantiles(ordered, scalars=(q, _shift(q, method)), method=method, wide=wide)
+
+
+def _between_neighbours(lines: ndarray, ordered: ndarray, wide: Any, method: str) -> Callable[[float], ndarray]:
+    """Function of q: the quantiles of lines by operations whose gradients are known. ordered: the lines, sorted."""
     count = astype(reduce.sum(logical_not(isnan(lines)), axis=-1, keepdims=True), wide)
 
     def one(q: float) -> ndarray:
         import cudamath
 
-        place = _rounded(_place(q, count, method), method, cudamath)
+        place = rounded(_place(q, count, method), method, cudamath)
         place = clip(place, 0, clip(count - 1, 0, None))
         below = floor(place)
         i = astype(below, np.int64)
@@ -284,9 +291,7 @@ def _nan_quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: 
         t = astype(place - below, lines.dtype)
         return _between.call((take_along_axis(ordered, i), take_along_axis(ordered, above), t))[..., 0]
 
-    found = stack([one(float(f)) for f in fractions.ravel()]) if fractions.size else lines[:0]
-    y = _restored(reshape(found, (*fractions.shape, *lines.shape[:-1])), axes, shape, keepdims, fractions.ndim)
-    return y if out is None else deliver(name, y, out)
+    return one
 
 
 def nanquantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
@@ -329,6 +334,10 @@ def nanmedian(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bo
     if not lines.shape[-1]:
         raise ValueError(f"nanmedian: no elements along axes {axes} of an array of shape {shape}")
     ordered = sort(lines)  # NaN comes last
+    if lines._node is None:
+        y = _nan_quantiles(ordered, scalars=(0.0, 0.0), method="median", wide=np.dtype(np.float32))
+        y = _restored(y, axes, shape, keepdims, 0)
+        return y if out is None else deliver("nanmedian", y, out)
     count = reduce.sum(equal(lines, lines), axis=-1, keepdims=True)
     middle = take_along_axis(ordered, (count - arange(1, -1, -1, device=x.device)) // 2)  # two, or one twice
     y = _restored(reduce.sum(middle * 0.5, axis=-1), axes, shape, keepdims, 0)

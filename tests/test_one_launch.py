@@ -1,0 +1,298 @@
+"""Functions that were compositions and are one kernel now: their kernels in the simulator and, on every device, against NumPy;
+that they are one launch, on the fake driver."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fake_driver import FakeDriver, gpu
+
+import cudamath as cm
+from cudamath.core.layout import Layout
+from cudamath.core.op import registry
+from cudamath.testing import layout_of, simulate
+
+METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf", "averaged_inverted_cdf", "closest_observation",
+           "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased", "normal_unbiased")
+RNG = np.random.default_rng(0)
+
+
+def with_nan(dtype: str) -> np.ndarray:
+    """(6, 11): a line without numbers, one with a single number, one with every other, whole ones."""
+    x = RNG.normal(size=(6, 11)).astype(dtype)
+    x[0], x[1, 1:], x[2, ::2] = np.nan, np.nan, np.nan
+    return x
+
+
+# ------------------------------------------------------------------------------------------------ grids
+
+
+@pytest.mark.parametrize("name", ["tril_indices", "triu_indices"])
+def test_triangles_of_indices(device, name):
+    for n, m in ((0, None), (1, None), (7, None), (5, 0), (5, 9), (9, 5), (3, 1100)):
+        for k in (-99, -5, -1, 0, 1, 4, 99, 1 << 70):
+            for _ in range(2):  # the second time it is looked up
+                got, want = getattr(cm, name)(n, k, m), getattr(np, name)(n, min(k, 9999), m)
+                for a, b in zip(got, want, strict=True):
+                    assert a.dtype == np.int64
+                    np.testing.assert_array_equal(a.to_numpy(), b)
+
+
+def test_triangles_refuse():
+    with pytest.raises(ValueError, match="tril_indices: "):
+        cm.tril_indices(-1)
+    with pytest.raises(TypeError):
+        cm.triu_indices(3, 0.5)
+    with pytest.raises(TypeError):
+        cm.tril_indices(3.0)
+
+
+def test_powers(device):
+    for args in ((0, 1, 64), (-1, 3, 9), (3, -2, 1), (0, 8, 4, False, 2.0), (0.5, 2, 7, True, 3), (0, 1, 5, True, 0.5)):
+        for dtype, rtol in ((None, 4e-15), ("float32", 1e-6), ("float16", 1e-3)):
+            for _ in range(2):
+                got, want = cm.logspace(*args, dtype=dtype), np.logspace(*args, dtype=dtype)
+                assert got.dtype == want.dtype
+                np.testing.assert_allclose(got.to_numpy(), want, rtol=rtol)
+    assert cm.logspace(0, 2, 3, dtype="int32").tolist() == [1, 10, 100] and cm.logspace(0, 1, 0).shape == (0,)
+    assert np.isnan(cm.logspace(0.5, 1.5, 2, base=-1.0).to_numpy()).all()
+
+
+@pytest.mark.parametrize("name", ["bartlett", "blackman", "hamming", "hanning"])
+def test_windows(device, name):
+    for n in (0, 1, 2, 3, 64, 1001, -1, 5.0):
+        for _ in range(2):
+            got, want = getattr(cm, name)(n), getattr(np, name)(n)
+            assert got.dtype == np.float64
+            np.testing.assert_allclose(got.to_numpy(), want, atol=1e-15)
+    cm.set_default_dtype("float32")
+    try:
+        got = getattr(cm, name)(64)
+        assert got.dtype == np.float32
+        np.testing.assert_allclose(got.to_numpy(), getattr(np, name)(64), atol=2e-7)
+    finally:
+        cm.set_default_dtype("float64")
+
+
+@pytest.mark.simulator
+def test_grids_simulated():
+    from cudamath.kernels import grids
+
+    for upper, numpys in ((False, np.tril_indices), (True, np.triu_indices)):
+        for n, m, k in ((3, 5, 0), (3, 5, 2), (5, 3, -1), (1, 4, -1), (4, 4, 4), (4, 4, -4)):
+            want = numpys(n, k, m)
+            plan = grids.triangle(layout=Layout.new(want[0].shape, want[0].dtype, 0), device=0, rows=n, columns=m, k=k,
+                                  upper=upper)
+            for a, b in zip(simulate(plan), want, strict=True):
+                np.testing.assert_array_equal(a, b)
+    wide = np.dtype(np.float64)
+    powers = grids.powers(layout=Layout.new((5,), wide, 0), device=0, count=4, kind=wide)
+    np.testing.assert_allclose(simulate(powers, scalars=(0.0, 0.25, 1.0, 10.0)), np.logspace(0, 1, 5), rtol=1e-15)
+    for name in ("bartlett", "blackman", "hamming", "hanning"):
+        window = simulate(grids.window(layout=Layout.new((5,), wide, 0), device=0, kind=name))
+        np.testing.assert_allclose(window, getattr(np, name)(5), atol=1e-15)
+
+
+# ------------------------------------------------------------------------------------------ order statistics
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_quantiles_between_nan(device, method):
+    for dtype in ("float32", "float64"):
+        x = with_nan(dtype)
+        for q in (0.0, 0.1, 0.3, 0.5, 0.75, 1.0, [0.2, 0.5], [[0.1]], []):
+            for axis in (None, 0, 1):
+                with np.errstate(all="ignore"), pytest.warns(RuntimeWarning) if axis else np.errstate():
+                    want = np.nanquantile(x, q, axis, method=method)
+                got = cm.nanquantile(cm.asarray(x), q, axis, method=method)
+                assert (got.dtype, got.shape) == (x.dtype, want.shape)
+                np.testing.assert_allclose(got.to_numpy(), want, rtol=1e-6, atol=2e-6)
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN")
+def test_medians_between_nan(device):
+    for dtype, tolerance in (("float16", 1e-3), ("float32", 1e-6), ("float64", 1e-15)):
+        x = with_nan(dtype)
+        for axis in (None, 0, 1):
+            got = cm.nanmedian(cm.asarray(x), axis)
+            assert got.dtype == x.dtype
+            np.testing.assert_allclose(got.to_numpy(), np.nanmedian(x.astype("f8"), axis), rtol=tolerance)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_quantile_kernel_simulated(dtype):
+    from cudamath.cpu import quantiles as host
+    from cudamath.kernels import quantiles
+
+    x = np.sort(with_nan(dtype), -1)
+    wide = np.dtype(np.float64 if dtype == "float64" else np.float32)
+    for method in ("linear", *METHODS[1:8], "median"):
+        for q, shift in ((0.0, 1.0), (0.3, 0.7), (0.5, -0.5), (0.5, 0.0), (1.0, 0.0)):
+            got = simulate(quantiles.nan_quantile(layout_of(x), method=method, wide=wide), x, scalars=(q, shift))
+            want = host.nan_quantile(x, method=method, wide=wide, scalars=(q, shift))
+            np.testing.assert_allclose(got.astype("f8"), want.astype("f8"), rtol=1e-3 if dtype == "float16" else 1e-6)
+
+
+# ------------------------------------------------------------------------------------------------ sets, indices
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u8", "f2", "f4", "f8"])
+def test_counts_of_distinct_elements(device, dtype):
+    for n in (1, 2, 37, 5000):
+        x = RNG.integers(0, 5 if dtype != "?" else 2, n).astype(dtype)
+        if dtype[0] == "f":
+            x[:: 2] = np.nan
+        for equal_nan in (True, False):
+            got = cm.unique(cm.asarray(x), return_counts=True, equal_nan=equal_nan)
+            for a, b in zip(got, np.unique(x, return_counts=True, equal_nan=equal_nan), strict=True):
+                np.testing.assert_array_equal(a.to_numpy(), b)
+        got = cm.unique_counts(cm.asarray(x.reshape(1, -1)))
+        np.testing.assert_array_equal(got.counts.to_numpy(), np.unique_counts(x).counts)
+        assert got.counts.dtype == np.int64 and got.values.dtype == dtype
+
+
+@pytest.mark.simulator
+def test_runs_simulated():
+    from cudamath.cpu import masks as host
+    from cudamath.kernels import masks
+
+    for x in (np.sort(RNG.integers(0, 5, 37)), np.array([1.0, 2.0, 2.0, np.nan, np.nan]), np.ones(3, np.float16)):
+        for equal_nan in (True, False):
+            values, counts, total = simulate(masks.runs(layout_of(x), capacity=x.size + 1 & -2, equal_nan=equal_nan), x)
+            want = host.runs(x, capacity=0, equal_nan=equal_nan)
+            assert total.tolist() == want[2].tolist()
+            np.testing.assert_array_equal(values[: total[0]], want[0])
+            np.testing.assert_array_equal(counts[: total[0]], want[1])
+
+
+def test_two_index_arrays(device):
+    x = RNG.normal(size=(6, 5, 4, 3)).astype(np.float32)
+    i, j = RNG.integers(-6, 6, (2, 7)), RNG.integers(-5, 5, (2, 7)).astype(np.int32)
+    y = cm.asarray(x)
+    for _ in range(2):
+        np.testing.assert_array_equal(y[cm.asarray(i), cm.asarray(j)].to_numpy(), x[i, j])
+        np.testing.assert_array_equal(y[:, cm.asarray(j), cm.asarray(j[:1] % 3)].to_numpy(), x[:, j, j[:1] % 3])
+        np.testing.assert_array_equal(y.T[:, 1][cm.asarray(i % 3), cm.asarray(j)].to_numpy(), x.T[:, 1][i % 3, j])
+        np.testing.assert_array_equal(y[0, 0][cm.asarray(i % 4), cm.asarray(i % 3)].to_numpy(), x[0, 0][i % 4, i % 3])
+    with pytest.raises(IndexError):
+        y[cm.asarray([0, 6]), cm.asarray([0, 0])].to_numpy()
+    with pytest.raises(IndexError):
+        y[cm.asarray([0, 0]), cm.asarray([0, -6])].to_numpy()
+
+
+@pytest.mark.simulator
+def test_gather_pairs_simulated():
+    from cudamath.kernels import index
+
+    x = RNG.normal(size=(3, 4, 5, 2)).astype(np.float32)
+    i, j = RNG.integers(-4, 4, (2, 3)), RNG.integers(-5, 5, (2, 3)).astype(np.int8)
+    np.testing.assert_array_equal(simulate(index.gather(*map(layout_of, (x, i, j)), axis=1), x, i, j), x[:, i, j])
+    turned = x.transpose(1, 2, 0, 3)[:, :, 1]
+    np.testing.assert_array_equal(simulate(index.gather(*map(layout_of, (turned, i, j)), axis=0), turned, i, j), turned[i, j])
+
+
+# ------------------------------------------------------------------------------------------------ volumes, draws
+
+
+def windows(x: np.ndarray, kernel: int, stride: int, padding: int, fill: float) -> np.ndarray:
+    """The windows of volumes as the last three axes, what lies outside filled."""
+    wide = np.pad(x.astype("f8"), [(0, 0)] * 2 + [(padding, padding)] * 3, constant_values=fill)
+    seen = np.lib.stride_tricks.sliding_window_view(wide, (kernel,) * 3, (2, 3, 4))
+    return seen[:, :, ::stride, ::stride, ::stride]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_small_volumes(device, dtype):
+    x = cm.asarray(RNG.normal(size=(2, 3, 6, 8, 7)), dtype=dtype)
+    host = x.astype("float64").to_numpy()
+    tolerance = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6, "float64": 1e-14}[dtype]
+    for kernel, stride, padding in ((2, 2, 0), (3, 2, 1), (2, 1, 0), (1, 2, 0)):
+        for _ in range(2):
+            got = cm.ml.max_pool3d(x, kernel, stride, padding)
+            assert got.dtype == x.dtype
+            np.testing.assert_array_equal(got.astype("float64").to_numpy(),
+                                          windows(host, kernel, stride, padding, -np.inf).max((5, 6, 7)))
+            total = windows(host, kernel, stride, padding, 0).sum((5, 6, 7))
+            inside = windows(np.ones_like(host), kernel, stride, padding, 0).sum((5, 6, 7))
+            for places, more in ((kernel**3, {}), (inside, {"count_include_pad": False}), (7, {"divisor_override": 7})):
+                got = cm.ml.avg_pool3d(x, kernel, stride, padding, **more)
+                assert got.dtype == x.dtype
+                np.testing.assert_allclose(got.astype("float64").to_numpy(), total / places, rtol=tolerance, atol=tolerance)
+    turned = cm.asarray(host).transpose(0, 1, 4, 3, 2)
+    np.testing.assert_array_equal(cm.ml.max_pool3d(turned, 2).to_numpy(),
+                                  windows(host.transpose(0, 1, 4, 3, 2), 2, 2, 0, 0).max((5, 6, 7)))
+    lost = cm.ml.max_pool3d(cm.asarray(np.where(np.arange(8) == 3, np.nan, 1.0).reshape(1, 1, 2, 2, 2)), 2)
+    assert np.isnan(lost.item())
+
+
+@pytest.mark.simulator
+def test_volumes_simulated():
+    from cudamath.cpu import pool as host
+    from cudamath.kernels import pool_volumes
+
+    x = RNG.normal(size=(1, 2, 4, 5, 3)).astype(np.float32)
+    x[0, 0, 1, 1, 1] = np.nan
+    for how in (dict(size=(2, 2, 1), kernel=(2, 2, 2), stride=(2, 2, 2), padding=(0, 0, 0)),
+                dict(size=(3, 3, 2), kernel=(2, 3, 3), stride=(2, 2, 2), padding=(1, 1, 1))):
+        more = {**how, "dilation": (1, 1, 1)}
+        np.testing.assert_array_equal(simulate(pool_volumes.max_pool3d(layout_of(x), **more), x), host.max_pool3d(x, **more))
+        for pads, divisor in ((True, 0), (False, 0), (True, 7)):
+            more = {**how, "count_include_pad": pads, "divisor": divisor}
+            np.testing.assert_allclose(simulate(pool_volumes.avg_pool3d(layout_of(x), **more), x),
+                                       host.avg_pool3d(x, **more), rtol=1e-6)
+
+
+def test_geometric_numbers_are_of_the_exponential_ones(device):
+    """The next whole number above e / rate, for the numbers that `standard_exponential` draws in the same state."""
+    for p in (0.3, 0.999, 1e-9, 1.0, 1e-300):
+        rate = -np.log1p(-p) if p < 1 else np.inf
+        for dtype in (None, "int32", "uint8"):
+            for size in (1, 7, (33, 5)):
+                for again in range(2):
+                    drawn, plain = cm.random.default_rng(5 + again), cm.random.default_rng(5 + again)
+                    e = plain.standard_exponential(size, "float64").to_numpy()
+                    with np.errstate(over="ignore"):
+                        want = np.clip(np.ceil(e / rate), 1, 2.0**63 - 1024).astype(np.int64)
+                    got = drawn.geometric(p, size, dtype)
+                    assert got.dtype == (dtype or "int64") and drawn.state == plain.state
+                    np.testing.assert_array_equal(got.to_numpy(), want.astype(got.dtype))
+
+
+@pytest.mark.simulator
+def test_geometric_simulated():
+    from cudamath.cpu import random as host
+    from cudamath.kernels import random
+
+    for dtype in ("i8", "u1"):
+        for rate in (0.356, 1e-300, np.inf):
+            what = dict(shape=(30,), dtype=np.dtype(dtype), device=0)
+            numbers = (0x0123456789ABCDEF, 0xFEDCBA9876543210, (1 << 40) + 3, rate, 0.0, 0.0)
+            np.testing.assert_array_equal(simulate(random.geometric(version="each", **what), scalars=numbers),
+                                          host.geometric(scalars=numbers, **what))
+
+
+# ------------------------------------------------------------------------------------------------ launches
+
+
+@pytest.mark.parametrize("name", ["window", "nan_quantile", "distinct_runs"])
+def test_cards_without_a_name_of_their_own(name):
+    assert name in registry and not hasattr(cm, name)
+
+
+def test_how_many_launches(fake, monkeypatch):
+    """These take one launch, or one beside a sort, from the second call on at the latest."""
+    monkeypatch.setattr(FakeDriver, "finish", lambda self, target: None)  # kernels do not run
+    with cm.device("cuda:0"):
+        a, places, volumes = (gpu(x) for x in (np.ones((8, 8), "f4"), np.zeros(4, "i8"), np.ones((1, 1, 4, 4, 4), "f4")))
+        calls = {"tril_indices": (lambda: cm.tril_indices(8), 1), "triu_indices": (lambda: cm.triu_indices(8, 1), 1),
+                 "logspace": (lambda: cm.logspace(0, 1, 9), 1), "hanning": (lambda: cm.hanning(9), 1),
+                 "blackman": (lambda: cm.blackman(9), 1), "geometric": (lambda: cm.random.geometric(0.3, 9), 1),
+                 "max_pool3d": (lambda: cm.ml.max_pool3d(volumes, 2), 1), "a[i, j]": (lambda: a[places, places], 1),
+                 "avg_pool3d": (lambda: cm.ml.avg_pool3d(volumes, 2), 1), "nanmedian": (lambda: cm.nanmedian(a, 1), 2),
+                 "nanquantile": (lambda: cm.nanquantile(a, 0.3, 1), 2)}
+        for name, (call, count) in calls.items():
+            for _ in range(2):
+                fake.launches.clear()
+                call()
+                assert len(fake.launches) == count, (name, [launch[0] for launch in fake.launches])

@@ -240,7 +240,7 @@ def taken(files: Sequence[pathlib.Path]) -> dict[str, Any]:
 
 
 def write(record: dict[str, Any], out: pathlib.Path) -> None:
-    """accuracy.json, a row a line."""
+    """accuracy.json, one row per line."""
     out.mkdir(parents=True, exist_ok=True)
     lines = [row | {what: round(row[what], 4) for what in ("value", "gradient") if row.get(what)}
              for row in ordered(record["rows"])]

@@ -2,7 +2,7 @@
 
 `speedups.png`, and `headlines.png` of README's rows: a bar a row, the best peer's time as a multiple of cudamath's, on a
 logarithmic axis; right of 1 cudamath is faster. `roofline.png`:
-products and convolutions by their operations a byte of operands and result, beside what memory and arithmetic allow:
+products and convolutions by their operations per byte of operands and result, beside what memory and arithmetic allow:
 the copy's rate and the fastest product of the same records.
 """
 
@@ -27,7 +27,7 @@ def speedups(rows: Sequence[dict[str, Any]]) -> list[tuple[str, float, str]]:
 
 
 def points(rows: Sequence[dict[str, Any]]) -> list[tuple[str, float, float]]:
-    """(title, operations a byte, operations a second) of each row whose record has both."""
+    """(title, operations per byte, operations a second) of each row whose record has both."""
     return [(row["title"], row["work"] / row["traffic"], row["work"] / row["results"]["cudamath"]["median"]) for row in rows
             if row["unit"] == "FLOP" and row.get("traffic") and "cudamath" in row["results"]]
 

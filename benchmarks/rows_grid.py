@@ -1,4 +1,4 @@
-"""Rows of elementwise functions over a grid: one to four inputs, dtypes, memory layouts, and sizes from 1 MB to 4 GB an array.
+"""Rows of elementwise functions over a grid: one to four inputs, dtypes, memory layouts, and sizes from 1 MB to 4 GB per array.
 
 In reports they form a table of their own, a line an expression and a column a size (`section`). 4 GB of a 16-bit dtype are 2^31
 numbers, which 32-bit indices do not reach.

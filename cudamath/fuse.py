@@ -284,7 +284,7 @@ class _Stages:
 
 
 def _along_rows(symbol: Symbol) -> bool:
-    """Whether a reduction leaves one value a row, and a kernel of rows can do it."""
+    """Whether a reduction leaves one value per row, and a kernel of rows can do it."""
     layout, params = symbol.operands[0][1], symbol.params
     return (params["kind"] in _IN_ROWS and params["axis"] == (layout.ndim - 1,) and layout.shape[-1] > 1
             and layout.dtype in FLOATING and symbol.layout.dtype in FLOATING and symbol.layout.size > 0

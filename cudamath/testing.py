@@ -34,7 +34,7 @@ def __getattr__(name: str) -> Any:
 
 
 class Resources(NamedTuple):
-    """What the compiler gave a kernel: registers a thread, bytes spilled, bytes of static shared memory."""
+    """What the compiler gave a kernel: registers per thread, bytes spilled, bytes of static shared memory."""
 
     kernel: str
     registers: int

@@ -26,9 +26,9 @@ CASES = [  # images, channels, height, width; taps; stride; padding
     ((5, 2, 4, 4), (3, 3), (2, 2), (0, 0)),         # the last row and column meet no result
 ]
 LARGER = [
-    ((64, 3, 14, 14), (3, 3), (1, 1), (1, 1)),      # many images a block
+    ((64, 3, 14, 14), (3, 3), (1, 1), (1, 1)),      # many images per block
     ((2, 2, 56, 56), (7, 7), (1, 1), (3, 3)),
-    ((2, 2, 300, 600), (5, 5), (1, 1), (2, 2)),     # many blocks an image
+    ((2, 2, 300, 600), (5, 5), (1, 1), (2, 2)),     # many blocks per image
     ((2, 3, 301, 270), (3, 3), (2, 2), (1, 1)),
 ]
 

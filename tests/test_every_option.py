@@ -1,6 +1,6 @@
 """Every option of every layer, loss and activation that has a gradient: value, first and second derivatives as PyTorch's.
 
-One row a call; the last test asks that no function and no option of `cm.ml` is missing here.
+One row per call; the last test asks that no function and no option of `cm.ml` is missing here.
 """
 
 import inspect

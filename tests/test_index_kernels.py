@@ -401,7 +401,7 @@ def test_rows_on_gpu(rows, columns, m, dtype):
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "c16"])
 @pytest.mark.parametrize("shape, axis", [((50, 512), 0), ((3, 7, 1600), 1), ((5, 12_304), 0), ((2, 9, 4, 768), 1)])
 def test_long_rows_on_gpu(shape, axis, dtype):
-    """A warp for a piece of a row: of one access a lane, of two, of three, pieces that end within; several boxes."""
+    """A warp for a piece of a row: of one access per lane, of two, of three, pieces that end within; several boxes."""
     x, index = numbered(shape, dtype), np.random.default_rng(1).integers(-shape[axis], shape[axis], 133)
     with cm.device("cuda"):
         ours, places = cm.asarray(x), cm.asarray(index)

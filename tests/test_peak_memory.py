@@ -78,7 +78,7 @@ def theirs(function, params, x):
     return most, dict(zip(params, grads, strict=True))
 
 
-WIDTH, ROWS = 32, 128  # 16 KiB an array of them
+WIDTH, ROWS = 32, 128  # 16 KiB per array of them
 
 
 def transformer(params, x, layer_norm, linear, gelu):
@@ -141,7 +141,7 @@ def test_no_more_memory_than_torch(name):
     bound, expected = theirs(other, {n: torch.tensor(p, requires_grad=True) for n, p in params.items()}, torch.tensor(x))
     for n, g in grads.items():
         np.testing.assert_allclose(g.to_numpy(), expected[n].numpy(), rtol=2e-4, atol=2e-5, err_msg=n)
-    assert most <= 1.01 * bound, (most / x.nbytes, bound / x.nbytes)  # 1 %: numbers a channel, which norms keep
+    assert most <= 1.01 * bound, (most / x.nbytes, bound / x.nbytes)  # 1 %: numbers per channel, which norms keep
 
 
 def test_constants_keep_nothing():

@@ -14,7 +14,7 @@ from cudamath.ops.source import drawn
 from cudamath.runtime import stream
 from cudamath.runtime.memory import pool_of
 
-N = 8  # words a draw: two blocks
+N = 8  # words per draw: two blocks
 
 
 def _told(out, key, stream, first):

@@ -477,7 +477,7 @@ def test_rows_between_borders_do_not_spill():
             with assume(capability):
                 plans = [(softmax.plan("cached_rows", i, 1, log, len(i) == 2), list(i)) for i in ((v,), (v, v))]
             for plan, inputs in plans:
-                alone = plan.steps[0].shared > softmax.CACHE[capability]  # one block a multiprocessor instead of two
+                alone = plan.steps[0].shared > softmax.CACHE[capability]  # one block per multiprocessor instead of two
                 for found in compile_plan(plan, inputs, capability):
                     assert found.spills == 0 and found.registers <= (128 if alone else 64), (found, capability)
 

@@ -1,6 +1,6 @@
 """Convolution on the CPU: a matrix product whose right-hand matrix is never written down.
 
-The idea. Write one image with its padding as one long line, row after row, `pitch` numbers a row. Then
+The idea. Write one image with its padding as one long line, row after row, `pitch` numbers per row. Then
 
     y[k, p] = sum_j  w[k, j] * line[shift[j] + p]          j = (channel, tap row, tap column)
 
@@ -230,7 +230,7 @@ def _shifted(source, weights, shifts, planes, step, halo, pitch, bias, out, plac
 
     source (N, G*C, H, W); weights (G, panels, J, outputs beside each other); shifts (J, 3): plane (with its channel),
     row, column; planes (n, 2): corners; step (2,): distance in the source; halo: rows a shift can reach down; bias
-    (G*K,); out (N, G*K, ...); place: (top, left, down, right); shape: rows, columns to compute; block: rows an item;
+    (G*K,); out (N, G*K, ...); place: (top, left, down, right); shape: rows, columns to compute; block: rows per item;
     run: items that share their scratch memory."""
     groups = weights.shape[0]
     channels, outputs = source.shape[1] // groups, out.shape[1] // groups
@@ -292,7 +292,7 @@ def _product(grad, source, shifts, planes, step, halo, pitch, keep, images, bloc
     """partial[c, g, k, j] = sum over the items of chunk c of grad[k, p] * line[shifts[j] + p].
 
     grad (N, G*K, P, Q); source (N, G*C, H, W); shifts, planes, step, halo, pitch as in `_shifted`; keep: one integer
-    with all bits set, as wide as the numbers; images, block: images and rows an item; outputs: of the K at a time;
+    with all bits set, as wide as the numbers; images, block: images and rows per item; outputs: of the K at a time;
     partial (chunks, G, K, J), zeros."""
     chunks, groups, all_outputs = partial.shape[:3]
     channels = source.shape[1] // groups

@@ -1,6 +1,6 @@
 """Cross entropy and negative log likelihood with class indices, and their gradients, in NumPy.
 
-Logits are viewed as (N, C, D): N samples, C classes, D positions a sample (1 without extra axes); targets are (N, D).
+Logits are viewed as (N, C, D): N samples, C classes, D positions per sample (1 without extra axes); targets are (N, D).
 """
 
 import numpy as np

@@ -86,7 +86,7 @@ def launch(kernel: Any, grid: Size, block: Size, *args: Any, shared: int = 0) ->
     ----------
     kernel : function decorated with numba.cuda.jit
     grid, block : int or up to three ints
-        Blocks, and threads a block.
+        Blocks, and threads per block.
     *args : arrays on one GPU, or numbers
         Arrays may be cudamath's, another library's (torch, CuPy; taken without a copy), or NumPy arrays made by
         `pinned` or `managed`. The kernel sees them as Numba shows arrays; bfloat16 as uint16, 0-d arrays as shape

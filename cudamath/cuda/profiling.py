@@ -143,7 +143,7 @@ def launch_lines() -> Iterator[None]:
 
     A kernel that reads a bad address fails later, at some other call. The error then names the kernels launched last;
     inside this context (or with CUDAMATH_LAUNCH_LINES=1 in the environment) each with the line that launched it. It
-    costs about 0.5 us a launch.
+    costs about 0.5 us per launch.
 
     >>> import cudamath as cm
     >>> with cm.cuda.launch_lines():

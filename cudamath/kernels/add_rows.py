@@ -20,7 +20,7 @@ at random, as words of a text are (zipf), or one row only. What must be moved ta
     with a sort        82     113      339          123           503                197
     add_rows           53      63      145           80           237                128
 
-(with 32 groups in `add_often`). Tried: 32 warps a block, which leave a thread 64 registers: 72 us for 8,192
+(with 32 groups in `add_often`). Tried: 32 warps per block, which leave a thread 64 registers: 72 us for 8,192
 sources; 256 and 512 owners: 71 and 87; zeros written before the indices are looked at: no difference.
 
 The order of all additions depends on the indices alone: same bits on every run. Floor: one write of the result and one read

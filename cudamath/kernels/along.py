@@ -28,7 +28,7 @@ SECTOR = 32  # bytes that an element picked from memory costs
 
 @functools.cache
 def along_rows(word: np.dtype, number: np.dtype, width: int) -> Any:
-    """x: (rows * n,), index: (rows * m,) of `number`, out: (rows * m,); a block a row; `width` divides n and m."""
+    """x: (rows * n,), index: (rows * m,) of `number`, out: (rows * m,); one block per row; `width` divides n and m."""
     pair = min(16 // number.itemsize, width)  # indices of an access
     read, read_index, write = reader(word, width), reader(number, pair), writer(word, width)
     W, N = numba_type(word), numba_type(number)

@@ -6,7 +6,7 @@ Versions, from simple to fast:
 ``mma``     (attention_mma.py)     the same for 16-bit numbers by mma.sync (8.0 on); depths that are multiples of 8
 ``decode``  (attention_decode.py)  few queries and many keys, 16-bit numbers: keys split over the device, mma.sync (8.0 on)
 ``wgmma``   (attention_wgmma.py)   16-bit numbers on the tensor cores of compute capability 9.0, fed by TMA; the gradient:
-                                   attention_wgmma_grad.py, and for more than 128 numbers a head attention_wgmma_grad_wide.py
+                                   attention_wgmma_grad.py, and for more than 128 numbers per head attention_wgmma_grad_wide.py
 
 torch: the faster one of its back ends, cuDNN's and FlashAttention-2.
 

@@ -20,7 +20,7 @@ for a handful of multiply-adds: memory sets the speed, and what counts is that a
     attention_decode         y and lse, or with several splits their parts (unnormalised sums, maximum and total)
     attention_decode_merge   y and lse from the parts, in a fixed order
 
-The floor: keys and values read once, 4 Sk D bytes a head that has some.
+The floor: keys and values read once, 4 Sk D bytes per head that has some.
 
 Source: Dao et al., "Flash-Decoding for long-context inference", 2023.
 
@@ -119,7 +119,7 @@ def queues(hopper: bool, size: int) -> tuple[bool, int, int]:
 
 
 def stages_of(depth: int, room: int) -> int:
-    """Steps that a warp asks ahead, plus the one it multiplies: what `room` bytes a block have place for, at least two."""
+    """Steps that a warp asks ahead, plus the one it multiplies: what `room` bytes per block have place for, at least two."""
     return max(2, room // (WARPS * 4 * STEP * depth))
 
 

@@ -13,7 +13,7 @@ Both factors pass through shared memory SIDE numbers of the depth at a time, so 
 2 PER numbers read. Weights go through shared memory to meet the values, PER * SIDE columns at a time.
 
     attention_plain            y and lse                                  2 products, 4 Sq Sk D operations
-    attention_mean             sum over the depth of g y, a thread a row
+    attention_mean             sum over the depth of g y, one thread per row
     attention_grad_queries     dq: a tile of queries, all keys            3 products
     attention_grad_keys        dk and dv: a tile of keys, all queries of the heads that share them; 4 products
 

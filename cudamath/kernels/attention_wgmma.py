@@ -1,6 +1,6 @@
 """Attention forward on the tensor cores of compute capability 9.0.
 
-The idea. Per tile of queries attention is two matrix products a step, s = q k^T and o += p v, with the softmax between them.
+The idea. Per tile of queries attention is two matrix products per step, s = q k^T and o += p v, with the softmax between them.
 The tensor cores could do both products in the time the exponentials take, so everything is about doing the two at once:
 
     a producer warp               asks TMA for tiles of q, k and v; two stages of k and v are under way (hopper.py)

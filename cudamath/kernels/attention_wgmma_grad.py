@@ -1,6 +1,6 @@
 """Gradients of attention on the tensor cores of compute capability 9.0, with five products and the same bits every time.
 
-The idea. With p = exp(s - lse) computed again, the gradients are five matrix products a tile:
+The idea. With p = exp(s - lse) computed again, the gradients are five matrix products per tile:
 
     s = k q^T    dp = v g^T    dv += p g    dk += ds q    dq += ds^T k        ds = p (dp - mean), mean = sum of g y
 
@@ -72,7 +72,7 @@ PART = 8192  # float32 numbers of dq that a tile has: 64 x 128 or 128 x 64
 WARPGROUPS = 2
 THREADS = 128 * (WARPGROUPS + 1)
 LOG2E = math.log2(math.e)
-PREPARE_THREADS, ROUNDS = 256, 4  # of attention_grad_prepare: threads a block, rows a thread looks at
+PREPARE_THREADS, ROUNDS = 256, 4  # of attention_grad_prepare: threads per block, rows a thread looks at
 FINISH_THREADS = 256
 PAD = 128  # rows of mean and lse are padded to a multiple of this
 ABSENT = 1.0e30  # lse of a query that sees nothing

@@ -1,6 +1,6 @@
 """Gradients of attention for heads of more than 128 numbers, on the tensor cores of compute capability 9.0.
 
-The idea. attention_wgmma_grad.py finds all gradients in one walk, with five products a tile and dq added up in memory. With
+The idea. attention_wgmma_grad.py finds all gradients in one walk, with five products per tile and dq added up in memory. With
 256 columns those additions take longer than the products. So here are two kernels, each of which finds p and ds anew: seven
 products, but every number is written once, rounded, where it belongs:
 

@@ -21,7 +21,7 @@ if not SIMULATOR:
     from .ptx import store_vector
 
 THREADS = 128
-ITEMS = 4  # columns a thread, THREADS apart, so that several loads are under way
+ITEMS = 4  # columns per thread, THREADS apart, so that several loads are under way
 MOST_ROWS = 65_535  # of a grid's second dimension
 
 
@@ -65,7 +65,7 @@ def band_ones(dtype: np.dtype, one: Any) -> Any:
 
 @functools.cache
 def band_ones_wide(size: int, one: int) -> Any:
-    """The same, 16 bytes a store, several rows a thread. out: (rows * columns * size / 8,) uint64; size: bytes of an
+    """The same, 16 bytes a store, several rows per thread. out: (rows * columns * size / 8,) uint64; size: bytes of an
     element, one: its bits of 1."""
     each = 8 // size  # elements of a word
     bit, nothing = types.uint64(one), types.uint64(0)

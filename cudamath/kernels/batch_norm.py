@@ -19,7 +19,7 @@ this is done with x - pivot, the pivot a typical element of the channel: that di
 pivot, and the pivot is added to the mean of the differences at the end, with one rounding. All orders are fixed by the
 shapes: no atomics.
 
-Versions of (a): `plain_*` one thread a channel (any GPU, and the simulator); `segments_*` for S > 1, a block reads
+Versions of (a): `plain_*` one thread per channel (any GPU, and the simulator); `segments_*` for S > 1, a block reads
 the runs of S elements of one channel; `columns_*` for S = 1, threads own neighbouring channels and walk down N.
 Weight, bias and running statistics have x's dtype or float32; mean and rstd the compute type T.
 
@@ -94,7 +94,7 @@ def typical(dtype):
 
 @functools.cache
 def plain_moments(dtype):
-    """One thread a channel; x: (N, C, S); parts: (4, 1, C)."""
+    """One thread per channel; x: (N, C, S); parts: (4, 1, C)."""
     load, _, T = codec(dtype)
     pivot = typical(dtype)
 
@@ -201,7 +201,7 @@ def columns_moments(dtype, threads, rows, width):
     """Threads own `width` neighbouring channels and walk down N; x: (N * C,); parts: (4, splits, C).
 
     Block (threads, rows): `rows` threads share a channel. Grid: (channels, splits). A thread takes LONG rounds of loads at a
-    time and adds up distances to the mean it has so far, and their squares: three operations an element. What cancels in
+    time and adds up distances to the mean it has so far, and their squares: three operations per element. What cancels in
     the sum of squares is then as small as the mean still moves. The first time it takes one round, to have a mean at all.
     """
     _, _, T = codec(dtype)
@@ -321,7 +321,7 @@ def finish(param):
 
 @functools.cache
 def finish_many(param):
-    """`finish` for many parts: MERGERS threads a channel merge every MERGERS-th part, then meet in a tree.
+    """`finish` for many parts: MERGERS threads per channel merge every MERGERS-th part, then meet in a tree.
 
     Block (NEIGHBOURS, MERGERS): the parts of neighbouring channels are read together.
     """
@@ -534,7 +534,7 @@ def apply(x: Layout, param, stat, inference: bool, add: bool, relu: bool, geo: G
 
 
 def merging(alone, many, param, parts: Layout, arguments: list) -> Launch:
-    """Step (b): a thread a channel, or several where there are many parts (..., splits, C)."""
+    """Step (b): one thread per channel, or several where there are many parts (..., splits, C)."""
     splits, channels = parts.shape[1:]
     if splits <= ALONE:
         return Launch(alone(param), blocks(channels, 128), 128, arguments)

@@ -46,7 +46,7 @@ def block_sum(T: Any) -> Any:
 
 @functools.cache
 def batch_few(dtype: np.dtype, param: np.dtype, add: bool, relu: bool) -> Any:
-    """A block a channel. x, more, y: (N, C, S); all others: (C,); `more`: the residual, or untouched without `add`."""
+    """One block per channel. x, more, y: (N, C, S); all others: (C,); `more`: the residual, or untouched without `add`."""
     load, store, T = codec(dtype)
     load_param = codec(param)[0]
     pivot, mixed, summed = typical(dtype), moved(param), block_sum(T)

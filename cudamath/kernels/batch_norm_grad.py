@@ -1,7 +1,7 @@
 """The gradient of batch norm (batch_norm.py explains the picture, the geometry and the merging).
 
     dbias = sum g,   dweight = rstd * sum g d,   d = x - mean
-    dx    = weight * rstd * (g - sum(g) / m - d * rstd^2 * sum(g d) / m),   m elements a channel
+    dx    = weight * rstd * (g - sum(g) / m - d * rstd^2 * sum(g d) / m),   m elements per channel
 
 The floor: the sums need all of g and x before the first dx, so both are read twice and dx is written (5 x size bytes).
 
@@ -17,7 +17,7 @@ was, and writes the masked g: that is the gradient of the residual, and what (c)
 is computed; `kept`, y is read and the masked g written to `dr`; `two`, g comes as two arrays to be added, as it does where y
 was used twice: by the next block and by the connection around it.
 
-Versions of (a): `plain_sums` one thread a channel (any GPU, and the simulator); `segments_sums` and `columns_sums`
+Versions of (a): `plain_sums` one thread per channel (any GPU, and the simulator); `segments_sums` and `columns_sums`
 as their counterparts forward.
 
 Measured (row versions_batch_norm_grad):
@@ -42,7 +42,7 @@ from .rows import RUN, bounded, device, reader, wide, writer
 
 @functools.cache
 def plain_sums(dtype, param, relu, kept, two):
-    """One thread a channel; g, more, x, y, dr: (N, C, S); weight, bias, mean, rstd: (C,); parts: (3, 1, C)."""
+    """One thread per channel; g, more, x, y, dr: (N, C, S); weight, bias, mean, rstd: (C,); parts: (3, 1, C)."""
     load, store, T = codec(dtype)
     load_param = codec(param)[0]
 

@@ -2,13 +2,13 @@
 
 The idea. The norm needs every element once, the scaling every element once more (read and written): 12 bytes an
 element for float32. Hundreds of arrays, most of them small, would cost a launch each; so, as in optim.py, a table made
-with the plan cuts all arrays into chunks, a chunk a block, and their addresses come in a table of the call.
+with the plan cuts all arrays into chunks, one chunk per block, and their addresses come in a table of the call.
 
 1. `squares`: a block sums the squares of its chunk -> one partial sum a block.
 2. `norm_of`: one block sums the partial sums in a fixed order -> the norm and the factor min(1, most / (norm + 1e-6)).
 3. `scaled`: a block writes its chunk times the factor. The results of one dtype lie in one new array, each beginning on
    a border of 16 bytes. An optimizer that multiplies by the factor itself as it reads the gradients (kernels/optim.py)
-   does without: 4 bytes an element in place of 12.
+   does without: 4 bytes per element in place of 12.
 
 A norm that is not finite makes the factor NaN, by which optimizers leave the step out. With loss scaling (`settle`) the
 gradients are those of scale times the loss: one thread turns norm and factor into those of the loss itself, halves the
@@ -194,7 +194,7 @@ def insist(norm, flag, ticket):
 
 @functools.cache
 def scaled_one(dtype, total):
-    """x: (n,), y: (n,) dtype; factor: (1,) total. A thread an element."""
+    """x: (n,), y: (n,) dtype; factor: (1,) total. One thread per element."""
     load, store, T = codec(dtype)
 
     @cuda.jit

@@ -197,7 +197,7 @@ def straight(how: Scheme, arguments: str, term: str, C: Any) -> Any:
 
 @functools.cache
 def conv2d_depthwise(dtype: np.dtype, how: Scheme, reads: int, writes: int) -> Any:
-    """A block a tile of one image, or of several small ones. reads, writes: numbers that one access of memory moves."""
+    """One block per tile of one image, or of several small ones. reads, writes: numbers that one access of memory moves."""
     load, _, C = codec(dtype)
     fill, write = filler(dtype, reads), writer(dtype, writes)
     strip = straight(how, "w, total", "total[{n}] += w[{t}] * v[{k}]", C)

@@ -1,4 +1,4 @@
-"""Depthwise convolution of images channels last, and its input gradient: strips of results, two channels a thread.
+"""Depthwise convolution of images channels last, and its input gradient: strips of results, two channels per thread.
 
 What is computed, and what a scheme, a strip and its reach are, tells conv_depthwise.py. Channels last, neighbouring threads
 have neighbouring channels: a warp reads 64 channels of a pixel by one access of whole lines, wherever the pixel is, so nothing

@@ -13,7 +13,7 @@ In shared memory the planes of two channels are an odd number of 16-byte pieces 
 different channels read from different banks.
 
 The floor is 2 * N * K * P * Q * C / groups * R * S operations. What limits it are the reads of shared memory: a strip takes
-R + 3 rows of 2 or 3 for x and 8 for dy, of 16 bytes a thread each, for 32 * R * S multiply-adds.
+R + 3 rows of 2 or 3 for x and 8 for dy, of 16 bytes per thread each, for 32 * R * S multiply-adds.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def conv2d_few_weight(dtype: np.dtype, how: Scheme, outputs: int, channels: int,
 
 
 def serves(weight: tuple[int, ...], itemsize: int, groups: int, stride: Pair, dilation: Pair) -> bool:
-    """Whether this file's kernel does these weights (K, C, R, S): up to 8 outputs and channels a group, 3 x 3 taps."""
+    """Whether this file's kernel does these weights (K, C, R, S): up to 8 outputs and channels per group, 3 x 3 taps."""
     return (itemsize <= 4 and groups > 1 and max(weight[0] // groups, weight[1]) <= MOST and max(weight[2:]) <= TAPS
             and max(stride) <= 2 and max(dilation) == 1)
 

@@ -146,7 +146,7 @@ def position_table(table, positions, area, width, row_start, row_step, column_st
 
 @functools.cache
 def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
-    """A block a tile of outputs x taps, summed over its share of the positions."""
+    """One block per tile of outputs x taps, summed over its share of the positions."""
     load, _, C = codec(dtype)
     multiply = multiply_step(C, tile)
     rows, threads, high = tile.rows, tile.threads, tile.high

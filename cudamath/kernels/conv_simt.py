@@ -1,4 +1,4 @@
-"""Convolution on any GPU: one thread an output, then one matrix product over a table. (Weight gradient: conv_grad.py.)
+"""Convolution on any GPU: one thread per output, then one matrix product over a table. (Weight gradient: conv_grad.py.)
 
 The idea. With *positions* n = (image, row p, column q) of the output and *taps* k = (channel, row r, column s),
 
@@ -16,7 +16,7 @@ padding is recognised (outside 0 <= row < H, 0 <= column < W the element is 0). 
 
 Versions, simple to fast:
 
-``conv2d_direct``         one thread an output, C * R * S multiply-adds each: two reads for each of them. Also the
+``conv2d_direct``         one thread per output, C * R * S multiply-adds each: two reads for each of them. Also the
                           right one for depthwise convolutions, which have nothing to share.
 ``conv2d_implicit_gemm``  a block computes a tile of (up to) 128 outputs m x 128 positions n, 8 taps at a time through
                           shared memory; a thread keeps 8 x 8 sums in registers and does 64 multiply-adds per 16
@@ -53,7 +53,7 @@ from .lazy import cuda, types
 if not SIMULATOR:
     from .ptx import load_vector, store_vector
 
-THREADS = 256                # of kernels with a thread an element
+THREADS = 256                # of kernels with one thread per element
 POSITIONS = 128              # columns of a tile
 DEPTH = 8                    # taps (or positions, in the weight gradient) that shared memory holds at a time
 PITCH = POSITIONS + 4        # of a shared row: stores by neighbouring taps hit different banks
@@ -82,7 +82,7 @@ TILES = {128: Tile(128, 2, 8), 64: Tile(64, 1, 8), 32: Tile(32, 1, 4)}
 
 @functools.cache
 def conv2d_direct(dtype: np.dtype) -> Any:
-    """One thread an output element."""
+    """One thread per output element."""
     load, store, C = codec(dtype)
 
     @cuda.jit
@@ -216,7 +216,7 @@ def _leave(dtype: np.dtype, high: int) -> tuple[Any, Any]:
 
 @functools.cache
 def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
-    """A block a tile of outputs x positions."""
+    """One block per tile of outputs x positions."""
     load, _, C = codec(dtype)
     multiply = multiply_step(C, tile)
     leave_1, leave_4 = _leave(dtype, tile.high)

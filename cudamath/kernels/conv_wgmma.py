@@ -62,7 +62,7 @@ i32, i64, f32 = types.int32, types.int64, types.float32
 
 
 class Tile(NamedTuple):
-    """What a block computes at a time (if alternating: each of its two warpgroups), and from how many channels a step.
+    """What a block computes at a time (if alternating: each of its two warpgroups), and from how many channels per step.
 
     outputs 64: the warpgroups share them, and halve the pixels; 128 or 256: they share the pixels."""
 

@@ -1,7 +1,7 @@
 """The weight gradient of a convolution on tensor cores of compute capability 9.0, where the taps of a row share their pixels.
 
 What conv_wgmma_grad.py says holds here as well; but it brings every tap's windows of a step for themselves, and so it reads x
-as often as there are taps: with tiles of 128 outputs x 192 channels-under-taps 40 KiB a step of 64 pixels, for which the
+as often as there are taps: with tiles of 128 outputs x 192 channels-under-taps 40 KiB per step of 64 pixels, for which the
 multiplication takes some 770 cycles. That is more than the second-level cache hands out, and together with what wgmma reads,
 more than shared memory does. Neighbouring taps of a row, however, see the same pixels, moved along by one:
 

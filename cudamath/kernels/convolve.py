@@ -4,7 +4,7 @@ The idea. y[k] = sum over i of a[k - before + i] w[i], where a is 0 outside; a c
 element of a is needed by as many results as there are weights, so a block copies the stretch of a that its TILE results
 share into shared memory, CHUNK weights at a time.
 
-Even shared memory gives a warp one number a lane and clock, and the multiply-adds would wait for it. So a thread makes OWN
+Even shared memory gives a warp one number per lane and clock, and the multiply-adds would wait for it. So a thread makes OWN
 neighbouring results: it holds a window of OWN numbers of a in registers, and each further number, read once, serves OWN
 multiply-adds before it leaves the window. The window does not move; its use goes round, and as the loop over OWN weights is
 unrolled, every place in it is a register. Lanes that are OWN numbers apart would meet in the same bank, so the stretch has a

@@ -296,7 +296,7 @@ def copy_part(source: Part, target: Part) -> list[Launch]:
 def _widen(shape, from_strides, to_strides, source, target):
     """The same copy in the widest words: of 8 bytes if both sides allow it, else of the item's size."""
     size = target.itemsize
-    if size == 16:  # two words an element
+    if size == 16:  # two words per element
         return (*shape, 2), (*from_strides, 8), (*to_strides, 8), np.dtype(np.uint64)
     word = np.dtype(_WORDS[size])
     if not shape or from_strides[-1] != size or to_strides[-1] != size or not (source.aligned and target.aligned):

@@ -58,7 +58,7 @@ def rounded_product(dtype: np.dtype) -> Any:
 
 @functools.cache
 def cross_vectors(dtype: np.dtype) -> Any:
-    """a, b, out: (n0, n1, n2, 3), any strides; a thread a vector."""
+    """a, b, out: (n0, n1, n2, 3), any strides; one thread per vector."""
     load, store, T = codec(dtype)
     product = rounded_product(compute_dtype(dtype))
 

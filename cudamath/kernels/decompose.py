@@ -15,7 +15,7 @@ that nothing has to be moved afterwards:
 
 One matrix, or a few large ones, go to cuSOLVER one after the other; batches go to the routines that take a table of
 addresses, which ``addresses`` writes on the device. Q of such a batch is multiplied out
-by ``reflected``, a thread a column; no library does that.
+by ``reflected``, one thread per column; no library does that.
 
 Failures (a singular matrix, an iteration that does not converge) are known on the device only: ``check_info`` writes the
 call's ticket, negative, into the error flag, and the next synchronisation raises LinAlgError.

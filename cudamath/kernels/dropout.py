@@ -2,13 +2,13 @@
 
 The idea. Element i is kept when word i % 4 of Philox block first + i // 4 reaches a threshold (p times 2^32). The
 gradient needs the same mask for the gradient of y: it runs this very kernel on it, with the same counter, and the
-same words come out. A stored mask would cost a byte an element of memory and of traffic, both ways.
+same words come out. A stored mask would cost one byte per element of memory and of traffic, both ways.
 
-Versions: `each`, one thread an element (any GPU, the simulator); `vectors`, RUNS runs of 16 bytes a thread, all of
+Versions: `each`, one thread per element (any GPU, the simulator); `vectors`, RUNS runs of 16 bytes per thread, all of
 them loaded before the first Philox round, so that memory and arithmetic overlap.
 
-The floor is one read and one write of x: 8 bytes an element for float32, 4 for the 16-bit types. Philox adds about
-12 instructions an element; at two bytes each way that is as long as the memory takes.
+The floor is one read and one write of x: 8 bytes per element for float32, 4 for the 16-bit types. Philox adds about
+12 instructions per element; at two bytes each way that is as long as the memory takes.
 
 Measured (row versions_dropout):
 dropout of 2^27, float32; NVIDIA H200, commit bc5531f4aab2, 2026-11-22
@@ -42,7 +42,7 @@ LANES = 4  # elements a Philox block decides
 @functools.cache
 def each(dtype, held):
     """x, y: (n,) dtype; key, stream, first, threshold: uint64 (held: key is a generator's cell, see philox.py);
-    scale: compute type. One thread an element.
+    scale: compute type. One thread per element.
     """
     load, store, T = codec(dtype)
     begin = beginning(held)
@@ -65,7 +65,7 @@ def vectors(dtype, read_width, held):
     """Arguments of `each`; y 16-byte aligned, and x too if read_width > 1."""
     load, store, T = codec(dtype)
     width = run_width(dtype)
-    G = max(LANES, width)  # elements a run
+    G = max(LANES, width)  # elements per run
     size = RUNS * G
     begin = beginning(held)
     read, write = reader(dtype, read_width), writer(dtype, width)

@@ -3,7 +3,7 @@
 An elementwise op reads each input once and writes its output once; it does a few operations on the way. Its floor is
 (bytes in + bytes out) / bandwidth, so all that matters is how memory is touched:
 
-1. `plain`: one thread an element, or four or eight of them, any strides. In the dimensions that are left after merging
+1. `plain`: one thread per element, or four or eight of them, any strides. In the dimensions that are left after merging
    (`shapes.collapse`), an element's number is taken apart by 32-bit divisions. Four elements' divisions take longer than
    their loads, so where rows are not short the next element's place follows from the last one's by additions; of four
    dimensions and more a thread's elements differ in the first one alone.
@@ -110,7 +110,7 @@ def _mixed_comparison(operator: str, signed_first: bool) -> str:
 
 @functools.cache
 def vector_kernel(function: Any, arrays: tuple[bool, ...], width: int) -> Any:
-    """`vector`: contiguous operands, `width` elements a thread. arrays[i]: operand i is an array (n,), else a scalar."""
+    """`vector`: contiguous operands, `width` elements per thread. arrays[i]: operand i is an array (n,), else a scalar."""
     names = NAMES[: len(arrays)]
     loads = "".join(f"        {n}v = load_vector({n}, i, {width})\n" for n, array in zip(names, arrays, strict=True) if array)
     results = ", ".join(
@@ -130,7 +130,7 @@ def vector_kernel(function: Any, arrays: tuple[bool, ...], width: int) -> Any:
 
 @functools.cache
 def rows_kernel(function: Any, kinds: tuple[str, ...], ndim: int, width: int, wide: bool) -> Any:
-    """`rows`: `width` neighbours a thread. kinds[i]: "run" (contiguous inside a row), "one" (one value a row) or "value".
+    """`rows`: `width` neighbours a thread. kinds[i]: "run" (contiguous inside a row), "one" (one value per row) or "value".
 
     Arguments: the arrays (as the one-dimensional memory behind them), the element strides of each array along the
     outer dimensions, the sizes of the dimensions (the innermost in accesses), the number of accesses.
@@ -169,7 +169,7 @@ def rows_kernel(function: Any, kinds: tuple[str, ...], ndim: int, width: int, wi
 @functools.cache
 def plain_kernel(function: Any, arrays: tuple[bool, ...], ndim: int, wide: bool, items: int, long: bool,
                  apart: bool = False) -> Any:
-    """`plain`: operands of `ndim` dimensions with any strides, `items` elements a thread, a block's width apart, all read
+    """`plain`: operands of `ndim` dimensions with any strides, `items` elements per thread, a block's width apart, all read
     before the first is written; `wide`: 64-bit element numbers; `long`: no row is shorter than a block is wide; `apart`:
     the elements of a thread differ in the first dimension alone, an `items`-th of it apart (`count` is of threads)."""
     names = NAMES[: len(arrays)]

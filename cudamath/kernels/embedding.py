@@ -4,7 +4,7 @@ The floor is memory: n rows read, n rows written (2 x n x columns x itemsize byt
 4 or 2 bytes, as wide as its length and place allow; a float is never looked into, so one kernel serves all dtypes.
 
 Versions: `plain`, one thread an element of the result, any GPU and the simulator; `rows`, a group of up to 256
-threads a row, which reads the index once a group and several words a thread; `long`, for rows of half a kilobyte or more, a
+threads per row, which reads the index once a group and several words per thread; `long`, for rows of half a kilobyte or more, a
 warp for a piece of a row, of which each thread has up to three accesses under way (`gather_long`, index.py).
 
 An index outside the table raises the device's error flag; its row of the result stays undefined. Negative indices
@@ -59,7 +59,7 @@ def plain(indices, weight, out, flag, ticket):
 def rows(width):
     """Groups of threads copy rows; indices: (n,); weight: (rows * columns,); out: (n * columns,), words.
 
-    An access moves `width` words; `columns` counts words. Block (threads a row, rows).
+    An access moves `width` words; `columns` counts words. Block (threads per row, rows).
     """
 
     @cuda.jit
@@ -88,7 +88,7 @@ def in_table(index, j, rows, flag, ticket):
 
 @functools.cache
 def one_hot_kernel(dtype):
-    """One thread an element; indices: (n,); out: (n, classes)."""
+    """One thread per element; indices: (n,); out: (n, classes)."""
     _, store, T = codec(dtype)
 
     @cuda.jit

@@ -90,7 +90,7 @@ class Shape(NamedTuple):
 
 
 def shape(dtype: np.dtype, columns: int, down: Factor, right: Factor, aligned: bool) -> Shape:
-    """Two old columns a thread, or as many as make accesses to the new ones the widest."""
+    """Two old columns per thread, or as many as make accesses to the new ones the widest."""
     most = min(16 // dtype.itemsize, 8)
 
     def access(elements: int) -> int:

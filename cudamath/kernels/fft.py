@@ -40,7 +40,7 @@ if not SIMULATOR:
     from .ptx import load_vector, store_vector
 
 THREADS = 256
-MOST_CALLS = 16  # of the library for one transform; at some 5 us a call, more cost more than two copies
+MOST_CALLS = 16  # of the library for one transform; at some 5 us per call, more cost more than two copies
 MOST_AXES = 3  # that cuFFT transforms at a time
 
 
@@ -115,7 +115,7 @@ def hermitian(dtype: np.dtype, index: Any) -> Any:
 
 @functools.cache
 def frequencies_of(dtype: np.dtype) -> Any:
-    """out[i] = i step below `half`, (i - n) step from there on; a thread an element."""
+    """out[i] = i step below `half`, (i - n) step from there on; one thread per element."""
     _, store, T = codec(dtype)
 
     @cuda.jit

@@ -37,7 +37,7 @@ from .lazy import cuda, types
 from .rows import add, group_max, group_min, group_sum, larger, reader, smaller, spread, vector_width, wide, writer
 
 HELD = 32  # float32 registers a thread may hold of a row ..
-HELD_WIDE = 8  # .. of more than WIDE columns of 32 bits or more: with many threads a row there is always one that reads
+HELD_WIDE = 8  # .. of more than WIDE columns of 32 bits or more: with many threads per row there is always one that reads
 WIDE = 2048
 MOST_THREADS = 512  # a row that is not held
 UNROLL = 4  # accesses a thread has under way where nothing is held
@@ -50,7 +50,7 @@ class Value(NamedTuple):
 
     kind: "load" (detail: argument, alignment: for each dimension of the domain the argument's, or None), "constant"
     (detail: the number), "apply" (detail: expression, compute dtype), "where", "cast", "sum", "max", "min" (along rows).
-    row: it has one value a row.
+    row: it has one value per row.
     """
 
     kind: str
@@ -212,7 +212,7 @@ class Shape(NamedTuple):
 
     threads: int  # a row
     rows: int  # a block
-    width: int  # elements an access
+    width: int  # elements per access
     vectors: int  # accesses a thread holds; 0: nothing is held
     outer: int  # dimensions in front of the columns
     segmented: bool
@@ -260,7 +260,7 @@ def fused_rows(program: Program, shape: Shape) -> Any:
     for i in loads:
         space[f"read{i}"], space[f"load{i}"] = reader(values[i].dtype, width), codec(values[i].dtype)[0]
         space[f"T{i}"] = codec(values[i].dtype)[2]
-    row_known: set[int] = set()  # one value a row, computed already
+    row_known: set[int] = set()  # one value per row, computed already
 
     def name(i: int, k: str = "") -> str:
         """An element value at place k of an access, or one a row."""
@@ -392,7 +392,7 @@ def segments_of(program: Program, rows: int, columns: int) -> int:
 
 
 def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
-    """Planner: arguments -> the results of a program on a domain of this shape: (shape) for a value an element,
+    """Planner: arguments -> the results of a program on a domain of this shape: (shape) for one value per element,
     (*shape[:-1], segments) for one a row."""
     values = program.values
     if len(program.outputs) == 1 and not program.reductions and not values[program.outputs[0]].row:

@@ -7,7 +7,7 @@ end; a position out of range sets the device's error flag (an IndexError at the 
 replaced by row 0. The floor of a gather is (2 x output + positions) bytes /
 bandwidth, and each row read is at least one 32-byte sector:
 
-``gather_rows``     a thread a word of up to 8 bytes; any strides
+``gather_rows``     one thread per word of up to 8 bytes; any strides
 ``gather_pairs``    the same by two index arrays, of single elements or few of them
 ``gather_vectors``  rows of neighbours that divide into 16-byte accesses: a thread has four of them in flight, so that
                     gathering rows costs what copying them costs

@@ -8,10 +8,10 @@ the program runs; and it needs memory for both.
 
 Versions:
 
-1. `plain`   one thread a row, which walks over it four times. Any GPU, and the simulator.
-2. `rows`    a block a row. It reads the row twice, but the second time soon after the first, out of the L2 cache: with
+1. `plain`   one thread per row, which walks over it four times. Any GPU, and the simulator.
+2. `rows`    one block per row. It reads the row twice, but the second time soon after the first, out of the L2 cache: with
              THREADS = 512 two blocks share a multiprocessor, and the rows that 264 blocks work on are 27 MB at 50,304
-             bfloat16 numbers a row.
+             bfloat16 numbers per row.
 3. `packed`  the same for 16-bit numbers in rows of 16-byte units (8.0 on). Two exponentials a number are more work than
              the memory leaves time for, unless each is two instructions: with the scores as powers of 2, the gradient is
              2^(s log2 e - b), where b holds the maximum, the sum and the count; the target's own 1 is taken off at the
@@ -105,7 +105,7 @@ def plain(dtype):
 
 @functools.cache
 def rows(dtype, width, edges):
-    """A block of THREADS threads a row; x: (rows * columns,), changed; targets, losses: (rows,); count: (1,)."""
+    """A block of THREADS threads per row; x: (rows * columns,), changed; targets, losses: (rows,); count: (1,)."""
     load, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     take, rescaled = online(dtype), rescale(dtype)
@@ -169,7 +169,7 @@ def rows(dtype, width, edges):
 
 @functools.cache
 def packed(dtype):
-    """A block of THREADS threads a row, 16-bit numbers; x: (rows * columns,), changed; targets, losses: (rows,); count: (1,).
+    """A block of THREADS threads per row, 16-bit numbers; x: (rows * columns,), changed; targets, losses: (rows,); count: (1,).
 
     columns: a multiple of 8.
     """

@@ -9,13 +9,13 @@ apart, because their sum would lose the digits of log_sum behind those of top. T
 writes their gradient. So the floor is 1 x size bytes forward and 2 x backward; log_softmax followed by picking and
 by its own gradients moves 6 x.
 
-Logits are (N, C, D): samples, classes, positions a sample; targets (N, D). Versions:
+Logits are (N, C, D): samples, classes, positions per sample; targets (N, D). Versions:
 
 1. `plain`  one thread a target, walking over the classes with an online softmax (see softmax.py). For D > 1 it is
             also the fast one: neighbouring threads read neighbouring positions. Any GPU, and the simulator.
-2. `rows`   D = 1: a group of threads a row (see rows.py), vector reads; rows of any length, a chunk at a time.
+2. `rows`   D = 1: one group of threads per row (see rows.py), vector reads; rows of any length, a chunk at a time.
             Label smoothing sums x_c - top, once top is known, in a second trip (out of the caches).
-3. `long_rows` (loss_long.py)  D = 1, thousands of classes: the same in half as many instructions an element. The choice for
+3. `long_rows` (loss_long.py)  D = 1, thousands of classes: the same in half as many instructions per element. The choice for
             numbers of 16 bits, of which memory brings more than the others can work on (the gradient has not been timed).
 
 Each target leaves its loss and whether it counts (it is not `ignore_index`) in `pairs`; the last kernel adds them, in
@@ -49,7 +49,7 @@ LONG = 4096  # classes from which rows of 16-bit numbers are long
 FEW = 4 * LAST  # targets of nll_loss that the one block also picks: a launch less
 MANY = 1 << 16  # more pairs than this are first added by FOLDS blocks
 FOLDS = 128
-THREADS = 256  # threads a block, at most
+THREADS = 256  # threads per block, at most
 
 
 @functools.cache
@@ -101,7 +101,7 @@ def plain(dtype, smooth):
 
 @functools.cache
 def rows(dtype, threads, width, edges, smooth):
-    """A group of `threads` threads a row; x: (N * C,); targets: (N,); pairs, stats: (2, N); block (threads, rows)."""
+    """A group of `threads` threads per row; x: (N * C,); targets: (N,); pairs, stats: (2, N); block (threads, rows)."""
     load, _, T = codec(dtype)
     read = row_reader(dtype, width, edges)
     take, rescaled = online(dtype), rescale(dtype)
@@ -376,7 +376,7 @@ def rows_grad(dtype, reduced, threads, rows, width, edges):
 
 @functools.cache
 def pick_grad(dtype, reduced):
-    """nll_loss: one thread an element; dx: (N, C, D); targets: (N, D); divisor: (1,); g: (1,) or (N, D)."""
+    """nll_loss: one thread per element; dx: (N, C, D); targets: (N, D); divisor: (1,); g: (1,) or (N, D)."""
     load, store, T = codec(dtype)
 
     @cuda.jit

@@ -1,6 +1,6 @@
-"""Cross entropy of long rows, such as a vocabulary's (loss.py has the formulas): few instructions an element.
+"""Cross entropy of long rows, such as a vocabulary's (loss.py has the formulas): few instructions per element.
 
-Numbers of 16 bits leave 15 instructions an element while memory brings the next, and 24 where the gradient is written too. So
+Numbers of 16 bits leave 15 instructions per element while memory brings the next, and 24 where the gradient is written too. So
 what concerns the row alone is found once, accesses on their borders are read without a look at the row's ends (those few
 elements have threads of their own, softmax_cached.ends), and the class asked for is looked for an access at a time.
 
@@ -33,7 +33,7 @@ TURNS = 7  # of the gradient: groups of accesses of a thread
 
 @functools.cache
 def rows(dtype, width, smooth, threads, several):
-    """A block a row; x: accesses (rows.fetcher), x1: (N * C,); targets: (N,); pairs, stats: (2, N)."""
+    """One block per row; x: accesses (rows.fetcher), x1: (N * C,); targets: (N,); pairs, stats: (2, N)."""
     load, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, place = numba_type(kind), ends(width)

@@ -12,7 +12,7 @@ The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M 
                      8 + 8 numbers from shared memory, as four 16-byte loads, and does 64 multiply-adds:
                      arithmetic and these reads take about as long. While one k-slab is multiplied, the next one is
                      already on its way from memory into registers (two slabs in turn: one barrier per slab).
-``matmul_block``     (matmul_simt.py) 16 x 8 sums a thread: fewer reads of shared memory for as much arithmetic. Where
+``matmul_block``     (matmul_simt.py) 16 x 8 sums per thread: fewer reads of shared memory for as much arithmetic. Where
                      tiles are too few to fill the device, k is split, and the parts are summed by a second kernel.
 ``matmul_async``     (matmul_async.py) float32, from compute capability 8.0 on: cp.async brings the slabs, so that fewer
                      instructions are no multiply-adds, and operands of odd strides need no copies.
@@ -94,7 +94,7 @@ def arithmetic(dtype: np.dtype) -> tuple[Any, Any, Any]:
 
 @functools.cache
 def matmul_naive(dtype: np.dtype) -> Any:
-    """One thread an element of C."""
+    """One thread per element of C."""
     read, write, C = arithmetic(dtype)
 
     @cuda.jit
@@ -117,7 +117,7 @@ def matmul_naive(dtype: np.dtype) -> Any:
 
 @functools.cache
 def matmul_tiled(dtype: np.dtype) -> Any:
-    """A block a 16 x 16 tile of C; A and B pass through shared memory."""
+    """One block per 16 x 16 tile of C; A and B pass through shared memory."""
     read, write, C = arithmetic(dtype)
 
     @cuda.jit
@@ -269,7 +269,7 @@ def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> 
     place_b, start_b, fetch_b, put_b = _slab(dtype, order_b)
     multiply, finish = _multiply(C), _finish(dtype, wide)
 
-    @cuda.jit(launch_bounds=(256, 2))  # two blocks a multiprocessor: at most 128 registers a thread
+    @cuda.jit(launch_bounds=(256, 2))  # two blocks per multiprocessor: at most 128 registers per thread
     def matmul_register(a, b, out):
         """a: (batch, m, k), b: (batch, n, k), any strides; out: (batch, m, n), rows contiguous. 256 threads."""
         slab_a = cuda.shared.array(SLABS, C, alignment=16)

@@ -19,7 +19,7 @@ at once are copied first.
 Rows of a slab in shared memory are padded from 128 to 132 numbers. A warp brings 4 rows and 8 steps of an operand whose
 neighbours lie along k; so padded, these 32 numbers go to 32 different banks.
 
-``matmul_async_small`` is the same with tiles of 64 x 64 by two warps, a thread 8 x 8, eight blocks a multiprocessor: for many
+``matmul_async_small`` is the same with tiles of 64 x 64 by two warps, a thread 8 x 8, eight blocks per multiprocessor: for many
 products of small matrices.
 
 The floor: see matmul.py.
@@ -63,7 +63,7 @@ PARTS = DEPTH // 2  # in which the copies of a slab stand between the arithmetic
 
 
 class Tile(NamedTuple):
-    """The tile of C that a block computes: side x side by `threads`, a thread `rows` x 8; blocks a multiprocessor."""
+    """The tile of C that a block computes: side x side by `threads`, a thread `rows` x 8; blocks per multiprocessor."""
 
     side: int
     threads: int
@@ -112,7 +112,7 @@ class Slabs(NamedTuple):
 
 @functools.cache
 def _along_k(tile: Tile) -> Slabs:
-    """Neighbours lie along k: a warp brings 4 rows of 8 steps, 4 bytes a thread."""
+    """Neighbours lie along k: a warp brings 4 rows of 8 steps, 4 bytes per thread."""
     rows, row = tile.threads // 8, tile.row  # that the block brings at a time; bytes in shared memory
     count = tile.side // rows
 
@@ -143,7 +143,7 @@ def _along_k(tile: Tile) -> Slabs:
 
 @functools.cache
 def _across(tile: Tile, wide: bool) -> Slabs:
-    """Neighbours lie along i. wide: 16 bytes a thread, rows of a slab at once; else 4 bytes, 32 numbers at a time."""
+    """Neighbours lie along i. wide: 16 bytes per thread, rows of a slab at once; else 4 bytes, 32 numbers at a time."""
     numbers, row = (4 if wide else 1), tile.row
     lanes = tile.side // 4 if wide else 32
     turns = tile.side // (lanes * numbers)

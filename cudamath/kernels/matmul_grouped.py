@@ -71,7 +71,7 @@ def in_order(ends, group, rows):
 
 @functools.cache
 def grouped_tiled(dtype: np.dtype) -> Any:
-    """A block a 16 x 16 tile of C; A and B pass through shared memory."""
+    """One block per 16 x 16 tile of C; A and B pass through shared memory."""
     read, write, C = arithmetic(dtype)
 
     @cuda.jit
@@ -124,7 +124,7 @@ def grouped_tiled(dtype: np.dtype) -> Any:
 
 @functools.cache
 def outer_tiled(dtype: np.dtype) -> Any:
-    """A block a 16 x 16 tile of one group's C."""
+    """One block per 16 x 16 tile of one group's C."""
     read, write, C = arithmetic(dtype)
 
     @cuda.jit

@@ -7,7 +7,7 @@ time is what the kernel is about:
     or of 128 x 256, where shared memory allows     each 64 x 64: 8 fragment loads serve 32 mma
     fragments in two sets                           one step's are loaded while the step before is multiplied
     three slabs in turn                             cp.async copies memory -> shared memory past the registers, two slabs
-                                                    ahead of the one that is multiplied: one barrier a slab
+                                                    ahead of the one that is multiplied: one barrier per slab
     swizzled rows                                   chunk c of row r lies at chunk c xor (r % 8): ldmatrix reads eight rows
                                                     from eight different groups of banks, without padding
     ldmatrix, transposing                           operands contiguous along m or n instead of k cost nothing extra
@@ -17,7 +17,7 @@ TF32 (float32 whose low bits are rounded away in registers), 32 of int8 (summed 
 and 8 bits must be contiguous along k: ldmatrix transposes 16-bit numbers only; the planner copies others.
 
 float64 has instructions of its own, 16 numbers of k at a time: exactly a slab. Its fragments are read number by number, 8
-bytes a lane; the swizzle keeps those from colliding as well (``matmul_mma_double``).
+bytes per lane; the swizzle keeps those from colliding as well (``matmul_mma_double``).
 
 The floor: 2 M N K / (multiprocessors x multiply-adds a clock x 2 x clock): 1,024 multiply-adds of 16-bit numbers a clock and
 multiprocessor on compute capability 8.0. This kernel is far from it on 9.0, where wgmma is the way.
@@ -68,7 +68,7 @@ def shared_bytes(columns: int) -> int:
 
 
 def columns_for(n: int, capability: tuple[int, int]) -> int:
-    """Columns of a tile: 256 where C is wide, shared memory holds three slabs of that (163 KB a block) and the sums fit the
+    """Columns of a tile: 256 where C is wide, shared memory holds three slabs of that (163 KB per block) and the sums fit the
     registers (on 10.0 they do not quite)."""
     return 256 if n >= 256 and capability in ((8, 0), (9, 0)) else SIDE
 

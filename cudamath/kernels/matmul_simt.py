@@ -6,7 +6,7 @@ a warp takes four clocks whoever shares words: 64 multiply-adds of 4 warps and t
 pipes are full, so neither ever is.
 
 ``matmul_block`` gives a thread 16 x 8 sums: 128 multiply-adds on six reads, 128 clocks against 96. Registers pay for it: 128
-sums, 24 operands and 16 numbers of the next slab leave room for 256 threads a multiprocessor, as two blocks of 128 that
+sums, 24 operands and 16 numbers of the next slab leave room for 256 threads per multiprocessor, as two blocks of 128 that
 wait at barriers of their own. A tile of C is 128 x 128 again; four warps tile it 2 x 2, each 64 x 64; lane l owns the rows
 4 a + 16 i and the columns 4 b + 32 j, four each, where a = l / 8 and b = l % 8. Slabs come as in ``matmul_register``.
 
@@ -193,7 +193,7 @@ def matmul_small(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any
     (place_a, put_a), (place_b, put_b) = _small_slab(order_a), _small_slab(order_b)
     multiply, finish = _multiply_8_by_8(C), _finish(dtype, wide)
 
-    @cuda.jit(launch_bounds=(SMALL, 6))  # at most 168 registers a thread
+    @cuda.jit(launch_bounds=(SMALL, 6))  # at most 168 registers per thread
     def matmul_small(a, b, out):
         """a: (batch, m, k), b: (batch, n, k), any strides; out: (batch, m, n), rows contiguous. 64 threads."""
         slab_a = cuda.shared.array(SMALL_SLABS, C, alignment=16)

@@ -1,7 +1,7 @@
 """The small kernels between a library's decompositions: triangles, identities, determinants, Q, pairs of eigenvectors,
 tables of addresses, and the reports of failures. What they are for: kernels/decompose.py.
 
-All are bound by memory, each element read and written once, next to decompositions that take n operations an element; so
+All are bound by memory, each element read and written once, next to decompositions that take n operations per element; so
 they are written plainly, a thread an element (``log_determinant``: a block a matrix; ``reflected``: a thread a column).
 """
 
@@ -175,7 +175,7 @@ def zero_based(pivots, out):  # pivots: (n,) int32 or int64, 1-based; out: (n,) 
 
 @functools.cache
 def log_determinant(dtype: np.dtype) -> Any:
-    """Sign (or phase) and logarithm of the absolute value of det A, from the LU factors: one block a matrix.
+    """Sign (or phase) and logarithm of the absolute value of det A, from the LU factors: one block per matrix.
 
     Each thread multiplies the signs and adds the logarithms of every THREADS-th diagonal element, and the block combines
     them in a fixed order: the same bits on every run. A row exchange (pivot i not i + 1) turns the sign.

@@ -14,7 +14,7 @@ The variance is the mean square of x - mean, with the row still in registers, ne
 
 Versions, from simple to fast.
 
-1. `plain`  one thread a row; for the sums over rows, one thread a column. Any GPU, and the simulator.
+1. `plain`  one thread per row; for the sums over rows, one thread per column. Any GPU, and the simulator.
 2. `rows`   a row in the registers of a group of threads (see rows.py): x is read once. The gradient's groups take
             rows g, g + groups, g + 2 groups, ... in turn, and fetch the next row before they work on this one, so that memory
             never waits for arithmetic. A thread meets the same columns in every row, so it adds up dweight and dbias in
@@ -24,7 +24,7 @@ Versions, from simple to fast.
             registers, in those of a cluster of blocks (9.0 on). Read once.
 4. `ring` (norm_grad_ring.py)  gradients of rows of 16-bit numbers that take more than a warp: as `rows`, but the rows to come
             wait in shared memory, brought by TMA (9.0 and 10.0).
-5. `long_rows`  rows too long for registers: one block a row, which reads it again for each step (from the L2 cache),
+5. `long_rows`  rows too long for registers: one block per row, which reads it again for each step (from the L2 cache),
             and the sums over rows in a kernel of their own, by blocks of columns.
 
 weight and bias have x's dtype or float32. What is missing among the inputs is None for the planners, and for the kernels any
@@ -112,7 +112,7 @@ def parameter(param, width, channels):
 
 @functools.cache
 def plain(dtype, param, parts):
-    """One thread a row; x, r, y, h: (rows, columns); weight, bias: (columns,) or (channels,); mean, rstd: (rows,)."""
+    """One thread per row; x, r, y, h: (rows, columns); weight, bias: (columns,) or (channels,); mean, rstd: (rows,)."""
     load, store, T = codec(dtype)
     load_param, _, _ = codec(param)
     place = places(parts.channels)
@@ -152,7 +152,7 @@ def plain(dtype, param, parts):
 
 @functools.cache
 def rows(dtype, param, shape, parts):
-    """A row in the registers of a group of threads (see Rows); x, r, y, h: (rows * columns,); block (threads, rows a block).
+    """A row in the registers of a group of threads (see Rows); x, r, y, h: (rows * columns,); block (threads, rows per block).
 
     weight, bias: (columns,) or (channels,); mean, rstd: (rows,); part: 1 / columns, as every warp pays for a division.
     """
@@ -223,7 +223,7 @@ def rows(dtype, param, shape, parts):
 
 @functools.cache
 def long_rows(dtype, param, width, parts):
-    """One block of LONG threads a row of any length; x, y: (rows * columns,); grid: rows. (A residual is added before.)
+    """One block of LONG threads per row of any length; x, y: (rows * columns,); grid: rows. (A residual is added before.)
 
     weight, bias: (columns,) or (channels,); mean, rstd: (rows,).
     """
@@ -285,7 +285,7 @@ def numbered(*inputs: Layout | None) -> list[ArrayArg | None]:
 
 
 def fitting_rows(columns: int, width: int, held: int, limit: int = LONG) -> Rows | None:
-    """`rows.spread` with no more accesses a thread than the row has."""
+    """`rows.spread` with no more accesses per thread than the row has."""
     shape = spread(columns, width, held, limit)
     return shape and shape._replace(vectors=min(shape.vectors, blocks(blocks(columns, width), shape.threads)))
 

@@ -27,14 +27,14 @@ THREADS = 512  # threads of a row, at most: these may have 128 registers each
 RESIDENT = 512  # threads on a multiprocessor, so of 128 registers; there are no more blocks than can run at once
 RESIDENT_WARP = 384  # .. of 168 registers
 SPLITS = 64  # parts the rows are cut into where a kernel of its own sums over them
-LANES, PARTS = 32, 16  # sums over rows: columns a block, threads a column
+LANES, PARTS = 32, 16  # sums over rows: columns per block, threads per column
 LAST = 32  # .. of the last sums
 EARLY = False
 
 
 @functools.cache
 def plain(dtype, param, parts):
-    """One thread a row; g, x, extra, dx: (rows, columns); weight: (columns,); mean, rstd: (rows,)."""
+    """One thread per row; g, x, extra, dx: (rows, columns); weight: (columns,); mean, rstd: (rows,)."""
     load, store, T = codec(dtype)
     load_param, _, _ = codec(param)
     center, weighted, _, residual, _ = parts
@@ -64,7 +64,7 @@ def plain(dtype, param, parts):
 
 @functools.cache
 def plain_sums(dtype, param, parts):
-    """One thread a column; g, x: (rows, columns); mean, rstd: (rows,); dweight, dbias: (columns,)."""
+    """One thread per column; g, x: (rows, columns); mean, rstd: (rows,); dweight, dbias: (columns,)."""
     load, _, T = codec(dtype)
     _, store_param, _ = codec(param)
     center, weighted, biased, _, _ = parts
@@ -226,7 +226,7 @@ def rows(dtype, param, shape, parts):
 
 @functools.cache
 def long_rows(dtype, param, width, parts):
-    """One block of LONG threads a row of any length; g, x, dx: (rows * columns,); grid: rows.
+    """One block of LONG threads per row of any length; g, x, dx: (rows * columns,); grid: rows.
 
     weight: (columns,); mean, rstd: (rows,).
     """

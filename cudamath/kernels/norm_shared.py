@@ -67,7 +67,7 @@ def parameter(param, width, channels):
 
 @functools.cache
 def rows(dtype, param, width, threads, ranks, parts):
-    """`ranks` blocks a row; x, y: (rows * columns,). (A residual is added before.)
+    """`ranks` blocks per row; x, y: (rows * columns,). (A residual is added before.)
 
     weight, bias: (columns,) or (channels,); mean, rstd: (rows,); most: columns of a block, all but the last have so many;
     groups, share: see Channels; inverse: of `run`, as above.

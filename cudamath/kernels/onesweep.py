@@ -90,7 +90,7 @@ def count_digits(coding: Coding, passes: int, count: Any) -> Any:
 
     @bounded(THREADS)
     def count_digits(keys, counts, flip, per_row, length):
-        # keys: (rows, n) words, counts: (passes * rows * 256,); per_row: blocks a row, length: keys a block
+        # keys: (rows, n) words, counts: (passes * rows * 256,); per_row: blocks per row, length: keys per block
         seen = cuda.shared.array(all_bins, types.int32)
         ahead = cuda.local.array(COUNT_AHEAD, kind)
         t = cuda.threadIdx.x
@@ -211,7 +211,7 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
         # nothing; keep: whether the last pass writes keys. Else even and even_order are what this pass reads, odd and odd_order
         # what it writes, step and keep are this pass's.
         # places: (passes, rows * 256) int64; status: (passes, tiles * 256); tickets: (passes,); digit: the pass;
-        # per_row: tiles a row
+        # per_row: tiles per row
         exchange = cuda.shared.array(0, kind)
         carried = cuda.shared.array(0, count)
         counters = cuda.shared.array(COUNTERS, types.uint32)  # (warps, digits)

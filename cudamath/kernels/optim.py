@@ -1,16 +1,16 @@
 """Optimizer steps: every parameter of a model updated in place by one launch.
 
 The idea. A step is elementwise and each element is touched once, so its floor is the memory it moves: for Adam on
-float32, p, g, m, v read and p, m, v written, 28 bytes an element. What wastes time is not arithmetic but launches:
+float32, p, g, m, v read and p, m, v written, 28 bytes per element. What wastes time is not arithmetic but launches:
 a model has hundreds of parameter arrays, most of them small. So the kernel takes all of them at once. A table made
-with the plan cuts the arrays into chunks, one chunk a block:
+with the plan cuts the arrays into chunks, one chunk per block:
 
     block b  ->  (array, first element, end)          and the addresses of the arrays come in a table of the call
 
 Each block looks up its row, turns the addresses into arrays, and works through its chunk with 16-byte accesses.
 
 Versions: `one`, an array a launch and an element a thread (any GPU, the simulator); `many`, the fused one, with or
-without wide accesses according to the arrays' alignment (arrays are sorted into at most two launches a dtype).
+without wide accesses according to the arrays' alignment (arrays are sorted into at most two launches per dtype).
 
 The rules, element by element. Parameters and gradients of float16 and bfloat16 are widened to float32; moments and
 velocities are float32 for them and of the parameter's dtype otherwise.
@@ -62,7 +62,7 @@ if not SIMULATOR:
     from .rows import reader, writer
 
 THREADS = 256
-CHUNK = 4096  # elements a block: 4 rounds of 16 bytes a thread and array; a multiple of every vector
+CHUNK = 4096  # elements per block: 4 rounds of 16 bytes per thread and array; a multiple of every vector
 SCALARS = 8  # every rule takes so many; the ones it has no use for are 0
 
 
@@ -226,7 +226,7 @@ def numbers(held, T, c1, c2):
 @functools.cache
 def one(rule, states, dtypes, held=False):
     """p, g, w: (n,) of these dtypes (w: g again where there is no copy); s, t: (n,) compute type, or g again where the rule
-    has no such state; decays: int64. A thread an element."""
+    has no such state; decays: int64. One thread per element."""
     (load, store, T), load_g = codec(dtypes[0]), codec(dtypes[1])[0]
     copied = dtypes[2] is not None
     store_w = codec(dtypes[2])[1] if copied else store

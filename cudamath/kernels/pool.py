@@ -56,7 +56,7 @@ def place(large: bool) -> Any:
 
 @functools.cache
 def max_pool2d_kernel(dtype: np.dtype, large: bool) -> Any:
-    """A thread an output."""
+    """One thread per output."""
     load, store, C = codec(dtype)
     locate = place(large)
 
@@ -86,7 +86,7 @@ def max_pool2d_kernel(dtype: np.dtype, large: bool) -> Any:
 
 @functools.cache
 def max_pool2d_grad_kernel(dtype: np.dtype, large: bool) -> Any:
-    """A thread an input place."""
+    """One thread per input place."""
     load, store, C = codec(dtype)
     locate = place(large)
 
@@ -112,7 +112,7 @@ def max_pool2d_grad_kernel(dtype: np.dtype, large: bool) -> Any:
 
 @functools.cache
 def max_pool2d_take_kernel(dtype: np.dtype, large: bool) -> Any:
-    """A thread an output."""
+    """One thread per output."""
     _, store, C = codec(dtype)
     locate = place(large)
 
@@ -135,7 +135,7 @@ def max_pool2d_take_kernel(dtype: np.dtype, large: bool) -> Any:
 
 @functools.cache
 def avg_pool2d_kernel(dtype: np.dtype, large: bool, kind: str) -> Any:
-    """A thread an output. kind: as in pool_windows."""
+    """One thread per output. kind: as in pool_windows."""
     load, store, C = codec(dtype)
     locate = place(large)
     size = window_size(kind)
@@ -159,7 +159,7 @@ def avg_pool2d_kernel(dtype: np.dtype, large: bool, kind: str) -> Any:
 
 @functools.cache
 def avg_pool2d_grad_kernel(dtype: np.dtype, large: bool, kind: str) -> Any:
-    """A thread an input place."""
+    """One thread per input place."""
     load, store, C = codec(dtype)
     locate = place(large)
     size = window_size(kind)

@@ -4,7 +4,7 @@ A thread owns `width` neighbouring results of a row, as many as 16 bytes hold. O
 
     | left columns | width x stride columns, whole accesses of 16 bytes | what the last window still reaches |
 
-and has them in registers: for 3 x 3 windows at stride 2, two accesses and one number a row instead of twelve numbers. Columns
+and has them in registers: for 3 x 3 windows at stride 2, two accesses and one number per row instead of twelve numbers. Columns
 beyond the image belong to no window; only the first and the last windows of a row can reach there, so only these ask.
 
 Backward (`pool_rows_grad`) a thread owns the same columns of as many image rows as windows move by, and has the gradients and

@@ -460,7 +460,7 @@ def quantize_rows(form: str, dtype: np.dtype, rows: Rows) -> Any:
 
 @functools.cache
 def quantize_rows_plain(form: str, dtype: np.dtype) -> Any:
-    """As quantize_rows; a block a row, which is read twice."""
+    """As quantize_rows; one block per row, which is read twice."""
     load, _, _ = codec(dtype)
     write, top, middle, packed = _write(form), f32(LARGEST[form]), _middle(form), form == "int4"
 

@@ -6,9 +6,9 @@ states the same numbers in the same way.
 
 Versions, from simple to fast:
 
-    each      one thread an element: computes the whole block and keeps one number of the four. Plain Numba: runs on
+    each      one thread per element: computes the whole block and keeps one number of the four. Plain Numba: runs on
               any GPU and in the simulator.
-    vectors   one thread a run of elements that fills 16 bytes (8 for one-byte types; 32 for int64, whose block of
+    vectors   one thread per run of elements that fills 16 bytes (8 for one-byte types; 32 for int64, whose block of
               four words is two stores), RUNS such runs a thread; all four words are used, a warp writes whole sectors.
 
 The floor is the bytes written: 4 an element for float32, 0.96 ms for 2^30 of them at 4.4 TB/s. Uniforms reach for
@@ -268,7 +268,7 @@ def below_of(dtype, T):
 
 @functools.cache
 def each(distribution, dtype, E, held):
-    """out: (n,) dtype; key, stream, first, and a, b, c: scalars (held: key is a cell). One thread an element."""
+    """out: (n,) dtype; key, stream, first, and a, b, c: scalars (held: key is a cell). One thread per element."""
     _, store, T = codec(dtype)
     numbers, begin = distribution(dtype, T), beginning(held)
 
@@ -293,8 +293,8 @@ def vectors(distribution, dtype, E, held):
     _, store, T = codec(dtype)
     numbers, begin = distribution(dtype, T), beginning(held)
     width = run_width(dtype)
-    G = max(E, width)  # elements a run
-    philoxes = G // E  # blocks of random bits a run
+    G = max(E, width)  # elements per run
+    philoxes = G // E  # blocks of random bits per run
     per_block, held_at_once = RUNS * THREADS * G, TOGETHER * G
     two = G == 2 * width  # a run is two stores: of 64-bit integers
     write = writer(dtype, width)
@@ -346,7 +346,7 @@ def run_width(dtype):
 
 
 def draw(distribution, out, E, kind, held, version="vectors"):
-    """Plan: fill `out` from a distribution of E numbers a block. Scalars: key, stream, first, a, b, c (dtype kind).
+    """Plan: fill `out` from a distribution of E numbers per block. Scalars: key, stream, first, a, b, c (dtype kind).
 
     held: in a captured graph; the input is the generator's cell, and the key's scalar is not used.
     """
@@ -431,7 +431,7 @@ def ranks(held):
 
 @functools.cache
 def bijection(held):
-    """A thread a number, and more in long arrays."""
+    """One thread per number, and more in long arrays."""
     begin = beginning(held)
 
     @cuda.jit
@@ -494,7 +494,7 @@ def permutation(*cell, count, ranked, bits, device):
 
 @functools.cache
 def choice_each(held):
-    """A thread an element."""
+    """One thread per element."""
     begin = beginning(held)
 
     @cuda.jit

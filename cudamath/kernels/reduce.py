@@ -79,7 +79,7 @@ WAVES = 4  # times as many parts of a very long result: blocks that end early le
 LONG = 1 << 17  # elements from which on a row is worth a second launch
 MOST_THREADS = 1024  # a row; a multiprocessor has 64 registers for each ..
 WIDE = 16  # .. too few for accumulators of this many bytes, which get half as many threads
-WHOLE = 512  # threads a row at the most where there are many rows: two blocks of 1,024 would leave gaps
+WHOLE = 512  # threads per row at the most where there are many rows: two blocks of 1,024 would leave gaps
 BUSY = 768  # threads that keep a multiprocessor's loads under way
 EACH = 4  # vectors a thread of a row has at the least ..
 EACH_EXTREME = 16  # .. and of 16-bit numbers' max and min
@@ -159,7 +159,7 @@ def _row(reduce: Reduction, walk: Walk, threads: int) -> Any:
 
 @functools.cache
 def reduce_rows(reduce: Reduction, walk: Walk, threads: int) -> Any:
-    """`threads` threads a row; as many rows a block as fit in it."""
+    """`threads` threads per row; as many rows a block as fit in it."""
     row, together, finish = _row(reduce, walk, threads), across_threads(reduce, threads), reduce.finish
     index = index_walker(0, walk.kept, walk.narrow)
     width = walk.width
@@ -179,7 +179,7 @@ def reduce_rows(reduce: Reduction, walk: Walk, threads: int) -> Any:
 
 @functools.cache
 def reduce_rows_split(reduce: Reduction, walk: Walk) -> Any:
-    """A block of THREADS threads a segment of a row."""
+    """A block of THREADS threads per segment of a row."""
     row, together = _row(reduce, walk, THREADS), across_threads(reduce, THREADS)
     put, _ = components(reduce)
     width = walk.width
@@ -512,7 +512,7 @@ def _threads(rows: int, vectors: int, most: int, each: int, busy: int) -> int:
        4,096     4,053  3,993  4,057  4,211  4,261    4,045  3,842  3,828  3,739  3,346
 
     One number is quickly brought together, so each thread reads four vectors at once and is done. Several numbers take long
-    (a var divides at each step): a warp a row, more only where rows are too few. max is as sum, argmax between the two, and
+    (a var divides at each step): one warp per row, more only where rows are too few. max is as sum, argmax between the two, and
     max of bfloat16 (512 vectors: 3,672 3,462 3,292 2,506 1,897), where a vector is eight choices, wants more vectors a thread.
     """
     threads = min(most, 32)

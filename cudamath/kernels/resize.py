@@ -14,7 +14,7 @@ Images in C order that grow by whole factors have kernels of their own (enlarge.
 padding (padding.py), where almost everything only moves; these here know every other size, order and mode.
 
 The floor is bytes(x) + bytes(y). A thread owns neighbours, which it writes by one access of up to 16 bytes: channels, where
-these lie last in memory (reads are as wide then), else columns. Any GPU, and the simulator (one element a thread).
+these lie last in memory (reads are as wide then), else columns. Any GPU, and the simulator (one element per thread).
 """
 
 from __future__ import annotations

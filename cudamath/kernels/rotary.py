@@ -5,7 +5,7 @@
 One version, `rotary`: a thread a pair, which it reads and writes once; threads of a warp take neighbouring pairs, so that
 both halves of a row are read in whole lines. Tables are small and stay in the caches.
 
-The floor is one read and one write of x: 8 bytes an element for float32, 4 for 16-bit numbers.
+The floor is one read and one write of x: 8 bytes per element for float32, 4 for 16-bit numbers.
 """
 
 import functools
@@ -33,7 +33,7 @@ def rotary(dtype: np.dtype, interleaved: bool, inverse: bool):
         """x (A, B, S, D), cos, sin (A, B, S, R / 2) in the compute type: any strides; y (A, B, S, D), of which the first R
         numbers of a row are turned, the others copied."""
         half = cos.shape[3]
-        width = x.shape[3] - half  # threads a row
+        width = x.shape[3] - half  # threads per row
         n = cuda.grid(1)
         if n >= x.shape[0] * x.shape[1] * x.shape[2] * width:
             return

@@ -31,7 +31,7 @@ FULL = 0xFFFFFFFF  # all lanes of a warp take part in the shuffle
 
 
 def bounded(threads: int | tuple[int, int]):
-    """Decorates kernels launched with at most `threads` threads a block, among which the compiler shares registers; a pair:
+    """Decorates kernels launched with at most `threads` threads per block, among which the compiler shares registers; a pair:
     (threads, blocks that a multiprocessor must hold)."""
     return cuda.jit if SIMULATOR else cuda.jit(launch_bounds=threads)
 
@@ -39,10 +39,10 @@ def bounded(threads: int | tuple[int, int]):
 class Rows(NamedTuple):
     """How rows are spread over threads: the launch and the compile-time constants of a rows kernel."""
 
-    threads: int  # threads a row
-    rows: int  # rows a block; 1 when a row has more than a warp
-    width: int  # elements an access
-    vectors: int  # accesses a thread
+    threads: int  # threads per row
+    rows: int  # rows per block; 1 when a row has more than a warp
+    width: int  # elements per access
+    vectors: int  # accesses per thread
 
     @property
     def block(self) -> tuple[int, int]:

@@ -362,7 +362,7 @@ def element(given):
 def each(sampler, dtype, per, given, log, held):
     """out: (n,) dtype; key, stream, first: as in `beginning`; a, b: (n,) arrays where `given`, else scalars.
 
-    per: blocks an element.
+    per: blocks per element.
     """
     _, store, T = codec(dtype)
     begin, first_of, second_of = beginning(held), element(given[0]), element(given[1])

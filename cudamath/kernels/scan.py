@@ -4,11 +4,11 @@ The idea. A scan is an associative ``combine`` and y[i] = x[0] combine ... combi
 write as it goes, at the price of one read and one write an element. Few long lines need more threads than lines, and
 then somebody has to know what came before his part:
 
-``scan_lines``  a thread a line; neighbouring threads, neighbouring lines. Any strides, any GPU, the simulator; the
+``scan_lines``  one thread per line; neighbouring threads, neighbouring lines. Any strides, any GPU, the simulator; the
                 right choice where lines are many (a scan down the columns of a matrix). Where they are few they are
                 cut into segments: ``line_totals`` reads each segment once more to know its total.
 ``scan_ring``    (scan_ring.py) long lines on 9.0, in tiles that are read and whose totals are told before their turn.
-``scan_columns`` (scan_columns.py) lines whose neighbours are other lines, a block a strip of them: one pass.
+``scan_columns`` (scan_columns.py) lines whose neighbours are other lines, one block per strip of them: one pass.
 ``scan_tiles``  lines of neighbours, in tiles of 512 threads x some 16-byte accesses. Within a tile: each thread
                 scans its vectors, a warp scans their totals by shuffles, the warps meet in shared memory. Between
                 tiles, while all of them run:
@@ -72,7 +72,7 @@ LINE_RUN = 64  # elements that it combines one after another before it starts a 
 MOST_SEGMENTS = 64
 
 
-# ------------------------------------------------------------------------------------------------ a thread a line
+# ------------------------------------------------------------------------------------------------ one thread per line
 
 
 @functools.cache
@@ -190,7 +190,7 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
     @bounded((THREADS, BLOCKS if A.bitwidth <= 64 else 2))
     def scan_tiles(x, y, totals, sums, n, per_row, groups):
         # x, y: (rows * n,); totals: (tiles * parts,), sums: (rows * groups * parts,): published words, 0 at first;
-        # n: elements a row, per_row: tiles a row, groups: groups a row
+        # n: elements per row, per_row: tiles per row, groups: groups per row
         shared = cuda.shared.array(WARP, A)
         v = cuda.local.array(held, A)
         up_to = cuda.local.array(vectors, A)

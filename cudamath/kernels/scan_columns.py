@@ -95,7 +95,7 @@ def scan_columns(kind: str, source: np.dtype, target: np.dtype, width: int, held
     def scan_columns(x, y, n, after, strips):
         # x, y: (before, n, after), or their memory if width > 1; strips: of WARP accesses, the last of which may reach
         # beyond the columns
-        ends = cuda.shared.array((both, across), A)  # of two tiles in turn, so that one barrier a tile is enough
+        ends = cuda.shared.array((both, across), A)  # of two tiles in turn, so that one barrier per tile is enough
         ahead = cuda.local.array(room, A)
         v = cuda.local.array(room, A)
         total = cuda.local.array(width, A)  # of the tiles above: of whole runs of them ..

@@ -53,7 +53,7 @@ ALIGNMENT = 128  # bytes to whose multiple the ring begins
 QUEUE = 8  # tickets that a block remembers: two more than stages at least
 HELD = 192  # bytes of totals that a thread holds, where a block has the multiprocessor to itself
 RING = 192 << 10  # bytes of its ring
-WORTH = 4  # tiles a block: with fewer, filling the ring takes longer than it saves (2^22 float32: 16 us, scan_tiles 13)
+WORTH = 4  # tiles per block: with fewer, filling the ring takes longer than it saves (2^22 float32: 16 us, scan_tiles 13)
 
 
 class Shape(NamedTuple):
@@ -67,7 +67,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(kinds: tuple[str, np.dtype, np.dtype], width: int) -> Shape:
-    """Two blocks a multiprocessor; one, whose threads have twice the registers, for totals wider than elements or complex."""
+    """Two blocks per multiprocessor; one, whose threads have twice the registers, for totals wider than elements or complex."""
     _, source, target = kinds
     size = max(dtype_of(combining(*kinds).A).itemsize, 4)  # of its registers
     if size <= source.itemsize and target.kind != "c":
@@ -156,7 +156,7 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
     @bounded((THREADS, shape.blocks))
     def scan_ring(x, y, totals, tickets, n, per_row, tiles):
         # x, y: (rows * n,); totals: (tiles * parts,), published words; tickets: (1,); both 0 at first
-        # n: elements a row, per_row: tiles a row
+        # n: elements per row, per_row: tiles per row
         room = cuda.shared.array(0, raw)
         barriers = cuda.shared.array(places, types.uint64)
         queue = cuda.shared.array(QUEUE, types.int32)

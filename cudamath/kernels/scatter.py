@@ -275,7 +275,7 @@ def last(row_of: Any, number: Any) -> Any:
 
 @functools.cache
 def assign_few(row_of: Any, number: Any) -> Any:
-    """All of it by one block, of a thread a word or more; nobody is in a hurry, so the higher claim wins at once."""
+    """All of it by one block, of one thread per word or more; nobody is in a hurry, so the higher claim wins at once."""
 
     @cuda.jit
     def assign_few(x, positions, winner, values, words, flag, ticket):  # as in place

@@ -9,7 +9,7 @@ same time there. The floor is a read of the numbers and a write of 8 bytes each;
 bound by their last steps, about one sector from DRAM a number and doubling of the array beyond the cache.
 
 Whether numbers occur in an array needs no place: ``among_few`` compares each with all of a few, which a block holds in shared
-memory, ITEMS numbers a thread for every element read from there; ``among_sorted`` searches as ``find`` does and compares the
+memory, ITEMS numbers per thread for every element read from there; ``among_sorted`` searches as ``find`` does and compares the
 element it ends at. ``interpolate`` searches the interval of each number and draws the line through its ends.
 
 Measured (row searchsorted):

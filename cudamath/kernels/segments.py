@@ -183,7 +183,7 @@ def add_steps(target: Any, x: Layout, source: Any, positions: Any, m: int, temps
 
 @functools.cache
 def add_few(dtype: np.dtype) -> Any:
-    """out[b, k, a] = x[b, k, a] + the sum of values[b, j, a] over the j with index[j] == k; a thread an element."""
+    """out[b, k, a] = x[b, k, a] + the sum of values[b, j, a] over the j with index[j] == k; one thread per element."""
     load, store, T = codec(dtype)
     nothing = T(0)
 

@@ -128,7 +128,7 @@ def word_of(kind: str, bits: int) -> Any:
 @functools.cache
 def narrow(kind: str, bits: int, ranks: int, first: bool) -> Any:
     """begins[line, r]: longer by the digit that the key at rank left[line, r] has; left: its rank among those that begin so.
-    The counts become zero again. A block a line."""
+    The counts become zero again. One block per line."""
     K = types.uint64 if bits == 64 else types.uint32
     decoded = word_of(kind, bits)
 
@@ -312,7 +312,7 @@ def divide(coding: Coding, positions: bool) -> Any:
     @bounded((THREADS, 3 if word.itemsize == 8 else 4))
     def divide(x, borders, wanted, left, out, status, flip, n, per_line, limit):
         # x: (lines * n,) words; borders: (lines, 1) keys, uint64, of rank wanted: (1,) in the line and left: (lines, 1) among
-        # equal ones; out: (lines * limit,), places from limit on are not written; per_line: tiles a line;
+        # equal ones; out: (lines * limit,), places from limit on are not written; per_line: tiles per line;
         # status: (lines * per_line + 1,) uint64, 0 at first: a word of each tile, and how many tiles have begun
         held = cuda.local.array(items, kind)
         of_warp = cuda.shared.array(WARPS, W)

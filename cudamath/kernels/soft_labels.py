@@ -9,8 +9,8 @@ sum q' (x - maximum) falls by d sum q'. Nothing as large as the logits is writte
 gradient. So the floor is 2 x size bytes forward and 3 x backward; log_softmax, a product and a sum, and their gradients,
 move 11 x.
 
-Logits and targets are (N, C, D), as in loss.py, whose last kernels add the losses. Versions: `plain`, one thread a sample
-and position, also the fast one for D > 1; `rows`, D = 1, a group of threads a row.
+Logits and targets are (N, C, D), as in loss.py, whose last kernels add the losses. Versions: `plain`, one thread per sample
+and position, also the fast one for D > 1; `rows`, D = 1, one group of threads per row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .rows import WARP, access, bounded, fitting, group_max, group_sum, row_read
 
 @functools.cache
 def soft_plain(dtype):
-    """One thread a sample and position; x, q: (N, C, D); pairs: (2, N, D) loss, 1; stats: (3, N, D) top, log_sum, W."""
+    """One thread per sample and position; x, q: (N, C, D); pairs: (2, N, D) loss, 1; stats: (3, N, D) top, log_sum, W."""
     load, _, T = codec(dtype)
     exp = exponential(dtype)
     lowest = T(-math.inf)
@@ -69,7 +69,7 @@ def soft_plain(dtype):
 
 @functools.cache
 def soft_rows(dtype, threads, width, edges):
-    """A group of `threads` threads a row; x, q: (N * C,); pairs: (2, N); stats: (3, N); block (threads, rows)."""
+    """A group of `threads` threads per row; x, q: (N * C,); pairs: (2, N); stats: (3, N); block (threads, rows)."""
     _, _, T = codec(dtype)
     read = row_reader(dtype, width, edges)
     exp = exponential(dtype)
@@ -138,7 +138,7 @@ def soft_rows(dtype, threads, width, edges):
 
 @functools.cache
 def soft_plain_grad(dtype, reduced):
-    """One thread an element; x, q, dx: (N, C, D); stats: (3, N, D); divisor: (1,); g: (1,) or (N, D)."""
+    """One thread per element; x, q, dx: (N, C, D); stats: (3, N, D); divisor: (1,); g: (1,) or (N, D)."""
     load, store, T = codec(dtype)
     exp = exponential(dtype)
 

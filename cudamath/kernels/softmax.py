@@ -8,7 +8,7 @@ An exponential is cheaper than a trip to memory, so nothing is stored that can b
 
 Versions, from simple to fast. An array is seen as (outer, n, inner), the axis in the middle.
 
-1. `plain`      one thread a line of n elements; three trips over it. Any axis, any GPU, and the simulator.
+1. `plain`      one thread per line of n elements; three trips over it. Any axis, any GPU, and the simulator.
 2. `rows`       inner = 1: a line spread over the registers of a group of threads (see rows.py). One trip.
 3. `long_rows`  inner = 1, lines too long for registers: the *online* softmax. Maximum and sum are found in one trip:
                 when the maximum grows from m to m', the sum so far is multiplied by exp(m - m'). A second trip,
@@ -50,12 +50,12 @@ LONG = 1024  # threads for a line of any length; half as many for float64, whose
 #: Bytes of shared memory for each of two blocks on a multiprocessor, by capability: elsewhere there is too little.
 CACHE = {(8, 0): 80 << 10, (9, 0): 112 << 10, (10, 0): 112 << 10}
 VECTORS = 4  # independent reads in flight in long_rows
-LANES, PARTS = 32, 8  # columns: lines a block, threads a line
+LANES, PARTS = 32, 8  # columns: lines per block, threads per line
 
 
 @functools.cache
 def plain(dtype, log):
-    """One thread a line; x, y: (outer, n, inner)."""
+    """One thread per line; x, y: (outer, n, inner)."""
     load, store, T = codec(dtype)
 
     @cuda.jit
@@ -85,7 +85,7 @@ def plain(dtype, log):
 
 @functools.cache
 def rows(dtype, threads, vectors, width, edges, log):
-    """A line in the registers of `threads` threads; x, y: (lines * columns,); block (threads, lines a block)."""
+    """A line in the registers of `threads` threads; x, y: (lines * columns,); block (threads, lines per block)."""
     _, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     group_top, group_total = group_max(threads, T), group_sum(threads, T)
@@ -163,7 +163,7 @@ def rescale(dtype):
 
 @functools.cache
 def long_rows(dtype, width, edges, log):
-    """One block of fitting(LONG, dtype) threads a line of any length; x, y: (lines * columns,); grid: lines."""
+    """One block of fitting(LONG, dtype) threads per line of any length; x, y: (lines * columns,); grid: lines."""
     _, _, T = codec(dtype)
     threads = fitting(LONG, dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
@@ -202,7 +202,7 @@ def long_rows(dtype, width, edges, log):
 
 @functools.cache
 def columns(dtype, log):
-    """PARTS threads a line, LANES neighbouring lines a block; x, y: (outer * n * inner,); block (LANES, PARTS)."""
+    """PARTS threads per line, LANES neighbouring lines per block; x, y: (outer * n * inner,); block (LANES, PARTS)."""
     load, store, T = codec(dtype)
     rescaled = rescale(dtype)
     lowest, exp = T(-math.inf), exponential(dtype)
@@ -263,7 +263,7 @@ def formula(dtype, log):
 
 @functools.cache
 def plain_grad(dtype, log):
-    """One thread a line; g, y, dx: (outer, n, inner)."""
+    """One thread per line; g, y, dx: (outer, n, inner)."""
     load, store, T = codec(dtype)
 
     @cuda.jit
@@ -289,7 +289,7 @@ def plain_grad(dtype, log):
 
 @functools.cache
 def rows_grad(dtype, threads, vectors, width, edges, log):
-    """A line in the registers of `threads` threads; g, y, dx: (lines * columns,); block (threads, lines a block)."""
+    """A line in the registers of `threads` threads; g, y, dx: (lines * columns,); block (threads, lines per block)."""
     _, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     group_total = group_sum(threads, T)
@@ -327,7 +327,7 @@ def rows_grad(dtype, threads, vectors, width, edges, log):
 
 @functools.cache
 def long_rows_grad(dtype, width, edges, log):
-    """One block of fitting(LONG, dtype) threads a line of any length; g, y, dx: (lines * columns,); grid: lines."""
+    """One block of fitting(LONG, dtype) threads per line of any length; g, y, dx: (lines * columns,); grid: lines."""
     _, _, T = codec(dtype)
     threads = fitting(LONG, dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
@@ -362,7 +362,7 @@ def long_rows_grad(dtype, width, edges, log):
 
 @functools.cache
 def columns_grad(dtype, log):
-    """PARTS threads a line, LANES neighbouring lines a block; g, y, dx: (outer * n * inner,); block (LANES, PARTS)."""
+    """PARTS threads per line, LANES neighbouring lines per block; g, y, dx: (outer * n * inner,); block (LANES, PARTS)."""
     load, store, T = codec(dtype)
     term, slope = formula(dtype, log)
 

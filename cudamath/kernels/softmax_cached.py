@@ -38,7 +38,7 @@ from .ptx_mma import copy_16, copy_commit, copy_wait, global_address, shared_add
 from .rows import bounded, device, fetcher, group_max, group_sum, vector_width, writer
 from .softmax import CACHE, formula, online, rescale
 
-THREADS = 512  # a line; two blocks a multiprocessor
+THREADS = 512  # a line; two blocks per multiprocessor
 ALONE = 1024  # a line that has the multiprocessor to itself
 SEVERAL = 2  # accesses of such a line that a thread reads from shared memory at a time
 PARTS = 4  # groups of copies of such a line: reading begins when the first has come
@@ -68,7 +68,7 @@ def ends(width):
 
 @functools.cache
 def rows(dtype, width, log):
-    """A block of THREADS threads a line, two a multiprocessor; x: accesses (rows.fetcher), x1, y: (lines * columns,); kept:
+    """A block of THREADS threads per line, two a multiprocessor; x: accesses (rows.fetcher), x1, y: (lines * columns,); kept:
     accesses that fit."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
@@ -132,7 +132,7 @@ def rows(dtype, width, log):
 
 @functools.cache
 def turns(dtype, width, log):
-    """A block of ALONE threads a multiprocessor; the blocks take lines in turn. x: accesses (rows.fetcher), x1, y:
+    """A block of ALONE threads per multiprocessor; the blocks take lines in turn. x: accesses (rows.fetcher), x1, y:
     (lines * columns,); share: accesses of a thread in a group of copies. Shared memory: the accesses of a line."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
@@ -218,7 +218,7 @@ def turns(dtype, width, log):
 
 @functools.cache
 def rows_grad(dtype, width, log):
-    """A block of THREADS threads a line; g, y: accesses, g1, y1, dx: (lines * columns,); kept: accesses of g that fit."""
+    """A block of THREADS threads per line; g, y: accesses, g1, y1, dx: (lines * columns,); kept: accesses of g that fit."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, place, write = numba_type(kind), ends(width), writer(dtype, width)

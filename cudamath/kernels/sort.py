@@ -176,7 +176,7 @@ def sort_held(coding: Coding, positions: bool, threads: int) -> Any:
         places = cuda.local.array(HELD, types.uint32)
         t = types.int32(cuda.threadIdx.x)
         rows, n = x.shape
-        each = types.int32(size) // types.int32(HELD)  # threads a row
+        each = types.int32(size) // types.int32(HELD)  # threads per row
         own = t % each
         row = types.int64(cuda.blockIdx.x) * (types.int32(threads) // each) + t // each
         for k in range(HELD):  # in any order, so neighbouring threads read neighbours

@@ -30,7 +30,7 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, rng: Generator | N
     training : bool
         False: returns `x` itself and draws nothing.
     rng : Generator, optional
-        Where the mask comes from; by default the generator of `cm.random`. It moves on by one word an element.
+        Where the mask comes from; by default the generator of `cm.random`. It moves on by one word per element.
 
     Returns
     -------

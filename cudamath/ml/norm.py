@@ -117,7 +117,7 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
     TypeError
         An operand is not floating-point, or parameters of another dtype than said above.
     ValueError
-        Shapes that do not fit; inference without running statistics; training with fewer than two values a channel;
+        Shapes that do not fit; inference without running statistics; training with fewer than two values per channel;
         another activation.
 
     Gradient: with respect to x, weight, bias and residual (and, in inference, the statistics), of any order. Deterministic.

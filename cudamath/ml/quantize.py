@@ -42,7 +42,7 @@ class Quantized:
     Attributes
     ----------
     values : ndarray
-        int8 or float8 of the array's shape; for "int4" uint8, two numbers a byte along the last axis, the first in the low
+        int8 or float8 of the array's shape; for "int4" uint8, two numbers per byte along the last axis, the first in the low
         half, each as 0 .. 15.
     scale : ndarray
         float32: () for the whole array, (channels,) for an axis, (.., n / group) for groups of the last axis.

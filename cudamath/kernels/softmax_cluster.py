@@ -74,29 +74,41 @@ def power(dtype):
 
 
 @functools.cache
+def block_portion(width, ranks):
+    """Device function (columns, most, t) -> where the block's line begins, the block's first access, how many it has, and the
+    element that thread t has at one of the line's ends, or -1."""
+    place, halvings = ends(width), ranks.bit_length() - 1
+
+    @device
+    def portion(columns, most, t):
+        rank = cluster_rank()
+        start = (cuda.blockIdx.x >> halvings) * columns
+        head, inner, lone = place(start, columns, t)
+        if rank > 0:
+            lone = types.int64(-1)
+        return start, (start + head) // width + rank * most, i32(max(min(most, inner - rank * most), 0)), lone
+
+    return portion
+
+
+@functools.cache
 def rows(dtype, width, log, ranks, threads, vectors):
     """`ranks` blocks a line; x: accesses (rows.fetcher), x1, y: (lines * columns,); most: accesses of a block."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
-    raw, place, write = numba_type(kind), ends(width), writer(dtype, width)
+    raw, portion, write = numba_type(kind), block_portion(width, ranks), writer(dtype, width)
     rescaled, (meet, tell), (exponent, power_of) = rescale(dtype), table(ranks), power(dtype)
     group_top, group_total = group_max(threads, T), group_sum(threads, T)
     top_of, total_of = group_max(ranks, T), group_sum(ranks, T)
-    lowest, halvings, packed = T(-math.inf), ranks.bit_length() - 1, vectors * words
+    lowest, packed = T(-math.inf), vectors * words
     keep = words == width and not log  # registers have room for the exponentials
     short = words < width
 
     @bounded((threads, max(RESIDENT // threads, 1)))
     def softmax_cluster(x, x1, y, columns, most):
         t = i32(cuda.threadIdx.x)
-        rank = cluster_rank()
         pairs = meet()
-        start = (cuda.blockIdx.x >> halvings) * columns
-        head, inner, lone = place(start, columns, t)
-        if rank > 0:
-            lone = types.int64(-1)
-        first = (start + head) // width + rank * most
-        count = i32(max(min(most, inner - rank * most), 0))
+        start, first, count, lone = portion(columns, most, t)
         r = cuda.local.array(packed, raw)
         v = cuda.local.array(width, T)
         for k in range(vectors):
@@ -149,22 +161,16 @@ def rows_grad(dtype, width, log, ranks, threads, vectors):
     """`ranks` blocks a line; g, y: accesses (rows.fetcher), g1, y1, dx: (lines * columns,); most: accesses of a block."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
-    raw, place, write = numba_type(kind), ends(width), writer(dtype, width)
+    raw, portion, write = numba_type(kind), block_portion(width, ranks), writer(dtype, width)
     (term, slope), (meet, tell) = formula(dtype, log), table(ranks)
     group_total, total_of = group_sum(threads, T), group_sum(ranks, T)
-    halvings, packed = ranks.bit_length() - 1, vectors * words
+    packed = vectors * words
 
     @bounded((threads, max(RESIDENT // threads, 1)))
     def softmax_cluster_grad(g, y, g1, y1, dx, columns, most):
         t = i32(cuda.threadIdx.x)
-        rank = cluster_rank()
         pairs = meet()
-        start = (cuda.blockIdx.x >> halvings) * columns
-        head, inner, lone = place(start, columns, t)
-        if rank > 0:
-            lone = types.int64(-1)
-        first = (start + head) // width + rank * most
-        count = i32(max(min(most, inner - rank * most), 0))
+        start, first, count, lone = portion(columns, most, t)
         r = cuda.local.array(packed, raw)
         q = cuda.local.array(packed, raw)
         a = cuda.local.array(width, T)

@@ -99,6 +99,43 @@ def test_rows_by_name(machine, version, form, dtype):
         np.testing.assert_array_equal(stored.astype(F32), expected)
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [BF16, F16, F32, F64], ids=str)
+@pytest.mark.parametrize("form", STORED)
+@pytest.mark.parametrize("shape", [(40, 8192), (45, 1000), (40, 24), (40, 34)], ids=str)
+def test_rows_of_any_size_of_numbers(shape, form, dtype):
+    """The bits of a division, over all exponents, at ties, at the ends of float32 and beyond."""
+    from cudamath.kernels import quantize
+
+    rng = np.random.default_rng(14)
+    x = rng.standard_normal(shape, F32)
+    x[1:31] = np.ldexp(x[1:31], np.linspace(-146, 126, 30).astype(int)[:, None])
+    x[31] = np.clip(rng.integers(-254, 255, shape[1]) / 2, -127, 127)  # of int8, whose scale is then 1, half are ties
+    x[31, 0] = 127
+    x[32] = np.clip(rng.integers(-14, 15, shape[1]) / 2, -7, 7)
+    x[32, 0] = -7
+    x[33], x[34, 3], x[35, 5], x[36, :2] = 0, np.nan, np.inf, (np.inf, np.nan)
+    x[37] = rng.integers(-190, 191, shape[1]) * np.float32(2.0**-149)  # a scale that is far from exact
+    x[38] = np.where(x[38] < 0, np.float32(3e38), np.float32(2.0**-140))
+    with np.errstate(all="ignore"):
+        x = x.astype(dtype)
+        wide = x.astype(F32)
+        _, low, high = STORED[form]
+        scale = np.abs(wide).max(1) / np.float32({"int8": 127, "int4": 7}.get(form, high))
+        scale[scale == 0] = 1
+        value = wide / scale[:, None]
+        if form.startswith("int"):
+            expected = np.clip(np.rint(np.where(np.isnan(value), 0, value)) + (8 if form == "int4" else 0), low, high)
+        else:
+            expected = np.clip(value, low, high).astype(STORED[form][0]).astype(F32)
+    planner = functools.partial(quantize.quantize_row, form=FORMS[form], version="rows")
+    stored, by = run_version("gpu", planner, x)
+    np.testing.assert_array_equal(by, scale)
+    if form == "int4":
+        stored = np.stack([stored & 15, stored >> 4], -1).reshape(x.shape)
+    np.testing.assert_array_equal(stored.astype(F32), expected)
+
+
 @pytest.mark.simulator
 def test_products_in_the_simulator():
     """More rows or other dtypes than the packed kernel takes: dequantized first. And sums brought back to scale."""

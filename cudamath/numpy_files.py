@@ -87,6 +87,8 @@ def read(path: Any, device: Any) -> Any:
         return None
     if head != _NPY and head[:4] not in _NPZ:
         return None
+    import zipfile  # which takes a while, and NumPy imports it where there is an archive
+
     index = index_of(device)
 
     def placed(host: np.ndarray) -> Any:  # strings and dates stay what they are
@@ -98,5 +100,5 @@ def read(path: Any, device: Any) -> Any:
             return placed(found)
         with found:
             return Archive({name: placed(found[name]) for name in found.files})
-    except (ValueError, OSError, EOFError) as error:  # Python objects inside, or cut off
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:  # Python objects inside, or cut off
         raise ValueError(f"load: {os.fspath(path)}: {error}") from None

@@ -1,5 +1,6 @@
 """jvp, checkpoint, custom_vjp: beside torch, differences, and the same without them."""
 
+import functools
 import gc
 import math
 import weakref
@@ -105,6 +106,7 @@ def test_jvp_through_integers_and_constants(device):
     (lambda x: cm.jvp(lambda x: 3.0, (x,), (x,)), TypeError, "jvp: the function must return arrays, got float"),
     (lambda x: cm.vjp(lambda x: (x, 1), x, has_aux=False), TypeError, "vjp: the function must return arrays, got int"),
     (lambda x: cm.grad(cm.sin, "0"), TypeError, "grad: argnums must be a position or several, got '0'"),
+    (lambda x: cm.grad(cm.sin, None), TypeError, "grad: argnums must be a position or several, got None"),
 ])
 def test_errors(call, error, words):
     with pytest.raises(error, match=words):
@@ -289,6 +291,36 @@ def test_checkpoint_outside_a_gradient_and_names(device):
     assert cm.grad(lambda x: f(x, k=3.0)["y"].sum())(arr(2.0)).tolist() == [3] and f(arr(1.0), k=1.0)["n"] == 3
     assert cm.grad(lambda x: cm.checkpoint(lambda x: cm.ones(2))(x).sum())(arr(2.0)).tolist() == [0]
     assert cm.grad(lambda x: cm.checkpoint(lambda x: x)(x).sum())(arr(2.0)).tolist() == [1]
+
+
+def test_checkpoint_sees_its_surroundings_as_they_were(device):
+    """Functions made in a loop, whose variables change before the gradient is taken; and what cannot be had again."""
+    x, y = arr(1.0, 2.0), arr(1.0, 2.0)
+
+    def layers(x, keep):
+        for w, power in ((2.0, 1), (3.0, 2), (5.0, 1)):
+            w = arr(w, w)
+            x = keep(lambda x: w * x ** power)(x)  # noqa: B023
+        return x.sum()
+
+    assert cm.grad(layers)(x, cm.checkpoint).tolist() == cm.grad(layers)(x, lambda f: f).tolist()
+    names = {"cm": cm, "w": 2.0}
+    exec("layer = cm.checkpoint(lambda x: x * w)\n"
+         "def f(x):\n    global w\n    y = layer(x)\n    w = 7.0\n    return y.sum()", names)
+    assert cm.grad(names["f"])(x).tolist() == [2, 2]
+    for function in (lambda x: (x + y) * x, functools.partial(lambda y, x: (x + y) * x, y)):
+        value, pull = cm.vjp(cm.checkpoint(function), x)
+        y[0] = 4.0
+        with pytest.raises(RuntimeError, match="checkpoint: .*changed in place after it was used"):
+            pull(cm.ones(2))
+
+    def f(x):  # a variable that has no value yet at the first call
+        part = cm.checkpoint(lambda x, read: x * later if read else x * 2)
+        y = part(x, False)
+        later = arr(3.0, 3.0)
+        return (y + part(x, True)).sum()
+
+    assert cm.grad(f)(x).tolist() == [5, 5]
 
 
 def test_checkpoint_says_when_the_function_changes():

@@ -341,6 +341,15 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     cm.save(tmp_path / "other.safetensors", {"x": cm.ones(2)})
     assert main(["sample", "gpt2", "--checkpoint", str(tmp_path / "other.safetensors")]) == 2
     assert "is no checkpoint" in capsys.readouterr().err
+    for wrong, says in ((["train", "gpt2", *common, "--length", "17"], "train: length must be at most 16, the context of tiny"),
+                        (["train", "gpt2", *common, "--dropout", "2"], "train: dropout must be in [0, 1], got 2.0"),
+                        (["train", "gpt2", *common, "--out", "x.npy"], "train: cannot write x.npy: a checkpoint is"),
+                        (["sample", "gpt2", "--checkpoint", out, "--prompt", ""], "sample: the prompt must have at least one"),
+                        (["sample", "gpt2", "--checkpoint", out, "--count", "0"], "sample: count must be at least 1, got 0"),
+                        (["sample", "gpt2", "--checkpoint", out, "--prompt", "x" * 16], "16 bytes, which leaves no room")):
+        assert main(wrong) == 2
+        found = capsys.readouterr()
+        assert says in found.err and found.err.count("\n") == 1 and not found.out
 
 
 def test_a_resumed_command_sees_the_same_batches(tmp_path, monkeypatch, capsys):

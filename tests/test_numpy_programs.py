@@ -347,6 +347,11 @@ def test_numpys_files_that_are_none(tmp_path, device):
     path.write_bytes(path.read_bytes()[:500])
     with pytest.raises(ValueError, match="^load: .*x.npy"):
         cm.load(path)
+    archive = path.with_suffix(".npz")
+    numpy.savez(archive, x=numpy.arange(100))
+    archive.write_bytes(archive.read_bytes()[:-5])
+    with pytest.raises(ValueError, match="^load: .*x.npz: File is not a zip file"):
+        cm.load(archive)
     numpy.save(path, numpy.array([{}], object), allow_pickle=True)
     with pytest.raises(ValueError, match="^load: .*x.npy.*allow_pickle"):
         cm.load(path)

@@ -76,6 +76,7 @@ CASES = [  # x, kernel, stride, padding, dilation (of the maximum only), ceil_mo
     ((1, 1, 6, 7), 2, 5, 0, 1, True),
     ((2, 2, 1, 1), 1, None, 0, 1, False),
     ((1, 2, 4, 40), (1, 7), 3, (0, 3), 1, True),
+    ((2, 3, 2, 5), 4, 3, 0, 1, True),  # a window higher than the image
 ]
 
 
@@ -195,6 +196,8 @@ def test_a_window_of_padding_only(device):
 
 
 def test_empty_and_strided(device):
+    f = lambda x: (cm.ml.max_pool2d(x, 2) ** 2).sum()  # noqa: E731
+    assert cm.grad(lambda x: cm.grad(f)(x).sum())(cm.ones((0, 3, 4, 6))).shape == (0, 3, 4, 6)
     for pool in (cm.ml.max_pool2d, cm.ml.avg_pool2d):
         y, pull = cm.vjp(lambda x: pool(x, 2), np.ones((0, 3, 4, 6), np.float32))  # noqa: B023
         assert y.shape == (0, 3, 2, 3) and pull(y)[0].shape == (0, 3, 4, 6)
@@ -269,6 +272,7 @@ X = np.ones((2, 3, 5, 6), np.float32)
     (X, (2, 2, 2), ValueError, "at most half of kernel_size.*padding"),
     (X, (6,), ValueError, "window of 6 rows.*larger than the 5"),
     (X, ((5, 7),), ValueError, "window of 7 columns.*larger than the 6"),
+    (X, (8, 3, 0, 1, True), ValueError, "window of 8 rows.*larger than the 5"),
 ])
 @pytest.mark.parametrize("name", ["max_pool2d", "avg_pool2d"])
 def test_errors(device, name, x, arguments, error, says):

@@ -6,12 +6,17 @@ function again, recorded, and takes the gradient through what was recorded.
 
 Random draws must give the same numbers the second time. So the generator's answers (key, stream, counter) are noted
 down during the first run and handed out again during the second, in order, while the generator itself stays where it is.
+
+The second run sees the variables around the function (those it closes over, globals) as they were at the first: layers
+are often functions made in a loop, whose variable has its last value by then.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import optree
@@ -78,8 +83,39 @@ class _Segment:
         self.fn, self.args, self.kwargs, self.taken, self.places, self.outside = fn, args, kwargs, taken, places, outside
 
     def arrays(self) -> list[Any]:
-        """The arguments, which must be the same for the second run."""
-        return optree.tree_leaves(cast(Any, (self.args, self.kwargs)))
+        """The arguments and what the function names, which must be the same for the second run."""
+        return optree.tree_leaves(cast(Any, (self.args, self.kwargs, list(_named(self.fn)))))
+
+
+def _as_now(fn: Callable) -> Callable:
+    """`fn` with the variables around it as they are now."""
+    if type(fn) is not types.FunctionType:
+        return fn
+    cells = [types.CellType(value) for value in _closed_over(fn)]
+    if len(cells) < len(fn.__closure__ or ()):  # one of them has no value yet
+        return fn
+    same = types.FunctionType(fn.__code__, dict(fn.__globals__), fn.__name__, fn.__defaults__, tuple(cells))
+    same.__kwdefaults__ = fn.__kwdefaults__
+    return same
+
+
+def _closed_over(fn: types.FunctionType) -> list[Any]:
+    """The values of the variables that `fn` closes over, as far as they have one."""
+    values = []
+    for cell in fn.__closure__ or ():
+        with contextlib.suppress(ValueError):
+            values.append(cell.cell_contents)
+    return values
+
+
+def _named(fn: Any) -> Iterator[Any]:
+    """What `fn` reads besides its arguments: variables around it, what a partial function was given."""
+    while isinstance(fn, functools.partial):
+        yield fn.args, fn.keywords
+        fn = fn.func
+    if type(fn) is types.FunctionType:
+        yield from _closed_over(fn)
+        yield from [fn.__globals__[name] for name in fn.__code__.co_names if name in fn.__globals__]
 
 
 class _Checkpoint:
@@ -118,7 +154,8 @@ def checkpoint(fn: Callable) -> Callable:
     fn : callable
         Arguments and results are trees; arrays among them may be differentiated, arrays that it closes over too. It must
         do the same when it is called again: not depend on what changes in between, nor change anything itself (counts,
-        running statistics). Random draws, dropout for instance, are repeated bit for bit, whatever the generator.
+        running statistics). The variables around it are taken as they were at the first call, though. Random draws,
+        dropout for instance, are repeated bit for bit, whatever the generator.
 
     Returns
     -------
@@ -130,7 +167,8 @@ def checkpoint(fn: Callable) -> Callable:
     TypeError
         `fn` is no function.
     RuntimeError
-        While the gradient is taken: `fn` drew other random numbers or returned something else than the first time.
+        While the gradient is taken: `fn` drew other random numbers or returned something else than the first time, or an
+        array that it was given, closes over or knows as a global was changed in place in between.
 
     Gradient: the same as without, of any order; bit for bit, except that contributions to the gradient of an array that is
     used several times are added part by part. Works inside `cm.cuda.graph`.
@@ -150,14 +188,14 @@ def checkpoint(fn: Callable) -> Callable:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         if tape.state.paused:
             return fn(*args, **kwargs)
-        start = tape.now()
+        start, again = tape.now(), _as_now(fn)
         with _Noting() as noting:
             result = fn(*args, **kwargs)
         leaves, structure = optree.tree_flatten(cast(Any, result))
         places = [i for i, y in enumerate(leaves)
                   if type(y) is ndarray and y._node is not None and tape.owner(y._node).order >= start]
         outside = _outside([leaves[i]._node for i in places], start)
-        segment = _Segment(fn, args, kwargs, noting.taken, places, outside)
+        segment = _Segment(again, args, kwargs, noting.taken, places, outside)
         node = tape.node_of(_Checkpoint, outside, (segment,), None, {}, tuple([leaves[i]._layout for i in places]))
         for index, i in enumerate(places):
             leaves[i] = leaves[i]._alias()

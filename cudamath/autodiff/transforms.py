@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import optree
 
 from ..core import tape
@@ -130,11 +132,14 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
     (5.0, [2.0, 4.0])
     """
     require_function("value_and_grad", fn)
-    several = not isinstance(argnums, int)
-    positions: tuple[int, ...] = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    for position in positions:
-        if not isinstance(position, int) or isinstance(position, bool):
-            raise TypeError(f"grad: argnums must be a position or several, got {argnums!r}")
+    several = not hasattr(argnums, "__index__") or isinstance(argnums, np.ndarray) and argnums.ndim > 0
+    try:
+        given: list[Any] = list(argnums) if several else [argnums]  # type: ignore[arg-type]
+        positions = tuple([operator.index(position) for position in given])
+    except TypeError:
+        given, positions = [True], ()
+    if any([isinstance(position, bool) for position in given]):
+        raise TypeError(f"grad: argnums must be a position or several, got {argnums!r}")
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

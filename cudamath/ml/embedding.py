@@ -29,7 +29,7 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None) -> n
     weight : array (rows, columns); floating-point
         The table, one row an entry of the vocabulary.
     padding_idx : int, optional
-        The index of a row that is looked up but gets no gradient.
+        The index of a row that is looked up but gets no gradient; a negative one counts from the end.
 
     Returns
     -------
@@ -62,8 +62,10 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None) -> n
     require("embedding", weight, FLOATING, "weight")
     if weight.ndim != 2:
         raise ValueError(f"embedding: wants weight (rows, columns), got shape {weight.shape}")
-    if padding_idx is not None and not 0 <= padding_idx < weight.shape[0]:
-        raise ValueError(f"embedding: wants padding_idx in 0 .. {weight.shape[0] - 1}, got {padding_idx}")
+    if padding_idx is not None:
+        if not -weight.shape[0] <= operator.index(padding_idx) < weight.shape[0]:
+            raise ValueError(f"embedding: wants padding_idx in {-weight.shape[0]} .. {weight.shape[0] - 1}, got {padding_idx}")
+        padding_idx %= weight.shape[0]
     flat = in_order(indices).reshape((indices.size,))
     rows = _embedding(flat, in_order(weight))
     if len(_straight) >= 1024:

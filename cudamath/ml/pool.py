@@ -44,13 +44,13 @@ def _windows_of(name: str, shape: tuple[int, ...], kernel_size: Any, stride: Any
         if margin[i] > kernel[i] // 2:
             raise ValueError(f"{name}: padding may be at most half of kernel_size {kernel}, got padding {margin}")
         room = length + 2 * margin[i] - window
-        if room < 0:
-            raise ValueError(f"{name}: a window of {window} {ALONG[rank][i]} (kernel_size {kernel}, dilation "
-                             f"{dilation}) is larger than the {length + 2 * margin[i]} of the padded images "
-                             f"(x {shape}, padding {margin})")
         count = (room + (step[i] - 1 if ceil_mode else 0)) // step[i] + 1
         if ceil_mode and (count - 1) * step[i] >= length + margin[i]:
             count -= 1                                     # the last window would begin behind the image
+        if count < 1:
+            raise ValueError(f"{name}: a window of {window} {ALONG[rank][i]} (kernel_size {kernel}, dilation "
+                             f"{dilation}) is larger than the {length + 2 * margin[i]} of the padded images "
+                             f"(x {shape}, padding {margin})")
         size.append(count)
     return {"size": tuple(size), "kernel": kernel, "stride": step, "padding": margin, "dilation": dilation}
 

@@ -91,7 +91,13 @@ def train(arguments: argparse.Namespace) -> int:
     for name in ("steps", "batch", "length", "every"):
         if (count := getattr(arguments, name)) is not None and count < 1:
             raise ValueError(f"train: {name} must be at least 1, got {count}")
+    if not 0 <= arguments.dropout <= 1:
+        raise ValueError(f"train: dropout must be in [0, 1], got {arguments.dropout}")
+    if arguments.length is not None and arguments.length > (context := gpt2.SIZES[arguments.size].context):
+        raise ValueError(f"train: length must be at most {context}, the context of {arguments.size}, got {arguments.length}")
     check_folder("train", arguments.out)
+    if arguments.out.endswith(".npy"):
+        raise ValueError(f"train: cannot write {arguments.out}: a checkpoint is a safetensors file")
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -140,6 +146,10 @@ def train(arguments: argparse.Namespace) -> int:
 
 def sample(arguments: argparse.Namespace) -> int:
     """Print the prompt and what the model writes after it."""
+    if arguments.count < 1:
+        raise ValueError(f"sample: count must be at least 1, got {arguments.count}")
+    if not arguments.prompt:
+        raise ValueError("sample: the prompt must have at least one character")
     with cm.device(arguments.device) if arguments.device else contextlib.nullcontext():
         tree = cm.load(arguments.checkpoint)
         if "config" not in tree or "params" not in tree:
@@ -149,6 +159,9 @@ def sample(arguments: argparse.Namespace) -> int:
         if params["wte.weight"].device != "cpu":
             params = ml.amp.cast(params, "bfloat16")
         prompt = np.frombuffer(arguments.prompt.encode(), np.uint8)[None].astype(np.int64)
+        if prompt.shape[1] >= config.context:
+            raise ValueError(f"sample: the prompt has {prompt.shape[1]} bytes, which leaves no room in the model's context of "
+                             f"{config.context}")
         tokens = sampling.generate(params, prompt, min(arguments.count, config.context - prompt.shape[1]), config,
                                    rng=cm.random.default_rng(arguments.seed), temperature=arguments.temperature,
                                    top_k=arguments.top_k, top_p=arguments.top_p)

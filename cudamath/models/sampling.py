@@ -9,6 +9,7 @@ itself, so that nothing is left to do on the host but to replay it.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import cudamath as cm
@@ -38,6 +39,7 @@ def choose(scores: cm.ndarray, rng: cm.random.Generator, *, temperature: float =
     if not temperature >= 0 or (top_k is not None and top_k < 1) or (top_p is not None and not 0 < top_p <= 1):
         raise ValueError(f"choose: wants a temperature >= 0, top_k of at least 1 and top_p in (0, 1], got {temperature}, "
                          f"{top_k} and {top_p}")
+    top_k = None if top_k is None else operator.index(top_k)
     if scores.ndim != 2 or not scores.shape[1]:
         raise ValueError(f"choose: wants scores (rows, classes) of at least one class, got shape {scores.shape}")
     on_host = scores.device == "cpu"

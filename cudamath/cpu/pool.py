@@ -133,10 +133,10 @@ def max_pool2d_grad(grad, index, *, size, **_):
 
 def max_pool2d_take(x, index, **_):
     """x (N, C, H, W), index (N, C, P, Q) -> x at these positions (N, C, P, Q), 0 where the position is -1."""
+    if not x.size:
+        return np.zeros(index.shape, x.dtype)
     flat = x.reshape(*x.shape[:2], -1)
     where = index.reshape(*x.shape[:2], -1)
-    if not flat.size:
-        return np.zeros(index.shape, x.dtype)
     taken = np.take_along_axis(flat, np.maximum(where, 0).astype(np.intp), axis=2)
     return np.where(where >= 0, taken, x.dtype.type(0)).reshape(index.shape)
 

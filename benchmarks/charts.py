@@ -27,7 +27,7 @@ def speedups(rows: Sequence[dict[str, Any]]) -> list[tuple[str, float, str]]:
 
 
 def points(rows: Sequence[dict[str, Any]]) -> list[tuple[str, float, float]]:
-    """(title, operations per byte, operations a second) of each row whose record has both."""
+    """(title, operations per byte, operations per second) of each row whose record has both."""
     return [(row["title"], row["work"] / row["traffic"], row["work"] / row["results"]["cudamath"]["median"]) for row in rows
             if row["unit"] == "FLOP" and row.get("traffic") and "cudamath" in row["results"]]
 

@@ -1,10 +1,10 @@
-"""GPT-2 writing one token after the other with weights of 16, 8 and 4 bits: loss and tokens a second.
+"""GPT-2 writing one token after the other with weights of 16, 8 and 4 bits: loss and tokens per second.
 
     python -m benchmarks.decode_gpt2 tests/data/tinyshakespeare.txt --json gpt2_decode.json
 
 The model is first trained for some steps on the bytes of the text, because quantizing fresh random weights says nothing. The
 loss is that of sequences of the text. Then each kind of weights writes for one reader (batch 1, the cache of keys and values,
-one CUDA graph a token), in turns in random order; all are as far in their sequences as the others.
+one CUDA graph a token), interleaved in random order; all are as far in their sequences as the others.
 """
 
 from __future__ import annotations

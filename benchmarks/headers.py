@@ -20,7 +20,7 @@ BLOCK = re.compile(r"^Measured \(row (\w+)\):\n(?:.*\n)*?\(end of what was measu
 
 
 def records(results: pathlib.Path) -> dict[str, list[dict[str, Any]]]:
-    """Row -> its records, one a device."""
+    """Row -> its records, one per device."""
     found: dict[str, list[dict[str, Any]]] = {}
     for file in sorted(results.glob("*/rows.json")):
         for record in json.loads(file.read_text()):

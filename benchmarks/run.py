@@ -91,7 +91,7 @@ def folder(device: str) -> str:
 
 
 def ceilings(device: str) -> dict[str, float]:
-    """What this device can do today: bytes a second of a copy (read and written), flops a second of a large product, in
+    """What this device can do today: bytes per second of a copy (read and written), flops per second of a large product, in
     float32 and on a GPU that has tensor cores for them also in bfloat16 (FLOP16) and in TF32.
 
     On a GPU: our copy of contiguous arrays, as fast as the driver's (kernels/copy.py), and cuBLAS.

@@ -6,7 +6,7 @@ device is kept busy from the first turn to the last, because a GPU that has just
 power limit, and whoever is timed first after a pause would win by up to a tenth. Calls walk through copies of their
 arguments that together exceed the second-level cache, so that nothing is timed out of a cache which a real program
 would not find filled. Work that takes the device less time than the host needs to ask for it waits, where a row says so
-(`hide_host`), in the queue behind large products until all of its turn has been asked for: what is timed is the device.
+(`hide_host`), in the queue behind large products until all of its turn has been requested: what is timed is the device.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Training GPT-2 beside PyTorch: tokens a second, peak memory, share of the GPU's nominal rate.
+"""Training GPT-2 beside PyTorch: tokens per second, peak memory, share of the GPU's nominal rate.
 
     python -m benchmarks.train_gpt2 --size 124m --batches 16,32 --json gpt2.json     timings
     python -m benchmarks.train_gpt2 --merge a.json b.json --json gpt2.json           one record of several runs
@@ -50,7 +50,7 @@ import cudamath as cm
 from benchmarks.run import environment
 from cudamath.models import gpt2, training
 
-NOMINAL = 989.4e12  # dense bfloat16 operations a second of an H100 or H200, by its data sheet
+NOMINAL = 989.4e12  # dense bfloat16 operations per second of an H100 or H200, by its data sheet
 LEARNING_RATE, DECAY = 6e-4, 0.1
 CHECKED_RATE, WARMUP, MEANS = 3e-4, 100, 10  # of --check: the learning rate, steps until it is reached; losses in a mean
 

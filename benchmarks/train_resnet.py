@@ -248,7 +248,7 @@ def check(config: resnet.Config, device: str, count: int = 16, size: int = 96) -
 
 
 def measure(kinds: list[type], config: resnet.Config, count: int, size: int, rounds: int, steps: int) -> list[dict]:
-    """Time steps of each, in turns in random order."""
+    """Time steps of each, interleaved in random order."""
     start, data = beginning(config), batch(config, count, size)
     rows, there = [], []
     for kind in kinds:

@@ -125,7 +125,7 @@ __array_api_version__ = "2025.12"
 
 
 def __getattr__(name: str) -> object:
-    if name == "polynomial":  # NumPy's is imported when it is asked for, and so is this one
+    if name == "polynomial":  # NumPy's is imported when it is requested, and so is this one
         import importlib
 
         return importlib.import_module(".polynomial", __name__)

@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def info() -> int:
-    """Print the tables of cudamath/info.py, also where the device that was asked for is not there."""
+    """Print the tables of cudamath/info.py, also where the device that was requested is not there."""
     from rich.console import Console
 
     from cudamath.info import device_sentence, tables

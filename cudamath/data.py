@@ -456,7 +456,7 @@ def batches(arrays: Any, size: int, *, shuffle: bool = False, seed: int = 0, dro
     device : device, optional
         Where the batches go; the default device as it is now.
     prefetch : int
-        How many batches are made ahead, by a thread; 0: none, each is made when it is asked for. On a GPU so many batches
+        How many batches are made ahead, by a thread; 0: none, each is made when it is requested. On a GPU so many batches
         and one more have page-locked buffers on the host.
 
     Returns
@@ -464,7 +464,7 @@ def batches(arrays: Any, size: int, *, shuffle: bool = False, seed: int = 0, dro
     Batches
         Loop over it: batches are trees like `arrays`, of arrays (size, ...). `len` is the number of batches of an epoch,
         `steps(count)` goes on through epochs, `state` says and sets where it is, `close()` ends the thread (as leaving a
-        `with` does, or dropping it). What goes wrong in the thread is raised where its batch is asked for.
+        `with` does, or dropping it). What goes wrong in the thread is raised where its batch is requested.
 
     Raises
     ------

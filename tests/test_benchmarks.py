@@ -380,7 +380,7 @@ def test_events_measure_the_device() -> None:
         if 1.7 < ratio < 2.3:
             break
     assert 1.7 < ratio < 2.3
-    assert 1e11 < 12 * 2**26 / spreads["once"].median < 2e13  # bytes a second: between a laptop's and no GPU's
+    assert 1e11 < 12 * 2**26 / spreads["once"].median < 2e13  # bytes per second: between a laptop's and no GPU's
     small = cm.ones((1 << 10,), dtype="float32", device="cuda")
     calls = {"small": lambda: small + small, "slow host": lambda: (small + small, time.sleep(3e-4))}
     for _ in range(20):

@@ -243,7 +243,7 @@ def test_too_large_an_array_on_the_cpu():
 
 @pytest.mark.gpu
 def test_too_large_an_array_on_a_gpu():
-    """The error says what was asked for; afterwards the pool is what it was."""
+    """The error says what was requested; afterwards the pool is what it was."""
     with cm.device("cuda"):
         x = cm.ones(1000)
         cm.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""Matrix products in other dtypes than their operands': int8 summed to int32, results in a dtype asked for, TF32."""
+"""Matrix products in other dtypes than their operands': int8 summed to int32, results in a dtype requested, TF32."""
 
 import numpy as np
 import pytest

@@ -76,7 +76,7 @@ def test_gradients(device, activation):
 
 @pytest.mark.parametrize("which, products", [((0,), 1), ((1,), 1), ((3,), 1), ((0, 3), 2), ((0, 1, 3), 3), ((4,), 0)])
 def test_frozen_weights_cost_nothing(monkeypatch, which, products):
-    """Of x, w1 and w2 only the gradients that are asked for are computed, and they are what they are together."""
+    """Of x, w1 and w2 only the gradients that are requested are computed, and they are what they are together."""
     module = importlib.import_module("cudamath.ml.mlp")  # `ml.mlp` is the function
     rng = np.random.default_rng(3)
     arrays = [cm.asarray(a, device="cpu") for a in operands(rng, (2, 3), 4, 6, 5, np.dtype("f8"))]

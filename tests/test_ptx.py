@@ -271,7 +271,7 @@ def test_a_cluster_shares_what_one_block_loads():
 
 
 def test_clusters_of_several_sizes():
-    """A kernel launched with one size after another has each time the one that was asked for."""
+    """A kernel launched with one size after another has each time the one that was requested."""
 
     @cuda.jit
     def kernel(out):

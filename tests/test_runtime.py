@@ -500,7 +500,7 @@ def test_the_interpreter_exits_in_silence():
     (512, (48 << 10) - 512, (48 << 10) - 511, True), (0, 48 << 10, 100 << 10, True), (512, 100 << 10, 48 << 10, False),
 ])
 def test_shared_memory_beyond_48_kib_counts_what_the_kernel_has_itself(fake, monkeypatch, static, allowed, wanted, asked):
-    """48 KiB at run time and 512 bytes of its own: the driver refuses the launch unless they were asked for."""
+    """48 KiB at run time and 512 bytes of its own: the driver refuses the launch unless they were requested."""
     own = {"SHARED_SIZE_BYTES": static, "MAX_DYNAMIC_SHARED_SIZE_BYTES": allowed}
     monkeypatch.setattr(module.Function, "attribute", lambda self, name: own[name])
     calls = []

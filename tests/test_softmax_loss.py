@@ -456,7 +456,7 @@ def test_cross_entropy_of_rows_that_are_not_finite(version, dtype):
 
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 def test_rows_between_borders_do_not_spill():
-    """Rows that begin between the borders of 16-byte accesses: the dearest kernels of the family."""
+    """Rows that begin between the borders of 16-byte accesses: the slowest kernels of the family."""
     from cudamath.kernels import loss, softmax
     from cudamath.runtime.device import assume
 
@@ -472,7 +472,7 @@ def test_rows_between_borders_do_not_spill():
             assert found.spills == 0 and found.registers <= 128, found
     for capability in softmax.CACHE:
         kinds = [(True, cm.bfloat16), (False, np.float32), (False, np.float16)]
-        for log, dtype in kinds if capability == (9, 0) else kinds[:1]:  # elsewhere the dearest
+        for log, dtype in kinds if capability == (9, 0) else kinds[:1]:  # elsewhere the slowest
             v = Layout.new((300, 50257), np.dtype(dtype), 0)
             with assume(capability):
                 plans = [(softmax.plan("cached_rows", i, 1, log, len(i) == 2), list(i)) for i in ((v,), (v, v))]

@@ -203,7 +203,7 @@ class ndarray:
         return host
 
     def to(self, device: Any, *, copy: bool = False) -> ndarray:
-        """This array on another device ("cpu", "cuda:1", ...); itself if it is there already and no copy is asked for."""
+        """This array on another device ("cpu", "cuda:1", ...); itself if it is there already and no copy is requested."""
         index = index_of(device)
         if index == self._layout.device:
             return self.copy() if copy else self

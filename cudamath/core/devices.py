@@ -1,4 +1,4 @@
-"""Device names and the default device: where arrays go when nobody says."""
+"""Device names and the default device: where new arrays are created."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def choose(index: int) -> None:
 
 
 def default_device() -> Device:
-    """Where new arrays go when nobody says.
+    """The default device: where new arrays are created.
 
     >>> import cudamath as cm
     >>> with cm.device("cpu"):

@@ -19,7 +19,7 @@ from .array import ndarray, wrap
 from .layout import Layout
 from .quiet import quiet
 
-#: Numbers of elements for which compiled loops are worth while (in larger arrays a call costs nothing, and NumPy's loops are as
+#: Numbers of elements for which compiled loops are worthwhile (in larger arrays a call costs nothing, and NumPy's loops are as
 #: fast), and after how many calls: these take about as long as compiling does.
 WORTH, OFTEN = range(1 << 15, 1 << 20), 1000
 

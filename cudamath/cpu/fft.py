@@ -1,7 +1,7 @@
 """Fourier transforms on the CPU: NumPy's, in the precision of the input.
 
 NumPy scales by 1 / n, 1 / sqrt(n) or 1 as its `norm` says; the cards give the factor itself, so the unscaled transform
-is asked for and multiplied, in place.
+is requested and multiplied, in place.
 """
 
 import numpy as np

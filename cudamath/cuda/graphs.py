@@ -28,7 +28,7 @@ MOST_GRAPHS = 32  # kinds of arguments a function remembers; the one used longes
 
 
 def graph(fn: Callable) -> Graphed:
-    """A function that does the work of `fn` by replaying a CUDA graph: one driver call instead of one a kernel.
+    """A function that does the work of `fn` by replaying a CUDA graph: one driver call instead of one per kernel.
 
         step = cm.cuda.graph(train_step)
         loss = step(parameters, state, images, labels)

@@ -35,7 +35,7 @@ def profile(*, nvtx: bool = True) -> Iterator[Profile]:
         `p.stats()`: rows with name, kind, device, count, total_us, mean_us, min_us, max_us, nbytes, gb_per_s, operations
         and tflop_per_s (of products, convolutions, attention and Fourier transforms, their gradients too), of_bandwidth
         and of_arithmetic (shares of the device's nominal bandwidth and of its rate in that dtype), of_peak (the larger of
-        these: how near the roofline) and hint (what limits it, as far as these tell); None where something is not known.
+        these: how near the roofline) and hint (what limits it, as far as these show); None where something is not known.
         `p.export(path)`: the same as JSON with a trace for chrome://tracing. Measuring costs about 2 us of host time
         a launch; the device times are those of the kernels alone. What a CUDA graph replays is one row.
 

@@ -302,7 +302,7 @@ def attention_decode(kind: Kind) -> Any:
         stage, phase = i32(0), i32(0)
         while key < end:
             here = i32(own + stage * stage_bytes)
-            take(i32(bars + 8 * stage), phase, here, key, end, lane)  # and everybody has multiplied
+            take(i32(bars + 8 * stage), phase, here, key, end, lane)  # and all threads have multiplied
             before = i32(stage - 1) if stage > 0 else i32(ahead)  # what was multiplied last is free
             bring(i32(own + before * stage_bytes), i32(bars + 8 * before), k, v, batch, within,
                   i32(key + ahead * (WARPS * STEP)), end, columns, lane)

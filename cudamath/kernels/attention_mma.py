@@ -352,7 +352,7 @@ def attention_grad_mma_queries(kind: Kind) -> Any:
                                       rows, keys, key, stream, first, threshold, gain)
                     s[4 * n + e] = exp2(s[4 * n + e] - (lse0 if e < 2 else lse1)) * (slope - (mean0 if e < 2 else mean1))
             weighted(s, at_k, o, a, b, lane)
-            cuda.syncthreads()  # everybody is done with the keys
+            cuda.syncthreads()  # all threads are done with the keys
             column = i32(column + tile)
             if column < end:
                 bring(k, batch, shares, column, filled, tile, at_k, thread)
@@ -446,7 +446,7 @@ def attention_grad_mma_keys(kind: Kind, wanted: str) -> Any:
                     weighted(s, at_g, out_v, a, b, lane)
                 if to_keys:
                     weighted(d, at_q, out_k, a, b, lane)
-                cuda.syncthreads()  # everybody is done with this tile
+                cuda.syncthreads()  # all threads are done with this tile
                 row = i32(row + tile)
         arrived()
         columns = i32(k.shape[3])

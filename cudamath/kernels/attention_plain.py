@@ -98,7 +98,7 @@ def steps(kind: Kind) -> Any:
         for n in range(EACH):
             s[n] = T(0)
         for start in range(0, a.shape[3], SIDE):
-            cuda.syncthreads()  # everybody is done with what the tiles held
+            cuda.syncthreads()  # all threads are done with what the tiles held
             bring(a, batch, head_a, row_a, rows_a, start, tile_a, SIDE, y * SIDE + x)
             bring(b, batch, head_b, row_b, rows_b, start, tile_b, SIDE, y * SIDE + x)
             cuda.syncthreads()
@@ -403,7 +403,7 @@ def attention_grad_keys(kind: Kind) -> Any:
                     weighted(w, g, batch, head, row, present, slab, values, part, ty, tx)
                     for n in range(EACH):
                         out_v[slab * EACH + n] += part[n]
-                cuda.syncthreads()  # everybody has read the weights
+                cuda.syncthreads()  # all threads have read the weights
                 for r in range(PER):
                     for c in range(PER):
                         w[ty + SIDE * r, tx + SIDE * c] = slope[r * PER + c]

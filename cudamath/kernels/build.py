@@ -157,7 +157,7 @@ def _compiling_for(cc: tuple) -> Iterator[None]:
 
 
 def target_has(capability: tuple[int, int]) -> bool:
-    """Whether what is being compiled is for a device of at least this capability (False where nobody knows)."""
+    """Whether what is being compiled is for a device of at least this capability (False if unknown)."""
     return bool(_under_way) and _under_way[-1][:2] >= capability
 
 

@@ -2,7 +2,7 @@
 
 The kernels are conv_wgmma.py (any filters), conv_wgmma_kept.py (few filters), and for weight gradients conv_wgmma_grad.py and
 conv_wgmma_taps.py. All are built alike: a block has three warpgroups, one thread of the first fills the ring of stages, the
-other two multiply (hopper.py tells of rings and descriptors).
+other two multiply (hopper.py explains rings and descriptors).
 """
 
 import functools

@@ -21,7 +21,7 @@ tile are being filled.
 ``alternating`` each has a tile of its own, and they take turns: one multiplies while the other stores. Worth its
                 smaller tiles where sums are short.
 
-The input gradient is the same product over dy (conv_simt.py tells how a stride splits it). Its filters, summed along the
+The input gradient is the same product over dy (conv_simt.py explains how a stride splits it). Its filters, summed along the
 *output* channels, lie across the memory of w: wgmma reads them transposed, nothing is turned. The weight gradient:
 conv_wgmma_grad.py. Where all filters fit into shared memory: conv_wgmma_kept.py.
 

@@ -7,7 +7,7 @@ second-level cache can hand out. Two things spare most of that where there are f
   9 taps x 64 channels, or half as many outputs of twice the channels, are 144 KiB.
 - The taps of a row share their pixels. Pixels are rows of 128 bytes (64 channels), and neighbouring taps see the same ones
   moved along by one, so a run of (pixels + 2) serves three taps: wgmma is told to begin one row further. Runs cross the ends
-  of rows; conv_wgmma_taps.py tells why that does no harm if rows of results are walked as if they were longer (`more`). The
+  of rows; conv_wgmma_taps.py explains why that does no harm if rows of results are walked as if they were longer (`more`). The
   pixels beyond their edge are computed and not stored.
 
 A step is then a row of taps: 25 KiB for 2,300 cycles. The two warpgroups that multiply have a tile each and take turns, one

@@ -2,7 +2,7 @@
 
 Two ways out. Rows of 16-bit numbers that TMA can store go through shared memory, 64 x 64 at a time: rounded, written by
 stmatrix, sent as a box, while the next box is under way in the other half of the memory. All others are stored from
-registers, pair by pair. Numbers that come in beside C (bias, residual) are asked for a whole box ahead of their use: one wait
+registers, pair by pair. Numbers that come in beside C (bias, residual) are requested a whole box ahead of their use: one wait
 for memory, not sixteen.
 
 A warpgroup's epilogue is 64 x n numbers on four warps, one a scheduler: what counts is that few instructions are needed, that

@@ -393,7 +393,7 @@ def segments_of(program: Program, rows: int, columns: int) -> int:
 
 def fused(*layouts: Layout, program: Program, shape: tuple[int, ...]) -> Plan:
     """Planner: arguments -> the results of a program on a domain of this shape: (shape) for one value per element,
-    (*shape[:-1], segments) for one a row."""
+    (*shape[:-1], segments) for one per row."""
     values = program.values
     if len(program.outputs) == 1 and not program.reductions and not values[program.outputs[0]].row:
         return _elementwise(layouts, program, shape)

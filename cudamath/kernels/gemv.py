@@ -12,7 +12,7 @@ are packed, by 16 bytes per thread, and become 16-bit floats in registers (ptx_u
                       fragment of a *permuted* depth; the numbers of x are permuted alike
     one launch        the warps of a block share out k between them and meet once, in shared memory, in a fixed order: no
                       second kernel, no atomics. Bias, activation and residual follow in the same place
-    chunks ahead      each warp has several chunks of k under way: what it multiplies was asked for that many chunks before
+    chunks ahead      each warp has several chunks of k under way: what it multiplies was requested that many chunks before
     early             blocks of int4 weights begin before the kernel ahead has ended, bring their weights to the L2 cache, and
                       wait for that kernel before they read anything
     no masks          rows of w beyond the last are the last once more, and what lies beyond k meets zeros of x

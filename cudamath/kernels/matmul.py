@@ -16,7 +16,7 @@ The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M 
                      tiles are too few to fill the device, k is split, and the parts are summed by a second kernel.
 ``matmul_async``     (matmul_async.py) float32, from compute capability 8.0 on: cp.async brings the slabs, so that fewer
                      instructions are no multiply-adds, and operands of odd strides need no copies.
-cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unless TF32 is asked for.
+cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unless TF32 is requested.
 
 The floor is 2 M N K / (multiprocessors x 128 lanes x 2 x clock): about 60 TFLOP/s in float32 on an H200.
 

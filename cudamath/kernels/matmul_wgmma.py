@@ -8,7 +8,7 @@ hardware for whole tiles (`producer`), two warpgroups of 128 threads each issue 
 From simple to fast, what each step is for:
 
     a tile of 128 x 256, k in slabs of 64     a byte from the L2 cache is used 85 times; fewer and the cache sets the speed
-    a ring of 4 slabs                         loads are asked for 3 slabs ahead: latency is hidden
+    a ring of 4 slabs                         loads are requested 3 slabs ahead: latency is hidden
     setmaxnreg                                the producer gives its registers to the consumers, whose 64 x 256 float32
                                               accumulators take 128 each
     persistent blocks                         the producer already loads the next tile while this one is stored

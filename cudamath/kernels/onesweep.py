@@ -321,7 +321,7 @@ def onesweep(coding: Coding, values: bool, count: Any) -> Any:
                 if at < here:
                     moved[i] = count(begin + at) if first_pass else order[types.uint64(base + at)]
 
-        # 5. Look back: how many of digit d in the tiles before. LOOK words are asked for at once.
+        # 5. Look back: how many of digit d in the tiles before. LOOK words are requested at once.
         before = zero
         if not first_tile:
             back = slot - DIGITS

@@ -325,7 +325,7 @@ def _reduction(threads: int, T, combine, neutral):
             parts[cuda.threadIdx.x // WARP] = v
         cuda.syncthreads()
         v = within_warp(parts[lane] if lane < warps else neutral)
-        cuda.syncthreads()  # everybody has read `parts`: the next reduction may write it
+        cuda.syncthreads()  # all threads have read `parts`: the next reduction may write it
         return v
 
     return within_block

@@ -248,7 +248,7 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
             if t < member:
                 earlier = await_(totals, (tile - member + t) * parts)
             earlier = warp_scan(earlier, lane)
-            cuda.syncthreads()  # everybody has read the totals of the warps
+            cuda.syncthreads()  # all threads have read the totals of the warps
             if lane == WARP - 1:
                 shared[warp] = earlier
             cuda.syncthreads()

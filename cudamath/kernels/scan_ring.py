@@ -105,7 +105,7 @@ def decoding(A: Any, at: int) -> Any:
 @functools.cache
 def asking(A: Any) -> tuple[Any, Any]:
     """Device functions (totals, at, words) for a total of type A: ask: words = what is there so far; answer: the total that
-    was asked for, when it is there. Between them a thread has other work."""
+    was requested, when it is there. Between them a thread has other work."""
     parts, decode = handing(A)[4], decoding(A, 0)
 
     @device

@@ -251,7 +251,7 @@ def celu(x: Any, alpha: float = 1.0) -> ndarray:
 def prelu(x: Any, weight: Any) -> ndarray:
     """Rectified linear unit with a learned slope for negative inputs: x if x > 0 else weight x.
 
-    x: floating-point, (N, C, ...) or any shape. weight: array () or (1,), one slope for all, or (C,), one a channel: axis
+    x: floating-point, (N, C, ...) or any shape. weight: array () or (1,), one slope for all, or (C,), one per channel: axis
     1 of `x`, or its only axis. Returns an array in the dtype of `x`. TypeError for other dtypes, ValueError for a weight
     of another shape. Gradient: as of `leaky_relu`; the weight's is the sum of x g over its negative inputs, of any order.
     Deterministic. Source: He et al. (2015).

@@ -19,7 +19,7 @@ from .softmax import in_order
 __all__ = ["linear_cross_entropy"]
 
 NAME = "linear_cross_entropy"
-MOST = 2 << 30  # bytes of scores held at a time, unless asked otherwise
+MOST = 2 << 30  # bytes of scores held at a time, unless requested otherwise
 
 _linear_loss = Op("linear_loss", cpu="linear_loss.linear_loss", cuda="linear_loss.linear_loss")
 

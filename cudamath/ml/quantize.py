@@ -20,7 +20,7 @@ from ..ops.shape import in_order, reshape
 
 __all__ = ["Quantized", "dequantize", "linear_quantized", "quantize", "scaled_matmul"]
 
-#: What may be asked for -> (form: how it is stored, largest number of symmetric ones)
+#: What may be requested -> (form: how it is stored, largest number of symmetric ones)
 _FORMS = {"int8": ("int8", 127.0), "int4": ("int4", 7.0), "float8_e4m3": ("float8_e4m3fn", 448.0),
           "float8_e5m2": ("float8_e5m2", 57344.0)}
 _NAMES = {form: name for name, (form, _) in _FORMS.items()}
@@ -147,7 +147,7 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
     Raises
     ------
     TypeError
-        x is not floating-point, another dtype is asked for, or axis or group is no integer.
+        x is not floating-point, another dtype is requested, or axis or group is no integer.
     ValueError
         x is empty; axis or group that do not fit; int4 with an odd last axis; scales of another shape; zero points for float8,
         or out of range.

@@ -411,7 +411,7 @@ class Continuous(Source):
         """Gamma numbers: density x^(shape - 1) exp(-x / scale) / (Gamma(shape) scale^shape).
 
         By Marsaglia and Tsang's rejection. Each element draws from a subsequence of its own, so that it depends neither
-        on the grid nor on the others' luck (`kernels/sampling.py` tells how).
+        on the grid nor on the others' luck (`kernels/sampling.py` explains how).
 
         Parameters
         ----------

@@ -273,7 +273,7 @@ def _number_like(name: str, x: Any, value: Any, dtype: Any, order: str, device: 
 
 
 def _keep_full(key: tuple, layout: Layout, value: Any) -> None:
-    """Remember the plan that has just filled an array of this layout by what was asked for."""
+    """Remember the plan that has just filled an array of this layout by what was requested."""
     exact = (value or type(value) is int) and type(value) is not complex  # -0.0 equals 0.0 and has other bits
     run = _full.plans.get((layout, layout.device)) if exact and layout.device != TRACED else None
     if run is not None:
@@ -466,7 +466,7 @@ def _rows_between(start: ndarray, stop: ndarray, num: int, endpoint: bool, retst
 
 
 def _between(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, index: int, key: tuple) -> ndarray:
-    """`linspace` of numbers; key: what was asked for."""
+    """`linspace` of numbers; key: what was requested."""
     kind = dtypes.as_dtype(dtype, "linspace")
     if kind not in FLOATING:  # complex or whole numbers: rare and short; NumPy makes them
         return upload(np.linspace(start, stop, num, dtype=kind, endpoint=endpoint), index)

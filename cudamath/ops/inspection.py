@@ -173,7 +173,7 @@ class Info:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:
-        """Where new arrays go when nobody says."""
+        """The default device: where new arrays are created."""
         return default_device()
 
     def devices(self) -> tuple[Device, ...]:

@@ -89,7 +89,7 @@ def flatnonzero(x: Any, /) -> ndarray:
 
 
 def argwhere(x: Any, /) -> ndarray:
-    """The positions of the elements that are not 0, one a row: shape (count, ndim), int64.
+    """The positions of the elements that are not 0, one per row: shape (count, ndim), int64.
 
     Args: x: array of at least 1 dimension. Gradient: none.
 

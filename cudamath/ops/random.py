@@ -6,7 +6,7 @@
 A generator is three numbers: key and stream (128 bits together, from the seed) and an offset, which every draw moves
 on. Element i of a draw is a function of (key, stream, offset, i) alone: on the CPU and on any GPU, whatever the grid.
 Uniforms, integers, Bernoulli trials, choices and permutations are equal bit for bit; so are normals, whose logarithm,
-sine and cosine are this package's own. (`kernels/random.py` tells how.)
+sine and cosine are this package's own. (`kernels/random.py` explains how.)
 """
 
 from __future__ import annotations

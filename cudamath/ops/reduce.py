@@ -191,7 +191,7 @@ def _var_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = 
 
 
 def _spread_in(name: str, x: Any, dtype: Any) -> ndarray:
-    """What a variance is taken of, converted to the dtype that was asked for."""
+    """What a variance is taken of, converted to the dtype that was requested."""
     x = require(name, x, ANY)
     if dtype is None:
         return x
@@ -236,7 +236,7 @@ def _axes(name: str, axis: Axis, ndim: int) -> tuple[int, ...]:
 
 
 def _total_dtype(name: str, own: np.dtype, dtype: Any) -> np.dtype:
-    """The dtype of a sum or product: 64 bits for integers and bool, unless another is asked for."""
+    """The dtype of a sum or product: 64 bits for integers and bool, unless another is requested."""
     if dtype is not None:
         asked = dtypes.as_dtype(dtype, name)
         if asked not in NUMERIC:

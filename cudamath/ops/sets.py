@@ -97,7 +97,7 @@ _SEARCHED = 1 << 16, 1 << 10
 
 
 def _few_integers(x: ndarray, inverse: bool, counts: bool) -> tuple[ndarray, ...]:
-    """The distinct ones of a few integers, and what was asked for, by searching: half as many launches as otherwise."""
+    """The distinct ones of a few integers, and what was requested, by searching: half as many launches as otherwise."""
     ordered = _sort(ravel(x), axis=0, descending=False)
     values = _values_of(ordered, True)
     out = [values]
@@ -159,7 +159,7 @@ def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, 
         equal_nan: all NaNs are one element.
         sorted: accepted as in NumPy; the result is always sorted.
 
-    Returns: the elements, or a tuple of them and what was asked for, int64, in the order of the arguments.
+    Returns: the elements, or a tuple of them and what was requested, int64, in the order of the arguments.
     Raises: ValueError (axis out of range). Gradient: none.
 
     >>> import cudamath as cm

@@ -555,7 +555,7 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
     return y
 
 
-#: Views of arrays whose gradient is not recorded, by what was asked for: to look one up takes a fraction of working it out.
+#: Views of arrays whose gradient is not recorded, by what was requested: to look one up takes a fraction of working it out.
 _views: dict[tuple, Layout] = {}
 _turned: dict[Layout, Layout] = {}
 _reshaped_views: dict[tuple, Layout] = {}

@@ -130,7 +130,7 @@ class Parameters:
         self.shape = shape_for(name, size, [x.shape for x in self.values if type(x) is ndarray])
 
     def rounded(self, x: ndarray) -> ndarray:
-        """The result of a composition in the dtype asked for."""
+        """The result of a composition in the dtype requested."""
         return x if x.dtype == self.result else asarray(x, self.result)
 
     def ordered(self, a: str, b: str, strictly: bool = False) -> None:
@@ -225,7 +225,7 @@ def drawn(op: Op, counter: tuple, rest: tuple, *arrays: ndarray, **params: Any) 
 
 
 def remember(op: Op, asked: tuple, plan: tuple, blocks: int, rest: tuple = ()) -> None:
-    """Keep the plan of a draw for `Source.again`. plan: its key in op.plans; rest: its parameters, where they are asked for."""
+    """Keep the plan of a draw for `Source.again`. plan: its key in op.plans; rest: its parameters, where they are requested."""
     run = op.plans.get(plan)
     try:
         if run is not None and len(op.plans) < _MOST_PLANS and all_ints(asked[0]):
@@ -318,7 +318,7 @@ class Source:
             return self._key, self._stream, first
 
     def again(self, op: Op, asked: Any, parameters: tuple = (), x: ndarray | None = None) -> ndarray | None:
-        """A draw that was asked for in the same words before and `remembered`; None where it must go the long way.
+        """A draw that was requested in the same words before and `remembered`; None where it must go the long way.
 
         asked: what the draw's arguments were, of those that decide its plan; sizes must be ints or tuples of ints.
         x: a parameter on a GPU, with whose layout `asked` begins: that says where the draw is made, too.

@@ -1,4 +1,4 @@
-"""Views that were asked for before, looked up instead of worked out."""
+"""Views that were requested before, looked up instead of worked out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def integers(sizes: Any) -> bool:
 
 def viewing(function: Function) -> Function:
     """`function(x, ...)`, whose result is a view of x: for arrays on a GPU, where working it out takes longer than the kernel
-    that reads it, the view is looked up by what was asked for. Not where a gradient is recorded."""
+    that reads it, the view is looked up by what was requested. Not where a gradient is recorded."""
     known: dict[tuple, tuple[Layout, int]] = {}
     new = object.__new__
 

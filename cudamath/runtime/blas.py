@@ -1,6 +1,6 @@
 """cuBLAS and cuBLASLt on raw addresses: one handle per stream, products of row-major matrices.
 
-cuBLAS thinks in columns: a row-major m x n matrix is, to it, an n x m one. So C = A B is asked for as C^T = B^T A^T,
+cuBLAS thinks in columns: a row-major m x n matrix is, to it, an n x m one. So C = A B is requested as C^T = B^T A^T,
 with the operands swapped and nothing moved. That is done here, in `gemm` and `_light`, and nowhere else.
 
 A handle costs milliseconds and 32 MiB of workspace to make, so each stream keeps one. The workspace is given to cuBLAS
@@ -32,7 +32,7 @@ class _Kind(NamedTuple):
     """cuBLAS's numbers for a dtype: of the data, of the computation; and the type that alpha and beta have."""
 
     data: int  # cudaDataType
-    compute: int  # cublasComputeType_t: float32 is computed as float32, never as TF32 unless asked
+    compute: int  # cublasComputeType_t: float32 is computed as float32, never as TF32 unless requested
     scale: int  # cudaDataType of alpha and beta
     scalar: type
 
@@ -190,7 +190,7 @@ def _light(what: str, kind: _Kind, a: _Side, b: _Side, c: _Side, fixed: dict[str
     """A function (stream, address of A, of B, of C, *addresses) for C = A B by cuBLASLt.
 
     fixed: attributes of the product, as ctypes values; pointers: attributes that the addresses are for. What is fixed is
-    described at the first call, when the algorithm, too, is asked for: the first of cuBLASLt's suggestions.
+    described at the first call, when the algorithm, too, is requested: the first of cuBLASLt's suggestions.
     """
     lt = _lt_bindings()
     keep, at_alpha, at_beta = _scalars(kind.scalar, 1, 0)

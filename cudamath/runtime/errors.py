@@ -21,7 +21,7 @@ class DeviceError(RuntimeError):
 
 
 class OutOfMemoryError(MemoryError):
-    """Device memory is exhausted or a limit was reached; the message says what was asked for and what there is."""
+    """Device memory is exhausted or a limit was reached; the message says what was requested and what there is."""
 
 
 def library_error(error: Exception, what: str) -> CudaError | OutOfMemoryError:

@@ -255,7 +255,7 @@ class Pool:
         return {size: count for size, count in sorted(counts.items()) if count}
 
     def exhausted(self, size: int, why: str) -> OutOfMemoryError:
-        """The error that says what was asked for, what there is, and who holds most."""
+        """The error that says what was requested, what there is, and who holds most."""
         if self.watch is not None:
             self.watch(self, "exhausted", size)
         free, total = memory_info(self.device)

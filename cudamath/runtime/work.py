@@ -50,7 +50,7 @@ UNITS = tuple(PER_CLOCK[9, 0])
 
 
 def peak(index: int, unit: str) -> float:
-    """Operations a second that a device could do at its highest clock, 0 where nobody knows. Under a heavy load the clock
+    """Operations per second that a device could do at its highest clock, 0 if unknown. Under a heavy load the clock
     falls below that: an H200 in bfloat16 is sold as 989 TFLOP/s, and comes to 1,070 here."""
     about = devices.info(index)
     known = [capability for capability in PER_CLOCK if capability <= about.capability]

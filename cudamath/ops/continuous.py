@@ -72,7 +72,7 @@ class Continuous(Source):
     # ------------------------------------------------------------ uniform, normal
 
     def random(self, size: Size = None, dtype: Any = None, device: Any = None, *, out: Any = None) -> ndarray:
-        """Uniform numbers in [0, 1): `uniform(0, 1, size, dtype)`; out: array to fill.
+        """Uniform samples in [0, 1): `uniform(0, 1, size, dtype)`; out: array to fill.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).random(2, dtype="float32").dtype
@@ -83,7 +83,7 @@ class Continuous(Source):
         return self.uniform(0.0, 1.0, size, dtype, device)
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Uniform numbers: `low + (high - low) * u`, u uniform in [0, 1).
+        """Uniform samples: `low + (high - low) * u`, u uniform in [0, 1).
 
         u has as many random bits as the dtype holds exactly: float64 53, float32 24, float16 11, bfloat16 8.
 
@@ -96,7 +96,8 @@ class Continuous(Source):
         dtype : optional
             float16, bfloat16, float32 or float64; by default that of array parameters, else the default dtype.
         device : optional
-            Where to; by default that of array parameters, else the default device. The numbers are the same everywhere.
+            Where to create the array; by default where array parameters are, else the default device. The samples are
+            the same on every device.
 
         Raises
         ------
@@ -104,7 +105,7 @@ class Continuous(Source):
             low > high, bounds that are not finite, negative sizes, parameters that do not broadcast to `size`. Arrays
             on a GPU are not looked at.
         TypeError
-            Bounds that are no numbers; a dtype that is not floating-point.
+            Bounds that are not numbers; a dtype that is not floating-point.
 
         Gradient: with respect to array bounds.
 
@@ -129,7 +130,7 @@ class Continuous(Source):
         return low + (high - low) * self._fill(_uniform, p, (0.0, 1.0, 0.0))
 
     def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Normal (Gaussian) numbers of mean `loc` and standard deviation `scale`, by Box-Muller.
+        """Normal (Gaussian) samples with mean `loc` and standard deviation `scale`, by Box-Muller.
 
         z = sqrt(-2 ln u) cos(2 pi t) and the same with sin, for two random words u and t. float32 and the 16-bit types
         are computed in float32 (|z| <= 6.77), float64 in float64 (|z| <= 8.57). The logarithm, sine and cosine are
@@ -147,7 +148,7 @@ class Continuous(Source):
         ValueError
             A negative scale; parameters that are not finite; sizes as for `uniform`.
         TypeError
-            Parameters that are no numbers; a dtype that is not floating-point.
+            Parameters that are not numbers; a dtype that is not floating-point.
 
         Gradient: with respect to array parameters (loc + scale z).
 
@@ -159,7 +160,7 @@ class Continuous(Source):
         return self._located(_normal, "normal", loc, scale, size, dtype, device)
 
     def standard_normal(self, size: Size = None, dtype: Any = None, device: Any = None, *, out: Any = None) -> ndarray:
-        """Normal numbers of mean 0 and standard deviation 1: `normal(0, 1, size, dtype)`; out: array to fill.
+        """Normal samples with mean 0 and standard deviation 1: `normal(0, 1, size, dtype)`; out: array to fill.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_normal((2, 2)).shape
@@ -175,7 +176,7 @@ class Continuous(Source):
 
     def lognormal(self, mean: Any = 0.0, sigma: Any = 1.0, size: Size = None, dtype: Any = None,
                   device: Any = None) -> ndarray:
-        """exp of normal numbers of mean `mean` and standard deviation `sigma`. Arguments, errors, gradient: `normal`.
+        """exp of normal samples with mean `mean` and standard deviation `sigma`. Arguments, errors, gradient: `normal`.
 
         >>> import cudamath as cm
         >>> bool((cm.random.default_rng(7).lognormal(size=5) > 0).all())
@@ -197,7 +198,7 @@ class Continuous(Source):
     # ------------------------------------------------------------ functions of one word
 
     def exponential(self, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Exponential numbers of mean `scale`: -scale ln u. Density exp(-x / scale) / scale, x >= 0.
+        """Exponential samples with mean `scale`: -scale ln u. Density exp(-x / scale) / scale, x >= 0.
 
         Both tails are resolved: the smallest numbers are scale times 1.2e-10 (float64: 5.6e-17), the largest 22.9 (37.4).
         The same bits on all devices.
@@ -214,7 +215,7 @@ class Continuous(Source):
         ValueError
             A negative scale; parameters that are not finite; sizes as for `uniform`.
         TypeError
-            Parameters that are no numbers; a dtype that is not floating-point.
+            Parameters that are not numbers; a dtype that is not floating-point.
 
         Gradient: with respect to an array `scale`.
 
@@ -226,7 +227,7 @@ class Continuous(Source):
 
     def standard_exponential(self, size: Size = None, dtype: Any = None, device: Any = None, *,
                              out: Any = None) -> ndarray:
-        """Exponential numbers of mean 1: `exponential(1, size, dtype)`; out: array to fill.
+        """Exponential samples with mean 1: `exponential(1, size, dtype)`; out: array to fill.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_exponential((2, 2)).shape
@@ -237,7 +238,7 @@ class Continuous(Source):
         return self.exponential(1.0, size, dtype, device)
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Laplace (double exponential) numbers. Density exp(-|x - loc| / scale) / (2 scale).
+        """Laplace (double exponential) samples. Density exp(-|x - loc| / scale) / (2 scale).
 
         Arguments, errors and gradient are those of `normal`; the same bits on all devices.
 
@@ -249,7 +250,7 @@ class Continuous(Source):
 
     def logistic(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None,
                  device: Any = None) -> ndarray:
-        """Logistic numbers: loc + scale ln(u / (1 - u)).
+        """Logistic samples: loc + scale ln(u / (1 - u)).
 
         Arguments, errors and gradient are those of `normal`; the same bits on all devices.
 
@@ -260,7 +261,7 @@ class Continuous(Source):
         return self._located(_tail, "logistic", loc, scale, size, dtype, device)
 
     def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Gumbel (largest extreme value) numbers: loc - scale ln(-ln u). Mean loc + 0.5772 scale.
+        """Gumbel (largest extreme value) samples: loc - scale ln(-ln u). Mean loc + 0.5772 scale.
 
         Arguments, errors and gradient are those of `normal`; the same bits on all devices.
 
@@ -271,7 +272,7 @@ class Continuous(Source):
         return self._located(_tail, "gumbel", loc, scale, size, dtype, device)
 
     def cauchy(self, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Cauchy (Lorentz) numbers: loc + scale tan(2 pi t).
+        """Cauchy (Lorentz) samples: loc + scale tan(2 pi t).
 
         Arguments, errors and gradient are those of `normal`; the same bits on all devices.
 
@@ -282,7 +283,7 @@ class Continuous(Source):
         return self._located(_tail, "cauchy", loc, scale, size, dtype, device)
 
     def standard_cauchy(self, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Cauchy numbers about 0 of scale 1: `cauchy(0, 1, size, dtype)`.
+        """Cauchy samples about 0 of scale 1: `cauchy(0, 1, size, dtype)`.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_cauchy(3).shape
@@ -291,7 +292,7 @@ class Continuous(Source):
         return self.cauchy(0.0, 1.0, size, dtype, device)
 
     def rayleigh(self, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Rayleigh numbers: scale sqrt(-2 ln u), the length of a normal vector in the plane.
+        """Rayleigh samples: scale sqrt(-2 ln u), the length of a normal vector in the plane.
 
         Arguments, errors and gradient are those of `exponential`; the same bits on all devices.
 
@@ -302,7 +303,7 @@ class Continuous(Source):
         return self._located(_tail, "rayleigh", 0.0, scale, size, dtype, device)
 
     def weibull(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Weibull numbers of shape `a`: (-ln u)^(1/a). Multiply by a scale for the two-parameter form.
+        """Weibull samples with shape `a`: (-ln u)^(1/a). Multiply by a scale for the two-parameter form.
 
         Parameters
         ----------
@@ -329,7 +330,7 @@ class Continuous(Source):
         return p.rounded(exp(log(self._fill(_tail, p, (0.0, 1.0, 0.0), kind="exponential")) / a))
 
     def pareto(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Pareto II (Lomax) numbers of shape `a`: u^(-1/a) - 1, as NumPy's. Add 1 for the classical Pareto.
+        """Pareto II (Lomax) samples with shape `a`: u^(-1/a) - 1, as NumPy's. Add 1 for the classical Pareto.
 
         Arguments, errors and gradient are those of `weibull`.
 
@@ -345,7 +346,7 @@ class Continuous(Source):
 
     def triangular(self, left: Any, mode: Any, right: Any, size: Size = None, dtype: Any = None,
                    device: Any = None) -> ndarray:
-        """Triangular numbers: a density that rises from `left` to `mode` and falls to `right`.
+        """Triangular samples: a density that rises from `left` to `mode` and falls to `right`.
 
         left + sqrt(u (right - left) (mode - left)) up to u = (mode - left) / (right - left), then
         right - sqrt((1 - u) (right - left) (right - mode)).
@@ -362,7 +363,7 @@ class Continuous(Source):
         ValueError
             Parameters in another order; sizes as for `uniform`.
         TypeError
-            Parameters that are no numbers; a dtype that is not floating-point.
+            Parameters that are not numbers; a dtype that is not floating-point.
 
         Gradient: with respect to array parameters.
 
@@ -386,7 +387,7 @@ class Continuous(Source):
     # ------------------------------------------------------------ gamma and what is made of it
 
     def _gamma(self, p: Parameters, index: int, log: bool, factor: float = 1.0) -> ndarray:
-        """Gamma numbers of scale 1 (log: their logarithms); the shape is parameter `index` times a factor."""
+        """Gamma samples with scale 1 (log: their logarithms); the shape is parameter `index` times a factor."""
         x = p.full(index, dtypes.compute_dtype(p.dtype))
         given = type(x) is ndarray
         arrays = (x * factor if factor != 1 else x,) if given else ()
@@ -397,7 +398,7 @@ class Continuous(Source):
 
     def standard_gamma(self, shape: Any, size: Size = None, dtype: Any = None, device: Any = None, *,
                        out: Any = None) -> ndarray:
-        """Gamma numbers of scale 1: `gamma(shape, 1, size, dtype)`; out: array to fill.
+        """Gamma samples with scale 1: `gamma(shape, 1, size, dtype)`; out: array to fill.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).standard_gamma(2.5, 3).shape
@@ -408,7 +409,7 @@ class Continuous(Source):
         return self.gamma(shape, 1.0, size, dtype, device)
 
     def gamma(self, shape: Any, scale: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Gamma numbers: density x^(shape - 1) exp(-x / scale) / (Gamma(shape) scale^shape).
+        """Gamma samples: density x^(shape - 1) exp(-x / scale) / (Gamma(shape) scale^shape).
 
         By Marsaglia and Tsang's rejection. Each element draws from a subsequence of its own, so that it depends neither
         on the grid nor on the others' luck (`kernels/sampling.py` explains how).
@@ -425,7 +426,7 @@ class Continuous(Source):
         ValueError
             Negative parameters; parameters that are not finite; sizes as for `uniform`.
         TypeError
-            Parameters that are no numbers; a dtype that is not floating-point.
+            Parameters that are not numbers; a dtype that is not floating-point.
 
         Gradient: with respect to an array `scale` (not to `shape`). CPU and GPU agree bit for bit for shapes >= 1, to
         rounding below. Small shapes have numbers too small for the dtype, which become 0: of shape 0.05 one float32 in
@@ -442,7 +443,7 @@ class Continuous(Source):
         return _scaled(self._gamma(p, 0, False), 0.0, p.values[1])
 
     def chisquare(self, df: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Chi-square numbers of `df` degrees of freedom: 2 gamma(df / 2). df > 0; else arguments and errors of `gamma`.
+        """Chi-square samples with `df` degrees of freedom: 2 gamma(df / 2). df > 0; else arguments and errors of `gamma`.
 
         >>> import cudamath as cm
         >>> bool((cm.random.default_rng(7).chisquare(3, 5) > 0).all())
@@ -452,9 +453,9 @@ class Continuous(Source):
         return 2.0 * self._gamma(p, 0, False, 0.5)
 
     def beta(self, a: Any, b: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Beta numbers: x / (x + y) of gamma numbers x, y of shapes `a` and `b`.
+        """Beta samples: x / (x + y) of gamma samples x, y of shapes `a` and `b`.
 
-        Shapes below 1, whose gamma numbers may be too small for a float, go by logarithms. CPU and GPU agree bit for bit
+        Shapes below 1, whose gamma samples may be too small for a float, go by logarithms. CPU and GPU agree bit for bit
         for shapes >= 1, to rounding below.
 
         Parameters
@@ -484,7 +485,7 @@ class Continuous(Source):
                      *[x for x in parameters if type(x) is ndarray], shape=p.shape, dtype=p.result, device=p.place, given=given)
 
     def standard_t(self, df: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Student's t numbers of `df` degrees of freedom: z sqrt(df / chisquare(df)). df > 0.
+        """Student's t samples with `df` degrees of freedom: z sqrt(df / chisquare(df)). df > 0.
 
         Arguments and errors are those of `chisquare`. Not differentiable in df.
 
@@ -496,7 +497,7 @@ class Continuous(Source):
 
     def student_t(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, size: Size = None, dtype: Any = None,
                   device: Any = None) -> ndarray:
-        """Student's t numbers about `loc`: loc + scale standard_t(df). Gradient with respect to array loc and scale.
+        """Student's t samples about `loc`: loc + scale standard_t(df). Gradient with respect to array loc and scale.
 
         >>> import cudamath as cm
         >>> cm.random.default_rng(7).student_t(5, 1.0, 2.0, 3).shape

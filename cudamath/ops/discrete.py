@@ -193,7 +193,7 @@ class Discrete(Continuous):
         return drawn(op, counter, tuple(scalars), *arrays, shape=p.shape, dtype=p.result, device=p.place, given=given)
 
     def poisson(self, lam: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Poisson numbers of mean `lam`: k with probability lam^k exp(-lam) / k!.
+        """Poisson samples with mean `lam`: k with probability lam^k exp(-lam) / k!.
 
         By search for means below 10, else by Hörmann's rejection PTRS. Each element draws from a subsequence of its own
         (`kernels/sampling.py`); what decides is computed in IEEE operations, so all devices give the same numbers.
@@ -237,7 +237,7 @@ class Discrete(Continuous):
         return self._counted(_poisson, p, p.full(0, dtypes.float64))
 
     def binomial(self, n: Any, p: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Binomial numbers: how many of `n` trials succeed, each with probability `p`.
+        """Binomial samples: how many of `n` trials succeed, each with probability `p`.
 
         By search where n min(p, 1 - p) is below 10, else by Hörmann's rejection BTRS; as for `poisson`, all devices give
         the same numbers.
@@ -256,7 +256,7 @@ class Discrete(Continuous):
         ValueError
             n or p out of range, n not whole; sizes as for `uniform`.
         TypeError
-            Parameters that are no numbers; a dtype that is not integer.
+            Parameters that are not numbers; a dtype that is not integer.
 
         Source: Hörmann, "The generation of binomial random variates", 1993.
 
@@ -270,7 +270,7 @@ class Discrete(Continuous):
         return self._counted(_binomial, q, q.full(0, dtypes.float64), q.full(1, dtypes.float64))
 
     def geometric(self, p: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Geometric numbers: the trial, from 1, at which something of probability `p` first happens.
+        """Geometric samples: the trial, from 1, at which something of probability `p` first happens.
 
         The next whole number above an exponential number of rate -ln(1 - p). Numbers beyond int64 become the largest.
 
@@ -355,7 +355,7 @@ class Discrete(Continuous):
     def categorical(self, logits: Any, size: Size = None, axis: int = -1, device: Any = None) -> ndarray:
         """Indices along an axis, each with a probability proportional to exp(logits): by the Gumbel-max trick.
 
-        argmax(logits + g), g independent Gumbel numbers: the logits need not be normalised, and -inf never comes.
+        argmax(logits + g), g independent Gumbel samples: the logits need not be normalised, and -inf never comes.
 
         Parameters
         ----------
@@ -580,7 +580,7 @@ def _sized(x: Any) -> bool:
 
 
 def _rate(p: float) -> float:
-    """Of the exponential numbers whose next whole number is the trial at which something of probability p first happens."""
+    """Of the exponential samples whose next whole number is the trial at which something of probability p first happens."""
     return -math.log1p(-p) if p < 1 else math.inf
 
 

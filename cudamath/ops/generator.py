@@ -46,9 +46,9 @@ class Generator(Derived):
     __slots__ = ()
 
     def dirichlet(self, alpha: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Dirichlet numbers: points of k coordinates >= 0 that add up to 1.
+        """Dirichlet samples: points of k coordinates >= 0 that add up to 1.
 
-        Gamma numbers of shapes `alpha`, divided by their sum; computed from their logarithms, so that small shapes are
+        Gamma samples of shapes `alpha`, divided by their sum; computed from their logarithms, so that small shapes are
         right too.
 
         Parameters

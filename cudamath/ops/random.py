@@ -91,7 +91,7 @@ def seed(n: int | None = None) -> None:
 
 
 def rand(*shape: int, dtype: Any = None, device: Any = None) -> ndarray:
-    """Uniform numbers in [0, 1) of this shape: `random(shape)`.
+    """Uniform samples in [0, 1) of this shape: `random(shape)`.
 
     >>> import cudamath as cm
     >>> cm.random.rand(2, 3).shape
@@ -101,7 +101,7 @@ def rand(*shape: int, dtype: Any = None, device: Any = None) -> ndarray:
 
 
 def randn(*shape: int, dtype: Any = None, device: Any = None) -> ndarray:
-    """Normal numbers of mean 0 and deviation 1 of this shape: `standard_normal(shape)`.
+    """Normal samples with mean 0 and deviation 1 of this shape: `standard_normal(shape)`.
 
     >>> import cudamath as cm
     >>> cm.random.randn(2, 3).shape
@@ -122,7 +122,7 @@ def randint(low: int, high: int | None = None, size: Any = None, dtype: Any = No
 
 
 def random_sample(size: Any = None, *, device: Any = None) -> ndarray:
-    """Uniform numbers in [0, 1): `random(size)` by NumPy's older name.
+    """Uniform samples in [0, 1): `random(size)` by NumPy's older name.
 
     >>> import cudamath as cm
     >>> cm.random.random_sample((2, 3)).shape

@@ -147,7 +147,7 @@ def tokens(source: str | os.PathLike[str] | np.ndarray, length: int, *, step: in
 
 
 class CharTokenizer:
-    """Every character of a text a token: its place in the sorted list of the characters that occur.
+    """Tokens of a text: its characters, numbered by their place in the sorted list of those that occur.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class CharTokenizer:
 
 
 class ByteTokenizer:
-    """Every byte of a text in UTF-8 a token: 256 of them say any text.
+    """Tokens of a text: the bytes of its UTF-8 encoding. 256 tokens cover any text.
 
     >>> import cudamath as cm
     >>> tokenizer = cm.data.ByteTokenizer()
@@ -439,7 +439,7 @@ def _jobs(rows: int, size: int, batches: int, seed: int | None, epoch: int, batc
 
 def batches(arrays: Any, size: int, *, shuffle: bool = False, seed: int = 0, drop_last: bool = False, device: Any = None,
             prefetch: int = 2) -> Batches:
-    """Batches of rows of one or several arrays, on a device, the next ones made while this one is used.
+    """Batches of rows of one or several arrays on a device; the next ones are prepared while the current one is used.
 
     Parameters
     ----------

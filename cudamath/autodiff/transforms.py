@@ -202,7 +202,7 @@ def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = Fals
 
 
 def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """`(fn(*primals), pull)`: `pull(g)` gives the gradients of <g, fn(*primals)> by the primals, as often as called.
+    """`(fn(*primals), pull)`: `pull(g)` gives the gradients of <g, fn(*primals)> by the primals, any number of times.
 
     Parameters
     ----------

@@ -124,7 +124,7 @@ def index_of(name: Any) -> int:
 
 
 def set_default_device(name: Any) -> None:
-    """Choose where new arrays go, in every thread (CUDAMATH_DEVICE does the same from outside).
+    """Choose the device of new arrays, in every thread (like the environment variable CUDAMATH_DEVICE).
 
     >>> import cudamath as cm
     >>> cm.set_default_device("cpu")

@@ -59,7 +59,7 @@ def default_float() -> np.dtype:
 
 
 def set_default_dtype(dtype: Any) -> None:
-    """Choose the dtype that Python floats, `zeros`, windows, and the mean of integers get: 'float64' (default) or 'float32'.
+    """Choose the dtype of Python floats, `zeros`, windows, and the mean of integers: 'float64' (default) or 'float32'.
     What NumPy defines as float64 whatever goes in (transforms and histograms of integers, files without a dtype) stays so.
 
     >>> import cudamath as cm

@@ -79,7 +79,7 @@ def current_device() -> int:
 
 
 def set_device(device: int) -> None:
-    """Make a device active in this thread: new arrays, streams and events go there unless told otherwise.
+    """Make a device active in this thread: new arrays, streams and events are created there by default.
 
     Parameters
     ----------

@@ -141,7 +141,7 @@ def memory_summary(device: int | None = None) -> str:
 
 
 def empty_cache(device: int | None = None) -> None:
-    """Give all cached memory of a device back to the driver, so that other programs can have it. Waits for the device.
+    """Return all cached memory of a device to the driver, so that other programs can use it. Waits for the device.
 
     Memory that a CUDA graph uses stays. What is kept of large results on the CPU (256 MiB at most) is given back too.
 
@@ -346,7 +346,7 @@ def memory_debugging() -> Iterator[MemoryReport]:
 
 def set_memory_callback(fn: Callable[[dict[str, Any]], None] | None, *, threshold: float = 0.9,
                         device: int | None = None) -> None:
-    """Be told when memory runs short.
+    """Register a function that is called when memory runs short.
 
     Parameters
     ----------

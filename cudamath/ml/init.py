@@ -158,7 +158,7 @@ def uniform(shape: Shape, *, low: float = 0.0, high: float = 1.0, dtype: Any = "
 
 def trunc_normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, low: float = -2.0, high: float = 2.0,
                  dtype: Any = "float32", device: Any = None, rng: Generator | None = None) -> ndarray:
-    """Normal values of this mean and standard deviation, of which none lies outside low ... high.
+    """Normal values of this mean and standard deviation, truncated to [low, high].
 
     A uniform number is sent through the inverse of the distribution function. ValueError unless low < high, and where
     the bounds are so far out that float64 sees nothing of the distribution between them.

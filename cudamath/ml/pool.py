@@ -351,7 +351,7 @@ def global_avg_pool2d(x: Any) -> ndarray:
 
 
 def global_max_pool2d(x: Any) -> ndarray:
-    """Maximum of each image and channel: (N, C, H, W) -> (N, C, 1, 1). ValueError if images have no places.
+    """Maximum of each image and channel: (N, C, H, W) -> (N, C, 1, 1). ValueError if images are empty.
 
     `x` as for `max_pool2d`. Gradient: in equal parts to all places that attain the maximum. Deterministic.
 

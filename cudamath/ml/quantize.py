@@ -34,7 +34,7 @@ _dequantize = Op("dequantize", cpu="quantize.dequantize", cuda="quantize.dequant
 
 
 class Quantized:
-    """An array stored in few bits: what `quantize` returns and `dequantize`, `linear` and `linear_quantized` take.
+    """A quantized array: what `quantize` returns and `dequantize`, `linear` and `linear_quantized` take.
 
     A node of parameter trees (optree): its arrays are leaves, so that it can be saved, moved and passed to graphs like any
     tree.
@@ -118,7 +118,7 @@ def _inner(shape: tuple[int, ...], axis: int | None, group: int | None) -> int:
 
 def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int | None = None, symmetric: bool = True,
              scale: Any = None, zero_point: Any = None) -> Quantized:
-    """Numbers in 8 or 4 bits, with scales.
+    """Quantize an array to 8- or 4-bit numbers with scales.
 
     stored = clip(round(x / scale) + zero_point), x is about (stored - zero_point) * scale
 
@@ -240,7 +240,7 @@ def _range(x: ndarray, form: str, largest: float, shape: tuple[int, ...], inner:
 
 
 def dequantize(q: Quantized, dtype: Any = "float32") -> ndarray:
-    """The numbers that are stored: (stored - zero_point) * scale.
+    """The values that a quantized array stands for: (stored - zero_point) * scale.
 
     Parameters
     ----------

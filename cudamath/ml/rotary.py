@@ -62,7 +62,7 @@ def rotary_tables(positions: Any, dim: int, *, base: float = 10000.0, dtype: Any
 
 
 def rotary_embedding(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -> ndarray:
-    """Turn pairs of numbers of each row by the angle of its position.
+    """Rotate pairs of numbers of each row by the angle of its position.
 
     y[a] = x[a] cos[i] - x[b] sin[i],  y[b] = x[a] sin[i] + x[b] cos[i], where pair i is (a, b) = (i, i + R / 2), as in Llama,
     or, if interleaved, (2 i, 2 i + 1), as in RoFormer. The scores of attention then depend on distances only.

@@ -162,7 +162,7 @@ def exponential(peak: float, *, gamma: float, warmup: int = 0) -> Schedule:
 
 
 def one_cycle(peak: float, *, steps: int, rising: float = 0.3, start_factor: float = 25.0, end_factor: float = 1e4) -> Schedule:
-    """Up to `peak` along half a cosine during the share `rising` of all steps, then down to almost nothing.
+    """Up to `peak` along half a cosine during the share `rising` of all steps, then down to nearly 0.
 
     From peak / start_factor to peak to peak / (start_factor end_factor). As torch's OneCycleLR.
 

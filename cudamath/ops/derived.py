@@ -1,4 +1,4 @@
-"""Distributions made of others by their definitions: compositions of gamma, Poisson, normal and uniform numbers.
+"""Distributions made of others by their definitions: compositions of gamma, Poisson, normal and uniform samples.
 
 CPU and GPU agree to rounding. None is differentiable.
 """
@@ -31,7 +31,7 @@ class Derived(Discrete):
     __slots__ = ()
 
     def f(self, dfnum: Any, dfden: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """F numbers: (x / dfnum) / (y / dfden) of chi-square numbers x, y.
+        """F samples: (x / dfnum) / (y / dfden) of chi-square samples x, y.
 
         dfnum, dfden: degrees of freedom, > 0; size, dtype, device and errors: as for `gamma`. Not differentiable.
 
@@ -43,7 +43,7 @@ class Derived(Discrete):
 
     def noncentral_f(self, dfnum: Any, dfden: Any, nonc: Any, size: Size = None, dtype: Any = None,
                      device: Any = None) -> ndarray:
-        """Noncentral F numbers: (x / dfnum) / (y / dfden) of a noncentral and a central chi-square number.
+        """Noncentral F samples: (x / dfnum) / (y / dfden) of a noncentral and a central chi-square sample.
 
         dfnum, dfden: degrees of freedom, > 0; nonc: of the numerator, >= 0; size, dtype, device and errors: as for `gamma`. Not
         differentiable.
@@ -63,7 +63,7 @@ class Derived(Discrete):
         return p.rounded(above / a / (self.chisquare(b, **like) / b))
 
     def noncentral_chisquare(self, df: Any, nonc: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Noncentral chi-square numbers: chi-square numbers of df + 2 k degrees of freedom, k Poisson of mean nonc / 2.
+        """Noncentral chi-square samples: chi-square samples of df + 2 k degrees of freedom, k Poisson of mean nonc / 2.
 
         df: > 0; nonc: >= 0, the sum of squared means; size, dtype, device and errors: as for `gamma`. Not differentiable.
 
@@ -80,7 +80,7 @@ class Derived(Discrete):
         return p.rounded(self.chisquare(astype(more, p.dtype) * 2 + df, size=p.shape, dtype=p.dtype, device=place))
 
     def power(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Numbers in [0, 1] of density a x^(a - 1): u^(1 / a) of uniform numbers u.
+        """Numbers in [0, 1] of density a x^(a - 1): u^(1 / a) of uniform samples u.
 
         a: > 0; size, dtype, device and errors: as for `gamma`. Not differentiable.
 
@@ -93,7 +93,7 @@ class Derived(Discrete):
         return p.rounded(exp(-self.standard_exponential(p.shape, p.dtype, device_of(p.place)) / p.values[0]))
 
     def wald(self, mean: Any, scale: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Wald (inverse Gaussian) numbers: when a Brownian motion with drift first reaches a height.
+        """Wald (inverse Gaussian) samples: when a Brownian motion with drift first reaches a height.
 
         Density sqrt(scale / (2 pi x^3)) exp(-scale (x - mean)^2 / (2 mean^2 x)). mean, scale: > 0; size, dtype, device and
         errors: as for `gamma`. Not differentiable. Source: Michael, Schucany, Haas (1976), Generating random variates using
@@ -114,7 +114,7 @@ class Derived(Discrete):
         return p.rounded(where(self.random(p.shape, p.dtype, place) * (mu + small) <= mu, small, mu * (mu / small)))
 
     def negative_binomial(self, n: Any, p: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """How many trials fail before the n-th succeeds: Poisson numbers whose means are gamma numbers.
+        """How many trials fail before the n-th succeeds: Poisson samples whose means are gamma samples.
 
         k with probability Gamma(k + n) / (k! Gamma(n)) p^n (1 - p)^k. n: > 0, need not be whole; p: in (0, 1], the chance of a
         success; size, dtype, device and errors: as for `poisson`. Not differentiable.
@@ -156,7 +156,7 @@ class Derived(Discrete):
         return astype(maximum(found, 1.0), kind)
 
     def zipf(self, a: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Zipf numbers k = 1, 2, ..., up to 2^63, with probability k^-a / zeta(a).
+        """Zipf samples k = 1, 2, ..., up to 2^63, with probability k^-a / zeta(a).
 
         a: > 1, a number, or an array of few different ones (on a GPU it is waited for); size, dtype, device and errors: as for
         `poisson`. Not differentiable. By inversion: k is the last number whose tail sum_{j >= k} j^-a reaches a uniform number,
@@ -210,7 +210,7 @@ class Derived(Discrete):
         return y
 
     def vonmises(self, mu: Any, kappa: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
-        """Von Mises numbers: angles from -pi to pi of density exp(kappa cos(x - mu)) / (2 pi I0(kappa)).
+        """Von Mises samples: angles from -pi to pi of density exp(kappa cos(x - mu)) / (2 pi I0(kappa)).
 
         mu: the mean direction; kappa: >= 0, the concentration; size, dtype, device and errors: as for `gamma`. Not
         differentiable. Waits for the device: what is rejected is drawn again until nothing is. Source: Best and Fisher (1979),

@@ -148,7 +148,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
 
 
 def promote_types(a: Any, b: Any, /) -> np.dtype:
-    """The dtype that arrays of two dtypes meet in.
+    """The dtype to which arrays of two dtypes are promoted.
 
     Raises: TypeError for what is no dtype.
 

@@ -276,7 +276,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
 
 
 def _window(kind: str, m: int) -> ndarray:
-    """A window with m places, in the default dtype: one launch."""
+    """A window with m points, in the default dtype: one launch."""
     dtype, index = dtypes.default_float(), default_index()
     key = (kind, m, m.__class__, dtype, index)
     try:
@@ -291,7 +291,7 @@ _windows = Op("window", cpu="grids.window", cuda="grids.window")
 
 
 def bartlett(m: int, /) -> ndarray:
-    """The triangle window with m places.
+    """The triangle window with m points.
 
     >>> import cudamath as cm
     >>> cm.bartlett(3).tolist()
@@ -301,7 +301,7 @@ def bartlett(m: int, /) -> ndarray:
 
 
 def hanning(m: int, /) -> ndarray:
-    """The raised cosine window with m places: 0.5 + 0.5 cos(pi t), t from -1 to 1.
+    """The raised cosine window with m points: 0.5 + 0.5 cos(pi t), t from -1 to 1.
 
     >>> import cudamath as cm
     >>> cm.round(cm.hanning(3), 9).tolist()
@@ -311,7 +311,7 @@ def hanning(m: int, /) -> ndarray:
 
 
 def hamming(m: int, /) -> ndarray:
-    """The window 0.54 + 0.46 cos(pi t), t from -1 to 1, with m places.
+    """The window 0.54 + 0.46 cos(pi t), t from -1 to 1, with m points.
 
     >>> import cudamath as cm
     >>> cm.round(cm.hamming(3), 9).tolist()
@@ -321,7 +321,7 @@ def hamming(m: int, /) -> ndarray:
 
 
 def blackman(m: int, /) -> ndarray:
-    """The window 0.42 + 0.5 cos(pi t) + 0.08 cos(2 pi t), t from -1 to 1, with m places.
+    """The window 0.42 + 0.5 cos(pi t) + 0.08 cos(2 pi t), t from -1 to 1, with m points.
 
     >>> import cudamath as cm
     >>> cm.round(cm.blackman(3), 9).tolist()
@@ -331,7 +331,7 @@ def blackman(m: int, /) -> ndarray:
 
 
 def kaiser(m: int, beta: float, /) -> ndarray:
-    """The window I0(beta sqrt(1 - t^2)) / I0(beta), t from -1 to 1, with m places; I0 is the modified Bessel function. Computed
+    """The window I0(beta sqrt(1 - t^2)) / I0(beta), t from -1 to 1, with m points; I0 is the modified Bessel function. Computed
     on the host.
 
     >>> import cudamath as cm

@@ -30,7 +30,7 @@ _STEPS = 64  # places of a line up to which it is one thread's (kernels/put_alon
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> ndarray:
-    """Elements of the first choice whose condition holds.
+    """From several arrays, elements of the first one whose condition holds.
 
     Args: condlist: bool arrays; choicelist: as many arrays or scalars; default: where none holds. All broadcast. Returns:
     array of the common dtype. Raises: ValueError (numbers or shapes), TypeError (conditions that are not bool). Gradient: g
@@ -214,7 +214,7 @@ def put_along_axis(x: ndarray, indices: Any, values: Any, axis: int | None) -> N
 
 
 def piecewise(x: Any, conditions: Sequence[Any], functions: Sequence[Any], *args: Any, **kwargs: Any) -> ndarray:
-    """A function made of others, each where its condition holds.
+    """A piecewise-defined function: each given function where its condition holds.
 
     Args: x: any array; conditions: bool arrays of its shape; functions: as many functions of an array, or numbers, and maybe
     one more for where none holds (0 otherwise); args, kwargs: passed on. Returns: array of x's dtype. Raises: ValueError

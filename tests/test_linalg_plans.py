@@ -140,13 +140,36 @@ def test_triangular_plans_in_the_simulator(fake, monkeypatch, lower, count, n, l
     elif look == "broadcast":
         a = np.broadcast_to(a[:1], a.shape)
     layouts = [Layout.of(x.shape, x.strides, x.dtype, 0) for x in (a, b)]
-    plan = planners.solve_triangular(*layouts, lower=lower, unit=False)
+    plan = planners.solve_triangular(*layouts, lower=lower, unit=False, version="library")
     plan.steps = [step for step in plan.steps if not (isinstance(step, Launch)
                                                       and step.kernel is small.check_diagonal(np.dtype("f8")))]
     before = a.copy()
     (x,) = host_run(plan, a, b, table=small.addresses)
     near(x, np.linalg.solve(np.tril(a) if lower else np.triu(a), b))
     np.testing.assert_array_equal(a, before)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (5, 3), (18, 17)])
+def test_small_triangular_systems_in_the_simulator(dtype, n, k):
+    rng = np.random.default_rng(0)
+    a, b = rand(rng, (2, n, n), dtype) + np.asarray(3 * n, dtype) * np.eye(n, dtype=dtype), rand(rng, (2, n, k), dtype)
+    for lower, unit, turned in itertools.product((True, False), repeat=3):
+        clean = np.tril(a) if lower else np.triu(a)
+        if unit:
+            clean = clean / np.asarray(3 * n, dtype)
+            clean[:, range(n), range(n)] = 1
+        poisoned = np.where(np.tri(n, k=-unit, dtype=bool) if lower else np.tri(n, k=-unit, dtype=bool).T, clean, np.nan)
+        given = np.ascontiguousarray(poisoned.mT).mT if turned else poisoned
+        layouts = [Layout.of(x.shape, x.strides, x.dtype, 0) for x in (given, b)]
+        plan = planners.solve_triangular(*layouts, lower=lower, unit=unit)
+        assert kernels(plan) == ["solve_small"]
+        near(simulate(plan, given, b), np.linalg.solve(clean, b))
+    a[1, 0, 0] = 0
+    with pytest.raises(IndexError):  # what the simulator makes of any flag
+        simulate(planners.solve_triangular(*(Layout.of(x.shape, x.strides, x.dtype, 0) for x in (a, b)), lower=True,
+                                           unit=False), a, b)
 
 
 @pytest.mark.simulator
@@ -171,8 +194,8 @@ def test_plans_compile_without_spills():
     real = Layout.new((7, 9, 9), np.dtype("f8"), 0)
     big = Layout.new((2, 300, 300), np.dtype("c16"), 0)
     plans = [(planners.inv(big), [big]), (planners.slogdet(a), [a]), (planners.lu_factor(t), [t]), (planners.eig(real), [real]),
-             (planners.solve_triangular(a, b, lower=True, unit=False), [a, b]), (planners.cholesky(a, upper=False), [a]),
-             (planners.qr(t, complete=True), [t]), (planners.svd(t, full=False), [t])]
+             (planners.solve_triangular(a, b, lower=True, unit=False, version="library"), [a, b]),
+             (planners.cholesky(a, upper=False), [a]), (planners.qr(t, complete=True), [t]), (planners.svd(t, full=False), [t])]
     for plan, inputs in plans:
         plan.steps = [step for step in plan.steps if isinstance(step, Launch)
                       and step.kernel.py_func.__module__ == small.__name__]  # copies are compiled elsewhere
@@ -193,8 +216,11 @@ def test_nothing_is_moved_twice():
         assert len(kernels(planners.solve(a, vector))) == 5
         found = kernels(planners.inv(a))
         assert len(found) == 5 and "strided" not in found, found
-        assert kernels(planners.solve_triangular(a, vector, lower=True, unit=True))[-1] == "library"
-        assert len(kernels(planners.solve_triangular(a, vector, lower=True, unit=True))) == 2
+        assert kernels(planners.solve_triangular(a, vector, lower=True, unit=True)) == ["solve_small"]
+        found = kernels(planners.solve_triangular(a, vector, lower=True, unit=True, version="library"))
+        assert len(found) == 2 and found[-1] == "library"
+    assert kernels(planners.solve_triangular(Layout.new((65, 65), np.dtype("f8"), 0), Layout.new((65, 1), np.dtype("f8"), 0),
+                                             lower=True, unit=True))[-1] == "library"
     assert kernels(planners.svd(Layout.new((4, 9), np.dtype("f8"), 0), full=False))[1:] == ["library", "check_info"]
 
 

@@ -192,6 +192,24 @@ def test_gather_pairs_simulated():
     np.testing.assert_array_equal(simulate(index.gather(*map(layout_of, (turned, i, j)), axis=0), turned, i, j), turned[i, j])
 
 
+# ------------------------------------------------------------------------------------------------ systems
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_small_triangular_systems(device, dtype):
+    for n, k in ((1, 1), (17, 3), (32, 16), (64, 64), (65, 5)):
+        a = (RNG.normal(size=(n, n)) / n**0.5 + 2 * np.eye(n)).astype(dtype)
+        b = RNG.normal(size=(n, k)).astype(dtype)
+        for lower in (True, False):
+            clean = (np.tril(a) if lower else np.triu(a)).astype("c16")
+            for given in (cm.asarray(a), cm.asarray(np.ascontiguousarray(a.T)).T):
+                for _ in range(2):
+                    got = cm.linalg.solve_triangular(given, cm.asarray(b), lower=lower).to_numpy()
+                    assert got.dtype == dtype
+                    rounding = n * np.finfo(dtype).eps * (np.abs(clean) @ np.abs(got) + np.abs(b))
+                    assert (np.abs(clean @ got - b) <= 4 * rounding).all()
+
+
 # ------------------------------------------------------------------------------------------------ volumes, draws
 
 

@@ -49,6 +49,7 @@ from .matrices import (
     triangle,
     zero_based,
 )
+from .triangular import solved
 
 JACOBI = 32  # the largest that the batched Jacobi methods take
 TURNED = 64  # larger triangular matrices in rows are copied into columns: systems with a transposed one take 1.7 times as long
@@ -219,10 +220,13 @@ def lu_factor(a: Layout) -> Plan:
     return work.plan()
 
 
-def solve_triangular(a: Layout, b: Layout, *, lower: bool, unit: bool) -> Plan:
-    """a: (..., n, n), one triangle of it; b: (..., n, k) -> (..., n, k), in columns."""
+def solve_triangular(a: Layout, b: Layout, *, lower: bool, unit: bool, version: str | None = None) -> Plan:
+    """a: (..., n, n), one triangle of it; b: (..., n, k) -> (..., n, k), in columns. version: "library", or what fits."""
     n, k, count, item = *b.shape[-2:], _batch(a), a.itemsize
     x = _columns(b)
+    small = solved(a, b, x, lower=lower, unit=unit) if version is None else None
+    if small:
+        return small
     work = _Work(x)
     read: Any = Input(0)
     lead, steps = shapes.collapse(a.shape[:-2], a.strides[:-2])

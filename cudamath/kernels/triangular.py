@@ -1,0 +1,88 @@
+"""Small triangular systems: a block solves one of them for a few columns of the right-hand side.
+
+The idea. The matrix and the columns lie in shared memory. Row after row the solution of this row is found, for all columns at
+once, and taken out of all rows that come later: n barriers, and between two of them each thread has at most n / ROWS updates of
+its column. A library takes three launches for that (the check of the diagonal, the copy of the right-hand side, the solution);
+of small systems launches are all that counts. For any GPU and the simulator.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..core import shapes
+from ..core.layout import Layout
+from ..core.plan import Flag, Input, Launch, Output, Plan, Ticket
+from .build import blocks, numba_type
+from .lazy import cuda
+
+COLUMNS = 16  # of a right-hand side, in a block
+ROWS = 16  # threads that share a column
+THREADS = COLUMNS * ROWS
+LARGEST = {8: 64, 4: 64, 16: 32}  # unknowns, by an element's bytes: the matrix lies in shared memory
+FEW = 8  # systems; of more than these a library's batched routine
+
+
+@functools.cache
+def solve_small(dtype: np.dtype, lower: bool, unit: bool) -> Any:
+    """x = a^-1 b for triangular a, of which one triangle is read; a zero on its diagonal raises the flag."""
+    T, largest = numba_type(dtype), LARGEST[dtype.itemsize]
+
+    @cuda.jit
+    def solve_small(a, b, x, flag, ticket):  # a: (systems, n, n); b, x: (systems, n, k); any strides
+        matrix = cuda.shared.array((largest, largest), T)
+        found = cuda.shared.array((largest, COLUMNS), T)
+        n, t = a.shape[1], cuda.threadIdx.x
+        column, first = t % COLUMNS, t // COLUMNS
+        system, k = cuda.blockIdx.y, cuda.blockIdx.x * COLUMNS + column
+        inside = k < b.shape[2]
+        for e in range(t, n * n, THREADS):
+            i, j = e // n, e % n
+            if (j < i if lower else j > i) or (j == i and not unit):
+                value = a[system, i, j]
+                matrix[i, j] = value
+                if j == i and value == T(0):
+                    flag[0] = -ticket
+        for i in range(first, n, ROWS):
+            found[i, column] = b[system, i, k] if inside else T(0)
+        cuda.syncthreads()
+        for step in range(n):
+            i = step if lower else n - 1 - step
+            if i % ROWS == first and not unit:  # who has row i has all updates of it made
+                found[i, column] = found[i, column] / matrix[i, i]
+            cuda.syncthreads()
+            value = found[i, column]
+            if lower:
+                j = i + 1 + (first - i - 1) % ROWS
+                while j < n:
+                    found[j, column] -= matrix[j, i] * value
+                    j += ROWS
+            else:
+                j = first
+                while j < i:
+                    found[j, column] -= matrix[j, i] * value
+                    j += ROWS
+        for i in range(first, n, ROWS):
+            if inside:
+                x[system, i, k] = found[i, column]
+
+    return solve_small
+
+
+def cube(argument: Any, layout: Layout) -> Any:
+    """An argument as (systems, rows, columns); None if its leading axes do not merge into one."""
+    lead, steps = shapes.collapse(layout.shape[:-2], layout.strides[:-2])
+    if len(lead) > 1:
+        return None
+    return argument.view((*(lead or (1,)), *layout.shape[-2:]), (*(steps if lead else (0,)), *layout.strides[-2:]))
+
+
+def solved(a: Layout, b: Layout, x: Layout, *, lower: bool, unit: bool) -> Plan | None:
+    """The plan of small systems, few of them; x: the result's layout."""
+    n, k, systems = a.shape[-1], b.shape[-1], b.size // (b.shape[-1] * b.shape[-2])
+    given = cube(Input(0), a), cube(Input(1), b)
+    if n > LARGEST[a.itemsize] or systems > FEW or None in given:
+        return None
+    kernel = solve_small(a.dtype, lower, unit)
+    return Plan([x], [Launch(kernel, (blocks(k, COLUMNS), systems), THREADS, [*given, cube(Output(0), x), Flag(), Ticket()])])

@@ -454,6 +454,20 @@ def test_cross_entropy_of_rows_that_are_not_finite(version, dtype):
     assert np.isnan(wide(found)[:5]).all() and wide(found)[5] == 0 and np.isfinite(wide(found)[6])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("columns", [9, 50_257])
+def test_lines_of_large_numbers(device, dtype, columns):
+    """What counts is how far numbers are apart, however large they are; a line that is masked throughout is uniform."""
+    large = 3e4 if dtype == "float16" else 1e9
+    x = numbers((4, columns), dtype, scale=2)
+    x[0], x[1], x[2] = -large, large, -large
+    x[2, 1::3] = large
+    x[3] += 1000
+    for name in ("softmax", "log_softmax"):
+        found = getattr(cm.ml, name)(cm.asarray(x), axis=1)
+        assert_close(found, reference(name, x, 1), rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] / columns, what=name)
+
+
 @pytest.mark.skipif(SIMULATOR, reason="the simulator does not compile")
 def test_rows_between_borders_do_not_spill():
     """Rows that begin between the borders of 16-byte accesses: the slowest kernels of the family."""

@@ -51,7 +51,8 @@ def fits(x: Layout, n: int, arrays: int) -> bool:
 @functools.cache
 def power(dtype):
     """Device functions: exponent(x), and power(v, exponent(x)) = exp(v - x). For 16-bit numbers these are one multiplication
-    and addition and one instruction, within |x| / 10^7 of the whole."""
+    and addition and one instruction, within (|v| + |x|) / 10^7 of the whole: v is what a line's largest number leaves, however
+    large that is, and x the logarithm of the sum."""
     log2e = np.float32(1 / math.log(2))
 
     @device
@@ -102,7 +103,6 @@ def rows(dtype, width, log, ranks, threads, vectors):
     top_of, total_of = group_max(ranks, T), group_sum(ranks, T)
     lowest, packed = T(-math.inf), vectors * words
     keep = words == width and not log  # registers have room for the exponentials
-    short = words < width
 
     @bounded((threads, max(RESIDENT // threads, 1)))
     def softmax_cluster(x, x1, y, columns, most):
@@ -122,13 +122,13 @@ def rows(dtype, width, log, ranks, threads, vectors):
                 for e in range(width):
                     m = max(m, v[e])
         m = group_top(m)
-        shift = exponent(m if m != lowest else T(0))  # -inf minus -inf would be NaN
-        s = power_of(end, shift)
+        shift = m if m != lowest else T(0)  # -inf minus -inf would be NaN
+        s = power_of(end - shift, T(0))
         for k in range(vectors):
             if i32(k * threads + t) < count:
                 widen(r, k * words, v, 0)
                 for e in range(width):
-                    v[e] = power_of(v[e], shift)
+                    v[e] = power_of(v[e] - shift, T(0))
                     s += v[e]
                     if keep:
                         r[k * words + e] = v[e]
@@ -137,7 +137,7 @@ def rows(dtype, width, log, ranks, threads, vectors):
         s = total_of(rescaled(theirs, sums, top))
         log_sum = math.log(s)
         scale = T(1) / s
-        away = exponent(top + log_sum)
+        away = exponent(log_sum)
         if lone >= 0:
             y[start + lone] = store(end - top - log_sum if log else math.exp(end - top) * scale)
         factor = math.exp(m - top) * scale
@@ -148,9 +148,9 @@ def rows(dtype, width, log, ranks, threads, vectors):
                     if keep:
                         v[e] *= factor
                     elif log:
-                        v[e] = v[e] - (top + log_sum) if short else v[e] - top - log_sum
+                        v[e] = v[e] - top - log_sum
                     else:
-                        v[e] = power_of(v[e], away)
+                        v[e] = power_of(v[e] - top, away)
                 write(y, (first + i32(k * threads + t)) * width, v, 0)
 
     return softmax_cluster

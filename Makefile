@@ -14,6 +14,9 @@ EXTRAS  ?= test,demo$(shell nvidia-smi -L >/dev/null 2>&1 && echo ,cu13)
 RUN     := .venv/bin/python
 STAMP   := .venv/.cudamath-installed
 
+# Every process of the tests and of those they start would otherwise compile all test files again: ten seconds each.
+test-cpu test-simulator test-gpu: export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: setup demo test test-cpu test-simulator test-gpu bench notebooks lint clean
 
 setup: $(STAMP)

@@ -8,6 +8,7 @@ import pytest
 import cudamath as cm
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+ABSENT = "no GPU", "fewer than two GPUs"
 
 
 def pytest_configure(config):
@@ -18,17 +19,45 @@ def pytest_configure(config):
     settings.load_profile("cudamath")
 
 
+def may_have_simulated_tests(path):
+    """Whether a file's text has a word by which tests for the simulator are marked: by name, or by parameters of differences.py."""
+    return any(word in path.read_text(encoding="utf-8") for word in ("simulator", "MACHINES", "versions"))
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Where only tests for the simulator are wanted, the other files are not even imported (nor what they import)."""
+    if config.option.markexpr == "simulator" and collection_path.name.startswith("test_"):
+        return not may_have_simulated_tests(collection_path) or None
+
+
 def pytest_collection_modifyitems(config, items):
+    for file in {item.path for item in items if "simulator" in item.keywords}:
+        if not may_have_simulated_tests(file):  # seen where all files are collected
+            raise pytest.UsageError(f"{file.name} has tests for the simulator and no word that says so: see conftest.py")
     gpus = cm.cuda.device_count()
     if not gpus:  # where cycles hold no memory of a device: compilers and tapes make many objects and few cycles
         gc.set_threshold(100_000, 10, 10)  # looking for them took an eighth of all time
     for item in items:
         if "gpu" in item.keywords and gpus < 1:
-            item.add_marker(pytest.mark.skip(reason="no GPU"))
+            item.add_marker(pytest.mark.skip(reason=ABSENT[0]))
         if "multigpu" in item.keywords and gpus < 2:
-            item.add_marker(pytest.mark.skip(reason="fewer than two GPUs"))
+            item.add_marker(pytest.mark.skip(reason=ABSENT[1]))
         if "simulator" in item.keywords and not SIMULATED:
             item.add_marker(pytest.mark.skip(reason="runs in the simulator's own process"))
+
+
+def pytest_runtest_protocol(item, nextitem):
+    """Tests of a GPU that is not there are reported as skipped and nothing else: many thousands, a millisecond each."""
+    skip = next((mark for mark in item.own_markers if mark.kwargs.get("reason") in ABSENT), None)
+    if not skip:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    where = (str(item.path), item.location[1], f"Skipped: {skip.kwargs['reason']}")
+    keywords = dict.fromkeys(item.keywords, 1)
+    item.ihook.pytest_runtest_logreport(report=pytest.TestReport(
+        item.nodeid, item.location, keywords, "skipped", where, "setup", duration=0))
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -20,7 +20,7 @@ def pytest_configure(config):
 
 
 def may_have_simulated_tests(path):
-    """Whether a file's text has a word by which tests for the simulator are marked: by name, or by parameters of differences.py."""
+    """Whether a file has a word by which tests for the simulator are marked: by name, or by parameters of differences.py."""
     return any(word in path.read_text(encoding="utf-8") for word in ("simulator", "MACHINES", "versions"))
 
 

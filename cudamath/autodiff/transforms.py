@@ -184,6 +184,10 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
 def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable:
     """A function that returns the gradient of `fn` (see `value_and_grad`); with `has_aux`, `(gradient, aux)`.
 
+    Args: fn: function of arrays or trees that returns one real floating-point number (0-d); argnums: which
+    positional arguments to differentiate; has_aux: fn returns (number, anything else). Returns: a function with
+    fn's arguments; the gradient has the form of the argument. Raises: as ``value_and_grad``.
+
     >>> import cudamath as cm
     >>> cm.grad(lambda x: x ** 3)(2.0).item()
     12.0

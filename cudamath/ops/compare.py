@@ -41,6 +41,9 @@ _within = Elementwise("isclose", np.logical_and, "x == y or (abs(x - y) <= z and
 def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> bool:
     """Whether all elements are close (see `isclose`). Waits for the device.
 
+    Args: a, b: arrays of any dtype that broadcast; rtol, atol: relative and absolute tolerance; equal_nan: NaN
+    equals NaN. Returns: bool. Raises: ValueError (shapes). Gradient: none.
+
     >>> import cudamath as cm
     >>> cm.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9])
     True
@@ -50,6 +53,8 @@ def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_na
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     """Whether two arrays have the same shape and elements (NaN equals NaN only with `equal_nan`). Waits for the device.
+
+    Args: a1, a2: arrays of any shape and dtype. Returns: bool; False for different shapes. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.array_equal([1, 2], [1, 2]), cm.array_equal([1, 2], [[1, 2]])

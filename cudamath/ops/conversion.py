@@ -25,6 +25,8 @@ __all__ = ["asanyarray", "ascontiguousarray", "asfortranarray", "copyto", "diag_
 def asanyarray(obj: Any, /, dtype: Any = None, order: str | None = None) -> ndarray:
     """``asarray``: there are no subclasses.
 
+    Args, Returns, Raises, Gradient: as for ``asarray``.
+
     >>> import cudamath as cm
     >>> cm.asanyarray([1, 2]).tolist()
     [1, 2]
@@ -34,6 +36,8 @@ def asanyarray(obj: Any, /, dtype: Any = None, order: str | None = None) -> ndar
 
 def ascontiguousarray(obj: Any, /, dtype: Any = None) -> ndarray:
     """An array of at least one dimension in C order, copied if it is not.
+
+    Args: as for ``asarray``. Returns: ndarray. Raises: as ``asarray``. Gradient: passes through.
 
     >>> import cudamath as cm
     >>> cm.ascontiguousarray(cm.zeros((2, 3)).T).flags.c_contiguous
@@ -45,6 +49,8 @@ def ascontiguousarray(obj: Any, /, dtype: Any = None) -> ndarray:
 
 def asfortranarray(obj: Any, /, dtype: Any = None) -> ndarray:
     """An array in Fortran's order, copied if it is not.
+
+    Args: as for ``asarray``. Returns: ndarray. Raises: as ``asarray``. Gradient: passes through.
 
     >>> import cudamath as cm
     >>> cm.asfortranarray(cm.zeros((2, 3))).flags.f_contiguous
@@ -126,6 +132,8 @@ def isscalar(x: Any, /) -> bool:
 def isfortran(x: Any, /) -> bool:
     """Whether an array lies in Fortran's order and not in C's.
 
+    Args: x: array, or what becomes one. Returns: bool.
+
     >>> import cudamath as cm
     >>> cm.isfortran(cm.zeros((2, 3)).T)
     True
@@ -135,6 +143,8 @@ def isfortran(x: Any, /) -> bool:
 
 def may_share_memory(a: Any, b: Any, /) -> bool:
     """Whether the memory that two arrays reach over meets: True for views of each other, maybe for others beside them.
+
+    Args: a, b: arrays. Returns: bool, from the bounds of their memory alone.
 
     >>> import cudamath as cm
     >>> x = cm.zeros(4)
@@ -176,6 +186,9 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
 def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any = None) -> ndarray:
     """A vector from the numbers that an iterator gives.
 
+    Args: iterable: of numbers; dtype: of the result; count: how many to take, -1 for all; device: of the result.
+    Returns: vector of `count` elements. Raises: ValueError if there are fewer.
+
     >>> import cudamath as cm
     >>> cm.fromiter((i * i for i in range(4)), "int64").tolist()
     [0, 1, 4, 9]
@@ -186,6 +199,9 @@ def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any 
 def diagflat(x: Any, /, k: int = 0) -> ndarray:
     """A matrix with the elements of an array on a diagonal.
 
+    Args: x: any array, read in C order; k: which diagonal, > 0 above the main one. Returns: square matrix with
+    x.size + |k| rows, of x's dtype. Gradient: that diagonal of g.
+
     >>> import cudamath as cm
     >>> cm.diagflat([[1, 2]]).tolist()
     [[1, 0], [0, 2]]
@@ -195,6 +211,9 @@ def diagflat(x: Any, /, k: int = 0) -> ndarray:
 
 def diag_indices_from(x: Any, /) -> tuple[ndarray, ...]:
     """Index arrays of the main diagonal of an array with axes of one length.
+
+    Args: x: array of at least 2 dimensions, all of one length n. Returns: x.ndim int64 vectors of length n. Raises:
+    ValueError for another shape.
 
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.diag_indices_from(cm.zeros((2, 2)))]
@@ -216,6 +235,9 @@ def _matrix(name: str, x: Any) -> ndarray:
 def tril_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
     """``tril_indices`` of a matrix's shape.
 
+    Args: x: matrix; k: which diagonal, > 0 above the main one. Returns: two int64 vectors (rows, columns). Raises:
+    ValueError if it is no matrix.
+
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.tril_indices_from(cm.zeros((2, 2)))]
     [[0, 1, 1], [0, 0, 1]]
@@ -226,6 +248,9 @@ def tril_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
 
 def triu_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
     """``triu_indices`` of a matrix's shape.
+
+    Args: x: matrix; k: which diagonal, > 0 above the main one. Returns: two int64 vectors (rows, columns). Raises:
+    ValueError if it is no matrix.
 
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.triu_indices_from(cm.zeros((2, 2)))]
@@ -252,6 +277,8 @@ def set_printoptions(**options: Any) -> None:
 
 def get_printoptions() -> dict[str, Any]:
     """How arrays are printed.
+
+    Returns: dict of NumPy's settings.
 
     >>> import cudamath as cm
     >>> cm.get_printoptions()["precision"]

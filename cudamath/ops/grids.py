@@ -196,6 +196,9 @@ r_, c_ = _Joined(0, 1, -1), _Joined(-1, 2, 0)
 def diag_indices(n: int, ndim: int = 2, *, device: Any = None) -> tuple[ndarray, ...]:
     """Index arrays of the main diagonal of an array with ``ndim`` axes of length n.
 
+    Args: n: length of the axes; ndim: number of axes; device: of the result. Returns: ndim int64 vectors of length
+    n.
+
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.diag_indices(3)]
     [[0, 1, 2], [0, 1, 2]]
@@ -206,6 +209,9 @@ def diag_indices(n: int, ndim: int = 2, *, device: Any = None) -> tuple[ndarray,
 def tril_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None) -> tuple[ndarray, ...]:
     """Index arrays of the elements on and below diagonal k of an (n, m) matrix (m: as n).
 
+    Args: n, m: rows and columns; k: which diagonal, > 0 above the main one; device: of the result. Returns: two
+    int64 vectors (rows, columns).
+
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
@@ -215,6 +221,9 @@ def tril_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None
 
 def triu_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None) -> tuple[ndarray, ...]:
     """Index arrays of the elements on and above diagonal k of an (n, m) matrix (m: as n).
+
+    Args: n, m: rows and columns; k: which diagonal, > 0 above the main one; device: of the result. Returns: two
+    int64 vectors (rows, columns).
 
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.triu_indices(2)]

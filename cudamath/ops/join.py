@@ -80,6 +80,8 @@ def concatenate(arrays: Sequence[Any], /, axis: int | None = 0, out: Any = None,
                 casting: str = "same_kind") -> ndarray:
     """NumPy's name of ``concat``.
 
+    Args, Returns, Raises, Gradient: as for ``concat``.
+
     >>> import cudamath as cm
     >>> cm.concatenate([cm.zeros((2, 1)), cm.ones((2, 1))], axis=1)
     array([[0., 1.],
@@ -181,6 +183,9 @@ def stack(arrays: Sequence[Any], axis: int = 0, out: Any = None, *, dtype: Any =
 def vstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_kind") -> ndarray:
     """The arrays under one another: along axis 0, 1-d arrays as rows. See ``concat``.
 
+    Args: arrays: at least one, of equal shape but along that axis; dtype, casting: as for ``concat``. Returns: a
+    new array. Raises: ValueError (shapes). Gradient: pieces of g.
+
     >>> import cudamath as cm
     >>> cm.vstack([cm.asarray([1, 2]), cm.asarray([3, 4])])
     array([[1, 2],
@@ -197,6 +202,9 @@ def vstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_
 
 def hstack(arrays: Sequence[Any], /, *, dtype: Any = None, casting: str = "same_kind") -> ndarray:
     """The arrays side by side: along axis 1, or axis 0 if they are 1-d. See ``concat``.
+
+    Args: arrays: at least one, of equal shape but along that axis; dtype, casting: as for ``concat``. Returns: a
+    new array. Raises: ValueError (shapes). Gradient: pieces of g.
 
     >>> import cudamath as cm
     >>> cm.hstack([cm.asarray([1, 2]), cm.asarray([3])])

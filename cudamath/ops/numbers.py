@@ -93,6 +93,8 @@ def fabs(x: Any, /, out: Any = None) -> ndarray:
 def fix(x: Any, /, out: Any = None) -> ndarray:
     """x without its fraction: ``trunc``.
 
+    Args, Returns, Raises, Gradient: as for ``trunc``.
+
     >>> import cudamath as cm
     >>> cm.fix([1.7, -1.7]).tolist()
     [1.0, -1.0]
@@ -117,6 +119,9 @@ def float_power(x: Any, y: Any, /, out: Any = None) -> ndarray:
 
 def divmod(x: Any, y: Any, /) -> tuple[ndarray, ndarray]:
     """(x // y, x % y): ``floor_divide`` and ``remainder``.
+
+    Args: x, y: real arrays that broadcast. Returns: tuple of two arrays of the common dtype. Raises, Gradient: as
+    ``floor_divide`` and ``remainder``.
 
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.divmod([7, -7], 3)]
@@ -253,6 +258,8 @@ _sinc = ufunc.unary("sinc", np.sin, "sin(x * 3.141592653589793) / (x * 3.1415926
 def isreal(x: Any, /) -> ndarray:
     """Whether the imaginary part is 0.
 
+    Args: x: numeric or bool array. Returns: bool array of x's shape. Raises: TypeError (dtype). Gradient: none.
+
     >>> import cudamath as cm
     >>> cm.isreal([1 + 1j, 2 + 0j]).tolist()
     [False, True]
@@ -262,6 +269,8 @@ def isreal(x: Any, /) -> ndarray:
 
 def iscomplex(x: Any, /) -> ndarray:
     """Whether the imaginary part is not 0.
+
+    Args: x: numeric or bool array. Returns: bool array of x's shape. Raises: TypeError (dtype). Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.iscomplex([1 + 1j, 2 + 0j]).tolist()
@@ -273,6 +282,8 @@ def iscomplex(x: Any, /) -> ndarray:
 def iscomplexobj(x: Any, /) -> bool:
     """Whether an array's dtype is complex.
 
+    Args: x: array, or what becomes one. Returns: bool, without looking at values.
+
     >>> import cudamath as cm
     >>> cm.iscomplexobj(cm.zeros(2)), cm.iscomplexobj(1j)
     (False, True)
@@ -282,6 +293,8 @@ def iscomplexobj(x: Any, /) -> bool:
 
 def isrealobj(x: Any, /) -> bool:
     """Whether an array's dtype is not complex.
+
+    Args: x: array, or what becomes one. Returns: bool, without looking at values.
 
     >>> import cudamath as cm
     >>> cm.isrealobj(cm.zeros(2))
@@ -308,6 +321,8 @@ def real_if_close(x: Any, /, tol: float = 100) -> ndarray:
 
 def array_equiv(a1: Any, a2: Any) -> bool:
     """Whether two arrays are equal after broadcasting one to the other. Waits for the device.
+
+    Args: a1, a2: arrays of any shape and dtype. Returns: bool; False if they do not broadcast. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.array_equiv([1, 2], [[1, 2], [1, 2]])

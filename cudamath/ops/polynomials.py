@@ -293,6 +293,9 @@ _windows = Op("window", cpu="grids.window", cuda="grids.window")
 def bartlett(m: int, /) -> ndarray:
     """The triangle window with m points.
 
+    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the default floating-
+    point dtype, symmetric about its middle. Gradient: none.
+
     >>> import cudamath as cm
     >>> cm.bartlett(3).tolist()
     [0.0, 1.0, 0.0]
@@ -302,6 +305,9 @@ def bartlett(m: int, /) -> ndarray:
 
 def hanning(m: int, /) -> ndarray:
     """The raised cosine window with m points: 0.5 + 0.5 cos(pi t), t from -1 to 1.
+
+    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the default floating-
+    point dtype, symmetric about its middle. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.round(cm.hanning(3), 9).tolist()
@@ -313,6 +319,9 @@ def hanning(m: int, /) -> ndarray:
 def hamming(m: int, /) -> ndarray:
     """The window 0.54 + 0.46 cos(pi t), t from -1 to 1, with m points.
 
+    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the default floating-
+    point dtype, symmetric about its middle. Gradient: none.
+
     >>> import cudamath as cm
     >>> cm.round(cm.hamming(3), 9).tolist()
     [0.08, 1.0, 0.08]
@@ -322,6 +331,9 @@ def hamming(m: int, /) -> ndarray:
 
 def blackman(m: int, /) -> ndarray:
     """The window 0.42 + 0.5 cos(pi t) + 0.08 cos(2 pi t), t from -1 to 1, with m points.
+
+    Args: m: number of points; below 1 gives an empty array. Returns: array of shape (m,), of the default floating-
+    point dtype, symmetric about its middle. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.round(cm.blackman(3), 9).tolist()
@@ -333,6 +345,9 @@ def blackman(m: int, /) -> ndarray:
 def kaiser(m: int, beta: float, /) -> ndarray:
     """The window I0(beta sqrt(1 - t^2)) / I0(beta), t from -1 to 1, with m points; I0 is the modified Bessel function. Computed
     on the host.
+
+    Args: beta: shape of the window, a number; m: number of points; below 1 gives an empty array. Returns: array of
+    shape (m,), of the default floating-point dtype, symmetric about its middle. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.round(cm.kaiser(3, 2.0), 6).tolist()

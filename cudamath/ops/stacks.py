@@ -132,6 +132,9 @@ def dstack(arrays: Sequence[Any], /) -> ndarray:
 def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """``split`` along axis 1 (axis 0 of vectors).
 
+    Args: x: array of at least 1 dimension; indices_or_sections: as for ``split``. Returns: list of views. Raises:
+    ValueError (dimensions; parts of unequal size). Gradient: as ``split``.
+
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.hsplit([1, 2, 3, 4], 2)]
     [[1, 2], [3, 4]]
@@ -142,6 +145,9 @@ def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]
 
 def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """``split`` along axis 0 of an array of at least 2 dimensions.
+
+    Args: indices_or_sections: as for ``split``. Returns: list of views. Raises: ValueError (dimensions; parts of
+    unequal size). Gradient: as ``split``.
 
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.vsplit([[1, 2], [3, 4]], 2)]
@@ -155,6 +161,9 @@ def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]
 
 def dsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[ndarray]:
     """``split`` along axis 2.
+
+    Args: x: array of at least 3 dimensions; indices_or_sections: as for ``split``. Returns: list of views. Raises:
+    ValueError (dimensions; parts of unequal size). Gradient: as ``split``.
 
     >>> import cudamath as cm
     >>> [a.shape for a in cm.dsplit(cm.zeros((2, 3, 4)), 2)]
@@ -331,6 +340,8 @@ def resize(x: Any, /, new_shape: int | Sequence[int]) -> ndarray:
 def fliplr(x: Any, /) -> ndarray:
     """A view with axis 1 reversed.
 
+    Args: x: array of at least 2 dimensions. Raises: ValueError if it has fewer. Gradient: flipped back.
+
     >>> import cudamath as cm
     >>> cm.fliplr([[1, 2], [3, 4]]).tolist()
     [[2, 1], [4, 3]]
@@ -343,6 +354,8 @@ def fliplr(x: Any, /) -> ndarray:
 
 def flipud(x: Any, /) -> ndarray:
     """A view with axis 0 reversed.
+
+    Args: x: array of at least 1 dimension. Raises: ValueError if it has none. Gradient: flipped back.
 
     >>> import cudamath as cm
     >>> cm.flipud([[1, 2], [3, 4]]).tolist()

@@ -206,6 +206,8 @@ def percentile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite_
                method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> ndarray:
     """``quantile`` for q from 0 to 100.
 
+    Args, Returns, Raises, Gradient: as for ``quantile``, with q in percent.
+
     >>> import cudamath as cm
     >>> float(cm.percentile([4.0, 1.0, 3.0, 2.0], 50))
     2.5
@@ -310,6 +312,8 @@ def nanquantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite
 def nanpercentile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite_input: bool = False,
                   method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> ndarray:
     """``nanquantile`` for q from 0 to 100.
+
+    Args, Returns, Raises, Gradient: as for ``nanquantile``, with q in percent.
 
     >>> import cudamath as cm
     >>> float(cm.nanpercentile([4.0, cm.nan, 3.0, 2.0], 50))

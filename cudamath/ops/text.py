@@ -119,6 +119,8 @@ def fromstring(text: str, dtype: Any = float, count: int = -1, *, sep: str, devi
 def ndenumerate(x: Any, /) -> Iterator[tuple[tuple[int, ...], Any]]:
     """(index, value) of every element, in C order. The values are fetched at once; waits for the device.
 
+    Args: x: any array. Returns: an iterator. Gradient: none.
+
     >>> import cudamath as cm
     >>> [(i, int(v)) for i, v in cm.ndenumerate(cm.asarray([[1, 2]]))]
     [((0, 0), 1), ((0, 1), 2)]
@@ -128,6 +130,8 @@ def ndenumerate(x: Any, /) -> Iterator[tuple[tuple[int, ...], Any]]:
 
 def asarray_chkfinite(x: Any, /, dtype: Any = None, order: str | None = None) -> ndarray:
     """`asarray`, and ValueError where an element is infinite or NaN. Waits for the device.
+
+    Args: as for ``asarray``. Returns: ndarray. Raises: ValueError; also as ``asarray``. Gradient: passes through.
 
     >>> import cudamath as cm
     >>> cm.asarray_chkfinite([1.0, 2.0]).tolist()
@@ -167,6 +171,8 @@ def require(x: Any, /, dtype: Any = None, requirements: str | Sequence[str] | No
 def common_type(*arrays: Any) -> type:
     """The floating-point scalar type that holds the values of all arrays: float64 where there are integers.
 
+    Args: arrays: numeric. Returns: a NumPy scalar type. Raises: TypeError for bool arrays.
+
     >>> import cudamath as cm
     >>> cm.common_type(cm.zeros(2, dtype="float32"), cm.zeros(2, dtype="complex64")).__name__
     'complex64'
@@ -176,6 +182,8 @@ def common_type(*arrays: Any) -> type:
 
 def min_scalar_type(x: Any, /) -> np.dtype:
     """The smallest dtype that holds a number; of an array of more dimensions its own dtype.
+
+    Args: x: number or array. Returns: np.dtype.
 
     >>> import cudamath as cm
     >>> cm.min_scalar_type(300)
@@ -188,6 +196,9 @@ def min_scalar_type(x: Any, /) -> np.dtype:
 
 def mask_indices(n: int, mask: Callable[..., Any], k: Any = 0) -> tuple[ndarray, ...]:
     """Positions of what a function like `triu` keeps of an n x n matrix. Waits for the device.
+
+    Args: n: rows and columns; mask: function of (matrix, k) that returns a matrix; k: its second argument. Returns:
+    tuple of two int64 vectors (rows, columns).
 
     >>> import cudamath as cm
     >>> [a.tolist() for a in cm.mask_indices(2, cm.triu)]

@@ -95,6 +95,7 @@ from .ops.elementwise import *  # noqa: F403
 from .ops.grids import *  # noqa: F403
 from .ops.histogram import *  # noqa: F403
 from .ops.index import *  # noqa: F403
+from .ops.index_at import *  # noqa: F403
 from .ops.inspection import *  # noqa: F403
 from .ops.integers import *  # noqa: F403
 from .ops.interpolate import *  # noqa: F403

@@ -181,6 +181,35 @@ def test_two_index_arrays(device):
         y[cm.asarray([0, 0]), cm.asarray([0, -6])].to_numpy()
 
 
+def test_assignments_that_were_made_before(device):
+    """The second one goes straight to the plan of the first, and does as NumPy: with values of its own memory as well."""
+    host = RNG.normal(size=(6, 4)).astype(np.float32)
+    x = cm.asarray(host)
+    rows, mask = np.array([1, -1, 1]), RNG.random((6, 4)) > 0.5
+    values = RNG.normal(size=(3, 4)).astype(np.float32)
+    for number in (1, 2.5, 3):
+        host[rows], x[cm.asarray(rows)] = values * number, cm.asarray(values * number)
+        np.testing.assert_array_equal(x.to_numpy(), host)
+        host[rows], x[cm.asarray(rows)] = host[:3].copy(), x[:3]  # which overlap
+        np.testing.assert_array_equal(x.to_numpy(), host)
+        host[mask], x[cm.asarray(mask)] = number, number
+        host[rows[:2]], x[cm.asarray(rows[:2])] = number, number
+        host[:, mask[0]], x[:, cm.asarray(mask[0])] = number, number  # by a mask that is broadcast to x
+        np.testing.assert_array_equal(x.to_numpy(), host)
+        with pytest.raises(IndexError):
+            x[cm.asarray(mask[:1])] = number
+    whole, places = np.arange(6)[::-1].copy(), cm.asarray(np.arange(6)[::-1].copy())
+    for number in (3, 4):
+        whole[whole], places[places] = number, number
+        np.testing.assert_array_equal(places.to_numpy(), whole)
+        whole, places = np.arange(6), cm.arange(6)
+    x = cm.zeros(4)
+    for value in (1.0, 2.0):
+        with pytest.raises(IndexError, match="test_one_launch|index"):
+            x[cm.asarray([4])] = value
+            x.to_numpy()
+
+
 @pytest.mark.simulator
 def test_gather_pairs_simulated():
     from cudamath.kernels import index

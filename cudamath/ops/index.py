@@ -9,7 +9,6 @@ Index arrays out of range raise IndexError: at once on the CPU, on a GPU at the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ import numpy as np
 from ..core import dtypes, indexing, shapes
 from ..core.array import asarray, ndarray
 from ..core.devices import CPU, TRACED
-from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC, REAL_OR_BOOL
+from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC
 from ..core.looked_up import known_view
-from ..core.op import Category, Op, coerce, require
+from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_axis
 from ..core.tape import wrote
 from ..runtime.memory import Buffer
@@ -42,7 +41,7 @@ from .shape import (
     view_of,
 )
 
-__all__ = ["add_at", "index_add", "maximum_at", "minimum_at", "multiply_at", "put", "take", "take_along_axis", "where"]
+__all__ = ["index_add", "put", "take", "take_along_axis", "where"]
 
 _SCALARS = (bool, int, float, complex)
 #: Dtypes that a kernel sees as they are, and the integers that they hold.
@@ -68,7 +67,6 @@ _index_add = Op("index_add", cpu="index.index_add", cuda="segments.index_add",
                      lambda g, _y, _x, index, _values, axis: _gather(g, index, axis=axis)))
 _scatter = Op("index_put", cpu="index.scatter", cuda="scatter.scatter")
 _scatter_number = Op("index_put_number", cpu="index.scatter_number", cuda="scatter.scatter_number")
-_scatter_add = Op("add_at", cpu="index.scatter_add", cuda="segments.scatter_add")
 _along = Op("take_along_axis", cpu="index.take_along", cuda="index.take_along",
             vjp=lambda g, _y, x, index, axis: (_along_grad(g, index, size=x.shape[axis], axis=axis), None))
 _along_grad: Op = Op("take_along_axis_grad", cpu="index.take_along_grad", cuda="segments.take_along_grad",
@@ -126,6 +124,8 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
             return
     if x._node is not None or not x._layout.contiguous or x._layout.device < 0:
         _check_writable("setitem", x)
+    elif type(key) is ndarray and _put_again(x, key, value):
+        return
     if type(key) is ndarray and _one_array(x, key):
         if key._owner is x._owner and x._layout.device >= 0:  # x[x] = 0: what is written must not be read as a position
             key = _copy(key)
@@ -161,6 +161,33 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     base, axis = _neighbours(base, axes, form.position)
     shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
     _scatter(base, _apart(x, _fitted("setitem", _value("setitem", x, value), shape)), *arrays, axis=axis)
+
+
+def _put_again(x: ndarray, key: ndarray, value: Any) -> bool:
+    """``x[key] = value`` by a plan that was made before; False if there is none. x: contiguous, on a GPU."""
+    own = x._layout
+    if key._owner is x._owner:  # x[x] = 0: what is written must not be read as a position
+        return False
+    if type(value) is ndarray:
+        given = value._layout
+        run = _scatter.plans.get((own, given, key._layout, 0))
+        if run is None or value._node is not None or not given.contiguous or (
+                x._data < value._data + given.nbytes and value._data < x._data + own.nbytes):
+            return False
+        wrote(x)
+        run(x, value, key)
+        return True
+    if type(value) not in (int, float) or not _is_own(own.dtype, value):
+        return False
+    if key._layout.dtype.kind != "b":
+        run = _scatter_number.plans.get((own, key._layout, 0))
+    else:
+        run = _where_into.plans.get((own, key._layout)) if key._layout.shape == own.shape else None
+    if run is None:
+        return False
+    wrote(x)
+    run(x, key, value)
+    return True
 
 
 def _one_array(x: ndarray, key: Any) -> bool:
@@ -431,82 +458,6 @@ def index_add(x: Any, /, indices: Any, values: Any, axis: int = 0) -> ndarray:
     y = _index_add(x, positions, given, axis=axis)
     _index_add.remember(key, asked, (x, positions, given), axis=axis)
     return y
-
-
-def _fold_at(name: str, kind: str, function: Callable, category: Category, x: Any, key: Any, values: Any) -> None:
-    """``x[key] = function(x[key], values)`` in place, once for each time that a position occurs."""
-    x = require(name, x, category)
-    _check_writable(name, x)
-    found = known_view(x._layout, key)
-    if found is not None:
-        target = x._view(*found)
-        _assign(target, function(target, _fitted(name, _value(name, x, values), target.shape)))
-        return
-    form = indexing.advanced(x.shape, x.strides, key)
-    base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
-    wrote(base)
-    base, axes, arrays = _index_arrays(base, form)
-    base, axis = _neighbours(base, axes, form.position)
-    shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
-    _scatter_add(base, _apart(x, _fitted(name, _value(name, x, values), shape)), *arrays, axis=axis, kind=kind)
-
-
-def add_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] += values`` in place, where positions that occur several times are added to several times (np.add.at).
-
-    Args: x: numeric array; key: whatever ``x[key]`` takes; values: broadcast and cast. Raises: as ``x[key] = values``.
-    Bitwise reproducible: equal positions are added in their order, without float atomics. Gradient: none, in place.
-
-    >>> import cudamath as cm
-    >>> x = cm.zeros(3)
-    >>> cm.add_at(x, [0, 2, 0], cm.asarray([1.0, 2.0, 3.0]))
-    >>> x
-    array([4., 0., 2.])
-    """
-    _fold_at("add_at", "add", elementwise.add, NUMERIC, x, key, values)
-
-
-def multiply_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] *= values`` in place, where positions that occur several times are multiplied several times
-    (np.multiply.at).
-
-    Args: x, key, values: as for `add_at`. Raises: as `add_at`. Bitwise reproducible. Gradient: none, in place.
-
-    >>> import cudamath as cm
-    >>> x = cm.ones(3)
-    >>> cm.multiply_at(x, [0, 2, 0], cm.asarray([2.0, 5.0, 3.0]))
-    >>> x
-    array([6., 1., 5.])
-    """
-    _fold_at("multiply_at", "multiply", elementwise.multiply, NUMERIC, x, key, values)
-
-
-def maximum_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] = maximum(x[key], values)`` in place, for each time that a position occurs (np.maximum.at); NaN wins.
-
-    Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none, in place.
-
-    >>> import cudamath as cm
-    >>> x = cm.zeros(3)
-    >>> cm.maximum_at(x, [0, 2, 0], cm.asarray([3.0, -1.0, 2.0]))
-    >>> x
-    array([3., 0., 0.])
-    """
-    _fold_at("maximum_at", "max", elementwise.maximum, REAL_OR_BOOL, x, key, values)
-
-
-def minimum_at(x: ndarray, key: Any, values: Any, /) -> None:
-    """``x[key] = minimum(x[key], values)`` in place, for each time that a position occurs (np.minimum.at); NaN wins.
-
-    Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none, in place.
-
-    >>> import cudamath as cm
-    >>> x = cm.zeros(3)
-    >>> cm.minimum_at(x, [0, 2, 0], cm.asarray([3.0, -1.0, -2.0]))
-    >>> x
-    array([-2.,  0., -1.])
-    """
-    _fold_at("minimum_at", "min", elementwise.minimum, REAL_OR_BOOL, x, key, values)
 
 
 def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:

@@ -16,7 +16,8 @@ from ..core.array import asarray, ndarray
 from ..core.op import coerce, require
 from ..core.shapes import normalize_axes, normalize_axis
 from . import elementwise, integers, numbers, reduce, scan
-from .index import add_at, maximum_at, minimum_at, multiply_at, take
+from .index import take
+from .index_at import add_at, maximum_at, minimum_at, multiply_at
 from .join import concat
 from .output import deliver
 from .shape import astype, moveaxis, reshape, span

@@ -1,0 +1,95 @@
+"""What occurs at a position several times counts several times: ``np.add.at`` and its like, in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core import indexing
+from ..core.array import ndarray
+from ..core.dtypes import NUMERIC, REAL_OR_BOOL
+from ..core.looked_up import known_view
+from ..core.op import Category, Op, require
+from ..core.tape import wrote
+from . import elementwise
+from .index import _apart, _assign, _check_writable, _fitted, _index_arrays, _neighbours, _value
+
+__all__ = ["add_at", "maximum_at", "minimum_at", "multiply_at"]
+
+_scatter_add = Op("add_at", cpu="index.scatter_add", cuda="segments.scatter_add")
+
+
+def _fold_at(name: str, kind: str, function: Callable, category: Category, x: Any, key: Any, values: Any) -> None:
+    """``x[key] = function(x[key], values)`` in place, once for each time that a position occurs."""
+    x = require(name, x, category)
+    _check_writable(name, x)
+    found = known_view(x._layout, key)
+    if found is not None:
+        target = x._view(*found)
+        _assign(target, function(target, _fitted(name, _value(name, x, values), target.shape)))
+        return
+    form = indexing.advanced(x.shape, x.strides, key)
+    base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
+    wrote(base)
+    base, axes, arrays = _index_arrays(base, form)
+    base, axis = _neighbours(base, axes, form.position)
+    shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
+    _scatter_add(base, _apart(x, _fitted(name, _value(name, x, values), shape)), *arrays, axis=axis, kind=kind)
+
+
+def add_at(x: ndarray, key: Any, values: Any, /) -> None:
+    """``x[key] += values`` in place, where positions that occur several times are added to several times (np.add.at).
+
+    Args: x: numeric array; key: whatever ``x[key]`` takes; values: broadcast and cast. Raises: as ``x[key] = values``.
+    Bitwise reproducible: equal positions are added in their order, without float atomics. Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.zeros(3)
+    >>> cm.add_at(x, [0, 2, 0], cm.asarray([1.0, 2.0, 3.0]))
+    >>> x
+    array([4., 0., 2.])
+    """
+    _fold_at("add_at", "add", elementwise.add, NUMERIC, x, key, values)
+
+
+def multiply_at(x: ndarray, key: Any, values: Any, /) -> None:
+    """``x[key] *= values`` in place, where positions that occur several times are multiplied several times
+    (np.multiply.at).
+
+    Args: x, key, values: as for `add_at`. Raises: as `add_at`. Bitwise reproducible. Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.ones(3)
+    >>> cm.multiply_at(x, [0, 2, 0], cm.asarray([2.0, 5.0, 3.0]))
+    >>> x
+    array([6., 1., 5.])
+    """
+    _fold_at("multiply_at", "multiply", elementwise.multiply, NUMERIC, x, key, values)
+
+
+def maximum_at(x: ndarray, key: Any, values: Any, /) -> None:
+    """``x[key] = maximum(x[key], values)`` in place, for each time that a position occurs (np.maximum.at); NaN wins.
+
+    Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.zeros(3)
+    >>> cm.maximum_at(x, [0, 2, 0], cm.asarray([3.0, -1.0, 2.0]))
+    >>> x
+    array([3., 0., 0.])
+    """
+    _fold_at("maximum_at", "max", elementwise.maximum, REAL_OR_BOOL, x, key, values)
+
+
+def minimum_at(x: ndarray, key: Any, values: Any, /) -> None:
+    """``x[key] = minimum(x[key], values)`` in place, for each time that a position occurs (np.minimum.at); NaN wins.
+
+    Args: x: real or bool array; key, values: as for `add_at`. Raises: as `add_at`. Gradient: none, in place.
+
+    >>> import cudamath as cm
+    >>> x = cm.zeros(3)
+    >>> cm.minimum_at(x, [0, 2, 0], cm.asarray([3.0, -1.0, -2.0]))
+    >>> x
+    array([-2.,  0., -1.])
+    """
+    _fold_at("minimum_at", "min", elementwise.minimum, REAL_OR_BOOL, x, key, values)

@@ -32,11 +32,20 @@ def test_versions_without_cudnn(monkeypatch, dtype, capability, channels, expect
     last = lambda *shape: conv_layout.as_last(layout_of(np.zeros(shape, dtype)))  # noqa: E731
     where = dict(stride=(1, 1), padding=(1, 1, 1, 1), dilation=(1, 1), groups=1)
     with assume(capability):
-        plan = conv.conv2d(last(2, channels, 9, 9), last(16, channels, 3, 3), **where)
+        plan = conv.conv2d(last(2, channels, 29, 29), last(16, channels, 3, 3), **where)
         assert [step.kernel.__name__ for step in plan.steps] == expected
-        turned = conv.conv2d(layout_of(np.zeros((2, channels, 9, 9), dtype)), last(16, channels, 3, 3), **where)
+        turned = conv.conv2d(layout_of(np.zeros((2, channels, 29, 29), dtype)), last(16, channels, 3, 3), **where)
         assert len(turned.steps) == len(expected) + 2 * ("mma" in expected[0])       # x there, y back
         assert turned.outputs[0].contiguous and plan.outputs[0].strides[1] == dtype.itemsize
+
+
+def test_the_smallest_are_one_launch():
+    """Forward and backward, where a result has few terms and there are few results."""
+    x, w, dy = (Layout.new(shape, F32, 0) for shape in ((4, 8, 8, 8), (8, 8, 3, 3), (4, 8, 6, 6)))
+    where = dict(stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1)
+    with assume((9, 0)):
+        for plan in (conv.conv2d(x, w, **where), conv.conv2d_input_grad(dy, w, size=(8, 8), **where)):
+            assert [step.kernel.__name__ for step in plan.steps] == ["conv2d_direct"]
 
 
 @pytest.mark.parametrize("kind, out, first, second, stride, groups, expected", [

@@ -17,7 +17,7 @@ padding is recognised (outside 0 <= row < H, 0 <= column < W the element is 0). 
 Versions, simple to fast:
 
 ``conv2d_direct``         one thread per output, C * R * S multiply-adds each: two reads for each of them. Also the
-                          right one for depthwise convolutions, which have nothing to share.
+                          right one for depthwise convolutions, which have nothing to share, and for the smallest.
 ``conv2d_implicit_gemm``  a block computes a tile of (up to) 128 outputs m x 128 positions n, 8 taps at a time through
                           shared memory; a thread keeps 8 x 8 sums in registers and does 64 multiply-adds per 16
                           numbers read. The table of taps is read from memory, where all threads of a warp read the
@@ -60,6 +60,7 @@ PITCH = POSITIONS + 4        # of a shared row: stores by neighbouring taps hit 
 SIZE_B = 2 * DEPTH * PITCH     # two slabs in turn
 OUTSIDE = -(1 << 30)         # row of a tap or position that does not exist: it stays outside whatever is added
 LEAST_OUTPUTS = 8            # per group, below which a tile would stay nearly empty
+DIRECT, DIRECT_TAPS = 1 << 18, 256  # multiply-adds, in all and a result: up to these one launch of `direct` is sooner done
 
 
 class Tile(NamedTuple):
@@ -446,6 +447,7 @@ def _tap_sum(sources: Sources, dtype: np.dtype, x: View, w: View, bias: ArrayArg
     if version is None:
         gemm = (outputs >= LEAST_OUTPUTS and groups <= 65535 and fits(x, item) and positions < 1 << 30
                 and taps * outputs * groups < 1 << 30)
+        gemm = gemm and (taps > DIRECT_TAPS or positions * groups * outputs * taps > DIRECT)
         version = "implicit_gemm" if gemm and taps else "direct"
     if version == "direct":
         sources.steps.append(Launch(

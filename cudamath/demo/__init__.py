@@ -1,6 +1,6 @@
 """The demo: operations beside NumPy, then a small network trained on real images. `python -m cudamath demo`.
 
-`train.py` is the training loop, `compare.py` the operations, `plot.py` the picture; the network (read and change it) is
+`compare.py` has the operations, `train.py` the training loop, `plot.py` the picture. The network, to read and to change, is
 `cudamath/models/cnn.py`.
 """
 
@@ -10,6 +10,7 @@ import dataclasses
 import json as json_module
 import os
 import pathlib
+from typing import TYPE_CHECKING
 
 import cudamath as cm
 from cudamath.info import device_sentence, versions
@@ -17,6 +18,9 @@ from cudamath.models import cnn
 from cudamath.runtime import module
 
 from . import compare, plot, train
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 ACCURACY = 0.98  # what the full training has to reach on the held-out images
 
@@ -52,10 +56,8 @@ def run(
 
 
 def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) -> bool:
-    from rich.box import SIMPLE_HEAD
+    """`run` on the default device: what is missing or wrong is said first, then comparison, training, picture, figures."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    from rich.table import Table
 
     out.mkdir(parents=True, exist_ok=True)  # refused now rather than after the training
     try:
@@ -66,8 +68,34 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
     if epochs < 1:
         raise ValueError(f"demo: epochs must be at least 1, got {epochs}")
     console = Console(highlight=False)
-    device = cm.default_device()
     console.print(f"Device  {device_sentence()}", markup=False, soft_wrap=True)
+    comparisons = _compare(console)
+    result = _train(console, digits, epochs)
+    console.print(f"Kernels  {module.statistics['compiled']} compiled, "
+                  f"{module.statistics['loaded_from_disk']} loaded from {module.cache_directory()}",
+                  markup=False, soft_wrap=True)
+
+    picture = out / "demo.png"
+    plot.save(plot.draw(digits, result, comparisons, str(cm.default_device())), picture)
+    console.print(f"Picture  {picture}", markup=False, soft_wrap=True)
+    if json is not None:
+        record = {
+            "device": device_sentence(),
+            "versions": versions(),
+            "operations": [dataclasses.asdict(comparison) for comparison in comparisons],
+            "training": {"epochs": epochs, "seconds": result.seconds, "losses": result.losses,
+                         "accuracies": result.accuracies, "accuracy": result.accuracy},
+            "kernels": dict(module.statistics),
+        }
+        pathlib.Path(json).write_text(json_module.dumps(record, indent=1) + "\n")
+    trained = epochs < train.EPOCHS or result.accuracy >= ACCURACY
+    return trained and all(comparison.passed for comparison in comparisons)
+
+
+def _compare(console: Console) -> list[compare.Comparison]:
+    """Run every case beside NumPy and print the table of errors and times."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
 
     table = Table(title="Operations, float32: largest error against float64, and time, beside NumPy",
                   title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
@@ -87,6 +115,12 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
                 f"{1e3 * time:.2f}", f"{1e3 * numpy_time:.2f}", f"{numpy_time / time:.1f}x",
                 "[green]ok" if comparison.passed else "[red]WRONG")
     console.print(table)
+    return comparisons
+
+
+def _train(console: Console, digits: train.Digits, epochs: int) -> train.Result:
+    """Train the network with a progress bar and print the held-out accuracy."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console.print(f"Training  {len(digits.images)} images of digits, {len(digits.held_out_images)} held out, "
                   f"{epochs} epochs; the network is in {pathlib.Path(cnn.__file__)}",
@@ -101,25 +135,8 @@ def _run(epochs: int, out: pathlib.Path, json: str | os.PathLike[str] | None) ->
             after_epoch=lambda loss, accuracy: progress.update(
                 task, description=f"loss {loss:.4f}, held-out accuracy {accuracy:.2%}"),
         )
-    good = result.accuracy >= ACCURACY
     mistakes = round((1 - result.accuracy) * len(digits.held_out_labels))
     console.print(f"Held-out accuracy  {result.accuracy:.2%} ({mistakes} of {len(digits.held_out_labels)} wrong), "
-                  f"after {result.seconds:.1f} s of training", style="bold green" if good else "bold red")
-    console.print(f"Kernels  {module.statistics['compiled']} compiled, "
-                  f"{module.statistics['loaded_from_disk']} loaded from {module.cache_directory()}",
-                  markup=False, soft_wrap=True)
-
-    picture = out / "demo.png"
-    plot.save(plot.draw(digits, result, comparisons, str(device)), picture)
-    console.print(f"Picture  {picture}", markup=False, soft_wrap=True)
-    if json is not None:
-        record = {
-            "device": device_sentence(),
-            "versions": versions(),
-            "operations": [dataclasses.asdict(comparison) for comparison in comparisons],
-            "training": {"epochs": epochs, "seconds": result.seconds, "losses": result.losses,
-                         "accuracies": result.accuracies, "accuracy": result.accuracy},
-            "kernels": dict(module.statistics),
-        }
-        pathlib.Path(json).write_text(json_module.dumps(record, indent=1) + "\n")
-    return all(comparison.passed for comparison in comparisons) and (good or epochs < train.EPOCHS)
+                  f"after {result.seconds:.1f} s of training",
+                  style="bold green" if result.accuracy >= ACCURACY else "bold red")
+    return result

@@ -193,7 +193,11 @@ def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any 
     >>> cm.fromiter((i * i for i in range(4)), "int64").tolist()
     [0, 1, 4, 9]
     """
-    return asarray(np.fromiter(iterable, dtypes.as_dtype(dtype, "fromiter"), count), device=device)
+    wanted = dtypes.as_dtype(dtype, "fromiter")
+    try:
+        return asarray(np.fromiter(iterable, wanted, count), device=device)
+    except ValueError as error:
+        raise ValueError(f"fromiter: {error}") from error
 
 
 def diagflat(x: Any, /, k: int = 0) -> ndarray:

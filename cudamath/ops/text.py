@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import shapes
 from ..core.array import asarray, ndarray
-from ..core.op import coerce
+from ..core.op import NUMERIC, coerce
 from ..core.op import require as taken
 from .grids import indices
 from .masks import nonzero
@@ -171,13 +171,17 @@ def require(x: Any, /, dtype: Any = None, requirements: str | Sequence[str] | No
 def common_type(*arrays: Any) -> type:
     """The floating-point scalar type that holds the values of all arrays: float64 where there are integers.
 
-    Args: arrays: numeric. Returns: a NumPy scalar type. Raises: TypeError for bool arrays.
+    Args: arrays: numeric. Returns: a NumPy scalar type. Raises: TypeError for bool and bfloat16 arrays.
 
     >>> import cudamath as cm
     >>> cm.common_type(cm.zeros(2, dtype="float32"), cm.zeros(2, dtype="complex64")).__name__
     'complex64'
     """
-    return np.common_type(*[np.empty(0, x.dtype) for x in coerce("common_type", arrays)])
+    found = [x.dtype for x in coerce("common_type", arrays, NUMERIC)]
+    try:
+        return np.common_type(*[np.empty(0, dtype) for dtype in found])
+    except TypeError:
+        raise TypeError(f"common_type: NumPy has no scalar type for {', '.join(map(str, found))}") from None
 
 
 def min_scalar_type(x: Any, /) -> np.dtype:

@@ -180,7 +180,9 @@ def test_extremes(device, dtype):
     assert_close(ml.kl_div(np.array([-5.0, 0.0], dtype), none, reduction="none"), [0, 0], rtol=0)
     assert_close(ml.kl_div(np.array([-5.0, 0.0], dtype), np.array([-np.inf, 0.0], dtype), reduction="none", log_target=True),
                  [0, 0], rtol=0)
-    assert np.isnan(ml.mse_loss(np.array([np.nan, 1.0], dtype), none).item())
+    wrong = np.array([np.nan, 1.0], dtype)
+    assert np.isnan(ml.kl_div(none, wrong).item()) and np.isnan(ml.kl_div(none, wrong, log_target=True).item())
+    assert np.isnan(ml.mse_loss(wrong, none).item())
     assert np.isnan(ml.huber_loss(np.array([np.nan, 1.0], dtype), none).item())
 
 

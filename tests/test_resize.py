@@ -163,6 +163,24 @@ def test_pad_agrees_with_torch(device):
             assert_close(pull(cm.asarray(g))[0], slope.numpy(), rtol=1e-13, atol=1e-14)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_what_only_moves_stays_as_it_is(device, dtype):
+    """Infinities and signs of zeros, which shares of 1 and 0 would change; in gradients too."""
+    x = np.array([1, np.inf, -0.0, -np.inf, 3, 5, 7, 9], dtype).reshape(1, 1, 2, 4)
+    widths = [(0, 0), (0, 0), (1, 1), (1, 2)]
+    cases = [(lambda x, m=ours: cm.ml.pad(x, (1, 2, 1, 1), m), lambda x, m=numpys: np.pad(x, widths, m))
+             for ours, numpys in (("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap"))]
+    cases += [(lambda x: cm.ml.upsample(x, scale_factor=2), lambda x: x.repeat(2, 2).repeat(2, 3)),
+              (lambda x: cm.ml.upsample(x, (2, 6)), lambda x: x[..., [0, 0, 1, 2, 2, 3]]),
+              (lambda x: cm.ml.upsample(x, (1, 2)), lambda x: x[..., :1, ::2])]
+    for ours, reference in cases:
+        y, pull = cm.vjp(ours, cm.asarray(x))
+        assert y.to_numpy().tobytes() == reference(x).tobytes()
+        (dx,) = pull(cm.full_like(y, np.inf))
+        taken = reference(np.arange(8.0).reshape(x.shape))
+        assert_close(dx, np.where(np.isin(np.arange(8.0), taken), np.inf, 0).reshape(x.shape), rtol=0)
+
+
 def test_errors_of_pad(device):
     x = cm.zeros((2, 3, 4))
     for call, error, message in [

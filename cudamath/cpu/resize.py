@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import prange
 
-from ..core.taps import taps
+from ..core.taps import MIXED, taps
 from .compiled import parallel
 
 
@@ -26,6 +26,15 @@ def _resize(x, top, bottom, down, left, right, across, y):
 
 
 @parallel
+def _moved(x, rows, columns, y):
+    """The same where nothing is mixed, every element as it is (an infinity too, which no share of it would be)."""
+    for plane in prange(len(x)):
+        for p in range(y.shape[1]):
+            for q in range(y.shape[2]):
+                y[plane, p, q] = x[plane, rows[p], columns[q]]
+
+
+@parallel
 def _resize_grad(g, top, bottom, down, left, right, across, dx):
     """g (planes, P, Q); adds each gradient to the places that it came from in dx (planes, H, W), zeros so far."""
     one = g.dtype.type(1)
@@ -41,9 +50,24 @@ def _resize_grad(g, top, bottom, down, left, right, across, dx):
                 dx[plane, b, d] += f * e * v
 
 
+@parallel
+def _moved_grad(g, rows, columns, dx):
+    """The same where nothing is mixed."""
+    for plane in prange(len(g)):
+        for p in range(g.shape[1]):
+            for q in range(g.shape[2]):
+                dx[plane, rows[p], columns[q]] += g[plane, p, q]
+
+
+def _mixed(axes):
+    return any(mode in MIXED for mode, _ in axes)
+
+
 def _tables(source, target, axes, dtype):
-    return [table.astype(dtype) if table.dtype == np.float64 else table
-            for length, count, axis in zip(source, target, axes, strict=True) for table in taps(length, count, *axis)]
+    found = [taps(length, count, *axis) for length, count, axis in zip(source, target, axes, strict=True)]
+    if not _mixed(axes):
+        return [axis.first for axis in found]
+    return [table.astype(dtype) if table.dtype == np.float64 else table for axis in found for table in axis]
 
 
 def _planes(x):
@@ -56,7 +80,7 @@ def resize(x, *, size, axes, **_):
     """x (N, C, H, W) -> (N, C, *size); axes: mode and number for the rows, and for the columns (core/taps.py)."""
     source = _planes(x)
     y = np.empty((len(source), *size), source.dtype)
-    _resize(source, *_tables(x.shape[2:], size, axes, source.dtype), y)
+    (_resize if _mixed(axes) else _moved)(source, *_tables(x.shape[2:], size, axes, source.dtype), y)
     return y.reshape(*x.shape[:2], *size).astype(x.dtype, copy=False)
 
 
@@ -64,5 +88,5 @@ def resize_grad(g, *, size, axes, **_):
     """g (N, C, P, Q) -> (N, C, *size), the gradient of images of this size."""
     source = _planes(g)
     dx = np.zeros((len(source), *size), source.dtype)
-    _resize_grad(source, *_tables(size, g.shape[2:], axes, source.dtype), dx)
+    (_resize_grad if _mixed(axes) else _moved_grad)(source, *_tables(size, g.shape[2:], axes, source.dtype), dx)
     return dx.reshape(*g.shape[:2], *size).astype(g.dtype, copy=False)

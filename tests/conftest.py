@@ -56,6 +56,7 @@ def pytest_runtest_protocol(item, nextitem):
     keywords = dict.fromkeys(item.keywords, 1)
     item.ihook.pytest_runtest_logreport(report=pytest.TestReport(
         item.nodeid, item.location, keywords, "skipped", where, "setup", duration=0))
+    item.session._setupstate.teardown_exact(nextitem)  # the test before left its file's fixtures for this one
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
 

@@ -131,7 +131,7 @@ def tune(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; the exit status is 0 for success, 1 for a result that is not good, 2 for wrong use."""
+    """Run a command; the exit status is 0 for success, 1 for a result that is not good, 2 for wrong use, 130 if interrupted."""
     arguments = parser().parse_args(argv)
     try:
         if arguments.command == "info":
@@ -140,6 +140,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         called = {"demo": demo, "bench": bench, "tune": tune, "train": train, "sample": sample}[arguments.command]
         return called(arguments)
+    except KeyboardInterrupt:
+        print("cudamath: stopped", file=sys.stderr)
+        return 130
     except (ImportError, MemoryError, OSError, RuntimeError, ValueError) as error:
         print(f"cudamath: {error}", file=sys.stderr)
         return 2

@@ -338,9 +338,15 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     (tmp_path / "short.txt").write_text("too short")
     assert main(["train", "gpt2", "--text", str(tmp_path / "short.txt"), "--device", "cpu"]) == 2
     assert "has 9 bytes, too few for sequences of 16" in capsys.readouterr().err
-    cm.save(tmp_path / "other.safetensors", {"x": cm.ones(2)})
-    assert main(["sample", "gpt2", "--checkpoint", str(tmp_path / "other.safetensors")]) == 2
-    assert "is no checkpoint" in capsys.readouterr().err
+    tree = cm.load(out, device="cpu")
+    other = {**tree["params"], "wpe.weight": cm.ones((3, 2))}
+    for change, says in (({"params": other}, "wpe.weight is (3, 2), wanted (16, 16)"),
+                         ({"params": {}}, "wte.weight is missing, wanted (256, 16)"),
+                         ({"config": {"a": 1}}, "is no checkpoint"), ({"config": 3}, "is no checkpoint"),
+                         ({"params": 1.0}, "is no checkpoint")):
+        cm.save(tmp_path / "other.safetensors", tree | change)
+        assert main(["sample", "gpt2", "--checkpoint", str(tmp_path / "other.safetensors")]) == 2
+        assert says in capsys.readouterr().err
     for wrong, says in ((["train", "gpt2", *common, "--length", "17"], "train: length must be at most 16, the context of tiny"),
                         (["train", "gpt2", *common, "--dropout", "2"], "train: dropout must be in [0, 1], got 2.0"),
                         (["train", "gpt2", *common, "--out", "x.npy"], "train: cannot write x.npy: a checkpoint is"),

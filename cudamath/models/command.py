@@ -144,6 +144,22 @@ def train(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _model(path: str) -> tuple[dict[str, cm.ndarray], gpt2.Config]:
+    """Parameters and configuration from a checkpoint that `train` wrote. ValueError if it is none, or its parts do not fit."""
+    tree = cm.load(path)
+    try:
+        params, config = tree["params"], gpt2.Config(**tree["config"])
+        found = {name: x.shape for name, x in params.items()}
+    except (AttributeError, LookupError, TypeError):
+        raise ValueError(f"sample: {path} is no checkpoint of `python -m cudamath train gpt2`") from None
+    wanted = gpt2.shapes(config)
+    for name in wanted | found:
+        if found.get(name) != wanted.get(name):
+            raise ValueError(f"sample: {path} does not fit {config}: {name} is {found.get(name, 'missing')}, wanted "
+                             f"{wanted.get(name, 'not at all')}")
+    return params, config
+
+
 def sample(arguments: argparse.Namespace) -> int:
     """Print the prompt and what the model writes after it."""
     if arguments.count < 1:
@@ -151,11 +167,7 @@ def sample(arguments: argparse.Namespace) -> int:
     if not arguments.prompt:
         raise ValueError("sample: the prompt must have at least one character")
     with cm.device(arguments.device) if arguments.device else contextlib.nullcontext():
-        tree = cm.load(arguments.checkpoint)
-        if "config" not in tree or "params" not in tree:
-            raise ValueError(f"sample: {arguments.checkpoint} is no checkpoint of `python -m cudamath train gpt2`")
-        config = gpt2.Config(**tree["config"])
-        params = tree["params"]
+        params, config = _model(arguments.checkpoint)
         if params["wte.weight"].device != "cpu":
             params = ml.amp.cast(params, "bfloat16")
         prompt = np.frombuffer(arguments.prompt.encode(), np.uint8)[None].astype(np.int64)

@@ -79,7 +79,7 @@ def _by_vectors(sign: str) -> Any:
         def generate(context, builder, signature, arguments):  # noqa: ANN001, ANN202
             emit = Emit(context, builder, signature.args, arguments, x.dtype)
             word, floats = ir.IntType(64), isinstance(x.dtype, types.Float)
-            together = range(0, 4 * emit.lanes, emit.lanes)  # a comparison takes time, so four of them are under way
+            together = range(0, 4 * emit.lanes, emit.lanes)  # a comparison takes time, so four of them are in flight
             best = [cgutils.alloca_once_value(builder, emit.load(emit.at(0, k))) for k in together]
             lost = cgutils.alloca_once_value(builder, ir.Constant(ir.VectorType(ir.IntType(1), emit.lanes), None))
 

@@ -5,7 +5,7 @@ blocks. Every block looks through all indices, which the second-level cache hold
 
 1. Count. Each warp goes through a stretch of the indices and counts, for each row of the block, how often it is chosen.
    Counts of warps before it and of rows before it give each warp a first place in the list of sources for each row.
-2. Rows that nobody chose are written: zeros, or what they were. These stores are under way during what follows.
+2. Rows that nobody chose are written: zeros, or what they were. These stores are in flight during what follows.
 3. Place. Each warp goes through its stretch once more and writes the numbers of sources to their places in the list; lanes
    that meet the same row find each other by a vote. So the list is in the order of rows, and of sources within a row.
 4. Sum. A warp takes a row, adds its sources in their order, and writes it.
@@ -47,15 +47,15 @@ if not SIMULATOR:
 WARPS = 16
 THREADS = WARPS * WARP
 NUMBERS = 2 * WARPS + 1  # that warps tell each other
-AHEAD = 8  # indices that a lane has under way
+AHEAD = 8  # indices that a lane has in flight
 OFTEN = 32  # sources of a row that one warp adds one after another
 LEAST = 256  # bytes of a row, at least: half of a warp's lanes have one access each
-UNDER_WAY, MOST_SOURCES = 12, 4  # accesses of 16 bytes, and sources, that a thread has under way at most
+UNDER_WAY, MOST_SOURCES = 12, 4  # accesses of 16 bytes, and sources, that a thread has in flight at most
 OWNERS, MOST_OWNERS = 128, 1024  # blocks
 MOST_OWN = 640  # rows of a block: (WARPS + 1) counts each, in 48 KB of shared memory
 CROWDED = 32  # sources for each row there is, from which on a sort is quicker
 LOOKED_AT = 1 << 24  # indices that all blocks together look at
-GROUPS, LANES, DEEP = 64, 8, 4  # of `add_often`: groups of so many threads, accesses of a thread under way
+GROUPS, LANES, DEEP = 64, 8, 4  # of `add_often`: groups of so many threads, accesses of a thread in flight
 OFTEN_THREADS = GROUPS * LANES
 OFTEN_ROWS = 64  # blocks of `add_often` for a slice
 
@@ -104,7 +104,7 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
     fetch, widen, words, word = fetcher(dtype, width)
     write = writer(dtype, width)
     fold, nothing = folding(kind, dtype)
-    sources = min(MOST_SOURCES, UNDER_WAY // each)  # that are under way at once
+    sources = min(MOST_SOURCES, UNDER_WAY // each)  # that are in flight at once
     raw_words, numbers = sources * each * words, each * width
     stored = getattr(types, word.name)
     zeros, copied, in_place = base == "zeros", base == "copy", base == "place"

@@ -21,7 +21,7 @@ from .lazy import cuda, types
 from .rows import bounded, reader, writer
 
 THREADS = 256
-STAGES = 4  # accesses of a thread under way while the row is brought
+STAGES = 4  # accesses of a thread in flight while the row is brought
 ROW = 48 << 10  # bytes of a row
 SECTOR = 32  # bytes that an element picked from memory costs
 

@@ -10,7 +10,7 @@ for a handful of multiply-adds: memory sets the speed, and what counts is that a
                       its 8 columns. Ordinary arithmetic would need 16 instructions for each 16 bytes that arrive, and be
                       slower than memory from four queries on
     queues            a warp asks for its keys and values several steps ahead, into a queue of its own in shared memory, from
-                      which it takes them as they arrive: some 100 KiB are under way to each multiprocessor, and no warp
+                      which it takes them as they arrive: some 100 KiB are in flight to each multiprocessor, and no warp
                       ever waits for another one. On 9.0 one lane asks TMA for whole boxes; before, all lanes use cp.async
     swizzled rows     boxes of 64 columns are stored as hopper.py says, so that ldmatrix reads eight rows of one 16-byte
                       chunk from all banks; of keys as they are, of values transposed on the way

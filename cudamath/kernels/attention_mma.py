@@ -1,7 +1,7 @@
 """Attention of 16-bit numbers by mma.sync (compute capability 8.0 on): everything that attention_plain.py can do, on tensor
 cores: masks, dropout, lengths, any depth that is a multiple of 8.
 
-The idea is that of attention_plain.py; the products are made otherwise. A block of four warps owns 64 rows, 16 a warp, and
+The idea is that of attention_plain.py; the products are made otherwise. A block of four warps owns 64 rows, 16 per warp, and
 walks over tiles of the other side. Tiles come by cp.async into shared memory as rows whose 16-byte chunks are permuted
 (chunk c of row r lies at c xor r % 8), so that ldmatrix, which reads eight rows of one chunk at a time, hits all banks.
 

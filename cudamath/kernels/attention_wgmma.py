@@ -3,7 +3,7 @@
 The idea. Per tile of queries attention is two matrix products per step, s = q k^T and o += p v, with the softmax between them.
 The tensor cores could do both products in the time the exponentials take, so everything is about doing the two at once:
 
-    a producer warp               asks TMA for tiles of q, k and v; two stages of k and v are under way (hopper.py)
+    a producer warp               asks TMA for tiles of q, k and v; two stages of k and v are in flight (hopper.py)
     2 or 3 consumer warpgroups    64 queries each. s comes out of wgmma in registers, and p goes back into wgmma as its A
                                   operand *from* registers: rounded to 16 bits, a result's registers are an operand's.
     scores one step ahead         s(j + 1) = q k(j + 1)^T and o += p(j) v(j) are issued together; the softmax of s(j + 1)
@@ -22,12 +22,12 @@ Rows of 16-bit numbers, D a multiple of 8 up to 256: TMA fills the rest of 64, 1
 queries and keys beyond the ends as well. Exponents are those of 2: exp(x) = 2^(x log2 e), one instruction.
 
 The floor: 4 Sq Sk D operations (half of it if causal) at the speed of the tensor cores, some 700 TFLOP/s at the power limit
-of an H200, and one exponential a score: 16 a clock and multiprocessor, which at D = 64 take as long as the products.
+of an H200, and one exponential a score: 16 per clock and multiprocessor, which at D = 64 take as long as the products.
 
 What is measured is in benchmarks/results (rows attention_*). What the compiler has to be told:
 
     uniform control          what the producer notes is shuffled (`uniform`) so that the compiler sees that a warp agrees on it:
-                             descriptors and loop counters are then computed once a warp, beside the arithmetic: an eighth
+                             descriptors and loop counters are then computed once per warp, beside the arithmetic: an eighth
                              of the inner loop's instructions (which are what limits D = 64: 13 % more of them cost 10 %)
     exponentials first       the compiler moves arithmetic across waits, and had put the exponentials behind the wait for the
                              other product; a branch that is never taken, on their sum, keeps them where they are written

@@ -10,7 +10,7 @@ of shared memory to global memory), and a last kernel rounds the sums.
 
     transposed scores         rows are keys: p and ds come out of wgmma as its next A operand wants them, in registers
     ds through shared memory  once, because dq needs it with rows and columns exchanged: both warpgroups' halves of it
-    the loop is rotated       dk(j), dq(j) and s(j + 1) are under way together; then dp(j + 1); the exponentials run while
+    the loop is rotated       dk(j), dq(j) and s(j + 1) are in flight together; then dp(j + 1); the exponentials run while
                               dp is multiplied, the subtraction while dv is
     writers                   two more warps of the producer's warpgroup hand the parts of dq to TMA
 

@@ -21,7 +21,7 @@ if not SIMULATOR:
     from .ptx import store_vector
 
 THREADS = 128
-ITEMS = 4  # columns per thread, THREADS apart, so that several loads are under way
+ITEMS = 4  # columns per thread, THREADS apart, so that several loads are in flight
 MOST_ROWS = 65_535  # of a grid's second dimension
 
 

@@ -5,7 +5,7 @@ here every thread does what TMA does there. A step is one tap and 32 channels:
 
 - A thread brings 16 bytes (8 channels) of two pixels and of some filters, with `cp.async`, straight into shared memory. Where
   the window of a pixel leaves the image, or channels end, it copies 0 bytes: nothing is read, and the hardware writes zeros.
-- Four stages are under way at a time; one barrier per step.
+- Four stages are in flight at a time; one barrier per step.
 - Rows of shared memory are 64 bytes (128 or 256 for filters read across). Their 16-byte pieces are stored in an order that
   depends on the row, so that the eight rows which `ldmatrix` reads at a time lie in different banks.
 - Eight warps share a tile of 128 pixels x 128 (or 64) outputs: each multiplies 64 x 32 (or 32 x 32) of it, 16 x 8 x 16 at a

@@ -53,7 +53,7 @@ if not SIMULATOR:
     from .ptx import load_vector, store_vector
 
 THREADS = 256
-IN_FLIGHT = 4  # independent loads a thread has under way, to cover the latency of DRAM
+IN_FLIGHT = 4  # independent loads a thread has in flight, to cover the latency of DRAM
 MOST_DIMS = 4  # of the strided kernels
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 LONG_LINE = 64  # elements of lines that are filled one by one

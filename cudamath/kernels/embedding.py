@@ -5,7 +5,7 @@ The floor is memory: n rows read, n rows written (2 x n x columns x itemsize byt
 
 Versions: `plain`, one thread an element of the result, any GPU and the simulator; `rows`, a group of up to 256
 threads per row, which reads the index once a group and several words per thread; `long`, for rows of half a kilobyte or more, a
-warp for a piece of a row, of which each thread has up to three accesses under way (`gather_long`, index.py).
+warp for a piece of a row, of which each thread has up to three accesses in flight (`gather_long`, index.py).
 
 An index outside the table raises the device's error flag; its row of the result stays undefined. Negative indices
 are errors, not counted from the end: in a table of tokens, -1 is a mistake.

@@ -62,7 +62,7 @@ def scaled(dtype: np.dtype) -> Any:
 
 @functools.cache
 def scaled_vector(dtype: np.dtype) -> Any:
-    """x *= factor, in place, by accesses of 16 bytes, four of them under way in each thread."""
+    """x *= factor, in place, by accesses of 16 bytes, four of them in flight in each thread."""
     count = 16 // dtype.itemsize
 
     @device_function

@@ -40,7 +40,7 @@ HELD = 32  # float32 registers a thread may hold of a row ..
 HELD_WIDE = 8  # .. of more than WIDE columns of 32 bits or more: with many threads per row there is always one that reads
 WIDE = 2048
 MOST_THREADS = 512  # a row that is not held
-UNROLL = 4  # accesses a thread has under way where nothing is held
+UNROLL = 4  # accesses a thread has in flight where nothing is held
 SEGMENT = 1 << 14  # elements of a row that one group of threads reduces, where there are few rows
 FEW = 1 << 10  # rows that fill the device
 
@@ -171,8 +171,8 @@ QUOTIENT = "x / y"
 def row_division() -> tuple[Any, Any]:
     """Device functions (prepare, divide) for float32: all of a row divided by one number, as exactly as by `/`.
 
-    prepare(y) -> (y s, 1 / (y s), s), once a row; divide(x, y s, 1 / (y s), s) -> x / y. `/` is a dozen instructions with a
-    branch for very large and small numbers, and a thread that has thirty such branches before it has no loads under way.
+    prepare(y) -> (y s, 1 / (y s), s), once per row; divide(x, y s, 1 / (y s), s) -> x / y. `/` is a dozen instructions with a
+    branch for very large and small numbers, and a thread that has thirty such branches before it has no loads in flight.
     Here the product with the reciprocal is corrected twice by its remainder, which a fused multiply-add finds exactly; the
     power of two s keeps the reciprocal a normal number. The result is rounded correctly (Markstein 1990) where |x| and
     |x / y| are 2^-100 or more; smaller ones may be off by two units in the last place.

@@ -12,7 +12,7 @@ are packed, by 16 bytes per thread, and become 16-bit floats in registers (ptx_u
                       fragment of a *permuted* depth; the numbers of x are permuted alike
     one launch        the warps of a block share out k between them and meet once, in shared memory, in a fixed order: no
                       second kernel, no atomics. Bias, activation and residual follow in the same place
-    chunks ahead      each warp has several chunks of k under way: what it multiplies was requested that many chunks before
+    chunks ahead      each warp has several chunks of k in flight: what it multiplies was requested that many chunks before
     early             blocks of int4 weights begin before the kernel ahead has ended, bring their weights to the L2 cache, and
                       wait for that kernel before they read anything
     no masks          rows of w beyond the last are the last once more, and what lies beyond k meets zeros of x
@@ -30,7 +30,7 @@ CUDA graph over weights that no cache holds, microseconds and fraction of the sp
 (float8_e4m3, timed later and otherwise, 22.8 beside 21.9 of int8.)
 
 int8 and int4 end where a multiprocessor's integer units do: a byte permutation or a logical operation for each number, of which
-64 start a clock. Layers as small as GPT-2's (768 to 3,072) take 2.5 to 4.5 microseconds whatever the weights: one after the
+64 start per clock. Layers as small as GPT-2's (768 to 3,072) take 2.5 to 4.5 microseconds whatever the weights: one after the
 other they wait for memory's latency three times, for the launch, the weights and the last sum. Beginning early hides the first
 two behind the kernel ahead: 3,072 to 768 with int4 weights 3.5 for 4.7.
 """
@@ -84,7 +84,7 @@ class Gemv(NamedTuple):
 
     kind: "bf16" or "f16", of x and y. weights: see PER_WORD ("same": as x). words: 32-bit words of w that a thread reads at a
     time, 4 or, for small groups, 2. warps: that share k. tiles: of 16 columns of y that a block makes. ahead: chunks of k that
-    a warp has under way, 2 or 4. wide: more than 8 rows. even: k is a whole number of chunks. group: chunks with a scale of
+    a warp has in flight, 2 or 4. wide: more than 8 rows. even: k is a whole number of chunks. group: chunks with a scale of
     their own; 0: scales are those of rows of w. zero: there are zero points. activation: as of linear.py; bias, residual:
     whether they are there. early: the block begins before the kernel ahead has ended, and until then brings its weights near
     (to the L2 cache, where what that kernel writes is seen, should it be these very weights).

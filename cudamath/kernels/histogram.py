@@ -49,7 +49,7 @@ from .rows import device
 THREADS = 256
 MOST_SHARED = 8192  # bins counted in shared memory: 32 KB
 MOST_BLOCKS = 1024
-AHEAD = 8  # numbers a thread has under way
+AHEAD = 8  # numbers a thread has in flight
 ITEMS = 16  # numbers a thread meets at least, before there are more blocks
 
 

@@ -12,7 +12,7 @@ swizzle there are two cases:
     contiguous along m or n  rows are k, 64 m (n) each; 8 k follow after 1,024 bytes, the next 64 m (n) after `lead` bytes.
     ("M")                    A step of 16 k is 16 rows: 2,048 bytes, 128.
 
-The ring. A producer thread keeps `stages` boxes under way; consumers multiply them in order. Each stage has two barriers:
+The ring. A producer thread keeps `stages` boxes in flight; consumers multiply them in order. Each stage has two barriers:
 `full` completes when the bytes are there, `empty` when every consumer is done with them. Positions in the ring are
 (stage, phase); the producer starts in phase 1, the consumers in phase 0, so that the producer's first wait at `empty`
 returns at once.

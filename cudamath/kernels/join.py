@@ -5,7 +5,7 @@ Along any axis, C-ordered inputs are matrices of as many rows as the result, and
     result row r:  | input 0 row r | input 1 row r | ...            axis 0: one row, the inputs one after another
 
 The floor is one read and one write of everything. What an element is does not matter: rows are moved in the widest words that
-divide the lengths of all of them, 16 bytes at best, four of which each thread has under way (``join``). The second grid
+divide the lengths of all of them, 16 bytes at best, four of which each thread has in flight (``join``). The second grid
 dimension is the number of the input. Where only words of 4 or 8 bytes divide all lengths, as when an array is rolled by an odd
 number of elements, at least the result can be written in 16 bytes: each thread gathers its vectors from where they lie
 (``join_gathered``). More than MOST inputs, or others than C-ordered ones, are copied one by one (copy.copy_part).

@@ -27,7 +27,7 @@ from .softmax import online, rescale
 from .softmax_cached import ends
 
 THREADS = 256  # a row, or a part of it
-SEVERAL = 2  # accesses of a thread that are under way while as many are worked on
+SEVERAL = 2  # accesses of a thread that are in flight while as many are worked on
 TURNS = 7  # of the gradient: groups of accesses of a thread
 
 

@@ -1,6 +1,6 @@
 """float32 products without tensor cores, from compute capability 8.0 on: ``matmul_async``.
 
-What limits ``matmul_block`` (matmul_simt.py). A multiprocessor starts one instruction a clock in each of its quarters, and a
+What limits ``matmul_block`` (matmul_simt.py). A multiprocessor starts one instruction per clock in each of its quarters, and a
 multiply-add is one instruction: whatever else stands in the loop takes a multiply-add's place. Of 1,175 instructions there
 1,024 are multiply-adds and 48 read shared memory. The other 103 bring the next slab: addresses, bounds, zeros where an operand
 ends, loads into registers, stores into shared memory, and that for slabs of 8 steps. Operands that cannot be read four numbers

@@ -1,7 +1,7 @@
 """float32 (and int32) products without tensor cores, a step beyond ``matmul_register``: ``matmul_block``, and ``matmul_small``.
 
 What limits ``matmul_register``. A thread with 8 x 8 sums does 64 multiply-adds on four 16-byte reads of shared memory. A
-multiprocessor starts four warps' multiply-adds a clock but reads 128 bytes of shared memory a clock, and a 16-byte read of
+multiprocessor starts four warps' multiply-adds per clock but reads 128 bytes of shared memory per clock, and a 16-byte read of
 a warp takes four clocks whoever shares words: 64 multiply-adds of 4 warps and their 16 reads take 64 clocks each. Both
 pipes are full, so neither ever is.
 

@@ -1,7 +1,7 @@
 """Matrix products on the tensor cores of compute capability 9.0: TMA brings tiles, wgmma multiplies them.
 
 The idea. kernels/matmul.py ends where a multiprocessor's float32 lanes end. Its tensor cores do 2,048 multiply-adds of 16-bit
-numbers a clock, sixteen times as many, and can only be kept busy if nobody else has to do anything: one thread asks the TMA
+numbers per clock, sixteen times as many, and can only be kept busy if nobody else has to do anything: one thread asks the TMA
 hardware for whole tiles (`producer`), two warpgroups of 128 threads each issue wgmma on tiles that have arrived
 (`consumers`), and neither waits for the other except through barriers in shared memory (kernels/hopper.py explains them).
 

@@ -4,7 +4,7 @@
 norm_grad.py's `rows` fetches the next row into registers while it works on this one: beside the sums for weight and bias there
 is room for no more. Here one thread asks for whole rows ahead of time, and TMA brings them into a ring of `depth` stages in
 shared memory, each with a barrier (mbarrier) that counts the bytes. So no thread spends instructions or registers on what is
-under way; the weights stay in registers instead. The two sums of a row are those of the warps, which every thread adds up by
+in flight; the weights stay in registers instead. The two sums of a row are those of the warps, which every thread adds up by
 itself, after the one barrier of a row; behind it every thread has read the stage, which is requested again.
 """
 

@@ -1,4 +1,4 @@
-"""Radix sort that reads and writes every key once a digit ("onesweep"): the fast version of kernels/sort.py.
+"""Radix sort that reads and writes every key once per digit ("onesweep"): the fast version of kernels/sort.py.
 
 The idea. A stable sort by the lowest 8 bits, then by the next 8, and so on, is a sort by all of them. For one digit a
 key's place is known from three counts: keys of smaller digits anywhere; equal digits in the tiles before; equal digits

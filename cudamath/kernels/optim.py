@@ -31,7 +31,7 @@ first (`coefficients`), and the kernels read those from memory instead of from t
 Mixed precision costs no pass of its own. Gradients may be of 16 bits where the parameters are float32; they are
 multiplied by the factor (clipping, loss scaling: kernels/clip.py) as they are read, and a factor that is NaN ends the
 step before anything is written. The 16-bit copies with which a model computes are written beside the parameters: with
-bfloat16 gradients and copies Adam moves 2 + 4 + 4 + 4 bytes in and 4 + 4 + 4 + 2 out, 28 an element as before.
+bfloat16 gradients and copies Adam moves 2 + 4 + 4 + 4 bytes in and 4 + 4 + 4 + 2 out, 28 per element as before.
 
 Sources: Kingma and Ba, "Adam", 2014; Loshchilov and Hutter, "Decoupled weight decay regularization", 2017.
 

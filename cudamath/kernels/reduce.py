@@ -80,7 +80,7 @@ LONG = 1 << 17  # elements from which on a row is worth a second launch
 MOST_THREADS = 1024  # a row; a multiprocessor has 64 registers for each ..
 WIDE = 16  # .. too few for accumulators of this many bytes, which get half as many threads
 WHOLE = 512  # threads per row at the most where there are many rows: two blocks of 1,024 would leave gaps
-BUSY = 768  # threads that keep a multiprocessor's loads under way
+BUSY = 768  # threads that keep a multiprocessor's loads in flight
 EACH = 4  # vectors a thread of a row has at the least ..
 EACH_EXTREME = 16  # .. and of 16-bit numbers' max and min
 
@@ -484,7 +484,7 @@ def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, most: int, *, each: 
     vectors = max(count // walk.width, 1)
     fill = FILL * multiprocessors(x.device)
     if forced or (count >= LONG and rows * 2 <= fill):
-        round_ = 4 * THREADS  # vectors that a block has under way
+        round_ = 4 * THREADS  # vectors that a block has in flight
         parts = max(min(fill // rows, vectors // round_), min(WAVES * fill // rows, vectors // (4 * round_)),
                     2 if forced else 1)
         if parts > 1:
@@ -501,7 +501,7 @@ def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, most: int, *, each: 
 
 def _threads(rows: int, vectors: int, most: int, each: int, busy: int) -> int:
     """Threads for each of many rows of so many vectors, each with `each` of them or more (0: an accumulator is several
-    numbers); busy: threads that keep all multiprocessors' loads under way.
+    numbers); busy: threads that keep all multiprocessors' loads in flight.
 
     Measured on an H200, GB/s of rows of float32 by 32, 64, 128, 256 and 512 threads:
 

@@ -148,7 +148,7 @@ def writer(dtype, width: int):
 
 @functools.cache
 def fetcher(dtype, width: int):
-    """(fetch, widen, words, kind): an access in two steps, so that it can be under way while others are worked on.
+    """(fetch, widen, words, kind): an access in two steps, so that it can be in flight while others are worked on.
 
     fetch(a, i, r, k): r[k], ..., r[k + words - 1] = access number i of `a`, an array of `kind` (by a plan's
     `.view(dtype=kind)`), as it lies in memory; widen(r, k, v, e): v[e], v[e + 1], ... = its `width` elements in compute type.

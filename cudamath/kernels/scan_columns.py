@@ -5,7 +5,7 @@ of its own. A block takes a strip of WARP accesses and goes down tile by tile of
 
                  <- strip ->
     warp 0       | held rows |   each lane scans its rows in registers,
-    warp 1       | held rows |   warps meet in shared memory, once a tile,
+    warp 1       | held rows |   warps meet in shared memory, once per tile,
     ...          |           |   and the tile's total goes on to the next one, whose numbers
     warp 15      | held rows |   are on their way meanwhile
 

@@ -12,7 +12,7 @@ shared memory, of its parts of the next ``stages`` tiles:
     ...                 |
                         +-- once it is in registers, one lane asks for the same part of tile 1,090 (bulk copy)
 
-Reads are under way whatever the block waits for, writes need no waiting, and totals are told ``lead`` tiles ahead: where the
+Reads are in flight whatever the block waits for, writes need no waiting, and totals are told ``lead`` tiles ahead: where the
 memory is busy, a word takes some 4 us from one multiprocessor to another. float32, 2^26, H200: 266 us with totals told when
 their tile is scanned, 143 to 161 one tile ahead, 139 two ahead, 137 for a kernel that waits for nobody. As it stands it
 asks for totals in another way than the one of 139, and takes 149 (by hand).

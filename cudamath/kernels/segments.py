@@ -48,7 +48,7 @@ from .scatter import positions_of
 from .sort import key_steps
 
 CHUNK = 32
-AHEAD = 8  # sources of it whose loads are under way at once
+AHEAD = 8  # sources of it whose loads are in flight at once
 THREADS = 256
 FEW, COMPARED = 1024, 1 << 24  # sources of `add_few`, and comparisons of a destination with an element's row. To find the
 OWN = 10  # row costs an element as much as so many comparisons. (2^24 of them: about 20 us on an H200, sorting 40.)

@@ -46,7 +46,7 @@ i32 = types.int32
 
 
 def under_way(width):
-    """Independent accesses under way in a thread: of 16-bit numbers, which widen to eight registers each, one fewer."""
+    """Independent accesses in flight in a thread: of 16-bit numbers, which widen to eight registers each, one fewer."""
     return 3 if width == 8 else 4
 
 
@@ -260,7 +260,7 @@ def rows_grad(dtype, width, log):
         total = group_total(total)
         if lone >= 0:
             dx[start + lone] = store(slope(load(g1[start + lone]), load(y1[start + lone]), total))
-        for i in range(t, inner, 2 * THREADS):  # two accesses of y under way
+        for i in range(t, inner, 2 * THREADS):  # two accesses of y in flight
             for k in range(2):
                 n = i + k * THREADS
                 if n < inner:

@@ -8,7 +8,7 @@ The versions, both generated for a scalar function:
 
 1. `tiled`: squares of 32 x 32, one element per access. Any sizes; runs in the simulator.
 2. `tiled_vector`: squares of 64 x 64, four elements per access, so that a run is 256 bytes of float32 and a thread has
-   16 elements of every operand under way before the barrier. Sizes and distances are multiples of four elements.
+   16 elements of every operand in flight before the barrier. Sizes and distances are multiples of four elements.
 
 Both walk the squares in bands of 8 rows of squares, so that the blocks that run together cover a patch that is wide on
 both sides, and DRAM pages are used up while they are open. The floor is each operand once and the result once. A column

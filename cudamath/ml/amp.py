@@ -11,7 +11,7 @@
 The last call is one launch: it reads the gradients (times the factor), steps the float32 parameters and moments, and
 writes the 16-bit copies for the next step. So mixed precision costs no pass over the parameters of its own. What is
 16-bit is plain to see in the dtypes of the arrays: there is no mode in which functions compute in another dtype than
-their arguments have (as torch's autocast), because such a mode casts every weight once a step and hides where precision
+their arguments have (as torch's autocast), because such a mode casts every weight once per step and hides where precision
 is lost. Products, sums, norms and softmax of 16-bit arrays are accumulated in float32 in any case.
 
 float16 has a narrow range: gradients below 6e-8 vanish. So the loss is multiplied by a scale before it is

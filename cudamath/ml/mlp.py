@@ -81,7 +81,7 @@ def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *, activation: str = "gelu_t
     Returns
     -------
     ndarray
-        (..., out); dtype of the operands. 16-bit numbers are accumulated in float32 and rounded once a layer. On GPUs of
+        (..., out); dtype of the operands. 16-bit numbers are accumulated in float32 and rounded once per layer. On GPUs of
         compute capability 9.0 each layer is one kernel, also where a gradient is recorded.
 
     Raises

@@ -242,7 +242,7 @@ def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, *args: Any
 
     Args: function: takes a vector (and args, kwargs), returns a number or an array, of the same shape for every line; axis:
     the axis; x: array. Returns: array in which the result's axes take the place of ``axis``. Raises: ValueError (axis; no
-    lines). Calls the function once a line, from Python: slow; functions with an ``axis`` of their own are not.
+    lines). Calls the function once per line, from Python: slow; functions with an ``axis`` of their own are not.
     Gradient: by its parts.
 
     >>> import cudamath as cm

@@ -134,7 +134,7 @@ def info(index: int) -> DeviceInfo:
         multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
         l2_cache=attribute("L2_CACHE_SIZE"),
         max_shared_memory=attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
-        # kHz and bits; two transfers a clock
+        # kHz and bits; two transfers per clock
         memory_bandwidth=2e3 * attribute("MEMORY_CLOCK_RATE") * attribute("GLOBAL_MEMORY_BUS_WIDTH") / 8,
         clock=1e3 * attribute("CLOCK_RATE"),
     )

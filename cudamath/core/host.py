@@ -1,17 +1,17 @@
 """Memory of large arrays on the CPU, kept for the next array of the same shape and dtype.
 
 The C library returns large blocks to the operating system as they are freed, and the next array of that size then pays
-for fresh pages: zeroed by the kernel, one fault for every 4 KiB, far more than the arithmetic (measured for
-``(a + b) + b`` of 10^5 float32 on a virtual machine: 350 us, of which 23 are the two sums). So arrays of results are
-remembered here, and one that nobody else refers to any more is the next result.
+for fresh pages: zeroed by the kernel, with one page fault per 4 KiB, which costs far more than the arithmetic (measured for
+``(a + b) + b`` of 10^5 float32 on a virtual machine: 350 us, of which 23 are the two sums). So result arrays are
+remembered here, and one that has no other references becomes the next result.
 
-They begin with a page, the C library's large blocks 16 bytes behind. So no vector that is stored lies across two cache
-lines; and none lies just ahead of the next load, as far as the lower bits of an address tell, by which processors decide
-that a load has to wait for a store (``a + b`` of 40,000 float32 takes 35 % longer where the result lies 112 bytes further
-in its page than the operands).
+Whether there are other references is read from the reference count: views of an array, exported buffers and the tape all
+hold one. Without a global interpreter lock the count can change at any time; then nothing is reused.
 
-Whether anybody does is a matter of reference counts: views of an array, exported buffers and the tape all refer to it.
-Without a global interpreter lock the count can change under our eyes; then nothing is reused.
+These arrays begin on a page boundary; the C library's large blocks begin 16 bytes behind one. So no stored vector straddles
+two cache lines. Nor do stores alias later loads in the lower bits of the address, by which processors decide that a load has
+to wait for a store (``a + b`` of 40,000 float32 takes 35 % longer if the result begins 112 bytes further into its page than
+the operands).
 """
 
 from __future__ import annotations

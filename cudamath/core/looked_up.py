@@ -1,5 +1,4 @@
-"""Views that basic keys make of arrays (`x[1:, 2]`), looked up where an array on a GPU had such a view before; on the CPU
-NumPy makes them."""
+"""Views by basic indices (`x[1:, 2]`). On a GPU they are cached by layout and index; on the CPU NumPy makes them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Elementwise ops and copies on the CPU where the layouts are known: a call of NumPy's or a compiled loop, and little else.
+"""Elementwise ops and copies on the CPU for known layouts: one call of NumPy or of a compiled loop, and little else.
 
-After an array of 10^5 numbers has gone through the caches, all that a call touches beside it comes from far away: a frame of
-Python's, a cell or an object less is felt. So the function of a plan is written for its case, as those of a GPU's plans are
-(plan.py), with what it needs as defaults of its parameters.
+An array of 10^5 numbers evicts most other data from the caches, so everything else that a call touches is a cache miss: each
+Python frame, closure cell or object less is measurable. So a plan's function is generated for its case, as the functions of
+GPU plans are (plan.py), with everything it needs as defaults of its parameters.
 """
 
 from __future__ import annotations

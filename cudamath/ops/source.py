@@ -1,10 +1,10 @@
-"""Where random numbers come from: key, stream and offset of Philox4x32-10, and how draws share out the sequence.
+"""The source of random numbers: key, stream and offset of Philox4x32-10, and how draws divide the sequence among them.
 
-A draw takes a stretch of the sequence on the host and its kernel computes the numbers there. While a CUDA graph is
-captured nothing is taken. The kernel is told where in the *graph's* stretch it begins, and reads from a small device
-array, the generator's *cell*, where that stretch begins in the generator's sequence; before each replay the generator
-moves on by the whole stretch and its place is written into the cell, in stream order. So replays and draws outside, in
-any order, give the numbers that the same calls give without a graph.
+A draw reserves a range of the sequence on the host, and its kernel computes the numbers of that range. While a CUDA graph is
+being captured nothing is reserved. Instead the kernel gets its offset within the *graph's* range, and reads the beginning of
+that range from a small device array, the generator's *cell*. Before each replay the generator reserves a range for the whole
+graph and writes its beginning into the cell, in stream order. So replays and draws outside, in any order, give the numbers
+that the same calls give without a graph.
 """
 
 from __future__ import annotations

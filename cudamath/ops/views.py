@@ -1,4 +1,4 @@
-"""Views that were requested before, looked up instead of worked out."""
+"""A cache of views, by the layout of their array and the arguments of the call."""
 
 from __future__ import annotations
 

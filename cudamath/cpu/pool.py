@@ -70,7 +70,7 @@ def _max_pool_grad(grad, index, dx):
 
 @parallel
 def _avg_pool(x, kernel, stride, padding, count_include_pad, divisor, y):
-    """x (planes, H, W) -> y (planes, P, Q), the sum over each window by `divisor`, or (0) the number of its places."""
+    """x (planes, H, W) -> y (planes, P, Q), the sum over each window by `divisor`, or (0) the number of its positions."""
     planes, height, width = x.shape
     for plane in prange(planes):
         for p in range(y.shape[1]):
@@ -172,7 +172,7 @@ def max_pool3d(x, *, size, kernel, stride, padding, dilation):
 
 
 def avg_pool3d(x, *, size, kernel, stride, padding, count_include_pad, divisor):
-    """x (N, C, D, H, W) -> means (N, C, O, P, Q); divisor: what is divided by, 0 for the number of places."""
+    """x (N, C, D, H, W) -> means (N, C, O, P, Q); divisor: what is divided by, 0 for the number of positions."""
     wide = x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
     how = {"count_include_pad": count_include_pad}
     y = _by_axes(wide, avg_pool2d, size, {**how, "divisor": 1 if divisor else 0}, {**how, "divisor": divisor}, kernel=kernel,

@@ -25,7 +25,7 @@ def rounded(place, method, lib):
 
 
 def nan_quantile(x, *, method, wide, scalars):
-    """x (..., n), ascending, NaN last -> (...): the quantile at place count q + shift - 1 of each line's numbers, or their
+    """x (..., n), ascending, NaN last -> (...): the quantile at position count q + shift - 1 of each line's numbers, or their
     "median"; NaN if there are none. Places are computed in ``wide``."""
     q, shift = map(wide.type, scalars)
     count = np.count_nonzero(x == x, axis=-1, keepdims=True)

@@ -4,7 +4,7 @@ The idea. Forward, a thread owns one output and walks its window. Backward, a th
 the windows that cover it: p from ceil((h + padding - extent) / stride) to floor((h + padding) / stride), where extent =
 dilation * (R - 1). Every sum then belongs to one thread and is taken in a fixed order: no atomics, the same bits
 every time. For the maximum, the forward kernel notes where it found it; backward a window contributes if its note names
-the thread's own place.
+the thread's own position.
 
 The floor is bytes(x) + bytes(y), and 4 more an output for the notes, which are only taken where a gradient will want
 them. Versions, from simple to fast:
@@ -34,7 +34,7 @@ from .lazy import cuda, types
 from .rows import device, reader, writer
 
 THREADS = 256
-MOST = 64  # places of a window that a fast kernel unrolls
+MOST = 64  # positions of a window that a fast kernel unrolls
 
 
 @functools.cache
@@ -86,7 +86,7 @@ def max_pool2d_kernel(dtype: np.dtype, large: bool) -> Any:
 
 @functools.cache
 def max_pool2d_grad_kernel(dtype: np.dtype, large: bool) -> Any:
-    """One thread per input place."""
+    """One thread per input position."""
     load, store, C = codec(dtype)
     locate = place(large)
 
@@ -159,7 +159,7 @@ def avg_pool2d_kernel(dtype: np.dtype, large: bool, kind: str) -> Any:
 
 @functools.cache
 def avg_pool2d_grad_kernel(dtype: np.dtype, large: bool, kind: str) -> Any:
-    """One thread per input place."""
+    """One thread per input position."""
     load, store, C = codec(dtype)
     locate = place(large)
     size = window_size(kind)
@@ -194,7 +194,7 @@ def covering(position, extent, step, count):
 @functools.cache
 def window_size(kind: str) -> Any:
     """Device function: by what the sum of a window is divided that starts at row h and column w of images (H, W): its
-    places inside the image, with those in the padding for "padded mean", or the number that "sum / number" names."""
+    positions inside the image, with those in the padding for "padded mean", or the number that "sum / number" names."""
     padded, number = kind == "padded mean", int(kind[6:]) if kind.startswith("sum / ") else 0
 
     @cuda.jit(device=True)
@@ -577,7 +577,7 @@ def max_pool2d_take(x: Layout, index: Layout, **_: Any) -> Plan:
 def avg_pool2d(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int],
                padding: tuple[int, int], count_include_pad: bool, divisor: int = 0, version: str | None = None,
                **_: Any) -> Plan:
-    """x (N, C, H, W) -> means (N, C, P, Q); divisor: what is divided by, 0 for the number of places."""
+    """x (N, C, H, W) -> means (N, C, P, Q); divisor: what is divided by, 0 for the number of positions."""
     shape, kind = (*x.shape[:2], *size), _mean(count_include_pad, divisor)
     if _fast(x, (), kernel, stride, version):
         return _forward(x, [_ordered(shape, x)], kind, Window(*kernel, *stride, *padding))

@@ -101,6 +101,6 @@ def max_pool3d(x: Layout, *, size: Three, kernel: Three, stride: Three, padding:
 
 def avg_pool3d(x: Layout, *, size: Three, kernel: Three, stride: Three, padding: Three, count_include_pad: bool,
                divisor: int) -> Plan:
-    """x (N, C, D, H, W) -> means (N, C, O, P, Q); divisor: what is divided by, 0 for the number of places."""
+    """x (N, C, D, H, W) -> means (N, C, O, P, Q); divisor: what is divided by, 0 for the number of positions."""
     kind = f"sum / {divisor}" if divisor else "padded mean" if count_include_pad else "mean"
     return _pooled(x, size, kind, Window(kernel, stride, padding, (1, 1, 1)))

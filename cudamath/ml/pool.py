@@ -64,7 +64,7 @@ def _max(x: ndarray, where: dict[str, Any], positions: bool) -> Any:
 
 
 def _mean(x: ndarray, where: dict[str, Any], count_include_pad: bool, divisor: int) -> ndarray:
-    """Means of images; divisor: what is divided by, 0 for the number of places."""
+    """Means of images; divisor: what is divided by, 0 for the number of positions."""
     return _avg_pool2d(x, **_mean_params(x, where, count_include_pad, divisor))
 
 
@@ -100,7 +100,7 @@ def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     """Maximum of every window of images.
 
     y[n, c, p, q] = max over r, s of x[n, c, p * stride + r * dilation - padding, q * stride + s * dilation - padding];
-    places outside the image do not count. NaN in a window gives NaN.
+    positions outside the image do not count. NaN in a window gives NaN.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def max_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     padding : int or (rows, columns)
         Places added around the image, at most half of `kernel_size`.
     dilation : int or (rows, columns), at least 1
-        Distance between the places of a window.
+        Distance between the positions of a window.
     ceil_mode : bool
         Also take windows that reach beyond the lower or right edge, if they begin inside.
     return_indices : bool
@@ -161,7 +161,7 @@ def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     """Mean of every window of images.
 
     y[n, c, p, q] = 1 / count * sum over r, s of x[n, c, p * stride + r - padding, q * stride + s - padding];
-    x is 0 outside. count is the number of places of the window, padding included (but nothing beyond it).
+    x is 0 outside. count is the number of positions of the window, padding included (but nothing beyond it).
 
     Parameters
     ----------
@@ -176,9 +176,9 @@ def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
     ceil_mode : bool
         Also take windows that reach beyond the lower or right edge, if they begin inside.
     count_include_pad : bool
-        False: count only the places inside the image.
+        False: count only the positions inside the image.
     divisor_override : int, at least 1, optional
-        What the sum of a window is divided by instead of the number of its places.
+        What the sum of a window is divided by instead of the number of its positions.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def avg_pool2d(x: Any, kernel_size: int | tuple[int, int], stride: int | tuple[i
 
 
 def _bins(name: str, what: str, length: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Bins of an axis: the places of each, (count, longest), the last one repeated; and how many it has, (count,)."""
+    """Bins of an axis: the positions of each, (count, longest), the last one repeated; and how many it has, (count,)."""
     first = np.arange(count) * length // count
     last = -(-(np.arange(count) + 1) * length // count)
     if count and not length:
@@ -242,7 +242,7 @@ def _adaptive(name: str, x: Any, output_size: Any) -> tuple[ndarray, tuple[int, 
 def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) -> ndarray:
     """Mean of each bin of images that are divided into a given number of bins.
 
-    Bin p of an axis of length H that is divided into P holds the places floor(p H / P) ... ceil((p + 1) H / P) - 1.
+    Bin p of an axis of length H that is divided into P holds the positions floor(p H / P) ... ceil((p + 1) H / P) - 1.
 
     Parameters
     ----------
@@ -324,7 +324,7 @@ def adaptive_max_pool2d(x: Any, output_size: int | None | Sequence[int | None],
         return y
     h, w = x.shape[2:]
     rows, columns = _bins(name, "rows", h, size[0])[0], _bins(name, "columns", w, size[1])[0]
-    x, column = _first_maximum(x, columns, 3)  # of each row; then of the rows: the first place in the order of memory
+    x, column = _first_maximum(x, columns, 3)  # of each row; then of the rows: the first position in the order of memory
     x, row = _first_maximum(x, rows, 2)
     return (x, (row * w + take_along_axis(column, row, 2)).astype("int32")) if return_indices else x
 
@@ -353,7 +353,7 @@ def global_avg_pool2d(x: Any) -> ndarray:
 def global_max_pool2d(x: Any) -> ndarray:
     """Maximum of each image and channel: (N, C, H, W) -> (N, C, 1, 1). ValueError if images are empty.
 
-    `x` as for `max_pool2d`. Gradient: in equal parts to all places that attain the maximum. Deterministic.
+    `x` as for `max_pool2d`. Gradient: in equal parts to all positions that attain the maximum. Deterministic.
 
     >>> import cudamath as cm
     >>> cm.ml.global_max_pool2d(cm.asarray([[[[1.0, 2.0], [3.0, 6.0]]]])).tolist()

@@ -42,7 +42,7 @@ def _one_row(window: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
 
 
 def _apart(window: dict[str, tuple[int, ...]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The window of a volume: of its planes; and of its depth, seen as images (depth, places of a plane)."""
+    """The window of a volume: of its planes; and of its depth, seen as images (depth, positions of a plane)."""
     places = window["size"][1] * window["size"][2]
     depth = {name: (value[0], _NEUTRAL[name]) for name, value in window.items()}
     return {name: value[1:] for name, value in window.items()}, {**depth, "size": (window["size"][0], places)}
@@ -62,7 +62,7 @@ def _lines(planes: ndarray, channels: int) -> ndarray:
 
 _max_pool3d = Op("max_pool3d", cpu="pool.max_pool3d", cuda="pool_volumes.max_pool3d")
 _avg_pool3d = Op("avg_pool3d", cpu="pool.avg_pool3d", cuda="pool_volumes.avg_pool3d")
-_MOST = 64  # places of a window of which a GPU makes a constant
+_MOST = 64  # positions of a window of which a GPU makes a constant
 _SMALL = 1 << 22  # of all windows, up to which one launch is worth more than fewer reads
 
 

@@ -3,14 +3,14 @@
     params = gpt2.create(gpt2.SIZES["124m"], rng=cm.random.default_rng(0))
     loss = gpt2.loss(params, tokens, targets, gpt2.SIZES["124m"])
 
-A token is looked up in a table, its place in another; `layers` blocks add to that sum, the residual stream: first
-attention to what came before, then two fully connected layers. The last state of a token, normalised, is compared with
-every row of the table of tokens: those are the scores of what comes next.
+The embeddings of a token and of its position are added: the residual stream. Each of `layers` blocks adds to it, first by
+attention to the tokens before, then by two fully connected layers. The final state of a token, normalised, is multiplied by
+every row of the token embedding: these are the logits of the next token.
 
 The parameters are a dict with the names of the published weights ("h.0.attn.c_attn.weight"), so that a checkpoint can
-be read by eye. Weights are (out, in) as `ml.linear` wants them; the published ones lie transposed (see `pretrained`).
-The table of tokens is longer than the vocabulary, a multiple of 128 rows: products of such sizes run at the full rate.
-The rows beyond the vocabulary are zero, are counted in no loss, and stay zero.
+be read by eye. Weights are (out, in) as `ml.linear` wants them; the published ones are transposed (see `pretrained`).
+The token embedding is padded beyond the vocabulary to a multiple of 128 rows: products of such sizes run at the full rate.
+The padding rows are zero, count in no loss, and stay zero.
 
 Source: Radford, Wu, Child, Luan, Amodei, Sutskever, "Language models are unsupervised multitask learners", 2019.
 """
@@ -31,7 +31,7 @@ __all__ = ["SIZES", "Config", "create", "flops_per_token", "forward", "logits", 
 
 Tree = dict[str, cm.ndarray]
 
-PADDING = 128  # the table of tokens has a multiple of this many rows
+PADDING = 128  # the token embedding has a multiple of this many rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Config:
 
     @property
     def rows(self) -> int:
-        """Of the table of tokens."""
+        """Rows of the token embedding: the vocabulary, padded."""
         return -(-self.vocabulary // PADDING) * PADDING
 
 
@@ -86,8 +86,8 @@ def shapes(config: Config) -> dict[str, tuple[int, ...]]:
 def create(config: Config, *, rng: cm.random.Generator | None = None, device: Any = None) -> Tree:
     """Fresh parameters, float32, drawn as GPT-2's were.
 
-    Weights are normal with deviation 0.02; those that write into the residual stream, of which there are two a layer,
-    have 0.02 / sqrt(2 layers), so that the stream's variance does not grow with the depth. Biases are 0, the scales of
+    Weights are normal with standard deviation 0.02; those that write into the residual stream, two per layer, have
+    0.02 / sqrt(2 layers), so that the stream's variance does not grow with the depth. Biases are 0, the scales of
     the normalisations 1.
 
     >>> import cudamath as cm
@@ -110,13 +110,13 @@ def create(config: Config, *, rng: cm.random.Generator | None = None, device: An
 
 def forward(params: Tree, tokens: cm.ndarray, config: Config, *, dropout: float = 0.0, rng: cm.random.Generator | None = None,
             attend: Callable | None = None, places: cm.ndarray | None = None) -> cm.ndarray:
-    """Tokens (batch, length) of integers -> last states (batch, length, width), in the dtype of the parameters.
+    """Tokens (batch, length) of integers -> final states (batch, length, width), in the dtype of the parameters.
 
-    dropout: probability with which numbers are dropped where they enter the residual stream, in training.
-    attend: what attention is, (layer, qkv (batch, length, 3 width)) -> (batch, length, width); by default causal attention
-    of the tokens to each other. places: of the tokens in their sequence, (length,); by default from 0 on.
-    TypeError for tokens that are no integers, ValueError for sequences longer than the context, IndexError for tokens outside
-    the table.
+    dropout: probability of dropping a number where it enters the residual stream, in training.
+    attend: the attention, (layer, qkv (batch, length, 3 width)) -> (batch, length, width); by default causal attention among
+    the tokens. places: positions of the tokens in their sequence, (length,); by default 0, 1, ...
+    TypeError for tokens that are not integers, ValueError for sequences longer than the context, IndexError for tokens
+    outside the embedding.
     """
     where = params["wpe.weight"]
     if type(tokens) is not cm.ndarray:
@@ -139,7 +139,7 @@ def block(params: Tree, h: str, x: cm.ndarray, more: cm.ndarray | None, config: 
           rng: cm.random.Generator | None = None, attend: Callable | None = None) -> tuple[cm.ndarray, cm.ndarray]:
     """One layer, whose parameters' names begin with `h`: attention, then two linear layers.
 
-    The residual stream (B, S, width) is x + more, where `more` is what the last layer wants added: the normalisations add it
+    The residual stream (B, S, width) is x + more, where `more` is the output of the layer before: the normalisations add it
     in the same pass over memory, and so do their gradients. Returns the next (x, more).
     """
 
@@ -162,10 +162,10 @@ def block(params: Tree, h: str, x: cm.ndarray, more: cm.ndarray | None, config: 
 
 
 def logits(params: Tree, states: cm.ndarray, config: Config) -> cm.ndarray:
-    """Last states (..., width) -> scores (..., vocabulary) of the next token.
+    """Final states (..., width) -> logits (..., vocabulary) of the next token.
 
-    They are products with the table of tokens, or with "lm_head.weight" where there is one: a table whose rows are looked up
-    cannot be quantized, that one can.
+    They are products with the token embedding, or with "lm_head.weight" if there is one: an embedding, whose rows are looked
+    up, cannot be quantized; that copy of it can.
     """
     return ml.linear(states, params.get("lm_head.weight", params["wte.weight"]))[..., :config.vocabulary]
 

@@ -311,7 +311,7 @@ def _integers(name: str, what: str, given: Any) -> list[int]:
 
 
 def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
-    """A copy with the elements moved on by ``shift`` places; those that fall off the end come back at the start.
+    """A copy with the elements moved on by ``shift`` positions; those that fall off the end come back at the start.
 
     Args: x: any array; shift: an integer, or one for each axis; axis: None rolls the raveled array. Raises: ValueError
     if shifts and axes do not match, TypeError for other shifts. Gradient: rolled back.
@@ -448,7 +448,7 @@ def _cast_to(x: ndarray, dtype: np.dtype) -> ndarray:
 
 
 def _ends(n: int, before: int, after: int, mode: str) -> list[tuple[int, int, int]]:
-    """The padded axis as runs (first, step, count) of the n places there are: every run is a slice of the array."""
+    """The padded axis as runs (first, step, count) of the n positions there are: every run is a slice of the array."""
     most = n - 1 if mode == "reflect" else n
     if mode != "edge" and max(before, after) > most:  # there and back again: NumPy pads the numbers 0 ... n - 1
         return _stretches(np.pad(np.arange(n), (before, after), mode=mode).tolist())  # type: ignore[call-overload]

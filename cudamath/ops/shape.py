@@ -319,7 +319,7 @@ def flatten(x: Any, /, order: str = "C") -> ndarray:
 
 @viewing
 def expand_dims(x: Any, /, axis: int | Sequence[int] = 0) -> ndarray:
-    """A view with new axes of size 1 at the given places of the result.
+    """A view with new axes of size 1 at the given positions of the result.
 
     Args: x: any array; axis: an integer or several, counted in the result. Raises: ValueError if an axis is out of
     bounds or repeated. Gradient: the gradient in the old shape.
@@ -455,7 +455,7 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> ndarray:
 
 @viewing
 def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence[int]) -> ndarray:
-    """A view with some axes moved to other places; the others keep their order.
+    """A view with some axes moved to other positions; the others keep their order.
 
     Args: x: any array; source, destination: integers, or as many of each. Raises: ValueError if their numbers differ,
     or an axis is out of bounds or repeated. Gradient: moved back.

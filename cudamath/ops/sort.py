@@ -68,7 +68,7 @@ def sort(x: Any, /, axis: int | None = -1, kind: str | None = None, *, descendin
 
     Returns: a new array of x's dtype; NaNs come last.
     Raises: ValueError (axis out of range, unknown kind).
-    Gradient: each element's goes to the place it came from.
+    Gradient: each element's goes to the position it came from.
 
     >>> import cudamath as cm
     >>> cm.sort([3.0, 1.0, 2.0]).tolist()
@@ -187,7 +187,7 @@ def partition(x: Any, /, kth: Any, axis: int | None = -1, kind: str = "introsele
 
     Returns: a new array of x's dtype. What order other elements are in is not specified, but the same on every run.
     Raises: ValueError (kth or axis out of range), TypeError (kth no integer).
-    Gradient: each element's goes to the place it came from.
+    Gradient: each element's goes to the position it came from.
 
     >>> import cudamath as cm
     >>> x = cm.partition([7, 1, 5, 3, 9], 2)
@@ -228,7 +228,7 @@ def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[nd
         largest: the largest, in descending order (NaN counts as the largest); otherwise the smallest, ascending.
 
     Returns: (values of x's dtype, positions int64), of length k along the axis. Of equal elements the first comes first.
-    Raises: ValueError (k or axis out of range). Gradient: of the values, to the places they came from.
+    Raises: ValueError (k or axis out of range). Gradient: of the values, to the positions they came from.
 
     >>> import cudamath as cm
     >>> values, positions = cm.topk([3, 9, 1, 7], 2)

@@ -277,7 +277,7 @@ _FEW = 16
 
 
 def insert(x: Any, /, obj: Any, values: Any, axis: int | None = None) -> ndarray:
-    """A new array with values put before some places along an axis.
+    """A new array with values put before some positions along an axis.
 
     Args: x: any array; obj: an integer, a slice or integers: before which of x's slices; values: scalar or array, cast to
     x's dtype, broadcast to the slices; axis: None ravels ``x`` first. Raises: IndexError (out of range), ValueError (shapes).

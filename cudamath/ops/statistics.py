@@ -31,11 +31,11 @@ from .transfer import imag, real
 __all__ = ["average", "corrcoef", "cov", "median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "ptp",
            "quantile"]
 
-#: (alpha, beta) of the continuous definitions of a quantile: of n sorted elements, counted from 0, the one at place
+#: (alpha, beta) of the continuous definitions of a quantile: of n sorted elements, counted from 0, the one at position
 #: n q + alpha + q (1 - alpha - beta) - 1. Source: Hyndman and Fan (1996), Sample quantiles in statistical packages.
 _CONTINUOUS = {"linear": (1.0, 1.0), "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0),
                "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8)}
-#: The discontinuous ones, as the place from which the next one up is taken.
+#: The discontinuous ones, as the position from which the next one up is taken.
 _STEPS = {"inverted_cdf": (0.0, 1.0), "averaged_inverted_cdf": (0.0, 1.0), "closest_observation": (-0.5, 1.5)}
 _METHODS = (*_CONTINUOUS, *_STEPS, "lower", "higher", "midpoint", "nearest")
 
@@ -73,7 +73,7 @@ def _fractions(name: str, q: Any, scale: float) -> np.ndarray:
 
 
 def _shift(q: float, method: str) -> float:
-    """What is added to n q, and 1 taken away, for the place of a quantile among n sorted elements."""
+    """What is added to n q, and 1 taken away, for the position of a quantile among n sorted elements."""
     alpha, beta = (_CONTINUOUS | _STEPS).get(method, (1.0, 1.0))
     return alpha + q * (1 - alpha - beta)
 
@@ -187,7 +187,7 @@ def quantile(x: Any, /, q: Any, axis: Axis = None, out: Any = None, overwrite_in
     """The numbers below which a fraction q of the elements lies, over axes.
 
     Args: x: real or bool array; q: numbers from 0 to 1, of any shape, read on the host; axis: int, ints, or None for all;
-    out: array for the result; overwrite_input: nothing here is; method: how places between two elements are read: "linear"
+    out: array for the result; overwrite_input: nothing here is; method: how positions between two elements are read: "linear"
     (default; the other definitions of Hyndman and Fan by NumPy's names), "lower", "higher", "midpoint", "nearest"; keepdims:
     keep the axes; weights: of the elements, of x's shape or along the one axis, with method "inverted_cdf".
     Returns: array of x's dtype (of the default floating-point dtype for integers), of q's shape, then x's without the axes.

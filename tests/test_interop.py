@@ -1,6 +1,8 @@
 """Arrays of other libraries in and out without a copy: NumPy, torch (CPU and CUDA), CuPy; both protocols; lifetimes."""
 
 import gc
+import subprocess
+import sys
 import weakref
 
 import ml_dtypes
@@ -129,6 +131,22 @@ def test_a_capsule_nobody_took_goes_back():
     capsule = cm.zeros(3, device="cpu").__dlpack__()
     del capsule
     assert not dlpack._lent
+
+
+def test_memory_that_is_lent_when_the_interpreter_ends():
+    """Consumers drop it after this package's modules are gone: nothing may be called back, nor freed under them."""
+    code = """if True:
+        import builtins, numpy as np, cudamath as cm
+        x = cm.arange(10.0, device="cpu")
+        builtins.kept = [np.from_dlpack(x), x.__dlpack__(), cm.from_dlpack(np.arange(3.0)), cm.from_dlpack(x)]
+        try:
+            import torch
+            torch.kept = builtins.kept_too = torch.from_dlpack(x)
+        except ImportError:
+            pass
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_capsule_serves_once():

@@ -5,6 +5,7 @@ Source: the DLPack specification, version 1.0 (structures DLManagedTensor and DL
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 from typing import Any
@@ -66,13 +67,24 @@ def _returned(address: int) -> None:
 
 
 # A capsule nobody consumed must give its tensor back; one that was consumed has been renamed.
-@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+@_DELETER
 def _unused(capsule: int) -> None:
+    if _api is None:  # the interpreter is ending: this module's names are gone
+        return
     get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
     valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
     for name in (b"dltensor", b"dltensor_versioned"):
         if valid(capsule, name):
             _lent.pop(get(capsule, name), None)
+
+
+@atexit.register
+def _leave() -> None:
+    """What consumers still hold at exit stays theirs: they may drop it after this module's functions are gone."""
+    for kept in (_lent, _unused):  # one reference that nobody gives back
+        _api.Py_IncRef(ctypes.py_object(kept))
+    for managed, *_ in _lent.values():
+        managed.deleter = None
 
 
 def export(x: ndarray, stream: Any = None, max_version: tuple[int, int] | None = None,
@@ -136,7 +148,7 @@ class _Held:
         self.address, self.deleter = address, deleter
 
     def __del__(self) -> None:
-        if self.deleter:
+        if self.deleter and _DELETER is not None:  # None while the interpreter ends
             _DELETER(self.deleter)(self.address)
 
 

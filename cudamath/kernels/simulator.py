@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -124,7 +125,7 @@ def _threads_as_greenlets() -> None:
     kernel.BlockManager, kernel.FakeCUDAKernel.__call__ = Block, call
 
 
-if SIMULATOR:
+if SIMULATOR and importlib.util.find_spec("greenlet"):  # without it, Numba's threads: the same answers, four times the time
     _threads_as_greenlets()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    top = argparse.ArgumentParser(prog="python -m cudamath", description="NumPy on your GPU: see what it does here.")
+    top = argparse.ArgumentParser(prog="python -m cudamath", description="NumPy on your GPU: check, demonstrate, measure and tune it here.")
     commands = top.add_subparsers(dest="command", required=True, metavar="info | demo | bench | tune | train | sample")
 
     commands.add_parser("info", help="devices, libraries and versions; what is missing and what brings it")
@@ -29,24 +29,24 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument("--all", action="store_true", help="every row that runs on the default device: on a GPU, half an hour")
     bench.add_argument("--verify", action="store_true", help="compare the libraries' results before they are timed; rows in "
                                                             "which they differ by more than the threshold fail")
-    bench.add_argument("--threshold", type=float, help="largest difference over the largest value that passes (default: 0.03 "
+    bench.add_argument("--threshold", type=float, help="largest accepted difference, relative to the largest value (default: 0.03 "
                                                        "for 16-bit results, 0.003 for float32, 1e-6 for float64)")
     bench.add_argument("--warmup", type=float, help="seconds of load before a row is timed")
-    bench.add_argument("--iterations", type=int, help="turns of each library, of which the median counts")
+    bench.add_argument("--iterations", type=int, help="rounds per library; the median is reported")
     bench.add_argument("--plots", action="store_true", help="write charts of all rows into the folder of --save")
     bench.add_argument("--save", nargs="?", const="bench-output", metavar="FOLDER",
                        help="write figures and the summary into this folder (default: bench-output)")
 
-    tune = commands.add_parser("tune", help="time the candidates of matrix products, as between memory-bound kernels, or of "
-                                            "convolutions, here, and remember the fastest")
+    tune = commands.add_parser("tune", help="time the candidate kernels of matrix products or convolutions on this "
+                                            "machine; the fastest are used from then on")
     tune.add_argument("sizes", nargs="*", metavar="[Bx]MxKxN | conv2d",
-                      help="of a @ b, e.g. 4096x4096x4096; none: squares, batches and usual layers; conv2d: convolutions")
+                      help="sizes of a @ b, e.g. 4096x4096x4096 (default: squares, batches and usual layers); conv2d: convolutions")
     tune.add_argument("--dtype", default="bfloat16",
                       help="comma-separated: bfloat16, float16, float32, tf32, float64, float8_e4m3 (layout nt alone)")
-    tune.add_argument("--layout", default="nn,nt,tn,tt", help="comma-separated; t where an operand lies transposed")
+    tune.add_argument("--layout", default="nn,nt,tn,tt", help="comma-separated; n: row-major, t: transposed, for each operand")
     tune.add_argument("--device", default="cuda:0", help="cuda:0 (default), cuda:1, ...")
-    tune.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
-    tune.add_argument("--file", help="write there instead of CUDAMATH_TUNE_CACHE or the user's cache folder")
+    tune.add_argument("--seconds", type=float, default=float("inf"), help="stop after this many seconds")
+    tune.add_argument("--file", help="results file (default: CUDAMATH_TUNE_CACHE, or one in the user's cache folder)")
 
     from .models.command import add_commands
 

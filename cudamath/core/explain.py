@@ -21,7 +21,7 @@ def explain(fn: Callable, /, *args: Any, **kwargs: Any) -> str:
     Args:
         fn: function of arrays; args, kwargs: its arguments.
 
-    Returns: str, one paragraph an op, in the order in which they were first called; also printed. The function is called
+    Returns: str, one paragraph per op, in the order in which they were first called; also printed. The function is called
         once, and an op that repeats with the same layouts is listed once. Views move no data and are not listed.
     Raises: what `fn` raises.
 

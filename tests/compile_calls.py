@@ -173,6 +173,7 @@ def arrays(t: np.dtype) -> None:
         cm.roll(made(1 << 21, t), 5)
     x[index, index] = line[:5]
     x[index, index]
+    x[index, index] = 1
     made((5, 6, 7), t)[index, index, index]
     x[mask], x[index] = 1, 1
     x[mask] = x[0, 0]

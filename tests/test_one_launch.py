@@ -210,6 +210,53 @@ def test_assignments_that_were_made_before(device):
             x.to_numpy()
 
 
+def test_keys_of_arrays_and_basic_parts_again(device):
+    """Looked up the second time, by layouts and numbers with their classes."""
+    host = RNG.normal(size=(6, 5, 4)).astype(np.float32)
+    i, j = np.array([[1, -1, 1]]), np.array([[0], [3]])
+    ours = (cm.asarray(i), cm.asarray(j))
+    keys = [lambda i, j: (0, i), lambda i, j: (None, i), lambda i, j: (slice(1, 5), j), lambda i, j: (..., j),
+            lambda i, j: (i, j), lambda i, j: (i, slice(None), j), lambda i, j: (slice(None), i, 1), lambda i, j: (2, j, i),
+            lambda i, j: (slice(None, None, -1), i, j), lambda i, j: (i % 3, i, j), lambda i, j: (1, slice(2), i)]
+    for key in keys:
+        x = host.copy()
+        y = cm.asarray(x)
+        for turn in range(3):
+            np.testing.assert_array_equal(y[key(*ours)].to_numpy(), x[key(i, j)])
+            for value in (turn, turn + 0.5, np.float32(turn), np.arange(x[key(i, j)].shape[-1], dtype="f4") + turn):
+                x[key(i, j)], y[key(*ours)] = value, value
+                np.testing.assert_array_equal(y.to_numpy(), x)
+    with pytest.raises(IndexError):
+        y[0.0, ours[0]]
+    for wrong in ((0, cm.asarray([5])), (cm.asarray([0, 6]), cm.asarray([0, 0])), (cm.asarray([0, 0]), cm.asarray([0, -6]))):
+        for _ in range(2):
+            with pytest.raises(IndexError):
+                y[wrong].to_numpy()
+            with pytest.raises(IndexError):
+                y[wrong] = 1
+                y.to_numpy()
+    for _ in range(2):  # positions that are written over are read first
+        places = cm.asarray([[2, 0, 1], [1, 1, 1]])
+        places[0, places[0]] = 5
+        assert places.tolist() == [[5, 5, 5], [1, 1, 1]]
+
+
+@pytest.mark.simulator
+def test_numbers_by_pairs_simulated():
+    from cudamath.kernels import scatter
+
+    x = np.zeros((3, 4, 5, 2), np.float32)
+    i, j = RNG.integers(-4, 4, (2, 3)), RNG.integers(-5, 5, (2, 3)).astype(np.int8)
+    want = x.copy()
+    want[:, i, j] = 7
+    plan = scatter.scatter_number(*map(layout_of, (x, i, j)), axis=1)
+    assert [step.kernel.__name__ for step in plan.steps] == ["place_number_by_pairs"]
+    simulate(plan, x, i, j, scalars=(7.0,))
+    np.testing.assert_array_equal(x, want)
+    with pytest.raises(IndexError):
+        simulate(plan, x, i, np.full_like(j, 5), scalars=(7.0,))
+
+
 @pytest.mark.simulator
 def test_gather_pairs_simulated():
     from cudamath.kernels import index

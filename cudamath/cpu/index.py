@@ -33,9 +33,9 @@ def scatter(x, values, *indices, axis):
     return ()
 
 
-def scatter_number(x, index, *, axis, scalars):
-    """x[..., index, ...] = the scalar."""
-    return scatter(x, np.asarray(scalars[0], x.dtype), index, axis=axis)
+def scatter_number(x, *indices, axis, scalars):
+    """x[..., indices, ...] = the scalar."""
+    return scatter(x, np.asarray(scalars[0], x.dtype), *indices, axis=axis)
 
 
 def put_along(x, index, *values, axis, scalars=()):

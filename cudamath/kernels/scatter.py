@@ -327,20 +327,49 @@ def place_number(index: Any) -> Any:
     return place_number
 
 
+@functools.cache
+def place_number_by_pairs(index: Any) -> Any:
+    """x[b, one[j], other[j], a] = number."""
+
+    @cuda.jit
+    def place_number_by_pairs(x, one, other, number, words, lines, columns, flag, ticket):
+        # x: (before, lines * columns, after), one, other: (m,), words: before * m * after
+        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
+        if i < index(words):
+            after, m = index(x.shape[2]), index(one.size)
+            q = i // after
+            b = q // m
+            line, column = own(np.int64(one[q - b * m]), lines), own(np.int64(other[q - b * m]), columns)
+            if line < 0 or column < 0:
+                flag[0] = ticket
+            else:
+                x[b, line * columns + column, i - q * after] = number
+
+    return place_number_by_pairs
+
+
 # -------------------------------------------------------------------------------------------------------- planners
 
 
-def scatter_number(x: Layout, positions: Layout, *, axis: int) -> Plan:
-    """``x[..., positions, ...] = number`` in place. Scalar: the number, in x's dtype; x is not empty."""
-    if not positions.size:
+def scatter_number(x: Layout, *positions: Layout, axis: int) -> Plan:
+    """``x[..., positions, ...] = number`` in place, by one index array or two. Scalar: the number, in x's dtype; x is not
+    empty."""
+    m, count = positions[0].size, len(positions)
+    if not m:
         return Plan([], [])
     temps: list[Layout] = []
-    steps, given = dense(Input(1), positions, positions.shape, positions.dtype, temps)
-    more, target, layout, copied = box(Input(0), x, axis, 1, temps)
-    words = layout.shape[0] * positions.size * layout.shape[2]
+    steps, given = [], []
+    for k, one in enumerate(positions):
+        more, argument = dense(Input(1 + k), one, one.shape, one.dtype, temps)
+        steps += more
+        given.append(argument.flat)
+    more, target, layout, copied = box(Input(0), x, axis, count, temps)
+    words = layout.shape[0] * m * layout.shape[2]
+    kernel, sizes = (place_number, ()) if count == 1 else (place_number_by_pairs, x.shape[axis : axis + 2])
+    placed = Launch(kernel(index_type(words)), blocks(words, THREADS), THREADS,
+                    [target, *given, Scalar(0, x.dtype), words, *sizes, Flag(), Ticket()])
     back = [] if copied is None else copy_part(copied, whole(Input(0), x))
-    return Plan([], [*steps, *more, Launch(place_number(index_type(words)), blocks(words, THREADS), THREADS,
-                                           [target, given.flat, Scalar(0, x.dtype), words, Flag(), Ticket()]), *back], temps)
+    return Plan([], [*steps, *more, placed, *back], temps)
 
 
 def scatter(x: Layout, values: Layout, *indices: Layout, axis: int) -> Plan:

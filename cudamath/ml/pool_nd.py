@@ -63,7 +63,7 @@ def _lines(planes: ndarray, channels: int) -> ndarray:
 _max_pool3d = Op("max_pool3d", cpu="pool.max_pool3d", cuda="pool_volumes.max_pool3d")
 _avg_pool3d = Op("avg_pool3d", cpu="pool.avg_pool3d", cuda="pool_volumes.avg_pool3d")
 _MOST = 64  # positions of a window of which a GPU makes a constant
-_SMALL = 1 << 22  # of all windows, up to which one launch is worth more than fewer reads
+_SMALL = 1 << 20  # of all windows, up to which one launch is worth more than fewer reads
 
 
 def _at_once(x: ndarray, window: dict[str, Any]) -> bool:

@@ -24,6 +24,7 @@ from ..core.tape import wrote
 from ..runtime.memory import Buffer
 from . import elementwise
 from .creation import full
+from .index_forms import keep_form, known_form
 from .masks import elements, nonzero
 from .output import deliver
 from .shape import (
@@ -93,10 +94,15 @@ def getitem(x: ndarray, key: Any) -> ndarray:
             return _gather(x, places, axis=axis)
         if _one_mask(x, places) and not axis and x._node is None:
             return elements(x, places)
-    if type(key) is tuple and x._node is None and {*map(type, key)} == {ndarray}:  # x[rows, columns], seen before
-        run = _gather.plans.get((x._layout, *[part._layout for part in key], 0))
-        if run is not None:
-            return run(x, *key)
+    if type(key) is tuple and x._node is None:
+        if {*map(type, key)} == {ndarray}:  # x[rows, columns], seen before
+            run = _gather.plans.get((x._layout, *[part._layout for part in key], 0))
+            if run is not None:
+                return run(x, *key)
+        known = known_form(x, key)
+        if known is not None:
+            base, axis, arrays = known
+            return _gather(base, *arrays, axis=axis)
     seen = view_of(x, key)
     if seen is not None:
         return seen
@@ -109,6 +115,7 @@ def getitem(x: ndarray, key: Any) -> ndarray:
         base = _window(x, here=here, view=(plain.shape, plain.strides, plain.offset), shape=x.shape)
     base, axes, arrays = _index_arrays(base, form)
     base, axis = _neighbours(base, axes, form.position)
+    keep_form(x, key, base, axis, arrays)
     return _gather(base, *arrays, axis=axis)
 
 
@@ -144,6 +151,11 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         wrote(x)
         _put_where(x, key, value)
         return
+    known = known_form(x, key) if type(key) is tuple and x._node is None else None
+    if known is not None:
+        wrote(known[0])
+        _put(x, *known, value)
+        return
     found = known_view(x._layout, key)
     if found is not None:
         _assign(x._view(*found), value)
@@ -159,6 +171,17 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         return
     base, axes, arrays = _index_arrays(base, form)
     base, axis = _neighbours(base, axes, form.position)
+    keep_form(x, key, base, axis, arrays)
+    _put(x, base, axis, arrays, value)
+
+
+def _put(x: ndarray, base: ndarray, axis: int, arrays: list[ndarray], value: Any) -> None:
+    """Assign to a view of x by index arrays along neighbouring axes."""
+    if x._layout.device >= 0:  # what is written must not be read as a position
+        arrays = [_copy(a) if a._owner is x._owner else a for a in arrays]
+    if len(arrays) <= 2 and type(value) in (int, float) and _is_own(x._layout.dtype, value) and base._layout.size:
+        _scatter_number(base, *arrays, scalars=(value,), axis=axis)
+        return
     shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
     _scatter(base, _apart(x, _fitted("setitem", _value("setitem", x, value), shape)), *arrays, axis=axis)
 

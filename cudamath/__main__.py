@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    top = argparse.ArgumentParser(prog="python -m cudamath", description="NumPy on your GPU: check, demonstrate, measure and tune it here.")
+    top = argparse.ArgumentParser(prog="python -m cudamath",
+                                  description="NumPy on your GPU: check, demonstrate, measure and tune it here.")
     commands = top.add_subparsers(dest="command", required=True, metavar="info | demo | bench | tune | train | sample")
 
     commands.add_parser("info", help="devices, libraries and versions; what is missing and what brings it")
@@ -29,8 +30,8 @@ def parser() -> argparse.ArgumentParser:
     bench.add_argument("--all", action="store_true", help="every row that runs on the default device: on a GPU, half an hour")
     bench.add_argument("--verify", action="store_true", help="compare the libraries' results before they are timed; rows in "
                                                             "which they differ by more than the threshold fail")
-    bench.add_argument("--threshold", type=float, help="largest accepted difference, relative to the largest value (default: 0.03 "
-                                                       "for 16-bit results, 0.003 for float32, 1e-6 for float64)")
+    bench.add_argument("--threshold", type=float, help="largest accepted difference, relative to the largest value (default: "
+                                                       "0.03 for 16-bit results, 0.003 for float32, 1e-6 for float64)")
     bench.add_argument("--warmup", type=float, help="seconds of load before a row is timed")
     bench.add_argument("--iterations", type=int, help="rounds per library; the median is reported")
     bench.add_argument("--plots", action="store_true", help="write charts of all rows into the folder of --save")
@@ -40,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     tune = commands.add_parser("tune", help="time the candidate kernels of matrix products or convolutions on this "
                                             "machine; the fastest are used from then on")
     tune.add_argument("sizes", nargs="*", metavar="[Bx]MxKxN | conv2d",
-                      help="sizes of a @ b, e.g. 4096x4096x4096 (default: squares, batches and usual layers); conv2d: convolutions")
+                      help="sizes of a @ b, e.g. 4096x4096x4096 (default: squares, batches and usual layers), or conv2d")
     tune.add_argument("--dtype", default="bfloat16",
                       help="comma-separated: bfloat16, float16, float32, tf32, float64, float8_e4m3 (layout nt alone)")
     tune.add_argument("--layout", default="nn,nt,tn,tt", help="comma-separated; n: row-major, t: transposed, for each operand")

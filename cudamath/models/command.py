@@ -64,10 +64,10 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     teach.add_argument("--resume", action="store_true", help="resume from the checkpoint named by --out")
     write = commands.add_parser("sample", help="generate text with a trained language model")
     write.add_argument("model", choices=["gpt2"], help="which kind of model")
-    write.add_argument("--checkpoint", default="gpt2.safetensors", help="checkpoint that train wrote (default: gpt2.safetensors)")
+    write.add_argument("--checkpoint", default="gpt2.safetensors", help="written by train (default: gpt2.safetensors)")
     write.add_argument("--prompt", default="\n", help="text to continue")
     write.add_argument("--count", type=int, default=200, help="bytes to generate (default: 200)")
-    write.add_argument("--temperature", type=float, default=0.8, help="sampling temperature; 0: always the most likely byte (default: 0.8)")
+    write.add_argument("--temperature", type=float, default=0.8, help="0: always the most likely byte (default: 0.8)")
     write.add_argument("--top-k", type=int, help="sample from the k most likely bytes")
     write.add_argument("--top-p", type=float, help="sample from the most likely bytes up to this total probability")
     for command in (teach, write):

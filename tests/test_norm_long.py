@@ -133,7 +133,8 @@ def test_which_version(capability):
 
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (12, 0)])
 def test_which_gradient(capability):
-    """Rows of 16-bit numbers that a warp does not hold alone go through the ring where there is TMA, and room."""
+    """Rows of 16-bit numbers that take at least a warp go through the ring where there is TMA, and room; with a residual those
+    that take more."""
     from cudamath.core.dtypes import bfloat16
     from cudamath.kernels import norm_grad
 
@@ -141,7 +142,9 @@ def test_which_gradient(capability):
     ring = "ring" if capability == (9, 0) else "rows"
     with assume(capability):
         assert norm_grad.best(4096, 8, x, False) == norm_grad.best(1000, 4, x, True) == ring
-        assert norm_grad.best(768, 8, x, False) == norm_grad.best(4096, 4, single, False) == "rows"
+        assert norm_grad.best(768, 8, x, False) == norm_grad.best(512, 8, x, False) == ring
+        assert norm_grad.best(768, 8, x, True) == norm_grad.best(4096, 4, single, False) == "rows"
+        assert norm_grad.best(256, 8, x, False) == "rows"
         assert norm_grad.best(1004, 4, x, False) == norm_grad.best(1001, 1, x, False) == "rows"
         assert norm_grad.best(65_536, 8, x, False) == "long_rows"
 

@@ -2,7 +2,8 @@
 
 Numbers of 16 bits leave 15 instructions per element while memory brings the next, and 24 where the gradient is written too. So
 what concerns the row alone is found once, accesses on their borders are read without a look at the row's ends (those few
-elements have threads of their own, softmax_cached.ends), and the class asked for is looked for an access at a time.
+elements have threads of their own, softmax_cached.ends), and the gradient of the target's class is written over in the end.
+Accesses are asked for before a block knows anything of its row, and begin at the borders of the cache's lines.
 
 Measured (row versions_loss_long):
 cross entropy of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 8db76822220c, 2026-11-22
@@ -22,12 +23,13 @@ from ..core.plan import ArrayArg, Input, Launch
 from .build import blocks, codec, numba_type
 from .lazy import cuda, types
 from .normal import exponential
-from .rows import bounded, fetcher, group_max, group_sum, vector_width, writer
+from .rows import bounded, device, fetcher, group_max, group_sum, vector_width, writer
 from .softmax import online, rescale
 from .softmax_cached import ends
 
 THREADS = 256  # a row, or a part of it
 SEVERAL = 2  # accesses of a thread that are in flight while as many are worked on
+LINE = 128  # bytes of a line of the cache, where accesses begin
 TURNS = 7  # of the gradient: groups of accesses of a thread
 
 
@@ -36,7 +38,7 @@ def rows(dtype, width, smooth, threads, several):
     """One block per row; x: accesses (rows.fetcher), x1: (N * C,); targets: (N,); pairs, stats: (2, N)."""
     load, _, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
-    raw, place = numba_type(kind), ends(width)
+    raw, place = numba_type(kind), ends(width, LINE // dtype.itemsize)
     take, rescaled, exp = online(dtype), rescale(dtype), exponential(dtype)
     group_top, total_of = group_max(threads, T), group_sum(threads, T)
     held, packed, lowest = several * width, several * words, T(-math.inf)
@@ -49,6 +51,11 @@ def rows(dtype, width, smooth, threads, several):
         first = (start + head) // width
         r = cuda.local.array(packed, raw)
         v = cuda.local.array(held, T)
+        whole = inner - (several - 1) * threads
+        i = t
+        if i < whole:
+            for k in range(several):
+                fetch(x, first + i + k * threads, r, k * words)
         m = lowest
         total = T(0)
         target = targets[row]
@@ -58,11 +65,6 @@ def rows(dtype, width, smooth, threads, several):
         if lone >= 0:
             m = load(x1[start + lone])
             total = exp(m - m) if m != lowest else T(0)  # 1, or NaN
-        whole = inner - (several - 1) * threads
-        i = t
-        if i < whole:
-            for k in range(several):
-                fetch(x, first + i + k * threads, r, k * words)
         while i < whole:
             for k in range(several):
                 widen(r, k * words, v, k * width)
@@ -114,10 +116,14 @@ def rows_grad(dtype, reduced, width, smooth, threads, several):
     share: accesses of a part."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
-    raw, place, write = numba_type(kind), ends(width), writer(dtype, width)
+    raw, place, write = numba_type(kind), ends(width, LINE // dtype.itemsize), writer(dtype, width)
     exp = exponential(dtype)
     packed = several * words
     zero = T(0)
+
+    @device
+    def slope(x, top, log_sum, wanted, factor):
+        return (exp(x - top - log_sum) - wanted) * factor
 
     @bounded(threads)
     def cross_entropy_long_rows_grad(g, x, x1, targets, stats, divisor, dx, classes, ignore, smoothing, share):
@@ -126,9 +132,15 @@ def rows_grad(dtype, reduced, width, smooth, threads, several):
         head, inner, lone = place(start, classes, t)
         first = (start + head) // width
         r = cuda.local.array(packed, raw)
+        q = cuda.local.array(packed, raw)
         v = cuda.local.array(width, T)
-        i = cuda.blockIdx.y * share + t
-        end = min(cuda.blockIdx.y * share + share, inner)
+        begin = cuda.blockIdx.y * share
+        i = begin + t
+        end = min(begin + share, inner)
+        whole = end - (several - 1) * threads
+        if i < whole:
+            for k in range(several):
+                fetch(x, first + i + k * threads, r, k * words)
         target = targets[row]
         if target == ignore:
             for e in range(width):
@@ -143,34 +155,37 @@ def rows_grad(dtype, reduced, width, smooth, threads, several):
         top = stats[0, row]
         log_sum = stats[1, row]
         spread_out = smoothing / T(classes) if smooth else zero
-        # Element `within` of access `home` is the target's; in one of the ends it is none of an access.
-        home = (target - head) // width if target >= head else types.int64(-1)
-        within = target - head - home * width
-        while i < end:
-            for k in range(several):
-                if i + k * threads < end:
+        while i < whole:
+            n = i
+            for j in range(packed):
+                q[j] = r[j]
+            i += several * threads
+            if i < whole:
+                for k in range(several):
                     fetch(x, first + i + k * threads, r, k * words)
             for k in range(several):
-                n = i + k * threads
-                if n < end:
-                    widen(r, k * words, v, 0)
-                    for j in range(width):
-                        v[j] = exp(v[j] - top - log_sum)
-                        if smooth:
-                            v[j] -= spread_out
-                    if n == home:
-                        for j in range(width):
-                            if j == within:
-                                v[j] -= T(1) - smoothing
-                    for j in range(width):
-                        v[j] *= factor
-                    write(dx, (first + n) * width, v, 0)
-            i += several * threads
+                widen(q, k * words, v, 0)
+                for j in range(width):
+                    v[j] = slope(v[j], top, log_sum, spread_out, factor)
+                write(dx, (first + n + k * threads) * width, v, 0)
+        while i < end:
+            fetch(x, first + i, r, 0)
+            widen(r, 0, v, 0)
+            for j in range(width):
+                v[j] = slope(v[j], top, log_sum, spread_out, factor)
+            write(dx, (first + i) * width, v, 0)
+            i += threads
         if lone >= 0 and cuda.blockIdx.y == 0:
-            d = exp(load(x1[start + lone]) - top - log_sum) - spread_out
-            if lone == target:
-                d -= T(1) - smoothing
-            dx[start + lone] = store(d * factor)
+            dx[start + lone] = store(slope(load(x1[start + lone]), top, log_sum, spread_out, factor))
+        # The target's element once more, by the thread that has written it.
+        home = (target - head) // width - begin if target >= head else types.int64(-1)
+        if home >= 0 and home < share and begin + home < inner:
+            mine = home % threads == t
+        else:
+            mine = lone == target and cuda.blockIdx.y == 0
+        if mine and target >= 0 and target < classes:
+            wanted = spread_out + (T(1) - smoothing)
+            dx[start + target] = store(slope(load(x1[start + target]), top, log_sum, wanted, factor))
 
     return cross_entropy_long_rows_grad
 

@@ -22,7 +22,7 @@ Versions, from simple to fast.
             atomic: the order of every sum is fixed by the shapes.
 3. `shared` (norm_shared.py)  forward: groups, whose channels it finds in fewer instructions, and rows too long for a block's
             registers, in those of a cluster of blocks (9.0 on). Read once.
-4. `ring` (norm_grad_ring.py)  gradients of rows of 16-bit numbers that take more than a warp: as `rows`, but the rows to come
+4. `ring` (norm_grad_ring.py)  gradients of rows of 16-bit numbers that take a warp or more: as `rows`, but the rows to come
             wait in shared memory, brought by TMA (9.0 and 10.0).
 5. `long_rows`  rows too long for registers: one block per row, which reads it again for each step (from the L2 cache),
             and the sums over rows in a kernel of their own, by blocks of columns.

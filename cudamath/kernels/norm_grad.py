@@ -29,7 +29,6 @@ RESIDENT_WARP = 384  # .. of 168 registers
 SPLITS = 64  # parts the rows are cut into where a kernel of its own sums over them
 LANES, PARTS = 32, 16  # sums over rows: columns per block, threads per column
 LAST = 32  # .. of the last sums
-EARLY = False
 
 
 @functools.cache
@@ -307,14 +306,13 @@ def column_sums(dtype, center):
 
 
 @functools.cache
-def finish(param, parts, early=False):
-    """The last sums; sums: (2, groups, columns); dweight, dbias: (columns,); block (LANES columns, LAST), grid (columns, 2).
-    early: launched before the sums are there (9.0 on)."""
+def finish(param, parts):
+    """The last sums; sums: (2, groups, columns); dweight, dbias: (columns,); block (LANES columns, LAST), grid (columns, 2)."""
     _, store_param, T = codec(param)
     _, weighted, biased, _, _ = parts
 
-    @device
-    def add_up(sums, dweight, dbias):
+    @bounded(LANES * LAST)
+    def norm_finish(sums, dweight, dbias):
         room = cuda.shared.array((LAST, LANES), T)
         lane, part, which = cuda.threadIdx.x, cuda.threadIdx.y, cuda.blockIdx.y
         if not (weighted if which == 0 else biased):
@@ -337,20 +335,7 @@ def finish(param, parts, early=False):
             elif biased:
                 dbias[column] = store_param(total)
 
-    @bounded(LANES * LAST)
-    def norm_finish(sums, dweight, dbias):
-        add_up(sums, dweight, dbias)
-
-    if not early:
-        return norm_finish
-    from .ptx_hopper import wait_for_previous
-
-    @bounded(LANES * LAST)
-    def norm_finish_early(sums, dweight, dbias):
-        wait_for_previous()
-        add_up(sums, dweight, dbias)
-
-    return norm_finish_early
+    return norm_finish
 
 
 # Planners. g, x, extra: rows, no gaps; weight: as many elements as a row, or None; biased: whether there was a bias.
@@ -404,9 +389,7 @@ def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: La
             steps = [Launch(rows(x.dtype, given.dtype, shape, parts), groups, shape.block,
                             [*packed[:2], w, m, s, packed[2], flat[2], Temp(0), rows_, columns])]
     if summed:
-        early = EARLY and version == "ring"
-        steps.append(Launch(finish(given.dtype, parts, early), (last, 2), (LANES, LAST), [Temp(0), dweight, dbias],
-                            early=early))
+        steps.append(Launch(finish(given.dtype, parts), (last, 2), (LANES, LAST), [Temp(0), dweight, dbias]))
     return Plan(outputs, steps, [x.like((2, groups if summed else 1, columns), T)], several=True)
 
 
@@ -426,7 +409,7 @@ def resident(shape: Rows, dtype) -> int:
 def best(columns: int, width: int, x: Layout, residual: bool) -> str:
     """The fastest version."""
     shape = spread_grad(columns, width, x.dtype, residual)
-    if shape and width > 1 and shape.threads > WARP:
+    if shape and width > 1 and (shape.threads > WARP or not residual):
         from . import norm_grad_ring
 
         if norm_grad_ring.fits(shape, columns, x):

@@ -1,11 +1,13 @@
-"""Gradients of layer norm and RMS norm for rows of 16-bit numbers that a block shares: the rows to come wait in shared memory
-(9.0 on).
+"""Gradients of layer norm and RMS norm for rows of 16-bit numbers that a warp or a block shares: the rows to come wait in
+shared memory (9.0 and 10.0).
 
 norm_grad.py's `rows` fetches the next row into registers while it works on this one: beside the sums for weight and bias there
 is room for no more. Here one thread asks for whole rows ahead of time, and TMA brings them into a ring of `depth` stages in
 shared memory, each with a barrier (mbarrier) that counts the bytes. So no thread spends instructions or registers on what is
-in flight; the weights stay in registers instead. The two sums of a row are those of the warps, which every thread adds up by
-itself, after the one barrier of a row; behind it every thread has read the stage, which is requested again.
+in flight; the weights stay in registers instead. A row of up to 768 numbers belongs to a warp, which has a ring of its own and
+waits for no other. Where several warps share a row, its two sums are those of the warps, which every thread adds up by itself,
+after the one barrier of a row; behind it every thread has read the stage, which is requested again. In the end the ring's
+memory takes the groups' sums for weight and bias, so that a block writes theirs once, 16 bytes at a time.
 """
 
 import functools
@@ -20,15 +22,7 @@ from .lazy import cuda, types
 from .norm import Parts
 from .norm_grad import gathered, resident
 from .ptx import load_vector
-from .ptx_hopper import (
-    barrier_expect,
-    barrier_init,
-    barrier_wait,
-    bulk_load,
-    fence_async_shared,
-    fence_barrier_init,
-    let_next_begin,
-)
+from .ptx_hopper import barrier_expect, barrier_init, barrier_wait, bulk_load, fence_async_shared, fence_barrier_init
 from .ptx_mma import global_address, shared_address
 from .rows import WARP, Rows, bounded, device, fetcher, group_sum, writer
 
@@ -89,7 +83,6 @@ def rows(dtype, param, shape, parts, depth):
         full = i32(shared_address(barriers) + 8 * depth * group)
         from_g, from_x, from_extra = global_address(g), global_address(x), global_address(extra)
         row = cuda.blockIdx.x * together + group
-        let_next_begin()
         if tx == 0:
             for stage in range(depth):
                 barrier_init(i32(full + 8 * stage), i32(1))

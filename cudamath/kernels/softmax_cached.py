@@ -51,16 +51,16 @@ def under_way(width):
 
 
 @functools.cache
-def ends(width):
+def ends(width, border):
     """Device function (start, columns, t) -> (elements before the first border, accesses inside, the element that thread t has
-    at one of the ends, or -1)."""
+    at one of the ends, or -1). border: elements from one to the next, a multiple of `width`."""
 
     @device
     def found(start, columns, t):
-        head = min((width - start % width) % width, columns)
+        head = min((border - start % border) % border, columns)
         inner = (columns - head) // width
         tail = columns - head - inner * width
-        lone = t if t < head else (columns - tail + t - width if t >= width and t < width + tail else -1)
+        lone = t if t < head else (columns - tail + t - border if t >= border and t < border + tail else -1)
         return head, inner, lone
 
     return found
@@ -72,7 +72,7 @@ def rows(dtype, width, log):
     accesses that fit."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
-    raw, place, write = numba_type(kind), ends(width), writer(dtype, width)
+    raw, place, write = numba_type(kind), ends(width, width), writer(dtype, width)
     take, rescaled, exp = online(dtype), rescale(dtype), exponential(dtype)
     group_top, group_total = group_max(THREADS, T), group_sum(THREADS, T)
     several = under_way(width)
@@ -136,7 +136,7 @@ def turns(dtype, width, log):
     (lines * columns,); share: accesses of a thread in a group of copies. Shared memory: the accesses of a line."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
-    raw, place, write = numba_type(kind), ends(width), writer(dtype, width)
+    raw, place, write = numba_type(kind), ends(width, width), writer(dtype, width)
     take, rescaled, exp = online(dtype), rescale(dtype), exponential(dtype)
     group_top, group_total = group_max(ALONE, T), group_sum(ALONE, T)
     lowest = T(-math.inf)
@@ -221,7 +221,7 @@ def rows_grad(dtype, width, log):
     """A block of THREADS threads per line; g, y: accesses, g1, y1, dx: (lines * columns,); kept: accesses of g that fit."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
-    raw, place, write = numba_type(kind), ends(width), writer(dtype, width)
+    raw, place, write = numba_type(kind), ends(width, width), writer(dtype, width)
     term, slope = formula(dtype, log)
     group_total = group_sum(THREADS, T)
     several = under_way(width) if log else 2

@@ -5,7 +5,8 @@ read. Eight blocks of 256 threads hold it in registers, 28 numbers a thread, and
 time, of which one is read while others are reduced and written. A block finds the maximum m of its part and the sum of
 exp(. - m); those of the cluster are merged as the parts of a line elsewhere. 16-bit numbers stay packed, two in a register.
 
-The ends of a line are handled as in softmax_cached.py, by threads of the first block.
+The ends of a line are handled as in softmax_cached.py, by threads of the first block; accesses begin at the borders of the
+cache's lines.
 """
 
 import functools
@@ -29,6 +30,7 @@ THREADS = 256
 MOST = 8  # blocks of a cluster, on any device
 RANKS = 2  # blocks of a cluster at least
 HELD = 8  # accesses of 16 bytes that a thread holds: 32 registers
+LINE = 128  # bytes of a line of the cache, where accesses begin
 RESIDENT = 1024  # threads of a multiprocessor, of 64 registers
 i32 = types.int32
 
@@ -75,10 +77,10 @@ def power(dtype):
 
 
 @functools.cache
-def block_portion(width, ranks):
+def block_portion(dtype, width, ranks):
     """Device function (columns, most, t) -> where the block's line begins, the block's first access, how many it has, and the
     element that thread t has at one of the line's ends, or -1."""
-    place, halvings = ends(width), ranks.bit_length() - 1
+    place, halvings = ends(width, LINE // dtype.itemsize), ranks.bit_length() - 1
 
     @device
     def portion(columns, most, t):
@@ -97,7 +99,7 @@ def rows(dtype, width, log, ranks, threads, vectors):
     """`ranks` blocks a line; x: accesses (rows.fetcher), x1, y: (lines * columns,); most: accesses of a block."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
-    raw, portion, write = numba_type(kind), block_portion(width, ranks), writer(dtype, width)
+    raw, portion, write = numba_type(kind), block_portion(dtype, width, ranks), writer(dtype, width)
     rescaled, (meet, tell), (exponent, power_of) = rescale(dtype), table(ranks), power(dtype)
     group_top, group_total = group_max(threads, T), group_sum(threads, T)
     top_of, total_of = group_max(ranks, T), group_sum(ranks, T)
@@ -161,7 +163,7 @@ def rows_grad(dtype, width, log, ranks, threads, vectors):
     """`ranks` blocks a line; g, y: accesses (rows.fetcher), g1, y1, dx: (lines * columns,); most: accesses of a block."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
-    raw, portion, write = numba_type(kind), block_portion(width, ranks), writer(dtype, width)
+    raw, portion, write = numba_type(kind), block_portion(dtype, width, ranks), writer(dtype, width)
     (term, slope), (meet, tell) = formula(dtype, log), table(ranks)
     group_total, total_of = group_sum(threads, T), group_sum(ranks, T)
     packed = vectors * words
@@ -207,6 +209,7 @@ def launch(x: Layout, arrays: list, n: int, log: bool) -> Launch:
     _, _, words, kind = fetcher(x.dtype, width)
     packed = [a.view((x.size * words // width,), dtype=kind) for a in arrays[:-1]]
     ranks, threads, vectors = spread(n, width, len(arrays) - 1)
+    most = blocks(n * x.itemsize, ranks * LINE) * LINE // 16  # a block's part is whole lines of the cache
     make = rows if len(arrays) == 2 else rows_grad
     return Launch(make(x.dtype, width, log, ranks, threads, vectors), x.size // n * ranks, threads,
-                  [*packed, *(a.flat for a in arrays), n, blocks(blocks(n, width), ranks)], cluster=ranks)
+                  [*packed, *(a.flat for a in arrays), n, most], cluster=ranks)

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..runtime import device as devices
+from ..runtime import module
 
 NEAR = 1.0
 LARGE = 16384  # larger sizes count as this: a device is full long before
@@ -40,12 +41,8 @@ class Decision(NamedTuple):
 
 
 def path() -> pathlib.Path:
-    """The file of this machine's measurements: CUDAMATH_TUNE_CACHE, or in the user's cache folder."""
-    chosen = os.environ.get("CUDAMATH_TUNE_CACHE")
-    if chosen:
-        return pathlib.Path(chosen)
-    base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(base) / "cudamath" / "tune.json"
+    """The file of this machine's measurements: CUDAMATH_TUNE_CACHE, or one in the user's cache folder."""
+    return module.cache_path("CUDAMATH_TUNE_CACHE", "tune.json")
 
 
 def _read(file: pathlib.Path) -> dict[str, Any]:

@@ -30,13 +30,18 @@ statistics = {"compiled": 0, "loaded_from_disk": 0}
 # ---------------------------------------------------------------- the cache on disk
 
 
-def cache_directory() -> pathlib.Path:
-    """Where compiled kernels are kept: CUDAMATH_CACHE_DIR, or the user's cache folder."""
-    chosen = os.environ.get("CUDAMATH_CACHE_DIR")
+def cache_path(variable: str, name: str) -> pathlib.Path:
+    """The path in an environment variable; by default this name in cudamath's part of the user's cache folder."""
+    chosen = os.environ.get(variable)
     if chosen:
         return pathlib.Path(chosen)
     base = os.environ.get("LOCALAPPDATA") or os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(base) / "cudamath" / "kernels"
+    return pathlib.Path(base) / "cudamath" / name
+
+
+def cache_directory() -> pathlib.Path:
+    """The folder of compiled kernels: CUDAMATH_CACHE_DIR, or one in the user's cache folder."""
+    return cache_path("CUDAMATH_CACHE_DIR", "kernels")
 
 
 def clear_kernel_cache() -> int:

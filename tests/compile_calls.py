@@ -121,6 +121,7 @@ def layers(f: np.dtype) -> None:
         cm.grad(lambda x: ml.max_pool2d(x, 3, 2, 1).sum())(x)
     ml.max_pool2d(x, 2)
     volumes = made((2, 3, 4, 6, 6), f)
+    ml.adaptive_avg_pool3d(volumes, 2), ml.adaptive_max_pool2d(made((2, 3, 7, 5), f), 3)
     ml.max_pool3d(volumes, 3, 2, 1), ml.avg_pool3d(volumes, 2), ml.avg_pool3d(volumes, 3, 2, 1, count_include_pad=False)
     for x in (made((2, 8, 16, 16), f), cm.moveaxis(made((2, 16, 16, 8), f), -1, 1)):
         for mode in ("nearest", "bilinear"):
@@ -398,6 +399,10 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         if f == BF16:                                        # weights for which two blocks add up their sums
             x, where = new(64, 512, 7, 7, dtype=f), {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
             plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where, version="wgmma"), x, x)
+            where["padding"] = (0, 0, 0, 0)                  # the same of one tap, also in parts
+            for outputs in (2048, 512):
+                plan(functools.partial(conv.conv2d_weight_grad, kernel=(1, 1), **where, version="wgmma"),
+                     new(64, outputs, 7, 7, dtype=f), x)
         for m in (64, 128) if f == BF16 else ():             # filters that stay in shared memory
             where = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": "wgmma"}
             x, w, y = new(32, 64, 80, 80, dtype=f), new(m, 64, 3, 3, dtype=f), new(32, m, 80, 80, dtype=f)

@@ -26,6 +26,10 @@ send_pair = instruction(
     "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [a], {$2, $3}, [b]; }", None, (i32, i32, f32, f32, i32),
     "(shared address, barrier, a, b, rank): two float32 to this address in that block of the cluster, counted by its barrier.",
     pure=False)
+send_quad = instruction(
+    "send_quad", "{ .reg .b32 a, b; mapa.shared::cluster.u32 a, $0, $6; mapa.shared::cluster.u32 b, $1, $6; "
+    "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [a], {$2, $3, $4, $5}, [b]; }", None,
+    (i32, i32, f32, f32, f32, f32, i32), "(shared address, barrier, four float32, rank): as send_pair.", pure=False)
 load_pair = instruction("load_pair", "ld.shared.v2.f32 {$0, $1}, [$2];", (f32,) * 2, (i32,), "Two float32 at a shared address.",
                         pure=False)
 

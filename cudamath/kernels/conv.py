@@ -9,8 +9,9 @@ A convolution and its two gradients are one sum of products, read three ways (co
 ``implicit_gemm``, ``weight_gemm``  a matrix product over a table of taps, in registers; any GPU, any dtype.
 ``mma``                             the same on tensor cores, 16-bit numbers, compute capability 8.0 on.
 ``wgmma``                           the same by the means of compute capability 9.0: conv_wgmma.py, conv_wgmma_grad.py; where
-                                    taps can share pixels, weight gradients by conv_wgmma_taps.py; where filters are few
-                                    enough to stay in shared memory, by conv_wgmma_kept.py.
+                                    taps can share pixels, weight gradients by conv_wgmma_taps.py, filters of one tap by
+                                    conv_wgmma_pairs.py; where filters are few enough to stay in shared memory, by
+                                    conv_wgmma_kept.py.
 ``product``                         filters of one tap, 16-bit numbers channels last: one matrix product, by the same means.
 ``cudnn``                           NVIDIA's library, where it is installed.
 ``cublas``                          filters of one tap as matrix products: 16-bit numbers channels last, others in C order.
@@ -76,6 +77,7 @@ from . import (
     conv_wgmma,
     conv_wgmma_grad,
     conv_wgmma_kept,
+    conv_wgmma_pairs,
     conv_wgmma_taps,
 )
 from .conv_layout import Turned, last_strides, lies_last, result
@@ -275,7 +277,8 @@ def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: Pair, stride: Pair,
         "few": lambda: conv_few.conv2d_weight_grad(out, grad, x, **where, groups=groups),
         "cublas": lambda: one_tap("cublas", "weight", out, grad, x, stride=stride, padding=padding),
         "product": lambda: one_tap("product", "weight", out, grad, x, stride=stride, padding=padding),
-        "wgmma": lambda: (conv_wgmma_taps.conv2d_weight_grad(out, grad, x, **where, groups=groups)
+        "wgmma": lambda: (conv_wgmma_pairs.conv2d_weight_grad(out, grad, x, **where, groups=groups)
+                          or conv_wgmma_taps.conv2d_weight_grad(out, grad, x, **where, groups=groups)
                           or conv_wgmma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups)),
         "cudnn": lambda: library("weight", out, grad, x, **where, tf32=tf32),
         "mma": lambda: conv_mma_grad.conv2d_weight_grad(out, grad, x, **where, groups=groups)},

@@ -25,8 +25,9 @@ Of more than 64 outputs a block has 128, 64 for each of the two warpgroups that 
 each *row* of taps: two or three that share the gradients, each with runs of its own, 35 KiB for 1,150 cycles.
 
 Where filters are many and pixels few, partial sums are much to write and to read: 2 x 9 MB for 512 x 512 filters. Then two
-blocks are a *pair*, a cluster: each sums up half of the positions, leaves its sums in its own shared memory, and adds those of
-both for half of the outputs. Nothing goes through memory in float32, and there is no second kernel. (Clusters of 4 and 8 blocks
+blocks are a *pair*, a cluster: each sums up half of the positions, and adds the sums of both for half of the columns
+(conv_wgmma_pairs.py). Or one block sums up all, if there are blocks enough, and stores what it has. Nothing goes through memory
+in float32 then, and there is no second kernel. (Clusters of 4 and 8 blocks: the device has no room for 128 blocks so, and they
 took 1.1 to 2 times as long as partial sums do.)
 """
 
@@ -45,11 +46,13 @@ from .conv_simt import Walk
 from .conv_splits import add
 from .conv_tiles import MULTIPROCESSORS, map_of_images, pixel_of, place_of, possible, reach, store_channels
 from .conv_wgmma_grad import MOST_SPLITS, PIECE, PIXELS, sum_of_steps
+from .conv_wgmma_pairs import swap_halves
 from .lazy import cuda, types
 
 if not SIMULATOR:
     from . import hopper, ptx_mma
     from . import ptx_hopper as ptx
+    from .cluster import cluster_arrive, cluster_wait
     from .ptx import store_vector
 
 i32, i64, f32 = types.int32, types.int64, types.float32
@@ -60,13 +63,14 @@ MOST_TAPS = 4                # 64 channels under each: the columns of a wgmma
 class Tile(NamedTuple):
     """What a block sums up: 128 outputs x the taps of a row, or 64 outputs x those of all `rows`, 2 or 3; all with the same 64
     channels. apart: dilation; stride: also the number of runs of pixels for a row of taps, 1 or 2. paired: two blocks, a
-    cluster, sum up the same over half the positions each, and add their sums themselves."""
+    cluster, sum up the same over half the positions each, and add their sums themselves. whole: one block sums up all."""
 
     taps: int
     apart: int = 1
     stride: int = 1
     rows: int = 1
     paired: bool = False
+    whole: bool = False
 
     @property
     def outputs(self) -> int:
@@ -100,57 +104,44 @@ class Tile(NamedTuple):
     @property
     def stages(self) -> int:
         """In the ring."""
-        return hopper.ring_stages(self.stage)
+        return hopper.ring_stages(self.stage, self.kept)
+
+    @property
+    def received(self) -> int:
+        """Bytes that come from the other block of a pair for a warpgroup: half its sums."""
+        return 8192 * self.taps
+
+    @property
+    def kept(self) -> int:
+        """Bytes beside the ring: what comes, and a barrier for each warpgroup."""
+        return self.consumers * (self.received + 8) if self.paired else 0
 
     @property
     def shared(self) -> int:
         """Dynamic shared memory."""
-        return hopper.ring_bytes(self.stage, self.stages)
+        return hopper.ring_bytes(self.stage, self.stages, self.kept)
 
 
 @functools.cache
-def add_pairs(dtype: np.dtype, own_rows: int, columns: int, threads: int) -> Any:
-    """A device function with which each of two blocks adds both's sums for half the outputs, `own_rows`: (weights as a line,
-    shared address of the sums, thread of `threads`, rank, number of the first output, how many are left, taps of a filter, the
-    tile's first tap, channels, the tile's first).
-
-    Sums lie in rows of 4 * columns + 32 bytes, 64 channels a tap. All are read before the first is stored: so what has to come
-    from the other block is under way together."""
-    store, quads, pitch, each = codec(dtype)[1], columns // 4, 4 * columns + 32, own_rows * columns // 4 // threads
-    count = 4 * each
-    if count * threads != own_rows * columns:
-        raise AssertionError(f"add_pairs: {own_rows} rows of {columns} for {threads} threads")
+def store_weights(dtype: np.dtype) -> Any:
+    """A device function that rounds and stores a pair of weights where there is such a channel: (weights as a line, place,
+    channel, channels, a, b)."""
+    store = codec(dtype)[1]
 
     @device_function
-    def add_pairs(weights, base, thread, rank, output, left, taps, first_tap, channels, first_channel):
-        sums = cuda.local.array(count, f32)
-        for i in range(each):
-            at = i32(threads * i + thread)
-            row = i32(at // quads)
-            here = i32(base + (rank * own_rows + row) * pitch + 16 * (at - row * quads))
-            a, b, c, d = ptx.load_cluster_float_4(here, i32(1 - rank))
-            e, f, g, h = ptx_mma.load_shared_float_4(here)
-            sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3] = f32(a + e), f32(b + f), f32(c + g), f32(d + h)
-        for i in range(each):
-            at = i32(threads * i + thread)
-            row = i32(at // quads)
-            column = i32(4 * (at - row * quads))
-            row = i32(row + rank * own_rows)
-            channel = i32(first_channel + (column & 63))
-            if row < left and channel < channels:
-                to = (i64(output + row) * taps + first_tap + (column >> 6)) * channels + channel
-                store_vector(weights, to, (store(sums[4 * i]), store(sums[4 * i + 1]), store(sums[4 * i + 2]),
-                                           store(sums[4 * i + 3])))
+    def store_weights(weights, to, channel, channels, a, b):
+        if channel < channels:
+            store_vector(weights, to, (store(a), store(b)))
 
-    return add_pairs
+    return store_weights
 
 
 @functools.cache
 def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
     """A block sums a tile of the weight gradient, outputs x the taps of a row, over its share of the pixels. `partial` has the
-    dtype of the weights if paired, else float32."""
+    dtype of the weights if paired or whole, else float32."""
     kind = "bf16" if dtype == bfloat16 else "f16"
-    taps_right, apart, stride, rows, paired = tile
+    taps_right, apart, stride, rows, paired, whole = tile
     stages, stage_bytes, run_bytes = tile.stages, tile.stage, tile.run
     first_run = blocks(taps_right, stride)                  # taps
     count = 32 * taps_right                                 # registers of the sums
@@ -165,26 +156,33 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
     registers_down, registers_up = (
         (ptx.registers_down(40), ptx.registers_up(232)) if consumers == 2 else (ptx.registers_down(32), ptx.registers_up(160)))
 
-    columns = 64 * rows * taps_right
-    pitch = 4 * columns + 32                                # bytes: rows below each other are stored side by side
-    add_pair = add_pairs(dtype, own_outputs // 2, columns, 128 * consumers) if paired else None
+    received_bytes, own = tile.received, count // 2
+    swap, store_pair = swap_halves(count), store_weights(dtype)
 
     @cuda.jit(launch_bounds=(tile.threads, 1))
     def conv2d_weight_wgmma_taps(grads, images, partial, tiles, group_tiles, across_tiles, share, positions, area, width,
                                  row_start, row_step, column_start, taps, down, chunks, channels, outputs, all_outputs):
         """grads: im2col map of dy (N, P, Q, G * M), box (PIXELS, 64); images: of x (N, H, W, G * C), box (tile.pixels, 64);
-        partial (splits, G * M, taps, C), as a line; paired: (G * M, taps, C).
+        partial (splits, G * M, taps, C), as a line; paired or whole: (G * M, taps, C).
 
         tiles in all, in a group, in a row (of chunks; times taps down where rows of taps are summed apart); share: positions a
         split adds up, a multiple of PIXELS; positions: of results and of those beyond their edge, area to an image, width to a
         row; a result's window starts at row_start + row * row_step, column_start + column * stride; taps of a filter; down:
         rows between them; chunks: pieces of 64 channels; channels and outputs of a group; all_outputs: G * M."""
         base = hopper.first_tile(cuda.shared.array(0, types.uint8))
-        full = i32(base + stages * stage_bytes)
+        received = i32(base + stages * stage_bytes)
+        full = i32(received + consumers * received_bytes) if paired else received
+        arrived = i32(full + 16 * stages)
         thread = i32(cuda.threadIdx.x)
         group_of_threads = thread >> 7
         if thread == 0:
+            if paired:
+                for i in range(consumers):
+                    ptx.barrier_init(i32(arrived + 8 * i), 1)
+                    ptx.barrier_expect(i32(arrived + 8 * i), received_bytes)
             hopper.make_ring(full, stages, 1, consumers)
+        if paired:
+            cluster_arrive()
         cuda.syncthreads()
         ptx.let_next_begin()
         ptx.wait_for_previous()
@@ -219,7 +217,7 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
                     at = i32(at + PIXELS)
             if paired:
                 cuda.syncwarp()
-                ptx.cluster_sync()                         # where the others are there
+                cluster_wait()
         else:                                              # ---------------- those that multiply
             registers_up()
             me = i32(group_of_threads - 1)
@@ -230,29 +228,34 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
             first_b = i32(base + pieces * PIECE + me * shift_b)
             add_steps(total, full, first_a, first_b, begin, end, thread)
             if paired:
-                ptx.named_sync(1, 128 * consumers)         # nobody reads stages any more: their memory is free
-                for half in range(2):
-                    row = i32(me * shift_outputs + 8 * half + (thread >> 5) * 16 + (lane >> 2))
-                    for number in range(taps_right):       # as they lie in registers: see below
-                        tap = number * stride if number < first_run else (number - first_run) * stride + 1
-                        to = i32(base + row * pitch + 256 * (me * shift_r * taps_right + tap) + 8 * (lane & 3))
-                        for k in range(8):
-                            e = 2 * half + 32 * number + 4 * k
-                            ptx_mma.store_shared_float_2(to + 32 * k, total[e], total[e + 1])
-                ptx.cluster_sync()
-                add_pair(partial, base, i32(128 * me + thread), half_of, group * outputs + output0, i32(outputs - output0),
-                         taps, i32(r * taps_right), channels, channel)
-            c = i32(channel + 2 * (lane & 3))
-            for half in range(0 if paired else 2):
+                mine = cuda.local.array(own, f32)
+                cluster_wait()                             # the other block has begun, long since
+                here = i32(received + me * received_bytes + 16 * thread)
+                swap(total, mine, half_of, here, i32(arrived + 8 * me))
+            for half in range(2):
                 row = i32(output0 + me * shift_outputs + 8 * half + (thread >> 5) * 16 + (lane >> 2))
                 if row < outputs:
-                    line = (i64(split) * all_outputs + group * outputs + row) * taps + (r + me * shift_r) * taps_right
-                    for number in range(taps_right):       # as they lie in registers: every second tap, then the others
-                        tap = number * stride if number < first_run else (number - first_run) * stride + 1
-                        store_channels(partial, (line + tap) * channels + c, total, 2 * half + 32 * number, c, channels)
-        if paired:
-            cuda.syncwarp()
-            ptx.cluster_sync()                             # shared memory must outlive what the other block reads of it
+                    line = (i64(0 if paired else split) * all_outputs + group * outputs + row) * taps
+                    line += (r + me * shift_r) * taps_right
+                    if paired:
+                        for k in range(own // 4):          # eight columns each, of those of the tile
+                            all_k = i32(k + half_of * (own // 4))
+                            number = i32(all_k >> 3)
+                            tap = i32(number * stride if number < first_run else (number - first_run) * stride + 1)
+                            c = i32(channel + 8 * (all_k & 7) + 2 * (lane & 3))
+                            store_pair(partial, (line + tap) * channels + c, c, channels, mine[4 * k + 2 * half],
+                                       mine[4 * k + 2 * half + 1])
+                    else:
+                        c = i32(channel + 2 * (lane & 3))
+                        for number in range(taps_right):   # as they lie in registers: every second tap, then the others
+                            tap = number * stride if number < first_run else (number - first_run) * stride + 1
+                            to = (line + tap) * channels + c
+                            if whole:
+                                for k in range(8):
+                                    e = 2 * half + 32 * number + 4 * k
+                                    store_pair(partial, to + 8 * k, i32(c + 8 * k), channels, total[e], total[e + 1])
+                            else:
+                                store_channels(partial, to, total, 2 * half + 32 * number, c, channels)
 
     return conv2d_weight_wgmma_taps
 
@@ -281,7 +284,8 @@ def choose(tiles: list[Tile], outputs: int, groups: int, taps_down: int, chunks:
         waves = blocks(blocks_of(tile, outputs, groups, taps_down, chunks) * splits, MULTIPROCESSORS)
         step = tile.taps * tile.consumers / 8 * (1 if tile.rows == 1 else 1.05)       # three warpgroups share what memory gives
         results = outputs * groups * taps_down * tile.taps * 64 * chunks
-        return waves * step * (blocks(steps, splits) + 8) + (PAIR if tile.paired else splits * results / 5e5)
+        summed = PAIR if tile.paired else splits * results / 5e5 if splits > 1 else 0
+        return waves * step * (blocks(steps, splits) + 8) + summed
 
     found = [(tile, splits) for tile in tiles for splits in range(1, min(MOST_SPLITS, steps) + 1)]
     found += [(tile._replace(paired=True), 2) for tile in tiles if steps >= 2]
@@ -335,7 +339,8 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     share = blocks(steps, most) * PIXELS
     splits = blocks(positions, share)
     target = turned.target.view((out.size,))
-    partial = target if tile.paired else turned.temp(Layout.new((splits, out.size), float32, out.device)).flat
+    tile = tile._replace(whole=splits == 1)
+    partial = target if tile.paired or tile.whole else turned.temp(Layout.new((splits, out.size), float32, out.device)).flat
     maps = [map_of_images(turned.operands[0], grad.shape, (PIXELS, 64), ((0, 0), (0, more)), (1, 1), grad.dtype),
             map_of_images(turned.operands[1], x.shape, (tile.pixels, 64), reach(product, (height, width)), stride, x.dtype)]
     numbers = [groups * group_tiles, group_tiles, across_tiles, share, positions, tall * (wide + more), wide + more,
@@ -344,5 +349,5 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     turned.steps += [
         Launch(conv2d_weight_wgmma_taps(grad.dtype, tile), groups * group_tiles * splits, tile.threads,
                [*maps, partial, *[np.int32(n) for n in numbers]], tile.shared, 2 if tile.paired else 1, early=True),
-        *[add(out, splits, partial, target, early=True)] * (not tile.paired)]
+        *[add(out, splits, partial, target, early=True)] * (not (tile.paired or tile.whole))]
     return turned.plan()

@@ -1,0 +1,249 @@
+"""The weight gradient of filters of one tap on tensor cores of compute capability 9.0, where two blocks share a tile's sum.
+
+Without windows and strides dw = dy.T @ x is a plain product: few results, each a sum over all pixels. How pixels come and are
+multiplied is told in conv_wgmma_grad.py. For 2,048 x 512 filters there are 64 tiles of 128 x 128, one for half of the
+multiprocessors, so the pixels are split; what counts then is how the parts' sums come together.
+
+Two blocks that sum up the same tile, each over its share of the pixels, are a *pair*: a cluster of two. When a block is done it
+sends its sums of one half of the columns from its registers into the other's shared memory, and receives those of its own half
+(`swap_halves`). The numbers come with their own news: a barrier there counts bytes (``st.async``), so nobody waits for anything
+else, and a block that has received all may end. Half a tile is then rounded and leaves by TMA. Nothing goes through global
+memory.
+
+Where two blocks to a tile are too few, there are several pairs; their sums go to memory in float32, and ``add_splits``
+(conv_splits.py) adds them in a fixed order.
+
+A kernel begins while the one ahead of it ends (`wait_for_previous`), with nothing to do but wait. Meanwhile the threads that
+will multiply ask the second-level cache for the first pixels (`ahead` steps). What the kernel ahead still writes is not read by
+this: a line that is brought too soon is written there again.
+
+The floor: 2 * pixels * outputs * channels operations, or the bytes of dy and x, each read once.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ..core.dtypes import bfloat16, float32
+from ..core.layout import Layout
+from ..core.plan import Launch, Plan, TensorMap
+from .build import SIMULATOR, blocks, device_function
+from .conv_layout import Turned
+from .conv_pointwise import one_tap
+from .conv_splits import add
+from .conv_tiles import MULTIPROCESSORS, THREADS, store_channels
+from .conv_wgmma_grad import PIECE, PIXELS, sum_of_steps
+from .lazy import cuda, types
+
+if not SIMULATOR:
+    from . import hopper, ptx_mma
+    from . import ptx_hopper as ptx
+    from .cluster import cluster_arrive, cluster_wait, send_quad
+    from .ptx import instruction
+
+    prefetch_line = instruction("prefetch_line", "prefetch.global.L2 [$0];", None, (types.int64,),
+                                "Ask the second-level cache for the line at this global address.", pure=False)
+    prefetch_run = instruction("prefetch_run", "cp.async.bulk.prefetch.L2.global [$0], $1;", None, (types.int64, types.int32),
+                               "Ask the second-level cache for a run of bytes (multiples of 16).", pure=False)
+
+SIDE = 128                   # outputs and channels of a tile
+STAGE = 4 * PIECE            # bytes of a step: 64 pixels of both
+HALF = 16384                 # bytes that a warpgroup receives: half the sums of its 64 x 128
+KEPT = 2 * (HALF + 8)        # for both warpgroups, and a barrier each
+AHEAD = 6                    # steps
+i32, i64, f32 = types.int32, types.int64, types.float32
+
+
+@functools.cache
+def swap_halves(count: int) -> Any:
+    """A device function with which the same warpgroup of the two blocks of a pair adds `count` sums a thread, each block one
+    half: (sums, half of them to be filled, rank, shared address of what comes for this thread, barrier that counts it).
+
+    Rank 0 has the first half. Quads of a warpgroup's threads follow each other, 2,048 bytes. a + b = b + a: the same bits
+    whoever adds."""
+    own, quads = count // 2, count // 8
+
+    @device_function
+    def swap_halves(sums, mine, rank, here, barrier):
+        if rank == 0:
+            for i in range(quads):
+                e = own + 4 * i
+                send_quad(i32(here + 2048 * i), barrier, sums[e], sums[e + 1], sums[e + 2], sums[e + 3], i32(1))
+            for i in range(own):
+                mine[i] = sums[i]
+        else:
+            for i in range(quads):
+                e = 4 * i
+                send_quad(i32(here + 2048 * i), barrier, sums[e], sums[e + 1], sums[e + 2], sums[e + 3], i32(0))
+            for i in range(own):
+                mine[i] = sums[own + i]
+        ptx.barrier_wait_cluster(barrier, i32(0))
+        for i in range(quads):
+            x, y, z, w = ptx_mma.load_shared_float_4(i32(here + 2048 * i))
+            e = 4 * i
+            mine[e], mine[e + 1] = f32(mine[e] + x), f32(mine[e + 1] + y)
+            mine[e + 2], mine[e + 3] = f32(mine[e + 2] + z), f32(mine[e + 3] + w)
+
+    return swap_halves
+
+
+@functools.cache
+def conv2d_weight_pairs(dtype: np.dtype, whole: bool, way: str = "line") -> Any:
+    """Half a tile of the weight gradient a block, over the pixels of both blocks of its pair. whole: these are all, so results
+    are stored, else float32 parts."""
+    kind = "bf16" if dtype == bfloat16 else "f16"
+    stages = hopper.ring_stages(STAGE, KEPT)
+    ring = stages * STAGE
+    add_steps = sum_of_steps(kind, [(SIDE, 0, 0, 0)], PIECE, PIECE, stages, STAGE)
+    swap = swap_halves(SIDE // 2)
+    stage_box, read = hopper.stage_box(kind), ptx.bulk_wait(0, read=True)
+    divide = ptx_mma.divide_unsigned
+
+    @device_function
+    def ask(to, grads, images, output, channel, at, barrier):
+        """For a step."""
+        ptx.tma_load_2d(to, grads, output, at, barrier)
+        ptx.tma_load_2d(i32(to + PIECE), grads, i32(output + 64), at, barrier)
+        ptx.tma_load_2d(i32(to + 2 * PIECE), images, channel, at, barrier)
+        ptx.tma_load_2d(i32(to + 3 * PIECE), images, i32(channel + 64), at, barrier)
+
+    @device_function
+    def bring_near(array, first, width, begin, end, thread):
+        """Pixels begin to end of 128 outputs or channels into the second-level cache; `thread` of 128."""
+        base, column = ptx_mma.global_address(array), i32(first + 64 * (thread & 1))
+        if way == "line":
+            for pixel in range(begin + (thread >> 1), end, 64):
+                if column < width:
+                    prefetch_line(base + 2 * (i64(pixel) * width + column))
+        else:
+            for pixel in range(begin + thread, end, 128):
+                prefetch_run(base + 2 * (i64(pixel) * width + first), i32(2 * min(SIDE, width - first)))
+
+    @cuda.jit(launch_bounds=(THREADS, 1))
+    def conv2d_weight_pairs(grads, images, result, dy, x, partial, across, tiles, steps, units, ahead, positions, channels,
+                            outputs):
+        """grads, images: tensor maps of dy (pixels, outputs) and x (pixels, channels), boxes (PIXELS, 64), and dy, x as lines;
+        result: map of dw (1, outputs, channels), box (1, 64, 64), if whole; partial (parts, outputs, channels), as a line.
+
+        across: tiles in a row; tiles: in all; steps: of PIXELS pixels; units: blocks to a tile, which share them, at most so
+        many; ahead: steps that are brought into the cache; positions: pixels."""
+        base = hopper.first_tile(cuda.shared.array(0, types.uint8))
+        received = i32(base + ring)
+        full = i32(received + 2 * HALF)
+        arrived = i32(full + 16 * stages)
+        thread = i32(cuda.threadIdx.x)
+        group = i32(thread >> 7)
+        pair = i32(cuda.blockIdx.x >> 1)
+        rank = i32(cuda.blockIdx.x & 1)
+        part = divide(pair, tiles)
+        tile = i32(pair - part * tiles)
+        row = divide(tile, across)
+        output = i32(SIDE * row)
+        channel = i32(SIDE * (tile - row * across))
+        unit = i32(2 * part + rank)
+        begin = i32(PIXELS * divide(i32(steps * unit), units))
+        end = i32(PIXELS * divide(i32(steps * (unit + 1)), units))
+        if thread == 0:
+            ptx.prefetch_map(grads)
+            ptx.prefetch_map(images)
+            for i in range(2):
+                ptx.barrier_init(i32(arrived + 8 * i), 1)
+                ptx.barrier_expect(i32(arrived + 8 * i), HALF)
+            hopper.make_ring(full, stages, 1, 2)
+        cluster_arrive()
+        ptx.let_next_begin()
+        if group == 1:
+            bring_near(dy, output, outputs, begin, i32(min(min(begin + PIXELS * ahead, end), positions)), i32(thread & 127))
+        elif group == 2:
+            bring_near(x, channel, channels, begin, i32(min(min(begin + PIXELS * ahead, end), positions)), i32(thread & 127))
+        ptx.wait_for_previous()
+        at = begin
+        if thread == 0:                                    # the first ones need not wait for the threads that multiply
+            filled = i32(0)
+            while filled < stages and at < end:
+                barrier = i32(full + 8 * filled)
+                ptx.barrier_expect(barrier, STAGE)
+                ask(i32(base + filled * STAGE), grads, images, output, channel, at, barrier)
+                at = i32(at + PIXELS)
+                filled = i32(filled + 1)
+        cuda.syncthreads()
+        if group == 0:                                     # ---------------- the one that fetches
+            if thread == 0:
+                stage, phase = i32(0), i32(0)
+                while at < end:
+                    barrier = hopper.refill(full, stages, stage, phase, STAGE)
+                    ask(i32(base + stage * STAGE), grads, images, output, channel, at, barrier)
+                    stage, phase = hopper.advance(stage, phase, stages)
+                    at = i32(at + PIXELS)
+            cuda.syncwarp()
+            cluster_wait()
+        else:                                              # ---------------- those that multiply
+            me = i32(group - 1)
+            thread = i32(thread & 127)
+            total = cuda.local.array(64, f32)
+            mine = cuda.local.array(32, f32)
+            add_steps(total, full, i32(base + me * PIECE), i32(base + 2 * PIECE), begin, end, thread)
+            cluster_wait()                                 # the other block has begun, long since
+            here = i32(received + me * HALF)
+            swap(total, mine, rank, i32(here + 16 * thread), i32(arrived + 8 * me))
+            output = i32(output + 64 * me)
+            channel = i32(channel + 64 * rank)
+            if whole:
+                stage_box(mine, 0, thread, i32(1 + me), here, i32(0))
+                ptx.fence_async_shared()
+                ptx.named_sync(i32(1 + me), 128)
+                if thread == 0:
+                    ptx.tma_store_3d(result, channel, output, i32(0), here)
+                    ptx.bulk_commit()
+                    read()                                 # shared memory must outlive the store
+            else:
+                column = i32(channel + 2 * (thread & 3))
+                for half in range(2):
+                    line = i32(output + 8 * half + (thread >> 5) * 16 + ((thread & 31) >> 2))
+                    if line < outputs:
+                        store_channels(partial, (i64(part) * outputs + line) * channels + column, mine, 2 * half, column,
+                                       channels)
+
+    return conv2d_weight_pairs
+
+
+# ------------------------------------------------------------------------------------------------- planner
+
+
+def parts_of(tiles: int, steps: int) -> int:
+    """How many pairs of blocks a tile has: as many as fill the device, each block with a step at least."""
+    return max(1, min(MULTIPROCESSORS // 2 // tiles, steps // 2))
+
+
+def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[int, int], padding: tuple[int, int, int, int],
+                       dilation: tuple[int, int], groups: int, parts: int | None = None, ahead: int = AHEAD, way: str = "line"
+                       ) -> Plan | None:
+    """grad (N, M, P, Q), x (N, C, P, Q) -> out (M, C, 1, 1); None where it cannot be done this way. Unless `parts` are asked
+    for, also None where other tiles suit better."""
+    images, outputs, tall, wide = grad.shape
+    channels = x.shape[1]
+    positions = images * tall * wide
+    steps = blocks(positions, PIXELS)
+    across = blocks(channels, SIDE)
+    tiles = across * blocks(outputs, SIDE)
+    if not one_tap(out.shape, (outputs, channels), stride, padding) or outputs % 8 or channels % 8 or steps < 2:
+        return None
+    if parts is None and (min(outputs, channels) < SIDE or 2 * tiles > MULTIPROCESSORS):
+        return None
+    parts = min(parts or parts_of(tiles, steps), steps // 2)
+    turned = Turned(out, grad, x)
+    target = turned.target.view((out.size,))
+    whole = parts == 1
+    partial = target if whole else turned.temp(Layout.new((parts, out.size), float32, out.device)).flat
+    maps = [TensorMap(operand, (positions, columns), None, (PIXELS, 64), kind=x.dtype.name)
+            for operand, columns in zip(turned.operands, (outputs, channels), strict=True)]
+    of_result = TensorMap(turned.target, (1, outputs, channels), None, (1, 64, 64), kind=x.dtype.name)
+    lines = [operand.view((layout.size,)) for operand, layout in zip(turned.operands, (grad, x), strict=True)]
+    numbers = [np.int32(n) for n in (across, tiles, steps, 2 * parts, ahead, positions, channels, outputs)]
+    stages = hopper.ring_stages(STAGE, KEPT)
+    turned.steps.append(Launch(conv2d_weight_pairs(x.dtype, whole, way), 2 * parts * tiles, THREADS,
+                               [*maps, of_result if whole else np.int64(0), *lines, partial, *numbers], hopper.ring_bytes(STAGE, stages, KEPT), 2, early=True))
+    if not whole:
+        turned.steps.append(add(out, parts, partial, target, early=True))
+    return turned.plan()

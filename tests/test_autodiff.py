@@ -277,6 +277,18 @@ def test_arguments_and_residuals_that_change(device):
             cm.grad(f)(arr(0.0, 0.0), True)
 
 
+def test_a_rule_of_ones_own_closes_over_constants(device):
+    def f(w, kept):
+        mine = cm.custom_vjp(lambda x: x * kept(w))
+        mine.defvjp(lambda x: (x * kept(w), None), lambda _, g: (g * kept(w),))
+        return mine(arr(3.0, 2.0) if kept is cm.sin else w * 2).sum()
+
+    assert cm.grad(lambda w: f(cm.stop_gradient(w), cm.cos) + 0 * w.sum())(arr(0.0)).tolist() == [0]
+    for kept in (cm.sin, cm.cos):  # with and without an argument that is differentiated
+        with pytest.raises(TypeError, match=r"^custom_vjp: <lambda> closes over float64 of shape \(2,\).* stop_gradient"):
+            cm.grad(lambda w: f(w, kept))(arr(0.0, 1.0))  # noqa: B023
+
+
 def test_constants_may_change_elsewhere_and_before(device):
     def f(x):
         table, total = cm.zeros((2, 3)), 0.0

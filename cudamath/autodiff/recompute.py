@@ -91,7 +91,7 @@ def _as_now(fn: Callable) -> Callable:
     """`fn` with the variables around it as they are now."""
     if type(fn) is not types.FunctionType:
         return fn
-    cells = [types.CellType(value) for value in _closed_over(fn)]
+    cells = [types.CellType(value) for value in closed_over(fn)]
     if len(cells) < len(fn.__closure__ or ()):  # one of them has no value yet
         return fn
     same = types.FunctionType(fn.__code__, dict(fn.__globals__), fn.__name__, fn.__defaults__, tuple(cells))
@@ -99,10 +99,10 @@ def _as_now(fn: Callable) -> Callable:
     return same
 
 
-def _closed_over(fn: types.FunctionType) -> list[Any]:
-    """The values of the variables that `fn` closes over, as far as they have one."""
+def closed_over(fn: Any) -> list[Any]:
+    """The values of the variables that `fn`, if it is a plain function, closes over, as far as they have one."""
     values = []
-    for cell in fn.__closure__ or ():
+    for cell in getattr(fn, "__closure__", None) or ():
         with contextlib.suppress(ValueError):
             values.append(cell.cell_contents)
     return values
@@ -114,7 +114,7 @@ def _named(fn: Any) -> Iterator[Any]:
         yield fn.args, fn.keywords
         fn = fn.func
     if type(fn) is types.FunctionType:
-        yield from _closed_over(fn)
+        yield from closed_over(fn)
         yield from [fn.__globals__[name] for name in fn.__code__.co_names if name in fn.__globals__]
 
 

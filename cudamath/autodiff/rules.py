@@ -13,6 +13,7 @@ from ..core import tape
 from ..core.array import asarray, ndarray
 from ..core.dtypes import INEXACT
 from ..core.op import require_function
+from .recompute import closed_over
 from .transforms import stop_gradient
 
 __all__ = ["custom_vjp"]
@@ -102,12 +103,12 @@ class custom_vjp:
     ------
     TypeError
         What should be a function is none; a gradient is to be taken and there is no rule; results of `forward` or
-        `backward` of the wrong form.
+        `backward` of the wrong form; `fn` or `forward` closes over an array whose gradient is being recorded.
     ValueError
         Gradients whose structure or shapes are not the arguments'.
 
     The rule is differentiated itself for higher orders: residuals depend on the arguments as `forward` computes them.
-    Only arguments are differentiated: arrays that `fn` closes over are constants.
+    Only arguments are differentiated: arrays that `fn` closes over are constants, and must be (`stop_gradient`).
 
     >>> import cudamath as cm
     >>> @cm.custom_vjp
@@ -140,7 +141,14 @@ class custom_vjp:
     def __call__(self, *args: Any) -> Any:
         leaves, _ = optree.tree_flatten(cast(Any, args))
         places = [i for i, x in enumerate(leaves) if type(x) is ndarray and x._node is not None]
-        if not places or tape.state.paused:
+        if tape.state.paused or not (places or self.forward):
+            return self.fn(*args)
+        for x in optree.tree_leaves(cast(Any, closed_over(self.fn) + closed_over(self.forward))):
+            if type(x) is ndarray and x._node is not None:
+                raise TypeError(f"custom_vjp: {self.name} closes over {x.dtype} of shape {x.shape}, whose gradient is being "
+                                "recorded and would be lost; make it an argument, or give stop_gradient(x) if it is meant as a "
+                                "constant")
+        if not places:
             return self.fn(*args)
         if self.forward is None:
             raise TypeError(f"custom_vjp: {self.name} has no gradient rule; set one by {self.name}.defvjp(forward, backward)")

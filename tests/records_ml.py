@@ -207,7 +207,7 @@ ML_ROWS = [
     Row("ml.adaptive_max_pool1d", lambda xp, x: xp.ml.adaptive_max_pool1d(x, 2), (A((2, 3, 5)),),
         lambda x: np.stack([x[..., :3].max(2), x[..., 2:].max(2)], 2), error=0),
     Row("ml.adaptive_avg_pool3d", lambda xp, x: xp.ml.adaptive_avg_pool3d(x, (2, 1, 3)), (VOLUME,),
-        lambda x: blocks(x).mean((3, 4, 5, 7))[:, :, :, None]),
+        lambda x: blocks(x).mean((3, 4, 5, 7))[:, :, :, None], cards=("adaptive_pool",)),
     Row("ml.adaptive_max_pool3d", lambda xp, x: xp.ml.adaptive_max_pool3d(x, (2, 1, 3)), (VOLUME,),
         lambda x: blocks(x).max((3, 4, 5, 7))[:, :, :, None], error=0),
     Row("ml.pad", lambda xp, x: xp.ml.pad(x, (2, 1, 0, 3), "reflect"), (IMAGE,),

@@ -337,6 +337,43 @@ def test_volumes_simulated():
                                        host.avg_pool3d(x, **more), rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_bins_of_unequal_length(device, dtype):
+    """Adaptive pools of images and volumes, the mean of bins and their maximum, against NumPy."""
+    tolerance = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-14}[dtype]
+    cases = {(2, 3, 7, 5): (3, 2), (2, 3, 7, 6): (9, 6), (1, 2, 5, 6, 7): (2, 4, 3), (1, 2, 4, 6, 8): (2, 3, 4)}
+    for shape, size in cases.items():
+        x = RNG.normal(size=shape).astype(dtype)
+        given = cm.asarray(np.ascontiguousarray(x.swapaxes(-1, -2))).swapaxes(-1, -2)
+        for name, reduce in (("avg", np.mean), ("max", np.max)):
+            want = x.astype("f8")
+            for axis, (count, n) in enumerate(zip(size, shape[2:], strict=True), 2):
+                want = np.stack([reduce(want.take(range(p * n // count, -(-(p + 1) * n // count)), axis), axis)
+                                 for p in range(count)], axis)
+            for y in (cm.asarray(x), given):
+                for _ in range(2):
+                    got = getattr(cm.ml, f"adaptive_{name}_pool{len(size)}d")(y, size)
+                    assert (got.dtype, got.shape) == (x.dtype, want.shape)
+                    np.testing.assert_allclose(got.to_numpy(), want, rtol=tolerance, atol=tolerance)
+    for _ in range(2):
+        assert cm.ml.adaptive_avg_pool2d(cm.arange(5.0).reshape(1, 1, 1, 5), (1, 2)).ravel().tolist() == [1, 3]
+        assert cm.ml.adaptive_max_pool2d(cm.arange(25.0).reshape(1, 1, 5, 5), 2).ravel().tolist() == [12, 14, 22, 24]
+    lost = cm.ml.adaptive_max_pool2d(cm.asarray(np.array([1, np.nan, 0, 2, 3], dtype).reshape(1, 1, 1, 5)), (1, 2))
+    np.testing.assert_array_equal(np.isnan(lost.to_numpy()).ravel(), [True, False])
+
+
+@pytest.mark.simulator
+def test_bins_simulated():
+    from cudamath.cpu import pool as host
+    from cudamath.kernels import pool_volumes
+
+    for shape, size in (((1, 2, 5, 7), (2, 3)), ((1, 1, 3, 4, 5), (2, 2, 3))):
+        x = RNG.normal(size=shape).astype(np.float32)
+        for kind in ("mean", "max"):
+            got = simulate(pool_volumes.adaptive_pool(layout_of(x), size=size, kind=kind), x)
+            np.testing.assert_allclose(got, host.adaptive_pool(x, size=size, kind=kind), rtol=1e-6, atol=1e-6)
+
+
 def test_geometric_numbers_are_of_the_exponential_ones(device):
     """The next whole number above e / rate, for the numbers that `standard_exponential` draws in the same state."""
     for p in (0.3, 0.999, 1e-9, 1.0, 1e-300):

@@ -178,3 +178,14 @@ def avg_pool3d(x, *, size, kernel, stride, padding, count_include_pad, divisor):
     y = _by_axes(wide, avg_pool2d, size, {**how, "divisor": 1 if divisor else 0}, {**how, "divisor": divisor}, kernel=kernel,
                  stride=stride, padding=padding)
     return y.astype(x.dtype, copy=False)
+
+
+def adaptive_pool(x, *, size, kind):
+    """x (N, C, ...) -> (N, C, *size): the "max" or "mean" of bins, of one axis after the other; bins are not empty."""
+    y = x if x.dtype in (np.float32, np.float64) else x.astype(np.float32)
+    reduce = np.mean if kind == "mean" else np.max
+    for axis, (count, length) in enumerate(zip(size, x.shape[2:], strict=True), 2):
+        edges = [(p * length // count, -(-(p + 1) * length // count)) for p in range(count)]
+        before = (slice(None),) * axis
+        y = np.stack([reduce(y[(*before, slice(*edge))], axis) for edge in edges], axis)
+    return y.astype(x.dtype, copy=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from collections.abc import Sequence
 from types import NoneType
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.array import asarray, ndarray
+from ..core.devices import CPU
 from ..core.dtypes import compute_dtype
 from ..core.op import Op
 from ..ops.index import take, take_along_axis, where
@@ -239,6 +241,18 @@ def _adaptive(name: str, x: Any, output_size: Any) -> tuple[ndarray, tuple[int, 
     return x, size, (h // size[0], w // size[1]) if whole else None
 
 
+def by_bins(x: ndarray, size: tuple[int, ...]) -> bool:
+    """Whether one card takes the bins: none of them empty, or so large that the results are too few threads; and not where a
+    gradient is recorded, which goes through other operations."""
+    longest = math.prod(-(-length // n) + 1 for n, length in zip(size, x.shape[2:], strict=True))
+    return x._node is None and x._layout.device >= CPU and 0 not in x.shape[2:] and (
+        x._layout.device == CPU or longest <= _LARGEST_BIN)
+
+
+adaptive_pool = Op("adaptive_pool", cpu="pool.adaptive_pool", cuda="pool_volumes.adaptive_pool")
+_LARGEST_BIN = 1024  # positions
+
+
 def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) -> ndarray:
     """Mean of each bin of images that are divided into a given number of bins.
 
@@ -273,6 +287,7 @@ def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) 
     simple = _integers(output_size)
     if simple:
         known = _avg_pool2d.again((name, output_size), (x,))
+        known = adaptive_pool.again((name, output_size), (x,)) if known is None else known
         if known is not None:
             return known
     given = x
@@ -282,6 +297,11 @@ def adaptive_avg_pool2d(x: Any, output_size: int | None | Sequence[int | None]) 
         y = _avg_pool2d(x, **params)
         if simple:
             _avg_pool2d.remember((name, output_size), (given,), (x,), **params)
+        return y
+    if by_bins(x, size):
+        y = adaptive_pool(x, size=size, kind="mean")
+        if simple:
+            adaptive_pool.remember((name, output_size), (given,), (x,), size=size, kind="mean")
         return y
     dtype = x.dtype
     y = x.astype(compute_dtype(dtype), copy=False)
@@ -312,6 +332,7 @@ def adaptive_max_pool2d(x: Any, output_size: int | None | Sequence[int | None],
     simple = not return_indices and _integers(output_size)
     if simple:
         known = _max_pool2d.again((name, output_size), (x,))
+        known = adaptive_pool.again((name, output_size), (x,)) if known is None else known
         if known is not None:
             return known
     given = x
@@ -321,6 +342,11 @@ def adaptive_max_pool2d(x: Any, output_size: int | None | Sequence[int | None],
         y = _max(x, where, return_indices)
         if simple:
             _max_pool2d.remember((name, output_size), (given,), (x,), **where, old=x.shape[2:])
+        return y
+    if not return_indices and by_bins(x, size):
+        y = adaptive_pool(x, size=size, kind="max")
+        if simple:
+            adaptive_pool.remember((name, output_size), (given,), (x,), size=size, kind="max")
         return y
     h, w = x.shape[2:]
     rows, columns = _bins(name, "rows", h, size[0])[0], _bins(name, "columns", w, size[1])[0]

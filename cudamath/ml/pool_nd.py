@@ -28,6 +28,8 @@ from .pool import (
     _windows,
     adaptive_avg_pool2d,
     adaptive_max_pool2d,
+    adaptive_pool,
+    by_bins,
 )
 
 __all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool3d", "adaptive_max_pool1d", "adaptive_max_pool3d", "avg_pool1d",
@@ -228,6 +230,8 @@ def adaptive_max_pool1d(x: Any, output_size: int, return_indices: bool = False) 
     [[[2.0, 6.0]]]
     """
     x = images("adaptive_max_pool1d", x, 1)
+    if not return_indices and output_size.__class__ is int and output_size > 0 and x.shape[2] and not x.shape[2] % output_size:
+        return max_pool1d(x, x.shape[2] // output_size)
     size = (1, *several("adaptive_max_pool1d", "output_size", output_size, 1, 1))
     found = adaptive_max_pool2d(x[:, :, None], size, return_indices)
     return (found[0][:, :, 0], found[1][:, :, 0]) if return_indices else found[:, :, 0]
@@ -250,8 +254,18 @@ def adaptive_avg_pool3d(x: Any, output_size: int | None | tuple[int | None, int 
     >>> cm.ml.adaptive_avg_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), (None, 1, 1)).tolist()
     [[[[[1.5]], [[5.5]]]]]
     """
-    x = images("adaptive_avg_pool3d", x, 3)
-    size = _volume_size("adaptive_avg_pool3d", x, output_size)
+    name = "adaptive_avg_pool3d"
+    simple = _integers(output_size)
+    known = adaptive_pool.again((name, output_size), (x,)) if simple else None
+    if known is not None:
+        return known
+    given, x = x, images(name, x, 3)
+    size = _volume_size(name, x, output_size)
+    if by_bins(x, size) and x.size <= _SMALL:
+        y = adaptive_pool(x, size=size, kind="mean")
+        if simple:
+            adaptive_pool.remember((name, output_size), (given,), (x,), size=size, kind="mean")
+        return y
     wide = x.astype(compute_dtype(x.dtype), copy=False)
     means = _lines(adaptive_avg_pool2d(_planes(wide), size[1:]), x.shape[1])
     y = adaptive_avg_pool2d(means, (size[0], means.shape[3]))
@@ -270,8 +284,18 @@ def adaptive_max_pool3d(x: Any, output_size: int | None | tuple[int | None, int 
     >>> cm.ml.adaptive_max_pool3d(cm.arange(8.0).reshape(1, 1, 2, 2, 2), (None, 1, 1)).tolist()
     [[[[[3.0]], [[7.0]]]]]
     """
-    x = images("adaptive_max_pool3d", x, 3)
-    size = _volume_size("adaptive_max_pool3d", x, output_size)
+    name = "adaptive_max_pool3d"
+    simple = not return_indices and _integers(output_size)
+    known = adaptive_pool.again((name, output_size), (x,)) if simple else None
+    if known is not None:
+        return known
+    given, x = x, images(name, x, 3)
+    size = _volume_size(name, x, output_size)
+    if not return_indices and by_bins(x, size) and x.size <= _SMALL:
+        y = adaptive_pool(x, size=size, kind="max")
+        if simple:
+            adaptive_pool.remember((name, output_size), (given,), (x,), size=size, kind="max")
+        return y
     shape = (*x.shape[:2], *size)
     if not return_indices:
         maxima = _lines(adaptive_max_pool2d(_planes(x), size[1:]), x.shape[1])

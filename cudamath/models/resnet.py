@@ -222,10 +222,11 @@ def pretrained(path: str | os.PathLike[str], config: Config, *, device: str | No
     fresh = create(config, rng=cm.random.default_rng(0), device="cpu")
     found = {name: value.transpose(0, 2, 3, 1).copy() if value.ndim == 4 else value for name, value in held.items()}
     wanted = {name: value.shape for tree in fresh for name, value in tree.items()}
-    wrong = [name for name in wanted | found if name not in wanted or name not in found or found[name].shape != wanted[name]]
+    shapes = {name: value.shape for name, value in found.items()}
+    wrong = [f"{name} is {shapes.get(name, 'missing')}, wanted {wanted.get(name, 'not at all')}"
+             for name in wanted | shapes if shapes.get(name) != wanted.get(name)]
     if wrong:
-        raise ValueError(f"resnet: {os.fspath(path)} does not fit {config}: " + "; ".join(
-            f"{name} is {found[name].shape if name in found else 'missing'}, wanted {wanted.get(name, 'not at all')}"
-            for name in wrong[:8]) + (f"; and {len(wrong) - 8} more" if len(wrong) > 8 else ""))
+        more = f"; and {len(wrong) - 8} more" if len(wrong) > 8 else ""
+        raise ValueError(f"resnet: {os.fspath(path)} does not fit {config}: {'; '.join(wrong[:8])}{more}")
     params, stats = ({name: found[name] for name in tree} for tree in fresh)
     return params, stats

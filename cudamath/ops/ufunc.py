@@ -204,15 +204,22 @@ class Elementwise:
         def seen(d: np.dtype) -> np.dtype:
             return float16 if d == bfloat16 else d
 
+        def kind_of(x: Any) -> np.dtype:
+            """The dtype of an operand, for a Python number the one it is converted to: NumPy 2.4's resolve_dtypes may end the
+            process where it refuses a Python number."""
+            if isinstance(x, ndarray):
+                return seen(x.dtype)
+            if type(x) is bool:
+                return np.dtype(bool)
+            if wanted is not None and dtypes.result_type(wanted, x) == wanted:
+                return seen(wanted)
+            return seen(common)
+
         wanted = None if dtype is None else dtypes.as_dtype(dtype, self.name)
         arrays = [x if type(x) in SCALARS else coerce(self.name, (x,))[0] for x in operands]
-        # numbers as what they become: NumPy 2.4's resolve_dtypes may end the process where it refuses a Python number
         common = dtypes.result_type(*arrays)
-        kinds = [seen(x.dtype if isinstance(x, ndarray) else np.dtype(bool) if type(x) is bool else
-                      wanted if wanted is not None and dtypes.result_type(wanted, x) == wanted else common)
-                 for x in arrays]
         try:
-            *inputs, _ = self.ufunc.resolve_dtypes((*kinds, None), casting=casting, signature=(
+            *inputs, _ = self.ufunc.resolve_dtypes((*map(kind_of, arrays), None), casting=casting, signature=(
                 *[None] * self.ufunc.nin, None if wanted is None else seen(wanted)))
         except TypeError:
             asked = "" if wanted is None else f" in dtype {wanted}"

@@ -64,7 +64,7 @@ def _parsed(name: str, arguments: tuple) -> tuple[list[str], str, list[ndarray]]
     if len(terms) != len(arrays):
         raise ValueError(f"{name}: {letters!r} has {len(terms)} terms for {len(arrays)} arrays")
     for term, x in zip(terms, arrays, strict=True):
-        if len(term) != x.ndim:
+        if len(term) != x.ndim or len({*zip(term, x.shape, strict=True)}) > len({*term}):
             raise ValueError(f"{name}: term {term!r} does not fit an array of shape {x.shape}")
     if len(set(result)) < len(result) or not set(result) <= set(letters):
         raise ValueError(f"{name}: the result's letters {result!r} must be letters of {letters!r}, each once")

@@ -228,16 +228,16 @@ def pow(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = N
     >>> cm.pow([2.0, 3.0], 2).tolist()
     [4.0, 9.0]
     """
-    if out is not None or where is not True or dtype is not None or casting != "same_kind":
+    if where is not True or dtype is not None or casting != "same_kind":
         return _power(x, y, out, where=where, dtype=dtype, casting=casting)
     if type(y) in (int, float) and not isinstance(x, (bool, int, float, complex)):
         x = require("pow", x, NUMERIC)
         if y == 2 and (type(y) is int or x.dtype in INEXACT):
-            return square(x)
+            return square(x) if out is None else square(x, out)
         if y < 0 and x.dtype in INTEGER and type(y) is int:
             raise ValueError(f"pow: integers to a negative integer power ({y}) are not integers; convert {x.dtype} of shape "
                              f"{x.shape} to a float dtype first")
-    return _power(x, y)
+    return _power(x, y) if out is None else _power(x, y, out)
 
 
 def round(x: Any, /, decimals: int = 0, out: Any = None) -> ndarray:

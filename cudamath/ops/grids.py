@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.devices import default_index, index_of
-from ..core.dtypes import FLOATING, as_dtype, default_float
+from ..core.dtypes import FLOATING, as_dtype, default_float, promote
 from ..core.layout import Layout
 from ..core.op import INTEGER, INTEGER_OR_BOOL, Op, coerce, require
 from ..core.shapes import contiguous_strides, normalize_shape
@@ -406,7 +406,7 @@ def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> ndarray
     if x.ndim != 1:
         raise ValueError(f"vander: wants a vector, got shape {x.shape}")
     columns = x.size if N is None else N
-    base = astype(x, np.int64) if x.dtype in INTEGER_OR_BOOL else x
+    base = astype(x, promote(x.dtype, np.dtype(np.int64))) if x.dtype in INTEGER_OR_BOOL else x
     powers = arange(columns, dtype=base.dtype if base.dtype.kind != "c" else np.float64, device=x.device)
     out = pow(expand_dims(base, axis=1), powers)
     return out if increasing else flip(out, axis=1)

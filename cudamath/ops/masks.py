@@ -91,7 +91,7 @@ def flatnonzero(x: Any, /) -> ndarray:
 def argwhere(x: Any, /) -> ndarray:
     """The positions of the elements that are not 0, one per row: shape (count, ndim), int64.
 
-    Args: x: array of at least 1 dimension. Gradient: none.
+    Args: x: any array. Gradient: none.
 
     >>> import cudamath as cm
     >>> cm.argwhere(cm.asarray([[0, 7], [8, 0]]))
@@ -100,7 +100,7 @@ def argwhere(x: Any, /) -> ndarray:
     """
     x = require("argwhere", x)
     if not x.ndim:
-        raise ValueError("argwhere: wants at least 1 dimension, got a 0-d array")
+        return argwhere(x[None])[:, :0]
     if x._layout.device < 0:
         return _nonzero(x, capacity=0, rows=True)
     found, count = written(_nonzero, (x,), _count_true, 8, rows=True)

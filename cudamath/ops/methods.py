@@ -91,8 +91,7 @@ def _inplace(function: Callable, symbol: str) -> Callable:
             raise RuntimeError(f"{function.__name__}: `{symbol}=` on an array whose gradient is being recorded would change "
                                f"a value the gradient needs; write x = x {symbol} y")
         if plans is None:
-            x[...] = function(x, y)
-            return x
+            return function(x, y, out=x)
         if state.noting:
             tape.wrote(x)
         try:

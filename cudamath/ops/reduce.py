@@ -13,11 +13,11 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, COMPLEX, INEXACT, NUMERIC, REAL_OR_BOOL, Op, coerce, require
+from ..core.op import ANY, BOOLEAN, COMPLEX, INEXACT, NUMERIC, REAL_OR_BOOL, Op, coerce, require
 from ..core.shapes import broadcast_shapes, normalize_axes
 from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, sqrt
 from .index import where as choose
-from .output import deliver
+from .output import can_write, deliver, target_of
 from .shape import astype, broadcast_to, reshape
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "std", "sum",
@@ -150,8 +150,16 @@ class _Reduction(Op):
             axes = _axes(self.name, axis, x.ndim)
             shape = tuple([builtins.max(n, 1) if i in axes else n for i, n in enumerate(x.shape)])
             x = broadcast_to(astype(asarray(initial, device=x.device), x.dtype), shape)
+        if out is not None and self.name in ("sum", "prod", "mean"):  # computed in out's dtype, if that is wider
+            wide = target_of(self.name, out).dtype
+            if wide in INEXACT and dtypes.promote(x.dtype, wide) == wide:
+                more.setdefault("dtype", wide)
         result = call(x, axis, keepdims=keepdims, **more)
         if initial is not None:
+            if type(initial) is not int or result.dtype in BOOLEAN:  # an integer that does not fit is an error
+                first = asarray(initial, device=result.device)
+                if result.dtype in BOOLEAN or can_write(first.dtype, result.dtype):
+                    initial = astype(first, result.dtype, copy=False)
             result = self.combine(result, initial)  # type: ignore[misc]
         return result if out is None else deliver(self.name, result, out)
 
@@ -177,7 +185,10 @@ def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any =
     """The mean of the elements that `where` does not leave out."""
     x = astype(x, dtypes.as_dtype(dtype, "mean") if dtype is not None else _floating_dtype(x.dtype), copy=False)
     mask = broadcast_to(asarray(where, device=x.device), x.shape)
-    return sum(x, axis=axis, keepdims=keepdims, where=mask) / astype(sum(mask, axis=axis, keepdims=keepdims), x.dtype)
+    count = sum(mask, axis=axis, keepdims=keepdims)
+    if x.dtype in INEXACT:
+        return sum(x, axis=axis, keepdims=keepdims, where=mask) / astype(count, x.dtype)
+    return astype(sum(x, axis=axis, keepdims=keepdims, where=mask) / count, x.dtype)
 
 
 def _var_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None, correction: float | None = None,
@@ -230,7 +241,7 @@ def _kept_axes(name: str, keepdims: Any, x: ndarray) -> bool:
 
 def _axes(name: str, axis: Axis, ndim: int) -> tuple[int, ...]:
     """The reduced axes from the front, in ascending order."""
-    if axis is None:
+    if axis is None or (ndim == 0 and type(axis) is int and axis in (0, -1)):  # NumPy lets a number be a vector here
         return _ALL_AXES[ndim]
     return tuple(sorted(normalize_axes(name, axis, ndim)))
 

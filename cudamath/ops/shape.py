@@ -253,9 +253,8 @@ def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bo
            [3, 4, 5]])
     """
     key, given = ("reshape", shape), x
-    known = None
-    if order == "C" and copy is None and (type(shape) is int or integers(shape)):
-        known = _copy.again(key, (x,))  # one that takes a copy, seen before
+    asked = order == "C" and copy is None and (type(shape) is int or integers(shape))
+    known = _copy.again(key, (x,)) if asked else None  # one that takes a copy, seen before
     if known is not None:
         return known
     x = require("reshape", x, HELD)
@@ -278,6 +277,13 @@ def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bo
     return _reshape(x, shape=new, old=layout.shape)
 
 
+def _as_read(name: str, x: ndarray, order: str) -> ndarray:
+    """``x`` with its axes in the order in which they are read: "K": as they lie in memory."""
+    if order == "K":
+        return permute_dims(x, shapes.axes_by_stride(x.strides))
+    return transpose(x) if _by_columns(name, x, order) else x
+
+
 def _by_columns(name: str, x: ndarray, order: str) -> bool:
     """Whether an order reads the first axis fastest."""
     if order not in ("C", "F", "A", "K"):
@@ -291,30 +297,27 @@ def _by_columns(name: str, x: ndarray, order: str) -> bool:
 def ravel(x: Any, /, order: str = "C") -> ndarray:
     """``x`` in one dimension; a view if ``x`` is contiguous.
 
-    Args: x: any array; order: as for ``reshape``. Returns: shape ``(x.size,)``. Gradient: the gradient in the old shape.
+    Args: x: any array; order: as for ``reshape``, or "K": as in memory. Returns: shape ``(x.size,)``. Gradient: reshaped.
 
     >>> import cudamath as cm
     >>> cm.ravel(cm.asarray([[1, 2], [3, 4]]))
     array([1, 2, 3, 4])
     """
-    x = require("ravel", x, HELD)
-    if order != "C" and _by_columns("ravel", x, order):
-        x = transpose(x)
+    x = _as_read("ravel", require("ravel", x, HELD), order)
     return _reshape(x if x._layout.contiguous else _copy(x), shape=(x.size,), old=x.shape)
 
 
 def flatten(x: Any, /, order: str = "C") -> ndarray:
     """A copy of ``x`` in one dimension.
 
-    Args: x: any array; order: as for ``reshape``. Returns: a new array of shape ``(x.size,)``. Gradient: the gradient in
-    the old shape.
+    Args: x: any array; order: as for ``ravel``. Returns: a new array of shape ``(x.size,)``. Gradient: reshaped.
 
     >>> import cudamath as cm
     >>> cm.flatten(cm.asarray([[1, 2], [3, 4]]))
     array([1, 2, 3, 4])
     """
     x = require("flatten", x, HELD)
-    return ravel(_copy(transpose(x) if order != "C" and _by_columns("flatten", x, order) else x))
+    return ravel(_copy(_as_read("flatten", x, order)))
 
 
 @viewing

@@ -37,13 +37,16 @@ _CONTINUOUS = {"linear": (1.0, 1.0), "interpolated_inverted_cdf": (0.0, 1.0), "h
                "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8)}
 #: The discontinuous ones, as the position from which the next one up is taken.
 _STEPS = {"inverted_cdf": (0.0, 1.0), "averaged_inverted_cdf": (0.0, 1.0), "closest_observation": (-0.5, 1.5)}
+#: Methods whose results are elements: those of integers are integers.
+_ELEMENTS = {"inverted_cdf", "closest_observation", "lower", "higher", "nearest"}
 _METHODS = (*_CONTINUOUS, *_STEPS, "lower", "higher", "midpoint", "nearest")
 
 
-def _lines(name: str, x: Any, axis: Axis) -> tuple[ndarray, tuple[int, ...], tuple[int, ...]]:
-    """The array with the axes as one, the last; the axes; the shape."""
+def _lines(name: str, x: Any, axis: Axis, method: str = "") -> tuple[ndarray, tuple[int, ...], tuple[int, ...]]:
+    """The array with the axes as one, the last; the axes; the shape. Integers become floats, except where the results of a
+    method are elements."""
     x = require(name, x, REAL_OR_BOOL)
-    if x.dtype not in INEXACT:
+    if x.dtype not in INEXACT and method not in _ELEMENTS:
         x = astype(x, dtypes.default_float())
     axes = tuple(range(x.ndim)) if axis is None else normalize_axes(name, axis, x.ndim)
     kept = tuple([i for i in range(x.ndim) if i not in axes])
@@ -158,7 +161,7 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
         raise ValueError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
     if weights is not None:
         return _weighted(name, x, q, axis, method, keepdims, out, scale, weights)
-    lines, axes, shape = _lines(name, x, axis)
+    lines, axes, shape = _lines(name, x, axis, method)
     fractions = _fractions(name, q, scale)
     n = lines.shape[-1]
     if not n:
@@ -170,6 +173,8 @@ def _quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool
     def one(place: float) -> ndarray:
         i = int(place)
         low = at(i, 1)[..., 0]
+        if method in _ELEMENTS and lines.dtype not in INEXACT:
+            return low
         found = low if place == i else _between.call((low, at(min(i + 1, n - 1), 1)[..., 0], float(place - i)))
         return _unless_nan.call((found, end))
 
@@ -257,6 +262,9 @@ def _nan_quantile(name: str, x: Any, q: Any, axis: Axis, method: str, keepdims: 
         raise ValueError(f"{name}: method must be one of {', '.join(_METHODS)}, got {method!r}")
     if weights is not None:
         return _weighted(name, x, q, axis, method, keepdims, out, scale, weights, skip=True)
+    x = require(name, x, REAL_OR_BOOL)
+    if x.dtype not in INEXACT:
+        return _quantile(name, x, q, axis, method, keepdims, out, scale)
     lines, axes, shape = _lines(name, x, axis)
     fractions = _fractions(name, q, scale)
     if not lines.shape[-1]:

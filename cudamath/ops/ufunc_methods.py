@@ -30,6 +30,7 @@ _SCANS: dict[np.ufunc, Callable] = {np.add: scan.cumsum, np.multiply: scan.cumpr
                                     np.minimum: scan.cummin}
 _SCATTERS: dict[np.ufunc, Callable] = {np.add: add_at, np.multiply: multiply_at, np.maximum: maximum_at,
                                        np.minimum: minimum_at}
+_LOGICAL = {np.logical_and, np.logical_or, np.logical_xor}
 _ASSOCIATIVE = {np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or, np.logical_xor,
                 np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.logaddexp, np.logaddexp2, np.hypot, np.gcd, np.lcm}
 
@@ -48,6 +49,7 @@ def attach(function: Callable) -> None:
             return _REDUCTIONS[ufunc](x, axis, keepdims=keepdims, out=out, **more)
         if more:
             raise TypeError(f"{name}.reduce: takes no {', '.join(more)}")
+        x = _comparable(f"{name}.reduce", card, x)
         axes = tuple(range(x.ndim)) if axis is None else normalize_axes(f"{name}.reduce", axis, x.ndim)
         if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
             raise ValueError(f"{name}.reduce: the function is not associative, one axis at a time; got {axes}")
@@ -67,7 +69,7 @@ def attach(function: Callable) -> None:
         elif ufunc in _SCANS:
             y = _SCANS[ufunc](x, axis)
         else:
-            y = _accumulated(ufunc, function, x, axis)
+            y = _accumulated(ufunc, function, _comparable(f"{name}.accumulate", card, x), axis)
         return y if out is None else deliver(f"{name}.accumulate", y, out)
 
     def outer(x: Any, y: Any, /, **more: Any) -> ndarray:
@@ -78,7 +80,7 @@ def attach(function: Callable) -> None:
     def at(x: ndarray, key: Any, values: Any, /) -> None:
         """x[key] = f(x[key], values) in place, where positions that occur several times are met several times (`ufunc.at`)."""
         if ufunc is np.subtract:
-            add_at(x, key, elementwise.negative(coerce(f"{name}.at", (x, values))[1]))
+            add_at(x, key, elementwise.negative(astype(coerce(f"{name}.at", (x, values))[1], x.dtype, copy=False)))
         elif ufunc in _SCATTERS:
             _SCATTERS[ufunc](x, key, values)
         else:
@@ -100,6 +102,15 @@ def attach(function: Callable) -> None:
         method.__name__ = method.__name__.rstrip("_")
         method.__qualname__ = f"{name}.{method.__name__}"
         setattr(function, method.__name__, method)
+
+
+def _comparable(name: str, card: Any, x: ndarray) -> ndarray:
+    """What a function whose results are bools is applied to between elements and results: bools."""
+    if card.ufunc in _LOGICAL:
+        return elementwise.not_equal(x, 0) if x.dtype.kind != "b" else x
+    if x.dtype.kind != "b" and card.compares:
+        raise TypeError(f"{name}: wants bool arrays, as its results are, got {x.dtype} of shape {x.shape}")
+    return x
 
 
 def _reduced(name: str, ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> ndarray:

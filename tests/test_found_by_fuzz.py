@@ -1,0 +1,87 @@
+"""What random calls beside NumPy brought to light: each was wrong once, silently where nothing else is said."""
+
+import numpy as np
+import pytest
+
+import cudamath as cm
+
+RNG = np.random.default_rng(7)
+CUBE = RNG.integers(-9, 9, (2, 3, 4))
+
+#: Functions of the module and of a function that makes its arrays.
+CALLS = [
+    # |-128| is no int8: norms of integers took it for negative
+    *[lambda m, a, o=o: m.linalg.norm(a(np.array([-128, 1, 7], "i1")), o) for o in (1, 3, 0, np.inf, -np.inf)],
+    lambda m, a: m.linalg.norm(a(np.array([[-128, 1], [100, 100]], "i1")), 1),
+    # the first element stayed what it was, among bools
+    *[lambda m, a, f=f: getattr(m, f).accumulate(a([[3, 0, 2], [0, 5, 0]]), axis=1)
+      for f in ("logical_and", "logical_or", "logical_xor")],
+    lambda m, a: m.less.accumulate(a([True, False, True])),
+    # order "K" read in C order
+    *[lambda m, a, p=p: (m.ravel(a(CUBE).transpose(p), order="K"), a(CUBE).transpose(p).flatten("K"))
+      for p in ((1, 2, 0), (2, 1, 0), (0, 2, 1))],
+    lambda m, a: m.ravel(a(CUBE)[:, ::-1].transpose(2, 0, 1), order="K"),
+    # integers beyond 2^53 went through float64
+    *[lambda m, a, k=k: m.percentile(a([2**60 + 1, 2**60 + 3, 2**60 + 9]), [50, 99], method=k)
+      for k in ("lower", "higher", "nearest", "inverted_cdf", "closest_observation", "linear")],
+    lambda m, a: m.nanquantile(a(CUBE), 0.3, axis=1, method="nearest", keepdims=True),
+    lambda m, a: m.quantile(a(CUBE > 0), 0.3, axis=2, method="lower"),
+    lambda m, a: m.vander(a(np.array([2**63, 1], "u8")), 2),
+    # dtypes of results
+    lambda m, a: m.max(a(CUBE > 0), axis=0, initial=0), lambda m, a: m.min(a(CUBE > 0), axis=1, initial=3),
+    lambda m, a: m.prod(a(CUBE.astype("f4")), axis=0, initial=np.float64(2)),
+    lambda m, a: m.min(a(CUBE.astype("f4")), axis=0, initial=a(np.float64(2))),
+    lambda m, a: m.mean(a(CUBE), axis=0, where=a(CUBE > 0), dtype="i4"),
+    # a float32 sum for a float64 array
+    *[lambda m, a, f=f: getattr(m, f)(a(np.array([[0.1, 0.2, 0.3]] * 5, "f4")), axis=0, out=a(np.zeros(3)))
+      for f in ("sum", "mean", "prod")],
+    # what NumPy lets a number be
+    lambda m, a: m.argwhere(a(3)), lambda m, a: m.argwhere(a(0)), lambda m, a: m.add.reduce(a(3.5)),
+    lambda m, a: m.sum(a(3.5), axis=-1, keepdims=True), lambda m, a: m.max(a(3), axis=0)]
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_as_numpy(device, call):
+    mine, theirs = call(cm, lambda x: cm.asarray(x, copy=True)), call(np, np.asarray)
+    for got, expected in zip(mine, theirs, strict=True) if isinstance(theirs, tuple) else [(mine, theirs)]:
+        assert got.dtype == np.asarray(expected).dtype
+        np.testing.assert_allclose(got.to_numpy(), expected, rtol=1e-12 if got.dtype == np.float64 else 1e-6)
+
+
+@pytest.mark.parametrize("values, power", [("u1", 1.5), ("i8", 2.0), ("u2", 2j), ("u1", np.array([1, 2, 3]))])
+def test_powers_in_place_lose_nothing(device, values, power):
+    """They were cast to the array's dtype, whatever they were."""
+    for module, error in ((np, TypeError), (cm, TypeError)):
+        x = module.asarray(np.array([1, 2, 3], values))
+        with pytest.raises(error):
+            x **= power if module is np or not isinstance(power, np.ndarray) else cm.asarray(power)
+    x = y = cm.asarray(np.array([1, 2, 3], values))
+    x **= 2
+    assert x is y and x.to_numpy().tolist() == [1, 4, 9]
+    x **= x
+    assert x.to_numpy()[:2].tolist() == [1, 4**4 % 256 if values == "u1" else 4**4]
+
+
+@pytest.mark.parametrize("letters, shape", [("ii", (1, 3)), ("ii->i", (1, 0)), ("iij->j", (3, 1, 2)), ("...ii", (2, 3, 1))])
+def test_a_diagonal_is_as_long_as_both_axes(device, letters, shape):
+    """One of length 1 was broadcast."""
+    for module in (np, cm):
+        with pytest.raises(ValueError, match="fit|match"):
+            module.einsum(letters, module.asarray(np.ones(shape)))
+    with pytest.raises(ValueError, match="^einsum: term"):
+        cm.einsum("ii,i->i", cm.ones((3, 1)), cm.ones(3))
+
+
+@pytest.mark.parametrize("name", ["less", "equal", "greater_equal"])
+def test_comparisons_follow_one_another_between_bools_only(device, name):
+    for method in ("reduce", "accumulate"):
+        for module in (np, cm):
+            with pytest.raises(TypeError):
+                getattr(getattr(module, name), method)(module.asarray([3, 1, 2]))
+
+
+def test_bools_are_subtracted_at_positions(device):
+    x = cm.asarray([1.0, 2.0, 3.0])
+    cm.subtract.at(x, cm.asarray([0, 1, 0]), True)
+    assert x.to_numpy().tolist() == [-1, 1, 3]

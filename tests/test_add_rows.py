@@ -73,7 +73,7 @@ def small(monkeypatch):
     monkeypatch.setattr(rows_kit, "store_vector", lambda a, i, v: a.__setitem__(slice(int(i), int(i) + len(v)), v),
                         raising=False)
     for name, value in {"SIMULATOR": False, "WARPS": 2, "THREADS": 64, "NUMBERS": 5, "AHEAD": 2, "OWNERS": 2, "OFTEN": 5,
-                        "LEAST": 16, "GROUPS": 8, "DEEP": 2, "OFTEN_THREADS": 64, "OFTEN_ROWS": 1}.items():
+                        "LEAST": 16, "GROUPS": 8, "DEEP": 2, "OFTEN_THREADS": 64, "OFTEN_BLOCKS": 0}.items():
         monkeypatch.setattr(kernels, name, value)
     monkeypatch.setattr(segments, "FEW", 0)
     made = kernels.add_rows, kernels.add_often, rows_kit.fetcher, rows_kit.writer

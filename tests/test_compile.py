@@ -47,7 +47,7 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
     "batch_columns_moments": (8, "held to the registers of three blocks; 8 on 10.0, 4 on 9.0 for odd numbers of channels"),
     "conv2d_depthwise_last": (304, "on 12.0 alone: two channels of 4 x 4 results, held to the registers of four blocks"),
     "scan_columns": (92, "9.0's variant on 10.0 and 12.0, where plans hold half as much and nothing spills"),
-    "scan_ring": (28, "products of int32 in int64 alone: 24 of them a thread, held to the 128 registers of 512 threads"),
+    "scan_ring": (8, "largest of int8 alone: 24 of them a thread, held to the registers of two blocks; and of complex128"),
     "scan_tiles": (32, "held to the registers of three blocks a multiprocessor: 28 for int64 on 9.0, 32 for float64 on 12.0"),
 }
 

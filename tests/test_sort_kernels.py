@@ -134,10 +134,11 @@ def test_rings_fit_into_a_multiprocessor(kinds):
 
     kind, source, target = kinds[0], *map(np.dtype, kinds[1:])
     width, shape = scan_ring.widths((kind, source, target), 1 << 20, Layout.new((1 << 20,), source, 0))
-    stage = scan_ring.THREADS * shape.vectors * width * source.itemsize
-    assert shape.blocks * (stage * shape.stages + 3072) <= 227 << 10
+    tile = scan_ring.THREADS * shape.vectors * width
+    stage, results = tile * source.itemsize, tile * target.itemsize
+    assert shape.blocks * (stage * shape.stages + results + 3072) <= 227 << 10 and shape.vectors % 2
     assert 1 <= shape.lead <= shape.stages <= scan_ring.QUEUE - 2
-    assert stage // scan_ring.WARPS % 16 == 0
+    assert stage // scan_ring.WARPS % 16 == results // scan_ring.WARPS % 16 == 0
 
 
 @pytest.mark.simulator

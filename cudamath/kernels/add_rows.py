@@ -35,7 +35,7 @@ import numpy as np
 from ..core.dtypes import bfloat16
 from ..core.layout import Layout
 from ..core.plan import Flag, Launch, Temp, Ticket
-from ..runtime.device import capability
+from ..runtime.device import capability, multiprocessors
 from .accumulate import _limits
 from .build import SIMULATOR, blocks, codec
 from .lazy import cuda, types
@@ -57,7 +57,7 @@ CROWDED = 32  # sources for each row there is, from which on a sort is quicker
 LOOKED_AT = 1 << 24  # indices that all blocks together look at
 GROUPS, LANES, DEEP = 64, 8, 4  # of `add_often`: groups of so many threads, accesses of a thread in flight
 OFTEN_THREADS = GROUPS * LANES
-OFTEN_ROWS = 64  # blocks of `add_often` for a slice
+OFTEN_BLOCKS = 2  # of `add_often` per multiprocessor: all of them begin at once, and mostly end at once, with no such rows
 
 
 @functools.cache
@@ -301,7 +301,13 @@ def add_often(dtype: np.dtype, kind: str, zeros: bool, early: bool) -> Any:
         t = types.int32(cuda.threadIdx.x)
         lane, group = t % types.int32(LANES), t // types.int32(LANES)
         slot = types.int32(cuda.blockIdx.x) * types.int32(LANES) + lane
-        for owner in range(types.int32(cuda.blockIdx.y), owners, types.int32(cuda.gridDim.y)):
+        left = types.int32(0)
+        step = types.int32(cuda.gridDim.y)
+        for owner in range(types.int32(types.int32(cuda.blockIdx.y) + t * step), owners, types.int32(OFTEN_THREADS) * step):
+            left |= types.int32(often[owner, 0])
+        if not cuda.syncthreads_or(left):
+            return
+        for owner in range(types.int32(cuda.blockIdx.y), owners, step):
             for n in range(often[owner, 0]):
                 row = types.int64(often[owner, 1 + 3 * n])
                 begin = often[owner, 2 + 3 * n]
@@ -371,12 +377,12 @@ def row_steps(base: str, given: Any, target: Any, x: Layout, source: Any, index:
     words = 16 // word.itemsize * vectors
     values, lines = source.view((m * words,), dtype=word), target.view((rows * after,))
     old = values if base == "zeros" else given.view((rows * words,), dtype=word)
-    early = capability(x.device) >= (9, 0)
+    early, slices = capability(x.device) >= (9, 0), blocks(vectors, LANES)
     return [Launch(add_rows(x.dtype, kind, base, row_of, each), owners, THREADS,
                    [old, values, index, lines, order, often, rows, np.int32(vectors), np.int32(owners.bit_length() - 1),
                     Flag(), Ticket()], ((WARPS + 1) * own + 1) * 4),
             Launch(add_often(x.dtype, kind, base == "zeros", early),
-                   (blocks(vectors, LANES), min(owners, OFTEN_ROWS)), OFTEN_THREADS,
+                   (slices, min(owners, max(OFTEN_BLOCKS * multiprocessors(x.device) // slices, 1))), OFTEN_THREADS,
                    [lines if base == "zeros" else given.view((rows * after,)), values, lines, order, often, np.int32(vectors),
                     np.int32(owners)],
                    early=early)]

@@ -47,7 +47,7 @@ import numpy as np
 from ..core.dtypes import float8_e4m3, float8_e5m2
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Input, Launch, Output, Plan
-from .build import SIMULATOR, blocks, codec
+from .build import SIMULATOR, blocks, codec, numba_type
 from .float8 import decoder, encoder
 from .lazy import cuda, types
 from .rows import Rows, bounded, device, fetcher, group_max, spread, vector_width, writer
@@ -78,7 +78,9 @@ PLAIN_THREADS = 64  # of `quantize_rows_plain`
 FORMS: dict[str, tuple[np.dtype, float, float]] = {
     "int8": (np.dtype(np.int8), -128, 127), "int4": (np.dtype(np.uint8), 0, 15),
     "float8_e4m3fn": (float8_e4m3, -448, 448), "float8_e5m2": (float8_e5m2, -57344, 57344)}
-HELD = 32  # numbers of a row in a thread of `quantize_rows`
+HELD = 32  # numbers of a row in a thread of `quantize_rows`; twice as many of 16 bits, which lie two in a register, but for
+# float8: what rounds to it is too long for the compiler to repeat that often, and registers need an index that is known
+TOGETHER = 4  # threads that share a row at least
 #: the largest stored number of a row whose scale is its own
 LARGEST = {"int8": 127.0, "int4": 7.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 LEAST, MOST = 2.0**-80, 2.0**100  # scales with whose reciprocals rows are multiplied
@@ -325,37 +327,43 @@ def dequantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool, group
 
 
 @functools.cache
-def _quotients(form: str, width: int) -> Any:
-    """Device function (v, by, reciprocal): v[0], .. = v / by, as exactly as by `/`, and within what `form` stores.
+def _divide(dtype: np.dtype) -> Any:
+    """Device function (x, by, reciprocal of by): x / by, as exactly as by `/`, for numbers x of a dtype.
 
     A division is a dozen instructions and a reciprocal of its own. Here the reciprocal is the row's, and the product with it is
-    corrected twice by its remainder, which a fused multiply-add finds exactly: rounded correctly (Markstein 1990) as long as
-    neither remainder nor reciprocal leave the normal numbers. Nothing is too large either, as `by` is the row's largest number
-    over the largest one stored. Rows whose scale is beyond LEAST .. MOST, infinite or NaN are divided number by number.
+    corrected by its remainder, which a fused multiply-add finds exactly: twice, and it is rounded correctly (Markstein 1990) as
+    long as neither remainder nor reciprocal leave the normal numbers, which LEAST and MOST see to. After one correction all
+    16-bit numbers are right already: tried with every mantissa of x and of `by`.
     """
-    _, lowest, highest = FORMS[form]
-    integers = form.startswith("int")
-    low, high, least, most = f32(-8 if form == "int4" else lowest), f32(7 if form == "int4" else highest), f32(LEAST), f32(MOST)
+    short = dtype.itemsize == 2
 
     @device
-    def quotients(v, by, reciprocal):
-        if by >= least and by <= most:
-            for j in range(width):
-                first = f32(v[j] * reciprocal)
-                better = cuda.fma(cuda.fma(-first, by, v[j]), reciprocal, first)
-                v[j] = cuda.fma(cuda.fma(-better, by, v[j]), reciprocal, better)
-        else:
-            for j in range(width):
-                value = f32(v[j] / by)
-                if integers and value != value:
-                    value = f32(0)
-                if value < low:  # False for NaN, which stays
-                    value = low
-                if value > high:
-                    value = high
-                v[j] = value
+    def divide(x, by, reciprocal):
+        first = f32(x * reciprocal)
+        q = cuda.fma(cuda.fma(-first, by, x), reciprocal, first)
+        return q if short else cuda.fma(cuda.fma(-q, by, x), reciprocal, q)
 
-    return quotients
+    return divide
+
+
+@functools.cache
+def _within(form: str) -> Any:
+    """Device function: a quotient within what `form` stores, whatever it is. NaN becomes 0 as an integer."""
+    _, lowest, highest = FORMS[form]
+    integers = form.startswith("int")
+    low, high = f32(lowest - _middle(form)), f32(highest - _middle(form))
+
+    @device
+    def within(value):
+        if integers and value != value:
+            value = f32(0)
+        if value < low:  # False for NaN, which stays
+            value = low
+        if value > high:
+            value = high
+        return value
+
+    return within
 
 
 @functools.cache
@@ -406,9 +414,9 @@ def quantize_rows(form: str, dtype: np.dtype, rows: Rows) -> Any:
     threads, each, width, vectors = rows.threads, rows.rows, rows.width, rows.vectors
     fetch, widen, words, word = fetcher(dtype, width)
     load, _, T = codec(dtype)
-    held, stored = vectors * words, getattr(types, word.name)
-    put, quotients = _put(form, width)[0], _quotients(form, width)
-    largest, top = group_max(threads, f32), f32(LARGEST[form])
+    held, stored = vectors * words, numba_type(word)
+    put, divide, within = _put(form, width)[0], _divide(dtype), _within(form)
+    largest, top, least, most = group_max(threads, f32), f32(LARGEST[form]), f32(LEAST), f32(MOST)
     packed = words < width
     bound = threads * each
 
@@ -421,17 +429,17 @@ def quantize_rows(form: str, dtype: np.dtype, rows: Rows) -> Any:
         first = min(row, scale.size - 1) * vectors_of_row
         raw = cuda.local.array(held, stored)
         v = cuda.local.array(width, T)
-        w = cuda.local.array(width, f32)
+        quotients = cuda.local.array(width, f32)
         for i in range(vectors):  # all reads go out; beyond its end the row's last access is read again
             fetch(x, first + min(i32(i * threads + cuda.threadIdx.x), last), raw, i * words)
 
         top_value = f32(0)
         if packed:  # absolute values of 16-bit floats are ordered as their bits are, NaN above all
-            most = u32(0)
+            bits = u32(0)
             for i in range(held):
                 pair = u32(raw[i] & u32(0x7FFF7FFF))
-                most = u32(max(most, u32(max(pair, u32(pair << u32(16))))))
-            top_value = f32(load(types.uint16(most >> u32(16))))
+                bits = u32(max(bits, u32(max(pair, u32(pair << u32(16))))))
+            top_value = f32(load(types.uint16(bits >> u32(16))))
         else:
             for i in range(vectors):
                 widen(raw, i * words, v, 0)
@@ -443,17 +451,25 @@ def quantize_rows(form: str, dtype: np.dtype, rows: Rows) -> Any:
         if by == f32(0):  # a row of zeros, or as good as that
             by = f32(1)
         if there:
-            reciprocal = f32(f32(1) / by)
             if cuda.threadIdx.x == 0:
                 scale[row] = by
-            for i in range(vectors):
-                column = i32(i * threads + cuda.threadIdx.x)
-                if column <= last:
-                    widen(raw, i * words, v, 0)
-                    for j in range(width):
-                        w[j] = f32(v[j])
-                    quotients(w, by, reciprocal)
-                    put(y, first + column, w)
+            if by >= least and by <= most:  # `by` is the row's largest number over the largest one stored: nothing is too large
+                reciprocal = f32(f32(1) / by)
+                for i in range(vectors):
+                    column = i32(i * threads + cuda.threadIdx.x)
+                    if column <= last:
+                        widen(raw, i * words, v, 0)
+                        for j in range(width):
+                            quotients[j] = divide(f32(v[j]), by, reciprocal)
+                        put(y, first + column, quotients)
+            else:  # very small or large, infinite or NaN
+                for i in range(vectors):
+                    column = i32(i * threads + cuda.threadIdx.x)
+                    if column <= last:
+                        widen(raw, i * words, v, 0)
+                        for j in range(width):
+                            quotients[j] = within(f32(f32(v[j]) / by))
+                        put(y, first + column, quotients)
 
     return quantize_rows
 
@@ -553,7 +569,9 @@ def quantize_row(x: Layout, *, form: str, version: str | None = None) -> Plan:
     """
     m, n = x.shape
     width = vector_width(n, x)
-    rows = None if SIMULATOR or version == "plain" or (form == "int4" and width == 1) else spread(n, width, HELD)
+    held = 2 * HELD if x.itemsize == 2 and form.startswith("int") else HELD
+    plain = SIMULATOR or version == "plain" or (form == "int4" and width == 1)
+    rows = None if plain else spread(n, width, held, together=TOGETHER)
     y = x.like((m, n // 2) if form == "int4" else None, FORMS[form][0])
     if rows is None:
         launch = Launch(quantize_rows_plain(form, x.dtype), m, PLAIN_THREADS,

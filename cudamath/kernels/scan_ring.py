@@ -12,10 +12,14 @@ shared memory, of its parts of the next ``stages`` tiles:
     ...                 |
                         +-- once it is in registers, one lane asks for the same part of tile 1,090 (bulk copy)
 
+A thread scans neighbouring elements, so that lanes exchange one total each and not one per access. What is before it within the
+tile is known since the tile's total was told. Results go through shared memory too, a warp's as one piece (bulk store).
+
 Reads are in flight whatever the block waits for, writes need no waiting, and totals are told ``lead`` tiles ahead: where the
-memory is busy, a word takes some 4 us from one multiprocessor to another. float32, 2^26, H200: 266 us with totals told when
-their tile is scanned, 143 to 161 one tile ahead, 139 two ahead, 137 for a kernel that waits for nobody. As it stands it
-asks for totals in another way than the one of 139, and takes 149 (by hand).
+memory is busy, a word takes some 4 us from one multiprocessor to another. So totals are asked for before a tile is scanned.
+By hand, 2^26, H200, us: float32 266 with totals told when their tile is scanned, 143 to 161 one tile ahead, 139 to 142 two
+ahead, 137 for a kernel that waits for nobody. With each access scanned by the warp and written from registers, float64 took
+302 to 320, int32 232, bool 237, float16 93; as it is 293, 209, 190, 82.
 
 What came before. A warp reads the totals of 32 tiles and adds them as a tree. Half of the warps take the group of tiles that
 the block has not seen yet, half the tile's own group; so a block reads a total once or twice, and nobody hands on sums of
@@ -45,20 +49,21 @@ from .lazy import cuda, dtype_of, types
 from .ptx import load_vector
 from .ptx_lookback import load_relaxed, number
 from .ptx_mma import divide_unsigned, global_address, shared_address
-from .rows import WARP, bounded, device, vector_width
-from .scan_parts import _READY, THREADS, WARPS, among, combining, handing, moved, putting
+from .rows import WARP, bounded, device, vector_width, writer
+from .scan_parts import _READY, THREADS, WARPS, among, combining, handing, moved
 
 i32, i64, u32, u64 = types.int32, types.int64, types.uint32, types.uint64
 ALIGNMENT = 128  # bytes to whose multiple the ring begins
 QUEUE = 8  # tickets that a block remembers: two more than stages at least
 HELD = 192  # bytes of totals that a thread holds, where a block has the multiprocessor to itself
-RING = 192 << 10  # bytes of its ring
-WORTH = 4  # tiles per block: with fewer, filling the ring takes longer than it saves (2^22 float32: 16 us, scan_tiles 13)
+ROOM = 224 << 10  # bytes of its rings and results
+WORTH = 5  # tiles per block: with fewer, filling the ring takes longer than it saves (2^22 float32: 16 us, scan_tiles 13)
+FILLED = 0.8  # of the tiles of a row
 
 
 class Shape(NamedTuple):
-    """How ``scan_ring`` is cut: blocks of a multiprocessor, accesses that a thread holds, stages of the ring, and how many
-    tiles ahead totals are told, at most the stages."""
+    """How ``scan_ring`` is cut: blocks per multiprocessor, accesses that a thread holds (an odd number, so that those of
+    neighbours begin in different banks), stages of the ring, and how many tiles ahead totals are told, at most the stages."""
 
     blocks: int
     vectors: int
@@ -67,13 +72,15 @@ class Shape(NamedTuple):
 
 
 def shape_of(kinds: tuple[str, np.dtype, np.dtype], width: int) -> Shape:
-    """Two blocks per multiprocessor; one, whose threads have twice the registers, for totals wider than elements or complex."""
+    """Two blocks per multiprocessor; one, whose threads have twice the registers, for totals or results wider than elements, or
+    complex."""
     _, source, target = kinds
     size = max(dtype_of(combining(*kinds).A).itemsize, 4)  # of its registers
-    if size <= source.itemsize and target.kind != "c":
-        return Shape(2, 4, 3, 2)
-    vectors = min(8, HELD // (size * width))
-    return Shape(1, vectors, min(4, RING // (THREADS * vectors * width * source.itemsize)), 2)
+    if size <= max(source.itemsize, 4) and target.itemsize <= source.itemsize and target.kind != "c":
+        return Shape(2, 3, 3, 2)
+    vectors = max(v for v in (1, 3, 5) if v == 1 or v * size * width <= HELD)
+    access = THREADS * vectors * width
+    return Shape(1, vectors, min(4, (ROOM - access * target.itemsize) // (access * source.itemsize)), 2)
 
 
 @functools.cache
@@ -141,7 +148,11 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
     half = WARPS // 2  # runs of 32 tiles in a group
     group_size = half * WARP
     of_lanes, of_warp, of_half = (among(A, combine, lanes) for lanes in (WARP, WARPS, half))
-    pick, put = moved(A, cuda.shfl_sync), putting(A, target, width)
+    pick, leads, sums = moved(A, cuda.shfl_sync), lead + 1, numba_type(target)
+    result_bytes, ring_bytes = target.itemsize, places * warp_bytes
+    per = max(1, min(width, 16 // result_bytes))  # results that are written to shared memory at once
+    write, read_out = writer(target, per), ptx.bulk_wait(0, read=True)
+    crosswise = held // per % 2 == 0
 
     @device
     def fetch(x, tile, n, per_row, warp, to, barrier):
@@ -160,11 +171,10 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
         room = cuda.shared.array(0, raw)
         barriers = cuda.shared.array(places, types.uint64)
         queue = cuda.shared.array(QUEUE, types.int32)
-        of_warps = cuda.shared.array(WARPS, A)
         of_next = cuda.shared.array(WARPS, A)
         of_runs = cuda.shared.array(WARPS, A)
         v = cuda.local.array(held, A)
-        up_to = cuda.local.array(vectors, A)
+        ahead_of = cuda.local.array(leads, A)  # within this tile and the next ones: all before this thread's elements
         words = cuda.local.array(parts, u64)
         t = i32(cuda.threadIdx.x)
         lane = i32(t & 31)
@@ -173,7 +183,10 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
         skip = i32(-shared_address(room) & (ALIGNMENT - 1))
         ring = i32(shared_address(room) + skip + part * warp_bytes)
         full = i32(shared_address(barriers) + part * 8)
-        mine = i32(divide_unsigned(skip, i32(itemsize)) + part * warp_size + lane * width)
+        mine = i32(divide_unsigned(skip, i32(itemsize)) + part * warp_size + lane * held)
+        results = cuda.shared.array(0, sums)  # behind the rings
+        leaves = i32(shared_address(room) + skip + ring_bytes + warp * (warp_size * result_bytes))
+        place = i32(divide_unsigned(i32(skip + ring_bytes), i32(result_bytes)) + warp * warp_size + lane * held)
         many = i32(tiles)
         rows_of = i32(per_row)
         if t == 0:
@@ -192,6 +205,8 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
             if lane == 0 and ahead < many:
                 fetch(x, ahead, n, rows_of, warp, i32(ring + s * warp_bytes), i32(full + 8 * s))
 
+        for s in range(leads):
+            ahead_of[s] = identity
         turn = i32(-lead)
         stage = i32(0)
         last_stage = i32(0)
@@ -204,7 +219,8 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
             following = queue[(turn + lead) & (QUEUE - 1)]
             row = divide_unsigned(i32(max(tile, 0)), rows_of)
             k = i32(max(tile, 0) - row * rows_of)
-            first = i64(k) * tile_size + warp * warp_size + lane * width
+            of_this = i64(k) * tile_size + warp * warp_size  # warp: where its part begins
+            first = of_this + lane * held
             if row != row_before:
                 row_before = row
                 done = i32(0)
@@ -216,69 +232,59 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
             if at < stop:
                 ask(totals, i64(i32(tile - k + at)) * parts, words)
 
-            # 1. This tile within the warp: each access by itself, side by side; then ``carry`` goes from one to the next.
+            # 1. This tile within the thread.
             if tile >= 0:
                 for r in range(vectors):
-                    if first + r * stride < n:
-                        packed = load_vector(room, i64(i32(mine + last_stage * warp_size + r * stride)), width)
+                    if first + r * width < n:
+                        packed = load_vector(room, i64(i32(mine + last_stage * warp_size + r * width)), width)
                         for j in range(width):
                             v[r * width + j] = lift(packed[j])
                     else:
                         for j in range(width):
                             v[r * width + j] = identity
-                for r in range(vectors):
-                    for j in range(1, width):
-                        v[r * width + j] = combine(v[r * width + j - 1], v[r * width + j])
-                    up_to[r] = v[r * width + width - 1]
-                for s in range(5):
-                    for r in range(vectors):
-                        lower = shift(up_to[r], 1 << s)
-                        if lane >= 1 << s:
-                            up_to[r] = combine(lower, up_to[r])
                 cuda.syncwarp()  # all have read: the same part of a later tile may come
                 ahead = queue[(turn + stages) & (QUEUE - 1)]
                 if lane == 0 and ahead < many:
                     fetch(x, ahead, n, rows_of, warp, i32(ring + last_stage * warp_bytes), i32(full + 8 * last_stage))
-                carry = identity
-                for r in range(vectors):
-                    whole_access = last(up_to[r])
-                    before = shift(up_to[r], 1)
-                    up_to[r] = carry if lane == 0 else combine(carry, before)  # from here on: of what is before this access
-                    carry = combine(carry, whole_access)
-                if lane == 0:
-                    of_warps[warp] = carry
+                for j in range(1, held):
+                    v[j] = combine(v[j - 1], v[j])
 
-            # 2. The total of the next tile, which others wait for.
+            # 2. A later tile's total, which others wait for, and what is before this thread in it.
+            total, before = identity, identity
             if following < many:
                 next_row = divide_unsigned(following, rows_of)
-                next_first = i64(i32(following - next_row * rows_of)) * tile_size + warp * warp_size + lane * width
+                next_first = i64(i32(following - next_row * rows_of)) * tile_size + warp * warp_size + lane * held
                 ptx.barrier_wait(i32(full + 8 * stage), phase)
-                total = identity
                 for r in range(vectors):
-                    if next_first + r * stride < n:
-                        packed = load_vector(room, i64(i32(mine + stage * warp_size + r * stride)), width)
+                    if next_first + r * width < n:
+                        packed = load_vector(room, i64(i32(mine + stage * warp_size + r * width)), width)
                         access = lift(packed[0])
                         for j in range(1, width):
                             access = combine(access, lift(packed[j]))
                         total = combine(total, access)
                 total = of_lanes(total, lane)
+                before = shift(total, 1)
+                if lane == 0:
+                    before = identity
                 if lane == WARP - 1:
                     of_next[warp] = total
             cuda.syncthreads()
-            if warp == 0 and following < many:
+            if following < many:
                 total = of_warp(of_next[lane & (WARPS - 1)], lane)
-                if lane == WARP - 1:
+                of_warps = pick(total, max(warp - 1, 0))
+                if warp > 0:
+                    before = combine(of_warps, before)
+                if warp == 0 and lane == WARP - 1:
                     publish(totals, i64(following) * parts, total)
+            for s in range(lead):
+                ahead_of[s] = ahead_of[s + 1]
+            ahead_of[lead] = before
             ticket = i32(0)
             if turn >= -1 and t == THREADS - 1:
                 ticket = i32(cuda.atomic.add(tickets, 0, u32(1)))
 
-            # 3. What is before this tile: the warps before this one, the groups that this block has not seen, this group.
+            # 3. What is before this tile: the groups that this block has not seen, and this group.
             if tile >= 0:
-                before = of_warp(of_warps[lane & (WARPS - 1)], lane)
-                before = pick(before, max(warp - 1, 0))
-                if warp == 0:
-                    before = identity
                 while True:  # once, or twice where a group was left out
                     earlier = identity
                     if at < stop:
@@ -300,12 +306,32 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
                     at = i32(run * WARP + lane)
                     if at < stop:
                         ask(totals, i64(i32(tile - k + at)) * parts, words)
-                before = combine(combine(base, last(earlier)), before)
-                for r in range(vectors):
-                    earlier = combine(before, up_to[r])
-                    for j in range(width):
-                        v[r * width + j] = combine(earlier, v[r * width + j])
-                    put(y, row * n, first + r * stride, n, lane, v, r * width)
+                before = combine(combine(base, last(earlier)), ahead_of[0])
+                for j in range(held):
+                    v[j] = combine(before, v[j])
+
+                # 4. Results go out as one piece a warp. Its last one has been read by now.
+                if lane == 0:
+                    read_out()
+                cuda.syncwarp()
+                if crosswise:  # lanes 4 apart would meet in the same banks: every other four go by pairs, the second one first
+                    turned = i32((lane >> 2) & 1)
+                    for e in range(0, held, 2 * per):
+                        for i in range(e, e + per):
+                            one, other = v[i], v[i + per]
+                            v[i] = other if turned else one
+                            v[i + per] = one if turned else other
+                        write(results, i64(i32(place + e + turned * per)), v, e)
+                        write(results, i64(i32(place + e + (1 - turned) * per)), v, e + per)
+                else:
+                    for e in range(0, held, per):
+                        write(results, i64(i32(place + e)), v, e)
+                ptx.fence_async_shared()
+                cuda.syncwarp()
+                count = i32(max(min(n - of_this, i64(warp_size)), i64(0)) * result_bytes)
+                if lane == 0 and count > 0:
+                    ptx.bulk_store(i64(global_address(y) + (row * n + of_this) * result_bytes), leaves, count)
+                    ptx.bulk_commit()
             else:
                 if turn == -1 and t == THREADS - 1:
                     queue[stages] = ticket
@@ -321,6 +347,8 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
             if stage == stages:
                 stage = i32(0)
                 phase = i32(phase ^ 1)
+        if lane == 0:
+            read_out()
 
     return scan_ring
 
@@ -332,12 +360,14 @@ def widths(kinds: tuple[str, np.dtype, np.dtype], n: int, x: Layout) -> tuple[in
 
 
 def worth(kinds: tuple[str, np.dtype, np.dtype], rows: int, n: int, x: Layout) -> bool:
-    """Whether rows of n elements are long enough, and begin at the borders of accesses."""
-    if capability(x.device) != (9, 0) or vector_width(n, x) == 1:
-        return False
+    """Whether rows of n elements are long enough, fill their tiles, and begin at the borders of accesses."""
+    target = kinds[2]
+    if capability(x.device) != (9, 0) or vector_width(n, x) == 1 or n * target.itemsize % 16 or target.kind == "c":
+        return False  # complex numbers: scan_tiles is as fast
     width, shape = widths(kinds, n, x)
-    per_row = blocks(n, THREADS * width * shape.vectors)
-    return per_row > 1 and rows * per_row >= WORTH * shape.blocks * multiprocessors(x.device)
+    tile = THREADS * width * shape.vectors
+    per_row = blocks(n, tile)
+    return per_row > 1 and n >= FILLED * per_row * tile and rows * per_row >= WORTH * shape.blocks * multiprocessors(x.device)
 
 
 def ring_steps(kinds: tuple[str, np.dtype, np.dtype], source: Any, target: Any, rows: int, n: int, x: Layout,
@@ -355,4 +385,4 @@ def ring_steps(kinds: tuple[str, np.dtype, np.dtype], source: Any, target: Any, 
             Launch(scan_ring(*kinds, width, shape), min(tiles, shape.blocks * multiprocessors(x.device)), THREADS,
                    [source.view((x.size,), dtype=x.dtype), target.view((x.size,), dtype=kinds[2]), state.view((words,)),
                     state.view((1,), offset=8 * words, dtype=np.dtype(np.uint32)), n, per_row, tiles],
-                   shared=ALIGNMENT + shape.stages * access * x.dtype.itemsize)]
+                   shared=ALIGNMENT + access * (shape.stages * x.dtype.itemsize + kinds[2].itemsize))]

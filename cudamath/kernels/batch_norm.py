@@ -297,7 +297,7 @@ def moved(param):
 
 @functools.cache
 def finish(param):
-    """One thread a channel merges the parts; parts: (4, splits, C); everything else: (C,)."""
+    """One thread per channel merges the parts; parts: (4, splits, C); everything else: (C,)."""
     T = codec(param)[2]
     merged, mixed = chan(T), moved(param)
 

@@ -258,7 +258,7 @@ def constants_of(param):
 
 @functools.cache
 def finish_grad(param):
-    """A thread a channel adds the parts; parts: (3, splits, C); means: (2, C), the two constants of dx; others (C,)."""
+    """One thread per channel adds the parts; parts: (3, splits, C); means: (2, C), the two constants of dx; others (C,)."""
     T = codec(param)[2]
     constants = constants_of(param)
 

@@ -211,12 +211,12 @@ def _planned(version: str | None, order: list[str], ways: dict[str, Callable[[],
     for name in order:
         plan = ways[name]()
         if plan is not None:
-            plan.why = f"asked for: {name}" if version else f"{name}: the fastest measured on an H200 that can do this"
+            plan.why = f"requested: {name}" if version else f"{name}: the fastest measured on an H200 that can do this"
             return plan
         if version is not None:
             raise ValueError(f"conv2d: version {version!r} cannot do this")
     plan = plain()
-    plan.why = f"asked for: {version}" if version else "the kernel of any device: nothing faster is here"
+    plan.why = f"requested: {version}" if version else "the kernel of any device: nothing faster is here"
     return plan
 
 

@@ -248,7 +248,7 @@ def conv2d_depthwise(dtype: np.dtype, how: Scheme, reads: int, writes: int) -> A
 
 @functools.cache
 def conv2d_depthwise_weight(dtype: np.dtype, how: Scheme, reads: int, reads_dy: int) -> Any:
-    """A block a channel of its share of the images."""
+    """One block per channel of its share of the images."""
     _, _, C = codec(dtype)
     fill, read = filler(dtype, reads), reader(dtype, reads_dy)
     strip = straight(how, "dy, sums", "sums[{t}] += dy[{n}] * v[{k}]", C)

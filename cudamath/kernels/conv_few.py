@@ -105,7 +105,7 @@ def tiles(how: Scheme, outputs: int, channels: int, P: int, Q: int, reads: int, 
 
 @functools.cache
 def conv2d_few_weight(dtype: np.dtype, how: Scheme, outputs: int, channels: int, reads: int, reads_dy: int) -> Any:
-    """A block a group of its share of the images."""
+    """One block per group of its share of the images."""
     _, _, C = codec(dtype)
     fill, fill_dy, read = filler(dtype, reads), filler(dtype, reads_dy), four(C)
     area, window, results = how.rows.taps * how.columns.taps, 4 * how.vectors, 4 * HIGH

@@ -55,7 +55,7 @@ MOST_SPLITS = 256
 
 @functools.cache
 def conv2d_weight_direct(dtype: np.dtype) -> Any:
-    """One block a weight: its threads walk the positions, then add up pairwise."""
+    """One block per weight: its threads walk the positions, then add up pairwise."""
     load, store, C = codec(dtype)
 
     @cuda.jit

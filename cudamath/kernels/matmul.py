@@ -5,17 +5,17 @@ The idea. C[m, n] = sum over k of A[m, k] B[k, n] costs 2 M N K operations on M 
 
 ``matmul_naive``     one thread per element of C. Each multiply-add reads two numbers: the reads set the speed
                      (about 1/40 of the arithmetic the device could do).
-``matmul_tiled``     a block computes a 16 x 16 tile of C and brings 16 x 16 tiles of A and B into shared memory.
+``matmul_tiled``     a block computes a 16 x 16 tile of C and loads 16 x 16 tiles of A and B into shared memory.
                      Every number is read from memory once per tile, not once per element: 16 times fewer reads.
                      But each multiply-add still reads two numbers, now from shared memory, which is the new limit.
-``matmul_register``  a block computes 128 x 128, a thread 8 x 8 of it in 64 registers. Per step of k a thread reads
+``matmul_register``  a block computes 128 x 128, each thread 8 x 8 of it in 64 registers. Per step of k a thread reads
                      8 + 8 numbers from shared memory, as four 16-byte loads, and does 64 multiply-adds:
                      arithmetic and these reads take about as long. While one k-slab is multiplied, the next one is
-                     already on its way from memory into registers (two slabs in turn: one barrier per slab).
+                     already in flight from memory to registers (double buffering: one barrier per slab).
 ``matmul_block``     (matmul_simt.py) 16 x 8 sums per thread: fewer reads of shared memory for as much arithmetic. Where
-                     tiles are too few to fill the device, k is split, and the parts are summed by a second kernel.
-``matmul_async``     (matmul_async.py) float32, from compute capability 8.0 on: cp.async brings the slabs, so that fewer
-                     instructions are no multiply-adds, and operands of odd strides need no copies.
+                     tiles are too few to fill the device, k is split, and a second kernel adds the partial sums.
+``matmul_async``     (matmul_async.py) float32, from compute capability 8.0 on: cp.async loads the slabs, so that more of the
+                     instructions are multiply-adds, and operands of odd strides need no copies.
 cuBLAS               tensor cores for 16-bit numbers; float32 means float32 unless TF32 is requested.
 
 The floor is 2 M N K / (multiprocessors x 128 lanes x 2 x clock): about 60 TFLOP/s in float32 on an H200.
@@ -36,7 +36,7 @@ Measured (row versions_matmul_float32):
 How 256 threads share a 128 x 128 tile. Eight warps tile it 2 x 4, each 64 x 32. In a warp, lane l owns the rows
 4 a .. 4 a + 3 and 32 + 4 a .. and the columns 4 b .. 4 b + 3 and 16 + 4 b .., where a = (l / 2) % 8 and
 b = 2 (l / 16) + l % 2. So 32 lanes read 8 different 16-byte words of A and 4 of B: no word comes from a shared-memory
-bank that serves another one, and neighbouring lanes ask for the same words, which the hardware broadcasts.
+bank that serves another one, and neighbouring lanes read the same words, which the hardware broadcasts.
 
 A is kept k-major in shared memory (``a[k, m]``), so that a thread's 4 rows are one 16-byte load. Slab rows are padded
 from 128 to 132 numbers: the 32 lanes of a warp, writing the transposed slab, then hit 32 different banks.
@@ -66,11 +66,11 @@ from .rows import device
 
 TILE = 16  # of matmul_tiled
 TILES = (TILE, TILE)
-LITTLE = 64 ** 3  # multiplications that take the device less time than a call of cuBLAS takes the host
+LITTLE = 64 ** 3  # multiply-adds that take the device less time than a cuBLAS call takes the host
 SIDE = 128  # of the tile of C that a block of matmul_register computes
 DEPTH = 8  # of its slabs along k: 32 loads and 512 multiply-adds a barrier; 16 would fill all registers
-SLABS = (2, DEPTH, SIDE + 4)  # two slabs in turn, padded
-GEMV_ROWS = 16  # up to so many rows of A are for gemv.py
+SLABS = (2, DEPTH, SIDE + 4)  # double-buffered, padded
+GEMV_ROWS = 16  # up to this many rows of A, gemv.py is faster
 GROUP = 8  # tile rows walked together, so that the blocks running at a time share slabs in the L2 cache
 
 
@@ -154,7 +154,7 @@ def matmul_tiled(dtype: np.dtype) -> Any:
 
 @functools.cache
 def _slab(dtype: np.dtype, order: str) -> tuple[Any, Any, Any, Any]:
-    """How a block brings a slab of 128 x DEPTH of an operand x[batch, i, k] into shared memory s[stage, k, i].
+    """How a block loads a slab of 128 x DEPTH of an operand x[batch, i, k] into shared memory s[stage, k, i].
 
     A thread moves 4 numbers at a time. order: "K" if they are neighbours in memory along k, "I" if along i; lower
     case if strides or sizes forbid reading all 4 at once. Returns device functions
@@ -169,7 +169,7 @@ def _slab(dtype: np.dtype, order: str) -> tuple[Any, Any, Any, Any]:
     def start(x, batch, i):
         return batch * (x.strides[0] // item) + i * (x.strides[1] // item)
 
-    if order in "Kk":  # 2 neighbouring threads bring 8 numbers of one i
+    if order in "Kk":  # 2 neighbouring threads load 8 numbers of one i
 
         @device
         def place(thread):
@@ -183,7 +183,7 @@ def _slab(dtype: np.dtype, order: str) -> tuple[Any, Any, Any, Any]:
             store_vector(s, at + 2 * (SIDE + 4), (v[2],))
             store_vector(s, at + 3 * (SIDE + 4), (v[3],))
 
-    else:  # a warp brings 128 numbers of one k
+    else:  # a warp loads 128 numbers of one k
 
         @device
         def place(thread):
@@ -262,7 +262,7 @@ def _finish(dtype: np.dtype, wide: bool) -> Any:
 
 @functools.cache
 def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
-    """A block of 256 threads a 128 x 128 tile of C, a thread 8 x 8 of it. B is treated as A is, as its transpose
+    """A block of 256 threads computes a 128 x 128 tile of C, each thread 8 x 8 of it. B is treated as A is, as its transpose
     (n, k). `order_a`, `order_b`: see _slab. `wide`: rows of C hold a multiple of 4 numbers, stored 4 at once."""
     C = arithmetic(dtype)[2]
     place_a, start_a, fetch_a, put_a = _slab(dtype, order_a)
@@ -308,7 +308,7 @@ def matmul_register(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> 
         k = 0
         while k < a.shape[2]:
             k += DEPTH
-            # the next slab sets out; past the end it is zeros, fetched from nowhere
+            # the loads of the next slab are issued; beyond the end of k it is zeros, and nothing is loaded
             next_a = fetch_a(a, begin_a, row0 + i_a, k + k_a)
             next_b = fetch_b(b, begin_b, column0 + i_b, k + k_b)
             # written out, not a loop: so the assembler mixes the loads of one step with the arithmetic of another
@@ -353,7 +353,7 @@ def matmul(a: Layout, b: Layout, *, tf32: bool = False, version: str | None = No
     if version is None:
         version, why = _choose(p, a, b, tf32)
     plan = _version(p, a, b, tf32, version)
-    plan.why = why or f"asked for: {version}"
+    plan.why = why or f"requested: {version}"
     return plan
 
 
@@ -411,12 +411,12 @@ def matmul_int32(a: Layout, b: Layout, *, version: str | None = None) -> Plan:
 
 
 def turned(x: Layout) -> Layout:
-    """The transpose of a matrix, where it lies."""
+    """The transpose of a matrix: a view."""
     return x.view(x.shape[::-1], x.strides[::-1])
 
 
 def candidates(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
-    """The versions that can multiply these layouts on their device, tiles not told apart."""
+    """The versions that can multiply these layouts on their device, whatever their tiles."""
     capability, dtype = devices.capability(a.device), a.dtype
     found = ["cublas"] if dtype in blas.DTYPES and blas.available() else []
     if not SIMULATOR and (dtype in (float16, bfloat16, np.int8, np.float64) or (tf32 and dtype == np.float32)):
@@ -427,7 +427,7 @@ def candidates(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
 
 
 def contenders(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
-    """The versions worth timing for these layouts, tiles told apart."""
+    """The versions worth timing for these layouts, each size of tile by itself."""
     p = Product(a, b)
     found = []
     for version in candidates(a, b, tf32):
@@ -442,7 +442,7 @@ def contenders(a: Layout, b: Layout, tf32: bool = False) -> list[str]:
 
 
 def kind(a: Layout, b: Layout, tf32: bool = False) -> str:
-    """What tables of measurements tell apart besides the sizes: dtype, which operand is transposed, and "odd" where rows of
+    """The key of tables of measurements besides the sizes: dtype, which operand is transposed, and "odd" where rows of
     an operand or of C do not all begin at multiples of 16 bytes."""
     turned, odd = "", not b.ndim > 1 or b.shape[-1] * b.itemsize % 16 != 0
     for x in (a, b):
@@ -479,13 +479,13 @@ def _choose(p: Product, a: Layout, b: Layout, tf32: bool) -> tuple[str, str]:
     able = candidates(a, b, tf32)
     few = p.m * p.n * p.k <= LITTLE and p.k <= 8 * TILE and p.batch * len(p.parts) == 1
     if able[0] == "cublas" and few and a.dtype in (np.float32, np.float64):
-        return "tiled", "over before the host is through with a call of cuBLAS, which takes twice as long as a launch"
+        return "tiled", "small: it ends before the host has finished a cuBLAS call, which takes twice as long as a launch"
     what = kind(a, b, tf32)
     found = measured(p, a, b, able, tf32)
     if found is not None:
         return found
     if "wgmma" in able and a.itemsize == 2 and what.endswith("odd") and min(p.m, p.n, p.k) >= 512:
-        return "wgmma", "rows begin at odd places: cuBLAS reads them number by number, a copy and TMA are faster"
+        return "wgmma", "unaligned rows: cuBLAS reads them element by element; a copy and TMA are faster"
     if able[0] == "cublas":
         return "cublas", "cuBLAS, where nothing was measured"
     if able[0] in ("wgmma", "mma") and min(p.m, p.n) > 16:

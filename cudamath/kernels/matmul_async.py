@@ -6,7 +6,7 @@ multiply-add is one instruction: whatever else stands in the loop takes a multip
 ends, loads into registers, stores into shared memory, and that for slabs of 8 steps. Operands that cannot be read four numbers
 at once are copied first.
 
-``matmul_async`` keeps the tiles (128 x 128, a thread 16 x 8) and has 2,048 multiply-adds among 2,224 instructions:
+``matmul_async`` keeps the tiles (128 x 128, each thread 16 x 8) and has 2,048 multiply-adds among 2,224 instructions:
 
     cp.async            copies from memory to shared memory past the registers, also 4 bytes at a time: an operand whose
                         neighbours lie along k is transposed on its way, and one of odd strides needs no copy. Beyond the
@@ -229,8 +229,8 @@ def _own(tile: Tile) -> tuple[Any, Any, int, int]:
 
 @functools.cache
 def matmul_async(order_a: str, order_b: str, wide: bool, tile: Tile = LARGE) -> Any:
-    """A block a tile of C, float32. Arguments as of matmul.matmul_register, but no "k": what lies along k is brought number by
-    number in any case. Numbers are neighbours along one of an operand's axes."""
+    """One block per tile of C, float32. Arguments as of matmul.matmul_register, but no "k": what lies along k is loaded
+    number by number in any case. Numbers are neighbours along one of an operand's axes."""
     (place_a, step_a, first_a, bring_a), (place_b, step_b, first_b, bring_b) = _slabs(tile, order_a), _slabs(tile, order_b)
     where, read, next_row, next_column = _own(tile)
     finish = _finish(np.dtype(np.float32), wide)

@@ -75,7 +75,7 @@ def _multiply(C: Any) -> Any:
 
 @functools.cache
 def matmul_block(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
-    """A block of 128 threads a 128 x 128 tile of C, a thread 16 x 8 of it. Factory and arguments as of
+    """A block of 128 threads computes a 128 x 128 tile of C, each thread 16 x 8 of it. Factory and arguments as of
     matmul.matmul_register."""
     C = arithmetic(dtype)[2]
     place_a, start_a, fetch_a, put_a = _slab(dtype, order_a)
@@ -187,7 +187,7 @@ def _small_slab(order: str) -> tuple[Any, Any]:
 
 @functools.cache
 def matmul_small(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any:
-    """A block of 64 threads a 64 x 64 tile of C, a thread 8 x 8 of it. Factory and arguments as of matmul.matmul_register."""
+    """A block of 64 threads computes a 64 x 64 tile of C, each thread 8 x 8. Factory and arguments: matmul.matmul_register."""
     C = arithmetic(dtype)[2]
     (_, start_a, fetch_a, _), (_, start_b, fetch_b, _) = _slab(dtype, order_a), _slab(dtype, order_b)
     (place_a, put_a), (place_b, put_b) = _small_slab(order_a), _small_slab(order_b)

@@ -2,7 +2,8 @@
 tables of addresses, and the reports of failures. What they are for: kernels/decompose.py.
 
 All are bound by memory, each element read and written once, next to decompositions that take n operations per element; so
-they are written plainly, a thread an element (``log_determinant``: a block a matrix; ``reflected``: a thread a column).
+they are written plainly, one thread per element (``log_determinant``: one block per matrix; ``reflected``: one thread per
+column).
 """
 
 import functools

@@ -90,7 +90,7 @@ EACH_EXTREME = 16  # .. and of 16-bit numbers' max and min
 
 @functools.cache
 def reduce_plain(reduce: Reduction, kept: int, reduced: int, narrow: bool) -> Any:
-    """A thread a result: runs of RUN elements, one after the other, so that errors do not grow with every element."""
+    """One thread per result: runs of RUN elements, one after the other, so that errors do not grow with every element."""
     lift, combine, identity, finish = reduce.lift, reduce.combine, reduce.identity, reduce.finish
     index_kept, index_reduced = index_walker(0, kept, narrow), index_walker(kept, reduced, narrow)
 

@@ -24,7 +24,7 @@ THREADS = 256
 
 @functools.cache
 def rotary(dtype: np.dtype, interleaved: bool, inverse: bool):
-    """A thread a pair, and one for each number behind them."""
+    """One thread per pair, and one for each number behind them."""
     load, store, T = codec(dtype)
     sign = T(-1 if inverse else 1)
 

@@ -1,7 +1,7 @@
 """Elements of long rows picked by an index array of many columns: out[b, j] = x[b, index[b, j]] (take_along_axis).
 
 The idea. A warp that picks 32 elements of a row at random asks the L1 cache for up to 32 lines, one after the other, and what
-it does not find there comes by sectors of 32 bytes. The floor is memory: x, index and out once. So a block brings its whole
+it does not find there comes by sectors of 32 bytes. The floor is memory: x, index and out once. So a block loads its whole
 row into shared memory, by 16-byte accesses, and picks there, where 32 random words take the time of three or four.
 
 Versions: `gather_along` (index.py), any axis and strides, a thread four elements; `along_rows`, this one, for rows of up to
@@ -21,7 +21,7 @@ from .lazy import cuda, types
 from .rows import bounded, reader, writer
 
 THREADS = 256
-STAGES = 4  # accesses of a thread in flight while the row is brought
+STAGES = 4  # accesses of a thread in flight while the row is loaded
 ROW = 48 << 10  # bytes of a row
 SECTOR = 32  # bytes that an element picked from memory costs
 

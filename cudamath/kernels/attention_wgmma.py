@@ -3,7 +3,7 @@
 The idea. Per tile of queries attention is two matrix products per step, s = q k^T and o += p v, with the softmax between them.
 The tensor cores could do both products in the time the exponentials take, so everything is about doing the two at once:
 
-    a producer warp               asks TMA for tiles of q, k and v; two stages of k and v are in flight (hopper.py)
+    a producer warp               issues TMA loads of tiles of q, k and v; two stages of k and v are in flight (hopper.py)
     2 or 3 consumer warpgroups    64 queries each. s comes out of wgmma in registers, and p goes back into wgmma as its A
                                   operand *from* registers: rounded to 16 bits, a result's registers are an operand's.
     scores one step ahead         s(j + 1) = q k(j + 1)^T and o += p(j) v(j) are issued together; the softmax of s(j + 1)

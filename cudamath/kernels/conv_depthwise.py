@@ -13,7 +13,7 @@ The floor is bytes(x) + bytes(y): an image of 4 bytes a pixel and a filter of 7 
 of that time on an H200, one of 3 x 3 takes 1/8. A thread for each result (``direct``, conv_simt.py) reads 9 or 49 numbers for
 it, with padding to be recognised at each. Here:
 
-1. A block brings part of an image (or several small images) into shared memory, with a frame of zeros where there is
+1. A block loads part of an image (or several small images) into shared memory, with a frame of zeros where there is
    padding: nothing has to be recognised after that.
 2. A thread makes a *strip* of HIGH x (4 or 8) results in registers. It walks down the rows below them; a row is a few 16-byte
    reads, and every number read meets all taps and results that it belongs to. All these places are constants of the

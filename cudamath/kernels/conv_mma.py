@@ -3,7 +3,7 @@
 The product is that of conv_wgmma.py, y[pixel, m] = sum over taps and channels, for channels-last images of 16-bit numbers;
 here every thread does what TMA does there. A step is one tap and 32 channels:
 
-- A thread brings 16 bytes (8 channels) of two pixels and of some filters, with `cp.async`, straight into shared memory. Where
+- A thread loads 16 bytes (8 channels) of two pixels and of some filters, with `cp.async`, straight into shared memory. Where
   the window of a pixel leaves the image, or channels end, it copies 0 bytes: nothing is read, and the hardware writes zeros.
 - Four stages are in flight at a time; one barrier per step.
 - Rows of shared memory are 64 bytes (128 or 256 for filters read across). Their 16-byte pieces are stored in an order that
@@ -11,7 +11,7 @@ here every thread does what TMA does there. A step is one tap and 32 channels:
 - Eight warps share a tile of 128 pixels x 128 (or 64) outputs: each multiplies 64 x 32 (or 32 x 32) of it, 16 x 8 x 16 at a
   time, from fragments in registers.
 
-In the input gradient filters are summed along their outputs: they are brought as they lie, and `ldmatrix` transposes them.
+In the input gradient filters are summed along their outputs: they are loaded as they lie, and `ldmatrix` transposes them.
 The floor is 2 * N * K * P * Q * C * R * S operations at the rate of mma.sync. This kernel is not there yet:
 on an H200 it took 1.6 to 3 times as long as conv_wgmma.py on ResNet-50's layers.
 """
@@ -76,7 +76,7 @@ def conv2d_mma(dtype: np.dtype, columns: int, across: bool, biased: bool) -> Any
     sums = high * 16
     a_bytes = 2 * DEPTH * PIXELS
     stage_bytes = a_bytes + 2 * DEPTH * columns
-    copies = columns * DEPTH // 8 // THREADS                 # 16-byte pieces of filters a thread brings
+    copies = columns * DEPTH // 8 // THREADS                 # 16-byte pieces of filters a thread loads
     row_pieces = columns // 8                                # of a row of filters read across
     row_bytes = 2 * columns
     multiply = ptx_mma.mma(kind)
@@ -105,7 +105,7 @@ def conv2d_mma(dtype: np.dtype, columns: int, across: bool, biased: bool) -> Any
         pixel0 = i32(tile_row * PIXELS)
         output0 = i32((rest - tile_row * across_tiles) * columns)
 
-        # what this thread brings: channels 8 piece .. of two pixels
+        # what this thread loads: channels 8 piece .. of two pixels
         piece = i32(thread & 3)
         first = i32(thread >> 2)
         to_a = i32(first * 64 + ((piece ^ ((first >> 1) & 3)) << 4))

@@ -3,7 +3,7 @@
     dw[m, (r, s), c] = sum over pixels of  dy[pixel, m] * x[pixel's window, (r, s), c]
 
 with the means of conv_mma.py. The sum runs over pixels, so a step is 32 pixels: rows of 128 outputs of dy, and of 128 columns
-of x's windows. Columns are all (r, s), c in a line: which tap and channels a thread brings stays the same from step to step.
+of x's windows. Columns are all (r, s), c in a line: which tap and channels a thread loads stays the same from step to step.
 Both operands lie across the sum, and `ldmatrix` transposes both on their way into registers. The pixels are split over
 blocks, whose float32 sums ``add_splits`` adds in a fixed order.
 """
@@ -66,7 +66,7 @@ def conv2d_weight_mma(dtype: np.dtype) -> Any:
         begin = i32(split * share)
         end = i32(min(begin + share, positions))
 
-        # what this thread brings: 8 outputs, and 8 channels under one tap, of pixels `first` and `first` + 16 of a step
+        # what this thread loads: 8 outputs, and 8 channels under one tap, of pixels `first` and `first` + 16 of a step
         piece = i32(thread & 15)
         first = i32(thread >> 4)
         to = i32(first * (2 * SIDE) + ((piece ^ (first & 7)) << 4))

@@ -251,7 +251,7 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
         thread = cuda.threadIdx.x
         m, n = place_in_tile(thread, rows_per_warp)
 
-        # what this thread brings: each_a neighbouring weights of one tap, and one position of each_b neighbouring taps
+        # what this thread loads: each_a neighbouring weights of one tap, and one position of each_b neighbouring taps
         k_a = thread * each_a // rows
         m_a = thread * each_a - k_a * rows
         from_a = group * depth * packed + k_a * packed + m0 + m_a

@@ -105,7 +105,7 @@ def possible(product: Product, size: Pair) -> bool:
 
 def map_of_images(images: ArrayArg, shape: tuple[int, ...], box: Pair, corners: tuple[Pair, Pair], steps: Pair,
                   dtype: np.dtype) -> TensorMap:
-    """Images (N, C, H, W), channels last, of which TMA brings runs of pixels in its im2col mode. box: (pixels, channels);
+    """Images (N, C, H, W), channels last, of which TMA loads runs of pixels in its im2col mode. box: (pixels, channels);
     corners: see `reach`; steps: from window to window, down and right."""
     number, channels, height, width = shape
     strides = tuple([dtype.itemsize * n for n in (height * width * channels, width * channels, channels, 1)])
@@ -115,7 +115,7 @@ def map_of_images(images: ArrayArg, shape: tuple[int, ...], box: Pair, corners: 
 
 def map_of_filters(filters: ArrayArg, shape: tuple[int, ...], outputs: int, depth: int, across: bool,
                    dtype: np.dtype) -> TensorMap:
-    """Filters (K, C, R, S), channels last, of which TMA brings those of one tap: boxes of `outputs` rows of `depth` channels;
+    """Filters (K, C, R, S), channels last, of which TMA loads those of one tap: boxes of `outputs` rows of `depth` channels;
     across (rows are then summed): of `depth` rows of 64."""
     rows, channels, taps = shape[0], shape[1], shape[2] * shape[3]
     strides = tuple([dtype.itemsize * n for n in (taps * channels, channels, 1)])

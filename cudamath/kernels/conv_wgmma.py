@@ -12,7 +12,7 @@ of filters (outputs x depth) and one of pixels (pixels x depth), both laid out a
 because those may be any multiple of 8, rows only 64: so tiles can be cut to fill the device.
 
 Who does what. A block has three warpgroups. One thread of the first keeps a ring of stages filled: it waits until a
-stage is empty, names the bytes it expects, and asks TMA for A and B. The two others wait until a stage is full, multiply
+stage is empty, names the bytes it expects, and issues TMA loads of A and B. The two others wait until a stage is full, multiply
 it, and hand it back one step later, when the multiplication has read it; so the tensor cores always have the next product
 queued behind the present one. Blocks are persistent: while the sums of one tile are being stored, the stages of the next
 tile are being filled.

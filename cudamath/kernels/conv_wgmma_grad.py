@@ -3,14 +3,14 @@
     dw[m, (r, s), c] = sum over pixels of  dy[pixel, m] * x[pixel's window, (r, s), c]
 
 is a product whose sum runs over the pixels, so both its operands lie across it: dy's rows are pixels, and so are those of
-the windows that TMA brings in im2col mode (conv_wgmma.py). wgmma reads 16-bit operands transposed, so nothing is
+the windows that TMA loads in im2col mode (conv_wgmma.py). wgmma reads 16-bit operands transposed, so nothing is
 turned. A step is 64 pixels: dy for `rows` outputs, and x for `columns` / 64 *pieces* of 64 channels under one tap each.
 
 There are few results and very many pixels: these are split over blocks, as many as fill the device. Each leaves its sums in
 float32, and ``add_splits`` (conv_splits.py) adds them in a fixed order: no atomics, the same bits every time. Either kernel
 begins early, while the one ahead of it ends, and waits for it inside.
 
-Where neighbouring taps can share what is brought, conv_wgmma_taps.py is 1.3 to 1.5 times as fast. The floor is that of
+Where neighbouring taps can share what is loaded, conv_wgmma_taps.py is 1.3 to 1.5 times as fast. The floor is that of
 conv_wgmma.py; the partial sums cost 8 * splits bytes a weight besides.
 """
 

@@ -1,6 +1,6 @@
 """The weight gradient of a convolution on tensor cores of compute capability 9.0, where the taps of a row share their pixels.
 
-What conv_wgmma_grad.py says holds here as well; but it brings every tap's windows of a step for themselves, and so it reads x
+What conv_wgmma_grad.py says holds here as well; but it loads every tap's windows of a step for themselves, and so it reads x
 as often as there are taps: with tiles of 128 outputs x 192 channels-under-taps 40 KiB per step of 64 pixels, for which the
 multiplication takes some 770 cycles. That is more than the second-level cache hands out, and together with what wgmma reads,
 more than shared memory does. Neighbouring taps of a row, however, see the same pixels, moved along by one:
@@ -13,7 +13,7 @@ where the columns from 64 on lie, as a distance from the first 64: here not the 
 the dilation). The swizzle goes by a row's address, so it does not mind. A step brings 25 KiB.
 
 Runs of pixels cross the ends of rows. There the pixel after the last one must be one beyond the edge, a zero, and not the first
-of the next row. Therefore rows of results are walked as if they were longer (`more`): TMA brings zeros for gradients beyond
+of the next row. Therefore rows of results are walked as if they were longer (`more`): TMA loads zeros for gradients beyond
 their edge, and the pixel beyond the right edge of one row of x serves as the one before the left edge of the next. This costs
 (Q + more) / Q of the time: 4 % for rows of 28. An infinity or NaN of x meets those zeros, so it may reach all taps of its
 channel, not only those whose sums it belongs to.

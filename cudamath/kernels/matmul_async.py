@@ -16,7 +16,7 @@ at once are copied first.
     one step ahead      the numbers of the next step are read from shared memory while those of this one are multiplied
     banks of registers  a multiply-add reads three registers, two of which must not share a bank: see the end of the kernel
 
-Rows of a slab in shared memory are padded from 128 to 132 numbers. A warp brings 4 rows and 8 steps of an operand whose
+Rows of a slab in shared memory are padded from 128 to 132 numbers. A warp loads 4 rows and 8 steps of an operand whose
 neighbours lie along k; so padded, these 32 numbers go to 32 different banks.
 
 ``matmul_async_small`` is the same with tiles of 64 x 64 by two warps, a thread 8 x 8, eight blocks per multiprocessor: for many
@@ -112,8 +112,8 @@ class Slabs(NamedTuple):
 
 @functools.cache
 def _along_k(tile: Tile) -> Slabs:
-    """Neighbours lie along k: a warp brings 4 rows of 8 steps, 4 bytes per thread."""
-    rows, row = tile.threads // 8, tile.row  # that the block brings at a time; bytes in shared memory
+    """Neighbours lie along k: a warp loads 4 rows of 8 steps, 4 bytes per thread."""
+    rows, row = tile.threads // 8, tile.row  # that the block loads at a time; bytes in shared memory
     count = tile.side // rows
 
     @device
@@ -147,7 +147,7 @@ def _across(tile: Tile, wide: bool) -> Slabs:
     numbers, row = (4 if wide else 1), tile.row
     lanes = tile.side // 4 if wide else 32
     turns = tile.side // (lanes * numbers)
-    steps = tile.threads // lanes  # that the block brings at a time
+    steps = tile.threads // lanes  # that the block loads at a time
     count = DEPTH // steps
 
     @device

@@ -1,4 +1,4 @@
-"""Matrix products on the tensor cores of compute capability 8.0 and later: cp.async brings slabs, mma.sync multiplies them.
+"""Matrix products on the tensor cores of compute capability 8.0 and later: cp.async loads slabs, mma.sync multiplies them.
 
 The idea. A warp's `mma` multiplies a 16 x 32-byte by a 32-byte x 8 fragment in its registers. That the fragments get there in
 time is what the kernel is about:

@@ -103,7 +103,7 @@ def matmul_block(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any
         lane, warp = thread & 31, thread >> 5
         m = (warp >> 1) * 64 + (lane >> 3) * 4
         n = (warp & 1) * 64 + (lane & 7) * 4
-        # a thread brings two pieces of each slab
+        # a thread loads two pieces of each slab
         i_a, k_a = place_a(thread)
         j_a, l_a = place_a(thread + THREADS)
         i_b, k_b = place_b(thread)
@@ -172,7 +172,7 @@ def _small_slab(order: str) -> tuple[Any, Any]:
             store_vector(s, at + 2 * (SMALL + 4), (v[2],))
             store_vector(s, at + 3 * (SMALL + 4), (v[3],))
 
-    else:  # half a warp brings 64 numbers of one k
+    else:  # half a warp loads 64 numbers of one k
 
         @device
         def place(thread):
@@ -210,7 +210,7 @@ def matmul_small(dtype: np.dtype, order_a: str, order_b: str, wide: bool) -> Any
         lane, warp = thread & 31, thread >> 5
         m = ((lane >> 1) & 7) * 4
         n = warp * 32 + ((lane >> 4) * 2 + (lane & 1)) * 4
-        # a thread brings two pieces of each slab
+        # a thread loads two pieces of each slab
         i_a, k_a = place_a(thread)
         j_a, l_a = place_a(thread + SMALL)
         i_b, k_b = place_b(thread)

@@ -4,7 +4,7 @@ The idea. A stable sort by the lowest 8 bits, then by the next 8, and so on, is 
 key's place is known from three counts: keys of smaller digits anywhere; equal digits in the tiles before; equal digits
 before it in its own tile. The first comes from a histogram of all digits, taken in one pass over the keys at the
 start. The third is counted where the keys are, in registers and shared memory. The second is what usually costs another
-pass over the keys; here the tiles tell each other while they run (*decoupled look-back*):
+pass over the keys; here the tiles publish to each other while they run (*decoupled look-back*):
 
     tile 0       tile 1       tile 2       tile 3
     [20 T]       [31 T]       [17 P]       ?          P: this tile's count   T: total up to here (20, 11 + 20, ...)

@@ -3,7 +3,7 @@
 A vocabulary of 50,257 in bfloat16 is a line of 98 KB, and two such lines fit into the 227 KB of a multiprocessor of 9.0:
 while one block waits at its reduction the other one reads. A line of twice that, 50,257 in float32, has the multiprocessor to
 itself, and blocks that stay take such lines in turn (`turns`): what a thread has written of one line makes room for the same
-access of the next, which cp.async brings meanwhile. A thread touches no access but its own, so only the reductions need
+access of the next, which cp.async loads meanwhile. A thread touches no access but its own, so only the reductions need
 barriers. (Two blocks fill each other's gaps: for them staying was slower, 250 us in place of 240 for 50,257 in bfloat16.)
 Longer lines, and such in the gradient, are kept as far as they fit, and the rest is read again, from the L2 cache. From 9.0 on
 clusters hold all of a line (softmax_cluster.py).

@@ -241,9 +241,10 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     of_result = TensorMap(turned.target, (1, outputs, channels), None, (1, 64, 64), kind=x.dtype.name)
     lines = [operand.view((layout.size,)) for operand, layout in zip(turned.operands, (grad, x), strict=True)]
     numbers = [np.int32(n) for n in (across, tiles, steps, 2 * parts, ahead, positions, channels, outputs)]
-    stages = hopper.ring_stages(STAGE, KEPT)
-    turned.steps.append(Launch(conv2d_weight_pairs(x.dtype, whole, way), 2 * parts * tiles, THREADS,
-                               [*maps, of_result if whole else np.int64(0), *lines, partial, *numbers], hopper.ring_bytes(STAGE, stages, KEPT), 2, early=True))
+    shared = hopper.ring_bytes(STAGE, hopper.ring_stages(STAGE, KEPT), KEPT)
+    arguments = [*maps, of_result if whole else np.int64(0), *lines, partial, *numbers]
+    turned.steps.append(Launch(conv2d_weight_pairs(x.dtype, whole, way), 2 * parts * tiles, THREADS, arguments, shared, 2,
+                               early=True))
     if not whole:
         turned.steps.append(add(out, parts, partial, target, early=True))
     return turned.plan()

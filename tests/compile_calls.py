@@ -177,6 +177,8 @@ def arrays(t: np.dtype) -> None:
     x[index, index] = 1
     made((5, 6, 7), t)[index, index, index]
     x[mask], x[index] = 1, 1
+    if t.kind in "fc":
+        cm.gradient(x), cm.gradient(x, 2, axis=0, edge_order=2)
     x[mask] = x[0, 0]
     x[mask]
     cm.where(mask, x, line), cm.where(mask, x, 1)
@@ -258,7 +260,7 @@ def libraries(t: np.dtype) -> None:
             if shape[-1] == shape[-2]:
                 b = made((*shape[:-1], 3), t)
                 la.solve(a, b), la.inv(a), la.slogdet(a), la.cholesky(a), la.cholesky(a, upper=True), la.eigh(a), la.eigvalsh(a)
-                la.solve_triangular(a, b), la.solve_triangular(a[-2:], b[-2:], lower=True), la.eig(a), la.eigvals(a)
+                la.solve_triangular(a, b), la.solve_triangular(a, b, lower=True), la.eig(a), la.eigvals(a)
             la.lu_factor(a), la.qr(a), la.qr(a, mode="complete"), la.qr(a, mode="r"), la.svd(a), la.svdvals(a)
     x = made((6, 8), t)
     fft.ifft(x), fft.fft2(x), fft.irfft(x), fft.irfft2(x), fft.hfft(x), fft.fft(x, axis=0)

@@ -193,7 +193,7 @@ ROWS = [
     same("diff", lambda xp, x: xp.diff(x, n=2, axis=1), M),
     same("ediff1d", lambda xp, x: xp.ediff1d(x), M),
     Row("gradient", lambda xp, x: xp.gradient(x, 0.5, axis=1, edge_order=2), (M,),
-        lambda x: np.gradient(x, 0.5, axis=1, edge_order=2)),
+        lambda x: np.gradient(x, 0.5, axis=1, edge_order=2), cards=("gradient",)),
     same("trapezoid", lambda xp, y, x: xp.trapezoid(y, x), M, V),
     same("convolve", lambda xp, a, v: xp.convolve(a, v, "same"), V, A((4,)), cards=("convolve",)),
     same("correlate", lambda xp, a, v: xp.correlate(a, v, "full"), V, A((4,))),

@@ -268,6 +268,55 @@ def test_gather_pairs_simulated():
     np.testing.assert_array_equal(simulate(index.gather(*map(layout_of, (turned, i, j)), axis=0), turned, i, j), turned[i, j])
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
+def test_slopes(device, dtype):
+    tolerance = {"f2": 4e-3, "f4": 1e-5, "c8": 1e-5}.get(dtype, 1e-13)
+    for shape in ((2,), (3,), (64,), (5, 6, 4)):
+        x = (RNG.normal(size=shape) * (1 + 1j if dtype[0] == "c" else 1)).astype(dtype)
+        for order in (1, 2):
+            if min(shape) > order:
+                for spacing in ((), (0.5,), (3,)):
+                    want = np.gradient(x.astype("c16" if dtype[0] == "c" else "f8"), *spacing, edge_order=order)
+                    got = cm.gradient(cm.asarray(x), *spacing, edge_order=order)
+                    for a, b in zip(got, want, strict=True) if len(shape) > 1 else [(got, want)]:
+                        assert a.dtype == dtype
+                        np.testing.assert_allclose(a.to_numpy(), b, rtol=tolerance, atol=tolerance)
+    turned = RNG.normal(size=(4, 5)).astype("f4")
+    np.testing.assert_allclose(cm.gradient(cm.asarray(turned).T, axis=0).to_numpy(), np.gradient(turned.T, axis=0), atol=1e-6)
+
+
+@pytest.mark.simulator
+def test_slopes_simulated():
+    from cudamath.kernels import slopes
+
+    x = RNG.normal(size=(3, 5, 2)).astype("f4")
+    for second in (False, True):
+        got = simulate(slopes.gradient(layout_of(x), axis=1, second=second), x, scalars=(0.5,))
+        np.testing.assert_allclose(got, np.gradient(x, 0.5, axis=1, edge_order=1 + second), rtol=1e-5, atol=1e-5)
+
+
+def test_gamma_numbers_again(device):
+    """What is looked up the second time draws on as the first did, and as a generator that looks nothing up."""
+    shapes = cm.asarray(RNG.uniform(0.5, 4, (7, 3)).astype("f4"))
+    one, other = cm.random.default_rng(3), cm.random.default_rng(3)
+    for _ in range(3):
+        np.testing.assert_array_equal(one.standard_gamma(shapes).to_numpy(), other.gamma(shapes, size=shapes.shape).to_numpy())
+        assert one.state == other.state
+
+
+def test_joins_and_powers_of_numbers(device):
+    v, w = RNG.normal(size=5).astype("f4"), np.arange(3)
+    for a, b in ((v, v), (v, w), (w, w)):
+        got = cm.append(cm.asarray(a), cm.asarray(b))
+        assert got.dtype == np.append(a, b).dtype
+        np.testing.assert_array_equal(got.to_numpy(), np.append(a, b))
+    for x in (abs(v), w, v.astype("c8"), w.astype("u1")):
+        for y in (2, 0.5, -1):
+            got, want = cm.float_power(cm.asarray(x + x.dtype.type(1)), y), np.float_power(x + x.dtype.type(1), y)
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got.to_numpy(), want, rtol=1e-12)
+
+
 # ------------------------------------------------------------------------------------------------ systems
 
 

@@ -439,7 +439,21 @@ class Continuous(Source):
         >>> bool(abs(x.mean() - 6) < 0.2)
         True
         """
+        alone = type(shape) is ndarray and type(scale) in _PLAIN and scale == 1 and size is None and device is None and (
+            shape._node is None)
+        asked = (shape._layout, "gamma", dtype) if alone else ()
+        if alone:
+            found = self.again(_gamma, asked, (0.0, 0.0), shape)
+            if found is not None:
+                return found
         p = Parameters("random.gamma", size, dtype, device, {"shape": "not negative", "scale": "not negative"}, shape, scale)
+        if alone and shape._layout.device >= 0 and p.dtype == shape.dtype == dtypes.compute_dtype(p.dtype) and (
+                shape._layout.contiguous):
+            y = self._gamma(p, 0, False)
+            run = _gamma.plans.get((shape._layout, p.shape, p.dtype, p.place, (True, False), False))
+            if run is not None:
+                _gamma.keep(asked, (run, shape.size * (2 if p.dtype == dtypes.float64 else 1), ()))  # type: ignore[arg-type]
+            return y
         return _scaled(self._gamma(p, 0, False), 0.0, p.values[1])
 
     def chisquare(self, df: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:

@@ -128,6 +128,9 @@ def gradient(x: Any, /, *spacing: Any, axis: Axes = None, edge_order: int = 1) -
     return out[0] if len(out) == 1 else tuple(out)
 
 
+_slopes = Op("gradient", cpu="slopes.gradient", cuda="slopes.gradient")
+
+
 def _slope(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
     n = x.shape[axis]
     if n < edge_order + 1:
@@ -136,6 +139,8 @@ def _slope(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
     def at(start: int, stop: int) -> ndarray:
         return span(x, axis, start, stop)
 
+    if x._node is None and type(spacing) in (int, float):
+        return _slopes(x, scalars=(float(spacing),), axis=axis, second=edge_order == 2)
     if np.ndim(spacing) == 0:
         h = astype(spacing, x.dtype) if recorded(spacing) else spacing.item() if hasattr(spacing, "item") else spacing
         inner = (at(2, n) - at(0, n - 2)) / (2 * h)

@@ -112,6 +112,8 @@ def float_power(x: Any, y: Any, /, out: Any = None) -> ndarray:
     >>> cm.float_power([1, 2], -1).tolist()
     [1.0, 0.5]
     """
+    if type(x) is ndarray and type(y) in (int, float) and x.dtype in NUMERIC:  # of the number no array is made
+        return _power(astype(x, np.complex128 if x.dtype in COMPLEX else np.float64, copy=False), float(y), out)
     a, b = coerce("float_power", (x, y), NUMERIC)
     wide = np.complex128 if a.dtype in COMPLEX or b.dtype in COMPLEX else np.float64
     return _power(astype(a, wide, copy=False), astype(b, wide, copy=False), out)

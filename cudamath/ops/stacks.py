@@ -222,6 +222,9 @@ def append(x: Any, /, values: Any, axis: int | None = None) -> ndarray:
     >>> cm.append([1, 2], [[3], [4]]).tolist()
     [1, 2, 3, 4]
     """
+    if axis is None and type(x) is type(values) is ndarray and x._layout.ndim == values._layout.ndim == 1 and (
+            x._layout.dtype is values._layout.dtype):
+        return concat((x, values))  # as it is
     return _joined("append", coerce("append", (x, values)), axis)
 
 

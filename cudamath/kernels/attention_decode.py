@@ -1,7 +1,7 @@
 """Attention of a few queries to many keys: decoding with a cache of keys and values (compute capability 8.0 on).
 
-The idea. When a model writes, each step has one query a head and as many keys as words so far. Every key and value is read
-for a handful of multiply-adds: memory sets the speed, and what counts is that all of the device reads all the time.
+The idea. When a model generates text, each step has one query per head and as many keys as tokens so far. Every key and value
+is read for a handful of multiply-adds: memory bandwidth is the limit, so the whole device must be reading all the time.
 
     split keys        the keys of a head are dealt out to several blocks, and to the four warps of each, so that every
                       multiprocessor has work even for one sequence; parts are merged by their (maximum, sum) as in softmax
@@ -9,9 +9,9 @@ for a handful of multiply-adds: memory sets the speed, and what counts is that a
     mma.sync          transposed, s^T = k q^T and o^T = v^T p^T: keys fill the 16 rows of an instruction, and the few queries
                       its 8 columns. Ordinary arithmetic would need 16 instructions for each 16 bytes that arrive, and be
                       slower than memory from four queries on
-    queues            a warp asks for its keys and values several steps ahead, into a queue of its own in shared memory, from
-                      which it takes them as they arrive: some 100 KiB are in flight to each multiprocessor, and no warp
-                      ever waits for another one. On 9.0 one lane asks TMA for whole boxes; before, all lanes use cp.async
+    queues            a warp issues the loads of its keys and values several steps ahead, into a queue of its own in shared
+                      memory: some 100 KiB are in flight to each multiprocessor, and no warp ever waits for another one. On
+                      9.0 one lane loads whole boxes by TMA; before, all lanes use cp.async
     swizzled rows     boxes of 64 columns are stored as hopper.py says, so that ldmatrix reads eight rows of one 16-byte
                       chunk from all banks; of keys as they are, of values transposed on the way
     lazy maximum      sums are rescaled only when a score exceeds the maximum noted so far by more than 2^8: in most steps

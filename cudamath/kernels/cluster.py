@@ -1,10 +1,10 @@
-"""Rows that the blocks of a cluster share (9.0 on): what they tell each other.
+"""Rows that the blocks of a cluster share (9.0 on): the exchange of their partial results through distributed shared memory.
 
-Each of `ranks` neighbouring blocks reduces its part of a row to two numbers, and each sends these to all of them, itself
-included: into a table in the receiver's shared memory, whose barrier (mbarrier) counts the bytes. The numbers come with their
-own news of arrival, so nobody waits for other memory traffic, as those who meet at the cluster's barrier do, and a block that
-has received all may end. Only before the first number is sent must all blocks have begun: at that barrier they arrive at the
-start and wait when there is something to send.
+Each of `ranks` neighbouring blocks reduces its part of a row to two numbers and sends these to every block, itself included:
+into a table in the receiver's shared memory, whose mbarrier counts the bytes that arrive. So a block waits for these numbers
+alone, not for all other memory traffic, as it would at the cluster's barrier, and may end once it has received them. Only the
+first number must not be sent before all blocks have begun: for this they arrive at the cluster's barrier at the start, and
+wait there when they have something to send.
 """
 
 import functools

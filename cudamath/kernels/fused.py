@@ -10,7 +10,7 @@ domain of rows (the last axis) and columns; `fused` turns it into one of
 2. `fused_rows`: reductions along rows, or several results. A group of threads owns a row. A reduction is a pass over
    it; what later passes need again is held in registers (a layer norm reads x once), as long as a row fits.
 3. `fused_rows` without holding: rows too long for registers, and reductions of long rows at the very end, for which a
-   row is cut into segments, one a group of threads, so that few long rows fill the device as well.
+   row is cut into segments, one per group of threads, so that few long rows fill the device as well.
 
 Sums are added in a fixed order: the same numbers in the same shape give the same bits. In the simulator a group is one
 thread.

@@ -11,12 +11,12 @@ by its own gradients moves 6 x.
 
 Logits are (N, C, D): samples, classes, positions per sample; targets (N, D). Versions:
 
-1. `plain`  one thread a target, walking over the classes with an online softmax (see softmax.py). For D > 1 it is
+1. `plain`  one thread per target, walking over the classes with an online softmax (see softmax.py). For D > 1 it is
             also the fast one: neighbouring threads read neighbouring positions. Any GPU, and the simulator.
 2. `rows`   D = 1: one group of threads per row (see rows.py), vector reads; rows of any length, a chunk at a time.
             Label smoothing sums x_c - top, once top is known, in a second trip (out of the caches).
 3. `long_rows` (loss_long.py)  D = 1, thousands of classes: the same in half as many instructions per element. The choice for
-            numbers of 16 bits, of which memory brings more than the others can work on (the gradient has not been timed).
+            16-bit numbers, which memory delivers faster than the other versions can process (the gradient has not been timed).
 
 Each target leaves its loss and whether it counts (it is not `ignore_index`) in `pairs`; the last kernel adds them, in
 an order fixed by their number alone. (nll_loss of few targets: both in one launch, `pick_few`.) A target outside the
@@ -54,7 +54,7 @@ THREADS = 256  # threads per block, at most
 
 @functools.cache
 def plain(dtype, smooth):
-    """One thread a target; x: (N, C, D); targets: (N, D); pairs: (2, N, D) loss, counts; stats: (2, N, D) top, log_sum."""
+    """One thread per target; x: (N, C, D); targets: (N, D); pairs: (2, N, D) loss, counts; stats: (2, N, D) top, log_sum."""
     load, _, T = codec(dtype)
     lowest = T(-math.inf)
 
@@ -309,7 +309,7 @@ def plain_finish(dtype, mean):
 
 @functools.cache
 def plain_grad(dtype, reduced):
-    """One thread a target; x, dx: (N, C, D); targets: (N, D); stats: (2, N, D); divisor: (1,); g: (1,) or (N, D)."""
+    """One thread per target; x, dx: (N, C, D); targets: (N, D); stats: (2, N, D); divisor: (1,); g: (1,) or (N, D)."""
     load, store, T = codec(dtype)
 
     @cuda.jit

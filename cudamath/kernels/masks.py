@@ -1,7 +1,7 @@
 """What a condition chooses: positions of what is not zero, elements under a mask, distinct neighbours of a sorted vector.
 
-The idea. How many are chosen is known on the host only once the device has counted, which costs the one synchronisation that
-no such function can avoid, and nobody can give memory to a result of unknown length. So the elements are looked at twice:
+The idea. The length of the result is known on the host only after the device has counted, which costs the one synchronisation
+that no such function can avoid, and memory cannot be allocated before. So the elements are read twice:
 ``count_chosen`` tells how many each stretch of them has (1,024 stretches at most), the host adds that up, and ``write_chosen``
 goes over the stretches again, each block beginning behind what the blocks before it were found to have. Of few elements a
 result that has room for all of them costs little: ``write_chosen`` is alone then, its blocks count what is ahead of them

@@ -23,12 +23,12 @@ Versions, from simple to fast.
 3. `shared` (norm_shared.py)  forward: groups, whose channels it finds in fewer instructions, and rows too long for a block's
             registers, in those of a cluster of blocks (9.0 on). Read once.
 4. `ring` (norm_grad_ring.py)  gradients of rows of 16-bit numbers that take a warp or more: as `rows`, but the rows to come
-            wait in shared memory, brought by TMA (9.0 and 10.0).
+            wait in shared memory, loaded by TMA (9.0 and 10.0).
 5. `long_rows`  rows too long for registers: one block per row, which reads it again for each step (from the L2 cache),
             and the sums over rows in a kernel of their own, by blocks of columns.
 
 weight and bias have x's dtype or float32. What is missing among the inputs is None for the planners, and for the kernels any
-array in its place, which those made without it (see Parts) do not touch.
+array in their place, which kernels made without it (see Parts) do not touch.
 
 Measured (row versions_norm):
 layer norm of 87,040 x 768, bfloat16; NVIDIA H200, commit 8db76822220c, 2026-11-22

@@ -9,7 +9,7 @@ Versions, from simple to fast:
     each      one thread per element: computes the whole block and keeps one number of the four. Plain Numba: runs on
               any GPU and in the simulator.
     vectors   one thread per run of elements that fills 16 bytes (8 for one-byte types; 32 for int64, whose block of
-              four words is two stores), RUNS such runs a thread; all four words are used, a warp writes whole sectors.
+              four words is two stores), RUNS such runs per thread; all four words are used, a warp writes whole sectors.
 
 The floor is the bytes written: 4 per element for float32, 0.96 ms for 2^30 of them at 4.4 TB/s. Uniforms reach for
 it; normals add a logarithm, a square root, a sine and a cosine for two numbers.

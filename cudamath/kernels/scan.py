@@ -1,13 +1,13 @@
 """Running totals along an axis (cumsum, cumprod, cummax, cummin), in one pass.
 
 The idea. A scan is an associative ``combine`` and y[i] = x[0] combine ... combine x[i]. One thread can walk a line and
-write as it goes, at the price of one read and one write an element. Few long lines need more threads than lines, and
-then somebody has to know what came before his part:
+write as it goes, at the price of one read and one write per element. Few long lines need more threads than lines, and
+then each thread has to know the total of what comes before its part:
 
 ``scan_lines``  one thread per line; neighbouring threads, neighbouring lines. Any strides, any GPU, the simulator; the
                 right choice where lines are many (a scan down the columns of a matrix). Where they are few they are
                 cut into segments: ``line_totals`` reads each segment once more to know its total.
-``scan_ring``    (scan_ring.py) long lines on 9.0, in tiles that are read and whose totals are told before their turn.
+``scan_ring``    (scan_ring.py) long lines on 9.0, in tiles that are prefetched and whose totals are published ahead.
 ``scan_columns`` (scan_columns.py) lines whose neighbours are other lines, one block per strip of them: one pass.
 ``scan_tiles``  lines of neighbours, in tiles of 512 threads x some 16-byte accesses. Within a tile: each thread
                 scans its vectors, a warp scans their totals by shuffles, the warps meet in shared memory. Between
@@ -21,7 +21,7 @@ then somebody has to know what came before his part:
                 A tile needs the P of its group and the A's before it in its group, which 512 threads read at once and
                 add as a tree. So the order of additions depends on positions alone: a float scan is the same bit for
                 bit whichever tile is first, unlike the usual look-back, which adds what it happens to find. Blocks start in
-                the order of their numbers, as every single-pass scan takes for granted: whom a tile waits for runs already.
+                the order of their numbers, as every single-pass scan assumes: the tiles that a tile waits for already run.
 
 The floor is a read and a write of each element; ``scan_tiles`` adds one read in L2 of up to 512 totals a tile, nothing
 to memory. What is published is 32 bits with a flag beside them in one 64-bit word (ptx_lookback.py): no fences.

@@ -14,8 +14,9 @@ A line is divided at a rank (``divide``) in one more read and one write, however
     rank 4 of    7 1 5 5 9 3 5 8          border: 5, of which 2 are less
                  1 3 | 5 5 5 | 8 9 7      less and equal elements from where they begin upwards, greater ones from the end down
 
-So an element's place is told by how many less and how many equal ones are before it: both counts share a word, by which tiles
-tell each other while they run, as in onesweep.py. Less and equal elements keep their order, which ``topk`` needs.
+So the position of an element follows from how many less and how many equal ones are before it. Both counts share a word, which
+tiles publish while they run (decoupled look-back, see onesweep.py). Less and equal elements keep their order, which ``topk``
+needs.
 
 Measured (row partition_float32):
 partition(a, 2^23), float32, 2^24; NVIDIA H200, commit 8db76822220c, 2026-11-22

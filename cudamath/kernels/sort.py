@@ -5,11 +5,11 @@ integers and bool, either direction, NaNs last. Lines along the axis are rows; a
 
 Versions, from simple to fast:
 
-``sort_rows``  rows of up to 4,096 elements, a block for a row, or for several short ones. A bitonic network in shared
+``sort_rows``  rows of up to 4,096 elements, one block for a row, or for several short ones. A bitonic network in shared
                memory: log2(n) (log2(n) + 1) / 2 rounds of comparisons whose pattern does not depend on the data. A
                network is not stable; it becomes so by comparing positions where keys are equal. Sorted positions then
                fetch the elements, or are the answer.
-``sort_held``  the same network for rows of 128 to 4,096 elements, which lie in registers: HELD neighbours a thread. Elements
+``sort_held``  the same network for rows of 128 to 4,096 elements, which lie in registers: HELD neighbours per thread. Elements
                that are compared over a distance below HELD share a thread, below 32 HELD a warp, whose lanes shuffle them.
                Only the others meet in shared memory: of 4,096 elements' 78 rounds 15, and barriers cost more than the
                comparisons.
@@ -17,8 +17,8 @@ Versions, from simple to fast:
 ``radix``      rows of any length. A pass over one digit (6 bits) counts how often each digit occurs in each stretch of
                1,024 keys (``count_digits``), turns counts into offsets (``scan_counts``), and moves every key
                behind the equal ones before it (``move_keys``). For any GPU and the simulator; three launches and three
-               reads a digit.
-``onesweep``   the same with 8-bit digits, one launch and one read a digit: onesweep.py.
+               reads per digit.
+``onesweep``   the same with 8-bit digits, one launch and one read per digit: onesweep.py.
 
 Floor: the networks work in a multiprocessor, one read and one write of the elements; radix see onesweep.py.
 

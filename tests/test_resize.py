@@ -181,6 +181,13 @@ def test_what_only_moves_stays_as_it_is(device, dtype):
         assert_close(dx, np.where(np.isin(np.arange(8.0), taken), np.inf, 0).reshape(x.shape), rtol=0)
 
 
+def test_numpys_numbers_as_sizes(device):
+    x = cm.asarray(numbers((1, 2, 4, 6)))
+    for ours in (upsample(x, scale_factor=np.float32(1.5)), upsample(x, scale_factor=np.array([1.5, 1.5]))):
+        assert_close(ours, upsample(x, scale_factor=1.5).to_numpy(), rtol=0)
+    assert_close(cm.ml.pad(x, np.array([1, 0, 0, 2])), np.pad(x.to_numpy(), [(0, 0), (0, 0), (0, 2), (1, 0)]), rtol=0)
+
+
 def test_errors_of_pad(device):
     x = cm.zeros((2, 3, 4))
     for call, error, message in [

@@ -10,7 +10,10 @@ import functools
 import math
 import operator
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
+
+import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import compute_dtype
@@ -117,9 +120,10 @@ def _sizes(name: str, x: ndarray, size: Any, scale_factor: Any, rank: int) -> tu
     if size is not None:
         new = several(name, "size", tuple(size) if isinstance(size, Sequence) else size, 1, rank)
         return new, tuple([n / m for n, m in zip(old, new, strict=True)])
-    factors = tuple(scale_factor) if isinstance(scale_factor, Sequence) else (scale_factor,) * rank
-    if len(factors) != rank or not all(isinstance(f, (int, float)) and 0 < f < math.inf for f in factors):
+    factors = tuple(scale_factor) if isinstance(scale_factor, (Sequence, np.ndarray)) else (scale_factor,) * rank
+    if len(factors) != rank or not all(isinstance(f, Real) and 0 < f < math.inf for f in factors):
         raise ValueError(f"{name}: wants scale_factor as one or {rank} numbers > 0, got {scale_factor!r}")
+    factors = tuple(map(float, factors))
     new = tuple([math.floor(n * f) for n, f in zip(old, factors, strict=True)])
     if min(new) < 1:
         raise ValueError(f"{name}: scale_factor {scale_factor!r} makes {new} of shape {x.shape}")
@@ -198,7 +202,7 @@ _PADDED = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "c
 def _widths(x: ndarray, padding: Any) -> list[tuple[int, int]]:
     """(before, after) for each axis of x, the first axis first."""
     try:
-        if isinstance(padding, Sequence):
+        if isinstance(padding, (Sequence, np.ndarray)):
             given = [operator.index(n) for n in padding]
         else:
             given = [operator.index(padding)] * 2 * max(x.ndim - 2, 0)

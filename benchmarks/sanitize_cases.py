@@ -55,6 +55,13 @@ def weights_by_pairs(grad: Any, x: Any, **where: Any) -> Any:
     return conv_wgmma_taps.conv2d_weight_grad(out, grad, x, **where, rows=3, paired=True)
 
 
+def weights_of_one_tap(grad: Any, x: Any, **where: Any) -> Any:
+    """The plan of a weight gradient of filters of one tap, of which two blocks share each tile, in so many parts."""
+    from cudamath.kernels import conv_layout, conv_wgmma_pairs
+
+    return conv_wgmma_pairs.conv2d_weight_grad(conv_layout.result(x, (grad.shape[1], x.shape[1], 1, 1)), grad, x, **where)
+
+
 def with_kept_filters(x: Any, weight: Any, **where: Any) -> Any:
     """The plan of a convolution whose filters stay in shared memory; planners want more pixels for that."""
     from cudamath.kernels import conv_layout, conv_wgmma_kept
@@ -87,6 +94,9 @@ def convolutions() -> Calls:
     calls["conv2d_weight_grad wgmma, pairs of blocks"] = functools.partial(planned, weights_by_pairs, grad, grad, **where)
     calls["conv2d wgmma, filters kept"] = functools.partial(
         planned, with_kept_filters, grad, array(72, 3, 3, 64, dtype="bfloat16").transpose(0, 3, 1, 2), **where)
+    for parts in (1, 2):
+        calls[f"conv2d_weight_grad wgmma, one tap, {parts} pairs of blocks"] = functools.partial(
+            planned, weights_of_one_tap, y, y, **{**where, "padding": (0, 0, 0, 0)}, parts=parts)
     tap, alone = array(72, 64, 1, 1, dtype="bfloat16"), {**where, "padding": (0, 0, 0, 0), "version": "product"}
     calls["conv2d product"] = functools.partial(planned, conv.conv2d, grad, tap, **alone)
     return {**calls, **few_channels(where)}

@@ -85,3 +85,21 @@ def test_bools_are_subtracted_at_positions(device):
     x = cm.asarray([1.0, 2.0, 3.0])
     cm.subtract.at(x, cm.asarray([0, 1, 0]), True)
     assert x.to_numpy().tolist() == [-1, 1, 3]
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "maximum", "minimum"])
+def test_fractions_are_not_lost_at_positions(device, name):
+    """1.5 was taken for 1, where NumPy adds 1.5 and drops the fraction of the sum."""
+    x, at = cm.asarray([3, 4, 5]), getattr(cm, name).at
+    for values in (1.5, np.float64(1.5), cm.asarray([1.5, 2.0])):
+        with pytest.raises(TypeError, match=rf"^{'add' if name == 'subtract' else name}_at: values of float64 would lose"):
+            at(x, cm.asarray([0, 1]), values)
+    at(x, cm.asarray([0, 1, 0]), 2.0)
+    expected = np.array([3, 4, 5])
+    getattr(np, name).at(expected, [0, 1, 0], 2)
+    assert x.to_numpy().tolist() == expected.tolist()
+    y = cm.asarray(np.array([250, 4], "u1"))
+    getattr(cm, name).at(y, cm.asarray([0, 0]), cm.asarray([1, 2]))
+    expected = np.array([250, 4], "u1")
+    getattr(np, name).at(expected, [0, 0], np.array([1, 2], "u1"))
+    assert y.to_numpy().tolist() == expected.tolist()

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..core import indexing
 from ..core.array import ndarray
-from ..core.dtypes import NUMERIC, REAL_OR_BOOL
+from ..core.dtypes import INTEGER_OR_BOOL, NUMERIC, REAL_OR_BOOL
 from ..core.looked_up import known_view
 from ..core.op import Category, Op, require
 from ..core.tape import wrote
@@ -23,6 +25,9 @@ def _fold_at(name: str, kind: str, function: Callable, category: Category, x: An
     """``x[key] = function(x[key], values)`` in place, once for each time that a position occurs."""
     x = require(name, x, category)
     _check_writable(name, x)
+    given = np.asarray(values).dtype if type(values) is not ndarray else values.dtype
+    if x.dtype.kind in "iu" and given not in INTEGER_OR_BOOL and not (type(values) is float and values.is_integer()):
+        raise TypeError(f"{name}: values of {given} would lose their fractions in an array of {x.dtype} of shape {x.shape}")
     found = known_view(x._layout, key)
     if found is not None:
         target = x._view(*found)
@@ -40,8 +45,9 @@ def _fold_at(name: str, kind: str, function: Callable, category: Category, x: An
 def add_at(x: ndarray, key: Any, values: Any, /) -> None:
     """``x[key] += values`` in place, where positions that occur several times are added to several times (np.add.at).
 
-    Args: x: numeric array; key: whatever ``x[key]`` takes; values: broadcast and cast. Raises: as ``x[key] = values``.
-    Bitwise reproducible: equal positions are added in their order, without float atomics. Gradient: none, in place.
+    Args: x: numeric array; key: whatever ``x[key]`` takes; values: broadcast and cast. Raises: as ``x[key] = values``;
+    TypeError for fractions that integers would lose. Bitwise reproducible: equal positions are added in their order, without
+    float atomics. Gradient: none, in place.
 
     >>> import cudamath as cm
     >>> x = cm.zeros(3)

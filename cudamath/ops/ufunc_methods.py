@@ -80,7 +80,10 @@ def attach(function: Callable) -> None:
     def at(x: ndarray, key: Any, values: Any, /) -> None:
         """x[key] = f(x[key], values) in place, where positions that occur several times are met several times (`ufunc.at`)."""
         if ufunc is np.subtract:
-            add_at(x, key, elementwise.negative(astype(coerce(f"{name}.at", (x, values))[1], x.dtype, copy=False)))
+            if type(values) is not float:
+                values = coerce(f"{name}.at", (x, values))[1]
+                values = astype(values, x.dtype) if values.dtype.kind == "b" else values
+            add_at(x, key, -values)
         elif ufunc in _SCATTERS:
             _SCATTERS[ufunc](x, key, values)
         else:

@@ -1,4 +1,4 @@
-"""Products of groups of rows on the CPU: one product a group."""
+"""Products of groups of rows on the CPU: one product per group."""
 
 import numpy as np
 

@@ -22,7 +22,7 @@ Rows of 16-bit numbers, D a multiple of 8 up to 256: TMA fills the rest of 64, 1
 queries and keys beyond the ends as well. Exponents are those of 2: exp(x) = 2^(x log2 e), one instruction.
 
 The floor: 4 Sq Sk D operations (half of it if causal) at the speed of the tensor cores, some 700 TFLOP/s at the power limit
-of an H200, and one exponential a score: 16 per clock and multiprocessor, which at D = 64 take as long as the products.
+of an H200, and one exponential per score: 16 per clock and multiprocessor, which at D = 64 take as long as the products.
 
 What is measured is in benchmarks/results (rows attention_*). What the compiler has to be told:
 

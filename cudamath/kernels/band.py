@@ -2,7 +2,7 @@
 
     out[r, c] = x[r, c], or 1,   where low <= c - r <= high,   else 0
 
-Diagonal 0 is the main one, those above it count up. The floor is one write an element (and one read inside the band): a block
+Diagonal 0 is the main one, those above it count up. The floor is one write per element (and one read inside the band): a block
 owns ITEMS x THREADS neighbouring columns of a row, so no element number is divided, and elements outside the band are not read.
 Ones of rows that divide into 16 bytes are written by 16 bytes.
 """

@@ -3,7 +3,7 @@
 A convolution and its two gradients are one sum of products, read three ways (conv_simt.py's header). Versions:
 
 ``direct``, ``weight_direct``       one thread per output.
-``depthwise``                       one filter a channel: strips of results in registers, images in shared memory.
+``depthwise``                       one filter per channel: strips of results in registers, images in shared memory.
 ``depthwise_last``                  the same but for weight gradients, images channels last: pixels from the cache.
 ``few``                             weight gradients of groups of up to 8 channels and outputs, in the same way.
 ``implicit_gemm``, ``weight_gemm``  a matrix product over a table of taps, in registers; any GPU, any dtype.

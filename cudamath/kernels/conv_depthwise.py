@@ -312,7 +312,7 @@ def conv2d_depthwise_weight(dtype: np.dtype, how: Scheme, reads: int, reads_dy: 
 
 
 def serves(weight: tuple[int, ...], outputs: int, channels: int, stride: Pair, dilation: Pair) -> bool:
-    """Whether this file's kernels do these: one filter a channel, of up to 7 x 7, at every pixel or every second."""
+    """Whether this file's kernels do these: one filter per channel, of up to 7 x 7, at every pixel or every second."""
     return weight[1] == 1 and outputs == channels and max(weight[2:]) <= TAPS and max(stride) <= 2 and max(dilation) == 1
 
 

@@ -4,7 +4,7 @@
 
 Versions, simple to fast:
 
-``conv2d_weight_direct``  one block a weight, which walks all positions. Right for depthwise convolutions.
+``conv2d_weight_direct``  one block per weight, which walks all positions. Right for depthwise convolutions.
 ``conv2d_weight_gemm``    the register tile of conv_simt.py, outputs x taps, 8 positions at a time. Here the long sum runs
                           over positions, so these are the table in memory, written by ``position_table``; the taps of
                           a thread stay in its registers. There are too few tiles to fill the device, so the positions

@@ -57,7 +57,7 @@ i32, i64, f32 = types.int32, types.int64, types.float32
 
 @functools.cache
 def swap_halves(count: int) -> Any:
-    """A device function with which the same warpgroup of the two blocks of a pair adds `count` sums a thread, each block one
+    """A device function with which the same warpgroup of the two blocks of a pair adds `count` sums per thread, each block one
     half: (sums, half of them to be filled, rank, shared address of what comes for this thread, barrier that counts it).
 
     Rank 0 has the first half. Quads of a warpgroup's threads follow each other, 2,048 bytes. a + b = b + a: the same bits

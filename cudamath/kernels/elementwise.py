@@ -130,7 +130,7 @@ def vector_kernel(function: Any, arrays: tuple[bool, ...], width: int) -> Any:
 
 @functools.cache
 def rows_kernel(function: Any, kinds: tuple[str, ...], ndim: int, width: int, wide: bool) -> Any:
-    """`rows`: `width` neighbours a thread. kinds[i]: "run" (contiguous inside a row), "one" (one value per row) or "value".
+    """`rows`: `width` neighbours per thread. kinds[i]: "run" (contiguous inside a row), "one" (one value per row) or "value".
 
     Arguments: the arrays (as the one-dimensional memory behind them), the element strides of each array along the
     outer dimensions, the sizes of the dimensions (the innermost in accesses), the number of accesses.

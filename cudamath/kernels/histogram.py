@@ -1,7 +1,7 @@
 """Counting into bins: histogram and bincount.
 
 The idea. A block counts its share of the numbers in shared memory and adds its counts to the result at the end, so
-memory sees one read a number and one atomic addition a bin and block. All of it is integers: the order in which
+memory sees one read per number and one atomic addition per bin and block. All of it is integers: the order in which
 additions happen changes nothing. More bins than shared memory holds are counted where they are, by atomics in L2.
 
 The bin of a number:

@@ -12,7 +12,7 @@ Versions:
 2. `rows`    one block per row. It reads the row twice, but the second time soon after the first, out of the L2 cache: with
              THREADS = 512 two blocks share a multiprocessor, and the rows that 264 blocks work on are 27 MB at 50,304
              bfloat16 numbers per row.
-3. `packed`  the same for 16-bit numbers in rows of 16-byte units (8.0 on). Two exponentials a number are more work than
+3. `packed`  the same for 16-bit numbers in rows of 16-byte units (8.0 on). Two exponentials per number are more work than
              the memory leaves time for, unless each is two instructions: with the scores as powers of 2, the gradient is
              2^(s log2 e - b), where b holds the maximum, the sum and the count; the target's own 1 is taken off at the
              end, and what lies behind the last whole unit of classes is left to single threads. On one H200, 16,384 rows of

@@ -185,7 +185,7 @@ def picked(dtype):
 
 @functools.cache
 def pick(dtype):
-    """The losses of nll_loss, one thread a target; x: (N, C, D); targets: (N, D); pairs: (2, N * D) loss, counts."""
+    """The losses of nll_loss, one thread per target; x: (N, C, D); targets: (N, D); pairs: (2, N * D) loss, counts."""
     one = picked(dtype)
 
     @cuda.jit

@@ -170,7 +170,7 @@ def _slope(kind: str, by: int, x: str, t: str) -> str:
 
 @functools.cache
 def pointwise_slopes(kind: str, dtype: np.dtype, single: bool, width: int):
-    """Both gradients, `width` neighbours a thread. g: (1,) if `single`, else as x, t, dx and dt: (n,)."""
+    """Both gradients, `width` neighbours per thread. g: (1,) if `single`, else as x, t, dx and dt: (n,)."""
     load, store, T = codec(dtype)
     read, write, C = reader(dtype, width), writer(dtype, width), wide(dtype)
     by_x, by_t = (scalar_function(_slope(kind, by, "y", "z"), (C,) * 5, C, C, stored=False) for by in (0, 1))

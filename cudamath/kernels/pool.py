@@ -1,4 +1,4 @@
-"""Pooling: one thread a result, in both directions.
+"""Pooling: one thread per result, in both directions.
 
 The idea. Forward, a thread owns one output and walks its window. Backward, a thread owns one *input* place and walks
 the windows that cover it: p from ceil((h + padding - extent) / stride) to floor((h + padding) / stride), where extent =
@@ -9,7 +9,7 @@ the thread's own position.
 The floor is bytes(x) + bytes(y), and 4 more an output for the notes, which are only taken where a gradient will want
 them. Versions, from simple to fast:
 
-1. `max_pool2d`, `avg_pool2d` and their gradients: a thread a result, any strides. The overlap of windows is served by
+1. `max_pool2d`, `avg_pool2d` and their gradients: one thread per result, any strides. The overlap of windows is served by
    the L1 cache; what it costs are divisions and loops of unknown length.
 2. `pool_windows`, `pool_gather`: for images in C order or with their channels last; the window is a constant, so loops
    unroll and divisions by the stride become shifts. Channels last, a thread owns neighbouring channels: every access is

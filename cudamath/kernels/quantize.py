@@ -9,7 +9,7 @@ numbers of the last axis for each group. So one kernel serves all.
 in float32, ties to even. float8 is rounded as it is, without a zero point. int4 lies two in a byte, the first in the low half,
 as 0 .. 15: stored + 8 where there are no zero points.
 
-``quantize_plain``, ``dequantize_plain``   a thread a stored byte; any GPU and the simulator
+``quantize_plain``, ``dequantize_plain``   one thread per stored byte; any GPU and the simulator
 ``quantize_wide``, ``dequantize_wide``     a thread 8 neighbours of one channel: 16-byte accesses of 16-bit numbers; the
                                            latter two such groups, both read before the first is written
 ``quantize_rows``                          the largest absolute value of a row, its scale, and the stored row in one pass, for

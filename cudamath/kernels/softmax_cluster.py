@@ -96,7 +96,7 @@ def block_portion(dtype, width, ranks):
 
 @functools.cache
 def rows(dtype, width, log, ranks, threads, vectors):
-    """`ranks` blocks a line; x: accesses (rows.fetcher), x1, y: (lines * columns,); most: accesses of a block."""
+    """`ranks` blocks per line; x: accesses (rows.fetcher), x1, y: (lines * columns,); most: accesses of a block."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, portion, write = numba_type(kind), block_portion(dtype, width, ranks), writer(dtype, width)
@@ -160,7 +160,7 @@ def rows(dtype, width, log, ranks, threads, vectors):
 
 @functools.cache
 def rows_grad(dtype, width, log, ranks, threads, vectors):
-    """`ranks` blocks a line; g, y: accesses (rows.fetcher), g1, y1, dx: (lines * columns,); most: accesses of a block."""
+    """`ranks` blocks per line; g, y: accesses (rows.fetcher), g1, y1, dx: (lines * columns,); most: accesses of a block."""
     load, store, T = codec(dtype)
     fetch, widen, words, kind = fetcher(dtype, width)
     raw, portion, write = numba_type(kind), block_portion(dtype, width, ranks), writer(dtype, width)

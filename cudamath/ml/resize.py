@@ -120,7 +120,8 @@ def _sizes(name: str, x: ndarray, size: Any, scale_factor: Any, rank: int) -> tu
         new = several(name, "size", tuple(size) if isinstance(size, Sequence) else size, 1, rank)
         return new, tuple([n / m for n, m in zip(old, new, strict=True)])
     factors = tuple(scale_factor) if isinstance(scale_factor, (Sequence, np.ndarray)) else (scale_factor,) * rank
-    if len(factors) != rank or not all(isinstance(f, (int, float, np.floating, np.integer)) and 0 < f < math.inf for f in factors):
+    numbers = (int, float, np.integer, np.floating)
+    if len(factors) != rank or not all(isinstance(f, numbers) and 0 < f < math.inf for f in factors):
         raise ValueError(f"{name}: wants scale_factor as one or {rank} numbers > 0, got {scale_factor!r}")
     factors = tuple(map(float, factors))
     new = tuple([math.floor(n * f) for n, f in zip(old, factors, strict=True)])

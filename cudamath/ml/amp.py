@@ -144,8 +144,8 @@ def computing_in(dtype: Any, *, result: Any = "float32") -> Callable[[Callable],
 def loss_scale(initial: float = 65536.0, *, device: Any = None) -> dict[str, ndarray]:
     """The state of dynamic loss scaling: {"scale": float32, "good": int64, "skipped": int64}, all 0-d arrays.
 
-    scale is what the loss is multiplied by, good counts the steps since it changed, skipped the steps left out so far.
-    It belongs into a checkpoint beside the optimizer's state.
+    scale is what the loss is multiplied by, good counts the steps since it changed, skipped counts the steps skipped so far.
+    Save it in checkpoints, with the optimizer's state.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def loss_scale(initial: float = 65536.0, *, device: Any = None) -> dict[str, nda
     Raises
     ------
     ValueError
-        Another initial scale.
+        An initial scale that is not positive.
     DeviceError
         There is no such device.
 
@@ -177,7 +177,7 @@ def unscale(grads: Tree, state: dict[str, ndarray], *, max_norm: float = math.in
     """What gradients of a scaled loss are multiplied by, to be given to an optimizer as `factor`; adapts the scale.
 
     norm = sqrt(sum of all squares) / scale;  factor = min(1, max_norm / (norm + 1e-6)) / scale, NaN where the norm is not
-    finite: that step is left out. Then, as torch's GradScaler: scale *= backoff after such a step, scale *= growth after
+    finite: that step is skipped. Then, as torch's GradScaler: scale *= backoff after such a step, scale *= growth after
     `interval` steps in a row without one.
 
     Parameters

@@ -52,7 +52,7 @@ def scaled_dot_product_attention(q: Any, k: Any, v: Any, *, mask: Any = None, ca
     rng : Generator, optional
         Where dropout's mask comes from; by default the generator of `cm.random`.
     query_lengths, key_lengths : integer arrays (B,), optional
-        How many queries and keys of each batch element are there; what follows them is not looked at. By default all.
+        How many queries and keys of each batch element are there; what follows them is ignored. By default all.
         Held within 0 .. Sq and 0 .. Sk. With a cache of keys and values, `key_lengths` says how far it is filled.
 
     Returns

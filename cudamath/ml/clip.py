@@ -64,7 +64,7 @@ def clip_factor(grads: Tree, max_norm: float = math.inf, *, error_if_nonfinite: 
         Only read.
     max_norm : float
         Not negative. Infinite (the default): nothing is clipped, but a step with a gradient that is not finite (or
-        whose sum of squares is not) will be left out.
+        whose sum of squares is not) will be skipped.
     error_if_nonfinite : bool
         Raise FloatingPointError in that case: at once on the CPU, at the next synchronising call for a GPU.
 

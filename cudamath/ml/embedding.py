@@ -27,7 +27,7 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None) -> n
     indices : array of integers, any shape
         0 <= index < rows. Negative indices are errors: in a table of tokens they are mistakes.
     weight : array (rows, columns); floating-point
-        The table, one row an entry of the vocabulary.
+        The table, one row per entry of the vocabulary.
     padding_idx : int, optional
         The index of a row that is looked up but gets no gradient; a negative one counts from the end.
 

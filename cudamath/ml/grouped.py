@@ -23,8 +23,8 @@ def grouped_matmul(x: Any, weight: Any, ends: Any) -> ndarray:
     weight : array (groups, in, out), dtype of x
         Its transpose, `w.mT` of an array (groups, out, in), is read where it lies.
     ends : array (groups,) of integers
-        The row behind the last of each group; they do not fall. It stays on its device: nothing waits for it. Groups may be
-        empty. Rows from the last end on belong to nobody: they give zeros.
+        One past the last row of each group, in non-decreasing order. Groups may be empty; rows from the last end on are in no
+        group and give zeros. The array stays on its device: nothing waits for it.
 
     Returns
     -------

@@ -59,7 +59,7 @@ def linear(x: Any, weight: Any, bias: Any = None, *, activation: str | None = No
     TypeError
         An operand is not floating-point.
     ValueError
-        Shapes that do not fit; another activation.
+        Shapes that do not fit; an unknown activation.
 
     Gradient: those of `matmul`, the activation and `add`, of any order. While one is recorded, what the activation is
     applied to must be kept: it is a kernel of its own then (not in `mlp`).

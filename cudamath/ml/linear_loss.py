@@ -30,15 +30,15 @@ def linear_cross_entropy(x: Any, weight: Any, targets: Any, *, classes: int | No
 
     loss = mean over i of log sum_c exp(s_ic) - s_it,   s = x @ weight.mT,   t = targets[i], over the first `classes` columns
 
-    The scores are the largest array of a language model by far. Here the gradient takes their place as soon as a row's loss
-    is known, and both are multiplied on at once; with many rows a part of them is done at a time. So at most
+    The scores are by far the largest array of a language model. Here the gradient takes their place as soon as a row's loss
+    is known, and the products of the gradients follow at once; with many rows a part of them is done at a time. So at most
     `rows` x weight.shape[0] scores are held, once, and the loss costs one read and one write of them.
 
     Parameters
     ----------
     x : array (..., in) of float16, bfloat16, float32 or float64
     weight : array (out, in), dtype of `x`
-        A row for each class. Rows beyond `classes` make the products' sizes handsome; they get no gradient.
+        A row for each class. Rows beyond `classes` pad the products to efficient sizes; they get no gradient.
     targets : array (...) of integers
         Class indices, 0 <= target < classes.
     classes : int, optional
@@ -62,8 +62,8 @@ def linear_cross_entropy(x: Any, weight: Any, targets: Any, *, classes: int | No
     IndexError
         A target outside 0 .. classes - 1. On the GPU it is raised at the next synchronisation.
 
-    Gradient: with respect to x and weight, of any order. It is found along with the loss (for float16, whose small numbers
-    want the loss scaled first, it is that of `linear` and `cross_entropy`). Deterministic: sums in a fixed order.
+    Gradient: with respect to x and weight, of any order. It is found along with the loss (for float16, which needs the loss
+    scaled first, it is that of `linear` and `cross_entropy`). Deterministic: sums in a fixed order.
 
     Accuracy: 16-bit scores are rounded once, as those of `linear` are; what follows is computed in float32.
 

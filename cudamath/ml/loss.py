@@ -97,7 +97,7 @@ def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: s
     targets : array of floats in the shape of `logits`
         Probabilities of the classes ("soft labels").
     weight : array (C,); floating-point, optional
-        Of the classes.
+        Weight of each class.
     reduction : "mean", "sum" or "none"
     ignore_index : int
         Targets of this value count neither in the loss nor in the gradient. Class indices only.
@@ -184,7 +184,7 @@ def nll_loss(log_probabilities: Any, targets: Any, *, weight: Any = None, reduct
     targets : array of integers (N,), (N, d1, ...) or ()
         Class indices, 0 <= target < C.
     weight : array (C,); floating-point, optional
-        Of the classes.
+        Weight of each class.
     reduction : "mean", "sum" or "none"
     ignore_index : int
         Targets of this value do not count.

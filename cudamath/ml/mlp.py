@@ -65,7 +65,7 @@ _product_slope = Op("product_slope", cpu="mlp.product_slope", cuda="mlp.product_
 def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *, activation: str = "gelu_tanh", residual: Any = None) -> ndarray:
     """Two fully connected layers with an activation between them: y = f(x @ w1.mT + b1) @ w2.mT + b2 + residual.
 
-    The same as two calls of `linear`, and its gradient takes fewer passes over the hidden numbers.
+    The same as two calls of `linear`, and its gradient takes fewer passes over the hidden layer.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def mlp(x: Any, w1: Any, b1: Any, w2: Any, b2: Any, *, activation: str = "gelu_t
     TypeError
         An operand is not floating-point.
     ValueError
-        Shapes that do not fit; another activation.
+        Shapes that do not fit; an unknown activation.
 
     Gradient: of every order, with respect to all arrays. What the activation is applied to, and its result, are kept.
 

@@ -94,7 +94,7 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
     x : array (N, C) or (N, C, d1, ...) of float16, bfloat16, float32 or float64
         In C order or with the channels last in memory; the result lies in the same order on the GPU.
     running_mean, running_var : arrays (C,)
-        Wanted unless `training`; without them training returns the statistics of this batch.
+        Required unless `training`; without them training returns the statistics of this batch.
     weight, bias : arrays (C,), optional
         1 and 0 if missing. All four in the dtype of `x`; for 16-bit `x` also all in float32.
     training : bool
@@ -118,7 +118,7 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
         An operand is not floating-point, or parameters of another dtype than said above.
     ValueError
         Shapes that do not fit; inference without running statistics; training with fewer than two values per channel;
-        another activation.
+        an unknown activation.
 
     Gradient: with respect to x, weight, bias and residual (and, in inference, the statistics), of any order. Deterministic.
     Accuracy: the variance is found from distances to the mean, so a large mean costs no digits. The gradient of the weight is

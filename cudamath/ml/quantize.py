@@ -134,7 +134,7 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
         may be given as well.)
     symmetric : bool
         Without zero points: stored integers are -127 .. 127 (int4: -7 .. 7) and 0 is 0. Otherwise lowest and highest number,
-        and 0, decide about the 256 (16) steps. float8 is always symmetric.
+        and 0, determine the 256 (16) steps. float8 is always symmetric.
     scale, zero_point : array, optional
         Known beforehand: scale float32 of shape (), (channels,) or (.., n / group), zero_point likewise of integers that
         can be stored (-128 .. 127; int4: 0 .. 15; on a GPU, where looking would wait, others become the nearest of these).
@@ -152,7 +152,7 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
         x is empty; axis or group that do not fit; int4 with an odd last axis; scales of another shape; zero points for float8,
         or out of range.
 
-    Gradient: none, what is quantized is constant. Rounding is to the nearest, ties to even, in float32; what is out of range
+    Gradient: none: the result is a constant. Rounding is to the nearest, ties to even, in float32; what is out of range
     becomes the nearest number in it. A NaN or infinity makes the scale that is computed from it NaN or infinite, and with it
     the values of all that share it NaN; where scales are given a NaN becomes 0 (float8: stays), an infinity the largest number.
     Where all numbers are 0, the scale is 1. Deterministic; the same integers on CPU and GPU.

@@ -32,12 +32,12 @@ _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 def upsample(x: Any, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
              mode: str = "nearest", *, align_corners: bool = False) -> ndarray:
-    """Images, sequences or volumes resized, larger or smaller. Also known as `interpolate`.
+    """Resize images, sequences or volumes. `upsample` and `interpolate` are the same function.
 
     "nearest": y[i] = x[floor(i step)], where step = old size / new size (or 1 / scale_factor, if that is given);
-    "nearest-exact": y[i] = x[floor((i + 1/2) step)], the nearest in truth;
+    "nearest-exact": y[i] = x[floor((i + 1/2) step)], by the nearest centre;
     "linear" (three axes), "bilinear" (four), "trilinear" (five): between the neighbours of (i + 1/2) step - 1/2; with
-    align_corners, of i (old size - 1) / (new size - 1), so that corners stay corners. Beyond the edge, the edge.
+    align_corners, of i (old size - 1) / (new size - 1), so that corners map to corners. Beyond the edge the edge is repeated.
 
     Parameters
     ----------

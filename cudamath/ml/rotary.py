@@ -72,7 +72,7 @@ def rotary_embedding(x: Any, cos: Any, sin: Any, *, interleaved: bool = False) -
     x : array (..., S, D) of float16, bfloat16, float32 or float64, at most four axes
         Queries or keys. 16-bit numbers are computed in float32.
     cos, sin : arrays that broadcast to (..., S, R / 2)
-        From `rotary_tables`; R <= D numbers of each row are turned, the others copied. float32; float64 for float64 `x`.
+        From `rotary_tables`; R <= D numbers of each row are rotated, the others copied. float32; float64 for float64 `x`.
     interleaved : bool
         Which numbers form a pair.
 

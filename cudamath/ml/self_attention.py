@@ -17,13 +17,13 @@ NAME = "self_attention"
 
 
 def self_attention(qkv: Any, heads: int, *, causal: bool = True, scale: float | None = None) -> ndarray:
-    """Attention of a sequence to itself, from one array that holds queries, keys and values: what a transformer's layer does.
+    """Attention of a sequence to itself, from one array that holds queries, keys and values, as in a transformer's layer.
 
     With q, k, v = the three thirds of qkv's last axis, each (B, S, heads, D):
     y[b, i, h] = sum over j of p[i, j] v[b, j, h],   p = softmax over j of scale q[b, i, h] . k[b, j, h]
 
     The same as `scaled_dot_product_attention` after taking `qkv` apart and moving the heads in front, but nothing is copied
-    on the way: what a `linear` layer gives goes in, and what the next one wants comes out; so do the gradients.
+    on the way: it takes the result of one `linear` layer and returns the input of the next; so do the gradients.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
                                                      "softmax_cluster": SINCE_8[2:], "softmax_cluster_grad": SINCE_8[2:],
                                                      "norm_shared": SINCE_8[2:], "norm_ring_grad": ((9, 0), (10, 0)),
                                                      "reduce_partials_early": SINCE_8[2:],
-                                                     "add_often_early": SINCE_8[2:]}
+                                                     "add_often_early": SINCE_8[2:], "add_rows_bulk": SINCE_8[2:]}
 
 #: libdevice reduces large arguments of these in float64; the fast path does not.
 REDUCES_IN_FLOAT64 = re.compile(r"^(sin|cos|tan)$")
@@ -150,6 +150,7 @@ def reached(capability: tuple[int, int]) -> Reached:
         def download(host: int, address: int, nbytes: int, stream: Any) -> None:
             ctypes.memmove(host, np.full(-(-nbytes // 8), 3, np.int64).tobytes(), nbytes)  # counts of what was found
 
+        fake.poisons = False
         patch.setattr(dnn, "available", lambda: False)  # it plans at once, on a device that is there
         patch.setattr(blas, "multiplies_float8", lambda outer: False)  # it asks the library, which asks the driver
         patch.setattr(plans, "compiler", compiler)

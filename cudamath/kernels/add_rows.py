@@ -43,6 +43,7 @@ from .rows import FULL, WARP, bounded, device, fetcher, writer
 
 if not SIMULATOR:
     from . import ptx_hopper
+    from .ptx_mma import global_address, shared_address
 
 WARPS = 16
 THREADS = WARPS * WARP
@@ -51,6 +52,7 @@ AHEAD = 8  # indices that a lane has in flight
 OFTEN = 32  # sources of a row that one warp adds one after another
 LEAST = 256  # bytes of a row, at least: half of a warp's lanes have one access each
 UNDER_WAY, MOST_SOURCES = 12, 4  # accesses of 16 bytes, and sources, that a thread has in flight at most
+PIECE = 4096  # bytes of zeros in shared memory
 OWNERS, MOST_OWNERS = 128, 1024  # blocks
 MOST_OWN = 640  # rows of a block: (WARPS + 1) counts each, in 48 KB of shared memory
 CROWDED = 32  # sources for each row there is, from which on a sort is quicker
@@ -96,7 +98,7 @@ def folding(kind: str, dtype: np.dtype) -> tuple[Any, Any]:
 
 
 @functools.cache
-def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> Any:
+def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int, bulk: bool) -> Any:
     """out[row] = base of the row, folded with the sum of its sources. base: "zeros", "copy" (x), "place" (x is out, and rows
     without sources stay as they are). row_of: (index, rows) -> row or -1; each: accesses of a lane to a piece of a row."""
     _, _, T = codec(dtype)
@@ -108,8 +110,9 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
     raw_words, numbers = sources * each * words, each * width
     stored = getattr(types, word.name)
     zeros, copied, in_place = base == "zeros", base == "copy", base == "place"
+    if bulk:
+        ptx, read_out = ptx_hopper, ptx_hopper.bulk_wait(0, read=True)
 
-    @bounded((THREADS, 1))
     def add_rows(x, values, index, out, order, often, rows, vectors, bits, flag, ticket):
         # x: (rows * vectors,), values: (m * vectors,) accesses of words; out: (rows * vectors * width,); index: (m,);
         # order: (m,) int32; often: (owners, 1 + 3 most) int32: how many rows are left, and of each its number, the place of
@@ -189,7 +192,25 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
         # 2. Rows without sources.
         total = cuda.local.array(numbers, T)
         raw = cuda.local.array(raw_words, stored)
-        if not in_place:
+        if bulk:  # zeros lie in shared memory, from where they are written without a thread of it
+            nothings = types.int32(first_places + own + types.int32(1))
+            nothings = types.int32(nothings + ((-shared_address(counts) // 4 - nothings) & 3))
+            row_bytes = types.int32(vectors * 16)
+            piece_bytes = min(row_bytes, types.int32(PIECE))
+            for i in range(t, piece_bytes >> 2, types.int32(THREADS)):
+                counts[types.int32(nothings + i)] = 0
+            ptx.fence_async_shared()
+            cuda.syncthreads()
+            zeros_at = types.int32(shared_address(counts) + nothings * 4)
+            for r in range(t, own, types.int32(THREADS)):
+                row = types.int64(types.int32(types.int32(r << bits) | owner))
+                place = types.int32(first_places + r)
+                if row < rows and counts[types.int32(place + types.int32(1))] == counts[place]:
+                    for at_byte in range(types.int32(0), row_bytes, piece_bytes):
+                        ptx.bulk_store(types.int64(global_address(out) + row * row_bytes + at_byte), zeros_at,
+                                       types.int32(min(piece_bytes, row_bytes - at_byte)))
+            ptx.bulk_commit()
+        elif not in_place:
             for i in range(numbers):
                 total[i] = T(0)
             for r in range(warp, own, types.int32(WARPS)):
@@ -273,8 +294,12 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
         cuda.syncthreads()
         if t == 0:
             often[owner, 0] = shared[2 * WARPS]
+        if bulk:
+            read_out()
 
-    return add_rows
+    if bulk:
+        add_rows.__name__ = "add_rows_bulk"
+    return bounded((THREADS, 1))(add_rows)
 
 
 @functools.cache
@@ -378,9 +403,10 @@ def row_steps(base: str, given: Any, target: Any, x: Layout, source: Any, index:
     values, lines = source.view((m * words,), dtype=word), target.view((rows * after,))
     old = values if base == "zeros" else given.view((rows * words,), dtype=word)
     early, slices = capability(x.device) >= (9, 0), blocks(vectors, LANES)
-    return [Launch(add_rows(x.dtype, kind, base, row_of, each), owners, THREADS,
+    bulk = base == "zeros" and capability(x.device) == (9, 0)
+    return [Launch(add_rows(x.dtype, kind, base, row_of, each, bulk), owners, THREADS,
                    [old, values, index, lines, order, often, rows, np.int32(vectors), np.int32(owners.bit_length() - 1),
-                    Flag(), Ticket()], ((WARPS + 1) * own + 1) * 4),
+                    Flag(), Ticket()], ((WARPS + 1) * own + 1) * 4 + bulk * (16 + PIECE)),
             Launch(add_often(x.dtype, kind, base == "zeros", early),
                    (slices, min(owners, max(OFTEN_BLOCKS * multiprocessors(x.device) // slices, 1))), OFTEN_THREADS,
                    [lines if base == "zeros" else given.view((rows * after,)), values, lines, order, often, np.int32(vectors),

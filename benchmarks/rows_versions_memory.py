@@ -71,7 +71,8 @@ def gradient(name: str) -> Bind:
 
 
 row("versions_norm_grad", "device", "gradient of layer norm, 87,040 x 768, bfloat16",
-    repeated(NORM, NORM, NORM[1:], NORM[:1], NORM[:1]), {name: gradient(name) for name in ("plain", "long_rows", "rows")},
+    repeated(NORM, NORM, NORM[1:], NORM[:1], NORM[:1]), {
+        name: gradient(name) for name in ("plain", "long_rows", "rows", "ring")},
     work=6 * NORM[0] * 768, unit="B")
 row("versions_join", "device", "two of 8,192 x 4,096 side by side, float32", repeated((SIDE, 4096), (SIDE, 4096)), {
     name: version(lambda a, b, name=name: concat(a, b, axis=1, sizes=(4096, 4096), version=name))

@@ -29,7 +29,7 @@ def create_tensor(shape: int | Sequence[int], dtype: Any = "float32", *, fill: f
         shape: its shape.
         dtype: its dtype.
         fill: the value of every element.
-        device: where it goes; None: the default device.
+        device: of the result; None: the default device.
 
     Returns:
         ndarray of that shape and dtype.
@@ -51,7 +51,7 @@ def from_numpy(x: Any, *, device: Any = None) -> ndarray:
 
     Args:
         x: array-like. On the CPU its memory is shared, on a GPU it is copied.
-        device: where it goes; None: the default device.
+        device: of the result; None: the default device.
 
     Returns:
         ndarray.

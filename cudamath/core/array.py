@@ -120,12 +120,12 @@ class ndarray:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements lie in C order without gaps."""
+        """Whether the elements are in C order without gaps."""
         return self._layout.contiguous
 
     @property
     def flags(self) -> Flags:
-        """How the array lies in memory: c_contiguous, f_contiguous, owndata, writeable, aligned."""
+        """The memory layout: c_contiguous, f_contiguous, owndata, writeable, aligned."""
         layout = self._layout
         turned = shapes.is_contiguous(layout.shape[::-1], layout.strides[::-1], layout.itemsize)
         alone = not shapes.overlaps_itself(layout.shape, layout.strides, layout.itemsize)

@@ -354,7 +354,7 @@ def set_memory_callback(fn: Callable[[dict[str, Any]], None] | None, *, threshol
         Called as `fn(stats)`, where stats is `memory_stats(device)` with two more entries: "event", which is "high" or
         "exhausted", and "requested" in bytes. "high": reserved memory grew past `threshold` of the limit (of the
         device's memory where none is set); told again only after it was below. "exhausted": an allocation is about to
-        raise OutOfMemoryError. None: nobody is told any more. Called in the allocating thread; what it raises, the
+        raise OutOfMemoryError. None: no function is called. Called in the allocating thread; what it raises, the
         allocation raises.
     threshold : float
         In (0, 1].

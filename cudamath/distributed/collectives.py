@@ -167,7 +167,7 @@ def all_reduce(tree: Any, op: str = "sum") -> Any:
         op: "sum", "mean", "max" or "min" (NaN wins; no complex numbers).
 
     Returns: the tree, of new arrays on the devices of the old ones; of a process that is alone, its own arrays.
-    Raises: ValueError (an unknown op; processes that bring different trees), TypeError (dtype; arrays that carry a gradient).
+    Raises: ValueError (an unknown op; processes that pass different trees), TypeError (dtype; arrays that carry a gradient).
     Gradient: none. Deterministic: in the order of the ranks, 16-bit numbers in float32; every process has the same bits.
 
     >>> import cudamath as cm
@@ -196,7 +196,7 @@ def broadcast(tree: Any, root: int = 0) -> Any:
     Args: tree: arrays (numbers become arrays) of any dtype; other processes' have the same structure, shapes and dtypes, their
         values do not matter; root: whose.
     Returns: the tree, of new arrays on the devices of the old ones; of a process that is alone, its own arrays.
-    Raises: ValueError (no such process; processes that bring different trees), TypeError (arrays that carry a gradient).
+    Raises: ValueError (no such process; processes that pass different trees), TypeError (arrays that carry a gradient).
     Gradient: none.
 
     >>> import cudamath as cm
@@ -218,7 +218,7 @@ def all_gather(x: Any, axis: int = 0) -> ndarray:
 
     Args: x: array of any dtype, the same shape in every process (0-d: as one of length 1); axis: along which.
     Returns: array on the device of x, `size()` times as long along that axis.
-    Raises: ValueError (axis; processes that bring different shapes), TypeError (an array that carries a gradient).
+    Raises: ValueError (axis; processes that pass different shapes), TypeError (an array that carries a gradient).
     Gradient: none.
 
     >>> import cudamath as cm

@@ -51,7 +51,7 @@ def take_from_owners(tree: Any) -> None:
     """Overwrites the arrays of a tree, in place, with the values that their owners have (see `owned`).
 
     Args: tree: writable arrays, of the same structure, shapes and dtypes in every process.
-    Returns: None. Raises: ValueError (processes that bring different trees), TypeError (arrays that carry a gradient).
+    Returns: None. Raises: ValueError (processes that pass different trees), TypeError (arrays that carry a gradient).
 
     >>> import cudamath as cm
     >>> cm.distributed.take_from_owners({"a": cm.ones(2)})

@@ -143,7 +143,7 @@ def conv2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, in
     padding : int or (rows, columns), at least 0; or "valid" (none) or "same"
         Zeros around the images. "same" keeps H x W (stride 1 only); an odd total puts the extra one below and right.
     groups : int
-        Splits channels and outputs into so many equal groups; an output sees the channels of its own group only.
+        Splits channels and outputs into this many equal groups; an output sees the channels of its own group only.
         groups = C is a depthwise convolution.
 
     Returns
@@ -353,7 +353,7 @@ def conv_transpose2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     output_padding : int or (rows, columns), at least 0, less than `stride` or `dilation`
         Rows and columns more, below and right.
     groups : int
-        Splits channels and outputs into so many equal groups.
+        Splits channels and outputs into this many equal groups.
 
     Returns
     -------

@@ -412,7 +412,7 @@ class Continuous(Source):
         """Gamma samples: density x^(shape - 1) exp(-x / scale) / (Gamma(shape) scale^shape).
 
         By Marsaglia and Tsang's rejection. Each element draws from a subsequence of its own, so that it depends neither
-        on the grid nor on the others' luck (`kernels/sampling.py` explains how).
+        on the grid nor on the attempts of others (`kernels/sampling.py` explains how).
 
         Parameters
         ----------

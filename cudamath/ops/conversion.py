@@ -130,7 +130,7 @@ def isscalar(x: Any, /) -> bool:
 
 
 def isfortran(x: Any, /) -> bool:
-    """Whether an array lies in Fortran's order and not in C's.
+    """Whether an array is in Fortran order and not in C order.
 
     Args: x: array, or what becomes one. Returns: bool.
 
@@ -142,7 +142,7 @@ def isfortran(x: Any, /) -> bool:
 
 
 def may_share_memory(a: Any, b: Any, /) -> bool:
-    """Whether the memory that two arrays reach over meets: True for views of each other, maybe for others beside them.
+    """Whether the memory ranges of two arrays overlap: True if they share an element, and maybe if they do not.
 
     Args: a, b: arrays. Returns: bool, from the bounds of their memory alone.
 

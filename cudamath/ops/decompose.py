@@ -200,7 +200,7 @@ def solve(a: Any, b: Any) -> ndarray:
     Returns: array (..., n) or (..., n, k) of the common dtype.
     Raises: TypeError (dtype), ValueError (shapes), LinAlgError (not square; singular: on a GPU at the next synchronisation).
     Gradient: g_b = solve(a^H, g), g_a = -g_b x^H.
-    Accuracy: LAPACK's: the answer to a problem within about n eps of the one asked.
+    Accuracy: LAPACK's: the exact answer to a problem within about n eps of the given one.
 
     >>> import cudamath as cm
     >>> cm.linalg.solve([[3.0, 1.0], [1.0, 2.0]], [9.0, 8.0]).tolist()

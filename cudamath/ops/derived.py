@@ -176,7 +176,7 @@ class Derived(Discrete):
 
     def hypergeometric(self, ngood: Any, nbad: Any, nsample: Any, size: Size = None, dtype: Any = None,
                        device: Any = None) -> ndarray:
-        """How many of nsample things, taken without putting back from ngood good and nbad bad ones, are good.
+        """Hypergeometric samples: good ones among nsample drawn without replacement from ngood good and nbad bad.
 
         ngood, nbad, nsample: whole numbers >= 0, nsample <= ngood + nbad, or arrays of few different ones (on a GPU these are
         waited for); size, dtype, device and errors: as for `poisson`. Not differentiable. By inversion, in a table of the sums

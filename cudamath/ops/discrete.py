@@ -406,7 +406,7 @@ class Discrete(Continuous):
         """A random order: of 0 .. x - 1 if `x` is an integer, else a copy of the array `x` shuffled along `axis`.
 
         Up to 1024 elements every order is equally likely: each element takes the rank of a random 64-bit key. Longer
-        permutations are a keyed bijection (24 rounds of a small cipher): each element goes to each place equally
+        permutations are a keyed bijection (24 rounds of a small cipher): each element goes to each position equally
         often and the order looks random in every test made here, but, as 128 bits of key cannot name them, not every
         order can occur.
 
@@ -511,7 +511,7 @@ class Discrete(Continuous):
         Raises
         ------
         ValueError
-            Nothing to draw from; more asked for than there is, without replacement; p of another length, negative or
+            Nothing to draw from; more samples than elements without replacement; p of another length, negative or
             not adding up to 1; a 0-d array.
 
         >>> import cudamath as cm

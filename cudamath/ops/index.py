@@ -373,7 +373,7 @@ def take(x: Any, /, indices: Any, axis: int | None = None, out: Any = None, mode
     out[..., j, ...] = x[..., indices[j], ...]
 
     Args: x: any array; indices: integers of any shape, negative ones count from the end; axis: None ravels ``x`` first;
-    out: array that the result is written into; mode: what is out of range raises ("raise"), goes round ("wrap") or counts
+    out: array that the result is written into; mode: what is out of range raises ("raise"), wraps around ("wrap") or counts
     as the first or last ("clip"). Returns: an array in which ``indices.shape`` takes the place of ``axis``. Raises: IndexError
     if an index is out of range, TypeError if indices are no integers, ValueError for another mode. Gradient: added up at the
     positions, in a fixed order.

@@ -35,7 +35,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
     Args: x: real array; xp: vector, ascending (not checked) unless there is a period; fp: vector as long, numeric; left,
     right: values below and above xp, by default the first and the last of fp; period: of x, in which xp is brought and
-    sorted. Returns: array of x's shape, in the dtype that x and fp meet in, at least the default floating-point dtype for
+    sorted. Returns: array of x's shape, in the promoted dtype of x and fp, at least the default floating-point dtype for
     integers. Raises: ValueError (shapes, no points, period 0), TypeError (dtype). Gradient: by its parts.
 
     >>> import cudamath as cm

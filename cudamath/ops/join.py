@@ -243,7 +243,7 @@ def unstack(x: Any, /, axis: int = 0) -> tuple[ndarray, ...]:
 
 
 def array_split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[ndarray]:
-    """Views of ``x`` cut along an axis: into so many parts of nearly equal size (the longer ones first), or
+    """Views of ``x`` cut along an axis: into this many parts of nearly equal size (the longer ones first), or
     before each of the given indices.
 
     Args: x: array of at least 1 dimension; indices_or_sections: how many, or where. Raises: ValueError if there are to be no
@@ -257,7 +257,7 @@ def array_split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int =
 
 
 def split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[ndarray]:
-    """Views of ``x`` cut along an axis: into so many parts of equal size, or before each of the given indices.
+    """Views of ``x`` cut along an axis: into this many parts of equal size, or before each of the given indices.
 
     Args: x: array of at least 1 dimension; indices_or_sections: how many, or where. Raises: ValueError if the axis cannot be
     divided evenly or is out of bounds. Gradient: joined.
@@ -311,7 +311,7 @@ def _integers(name: str, what: str, given: Any) -> list[int]:
 
 
 def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
-    """A copy with the elements moved on by ``shift`` positions; those that fall off the end come back at the start.
+    """A copy with the elements shifted by ``shift`` positions; those shifted beyond the end reappear at the start.
 
     Args: x: any array; shift: an integer, or one for each axis; axis: None rolls the raveled array. Raises: ValueError
     if shifts and axes do not match, TypeError for other shifts. Gradient: rolled back.

@@ -198,7 +198,7 @@ def eigh(a: Any, /, UPLO: str = "L") -> EighResult:
 
     Args: a: array (..., n, n), of which one triangle is read; UPLO: "L" or "U", which.
     Returns: named pair (eigenvalues (..., n), real and ascending; eigenvectors (..., n, n), orthonormal columns). On a GPU
-        the vectors lie in columns.
+        the vectors are the columns.
     Raises: TypeError (dtype), ValueError (dimensions, UPLO), LinAlgError (not square; no convergence).
     Gradient: v (diag(g_w) + (v^H g_v) / (w_j - w_i)) v^H, Hermitian; through the vectors only where all eigenvalues differ.
 

@@ -114,7 +114,7 @@ def column_stack(arrays: Sequence[Any], /) -> ndarray:
 
 
 def dstack(arrays: Sequence[Any], /) -> ndarray:
-    """Arrays behind one another: along axis 2, those of fewer dimensions as ``atleast_3d`` makes them.
+    """The arrays stacked in depth: along axis 2, those of fewer dimensions as ``atleast_3d`` makes them.
 
     Args: arrays: at least one. Raises: ValueError (shapes). Gradient: pieces.
 

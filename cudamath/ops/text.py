@@ -52,7 +52,7 @@ def array_str(x: Any, *args: Any, **kwargs: Any) -> str:
 def loadtxt(fname: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
     """An array from a text file of numbers.
 
-    Args: fname: path, open file or list of lines; device: where it goes; all else as for NumPy's `loadtxt`. Returns: array
+    Args: fname: path, open file or list of lines; device: of the result; all else as for NumPy's `loadtxt`. Returns: array
     (with unpack=True of several dtypes a list). Raises: what NumPy raises.
 
     >>> import cudamath as cm
@@ -66,7 +66,7 @@ def loadtxt(fname: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
 def genfromtxt(fname: Any, *args: Any, device: Any = None, **kwargs: Any) -> ndarray:
     """An array from a text file of numbers in which some may be missing.
 
-    Args: fname: path, open file or list of lines; device: where it goes; all else as for NumPy's `genfromtxt`. Raises: what
+    Args: fname: path, open file or list of lines; device: of the result; all else as for NumPy's `genfromtxt`. Raises: what
     NumPy raises; TypeError for columns of different kinds (structured arrays).
 
     >>> import cudamath as cm
@@ -92,7 +92,7 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
     """An array from a file of bytes, or (sep given) of text, as `ndarray.tofile` writes it.
 
     Args: file: path or open file; dtype: of the elements; count: how many, -1: all; sep: between numbers, "" for bytes;
-    offset: bytes to skip; device: where it goes. Raises: what NumPy raises.
+    offset: bytes to skip; device: of the result. Raises: what NumPy raises.
 
     >>> import os, tempfile, cudamath as cm
     >>> path = os.path.join(tempfile.mkdtemp(), "x")
@@ -106,7 +106,7 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
 def fromstring(text: str, dtype: Any = float, count: int = -1, *, sep: str, device: Any = None) -> ndarray:
     """An array from numbers in a text.
 
-    Args: text: str; dtype: of the elements; count: how many, -1: all; sep: between the numbers; device: where it goes. Raises:
+    Args: text: str; dtype: of the elements; count: how many, -1: all; sep: between the numbers; device: of the result. Raises:
     ValueError for what is no number.
 
     >>> import cudamath as cm
@@ -213,7 +213,7 @@ def mask_indices(n: int, mask: Callable[..., Any], k: Any = 0) -> tuple[ndarray,
 
 
 def shares_memory(a: Any, b: Any, /, max_work: int | None = None) -> bool:
-    """Whether an element of one array lies where one of the other does; exactly, where `may_share_memory` compares bounds.
+    """Whether two arrays share the memory of an element: exactly, where `may_share_memory` compares bounds.
 
     Args: a, b: arrays; max_work: as in NumPy: how much to try before giving up with TooHardError; None: no limit.
 

@@ -30,7 +30,7 @@ def driver() -> Any:
 @dataclasses.dataclass(frozen=True)
 class DeviceInfo:
     """What a device is: name, compute capability, memory in bytes, multiprocessors, L2 cache in bytes, the nominal bandwidth
-    of its memory in bytes per second and its highest clock in Hz (0: the driver does not tell)."""
+    of its memory in bytes per second and its highest clock in Hz (0: unknown)."""
 
     index: int
     name: str

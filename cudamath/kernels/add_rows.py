@@ -110,8 +110,7 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int, bulk
     raw_words, numbers = sources * each * words, each * width
     stored = getattr(types, word.name)
     zeros, copied, in_place = base == "zeros", base == "copy", base == "place"
-    if bulk:
-        ptx, read_out = ptx_hopper, ptx_hopper.bulk_wait(0, read=True)
+    ptx, read_out = (ptx_hopper, ptx_hopper.bulk_wait(0, read=True)) if bulk else (None, None)
 
     def add_rows(x, values, index, out, order, often, rows, vectors, bits, flag, ticket):
         # x: (rows * vectors,), values: (m * vectors,) accesses of words; out: (rows * vectors * width,); index: (m,);

@@ -187,8 +187,8 @@ def section(where: pathlib.Path, duration: Callable[[float], str]) -> list[str]:
     if not file.is_file():
         return []
     record = json.loads(file.read_text())
-    lines = ["", f"**What is claimed elsewhere**, call to result, {record['cores']} cores of {record['processor']}; commit "
-             f"`{record['commit']}`, {record['date']}.", "", "| operation | claimed | cudamath | beside | times as fast |",
+    lines = ["", f"**Speedups advertised elsewhere, measured here**, from the call to the result, {record['cores']} cores of {record['processor']}; commit "
+             f"`{record['commit']}`, {record['date']}.", "", "| operation | claimed | cudamath | beside | speedup |",
              "|---|---|---:|---|---:|"]
     for each in record["headlines"]:
         ours = each["seconds"][OURS]

@@ -221,7 +221,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     -------
     tuple
         The result and `pull`: a function of a tree with the structure, shapes and dtypes of the result, that returns a
-        tuple with one gradient a primal. What `pull` needs is kept as long as it; where it was changed in place meanwhile,
+        tuple with one gradient per primal. What `pull` needs lives as long as `pull`; where it was changed in place meanwhile,
         `pull` raises RuntimeError.
 
     Raises

@@ -187,8 +187,9 @@ def section(where: pathlib.Path, duration: Callable[[float], str]) -> list[str]:
     if not file.is_file():
         return []
     record = json.loads(file.read_text())
-    lines = ["", f"**Speedups advertised elsewhere, measured here**, from the call to the result, {record['cores']} cores of {record['processor']}; commit "
-             f"`{record['commit']}`, {record['date']}.", "", "| operation | claimed | cudamath | beside | speedup |",
+    lines = ["", f"**Speedups advertised elsewhere, measured here**, from the call to the result, {record['cores']} cores of "
+             f"{record['processor']}; commit `{record['commit']}`, {record['date']}.", "",
+             "| operation | claimed | cudamath | beside | speedup |",
              "|---|---|---:|---|---:|"]
     for each in record["headlines"]:
         ours = each["seconds"][OURS]

@@ -39,6 +39,8 @@ def same(function: Function) -> Pair:
     return function, function
 
 
+LIST = [0.5] * 64  # what becomes an array
+
 #: title -> (cudamath's, PyTorch's)
 CALLS: dict[str, Pair] = {
     "a + b": same(lambda lib, x: x.a + x.b),
@@ -385,3 +387,76 @@ CALLS |= {f"{name}({', '.join(map(str, (*arrays, *more)))})":
               ("conv_transpose1d", ("lines", "taps"), ()),
               ("max_pool1d", ("lines",), (2,)), ("avg_pool1d", ("lines",), (2,)), ("adaptive_avg_pool1d", ("lines",), (2,)),
               ("max_pool3d", ("volumes",), (2,)), ("avg_pool3d", ("volumes",), (2,)))}
+CALLS |= {f"{name}(64)": (lambda lib, x, name=name: getattr(lib, name)(64),
+                          lambda lib, x, name=name: getattr(lib, f"{name}_window")(64, device=x.a.device))
+          for name in ("hamming", "blackman", "bartlett")}
+CALLS |= {f"{name}(a)": named(name, "a", torch=torch) for name, torch in {
+    "fix": "", "frexp": "", "isneginf": "", "isposinf": "", "radians": "deg2rad",
+    "degrees": "rad2deg", "rint": "round", "corrcoef": "", "atleast_3d": "", "unique_values": "unique",
+    "flatnonzero": "argwhere"}.items()}
+CALLS |= {f"{name}(v)": named(name, "v", torch=torch) for name, torch in {
+    "gradient": "", "diagflat": "", "atleast_1d": "", "argsort": "", "unique": ""}.items()}
+CALLS |= {f"{name}(a, b)": named(name, "a", "b") for name in (
+    "fmin", "greater", "less", "greater_equal", "equal")}
+CALLS |= {f"fft.{name}(waves)": named(name, "waves", space="fft") for name in ("ifftn", "irfftn")}
+CALLS |= {f"fft.{name}(a)": named(name, "a", space="fft") for name in ("rfftn", "ihfft")}
+CALLS |= {
+    "triu_indices(64)": (lambda lib, x: lib.triu_indices(64), lambda lib, x: lib.triu_indices(64, 64, device=x.a.device)),
+    "kaiser(64, 12.0)": (lambda lib, x: lib.kaiser(64, 12.0),
+                         lambda lib, x: lib.kaiser_window(64, True, 12.0, device=x.a.device)),
+    "cummin(v)": (lambda lib, x: lib.cummin(x.v), lambda lib, x: lib.cummin(x.v, 0)),
+    "cumulative_prod(a, 1)": (lambda lib, x: lib.cumulative_prod(x.a, axis=1), lambda lib, x: lib.cumprod(x.a, 1)),
+    "dot(v, v)": same(lambda lib, x: lib.dot(x.v, x.v)),
+    "float_power(a, 2)": same(lambda lib, x: lib.float_power(x.a, 2)),
+    "ldexp(a, classes)": same(lambda lib, x: lib.ldexp(x.a, x.classes)),
+    "histogram(v, 16)": (lambda lib, x: lib.histogram(x.v, 16)[0], lambda lib, x: lib.histc(x.v, 16)),
+    "unravel_index(classes, (8, 8))": same(lambda lib, x: lib.unravel_index(x.classes, (8, 8))),
+    "vsplit(a, 2)": same(lambda lib, x: lib.vsplit(x.a, 2)),
+    "dsplit(images, 2)": same(lambda lib, x: lib.dsplit(x.images, 2)),
+    "array_split(a, 3)": (lambda lib, x: lib.array_split(x.a, 3), lambda lib, x: lib.tensor_split(x.a, 3)),
+    "array_equal(a, b)": (lambda lib, x: lib.array_equal(x.a, x.b), lambda lib, x: lib.equal(x.a, x.b)),
+    "percentile(a, 30, 1)": (lambda lib, x: lib.percentile(x.a, 30, axis=1), lambda lib, x: lib.quantile(x.a, 0.3, dim=1)),
+    "nanpercentile(a, 30, 1)": (lambda lib, x: lib.nanpercentile(x.a, 30, axis=1),
+                                lambda lib, x: lib.nanquantile(x.a, 0.3, dim=1)),
+    "nanmedian(a, 1)": (lambda lib, x: lib.nanmedian(x.a, axis=1), lambda lib, x: lib.nanmedian(x.a, 1)),
+    "unique_counts(a)": (lambda lib, x: lib.unique_counts(x.a), lambda lib, x: lib.unique(x.a, return_counts=True)),
+    "unique(a, inverse)": (lambda lib, x: lib.unique(x.a, return_inverse=True),
+                           lambda lib, x: lib.unique(x.a, return_inverse=True)),
+    "a[places, places] = 0": same(lambda lib, x: x.b.__setitem__((x.places, x.places), 0)),
+    "a[:, places] = 0": same(lambda lib, x: x.b.__setitem__((slice(None), x.places), 0)),
+    "a[mask] = b[mask]": same(lambda lib, x: x.b.__setitem__(x.mask, x.a[x.mask])),
+    "a[None, places]": same(lambda lib, x: x.a[None, x.places]),
+    "a[0, places]": same(lambda lib, x: x.a[0, x.places]),
+    "append(v, v)": (lambda lib, x: lib.append(x.v, x.v), lambda lib, x: lib.cat([x.v, x.v])),
+    "array(list of 64)": (lambda lib, x: lib.array(LIST), lambda lib, x: lib.tensor(LIST, device=x.a.device)),
+    "v.max(), its place": (lambda lib, x: (lib.max(x.v), lib.argmax(x.v)), lambda lib, x: lib.max(x.v, 0)),
+    "linalg.lu_solve": (lambda lib, x: lib.linalg.lu_solve(lib.linalg.lu_factor(x.definite), x.a),
+                        lambda lib, x: lib.linalg.lu_solve(*lib.linalg.lu_factor(x.definite), x.a)),
+    "linalg.cond(definite, 1)": same(lambda lib, x: lib.linalg.cond(x.definite, 1)),
+    "adaptive_avg_pool3d(volumes, 2)": (lambda lib, x: lib.ml.adaptive_avg_pool3d(x.volumes, 2),
+                                        lambda lib, x: lib.nn.functional.adaptive_avg_pool3d(x.volumes, 2)),
+    "adaptive_max_pool3d(volumes, 2)": (lambda lib, x: lib.ml.adaptive_max_pool3d(x.volumes, 2),
+                                        lambda lib, x: lib.nn.functional.adaptive_max_pool3d(x.volumes, 2)),
+    "adaptive_max_pool1d(lines, 2)": (lambda lib, x: lib.ml.adaptive_max_pool1d(x.lines, 2),
+                                      lambda lib, x: lib.nn.functional.adaptive_max_pool1d(x.lines, 2)),
+    "adaptive_avg_pool2d(images, 3)": (lambda lib, x: lib.ml.adaptive_avg_pool2d(x.images, 3),
+                                       lambda lib, x: lib.nn.functional.adaptive_avg_pool2d(x.images, 3)),
+    "conv_transpose3d(volumes, cubes)": (lambda lib, x: lib.ml.conv_transpose3d(x.volumes, x.cubes),
+                                         lambda lib, x: lib.nn.functional.conv_transpose3d(x.volumes, x.cubes)),
+    "max_pool2d(images, 2, indices)": (lambda lib, x: lib.ml.max_pool2d(x.images, 2, return_indices=True),
+                                       lambda lib, x: lib.nn.functional.max_pool2d(x.images, 2, return_indices=True)),
+    "binary_cross_entropy(a, b)": (lambda lib, x: lib.ml.binary_cross_entropy(x.a, x.b),
+                                   lambda lib, x: lib.nn.functional.binary_cross_entropy(x.a, x.b)),
+    "binomial(10, 0.3, (64, 64))": (
+        lambda lib, x: lib.random.binomial(10, 0.3, (64, 64)),
+        lambda lib, x: lib.binomial(lib.full((64, 64), 10.0, device=x.a.device), lib.full((64, 64), 0.3, device=x.a.device))),
+    "poisson(3.0, (64, 64))": (lambda lib, x: lib.random.poisson(3.0, (64, 64)),
+                               lambda lib, x: lib.poisson(lib.full((64, 64), 3.0, device=x.a.device))),
+    "standard_gamma(a)": (lambda lib, x: lib.random.standard_gamma(x.a), lambda lib, x: lib._standard_gamma(x.a)),
+    "xavier_uniform((64, 64))": (
+        lambda lib, x: lib.ml.init.xavier_uniform((64, 64)),
+        lambda lib, x: lib.nn.init.xavier_uniform_(lib.empty((64, 64), device=x.a.device))),
+    "kaiming_normal((64, 64))": (
+        lambda lib, x: lib.ml.init.kaiming_normal((64, 64)),
+        lambda lib, x: lib.nn.init.kaiming_normal_(lib.empty((64, 64), device=x.a.device))),
+}

@@ -249,7 +249,7 @@ def grids() -> None:
     cm.tril_indices(50), cm.triu_indices(50, 1, 40)
     for dtype in ("float32", "float64"):
         cm.set_default_dtype(dtype)
-        cm.hanning(50), cm.hamming(50), cm.blackman(50), cm.bartlett(50), cm.logspace(0, 1, 50)
+        cm.kaiser(50, 5.0), cm.hanning(50), cm.hamming(50), cm.blackman(50), cm.bartlett(50), cm.logspace(0, 1, 50)
 
 
 def libraries(t: np.dtype) -> None:
@@ -358,10 +358,11 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         for planes in (new(4, 6, 100, 80, dtype=f), new(4, 6, 10, 8, dtype=f)):
             plan(lambda x, w, b: norm.group_norm(x, w, b, groups=3, eps=1e-5, version="shared"), planes, c, c)
         if f == BF16:
-            long, w = new(20, 4096, dtype=f), new(4096, dtype=f)
-            plan(lambda g, x, w, m, s, h: norm_grad.backward("ring", g, x, w, m, s, h, 4096, True), long, long, w, rows, rows,
-                 long)
-            plan(lambda g, x, s: norm_grad.backward("ring", g, x, None, None, s, None, 4096, False), long, long, rows)
+            for n in (4096, 768):
+                long, w = new(20, n, dtype=f), new(n, dtype=f)
+                plan(lambda g, x, w, m, s, h, n=n: norm_grad.backward("ring", g, x, w, m, s, h, n, True), long, long, w, rows,
+                     rows, long)
+            plan(lambda g, x, s: norm_grad.backward("ring", g, x, None, None, s, None, 768, False), long, long, rows)
         plan(lambda g, x, w, m, s, h: norm_grad.backward("plain", g, x, w, m, s, h, 64, True), x, x, v, rows, rows, x)
         plan(lambda g, x, s: norm_grad.backward("plain", g, x, None, None, s, None, 64, False), x, x, rows)
         image, c = new(4, 6, 5, 5, dtype=f), new(6, dtype=f)

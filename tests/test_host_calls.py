@@ -14,7 +14,7 @@ from cudamath.runtime import flags
 #: These call a library (cuFFT, cuSOLVER), which the fake driver has not, or wait for numbers that kernels would have made.
 LIBRARIES = ("fft", "linalg", "cov", "images @ images", "bincount", "norm(a)")
 DRAWN = ("random", "normal", "uniform", "exponential", "poisson", "bernoulli", "integers", "permutation", "dropout", "choice",
-         "cauchy", "geometric")  # the place in the sequence is a scalar, which moves on
+         "cauchy", "geometric", "binomial", "gamma")  # the place in the sequence is a scalar, which moves on
 CALLS = [title for title in host_calls.CALLS if not any(word in title for word in (*LIBRARIES, *DRAWN))]
 
 

@@ -74,6 +74,45 @@ def test_windows(device, name):
         cm.set_default_dtype("float64")
 
 
+def test_kaiser(device):
+    for beta in (0, 0.5, 8.6, 14.0, 100, -3.0, 600.0):
+        for n in (0, 1, 2, 3, 64, 1001, -1):
+            for _ in range(2):
+                got = cm.kaiser(n, beta)
+                assert got.dtype == np.float64
+                np.testing.assert_allclose(got.to_numpy(), np.kaiser(n, beta), rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.simulator
+def test_mantissas_simulated():
+    from cudamath.kernels import exponents
+
+    x = np.array([0, 1, -6, np.inf, 0.3], np.float32)
+    m, e = simulate(exponents.frexp(layout_of(x)), x)
+    np.testing.assert_array_equal(m, np.where(np.isfinite(x), np.frexp(x)[0], x))
+    assert e.tolist() == [0, 1, 3, 0, -1]
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4"])
+def test_mantissas_and_exponents(device, dtype):
+    x = np.array([0, 1, -2, 6, -0.25, 1e-3, 1000] if dtype[0] == "f" else [0, 1, -2, 7, 1000]).astype(dtype)
+    if dtype != "i4":
+        info = np.finfo(dtype)
+        x = np.concatenate([x, np.array([np.inf, -np.inf, np.nan, info.max, info.tiny, -0.0]).astype(dtype)])
+    if dtype in ("f4", "f8"):
+        x = np.concatenate([x, np.array([info.smallest_subnormal, -3 * info.smallest_subnormal])])
+    for given in (x, np.stack([x, x[::-1]]).T):
+        m, e = cm.frexp(cm.asarray(given))
+        want, power = np.frexp(given)
+        assert (m.dtype, e.dtype) == (want.dtype, np.int32)
+        np.testing.assert_array_equal(m.to_numpy(), want)
+        np.testing.assert_array_equal(np.signbit(m.to_numpy()), np.signbit(want))
+        np.testing.assert_array_equal(e.to_numpy(), np.where(np.isfinite(given), power, 0))
+    if dtype in ("f4", "f8"):
+        slope = cm.grad(lambda v: (cm.frexp(v)[0] * 3).sum())(cm.asarray(np.array([6, -0.25, 1], dtype)))
+        np.testing.assert_array_equal(slope.to_numpy(), 3 / np.array([8, 0.5, 2]))
+
+
 @pytest.mark.simulator
 def test_grids_simulated():
     from cudamath.kernels import grids
@@ -88,6 +127,8 @@ def test_grids_simulated():
     wide = np.dtype(np.float64)
     powers = grids.powers(layout=Layout.new((5,), wide, 0), device=0, count=4, kind=wide)
     np.testing.assert_allclose(simulate(powers, scalars=(0.0, 0.25, 1.0, 10.0)), np.logspace(0, 1, 5), rtol=1e-15)
+    kaiser = grids.kaiser(layout=Layout.new((5,), wide, 0), device=0)
+    np.testing.assert_allclose(simulate(kaiser, scalars=(8.6,)), np.kaiser(5, 8.6), rtol=1e-14)
     for name in ("bartlett", "blackman", "hamming", "hanning"):
         window = simulate(grids.window(layout=Layout.new((5,), wide, 0), device=0, kind=name))
         np.testing.assert_allclose(window, getattr(np, name)(5), atol=1e-15)

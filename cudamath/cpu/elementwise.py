@@ -40,11 +40,6 @@ def ldexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.ldexp(x, np.clip(y, -5000, 5000).astype(np.int32))
 
 
-def exponent(x: np.ndarray) -> np.ndarray:
-    """The exponent of frexp, as floating-point numbers."""
-    return np.where(np.isfinite(x), np.frexp(x)[1], 0)
-
-
 def clip(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """min(max(x, low), high)."""
     return np.clip(x, low, high)

@@ -29,6 +29,11 @@ def window(*, layout, device, kind):
     return y
 
 
+def kaiser(*, layout, device, scalars):
+    """Kaiser's window."""
+    return np.kaiser(layout.size, scalars[0]).astype(layout.dtype, copy=False)
+
+
 def triangle(*, layout, device, rows, columns, k, upper):
     """The rows and the columns of the elements on one side of a diagonal."""
     return (np.triu_indices if upper else np.tril_indices)(rows, k, columns)

@@ -1,7 +1,7 @@
 """Arrays that are made of their indices alone: powers of evenly spaced exponents, windows, the places of a triangle.
 
     powers      y[i] = base ** (start + i step), the last one base ** stop: logspace
-    window      y[i] = f(t), t = (1 - n + 2 i) / (n - 1) from -1 to 1: hanning, hamming, blackman, bartlett
+    window      y[i] = f(t), t = (1 - n + 2 i) / (n - 1) from -1 to 1: hanning, hamming, blackman, bartlett; kaiser
     triangle    the rows and the columns of all elements on one side of a diagonal, in C order
 
 Such arrays are short, and what they cost is launches: each is one. The floor is one write an element. In a triangle nothing
@@ -67,6 +67,33 @@ def window_line(kind: str, dtype: np.dtype) -> Any:
 
 
 @device_function
+def bessel_0(x):
+    """I0(x), the sum of (x / 2)^2k / k!^2: no term is negative, so nothing is lost; about x + 20 of them count."""
+    quarter, term, total, k = x * x * 0.25, 1.0, 1.0, 1.0
+    while term > total * 1e-17:
+        term *= quarter / (k * k)
+        total += term
+        k += 1.0
+    return total
+
+
+@functools.cache
+def kaiser_line(dtype: np.dtype) -> Any:
+    """I0(beta sqrt(1 - t^2)) / I0(beta), in float64: its parts may be too large for float32."""
+    T = numba_type(dtype)
+
+    @cuda.jit
+    def kaiser_line(y, beta):  # y: (n,); beta: float64
+        i = cuda.grid(1)
+        n = y.size
+        if i < n:
+            t = float(1 - n + 2 * i) / float(max(n - 1, 1))
+            y[i] = T(bessel_0(beta * math.sqrt(max(1.0 - t * t, 0.0))) / bessel_0(beta))
+
+    return kaiser_line
+
+
+@device_function
 def cut_off(x, columns):
     """Sum of min(max(i, 0), columns) over all i <= x."""
     inside = min(max(x, 0), columns)
@@ -108,6 +135,12 @@ def powers(*, layout: Layout, device: int, count: int, kind: np.dtype) -> Plan:
 def window(*, layout: Layout, device: int, kind: str) -> Plan:
     """A new vector."""
     return Plan([layout], [Launch(window_line(kind, layout.dtype), blocks(layout.size, THREADS), THREADS, [Output(0)])])
+
+
+def kaiser(*, layout: Layout, device: int) -> Plan:
+    """A new vector. Scalar: beta."""
+    return Plan([layout], [Launch(kaiser_line(layout.dtype), blocks(layout.size, THREADS), THREADS,
+                                  [Output(0), Scalar(0, np.float64)])])
 
 
 def triangle(*, layout: Layout, device: int, rows: int, columns: int, k: int, upper: bool) -> Plan:

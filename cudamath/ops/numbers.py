@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import ndarray
-from ..core.op import ANY, COMPLEX, FLOATING, INEXACT, INTEGER, NUMERIC, REAL, REAL_OR_BOOL, coerce, require
+from ..core.op import ANY, COMPLEX, FLOATING, INEXACT, INTEGER, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
 from ..core.shapes import normalize_axis
 from . import ufunc
 from .compare import array_equal
@@ -71,7 +71,8 @@ deg2rad, rad2deg, around = radians, degrees, round
 # Both are computed in the dtype of the floating-point numbers, in which every exponent that matters is exact.
 _ldexp = ufunc.Elementwise("ldexp", np.copysign, "ldexp(x, y)", ("_ldexp.call((g, y))", "g * 0"), PRECISE, "elementwise.ldexp",
                            globals())
-_exponent = ufunc.Elementwise("frexp", np.trunc, "exponent(x)", None, PRECISE, "elementwise.exponent", globals())
+_frexp = Op("frexp", cpu="exponents.frexp", cuda="exponents.frexp", outputs=2, vjp=lambda g, y, _x: (
+    None if g[0] is None else _ldexp.call((g[0], -astype(y[1], g[0].dtype))),))
 
 _angle = ufunc.Elementwise("angle", np.absolute, "argument(x)", None, COMPLEX, "elementwise.angle", globals())
 
@@ -178,9 +179,8 @@ def frexp(x: Any, /) -> tuple[ndarray, ndarray]:
     [[0.75, -0.5], [3, -1]]
     """
     x, narrow = _precise(require("frexp", x, REAL_OR_BOOL))
-    power = _exponent.call((x,))
-    m = _ldexp.call((x, -power))
-    return m if narrow is None else astype(m, narrow), astype(power, np.int32)
+    m, e = _frexp(x)
+    return m if narrow is None else astype(m, narrow), e
 
 
 def _precise(x: ndarray) -> tuple[ndarray, np.dtype | None]:

@@ -15,7 +15,7 @@ from ..core.layout import Layout
 from ..core.op import COMPLEX, INEXACT, NUMERIC, Op, coerce, require
 from ..core.shapes import normalize_shape
 from . import reduce
-from .creation import arange, asarray, eye, made_of, ones, zeros
+from .creation import arange, eye, made_of, ones, zeros
 from .differences import convolve
 from .elementwise import abs, not_equal
 from .grids import vander
@@ -343,8 +343,8 @@ def blackman(m: int, /) -> ndarray:
 
 
 def kaiser(m: int, beta: float, /) -> ndarray:
-    """The window I0(beta sqrt(1 - t^2)) / I0(beta), t from -1 to 1, with m points; I0 is the modified Bessel function. Computed
-    on the host.
+    """The window I0(beta sqrt(1 - t^2)) / I0(beta), t from -1 to 1, with m points; I0 is the modified Bessel function,
+    computed in float64.
 
     Args: beta: shape of the window, a number; m: number of points; below 1 gives an empty array. Returns: array of
     shape (m,), of the default floating-point dtype, symmetric about its middle. Gradient: none.
@@ -353,4 +353,15 @@ def kaiser(m: int, beta: float, /) -> ndarray:
     >>> cm.round(cm.kaiser(3, 2.0), 6).tolist()
     [0.438676, 1.0, 0.438676]
     """
-    return asarray(np.kaiser(m, beta), dtypes.default_float())
+    dtype, index = dtypes.default_float(), default_index()
+    key = ("kaiser", m, beta, m.__class__, beta.__class__, dtype, index)
+    try:
+        return _kaiser.plans[key]()
+    except (KeyError, TypeError):
+        pass
+    (n,) = normalize_shape("kaiser", max(int(m), 0))
+    plain = type(m) is int and type(beta) in (int, float)
+    return made_of(_kaiser, Layout.new((n,), dtype, index), (float(beta),), key if plain else None)
+
+
+_kaiser = Op("kaiser", cpu="grids.kaiser", cuda="grids.kaiser")

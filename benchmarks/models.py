@@ -33,7 +33,7 @@ def highlights(folder: pathlib.Path) -> list[str]:
             record = json.loads(file.read_text())
             ours, peer = (row | {"rate": row[f"{unit}_per_second"]} for row in fastest(record, who, f"{unit}_per_second"))
             title = f"GPT-2 ({record['size']})" if name == "gpt2" else record["model"]
-            lines.append(f"- **Training {title}** in bfloat16, each library at its best batch size: "
+            lines.append(f"- **Training {title}** in bfloat16, each library at the best batch size measured: "
                          f"{ours['rate']:,.0f} {unit}/s, {peer[who]} {peer['rate']:,.0f}: {ours['rate'] / peer['rate']:.2f}.")
     return lines
 

@@ -124,7 +124,7 @@ def epsilons(found: Sequence[np.ndarray], exact: Sequence[np.ndarray], dtype: np
 
 
 def worst(errors: np.ndarray, found: np.ndarray, exact: np.ndarray) -> float:
-    """The largest; where the exact answer is no number or infinite, the same is wanted (infinity: it is not)."""
+    """The largest; where the exact answer is not a number or infinite, the same is wanted (infinity: it is not)."""
     odd = ~np.isfinite(exact)
     if odd.any() and not np.array_equal(found[odd].astype(exact.dtype), exact[odd], equal_nan=True):
         return math.inf

@@ -187,7 +187,7 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) ->
     ImportError
         safetensors is missing (`pip install 'cudamath[io]'`).
     TypeError
-        A leaf or a key that a file cannot hold, or metadata that are no strings.
+        A leaf or a key that a file cannot hold, or metadata that are not strings.
     ValueError
         Two arrays whose paths, joined with dots, are the same, or one that is "__metadata__"; metadata with the key "cudamath".
     OSError

@@ -187,7 +187,7 @@ def elementwise(function: Callable | None = None, /, *, dtype: Any = None,
     Raises
     ------
     TypeError
-        `function` or a gradient is no function; Numba cannot compile it; operands that are not numeric; complex results
+        `function` or a gradient is not a function; Numba cannot compile it; operands that are not numeric; complex results
         where the dtype is real; a gradient is wanted and `gradients` was not given.
     ValueError
         Shapes that do not broadcast.

@@ -205,7 +205,7 @@ class ByteTokenizer:
         return np.frombuffer(text.encode(), np.uint8).astype(np.int32)
 
     def decode(self, tokens: Any) -> str:
-        """The text of some tokens, (n,) integers below 256. Bytes that are no UTF-8 become the replacement character."""
+        """The text of some tokens, (n,) integers below 256. Bytes that are not UTF-8 become the replacement character."""
         return _known("ByteTokenizer", tokens, 256).astype(np.uint8).tobytes().decode(errors="replace")
 
 
@@ -469,7 +469,7 @@ def batches(arrays: Any, size: int, *, shuffle: bool = False, seed: int = 0, dro
     Raises
     ------
     TypeError
-        Leaves that are no NumPy arrays, or dtypes that arrays cannot have.
+        Leaves that are not NumPy arrays, or dtypes that arrays cannot have.
     ValueError
         Arrays of different lengths; no row, or too few for a batch; size, seed or prefetch out of range.
     DeviceError

@@ -57,7 +57,7 @@ def from_numpy(x: Any, *, device: Any = None) -> ndarray:
         ndarray.
 
     Raises:
-        TypeError: `x` is no array. DeviceError: no such device.
+        TypeError: `x` is not an array. DeviceError: no such device.
 
     >>> import numpy as np
     >>> from cudamath import math
@@ -77,7 +77,7 @@ def to_numpy(x: Any) -> np.ndarray:
         numpy.ndarray of the same shape and dtype.
 
     Raises:
-        TypeError: `x` is no array.
+        TypeError: `x` is not an array.
 
     >>> from cudamath import math
     >>> math.to_numpy([1, 2, 3]).sum().item()
@@ -224,7 +224,7 @@ def free_tensor(x: ndarray) -> None:
         x: an ndarray.
 
     Raises:
-        TypeError: `x` is no ndarray. ValueError: a gradient of `x` is being recorded.
+        TypeError: `x` is not an ndarray. ValueError: a gradient of `x` is being recorded.
 
     >>> import cudamath as cm
     >>> from cudamath import math

@@ -10,7 +10,7 @@ CUBE = RNG.integers(-9, 9, (2, 3, 4))
 
 #: Functions of the module and of a function that makes its arrays.
 CALLS = [
-    # |-128| is no int8: norms of integers took it for negative
+    # |-128| is not an int8: norms of integers took it for negative
     *[lambda m, a, o=o: m.linalg.norm(a(np.array([-128, 1, 7], "i1")), o) for o in (1, 3, 0, np.inf, -np.inf)],
     lambda m, a: m.linalg.norm(a(np.array([[-128, 1], [100, 100]], "i1")), 1),
     # the first element stayed what it was, among bools

@@ -165,7 +165,7 @@ def checkpoint(fn: Callable) -> Callable:
     Raises
     ------
     TypeError
-        `fn` is no function.
+        `fn` is not a function.
     RuntimeError
         While the gradient is taken: `fn` drew other random numbers or returned something else than the first time, or an
         array that it was given, closes over or knows as a global was changed in place in between.

@@ -97,7 +97,7 @@ class custom_vjp:
     callable
         Calls `fn` where no gradient is recorded, else `forward`. Its method `defvjp(forward, backward)` sets the rule:
         `backward` gets a tree like the result and returns a tuple with one gradient an argument: a tree like the
-        argument, or None for no gradient; at what is no array among its leaves anything may stand.
+        argument, or None for no gradient; at what is not an array among its leaves anything may stand.
 
     Raises
     ------

@@ -122,7 +122,7 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
     Raises
     ------
     TypeError
-        `fn` is no function, its result no single floating-point number, or an argument holds integers.
+        `fn` is not a function, its result no single floating-point number, or an argument holds integers.
 
     Examples
     --------
@@ -227,7 +227,7 @@ def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     Raises
     ------
     TypeError
-        `fn` is no function; primals that are not floating-point or complex, results that are no arrays.
+        `fn` is not a function; primals that are not floating-point or complex, results that are not arrays.
     ValueError
         From `pull`: a gradient that does not fit the result.
 
@@ -287,7 +287,7 @@ def jvp(fn: Callable, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     fn : callable
         Returns an array or a tree of arrays.
     primals : sequence of trees
-        The arguments. Integer and bool arrays, numbers and anything that is no array are constants.
+        The arguments. Integer and bool arrays, numbers and anything that is not an array are constants.
     tangents : sequence of trees
         For each primal a tree of its structure, with arrays of its shapes and dtypes; None for a constant.
 

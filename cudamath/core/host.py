@@ -101,7 +101,7 @@ def _new(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def owns(array: np.ndarray) -> bool:
-    """Whether the memory was made for this array: it is no view of another one."""
+    """Whether the memory was made for this array: it is not a view of another one."""
     return array.flags.owndata or type(array.base) is Memory
 
 

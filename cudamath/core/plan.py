@@ -79,7 +79,7 @@ def Temp(index: int) -> ArrayArg:
 
 @dataclasses.dataclass(frozen=True)
 class Scalar:
-    """The i-th run-time scalar of the call, as this dtype: a value that is no part of the plan's key."""
+    """The i-th run-time scalar of the call, as this dtype: a value that is not part of the plan's key."""
 
     index: int
     dtype: Any

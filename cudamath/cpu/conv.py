@@ -270,7 +270,7 @@ def _product_item(grad, source, shifts, planes, step, halo, pitch, keep, first, 
         for k in range(outputs):
             for y in range(rows):
                 copy_row(grad[n, k], (first + y) * columns, 1, grads, (k * images + n) * length + y * pitch, columns)
-    mask = np.zeros(length, keep.dtype)              # 0 * inf is no 0: what is no output position must not be read
+    mask = np.zeros(length, keep.dtype)              # 0 * inf is no 0: what is not an output position must not be read
     for y in range(rows):
         mask[y * pitch:y * pitch + columns] = keep[0]
     here = np.zeros((taps + GRADIENT_COLUMNS - 1) // GRADIENT_COLUMNS * GRADIENT_COLUMNS, np.int64)

@@ -160,7 +160,7 @@ def _piece(module: ir.Module, emit: Emit, kind: ir.Type, scalars: tuple[bool, ..
     parameters = [*[kind.as_pointer()] * len(scalars), result.as_pointer(), WORD]
     piece = ir.Function(module, ir.FunctionType(ir.VoidType(), parameters), "piece")
     piece.linkage = "internal"
-    for pointer in piece.args[:-1]:  # what is written is no operand
+    for pointer in piece.args[:-1]:  # what is written is not an operand
         pointer.add_attribute("noalias")
     *operands, out, n = piece.args
     b = ir.IRBuilder(piece.append_basic_block())

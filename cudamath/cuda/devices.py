@@ -167,7 +167,7 @@ def external_stream(ptr: int, device: int | None = None) -> Stream:
     DeviceError
         There is no such device.
     TypeError
-        `ptr` is no int.
+        `ptr` is not an int.
 
     >>> import cudamath as cm
     >>> if cm.cuda.is_available():

@@ -40,7 +40,7 @@ def graph(fn: Callable) -> Graphed:
     Arguments are trees (dicts, lists, tuples) of arrays and other values. An array that is the same at each call (same
     address: parameters, optimizer state) is used where it is, so `fn` may update it in place. Other arrays, NumPy
     arrays too, are copied into the graph's own before each replay; where `fn` changed such an array in the first
-    replay, it is copied back after each. Values that are no arrays are part of what a graph is made for: a call with
+    replay, it is copied back after each. Values that are not arrays are part of what a graph is made for: a call with
     another value runs `fn` as it is, then has a graph of its own. So pass what changes at each call, like a learning
     rate from a schedule, as an array (the optimizers of `ml` take lr as one, and count their steps in one); where values
     change all the time, so that nothing is ever replayed, a RuntimeWarning says which.
@@ -114,7 +114,7 @@ class Graphed:
         self._fn = fn
         self._kinds: collections.OrderedDict[Any, _Kind] = collections.OrderedDict()
         self._lock = threading.RLock()  # replays share memory
-        self._values: list[tuple] = []  # of the arguments that are no arrays, in the calls since the last replay
+        self._values: list[tuple] = []  # of the arguments that are not arrays, in the calls since the last replay
         functools.update_wrapper(self, fn)
 
     @property

@@ -90,7 +90,7 @@ def value_and_grad(fn: Callable, *, has_aux: bool = False, devices: Sequence[Any
 
 
 def _placed(tree: Any, where: Any, number: int | None, count: int) -> Any:
-    """A tree on a device, or one of `count` parts of it; what is no array stays what it is."""
+    """A tree on a device, or one of `count` parts of it; what is not an array stays what it is."""
 
     def moved(x: Any) -> Any:
         if number is not None:

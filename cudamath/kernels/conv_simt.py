@@ -355,7 +355,7 @@ class Walk(NamedTuple):
 
 
 class Sources:
-    """The inputs of a plan, with negative strides (and strides that are no whole elements) copied away first."""
+    """The inputs of a plan, with negative strides (and strides that are not whole elements) copied away first."""
 
     def __init__(self, *layouts: Layout):
         self.temps: list[Layout] = []

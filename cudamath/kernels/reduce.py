@@ -148,7 +148,7 @@ def _row(reduce: Reduction, walk: Walk, threads: int) -> Any:
         while v < last:
             a = follow(a, tree(read(load(x, base + reduced(x, v * width), width), v * width)))
             v += threads
-        j = last * width + lane  # a row that is no multiple of the vector
+        j = last * width + lane  # a row that is not a multiple of the vector
         while j < end:
             b = follow(b, tree_1(load(x, base + reduced(x, j), 1), j)[0])
             j += threads

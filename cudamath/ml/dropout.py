@@ -40,7 +40,7 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, rng: Generator | N
     Raises
     ------
     TypeError
-        `x` is not floating-point; `rng` is no Generator.
+        `x` is not floating-point; `rng` is not a Generator.
     ValueError
         p outside [0, 1].
 

@@ -39,7 +39,7 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None) -> n
     Raises
     ------
     TypeError
-        Indices are no integers, or weight is not floating-point.
+        Indices are not integers, or weight is not floating-point.
     ValueError
         Weight is not two-dimensional, or has no row `padding_idx`.
     IndexError
@@ -96,7 +96,7 @@ def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64
     Raises
     ------
     TypeError
-        Indices are no integers, or num_classes is none.
+        Indices are not integers, or num_classes is none.
     ValueError
         num_classes is below 1, or missing although there are no indices.
     IndexError

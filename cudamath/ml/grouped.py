@@ -34,7 +34,7 @@ def grouped_matmul(x: Any, weight: Any, ends: Any) -> ndarray:
     Raises
     ------
     TypeError
-        x and weight are not floating-point, or not of one dtype; ends are no integers.
+        x and weight are not floating-point, or not of one dtype; ends are not integers.
     ValueError
         Shapes that do not fit.
     IndexError

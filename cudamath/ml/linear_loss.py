@@ -56,7 +56,7 @@ def linear_cross_entropy(x: Any, weight: Any, targets: Any, *, classes: int | No
     Raises
     ------
     TypeError
-        x or weight is not floating-point, they differ in dtype, or targets are no integers.
+        x or weight is not floating-point, they differ in dtype, or targets are not integers.
     ValueError
         Shapes that do not fit; `classes` or `rows` out of range.
     IndexError

@@ -261,7 +261,7 @@ def sgd_update(params: Tree, grads: Tree, state: Tree | None = None, *, lr: Any,
         several devices, negative numbers, Nesterov without momentum, or a parameter whose gradient is being recorded.
         Nothing has been changed then.
     TypeError
-        Leaves that are no arrays, integer parameters, gradients or velocities of another dtype.
+        Leaves that are not arrays, integer parameters, gradients or velocities of another dtype.
 
     Not differentiable.
 
@@ -382,7 +382,7 @@ def adam_update(params: Tree, grads: Tree, state: dict[str, Any], *, lr: Any = 1
         Trees of different structure or shapes, non-contiguous or read-only arrays, several devices, numbers out of
         range, a state of another form, or a parameter whose gradient is being recorded. Nothing has been changed then.
     TypeError
-        Leaves that are no arrays, integer parameters, gradients or moments of another dtype.
+        Leaves that are not arrays, integer parameters, gradients or moments of another dtype.
 
     Not differentiable. The same bits in every run on one device; CPU and GPU agree to rounding.
 

@@ -147,7 +147,7 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
     Raises
     ------
     TypeError
-        x is not floating-point, another dtype is requested, or axis or group is no integer.
+        x is not floating-point, another dtype is requested, or axis or group is not an integer.
     ValueError
         x is empty; axis or group that do not fit; int4 with an odd last axis; scales of another shape; zero points for float8,
         or out of range.

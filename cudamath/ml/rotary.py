@@ -37,7 +37,7 @@ def rotary_tables(positions: Any, dim: int, *, base: float = 10000.0, dtype: Any
     Raises
     ------
     TypeError, ValueError
-        Positions that are no numbers; an odd or negative `dim`; a base that is not positive.
+        Positions that are not numbers; an odd or negative `dim`; a base that is not positive.
 
     >>> import cudamath as cm
     >>> cos, sin = cm.ml.rotary_tables(3, 2)

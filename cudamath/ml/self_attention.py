@@ -45,7 +45,7 @@ def self_attention(qkv: Any, heads: int, *, causal: bool = True, scale: float | 
     TypeError
         qkv is not floating-point.
     ValueError
-        qkv has not three axes, or the last one is no multiple of 3 heads; D beyond 256; a scale that is not finite.
+        qkv has not three axes, or the last one is not a multiple of 3 heads; D beyond 256; a scale that is not finite.
 
     Gradient: with respect to qkv, of any order; the first one stores no scores. 16-bit numbers are summed in float32. Every sum
     is taken in a fixed order: the same inputs give the same bits.

@@ -1,7 +1,7 @@
 """A small convolutional network: about 25 lines to read, to change and to train (`python -m cudamath demo` does).
 
 A network is a function of its parameters: a dict of arrays that autodiff differentiates and Adam updates. Running
-statistics of the batch normalisations are no parameters (nothing differentiates them), so they travel beside.
+statistics of the batch normalisations are not parameters (nothing differentiates them), so they travel beside.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class Trainer:
 
 
 def _described(tree: Any) -> dict[str, str]:
-    """Name -> what lies there: dtype and shape, or the type of what is no array."""
+    """Name -> what lies there: dtype and shape, or the type of what is not an array."""
     names = [".".join(map(str, path)) for path in optree.tree_paths(tree)]
     return {name: f"{x.dtype} {x.shape}" if hasattr(x, "shape") else type(x).__name__
             for name, x in zip(names, optree.tree_leaves(tree), strict=True)}

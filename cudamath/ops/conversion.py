@@ -240,7 +240,7 @@ def tril_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
     """``tril_indices`` of a matrix's shape.
 
     Args: x: matrix; k: which diagonal, > 0 above the main one. Returns: two int64 vectors (rows, columns). Raises:
-    ValueError if it is no matrix.
+    ValueError if it is not a matrix.
 
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.tril_indices_from(cm.zeros((2, 2)))]
@@ -254,7 +254,7 @@ def triu_indices_from(x: Any, /, k: int = 0) -> tuple[ndarray, ...]:
     """``triu_indices`` of a matrix's shape.
 
     Args: x: matrix; k: which diagonal, > 0 above the main one. Returns: two int64 vectors (rows, columns). Raises:
-    ValueError if it is no matrix.
+    ValueError if it is not a matrix.
 
     >>> import cudamath as cm
     >>> [i.tolist() for i in cm.triu_indices_from(cm.zeros((2, 2)))]

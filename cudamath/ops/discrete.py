@@ -22,7 +22,6 @@ from .source import (
     MASK,
     Parameters,
     Size,
-    all_ints,
     drawn,
     filled,
     integer,
@@ -32,6 +31,7 @@ from .source import (
     shape_of,
     wanted_dtype,
 )
+from .views import all_ints
 
 _RANKED = 1024  # permutations up to this length are made by ranking keys
 _INT64 = np.dtype(np.int64)
@@ -80,7 +80,7 @@ class Discrete(Continuous):
             low >= high (low > high with endpoint); bounds outside the dtype's range; negative sizes; bounds that do not
             broadcast. Arrays on a GPU are not looked at.
         TypeError
-            Bounds that are no integers; a dtype that is not integer.
+            Bounds that are not integers; a dtype that is not integer.
 
         >>> import cudamath as cm
         >>> dice = cm.random.default_rng(7).integers(1, 6, 1000, endpoint=True)
@@ -212,7 +212,7 @@ class Discrete(Continuous):
         ValueError
             lam negative or above 9e18; sizes as for `uniform`.
         TypeError
-            lam that is no number; a dtype that is not integer.
+            lam that is not a number; a dtype that is not integer.
 
         Source: Hörmann, "The transformed rejection method for generating Poisson random variables", 1993.
 
@@ -275,7 +275,7 @@ class Discrete(Continuous):
         The next whole number above an exponential number of rate -ln(1 - p). Numbers beyond int64 become the largest.
 
         p: float or array, in (0, 1]; size, dtype, device: as for `poisson`. Raises: ValueError (p outside (0, 1]; sizes as for
-        `uniform`), TypeError (p that is no number; a dtype that is not integer). The same numbers on all devices.
+        `uniform`), TypeError (p that is not a number; a dtype that is not integer). The same numbers on all devices.
 
         >>> import cudamath as cm
         >>> x = cm.random.default_rng(7).geometric(0.25, 10_000)
@@ -471,7 +471,7 @@ class Discrete(Continuous):
         Raises
         ------
         TypeError
-            `x` is no cudamath array (`permutation` takes anything and returns a copy).
+            `x` is not a cudamath array (`permutation` takes anything and returns a copy).
         ValueError
             A 0-d array; an axis out of range; an array whose gradient is being recorded.
 

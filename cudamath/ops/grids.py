@@ -102,7 +102,7 @@ def ix_(*vectors: Any) -> tuple[ndarray, ...]:
     """Index arrays that together select a grid: x[ix_(a, b)][i, j] is x[a[i], b[j]].
 
     Args: vectors: integers, or bool (the positions that hold). Returns: as many arrays, each along its own axis. Raises:
-    ValueError if one is no vector.
+    ValueError if one is not a vector.
 
     >>> import cudamath as cm
     >>> cm.arange(12).reshape(3, 4)[cm.ix_([0, 2], [1, 3])].tolist()

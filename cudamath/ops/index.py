@@ -375,7 +375,7 @@ def take(x: Any, /, indices: Any, axis: int | None = None, out: Any = None, mode
     Args: x: any array; indices: integers of any shape, negative ones count from the end; axis: None ravels ``x`` first;
     out: array that the result is written into; mode: what is out of range raises ("raise"), wraps around ("wrap") or counts
     as the first or last ("clip"). Returns: an array in which ``indices.shape`` takes the place of ``axis``. Raises: IndexError
-    if an index is out of range, TypeError if indices are no integers, ValueError for another mode. Gradient: added up at the
+    if an index is out of range, TypeError if indices are not integers, ValueError for another mode. Gradient: added up at the
     positions, in a fixed order.
 
     >>> import cudamath as cm
@@ -419,7 +419,7 @@ def take_along_axis(x: Any, /, indices: Any, axis: int | None = -1) -> ndarray:
 
     Args: x: array of at least 1 dimension; indices: integers, as many dimensions as ``x``; the axes but ``axis``
     broadcast; axis: None takes from ``x`` raveled, by a vector of indices. Raises: IndexError if an index is out of
-    range, ValueError if shapes do not fit, TypeError if indices are no integers. Gradient: added up at the positions, in a
+    range, ValueError if shapes do not fit, TypeError if indices are not integers. Gradient: added up at the positions, in a
     fixed order.
 
     >>> import cudamath as cm

@@ -97,7 +97,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
     Args: dtype: the dtype; kind: another dtype, one of "bool", "signed integer", "unsigned integer", "integral", "real
     floating", "complex floating", "numeric", or a tuple of such. Raises: ValueError for another word, TypeError for what
-    is no dtype.
+    is not a dtype.
 
     >>> import cudamath as cm
     >>> cm.isdtype(cm.float32, "real floating"), cm.isdtype(cm.int8, (cm.int16, "bool"))
@@ -132,7 +132,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     """Whether a dtype may be converted to another.
 
     Args: from_: a dtype or an array; to: a dtype; casting: NumPy's rule: "no", "equiv", "safe" (default; every value is
-    kept), "same_kind" or "unsafe". Raises: TypeError for what is no dtype, ValueError for another rule.
+    kept), "same_kind" or "unsafe". Raises: TypeError for what is not a dtype, ValueError for another rule.
 
     >>> import cudamath as cm
     >>> cm.can_cast(cm.int16, cm.float32), cm.can_cast(cm.float64, cm.float32)
@@ -150,7 +150,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
 def promote_types(a: Any, b: Any, /) -> np.dtype:
     """The dtype to which arrays of two dtypes are promoted.
 
-    Raises: TypeError for what is no dtype.
+    Raises: TypeError for what is not a dtype.
 
     >>> import cudamath as cm
     >>> cm.promote_types(cm.int32, cm.float32), cm.promote_types(cm.bfloat16, cm.float16)

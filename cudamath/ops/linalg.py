@@ -487,7 +487,7 @@ def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, o
     result = dtypes.real_dtype(dtypes.default_float() if x.dtype.kind in "iu" else x.dtype)
     if ord == 0:
         return astype(reduce.count_nonzero(x, axis=axes, keepdims=keepdims), result)
-    sizes = abs(x if x.dtype in INEXACT else astype(x, result))  # |-128| is no int8
+    sizes = abs(x if x.dtype in INEXACT else astype(x, result))  # |-128| is not an int8
     if ord == 1:
         return reduce.sum(sizes, axis=axes, keepdims=keepdims)
     if math.isinf(ord):

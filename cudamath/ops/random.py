@@ -47,7 +47,7 @@ def default_rng(seed: int | Generator | None = None) -> Generator:
     ValueError
         A seed out of range.
     TypeError
-        A seed that is no integer.
+        A seed that is not an integer.
     RuntimeError
         None while a CUDA graph is captured.
 

@@ -73,7 +73,7 @@ def as_strided(x: Any, /, shape: int | Sequence[int] | None = None, strides: Seq
 
     Args: x: any array; shape: of the view, default x's; strides: its bytes from an element to the next along each axis,
     default x's; subok, writeable: accepted as in NumPy; they change nothing. Returns: a view from x's first element on.
-    Raises: ValueError if lengths differ, strides are no multiples of the element's size, or the view would reach beyond x's
+    Raises: ValueError if lengths differ, strides are not multiples of the element's size, or the view would reach beyond x's
     memory (NumPy reads whatever is there). Gradient: none (RuntimeError if one is recorded); ``sliding_window_view`` and
     ``diagonal`` have one. Assignments through the view are refused where its elements overlap.
 

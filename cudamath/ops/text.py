@@ -107,7 +107,7 @@ def fromstring(text: str, dtype: Any = float, count: int = -1, *, sep: str, devi
     """An array from numbers in a text.
 
     Args: text: str; dtype: of the elements; count: how many, -1: all; sep: between the numbers; device: of the result. Raises:
-    ValueError for what is no number.
+    ValueError for what is not a number.
 
     >>> import cudamath as cm
     >>> cm.fromstring("1, 2, 3", dtype="int32", sep=",").tolist()

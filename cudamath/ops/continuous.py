@@ -18,7 +18,8 @@ from ..core.op import Op
 from .elementwise import exp, expm1, log, sqrt
 from .index import where
 from .output import deliver, target_of
-from .source import Parameters, Size, Source, all_ints, drawn, remember, shape_of
+from .source import Parameters, Size, Source, drawn, remember, shape_of
+from .views import all_ints
 
 _uniform = Op("random.uniform", cpu="random.uniform", cuda="random.uniform")
 _normal = Op("random.normal", cpu="random.normal", cuda="random.normal")

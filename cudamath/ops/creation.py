@@ -35,7 +35,7 @@ from .shape import (
     reshape,
     transpose,
 )
-from .views import integers
+from .views import all_ints
 
 __all__ = [
     "arange", "array", "asarray", "diag", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "identity",
@@ -125,7 +125,7 @@ def _layout(name: str, shape: Any, dtype: Any, device: Any) -> Layout:
     index = default_index() if device is None else index_of(device)
     if dtype is None:
         dtype = dtypes.default_float()
-    plain = shape.__class__ is int or integers(shape)
+    plain = all_ints(shape)
     try:
         if plain:
             return _known[shape, dtype, index]
@@ -231,7 +231,7 @@ def full(shape: Shape, fill_value: Any, dtype: Any = None, order: str = "C", *, 
         if order == "C":
             index = default_index() if device is None else index_of(device)
             key = "full", shape, fill_value, fill_value.__class__, dtype, index
-            plain = shape.__class__ is int or integers(shape)
+            plain = all_ints(shape)
             try:
                 if plain:
                     return _full.plans[key]()

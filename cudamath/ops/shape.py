@@ -21,7 +21,7 @@ from ..core.layout import Layout
 from ..core.looked_up import known_view
 from ..core.op import HELD, Op, ViewOp, require
 from ..core.shapes import normalize_axes, normalize_axis
-from .views import integers, remember, viewing
+from .views import all_ints, remember, viewing
 
 __all__ = [
     "astype", "atleast_1d", "atleast_2d", "broadcast_shapes", "broadcast_to", "copy", "diagonal",
@@ -253,7 +253,7 @@ def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bo
            [3, 4, 5]])
     """
     key, given = ("reshape", shape), x
-    asked = order == "C" and copy is None and (type(shape) is int or integers(shape))
+    asked = order == "C" and copy is None and all_ints(shape)
     known = _copy.again(key, (x,)) if asked else None  # one that takes a copy, seen before
     if known is not None:
         return known
@@ -546,7 +546,7 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
            [1, 2]])
     """
     plain = type(x) is ndarray and x._node is None and type(shape) is tuple
-    if plain and integers(shape):
+    if plain and all_ints(shape):
         try:
             return x._view(_views[x._layout, shape])
         except KeyError:
@@ -582,7 +582,7 @@ def reshaped(x: ndarray, *new_shape: Any, **kwargs: Any) -> ndarray:
     if plain:
         try:
             seen = _reshaped_views[x._layout, new_shape]
-            if integers(new_shape if len(new_shape) != 1 or new_shape[0].__class__ is int else new_shape[0]):
+            if all_ints(new_shape if len(new_shape) != 1 else new_shape[0]):
                 return x._view(seen)
         except (KeyError, TypeError):  # new, or a list of sizes
             pass

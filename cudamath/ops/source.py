@@ -29,6 +29,7 @@ from ..runtime import memory
 from ..runtime import stream as streams
 from ..runtime.stream import Stream, refuse_capture
 from .shape import broadcast_to
+from .views import all_ints
 
 Size = int | Sequence[int] | None
 
@@ -232,11 +233,6 @@ def remember(op: Op, asked: tuple, plan: tuple, blocks: int, rest: tuple = ()) -
             op.plans[asked, default_index()] = run, blocks, rest  # type: ignore[assignment]
     except TypeError:  # a list, say, cannot be a key
         pass
-
-
-def all_ints(size: Any) -> bool:
-    """Whether a size is an int or a tuple of ints: 3.0 would be found as 3."""
-    return type(size) is int or (type(size) is tuple and all([type(n) is int for n in size]))
 
 
 class Source:

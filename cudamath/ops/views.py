@@ -21,10 +21,10 @@ def remember(table: dict, key: Any, value: Any) -> None:
     table[key] = value
 
 
-def integers(sizes: Any) -> bool:
-    """Whether a tuple of sizes that was found among those seen before holds Python's integers: 1.0 is found as 1."""
+def all_ints(size: Any) -> bool:
+    """Whether a size is an int or a tuple of ints: 3.0 would be found as 3."""
     try:
-        return sizes.__class__ is tuple and math.prod(sizes).__class__ is int
+        return size.__class__ is int or (size.__class__ is tuple and math.prod(size).__class__ is int)
     except TypeError:
         return False
 

@@ -395,3 +395,20 @@ def test_nowhere_to_keep_what_is_compiled():
     assert not done.returncode, done.stderr
     total, folder, used = done.stdout.split()
     assert (total, used) == ("4.0", "True") and not os.path.exists(folder)
+
+
+@pytest.mark.filterwarnings("error")
+def test_layers_warn_of_nothing(device):
+    """What is not finite passes in silence, as on a GPU: training with loss scaling meets it on purpose."""
+    ml = cm.ml
+    x = cm.asarray(np.array([[np.inf, 1, -2, 3e38], [-np.inf, np.nan, 3e38, -3e38], [1, 2, 3, 4]], np.float32))
+    w, b = cm.asarray(np.array([[1, np.inf, 0, -1]] * 4, np.float32)), cm.ones(4, "float32")
+    for layer in (lambda x: ml.layer_norm(x, 4, b, b), lambda x: ml.rms_norm(x, 4, b), lambda x: ml.group_norm(x, 2),
+                  lambda x: ml.batch_norm(x, training=True)[0], lambda x: ml.linear(x, w, b, activation="gelu"),
+                  lambda x: ml.mlp(x, w, b, w, b), lambda x: ml.scaled_dot_product_attention(x, x, x),
+                  lambda x: ml.rotary_embedding(x, *ml.rotary_tables(cm.arange(3), 4)), lambda x: ml.softmax(x),
+                  lambda x: ml.cross_entropy(x, np.array([0, 1, 2])), lambda x: ml.dropout(x, 0.5),
+                  lambda x: ml.conv1d(x[None], w[None, :3, :2]), lambda x: ml.upsample(x[None], 7, mode="linear"),
+                  lambda x: ml.linear(x, ml.quantize(w))):
+        y, pull = cm.vjp(layer, x)
+        assert pull(cm.full_like(y, np.inf))[0].shape == x.shape

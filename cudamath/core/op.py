@@ -31,6 +31,7 @@ from .dtypes import (
     Category,
 )
 from .layout import Layout
+from .quiet import quiet
 from .straight import straight
 
 __all__ = ["ANY", "BOOLEAN", "COMPLEX", "FLOATING", "HELD", "INEXACT", "INTEGER", "INTEGER_OR_BOOL", "NUMERIC", "REAL",
@@ -315,7 +316,7 @@ def cpu_runner(function: Callable, params: dict, scalars: int, layouts: tuple[La
         count = len(operands) - scalars
         data = [None if x is None else x._data for x in operands[:count]]
         extra = {"scalars": operands[count:]} if scalars else {}
-        result = function(*data, **extra, **params)
+        result = quiet().run(function, *data, **extra, **params)
         if isinstance(result, tuple):
             return tuple([wrap(r if isinstance(r, np.ndarray) else np.asarray(r)) for r in result])
         return wrap(result if isinstance(result, np.ndarray) else np.asarray(result))

@@ -189,16 +189,17 @@ def scan_ring(kind: str, source: np.dtype, target: np.dtype, width: int, shape: 
         place = i32(divide_unsigned(i32(skip + ring_bytes), i32(result_bytes)) + warp * warp_size + lane * held)
         many = i32(tiles)
         rows_of = i32(per_row)
-        if t == 0:
-            ticket = i32(0)
-            for i in range(stages):
-                ticket = i32(cuda.atomic.add(tickets, ticket >> 31, u32(1)))  # 0, but not before the last one is known
-                queue[i] = ticket
         if lane == 0:
             for s in range(stages):
                 ptx.barrier_init(i32(full + 8 * s), i32(1))
             ptx.fence_barrier_init()
             ptx.fence_async_shared()
+        ptx.wait_for_previous()  # tickets and totals are 0 from here on
+        if t == 0:
+            ticket = i32(0)
+            for i in range(stages):
+                ticket = i32(cuda.atomic.add(tickets, ticket >> 31, u32(1)))  # 0, but not before the last one is known
+                queue[i] = ticket
         cuda.syncthreads()
         for s in range(stages):
             ahead = queue[s]
@@ -385,4 +386,4 @@ def ring_steps(kinds: tuple[str, np.dtype, np.dtype], source: Any, target: Any, 
             Launch(scan_ring(*kinds, width, shape), min(tiles, shape.blocks * multiprocessors(x.device)), THREADS,
                    [source.view((x.size,), dtype=x.dtype), target.view((x.size,), dtype=kinds[2]), state.view((words,)),
                     state.view((1,), offset=8 * words, dtype=np.dtype(np.uint32)), n, per_row, tiles],
-                   shared=ALIGNMENT + access * (shape.stages * x.dtype.itemsize + kinds[2].itemsize))]
+                   shared=ALIGNMENT + access * (shape.stages * x.dtype.itemsize + kinds[2].itemsize), early=True)]

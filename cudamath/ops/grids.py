@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from ..core.array import ndarray
-from ..core.devices import default_index, index_of
+from ..core.devices import CPU, default_index, index_of
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote
 from ..core.layout import Layout
 from ..core.op import INTEGER, INTEGER_OR_BOOL, Op, coerce, require
@@ -232,14 +232,25 @@ def triu_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None
     return _triangle_places("triu_indices", n, k, m, device)
 
 
-def _triangle_places(name: str, n: int, k: int, m: int | None, device: Any) -> tuple[ndarray, ...]:
-    """The elements of an (n, m) matrix on one side of a diagonal: one launch, without counting what lies there."""
+def _triangle_places(name: str, n: int, k: int, m: int | None, device: Any) -> tuple[ndarray, ndarray]:
+    """The elements of an (n, m) matrix on one side of a diagonal: one launch, without counting what lies there, and one piece
+    of memory for both."""
     index = index_of(device)
     key = (name, n, k, m, index, n.__class__, k.__class__, m.__class__)
     try:
-        return _triangle.plans[key]()
+        run, line, offset = _triangle.plans[key]  # type: ignore[misc]
     except (KeyError, TypeError):
-        pass
+        run, line, offset = _triangle_of(name, n, k, m, index, key)
+    rows = run()
+    columns = rows._view(line, offset)
+    if index == CPU:
+        return rows._view(line), columns
+    rows._layout = line  # of an array that nobody else has seen
+    return rows, columns
+
+
+def _triangle_of(name: str, n: int, k: int, m: int | None, index: int, key: tuple) -> tuple[Callable[[], ndarray], Layout, int]:
+    """What makes both lines of places as one array, the layout of a line, and the second one's byte offset."""
     rows, columns = normalize_shape(name, (n, n if m is None else m))
     if min(rows, columns) < 0:
         raise ValueError(f"{name}: wants sizes >= 0, got {rows} and {columns}")
@@ -247,13 +258,18 @@ def _triangle_places(name: str, n: int, k: int, m: int | None, device: Any) -> t
     lower = k - 1 if upper else k  # the elements on and below this diagonal are those of the other triangle
     series = [min(max(last, 0), columns) * (min(max(last, 0), columns) + 1) // 2 + max(last - columns, 0) * columns
               for last in (rows + lower, lower)]
-    count = series[0] - series[1]
-    layout = Layout.new((rows * columns - count if upper else count,), np.dtype(np.int64), index)
-    plain = {n.__class__, k.__class__, m.__class__} <= {int, NoneType}
-    return made_of(_triangle, layout, (), key if plain else None, rows=rows, columns=columns, k=k, upper=upper)
+    count = rows * columns - (series[0] - series[1]) if upper else series[0] - series[1]
+    room = count + 1 & -2  # the second line begins aligned
+    layout = Layout.new((2, room), np.dtype(np.int64), index)
+    params = {"layout": layout, "device": index, "rows": rows, "columns": columns, "k": k, "upper": upper}
+    run = _triangle.plans.get(tuple(params.values())) or _triangle.plan((), 0, params)
+    found = run, Layout.new((count,), layout.dtype, index), 8 * room
+    if {n.__class__, k.__class__, m.__class__} <= {int, NoneType}:
+        _triangle.keep(key, found)  # type: ignore[arg-type]
+    return found
 
 
-_triangle = Op("tril_indices", cpu="grids.triangle", cuda="grids.triangle", outputs=2)
+_triangle = Op("tril_indices", cpu="grids.triangle", cuda="grids.triangle")
 
 
 def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:

@@ -1,5 +1,6 @@
 """jvp, checkpoint, custom_vjp: beside torch, differences, and the same without them."""
 
+import contextlib
 import functools
 import gc
 import math
@@ -308,6 +309,12 @@ def test_checkpoint_sees_its_surroundings_as_they_were(device):
     exec("layer = cm.checkpoint(lambda x: x * w)\n"
          "def f(x):\n    global w\n    y = layer(x)\n    w = 7.0\n    return y.sum()", names)
     assert cm.grad(names["f"])(x).tolist() == [2, 2]
+    for text, wrong in (("x * sum", True), ("x.sum() * 2", False)):  # a global of that name, or an attribute
+        names = {"cm": cm, "sum": arr(1.0, 2.0)}
+        value, pull = cm.vjp(cm.checkpoint(eval(f"lambda x: {text}", names)), x)
+        names["sum"][0] = 5.0
+        with pytest.raises(RuntimeError, match="changed in place") if wrong else contextlib.nullcontext():
+            pull(cm.ones_like(value))
     for function in (lambda x: (x + y) * x, functools.partial(lambda y, x: (x + y) * x, y)):
         value, pull = cm.vjp(cm.checkpoint(function), x)
         y[0] = 4.0

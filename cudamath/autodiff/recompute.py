@@ -14,6 +14,7 @@ are often functions made in a loop, whose variable has its last value by then.
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
 import types
 from collections.abc import Callable, Iterator
@@ -115,7 +116,8 @@ def _named(fn: Any) -> Iterator[Any]:
         fn = fn.func
     if type(fn) is types.FunctionType:
         yield from closed_over(fn)
-        yield from [fn.__globals__[name] for name in fn.__code__.co_names if name in fn.__globals__]
+        names = {each.argval for each in dis.get_instructions(fn) if each.opname == "LOAD_GLOBAL"}
+        yield from [fn.__globals__[name] for name in names if name in fn.__globals__]
 
 
 class _Checkpoint:

@@ -1,4 +1,4 @@
-"""The array: a layout, where its bytes are, and who keeps them alive.
+"""The array: a layout, the address of its bytes, and the owner that keeps them alive.
 
 Operators and methods that compute (`+`, `.sum()`, `x[mask]`, ...) are put on the class by `ops/methods.py`, because
 ops stand above this room. Here are creation from foreign objects, transfer, views and protocols.
@@ -153,13 +153,13 @@ class ndarray:
     # ------------------------------------------------------------ views and aliases
 
     def _alias(self) -> ndarray:
-        """Another array object over the same elements, recorded by nobody."""
+        """Another array object over the same elements, not recorded."""
         out = object.__new__(ndarray)
         out._layout, out._data, out._owner, out._node = self._layout, self._data, self._owner, None
         return out
 
     def _view(self, layout: Layout, offset: int = 0) -> ndarray:
-        """A view in another layout, `offset` bytes further; recorded by nobody (ops record it)."""
+        """A view in another layout, `offset` bytes further; not recorded (ops record it)."""
         out = object.__new__(ndarray)
         out._layout, out._owner, out._node = layout, self._owner, None
         out._data = _numpy_view(self._data, layout, offset) if layout.device == CPU else self._data + offset
@@ -231,7 +231,7 @@ class ndarray:
         return self.to_numpy().tolist()
 
     def tobytes(self, order: str | None = "C") -> bytes:
-        """The elements' bytes, in C order or NumPy's other ones ("F"; "A": columns first if they lie so in memory)."""
+        """The elements' bytes, in C order or NumPy's other ones ("F"; "A": Fortran order if the array is in it)."""
         if order == "A":  # the copy in host memory lies in C order
             order = "F" if self.flags.fnc else "C"
         return self.to_numpy().tobytes(order)  # type: ignore[arg-type]
@@ -430,7 +430,7 @@ def _unpickle(host: np.ndarray, device: int) -> ndarray:
 
 def _refuse_as_number(x: ndarray) -> None:
     """TypeError where a function of this package makes a number of an array whose gradient is being recorded: it would be
-    lost without a word. What the user makes a number of is his affair."""
+    silently lost. In the user's own code the conversion is allowed."""
     frame: Any = sys._getframe(2)
     while frame.f_globals.get("__name__", "").partition(".")[0] == "numpy" or frame.f_code.co_filename == __file__:
         frame = frame.f_back  # who called NumPy; who called __float__, which calls item

@@ -1,22 +1,22 @@
 """Assignment by index arrays: x[..., indices, ...] = values, where of repeated positions the last one wins, as in NumPy.
 
-The idea. Threads write in no order. So each writes its value and, beside it, claims the row by writing its number j there:
-of several claims any one is left (``place``). Whoever then finds his own claim has nothing to do. Who finds another one knows
-that the row was written more than once, and sees that it holds what the greatest number gives it (``correct``). Positions
-that do not repeat cost no atomics, and nothing grows with the array; the result is the same on every run. A claim is 2 j;
-2 j + 1 says that somebody sees to it.
+The idea. Threads write in no particular order. So each thread writes its value and, beside it, claims the row by writing its
+number j; of several claims an arbitrary one remains (``place``). A thread that then finds its own claim is done. One that finds
+another knows that the row was written more than once, and makes sure that the row holds the value of the greatest number
+(``correct``). Positions that do not repeat cost no atomics, and no cost grows with the array; the result is the same on every
+run. A claim is 2 j; 2 j + 1 says that the row is already being corrected.
 
-Single elements of at most 4 bytes fit, with their number in front, into 8. Of many of them for not many more rows, each j
-bids for its row by one atomic max on such a word (``bid``), and a pass over the rows writes what won (``award``).
+Single elements of at most 4 bytes fit, with their number in front, into 8. If there are many of them, for not many more rows,
+each j bids for its row by one atomic max on such a word (``bid``), and a pass over the rows writes what won (``award``).
 
-``assign_few``  in one launch of one block, for what is small: an auction by atomic max, then the highest bidders write.
+``assign_few``  in one launch of one block, for small sizes: an auction by atomic max, then the highest bidders write.
 
-Single elements of a long array lie anywhere in it, a sector of 32 bytes each, and what the second-level cache does not hold
-costs its way to memory twice. There, claims of 4 bytes would double that. So a row gets one bit, set by an atomic "or" in a
-table that the cache does hold: who finds it set already claims the row, and leaves a doubt (``once``). Only if there is one,
-the rows that are claimed are gone through (``last``). And blocks come in groups: each group looks at all positions, and
-takes the rows of one stretch that the cache holds; the groups run one after another, as blocks start in their order. Reading
-the positions again for every stretch is the cheaper part.
+Single elements of a long array are scattered over it, one 32-byte sector each, and what the second-level cache does not hold
+travels from memory and back. Claims of 4 bytes would double that traffic. So each row gets one bit, set by an atomic "or" in a
+table that does fit into the cache: a thread that finds the bit already set claims the row, and records that there was a doubt
+(``once``). Only then is a pass over the claimed rows needed (``last``). Blocks come in groups: each group reads all positions
+and handles the rows of one stretch that fits into the cache; the groups run one after another, as blocks start in their order.
+Reading the positions again for every stretch is the cheaper part.
 
 The floor is the positions, the values and the rows that are written: m (8 + 2 row bytes) / bandwidth.
 """

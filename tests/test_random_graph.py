@@ -220,6 +220,7 @@ def test_kernels_read_their_cell():
         (random.integers, (), dict(shape=(30,), dtype=np.dtype("i8"), wide=False, version="each", **place),
          (0, 11, 2**32 % 11)),
         (random.bernoulli, (), dict(shape=(30,), version="each", **place), (1 << 31, 0, 0)),
+        (random.geometric, (), dict(shape=(30,), dtype=np.dtype("i8"), version="each", **place), (0.3, 0.0, 0.0)),
         (random.permutation, (), dict(count=30, ranked=True, bits=5, **place), (30,)),
         (random.permutation, (), dict(count=30, ranked=False, bits=12, **place), (4000,)),
         (random.choice, (np.array([1 << 51, 1 << 52, 1 << 53], np.uint64),), dict(shape=(30,)), ()),
@@ -244,8 +245,8 @@ def every_draw(rng):
     """A draw of each kind."""
     p = np.array([0.1, 0.2, 0.3, 0.4])
     return (rng.uniform(size=1000, dtype="float32"), rng.normal(size=999), rng.normal(size=(3, 5), dtype="float16"),
-            rng.integers(0, 100, 1001), rng.integers(0, 1 << 40, 77), rng.bernoulli(0.3, 500), rng.permutation(100),
-            rng.permutation(5000), rng.choice(10, 20), rng.choice(4, 50, p=p))
+            rng.integers(0, 100, 1001), rng.integers(0, 1 << 40, 77), rng.bernoulli(0.3, 500), rng.geometric(0.2, 77),
+            rng.permutation(100), rng.permutation(5000), rng.choice(10, 20), rng.choice(4, 50, p=p))
 
 
 @pytest.mark.gpu

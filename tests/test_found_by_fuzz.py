@@ -27,6 +27,7 @@ CALLS = [
     lambda m, a: m.nanquantile(a(CUBE), 0.3, axis=1, method="nearest", keepdims=True),
     lambda m, a: m.quantile(a(CUBE > 0), 0.3, axis=2, method="lower"),
     lambda m, a: m.vander(a(np.array([2**63, 1], "u8")), 2),
+    *[lambda m, a, e=e: m.geomspace(*e, 5) for e in ((1j, 8j), (1 + 1j, -2), (np.float32(1), 8), (-1, -8))],
     # dtypes of results
     lambda m, a: m.max(a(CUBE > 0), axis=0, initial=0), lambda m, a: m.min(a(CUBE > 0), axis=1, initial=3),
     lambda m, a: m.prod(a(CUBE.astype("f4")), axis=0, initial=np.float64(2)),

@@ -12,9 +12,9 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.devices import CPU, default_index, index_of
-from ..core.dtypes import FLOATING, as_dtype, default_float, promote
+from ..core.dtypes import FLOATING, as_dtype, default_float, promote, scalar_dtype
 from ..core.layout import Layout
-from ..core.op import INTEGER, INTEGER_OR_BOOL, Op, coerce, require
+from ..core.op import INTEGER, INTEGER_OR_BOOL, Op, as_numbers, coerce, require
 from ..core.shapes import contiguous_strides, normalize_shape
 from .creation import arange, asarray, linspace, made_of, recorded, zeros_like
 from .elementwise import abs as absolute
@@ -389,17 +389,19 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
               device: Any = None) -> ndarray:
     """Numbers in geometric progression from ``start`` to ``stop``.
 
-    Args: as for ``linspace``; start and stop not 0 and of one sign. Raises: ValueError if they are not.
+    Args: as for ``linspace``; start and stop not 0 and of one sign, or complex numbers. Raises: ValueError if they are not.
 
     >>> import cudamath as cm
     >>> cm.geomspace(1, 1000, 4).tolist()
     [1.0, 10.0, 100.0, 1000.0]
     """
     if not (np.ndim(start) or np.ndim(stop) or recorded(start, stop)):  # few numbers, exact at both ends: NumPy makes them
-        if start * stop <= 0:
+        ends = as_numbers("geomspace", "numbers", start, stop)
+        kind = complex if complex in map(type, ends) else float
+        if 0 in ends or kind is float and ends[0] * ends[1] < 0:
             raise ValueError(f"geomspace: wants ends that are not 0 and of one sign, got {start} and {stop}")
-        host = np.geomspace(float(start), float(stop), num, endpoint)
-        return asarray(host, default_float() if dtype is None else dtype, device=device)
+        host = np.geomspace(*map(kind, ends), num, endpoint)
+        return asarray(host, scalar_dtype(kind) if dtype is None else dtype, device=device)
     first, last = coerce("geomspace", (start, stop))
     if bool(any_of(first * last <= 0)):
         raise ValueError(f"geomspace: wants ends that are not 0 and of one sign, got {start} and {stop}")

@@ -68,19 +68,24 @@ def _max_pool_grad(grad, index, dx):
                     dx[plane, h, where - h * width] += grad[plane, p, q]
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _span(i, size, step, before, length, padded):
+    """Window i of an axis: first and last + 1 position inside it, and how many the window counts (padded: the padding too)."""
+    start = i * step - before
+    first, last = max(start, 0), min(start + size, length)
+    count = min(start + size, length + before) - start if padded else last - first
+    return first, last, count
+
+
 @parallel
 def _avg_pool(x, kernel, stride, padding, count_include_pad, divisor, y):
     """x (planes, H, W) -> y (planes, P, Q), the sum over each window by `divisor`, or (0) the number of its positions."""
     planes, height, width = x.shape
     for plane in prange(planes):
         for p in range(y.shape[1]):
-            top = p * stride[0] - padding[0]
-            h0, h1 = max(top, 0), min(top + kernel[0], height)
-            rows = min(top + kernel[0], height + padding[0]) - top if count_include_pad else h1 - h0
+            h0, h1, rows = _span(p, kernel[0], stride[0], padding[0], height, count_include_pad)
             for q in range(y.shape[2]):
-                left = q * stride[1] - padding[1]
-                w0, w1 = max(left, 0), min(left + kernel[1], width)
-                columns = min(left + kernel[1], width + padding[1]) - left if count_include_pad else w1 - w0
+                w0, w1, columns = _span(q, kernel[1], stride[1], padding[1], width, count_include_pad)
                 total = x.dtype.type(0)
                 for h in range(h0, h1):
                     for w in range(w0, w1):
@@ -94,13 +99,9 @@ def _avg_pool_grad(grad, kernel, stride, padding, count_include_pad, divisor, dx
     planes, height, width = dx.shape
     for plane in prange(planes):
         for p in range(grad.shape[1]):
-            top = p * stride[0] - padding[0]
-            h0, h1 = max(top, 0), min(top + kernel[0], height)
-            rows = min(top + kernel[0], height + padding[0]) - top if count_include_pad else h1 - h0
+            h0, h1, rows = _span(p, kernel[0], stride[0], padding[0], height, count_include_pad)
             for q in range(grad.shape[2]):
-                left = q * stride[1] - padding[1]
-                w0, w1 = max(left, 0), min(left + kernel[1], width)
-                columns = min(left + kernel[1], width + padding[1]) - left if count_include_pad else w1 - w0
+                w0, w1, columns = _span(q, kernel[1], stride[1], padding[1], width, count_include_pad)
                 share = grad[plane, p, q] / (divisor or rows * columns)
                 for h in range(h0, h1):
                     for w in range(w0, w1):

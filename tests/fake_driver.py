@@ -32,7 +32,7 @@ from cudamath.core.array import upload
 from cudamath.core.layout import Layout
 from cudamath.core.op import registry
 from cudamath.kernels.build import storage
-from cudamath.runtime import device, errors, flags, memory, module, stream, tensormap
+from cudamath.runtime import blas, device, dnn, errors, flags, memory, module, stream, tensormap
 
 
 class FakeStream:
@@ -535,6 +535,10 @@ class FakeDriver:
                 return status
 
 
+#: What is asked once a process: whether libraries can be used, which without a device none can.
+FORGET = blas.available.cache_clear, blas.multiplies_float8.cache_clear, dnn.available.cache_clear
+
+
 @contextlib.contextmanager
 def installed(monkeypatch, **options):
     """A fake in place of the driver, and fresh state in every module that holds any."""
@@ -558,7 +562,7 @@ def installed(monkeypatch, **options):
         for where, name, value in fresh:
             patch.setattr(where, name, value)
         clear = (device._probe.cache_clear, device.info.cache_clear, module._library.cache_clear,
-                 plan._factory.cache_clear, errors.recent_launches.clear, *(table.clear for table in tables))
+                 plan._factory.cache_clear, errors.recent_launches.clear, *FORGET, *(table.clear for table in tables))
         for one in clear:
             one()
         try:

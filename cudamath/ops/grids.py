@@ -400,7 +400,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
         kind = complex if complex in map(type, ends) else float
         if 0 in ends or kind is float and ends[0] * ends[1] < 0:
             raise ValueError(f"geomspace: wants ends that are not 0 and of one sign, got {start} and {stop}")
-        host = np.geomspace(*map(kind, ends), num, endpoint)
+        host = np.geomspace(kind(ends[0]), kind(ends[1]), num, endpoint)
         return asarray(host, scalar_dtype(kind) if dtype is None else dtype, device=device)
     first, last = coerce("geomspace", (start, stop))
     if bool(any_of(first * last <= 0)):

@@ -14,7 +14,7 @@ walks over tiles of the other side. Tiles come by cp.async into shared memory as
     attention_grad_mma_keys      own k, v; others q, g: dv += p g, dk += ds q (for depths beyond 128 one of the two at a time:
                                  registers)
 
-While scores are multiplied the next tile of values is on its way, and the next keys while values are multiplied. Sums are
+While scores are computed the next tile of values is in flight, and the next keys while values are multiplied. Sums are
 taken by one warp in a fixed order.
 
 The floor: 4 Sq Sk D operations (gradients 14: scores and slopes are made twice) at the speed of mma.sync, which on an H200

@@ -4,8 +4,8 @@ The idea. With p = exp(s - lse) computed again, the gradients are five matrix pr
 
     s = k q^T    dp = v g^T    dv += p g    dk += ds q    dq += ds^T k        ds = p (dp - mean), mean = sum of g y
 
-A block owns 128 keys and walks over the tiles of queries: dk and dv stay in registers. It is everybody's turn at dq,
-though: each block has a part of every dq. Parts are added up in float32 in memory (`cp.reduce.async.bulk`: TMA adds a tile
+A block owns 128 keys and walks over the tiles of queries: dk and dv stay in registers. But every block
+has a part of every dq. Parts are added up in float32 in memory (`cp.reduce.async.bulk`: TMA adds a tile
 of shared memory to global memory), and a last kernel rounds the sums.
 
     transposed scores         rows are keys: p and ds come out of wgmma as its next A operand wants them, in registers

@@ -2,7 +2,7 @@
 
 The idea. Where a layer's input is small, the launches cost more than the memory. A block has a channel to itself: it sums the
 distances to a pivot, then the squares of the distances to the mean, then writes the results. It reads its channel three
-times, of which the caches bring the last two. Numbers, order of sums and rounding hang on the shape alone.
+times, the last two from the caches. The order of sums depends on the shape alone.
 
 One version, `batch_few`, of up to FEW elements (batch_norm.py).
 """

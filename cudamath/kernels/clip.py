@@ -1,6 +1,6 @@
 """The norm of all gradients together, and what they are multiplied by: a few launches, however many arrays there are.
 
-The idea. The norm needs every element once, the scaling every element once more (read and written): 12 bytes an
+The idea. The norm needs every element once, the scaling every element once more (read and written): 12 bytes per
 element for float32. Hundreds of arrays, most of them small, would cost a launch each; so, as in optim.py, a table made
 with the plan cuts all arrays into chunks, one chunk per block, and their addresses come in a table of the call.
 
@@ -10,11 +10,11 @@ with the plan cuts all arrays into chunks, one chunk per block, and their addres
    a border of 16 bytes. An optimizer that multiplies by the factor itself as it reads the gradients (kernels/optim.py)
    does without: 4 bytes per element in place of 12.
 
-A norm that is not finite makes the factor NaN, by which optimizers leave the step out. With loss scaling (`settle`) the
+A norm that is not finite makes the factor NaN, for which optimizers skip the step. With loss scaling (`settle`) the
 gradients are those of scale times the loss: one thread turns norm and factor into those of the loss itself, halves the
 scale after an overflow and doubles it after many steps without one. Nothing of this waits for the host.
 
-Versions: `one`, an array a launch and a thread a chunk or an element (any GPU, the simulator); `many`, the fused one,
+Versions: `one`, one array per launch and one thread per chunk or element (any GPU, the simulator); `many`, the fused one,
 with 16-byte accesses where arrays are aligned. No atomics: the same gradients give the same bits.
 
 Measured (row versions_clip):

@@ -1,9 +1,9 @@
 """Convolution on tensor cores of compute capability 9.0, of filters small enough to stay in shared memory.
 
-conv_wgmma.py brings a tile of filters and one of pixels for every step: 40 KiB for 770 cycles of multiplication, about what the
+conv_wgmma.py loads a tile of filters and one of pixels for every step: 40 KiB for 770 cycles of multiplication, about what the
 second-level cache can hand out. Two things spare most of that where there are few channels and outputs:
 
-- All filters stay in shared memory, brought once by each of the persistent blocks, as its first tile needs them: 128 outputs x
+- All filters stay in shared memory, loaded once by each of the persistent blocks, as its first tile needs them: 128 outputs x
   9 taps x 64 channels, or half as many outputs of twice the channels, are 144 KiB.
 - The taps of a row share their pixels. Pixels are rows of 128 bytes (64 channels), and neighbouring taps see the same ones
   moved along by one, so a run of (pixels + 2) serves three taps: wgmma is told to begin one row further. Runs cross the ends

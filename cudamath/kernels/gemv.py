@@ -1,8 +1,8 @@
-"""Few rows times a matrix of 16-bit or packed weights: what a language model does for every token it says.
+"""Few rows times a matrix of 16-bit or packed weights: what a language model does for every token it generates.
 
 The idea. y[m, n] = sum over k of x[m, k] w[n, k] with 1 to 16 rows reads each weight once and uses it for a handful of
-multiply-adds: memory sets the speed, and every bit that a weight does not have is time saved. So the weights are read as they
-are packed, by 16 bytes per thread, and become 16-bit floats in registers (ptx_unpack.py), never in memory.
+multiply-adds: memory bandwidth is the limit, and every bit that a weight does not have saves time. So the weights are read as
+they are packed, by 16 bytes per thread, and become 16-bit floats in registers (ptx_unpack.py), never in memory.
 
     mma.sync          one thread's 16 bytes hold 32 int4 weights. Ordinary multiply-adds would need an instruction for each, and
                       more to widen it; the device starts some 3.5 a weight in the time in which int4 weights arrive. A tensor

@@ -1,4 +1,4 @@
-"""Keys: the bits of numbers, turned so that unsigned integers in their order are the numbers in theirs.
+"""Keys: the bits of numbers, mapped so that comparing keys as unsigned integers compares the numbers.
 
     unsigned, bool   the bits themselves
     signed           the sign bit flipped: the smallest number becomes 0

@@ -2,7 +2,7 @@
 
 What limits ``matmul_block`` (matmul_simt.py). A multiprocessor starts one instruction per clock in each of its quarters, and a
 multiply-add is one instruction: whatever else stands in the loop takes a multiply-add's place. Of 1,175 instructions there
-1,024 are multiply-adds and 48 read shared memory. The other 103 bring the next slab: addresses, bounds, zeros where an operand
+1,024 are multiply-adds and 48 read shared memory. The other 103 load the next slab: addresses, bounds, zeros where an operand
 ends, loads into registers, stores into shared memory, and that for slabs of 8 steps. Operands that cannot be read four numbers
 at once are copied first.
 
@@ -11,7 +11,7 @@ at once are copied first.
     cp.async            copies from memory to shared memory past the registers, also 4 bytes at a time: an operand whose
                         neighbours lie along k is transposed on its way, and one of odd strides needs no copy. Beyond the
                         edge of an operand the instruction itself writes zeros
-    slabs of 16 steps   three in turn, two of them on their way: one barrier for 2,048 multiply-adds
+    slabs of 16 steps   triple-buffered, two of them in flight: one barrier for 2,048 multiply-adds
     the remainder first the first slab has what k leaves over and zeros beyond; in the loop all slabs are whole
     one step ahead      the numbers of the next step are read from shared memory while those of this one are multiplied
     banks of registers  a multiply-add reads three registers, two of which must not share a bank: see the end of the kernel

@@ -2,7 +2,7 @@
 shared memory (9.0 and 10.0).
 
 norm_grad.py's `rows` fetches the next row into registers while it works on this one: beside the sums for weight and bias there
-is room for no more. Here one thread asks for whole rows ahead of time, and TMA brings them into a ring of `depth` stages in
+is room for no more. Here one thread issues TMA loads of whole rows ahead of time, into a ring of `depth` stages in
 shared memory, each with a barrier (mbarrier) that counts the bytes. So no thread spends instructions or registers on what is
 in flight; the weights stay in registers instead. A row of up to 768 numbers belongs to a warp, which has a ring of its own and
 waits for no other. Where several warps share a row, its two sums are those of the warps, which every thread adds up by itself,

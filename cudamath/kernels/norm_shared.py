@@ -5,8 +5,8 @@ and little while it is written. Four blocks of 256 threads on four multiprocesso
 parts of four rows, of which one is read while another is written. Eight blocks of 1,024 threads hold rows of 262,144 numbers,
 which are read once.
 
-Each block finds the mean and the squares about its own mean of its part, one meeting of the cluster brings everybody's, and
-they are put together as Chan, Golub and LeVeque do: squares about the common mean are the sum of the parts' own and of
+Each block finds the mean of its part and the sum of squares about it; one exchange in the cluster gives every block those of
+all, and they are merged as by Chan, Golub and LeVeque: squares about the common mean are the sum of the parts' own and of
 n_i (mean_i - mean)^2. ("Algorithms for computing the sample variance", The American Statistician 37, 1983.)
 
 Channels. In a group, an access has to find its channel: column // run. A division is some 20 instructions, two or three a

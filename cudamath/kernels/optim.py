@@ -9,7 +9,7 @@ with the plan cuts the arrays into chunks, one chunk per block:
 
 Each block looks up its row, turns the addresses into arrays, and works through its chunk with 16-byte accesses.
 
-Versions: `one`, an array a launch and an element a thread (any GPU, the simulator); `many`, the fused one, with or
+Versions: `one`, one array per launch and one element per thread (any GPU, the simulator); `many`, the fused one, with or
 without wide accesses according to the arrays' alignment (arrays are sorted into at most two launches per dtype).
 
 The rules, element by element. Parameters and gradients of float16 and bfloat16 are widened to float32; moments and

@@ -1,8 +1,8 @@
-"""Padding by mirrored, repeated, wrapped or constant elements, and its gradient: images moved, and something at the edges.
+"""Padding by mirrored, repeated, wrapped or constant elements, and its gradient: a shifted copy, except near the edges.
 
-The idea. Almost every element of the padded image is one of the old image at a fixed distance, and almost every gradient
-is one number of the padded image's at that distance; only near the edges tables (core/taps.py) must say from where an
-element comes, or which several elements a gradient is the sum of:
+The idea. Almost every element of the padded image is an element of the old image at a fixed offset, and almost every gradient
+is one number of the padded image's gradient at that offset. Only near the edges do tables (core/taps.py) say where an element
+comes from, or which elements a gradient is the sum of:
 
     y[h, w] = sum of x[p, q] over the p that row h takes from and the q that column w takes from
 
@@ -10,11 +10,11 @@ Forward each takes from one (or none: a constant), backward those near the edges
 bits every time.
 
 A block owns a piece of y's memory, wherever rows end in it: written row by row, rows of 258 numbers begin within the 32 bytes
-that memory moves at once (forward 483 us instead of 282, of which a copy would take 257, on an H200). A thread finds by
-divisions where its first elements lie and by additions where the next do, and has all of them on their way before it writes
-the first. Elements near an edge would hold up their whole warp, once for each group of them: they are put on a list in shared
-memory, and when the others are done the block's threads share it out. The order of the list changes from run to run, what is
-done with an element does not.
+that memory moves at once (forward 483 us instead of 282, of which a copy would take 257, on an H200). A thread finds the
+position of its first elements by divisions and of the next ones by additions, and has all loads in flight before its first
+store. Elements near an edge would delay their whole warp, once for each group of them: they are put on a list in shared memory,
+which the threads of the block divide among themselves when the others are done. The order of the list changes from run to run;
+the result of each element does not.
 
 The floor is bytes(x) + bytes(y). Any GPU, and the simulator.
 """

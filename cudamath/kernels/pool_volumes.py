@@ -1,4 +1,4 @@
-"""Pooling of volumes: one thread a result walks its window of planes, rows and columns.
+"""Pooling of volumes: one thread per result walks its window of planes, rows and columns.
 
 A window of a volume can be taken of every plane and then along the depth (`ml/pool_nd.py`, by the kernels of pool.py): two
 launches, and what the first leaves is written and read again. Here it is one of each: the floor is bytes(x) + bytes(y) and one

@@ -1,13 +1,13 @@
-"""Assignment to places that differ from line to line, in place: x[b, index[b, j, a], a] = values[b, j, a] (put_along_axis).
+"""Assignment to positions that differ from line to line, in place: x[b, index[b, j, a], a] = values[b, j, a] (put_along_axis).
 
-The idea. What one line (b, a) writes no other does. So a thread takes a line and goes through its places in their order: of
-repeated ones the last wins, as in NumPy, and nothing has to be compared. Neighbouring threads have neighbouring a; along the
-last axis each has a row of its own, and its few places lie anywhere anyway. Lines of many places (more than STEPS) are few
-threads with much to do: those go the way of x[...] = values (scatter.py).
+The idea. No two lines (b, a) write the same element. So one thread writes the positions of a line in their order: of repeated
+ones the last wins, as in NumPy, and nothing has to be compared. Neighbouring threads have neighbouring a; along the last axis
+each has a row of its own, whose few positions are scattered anyway. Lines of many positions (more than STEPS) would mean few
+threads with much work each: those are assigned as x[...] = values is (scatter.py).
 
 ``put_lines``         values are an array
-``put_number_lines``  one number, an argument of the launch: nothing is made of it first, and a thread takes a place, since all
-                      write the same
+``put_number_lines``  one number, an argument of the launch: no array is made of it, and there is one thread per position, since
+                      all write the same
 
 The floor is the indices, the values, and a sector of 32 bytes of x for each.
 """

@@ -1,8 +1,8 @@
 """Quantiles and medians of lines in ascending order whose NaN, if they have any, come last.
 
-The idea. Where NaN begin, a line has its number of numbers: log2(n) reads find that. The quantile lies at a place among them
-that is a function of that number (cpu/quantiles.py), between two neighbours: two more reads. A thread has a line; what it costs
-is the launch, and the sort before it. For any GPU and the simulator.
+The idea. Where the NaN of a line begin is found by bisection, in log2(n) reads. The position of the quantile is a function of
+the count of other numbers (cpu/quantiles.py) and lies between two neighbours: two more reads. One thread per line; the cost is the
+launch, and the sort before it. For any GPU and the simulator.
 """
 
 import functools

@@ -1,10 +1,10 @@
-"""Short rows by ranks: every key is compared with all others of its row, and so many as go before it is its place.
+"""Short rows sorted by ranks: every key is compared with all others of its row; the number of keys before it is its position.
 
-The idea. Of n keys that makes n^2 comparisons where a sort makes n log^2 n, but none waits for another: 4,096 keys are 128
-blocks of 32 keys, and each of these meets a part of the row in each of the block's warps, whose lanes read the same key of
-shared memory at the same time. A network of 78 rounds, for which a row has one multiprocessor, takes four times as long.
-Before a key go the smaller ones and the equal ones ahead of it, so the order is stable. Whoever wants only the first few
-(`topk`) lets the others go. For any GPU and the simulator.
+The idea. For n keys that takes n^2 comparisons where a sorting network takes n log^2 n, but they are independent of each other:
+4,096 keys are 128 blocks of 32 keys, and each warp of a block compares these with a part of the row, its lanes reading the
+same key of shared memory at the same time. A network of 78 rounds, in which one multiprocessor sorts a row, takes four times as long.
+The keys before a key are the smaller ones and the equal ones ahead of it, so the order is stable. If only the first few are
+wanted (`topk`), the others are not stored. For any GPU and the simulator.
 
 Floor: n^2 comparisons of two instructions. On an H200, device time by CUDA events, us, beside the networks of sort.py:
 
@@ -12,7 +12,7 @@ Floor: n^2 comparisons of two instructions. On an H200, device time by CUDA even
     ranks           5.5     7.6    12.3         8.4        20.5       18.2
     networks        8.5    13.8    27.8         8.5        27.8        6.4
 
-Of a median only the rank is known, and the element is looked for (``median_rows``): the key of rank r is the greatest number
+For a median the rank is known and the element is wanted (``median_rows``): the key of rank r is the greatest number
 that at most r keys are less than, and is found bit by bit from the top, while a warp has its row in registers and counts by
 votes. 32 numbers of a row cost 32 comparisons, a vote and a count each: the floor is one read of the row for rows of 64.
 16,384 rows of 64 float32 on an H200: 16 us (PyTorch 36), 4,096 rows of 1,000: 46 (168).

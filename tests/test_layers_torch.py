@@ -57,6 +57,16 @@ def test_transposed_convolutions(device, rank, groups):
               lambda x, w, b: theirs(x, w, b, groups=groups, **options), x, w, b, second=kernel == 3)  # noqa: B023
 
 
+@pytest.mark.parametrize("depth, taps, options", [
+    (1, 2, {"padding": (2, 0, 0), "dilation": (5, 1, 1)}),  # no tap reaches what is left of the depth
+    (1, 3, {"padding": (2, 1, 0), "dilation": (3, 1, 1)}),  # one of three does
+    (2, 3, {"padding": (3, 0, 1), "dilation": 3, "stride": (2, 1, 1), "output_padding": (1, 0, 0)})])
+def test_taps_that_padding_cuts_off(device, depth, taps, options):
+    x, w, b = numbers((2, 2, depth, 3, 3)), numbers((2, 3, taps, 2, 2), seed=2), numbers((3,), seed=3)
+    agree(lambda x, w, b: ml.conv_transpose3d(x, w, b, **options), lambda x, w, b: f.conv_transpose3d(x, w, b, **options),
+          x, w, b)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_transposed_convolutions_in_other_dtypes(device, dtype):
     for rank in (1, 3):

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.dtypes import compute_dtype
+from ..ops.creation import zeros
 from .conv import _conv2d_input_grad, _operands, conv_transpose2d, several
 from .resize import pad
 
@@ -52,7 +53,7 @@ def conv_transpose1d(x: Any, weight: Any, bias: Any = None, *, stride: int = 1, 
     (x, weight, *biases), groups = _operands(name, 1, x, weight, bias, groups, transposed=True)
     (s,), (d,) = several(name, "stride", stride, 1, 1), several(name, "dilation", dilation, 1, 1)
     (p,), (more,) = several(name, "padding", padding, 0, 1), several(name, "output_padding", output_padding, 0, 1)
-    _check_size(name, x, weight, (s,), (p,), (more,), (d,))
+    _size(name, x, weight, (s,), (p,), (more,), (d,))
     arrays, how = (x[:, :, None], weight[:, :, None]), {"stride": (1, s), "padding": (0, p), "output_padding": (0, more),
                                                         "groups": groups, "dilation": (1, d)}
     rows = conv_transpose2d(*arrays, *biases, **how)  # type: ignore[arg-type]
@@ -102,7 +103,7 @@ def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     (x, weight, *biases), groups = _operands(name, 3, x, weight, bias, groups, transposed=True)
     strides, dilations = several(name, "stride", stride, 1, 3), several(name, "dilation", dilation, 1, 3)
     margins, more = several(name, "padding", padding, 0, 3), several(name, "output_padding", output_padding, 0, 3)
-    _check_size(name, x, weight, strides, margins, more, dilations)
+    depth = _size(name, x, weight, strides, margins, more, dilations)[0]
     (n, c, d, h, w), (_, outputs, taps, r, s) = x.shape, weight.shape
     flat: dict[str, Any] = {"stride": strides[1:], "padding": margins[1:], "output_padding": more[1:],
                             "dilation": dilations[1:]}
@@ -111,20 +112,25 @@ def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     rows, columns = planes.shape[2:]
     wide = planes.astype(compute_dtype(x.dtype), copy=False)
     apart = wide.reshape((n, d, outputs * groups, taps, rows, columns)).transpose((3, 0, 2, 1, 4, 5))
-    y: Any = 0
+    y: Any = None
     for tap in range(taps):  # planes `stride` apart, put where this tap adds them
+        before = tap * dilations[0] - margins[0]
+        after = (taps - 1 - tap) * dilations[0] - (strides[0] - 1) - margins[0] + more[0]
+        if max(-before, 0) + max(-after, 0) >= d * strides[0]:
+            continue  # all of them lie in what the padding cuts off
         spread = pad(apart[tap].reshape((n, outputs * groups, d, 1, rows, columns)), (0, 0, 0, 0, 0, strides[0] - 1))
         spread = spread.reshape((n, outputs * groups, d * strides[0], rows, columns))
-        before = tap * dilations[0]
-        after = (taps - 1) * dilations[0] - before - (strides[0] - 1)
-        y = y + pad(spread, (0, 0, 0, 0, before - margins[0], after - margins[0] + more[0]))
+        put = pad(spread, (0, 0, 0, 0, before, after))
+        y = put if y is None else y + put
+    if y is None:
+        y = zeros((n, outputs * groups, depth, rows, columns), dtype=wide.dtype, device=x.device)
     y = y.astype(x.dtype, copy=False)
     return y + biases[0][:, None, None, None] if biases else y
 
 
-def _check_size(name: str, x: ndarray, weight: ndarray, strides: tuple[int, ...], margins: tuple[int, ...],
-                more: tuple[int, ...], dilations: tuple[int, ...]) -> None:
-    """ValueError unless output_padding is small enough and something is left of y."""
+def _size(name: str, x: ndarray, weight: ndarray, strides: tuple[int, ...], margins: tuple[int, ...],
+                more: tuple[int, ...], dilations: tuple[int, ...]) -> tuple[int, ...]:
+    """The size of y. ValueError unless output_padding is small enough and something is left."""
     if any(m >= max(s, d) for m, s, d in zip(more, strides, dilations, strict=True)):
         raise ValueError(f"{name}: wants output_padding less than stride or dilation, got output_padding {more}, stride "
                          f"{strides}, dilation {dilations}")
@@ -133,3 +139,4 @@ def _check_size(name: str, x: ndarray, weight: ndarray, strides: tuple[int, ...]
     if min(size) < 1:
         raise ValueError(f"{name}: nothing is left of y: its size would be {size} (x {x.shape}, weight {weight.shape}, stride "
                          f"{strides}, padding {margins}, dilation {dilations})")
+    return size

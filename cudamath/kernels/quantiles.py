@@ -1,8 +1,8 @@
 """Quantiles and medians of lines in ascending order whose NaN, if they have any, come last.
 
 The idea. Where the NaN of a line begin is found by bisection, in log2(n) reads. The position of the quantile is a function of
-the count of other numbers (cpu/quantiles.py) and lies between two neighbours: two more reads. One thread per line; the cost is the
-launch, and the sort before it. For any GPU and the simulator.
+the count of other numbers (cpu/quantiles.py) and lies between two neighbours: two more reads. One thread per line; the cost is
+the launch, and the sort before it. For any GPU and the simulator.
 """
 
 import functools

@@ -78,8 +78,10 @@ PLAIN_THREADS = 64  # of `quantize_rows_plain`
 FORMS: dict[str, tuple[np.dtype, float, float]] = {
     "int8": (np.dtype(np.int8), -128, 127), "int4": (np.dtype(np.uint8), 0, 15),
     "float8_e4m3fn": (float8_e4m3, -448, 448), "float8_e5m2": (float8_e5m2, -57344, 57344)}
-HELD = 32  # numbers of a row in a thread of `quantize_rows`; twice as many of 16 bits, which lie two in a register, but for
-# float8: what rounds to it is too long for the compiler to repeat that often, and registers need an index that is known
+# Numbers of a row in a thread of `quantize_rows`: 32 bits each. Twice as many of 16 bits, two to a register, up to FEW_THREADS
+# threads (more have too few registers) and not for float8, whose rounding is too long to be unrolled so often.
+HELD = 32
+FEW_THREADS = 256
 TOGETHER = 4  # threads that share a row at least
 #: the largest stored number of a row whose scale is its own
 LARGEST = {"int8": 127.0, "int4": 7.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
@@ -569,9 +571,11 @@ def quantize_row(x: Layout, *, form: str, version: str | None = None) -> Plan:
     """
     m, n = x.shape
     width = vector_width(n, x)
-    held = 2 * HELD if x.itemsize == 2 and form.startswith("int") else HELD
-    plain = SIMULATOR or version == "plain" or (form == "int4" and width == 1)
-    rows = None if plain else spread(n, width, held, together=TOGETHER)
+    rows = None
+    if not (SIMULATOR or version == "plain" or (form == "int4" and width == 1)):
+        if x.itemsize == 2 and form.startswith("int"):
+            rows = spread(n, width, 2 * HELD, FEW_THREADS, TOGETHER)
+        rows = rows or spread(n, width, HELD * 4 // max(x.itemsize, 4), together=TOGETHER)
     y = x.like((m, n // 2) if form == "int4" else None, FORMS[form][0])
     if rows is None:
         launch = Launch(quantize_rows_plain(form, x.dtype), m, PLAIN_THREADS,

@@ -1,10 +1,10 @@
 """Short rows sorted by ranks: every key is compared with all others of its row; the number of keys before it is its position.
 
-The idea. For n keys that takes n^2 comparisons where a sorting network takes n log^2 n, but they are independent of each other:
-4,096 keys are 128 blocks of 32 keys, and each warp of a block compares these with a part of the row, its lanes reading the
-same key of shared memory at the same time. A network of 78 rounds, in which one multiprocessor sorts a row, takes four times
-as long. The keys before a key are the smaller ones and the equal ones ahead of it, so the order is stable. If only the first few are
-wanted (`topk`), the others are not stored. For any GPU and the simulator.
+The idea. For n keys that takes n^2 comparisons where a sorting network takes n log^2 n, but they are independent of each
+other: 4,096 keys are 128 blocks of 32 keys, and each warp of a block compares these with a part of the row, its lanes
+reading the same key of shared memory at the same time. A network of 78 rounds, in which one multiprocessor sorts a row,
+takes four times as long. The keys before a key are the smaller ones and the equal ones ahead of it, so the order is stable.
+If only the first few are wanted (`topk`), the others are not stored. For any GPU and the simulator.
 
 Floor: n^2 comparisons of two instructions. On an H200, device time by CUDA events, us, beside the networks of sort.py:
 

@@ -13,9 +13,12 @@ memory.
 Where two blocks to a tile are too few, there are several pairs; their sums go to memory in float32, and ``add_splits``
 (conv_splits.py) adds them in a fixed order.
 
-A kernel begins while the one ahead of it ends (`wait_for_previous`), with nothing to do but wait. Meanwhile the threads that
-will multiply ask the second-level cache for the first pixels (`ahead` steps). What the kernel ahead still writes is not read by
-this: a line that is brought too soon is written there again.
+Measured on an H200, 3,136 pixels, 2,048 x 512 filters: 13.9 us where two blocks whose first one reads the other's sums
+(matmul_wgmma.py, "share 2") take 17.7 and cuBLAS 14.4; in CUDA graphs 12.7, 14.5 and 11.6. Of these the multiplication takes
+7.3, at the full rate of the tensor cores; 1.2 until the first pixels come; 0.6, 0.5 and 0.5 to send, to receive and to store;
+1.1 from the end of one kernel to the next one's start. Tried: clusters of 4 and 8 (the device has no room for 128 blocks so:
+two to three times as long), tiles of 128 x 256 in clusters of 4 (35 us), sums that are sent into the ring's own memory once it
+is free (14.8), pixels brought into the second-level cache before the kernel ahead has ended (15.4 for 6 steps, 20 for 24).
 
 The floor: 2 * pixels * outputs * channels operations, or the bytes of dy and x, each read once.
 """
@@ -40,18 +43,11 @@ if not SIMULATOR:
     from . import hopper, ptx_mma
     from . import ptx_hopper as ptx
     from .cluster import cluster_arrive, cluster_wait, send_quad
-    from .ptx import instruction
-
-    prefetch_line = instruction("prefetch_line", "prefetch.global.L2 [$0];", None, (types.int64,),
-                                "Ask the second-level cache for the line at this global address.", pure=False)
-    prefetch_run = instruction("prefetch_run", "cp.async.bulk.prefetch.L2.global [$0], $1;", None, (types.int64, types.int32),
-                               "Ask the second-level cache for a run of bytes (multiples of 16).", pure=False)
 
 SIDE = 128                   # outputs and channels of a tile
 STAGE = 4 * PIECE            # bytes of a step: 64 pixels of both
 HALF = 16384                 # bytes that a warpgroup receives: half the sums of its 64 x 128
 KEPT = 2 * (HALF + 8)        # for both warpgroups, and a barrier each
-AHEAD = 6                    # steps
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 
@@ -89,7 +85,7 @@ def swap_halves(count: int) -> Any:
 
 
 @functools.cache
-def conv2d_weight_pairs(dtype: np.dtype, whole: bool, way: str = "line") -> Any:
+def conv2d_weight_pairs(dtype: np.dtype, whole: bool) -> Any:
     """Half a tile of the weight gradient a block, over the pixels of both blocks of its pair. whole: these are all, so results
     are stored, else float32 parts."""
     kind = "bf16" if dtype == bfloat16 else "f16"
@@ -108,26 +104,13 @@ def conv2d_weight_pairs(dtype: np.dtype, whole: bool, way: str = "line") -> Any:
         ptx.tma_load_2d(i32(to + 2 * PIECE), images, channel, at, barrier)
         ptx.tma_load_2d(i32(to + 3 * PIECE), images, i32(channel + 64), at, barrier)
 
-    @device_function
-    def bring_near(array, first, width, begin, end, thread):
-        """Pixels begin to end of 128 outputs or channels into the second-level cache; `thread` of 128."""
-        base, column = ptx_mma.global_address(array), i32(first + 64 * (thread & 1))
-        if way == "line":
-            for pixel in range(begin + (thread >> 1), end, 64):
-                if column < width:
-                    prefetch_line(base + 2 * (i64(pixel) * width + column))
-        else:
-            for pixel in range(begin + thread, end, 128):
-                prefetch_run(base + 2 * (i64(pixel) * width + first), i32(2 * min(SIDE, width - first)))
-
     @cuda.jit(launch_bounds=(THREADS, 1))
-    def conv2d_weight_pairs(grads, images, result, dy, x, partial, across, tiles, steps, units, ahead, positions, channels,
-                            outputs):
-        """grads, images: tensor maps of dy (pixels, outputs) and x (pixels, channels), boxes (PIXELS, 64), and dy, x as lines;
-        result: map of dw (1, outputs, channels), box (1, 64, 64), if whole; partial (parts, outputs, channels), as a line.
+    def conv2d_weight_pairs(grads, images, result, partial, across, tiles, steps, units, channels, outputs):
+        """grads, images: tensor maps of dy (pixels, outputs) and x (pixels, channels), boxes (PIXELS, 64); result: map of dw
+        (1, outputs, channels), box (1, 64, 64), if whole; else partial (parts, outputs, channels), as a line.
 
         across: tiles in a row; tiles: in all; steps: of PIXELS pixels; units: blocks to a tile, which share them, at most so
-        many; ahead: steps that are brought into the cache; positions: pixels."""
+        many."""
         base = hopper.first_tile(cuda.shared.array(0, types.uint8))
         received = i32(base + ring)
         full = i32(received + 2 * HALF)
@@ -153,10 +136,6 @@ def conv2d_weight_pairs(dtype: np.dtype, whole: bool, way: str = "line") -> Any:
             hopper.make_ring(full, stages, 1, 2)
         cluster_arrive()
         ptx.let_next_begin()
-        if group == 1:
-            bring_near(dy, output, outputs, begin, i32(min(min(begin + PIXELS * ahead, end), positions)), i32(thread & 127))
-        elif group == 2:
-            bring_near(x, channel, channels, begin, i32(min(min(begin + PIXELS * ahead, end), positions)), i32(thread & 127))
         ptx.wait_for_previous()
         at = begin
         if thread == 0:                                    # the first ones need not wait for the threads that multiply
@@ -217,8 +196,7 @@ def parts_of(tiles: int, steps: int) -> int:
 
 
 def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[int, int], padding: tuple[int, int, int, int],
-                       dilation: tuple[int, int], groups: int, parts: int | None = None, ahead: int = AHEAD, way: str = "line"
-                       ) -> Plan | None:
+                       dilation: tuple[int, int], groups: int, parts: int | None = None) -> Plan | None:
     """grad (N, M, P, Q), x (N, C, P, Q) -> out (M, C, 1, 1); None where it cannot be done this way. Unless `parts` are asked
     for, also None where other tiles suit better."""
     images, outputs, tall, wide = grad.shape
@@ -239,11 +217,10 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     maps = [TensorMap(operand, (positions, columns), None, (PIXELS, 64), kind=x.dtype.name)
             for operand, columns in zip(turned.operands, (outputs, channels), strict=True)]
     of_result = TensorMap(turned.target, (1, outputs, channels), None, (1, 64, 64), kind=x.dtype.name)
-    lines = [operand.view((layout.size,)) for operand, layout in zip(turned.operands, (grad, x), strict=True)]
-    numbers = [np.int32(n) for n in (across, tiles, steps, 2 * parts, ahead, positions, channels, outputs)]
+    numbers = [np.int32(n) for n in (across, tiles, steps, 2 * parts, channels, outputs)]
     shared = hopper.ring_bytes(STAGE, hopper.ring_stages(STAGE, KEPT), KEPT)
-    arguments = [*maps, of_result if whole else np.int64(0), *lines, partial, *numbers]
-    turned.steps.append(Launch(conv2d_weight_pairs(x.dtype, whole, way), 2 * parts * tiles, THREADS, arguments, shared, 2,
+    arguments = [*maps, of_result if whole else np.int64(0), partial, *numbers]
+    turned.steps.append(Launch(conv2d_weight_pairs(x.dtype, whole), 2 * parts * tiles, THREADS, arguments, shared, 2,
                                early=True))
     if not whole:
         turned.steps.append(add(out, parts, partial, target, early=True))

@@ -185,7 +185,6 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
             cluster_arrive()
         cuda.syncthreads()
         ptx.let_next_begin()
-        ptx.wait_for_previous()
         block = i32(cuda.blockIdx.x >> 1 if paired else cuda.blockIdx.x)
         split, group, tile_row, unit = place_of(block, tiles, group_tiles, across_tiles)
         half_of = i32(cuda.blockIdx.x & 1)
@@ -196,6 +195,7 @@ def conv2d_weight_wgmma_taps(dtype: np.dtype, tile: Tile) -> Any:
         output0 = i32(tile_row * own_outputs)
         begin = i32(split * share)
         end = i32(min(begin + share, positions))
+        ptx.wait_for_previous()
         if group_of_threads == 0:                          # ---------------- the one that fetches
             registers_down()
             if thread == 0:

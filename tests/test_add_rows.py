@@ -142,7 +142,7 @@ def test_what_goes_without_a_sort():
             return named(segments.gather_grad(g, lay(m, dtype="i8"), shape=shape, axis=axis))
 
     for shape, m, dtype in (((50257, 768), 8192, "f4"), ((50257, 768), 65536, cm.bfloat16), ((600_000, 64), 4096, "f4")):
-        assert steps(shape, m, dtype) == ["add_rows_bulk", "add_often_early"]
+        assert steps(shape, m, dtype) == ["add_rows", "add_often_early"]
     for shape, m, dtype, axis in (((50257, 60), 8192, "f4", 0), ((50257, 70), 8192, "f4", 0), ((700_000, 64), 4096, "f4", 0),
                                   ((50257, 768), 1 << 20, "f4", 0), ((50257, 768), 8192, "c8", 0),
                                   ((50257, 768), 8192, "i1", 0), ((3, 5000, 768), 8192, "f4", 1),
@@ -168,7 +168,7 @@ def test_add_rows_on_gpu(rows, m, columns, often, dtype):
     with cm.device("cuda"):
         g, places = cm.asarray(values.astype(dtype)), cm.asarray(index)
         plan = segments.gather_grad(g._layout, places._layout, shape=(rows, columns), axis=0)
-        assert named(plan)[0].startswith("add_rows")
+        assert named(plan)[0] == "add_rows"
         wide = "f4" if dtype != "f8" else "f8"
         memory = [cm.full((rows, columns), 7, dtype=dtype)]  # what rows without sources must not keep
         memory.clear()

@@ -18,10 +18,12 @@ at random, as words of a text are (zipf), or one row only. What must be moved ta
 
     sources         1,024   8,192   65,536   8,192 zipf   65,536 zipf   8,192 of one row
     with a sort        82     113      339          123           503                197
-    add_rows           53      63      145           80           237                128
+    add_rows           52      61      141           82           223                128
 
-(with 32 groups in `add_often`). Tried: 32 warps per block, which leave a thread 64 registers: 72 us for 8,192
-sources; 256 and 512 owners: 71 and 87; zeros written before the indices are looked at: no difference.
+Tried: 32 warps per block, which leave a thread 64 registers: 72 us for 8,192 sources; 256 and 512 owners: 71 and 87; zeros
+written before the indices are looked at, or by bulk stores out of shared memory: no difference; zeros written among the sums: 5
+us more. `add_often` took 9 us to find no such row in 12 blocks per multiprocessor that each looked at its owners in turn: it
+now looks at all of them at once. 2 blocks per multiprocessor: 60 and 255 us (8,192 sources, 65,536 zipf), 12: 65 and 213.
 
 The order of all additions depends on the indices alone: same bits on every run. Floor: one write of the result and one read
 of the sources, against twice the writes and a sort in `segments.py`, whose way shorter rows and more indices go.
@@ -43,7 +45,6 @@ from .rows import FULL, WARP, bounded, device, fetcher, writer
 
 if not SIMULATOR:
     from . import ptx_hopper
-    from .ptx_mma import global_address, shared_address
 
 WARPS = 16
 THREADS = WARPS * WARP
@@ -52,14 +53,13 @@ AHEAD = 8  # indices that a lane has in flight
 OFTEN = 32  # sources of a row that one warp adds one after another
 LEAST = 256  # bytes of a row, at least: half of a warp's lanes have one access each
 UNDER_WAY, MOST_SOURCES = 12, 4  # accesses of 16 bytes, and sources, that a thread has in flight at most
-PIECE = 4096  # bytes of zeros in shared memory
 OWNERS, MOST_OWNERS = 128, 1024  # blocks
 MOST_OWN = 640  # rows of a block: (WARPS + 1) counts each, in 48 KB of shared memory
 CROWDED = 32  # sources for each row there is, from which on a sort is quicker
 LOOKED_AT = 1 << 24  # indices that all blocks together look at
 GROUPS, LANES, DEEP = 64, 8, 4  # of `add_often`: groups of so many threads, accesses of a thread in flight
 OFTEN_THREADS = GROUPS * LANES
-OFTEN_BLOCKS = 2  # of `add_often` per multiprocessor: all of them begin at once, and mostly end at once, with no such rows
+OFTEN_BLOCKS = 4  # of `add_often` per multiprocessor
 
 
 @functools.cache
@@ -98,7 +98,7 @@ def folding(kind: str, dtype: np.dtype) -> tuple[Any, Any]:
 
 
 @functools.cache
-def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int, bulk: bool) -> Any:
+def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> Any:
     """out[row] = base of the row, folded with the sum of its sources. base: "zeros", "copy" (x), "place" (x is out, and rows
     without sources stay as they are). row_of: (index, rows) -> row or -1; each: accesses of a lane to a piece of a row."""
     _, _, T = codec(dtype)
@@ -110,8 +110,8 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int, bulk
     raw_words, numbers = sources * each * words, each * width
     stored = getattr(types, word.name)
     zeros, copied, in_place = base == "zeros", base == "copy", base == "place"
-    ptx, read_out = (ptx_hopper, ptx_hopper.bulk_wait(0, read=True)) if bulk else (None, None)
 
+    @bounded((THREADS, 1))
     def add_rows(x, values, index, out, order, often, rows, vectors, bits, flag, ticket):
         # x: (rows * vectors,), values: (m * vectors,) accesses of words; out: (rows * vectors * width,); index: (m,);
         # order: (m,) int32; often: (owners, 1 + 3 most) int32: how many rows are left, and of each its number, the place of
@@ -191,25 +191,7 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int, bulk
         # 2. Rows without sources.
         total = cuda.local.array(numbers, T)
         raw = cuda.local.array(raw_words, stored)
-        if bulk:  # zeros lie in shared memory, from where they are written without a thread of it
-            nothings = types.int32(first_places + own + types.int32(1))
-            nothings = types.int32(nothings + ((-shared_address(counts) // 4 - nothings) & 3))
-            row_bytes = types.int32(vectors * 16)
-            piece_bytes = min(row_bytes, types.int32(PIECE))
-            for i in range(t, piece_bytes >> 2, types.int32(THREADS)):
-                counts[types.int32(nothings + i)] = 0
-            ptx.fence_async_shared()
-            cuda.syncthreads()
-            zeros_at = types.int32(shared_address(counts) + nothings * 4)
-            for r in range(t, own, types.int32(THREADS)):
-                row = types.int64(types.int32(types.int32(r << bits) | owner))
-                place = types.int32(first_places + r)
-                if row < rows and counts[types.int32(place + types.int32(1))] == counts[place]:
-                    for at_byte in range(types.int32(0), row_bytes, piece_bytes):
-                        ptx.bulk_store(types.int64(global_address(out) + row * row_bytes + at_byte), zeros_at,
-                                       types.int32(min(piece_bytes, row_bytes - at_byte)))
-            ptx.bulk_commit()
-        elif not in_place:
+        if not in_place:
             for i in range(numbers):
                 total[i] = T(0)
             for r in range(warp, own, types.int32(WARPS)):
@@ -293,12 +275,8 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int, bulk
         cuda.syncthreads()
         if t == 0:
             often[owner, 0] = shared[2 * WARPS]
-        if bulk:
-            read_out()
 
-    if bulk:
-        add_rows.__name__ = "add_rows_bulk"
-    return bounded((THREADS, 1))(add_rows)
+    return add_rows
 
 
 @functools.cache
@@ -402,10 +380,9 @@ def row_steps(base: str, given: Any, target: Any, x: Layout, source: Any, index:
     values, lines = source.view((m * words,), dtype=word), target.view((rows * after,))
     old = values if base == "zeros" else given.view((rows * words,), dtype=word)
     early, slices = capability(x.device) >= (9, 0), blocks(vectors, LANES)
-    bulk = base == "zeros" and capability(x.device) == (9, 0)
-    return [Launch(add_rows(x.dtype, kind, base, row_of, each, bulk), owners, THREADS,
+    return [Launch(add_rows(x.dtype, kind, base, row_of, each), owners, THREADS,
                    [old, values, index, lines, order, often, rows, np.int32(vectors), np.int32(owners.bit_length() - 1),
-                    Flag(), Ticket()], ((WARPS + 1) * own + 1) * 4 + bulk * (16 + PIECE)),
+                    Flag(), Ticket()], ((WARPS + 1) * own + 1) * 4),
             Launch(add_often(x.dtype, kind, base == "zeros", early),
                    (slices, min(owners, max(OFTEN_BLOCKS * multiprocessors(x.device) // slices, 1))), OFTEN_THREADS,
                    [lines if base == "zeros" else given.view((rows * after,)), values, lines, order, often, np.int32(vectors),

@@ -19,7 +19,8 @@ Reads are in flight whatever the block waits for, writes need no waiting, and to
 memory is busy, a word takes some 4 us from one multiprocessor to another. So totals are asked for before a tile is scanned.
 By hand, 2^26, H200, us: float32 266 with totals told when their tile is scanned, 143 to 161 one tile ahead, 139 to 142 two
 ahead, 137 for a kernel that waits for nobody. With each access scanned by the warp and written from registers, float64 took
-302 to 320, int32 232, bool 237, float16 93; as it is 293, 209, 190, 82.
+302 to 320, int32 232, bool 237, float16 93; as it is 264, 206, 188, 81, float32 136 (two blocks of small tiles: float64 291,
+float32 139; totals told one tile ahead: 388 and 169).
 
 What came before. A warp reads the totals of 32 tiles and adds them as a tree. Half of the warps take the group of tiles that
 the block has not seen yet, half the tile's own group; so a block reads a total once or twice, and nobody hands on sums of
@@ -72,13 +73,13 @@ class Shape(NamedTuple):
 
 
 def shape_of(kinds: tuple[str, np.dtype, np.dtype], width: int) -> Shape:
-    """Two blocks per multiprocessor; one, whose threads have twice the registers, for totals or results wider than elements, or
-    complex."""
+    """One block per multiprocessor, whose threads have twice the registers, of tiles as large as fit; two for short elements,
+    which take more registers than shared memory."""
     _, source, target = kinds
     size = max(dtype_of(combining(*kinds).A).itemsize, 4)  # of its registers
-    if size <= max(source.itemsize, 4) and target.itemsize <= source.itemsize and target.kind != "c":
+    vectors = max(v for v in (1, 3, 5, 7) if v == 1 or v * size * width <= HELD)
+    if vectors < 7 and target.itemsize <= source.itemsize and target.kind != "c":
         return Shape(2, 3, 3, 2)
-    vectors = max(v for v in (1, 3, 5) if v == 1 or v * size * width <= HELD)
     access = THREADS * vectors * width
     return Shape(1, vectors, min(4, (ROOM - access * target.itemsize) // (access * source.itemsize)), 2)
 

@@ -429,7 +429,6 @@ CALLS |= {
     "a[0, places]": same(lambda lib, x: x.a[0, x.places]),
     "append(v, v)": (lambda lib, x: lib.append(x.v, x.v), lambda lib, x: lib.cat([x.v, x.v])),
     "array(list of 64)": (lambda lib, x: lib.array(LIST), lambda lib, x: lib.tensor(LIST, device=x.a.device)),
-    "v.max(), its place": (lambda lib, x: (lib.max(x.v), lib.argmax(x.v)), lambda lib, x: lib.max(x.v, 0)),
     "linalg.lu_solve": (lambda lib, x: lib.linalg.lu_solve(lib.linalg.lu_factor(x.definite), x.a),
                         lambda lib, x: lib.linalg.lu_solve(*lib.linalg.lu_factor(x.definite), x.a)),
     "linalg.cond(definite, 1)": same(lambda lib, x: lib.linalg.cond(x.definite, 1)),

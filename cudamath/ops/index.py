@@ -83,7 +83,7 @@ _where_into = Op("where_into", cpu="index.where_into", cuda="index.where_into")
 def getitem(x: ndarray, key: Any) -> ndarray:
     """``x[key]``: a view for basic keys, a copy otherwise."""
     places, axis = key, 0
-    if type(key) is tuple and key and type(key[-1]) is ndarray and all(
+    if type(key) is tuple and key and type(key[-1]) is ndarray and type(key[0]) is slice and all(
             [type(part) is slice and part.start is part.stop is part.step is None for part in key[:-1]]):
         places, axis = key[-1], len(key) - 1  # x[:, places]
     if type(places) is ndarray:
@@ -102,7 +102,8 @@ def getitem(x: ndarray, key: Any) -> ndarray:
         known = known_form(x, key)
         if known is not None:
             base, axis, arrays = known
-            return _gather(base, *arrays, axis=axis)
+            run = _gather.plans.get((base._layout, *[a._layout for a in arrays], axis))
+            return run(base, *arrays) if run is not None else _gather(base, *arrays, axis=axis)
     seen = view_of(x, key)
     if seen is not None:
         return seen

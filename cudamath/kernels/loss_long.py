@@ -27,8 +27,8 @@ from .rows import bounded, device, fetcher, group_max, group_sum, vector_width, 
 from .softmax import online, rescale
 from .softmax_cached import ends
 
-THREADS = 256  # a row, or a part of it
-SEVERAL = 2  # accesses of a thread that are in flight while as many are worked on
+THREADS, SEVERAL = 128, 4  # of a row; accesses of a thread that are in flight while as many are worked on
+THREADS_GRAD, SEVERAL_GRAD = 256, 2  # of the gradient, for a part of a row
 LINE = 128  # bytes of a line of the cache, where accesses begin
 TURNS = 7  # of the gradient: groups of accesses of a thread
 
@@ -208,8 +208,8 @@ def launch(x: Layout, smooth: bool, rest: list, settings: list) -> Launch:
 
 def launch_grad(x: Layout, smooth: bool, reduced: bool, rest: list, settings: list) -> Launch:
     """Input 0: g; rest: targets, stats, divisor, dx."""
-    width, share = vector_width(0, x), THREADS * SEVERAL * TURNS
+    width, share = vector_width(0, x), THREADS_GRAD * SEVERAL_GRAD * TURNS
     parts = max(blocks(x.shape[1] // width, share), 1)
     g = Input(0) if reduced else Input(0).flat
-    return Launch(rows_grad(x.dtype, reduced, width, smooth, THREADS, SEVERAL), (x.shape[0], parts), THREADS,
+    return Launch(rows_grad(x.dtype, reduced, width, smooth, THREADS_GRAD, SEVERAL_GRAD), (x.shape[0], parts), THREADS_GRAD,
                   [g, packed(x, Input(1), width), Input(1).flat, *rest, x.shape[1], *settings, share])

@@ -75,8 +75,8 @@ def _number(pattern: str, text: str) -> int:
 def simulate(plan: Plan, *inputs: np.ndarray, scalars: Sequence[Any] = ()) -> Any:
     """Run a plan's kernels on NumPy arrays in Numba's CUDA simulator; returns what the op would (arrays, or one).
 
-    An input that the plan writes into is changed. RuntimeError where the simulator is not switched on;
-    IndexError when a kernel raised the error flag.
+    An input that the plan writes into is changed. RuntimeError where the simulator is not switched on,
+    ModuleNotFoundError without greenlet (of the extra "test"), IndexError when a kernel raised the error flag.
     """
     from .kernels import simulator
 

@@ -235,7 +235,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None
 def _triangle_places(name: str, n: int, k: int, m: int | None, device: Any) -> tuple[ndarray, ndarray]:
     """The elements of an (n, m) matrix on one side of a diagonal: one launch, without counting what lies there, and one piece
     of memory for both."""
-    index = index_of(device)
+    index = default_index() if device is None else index_of(device)
     key = (name, n, k, m, index, n.__class__, k.__class__, m.__class__)
     try:
         run, line, offset = _triangle.plans[key]  # type: ignore[misc]

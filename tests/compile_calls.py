@@ -402,8 +402,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         if f == BF16:                                        # weights for which two blocks add up their sums
             x, where = new(64, 512, 7, 7, dtype=f), {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
             plan(functools.partial(conv.conv2d_weight_grad, kernel=(3, 3), **where, version="wgmma"), x, x)
-            where["padding"] = (0, 0, 0, 0)                  # the same of one tap, also in parts
-            for outputs in (2048, 512):
+            where["padding"] = (0, 0, 0, 0)                  # the same of one tap, in some parts:
+            for outputs in (2048, 512, 384, 256):            # 1, 4, 5 and 8
                 plan(functools.partial(conv.conv2d_weight_grad, kernel=(1, 1), **where, version="wgmma"),
                      new(64, outputs, 7, 7, dtype=f), x)
         for m in (64, 128) if f == BF16 else ():             # filters that stay in shared memory

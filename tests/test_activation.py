@@ -100,6 +100,12 @@ def test_gelu_keeps_digits_of_the_tail(device):
     assert_close(cm.ml.gelu(cm.asarray(x)), [v * math.erfc(-v / math.sqrt(2)) / 2 for v in x.tolist()], rtol=2e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_gelu_of_infinities(device, dtype):
+    y, pull = cm.vjp(cm.ml.gelu, cm.asarray(np.array([-np.inf, np.inf], dtype)))
+    assert y.tolist() == [0, math.inf] and pull(cm.ones_like(y))[0].tolist() == [0, 1]
+
+
 def test_relu_of_integers(device):
     assert cm.ml.relu(cm.asarray([-2, 3])).tolist() == [0, 3]
 

@@ -184,11 +184,13 @@ def glu_gate(g, x, gate):
 
 def gelu(x):
     t = x.dtype.type
+    x = np.maximum(x, t(-40))  # where P(Z < x) is 0: so that it is of -inf
     return _erfc()(x * t(-INV_SQRT2)) * x * t(0.5)
 
 
 def gelu_grad(g, x):
     t = x.dtype.type
+    x = np.clip(x, t(-40), t(40))
     return g * (_erfc()(x * t(-INV_SQRT2)) * t(0.5) + x * t(INV_SQRT2PI) * np.exp(x * x * t(-0.5)))
 
 

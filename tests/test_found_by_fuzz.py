@@ -21,6 +21,8 @@ CALLS = [
     *[lambda m, a, p=p: (m.ravel(a(CUBE).transpose(p), order="K"), a(CUBE).transpose(p).flatten("K"))
       for p in ((1, 2, 0), (2, 1, 0), (0, 2, 1))],
     lambda m, a: m.ravel(a(CUBE)[:, ::-1].transpose(2, 0, 1), order="K"),
+    lambda m, a: m.ravel(m.flip(m.broadcast_to(a(CUBE), (2, 2, 3, 4)), 2), order="K"),
+    lambda m, a: m.ravel(m.broadcast_to(a(CUBE).transpose(2, 1, 0)[:, None], (4, 3, 3, 2)), order="K"),
     # integers beyond 2^53 went through float64
     *[lambda m, a, k=k: m.percentile(a([2**60 + 1, 2**60 + 3, 2**60 + 9]), [50, 99], method=k)
       for k in ("lower", "higher", "nearest", "inverted_cdf", "closest_observation", "linear")],

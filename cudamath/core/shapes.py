@@ -17,6 +17,7 @@ Shape = tuple[int, ...]
 __all__ = [
     "Shape",
     "as_integer",
+    "axes_as_read",
     "axes_by_stride",
     "broadcast_shapes",
     "broadcast_strides",
@@ -66,6 +67,23 @@ def axes_by_stride(strides: Shape) -> Shape:
     """The axes from the widest stride to the narrowest, whatever its sign: the order of the elements in memory.
     Equal strides keep their order."""
     return tuple(sorted(range(len(strides)), key=lambda i: -abs(strides[i])))
+
+
+def axes_as_read(shape: Shape, strides: Shape) -> Shape:
+    """The axes from the outermost to the innermost as NumPy reads an array in order "K": by stride, where repeated axes and
+    those of one element, which lie nowhere in particular, keep their place among the others."""
+    order: list[int] = []  # the innermost first
+    for axis in reversed(range(len(shape))):
+        place = len(order)
+        for i in range(len(order) - 1, -1, -1):
+            other = order[i]
+            if 1 in (shape[axis], shape[other]) or not strides[axis] or not strides[other]:
+                continue
+            if abs(strides[other]) <= abs(strides[axis]):
+                break
+            place = i
+        order.insert(place, axis)
+    return tuple(reversed(order))
 
 
 def collapse(shape: Shape, *strides: Shape) -> tuple[Shape, ...]:

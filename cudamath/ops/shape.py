@@ -280,7 +280,7 @@ def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bo
 def _as_read(name: str, x: ndarray, order: str) -> ndarray:
     """``x`` with its axes in the order in which they are read: "K": as they lie in memory."""
     if order == "K":
-        return permute_dims(x, shapes.axes_by_stride(x.strides))
+        return permute_dims(x, shapes.axes_as_read(x.shape, x.strides))
     return transpose(x) if _by_columns(name, x, order) else x
 
 

@@ -48,6 +48,12 @@ def test_axes_by_stride(x):
     assert widths == sorted(widths, reverse=True)
 
 
+@given(views())
+def test_axes_as_read(x):
+    """Another place of an axis that was repeated or has one element may read the same values."""
+    assert x.transpose(shapes.axes_as_read(x.shape, x.strides)).ravel().tolist() == x.ravel(order="K").tolist()
+
+
 @given(views(), st.data())
 def test_collapse(x, data):
     # A second operand of the same shape with other strides: a broadcast of some of the axes.

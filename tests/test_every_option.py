@@ -181,7 +181,7 @@ ELSEWHERE = {
 
 #: Options tested elsewhere: positions of maxima are integers (test_pool*.py); dropout is random (test_attention.py); running
 #: statistics are not differentiated (test_layers_torch.py); `out`, `where`, `dtype` belong to all elementwise functions.
-OPTIONS_ELSEWHERE = {"return_indices", "dropout", "rng", "running_mean", "running_var", "momentum", "out", "where", "dtype"}
+OPTIONS_ELSEWHERE = {"return_indices", "dropout", "rng", "running_mean", "running_var", "momentum", "out", "where", "dtype", "casting"}
 
 
 def filled(shapes: list) -> list[np.ndarray]:

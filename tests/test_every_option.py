@@ -180,7 +180,7 @@ ELSEWHERE = {
     "rmsprop_update", "sgd_update", "Quantized", "grouped_matmul", "binary_cross_entropy_with_logits"}  # the last: another name
 
 #: Options tested elsewhere: positions of maxima are integers (test_pool*.py); dropout is random (test_attention.py); running
-#: statistics are not differentiated (test_layers_torch.py); `out`, `where`, `dtype`, `casting` belong to all elementwise functions.
+#: statistics are not differentiated (test_layers_torch.py); `out`, `where`, `dtype` and `casting` are those of ufuncs.
 OPTIONS_ELSEWHERE = {"return_indices", "dropout", "rng", "running_mean", "running_var", "momentum", "out", "where", "dtype",
                      "casting"}
 

@@ -22,7 +22,7 @@ from ..core.op import Category, Op, lazy, require
 from ..core.shapes import broadcast_shapes
 from .creation import eye, tril, triu
 from .elementwise import conj, exp
-from .index import getitem
+from .index import getitem, take
 from .join import concat
 from .linalg import matmul
 from .shape import astype, broadcast_to, expand_dims, matrix_transpose, moveaxis, reshape
@@ -297,16 +297,24 @@ def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, /) -> ndarray:
         raise ValueError(f"lu_solve: the number of rows of b must be that of a, got shapes {packed.shape} and {b.shape}")
     pivots = require("lu_solve", pivots if type(pivots) is ndarray else asarray(pivots, device=packed.device), dtypes.INTEGER,
                      "pivots")
-    x = matmul(_permutation(pivots, n, packed.dtype), columns)
+    if pivots.ndim == 1:
+        x = take(columns, asarray(_order(pivots, n), device=packed.device), axis=-2)
+    else:
+        x = matmul(_permutation(pivots, n, packed.dtype), columns)
     x = _system("lu_solve", _solve_triangular, packed, x, lower=True, unit=True)
     x = _system("lu_solve", _solve_triangular, packed, x, lower=False, unit=False)
     return reshape(x, x.shape[:-1]) if vector else x
 
 
-def _permutation(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
-    """P of P A = L U, (..., m, m), from the row exchanges: they are replayed on the host."""
+def _order(pivots: ndarray, m: int) -> np.ndarray:
+    """Which row of A is which row of P A, (..., m), from the row exchanges: they are replayed on the host."""
     host = pivots.to_numpy()
     lead = host.shape[:-1]
+    if not lead:
+        rows = list(range(m))
+        for i, other in enumerate(host.tolist()):
+            rows[i], rows[other] = rows[other], rows[i]
+        return np.array(rows, np.int64)
     flat = host.reshape(math.prod(lead), host.shape[-1])
     order = np.tile(np.arange(m), (len(flat), 1))
     each = np.arange(len(flat))
@@ -314,7 +322,12 @@ def _permutation(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
         other = order[each, flat[:, i]]
         order[each, flat[:, i]] = order[:, i]
         order[:, i] = other
-    return getitem(eye(m, dtype=dtype, device=pivots.device), asarray(order.reshape(*lead, m), device=pivots.device))
+    return order.reshape(*lead, m)
+
+
+def _permutation(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
+    """P of P A = L U, (..., m, m)."""
+    return getitem(eye(m, dtype=dtype, device=pivots.device), asarray(_order(pivots, m), device=pivots.device))
 
 
 def lu(a: Any, /) -> tuple[ndarray, ndarray, ndarray]:

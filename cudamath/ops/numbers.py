@@ -159,6 +159,11 @@ def ldexp(x: Any, i: Any, /, out: Any = None) -> ndarray:
     >>> cm.ldexp([0.5, 3.0], [1, -2]).tolist()
     [1.0, 0.75]
     """
+    if type(x) is type(i) is ndarray and out is None and x._node is None and x.dtype in PRECISE and i.dtype in INTEGER and (
+            x._layout.device == i._layout.device):
+        exponents = astype(i, x.dtype)
+        run = _ldexp.plans.get((x._layout, exponents._layout))  # as the call below would find it
+        return run(x, exponents) if run is not None else _ldexp.call((x, exponents))
     a, b = coerce("ldexp", (x, i), REAL_OR_BOOL)
     if b.dtype not in INTEGER:
         raise TypeError(f"ldexp: the exponents are integers, got {b.dtype} of shape {b.shape}")

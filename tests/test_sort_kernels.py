@@ -509,7 +509,7 @@ def test_scan_on_gpu(version, dtype, target, shape, axis):
 @pytest.mark.parametrize("kind, dtype, target", [
     ("sum", "f4", "f4"), ("sum", "f8", "f8"), ("sum", "i4", "i8"), ("sum", "?", "i8"), ("max", "i1", "i1"), ("sum", "f2", "f4"),
     ("sum", "c8", "c8"), ("sum", "f4", "c8"), ("nanmin", "f4", "f4"), ("sum", "u2", "u8"), ("sum", "f8", "f4"),
-    ("sum", "f4", "c16")])
+    ("sum", "f4", "c16"), ("sum", "i8", "i8")])
 @pytest.mark.parametrize("shape", [(5, 16 * 7), (2, 16 * 150_003), (300, 16 * 1030), (1, 16 * 300_001)])
 def test_the_ring_on_gpu(kind, dtype, target, shape):
     """Rows of one tile and of many groups of tiles, ends within an access of a warp; twice the same bits."""

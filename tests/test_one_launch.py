@@ -74,6 +74,23 @@ def test_windows(device, name):
         cm.set_default_dtype("float64")
 
 
+def test_indices_unravelled(device):
+    for shape in ((7,), (4, 5), (2, 3, 4), (3, 1, 2, 2), (5, 1 << 40)):
+        count = min(np.prod(shape, dtype=np.int64), 60)
+        for at in (np.arange(count), np.arange(count).reshape(-1, 1).astype("u1"), np.int64(count - 1), np.zeros((0,), "i4")):
+            for order in ("C", "F"):
+                got, want = cm.unravel_index(cm.asarray(at), shape, order), np.unravel_index(at, shape, order)
+                for a, b in zip(got, want, strict=True):
+                    assert a.dtype == np.int64
+                    np.testing.assert_array_equal(a.to_numpy(), b)
+        for wrong in (np.array([0, -1]), np.array([0, np.prod(shape, dtype=np.int64)]), np.array([-(1 << 63)])):
+            with pytest.raises(ValueError, match="unravel_index: an index is out of bounds"):
+                cm.unravel_index(cm.asarray(wrong), shape)
+    places = cm.arange(3)
+    cm.unravel_index(places, (3,))[0][0] = 9  # a new array, of one axis as well
+    assert places.tolist() == [0, 1, 2]
+
+
 def test_kaiser(device):
     for beta in (0, 0.5, 8.6, 14.0, 100, -3.0, 600.0):
         for n in (0, 1, 2, 3, 64, 1001, -1):

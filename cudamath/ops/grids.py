@@ -22,7 +22,7 @@ from .elementwise import clip, floor_divide, log10, pow, remainder, sign
 from .join import concat, stack
 from .masks import nonzero
 from .reduce import any as any_of
-from .shape import _broadcast, _broadcast_as, _copy, astype, expand_dims, flip, ravel, reshape
+from .shape import _broadcast, _broadcast_as, _copy, astype, expand_dims, flip, ravel, reshape, view
 from .views import remember
 
 __all__ = ["c_", "diag_indices", "fill_diagonal", "geomspace", "indices", "ix_", "logspace", "meshgrid", "mgrid", "ogrid", "r_",
@@ -304,22 +304,25 @@ def unravel_index(indices: Any, shape: Sequence[int], order: str = "C") -> tuple
     """Numbers of elements of an array of a shape, as an index along each axis.
 
     Args: indices: integers from 0 to the number of elements less one; shape: the shape; order: "C" or "F", in which elements
-    are numbered. Raises: TypeError (dtype), ValueError (out of range: looked at on the host; order).
+    are numbered. Returns: int64 arrays, one an axis. Raises: TypeError (dtype), ValueError (out of range: looked at on the
+    host; order).
 
     >>> import cudamath as cm
     >>> [int(i) for i in cm.unravel_index(5, (2, 3))]
     [1, 2]
     """
-    at = require("unravel_index", indices, INTEGER)
+    at = astype(require("unravel_index", indices, INTEGER), np.int64, copy=False)
     sizes = normalize_shape("unravel_index", shape)
     if order not in ("C", "F"):
         raise ValueError(f"unravel_index: order must be 'C' or 'F', got {order!r}")
-    if at.size and bool(any_of((at < 0) | (at >= math.prod(sizes)))):
+    if at.size and bool(any_of(view(at, np.uint64) >= min(math.prod(sizes), 1 << 63))):  # negative ones are the largest
         raise ValueError(f"unravel_index: an index is out of bounds for an array of shape {sizes}")
     out = []
-    for n in reversed(sizes) if order == "C" else sizes:
+    for n in (sizes[:0:-1] if order == "C" else sizes[:-1]):
         out.append(remainder(at, n))
         at = floor_divide(at, n)
+    if sizes:  # what is left lies along the last axis of these
+        out.append(at if out else _copy(at))
     return tuple(reversed(out) if order == "C" else out)
 
 

@@ -39,14 +39,16 @@ def viewing(function: Function) -> Function:
     def call(x: Any, /, *args: Any, **kwargs: Any) -> Any:
         if type(x) is not ndarray or x._layout.device < 0 or x._node is not None:
             return function(x, *args, **kwargs)
-        given = args
-        key: tuple = (x._layout, args, *map(type, args))
-        if kwargs:
-            given = *args, *kwargs.values()
-            key = (*key, *kwargs.items(), *map(type, kwargs.values()))
-        for argument in given:  # 1.0 and True equal 1, also in a tuple
-            if argument.__class__ is tuple:
-                key = (*key, *map(type, argument))
+        if len(args) == 1 and not kwargs and args[0].__class__ is tuple:  # with classes: 1.0 and True equal 1
+            key: tuple = (x._layout, args, *map(type, args[0]))
+        else:
+            given, key = args, (x._layout, args, *map(type, args))
+            if kwargs:
+                given = *args, *kwargs.values()
+                key = (*key, *kwargs.items(), *map(type, kwargs.values()))
+            for argument in given:
+                if argument.__class__ is tuple:
+                    key = (*key, *map(type, argument))
         try:
             layout, offset = known[key]
         except (KeyError, TypeError) as error:

@@ -16,9 +16,10 @@ kernel (conv_splits.py) adds them in a fixed order.
 Measured on an H200, 3,136 pixels, 2,048 x 512 filters: 13.9 us where two blocks whose first one reads the other's sums
 (matmul_wgmma.py, "share 2") take 17.7 and cuBLAS 14.4; in CUDA graphs 12.7, 14.5 and 11.6. Of these the multiplication takes
 7.3, at the full rate of the tensor cores; 1.2 until the first pixels come; 0.6, 0.5 and 0.5 to send, to receive and to store;
-1.1 from the end of one kernel to the next one's start. Tried: tiles of 128 x 256 in clusters of 4 (35
-us), for larger images clusters of 4 and 8 (1.4 to 1.6 times as long: the device has no room for 128 blocks so), sums that are sent into the ring's own memory once it
-is free (14.8), pixels brought into the second-level cache before the kernel ahead has ended (15.4 for 6 steps, 20 for 24).
+1.1 from the end of one kernel to the next one's start. Tried: tiles of 128 x 256 in clusters of 4 (35 us); for larger images
+clusters of 4 and 8 (1.4 to 1.6 times as long: the device has no room for 128 blocks so); sums that are sent into the ring's own
+memory once it is free (14.8); pixels brought into the second-level cache before the kernel ahead has ended (15.4 for 6 steps,
+20 for 24).
 
 The floor: 2 * pixels * outputs * channels operations, or the bytes of dy and x, each read once.
 """

@@ -209,6 +209,20 @@ def test_counts_of_distinct_elements(device, dtype):
         assert got.counts.dtype == np.int64 and got.values.dtype == dtype
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4"])
+def test_where_distinct_elements_are(device, dtype):
+    """The inverse of few numbers is searched for: zeros of both signs are one element, and so are NaN. (Where these are told
+    apart, NumPy's order of them is that of its sort.)"""
+    for n in (1, 40, 900):
+        x = RNG.integers(-3, 3, n).astype(dtype)
+        if dtype != "i4":
+            x[::4], x[1::4] = np.nan, -0.0
+        for more in ({}, {"return_counts": True}):
+            got = cm.unique(cm.asarray(x), return_inverse=True, **more)
+            for a, b in zip(got, np.unique(x, return_inverse=True, **more), strict=True):
+                np.testing.assert_array_equal(a.to_numpy(), b)
+
+
 @pytest.mark.simulator
 def test_runs_simulated():
     from cudamath.cpu import masks as host

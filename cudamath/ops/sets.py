@@ -13,7 +13,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
-from ..core.dtypes import COMPLEX, INEXACT, REAL_OR_BOOL
+from ..core.dtypes import COMPLEX, FLOATING, INEXACT, REAL_OR_BOOL
 from ..core.op import Op, coerce, require
 from ..core.shapes import normalize_axis
 from .creation import empty, full, zeros
@@ -92,12 +92,12 @@ def _with_counts(x: ndarray, equal_nan: bool) -> tuple[ndarray, ndarray]:
     return beginning(values, shape), beginning(counts, shape)
 
 
-#: Integers up to which it is quicker to look for each than to bring back the order before sorting: on a GPU, on the CPU.
+#: Numbers up to which it is quicker to look for each than to bring back the order before sorting: on a GPU, on the CPU.
 _SEARCHED = 1 << 16, 1 << 10
 
 
-def _few_integers(x: ndarray, inverse: bool, counts: bool) -> tuple[ndarray, ...]:
-    """The distinct ones of a few integers, and what was requested, by searching: half as many launches as otherwise."""
+def _few(x: ndarray, inverse: bool, counts: bool) -> tuple[ndarray, ...]:
+    """The distinct ones of a few numbers, and what was requested, by searching: half as many launches as otherwise."""
     ordered = _sort(ravel(x), axis=0, descending=False)
     values = _values_of(ordered, True)
     out = [values]
@@ -175,8 +175,9 @@ def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, 
     if axis is None and return_counts and not (return_index or return_inverse) and x.dtype not in COMPLEX and (
             x._layout.device >= 0 and 0 < x.size <= WRITTEN_FIRST):
         return _with_counts(x, bool(equal_nan))
-    if axis is None and not return_index and x.dtype.kind in "iu" and 0 < x.size <= _SEARCHED[x._layout.device == CPU]:
-        return _few_integers(x, return_inverse, return_counts)
+    sought = x.dtype.kind in "iu" or x.dtype in FLOATING and equal_nan  # found by searching: to that, NaN equals NaN
+    if axis is None and not return_index and sought and 0 < x.size <= _SEARCHED[x._layout.device == CPU]:
+        return _few(x, return_inverse, return_counts)
     if axis is None:
         rows = ravel(x)
         rest: tuple[int, ...] = ()

@@ -467,6 +467,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
 
 
 CALLS: list[tuple[str, Callable[[], None]]] = [
+    ("grids", grids),  # before the others: plans are forgotten when the default dtype changes
     *[(f"{row.name} {t}", functools.partial(function_of, row, t))
       for row in ELEMENTWISE for t in (of_kinds(row.kinds) if row.name in THOROUGH else [WAYS[k] for k in ways(row)])],
     *[(f"{row.name} {t}", functools.partial(gradients, row, t)) for row in ROWS for t in (BF16, F32)],
@@ -478,7 +479,6 @@ CALLS: list[tuple[str, Callable[[], None]]] = [
     *[(f"ordering {t}", functools.partial(ordering, t)) for t in (*SAMPLE, BF16)],
     *[(f"reductions {t}", functools.partial(reductions, t)) for t in SAMPLE if t.itemsize > 1 and t != F64],
     *[(f"libraries {t}", functools.partial(libraries, np.dtype(t))) for t in ("f4", "c8")],
-    ("grids", grids),
     ("angle", lambda: cm.angle(cm.ones(9, dtype="complex64"))),
     ("random", numbers_at_random),
     *compile_quantized.CALLS,

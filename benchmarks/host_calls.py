@@ -17,7 +17,7 @@ Pair = tuple[Function, Function]  # cudamath's, PyTorch's
 class Arguments:
     """Small arrays in one library: a, b (64, 64); v (64,); mask; places (32,) of rows; classes (64,); images and channels;
     steps: ascending; definite: a symmetric positive definite matrix; waves: complex; lines and taps, volumes and cubes: of
-    convolutions in one and three dimensions."""
+    convolutions in one and three dimensions; chances: from 0 to 1, which no call writes into."""
 
     def __init__(self, peer: timer.Peer):
         rng = np.random.default_rng(0)
@@ -29,7 +29,7 @@ class Arguments:
             "images": rng.random((4, 8, 8, 8), np.float32), "channels": rng.random(8, np.float32),
             "kernels": rng.random((8, 8, 3, 3), np.float32), "lines": rng.random((4, 8, 64), np.float32),
             "volumes": rng.random((2, 8, 4, 8, 8), np.float32), "taps": rng.random((8, 8, 3), np.float32),
-            "cubes": rng.random((8, 8, 3, 3, 3), np.float32)}
+            "cubes": rng.random((8, 8, 3, 3, 3), np.float32), "chances": rng.random((64, 64), np.float32)}
         for name, value in values.items():
             setattr(self, name, peer.array(value))
 
@@ -444,8 +444,9 @@ CALLS |= {
                                          lambda lib, x: lib.nn.functional.conv_transpose3d(x.volumes, x.cubes)),
     "max_pool2d(images, 2, indices)": (lambda lib, x: lib.ml.max_pool2d(x.images, 2, return_indices=True),
                                        lambda lib, x: lib.nn.functional.max_pool2d(x.images, 2, return_indices=True)),
-    "binary_cross_entropy(a, b)": (lambda lib, x: lib.ml.binary_cross_entropy(x.a, x.b),
-                                   lambda lib, x: lib.nn.functional.binary_cross_entropy(x.a, x.b)),
+    "binary_cross_entropy(chances, chances)": (
+        lambda lib, x: lib.ml.binary_cross_entropy(x.chances, x.chances),
+        lambda lib, x: lib.nn.functional.binary_cross_entropy(x.chances, x.chances)),
     "binomial(10, 0.3, (64, 64))": (
         lambda lib, x: lib.random.binomial(10, 0.3, (64, 64)),
         lambda lib, x: lib.binomial(lib.full((64, 64), 10.0, device=x.a.device), lib.full((64, 64), 0.3, device=x.a.device))),

@@ -230,7 +230,7 @@ row("embedding_gradient", "device", "embedding and gradient, 8192 of 50257x768",
     lambda rng: (np.resize(rng.standard_normal(1 << 20, dtype=np.float32), (VOCABULARY, 768)),
                  rng.integers(0, VOCABULARY, 8192)),
     slopes(lambda ml, w, i: ml.embedding(i, w), lambda f, w, i: f.embedding(i, w), fixed=1),
-    work=12 * 8192 * 768 + 4 * VOCABULARY * 768, unit="B")
+    work=12 * 8192 * 768 + 4 * VOCABULARY * 768, unit="B", hide_host=True)
 
 # ---------------------------------------------------------------- optimizers: 124 million parameters in 148 arrays
 

@@ -15,12 +15,12 @@ The gradient is a scatter-add in a fixed order: add_rows.py, or segments.py.
 `one_hot` gives rows of the identity: it writes n x classes elements and reads next to nothing.
 
 Measured (row versions_embedding):
-65,536 rows of 50,257 x 768, float32; NVIDIA H200, commit b1af96ed564e, 2026-11-22
+65,536 rows of 50,257 x 768, float32; NVIDIA H200, commit 3d25f70cb8e1, 2026-11-22
 
                 GB/s     of a copy
     plain      1,592          0.37
-    rows       3,402          0.80
-    long       4,200          0.99
+    rows       3,397          0.80
+    long       4,185          0.98
 
 (end of what was measured)
 """

@@ -288,6 +288,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         norm,
         norm_grad,
         optim,
+        overlap,
         pointwise,
         pool,
         random,
@@ -427,6 +428,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             where = {"kernel": (3, 3), "stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1,
                      "version": version}
             plan(functools.partial(conv.conv2d_weight_grad, **where), new(4, 8, 5, 5, dtype=f), image)
+        far = {"depth": 1, "taps": 2, "step": 1, "apart": 1 << 32, "before": 1 << 32}      # places beyond 32 bits
+        plan(functools.partial(overlap.overlap_add, shape=(1, 3, 1, 9, 9), **far), new(1, 6, 9, 9, dtype=f))
+        plan(functools.partial(overlap.overlap_take, **{**far, "depth": 1 << 20}), new(1, 32, 1, 9, 9, dtype=f))
         for version in ("plain", "rows", "columns", "rows_split", "columns_split"):
             plan(functools.partial(reduce.plan, kind="sum", axis=(1,), keepdims=False, dtype=f, version=version), x)
         plan(functools.partial(clip.clip, version="one"), x, image)

@@ -1,14 +1,16 @@
-"""Transposed convolutions of sequences and volumes, made of that of images."""
+"""Transposed convolutions of sequences and volumes, made of that of images.
+
+Along the depth of volumes, every tap is an output of its own; overlap-add brings the planes together (kernels/overlap.py).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..core.array import ndarray
-from ..core.dtypes import compute_dtype
-from ..ops.creation import zeros
+from ..core.op import Op
+from ..ops.shape import _copy
 from .conv import _conv2d_input_grad, _operands, conv_transpose2d, several
-from .resize import pad
 
 __all__ = ["conv_transpose1d", "conv_transpose3d"]
 
@@ -100,31 +102,30 @@ def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     [1.0, 2.0, 1.0]
     """
     name = "conv_transpose3d"
+    key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
+    plain = bias is None and {*map(type, key[1:])} == {int}
+    known = _conv2d_input_grad.again(key, given) if plain else None
+    if known is not None:
+        return known
     (x, weight, *biases), groups = _operands(name, 3, x, weight, bias, groups, transposed=True)
     strides, dilations = several(name, "stride", stride, 1, 3), several(name, "dilation", dilation, 1, 3)
     margins, more = several(name, "padding", padding, 0, 3), several(name, "output_padding", output_padding, 0, 3)
-    depth = _size(name, x, weight, strides, margins, more, dilations)[0]
+    size = _size(name, x, weight, strides, margins, more, dilations)
     (n, c, d, h, w), (_, outputs, taps, r, s) = x.shape, weight.shape
-    flat: dict[str, Any] = {"stride": strides[1:], "padding": margins[1:], "output_padding": more[1:],
-                            "dilation": dilations[1:]}
-    planes = conv_transpose2d(x.transpose((0, 2, 1, 3, 4)).reshape((n * d, c, h, w)),
-                              weight.reshape((c, outputs * taps, r, s)), groups=groups, **flat)
-    rows, columns = planes.shape[2:]
-    wide = planes.astype(compute_dtype(x.dtype), copy=False)
-    apart = wide.reshape((n, d, outputs * groups, taps, rows, columns)).transpose((3, 0, 2, 1, 4, 5))
-    y: Any = None
-    for tap in range(taps):  # planes `stride` apart, put where this tap adds them
-        before = tap * dilations[0] - margins[0]
-        after = (taps - 1 - tap) * dilations[0] - (strides[0] - 1) - margins[0] + more[0]
-        if max(-before, 0) + max(-after, 0) >= d * strides[0]:
-            continue  # all of them lie in what the padding cuts off
-        spread = pad(apart[tap].reshape((n, outputs * groups, d, 1, rows, columns)), (0, 0, 0, 0, 0, strides[0] - 1))
-        spread = spread.reshape((n, outputs * groups, d * strides[0], rows, columns))
-        put = pad(spread, (0, 0, 0, 0, before, after))
-        y = put if y is None else y + put
-    if y is None:
-        y = zeros((n, outputs * groups, depth, rows, columns), dtype=wide.dtype, device=x.device)
-    y = y.astype(x.dtype, copy=False)
+    turned = x.transpose((0, 2, 1, 3, 4))
+    images, filters = turned.reshape((n * d, c, h, w)), weight.reshape((c, outputs * taps, r, s))
+    how: dict[str, Any] = {"stride": strides[1:], "padding": margins[1:], "output_padding": more[1:], "groups": groups,
+                           "dilation": dilations[1:]}
+    planes = conv_transpose2d(images, filters, **how)
+    where = {"shape": (n, outputs * groups, *size), "depth": d, "taps": taps, "step": strides[0], "apart": dilations[0],
+             "before": margins[0]}
+    y = _overlap_add(planes, **where)
+    if plain and x._layout.device >= 0 and getattr(given[1], "_data", None) == filters._data:
+        first = (lambda x: x) if images._data == turned._data else _copy.plans.get((turned._layout,))
+        second = _conv2d_input_grad.plans.get((("conv_transpose2d", *how.values()), images._layout, filters._layout))
+        third = _overlap_add.plans.get((planes._layout, *where.values()))
+        if first is not None and second is not None and third is not None:
+            _conv2d_input_grad.remember_chain(key, given, turned, first, lambda x, w: third(second(x, w)), y)
     return y + biases[0][:, None, None, None] if biases else y
 
 
@@ -140,3 +141,15 @@ def _size(name: str, x: ndarray, weight: ndarray, strides: tuple[int, ...], marg
         raise ValueError(f"{name}: nothing is left of y: its size would be {size} (x {x.shape}, weight {weight.shape}, stride "
                          f"{strides}, padding {margins}, dilation {dilations})")
     return size
+
+
+def _overlap_add_rule(g: ndarray, _y: None, _planes: None, *, shape: tuple[int, ...], **where: int) -> tuple:
+    return (_overlap_take(g, **where),)
+
+
+def _overlap_take_rule(g: ndarray, _planes: None, y: ndarray, **where: int) -> tuple:
+    return (_overlap_add(g, shape=y.shape, **where),)
+
+
+_overlap_add = Op("overlap_add", cpu="overlap.overlap_add", cuda="overlap.overlap_add", vjp=_overlap_add_rule)
+_overlap_take = Op("overlap_take", cpu="overlap.overlap_take", cuda="overlap.overlap_take", vjp=_overlap_take_rule)

@@ -404,6 +404,13 @@ SEEN_BEFORE = {
                + f.conv3d(x[:, :, None], w[:, :, None], b).sum()),
     "conv_transpose1d": (lambda ml, x, w, b: ml.conv_transpose1d(x[..., 1], w[:3, :, 0], stride=2, padding=1),
                          lambda f, x, w, b: f.conv_transpose1d(x[..., 1], w[:3, :, 0], stride=2, padding=1)),
+    "conv_transpose3d": (  # of two volumes and of one; filters that lie as they are taken, and some that are copied
+        lambda ml, x, w, b: ml.conv_transpose3d(x.reshape((2, 3, 2, 4, 8)), w.reshape((3, 4, 3, 3, 1)), padding=1).sum()
+        + ml.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, :, 1:], stride=2)
+        + ml.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, 1:5], b, padding=1).sum(),
+        lambda f, x, w, b: f.conv_transpose3d(x.reshape((2, 3, 2, 4, 8)), w.reshape((3, 4, 3, 3, 1)), padding=1).sum()
+        + f.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, :, 1:], stride=2)
+        + f.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, 1:5], b, padding=1).sum()),
     "max_pool1d": (lambda ml, x, w, b: ml.max_pool1d(x[1], 2) + ml.max_pool1d(x[1], 2, dilation=1, ceil_mode=True),
                    lambda f, x, w, b: f.max_pool1d(x[1], 2) + f.max_pool1d(x[1], 2, dilation=1, ceil_mode=True)),
     "adaptive_avg_pool1d": (lambda ml, x, w, b: ml.adaptive_avg_pool1d(x[1], 4) - ml.adaptive_avg_pool1d(x[0], 1),

@@ -143,11 +143,11 @@ def _size(name: str, x: ndarray, weight: ndarray, strides: tuple[int, ...], marg
     return size
 
 
-def _overlap_add_rule(g: ndarray, _y: None, _planes: None, *, shape: tuple[int, ...], **where: int) -> tuple:
+def _overlap_add_rule(g: ndarray, _y: None, _planes: None, *, shape: tuple[int, ...], **where: Any) -> tuple:
     return (_overlap_take(g, **where),)
 
 
-def _overlap_take_rule(g: ndarray, _planes: None, y: ndarray, **where: int) -> tuple:
+def _overlap_take_rule(g: ndarray, _planes: None, y: ndarray, **where: Any) -> tuple:
     return (_overlap_add(g, shape=y.shape, **where),)
 
 

@@ -25,7 +25,7 @@ from .core.array import ndarray
 from .core.devices import index_of
 from .core.layout import Layout
 from .core.op import NUMERIC, REAL_OR_BOOL, Category, require
-from .ops.elementwise import conj
+from .ops.elementwise import _conj, conj
 from .ops.fft import c2c, c2r, frequencies, r2c
 from .ops.join import pad, roll
 from .ops.output import deliver
@@ -290,7 +290,15 @@ def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "b
     >>> cm.fft.ihfft([6.0, 0.0, -2.0, 0.0]).real.tolist()
     [1.0, 2.0, 1.0]
     """
-    y = conj(_to_half("ihfft", x, _one("ihfft", n), (axis,), norm, inverse=True))
+    key, given = ("hermitian", n, axis, norm, n.__class__, axis.__class__), (x,)
+    y = r2c.again(key, given)
+    if y is None:
+        half = _to_half("ihfft", x, _one("ihfft", n), (axis,), norm, inverse=True)
+        y = conj(half)
+        first = r2c.plans.get((_asked("ihfft", _one("ihfft", n), (axis,), norm), getattr(x, "_layout", None)))
+        second = _conj.card.plans.get(half._layout)  # type: ignore[attr-defined]
+        if first is not None and second is not None:
+            r2c.remember_chain(key, given, x, first, second, y)
     return y if out is None else deliver("ihfft", y, out)
 
 

@@ -479,3 +479,20 @@ def test_memory_graphs_and_streams():
                     results.append(cm.fft.fft(z))
         for result in results:
             np.testing.assert_array_equal(result.to_numpy(), want)
+
+
+def test_halves_of_hermitian_signals_again(device):
+    """A second call of the same kind goes straight to the plans of the first, for the same lengths, axes and factors only."""
+    rng = np.random.default_rng(0)
+    for dtype in ("f4", "f8", "i4"):
+        x = (rng.standard_normal((6, 8)) * 9).astype(dtype)
+        for _ in range(3):
+            for told in ({}, {"n": 5}, {"axis": 0}, {"norm": "ortho"}, {"n": 9, "axis": 0, "norm": "forward"}):
+                got, want = cm.fft.ihfft(cm.asarray(x), **told), np.fft.ihfft(x.astype("f8"), **told)
+                assert got.shape == want.shape and got.dtype == ("c8" if dtype == "f4" else "c16")
+                np.testing.assert_allclose(got.to_numpy(), want, rtol=1e-5, atol=1e-5 if dtype == "f4" else 1e-13)
+        with pytest.raises(ValueError, match="^ihfft: "):
+            cm.fft.ihfft(cm.asarray(x), axis=2)
+    x = cm.asarray(rng.standard_normal(6))
+    (g,) = cm.vjp(cm.fft.ihfft, x)[1](cm.ones(4, "c16"))  # after calls without a gradient
+    assert g.shape == (6,) and abs(g.to_numpy()[0] - 4 / 6) < 1e-14

@@ -55,6 +55,20 @@ def test_bincount(device, seed, n, dtype, least):
     np.testing.assert_allclose(got.to_numpy(), np.bincount(x, w, least), rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize("dtype", ["?", "i4", "u1", "f2", "f4", "f8", BF16])
+def test_range_of_few_and_of_many(device, dtype):
+    """Few numbers are looked at by the host, many by the device."""
+    for n in (1, 64, 40_000):
+        x = np.random.default_rng(n).integers(0, 2 if dtype == "?" else 60, n).astype(dtype)
+        counts, edges = cm.histogram(cm.asarray(x)[::-1], 7)
+        expected = np.histogram(x.astype("u1") if dtype == "?" else wide(x), 7)
+        np.testing.assert_array_equal(counts.to_numpy(), expected[0])
+        np.testing.assert_allclose(edges.to_numpy(), expected[1], rtol=1e-3 if dtype == "f2" else 1e-6)
+    x = np.array([1.0, np.nan, 2.0])
+    with pytest.raises(ValueError, match=r"histogram: the range of x of shape \(3,\) is not finite"):
+        cm.histogram(cm.asarray(x), 4)
+
+
 def test_many_bins(device):
     x = np.random.default_rng(0).integers(0, 50_000, 20_000)
     same(cm.bincount(cm.asarray(x)), np.bincount(x))

@@ -282,8 +282,11 @@ def test_cond(device):
         near(la.cond(cm.asarray(a), p), np.linalg.cond(a, p))
     near(la.cond(cm.asarray(a[:, :3]), 2), np.linalg.cond(a[:, :3], 2))
     singular = np.stack([np.diag([1.0, 0.0]), np.eye(2)])
-    for p in (None, 2, -2, 1, "fro"):
+    for p in (None, 2, -2, 1, np.inf, "fro"):
         near(la.cond(cm.asarray(singular), p), np.linalg.cond(singular, p))
+    for p in (1, -1, np.inf, -np.inf):
+        for one in (a[0], a[0].T, a[0] + 1j * a[1], singular[1]):
+            near(la.cond(cm.asarray(one), p), np.linalg.cond(one, p))
 
 
 def test_norms_by_singular_values(device):

@@ -154,3 +154,31 @@ def test_the_gradient_of_what_a_mask_chooses(device):
     with cm.device(device):
         x = cm.asarray([1.0, 2.0, 3.0])
         assert cm.grad(lambda x: (x[x > 1.5] ** 2).sum())(x).tolist() == [0.0, 4.0, 6.0]
+
+
+def test_assigned_where_a_mask_is_true(device):
+    rng = np.random.default_rng(0)
+    mask, other = rng.random((6, 9)) < 0.4, rng.standard_normal((6, 9)).astype("f4")
+    values = rng.standard_normal((6, 9)).astype("f4")
+    with cm.device(device):
+        for chosen in (mask, mask.T.copy().T, np.zeros_like(mask), np.ones_like(mask)):
+            for dtype in ("f4", "f8", "i4"):  # cast on the way
+                for turned in (False, True):
+                    theirs, ours = values.copy(), cm.asarray(values.copy())
+                    there, here = (theirs.T, ours.T) if turned else (theirs, ours)
+                    at = chosen.T if turned else chosen
+                    there[at] = (other.T if turned else other)[at].astype(dtype)
+                    here[cm.asarray(at)] = cm.asarray((other.T if turned else other)[at].astype(dtype))
+                    np.testing.assert_array_equal(ours.to_numpy(), theirs)
+        x = cm.asarray(values.copy())
+        x[cm.asarray(mask)] = cm.asarray([7.0])  # broadcast
+        x[cm.asarray(mask)] = cm.asarray(other)[cm.asarray(mask)]
+        np.testing.assert_array_equal(x.to_numpy(), np.where(mask, other, values))
+        bits = cm.asarray(mask.copy())
+        bits[bits] = ~cm.asarray(mask)[bits]  # which is the mask itself
+        assert not bits.to_numpy().any()
+        with pytest.raises(ValueError, match="^setitem: "):
+            x[cm.asarray(mask)] = cm.zeros(int(mask.sum()) + 1, "f4")
+        empty = cm.zeros((0, 3))
+        empty[cm.zeros((0, 3), "bool")] = cm.zeros(0)
+        assert empty.shape == (0, 3)

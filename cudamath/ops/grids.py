@@ -236,15 +236,17 @@ def _triangle_places(name: str, n: int, k: int, m: int | None, device: Any) -> t
     """The elements of an (n, m) matrix on one side of a diagonal: one launch, without counting what lies there, and one piece
     of memory for both."""
     index = default_index() if device is None else index_of(device)
-    key = (name, n, k, m, index, n.__class__, k.__class__, m.__class__)
+    key = (name, n, k, index) if m is None and n.__class__ is k.__class__ is int else (
+        name, n, k, index, m, n.__class__, k.__class__, m.__class__)
     try:
         run, line, offset = _triangle.plans[key]  # type: ignore[misc]
     except (KeyError, TypeError):
         run, line, offset = _triangle_of(name, n, k, m, index, key)
     rows = run()
-    columns = rows._view(line, offset)
     if index == CPU:
-        return rows._view(line), columns
+        return rows._view(line), rows._view(line, offset)
+    columns = object.__new__(ndarray)
+    columns._layout, columns._data, columns._owner, columns._node = line, rows._data + offset, rows._owner, None
     rows._layout = line  # of an array that nobody else has seen
     return rows, columns
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
-from ..core.array import asarray, ndarray
-from ..core.dtypes import COMPLEX, INTEGER_OR_BOOL, REAL_OR_BOOL
+from ..core.array import asarray, ndarray, upload
+from ..core.dtypes import COMPLEX, FLOATING, INTEGER_OR_BOOL, REAL_OR_BOOL
 from ..core.op import Op, coerce, require
 from .creation import zeros
 from .index import take, where
@@ -35,8 +35,15 @@ _bin_sums = Op("bin_sums", cpu="histogram.bin_sums", cuda="bin_sums.bin_sums",
 _histogram = Op("histogram", cpu="histogram.histogram", cuda="histogram.histogram")
 
 
+#: Bytes that the host fetches in less time than it takes to launch what finds the smallest and the largest of them.
+_FETCHED = 1 << 14
+
+
 def _ends(x: ndarray) -> tuple[Any, Any]:
     """The smallest and the largest element, on the host: one wait."""
+    if 0 < x._layout.nbytes <= _FETCHED:
+        host = x.to_numpy()
+        return host.min(), host.max()
     low, high = stack([min_(x), max_(x)]).to_numpy()
     return low, high
 
@@ -195,7 +202,7 @@ def _edges(name: str, x: ndarray, bins: Any, given: Any, weighted: bool) -> tupl
         if np.any(edges[:-1] > edges[1:]):
             raise ValueError(f"{name}: the edges in bins of shape {edges.shape} must ascend")
         return edges, False
-    kind = dtypes.result_type(low, high, x)
+    kind = x.dtype if given is None and x.dtype in FLOATING else dtypes.result_type(low, high, x)
     kind = np.result_type(kind, np.float64) if kind.kind in "iub" else kind
     return np.linspace(low, high, count + 1, dtype=np.float32 if kind.kind == "V" else kind), True
 
@@ -242,7 +249,7 @@ def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
     given = None if weights is None else ravel(_weights("histogram", x, weights))
     x = ravel(x)
     host, even = _edges("histogram", x, bins, range, weights is not None)
-    edges = asarray(host, device=x.device)
+    edges = upload(host, x._layout.device, ours=True) if even else asarray(host, device=x.device)
     meeting = dtypes.promote(x.dtype, edges.dtype)
     bounds = edges if edges.dtype == meeting else astype(edges, meeting)
     if edges.size < 2:

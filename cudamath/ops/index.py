@@ -141,17 +141,19 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
             wrote(x)
             _scatter_number(x, key, scalars=(value,), axis=0)
             return
-        shape = key.shape + x.shape[1:]
-        if type(value) is not ndarray or value.shape != shape or value.dtype != x.dtype or value._node is not None or (
-                value._layout.device != x._layout.device):
-            value = _fitted("setitem", _value("setitem", x, value), shape)
+        value = _values(x, value, key.shape + x.shape[1:])
         wrote(x)
         _scatter(x, _apart(x, value), key, axis=0)
         return
-    if type(key) is ndarray and _one_mask(x, key) and _is_scalar(value):
-        wrote(x)
-        _put_where(x, key, value)
-        return
+    if type(key) is ndarray and _one_mask(x, key):
+        if _is_scalar(value):
+            wrote(x)
+            _put_where(x, key, value)
+            return
+        if x._layout.contiguous and key._layout.contiguous:  # one position an element, and no normal form
+            wrote(x)
+            _put(x, _reshape(x, shape=(x._layout.size,), old=x.shape), 0, [nonzero(ravel(key))[0]], value)
+            return
     known = known_form(x, key) if type(key) is tuple and x._node is None else None
     if known is not None:
         wrote(known[0])
@@ -184,7 +186,7 @@ def _put(x: ndarray, base: ndarray, axis: int, arrays: list[ndarray], value: Any
         _scatter_number(base, *arrays, scalars=(value,), axis=axis)
         return
     shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
-    _scatter(base, _apart(x, _fitted("setitem", _value("setitem", x, value), shape)), *arrays, axis=axis)
+    _scatter(base, _apart(x, _values(x, value, shape)), *arrays, axis=axis)
 
 
 def _put_again(x: ndarray, key: ndarray, value: Any) -> bool:
@@ -269,6 +271,15 @@ def _value(name: str, x: ndarray, value: Any) -> ndarray:
             raise RuntimeError(f"{name}: a gradient is recorded for the assigned value of shape {out.shape}; it would "
                                "be lost in an assignment; make a new array instead (where, index_add, concat)")
     return out if out.dtype == x.dtype else astype(out, x.dtype)
+
+
+def _values(x: ndarray, value: Any, shape: tuple[int, ...]) -> ndarray:
+    """What is assigned to elements of x, as an array of its dtype that broadcasts to ``shape``."""
+    if type(value) is ndarray and value._node is None:
+        given, own = value._layout, x._layout
+        if given.shape == shape and given.dtype == own.dtype and given.device == own.device:
+            return value
+    return _fitted("setitem", _value("setitem", x, value), shape)
 
 
 def _fitted(name: str, value: ndarray, shape: tuple[int, ...]) -> ndarray:

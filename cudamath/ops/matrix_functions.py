@@ -16,8 +16,9 @@ from ..core.op import ANY, NUMERIC, Op, require
 from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
 from .creation import eye
-from .decompose import adjoint, inv, lu_factor, matrices, pair, solve
+from .decompose import adjoint, inv, matrices, pair, slogdet, solve
 from .elementwise import abs, conj, where
+from .join import stack
 from .linalg import _pair as common_pair
 from .linalg import matmul, matrix_norm
 from .shape import astype, broadcast_to, diagonal, expand_dims, moveaxis, permute_dims, reshape
@@ -219,10 +220,12 @@ def cond(a: Any, /, p: float | str | None = None) -> ndarray:
         return where(broken, where(reduce.any(a != a, axis=(-2, -1)), math.nan, math.inf), ratio)
     a = matrices("cond", a, square=True)
     with tape.paused():
-        pivot = diagonal(lu_factor(a)[0], 0, -2, -1)
-        regular = reduce.all(pivot != 0, axis=-1)
+        regular = slogdet(a)[0] != 0  # no pivot is 0
     safe = where(expand_dims(regular, axis=(-2, -1)), a, eye(a.shape[-1], dtype=a.dtype, device=a.device))
-    return where(regular, matrix_norm(a, ord=p) * matrix_norm(inv(safe), ord=p), math.inf)
+    if isinstance(p, str):
+        return where(regular, matrix_norm(a, ord=p) * matrix_norm(inv(safe), ord=p), math.inf)
+    norms = matrix_norm(stack([a, inv(safe)]), ord=p)
+    return where(regular, norms[0] * norms[1], math.inf)
 
 
 # ------------------------------------------------------------------------------------------------ powers

@@ -83,15 +83,13 @@ def digitize(x: Any, /, bins: Any, right: bool = False) -> ndarray:
     >>> cm.digitize([0.5, 1.0, 3.7], [0, 1, 2, 3]).tolist()
     [1, 2, 4]
     """
-    key, given = ("digitize", right), (bins, x)
-    known = _digitize.again(key, given)
-    if known is not None:
-        return known
+    if x.__class__ is bins.__class__ is ndarray and x._node is bins._node is None and right.__class__ is bool:
+        run = _digitize.plans.get((bins._layout, x._layout, right))
+        if run is not None:  # the call below, seen before
+            return run(bins, x)
     x, edges = coerce("digitize", (require("digitize", x, REAL), bins), REAL)
     if edges.ndim != 1:
         raise ValueError(f"digitize: bins must have 1 dimension, got shape {edges.shape}")
     dtype = dtypes.promote(x.dtype, edges.dtype)
     edges, x = (a if a.dtype == dtype else astype(a, dtype) for a in (edges, x))
-    places = _digitize(edges, x, right=bool(right))
-    _digitize.remember(key, given, (edges, x), right=bool(right))
-    return places
+    return _digitize(edges, x, right=bool(right))

@@ -221,7 +221,10 @@ def unique_counts(x: Any, /) -> UniqueCounts:
     >>> cm.unique_counts([3, 1, 3]).counts.tolist()
     [1, 2]
     """
-    return UniqueCounts(*unique(require("unique_counts", x), return_counts=True, equal_nan=False))
+    x = require("unique_counts", x)
+    if x._layout.device >= 0 and x.dtype in REAL_OR_BOOL and 0 < x._layout.size <= WRITTEN_FIRST:  # as `unique` does
+        return UniqueCounts(*_with_counts(x, False))
+    return UniqueCounts(*unique(x, return_counts=True, equal_nan=False))
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:

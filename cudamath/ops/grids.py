@@ -20,7 +20,7 @@ from .creation import arange, asarray, linspace, made_of, recorded, zeros_like
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, pow, remainder, sign
 from .join import concat, stack
-from .masks import nonzero
+from .masks import FETCHED, nonzero
 from .reduce import any as any_of
 from .shape import _broadcast, _broadcast_as, _copy, astype, expand_dims, flip, ravel, reshape, view
 from .views import remember
@@ -317,7 +317,9 @@ def unravel_index(indices: Any, shape: Sequence[int], order: str = "C") -> tuple
     sizes = normalize_shape("unravel_index", shape)
     if order not in ("C", "F"):
         raise ValueError(f"unravel_index: order must be 'C' or 'F', got {order!r}")
-    if at.size and bool(any_of(view(at, np.uint64) >= min(math.prod(sizes), 1 << 63))):  # negative ones are the largest
+    many, numbers = min(math.prod(sizes), 1 << 63), view(at, np.uint64)  # among which negative ones are the largest
+    few = at._layout.nbytes <= FETCHED
+    if at.size and bool(numbers.to_numpy().max() >= many if few else any_of(numbers >= many)):
         raise ValueError(f"unravel_index: an index is out of bounds for an array of shape {sizes}")
     out = []
     for n in (sizes[:0:-1] if order == "C" else sizes[:-1]):

@@ -20,6 +20,7 @@ from ..core.op import Op, coerce, require
 from .creation import zeros
 from .index import take, where
 from .join import stack
+from .masks import FETCHED
 from .reduce import max as max_
 from .reduce import mean, std
 from .reduce import min as min_
@@ -35,13 +36,9 @@ _bin_sums = Op("bin_sums", cpu="histogram.bin_sums", cuda="bin_sums.bin_sums",
 _histogram = Op("histogram", cpu="histogram.histogram", cuda="histogram.histogram")
 
 
-#: Bytes that the host fetches in less time than it takes to launch what finds the smallest and the largest of them.
-_FETCHED = 1 << 14
-
-
 def _ends(x: ndarray) -> tuple[Any, Any]:
     """The smallest and the largest element, on the host: one wait."""
-    if 0 < x._layout.nbytes <= _FETCHED:
+    if 0 < x._layout.nbytes <= FETCHED:
         host = x.to_numpy()
         return host.min(), host.max()
     low, high = stack([min_(x), max_(x)]).to_numpy()

@@ -20,6 +20,7 @@ _count_true = Op("count_true", cpu="masks.count_true", cuda="masks.count_true")
 _nonzero = Op("nonzero", cpu="masks.nonzero", cuda="masks.nonzero")
 _chosen = Op("chosen", cpu="masks.chosen", cuda="masks.chosen")
 _FEW = 1 << 14  # elements up to which the device writes first
+FETCHED = 1 << 14  # bytes that the host fetches in less time than it takes to launch what looks through them for it
 _SPARSE = 8  # times as much memory as is needed, from which on such a result gets memory of its own
 
 

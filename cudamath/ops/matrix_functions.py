@@ -18,6 +18,7 @@ from . import reduce
 from .creation import eye
 from .decompose import adjoint, inv, matrices, pair, slogdet, solve
 from .elementwise import abs, conj, where
+from .index import _where
 from .join import stack
 from .linalg import _pair as common_pair
 from .linalg import matmul, matrix_norm
@@ -221,7 +222,7 @@ def cond(a: Any, /, p: float | str | None = None) -> ndarray:
     a = matrices("cond", a, square=True)
     with tape.paused():
         regular = slogdet(a)[0] != 0  # no pivot is 0
-    safe = where(expand_dims(regular, axis=(-2, -1)), a, eye(a.shape[-1], dtype=a.dtype, device=a.device))
+    safe = _where(expand_dims(regular, axis=(-2, -1)), a, eye(a.shape[-1], dtype=a.dtype, device=a.device))
     if isinstance(p, str):
         return where(regular, matrix_norm(a, ord=p) * matrix_norm(inv(safe), ord=p), math.inf)
     norms = matrix_norm(stack([a, inv(safe)]), ord=p)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import dtypes
-from ..core.array import asarray, ndarray
+from ..core.array import asarray, ndarray, upload
 from ..core.op import Category, Op, lazy, require
 from ..core.shapes import broadcast_shapes
 from .creation import eye, tril, triu
@@ -298,7 +298,7 @@ def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, /) -> ndarray:
     pivots = require("lu_solve", pivots if type(pivots) is ndarray else asarray(pivots, device=packed.device), dtypes.INTEGER,
                      "pivots")
     if pivots.ndim == 1:
-        x = take(columns, asarray(_order(pivots, n), device=packed.device), axis=-2)
+        x = take(columns, upload(_order(pivots, n), packed._layout.device, ours=True), axis=-2)
     else:
         x = matmul(_permutation(pivots, n, packed.dtype), columns)
     x = _system("lu_solve", _solve_triangular, packed, x, lower=True, unit=True)
@@ -327,7 +327,7 @@ def _order(pivots: ndarray, m: int) -> np.ndarray:
 
 def _permutation(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
     """P of P A = L U, (..., m, m)."""
-    return getitem(eye(m, dtype=dtype, device=pivots.device), asarray(_order(pivots, m), device=pivots.device))
+    return getitem(eye(m, dtype=dtype, device=pivots.device), upload(_order(pivots, m), pivots._layout.device, ours=True))
 
 
 def lu(a: Any, /) -> tuple[ndarray, ndarray, ndarray]:

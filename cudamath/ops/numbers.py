@@ -35,7 +35,7 @@ from .elementwise import (
 from .index import where
 from .join import concat
 from .output import deliver
-from .shape import astype, span
+from .shape import _cast, astype, span
 from .transfer import imag, real
 
 __all__ = ["angle", "around", "array_equiv", "cbrt", "deg2rad", "degrees", "divmod", "fabs", "fix", "float_power", "fmax",
@@ -159,11 +159,19 @@ def ldexp(x: Any, i: Any, /, out: Any = None) -> ndarray:
     >>> cm.ldexp([0.5, 3.0], [1, -2]).tolist()
     [1.0, 0.75]
     """
+    key = ("ldexp",)
+    if out is None:
+        known = _ldexp.again(key, (x, i))  # type: ignore[misc]
+        if known is not None:
+            return known
     if type(x) is type(i) is ndarray and out is None and x._node is None and x.dtype in PRECISE and i.dtype in INTEGER and (
             x._layout.device == i._layout.device):
         exponents = astype(i, x.dtype)
-        run = _ldexp.plans.get((x._layout, exponents._layout))  # as the call below would find it
-        return run(x, exponents) if run is not None else _ldexp.call((x, exponents))
+        y = _ldexp.call((x, exponents))
+        cast, run = _cast.plans.get((i._layout, x.dtype)), _ldexp.plans.get((x._layout, exponents._layout))
+        if cast is not None and run is not None:
+            _ldexp.keep((key, x._layout, i._layout), lambda x, i: run(x, cast(i)))  # type: ignore[misc]
+        return y
     a, b = coerce("ldexp", (x, i), REAL_OR_BOOL)
     if b.dtype not in INTEGER:
         raise TypeError(f"ldexp: the exponents are integers, got {b.dtype} of shape {b.shape}")

@@ -91,6 +91,33 @@ def test_indices_unravelled(device):
     assert places.tolist() == [0, 1, 2]
 
 
+def test_many_indices_unravelled(device):
+    """More than the host looks at itself."""
+    at = np.arange(3000) % 20
+    for a, b in zip(cm.unravel_index(cm.asarray(at), (4, 5)), np.unravel_index(at, (4, 5)), strict=True):
+        np.testing.assert_array_equal(a.to_numpy(), b)
+    for wrong in (-1, 20):
+        at[2999] = wrong
+        with pytest.raises(ValueError, match="unravel_index: an index is out of bounds"):
+            cm.unravel_index(cm.asarray(at), (4, 5))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_powers_of_two_again(device, dtype):
+    """A second call finds its plans by the layouts of both arrays."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3, 4)).astype(dtype)
+    for kind in ("i1", "u4", "i8"):
+        for shape in ((3, 4), (4,), (3, 1)):
+            i = rng.integers(0, 9, shape).astype(kind)
+            for a, b in ((x, i), (x.T.copy().T, i), (x, i)):
+                got = cm.ldexp(cm.asarray(a), cm.asarray(b))
+                assert got.dtype == dtype
+                np.testing.assert_array_equal(got.to_numpy(), np.ldexp(a, b.astype("i4")))
+    y = cm.grad(lambda x: cm.ldexp(x, cm.asarray([1, 2])).sum())
+    assert [y(cm.asarray([1.0, 2.0])).tolist() for _ in range(2)] == [[2.0, 4.0]] * 2
+
+
 def test_kaiser(device):
     for beta in (0, 0.5, 8.6, 14.0, 100, -3.0, 600.0):
         for n in (0, 1, 2, 3, 64, 1001, -1):

@@ -477,6 +477,8 @@ def test_memory_graphs_and_streams():
             for one in streams:
                 with one:
                     results.append(cm.fft.fft(z))
+        for one in streams:  # reading on the current stream does not wait for them
+            one.synchronize()
         for result in results:
             np.testing.assert_array_equal(result.to_numpy(), want)
 

@@ -61,6 +61,10 @@ def cases() -> Iterator[Case]:
         yield version, able, conv.conv2d, [x, w], {**where, "version": version}
         yield version, able, conv.conv2d_input_grad, [g, w], {**where, "size": (28, 28), "version": version}
         yield version, able, conv.conv2d_weight_grad, [g, x], {**where, "kernel": (3, 3), "version": weight}
+    for name, size, outputs, channels in (("one tap, a pair", 7, 2048, 512), ("one tap, several pairs", 28, 512, 128)):
+        g, x = last(64, outputs, size, size), last(64, channels, size, size)
+        yield f"wgmma, {name}", HOPPER, conv.conv2d_weight_grad, [g, x], {
+            **where, "padding": (0, 0, 0, 0), "kernel": (1, 1), "version": "wgmma"}
     options = {"causal": True, "scale": 0.1, "dropping": False}
     for depth in (64, 128):
         for version, able in (("plain", ALL), ("mma", SINCE_8), ("wgmma", HOPPER)):

@@ -20,6 +20,7 @@ from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
 from .build import blocks, codec
 from .lazy import cuda, types
+from .reduce_parts import index_walker
 
 THREADS = 256
 
@@ -27,7 +28,7 @@ THREADS = 256
 @functools.cache
 def adding(dtype: np.dtype, taps: int, large: bool) -> Any:
     load, store, C = codec(dtype)
-    T = types.uint64 if large else types.uint32
+    T, locate = types.uint64 if large else types.uint32, index_walker(0, 5, not large)
 
     @cuda.jit
     def overlap_add(planes, y, depth, step, apart, before):
@@ -35,15 +36,7 @@ def adding(dtype: np.dtype, taps: int, large: bool) -> Any:
         i = cuda.grid(1)
         if i >= y.size:
             return
-        line = T(i) // T(y.shape[4])
-        w = types.int64(T(i) - line * T(y.shape[4]))
-        plane = line // T(y.shape[3])
-        h = types.int64(line - plane * T(y.shape[3]))
-        volume = plane // T(y.shape[2])
-        z = types.int64(plane - volume * T(y.shape[2]))
-        image = volume // T(y.shape[1])
-        k = types.int64(volume - image * T(y.shape[1]))
-        n = types.int64(image)
+        n, k, z, h, w = locate(y, i)
         total = C(0)
         for t in range(taps):
             place = z + before - t * apart
@@ -57,7 +50,7 @@ def adding(dtype: np.dtype, taps: int, large: bool) -> Any:
 
 @functools.cache
 def taking(taps: int, large: bool) -> Any:
-    T = types.uint64 if large else types.uint32
+    locate = index_walker(0, 4, not large)
 
     @cuda.jit
     def overlap_take(y, planes, depth, step, apart, before):
@@ -65,13 +58,7 @@ def taking(taps: int, large: bool) -> Any:
         i = cuda.grid(1)
         if i >= planes.size:
             return
-        line = T(i) // T(planes.shape[3])
-        w = types.int64(T(i) - line * T(planes.shape[3]))
-        plane = line // T(planes.shape[2])
-        h = types.int64(line - plane * T(planes.shape[2]))
-        image = plane // T(planes.shape[1])
-        c = types.int64(plane - image * T(planes.shape[1]))
-        m = types.int64(image)
+        m, c, h, w = locate(planes, i)
         n, k = m // depth, c // taps
         z = (m - n * depth) * step + (c - k * taps) * apart - before
         if z >= 0 and z < y.shape[2]:

@@ -17,6 +17,7 @@ from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
 from .build import blocks, codec
 from .lazy import cuda, types
+from .reduce_parts import index_walker
 
 THREADS = 256
 Three = tuple[int, int, int]
@@ -35,7 +36,7 @@ class Window(NamedTuple):
 def pool_volumes(kind: str, dtype: np.dtype, window: Window, large: bool) -> Any:
     """kind: "max"; "mean", "padded mean" (the padding counts) or "sum / 7" (divided by that)."""
     load, store, C = codec(dtype)
-    T = types.uint64 if large else types.uint32
+    locate = index_walker(0, 5, not large)
     (planes, rows, columns), stride, padding, dilation = window
     averaging, padded = kind != "max", kind == "padded mean"
     number = int(kind[6:]) if kind.startswith("sum / ") else 0
@@ -49,15 +50,7 @@ def pool_volumes(kind: str, dtype: np.dtype, window: Window, large: bool) -> Any
         i = cuda.grid(1)
         if i >= y.size:
             return
-        rest = T(i) // T(y.shape[4])
-        q = types.int64(T(i) - rest * T(y.shape[4]))
-        line = rest // T(y.shape[3])
-        p = types.int64(rest - line * T(y.shape[3]))
-        volume = line // T(y.shape[2])
-        o = types.int64(line - volume * T(y.shape[2]))
-        n = volume // T(y.shape[1])
-        c = types.int64(volume - n * T(y.shape[1]))
-        n = types.int64(n)
+        n, c, o, p, q = locate(y, i)
         d0, h0, w0 = o * deep - front, p * down - top, q * right - left
         best = start
         for a in range(planes):
@@ -91,11 +84,11 @@ def pool_volumes(kind: str, dtype: np.dtype, window: Window, large: bool) -> Any
 
 
 @functools.cache
-def pool_bins(kind: str, dtype: np.dtype) -> Any:
+def pool_bins(kind: str, dtype: np.dtype, large: bool) -> Any:
     """Bins of a given number: bin p of an axis of length H divided into P has the places p H / P, rounded down, up to
     (p + 1) H / P, rounded up. kind: "max" or "mean"."""
     load, store, C = codec(dtype)
-    averaging = kind == "mean"
+    averaging, locate = kind == "mean", index_walker(0, 5, not large)
     start = C(0) if averaging else C(-np.inf)
 
     @cuda.jit
@@ -103,14 +96,7 @@ def pool_bins(kind: str, dtype: np.dtype) -> Any:
         i = cuda.grid(1)
         if i >= y.size:
             return
-        rest = i // y.shape[4]
-        q = i - rest * y.shape[4]
-        line = rest // y.shape[3]
-        p = rest - line * y.shape[3]
-        volume = line // y.shape[2]
-        o = line - volume * y.shape[2]
-        n = volume // y.shape[1]
-        c = volume - n * y.shape[1]
+        n, c, o, p, q = locate(y, i)
         D, H, W = x.shape[2], x.shape[3], x.shape[4]
         d0, d1 = o * D // y.shape[2], ((o + 1) * D + y.shape[2] - 1) // y.shape[2]
         h0, h1 = p * H // y.shape[3], ((p + 1) * H + y.shape[3] - 1) // y.shape[3]
@@ -139,7 +125,7 @@ def adaptive_pool(x: Layout, *, size: tuple[int, ...], kind: str) -> Plan:
         more = 5 - a.ndim
         return argument.view((*a.shape[:2], *(1,) * more, *a.shape[2:]), (*a.strides[:2], *(0,) * more, *a.strides[2:]))
 
-    return Plan([y], [Launch(pool_bins(kind, x.dtype), blocks(y.size, THREADS), THREADS,
+    return Plan([y], [Launch(pool_bins(kind, x.dtype, y.size >= 1 << 31), blocks(y.size, THREADS), THREADS,
                              [volumes(Input(0), x), volumes(Output(0), y)])])
 
 

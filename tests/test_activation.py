@@ -106,6 +106,21 @@ def test_gelu_of_infinities(device, dtype):
     assert y.tolist() == [0, math.inf] and pull(cm.ones_like(y))[0].tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_slopes_of_huge_numbers(device, dtype):
+    """x^2 overflows from 2e19 on: the slopes are 0 and 1 all the same, and those of slopes 0. (PyTorch has NaN there.)"""
+    x = cm.asarray(np.array([1e9, 1e20, 3e38, np.inf, -1e9, -1e20, -3e38, -np.inf])).astype(dtype)
+    for f in (lambda x: cm.ml.gelu(x, "tanh"), cm.ml.gelu):
+        slope = cm.grad(lambda x, f=f: f(x).sum())
+        assert slope(x).tolist() == [1] * 4 + [0] * 4
+        assert not cm.grad(lambda x, slope=slope: slope(x).sum())(x).any()
+    held = cm.ml.mlp(x[:, None], *[cm.ones((1, 1), dtype), None] * 2, activation="gelu_tanh").flatten()
+    assert held.tolist()[:3] == x.tolist()[:3]
+    given = cm.grad(lambda x: cm.ml.mlp(x, *[cm.ones((1, 1), dtype), None] * 2, activation="gelu_tanh").sum())(x[:, None])
+    assert given.flatten().tolist() == [1] * 4 + [0] * 4
+    assert cm.isnan(cm.grad(lambda x: cm.ml.gelu(x, "tanh").sum())(cm.asarray([math.nan], dtype=dtype))).all()
+
+
 def test_relu_of_integers(device):
     assert cm.ml.relu(cm.asarray([-2, 3])).tolist() == [0, 3]
 

@@ -201,6 +201,7 @@ def gelu_tanh(x):
 
 def gelu_tanh_grad(g, x):
     t = x.dtype.type
+    x = np.clip(x, t(-30), t(30))  # beyond, the slope is 0 or 1, and x^2 may overflow
     square = x * x
     s = 1 / (1 + np.exp(x * (square * t(-CUBIC) - t(LINEAR))))
     return g * (s + x * s * (1 - s) * (square * t(3 * CUBIC) + t(LINEAR)))

@@ -21,10 +21,11 @@ from . import matmul
 from .elementwise import launch, scalar_function
 
 #: The slope of an activation at y, times x; as in ml/activation.py.
-_TWICE_U = "(y * (y * y * 0.07135481627260025 + 1.5957691216057308))"
+_HELD = "maximum(minimum(y, 30), -30)"
+_TWICE_U = f"({_HELD} * ({_HELD} * {_HELD} * 0.07135481627260025 + 1.5957691216057308))"
 SLOPES = {"relu": "x if y > 0 else 0", "silu": "x * sigmoid(y) * (1 + y * (1 - sigmoid(y)))", "gelu": "x * gelu_slope(y)",
-          "gelu_tanh": f"x * (sigmoid({_TWICE_U}) * (1 + y * (1 - sigmoid({_TWICE_U}))"
-                       " * (y * y * 0.21406444881780073 + 1.5957691216057308)))"}
+          "gelu_tanh": f"x * (sigmoid({_TWICE_U}) * (1 + {_HELD} * (1 - sigmoid({_TWICE_U}))"
+                       f" * ({_HELD} * {_HELD} * 0.21406444881780073 + 1.5957691216057308)))"}
 HIDDEN, BEFORE = 1, 2  # outputs of `mlp` besides y
 
 

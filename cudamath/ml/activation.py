@@ -16,7 +16,7 @@ from ..core.array import ndarray
 from ..core.op import FLOATING, REAL, coerce, require
 from ..core.shapes import normalize_axis
 from ..ops import ufunc
-from ..ops.elementwise import exp, expm1, sign, tanh  # noqa: F401  gradient expressions name exp, expm1 and sign
+from ..ops.elementwise import exp, expm1, maximum, minimum, sign, tanh  # noqa: F401  gradient expressions name some
 from ..ops.index import where  # noqa: F401  in a gradient expression
 from ..ops.shape import span
 from ..ops.views import remember
@@ -132,17 +132,19 @@ _gelu = _unary("gelu", np.exp, "gelu(x)", "_gelu_grad(g, x)", cpu="activation.ge
                **_FLOAT)
 _gelu_grad = _binary("gelu_grad", np.multiply,
                      "x * gelu_slope(y)",
-                     ("_gelu_grad(g, y)", "g * x * (2 - y * y) * exp(y * y * -0.5) * 0.3989422804014327"),
+                     ("_gelu_grad(g, y)", "g * x * _gelu_second(y)"),
                      cpu="activation.gelu_grad")
 
 # 0.5 x (1 + tanh(u)) = x sigmoid(2 u), 2 u = x (0.0713... x^2 + 1.5957...) with 1.5957... = 2 sqrt(2 / pi).
 _gelu_tanh = _unary("gelu_tanh", np.exp, "x * sigmoid(x * (x * x * 0.07135481627260025 + 1.5957691216057308))",
                     "_gelu_tanh_grad(g, x)", cpu="activation.gelu_tanh", **_FLOAT)
+# Beyond 30 the slope is 0 or 1 to the last digit, and y^2 may overflow.
+_HELD = "maximum(minimum(y, 30), -30)"
+_TWICE_U = f"({_HELD} * ({_HELD} * {_HELD} * 0.07135481627260025 + 1.5957691216057308))"
 _gelu_tanh_grad = _binary(
     "gelu_tanh_grad", np.multiply,
-    "x * (sigmoid(y * (y * y * 0.07135481627260025 + 1.5957691216057308))"
-    " * (1 + y * (1 - sigmoid(y * (y * y * 0.07135481627260025 + 1.5957691216057308)))"
-    " * (y * y * 0.21406444881780073 + 1.5957691216057308)))",
+    f"x * (sigmoid({_TWICE_U}) * (1 + {_HELD} * (1 - sigmoid({_TWICE_U}))"
+    f" * ({_HELD} * {_HELD} * 0.21406444881780073 + 1.5957691216057308)))",
     ("_gelu_tanh_grad(g, y)", "g * x * _gelu_tanh_second(y)"), cpu="activation.gelu_tanh_grad")
 
 
@@ -161,7 +163,13 @@ def _silu_second(y: ndarray) -> ndarray:
     return s * (1 - s) * (2 + y * (1 - 2 * s))
 
 
+def _gelu_second(y: ndarray) -> ndarray:
+    square = minimum(y * y, 3600.0)  # beyond, exp(-square / 2) is 0
+    return (2 - square) * exp(square * -0.5) * 0.3989422804014327
+
+
 def _gelu_tanh_second(y: ndarray) -> ndarray:
+    y = minimum(maximum(y, -30.0), 30.0)
     s = sigmoid(y * (y * y * 0.07135481627260025 + 1.5957691216057308))
     slope = y * y * 0.21406444881780073 + 1.5957691216057308
     return s * (1 - s) * (2 * slope + y * (y * 0.42812889763560147 + slope * slope * (1 - 2 * s)))

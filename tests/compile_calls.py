@@ -200,6 +200,7 @@ def arrays(t: np.dtype) -> None:
         if t in FLOATS:
             cm.linspace(0, 1, 10, dtype=t), cm.logspace(0, 1, 10, dtype=t)
             cm.nan_to_num(line), cm.isposinf(line), cm.isneginf(line), cm.clip(line, 0, 1), cm.ldexp(line, 2), cm.frexp(line)
+            cm.ldexp(line, made(70, np.dtype(np.int64))), cm.ldexp(x, made(70, np.dtype(np.int8)))
             cm.sinc(line), cm.ml.hardtanh(line), cm.round(line, 2), cm.isclose(line, line)
 
 

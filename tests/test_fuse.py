@@ -66,8 +66,9 @@ FUNCTIONS = {
     "numbers": (lambda x, y: x * cm.sqrt(cm.asarray(2.0, x.dtype)) + cm.ones((3, 4), x.dtype) * y.var((0, 1))
                 - cm.exp(1.5).astype(x.dtype), [(3, 4), (2, 5)], 1),
     "cast": (lambda x: (x.astype("float16") * 3).astype("float32") + 1, [(8,)], 1),
+    "exponents": (lambda x: cm.ldexp(x, (x * 3).astype("int64")) + cm.ldexp(x, 2), [(8,)], 1),
 }
-DIFFERENTIABLE = [n for n in FUNCTIONS if n not in ("cast",)]
+DIFFERENTIABLE = [n for n in FUNCTIONS if n not in ("cast", "exponents")]
 
 
 def flat(tree):

@@ -275,6 +275,10 @@ def test_expressions_simulated(dtype):
         x = np.array([0, -0.0, 1, -3, np.inf, -np.inf, np.nan, 1e-40, 1e30, 0.1], kind)
         y = np.array([3, 2, -200, 60, 4, 5, 3, 20, -5000, -149], kind)
         np.testing.assert_array_equal(run("ldexp(x, y)", kind, x, y), np.ldexp(x, y.astype(int)))
+        exponents = np.array([2**62, 2, -(2**62), 60, 2**62, -(2**62), 2**63 - 1, 20, -(2**63), -149])  # read as they are
+        mixed = elementwise(Layout.new(x.shape, kind, 0), Layout.new(x.shape, exponents.dtype, 0), expression="ldexp(x, y)",
+                            compute=kind, output=kind)
+        np.testing.assert_array_equal(simulate(mixed, x, exponents), np.ldexp(x, exponents))
         np.testing.assert_array_equal(run("exponent(x)", kind, x), np.frexp(x)[1])
         low, high = np.full_like(x, -1), np.full_like(x, 2)
         for card, given, expected in (

@@ -102,20 +102,41 @@ def test_many_indices_unravelled(device):
             cm.unravel_index(cm.asarray(at), (4, 5))
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_powers_of_two_again(device, dtype):
-    """A second call finds its plans by the layouts of both arrays."""
+@pytest.mark.parametrize("kind", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_powers_of_two(device, dtype, kind):
+    """Exponents are read in their own dtype, whatever their size; a second call finds its plan by both layouts."""
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((3, 4)).astype(dtype)
-    for kind in ("i1", "u4", "i8"):
-        for shape in ((3, 4), (4,), (3, 1)):
-            i = rng.integers(0, 9, shape).astype(kind)
-            for a, b in ((x, i), (x.T.copy().T, i), (x, i)):
-                got = cm.ldexp(cm.asarray(a), cm.asarray(b))
+    dtype, limits = np.dtype(getattr(cm, dtype)), np.iinfo(kind)
+    x = (rng.standard_normal((5, 7)) * 10.0 ** rng.integers(-6, 5, (5, 7))).astype(dtype)
+    x[0, :5] = 0, -0.0, np.inf, -np.inf, np.nan
+    for shape in ((5, 7), (7,), (5, 1), ()):
+        i = np.asarray(rng.integers(max(limits.min, -1100), min(limits.max, 1100), shape)).astype(kind)
+        if i.ndim:
+            i.flat[-2:] = limits.min, limits.max
+        fitting = np.array(np.clip(i.astype(object), -4000, 4000)).astype("i4")
+        with np.errstate(all="ignore"):
+            want = np.ldexp(x.astype("f8"), fitting).astype(dtype).astype("f8")  # rounded once
+        ours, exponents = cm.asarray(x), cm.asarray(i)
+        for _ in range(2):
+            for got in (cm.ldexp(ours, exponents), cm.ldexp(ours, exponents, out=cm.zeros_like(ours)),
+                        cm.ldexp(ours.T, exponents.T if i.ndim == 2 else exponents.reshape((*i.shape, 1))).T):
                 assert got.dtype == dtype
-                np.testing.assert_array_equal(got.to_numpy(), np.ldexp(a, b.astype("i4")))
-    y = cm.grad(lambda x: cm.ldexp(x, cm.asarray([1, 2])).sum())
-    assert [y(cm.asarray([1.0, 2.0])).tolist() for _ in range(2)] == [[2.0, 4.0]] * 2
+                np.testing.assert_array_equal(got.to_numpy().astype("f8"), want)
+
+
+def test_powers_of_two_of_numbers(device):
+    x = cm.asarray([1.5, -3.0])
+    for i in (3, -2000, 2**62, -(2**62), np.int8(-7)):
+        with np.errstate(all="ignore"):
+            want = np.ldexp([1.5, -3.0], np.int64(i))
+        assert [cm.ldexp(x, i).tolist() for _ in range(2)] == [want.tolist()] * 2
+    with pytest.raises(OverflowError, match="ldexp: "):
+        cm.ldexp(x, 2**64)
+    with pytest.raises(TypeError, match="ldexp: the exponents are integers, got float64"):
+        cm.ldexp(x, x)
+    slope = cm.grad(lambda x: cm.ldexp(x, cm.asarray([1, 2])).sum() + cm.ldexp(x, 3).sum())
+    assert [slope(x).tolist() for _ in range(2)] == [[10.0, 12.0]] * 2
 
 
 def test_kaiser(device):
@@ -568,7 +589,7 @@ def test_how_many_launches(fake, monkeypatch):
                  "blackman": (lambda: cm.blackman(9), 1), "geometric": (lambda: cm.random.geometric(0.3, 9), 1),
                  "max_pool3d": (lambda: cm.ml.max_pool3d(volumes, 2), 1), "a[i, j]": (lambda: a[places, places], 1),
                  "avg_pool3d": (lambda: cm.ml.avg_pool3d(volumes, 2), 1), "nanmedian": (lambda: cm.nanmedian(a, 1), 2),
-                 "nanquantile": (lambda: cm.nanquantile(a, 0.3, 1), 2)}
+                 "nanquantile": (lambda: cm.nanquantile(a, 0.3, 1), 2), "ldexp": (lambda: cm.ldexp(a[0, :4], places), 1)}
         for name, (call, count) in calls.items():
             for _ in range(2):
                 fake.launches.clear()

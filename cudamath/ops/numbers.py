@@ -35,7 +35,7 @@ from .elementwise import (
 from .index import where
 from .join import concat
 from .output import deliver
-from .shape import _cast, astype, span
+from .shape import astype, span
 from .transfer import imag, real
 
 __all__ = ["angle", "around", "array_equiv", "cbrt", "deg2rad", "degrees", "divmod", "fabs", "fix", "float_power", "fmax",
@@ -68,11 +68,19 @@ degrees = unary("degrees", np.degrees, "x * 57.29577951308232", "g * 57.29577951
                 doc="Radians to degrees.", formula="x * 180 / pi")
 cbrt = unary("cbrt", np.cbrt, "cbrt(x)", "g / (out * out * 3)", category=REAL_OR_BOOL, doc="Cube root.", formula="x ** (1 / 3)")
 deg2rad, rad2deg, around = radians, degrees, round
-# Both are computed in the dtype of the floating-point numbers, in which every exponent that matters is exact.
-_ldexp = ufunc.Elementwise("ldexp", np.copysign, "ldexp(x, y)", ("_ldexp.call((g, y))", "g * 0"), PRECISE, "elementwise.ldexp",
-                           globals())
+
+
+class _ByPowersOfTwo(ufunc.Elementwise):
+    """x 2^i: exponents are read as they are, and none of them widens a number."""
+
+    def common(self, operands: tuple) -> np.dtype:
+        return operands[0].dtype
+
+
+_ldexp = _ByPowersOfTwo("ldexp", np.copysign, "ldexp(x, y)", ("_ldexp.call((g, y))", "g * 0"), FLOATING, "elementwise.ldexp",
+                        globals())
 _frexp = Op("frexp", cpu="exponents.frexp", cuda="exponents.frexp", outputs=2, vjp=lambda g, y, _x: (
-    None if g[0] is None else _ldexp.call((g[0], -astype(y[1], g[0].dtype))),))
+    None if g[0] is None else _ldexp.call((g[0], -y[1])),))
 
 _angle = ufunc.Elementwise("angle", np.absolute, "argument(x)", None, COMPLEX, "elementwise.angle", globals())
 
@@ -159,25 +167,21 @@ def ldexp(x: Any, i: Any, /, out: Any = None) -> ndarray:
     >>> cm.ldexp([0.5, 3.0], [1, -2]).tolist()
     [1.0, 0.75]
     """
-    key = ("ldexp",)
     if out is None:
-        known = _ldexp.again(key, (x, i))  # type: ignore[misc]
-        if known is not None:
-            return known
-    if type(x) is type(i) is ndarray and out is None and x._node is None and x.dtype in PRECISE and i.dtype in INTEGER and (
-            x._layout.device == i._layout.device):
-        exponents = astype(i, x.dtype)
-        y = _ldexp.call((x, exponents))
-        cast, run = _cast.plans.get((i._layout, x.dtype)), _ldexp.plans.get((x._layout, exponents._layout))
-        if cast is not None and run is not None:
-            _ldexp.keep((key, x._layout, i._layout), lambda x, i: run(x, cast(i)))  # type: ignore[misc]
-        return y
-    a, b = coerce("ldexp", (x, i), REAL_OR_BOOL)
-    if b.dtype not in INTEGER:
-        raise TypeError(f"ldexp: the exponents are integers, got {b.dtype} of shape {b.shape}")
-    a, narrow = _precise(a)
-    y = _ldexp.call((a, astype(b, a.dtype)))
-    y = y if narrow is None else astype(y, narrow)
+        try:
+            run = _ldexp.plans[x._layout, i._layout]
+        except (AttributeError, KeyError):
+            pass
+        else:
+            if x._node is None:
+                return run(x, i)
+    if type(x) is ndarray and x.dtype in PRECISE and type(i) is int and -(1 << 63) <= i < 1 << 63:
+        y = _ldexp(x, i)  # of the number no array is made
+    else:
+        a, b = coerce("ldexp", (x, i), REAL_OR_BOOL)
+        if b.dtype not in INTEGER:
+            raise TypeError(f"ldexp: the exponents are integers, got {b.dtype} of shape {b.shape}")
+        y = _ldexp.call((a if a.dtype in FLOATING else astype(a, dtypes.default_float()), b))
     return y if out is None else deliver("ldexp", y, out)
 
 

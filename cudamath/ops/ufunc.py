@@ -230,11 +230,15 @@ class Elementwise:
         inputs = [wanted if d == float16 and wanted == bfloat16 else d for d in inputs]
         return tuple([astype(coerce(self.name, (x,))[0], d, copy=False) for x, d in zip(arrays, inputs, strict=True)])
 
+    def common(self, operands: tuple) -> np.dtype:
+        """The dtype that the operands are promoted to."""
+        return dtypes.result_type(*operands)
+
     def plan(self, operands: tuple, scalars: tuple[bool, ...], inplace: bool) -> Callable:
         """`run(*operands)` for these layouts and kinds of scalars."""
         arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
         shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
-        common = dtypes.result_type(*operands)
+        common = self.common(operands)
         if common not in self.category:
             raise TypeError(f"{self.name}: wants {self.category.name} arrays, got " + " and ".join(
                 type(x).__name__ if s else f"{x.dtype} of shape {x.shape}" for x, s in zip(operands, scalars, strict=True)))

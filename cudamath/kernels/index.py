@@ -56,17 +56,21 @@ _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex1
 # ------------------------------------------------------------------------------------------------ positions
 
 
+@device_function
+def own(position, rows):
+    """A position counted from the front; -1 if there is no such row."""
+    i = position + rows if position < 0 else position
+    return i if 0 <= i < rows else np.int64(-1)
+
+
 @cuda.jit
 def first_position(index, positions, size, flag, ticket):  # index, positions: (m,); size: of the axis
     """positions[j] = index[j], counted from the front and checked."""
     j = cuda.grid(1)
     if j < positions.size:
-        i = np.int64(index[j])
+        i = own(np.int64(index[j]), size)
         if i < 0:
-            i += size
-        if i < 0 or i >= size:
             flag[0] = ticket
-            i = -1
         positions[j] = i
 
 
@@ -75,12 +79,9 @@ def next_position(index, positions, size, flag, ticket):  # index, positions: (m
     """positions[j] = positions[j] * size + index[j]: row-major position over one axis more; -1 stays -1."""
     j = cuda.grid(1)
     if j < positions.size:
-        i = np.int64(index[j])
+        i = own(np.int64(index[j]), size)
         if i < 0:
-            i += size
-        if i < 0 or i >= size:
             flag[0] = ticket
-            i = -1
         positions[j] = positions[j] * size + i if i >= 0 and positions[j] >= 0 else -1
 
 
@@ -89,12 +90,8 @@ def first_two_positions(one, other, positions, rows, columns, flag, ticket):  # 
     """positions[j] = one[j] * columns + other[j]: what the two kernels above make of two index arrays, in one launch."""
     j = cuda.grid(1)
     if j < positions.size:
-        i, k = np.int64(one[j]), np.int64(other[j])
-        if i < 0:
-            i += rows
-        if k < 0:
-            k += columns
-        if i < 0 or i >= rows or k < 0 or k >= columns:
+        i, k = own(np.int64(one[j]), rows), own(np.int64(other[j]), columns)
+        if i < 0 or k < 0:
             flag[0] = ticket
             positions[j] = -1
         else:
@@ -107,29 +104,37 @@ def first_two_positions(one, other, positions, rows, columns, flag, ticket):  # 
 @device_function
 def row_of(index, j, rows, flag, ticket):
     """Row index[j], counted from the front; row 0 and the flag if there is no such row."""
-    i = np.int64(index[j])
+    i = own(np.int64(index[j]), rows)
     if i < 0:
-        i += rows
-    if i < 0 or i >= rows:
         flag[0] = ticket
         i = np.int64(0)
     return i
 
 
 @functools.cache
+def word_place(index: Any) -> Any:
+    """Device function (m, after) -> (b, j, a): where this thread's word lies in an array (before, m, after). The numbers are
+    unsigned: nothing is spent on places that count from the end."""
+
+    @device_function
+    def word_place(m, after):
+        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
+        q = i // index(after)
+        b = q // index(m)
+        return b, q - b * index(m), i - q * index(after)
+
+    return word_place
+
+
+@functools.cache
 def gather_rows(index: Any) -> Any:
     """out[b, j, a] = x[b, positions[j], a]; thread i takes the i-th word of the output. ``index``: see index_type."""
+    locate = word_place(index)
 
     @cuda.jit
     def gather_rows(x, positions, out, flag, ticket):  # x: (before, rows, after), positions: (m,), out: (before, m, after)
-        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
-        after = index(out.shape[2])
-        m = index(out.shape[1])
-        q = i // after
-        b = q // m
-        if b < index(out.shape[0]):
-            j = q - b * m
-            a = i - q * after
+        b, j, a = locate(out.shape[1], out.shape[2])
+        if b < out.shape[0]:
             out[b, j, a] = x[b, row_of(positions, j, x.shape[1], flag, ticket), a]
 
     return gather_rows
@@ -138,19 +143,15 @@ def gather_rows(index: Any) -> Any:
 @functools.cache
 def gather_pairs(index: Any) -> Any:
     """out[b, j, a] = x[b, one[j], other[j], a], as ``gather_rows``: without a list of positions in between."""
+    locate = word_place(index)
 
     @cuda.jit
     def gather_pairs(x, one, other, out, lines, columns, flag, ticket):
         # x: (before, lines * columns, after), one, other: (m,), out: (before, m, after)
-        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
-        after = index(out.shape[2])
-        m = index(out.shape[1])
-        q = i // after
-        b = q // m
-        if b < index(out.shape[0]):
-            j = q - b * m
+        b, j, a = locate(out.shape[1], out.shape[2])
+        if b < out.shape[0]:
             row = row_of(one, j, lines, flag, ticket) * columns + row_of(other, j, columns, flag, ticket)
-            out[b, j, i - q * after] = x[b, row, i - q * after]
+            out[b, j, a] = x[b, row, a]
 
     return gather_pairs
 
@@ -269,10 +270,8 @@ def along_positions(index, positions, m, size, after, flag, ticket):  # index, p
     if i < positions.size:
         q = i // after
         b = q // m
-        k = np.int64(index[i])
+        k = own(np.int64(index[i]), size)
         if k < 0:
-            k += size
-        if k < 0 or k >= size:
             flag[0] = ticket
             positions[i] = -1
         else:
@@ -293,10 +292,8 @@ def add_along(dtype: np.dtype) -> Any:
             a = i - b * out.shape[2]
             n = out.shape[1]
             for j in range(g.shape[1]):
-                k = np.int64(index[b, j, a])
+                k = own(np.int64(index[b, j, a]), n)
                 if k < 0:
-                    k += n
-                if k < 0 or k >= n:
                     flag[0] = ticket
                 else:
                     out[b, k, a] += load(g[b, j, a])
@@ -324,6 +321,16 @@ def dense(argument: Any, x: Layout, shape: tuple[int, ...], dtype: np.dtype, tem
     return copy_part(whole(argument, x).broadcast(shape), whole(temp, full)), temp
 
 
+def lists(indices: tuple[Layout, ...], first: int, temps: list[Layout]) -> tuple[list, list]:
+    """The index arrays (inputs ``first`` ...) as lists: (steps, arguments)."""
+    steps, arguments = [], []
+    for k, index in enumerate(indices):
+        more, source = dense(Input(first + k), index, index.shape, index.dtype, temps)
+        steps += more
+        arguments.append(source.flat)
+    return steps, arguments
+
+
 def flat_positions(indices: tuple[Layout, ...], sizes: tuple[int, ...], first: int, temps: list[Layout]) -> tuple:
     """Steps that merge the index arrays (inputs ``first`` ..., all of one shape) over axes of these sizes into one
     list of checked row positions; returns (steps, argument of the list). Appends to ``temps``."""
@@ -331,12 +338,7 @@ def flat_positions(indices: tuple[Layout, ...], sizes: tuple[int, ...], first: i
     device = indices[0].device
     temps.append(Layout.new((m,), np.dtype(np.int64), device))
     positions = Temp(len(temps) - 1).flat
-    steps: list[Any] = []
-    sources = []
-    for k, index in enumerate(indices):
-        more, source = dense(Input(first + k), index, index.shape, index.dtype, temps)
-        steps += more
-        sources.append(source.flat)
+    steps, sources = lists(indices, first, temps)
     begun = min(len(indices), 2)
     kernel = first_two_positions if begun == 2 else first_position
     steps.append(Launch(kernel, _blocks(m), THREADS, [*sources[:begun], positions, *sizes[:begun], Flag(), Ticket()]))
@@ -389,48 +391,30 @@ def gather(x: Layout, *indices: Layout, axis: int, version: str | None = None) -
     if not (out.size and x.size):  # nothing to move, but positions out of range are still an error
         return Plan([out], flat_positions(indices, x.shape[axis : axis + count], 1, temps)[0], temps)
     m = indices[0].size
-    if count == 2 and version is None and out.size <= max(m, PAIRED):
-        return _gathered_by_pairs(x, indices, axis, out)
-    if count == 1:
-        steps, positions = dense(Input(1), indices[0], indices[0].shape, indices[0].dtype, temps)
-        positions = positions.flat
+    by_pairs = count == 2 and version is None and out.size <= max(m, PAIRED)
+    if count == 1 or by_pairs:
+        steps, positions = lists(indices, 1, temps)
     else:
-        steps, positions = flat_positions(indices, x.shape[axis : axis + count], 1, temps)
+        steps, merged = flat_positions(indices, x.shape[axis : axis + count], 1, temps)
+        positions = [merged]
     more, argument, layout, _ = box(Input(0), x, axis, count, temps)
     before, rows, after = layout.shape
     nbytes = after * x.itemsize
-    if layout.contiguous and layout.aligned and nbytes % 16 == 0 and not SIMULATOR and version != "rows":
-        long = long_rows(argument, positions, Output(0), row_of, before, rows, m, nbytes // 16)
+    if layout.contiguous and layout.aligned and nbytes % 16 == 0 and not SIMULATOR and version != "rows" and not by_pairs:
+        long = long_rows(argument, *positions, Output(0), row_of, before, rows, m, nbytes // 16)
         if long and version is None:
             return Plan([out], [*steps, *more, long], temps)
         pairs = out.nbytes // 16
         word = np.dtype(np.uint64)
         launch = Launch(gather_vectors(index_type(pairs)), -(-pairs // (THREADS * IN_FLIGHT)), THREADS,
-                        [argument.view((layout.nbytes // 8,), dtype=word), positions,
+                        [argument.view((layout.nbytes // 8,), dtype=word), *positions,
                          Output(0).view((out.nbytes // 8,), dtype=word), rows, m, nbytes // 16, Flag(), Ticket()])
         return Plan([out], [*steps, *more, launch], temps)
     flat = out.like((before, m, after))
     source, target = widest((argument, layout), (Output(0).view(flat.shape, flat.strides), flat))
     words = prod(target.shape)
-    launch = Launch(gather_rows(index_type(words)), _blocks(words), THREADS, [source, positions, target, Flag(), Ticket()])
-    return Plan([out], [*steps, *more, launch], temps)
-
-
-def _gathered_by_pairs(x: Layout, indices: tuple[Layout, ...], axis: int, out: Layout) -> Plan:
-    """``gather`` by two index arrays in one launch."""
-    temps: list[Layout] = []
-    steps, sources = [], []
-    for k, index in enumerate(indices):
-        more, source = dense(Input(1 + k), index, index.shape, index.dtype, temps)
-        steps += more
-        sources.append(source.flat)
-    more, argument, layout, _ = box(Input(0), x, axis, 2, temps)
-    before, _, after = layout.shape
-    flat = out.like((before, indices[0].size, after))
-    source, target = widest((argument, layout), (Output(0).view(flat.shape, flat.strides), flat))
-    words = prod(target.shape)
-    launch = Launch(gather_pairs(index_type(words)), _blocks(words), THREADS,
-                    [source, *sources, target, *x.shape[axis : axis + 2], Flag(), Ticket()])
+    kernel, sizes = (gather_pairs, x.shape[axis : axis + 2]) if by_pairs else (gather_rows, ())
+    launch = Launch(kernel(index_type(words)), _blocks(words), THREADS, [source, *positions, target, *sizes, Flag(), Ticket()])
     return Plan([out], [*steps, *more, launch], temps)
 
 

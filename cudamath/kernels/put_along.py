@@ -19,7 +19,7 @@ import numpy as np
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Plan, Scalar, Ticket
 from .build import blocks
-from .index import dense
+from .index import dense, own
 from .lazy import cuda
 
 THREADS = 256
@@ -35,10 +35,8 @@ def put_lines(x, index, values, flag, ticket):  # x: (before, size, after), inde
     a = i - b * after
     if b < x.shape[0]:
         for j in range(index.shape[1]):
-            k = np.int64(index[b, j, a])
+            k = own(np.int64(index[b, j, a]), size)
             if k < 0:
-                k += size
-            if k < 0 or k >= size:
                 flag[0] = ticket
             else:
                 x[b, k, a] = values[b, j, a]
@@ -53,10 +51,8 @@ def put_number_lines(x, index, number, flag, ticket):  # x: (before, size, after
     q = i // after
     b = q // m
     if b < x.shape[0]:
-        k = np.int64(index[b, q - b * m, i - q * after])
+        k = own(np.int64(index[b, q - b * m, i - q * after]), size)
         if k < 0:
-            k += size
-        if k < 0 or k >= size:
             flag[0] = ticket
         else:
             x[b, k, i - q * after] = number

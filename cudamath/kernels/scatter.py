@@ -31,7 +31,7 @@ from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Plan, Scalar, Temp, Ticket
 from .build import blocks, device_function, numba_type, power_of_two
 from .copy import copy_part, fill_part, index_type, whole
-from .index import THREADS, box, dense, flat_positions, widest
+from .index import THREADS, box, dense, flat_positions, lists, own, widest, word_place
 from .lazy import cuda, types
 
 CACHE = 1 << 24  # bytes of claims and the array from which on they are in each other's way in the second-level cache
@@ -53,19 +53,12 @@ def merged(position, rows):
     return position
 
 
-@device_function
-def own(position, rows):
-    """A position counted from the front; -1 if there is no such row."""
-    i = position + rows if position < 0 else position
-    return i if 0 <= i < rows else np.int64(-1)
-
-
 def positions_of(indices: tuple[Layout, ...], sizes: tuple[int, ...], first: int, temps: list[Layout]) -> tuple:
     """Index arrays (inputs ``first`` ...) over axes of these sizes as one list: (steps, argument, what makes rows of it)."""
     if len(indices) > 1:
         return *flat_positions(indices, sizes, first, temps), merged
-    steps, positions = dense(Input(first), indices[0], indices[0].shape, indices[0].dtype, temps)
-    return steps, positions.flat, own
+    steps, (positions,) = lists(indices, first, temps)
+    return steps, positions, own
 
 
 # ------------------------------------------------------------------------------------------------ the last one wins
@@ -310,19 +303,17 @@ def assign_few(row_of: Any, number: Any) -> Any:
 @functools.cache
 def place_number(index: Any) -> Any:
     """x[b, positions[j], a] = number: whoever comes last writes what all others wrote."""
+    locate = word_place(index)
 
     @cuda.jit
-    def place_number(x, positions, number, words, flag, ticket):  # x: (before, rows, after), words: before * m * after
-        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
-        if i < index(words):
-            after, m = index(x.shape[2]), index(positions.size)
-            q = i // after
-            b = q // m
-            row = own(np.int64(positions[q - b * m]), x.shape[1])
+    def place_number(x, positions, number, flag, ticket):  # x: (before, rows, after), positions: (m,)
+        b, j, a = locate(positions.size, x.shape[2])
+        if b < x.shape[0]:
+            row = own(np.int64(positions[j]), x.shape[1])
             if row < 0:
                 flag[0] = ticket
             else:
-                x[b, row, i - q * after] = number
+                x[b, row, a] = number
 
     return place_number
 
@@ -330,20 +321,18 @@ def place_number(index: Any) -> Any:
 @functools.cache
 def place_number_by_pairs(index: Any) -> Any:
     """x[b, one[j], other[j], a] = number."""
+    locate = word_place(index)
 
     @cuda.jit
-    def place_number_by_pairs(x, one, other, number, words, lines, columns, flag, ticket):
-        # x: (before, lines * columns, after), one, other: (m,), words: before * m * after
-        i = index(index(cuda.blockIdx.x) * index(THREADS) + index(cuda.threadIdx.x))
-        if i < index(words):
-            after, m = index(x.shape[2]), index(one.size)
-            q = i // after
-            b = q // m
-            line, column = own(np.int64(one[q - b * m]), lines), own(np.int64(other[q - b * m]), columns)
+    def place_number_by_pairs(x, one, other, number, lines, columns, flag, ticket):
+        # x: (before, lines * columns, after), one, other: (m,)
+        b, j, a = locate(one.size, x.shape[2])
+        if b < x.shape[0]:
+            line, column = own(np.int64(one[j]), lines), own(np.int64(other[j]), columns)
             if line < 0 or column < 0:
                 flag[0] = ticket
             else:
-                x[b, line * columns + column, i - q * after] = number
+                x[b, line * columns + column, a] = number
 
     return place_number_by_pairs
 
@@ -358,16 +347,12 @@ def scatter_number(x: Layout, *positions: Layout, axis: int) -> Plan:
     if not m:
         return Plan([], [])
     temps: list[Layout] = []
-    steps, given = [], []
-    for k, one in enumerate(positions):
-        more, argument = dense(Input(1 + k), one, one.shape, one.dtype, temps)
-        steps += more
-        given.append(argument.flat)
+    steps, given = lists(positions, 1, temps)
     more, target, layout, copied = box(Input(0), x, axis, count, temps)
     words = layout.shape[0] * m * layout.shape[2]
     kernel, sizes = (place_number, ()) if count == 1 else (place_number_by_pairs, x.shape[axis : axis + 2])
     placed = Launch(kernel(index_type(words)), blocks(words, THREADS), THREADS,
-                    [target, *given, Scalar(0, x.dtype), words, *sizes, Flag(), Ticket()])
+                    [target, *given, Scalar(0, x.dtype), *sizes, Flag(), Ticket()])
     back = [] if copied is None else copy_part(copied, whole(Input(0), x))
     return Plan([], [*steps, *more, placed, *back], temps)
 

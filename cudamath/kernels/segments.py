@@ -41,7 +41,7 @@ from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
 from .add_rows import fits, folding, row_steps
 from .build import blocks, codec
 from .copy import copy_part, fill_part, whole
-from .index import add_along, along_positions, box, dense, flat_positions
+from .index import add_along, along_positions, box, dense, flat_positions, own
 from .keys import coding
 from .lazy import cuda
 from .scatter import positions_of
@@ -193,12 +193,9 @@ def add_few(dtype: np.dtype) -> Any:
         places = cuda.shared.array(FEW, np.int64)
         m, rows, after = index.size, out.shape[1], out.shape[2]
         for j in range(cuda.threadIdx.x, m, THREADS):
-            place = np.int64(index[j])
+            place = own(np.int64(index[j]), rows)
             if place < 0:
-                place += rows
-            if place < 0 or place >= rows:
                 flag[0] = ticket
-                place = -1
             places[j] = place
         cuda.syncthreads()
         i = cuda.grid(1)

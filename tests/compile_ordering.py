@@ -50,6 +50,6 @@ def ordering(t: np.dtype) -> None:
         cm.interp(x, line, line), cm.median(x), cm.median(x, axis=1)
         for method in ("linear", "lower", "higher", "midpoint", "nearest", "averaged_inverted_cdf", "closest_observation"):
             cm.nanquantile(x, 0.3, axis=1, method=method)
-        cm.nanmedian(x, axis=1)
+        cm.nanmedian(x, axis=1), cm.nanmedian(line)
         cm.quantile(x, 0.3, axis=0), cm.median(line), cm.quantile(line, 0.3)
         cm.grad(lambda x: cm.sort(x, axis=1).sum())(x), cm.grad(lambda x: cm.sort(x).sum())(line)

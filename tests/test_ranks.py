@@ -84,6 +84,29 @@ def test_medians(device, dtype, n):
     assert again.shape == (9, 1) and cm.median(ours, axis=1, keepdims=True).shape == (9, 1)
 
 
+@pytest.mark.filterwarnings("ignore:All-NaN")
+@pytest.mark.parametrize("dtype", ["f2", BF16, "f4", "f8"], ids=str)
+@pytest.mark.parametrize("n", [1, 2, 5, 64, 65, 512, 1000, 1024, 1025])
+def test_medians_of_what_is_not_nan(device, dtype, n):
+    """Rows with no NaN, with some, of one number, of none; of equal numbers, of infinities, of NaN of both signs."""
+    rng = np.random.default_rng(n)
+    x = (rng.standard_normal((13, n)) * 3).round(1).astype(dtype)
+    x[1] = x[1, 0]
+    x[2, : n // 2], x[3, 0] = np.inf, -np.inf
+    x[4, -1], x[5, : n // 2], x[6, 1:], x[7] = np.nan, np.nan, np.nan, np.nan
+    x[8, ::3], x[9, 0] = -np.inf, -np.nan
+    x[10:] = np.where(rng.random((3, n)) < [[0.1], [0.5], [0.9]], np.nan, x[10:].astype("f4")).astype(dtype)
+    expected = np.nanmedian(x.astype("f8"), axis=1)
+    rounded = expected.astype("f4" if x.dtype == BF16 else x.dtype).astype(x.dtype).astype("f8")
+    ours = cm.asarray(x, device=device)
+    for _ in range(2):
+        found = cm.nanmedian(ours, axis=1)
+        assert found.dtype == x.dtype
+        np.testing.assert_array_equal(found.to_numpy().astype("f8"), rounded)
+        np.testing.assert_array_equal(cm.nanmedian(ours.T, axis=0, keepdims=True).to_numpy()[0].astype("f8"), rounded)
+        assert cm.nanmedian(ours, axis=1, keepdims=True).shape == (13, 1)
+
+
 def test_topk_seen_before_keeps_its_meaning(device):
     x = cm.asarray([[3, 1, 2], [6, 5, 4]], device=device)
     for _ in range(2):

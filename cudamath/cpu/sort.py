@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from .quantiles import nan_quantile
+
 
 def comparable(x):
     """x in a dtype that NumPy sorts rightly: bfloat16, whose NaNs it does not know, as float32."""
@@ -49,8 +51,10 @@ def leading(x, *, axis, count, descending):
     return np.ascontiguousarray(order[(*[slice(None)] * axis, slice(count))])
 
 
-def medians(x):
-    """The medians along the last axis; NaN where there is one."""
+def medians(x, *, skip):
+    """The medians along the last axis; NaN where there is one. skip: of the elements that are not NaN."""
+    if skip:
+        return nan_quantile(sort(x, axis=-1, descending=False), method="median", wide=np.dtype(np.float32), scalars=(0, 0))
     return np.asarray(np.median(comparable(x), axis=-1)).astype(x.dtype, copy=False)
 
 

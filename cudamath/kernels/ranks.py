@@ -117,9 +117,9 @@ def rank_rows(coding: Coding, values: bool, positions: bool) -> Any:
 
 
 @functools.cache
-def median_rows(coding: Coding, dtype: np.dtype, held: int) -> Any:
-    """y[row] = the middle element of a row in order, or the mean of the two in the middle; NaN if there is one. A warp a row,
-    of which each lane has `held` elements."""
+def median_rows(coding: Coding, dtype: np.dtype, held: int, skip: bool) -> Any:
+    """y[row] = the middle element of a row in order, or the mean of the two in the middle; NaN if there is one. skip: of the
+    elements that are not NaN; NaN if there are none. A warp a row, of which each lane has `held` elements."""
     _, key_of, K, bits = coding
     load, store, T = codec(dtype)
     sign, every, top = K(1 << (bits - 1)), K((1 << bits) - 1), K(1 << (bits - 1))
@@ -138,12 +138,14 @@ def median_rows(coding: Coding, dtype: np.dtype, held: int) -> Any:
         row = types.int64(cuda.blockIdx.x) * MEDIAN_WARPS + cuda.threadIdx.x // WARP
         n = types.int32(x.shape[1])
         if row < x.shape[0]:
-            missing = False
+            missing = types.int32(0)  # NaN of the row
             for i in range(held):
                 at = types.int32(lane + types.int32(i * WARP))
                 keys[i] = key_of(x[row, at], plain) if at < n else every  # beyond the end: less than nothing
-                missing = missing or (at < n and keys[i] == every)
-            low = (n - types.int32(1)) // types.int32(2)
+                missing += types.int32(cuda.popc(types.uint32(cuda.ballot_sync(FULL, at < n and keys[i] == every))))
+            if skip:  # they come last, so the row ends before them
+                n = types.int32(n - missing)
+            low = max(n - types.int32(1), types.int32(0)) // types.int32(2)
             found = K(0)
             bit = top
             while bit != K(0):
@@ -166,7 +168,7 @@ def median_rows(coding: Coding, dtype: np.dtype, held: int) -> Any:
                     above = min(above, K(cuda.shfl_xor_sync(FULL, moved(above), 1 << s)))
                 other = middle if others > low + types.int32(1) else decoded(above)
                 middle = T(T(middle + other) / T(2))
-            if cuda.any_sync(FULL, missing):
+            if n == types.int32(0) if skip else missing > types.int32(0):
                 middle = T(np.nan)
             if lane == 0:
                 y[row] = store(middle)
@@ -174,8 +176,8 @@ def median_rows(coding: Coding, dtype: np.dtype, held: int) -> Any:
     return median_rows
 
 
-def medians(x: Layout) -> Plan:
-    """The medians of lines along the last axis, of floating-point numbers."""
+def medians(x: Layout, *, skip: bool) -> Plan:
+    """The medians of lines along the last axis, of floating-point numbers; skip: of those that are not NaN."""
     n = x.shape[-1]
     out = x.like(x.shape[:-1])
     if not out.size:
@@ -184,7 +186,7 @@ def medians(x: Layout) -> Plan:
     steps, given = dense(Input(0), x, x.shape, x.dtype, temps)
     code, rows = coding(x.dtype), x.size // n
     held = power_of_two(max(2, blocks(n, WARP)))
-    launch = Launch(median_rows(code, x.dtype, held), blocks(rows, MEDIAN_WARPS), MEDIAN_WARPS * WARP,
+    launch = Launch(median_rows(code, x.dtype, held, skip), blocks(rows, MEDIAN_WARPS), MEDIAN_WARPS * WARP,
                     [given.view((rows, n), dtype=code.word), Output(0).view((rows,)), code.no_flip])
     return Plan([out], [*steps, launch], temps)
 

@@ -241,10 +241,10 @@ def median(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bool 
     lines, axes, shape = _lines("median", x, axis)
     n = lines.shape[-1]
     if 0 < n <= _SHORT and lines._node is None:
-        y = _medians(lines)
+        y = _medians(lines, skip=False)
         found = _restored(y, axes, shape, keepdims, 0)
         if out is None:
-            _medians.remember(key, given, (lines,), (y, found))
+            _medians.remember(key, given, (lines,), (y, found), skip=False)
         return found if out is None else deliver("median", found, out)
     if not n:
         y = reduce.mean(lines, axis=-1)
@@ -339,16 +339,20 @@ def nanmedian(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bo
     >>> float(cm.nanmedian([4.0, cm.nan, 3.0, 2.0]))
     3.0
     """
-    key = ("nanmedian", axis, axis.__class__, keepdims, keepdims.__class__)
-    known = _nan_quantiles.again(key, (x,)) if out is None else None
+    key, given = ("nanmedian", axis, axis.__class__, keepdims, keepdims.__class__), (x,)
+    known = _medians.again(key, given) if out is None else None
     if known is not None:
         return known
     x = require("nanmedian", x, REAL_OR_BOOL)
     if x.dtype not in INEXACT or not x.size:
         return median(x, axis, out, keepdims=keepdims)
     lines, axes, shape = _lines("nanmedian", x, axis)
-    if not lines.shape[-1]:
-        raise ValueError(f"nanmedian: no elements along axes {axes} of an array of shape {shape}")
+    if lines._node is None and lines.shape[-1] <= _SHORT:
+        y = _medians(lines, skip=True)
+        found = _restored(y, axes, shape, keepdims, 0)
+        if out is None:
+            _medians.remember(key, given, (lines,), (y, found), skip=True)
+        return found if out is None else deliver("nanmedian", found, out)
     ordered = sort(lines)  # NaN comes last
     if lines._node is None:
         how = {"method": "median", "wide": np.dtype(np.float32)}
@@ -356,7 +360,7 @@ def nanmedian(x: Any, /, axis: Axis = None, out: Any = None, overwrite_input: bo
         first = _sort.plans.get((lines._layout, lines.ndim - 1, False))
         second = _nan_quantiles.plans.get((ordered._layout, *how.values()))
         if out is None and first is not None and second is not None and type(axis) is not list:
-            _nan_quantiles.remember_chain(key, (x,), lines, first, functools.partial(_median_by, second), y)
+            _medians.remember_chain(key, given, lines, first, functools.partial(_median_by, second), y)
         return y if out is None else deliver("nanmedian", y, out)
     count = reduce.sum(equal(lines, lines), axis=-1, keepdims=True)
     middle = take_along_axis(ordered, (count - arange(1, -1, -1, device=x.device)) // 2)  # two, or one twice

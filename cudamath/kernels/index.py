@@ -134,7 +134,7 @@ def gather_rows(index: Any) -> Any:
     @cuda.jit
     def gather_rows(x, positions, out, flag, ticket):  # x: (before, rows, after), positions: (m,), out: (before, m, after)
         b, j, a = locate(out.shape[1], out.shape[2])
-        if b < out.shape[0]:
+        if b < index(out.shape[0]):
             out[b, j, a] = x[b, row_of(positions, j, x.shape[1], flag, ticket), a]
 
     return gather_rows
@@ -149,7 +149,7 @@ def gather_pairs(index: Any) -> Any:
     def gather_pairs(x, one, other, out, lines, columns, flag, ticket):
         # x: (before, lines * columns, after), one, other: (m,), out: (before, m, after)
         b, j, a = locate(out.shape[1], out.shape[2])
-        if b < out.shape[0]:
+        if b < index(out.shape[0]):
             row = row_of(one, j, lines, flag, ticket) * columns + row_of(other, j, columns, flag, ticket)
             out[b, j, a] = x[b, row, a]
 

@@ -308,7 +308,7 @@ def place_number(index: Any) -> Any:
     @cuda.jit
     def place_number(x, positions, number, flag, ticket):  # x: (before, rows, after), positions: (m,)
         b, j, a = locate(positions.size, x.shape[2])
-        if b < x.shape[0]:
+        if b < index(x.shape[0]):
             row = own(np.int64(positions[j]), x.shape[1])
             if row < 0:
                 flag[0] = ticket
@@ -327,7 +327,7 @@ def place_number_by_pairs(index: Any) -> Any:
     def place_number_by_pairs(x, one, other, number, lines, columns, flag, ticket):
         # x: (before, lines * columns, after), one, other: (m,)
         b, j, a = locate(one.size, x.shape[2])
-        if b < x.shape[0]:
+        if b < index(x.shape[0]):
             line, column = own(np.int64(one[j]), lines), own(np.int64(other[j]), columns)
             if line < 0 or column < 0:
                 flag[0] = ticket

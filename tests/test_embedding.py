@@ -61,6 +61,22 @@ def test_index_out_of_range(device, bad):
     assert cm.ml.embedding([5], weight).shape == (1, 3)
 
 
+def test_rows_that_pad_the_table(device):
+    """Whatever the kernel: short rows (by groups of threads), long ones (by warps)."""
+    for columns in (3, 512):
+        table = numbers((8, columns), "float32")
+        y, pull = cm.vjp(lambda w: cm.ml.embedding([[5, 0]], w, classes=6), cm.asarray(table))
+        assert np.array_equal(y.to_numpy(), table[[[5, 0]]])
+        assert pull(cm.ones_like(y))[0].to_numpy().sum(1).tolist() == [columns, 0, 0, 0, 0, columns, 0, 0]
+        with pytest.raises(IndexError, match="embedding"):
+            cm.ml.embedding(cm.asarray([5, 6]), cm.asarray(table), classes=6)
+            if device == "cuda":
+                cm.cuda.synchronize()
+    for wrong in (0, 9):
+        with pytest.raises(ValueError, match=f"embedding: wants 1 to 8 classes for weight .*got {wrong}"):
+            cm.ml.embedding([0], cm.asarray(table), classes=wrong)
+
+
 def test_errors(device):
     with pytest.raises(TypeError, match="embedding: .*indices.*float64"):
         cm.ml.embedding(cm.zeros(2), cm.zeros((3, 2)))

@@ -142,7 +142,8 @@ WRAPPED: dict[str, list[tuple[Any, Any, list]]] = {
     "group_norm": [(lambda x, w, b: ml.group_norm(x, 2, w, b, eps=1e-3), lambda x, w, b: f.group_norm(x, 2, w, b, 1e-3),
                     [IMAGE, (4,), (4,)])],
     "embedding": [(lambda w, p=p: ml.embedding(CLASSES, w, padding_idx=p),
-                   lambda w, p=p: f.embedding(torch.tensor(CLASSES), w, p), [(4, 3)]) for p in (None, 3)],
+                   lambda w, p=p: f.embedding(torch.tensor(CLASSES), w, p), [(4, 3)]) for p in (None, 3)] + [
+                  (lambda w: ml.embedding(CLASSES, w, classes=5), lambda w: f.embedding(torch.tensor(CLASSES), w), [(7, 3)])],
     "scaled_dot_product_attention": [(lambda q, k, v, m: ml.scaled_dot_product_attention(q, k, v, mask=m), attention,
                                       [*QKV, (1, 4, 1, 7)])],
     "linear": [(lambda x, w, b, r, a=a: ml.linear(x, w, b, activation=a, residual=r),

@@ -125,8 +125,9 @@ def test_wrong_tokens():
     params = ours(weights(SMALL))
     with pytest.raises(ValueError, match=r"length of at most 24, got shape \(1, 25\)"):
         gpt2.forward(params, cm.zeros((1, 25), "int32"), SMALL)
-    with cm.device("cpu"), pytest.raises(IndexError, match="embedding"):
-        gpt2.forward(ours(weights(SMALL)), cm.full((1, 2), 256, dtype="int32"), SMALL)
+    for bad in (256, 200, -1):  # beyond the table; in its padding; before it
+        with cm.device("cpu"), pytest.raises(IndexError, match=rf"embedding: index {bad} .* 0 \.\. 199 \(200 classes\)"):
+            gpt2.forward(ours(weights(SMALL)), cm.full((1, 2), bad, dtype="int32"), SMALL)
 
 
 # ------------------------------------------------------------ training

@@ -11,9 +11,9 @@ def _check(name, indices, count, what):
                          f"0 .. {count - 1} ({count} {what})")
 
 
-def embedding(indices, weight):
-    """indices (n,) int, weight (rows, columns) -> (n, columns); IndexError."""
-    _check("embedding", indices, weight.shape[0], "rows")
+def embedding(indices, weight, *, classes):
+    """indices (n,) int below `classes` (None: rows), weight (rows, columns) -> (n, columns); IndexError."""
+    _check("embedding", indices, *((weight.shape[0], "rows") if classes is None else (classes, "classes")))
     return weight[indices]
 
 

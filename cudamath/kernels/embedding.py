@@ -105,13 +105,15 @@ def one_hot_kernel(dtype):
     return one_hot
 
 
-def lookup(version: str, indices: Layout, weight: Layout) -> Plan:
-    """The plan of one version by name: "plain", "rows", or "long", which is "rows" where it does not suit."""
-    n, (count, columns) = indices.size, weight.shape
+def lookup(version: str, indices: Layout, weight: Layout, classes: int | None = None) -> Plan:
+    """The plan of one version by name: "plain", "rows", or "long", which is "rows" where it does not suit. The kernels see
+    `classes` rows of the table, or all."""
+    n, columns = indices.size, weight.shape[1]
+    count = weight.shape[0] if classes is None else classes
     out = weight.like((n, columns))
     if version == "plain":
         return Plan([out], [Launch(plain, blocks(out.size, 128), 128,
-                                   [Input(0), Input(1), Output(0), Flag(), Ticket()])])
+                                   [Input(0), Input(1).view((count, columns)), Output(0), Flag(), Ticket()])])
     nbytes = columns * weight.itemsize
     if version == "long" and weight.aligned and nbytes % 16 == 0 and not SIMULATOR:
         long = long_rows(Input(1), Input(0), Output(0), in_table, 1, count, n, nbytes // 16)
@@ -129,9 +131,9 @@ def lookup(version: str, indices: Layout, weight: Layout) -> Plan:
                                [Input(0), *flat, count, words, Flag(), Ticket()])])
 
 
-def embedding(indices: Layout, weight: Layout) -> Plan:
-    """indices: (n,) integers, weight: (rows, columns), C order -> (n, columns)."""
-    return lookup("long", indices, weight)
+def embedding(indices: Layout, weight: Layout, *, classes: int | None) -> Plan:
+    """indices: (n,) integers below `classes` (None: rows), weight: (rows, columns), C order -> (n, columns)."""
+    return lookup("long", indices, weight, classes)
 
 
 def one_hot(indices: Layout, *, classes: int, dtype: np.dtype) -> Plan:

@@ -19,7 +19,7 @@ __all__ = ["embedding", "one_hot"]
 _straight: dict[tuple[Layout, Layout], bool] = {}
 
 
-def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None) -> ndarray:
+def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None, classes: int | None = None) -> ndarray:
     """Rows of a table chosen by index: y[..., :] = weight[indices[...], :].
 
     Parameters
@@ -30,6 +30,8 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None) -> n
         The table, one row per entry of the vocabulary.
     padding_idx : int, optional
         The index of a row that is looked up but gets no gradient; a negative one counts from the end.
+    classes : int, optional
+        Indices from it on are errors, too: for a table padded with rows that stand for nothing.
 
     Returns
     -------
@@ -41,9 +43,9 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None) -> n
     TypeError
         Indices are not integers, or weight is not floating-point.
     ValueError
-        Weight is not two-dimensional, or has no row `padding_idx`.
+        Weight is not two-dimensional, or has no row `padding_idx`; `classes` is below 1 or above the rows.
     IndexError
-        An index outside 0 .. rows - 1. On the GPU it is raised at the next synchronisation.
+        An index outside 0 .. rows - 1, or classes - 1. On the GPU it is raised at the next synchronisation.
 
     Gradient: with respect to weight, the rows of g added by index in the order of the indices, of any order.
     Deterministic: no atomics of floats.
@@ -53,8 +55,8 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None) -> n
     [[[3.0, 4.0], [1.0, 2.0]]]
     """
     try:  # seen before and nothing to convert: straight on
-        if _straight[indices._layout, weight._layout] and padding_idx is None and indices._layout.ndim == 1:
-            return _embedding(indices, weight)
+        if _straight[indices._layout, weight._layout] and padding_idx is classes is None and indices._layout.ndim == 1:
+            return _embedding(indices, weight, classes=None)
     except (AttributeError, KeyError):
         pass
     indices, weight = coerce("embedding", (indices, weight))
@@ -66,8 +68,10 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None) -> n
         if not -weight.shape[0] <= operator.index(padding_idx) < weight.shape[0]:
             raise ValueError(f"embedding: wants padding_idx in {-weight.shape[0]} .. {weight.shape[0] - 1}, got {padding_idx}")
         padding_idx %= weight.shape[0]
+    if classes is not None and not 1 <= (classes := operator.index(classes)) <= weight.shape[0]:
+        raise ValueError(f"embedding: wants 1 to {weight.shape[0]} classes for weight {weight.shape}, got {classes}")
     flat = in_order(indices).reshape((indices.size,))
-    rows = _embedding(flat, in_order(weight))
+    rows = _embedding(flat, in_order(weight), classes=classes)
     if len(_straight) >= 1024:
         _straight.clear()
     _straight[indices._layout, weight._layout] = indices.is_contiguous and weight.is_contiguous
@@ -123,5 +127,5 @@ def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64
 
 
 _embedding = Op("embedding", cpu="embedding.embedding", cuda="embedding.embedding",
-                vjp=lambda g, _y, indices, weight: (None, _gather_grad(in_order(g), indices, shape=weight.shape, axis=0)))
+                vjp=lambda g, _y, indices, weight, **_: (None, _gather_grad(in_order(g), indices, shape=weight.shape, axis=0)))
 _one_hot = Op("one_hot", cpu="embedding.one_hot", cuda="embedding.one_hot")

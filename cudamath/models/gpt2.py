@@ -116,7 +116,7 @@ def forward(params: Tree, tokens: cm.ndarray, config: Config, *, dropout: float 
     attend: the attention, (layer, qkv (batch, length, 3 width)) -> (batch, length, width); by default causal attention among
     the tokens. places: positions of the tokens in their sequence, (length,); by default 0, 1, ...
     TypeError for tokens that are not integers, ValueError for sequences longer than the context, IndexError for tokens
-    outside the embedding.
+    outside the vocabulary; on a GPU at the next synchronisation.
     """
     where = params["wpe.weight"]
     if type(tokens) is not cm.ndarray:
@@ -127,7 +127,7 @@ def forward(params: Tree, tokens: cm.ndarray, config: Config, *, dropout: float 
         raise ValueError(f"gpt2.forward: wants tokens (batch, length) with a length of at most {config.context}, got shape "
                          f"{tokens.shape}")
     where = where[:tokens.shape[1]] if places is None else ml.embedding(places, where)
-    x = ml.dropout(ml.embedding(tokens, params["wte.weight"]) + where, dropout, rng=rng)
+    x = ml.dropout(ml.embedding(tokens, params["wte.weight"], classes=config.vocabulary) + where, dropout, rng=rng)
     more = None
     for i in range(config.layers):
         own = None if attend is None else functools.partial(attend, i)

@@ -69,6 +69,39 @@ def test_range_of_few_and_of_many(device, dtype):
         cm.histogram(cm.asarray(x), 4)
 
 
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "u8", "f4", "f8"])
+@pytest.mark.parametrize("n", [1, 100, 8192, 40_000])
+def test_edges_from_the_data(device, dtype, n):
+    """The bits of NumPy's edges and its counts, for numbers on edges as well; a call that was seen before."""
+    rng = np.random.default_rng(n)
+    top = {"?": 2, "i1": 100, "u2": 60_000, "i4": 1 << 30, "u8": 1 << 34}.get(dtype, 1000)
+    x = rng.integers(0 if dtype in "?u2u8" else -top, top, n).astype(dtype)
+    x = x / np.asarray(7, dtype) if dtype in ("f4", "f8") else x
+    for bins in (1, 16, 100, 8192, 8193):
+        expected = np.histogram(x.view("u1") if dtype == "?" else x, bins)
+        for _ in range(2):
+            for got, wanted in zip(cm.histogram(cm.asarray(x), bins), expected, strict=True):
+                same(got, wanted)
+    ours = cm.asarray(np.stack([x, x])).T  # in no order that a kernel wants
+    same(cm.histogram(ours, 5)[0], 2 * np.histogram(x.view("u1") if dtype == "?" else x, 5)[0])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("n", [2, 20_000])
+@pytest.mark.parametrize("ends", [(0, np.inf), (-np.inf, 0), (np.nan, 1), (0, 3e-45), (-3e38, 3e38), (1, 1.0000001)])
+def test_no_such_edges(device, n, ends):
+    x = np.resize(np.array(ends, "f4"), n)
+    good = cm.asarray(np.resize(np.float32([0, 1]), n))
+    with pytest.raises(ValueError):
+        np.histogram(x, 4)
+    for _ in range(2):
+        cm.histogram(good, 4)
+        with pytest.raises(ValueError, match="histogram: (the range of x of shape .* is not finite|4 bins are too many)"):
+            cm.histogram(cm.asarray(x), 4)
+    with pytest.raises(ValueError, match="histogram_bin_edges: "):
+        cm.histogram_bin_edges(cm.asarray(x), 4)
+
+
 def test_many_bins(device):
     x = np.random.default_rng(0).integers(0, 50_000, 20_000)
     same(cm.bincount(cm.asarray(x)), np.bincount(x))

@@ -8,7 +8,7 @@ import pytest
 import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.core.plan import Input, Output
-from cudamath.kernels import histogram, keys, onesweep, scan, scan_columns, search, select, sort
+from cudamath.kernels import histogram, histogram_range, keys, onesweep, scan, scan_columns, search, select, sort
 from cudamath.ops import sort as ordering
 from cudamath.runtime.device import assume, capability
 
@@ -417,6 +417,37 @@ def test_histogram_simulated(even):
     edges = np.linspace(-4, 6, 8, dtype="f4")
     got = sim(histogram.histogram(*layouts(x, edges), even=even), x, edges)
     np.testing.assert_array_equal(got, np.histogram(x, edges)[0])
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["?", "u4", "i8", "f4", "f8"])
+@pytest.mark.parametrize("names", [("count_alone",), ("find_ends", "count_between")], ids="-".join)
+def test_histogram_in_range_simulated(dtype, names, monkeypatch):
+    """The bits of NumPy's edges, numbers on them, and equal numbers."""
+    if len(names) == 2:
+        monkeypatch.setattr(histogram_range, "ALONE", 0)
+        monkeypatch.setattr(histogram_range, "ITEMS", 1)
+    many = np.random.default_rng(0).normal(0, 30, 600).astype("i4").clip(0 if dtype in "?u4" else None).astype(dtype) / 7
+    for x in (many.astype(dtype), np.full(3, 1, dtype), np.linspace(0, 1, 11).astype(dtype)):
+        for bins in (10, 300):
+            plan = histogram_range.in_range(*layouts(x), bins=bins)
+            assert named(plan) == list(names)
+            counts, edges, wrong = sim(plan, x)
+            expected = np.histogram(x.view("u1") if dtype == "?" else x, bins)
+            assert not wrong
+            np.testing.assert_array_equal(counts, expected[0])
+            np.testing.assert_array_equal(edges, expected[1], strict=True)
+
+
+@pytest.mark.simulator
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38])
+def test_histogram_without_edges_simulated(bad):
+    assert sim(histogram_range.in_range(*layouts(small := np.array([0, 3e-45], "f4")), bins=4), small)[2] == 1
+    for place in (0, 299, 599):
+        x = np.arange(600, dtype="f4")
+        x[place], x[1] = bad, -3e38
+        assert sim(histogram_range.in_range(*layouts(x), bins=4), x)[2] == 1
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)

@@ -34,6 +34,8 @@ _bincount = Op("bincount", cpu="histogram.bincount", cuda="histogram.bincount")
 _bin_sums = Op("bin_sums", cpu="histogram.bin_sums", cuda="bin_sums.bin_sums",
                vjp=lambda g, _y, _weights, x, bins: (take(g, x), None))
 _histogram = Op("histogram", cpu="histogram.histogram", cuda="histogram.histogram")
+_in_range = Op("histogram_in_range", cpu="histogram.in_range", cuda="histogram_range.in_range", outputs=3)
+_MOST_BINS = 8192  # which the latter counts on a GPU
 
 
 def _ends(x: ndarray) -> tuple[Any, Any]:
@@ -165,6 +167,21 @@ def _range(name: str, x: ndarray, given: Any) -> tuple[float, float]:
     return low, high
 
 
+def _is_number(bins: Any) -> bool:
+    return np.ndim(bins) == 0 and not isinstance(bins, str | ndarray)
+
+
+def _count(name: str, bins: Any) -> int:
+    """The number of bins that was given as such."""
+    try:
+        count = operator.index(bins)
+    except TypeError:
+        raise TypeError(f"{name}: bins must be an integer, a string or edges, got {bins!r}") from None
+    if count < 1:
+        raise ValueError(f"{name}: the number of bins must be positive, got {count}")
+    return count
+
+
 def _edges(name: str, x: ndarray, bins: Any, given: Any, weighted: bool) -> tuple[np.ndarray, bool]:
     """The edges of the bins of a raveled array, on the host, and whether they are evenly spaced."""
     if isinstance(bins, str):
@@ -184,13 +201,8 @@ def _edges(name: str, x: ndarray, bins: Any, given: Any, weighted: bool) -> tupl
             if width and x.dtype in INTEGER_OR_BOOL and width < 1:
                 width = 1.0
             count = max(math.ceil(span / width), 1) if width else 1
-    elif np.ndim(bins) == 0 and not isinstance(bins, ndarray):
-        try:
-            count = operator.index(bins)
-        except TypeError:
-            raise TypeError(f"{name}: bins must be an integer, a string or edges, got {bins!r}") from None
-        if count < 1:
-            raise ValueError(f"{name}: the number of bins must be positive, got {count}")
+    elif _is_number(bins):
+        count = _count(name, bins)
         low, high = _range(name, x, given)
     else:
         edges = bins.to_numpy() if isinstance(bins, ndarray) else np.asarray(bins)
@@ -201,7 +213,10 @@ def _edges(name: str, x: ndarray, bins: Any, given: Any, weighted: bool) -> tupl
         return edges, False
     kind = x.dtype if given is None and x.dtype in FLOATING else dtypes.result_type(low, high, x)
     kind = np.result_type(kind, np.float64) if kind.kind in "iub" else kind
-    return np.linspace(low, high, count + 1, dtype=np.float32 if kind.kind == "V" else kind), True
+    edges = np.linspace(low, high, count + 1, dtype=np.float32 if kind.kind == "V" else kind)
+    if np.any(edges[:-1] >= edges[1:]):
+        raise ValueError(f"{name}: {count} bins are too many for the range [{low}, {high}] of {kind}")
+    return edges, True
 
 
 def histogram_bin_edges(x: Any, bins: Any = 10, range: tuple[float, float] | None = None,
@@ -242,23 +257,44 @@ def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
     >>> counts.tolist()
     [0, 2, 1]
     """
-    x = require("histogram", x, REAL_OR_BOOL)
+    key = None
+    if range is None and weights is None and not density and bins.__class__ is int:
+        key = ("histogram", bins)
+        found = _in_range.again(key, (x,))
+        if found is not None:
+            if found[2].item():
+                _edges("histogram", ravel(x), bins, None, False)  # raises
+            return found[:2]
+    asked, x = x, require("histogram", x, REAL_OR_BOOL)
     given = None if weights is None else ravel(_weights("histogram", x, weights))
     x = ravel(x)
+    wide = x.dtype in INTEGER_OR_BOOL or x.dtype.name in ("float32", "float64")
+    if wide and range is None and given is None and x.size and _is_number(bins) and (
+            count := _count("histogram", bins)) <= _MOST_BINS:
+        counts, edges, wrong = _in_range(x, bins=count)
+        if wrong.item():
+            _edges("histogram", x, count, None, False)  # raises
+        if key:
+            _in_range.remember(key, (asked,), (x,), bins=count)
+    else:
+        counts, edges = _between(x, bins, range, given)
+    if density:
+        widths = astype(edges[1:] - edges[:-1], np.float64)
+        counts = counts / widths / counts.sum()
+    return counts, edges
+
+
+def _between(x: ndarray, bins: Any, range: Any, weights: ndarray | None) -> tuple[ndarray, ndarray]:
+    """Counts, or sums of weights, and the edges, made on the host."""
     host, even = _edges("histogram", x, bins, range, weights is not None)
     edges = upload(host, x._layout.device, ours=True) if even else asarray(host, device=x.device)
     meeting = dtypes.promote(x.dtype, edges.dtype)
     bounds = edges if edges.dtype == meeting else astype(edges, meeting)
     if edges.size < 2:
-        counts = zeros(0, np.int64, device=x.device)
-    elif given is None:
-        counts = _histogram(x, bounds, even=even)
-    else:
-        counts = _weighted([_bin(x, bounds)], (edges.size - 1,), given)
-    if density:
-        widths = np.diff(host).astype(np.float64)
-        counts = counts / asarray(widths, device=x.device) / counts.sum()
-    return counts, edges
+        return zeros(0, np.int64, device=x.device), edges
+    if weights is None:
+        return _histogram(x, bounds, even=even), edges
+    return _weighted([_bin(x, bounds)], (edges.size - 1,), weights), edges
 
 
 def _bin(x: ndarray, edges: ndarray) -> ndarray:

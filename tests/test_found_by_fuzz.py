@@ -106,3 +106,13 @@ def test_fractions_are_not_lost_at_positions(device, name):
     expected = np.array([250, 4], "u1")
     getattr(np, name).at(expected, [0, 0], np.array([1, 2], "u1"))
     assert y.to_numpy().tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("target, source", [((0, 10, 2), (0, 5, 1)), ((4, 9, 1), (0, 10, 2)), ((9, 4, -1), (9, None, -2)),
+                                            ((0, 10, 3), (1, 9, 2)), ((9, None, -3), (0, 4, 1)), ((1, 9, 1), (0, 8, 1))])
+def test_what_is_assigned_is_read_before_it_is_written(device, target, source):
+    """NumPy 2.4 does not look for an overlap of two vectors; the CPU's short way is NumPy's."""
+    expected, x = np.arange(10.0), cm.arange(10.0, dtype="float64")
+    expected[slice(*target)] = expected[slice(*source)].copy()
+    x[slice(*target)] = x[slice(*source)]
+    np.testing.assert_array_equal(x.to_numpy(), expected)

@@ -184,13 +184,16 @@ class Discrete(Continuous):
 
     # ------------------------------------------------------------ counts
 
-    def _counted(self, op: Op, p: Parameters, *values: Any) -> ndarray:
-        """A draw of whole numbers; values: floats or arrays of the draw's shape, float64."""
+    def _counted(self, op: Op, p: Parameters, asked: tuple, *values: Any) -> ndarray:
+        """A draw of whole numbers; values: floats or arrays of the draw's shape, float64. asked: what `again` finds it by."""
         arrays = [x for x in values if type(x) is ndarray]
         scalars = [0.0 if type(x) is ndarray else x for x in (*values, 0.0)[:2]]
         given = tuple([type(x) is ndarray for x in (*values, 0.0)[:2]])
-        counter = self.take(p.name, math.prod(p.shape), p.place)
-        return drawn(op, counter, tuple(scalars), *arrays, shape=p.shape, dtype=p.result, device=p.place, given=given)
+        blocks, what = math.prod(p.shape), {"shape": p.shape, "dtype": p.result, "device": p.place, "given": given}
+        out = drawn(op, self.take(p.name, blocks, p.place), tuple(scalars), *arrays, **what)
+        if not arrays:
+            remember(op, asked, tuple(what.values()), blocks)
+        return out
 
     def poisson(self, lam: Any = 1.0, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Poisson samples with mean `lam`: k with probability lam^k exp(-lam) / k!.
@@ -233,8 +236,13 @@ class Discrete(Continuous):
                 if run is not None:
                     _poisson.keep((lam._layout, dtype), (run, lam.size, ()))  # type: ignore[arg-type]
                 return out
+        asked = size, dtype, device
+        if type(lam) is float and 0 <= lam <= 9e18 and all_ints(size):
+            out = self.again(_poisson, asked, (lam, 0.0))
+            if out is not None:
+                return out
         p = Parameters("random.poisson", size, dtype, device, {"lam": "a mean"}, lam, category=INTEGER, default=_INT64)
-        return self._counted(_poisson, p, p.full(0, dtypes.float64))
+        return self._counted(_poisson, p, asked, p.full(0, dtypes.float64))
 
     def binomial(self, n: Any, p: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Binomial samples: how many of `n` trials succeed, each with probability `p`.
@@ -265,9 +273,14 @@ class Discrete(Continuous):
         >>> bool(abs(x.mean() - 30) < 0.3)
         True
         """
+        asked = size, dtype, device
+        if type(n) is int and 0 <= n <= 1 << 53 and type(p) is float and 0 <= p <= 1 and all_ints(size):
+            out = self.again(_binomial, asked, (float(n), p))
+            if out is not None:
+                return out
         q = Parameters("random.binomial", size, dtype, device, {"n": "a count", "p": "probability"}, n, p,
                        category=INTEGER, default=_INT64)
-        return self._counted(_binomial, q, q.full(0, dtypes.float64), q.full(1, dtypes.float64))
+        return self._counted(_binomial, q, asked, q.full(0, dtypes.float64), q.full(1, dtypes.float64))
 
     def geometric(self, p: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Geometric samples: the trial, from 1, at which something of probability `p` first happens.

@@ -336,8 +336,7 @@ class Source:
             key, own = self._key, self._stream
         if x is not None:
             return run(x, key, own, first, *parameters)
-        a, b, c = parameters or rest
-        return run(key, own, first, a, b, c)
+        return run(key, own, first, *(parameters or rest))
 
     def spawn(self, n: int) -> list[Any]:
         """`n` new generators, independent of this one and of each other; the draws of this one do not change.

@@ -181,6 +181,28 @@ def test_what_only_moves_stays_as_it_is(device, dtype):
         assert_close(dx, np.where(np.isin(np.arange(8.0), taken), np.inf, 0).reshape(x.shape), rtol=0)
 
 
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("corners", [False, True])
+def test_infinities_reach_only_who_takes_from_them(device, corners, last):
+    """1-D images have an axis that stays, places that coincide a neighbour of share 0: 0 times infinity would be NaN."""
+    cases = ((5,), (5, 10, 15, 9, 4, 3, 1)), ((5, 5), ((5, 5), (9, 5), (15, 10), (3, 4))), ((3, 5, 5), ((3, 9, 5),))
+    for shape, sizes in cases:
+        x = numbers((1, 4, *shape), "float32")
+        x[(0, slice(None), *(n // 2 for n in shape))] = np.inf
+        x[0, 1] *= -1
+        given = cm.asarray(x)
+        if last:
+            given = cm.moveaxis(cm.copy(cm.moveaxis(given, 1, -1)), -1, 1)
+        for size in sizes:
+            size, expected = (size,) if isinstance(size, int) else size, x.astype(float)
+            for axis, new in enumerate(size, 2):
+                shares = matrix(x.shape[axis], new, "linear", corners)
+                taken = np.where(shares > 1e-9, np.moveaxis(expected, axis, -1)[..., None, :], 0)
+                expected = np.moveaxis((shares * taken).sum(-1), -1, axis)
+            assert not np.isnan(expected).any()
+            assert_close(upsample(given, size, mode=LINEAR[len(shape)], align_corners=corners), expected, rtol=2e-5, atol=1e-5)
+
+
 def test_numpys_numbers_as_sizes(device):
     x = cm.asarray(numbers((1, 2, 4, 6)))
     for ours in (upsample(x, scale_factor=np.float32(1.5)), upsample(x, scale_factor=np.array([1.5, 1.5]))):

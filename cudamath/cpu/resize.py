@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import prange
+from numba import njit, prange
 
 from ..core.taps import MIXED, taps
 from .compiled import parallel
+
+
+@njit(cache=True, nogil=True)
+def _between(one, s, first, second):
+    """(1 - s) first + s second. Of a share of 0 nothing is taken: 0 times infinity would be NaN."""
+    return first if s == 0 else (one - s) * first + s * second
 
 
 @parallel
@@ -20,9 +26,9 @@ def _resize(x, top, bottom, down, left, right, across, y):
             a, b, f = top[p], bottom[p], down[p]
             for q in range(y.shape[2]):
                 c, d, e = left[q], right[q], across[q]
-                upper = (one - e) * x[plane, a, c] + e * x[plane, a, d]
-                lower = (one - e) * x[plane, b, c] + e * x[plane, b, d]
-                y[plane, p, q] = (one - f) * upper + f * lower
+                upper = _between(one, e, x[plane, a, c], x[plane, a, d])
+                lower = _between(one, e, x[plane, b, c], x[plane, b, d])
+                y[plane, p, q] = _between(one, f, upper, lower)
 
 
 @parallel

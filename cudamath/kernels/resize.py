@@ -6,9 +6,9 @@ nothing of scales, alignment of corners or half pixels, and no rounding differs 
 
     y[p, q] = (1 - f[p]) ((1 - e[q]) x[a[p], c[q]] + e[q] x[a[p], d[q]]) + f[p] ((1 - e[q]) x[b[p], c[q]] + e[q] x[b[p], d[q]])
 
-Where nothing is mixed (nearest) f = e = 0, and one read is enough. Backward a thread owns one *old* place and
-walks over the new ones that need it, which more tables list for each axis: every sum belongs to one thread and is taken in
-a fixed order. No atomics, the same bits every time.
+Where nothing is mixed (nearest) f = e = 0, and one read is enough; of a neighbour whose share is 0 nothing is taken, for 0
+times infinity would be NaN. Backward a thread owns one *old* place and walks over the new ones that need it, which more
+tables list for each axis: every sum belongs to one thread and is taken in a fixed order. No atomics, the same bits every time.
 
 Images in C order that grow by whole factors have kernels of their own (enlarge.py), with shares as constants, and so has
 padding (padding.py), where almost everything only moves; these here know every other size, order and mode.
@@ -31,7 +31,7 @@ from . import enlarge, padding
 from .build import blocks, codec
 from .lazy import cuda
 from .pool import _large, _memory, _ordered, _width, decode
-from .rows import reader, wide, writer
+from .rows import device, reader, wide, writer
 
 THREADS = 256
 
@@ -44,6 +44,10 @@ def resize_kernel(dtype: np.dtype, mixed: bool, width: int, across: bool, large:
     load, _, T = codec(dtype)
     locate, read, write = decode(width, across, large), reader(dtype, width), writer(dtype, width)
     held = 4 * width
+
+    @device
+    def between(s, first, second):
+        return first if s == T(0) else (T(1) - s) * first + s * second
 
     @cuda.jit
     def resize(x, y, a, b, f, c, d, e, count, H, W, P, Q, channels):
@@ -58,9 +62,9 @@ def resize_kernel(dtype: np.dtype, mixed: bool, width: int, across: bool, large:
             for k in range(width):
                 if mixed:
                     s = e[q + k]
-                    first = (T(1) - s) * load(x[upper + c[q + k]]) + s * load(x[upper + d[q + k]])
-                    last = (T(1) - s) * load(x[lower + c[q + k]]) + s * load(x[lower + d[q + k]])
-                    out[k] = (T(1) - f[p]) * first + f[p] * last
+                    first = between(s, load(x[upper + c[q + k]]), load(x[upper + d[q + k]]))
+                    last = between(s, load(x[lower + c[q + k]]), load(x[lower + d[q + k]]))
+                    out[k] = between(f[p], first, last)
                 else:
                     out[k] = load(x[upper + c[q + k]])
         elif not mixed:
@@ -73,9 +77,8 @@ def resize_kernel(dtype: np.dtype, mixed: bool, width: int, across: bool, large:
             read(x, (lower + d[q]) * channels + channel, four, 3 * width)
             s = e[q]
             for k in range(width):
-                first = (T(1) - s) * four[k] + s * four[width + k]
-                last = (T(1) - s) * four[2 * width + k] + s * four[3 * width + k]
-                out[k] = (T(1) - f[p]) * first + f[p] * last
+                out[k] = between(f[p], between(s, four[k], four[width + k]),
+                                 between(s, four[2 * width + k], four[3 * width + k]))
         write(y, ((n * P + p) * Q + q) * channels + channel, out, 0)
 
     return resize

@@ -1,5 +1,6 @@
-"""What `benchmarks.sanitize` checks: every version of every matrix kernel by name, one call of every other family of kernels,
-and every function of the tests' records with its gradient, each at one small size."""
+"""What `benchmarks.sanitize` checks, each at one small size: every version of every matrix kernel by name, calls of every other
+family of kernels, the versions that planners leave to other machines, and every function of the tests' records with its
+gradient. Together they reach every kernel of the package, which tests/test_compile.py proves."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import cudamath as cm
 from benchmarks.accuracy import ELEMENTWISE, ROWS, Array, gradients, numbers
 
 Calls = dict[str, Callable[[], Any]]
+LARGEST = 1 << 21  # elements of an array of a plan by name: the tools slow kernels by tens
 
 
 def array(*shape: int, dtype: Any = "float32") -> cm.ndarray:
@@ -165,13 +167,20 @@ def packed() -> Calls:
     return calls
 
 
-def rings() -> Calls:
-    """Running sums in which a block takes several tiles; planners want more of them."""
-    from cudamath.kernels import scan
+def versions() -> Calls:
+    """Versions of running sums, sorting and scaled products; planners want more for them, or another machine."""
+    from cudamath.kernels import scaled_matmul, scan, sort
 
-    return {f"scan ring, {source}": functools.partial(planned, scan.scan, array(300, 16_480, dtype=source), kind="sum", axis=1,
-                                                      dtype=np.dtype(target), version="ring")
-            for source, target in (("float32", "f4"), ("float64", "f8"), ("int32", "i8"))}
+    calls = {f"scan ring, {source}": functools.partial(planned, scan.scan, array(300, 16_480, dtype=source), kind="sum", axis=1,
+                                                       dtype=np.dtype(target), version="ring")
+             for source, target in (("float32", "f4"), ("float64", "f8"), ("int32", "i8"))}  # a block takes several tiles
+    a, b, one = array(40, 128, dtype="int8"), array(128, 72, dtype="int8"), cm.ones(1, dtype="float32")
+    return {**calls, "sort, radix": functools.partial(planned, sort.argsort, array(9_000), axis=0, descending=False,
+                                                      version="radix"),
+            "scan, lines": functools.partial(planned, scan.scan, array(9_000, 3), kind="sum", axis=0, dtype=np.dtype("f4"),
+                                             version="lines"),
+            "scaled_matmul, steps": functools.partial(planned, scaled_matmul.scaled_matmul, a, b, one, one,
+                                                      dtype=np.dtype("f4"), version="steps")}
 
 
 def families() -> Calls:
@@ -220,6 +229,7 @@ def large() -> Calls:
         "scan, long": lambda: (cm.cumsum(long), cm.cumprod(rows, axis=1)),
         "scan, columns": lambda: (cm.cumsum(array(300, 70, 30), axis=1), cm.cumsum(array(600, 70, 64), axis=1)),
         "assignment": assigned, "bincount, weighted": lambda: cm.bincount(places, weights=long[:20_000]),
+        "histogram, long": lambda: cm.histogram(long, 50),
         "softmax, long": lambda: cm.grad(lambda v: (cm.ml.softmax(v) * v).sum())(rows),
         "softmax, clusters": lambda: cm.ml.softmax(array(40, 33_001)),
         "group_norm, clusters": lambda: cm.ml.group_norm(array(5, 8, 60, 80), 2),
@@ -232,6 +242,81 @@ def large() -> Calls:
         "upsample": lambda: [cm.grad(lambda v, mode=mode: (cm.ml.upsample(v, scale_factor=2, mode=mode)**2).sum())(images)
                              for mode in ("nearest", "bilinear")],
         "optimizer": step}
+
+
+def more() -> Calls:
+    """What the calls above leave out: one call, or a few, for the kernels of each file."""
+    rng, F = np.random.default_rng(4), cm.ml
+    x, line, wide = array(40, 70), array(70), array(40, 128)
+    i, j, many, keys = (cm.asarray(rng.integers(0, 40, n)) for n in (30, 30, 5_000, (40, 70)))
+    square, images = array(20, 5, 5) + 9 * cm.eye(5, dtype="float32"), array(2, 3, 32, 32, dtype="bfloat16")
+    waves, matrix = x + 1j * x, cm.asarray(np.eye(7, dtype=np.float32) * 9 + 1)
+    q, cache = array(2, 8, 1, 64, dtype="bfloat16"), array(2, 2, 4096, 64, dtype="bfloat16")
+
+    def assigned() -> None:
+        y, z = x.copy(), array(600, 70)
+        y[i, j], y[i], y[1:, ::3], y[0, ::3] = 1.0, line, 2.0, 3.0
+        y[i, j] = line[:30]
+        z[i, j] = 3.0
+        for limits in ({"BIDDERS": 1_000}, {"BIDS": 0, "MANY": 1_000, "CACHE": 1_000}):  # as of many more numbers
+            with mock.patch.multiple("cudamath.kernels.scatter", **limits):
+                array(19_000 + len(limits))[many] = array(5_000)
+        cm.put_along_axis(y, cm.asarray(rng.integers(0, 70, (40, 3))), line[:3], 1)
+        cm.put_along_axis(y, cm.asarray(rng.integers(0, 40, (2, 70))), 1.0, 0)
+
+    def solved() -> None:
+        la, upper = cm.linalg, cm.triu(matrix)
+        for a in (square, square.mT, matrix):
+            la.inv(a), la.slogdet(a), la.cholesky(a @ a.mT), la.eigh(a), la.qr(a), la.qr(a, mode="complete"), la.svd(a)
+            la.solve(a, a), la.lu_factor(a), la.eig(a), la.cholesky(a @ a.mT, upper=True)
+        la.solve_triangular(upper, matrix), la.solve_triangular(cm.triu(square), square), la.cross(array(7, 3), array(7, 3))
+
+    def chosen() -> None:
+        generator = cm.random.default_rng(5)
+        generator.choice(10, 50, p=np.full(10, 0.1)), generator.permutation(100_000), generator.geometric(0.3, 50)
+
+    return {
+        "decode, merged": lambda: F.scaled_dot_product_attention(q, cache, cache, causal=True),
+        "assignment, pairs": assigned, "solvers": solved, "choices": chosen,
+        "gathers": lambda: (x[i, j], wide[i], array(40, 8)[i], array(40, 40, 40)[i, j, i],
+                            cm.grad(lambda v: (cm.take_along_axis(v, keys, axis=1)**2).sum())(x)),
+        "band, grids": lambda: (cm.eye(5), cm.eye(64), cm.tril(x), cm.tril_indices(50), cm.kaiser(50, 5.0), cm.hanning(50),
+                                cm.logspace(0, 1, 50), cm.full((7, 9), 1.0), cm.frexp(line), cm.fft.fftfreq(9)),
+        "transforms": lambda: (cm.fft.ifft(waves), cm.fft.fft2(x), cm.fft.fft(x, axis=0), cm.fft.hfft(waves),
+                               cm.fft.irfft2(waves), cm.linalg.svd(square + 1j * square)),
+        "bins, quantiles": lambda: (cm.histogram(x, 9_000, range=(-3, 3)), cm.nanquantile(x, 0.3, axis=1),
+                                    cm.isin(many, many)),
+        "8 bits": lambda: (F.quantize(x.astype("bfloat16"), "int8"), F.quantize(wide, "int8", symmetric=False),
+                           F.scaled_matmul(wide.astype("int8"), wide.mT.astype("int8"), cm.ones((), "float32"), line[:40])),
+        "pad, rotary": lambda: [cm.grad(f)(array(2, 3, 9, 20)) for f in (
+            lambda v: (F.pad(v, 1, "reflect")**2).sum(), lambda v: F.rotary_embedding(v, array(9, 8), array(9, 8)).sum())],
+        "max_pool2d, twice": lambda: cm.grad(lambda v: (cm.grad(lambda u: (F.max_pool2d(u, 2)**2).sum())(v)**2).sum())(
+            array(2, 3, 8, 8)),
+        "few channels, 16 bits": lambda: [cm.grad(lambda u, v, s=s: F.conv2d(u, v, stride=s).sum(), (0, 1))(
+            images, array(32, 3, n, n, dtype="bfloat16")) for n, s in ((3, 1), (7, 2))],
+        "probabilities": lambda: [cm.grad(lambda v, s=s: F.cross_entropy(v, F.softmax(array(*s), axis=1)))(array(*s))
+                                  for s in ((4, 5, 6), (50, 10))],
+        "losses of layers": lambda: [cm.grad(lambda v, n=n: F.linear_cross_entropy(v, array(n, 16, dtype="bfloat16"), i[:16]))(
+            array(16, 16, dtype="bfloat16")) for n in (50, 50_304)]}
+
+
+def left_to_others() -> Calls:
+    """The versions that planners leave to other machines or to odd shapes: the plans that the tests compile, where small."""
+    from compile_calls import by_name
+
+    from cudamath.core.plan import Scalar
+
+    def bound(plan: Any, inputs: Any) -> None:
+        values = [a for step in plan.steps for a in step.args if isinstance(a, Scalar)]
+        count = 1 + max((a.index for a in values), default=-1)
+        plan.bind("sanitize", inputs, count)(*[cm.ones(x.shape, dtype=x.dtype) for x in inputs], *[1] * count)
+
+    calls: Calls = {}
+    for plan, inputs in by_name():
+        kernels = [step.kernel.py_func.__name__ for step in plan.steps if hasattr(step, "kernel")]
+        if all(x.size <= LARGEST and x.contiguous for x in inputs) and all(y.size <= LARGEST for y in plan.outputs):
+            calls[f"{', '.join(kernels)} by name {len(calls)}"] = functools.partial(bound, plan, inputs)
+    return calls
 
 
 def functions() -> Calls:
@@ -259,4 +344,5 @@ def functions() -> Calls:
 
 def cases() -> Calls:
     """Everything that is checked."""
-    return {**products(), **convolutions(), **attentions(), **packed(), **rings(), **families(), **large(), **functions()}
+    return {**products(), **convolutions(), **attentions(), **packed(), **versions(), **families(), **large(), **more(),
+            **left_to_others(), **functions()}

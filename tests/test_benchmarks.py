@@ -343,12 +343,13 @@ def test_a_sanitizer_that_takes_too_long_is_stopped_with_what_it_runs(tmp_path: 
     assert time.monotonic() - began < 20 and [sanitize.summary(text)["stopped_at"] for text in texts] == [["slow"]] * 2
 
 
-@pytest.mark.parametrize("name, call", {**sanitize_cases.families(), **sanitize_cases.large()}.items())
+@pytest.mark.parametrize("name, call", {
+    **sanitize_cases.families(), **sanitize_cases.large(), **sanitize_cases.more()}.items())
 def test_what_is_sanitized_runs(name: str, call: object) -> None:
     call()  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("family", ["products", "convolutions", "attentions", "packed", "rings"])
+@pytest.mark.parametrize("family", ["products", "convolutions", "attentions", "packed", "versions"])
 def test_what_is_sanitized_by_name_has_a_plan(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
     """On a device with every instruction that a version wants, without one: does the version take these operands?"""
     import cudamath as cm

@@ -10,6 +10,7 @@ where tests run them.
 from __future__ import annotations
 
 import ast
+import contextlib
 import ctypes
 import functools
 import math
@@ -17,7 +18,7 @@ import os
 import pathlib
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import fake_driver
@@ -26,6 +27,7 @@ import pytest
 from compile_calls import CALLS, F32, F64, by_name
 
 import cudamath as cm
+from benchmarks import sanitize_cases
 from cudamath.core import plan as plans
 from cudamath.core.layout import Layout
 from cudamath.core.op import registry
@@ -122,9 +124,11 @@ def arguments_of(signature: tuple[Any, ...]) -> tuple[Any, str]:
     return arguments, str(arguments)
 
 
-@functools.cache
-def reached(capability: tuple[int, int]) -> Reached:
-    """Every distinct kernel that the calls above need on a device of this capability."""
+@contextlib.contextmanager
+def observed(capability: tuple[int, int]) -> Iterator[tuple[Callable, dict[tuple[str, str], Kernel], list[str]]]:
+    """A fake device of this capability on which public calls are planned and launch nothing: (note, found, errors).
+
+    note(launch, signature) adds to `found`, the distinct kernels, as calls do."""
     found: dict[tuple[str, str], Kernel] = {}
     errors: list[str] = []
     real_load = plans.load
@@ -159,15 +163,22 @@ def reached(capability: tuple[int, int]) -> Reached:
         patch.setattr(fake, "cuLaunchKernel", lambda *_: None)
         module.prepare_launcher()["observe_call"] = lambda *_: None  # library calls
         with cm.device("cuda:0"):
-            for name, call in CALLS:
-                try:
-                    call()
-                except Exception as error:
-                    errors.append(f"{name}: {type(error).__name__}: {error}")
-            for made_plan, inputs in by_name():
-                for step in made_plan.steps:
-                    if isinstance(step, plans.Launch):
-                        note(step, made_plan.signature(step, inputs))
+            yield note, found, errors
+
+
+@functools.cache
+def reached(capability: tuple[int, int]) -> Reached:
+    """Every distinct kernel that the calls above need on a device of this capability."""
+    with observed(capability) as (note, found, errors):
+        for name, call in CALLS:
+            try:
+                call()
+            except Exception as error:
+                errors.append(f"{name}: {type(error).__name__}: {error}")
+        for made_plan, inputs in by_name():
+            for step in made_plan.steps:
+                if isinstance(step, plans.Launch):
+                    note(step, made_plan.signature(step, inputs))
         cards = {name for name, card in registry.items() if getattr(card, "plans", None) or getattr(card, "views", None)}
     return Reached(list(found.values()), errors, cards)
 
@@ -364,18 +375,33 @@ def test_every_call_could_be_planned():  # elsewhere: above, where all others ar
     assert reached((9, 0)).errors == []
 
 
-def test_every_kernel_was_reached():
-    """No `@cuda.jit` kernel of the package is missing from what the calls and `by_name` reach."""
-    folder = pathlib.Path(build.__file__).parent
-    written = set()
-    for path in folder.glob("*.py"):
+@functools.cache
+def written() -> set[str]:
+    """The names of the package's `@cuda.jit` kernels."""
+    found = set()
+    for path in pathlib.Path(build.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef):
                 marks = [ast.unparse(mark) for mark in node.decorator_list]
                 if any(mark.startswith("cuda.jit") and "device=True" not in mark for mark in marks):
-                    written.add(node.name)
-    assert len(written) > 50
-    assert written - {kernel.function.py_func.__name__ for kernel in reached((9, 0)).kernels} == set()
+                    found.add(node.name)
+    return found
+
+
+def test_every_kernel_was_reached():
+    """No `@cuda.jit` kernel of the package is missing from what the calls and `by_name` reach."""
+    assert len(written()) > 50
+    assert written() - {kernel.function.py_func.__name__ for kernel in reached((9, 0)).kernels} == set()
+
+
+def test_every_kernel_is_sanitized():
+    """The cases of benchmarks.sanitize launch each kernel of the package."""
+    with observed((9, 0)) as (_, found, errors):
+        for call in sanitize_cases.cases().values():
+            with contextlib.suppress(ValueError):  # all that is read back is 3: no range for a histogram
+                call()
+    assert errors == []
+    assert written() - {kernel.function.py_func.__name__ for kernel in found.values()} == set()
 
 
 def test_every_card_was_planned():

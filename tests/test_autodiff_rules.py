@@ -315,6 +315,13 @@ def test_checkpoint_sees_its_surroundings_as_they_were(device):
         names["sum"][0] = 5.0
         with pytest.raises(RuntimeError, match="changed in place") if wrong else contextlib.nullcontext():
             pull(cm.ones_like(value))
+    code = compile("lambda x: x * other", "", "eval")  # of which functions are made, for which the name means something else
+    for other, wrong in ((2.0, False), (arr(1.0, 2.0), True), (3.0, False), (arr(2.0, 4.0), True)):
+        value, pull = cm.vjp(cm.checkpoint(eval(code, {"other": other})), x)
+        if wrong:
+            other[0] = 5.0
+        with pytest.raises(RuntimeError, match="changed in place") if wrong else contextlib.nullcontext():
+            assert pull(cm.ones_like(value))[0].tolist() == [other, other]
     for function in (lambda x: (x + y) * x, functools.partial(lambda y, x: (x + y) * x, y)):
         value, pull = cm.vjp(cm.checkpoint(function), x)
         y[0] = 4.0

@@ -116,8 +116,13 @@ def _named(fn: Any) -> Iterator[Any]:
         fn = fn.func
     if type(fn) is types.FunctionType:
         yield from closed_over(fn)
-        names = {each.argval for each in dis.get_instructions(fn) if each.opname == "LOAD_GLOBAL"}
-        yield from [fn.__globals__[name] for name in names if name in fn.__globals__]
+        yield from [fn.__globals__[name] for name in _globals_of(fn.__code__) if name in fn.__globals__]
+
+
+@functools.lru_cache(1024)  # what a name means may change from call to call; which are read depends on the code alone
+def _globals_of(code: types.CodeType) -> frozenset[str]:
+    """The names of the global variables that this code reads itself."""
+    return frozenset(each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL")
 
 
 class _Checkpoint:

@@ -309,19 +309,11 @@ def test_checkpoint_sees_its_surroundings_as_they_were(device):
     exec("layer = cm.checkpoint(lambda x: x * w)\n"
          "def f(x):\n    global w\n    y = layer(x)\n    w = 7.0\n    return y.sum()", names)
     assert cm.grad(names["f"])(x).tolist() == [2, 2]
-    for text, wrong in (("x * sum", True), ("x.sum() * 2", False)):  # a global of that name, or an attribute
-        names = {"cm": cm, "sum": arr(1.0, 2.0)}
-        value, pull = cm.vjp(cm.checkpoint(eval(f"lambda x: {text}", names)), x)
-        names["sum"][0] = 5.0
+    for text, other, wrong in (("x * sum", 2.0, False), ("x * sum", arr(1.0, 2.0), True), ("x.sum() * 2", arr(1.0, 2), False)):
+        value, pull = cm.vjp(cm.checkpoint(eval(f"lambda x: {text}", {"sum": other})), x)  # a global, or an attribute
+        other += 4.0  # an array changes, of a number this name alone
         with pytest.raises(RuntimeError, match="changed in place") if wrong else contextlib.nullcontext():
             pull(cm.ones_like(value))
-    code = compile("lambda x: x * other", "", "eval")  # of which functions are made, for which the name means something else
-    for other, wrong in ((2.0, False), (arr(1.0, 2.0), True), (3.0, False), (arr(2.0, 4.0), True)):
-        value, pull = cm.vjp(cm.checkpoint(eval(code, {"other": other})), x)
-        if wrong:
-            other[0] = 5.0
-        with pytest.raises(RuntimeError, match="changed in place") if wrong else contextlib.nullcontext():
-            assert pull(cm.ones_like(value))[0].tolist() == [other, other]
     for function in (lambda x: (x + y) * x, functools.partial(lambda y, x: (x + y) * x, y)):
         value, pull = cm.vjp(cm.checkpoint(function), x)
         y[0] = 4.0

@@ -41,6 +41,7 @@ THREADS = WARPS * WARP
 EACH = 8  # keys that a thread reads at once
 CHUNK = THREADS * EACH  # keys in shared memory at a time
 STEP = 4  # of them that are in flight to a thread at once
+QUADS = CHUNK // STEP
 SHORTEST, LONGEST = 512, 4096  # rows that are sorted so: of as many elements, or more than that,
 MOST = 2 * LONGEST  # if there are no more elements in all of them
 MEDIAN_WARPS = 4  # rows of a block
@@ -59,7 +60,7 @@ def rank_rows(coding: Coding, values: bool, positions: bool) -> Any:
 
     @bounded(THREADS)
     def rank_rows(x, out, places, flip, limit):  # x: (rows, n) words; out: (rows, limit) words; places: the same, int64
-        keys = cuda.shared.array(CHUNK, K)
+        keys = cuda.shared.array((QUADS, STEP), K)
         ranks = cuda.shared.array(WARP, types.int32)
         held = cuda.local.array(EACH, kind)
         t = types.int32(cuda.threadIdx.x)
@@ -77,31 +78,33 @@ def rank_rows(coding: Coding, values: bool, positions: bool) -> Any:
         rank = types.int32(0)
         for start in range(types.int32(0), n, types.int32(CHUNK)):
             here = min(n - start, types.int32(CHUNK))
-            padded = (here + types.int32(STEP - 1)) // types.int32(STEP) * types.int32(STEP)
+            steps = (here + types.int32(STEP - 1)) // types.int32(STEP)
             for k in range(EACH):
                 held[k] = x[row, start + min(t + types.int32(k * THREADS), here - types.int32(1))]
             cuda.syncthreads()
             for k in range(EACH):
-                i = t + types.int32(k * THREADS)
-                if i < padded:
-                    keys[types.uint32(i)] = key_of(held[k], flip) if i < here else last
+                i = types.uint32(t + types.int32(k * THREADS))
+                if i < steps * STEP:
+                    keys[i // types.uint32(STEP), i % types.uint32(STEP)] = key_of(held[k], flip) if i < here else last
             cuda.syncthreads()
-            share = (here + types.int32(WARPS * STEP - 1)) // types.int32(WARPS * STEP) * types.int32(STEP)
-            begin = min(warp * share, padded)
-            end = min(begin + share, padded)
-            low = min(max(first - start, begin), end)  # up to here all are ahead of this block's keys,
-            high = min(max(first + types.int32(WARP) - start, low), end)  # from here on behind them
-            for i in range(begin, low, types.int32(STEP)):
+            share = types.int32((steps + types.int32(WARPS - 1)) // types.int32(WARPS))
+            begin = types.int32(min(warp * share, steps))
+            end = types.int32(min(begin + share, steps))
+            ahead = types.int32((first - start) // types.int32(STEP))  # of this block's keys
+            low = min(max(ahead, begin), end)
+            high = types.int32(min(max(ahead + types.int32(WARP // STEP), low), end))
+            for i in range(begin, low):
                 for k in range(STEP):
-                    if keys[types.uint32(i + types.int32(k))] <= mine:
+                    if keys[types.uint32(i), k] <= mine:
                         rank += types.int32(1)
             for i in range(low, high):
-                other = keys[types.uint32(i)]
-                if other < mine or (other == mine and start + i < own):
-                    rank += types.int32(1)
-            for i in range(high, end, types.int32(STEP)):
                 for k in range(STEP):
-                    if keys[types.uint32(i + types.int32(k))] < mine:
+                    other = keys[types.uint32(i), k]
+                    if other < mine or (other == mine and start + i * types.int32(STEP) + types.int32(k) < own):
+                        rank += types.int32(1)
+            for i in range(high, end):
+                for k in range(STEP):
+                    if keys[types.uint32(i), k] < mine:
                         rank += types.int32(1)
         cuda.atomic.add(ranks, lane, rank)  # integers: any order gives the same sum
         cuda.syncthreads()

@@ -287,6 +287,16 @@ def test_cond(device):
     for p in (1, -1, np.inf, -np.inf):
         for one in (a[0], a[0].T, a[0] + 1j * a[1], singular[1]):
             near(la.cond(cm.asarray(one), p), np.linalg.cond(one, p))
+    many = regular(rng, (2, 3, 5, 5))  # enough for a batched routine
+    many[0, 1], many[1, 0, :, 3], many[1, 2, 2, 2] = 0, 0, np.nan
+    for dtype in ("f8", "c16"):
+        for p in (1, -np.inf, "fro"):
+            given = many.astype(dtype)
+            want = np.linalg.cond(given, p)
+            assert np.isinf(want).sum() == 2 and np.isnan(want).sum() == 1
+            near(la.cond(cm.asarray(given), p), want)
+            near(la.cond(cm.asarray(given[1, 1].T), p), want[1, 1] if p == "fro" else np.linalg.cond(given[1, 1].T, p))
+    assert la.cond(cm.zeros((0, 2, 2)), 1).shape == (0,)
 
 
 def test_norms_by_singular_values(device):

@@ -193,7 +193,8 @@ def test_plans_compile_without_spills():
     a, b, t = (Layout.new((7, 9, k), np.dtype("c16"), 0) for k in (9, 3, 5))
     real = Layout.new((7, 9, 9), np.dtype("f8"), 0)
     big = Layout.new((2, 300, 300), np.dtype("c16"), 0)
-    plans = [(planners.inv(big), [big]), (planners.slogdet(a), [a]), (planners.lu_factor(t), [t]), (planners.eig(real), [real]),
+    plans = [(planners.inv(big), [big]), (planners.inv_and_sign(a), [a]),
+             (planners.slogdet(a), [a]), (planners.lu_factor(t), [t]), (planners.eig(real), [real]),
              (planners.solve_triangular(a, b, lower=True, unit=False, version="library"), [a, b]),
              (planners.cholesky(a, upper=False), [a]), (planners.qr(t, complete=True), [t]), (planners.svd(t, full=False), [t])]
     for plan, inputs in plans:
@@ -329,7 +330,8 @@ def test_library_calls_are_what_the_planners_say():
     assert library(planners.solve(one, one)) == library(planners.solve(large, large)) == ["getrf", "getrs"]
     assert library(planners.solve(many, many)) == ["getrf_batched", "getrs_batched"]
     assert library(planners.lu_factor(many)) == ["getrf_batched"] and library(planners.lu_factor(one)) == ["getrf"]
-    assert library(planners.inv(many)) == ["getrf_batched", "getri_batched"]
+    for inverse in (planners.inv, planners.inv_and_sign):  # one factorisation
+        assert library(inverse(many)) == ["getrf_batched", "getri_batched"] and library(inverse(one)) == ["getrf", "getrs"]
     assert library(planners.cholesky(one, upper=True)) == ["potrf"]
     assert library(planners.cholesky(many, upper=True)) == ["potrf_batched"]
     assert library(planners.svd(many, full=True)) == library(planners.svdvals(many)) == ["gesvdj_batched"]

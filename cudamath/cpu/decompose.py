@@ -43,6 +43,12 @@ def inv(a: np.ndarray) -> np.ndarray:
     return np.linalg.inv(a)
 
 
+def inv_and_sign(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """a: (..., n, n) -> inverses and signs of determinants, (...); of a singular matrix, whose sign is 0, any numbers."""
+    sign, _ = slogdet(a)
+    return inv(np.where((sign == 0)[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a)), sign
+
+
 def slogdet(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """a: (..., n, n) -> sign and log |det|, both (...)."""
     sign, logdet = np.linalg.slogdet(a)

@@ -176,13 +176,32 @@ def solve(a: Layout, b: Layout) -> Plan:
     return work.plan()
 
 
+def _determinant(work: _Work, lu: Any, layout: Layout, pivots: Any, sign: Any, logdet: Any) -> None:
+    """Sign and logarithm of determinants from the factors, arrays of one number a matrix."""
+    count = _batch(layout)
+    work.steps.append(Launch(log_determinant(layout.dtype), count, THREADS,
+                             [_cube(lu, layout), pivots, sign.view((count,)), logdet.view((count,))]))
+
+
 def inv(a: Layout) -> Plan:
     """a: (..., n, n) -> (..., n, n), in the order in which a lies."""
-    n, count = a.shape[-1], _batch(a)
+    return _inverse(a, False)
+
+
+def inv_and_sign(a: Layout) -> Plan:
+    """a: (..., n, n) -> inverses and signs of determinants, (...). Of a singular matrix, whose sign is 0, any numbers."""
+    return _inverse(a, True)
+
+
+def _inverse(a: Layout, sign: bool) -> Plan:
+    n, count, lead = a.shape[-1], _batch(a), a.shape[:-2]
     x = _columns(a) if _lies_in_columns(a) else a.like()
-    work = _Work(x)
-    lu, _, pivots, info, table = _factor(work, a, _lies_in_columns(a), INVERSE)
-    work.check(info, count)
+    work = _Work(x, a.like(lead)) if sign else _Work(x)
+    lu, inner, pivots, info, table = _factor(work, a, _lies_in_columns(a), INVERSE)
+    if sign:
+        _determinant(work, lu, inner, pivots, Output(1), work.temp(_real(a, lead)))
+    else:
+        work.check(info, count)
     if table is None:
         work.launch(identity(a.dtype), a.size, _cube(Output(0), x))
         work.call(solver.getrs(a.dtype, n, n, solver.NO_TRANSPOSE, count), lu, pivots, Output(0), info)
@@ -194,11 +213,10 @@ def inv(a: Layout) -> Plan:
 
 def slogdet(a: Layout) -> Plan:
     """a: (..., n, n) -> sign and log |det|, both (...). A singular matrix is none of the failures: 0 and -inf."""
-    count, lead = _batch(a), a.shape[:-2]
+    lead = a.shape[:-2]
     work = _Work(a.like(lead), _real(a, lead))
     lu, inner, pivots, _, _ = _factor(work, a, _lies_in_columns(a))
-    work.steps.append(Launch(log_determinant(a.dtype), count, THREADS,
-                             [_cube(lu, inner), pivots, Output(0).view((count,)), Output(1).view((count,))]))
+    _determinant(work, lu, inner, pivots, Output(0), Output(1))
     return work.plan()
 
 

@@ -183,6 +183,7 @@ def _cholesky_grad(g: ndarray, y: ndarray, _a: Any, *, upper: bool) -> tuple[nda
 _solve = Op("solve", cpu="decompose.solve", cuda="decompose.solve", vjp=_solve_grad)
 _inv = Op("inv", cpu="decompose.inv", cuda="decompose.inv",
           vjp=lambda g, y, _a: (-matmul(matmul(adjoint(y), g), adjoint(y)),))
+_inv_and_sign = Op("inv_and_sign", cpu="decompose.inv_and_sign", cuda="decompose.inv_and_sign", outputs=2)
 _slogdet = Op("slogdet", cpu="decompose.slogdet", cuda="decompose.slogdet", vjp=_slogdet_grad, outputs=2)
 _lu_factor = Op("lu_factor", cpu="decompose.lu_factor", cuda="decompose.lu_factor", vjp=_lu_grad, outputs=2)
 _solve_triangular = Op("solve_triangular", cpu="decompose.solve_triangular", cuda="decompose.solve_triangular",

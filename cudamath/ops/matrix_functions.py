@@ -16,7 +16,7 @@ from ..core.op import ANY, NUMERIC, Op, require
 from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
 from .creation import eye
-from .decompose import adjoint, inv, matrices, pair, slogdet, solve
+from .decompose import _inv_and_sign, adjoint, inv, matrices, pair, run, slogdet, solve
 from .elementwise import abs, conj, where
 from .index import _where
 from .join import stack
@@ -220,12 +220,16 @@ def cond(a: Any, /, p: float | str | None = None) -> ndarray:
             return where(largest == 0, math.nan, smallest / where(largest == 0, 1, largest))
         return where(broken, where(reduce.any(a != a, axis=(-2, -1)), math.nan, math.inf), ratio)
     a = matrices("cond", a, square=True)
-    with tape.paused():
-        regular = slogdet(a)[0] != 0  # no pivot is 0
-    safe = _where(expand_dims(regular, axis=(-2, -1)), a, eye(a.shape[-1], dtype=a.dtype, device=a.device))
+    if a._node is None:
+        inverse, sign = run(_inv_and_sign, a)
+        regular = sign != 0  # no pivot is 0
+    else:
+        with tape.paused():
+            regular = slogdet(a)[0] != 0
+        inverse = inv(_where(expand_dims(regular, axis=(-2, -1)), a, eye(a.shape[-1], dtype=a.dtype, device=a.device)))
     if isinstance(p, str):
-        return where(regular, matrix_norm(a, ord=p) * matrix_norm(inv(safe), ord=p), math.inf)
-    norms = matrix_norm(stack([a, inv(safe)]), ord=p)
+        return where(regular, matrix_norm(a, ord=p) * matrix_norm(inverse, ord=p), math.inf)
+    norms = matrix_norm(stack([a, inverse]), ord=p)
     return where(regular, norms[0] * norms[1], math.inf)
 
 

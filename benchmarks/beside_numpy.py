@@ -29,6 +29,6 @@ def section(rows: Sequence[dict[str, Any]]) -> list[str]:
     lines = ["", "**Beside NumPy, arrays of 100,000 elements or more**", "",
              f"{len(ours)} rows, each with NumPy measured twice. Speedup over NumPy: geometric mean "
              f"{statistics.geometric_mean(ours.values()):.2f}, worst {min(ours.values()):.2f}, below 1 in "
-             f"{sum(ratio < 1 for ratio in ours.values())} rows. NumPy against itself, the noise of the comparison: "
-             f"{min(itself):.2f} to {max(itself):.2f}. Rows slower than NumPy by more than that noise: {len(slower)}."]
+             f"{sum(ratio < 1 for ratio in ours.values())} rows. NumPy against itself: {min(itself):.2f} to "
+             f"{max(itself):.2f}, so a difference of up to {noise - 1:.0%} is noise. Rows slower than that: {len(slower)}."]
     return lines + [f"- {title}: {ratio:.2f}" for ratio, title in slower]

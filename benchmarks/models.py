@@ -24,6 +24,13 @@ def fastest(record: dict[str, Any], who: str, rate: str) -> tuple[dict[str, Any]
     return max(ours, key=lambda row: row[rate]), max(peers, key=lambda row: row[rate])
 
 
+def batches(record: dict[str, Any], ours: dict[str, Any], peer: dict[str, Any]) -> str:
+    """Which batch sizes are compared: the only one measured, or the fastest of several."""
+    if len({row["batch"] for row in record["rows"]}) == 1:
+        return f"batches of {ours['batch']}"
+    return f"each library at the fastest batch size measured ({ours['batch']} and {peer['batch']})"
+
+
 def highlights(folder: pathlib.Path) -> list[str]:
     """A line for each model whose training was measured: the rate, and the speedup over the fastest peer."""
     lines = []
@@ -33,8 +40,8 @@ def highlights(folder: pathlib.Path) -> list[str]:
             record = json.loads(file.read_text())
             ours, peer = (row | {"rate": row[f"{unit}_per_second"]} for row in fastest(record, who, f"{unit}_per_second"))
             title = f"GPT-2 ({record['size']})" if name == "gpt2" else record["model"]
-            lines.append(f"- **Training {title}** in bfloat16, each library at the best batch size measured: "
-                         f"{ours['rate']:,.0f} {unit}/s, {peer[who]} {peer['rate']:,.0f}: {ours['rate'] / peer['rate']:.2f}.")
+            lines.append(f"- **Training {title}** in bfloat16, {batches(record, ours, peer)}: {ours['rate']:,.0f} {unit}/s, "
+                         f"{peer[who]} {peer['rate']:,.0f}: {ours['rate'] / peer['rate']:.2f}.")
     return lines
 
 
@@ -48,8 +55,8 @@ def gpt2(record: dict[str, Any]) -> list[str]:
     ours, other = fastest(record, "peer", "tokens_per_second")
     titles = [*(f"{name}, tokens/s" for name in names), *(f"{name}, peak (reserved)" for name in names)]
     lines = [f"**Training GPT-2 ({record['size']}), {length:,} tokens per sequence, bfloat16 with float32 master weights, "
-             f"AdamW**: {ours['tokens_per_second']:,.0f} tokens/s at our best batch size ({ours['batch']}), "
-             f"{other['tokens_per_second']:,.0f} at the best one of {other['peer']} ({other['batch']}): speedup "
+             f"AdamW**, {batches(record, ours, other)}: {ours['tokens_per_second']:,.0f} tokens/s, {other['peer']} "
+             f"{other['tokens_per_second']:,.0f}: speedup "
              f"{ours['tokens_per_second'] / other['tokens_per_second']:.2f}. Model FLOPs utilisation {ours['mfu']:.0%} of "
              f"{record['nominal'] / 1e12:.0f} TFLOP/s. Commit {record['commit']}, {record['date']}; "
              f"torch {record['versions'].get('torch')}.", "",

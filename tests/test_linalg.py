@@ -1,7 +1,7 @@
-"""cudamath.linalg's decompositions and what is composed of them: the cards cholesky eig eigh eigvals eigvalsh inv lu_factor
-qr qr_r slogdet solve solve_triangular svd svdvals, and det, lu, lu_solve, pinv, lstsq, matrix_rank, matrix_power, cond, expm,
-multi_dot, tensorinv, tensorsolve, cross, trace. Against NumPy and SciPy; factors, which are not unique, by putting the
-matrix together again. Gradients: test_linalg_gradients.py; kernels and handles: test_linalg_plans.py."""
+"""cudamath.linalg's decompositions and what is composed of them: the cards cholesky eig eigh eigvals eigvalsh inv
+inv_and_sign lu_factor qr qr_r slogdet solve solve_triangular svd svdvals, and det, lu, lu_solve, pinv, lstsq, matrix_rank,
+matrix_power, cond, expm, multi_dot, tensorinv, tensorsolve, cross, trace. Against NumPy and SciPy; factors, which are not
+unique, by putting the matrix together again. Gradients: test_linalg_gradients.py; kernels and handles: test_linalg_plans.py."""
 
 from __future__ import annotations
 

@@ -110,6 +110,24 @@ def test_numbers_that_are_not_added(device):
     assert np.isnan(y[0, 0]).any((1, 2)).tolist() == [False, False, True, True, False, False]
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_a_bias_beside_what_was_seen_before(device, rank):
+    """It is added with its gradient; one that does not fit is an error at every call."""
+    rng, run = np.random.default_rng(rank), getattr(cm.ml, f"conv_transpose{rank}d")
+    x, w, b = [rng.standard_normal(s) for s in ((2, 3, *(4, 3, 2)[:rank]), (3, 2, *(2, 2, 1)[:rank]), (2,))]
+    images, filters, bias = map(cm.asarray, (x, w, b))
+    wanted = run(images, filters).to_numpy() + b.reshape(-1, *[1] * rank)
+    for _ in range(3):
+        assert_close(run(images, filters, bias), wanted, rtol=1e-14, atol=1e-14)
+        assert_close(run(images, filters, list(b)), wanted, rtol=1e-14, atol=1e-14)
+        assert_close(cm.grad(lambda b: (run(images, filters, b) ** 2).sum())(bias),
+                     2 * np.moveaxis(wanted, 1, 0).reshape(2, -1).sum(1), rtol=1e-12, atol=1e-12)
+        for wrong, error in ((cm.ones(1), ValueError), (cm.ones((2, 1)), ValueError), (cm.ones(2, dtype="float32"), TypeError),
+                             (cm.ones(2, dtype="int64"), TypeError)):
+            with pytest.raises(error, match=f"^conv_transpose{rank}d: "):
+                run(images, filters, wrong)
+
+
 @pytest.mark.parametrize("images", [1, 2])
 @pytest.mark.parametrize("options", [{}, {"stride": 2, "padding": 1, "output_padding": 1}, {"dilation": 2, "groups": 2}])
 def test_calls_seen_before(device, images, options):

@@ -378,8 +378,10 @@ def test_batch_norm_training_in_layouts_seen_before(device):
 
 SEEN_BEFORE = {
     "max_pool2d": (lambda ml, x, w, b: ml.max_pool2d(x, 3, 2, 1), lambda f, x, w, b: f.max_pool2d(x, 3, 2, 1)),
-    "conv_transpose2d": (lambda ml, x, w, b: ml.conv_transpose2d(x, w.swapaxes(0, 1), stride=2, padding=1),
-                         lambda f, x, w, b: f.conv_transpose2d(x, w.swapaxes(0, 1), stride=2, padding=1)),
+    "conv_transpose2d": (lambda ml, x, w, b: ml.conv_transpose2d(x, w.swapaxes(0, 1), stride=2, padding=1)
+                         * ml.conv_transpose2d(x, w.swapaxes(0, 1), b, stride=2, padding=1),
+                         lambda f, x, w, b: f.conv_transpose2d(x, w.swapaxes(0, 1), stride=2, padding=1)
+                         * f.conv_transpose2d(x, w.swapaxes(0, 1), b, stride=2, padding=1)),
     "adaptive_avg_pool2d": (lambda ml, x, w, b: ml.adaptive_avg_pool2d(x, 1), lambda f, x, w, b: f.adaptive_avg_pool2d(x, 1)),
     "adaptive_max_pool2d": (lambda ml, x, w, b: ml.adaptive_max_pool2d(x, 1), lambda f, x, w, b: f.adaptive_max_pool2d(x, 1)),
     "glu": (lambda ml, x, w, b: ml.glu(x[:, :2], 1) * ml.glu(x[:, 1:], -3),
@@ -402,8 +404,10 @@ SEEN_BEFORE = {
                + ml.conv3d(x[:, :, None], w[:, :, None], b).sum(),
                lambda f, x, w, b: f.conv3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((6, 2, 3, 3, 1))[:, :, :2], stride=2)
                + f.conv3d(x[:, :, None], w[:, :, None], b).sum()),
-    "conv_transpose1d": (lambda ml, x, w, b: ml.conv_transpose1d(x[..., 1], w[:3, :, 0], stride=2, padding=1),
-                         lambda f, x, w, b: f.conv_transpose1d(x[..., 1], w[:3, :, 0], stride=2, padding=1)),
+    "conv_transpose1d": (lambda ml, x, w, b: ml.conv_transpose1d(x[..., 1], w[:3, :, 0], stride=2, padding=1)
+                         + ml.conv_transpose1d(x[..., 1], w[:3, :, 0], b[:3], stride=2, padding=1),
+                         lambda f, x, w, b: f.conv_transpose1d(x[..., 1], w[:3, :, 0], stride=2, padding=1)
+                         + f.conv_transpose1d(x[..., 1], w[:3, :, 0], b[:3], stride=2, padding=1)),
     "conv_transpose3d": (  # of two volumes and of one; filters that lie as they are taken, and some that are copied
         lambda ml, x, w, b: ml.conv_transpose3d(x.reshape((2, 3, 2, 4, 8)), w.reshape((3, 4, 3, 3, 1)), padding=1).sum()
         + ml.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, :, 1:], stride=2)

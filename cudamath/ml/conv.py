@@ -377,12 +377,11 @@ def conv_transpose2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     """
     name = "conv_transpose2d"
     key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
-    plain = bias is None and {stride.__class__, padding.__class__, output_padding.__class__, groups.__class__,
-                              dilation.__class__} <= {int, tuple}
-    if plain:
-        known = _conv2d_input_grad.again(key, given)
-        if known is not None:
-            return known
+    plain = {stride.__class__, padding.__class__, output_padding.__class__, groups.__class__,
+             dilation.__class__} <= {int, tuple}
+    known = transposed_again(key, given, bias) if plain else None
+    if known is not None:
+        return known
     (x, weight, *biases), groups = _operands(name, 2, x, weight, bias, groups, transposed=True)
     strides, dilations = pair(name, "stride", stride, 1), pair(name, "dilation", dilation, 1)
     margins, more = pair(name, "padding", padding, 0), pair(name, "output_padding", output_padding, 0)
@@ -406,6 +405,20 @@ def conv_transpose2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     if max(empty):
         y = pad(y, ((0, 0), (0, 0), (0, empty[0]), (0, empty[1])))
     return y + biases[0][:, None, None] if biases else y
+
+
+def transposed_again(key: tuple, given: tuple[Any, Any], bias: Any) -> ndarray | None:
+    """The result of a transposed convolution like one that was seen before (`Op.again`), plus the bias; None if there was none,
+    or if such a bias has to be checked."""
+    y = _conv2d_input_grad.again(key, given)
+    if y is None or bias is None:
+        return y
+    if type(bias) is not ndarray:
+        return None
+    of, to = bias._layout, y._layout
+    if (of.shape, of.dtype, of.device) != (to.shape[1:2], to.dtype, to.device):
+        return None
+    return y + bias[(slice(None), *(None,) * (to.ndim - 2))]
 
 
 # The three are one trilinear form in (x, weight, gradient): the gradients of each are the other two, to any order.

@@ -10,7 +10,7 @@ from typing import Any
 from ..core.array import ndarray
 from ..core.op import Op
 from ..ops.shape import _copy
-from .conv import _conv2d_input_grad, _operands, conv_transpose2d, several
+from .conv import _conv2d_input_grad, _operands, conv_transpose2d, several, transposed_again
 
 __all__ = ["conv_transpose1d", "conv_transpose3d"]
 
@@ -48,8 +48,8 @@ def conv_transpose1d(x: Any, weight: Any, bias: Any = None, *, stride: int = 1, 
     """
     name = "conv_transpose1d"
     key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
-    plain = bias is None and {*map(type, key[1:])} == {int}
-    known = _conv2d_input_grad.again(key, given) if plain else None
+    plain = {*map(type, key[1:])} == {int}
+    known = transposed_again(key, given, bias) if plain else None
     if known is not None:
         return known
     (x, weight, *biases), groups = _operands(name, 1, x, weight, bias, groups, transposed=True)
@@ -58,11 +58,11 @@ def conv_transpose1d(x: Any, weight: Any, bias: Any = None, *, stride: int = 1, 
     _size(name, x, weight, (s,), (p,), (more,), (d,))
     arrays, how = (x[:, :, None], weight[:, :, None]), {"stride": (1, s), "padding": (0, p), "output_padding": (0, more),
                                                         "groups": groups, "dilation": (1, d)}
-    rows = conv_transpose2d(*arrays, *biases, **how)  # type: ignore[arg-type]
+    rows = conv_transpose2d(*arrays, **how)  # type: ignore[arg-type]
     y = rows[:, :, 0]
     if plain:
         _conv2d_input_grad.remember_as(("conv_transpose2d", *how.values()), key, given, arrays, (rows, y))
-    return y
+    return y + biases[0][:, None] if biases else y
 
 
 def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, int, int] = 1,
@@ -103,8 +103,8 @@ def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     """
     name = "conv_transpose3d"
     key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
-    plain = bias is None and {*map(type, key[1:])} == {int}
-    known = _conv2d_input_grad.again(key, given) if plain else None
+    plain = {*map(type, key[1:])} == {int}
+    known = transposed_again(key, given, bias) if plain else None
     if known is not None:
         return known
     (x, weight, *biases), groups = _operands(name, 3, x, weight, bias, groups, transposed=True)

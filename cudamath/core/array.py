@@ -519,6 +519,8 @@ def _host_array(obj: Any, name: str, dtype: np.dtype | None = None) -> np.ndarra
 def _arrays_in(obj: Any) -> list[ndarray]:
     """The ndarrays in nested lists."""
     if isinstance(obj, (list, tuple)):
+        if {bool, int, float, complex}.issuperset(map(type, obj)):  # most lists: no item is looked at in Python
+            return []
         return [x for item in obj if isinstance(item, (list, tuple, ndarray)) for x in _arrays_in(item)]
     return [obj]
 

@@ -67,12 +67,6 @@ def is_view(ours, of, theirs, base):
 # ------------------------------------------------------------------------------------------------ one input
 
 
-def one_axis(name):
-    return lambda d, ndim: d.draw(st.integers(-ndim, ndim - 1))
-
-
-AXES = st.lists(st.integers(-3, 2), max_size=3)
-
 VIEWS = {
     "transpose": (0, lambda d, x: {}),
     "matrix_transpose": (2, lambda d, x: {}),
@@ -328,8 +322,6 @@ def test_splits(device, case, data):
 
 
 # ----------------------------------------------------------------------------------------------------- casts
-
-INTEGERS = [t for t in DTYPES if t.kind in "iu"]
 
 
 @pytest.mark.parametrize("target", DTYPES, ids=str)

@@ -173,49 +173,58 @@ def quantize(x: Any, dtype: Any = "int8", *, axis: int | None = None, group: int
     x = require("quantize", x, FLOATING)
     if not x.size:
         raise ValueError(f"quantize: an empty array of shape {x.shape} has no scale")
-    if axis is not None:
-        axis = normalize_axis("quantize", axis, x.ndim)
-    if group is not None:
-        if not hasattr(group, "__index__"):
-            raise TypeError(f"quantize: group is an integer, got {group!r}")
-        if x.ndim == 0 or group < 1 or x.shape[-1] % group:
-            raise ValueError(f"quantize: group={group} does not divide the last axis of shape {x.shape}")
-        if axis is not None and (axis, x.ndim) != (0, 2):
-            raise ValueError(f"quantize: group={group} takes no axis but 0 of a matrix, got axis={axis} of shape {x.shape}")
-        axis = None
+    axis, shape = _sharing(x, axis, group)
     if form == "int4" and (x.ndim == 0 or x.shape[-1] % 2):
         raise ValueError(f"quantize: int4 wants an even number along the last axis, got shape {x.shape}")
     if not form.startswith("int") and (zero_point is not None or not symmetric):
         raise ValueError(f"quantize: {name} has no zero points")
+    if scale is None and zero_point is not None:
+        raise ValueError("quantize: a zero_point wants a scale")
     x = in_order("quantize", x, "C")
     inner = _inner(x.shape, axis, group)
-    if group is not None:
-        shape: tuple[int, ...] = (*x.shape[:-1], x.shape[-1] // group)
-    else:
-        shape = () if axis is None else (x.shape[axis],)
     zero: ndarray | None = None
-    if scale is None:
-        if zero_point is not None:
-            raise ValueError("quantize: a zero_point wants a scale")
-        if symmetric and inner <= _ROW and math.prod(shape) * inner == x.size and (form != "int4" or inner % 2 == 0):
-            values, scale = _quantize_rows(reshape(x, (-1, inner)), form=form)  # whatever has a scale is a row
-            stored = (*x.shape[:-1], x.shape[-1] // 2) if form == "int4" else x.shape
-            return Quantized(reshape(values, stored), reshape(scale, shape), None, name, axis, group, x.shape)
-        scale, zero = _range(x, form, largest, shape, inner, symmetric)
+    if scale is not None:
+        scale, zero = _given(x, scale, zero_point, shape, name, form)
+    elif symmetric and inner <= _ROW and math.prod(shape) * inner == x.size and (form != "int4" or inner % 2 == 0):
+        values, scale = _quantize_rows(reshape(x, (-1, inner)), form=form)  # whatever has a scale is a row
+        stored = (*x.shape[:-1], x.shape[-1] // 2) if form == "int4" else x.shape
+        return Quantized(reshape(values, stored), reshape(scale, shape), None, name, axis, group, x.shape)
     else:
-        scale = coerce("quantize", (x, scale))[1].astype("float32")
-        if zero_point is not None:
-            zero = require("quantize", coerce("quantize", (x, zero_point))[1], INTEGER, "zero points")
-            lowest, highest = _RANGES[form]
-            if zero._layout.device == CPU and zero.size and not lowest <= int(zero.min()) <= int(zero.max()) <= highest:
-                raise ValueError(f"quantize: zero points of {name} are in {lowest} .. {highest}, got {int(zero.min())} to "
-                                 f"{int(zero.max())}")
-            zero = zero.clip(lowest, highest).astype("int8" if form == "int8" else "uint8")
-        for what, found in (("scale", scale), ("zero_point", zero)):
-            if found is not None and found.shape != shape:
-                raise ValueError(f"quantize: x {x.shape} wants a {what} of shape {shape}, got {found.shape}")
+        scale, zero = _range(x, form, largest, shape, inner, symmetric)
     values = _quantize(x, _flat(scale), None if zero is None else _flat(zero), form=form, inner=inner)
     return Quantized(values, scale, zero, name, axis, group, x.shape)
+
+
+def _sharing(x: ndarray, axis: int | None, group: int | None) -> tuple[int | None, tuple[int, ...]]:
+    """(the axis whose indices have a scale each, None with groups; the shape of the scales)."""
+    if axis is not None:
+        axis = normalize_axis("quantize", axis, x.ndim)
+    if group is None:
+        return axis, () if axis is None else (x.shape[axis],)
+    if not hasattr(group, "__index__"):
+        raise TypeError(f"quantize: group is an integer, got {group!r}")
+    if x.ndim == 0 or group < 1 or x.shape[-1] % group:
+        raise ValueError(f"quantize: group={group} does not divide the last axis of shape {x.shape}")
+    if axis is not None and (axis, x.ndim) != (0, 2):
+        raise ValueError(f"quantize: group={group} takes no axis but 0 of a matrix, got axis={axis} of shape {x.shape}")
+    return None, (*x.shape[:-1], x.shape[-1] // group)
+
+
+def _given(x: ndarray, scale: Any, zero_point: Any, shape: tuple[int, ...], name: str,
+           form: str) -> tuple[ndarray, ndarray | None]:
+    """Scales and zero points that are known beforehand, checked, as they are stored."""
+    scale, zero = coerce("quantize", (x, scale))[1].astype("float32"), None
+    if zero_point is not None:
+        zero = require("quantize", coerce("quantize", (x, zero_point))[1], INTEGER, "zero points")
+        lowest, highest = _RANGES[form]
+        if zero._layout.device == CPU and zero.size and not lowest <= int(zero.min()) <= int(zero.max()) <= highest:
+            raise ValueError(f"quantize: zero points of {name} are in {lowest} .. {highest}, got {int(zero.min())} to "
+                             f"{int(zero.max())}")
+        zero = zero.clip(lowest, highest).astype("int8" if form == "int8" else "uint8")
+    for what, found in (("scale", scale), ("zero_point", zero)):
+        if found is not None and found.shape != shape:
+            raise ValueError(f"quantize: x {x.shape} wants a {what} of shape {shape}, got {found.shape}")
+    return scale, zero
 
 
 def _flat(scale: ndarray) -> ndarray:

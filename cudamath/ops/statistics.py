@@ -461,19 +461,7 @@ def cov(x: Any, /, y: Any = None, rowvar: bool = True, bias: bool = False, ddof:
         return matrix if rowvar or given.ndim < 2 else matrix_transpose(matrix)
 
     data = rows(x) if y is None else concat([rows(x), rows(y)])
-    weights = None
-    for given, name in ((fweights, "fweights"), (aweights, "aweights")):
-        if given is None:
-            continue
-        w = coerce("cov", (x, given))[1]
-        if w.shape != (data.shape[1],):
-            raise ValueError(f"cov: {name} of shape {w.shape} do not fit {data.shape[1]} observations")
-        if name == "fweights" and w.dtype.kind not in "iu":
-            raise TypeError(f"cov: fweights must be integers, got {w.dtype}")
-        if bool(reduce.any(w < 0)):
-            raise ValueError(f"cov: {name} cannot be negative")
-        w = astype(w, dtypes.real_dtype(kind))
-        weights = w if weights is None else weights * w
+    weights = _observed(x, fweights, aweights, data.shape[1], dtypes.real_dtype(kind))
     correction: Any = (0 if bias else 1) if ddof is None else int(ddof)
     if weights is None:
         total: Any = data.shape[1]
@@ -492,6 +480,24 @@ def cov(x: Any, /, y: Any = None, rowvar: bool = True, bias: bool = False, ddof:
         product = matmul(away * weights, conj(matrix_transpose(away)))
     out = product / freedom
     return reshape(out, ()) if out.shape == (1, 1) else out
+
+
+def _observed(x: ndarray, fweights: Any, aweights: Any, count: int, kind: np.dtype) -> ndarray | None:
+    """The weight of each of so many observations: the product of what is given; None for neither."""
+    weights = None
+    for given, name in ((fweights, "fweights"), (aweights, "aweights")):
+        if given is None:
+            continue
+        w = coerce("cov", (x, given))[1]
+        if w.shape != (count,):
+            raise ValueError(f"cov: {name} of shape {w.shape} do not fit {count} observations")
+        if name == "fweights" and w.dtype.kind not in "iu":
+            raise TypeError(f"cov: fweights must be integers, got {w.dtype}")
+        if bool(reduce.any(w < 0)):
+            raise ValueError(f"cov: {name} cannot be negative")
+        w = astype(w, kind)
+        weights = w if weights is None else weights * w
+    return weights
 
 
 def corrcoef(x: Any, /, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> ndarray:

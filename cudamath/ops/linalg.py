@@ -422,8 +422,8 @@ def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 
             return matmul(a._view(left), b._view(right))._view(out)
     a, b = _pair("tensordot", a, b)
     asked = axes
-    if isinstance(axes, (int, np.integer)):
-        count = int(axes)
+    if not isinstance(axes, (tuple, list)) and np.ndim(axes) == 0:
+        count = operator.index(axes)
         if not 0 <= count <= builtins.min(a.ndim, b.ndim):
             raise ValueError(f"tensordot: axes={count} does not fit shapes {a.shape} and {b.shape}")
         of_a, of_b = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
@@ -508,11 +508,14 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
     >>> float(cm.matrix_norm([[1.0, -7.0], [2.0, 3.0]], ord=1))
     10.0
     """
+    known = reduce._norm.again(("matrix_norm", keepdims, keepdims.__class__), (x,)) if ord == "fro" else None
+    if known is not None:
+        return known
     x = require("matrix_norm", x, NUMERIC)
     if x.ndim < 2:
         raise ValueError(f"matrix_norm: wants arrays of at least two dimensions, got shape {x.shape}")
     if ord == "fro":
-        return reduce.vector_length("matrix_norm", x, (x.ndim - 2, x.ndim - 1), keepdims)
+        return _length("matrix_norm", x, (x.ndim - 2, x.ndim - 1), keepdims)
     if ord in (2, -2, "nuc"):
         from .spectral import svdvals
 
@@ -525,6 +528,15 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") 
     sums = _vector_norm("matrix_norm", x, (x.ndim + lines,), True, 1)
     choose = reduce.max if ord > 0 else reduce.min
     return choose(sums, axis=(x.ndim - 2, x.ndim - 1), keepdims=keepdims)
+
+
+def _length(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
+    """Root of the sum of squares, remembered by the function's name and `keepdims`."""
+    y = reduce.vector_length(name, x, axes, keepdims)
+    if x.dtype in INEXACT:  # of integers: the default dtype, which changes
+        reduce._norm.remember((name, keepdims, keepdims.__class__), (x,), (x,), kind="norm", axis=axes, keepdims=keepdims,
+                              dtype=y.dtype)
+    return y
 
 
 def norm(x: Any, /, ord: float | str | None = None, axis: int | Sequence[int] | None = None, *,
@@ -542,14 +554,10 @@ def norm(x: Any, /, ord: float | str | None = None, axis: int | Sequence[int] | 
     5.0
     """
     if ord is axis is None:
-        key, given = ("norm", keepdims, keepdims.__class__), (x,)
-        known = reduce._norm.again(key, given)
+        known = reduce._norm.again(("norm", keepdims, keepdims.__class__), (x,))
         if known is None:
             x = require("norm", x, NUMERIC)
-            known = reduce.vector_length("norm", x, tuple(range(x.ndim)), keepdims)
-            if x.dtype in INEXACT:  # of integers: the default dtype, which changes
-                reduce._norm.remember(key, given, (x,), kind="norm", axis=tuple(range(x.ndim)), keepdims=keepdims,
-                                      dtype=known.dtype)
+            known = _length("norm", x, tuple(range(x.ndim)), keepdims)
         return known
     x = require("norm", x, NUMERIC)
     axes = normalize_axes("norm", axis, x.ndim)

@@ -302,11 +302,11 @@ def test_cond(device):
 def test_matrix_norms_again(device):
     """A second call finds its plan by layout and `keepdims`; what it was first given does not matter."""
     x = rand(np.random.default_rng(1), (2, 3, 4))
-    for given in (x, x.T, x[1], x.astype("f4"), x.astype("i8"), x[:, ::2]):
+    for matrix in (x, x.T, x[1], x.astype("f4"), x.astype("i8"), x[:, ::2]):
         for keepdims in (False, True, 1):
             for factor in (1, 2):
-                found = la.matrix_norm(factor * cm.asarray(given), keepdims=keepdims)
-                want = np.linalg.matrix_norm(factor * given, keepdims=bool(keepdims))
+                found = la.matrix_norm(factor * cm.asarray(matrix), keepdims=keepdims)
+                want = np.linalg.matrix_norm(factor * matrix, keepdims=bool(keepdims))
                 assert found.shape == want.shape
                 near(found, want)
     with pytest.raises(ValueError, match="^matrix_norm: wants arrays of at least two"):

@@ -40,6 +40,9 @@ Measured (row versions_matmul_bfloat16):
 
 (end of what was measured)
 
+Slow kernels run between the fast ones here. Under the steady load of the row matmul_bfloat16_4096 the power limit leaves both
+about 700.
+
 Operands may be contiguous along k ("K") or along m or n ("M"): wgmma reads 16-bit numbers either way. TMA wants rows at
 multiples of 16 bytes; the planner copies operands that are not laid out so (odd leading dimensions) into padded scratch.
 Partial tiles cost what full ones do: TMA fills them with zeros.

@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from differences import MACHINES, run_version
+from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 from cudamath.testing import assert_close
@@ -126,6 +127,43 @@ def test_a_bias_beside_what_was_seen_before(device, rank):
                              (cm.ones(2, dtype="int64"), TypeError)):
             with pytest.raises(error, match=f"^conv_transpose{rank}d: "):
                 run(images, filters, wrong)
+
+
+@pytest.mark.parametrize("name", ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"])
+def test_numbers_that_equal_others_seen_before(device, name):
+    """1.0 equals 1, but is no stride."""
+    ones = (1,) * int(name[-2])
+    x, w = cm.ones((1, 2, *[3 * n for n in ones])), cm.ones((2, 2, *ones))
+    for one in (1, ones):
+        for _ in range(2):
+            getattr(cm.ml, name)(x, w, stride=one)
+        for wrong in (1.0, (1.0, *ones[1:])):
+            with pytest.raises(ValueError, match=f"^{name}: wants stride as"):
+                getattr(cm.ml, name)(x, w, stride=wrong)
+
+
+@pytest.mark.simulator
+def test_several_launches_seen_before_in_the_simulator(monkeypatch):
+    """Convolutions of several launches: the second call goes to these at once, and they take what the first ones took."""
+    from cudamath.ml import conv, conv_transpose
+
+    calls = {
+        "conv3d": [{}, {"padding": 1, "stride": (2, 1, 1)}, {"padding": (1, 0, 1), "dilation": (1, 1, 2)}, {"padding": "same"}],
+        "conv_transpose3d": [{}, {"padding": (1, 0, 1), "stride": 2}], "conv2d": [{"padding": "same"}, {"stride": (2, 1)}],
+        "conv_transpose2d": [{"stride": (2, 1), "padding": 1}], "conv_transpose1d": [{}, {"padding": (1,)}]}
+    with simulated_gpu(monkeypatch):
+        for name, cases in calls.items():
+            rank, run = int(name[-2]), getattr(cm.ml, name)
+            shapes = (2, 2, *(3, 4, 3)[:rank]), (2, 2, *(2, 3, 1)[:rank]), (2,)
+            for options, count in itertools.product(cases, (2, 3)):  # without a bias and with one
+                for seed in (0, 1):
+                    arrays = [np.random.default_rng(seed + i).standard_normal(s) for i, s in enumerate(shapes[:count])]
+                    wanted = run(*[cm.asarray(a, device="cpu") for a in arrays], **options).to_numpy()
+                    given = [cm.asarray(a) for a in arrays]
+                    with monkeypatch.context() as patch:
+                        for module in (conv, conv_transpose) if seed else ():
+                            patch.setattr(module, "_operands", None)  # the checks
+                        assert_close(run(*given, **options), wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("images", [1, 2])

@@ -388,7 +388,8 @@ SEEN_BEFORE = {
             lambda f, x, w, b: f.glu(x[:, :2], 1) * f.glu(x[:, 1:], -3)),
     "avg_pool2d": (lambda ml, x, w, b: ml.avg_pool2d(x, 2), lambda f, x, w, b: f.avg_pool2d(x, 2)),
     "conv2d": (lambda ml, x, w, b: ml.conv2d(x, w, b, padding=1), lambda f, x, w, b: f.conv2d(x, w, b, padding=1)),
-    "conv2d without bias": (lambda ml, x, w, b: ml.conv2d(x, w, stride=2), lambda f, x, w, b: f.conv2d(x, w, stride=2)),
+    "conv2d without bias": (lambda ml, x, w, b: ml.conv2d(x, w, stride=2) * ml.conv2d(x, w, stride=(2, 2), padding="valid"),
+                            lambda f, x, w, b: f.conv2d(x, w, stride=2) * f.conv2d(x, w, stride=(2, 2), padding="valid")),
     "prelu": (lambda ml, x, w, b: ml.prelu(x, b[:3]) + ml.prelu(x, b[0]),
               lambda f, x, w, b: f.prelu(x, b[:3]) + f.prelu(x, b[0])),
     "layer_norm": (
@@ -401,9 +402,13 @@ SEEN_BEFORE = {
     "conv1d": (lambda ml, x, w, b: ml.conv1d(x[..., 1], w[..., 2], padding=1) + ml.conv1d(x[..., 0], w[..., 0], b, padding=1),
                lambda f, x, w, b: f.conv1d(x[..., 1], w[..., 2], padding=1) + f.conv1d(x[..., 0], w[..., 0], b, padding=1)),
     "conv3d": (lambda ml, x, w, b: ml.conv3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((6, 2, 3, 3, 1))[:, :, :2], stride=2)
-               + ml.conv3d(x[:, :, None], w[:, :, None], b).sum(),
+               + ml.conv3d(x[:, :, None], w[:, :, None], b).sum()
+               + ml.conv3d(x.reshape((2, 3, 2, 4, 8)), w.reshape((4, 3, 3, 3, 1)), b, stride=(2, 1, 2), padding=1).sum()
+               + ml.conv3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((6, 2, 3, 3, 1)), padding="same").sum(),
                lambda f, x, w, b: f.conv3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((6, 2, 3, 3, 1))[:, :, :2], stride=2)
-               + f.conv3d(x[:, :, None], w[:, :, None], b).sum()),
+               + f.conv3d(x[:, :, None], w[:, :, None], b).sum()
+               + f.conv3d(x.reshape((2, 3, 2, 4, 8)), w.reshape((4, 3, 3, 3, 1)), b, stride=(2, 1, 2), padding=1).sum()
+               + f.conv3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((6, 2, 3, 3, 1)), padding="same").sum()),
     "conv_transpose1d": (lambda ml, x, w, b: ml.conv_transpose1d(x[..., 1], w[:3, :, 0], stride=2, padding=1)
                          + ml.conv_transpose1d(x[..., 1], w[:3, :, 0], b[:3], stride=2, padding=1),
                          lambda f, x, w, b: f.conv_transpose1d(x[..., 1], w[:3, :, 0], stride=2, padding=1)
@@ -411,10 +416,10 @@ SEEN_BEFORE = {
     "conv_transpose3d": (  # of two volumes and of one; filters that lie as they are taken, and some that are copied
         lambda ml, x, w, b: ml.conv_transpose3d(x.reshape((2, 3, 2, 4, 8)), w.reshape((3, 4, 3, 3, 1)), padding=1).sum()
         + ml.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, :, 1:], stride=2)
-        + ml.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, 1:5], b, padding=1).sum(),
+        + ml.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, 1:5], b, padding=(1, 1, 0)).sum(),
         lambda f, x, w, b: f.conv_transpose3d(x.reshape((2, 3, 2, 4, 8)), w.reshape((3, 4, 3, 3, 1)), padding=1).sum()
         + f.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, :, 1:], stride=2)
-        + f.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, 1:5], b, padding=1).sum()),
+        + f.conv_transpose3d(x.reshape((1, 2, 3, 8, 8)), w.reshape((2, 6, 3, 3, 1))[:, 1:5], b, padding=(1, 1, 0)).sum()),
     "max_pool1d": (lambda ml, x, w, b: ml.max_pool1d(x[1], 2) + ml.max_pool1d(x[1], 2, dilation=1, ceil_mode=True),
                    lambda f, x, w, b: f.max_pool1d(x[1], 2) + f.max_pool1d(x[1], 2, dilation=1, ceil_mode=True)),
     "adaptive_avg_pool1d": (lambda ml, x, w, b: ml.adaptive_avg_pool1d(x[1], 4) - ml.adaptive_avg_pool1d(x[0], 1),

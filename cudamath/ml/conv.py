@@ -13,7 +13,7 @@ from typing import Any
 from ..core.array import ndarray
 from ..core.dtypes import float32
 from ..core.op import FLOATING, Op, require
-from ..ops.join import pad, stack
+from ..ops.join import _pad, pad, stack
 from ..ops.linalg import tf32_allowed
 from ..ops.shape import _copy, moveaxis, reshape
 from . import conv_fold
@@ -42,6 +42,17 @@ def pair(name: str, what: str, value: Any, least: int) -> tuple[int, int]:
     """`value`, one integer or two (rows, columns), as two that are at least `least`."""
     rows, columns = several(name, what, value, least, 2)
     return rows, columns
+
+
+def whole(*options: Any) -> bool:
+    """Whether these are integers, tuples of them or texts: what is equal to them then means the same (1.0 and True equal 1)."""
+    for option in options:
+        if option.__class__ is tuple:
+            if not {*map(type, option)} <= {int}:
+                return False
+        elif option.__class__ is not int and option.__class__ is not str:
+            return False
+    return True
 
 
 def images(name: str, x: Any, rank: int = 2) -> ndarray:
@@ -181,10 +192,10 @@ def conv2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, in
     """
     key = ("conv2d", stride, padding, dilation, groups, tf32_allowed())
     given = (x, weight) if bias is None else (x, weight, bias)
-    if stride.__class__ is int and padding.__class__ is int and dilation.__class__ is int and groups.__class__ is int:
-        known = _conv2d.again(key, given)
-        if known is not None:
-            return known
+    plain = whole(stride, padding, dilation, groups)
+    known = _conv2d.again(key, given) if plain else None
+    if known is not None:
+        return known
     (x, weight, *biases), groups = _operands("conv2d", 2, x, weight, bias, groups)
     where = _windows("conv2d", 2, x, weight, stride, padding, dilation)
     if conv_fold.serves(x, weight, where["stride"], where["dilation"], groups):
@@ -194,7 +205,8 @@ def conv2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, in
             return _conv2d(images, filters, *biases, stride=(1, 1), padding=margins, dilation=(1, 1), groups=1,
                            tf32=False)
     y = _conv2d(x, weight, *biases, **where, groups=groups, tf32=_tf32(x))
-    _conv2d.remember(key, given, (x, weight, *biases), **where, groups=groups, tf32=_tf32(x))
+    if plain:
+        _conv2d.remember(key, given, (x, weight, *biases), **where, groups=groups, tf32=_tf32(x))
     return y
 
 
@@ -235,7 +247,7 @@ def conv1d(x: Any, weight: Any, bias: Any = None, *, stride: int = 1, padding: i
     """
     key = ("conv1d", stride, padding, dilation, groups, tf32_allowed())
     given = (x, weight) if bias is None else (x, weight, bias)
-    plain = {stride.__class__, padding.__class__, dilation.__class__, groups.__class__} == {int}
+    plain = whole(stride, padding, dilation, groups)
     known = _conv2d.again(key, given) if plain else None
     if known is not None:
         return known
@@ -294,16 +306,17 @@ def conv3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, in
     """
     key = ("conv3d", stride, padding, dilation, groups, tf32_allowed())
     given = (x, weight) if bias is None else (x, weight, bias)
-    plain = {stride.__class__, padding.__class__, dilation.__class__, groups.__class__} == {int}
+    plain = whole(stride, padding, dilation, groups)
     known = _conv2d.again(key, given) if plain else None
     if known is not None:
         return known
     (x, weight, *biases), groups = _operands("conv3d", 3, x, weight, bias, groups)
     where = _windows("conv3d", 3, x, weight, stride, padding, dilation)
     (step, *strides), (before, after, *margins), (apart, *dilations) = where["stride"], where["padding"], where["dilation"]
-    taps = weight.shape[2]
+    taps, thin = weight.shape[2], x
+    widths, zeros = ((0, 0), (0, 0), (before, after), (0, 0), (0, 0)), (0, 0)  # zeros: 16 bytes of them
     if before or after:
-        x = pad(x, ((0, 0), (0, 0), (before, after), (0, 0), (0, 0)))
+        x = _pad(thin, scalars=zeros, widths=widths)
     planes = (x.shape[2] - apart * (taps - 1) - 1) // step + 1
     met = [x[:, :, t * apart:t * apart + (planes - 1) * step + 1:step] for t in range(taps)]
     if x._node is None:  # one view of all, in which planes occur again
@@ -325,7 +338,11 @@ def conv3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, in
     if copied is not None and flat[0]._data != side_by_side._data and (
             [a._data for a in flat[1:]] == [getattr(a, "_data", None) for a in given[1:]]):
         run = _conv2d.plans[*[a._layout for a in flat], *params.values()]
-        _conv2d.remember_chain(key, given, side_by_side, copied, run, out)
+        if x is thin:
+            _conv2d.remember_chain(key, given, side_by_side, copied, run, out)
+        else:
+            padded = _pad.plans[thin._layout, widths]
+            _conv2d.remember_chain(key, given, thin, lambda x: copied(padded(x, *zeros)), run, out)
     return out
 
 
@@ -377,8 +394,7 @@ def conv_transpose2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     """
     name = "conv_transpose2d"
     key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
-    plain = {stride.__class__, padding.__class__, output_padding.__class__, groups.__class__,
-             dilation.__class__} <= {int, tuple}
+    plain = whole(stride, padding, output_padding, groups, dilation)
     known = transposed_again(key, given, bias) if plain else None
     if known is not None:
         return known

@@ -10,7 +10,7 @@ from typing import Any
 from ..core.array import ndarray
 from ..core.op import Op
 from ..ops.shape import _copy
-from .conv import _conv2d_input_grad, _operands, conv_transpose2d, several, transposed_again
+from .conv import _conv2d_input_grad, _operands, conv_transpose2d, several, transposed_again, whole
 
 __all__ = ["conv_transpose1d", "conv_transpose3d"]
 
@@ -48,7 +48,7 @@ def conv_transpose1d(x: Any, weight: Any, bias: Any = None, *, stride: int = 1, 
     """
     name = "conv_transpose1d"
     key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
-    plain = {*map(type, key[1:])} == {int}
+    plain = whole(stride, padding, output_padding, groups, dilation)
     known = transposed_again(key, given, bias) if plain else None
     if known is not None:
         return known
@@ -103,7 +103,7 @@ def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     """
     name = "conv_transpose3d"
     key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
-    plain = {*map(type, key[1:])} == {int}
+    plain = whole(stride, padding, output_padding, groups, dilation)
     known = transposed_again(key, given, bias) if plain else None
     if known is not None:
         return known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import itertools
@@ -203,7 +204,8 @@ class Op:
     def keep(self, key: tuple, run: Callable) -> None:
         if len(self.plans) >= _MOST_PLANS:
             self.plans.clear()
-        self.plans[key] = run
+        with contextlib.suppress(TypeError):  # a 0-d array in the place of a number cannot be looked up
+            self.plans[key] = run
 
     def again(self, key: tuple, arrays: Sequence[Any], scalars: tuple = ()) -> Any:
         """The result of a public call like one that was seen before (`remember`), without its checks; None if there was none.

@@ -140,7 +140,7 @@ def _slope(x: ndarray, axis: int, spacing: Any, edge_order: int) -> ndarray:
         return span(x, axis, start, stop)
 
     if x._node is None and type(spacing) in (int, float):
-        return _slopes(x, scalars=(float(spacing),), axis=axis, second=edge_order == 2)
+        return _slopes(x, scalars=(float(spacing),), axis=axis, second=bool(edge_order == 2))
     if np.ndim(spacing) == 0:
         h = astype(spacing, x.dtype) if recorded(spacing) else spacing.item() if hasattr(spacing, "item") else spacing
         inner = (at(2, n) - at(0, n - 2)) / (2 * h)

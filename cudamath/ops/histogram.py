@@ -151,7 +151,7 @@ _WIDTHS: dict[str, Callable[[ndarray, float], float]] = {
 def _range(name: str, x: ndarray, given: Any) -> tuple[float, float]:
     """First and last edge."""
     if given is not None:
-        low, high = given
+        low, high = [end.item() if type(end) is ndarray else end for end in given]
         if low > high:
             raise ValueError(f"{name}: range must ascend, got ({low}, {high})")
         if not (math.isfinite(low) and math.isfinite(high)):
@@ -168,7 +168,7 @@ def _range(name: str, x: ndarray, given: Any) -> tuple[float, float]:
 
 
 def _is_number(bins: Any) -> bool:
-    return np.ndim(bins) == 0 and not isinstance(bins, str | ndarray)
+    return np.ndim(bins) == 0 and not isinstance(bins, str)
 
 
 def _count(name: str, bins: Any) -> int:

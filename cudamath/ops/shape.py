@@ -260,7 +260,7 @@ def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bo
     x = require("reshape", x, HELD)
     layout = x._layout
     try:
-        sizes = tuple(map(operator.index, shape if isinstance(shape, tuple | list) else (shape,)))
+        sizes = tuple(map(operator.index, shape if isinstance(shape, tuple | list) or getattr(shape, "ndim", 0) else (shape,)))
     except TypeError:
         raise TypeError(f"reshape: shape must be an integer or a sequence of integers, got {shape!r}") from None
     new = shapes.resolve_shape("reshape", layout.size, sizes)
@@ -270,7 +270,7 @@ def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bo
         if copy is False:
             raise ValueError(f"reshape: {layout.shape} with strides {layout.strides} cannot become {new} as a view")
         x = _copy(x)
-        if order == "C" and copy is None and type(shape) in (int, tuple):
+        if asked:
             _copy.remember(key, (given,), (given,), (x, _reshape(x, shape=new, old=layout.shape)))
     elif copy:
         x = _copy(x)
@@ -545,8 +545,8 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> ndarray:
     array([[1, 2],
            [1, 2]])
     """
-    plain = type(x) is ndarray and x._node is None and type(shape) is tuple
-    if plain and all_ints(shape):
+    plain = type(x) is ndarray and x._node is None and type(shape) is tuple and all_ints(shape)
+    if plain:
         try:
             return x._view(_views[x._layout, shape])
         except KeyError:
@@ -586,9 +586,9 @@ def reshaped(x: ndarray, *new_shape: Any, **kwargs: Any) -> ndarray:
                 return x._view(seen)
         except (KeyError, TypeError):  # new, or a list of sizes
             pass
-    shape = new_shape[0] if len(new_shape) == 1 and not hasattr(new_shape[0], "__index__") else new_shape
+    shape = new_shape[0] if len(new_shape) == 1 else new_shape
     y = reshape(x, shape, **kwargs)
-    if plain and x._layout.contiguous and type(shape) is tuple:
+    if plain and x._layout.contiguous and all_ints(shape):
         remember(_reshaped_views, (x._layout, new_shape), y._layout)
     return y
 

@@ -42,6 +42,38 @@ CALLS = [
     lambda m, a: m.argwhere(a(3)), lambda m, a: m.argwhere(a(0)), lambda m, a: m.add.reduce(a(3.5)),
     lambda m, a: m.sum(a(3.5), axis=-1, keepdims=True), lambda m, a: m.max(a(3), axis=0)]
 
+#: Functions of the module, of an array, and of what is a scalar of NumPy's and a 0-d array here: neither can be looked up by.
+OF_SCALARS = [
+    lambda m, x, n: m.linspace(0, 1, n), lambda m, x, n: m.logspace(0, 2, n, endpoint=n < 3),
+    lambda m, x, n: m.geomspace(n, 8, n), lambda m, x, n: m.eye(n, k=n), lambda m, x, n: m.tril_indices(4, n),
+    lambda m, x, n: m.diag_indices(3, n), lambda m, x, n: m.array(5, ndmin=n), lambda m, x, n: m.broadcast_to(x[0], (n, 4)),
+    lambda m, x, n: x.reshape(n, -1), lambda m, x, n: x.reshape((-1, n)), lambda m, x, n: x.T.reshape((n, 6)),
+    lambda m, x, n: m.reshape(x, (n, 6)), lambda m, x, n: m.reshape(x, m.stack([n, 3 * n])),
+    lambda m, x, n: x.reshape(m.asarray([6, 2])), lambda m, x, n: x.T.reshape(np.array([4, -1])),
+    lambda m, x, n: (m.std(x, ddof=n), m.nanvar(x, axis=1, ddof=n)), lambda m, x, n: m.gradient(x[0], edge_order=n),
+    lambda m, x, n: m.histogram(x, n), lambda m, x, n: m.histogram(x, bins=4, range=(-n, n)),
+    lambda m, x, n: m.histogramdd(x[:, :2], n)[0], lambda m, x, n: m.tensordot(x, x, n)]
+
+
+@pytest.mark.parametrize("call", OF_SCALARS)
+def test_what_is_no_scalar_here_serves_as_one(device, call):
+    numbers = np.cos(np.arange(12.0)).reshape(3, 4)
+    for _ in range(2):  # new, and seen before
+        mine = call(cm, cm.asarray(numbers, copy=True), cm.max(cm.asarray([1, 2])))
+        theirs = call(np, numbers, np.max([1, 2]))
+        for got, expected in zip(mine, theirs, strict=True) if isinstance(theirs, tuple) else [(mine, theirs)]:
+            assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
+            np.testing.assert_allclose(got.to_numpy(), expected, rtol=1e-12)
+
+
+def test_shapes_that_are_none(device):
+    for shape in (np.array([[3, 4]]), cm.asarray([3.0, 4.0]), (3, cm.asarray([4]))):
+        with pytest.raises(TypeError, match="^reshape: shape must be"):
+            cm.arange(12).reshape(shape)
+    for wrong in (cm.asarray([1]), cm.asarray([1.0, 2.0]), "1"):
+        with pytest.raises(TypeError, match="^var: correction must be a number"):
+            cm.arange(12).var(ddof=wrong)
+
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -91,7 +91,7 @@ def array(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | No
     """
     out = core.asarray(obj, dtype, device, copy, name="array")
     if ndmin > out.ndim:
-        out = reshape(out, (1,) * (ndmin - out.ndim) + out.shape)
+        out = reshape(out, (1,) * (operator.index(ndmin) - out.ndim) + out.shape)
     return out if order is None else in_order("array", out, order)
 
 

@@ -203,7 +203,7 @@ def diag_indices(n: int, ndim: int = 2, *, device: Any = None) -> tuple[ndarray,
     >>> [i.tolist() for i in cm.diag_indices(3)]
     [[0, 1, 2], [0, 1, 2]]
     """
-    return (arange(n, device=device),) * ndim
+    return (arange(n, device=device),) * operator.index(ndim)
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None) -> tuple[ndarray, ...]:

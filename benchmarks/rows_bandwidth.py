@@ -146,6 +146,8 @@ row("cumsum_middle", "device", "cumsum(a, 1), 64x2048x1024", repeated((64, 2048,
     "cupy": lambda lib, a: lambda: lib.cumsum(a, 1)}, work=8 * N, unit="B")
 row("max_bf16", "device", "max(a, 1), 32768x4096, bfloat16", repeated((32768, 4096)),
     in_bfloat16(lambda lib, a: a.max(1) if lib.__name__ == "cudamath" else a.amax(1)), work=2 * N, unit="B")
+row("sum_bf16", "device", "a.sum(1), 32768x4096, bfloat16", repeated((32768, 4096)), in_bfloat16(lambda lib, a: a.sum(1)),
+    work=2 * N, unit="B")
 row("argmax_all", "device", "argmax(a), 2^27", repeated((N,)), everywhere(lambda lib, a: lambda: lib.argmax(a), *PEERS),
     work=4 * N, unit="B")
 row("var_columns", "device", "var(a, 0), 32768x4096", repeated((32768, 4096)), {
@@ -168,6 +170,8 @@ row("softmax_64", "device", "softmax, 2^21x64", repeated((1 << 21, 64)),
     pair(lambda ml, x: ml.softmax(x), lambda f, x: f.softmax(x, -1)), work=8 * N, unit="B")
 row("softmax_50k", "device", "softmax, 4096x50257", repeated((TOKENS, VOCABULARY)),
     pair(lambda ml, x: ml.softmax(x), lambda f, x: f.softmax(x, -1)), work=8 * LOGITS, unit="B")
+row("softmax_128k", "device", "softmax, 1024x131072", repeated((1024, 131072)),
+    pair(lambda ml, x: ml.softmax(x), lambda f, x: f.softmax(x, -1)), work=8 * N, unit="B")
 row("log_softmax_gradients", "device", "log_softmax and gradient, 4096x50257, bfloat16", repeated((TOKENS, VOCABULARY)),
     slopes(lambda ml, x: ml.log_softmax(x), lambda f, x: f.log_softmax(x, -1), "bfloat16"), work=10 * LOGITS, unit="B")
 row("cross_entropy", "device", "cross_entropy and gradient, 4096x50257", targets(TOKENS, VOCABULARY),
@@ -176,7 +180,7 @@ row("cross_entropy", "device", "cross_entropy and gradient, 4096x50257", targets
 row("cross_entropy_bf16", "device", "cross_entropy and gradient, 4096x50257, bfloat16", targets(TOKENS, VOCABULARY),
     slopes(lambda ml, x, t: ml.cross_entropy(x, t), lambda f, x, t: f.cross_entropy(x, t), "bfloat16", fixed=1),
     work=6 * LOGITS, unit="B")
-for columns in (768, 4096):
+for columns in (768, 4096, 131072):
     rows = N // 2 // columns
     row(f"layer_norm_gradients_{columns}", "device", f"layer_norm and gradients, {rows}x{columns}, bfloat16",
         repeated((rows, columns), (columns,), (columns,)),

@@ -99,6 +99,11 @@ for size in (1024, 2048, 4096, 8192):
         row(f"matmul_{dtype}_{size}", "device", f"matmul {size} squared, {dtype}", drawn((size, size), (size, size)),
             eight_bits(dtype), work=2 * size**3, unit="FLOP", ceiling="FLOP8", copies=2, hide_host=True)
 
+for name, m, k, n in (("gpt2_up", 8192, 768, 3072), ("llama_up", 4096, 4096, 14336)):
+    for dtype in ("int8", "float8_e4m3"):
+        row(f"matmul_{dtype}_{name}", "device", f"{m}x{k} @ {k}x{n} nt, {dtype}", drawn((m, k), (n, k)), eight_bits(dtype),
+            work=2 * m * k * n, unit="FLOP", ceiling="FLOP8", copies=2, hide_host=True)
+
 for dtype, stored in (("int8", 1.0), ("int4", 0.5)):
     def quantizes(lib: Any, x: Any, dtype: str = dtype) -> Call:
         x = x.astype("bfloat16")

@@ -8,7 +8,9 @@ from differences import check_gradient, numbers
 from fake_driver import gpu
 
 import cudamath as cm
+from cudamath.core import op
 from cudamath.core.plan import Input, Launch, Output, Plan, Temp
+from cudamath.ops import source, ufunc
 from cudamath.testing import assert_close
 
 
@@ -516,6 +518,19 @@ def test_cross_entropy_of_layouts_seen_before(device, options, more):
     leaf = torch.from_numpy(logits).requires_grad_()
     torch.nn.functional.cross_entropy(leaf, torch.from_numpy(targets), **options).sum().backward()
     np.testing.assert_allclose(gradient.to_numpy(), leaf.grad.numpy(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_plans_that_are_forgotten_meanwhile(device, monkeypatch, most):
+    """Remembering a call may be what makes too many plans: all are forgotten then, the call's own among them."""
+    for module in (op, ufunc, source):
+        monkeypatch.setattr(module, "_MOST_PLANS", most)
+    for dtype in ("float32", "float64", "int64", "int8"):
+        x = cm.ones((2, most), dtype)
+        for wanted in ("float16", "float32", "float64", dtype) * 2:
+            assert cm.astype(x, wanted).tolist() == x.astype(wanted).tolist() == cm.copy(x).tolist()
+        assert (x + x).sum(0).tolist() == (2 * x).sum(axis=0).tolist() == cm.cumulative_sum(x + x, axis=0)[-1].tolist()
+        assert cm.random.default_rng(3).random(most).shape == cm.full(most, 2).shape == x[0].shape
 
 
 def test_plans_do_not_pile_up(fake, monkeypatch):

@@ -201,9 +201,10 @@ def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsa
         return y
     y = _cast(x, dtype=wanted)
     if given:
+        run = _cast.plans.get((x._layout, wanted))  # now: where there are too many plans, remembering one forgets them all
         _cast.remember(key, given, (x,), dtype=wanted)
-        if x is given[0] and x._layout.device == CPU:
-            _cast.keep((key, x._layout), _cast.plans[x._layout, wanted])
+        if run is not None and x is given[0] and x._layout.device == CPU:
+            _cast.keep((key, x._layout), run)
     return in_order("astype", y, order)
 
 

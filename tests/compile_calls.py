@@ -260,7 +260,7 @@ def libraries(t: np.dtype) -> None:
         for a in (made(shape, t), made((*shape[:-2], shape[-1], shape[-2]), t).mT):
             if shape[-1] == shape[-2]:
                 b = made((*shape[:-1], 3), t)
-                la.cond(a, 1)
+                la.cond(a, 1), la.lu_solve(la.lu_factor(a), b), la.lu(a)
                 la.solve(a, b), la.inv(a), la.slogdet(a), la.cholesky(a), la.cholesky(a, upper=True), la.eigh(a), la.eigvalsh(a)
                 la.solve_triangular(a, b), la.solve_triangular(a, b, lower=True), la.eig(a), la.eigvals(a)
             la.lu_factor(a), la.qr(a), la.qr(a, mode="complete"), la.qr(a, mode="r"), la.svd(a), la.svdvals(a)

@@ -346,6 +346,6 @@ ELSEWHERE = {
                        "linalg.lu_factor", "linalg.lu_solve", "linalg.matrix_power", "linalg.matrix_rank", "linalg.multi_dot",
                        "linalg.pinv", "linalg.qr", "linalg.slogdet", "linalg.solve", "linalg.solve_triangular", "linalg.svd",
                        "linalg.svdvals", "linalg.tensorinv", "linalg.tensorsolve", "linalg.trace", "cholesky", "eig", "eigh",
-                       "eigvals", "eigvalsh", "inv", "inv_and_sign", "lu_factor", "qr", "qr_r", "slogdet", "solve",
-                       "solve_triangular", "svd", "svdvals"],
+                       "eigvals", "eigvalsh", "exchanged_rows", "inv", "inv_and_sign", "lu_factor", "qr", "qr_r", "slogdet",
+                       "solve", "solve_triangular", "svd", "svdvals"],
 }

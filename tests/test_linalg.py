@@ -1,7 +1,8 @@
-"""cudamath.linalg's decompositions and what is composed of them: the cards cholesky eig eigh eigvals eigvalsh inv
-inv_and_sign lu_factor qr qr_r slogdet solve solve_triangular svd svdvals, and det, lu, lu_solve, pinv, lstsq, matrix_rank,
-matrix_power, cond, expm, multi_dot, tensorinv, tensorsolve, cross, trace. Against NumPy and SciPy; factors, which are not
-unique, by putting the matrix together again. Gradients: test_linalg_gradients.py; kernels and handles: test_linalg_plans.py."""
+"""cudamath.linalg's decompositions and what is composed of them: the cards cholesky eig eigh eigvals eigvalsh exchanged_rows
+inv inv_and_sign lu_factor qr qr_r slogdet solve solve_triangular svd svdvals, and det, lu, lu_solve, pinv, lstsq,
+matrix_rank, matrix_power, cond, expm, multi_dot, tensorinv, tensorsolve, cross, trace. Against NumPy and SciPy; factors,
+which are not unique, by putting the matrix together again. Gradients: test_linalg_gradients.py; kernels and handles:
+test_linalg_plans.py."""
 
 from __future__ import annotations
 
@@ -103,6 +104,28 @@ def test_lu(device, draw, m):
         b = rand(rng, (n, 2), dtype)
         near(la.lu_solve(la.lu_factor(cm.asarray(a)), cm.asarray(b)), np.linalg.solve(a, b))
         near(la.lu_solve(la.lu_factor(cm.asarray(a)), cm.asarray(b[:, 0])), np.linalg.solve(a, b[:, 0]))
+
+
+def test_orders_of_rows(device):
+    """Of many rows, as SciPy exchanges them; pivots of any integer dtype, in any order in memory, in vain and out of range."""
+    rng = np.random.default_rng(0)
+    for lead, n in (((), 1), ((), 5), ((), 300), ((3, 2), 7)):
+        pivots = np.minimum(np.arange(n) + rng.integers(0, n, (*lead, n)), n - 1)
+        want = np.broadcast_to(np.arange(n), (*lead, n)).copy()
+        for at in np.ndindex(lead):
+            for i, other in enumerate(pivots[at]):
+                want[at][[i, other]] = want[at][[other, i]]
+        b = rng.standard_normal((*lead, n, 2))
+        for dtype in ("i4", "i8", "u2"):
+            ours = cm.asarray(pivots.astype(dtype))
+            for places in (ours, cm.asfortranarray(ours)):
+                x = la.lu_solve((cm.eye(n), places), cm.asarray(b)).to_numpy()
+                np.testing.assert_array_equal(x, np.take_along_axis(b, want[..., None], -2))
+    assert la.lu_solve((cm.zeros((0, 0)), cm.zeros(0, "int32")), cm.zeros((0, 2))).shape == (0, 2)
+    assert la.lu(cm.zeros((3, 0)))[0].tolist() == np.eye(3).tolist()
+    with pytest.raises(IndexError):
+        la.lu_solve((cm.eye(2), cm.asarray([0, 7])), cm.asarray([1.0, 2.0]))
+        cm.cuda.synchronize()
 
 
 @pytest.mark.parametrize("upper", [False, True])
@@ -431,6 +454,8 @@ X = cm.ones
     (lambda: la.solve_triangular(cm.eye(2), X(3)), ValueError, r"^solve_triangular: .*\(3,\)"),
     (lambda: la.lu_solve(la.lu_factor(cm.eye(2)), X(3)), ValueError, r"^lu_solve: .*\(3,\)"),
     (lambda: la.lu_solve((cm.eye(2), X(2)), X(2)), TypeError, "^lu_solve: .*integer"),
+    (lambda: la.lu_solve((cm.eye(2), [1]), X(2)), ValueError, r"^lu_solve: .*pivot .* 2 rows, got .*\(1,\)"),
+    (lambda: la.lu_solve((cm.eye(2), 1), X(2)), ValueError, r"^lu_solve: .*pivots of shape \(\)"),
     (lambda: la.qr(cm.eye(2), "raw"), ValueError, "^qr: mode .*'raw'"),
     (lambda: la.eigh(cm.eye(2), "X"), ValueError, "^eigh: UPLO .*'X'"),
     (lambda: la.pinv(cm.eye(2), 1e-3, rtol=1e-3), ValueError, "^pinv: .*both"),

@@ -19,6 +19,7 @@ from matrices import near, rand
 import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.core.plan import Call, Flag, Input, Launch, Output, Plan, Ticket
+from cudamath.cpu import decompose as host
 from cudamath.kernels import decompose as planners
 from cudamath.kernels import matrices as small
 from cudamath.runtime import flags, solver, stream
@@ -30,7 +31,7 @@ LinAlgError = np.linalg.LinAlgError
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("dtype", ["f4", "c16"])
 def test_kernels(machine, dtype):
-    """triangle, identity, conjugate, zero_based, paired, reflected, log_determinant by name."""
+    """triangle, identity, conjugate, zero_based, row_order, paired, reflected, log_determinant by name."""
     rng = np.random.default_rng(0)
     a = rand(rng, (2, 4, 5), dtype)
     size = 40
@@ -52,6 +53,11 @@ def test_kernels(machine, dtype):
     out = run_version(machine, lambda p: Plan([p.like(dtype="int32")], [Launch(small.zero_based, 1, 128,
                                                                               [Input(0), Output(0)])]), pivots)
     np.testing.assert_array_equal(out, pivots - 1)
+    for shape in ((3, 5), (1,), (2, 2, 4)):
+        exchanges = rng.integers(0, shape[-1], shape).astype("i4")
+        for m in (shape[-1], shape[-1] + 2):
+            order = run_version(machine, lambda p, m=m: planners.exchanged(p, m=m), exchanges)
+            np.testing.assert_array_equal(order, host.exchanged(exchanges, m=m))
     scipy = pytest.importorskip("scipy.linalg")
     for shape, columns in (((4, 7, 3), 3), ((4, 7, 3), 7), ((3, 2, 5), 2)):
         tall = rand(rng, shape, dtype)

@@ -7,6 +7,7 @@ operations over the whole batch, and everything between blocks is a matrix produ
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -143,6 +144,24 @@ def lu_factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
                 x[:, first:last, last:] = right
                 x[:, last:, last:] -= x[:, last:, first:last] @ right
     return x.reshape(a.shape), pivots.reshape(*lead, k)
+
+
+def exchanged(pivots: np.ndarray, *, m: int) -> np.ndarray:
+    """Which row of A is which row of P A, (..., m), from the row exchanges (..., k), which are replayed."""
+    lead = pivots.shape[:-1]
+    if not lead:
+        rows = list(range(m))
+        for i, other in enumerate(pivots.tolist()):
+            rows[i], rows[other] = rows[other], rows[i]
+        return np.array(rows, np.int64)
+    flat = pivots.reshape(math.prod(lead), pivots.shape[-1])
+    order = np.tile(np.arange(m), (len(flat), 1))
+    each = np.arange(len(flat))
+    for i in range(flat.shape[1]):
+        other = order[each, flat[:, i]]
+        order[each, flat[:, i]] = order[:, i]
+        order[:, i] = other
+    return order.reshape(*lead, m)
 
 
 @named("solve_triangular")

@@ -46,6 +46,7 @@ from .matrices import (
     log_determinant,
     paired,
     reflected,
+    row_order,
     triangle,
     zero_based,
 )
@@ -235,6 +236,16 @@ def lu_factor(a: Layout) -> Plan:
         found = work.temp(a.like((count * k,), INT64))
         work.call(solver.getrf(a.dtype, m, n, count), Output(0), found, info)
     work.launch(zero_based, count * k, found, Output(1).view((count * k,)))
+    return work.plan()
+
+
+def exchanged(pivots: Layout, *, m: int) -> Plan:
+    """pivots: (..., k), 0-based, in C order -> the order of the rows of P A, (..., m), int64."""
+    lead, k = pivots.shape[:-1], pivots.shape[-1]
+    work = _Work(pivots.like((*lead, m), INT64))
+    count = math.prod(lead)
+    if count * m:
+        work.launch(row_order, count * m, Input(0).view((count, k)), Output(0).view((count, m)))
     return work.plan()
 
 

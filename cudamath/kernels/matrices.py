@@ -174,6 +174,24 @@ def zero_based(pivots, out):  # pivots: (n,) int32 or int64, 1-based; out: (n,) 
         out[i] = pivots[i] - 1
 
 
+@cuda.jit
+def row_order(pivots, out):  # pivots: (count, k) integers, 0-based; out: (count, m) int64, m >= k
+    """Which row of A is row i of P A: i, taken back through the exchanges of rows j and pivots[j], the last one first. One
+    thread per row; the threads of a matrix read the same pivot at a time."""
+    i = cuda.grid(1)
+    m = out.shape[1]
+    if i < out.size:
+        b, row = i // m, i % m
+        for back in range(pivots.shape[1]):
+            j = pivots.shape[1] - 1 - back
+            other = types.int64(pivots[b, j])
+            if row == j:
+                row = other
+            elif row == other:
+                row = j
+        out[b, i % m] = row
+
+
 @functools.cache
 def log_determinant(dtype: np.dtype) -> Any:
     """Sign (or phase) and logarithm of the absolute value of det A, from the LU factors: one block per matrix.

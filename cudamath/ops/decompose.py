@@ -11,13 +11,12 @@ line of the call. A matrix with NaN in it counts as singular on a GPU; on the CP
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core import dtypes
-from ..core.array import asarray, ndarray, upload
+from ..core.array import asarray, ndarray
 from ..core.op import Category, Op, lazy, require
 from ..core.shapes import broadcast_shapes
 from .creation import eye, tril, triu
@@ -25,7 +24,7 @@ from .elementwise import conj, exp
 from .index import getitem, take
 from .join import concat
 from .linalg import matmul
-from .shape import astype, broadcast_to, expand_dims, matrix_transpose, moveaxis, reshape
+from .shape import astype, broadcast_to, expand_dims, in_order, matrix_transpose, moveaxis, reshape
 
 __all__ = ["cholesky", "det", "inv", "lu", "lu_factor", "lu_solve", "slogdet", "solve", "solve_triangular"]
 
@@ -186,6 +185,7 @@ _inv = Op("inv", cpu="decompose.inv", cuda="decompose.inv",
 _inv_and_sign = Op("inv_and_sign", cpu="decompose.inv_and_sign", cuda="decompose.inv_and_sign", outputs=2)
 _slogdet = Op("slogdet", cpu="decompose.slogdet", cuda="decompose.slogdet", vjp=_slogdet_grad, outputs=2)
 _lu_factor = Op("lu_factor", cpu="decompose.lu_factor", cuda="decompose.lu_factor", vjp=_lu_grad, outputs=2)
+_exchanged = Op("exchanged_rows", cpu="decompose.exchanged", cuda="decompose.exchanged")
 _solve_triangular = Op("solve_triangular", cpu="decompose.solve_triangular", cuda="decompose.solve_triangular",
                        vjp=_triangular_grad)
 _cholesky = Op("cholesky", cpu="decompose.cholesky", cuda="decompose.cholesky", vjp=_cholesky_grad)
@@ -298,8 +298,10 @@ def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, /) -> ndarray:
         raise ValueError(f"lu_solve: the number of rows of b must be that of a, got shapes {packed.shape} and {b.shape}")
     pivots = require("lu_solve", pivots if type(pivots) is ndarray else asarray(pivots, device=packed.device), dtypes.INTEGER,
                      "pivots")
+    if pivots.shape[-1:] != (n,):
+        raise ValueError(f"lu_solve: wants a pivot for each of the {n} rows, got pivots of shape {pivots.shape}")
     if pivots.ndim == 1:
-        x = take(columns, upload(_order(pivots, n), packed._layout.device, ours=True), axis=-2)
+        x = take(columns, _exchanged(in_order("lu_solve", pivots, "C"), m=n), axis=-2)
     else:
         x = matmul(_permutation(pivots, n, packed.dtype), columns)
     x = _system("lu_solve", _solve_triangular, packed, x, lower=True, unit=True)
@@ -307,28 +309,9 @@ def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, /) -> ndarray:
     return reshape(x, x.shape[:-1]) if vector else x
 
 
-def _order(pivots: ndarray, m: int) -> np.ndarray:
-    """Which row of A is which row of P A, (..., m), from the row exchanges: they are replayed on the host."""
-    host = pivots.to_numpy()
-    lead = host.shape[:-1]
-    if not lead:
-        rows = list(range(m))
-        for i, other in enumerate(host.tolist()):
-            rows[i], rows[other] = rows[other], rows[i]
-        return np.array(rows, np.int64)
-    flat = host.reshape(math.prod(lead), host.shape[-1])
-    order = np.tile(np.arange(m), (len(flat), 1))
-    each = np.arange(len(flat))
-    for i in range(flat.shape[1]):
-        other = order[each, flat[:, i]]
-        order[each, flat[:, i]] = order[:, i]
-        order[:, i] = other
-    return order.reshape(*lead, m)
-
-
 def _permutation(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
     """P of P A = L U, (..., m, m)."""
-    return getitem(eye(m, dtype=dtype, device=pivots.device), upload(_order(pivots, m), pivots._layout.device, ours=True))
+    return getitem(eye(m, dtype=dtype, device=pivots.device), _exchanged(in_order("lu", pivots, "C"), m=m))
 
 
 def lu(a: Any, /) -> tuple[ndarray, ndarray, ndarray]:

@@ -193,7 +193,8 @@ def families() -> Calls:
         "scan": lambda: (cm.cumulative_sum(x, axis=1), cm.cumulative_sum(x, axis=0), cm.cumulative_sum(array(40_000), axis=0)),
         "sort": lambda: (cm.sort(x, axis=1), cm.argsort(x.reshape(-1))), "search": lambda: cm.searchsorted(cm.sort(x[0]), x[1]),
         "index": lambda: (x[i], cm.take(x, i, axis=0), cm.nonzero(x), cm.take_along_axis(tall, places, axis=1)),
-        "ranks": lambda: (cm.sort(x.reshape(-1)[:3000]), cm.topk(x[:20], 5), cm.median(x, axis=1), cm.median(x[:, :7], axis=1)),
+        "ranks": lambda: (cm.sort(x.reshape(-1)[:3000]), cm.topk(x[:20], 5), cm.median(x, axis=1), cm.median(x[:, :7], axis=1),
+                          cm.nanmedian(x, axis=1)),
         "masks": lambda: (x[x > 0], cm.argwhere(x > 0), cm.nonzero(x[0]), cm.unique(i)),
         "copy": lambda: cm.concat([x.mT.copy(), x.mT]),
         "random": lambda: (cm.random.normal(size=1000), cm.random.permutation(500)), "histogram": lambda: cm.histogram(x),
@@ -268,7 +269,7 @@ def more() -> Calls:
         la, upper = cm.linalg, cm.triu(matrix)
         for a in (square, square.mT, matrix):
             la.inv(a), la.slogdet(a), la.cholesky(a @ a.mT), la.eigh(a), la.qr(a), la.qr(a, mode="complete"), la.svd(a)
-            la.solve(a, a), la.lu_factor(a), la.eig(a), la.cholesky(a @ a.mT, upper=True)
+            la.solve(a, a), la.lu_solve(la.lu_factor(a), a), la.cond(a, 1), la.eig(a), la.cholesky(a @ a.mT, upper=True)
         la.solve_triangular(upper, matrix), la.solve_triangular(cm.triu(square), square), la.cross(array(7, 3), array(7, 3))
 
     def chosen() -> None:

@@ -5,9 +5,11 @@ a user's mistake take the name of the op first and put it in front of the messag
 property tests compare every function here with it.
 """
 
+import contextlib
 import operator
 from collections.abc import Iterable, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.exceptions import AxisError
@@ -32,6 +34,7 @@ __all__ = [
     "overlaps_itself",
     "reshape_strides",
     "resolve_shape",
+    "sizes_of",
 ]
 
 
@@ -185,16 +188,20 @@ def as_integer(name: str, what: str, number: int) -> int:
 # ------------------------------------------------------------------------------------------------- reshape
 
 
+def sizes_of(name: str, shape: Any) -> Shape:
+    """A tuple of sizes from an integer or a sequence of integers."""
+    try:
+        if not isinstance(shape, tuple | list):
+            with contextlib.suppress(TypeError):
+                return (operator.index(shape),)
+        return tuple([operator.index(size) for size in shape])
+    except TypeError:
+        raise TypeError(f"{name}: shape must be an integer or a sequence of integers, got {shape!r}") from None
+
+
 def normalize_shape(name: str, shape: "int | Iterable[int]") -> Shape:
     """A tuple of sizes from an integer or a sequence of integers; each must be >= 0."""
-    sizes: Shape
-    try:
-        sizes = (operator.index(shape),)  # type: ignore[arg-type]
-    except TypeError:
-        try:
-            sizes = tuple([operator.index(size) for size in shape])  # type: ignore[union-attr]
-        except TypeError:
-            raise TypeError(f"{name}: shape must be an integer or a sequence of integers, got {shape!r}") from None
+    sizes = sizes_of(name, shape)
     if sizes and min(sizes) < 0:
         raise ValueError(f"{name}: negative size in shape {sizes}")
     return sizes

@@ -422,14 +422,14 @@ def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 
             left, right, out = known
             return matmul(a._view(left), b._view(right))._view(out)
     a, b = _pair("tensordot", a, b)
-    asked = axes
+    asked: Any = axes
     if not isinstance(axes, (tuple, list)) and np.ndim(axes) == 0:
         count = operator.index(axes)
         if not 0 <= count <= builtins.min(a.ndim, b.ndim):
             raise ValueError(f"tensordot: axes={count} does not fit shapes {a.shape} and {b.shape}")
         of_a, of_b = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))
     else:
-        first, second = axes
+        first, second = asked
         of_a, of_b = normalize_axes("tensordot", first, a.ndim), normalize_axes("tensordot", second, b.ndim)
     if [a.shape[i] for i in of_a] != [b.shape[j] for j in of_b]:
         raise ValueError(f"tensordot: axes {of_a} of shape {a.shape} and axes {of_b} of shape {b.shape} differ in length")

@@ -259,7 +259,7 @@ def _setitem(x: ndarray, key: Any, value: Any) -> None:
         if plain or type(value) is ndarray and value._node is None and value._layout.device == CPU and (
                 value._layout.dtype is layout.dtype) and (
                 # between vectors of different steps NumPy does not look for an overlap
-                layout.ndim > 1 or value._layout.contiguous and (type(key) is int or key.step is None)
+                layout.ndim > 1 or value._layout.contiguous and (type(key) is not slice or key.step is None)
                 or not np.may_share_memory(x._data, value._data)):
             try:
                 x._data[key] = value if plain else value._data

@@ -268,7 +268,7 @@ def _floating_dtype(own: np.dtype) -> np.dtype:
 def _freedom(name: str, correction: float | None, ddof: float | None) -> float:
     if correction is not None and ddof is not None:
         raise ValueError(f"{name}: correction and ddof mean the same; got correction={correction} and ddof={ddof}")
-    chosen = correction if correction is not None else ddof if ddof is not None else 0
+    chosen: Any = correction if correction is not None else ddof if ddof is not None else 0
     number = chosen.item() if getattr(chosen, "shape", None) == () else chosen
     if not isinstance(number, (int, float)):
         raise TypeError(f"{name}: correction must be a number, got {chosen!r}")

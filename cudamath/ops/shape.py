@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -260,11 +259,7 @@ def reshape(x: Any, /, shape: int | Sequence[int], order: str = "C", *, copy: bo
         return known
     x = require("reshape", x, HELD)
     layout = x._layout
-    try:
-        sizes = tuple(map(operator.index, shape if isinstance(shape, tuple | list) or getattr(shape, "ndim", 0) else (shape,)))
-    except TypeError:
-        raise TypeError(f"reshape: shape must be an integer or a sequence of integers, got {shape!r}") from None
-    new = shapes.resolve_shape("reshape", layout.size, sizes)
+    new = shapes.resolve_shape("reshape", layout.size, shapes.sizes_of("reshape", shape))
     if order != "C" and _by_columns("reshape", x, order):
         return transpose(reshape(transpose(x), new[::-1], copy=copy))
     if not layout.contiguous and shapes.reshape_strides(layout.shape, layout.strides, new) is None:

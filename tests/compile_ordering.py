@@ -40,7 +40,7 @@ def ordering(t: np.dtype) -> None:
         cm.partition(array, 9), cm.argpartition(array, 9), cm.topk(array, 9)
     cm.histogram(x, [0, 1, 3]), cm.histogram(x, 5, (0, 1))
     if t.kind in "biu" or t in ("float32", "float64"):
-        _in_range(line[:1000], bins=5), _in_range(line, bins=5)
+        _in_range(line[:1000], bins=5), _in_range(line, bins=5), cm.histogram(x, 9000, (0, 1))
     if t.kind != "b":
         cm.digitize(x, line[:9]), cm.digitize(x, line)
     cm.maximum_at(x, cm.zeros(5, "int32"), 1), cm.minimum_at(x, cm.zeros(5, "int32"), 1)

@@ -229,6 +229,7 @@ ROWS = [
     same("bincount", lambda xp, i, w: xp.bincount(i, w), W((20,), 7), A((20,)), cards=("bin_sums",)),
     moves("histogram", lambda xp, x: xp.histogram(x, [-2.0, -0.5, 0.0, 1.0])[0], CUBE, grad=False, cards=("histogram",)),
     moves("histogram", lambda xp, x: xp.histogram(x, 3)[0], CUBE, grad=False, cards=("histogram_in_range",)),
+    moves("histogram", lambda xp, x: xp.histogram(x, 3, (-1, 0.5))[0], CUBE, grad=False, cards=("histogram_between",)),
     moves("unique", lambda xp, x: xp.unique(xp.floor(x), return_counts=True), CUBE, grad=False),
     moves("unique_values", lambda xp, x: xp.unique_values(xp.floor(x)), M, grad=False,
           truth=lambda x: np.unique(np.floor(x))),

@@ -86,6 +86,26 @@ def test_edges_from_the_data(device, dtype, n):
     same(cm.histogram(ours, 5)[0], 2 * np.histogram(x.view("u1") if dtype == "?" else x, 5)[0])
 
 
+@pytest.mark.parametrize("dtype", ["?", "i1", "i4", "u8", "f2", "f4", "f8"])
+@pytest.mark.parametrize("n", [0, 1, 100, 40_000])
+def test_edges_between_given_numbers(device, dtype, n):
+    """The bits of NumPy's edges and its counts, for numbers on edges as well; calls that were seen before, of other ends."""
+    x = np.random.default_rng(n).integers(0 if dtype in "?u8" else -60, 2 if dtype == "?" else 60, n).astype(dtype)
+    x = x / np.asarray(8, dtype) if dtype[0] == "f" else x
+    for bins in (1, 16, 9000) if dtype != "f2" else (1, 16):
+        for ends in ((0, 5), (1, 6), (-2.5, 0.1), (0, 0.1), (3, 3), (2.0, 2.5), (-1e9, 10**9), tuple(np.float32([0, 0.1]))):
+            if dtype == "f2" and ends[0] in (-1e9, 2.0):
+                continue
+            try:
+                expected = np.histogram(x.view("u1") if dtype == "?" else x, bins, ends)
+            except ValueError:
+                with pytest.raises(ValueError, match=f"histogram: {bins} bins are too many"):
+                    cm.histogram(cm.asarray(x), bins, ends)
+                continue
+            for got, wanted in zip(cm.histogram(cm.asarray(x), bins, ends), expected, strict=True):
+                same(got, wanted)
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("n", [2, 20_000])
 @pytest.mark.parametrize("ends", [(0, np.inf), (-np.inf, 0), (np.nan, 1), (0, 3e-45), (-3e38, 3e38), (1, 1.0000001)])

@@ -440,6 +440,20 @@ def test_histogram_in_range_simulated(dtype, names, monkeypatch):
 
 
 @pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["?", "i4", "f4", "f8"])
+@pytest.mark.parametrize("ends", [(0, 5), (-2.5, 0.1), (0.1, 7)], ids=str)
+def test_histogram_between_simulated(dtype, ends):
+    x = np.random.default_rng(0).normal(0, 5, 300).astype(dtype)
+    for bins in (1, 7, 300):
+        edges = np.linspace(*ends, bins + 1, dtype="f4" if dtype == "f4" else "f8")
+        plan = histogram_range.between(*layouts(x), bins=bins, edge=edges.dtype)
+        assert named(plan) == ["write_edges", "count_shared"]
+        counts, ours = cm.testing.simulate(plan, x, scalars=ends)
+        np.testing.assert_array_equal(ours, edges, strict=True)
+        np.testing.assert_array_equal(counts, np.histogram(x.view("u1") if dtype == "?" else x, bins, ends)[0])
+
+
+@pytest.mark.simulator
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38])
 def test_histogram_without_edges_simulated(bad):

@@ -21,7 +21,7 @@ def histogram(x, edges, *, even):
     edges = comparable(edges)
     if even and edges.size > 2 and edges[0] < edges[-1]:
         return np.histogram(comparable(x).astype(edges.dtype, copy=False), edges.size - 1, (edges[0], edges[-1]))[0]
-    return np.histogram(comparable(x), edges)[0]
+    return np.histogram(x.view(np.uint8) if x.dtype == np.bool_ else comparable(x), edges)[0]
 
 
 def in_range(x, *, bins):
@@ -32,3 +32,9 @@ def in_range(x, *, bins):
         return *np.histogram(x, bins, (x.min(), x.max())), np.int64(0)
     except ValueError:
         return np.zeros(bins, np.int64), np.zeros(bins + 1, np.result_type(x.dtype, np.float32)), np.int64(1)
+
+
+def between(x, *, bins, edge, scalars):
+    """Counts between two numbers, and the edges, of this dtype."""
+    edges = np.linspace(*scalars, bins + 1, dtype=edge)
+    return histogram(x, edges, even=True), edges

@@ -174,18 +174,20 @@ def histogram(x: Layout, edges: Layout, *, even: bool) -> Plan:
 
 def _counts(x: Layout, edges: Layout, place: int, bins: int, kind: str) -> Plan:
     out = x.like((bins,), np.dtype(np.int64))
-    steps: list[Launch] = fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None)
-    if not (x.size and bins):
-        return Plan([out], steps)
     temps: list[Layout] = []
+    bounds_made, bounds = dense(Input(place), edges, edges.shape, edges.dtype, temps) if place else ([], None)
+    counted = count_steps(x, bounds, edges.dtype, bins, kind, temps)
+    return Plan([out], [*fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None), *bounds_made, *counted], temps)
+
+
+def count_steps(x: Layout, bounds: Any, edge: np.dtype, bins: int, kind: str, temps: list[Layout]) -> list[Any]:
+    """Steps that add how many numbers of input 0 lie in each bin to output 0; bounds: the argument of the edges, if any."""
+    if not (x.size and bins):
+        return []
     more, given = dense(Input(0), x, x.shape, x.dtype, temps)
-    again, bounds = dense(Input(place), edges, edges.shape, edges.dtype, temps) if place else ([], given)
-    kinds = kind, x.dtype, edges.dtype
-    arguments = [given.flat, bounds.flat, Output(0)]
+    arguments = [given.flat, given.flat if bounds is None else bounds.flat, Output(0)]
     # 32-bit counters of a block hold what it meets: at most x.size / blocks
     if bins <= MOST_SHARED:
         grid = max(min(blocks(x.size, THREADS * ITEMS), MOST_BLOCKS), blocks(x.size, 1 << 30))
-        launch = Launch(count_shared(*kinds), grid, THREADS, arguments)
-    else:
-        launch = Launch(count_global(*kinds), blocks(x.size, THREADS), THREADS, arguments)
-    return Plan([out], [*steps, *more, *again, launch], temps)
+        return [*more, Launch(count_shared(kind, x.dtype, edge), grid, THREADS, arguments)]
+    return [*more, Launch(count_global(kind, x.dtype, edge), blocks(x.size, THREADS), THREADS, arguments)]

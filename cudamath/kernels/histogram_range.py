@@ -4,7 +4,9 @@ The idea. NumPy's edges are first + i step, rounded after the product and after 
 wants from the two ends, and the counts need no table of edges. Of few numbers one block does all of it, ``count_alone``:
 it finds the ends, counts in shared memory and writes counts and edges. Of many, the blocks of ``find_ends`` find the ends of a
 part each, and every block of ``count_between`` reads those parts before it counts its share as in histogram.py. The host waits
-once, at the end, for a number that says whether there are such edges: between infinities or neighbouring numbers there are not.
+once, at the end, for a number that says whether there are such edges; between infinities or neighbouring numbers are none.
+
+Between numbers that the host gives, ``write_edges`` writes the edges, which NumPy then makes in float64, and histogram.py counts.
 
 The bin of a number comes from a product, then a step aside where rounding put it on the wrong side of an edge, so that the
 edges alone decide, as in NumPy. The floor is two reads of the numbers; of those that the second-level cache holds, one.
@@ -16,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from ..core.layout import Layout
-from ..core.plan import Input, Launch, Output, Plan, Temp
+from ..core.plan import Input, Launch, Output, Plan, Scalar, Temp
 from .build import SIMULATOR, blocks, codec, numba_type
 from .cross import rounded_product
-from .histogram import AHEAD, ITEMS, MOST_BLOCKS, MOST_SHARED, THREADS
+from .histogram import AHEAD, ITEMS, MOST_BLOCKS, MOST_SHARED, THREADS, count_steps
 from .index import dense
 from .lazy import cuda, libdevice, types
 from .rows import device
@@ -182,6 +184,33 @@ def count_between(source: np.dtype, edge: np.dtype, alone: bool) -> Any:
     if alone:
         count_between.__name__ = count_between.__qualname__ = "count_alone"
     return cuda.jit(count_between)
+
+
+@functools.cache
+def write_edges(edge: np.dtype) -> Any:
+    """edges = numpy.linspace(first, last, bins + 1), made in float64; counts = 0."""
+    E = numba_type(edge)
+    steps, edge_at = edges_between(np.dtype(np.float64))[1:]
+
+    @cuda.jit
+    def write_edges(first, last, edges, counts):  # first, last: float64; edges: (bins + 1,) of E; counts: (bins,) int64
+        i = cuda.grid(1)
+        bins = counts.size
+        if i <= bins:
+            edges[i] = E(edge_at(i, first, last, steps(first, last, bins)[0], bins))
+        if i < bins:
+            counts[i] = 0
+
+    return write_edges
+
+
+def between(x: Layout, *, bins: int, edge: np.dtype) -> Plan:
+    """-> counts (bins,) int64 and edges (bins + 1,) of this dtype, between two scalars, first and last edge."""
+    temps: list[Layout] = []
+    made = Launch(write_edges(edge), blocks(bins + 1, THREADS), THREADS,
+                  [Scalar(0, np.float64), Scalar(1, np.float64), Output(1), Output(0)])
+    return Plan([x.like((bins,), np.dtype(np.int64)), x.like((bins + 1,), edge)],
+                [made, *count_steps(x, Output(1), edge, bins, "even", temps)], temps)
 
 
 def in_range(x: Layout, *, bins: int) -> Plan:

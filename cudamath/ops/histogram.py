@@ -35,6 +35,7 @@ _bin_sums = Op("bin_sums", cpu="histogram.bin_sums", cuda="bin_sums.bin_sums",
                vjp=lambda g, _y, _weights, x, bins: (take(g, x), None))
 _histogram = Op("histogram", cpu="histogram.histogram", cuda="histogram.histogram")
 _in_range = Op("histogram_in_range", cpu="histogram.in_range", cuda="histogram_range.in_range", outputs=3)
+_between = Op("histogram_between", cpu="histogram.between", cuda="histogram_range.between", outputs=2)
 _MOST_BINS = 8192  # which the latter counts on a GPU
 
 
@@ -211,12 +212,28 @@ def _edges(name: str, x: ndarray, bins: Any, given: Any, weighted: bool) -> tupl
         if np.any(edges[:-1] > edges[1:]):
             raise ValueError(f"{name}: the edges in bins of shape {edges.shape} must ascend")
         return edges, False
-    kind = x.dtype if given is None and x.dtype in FLOATING else dtypes.result_type(low, high, x)
-    kind = np.result_type(kind, np.float64) if kind.kind in "iub" else kind
+    kind = x.dtype if given is None and x.dtype in FLOATING else _edge_dtype(x, low, high)
     edges = np.linspace(low, high, count + 1, dtype=np.float32 if kind.kind == "V" else kind)
     if np.any(edges[:-1] >= edges[1:]):
         raise ValueError(f"{name}: {count} bins are too many for the range [{low}, {high}] of {kind}")
     return edges, True
+
+
+def _edge_dtype(x: ndarray, low: Any, high: Any) -> np.dtype:
+    """The dtype of edges between two given numbers."""
+    kind = dtypes.result_type(low, high, x)
+    return np.result_type(kind, np.float64) if kind.kind in "iub" else kind
+
+
+def _apart(range: Any, bins: Any) -> tuple[float, float] | None:
+    """A range of two of Python's numbers so far apart that even float32 has an edge for each of the bins, else None."""
+    if range.__class__ is not tuple or len(range) != 2 or bins.__class__ is not int or bins < 1:
+        return None
+    low, high = range
+    if (low.__class__ is not float and low.__class__ is not int) or (high.__class__ is not float and high.__class__ is not int):
+        return None
+    largest = max(abs(low), abs(high))
+    return range if largest < 1e38 and high - low > bins * largest * 2.0**-20 else None
 
 
 def histogram_bin_edges(x: Any, bins: Any = 10, range: tuple[float, float] | None = None,
@@ -257,14 +274,21 @@ def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
     >>> counts.tolist()
     [0, 2, 1]
     """
-    key = None
-    if range is None and weights is None and not density and bins.__class__ is int:
-        key = ("histogram", bins)
-        found = _in_range.again(key, (x,))
-        if found is not None:
-            if found[2].item():
-                _edges("histogram", ravel(x), bins, None, False)  # raises
-            return found[:2]
+    key: tuple[Any, ...] = ()
+    ends = _apart(range, bins)
+    if weights is None and not density and bins.__class__ is int:
+        if range is None:
+            key = ("histogram", bins)
+            found = _in_range.again(key, (x,))
+            if found is not None:
+                if found[2].item():
+                    _edges("histogram", ravel(x), bins, None, False)  # raises
+                return found[:2]
+        elif ends:
+            key = ("histogram", bins, ends[0].__class__, ends[1].__class__)
+            found = _between.again(key, (x,), ends)
+            if found is not None:
+                return found
     asked, x = x, require("histogram", x, REAL_OR_BOOL)
     given = None if weights is None else ravel(_weights("histogram", x, weights))
     x = ravel(x)
@@ -276,15 +300,19 @@ def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
             _edges("histogram", x, count, None, False)  # raises
         if key:
             _in_range.remember(key, (asked,), (x,), bins=count)
+    elif wide and ends and given is None and dtypes.promote(x.dtype, kind := _edge_dtype(x, *ends)) == kind:
+        counts, edges = _between(x, scalars=ends, bins=bins, edge=kind)
+        if key:
+            _between.remember(key, (asked,), (x,), bins=bins, edge=kind)
     else:
-        counts, edges = _between(x, bins, range, given)
+        counts, edges = _by_host(x, bins, range, given)
     if density:
         widths = astype(edges[1:] - edges[:-1], np.float64)
         counts = counts / widths / counts.sum()
     return counts, edges
 
 
-def _between(x: ndarray, bins: Any, range: Any, weights: ndarray | None) -> tuple[ndarray, ndarray]:
+def _by_host(x: ndarray, bins: Any, range: Any, weights: ndarray | None) -> tuple[ndarray, ndarray]:
     """Counts, or sums of weights, and the edges, made on the host."""
     host, even = _edges("histogram", x, bins, range, weights is not None)
     edges = upload(host, x._layout.device, ours=True) if even else asarray(host, device=x.device)

@@ -381,6 +381,22 @@ def test_poisson_numbers_of_means_of_any_dtype_in_the_simulator(dtype):
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_counts_asked_for_again(device):
+    """The plan is of the shape and the dtype, whatever the parameters: the numbers are those of arrays of them."""
+    rng, other = at(), at()
+    for lam in (3.0, 3.0, 0.0, 50.0, 3, 7.5):
+        for dtype in (None, "int16"):
+            want = numpy(other.poisson(np.full((4, 5), lam), dtype=dtype))
+            np.testing.assert_array_equal(numpy(rng.poisson(lam, (4, 5), dtype)), want)
+    for n, p in ((10, 0.3), (10, 0.3), (0, 0.3), (1000, 0.9), (10, 1.0), (10.0, 0.5), (1000, 0.9)):
+        np.testing.assert_array_equal(numpy(rng.binomial(n, p, (4, 5))), numpy(other.binomial(np.full((4, 5), n), p)))
+    assert rng.state == other.state
+    for wrong in (lambda: rng.poisson(-1.0, (4, 5)), lambda: rng.poisson(np.nan, (4, 5)), lambda: rng.poisson(3.0, (4.0, 5)),
+                  lambda: rng.binomial(10, 1.5, (4, 5)), lambda: rng.binomial(-1, 0.3, (4, 5))):
+        with pytest.raises((TypeError, ValueError)):
+            wrong()
+
+
 def test_poisson_numbers_of_an_arrays_means(device):
     """Those of the same means in float64, again and again, in any dtype and layout; the sequence goes on as for them."""
     means = np.random.default_rng(5).uniform(0, 30, (6, 8)).astype("f4")

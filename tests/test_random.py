@@ -322,23 +322,10 @@ def test_defaults(device):
         cm.set_default_dtype("float64")
 
 
-def test_counts_asked_for_again(device):
-    """The plan is of the shape and the dtype, whatever the parameters: the numbers are those of arrays of them."""
-    rng, other = at(), at()
-    for lam in (3.0, 3.0, 0.0, 50.0, 3, 7.5):
-        for dtype in (None, "int16"):
-            want = numpy(other.poisson(np.full((4, 5), lam), dtype=dtype))
-            np.testing.assert_array_equal(numpy(rng.poisson(lam, (4, 5), dtype)), want)
-    for n, p in ((10, 0.3), (10, 0.3), (0, 0.3), (1000, 0.9), (10, 1.0), (10.0, 0.5), (1000, 0.9)):
-        np.testing.assert_array_equal(numpy(rng.binomial(n, p, (4, 5))), numpy(other.binomial(np.full((4, 5), n), p)))
-    assert rng.state == other.state
-
-
 def test_draws_asked_for_again(device):
     """The short way of a draw that was made before: same numbers, same checks, same defaults."""
     for draw in (lambda g: g.random(7), lambda g: g.uniform(-1, 3, (2, 3), "float32"), lambda g: g.normal(1, 2, 5),
-                 lambda g: g.integers(-4, 9, (3, 2)), lambda g: g.integers(1 << 40, size=3), lambda g: g.gumbel(0.5, 2.0, 6),
-                 lambda g: g.poisson(1e4, 6), lambda g: g.binomial(1 << 40, 0.5, (2, 3), "uint64")):
+                 lambda g: g.integers(-4, 9, (3, 2)), lambda g: g.integers(1 << 40, size=3), lambda g: g.gumbel(0.5, 2.0, 6)):
         first, rng = numpy(draw(at())), at()
         for turn in range(3):
             again = numpy(draw(rng))
@@ -355,8 +342,7 @@ def test_draws_asked_for_again(device):
         assert rng.random(7).device == "cpu"
     for bad in (lambda: rng.random(7.0), lambda: rng.random((7.0,)), lambda: rng.uniform(3, -1, (2, 3), "float32"),
                 lambda: rng.normal(1, -2, 5), lambda: rng.normal(math.nan, 2, 5), lambda: rng.integers(-4.0, 9, (3, 2)),
-                lambda: rng.uniform(0, 10**400, 7), lambda: rng.poisson(-1.0, 6), lambda: rng.poisson(math.nan, 6),
-                lambda: rng.binomial(9, 1.5, (2, 3), "uint64"), lambda: rng.binomial(-1, 0.5, (2, 3), "uint64")):
+                lambda: rng.uniform(0, 10**400, 7)):
         with pytest.raises((TypeError, ValueError)):
             bad()
     rng.state = {**rng.state, "offset": (1 << 56) - 1}

@@ -142,7 +142,7 @@ class Discrete(Continuous):
         return drawn(_bounded, counter, (0, 0), *arrays, shape=shape, dtype=dtype, device=place, given=(True, True))
 
     def bernoulli(self, p: Any = 0.5, size: Size = None, device: Any = None) -> ndarray:
-        """True with probability `p`: a random 32-bit word is compared with p 2^32 (so p counts to 2^-33).
+        """An array of bool, True with probability `p`: a random 32-bit word is compared with p 2^32 (so p counts to 2^-33).
 
         Parameters
         ----------
@@ -150,10 +150,6 @@ class Discrete(Continuous):
             In [0, 1].
         size, device
             As for `uniform`.
-
-        Returns
-        -------
-        ndarray of bool
 
         Raises
         ------

@@ -6,7 +6,7 @@ it finds the ends, counts in shared memory and writes counts and edges. Of many,
 part each, and every block of ``count_between`` reads those parts before it counts its share as in histogram.py. The host waits
 once, at the end, for a number that says whether there are such edges; between infinities or neighbouring numbers are none.
 
-Between numbers that the host gives, ``write_edges`` writes the edges, which NumPy then makes in float64, and histogram.py counts.
+Between numbers that the host gives, ``write_edges`` writes edges, which NumPy then makes in float64, and histogram.py counts.
 
 The bin of a number comes from a product, then a step aside where rounding put it on the wrong side of an edge, so that the
 edges alone decide, as in NumPy. The floor is two reads of the numbers; of those that the second-level cache holds, one.

@@ -12,16 +12,6 @@ The bin of a number:
 
 The floor is one read of the numbers.
 
-Measured (row histogram):
-histogram(a, 100), 2^24; NVIDIA H200, commit 8db76822220c, 2026-11-22
-
-                   GB/s     of a copy
-    cudamath        831          0.20
-    cupy            249          0.06
-    torch           689          0.17
-
-(end of what was measured)
-
 Measured (row bincount):
 bincount(i), 2^24, 1,000 bins; NVIDIA H200, commit 8db76822220c, 2026-11-22
 

@@ -10,6 +10,16 @@ Between numbers that the host gives, ``write_edges`` writes edges, which NumPy t
 
 The bin of a number comes from a product, then a step aside where rounding put it on the wrong side of an edge, so that the
 edges alone decide, as in NumPy. The floor is two reads of the numbers; of those that the second-level cache holds, one.
+
+Measured (row histogram):
+histogram(a, 100), 2^24; NVIDIA H200, commit 8db76822220c, 2026-11-22
+
+                   GB/s     of a copy
+    cudamath        831          0.20
+    cupy            249          0.06
+    torch           689          0.17
+
+(end of what was measured)
 """
 
 import functools

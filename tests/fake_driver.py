@@ -459,8 +459,10 @@ class FakeDriver:
                 args.append((storage(kind.dtype), words, ndim))
                 at += len(words)
             else:
-                args.append(np.frombuffer(ctypes.string_at(table[at], kind.itemsize), kind)[0])
-                at += 1
+                parts = 2 if kind.kind == "c" else 1
+                data = b"".join(ctypes.string_at(table[at + i], kind.itemsize // parts) for i in range(parts))
+                args.append(np.frombuffer(data, kind)[0])
+                at += parts
         self.launches.append((getattr(kernel, "__name__", "kernel"), (gx, gy, gz), (bx, by, bz), shared, on, args))
 
         def run():

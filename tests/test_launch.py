@@ -185,6 +185,32 @@ def test_run_time_scalars(fake, dtype, values):
         assert run(value, 0.25).to_numpy()[0] == np.dtype(dtype).type(value)
 
 
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_complex_scalars_are_two_words(fake, dtype):
+    """As Numba takes them: real and imaginary part, each an argument."""
+    def put(out, value, then):
+        out[...] = value + then
+
+    run = bind(put, [], [((1,), "c16")], [Output(0), Scalar(0, dtype), Scalar(1, np.float64)], scalars=2, device=0)
+    for value in (2, True, -0.0, 1.5, 3j, 1 - 2j, np.complex64(2 + 1j), np.float64(0.5), float("inf")):
+        assert run(value, 0.25).to_numpy()[0] == complex(value) + 0.25
+    wanted = np.dtype(dtype).type(1e300)
+    assert run(1e300, 0.0).to_numpy()[0] == wanted
+    with pytest.raises(OverflowError):
+        run(10**400, 0.0)
+
+
+@pytest.mark.parametrize("dtype, part", [("complex64", "f32"), ("complex128", "f64")])
+def test_complex_scalars_are_numbas(dtype, part):
+    from numba.core import types
+    from numba.cuda import compile as compile_cuda
+    from numba.cuda.core import registry  # noqa: F401  numba-cuda's data models
+
+    code, _ = compile_cuda(lambda value, n: None, types.void(getattr(types, dtype), types.int64), output="ptx", abi="numba",
+                           device=False, cc=(9, 0))
+    assert re.findall(r"\.param \.(\w+)", code) == [part, part, "u64"]
+
+
 def test_fixed_scalars_constants_and_tables(fake):
     table = np.array([[1, 2], [3, 4]], np.int32)
 

@@ -366,7 +366,7 @@ class _Writer:
                         np.ascontiguousarray(arg.array).tobytes(), self.device)
                     words[at + 4] = data
             elif isinstance(arg, Scalar):
-                words.append(0)
+                words += [0, 0] if kind.kind == "c" else [0]  # real and imaginary part
                 writes.append(self.scalar(arg, at))
             elif isinstance(arg, Ticket):
                 words.append(0)
@@ -407,17 +407,20 @@ class _Writer:
         self.emit(f"if status: fail(status, kernel{number})")
 
     def scalar(self, arg: Scalar, at: int) -> str:
-        """Write a run-time scalar into word `at`."""
+        """Write a run-time scalar into word `at`; a complex one into the next one too."""
         dtype = np.dtype(arg.dtype)
         if dtype == np.float32:
             return f"f[{2 * at}] = s{arg.index}"
         if dtype == np.float64:
             return f"d[{at}] = s{arg.index}"
+        if dtype.kind == "c":
+            view, step = ("f", 2) if dtype == np.complex64 else ("d", 1)
+            return f"{view}[{step * at}] = s{arg.index}.real; {view}[{step * (at + 1)}] = s{arg.index}.imag"
         if dtype.kind in "iu":
             word = f"q[{at}] = ((int(s{arg.index}) & {_MASK}) ^ {_HIGH}) - {_HIGH}"  # any number, modulo 2^64
             view = "u" if dtype.kind == "u" else "q"  # most are within 64 bits
             return f"try: {view}[{at}] = s{arg.index}\n        except (TypeError, ValueError): {word}"
-        raise AssertionError(f"run-time scalars are float32, float64 or integers, not {dtype}")
+        raise AssertionError(f"run-time scalars are float32, float64, complex or integers, not {dtype}")
 
     def call(self, number: int, step: Call, work: Work) -> None:
         values = ["stream"]

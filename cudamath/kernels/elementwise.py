@@ -233,7 +233,7 @@ def result_layout(layouts: Sequence[Layout], shape: tuple[int, ...], dtype: np.d
 
 def elementwise(*operands: Layout | np.dtype, expression: str, compute: np.dtype, output: np.dtype,
                 inplace: bool = False, version: str | None = None) -> Plan | trace.TracedPlan:
-    """Plan of an elementwise op. An operand is a Layout, or a dtype for a run-time scalar (float32, float64, integer).
+    """Plan of an elementwise op. An operand is a Layout, or a dtype for a run-time scalar (float32, float64, complex, integer).
 
     With `inplace` the first operand is overwritten and the plan has no output.
     """

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core import dtypes, host, shapes, tape
 from ..core.array import ndarray, same_device, wrap
-from ..core.devices import CPU
+from ..core.devices import CPU, TRACED
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
 from ..core.op import Category, Op, coerce, lazy, registry
@@ -329,7 +329,7 @@ class Elementwise:
         from ..core.array import upload
 
         by_value = dtypes.compute_dtype(compute)
-        boxed = by_value in dtypes.COMPLEX or by_value == np.bool_  # such scalars travel as 0-d arrays
+        boxed = by_value == np.bool_ or by_value in dtypes.COMPLEX and device == TRACED  # such scalars travel as 0-d arrays
         kinds: list[Any] = []
         for x, s in zip(operands, scalars, strict=True):
             kinds.append(Layout.new((), by_value, device) if s and boxed else by_value if s else x._layout)

@@ -148,3 +148,15 @@ def test_what_is_assigned_is_read_before_it_is_written(device, target, source):
     expected[slice(*target)] = expected[slice(*source)].copy()
     x[slice(*target)] = x[slice(*source)]
     np.testing.assert_array_equal(x.to_numpy(), expected)
+
+
+@pytest.mark.parametrize("step", [2, 4, -4, 8])
+@pytest.mark.parametrize("dtype", ["f4", "i4", "f8", "i8"])
+def test_negative_in_place_of_some_places(device, dtype, step):
+    """NumPy 2.4 reads others than these where they are 4 (of 4 bytes) or 8 (of 8 bytes) apart."""
+    given = np.arange(1, 400).astype(dtype)
+    expected, x = given.copy(), cm.asarray(given, copy=True)
+    expected[::step] = -given[::step].copy()
+    part = x[::step]
+    assert cm.negative(part, out=part) is part
+    np.testing.assert_array_equal(x.to_numpy(), expected)

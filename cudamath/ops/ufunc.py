@@ -281,6 +281,8 @@ class Elementwise:
                                     functools.partial(self._loop, compute, scalars) if loops else None)
             return either(run_straight, function) if any_number else run_straight
         wide = compute if path is None else dtypes.compute_dtype(compute)
+        # NumPy 2.4's negative reads other elements where its result goes to every fourth or eighth place
+        direct = native and (self.ufunc is not np.negative or operands[0]._layout.contiguous)
         if hasattr(function, "into") and not inplace and all(
                 [x.is_contiguous and x.dtype == wide == result for x in arrays]):
             shape = shapes.broadcast_shapes(self.name, *[x.shape for x in arrays])
@@ -295,7 +297,7 @@ class Elementwise:
                 data = [d if d.dtype == wide else d.astype(wide) for d in data]
             if inplace:
                 target = operands[0]._data
-                if native:
+                if direct:
                     function(*data, out=target, casting="same_kind")
                 else:
                     np.copyto(target, function(*data), casting="unsafe")

@@ -1,6 +1,8 @@
 """Calls of layouts seen before, which on a GPU go straight to their plan (`Op.again`): other numbers, then gradients."""
 
 import itertools
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -531,6 +533,25 @@ def test_plans_that_are_forgotten_meanwhile(device, monkeypatch, most):
             assert cm.astype(x, wanted).tolist() == x.astype(wanted).tolist() == cm.copy(x).tolist()
         assert (x + x).sum(0).tolist() == (2 * x).sum(axis=0).tolist() == cm.cumulative_sum(x + x, axis=0)[-1].tolist()
         assert cm.random.default_rng(3).random(most).shape == cm.full(most, 2).shape == x[0].shape
+
+
+def test_threads_forget_plans_of_each_other(monkeypatch):
+    monkeypatch.setattr(op, "_MOST_PLANS", 1)
+    pause = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def conversions(kind):
+        with cm.device("cpu"):
+            for i in range(500):
+                x = cm.ones((1 + i % 3, 1 + i % 5), kind)
+                assert x.astype(kind).astype("int16").astype(kind).sum() == x.size
+        return True
+
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert all(pool.map(conversions, ("float32", "float64", "int32", "int64")))
+    finally:
+        sys.setswitchinterval(pause)
 
 
 def test_plans_do_not_pile_up(fake, monkeypatch):

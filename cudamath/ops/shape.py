@@ -195,12 +195,12 @@ def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsa
             raise TypeError(f"astype: {x.dtype} cannot become {wanted} by the rule {casting!r}")
     if wanted == x.dtype:
         y = in_order("astype", x, order, copy=copy)
-        if copy and given and x is given[0]:
-            _cast.keep((key, x._layout), _copy.plans[x._layout,])
+        if copy and given and x is given[0] and (run := _copy.plans.get((x._layout,))) is not None:
+            _cast.keep((key, x._layout), run)
         return y
     y = _cast(x, dtype=wanted)
     if given:
-        run = _cast.plans.get((x._layout, wanted))  # now: where there are too many plans, remembering one forgets them all
+        run = _cast.plans.get((x._layout, wanted))  # now: if there are too many plans, remembering one forgets them all
         _cast.remember(key, given, (x,), dtype=wanted)
         if run is not None and x is given[0] and x._layout.device == CPU:
             _cast.keep((key, x._layout), run)

@@ -409,13 +409,13 @@ class _Writer:
     def scalar(self, arg: Scalar, at: int) -> str:
         """Write a run-time scalar into word `at`; a complex one into the next one too."""
         dtype = np.dtype(arg.dtype)
-        if dtype == np.float32:
-            return f"f[{2 * at}] = s{arg.index}"
-        if dtype == np.float64:
-            return f"d[{at}] = s{arg.index}"
-        if dtype.kind == "c":
-            view, step = ("f", 2) if dtype == np.complex64 else ("d", 1)
-            return f"{view}[{step * at}] = s{arg.index}.real; {view}[{step * (at + 1)}] = s{arg.index}.imag"
+        if dtype in (np.float32, np.float64, np.complex64, np.complex128):
+            view, step = ("f", 2) if dtype in (np.float32, np.complex64) else ("d", 1)
+            value = f"s{arg.index}"
+            write = f"{view}[{step * at}] = {value}" if dtype.kind == "f" else (
+                f"{view}[{step * at}] = {value}.real; {view}[{step * (at + 1)}] = {value}.imag")
+            self.constants["too_large"] = f"{self.name}: int too large to convert to float"
+            return f"try: {write}\n        except ValueError: raise OverflowError(too_large) from None"
         if dtype.kind in "iu":
             word = f"q[{at}] = ((int(s{arg.index}) & {_MASK}) ^ {_HIGH}) - {_HIGH}"  # any number, modulo 2^64
             view = "u" if dtype.kind == "u" else "q"  # most are within 64 bits

@@ -40,7 +40,7 @@ def adding(dtype: np.dtype, taps: int, large: bool) -> Any:
         total = C(0)
         for t in range(taps):
             place = z + before - t * apart
-            d = min(types.int64(T(max(place, 0)) // T(step)), depth - 1)
+            d = types.int64(min(T(max(place, 0)) // T(step), T(depth - 1)))
             value = C(load(planes[n * depth + d, k * taps + t, h, w]))
             total += value if d * step == place else C(0)
         y[n, k, z, h, w] = store(total)

@@ -415,7 +415,7 @@ def test_cross_entropy_versions(machine, version, reduction, dtype):
     from cudamath.kernels import loss as kernels
 
     shapes = [(5, 7, 1)] if machine == "simulator" else [
-        (5, 7, 1), (1000, 10, 1), (3, 5000, 1), (5, 5003, 1), (70000, 4, 1), (3, 50257, 1)]
+        (5, 7, 1), (1000, 10, 1), (3, 5000, 1), (5, 5003, 1), (70000, 4, 1), (3, 50257, 1), (3, 4096, 1), (9, 8200, 1)]
     for shape in shapes + [(2, 3, 4)] * (version == "plain"):
         x = numbers(shape, dtype, scale=2)
         targets = np.random.default_rng(3).integers(0, shape[1], (shape[0], shape[2]))
@@ -513,10 +513,11 @@ def test_which_kernel_softmax_takes(capability, dtype, columns, expected):
 
 @pytest.mark.parametrize(("dtype", "shape", "expected"), [
     ("bfloat16", (8, 5000, 1), "cross_entropy_long_rows"), ("float16", (8, 50_257, 1), "cross_entropy_long_rows"),
-    ("float32", (8, 50_257, 1), "cross_entropy_rows"), ("bfloat16", (8, 1000, 1), "cross_entropy_rows"),
+    ("float32", (8, 50_257, 1), "cross_entropy_long_rows"), ("float32", (8, 5000, 1), "cross_entropy_rows"),
+    ("float64", (8, 50_257, 1), "cross_entropy_rows"), ("bfloat16", (8, 1000, 1), "cross_entropy_rows"),
     ("bfloat16", (8, 5000, 3), "cross_entropy_plain")])
 def test_which_kernel_cross_entropy_takes(dtype, shape, expected):
-    """Long rows of 16-bit numbers have their own, forward and backward."""
+    """Long rows have their own, forward and backward."""
     if SIMULATOR:
         pytest.skip("the simulator has no accesses of 16 bytes")
     from cudamath.kernels import loss

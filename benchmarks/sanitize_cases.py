@@ -169,13 +169,18 @@ def packed() -> Calls:
 
 def versions() -> Calls:
     """Versions of running sums, sorting and scaled products; planners want more for them, or another machine."""
-    from cudamath.kernels import scaled_matmul, scan, sort
+    from cudamath.kernels import join, linear_loss, scaled_matmul, scan, sort
 
     calls = {f"scan ring, {source}": functools.partial(planned, scan.scan, array(300, 16_480, dtype=source), kind="sum", axis=1,
                                                        dtype=np.dtype(target), version="ring")
              for source, target in (("float32", "f4"), ("float64", "f8"), ("int32", "i8"))}  # a block takes several tiles
+    logits, classes = array(16, 50_304, dtype="bfloat16"), cm.zeros(16, dtype="int32")
     a, b, one = array(40, 128, dtype="int8"), array(128, 72, dtype="int8"), cm.ones(1, dtype="float32")
-    return {**calls, "sort, radix": functools.partial(planned, sort.argsort, array(9_000), axis=0, descending=False,
+    return {**calls, "join, gathered": functools.partial(planned, join.concat, array(3, 1), array(3, 7), axis=1, sizes=(1, 7),
+                                                         version="gathered"),
+            "linear_loss": functools.partial(planned, linear_loss.linear_loss, logits, classes, cm.ones((), dtype="float32"),
+                                             classes=50_257, ignore_index=-100),
+            "sort, radix": functools.partial(planned, sort.argsort, array(9_000), axis=0, descending=False,
                                                       version="radix"),
             "scan, lines": functools.partial(planned, scan.scan, array(9_000, 3), kind="sum", axis=0, dtype=np.dtype("f4"),
                                              version="lines"),
@@ -250,7 +255,7 @@ def more() -> Calls:
     rng, F = np.random.default_rng(4), cm.ml
     x, line, wide = array(40, 70), array(70), array(40, 128)
     i, j, many, keys = (cm.asarray(rng.integers(0, 40, n)) for n in (30, 30, 5_000, (40, 70)))
-    square, images = array(20, 5, 5) + 9 * cm.eye(5, dtype="float32"), array(2, 3, 32, 32, dtype="bfloat16")
+    square, images = array(4, 5, 5) + 9 * cm.eye(5, dtype="float32"), array(2, 3, 32, 32, dtype="bfloat16")
     waves, matrix = x + 1j * x, cm.asarray(np.eye(7, dtype=np.float32) * 9 + 1)
     q, cache = array(2, 8, 1, 64, dtype="bfloat16"), array(2, 2, 4096, 64, dtype="bfloat16")
 
@@ -265,29 +270,47 @@ def more() -> Calls:
         cm.put_along_axis(y, cm.asarray(rng.integers(0, 70, (40, 3))), line[:3], 1)
         cm.put_along_axis(y, cm.asarray(rng.integers(0, 40, (2, 70))), 1.0, 0)
 
-    def solved() -> None:
-        la, upper = cm.linalg, cm.triu(matrix)
-        for a in (square, square.mT, matrix):
-            la.inv(a), la.slogdet(a), la.cholesky(a @ a.mT), la.eigh(a), la.qr(a), la.qr(a, mode="complete"), la.svd(a)
-            la.solve(a, a), la.lu_solve(la.lu_factor(a), a), la.cond(a, 1), la.eig(a), la.cholesky(a @ a.mT, upper=True)
-        la.solve_triangular(upper, matrix), la.solve_triangular(cm.triu(square), square), la.cross(array(7, 3), array(7, 3))
+    def solved(a: cm.ndarray, solver: Callable) -> None:
+        solver(a), solver(a.mT)
+
+    la = cm.linalg
+    solvers = {"inv": la.inv, "slogdet": la.slogdet, "cholesky": lambda a: la.cholesky(a @ a.mT, upper=True), "eigh": la.eigh,
+               "qr": lambda a: la.qr(a, mode="complete"), "svd": la.svd, "solve": lambda a: la.solve(a, a), "lu": la.lu,
+               "solve_triangular": lambda a: la.solve_triangular(cm.triu(a), a), "eig": la.eig}
+
+    def normalised() -> None:
+        for v in (array(32, 14, 14, 64).transpose(0, 3, 1, 2), array(600, 30)):
+            for plain in (True, False):
+                w = array(v.shape[1])
+                cm.grad(lambda v, w, plain=plain: (F.batch_norm(v, None, None, w, w, training=True, activation=(
+                    None if plain else "relu"))[0]**2).sum(), (0, 1))(v, w)
+        long, scale = array(3, 20_000, dtype="float64"), array(20_000, dtype="float64")
+        cm.grad(lambda v, w: (F.softmax(v)**2).sum() + (F.layer_norm(v, 20_000, w, w)**2).sum(), (0, 1))(long, scale)
 
     def chosen() -> None:
         generator = cm.random.default_rng(5)
         generator.choice(10, 50, p=np.full(10, 0.1)), generator.permutation(100_000), generator.geometric(0.3, 50)
 
     return {
+        "norms, columns": normalised,
+        "selection": lambda: [cm.partition(array(n, dtype="bfloat16"), 9) for n in (2_000, 8_000, 1 << 20)],
+        "losses": lambda: (F.mse_loss(array(100, 1000), array(100, 1000)), F.nll_loss(x, i[:1].repeat(40))),
         "decode, merged": lambda: F.scaled_dot_product_attention(q, cache, cache, causal=True),
-        "assignment, pairs": assigned, "solvers": solved, "choices": chosen,
+        "assignment, pairs": assigned, "choices": chosen,
+        **{f"{name}, {a.ndim}-d": functools.partial(solved, a, solver)
+           for name, solver in solvers.items() for a in (square, matrix)},
+        "solve_triangular, large": lambda: la.solve_triangular(cm.triu(array(300, 300)), array(300, 9)),
+        "cross, complex svd": lambda: (la.cross(array(7, 3), array(7, 3)), la.svd(square + 1j * square)),
         "gathers": lambda: (x[i, j], wide[i], array(40, 8)[i], array(40, 40, 40)[i, j, i],
                             cm.grad(lambda v: (cm.take_along_axis(v, keys, axis=1)**2).sum())(x)),
         "band, grids": lambda: (cm.eye(5), cm.eye(64), cm.tril(x), cm.tril_indices(50), cm.kaiser(50, 5.0), cm.hanning(50),
                                 cm.logspace(0, 1, 50), cm.full((7, 9), 1.0), cm.frexp(line), cm.fft.fftfreq(9)),
         "transforms": lambda: (cm.fft.ifft(waves), cm.fft.fft2(x), cm.fft.fft(x, axis=0), cm.fft.hfft(waves),
-                               cm.fft.irfft2(waves), cm.linalg.svd(square + 1j * square)),
+                               cm.fft.irfft2(waves)),
         "bins, quantiles": lambda: (cm.histogram(x, 9_000, range=(-3, 3)), cm.nanquantile(x, 0.3, axis=1),
                                     cm.isin(many, many)),
-        "8 bits": lambda: (F.quantize(x.astype("bfloat16"), "int8"), F.quantize(wide, "int8", symmetric=False),
+        "8 bits": lambda: (F.linear(wide.astype("float16")[:16], F.quantize(array(256, 128), "float8_e4m3", axis=0)),
+                           F.quantize(x.astype("bfloat16"), "int8"), F.quantize(wide, "int8", symmetric=False),
                            F.scaled_matmul(wide.astype("int8"), wide.mT.astype("int8"), cm.ones((), "float32"), line[:40])),
         "pad, rotary": lambda: [cm.grad(f)(array(2, 3, 9, 20)) for f in (
             lambda v: (F.pad(v, 1, "reflect")**2).sum(), lambda v: F.rotary_embedding(v, array(9, 8), array(9, 8)).sum())],
@@ -296,9 +319,7 @@ def more() -> Calls:
         "few channels, 16 bits": lambda: [cm.grad(lambda u, v, s=s: F.conv2d(u, v, stride=s).sum(), (0, 1))(
             images, array(32, 3, n, n, dtype="bfloat16")) for n, s in ((3, 1), (7, 2))],
         "probabilities": lambda: [cm.grad(lambda v, s=s: F.cross_entropy(v, F.softmax(array(*s), axis=1)))(array(*s))
-                                  for s in ((4, 5, 6), (50, 10))],
-        "losses of layers": lambda: [cm.grad(lambda v, n=n: F.linear_cross_entropy(v, array(n, 16, dtype="bfloat16"), i[:16]))(
-            array(16, 16, dtype="bfloat16")) for n in (50, 50_304)]}
+                                  for s in ((4, 5, 6), (50, 10))]}
 
 
 def left_to_others() -> Calls:
@@ -310,7 +331,7 @@ def left_to_others() -> Calls:
     def bound(plan: Any, inputs: Any) -> None:
         values = [a for step in plan.steps for a in step.args if isinstance(a, Scalar)]
         count = 1 + max((a.index for a in values), default=-1)
-        plan.bind("sanitize", inputs, count)(*[cm.ones(x.shape, dtype=x.dtype) for x in inputs], *[1] * count)
+        plan.bind("sanitize", inputs, count)(*[cm.zeros(x.shape, dtype=x.dtype) for x in inputs], *[5_000] * count)
 
     calls: Calls = {}
     for plan, inputs in by_name():

@@ -15,6 +15,7 @@ from differences import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 from cudamath.core.layout import Layout
@@ -224,6 +225,31 @@ def test_errors_of_pad(device):
     ]:
         with pytest.raises(error, match=message):
             call()
+
+
+def check_one_row_and_column(large):
+    """Images of one row and column lie in C order and with their channels last at once: what they are made of, or have the
+    gradient of, says which is meant."""
+    x, small = numbers((2, 4, *large), "float32"), cm.asarray(numbers((2, 4, 1, 1), "float32"))
+    last = cm.moveaxis(cm.copy(cm.moveaxis(cm.asarray(x), 1, -1)), -1, 1)
+    less, more = (0, 1 - large[1], 0, 1 - large[0]), (1, large[1] - 2, 0, large[0] - 1)
+    for make, back in ((lambda a: upsample(a, 1, mode="bilinear"), lambda a: upsample(a, large, mode="bilinear")),
+                       (lambda a: upsample(a, (1, 1)), lambda a: upsample(a, large)),
+                       (lambda a: cm.ml.pad(a, less), lambda a: cm.ml.pad(a, more, "replicate"))):
+        assert_close(make(last), make(cm.asarray(x)), rtol=0)
+        assert_close(cm.vjp(make, last)[1](small)[0], cm.vjp(make, cm.asarray(x))[1](small)[0], rtol=0)
+        assert_close(cm.vjp(back, small)[1](last)[0], x.sum((2, 3), keepdims=True), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("large", [(5, 4), (1, 3)])
+def test_one_row_and_column_in_either_order(device, large):
+    check_one_row_and_column(large)
+
+
+@pytest.mark.simulator
+def test_one_row_and_column_in_the_simulator(monkeypatch):
+    with simulated_gpu(monkeypatch):
+        check_one_row_and_column((2, 3))
 
 
 def test_deterministic(device):

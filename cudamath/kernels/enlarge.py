@@ -118,9 +118,8 @@ def enlarge(dtype: np.dtype, made: Shape, large: bool) -> Any:
     def between(i, times, before, here, after):
         """New element i of `times` above an old one, from it and its neighbours."""
         s = T(abs(2 * i + 1 - times)) * (T(0.5) / T(times))
-        if 2 * i + 1 == times:  # nothing of a neighbour: 0 times infinity would be NaN
-            return here
-        return (T(1) - s) * here + s * (before if 2 * i + 1 < times else after)
+        other = before if 2 * i + 1 < times else after if 2 * i + 1 > times else T(0)  # 0 times infinity would be NaN
+        return (T(1) - s) * here + s * other
 
     @device
     def along(x, row, w, W, line, out, e):

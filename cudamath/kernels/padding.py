@@ -163,7 +163,7 @@ def launch(x: Layout, y: Layout, axes: tuple[Axis, Axis], gradient: bool) -> Lau
     if any(mode in MIXED or mode.startswith("nearest") for mode, _ in axes):
         return None
     (_, c, *here), there = y.shape, x.shape[2:]
-    if y.contiguous:
+    if x.contiguous:  # y is, too, where it is one row and column of images with channels last
         c = 1
     sizes = zip(here, there, strict=True) if gradient else zip(there, here, strict=True)
     down, right = [edges(*size, axis, gradient) for size, axis in zip(sizes, axes, strict=True)]

@@ -147,7 +147,7 @@ def _launch(kernel: Any, x: Layout, y: Layout, axes: tuple[Axis, Axis], tables: 
             sizes: tuple[int, ...]) -> Launch:
     """The launch that makes y, with images in C order or channels last, both in the same."""
     (n, c), columns = y.shape[:2], y.shape[3]
-    straight = y.contiguous
+    straight = x.contiguous  # y is, too, where it is one row and column of images with channels last
     if straight:
         n, c = n * c, 1
     width = _width(columns if straight else c, [x, y])

@@ -395,8 +395,9 @@ def made_of(op: Op, layout: Layout, scalars: tuple, key: tuple | None, **params:
     """A new array that a card makes of numbers alone. A call with this key is remembered as a function without arguments."""
     out = op(scalars=scalars, layout=layout, device=layout.device, **params)
     if key is not None and layout.device != TRACED:
-        run = op.plans[layout, layout.device, *params.values()]
-        op.keep(key, functools.partial(run, *scalars) if scalars else run)
+        run = op.plans.get((layout, layout.device, *params.values()))
+        if run is not None:  # another thread may have forgotten it meanwhile
+            op.keep(key, functools.partial(run, *scalars) if scalars else run)
     return out
 
 

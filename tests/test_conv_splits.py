@@ -1,0 +1,60 @@
+"""Sums split over blocks, added by kernels that begin early (kernels/conv_splits.py): the launch read as the kernel reads it,
+without a GPU; then the kernel."""
+
+import numpy as np
+import pytest
+from test_conv import BF16, F16, needs_tensor_cores
+
+import cudamath as cm
+from cudamath.core.layout import Layout
+from cudamath.core.plan import Input, Output, Plan
+from cudamath.kernels import conv_splits
+
+F32 = np.dtype(np.float32)
+CASES = [(4, 5), (64, 126), (68, 128), (4096, 33), (1000, 32), (1028, 31), (2052, 7), (260, 66), (36, 8), (131072, 16)]
+
+
+def plan_of(n, splits, dtype):
+    """The plan, and the layout of the parts."""
+    out, parts = Layout.new((n,), dtype, 0), Layout.new((splits, n), F32, 0)
+    return Plan([out], [conv_splits.add(out, splits, Input(0).flat, Output(0).flat, early=True)]), parts
+
+
+@pytest.mark.parametrize(("n", "splits"), CASES)
+def test_every_part_is_added_once(n, splits):
+    """Threads of a launch and the parts they add, in NumPy: each part of each sum once, by threads that exchange theirs."""
+    (launch,) = plan_of(n, splits, BF16)[0].steps
+    assert launch.kernel.__name__ == "add_splits_early" and launch.early and launch.cluster == 1
+    names = launch.kernel.py_func.__code__.co_freevars
+    inside = dict(zip(names, [cell.cell_contents for cell in launch.kernel.py_func.__closure__], strict=True))
+    each, step, across = inside["each"], inside["step"], inside["across"]
+    assert each <= 8, "more than registers hold"
+    times = np.zeros((splits, n // 4), int)
+    for block in range(launch.grid[0]):
+        for thread in range(launch.block[0]):
+            warp, lane = divmod(thread, 32)
+            y, x = divmod(lane, 8)
+            place = 8 * block + x if across else 8 * (8 * block + warp) + x
+            first = 4 * warp + y if across else y
+            if place < n // 4:
+                times[first:first + each * step:step, place] += 1
+    assert (times == 1).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [BF16, F16, F32], ids=str)
+@pytest.mark.parametrize(("n", "splits"), CASES)
+def test_sums_on_the_gpu(n, splits, dtype):
+    needs_tensor_cores()
+    plan, parts = plan_of(n, splits, dtype)
+    values = np.random.default_rng(0).normal(size=(splits, n)).astype(F32)
+    values[-1, 1] = np.inf                                 # the part that threads without one of their own have read, too
+    run = plan.bind("conv2d", [parts])
+    given = cm.asarray(values, device="cuda:0")
+    found, exact = run(given).to_numpy(), values.astype(np.float64).sum(0)
+    assert found[1] == np.inf
+    others = np.arange(n) != 1
+    rounding = {BF16: 2**-8, F16: 2**-11, F32: 0}[dtype]
+    bound = 17 * 2**-24 * np.abs(values.astype(np.float64)).sum(0) + rounding * np.abs(exact)
+    assert (np.abs(found.astype(np.float64) - exact)[others] <= bound[others]).all()
+    assert found.tobytes() == run(given).to_numpy().tobytes()

@@ -22,29 +22,33 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import cudamath as cm
 from benchmarks.run import RESULTS, environment, folder
 from benchmarks.sanitize_cases import cases
 
-CASE = "case: "
+CASE, ABSENT = "case: ", "did not run: "
 #: Numba's name of a kernel: its own is the last.
 DEMANGLED = re.compile(r"(?:\w+::)+(\w+)\[abi:[^\]]*\](?:\(.*?\))?(?=\+0x| in |$)")
 REPORT = re.compile(r"^========= (?:Error: |Warning: |Race|Invalid|Uninitialized|Barrier|Fatal|Leaked)")
 
 
-def run_cases(only: str, part: int, parts: int) -> None:
-    """In a checked process: run every `parts`-th of those whose names contain `only`; say before each which it is."""
+def run_cases(only: str, part: int, parts: int, first: int) -> None:
+    """In a checked process: run every `parts`-th of those whose names contain `only`, from the `first` of these on; say before
+    each which it is. After an error that leaves the device unusable, the process ends."""
     with cm.device("cuda:0"):
         chosen = [(name, call) for name, call in cases().items() if only in name]
-        for name, call in chosen[part::parts]:
+        for name, call in chosen[part::parts][first:]:
             print(CASE + name, flush=True)
             try:
                 call()
                 cm.cuda.synchronize()
             except Exception as error:  # a kernel that this device lacks, or one that the tool stopped
-                print(f"did not run: {type(error).__name__}: {error}", flush=True)
+                print(f"{ABSENT}{type(error).__name__}: {error}", flush=True)
+                if isinstance(error, cm.cuda.CudaError) and not isinstance(error, cm.cuda.OutOfMemoryError):
+                    return
     print(CASE + "end", flush=True)
 
 
@@ -57,8 +61,8 @@ def summary(log: str) -> dict[str, Any]:
         if line.startswith(CASE):
             name = line.removeprefix(CASE)
             counted += name != "end"
-        elif line.startswith("did not run: "):
-            absent[name] = line.removeprefix("did not run: ")[:200]
+        elif line.startswith(ABSENT):
+            absent[name] = line.removeprefix(ABSENT)[:200]
         elif REPORT.match(line):
             reports.setdefault(name, []).append(DEMANGLED.sub(r"\1", line.removeprefix("========= "))[:400])
         elif line.startswith("=========     and ") and name in reports:  # the other access of a race
@@ -80,23 +84,41 @@ def together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
             **{key: {name: what for each in parts for name, what in each[key].items()} for key in ("did_not_run", "reports")}}
 
 
+def in_turn(command: Sequence[str], only: str, part: int, parts: int, end: float, file: pathlib.Path) -> str:
+    """A part of the cases under this command ([]: no tool): the log. Where a process ends early, another goes on behind the
+    case it was at; at the time `end` all is stopped."""
+    reached = 0
+    while (left := end - time.monotonic()) > 0:
+        with file.open("a") as log:  # a file: what was said before a process was stopped is kept
+            process = subprocess.Popen([*command, sys.executable, "-m", "benchmarks.sanitize", "--cases", str(part), str(parts),
+                                        str(reached), "--only", only], stdout=log, stderr=subprocess.STDOUT,
+                                       start_new_session=True)
+            try:
+                process.wait(left)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)  # the tool and what runs under it
+                process.wait()
+                break
+        lines = file.read_text(errors="replace").splitlines()
+        began = [i for i, line in enumerate(lines) if line.startswith(CASE)]
+        if len(began) <= reached or lines[began[-1]] == CASE + "end":
+            break
+        if not any(line.startswith(ABSENT) for line in lines[began[-1]:]):
+            with file.open("a") as log:
+                log.write(f"{ABSENT}its process ended\n")
+        reached = len(began)
+    return file.read_text(errors="replace")
+
+
 def side_by_side(command: Sequence[str], only: str, parts: int, seconds: float, logs: pathlib.Path, name: str) -> list[str]:
-    """Run the cases in so many processes under this command ([]: no tool), and give their logs; stopped after `seconds`."""
-    files, running = [], []
-    for part in range(parts):
-        files.append(logs / f"{name}-{part}.txt")
-        with files[-1].open("w") as file:  # a file: what was said before a process was stopped is kept
-            running.append(subprocess.Popen(
-                [*command, sys.executable, "-m", "benchmarks.sanitize", "--cases", str(part), str(parts), "--only", only],
-                stdout=file, stderr=subprocess.STDOUT, start_new_session=True))
+    """Run the cases in so many processes under this command, and give their logs; stopped after `seconds`."""
     end = time.monotonic() + seconds
-    for process in running:
-        try:
-            process.wait(max(end - time.monotonic(), 0))
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # the tool and what runs under it
-            process.wait()
-    return [file.read_text(errors="replace") for file in files]
+
+    def log(part: int) -> str:
+        return in_turn(command, only, part, parts, end, logs / f"{name}-{part}.txt")
+
+    with ThreadPoolExecutor(parts) as threads:
+        return list(threads.map(log, range(parts)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -105,7 +127,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=pathlib.Path, help="JSON file (default: benchmarks/results/<gpu>/sanitizer.json)")
     parser.add_argument("--tools", nargs="+", default=["memcheck", "racecheck"])
     parser.add_argument("--only", default="", help="cases whose names contain this")
-    parser.add_argument("--cases", type=int, nargs=2, metavar=("PART", "PARTS"), help="run a part of them here, under no tool")
+    parser.add_argument("--cases", type=int, nargs=3, metavar=("PART", "PARTS", "FIRST"), help="run a part here, under no tool")
     parser.add_argument("--parts", type=int, default=4, help="processes side by side")
     parser.add_argument("--seconds", type=float, default=600, help="stop a tool after so long")
     arguments = parser.parse_args(argv)

@@ -343,6 +343,26 @@ def test_a_sanitizer_that_takes_too_long_is_stopped_with_what_it_runs(tmp_path: 
     assert time.monotonic() - began < 20 and [sanitize.summary(text)["stopped_at"] for text in texts] == [["slow"]] * 2
 
 
+def test_sanitized_cases_go_on_behind_one_that_ends_its_process(tmp_path: pathlib.Path) -> None:
+    import sys
+
+    program = """if True:
+        import os, sys
+        part, parts, first = map(int, sys.argv[-5:-2])
+        for name in ["c0", "c1", "lost", "c3", "crash", "c5", "c6"][part::parts][first:]:
+            print("case: " + name, flush=True)
+            if name == "lost":
+                print("did not run: CudaError: its device is lost", flush=True)
+                sys.exit()
+            if name == "crash":
+                os._exit(9)
+        print("case: end", flush=True)"""
+    texts = sanitize.side_by_side([sys.executable, "-c", program], "", 2, 20, tmp_path, "memcheck")
+    assert sanitize.together([sanitize.summary(text) for text in texts]) == {
+        "cases": 5, "stopped_at": [], "reports": {},
+        "did_not_run": {"lost": "CudaError: its device is lost", "crash": "its process ended"}}
+
+
 @pytest.mark.parametrize("name, call", {
     **sanitize_cases.families(), **sanitize_cases.large(), **sanitize_cases.more()}.items())
 def test_what_is_sanitized_runs(name: str, call: object) -> None:

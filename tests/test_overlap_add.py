@@ -7,7 +7,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 from differences import MACHINES, run_version
-from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 from cudamath.testing import assert_close
@@ -140,30 +139,6 @@ def test_numbers_that_equal_others_seen_before(device, name):
         for wrong in (1.0, (1.0, *ones[1:])):
             with pytest.raises(ValueError, match=f"^{name}: wants stride as"):
                 getattr(cm.ml, name)(x, w, stride=wrong)
-
-
-@pytest.mark.simulator
-def test_several_launches_seen_before_in_the_simulator(monkeypatch):
-    """Convolutions of several launches: the second call goes to these at once, and they take what the first ones took."""
-    from cudamath.ml import conv, conv_transpose
-
-    calls = {
-        "conv3d": [{}, {"padding": 1, "stride": (2, 1, 1)}, {"padding": (1, 0, 1), "dilation": (1, 1, 2)}, {"padding": "same"}],
-        "conv_transpose3d": [{}, {"padding": (1, 0, 1), "stride": 2}], "conv2d": [{"padding": "same"}, {"stride": (2, 1)}],
-        "conv_transpose2d": [{"stride": (2, 1), "padding": 1}], "conv_transpose1d": [{}, {"padding": (1,)}]}
-    with simulated_gpu(monkeypatch):
-        for name, cases in calls.items():
-            rank, run = int(name[-2]), getattr(cm.ml, name)
-            shapes = (2, 2, *(3, 4, 3)[:rank]), (2, 2, *(2, 3, 1)[:rank]), (2,)
-            for options, count in itertools.product(cases, (2, 3)):  # without a bias and with one
-                for seed in (0, 1):
-                    arrays = [np.random.default_rng(seed + i).standard_normal(s) for i, s in enumerate(shapes[:count])]
-                    wanted = run(*[cm.asarray(a, device="cpu") for a in arrays], **options).to_numpy()
-                    given = [cm.asarray(a) for a in arrays]
-                    with monkeypatch.context() as patch:
-                        for module in (conv, conv_transpose) if seed else ():
-                            patch.setattr(module, "_operands", None)  # the checks
-                        assert_close(run(*given, **options), wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("images", [1, 2])

@@ -7,7 +7,7 @@ the depth: a maximum of maxima, a mean of means. Small volumes are pooled in one
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.array import ndarray
@@ -213,10 +213,14 @@ def adaptive_avg_pool1d(x: Any, output_size: int) -> ndarray:
     >>> cm.ml.adaptive_avg_pool1d([[[1.0, 2.0, 3.0, 6.0]]], 2).tolist()
     [[[1.5, 4.5]]]
     """
-    x = images("adaptive_avg_pool1d", x, 1)
+    name, given = "adaptive_avg_pool1d", x
+    known = adaptive_pool.again((name, output_size), (x,)) if output_size.__class__ is int else None
+    if known is not None:
+        return known
+    x = images(name, x, 1)
     if output_size.__class__ is int and output_size > 0 and x.shape[2] and not x.shape[2] % output_size:
         return avg_pool1d(x, x.shape[2] // output_size)
-    return adaptive_avg_pool2d(x[:, :, None], (1, *several("adaptive_avg_pool1d", "output_size", output_size, 1, 1)))[:, :, 0]
+    return _row_of_bins(name, given, x, output_size, adaptive_avg_pool2d, "mean")
 
 
 def adaptive_max_pool1d(x: Any, output_size: int, return_indices: bool = False) -> Any:
@@ -229,12 +233,28 @@ def adaptive_max_pool1d(x: Any, output_size: int, return_indices: bool = False) 
     >>> cm.ml.adaptive_max_pool1d([[[1.0, 2.0, 3.0, 6.0]]], 2).tolist()
     [[[2.0, 6.0]]]
     """
-    x = images("adaptive_max_pool1d", x, 1)
+    name, given = "adaptive_max_pool1d", x
+    known = adaptive_pool.again((name, output_size), (x,)) if output_size.__class__ is int and not return_indices else None
+    if known is not None:
+        return known
+    x = images(name, x, 1)
     if not return_indices and output_size.__class__ is int and output_size > 0 and x.shape[2] and not x.shape[2] % output_size:
         return max_pool1d(x, x.shape[2] // output_size)
-    size = (1, *several("adaptive_max_pool1d", "output_size", output_size, 1, 1))
-    found = adaptive_max_pool2d(x[:, :, None], size, return_indices)
-    return (found[0][:, :, 0], found[1][:, :, 0]) if return_indices else found[:, :, 0]
+    if return_indices:
+        y, places = adaptive_max_pool2d(x[:, :, None], (1, *several(name, "output_size", output_size, 1, 1)), True)
+        return y[:, :, 0], places[:, :, 0]
+    return _row_of_bins(name, given, x, output_size, adaptive_max_pool2d, "max")
+
+
+def _row_of_bins(name: str, given: Any, x: ndarray, output_size: Any, pool: Callable, kind: str) -> ndarray:
+    """An adaptive pool of sequences as one of images a row high; the next call like it is answered at once."""
+    size = (1, *several(name, "output_size", output_size, 1, 1))
+    rows = x[:, :, None]
+    found = pool(rows, size)
+    y = found[:, :, 0]
+    if output_size.__class__ is int:
+        adaptive_pool.remember((name, output_size), (given,), (rows,), (found, y), size=size, kind=kind)
+    return y
 
 
 def _volume_size(name: str, x: ndarray, output_size: Any) -> tuple[int, ...]:

@@ -321,7 +321,8 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
     array([3, 4, 0, 1, 2])
     """
     single = shift.__class__ is int and (axis is None or axis.__class__ is int)
-    if single and type(x) is ndarray and x._node is None:
+    plain = single or shift.__class__ is axis.__class__ is tuple and {*map(type, shift), *map(type, axis)} == {int}
+    if plain and type(x) is ndarray and x._node is None:
         known = _concat.plans.get(("roll", x._layout, shift, axis))
         if known is not None:
             return known(x)
@@ -350,16 +351,23 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
         if not hasattr(step, "__int__"):
             raise TypeError(f"roll: shifts must be integers, got {shift!r:.80}")
         totals[a] = totals.get(a, 0) + int(step)
-    out = x
+    out, run = x, None
     for a, step in totals.items():
         size = x.shape[a]
         if size and step % size:
             at = size - step % size
             parts = [span(out, a, at, size), span(out, a, 0, at)]
+            if x._layout.device >= 0 and plain:
+                once = _rolling(out._layout, parts, a, parts[0]._data - out._data)
+                run = once if run is None else _after(run, once)
             out = _joined("roll", parts, a)
-            if x._layout.device >= 0 and len(totals) == 1 and single:
-                _concat.keep(("roll", x._layout, shift, axis), _rolling(x._layout, parts, a, parts[0]._data - x._data))
+    if run is not None:
+        _concat.keep(("roll", x._layout, shift, axis), run)
     return _copy(x) if out is x else out
+
+
+def _after(first: Callable, second: Callable) -> Callable:
+    return lambda x: second(first(x))
 
 
 def _rolling(whole: Layout, parts: list[ndarray], axis: int, offset: int) -> Callable[[ndarray], ndarray]:

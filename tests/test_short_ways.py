@@ -1,0 +1,88 @@
+"""Options of public functions with which the second call goes straight to plans, of several launches or of views: it gives
+what the first one did, of other numbers."""
+
+import itertools
+
+import numpy as np
+import pytest
+from simulated_gpu import simulated_gpu
+
+import cudamath as cm
+from cudamath.testing import assert_close
+
+IMAGES = (2, 2, 4, 5)
+#: name -> function of the module and of arrays, shapes of these
+CALLS = {
+    "roll": (lambda m, x: m.roll(x, (1, -2), (0, 2)), [(3, 4, 5)]),
+    "roll an axis twice": (lambda m, x: m.roll(x.swapaxes(0, 2), (2, 0, 2), (1, 0, 1)), [(3, 4, 5)]),
+    "roll a view": (lambda m, x: m.roll(x[:, 1:, ::2], (1, 1), (-1, -2)), [(3, 4, 5)]),
+    "roll by nothing": (lambda m, x: m.roll(x, (3, -4), (0, 1)), [(3, 4, 5)]),
+    "reflect": (lambda m, x: m.ml.pad(x, (1, 2, 0, 1), "reflect"), [IMAGES]),
+    "reflect one side": (lambda m, x: m.ml.pad(x, 1, "reflect"), [IMAGES]),
+    "replicate": (lambda m, x: m.ml.pad(x, (1, 2), "replicate"), [(3, 5)]),
+    "replicate channels": (lambda m, x: m.ml.pad(x, (0, 0, 0, 0, 1, 1), "replicate"), [IMAGES]),
+    "circular": (lambda m, x: m.ml.pad(x, (2, -1, 1, 0), "circular"), [IMAGES]),
+    "circular volumes": (lambda m, x: m.ml.pad(x, 1, "circular"), [(1, 2, 2, 3, 4)]),
+    "circular, channels last": (lambda m, x: m.ml.pad(m.moveaxis(x, -1, 1), (2, 1, 1, 0), "circular"), [IMAGES]),
+    "means of bins": (lambda m, x: m.ml.adaptive_avg_pool1d(x, 3), [(2, 3, 7)]),
+    "maxima of bins": (lambda m, x: m.ml.adaptive_max_pool1d(x[:, ::2], 3), [(2, 3, 7)]),
+}
+_CONVOLUTIONS = {
+    "conv3d": [{}, {"padding": 1, "stride": (2, 1, 1)}, {"padding": (1, 0, 1), "dilation": (1, 1, 2)}, {"padding": "same"}],
+    "conv_transpose3d": [{}, {"padding": (1, 0, 1), "stride": 2}], "conv2d": [{"padding": "same"}, {"stride": (2, 1)}],
+    "conv_transpose2d": [{"stride": (2, 1), "padding": 1}], "conv_transpose1d": [{}, {"padding": (1,)}]}
+for _name, _cases in _CONVOLUTIONS.items():
+    _rank = int(_name[-2])
+    _shapes = [(2, 2, *(3, 4, 3)[:_rank]), (2, 2, *(2, 3, 1)[:_rank]), (2,)]
+    for _options, _count in itertools.product(_cases, (2, 3)):  # without a bias and with one
+        CALLS[f"{_name}, {_options}, {_count} arrays"] = (
+            lambda m, *arrays, name=_name, options=_options: getattr(m.ml, name)(*arrays, **options), _shapes[:_count])
+
+
+def arrays_of(name, seed):
+    return [np.random.default_rng(seed + i).standard_normal(shape) for i, shape in enumerate(CALLS[name][1])]
+
+
+@pytest.mark.simulator
+def test_as_on_the_cpu(monkeypatch):
+    """On a GPU in the simulator: what the second call launches finds its numbers."""
+    with simulated_gpu(monkeypatch):
+        for name, (function, _) in CALLS.items():
+            for seed in range(2):
+                wanted = function(cm, *[cm.asarray(a, device="cpu") for a in arrays_of(name, seed)])
+                found = function(cm, *map(cm.asarray, arrays_of(name, seed)))
+                assert found.shape == wanted.shape, name
+                assert_close(found, wanted.to_numpy(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", CALLS)
+def test_as_on_the_cpu_on_a_gpu(name):
+    function = CALLS[name][0]
+    for seed in range(3):
+        wanted = function(cm, *[cm.asarray(a, device="cpu") for a in arrays_of(name, seed)])
+        found = function(cm, *[cm.asarray(a, device="cuda") for a in arrays_of(name, seed)])
+        assert_close(found, wanted.to_numpy(), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_checks_are_left_out(fake, monkeypatch, name):
+    """At the second call: what would check the arguments is not there."""
+    from cudamath.kernels import build
+    from cudamath.ml import conv, conv_transpose, pool_nd, resize
+    from cudamath.ops import join
+    from cudamath.runtime import dnn
+
+    if build.SIMULATOR:
+        pytest.skip("plans as on compute capability 9.0")
+    monkeypatch.setattr(dnn, "available", lambda: False)
+    monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
+    several = "roll by nothing", "replicate channels", "circular volumes", "circular"  # a copy, or several launches
+    with cm.device("cuda:0"):
+        given = list(map(cm.asarray, arrays_of(name, 0)))
+        wanted = CALLS[name][0](cm, *given)._layout
+        for module, checks in ((conv, "_operands"), (conv_transpose, "_operands"), (pool_nd, "images"), (resize, "_widths"),
+                               (join, "span")):
+            if name not in several:
+                monkeypatch.setattr(module, checks, None)
+        assert CALLS[name][0](cm, *given)._layout is wanted

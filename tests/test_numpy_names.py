@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import pickle
 import types
 import warnings
 from collections.abc import Callable
@@ -244,6 +245,25 @@ def test_legacy_random_names(device):
     rng = cm.random.randint(3, 7, (1000,))
     assert rng.shape == (1000,) and set(rng.tolist()) == {3, 4, 5, 6}
     assert cm.random.random_sample(5).shape == (5,)
+
+
+def test_the_older_generator(device):
+    """Those of the module and those of the class are one; copies, children and states as of a Generator."""
+    cm.random.seed(11)
+    one, other = cm.random.RandomState(11), cm.random.default_rng(11)
+    for draw, same in ((lambda r: r.rand(2, 3), lambda r: r.random((2, 3))), (lambda r: r.randn(), lambda r: r.normal()),
+                       (lambda r: r.randint(5, size=4), lambda r: r.integers(5, size=4)),
+                       (lambda r: r.random_sample(3), lambda r: r.random(3)), (lambda r: r.permutation(7),) * 2):
+        a, b, c = draw(one), draw(cm.random), same(other)
+        assert (a.shape, a.dtype) == (b.shape, b.dtype) == (c.shape, c.dtype)
+        assert a.tolist() == b.tolist() == c.tolist()
+    again = pickle.loads(pickle.dumps(one))
+    assert type(again) is cm.random.RandomState and again.state == one.state == other.state
+    assert [child.state for child in one.spawn(2)] == [child.state for child in other.spawn(2)]
+    one.seed(11)
+    assert one.state == cm.random.default_rng(11).state and cm.random.default_rng(one) is one
+    with pytest.raises(ValueError, match="wants a seed"):
+        cm.random.RandomState(-1)
 
 
 @pytest.mark.simulator

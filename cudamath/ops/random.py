@@ -24,13 +24,13 @@ from ..runtime.stream import refuse_capture
 from .generator import Generator
 from .source import MASK, integer
 
-__all__ = ["Generator", "bernoulli", "beta", "binomial", "categorical", "cauchy", "chisquare", "choice", "default_rng",
-           "dirichlet", "exponential", "f", "gamma", "geometric", "gumbel", "hypergeometric", "integers", "laplace",
-           "logistic", "lognormal", "logseries", "multinomial", "multivariate_normal", "negative_binomial",
-           "noncentral_chisquare", "noncentral_f", "normal", "pareto", "permutation", "permuted", "poisson", "power",
-           "rand", "randint", "randn", "random", "random_sample", "rayleigh", "seed", "shuffle", "standard_cauchy",
-           "standard_exponential", "standard_gamma", "standard_normal", "standard_t", "student_t", "triangular",
-           "uniform", "vonmises", "wald", "weibull", "zipf"]
+__all__ = ["Generator", "RandomState", "bernoulli", "beta", "binomial", "categorical", "cauchy", "chisquare",
+           "choice", "default_rng", "dirichlet", "exponential", "f", "gamma", "geometric", "gumbel", "hypergeometric",
+           "integers", "laplace", "logistic", "lognormal", "logseries", "multinomial", "multivariate_normal",
+           "negative_binomial", "noncentral_chisquare", "noncentral_f", "normal", "pareto", "permutation", "permuted",
+           "poisson", "power", "rand", "randint", "randn", "random", "random_sample", "rayleigh", "seed", "shuffle",
+           "standard_cauchy", "standard_exponential", "standard_gamma", "standard_normal", "standard_t", "student_t",
+           "triangular", "uniform", "vonmises", "wald", "weibull", "zipf"]
 
 
 def default_rng(seed: int | Generator | None = None) -> Generator:
@@ -66,79 +66,93 @@ def default_rng(seed: int | Generator | None = None) -> Generator:
     return Generator(seed & MASK, seed >> 64)
 
 
-_default: Generator | None = None
+class RandomState(Generator):
+    """A `Generator` with the methods of NumPy's older class of this name; its numbers are those of `default_rng(seed)`.
+
+    Args: seed: as for `default_rng`. Raises: as `default_rng`.
+
+    >>> import cudamath as cm
+    >>> rng = cm.random.RandomState(7)
+    >>> rng.randn(2, 3).shape, rng.randint(10, size=4).shape
+    ((2, 3), (4,))
+    """
+
+    __slots__ = ()
+
+    def __init__(self, seed: int | None = None):
+        found = default_rng(seed)
+        super().__init__(found._key, found._stream)
+
+    def seed(self, n: int | None = None) -> None:
+        """Start anew from a seed (see `default_rng`).
+
+        >>> import cudamath as cm
+        >>> cm.random.seed(3)
+        >>> a = cm.random.rand(4)
+        >>> cm.random.seed(3)
+        >>> bool((a == cm.random.rand(4)).all())
+        True
+        """
+        self.state = default_rng(n).state
+
+    def rand(self, *shape: int, dtype: Any = None, device: Any = None) -> ndarray:
+        """Uniform samples in [0, 1) of this shape: `random(shape)`.
+
+        >>> import cudamath as cm
+        >>> cm.random.rand(2, 3).shape
+        (2, 3)
+        """
+        return self.random(shape, dtype, device)
+
+    def randn(self, *shape: int, dtype: Any = None, device: Any = None) -> ndarray:
+        """Normal samples with mean 0 and deviation 1 of this shape: `standard_normal(shape)`.
+
+        >>> import cudamath as cm
+        >>> cm.random.randn(2, 3).shape
+        (2, 3)
+        """
+        return self.normal(0.0, 1.0, shape, dtype, device)
+
+    def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = None, *, device: Any = None) -> ndarray:
+        """Integers in [low, high), or in [0, low): `integers(low, high, size)` by NumPy's older name.
+
+        >>> import cudamath as cm
+        >>> x = cm.random.randint(10, size=100)
+        >>> bool((x >= 0).all() and (x < 10).all())
+        True
+        """
+        return self.integers(low, high, size, np.int64 if dtype is None else dtype, device=device)
+
+    def random_sample(self, size: Any = None, *, device: Any = None) -> ndarray:
+        """Uniform samples in [0, 1): `random(size)` by NumPy's older name.
+
+        >>> import cudamath as cm
+        >>> cm.random.random_sample((2, 3)).shape
+        (2, 3)
+        """
+        return self.random(size, device=device)
 
 
-def default_generator() -> Generator:
+_default: RandomState | None = None
+
+
+def default_generator() -> RandomState:
     """The generator behind the functions of this module; seeded by the operating system unless `seed` was called."""
     global _default
     if _default is None:
-        _default = default_rng()
+        _default = RandomState()
     return _default
-
-
-def seed(n: int | None = None) -> None:
-    """Start the module's generator anew from a seed (see `default_rng`).
-
-    >>> import cudamath as cm
-    >>> cm.random.seed(3)
-    >>> a = cm.random.rand(4)
-    >>> cm.random.seed(3)
-    >>> bool((a == cm.random.rand(4)).all())
-    True
-    """
-    default_generator().state = default_rng(n).state
-
-
-def rand(*shape: int, dtype: Any = None, device: Any = None) -> ndarray:
-    """Uniform samples in [0, 1) of this shape: `random(shape)`.
-
-    >>> import cudamath as cm
-    >>> cm.random.rand(2, 3).shape
-    (2, 3)
-    """
-    return default_generator().random(shape, dtype, device)
-
-
-def randn(*shape: int, dtype: Any = None, device: Any = None) -> ndarray:
-    """Normal samples with mean 0 and deviation 1 of this shape: `standard_normal(shape)`.
-
-    >>> import cudamath as cm
-    >>> cm.random.randn(2, 3).shape
-    (2, 3)
-    """
-    return default_generator().normal(0.0, 1.0, shape, dtype, device)
-
-
-def randint(low: int, high: int | None = None, size: Any = None, dtype: Any = None, *, device: Any = None) -> ndarray:
-    """Integers in [low, high), or in [0, low): `integers(low, high, size)` by NumPy's older name.
-
-    >>> import cudamath as cm
-    >>> x = cm.random.randint(10, size=100)
-    >>> bool((x >= 0).all() and (x < 10).all())
-    True
-    """
-    return default_generator().integers(low, high, size, np.int64 if dtype is None else dtype, device=device)
-
-
-def random_sample(size: Any = None, *, device: Any = None) -> ndarray:
-    """Uniform samples in [0, 1): `random(size)` by NumPy's older name.
-
-    >>> import cudamath as cm
-    >>> cm.random.random_sample((2, 3)).shape
-    (2, 3)
-    """
-    return default_generator().random(size, device=device)
 
 
 def _of_module(name: str) -> Callable[..., Any]:
     """The function that draws by a method of the module's generator. It is written out with the method's parameters: to pass
     on *args and **kwargs would cost the host a tenth of a draw."""
-    method = getattr(Generator, name)
+    method = getattr(RandomState, name)
     signature = inspect.signature(method)
     parameters = list(signature.parameters.values())[1:]
     bare = inspect.Signature([p.replace(annotation=p.empty) for p in parameters])
-    passed = ", ".join([f"{p.name}={p.name}" if p.kind is p.KEYWORD_ONLY else p.name for p in parameters])
+    written = {inspect.Parameter.KEYWORD_ONLY: "{0}={0}", inspect.Parameter.VAR_POSITIONAL: "*{0}"}
+    passed = ", ".join([written.get(p.kind, "{0}").format(p.name) for p in parameters])
     made: dict[str, Any] = {"_method": method, "_generator": default_generator}
     exec(f"def {name}{bare}:\n    return _method(_generator(), {passed})", made)
     draw = functools.update_wrapper(made[name], method)
@@ -176,8 +190,13 @@ permutation = _of_module("permutation")
 permuted = _of_module("permuted")
 poisson = _of_module("poisson")
 power = _of_module("power")
+rand = _of_module("rand")
+randint = _of_module("randint")
+randn = _of_module("randn")
 random = _of_module("random")
+random_sample = _of_module("random_sample")
 rayleigh = _of_module("rayleigh")
+seed = _of_module("seed")
 shuffle = _of_module("shuffle")
 standard_cauchy = _of_module("standard_cauchy")
 standard_exponential = _of_module("standard_exponential")

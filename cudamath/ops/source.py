@@ -249,7 +249,7 @@ class Source:
         self._within = now.feeds if now is not None and now.capturing else None
 
     def __repr__(self) -> str:
-        return f"Generator(key={self._key:#x}, stream={self._stream:#x}, offset={self._offset})"
+        return f"{type(self).__name__}(key={self._key:#x}, stream={self._stream:#x}, offset={self._offset})"
 
     def __reduce__(self) -> tuple:
         return _restored, (type(self), self.state)
@@ -359,7 +359,8 @@ class Source:
         philox = lazy("cpu", "random.philox")
         stream, key = np.uint64(self._stream), np.uint64(self._key)
         words = [[int(w) for w in philox(np.uint64(_SPAWN + i), stream, key)] for i in range(first, first + n)]
-        return [type(self)(w[0] | w[1] << 32, w[2] | w[3] << 32) for w in words]
+        return [_restored(type(self), {"key": w[0] | w[1] << 32, "stream": w[2] | w[3] << 32, "offset": 0, "children": 0})
+                for w in words]
 
 
 def _restored(kind: type[Source], state: dict[str, int]) -> Source:

@@ -169,7 +169,7 @@ class Op:
             run = self.plans[*[None if x is None else x._layout for x in arrays], *params.values()]
         except KeyError:
             run = self.plan(arrays, len(scalars), params)
-        out = run(*arrays, *scalars)
+        out = run(*arrays, *scalars) if scalars else run(*arrays)
         for x in arrays:
             if x is not None and x._node is not None:
                 # rules of ops with run-time scalars get them as `scalars`, like the CPU function
@@ -238,7 +238,7 @@ class Op:
                     return None
         except (AttributeError, TypeError):  # something else than an array, or than what a key can hold
             return None
-        return run(*arrays, *scalars)
+        return run(*arrays, *scalars) if scalars else run(*arrays)  # no tuple is made of the two
 
     def remember(self, key: tuple, given: Iterable[Any], arrays: Iterable[Any],
                  result: tuple[ndarray, ndarray] | None = None, wanted: tuple[int, ...] | None = None, /,

@@ -11,7 +11,8 @@ from cudamath.core.plan import Input, Output, Plan
 from cudamath.kernels import conv_splits
 
 F32 = np.dtype(np.float32)
-CASES = [(4, 5), (64, 126), (68, 128), (4096, 33), (1000, 32), (1028, 31), (2052, 7), (260, 66), (36, 8), (131072, 16)]
+CASES = [(4, 5), (64, 126), (68, 128), (4096, 33), (1000, 32), (1028, 31), (2052, 7), (260, 66), (36, 8), (131072, 16),
+         (270340, 5), (270336, 8), (64, 256)]
 
 
 def plan_of(n, splits, dtype):
@@ -27,18 +28,24 @@ def test_every_part_is_added_once(n, splits):
     assert launch.kernel.__name__ == "add_splits_early" and launch.early and launch.cluster == 1
     names = launch.kernel.py_func.__code__.co_freevars
     inside = dict(zip(names, [cell.cell_contents for cell in launch.kernel.py_func.__closure__], strict=True))
-    each, step, across = inside["each"], inside["step"], inside["across"]
+    width, each, step, across = [inside[name] for name in ("width", "each", "step", "across")]
     assert each <= 8, "more than registers hold"
+    assert (width == 32) == (n > 1 << 18)
     times = np.zeros((splits, n // 4), int)
-    for block in range(launch.grid[0]):
-        for thread in range(launch.block[0]):
-            warp, lane = divmod(thread, 32)
-            y, x = divmod(lane, 8)
-            place = 8 * block + x if across else 8 * (8 * block + warp) + x
-            first = 4 * warp + y if across else y
-            if place < n // 4:
-                times[first:first + each * step:step, place] += 1
+    lanes = 32 // width
+    block, warp, y, x = np.ogrid[:launch.grid[0], :launch.block[0] // 32, :lanes, :width]
+    place = width * (block if across else 8 * block + warp) + x + 0 * (y + warp)
+    first = lanes * warp + y if across else y + 0 * warp
+    there = place < n // 4
+    for k in range(each):
+        part = np.broadcast_to(first + k * step, place.shape)
+        np.add.at(times, (part[there & (part < splits)], place[there & (part < splits)]), 1)
     assert (times == 1).all()
+
+
+def test_more_parts_than_registers_hold():
+    (launch,) = plan_of(64, conv_splits.MOST + 1, BF16)[0].steps
+    assert launch.kernel.__name__ == "add_splits" and not launch.early
 
 
 @pytest.mark.gpu

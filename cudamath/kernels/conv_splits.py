@@ -22,7 +22,9 @@ if not SIMULATOR:
 
 THREADS, FEW_THREADS = 256, 128
 FEW, MANY = 4, 32            # parts
-WIDTH = 8                    # accesses of 16 bytes side by side: 128 bytes of a part
+MOST = 256                   # parts: eight a thread, which registers can hold
+SEVERAL, LARGE = 8, 1 << 18  # parts of so many sums that each can have a thread of its own
+WIDTH = 8                    # otherwise: accesses of 16 bytes side by side, 128 bytes of a part
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 
@@ -60,13 +62,14 @@ def add_splits(dtype: np.dtype, lanes: int) -> Any:
 
 
 @functools.cache
-def add_splits_early(dtype: np.dtype, each: int, across: bool) -> Any:
-    """The same, launched before the parts are there (compute capability 9.0). Four threads of a warp, or of all warps if
-    `across`, share four neighbouring sums, each has `each` of their parts, which are all under way together."""
+def add_splits_early(dtype: np.dtype, width: int, each: int, across: bool) -> Any:
+    """The same, launched before the parts are there (compute capability 9.0). A warp, or all warps together if `across`, have
+    `width` times four neighbouring sums; a thread has `each` parts of four, which are all under way together."""
     store, load_vector, store_vector = codec(dtype)[1], ptx.load_vector, ptx.store_vector
-    lanes, warps = WARP // WIDTH, THREADS // WARP
+    lanes, warps = WARP // width, THREADS // WARP
     step = lanes * warps if across else lanes
-    room, shared = 4 * each, 4 * warps * WIDTH
+    rounds = lanes.bit_length() - 1
+    room, shared = 4 * each, 4 * warps * width
     load_four, global_address = ptx_mma.load_global_float_4, ptx_mma.global_address
     let_next_begin, wait_for_previous = ptx_hopper.let_next_begin, ptx_hopper.wait_for_previous
 
@@ -77,13 +80,13 @@ def add_splits_early(dtype: np.dtype, each: int, across: bool) -> Any:
         wait_for_previous()
         n = i64(out.size)
         thread = i32(cuda.threadIdx.x)
-        warp, x, y = i32(thread >> 5), i32(thread & (WIDTH - 1)), i32((thread & 31) // WIDTH)
+        warp, x, y = i32(thread >> 5), i32(thread & (width - 1)), i32((thread & 31) // width)
         first = y == 0
         if across:
-            i = (i64(cuda.blockIdx.x) * WIDTH + x) * 4
+            i = (i64(cuda.blockIdx.x) * width + x) * 4
             y = i32(y + lanes * warp)
         else:
-            i = ((i64(cuda.blockIdx.x) * warps + warp) * WIDTH + x) * 4
+            i = ((i64(cuda.blockIdx.x) * warps + warp) * width + x) * 4
         last = i32(splits - 1)
         start = i64(global_address(partial) + 4 * min(i, n - 4))
         v = cuda.local.array(room, f32)
@@ -95,7 +98,8 @@ def add_splits_early(dtype: np.dtype, each: int, across: bool) -> Any:
             if i32(y + k * step) <= last:
                 e = 4 * k
                 a, b, c, d = f32(a + v[e]), f32(b + v[e + 1]), f32(c + v[e + 2]), f32(d + v[e + 3])
-        for far in (WIDTH, 2 * WIDTH):
+        for r in range(rounds):
+            far = i32(width << r)
             a = f32(a + cuda.shfl_xor_sync(FULL, a, far))
             b = f32(b + cuda.shfl_xor_sync(FULL, b, far))
             c = f32(c + cuda.shfl_xor_sync(FULL, c, far))
@@ -103,12 +107,12 @@ def add_splits_early(dtype: np.dtype, each: int, across: bool) -> Any:
         if across:
             sums = cuda.shared.array(shared, f32, alignment=16)
             if first:
-                store_vector(sums, 4 * (i64(warp) * WIDTH + x), (a, b, c, d))
+                store_vector(sums, 4 * (i64(warp) * width + x), (a, b, c, d))
             cuda.syncthreads()
-            first = thread < WIDTH
+            first = thread < width
             if first:
                 for k in range(1, warps):
-                    w = load_vector(sums, 4 * (i64(k) * WIDTH + x), 4)
+                    w = load_vector(sums, 4 * (i64(k) * width + x), 4)
                     a, b, c, d = f32(a + w[0]), f32(b + w[1]), f32(c + w[2]), f32(d + w[3])
         if first and i < n:
             store_vector(out, i, (store(a), store(b), store(c), store(d)))
@@ -144,17 +148,19 @@ def add_few(dtype: np.dtype, splits: int) -> Any:
 
 
 def add(out: Layout, splits: int, partial: ArrayArg, target: ArrayArg, *, early: bool = False) -> Launch:
-    """The launch of add_splits: partial (splits * out.size,) float32 -> target (out.size,). early: see there.
+    """The launch of add_splits: partial (splits * out.size,) float32 -> target (out.size,). early: see
+    add_splits_early.
 
     Few sums of many parts want more threads a sum than one."""
     if early and splits <= FEW:
         return Launch(add_few(out.dtype, splits), blocks(out.size, 4 * FEW_THREADS), FEW_THREADS, [partial, target],
                       early=True)
-    if early:
+    if early and splits <= MOST:
         across = splits > MANY
-        share = THREADS if across else WARP                # threads that have WIDTH accesses together
-        kernel = add_splits_early(out.dtype, blocks(splits, share // WIDTH), across)
-        return Launch(kernel, blocks(out.size, 4 * WIDTH * (THREADS // share)), THREADS, [partial, target, np.int32(splits)],
+        width = WARP if splits <= SEVERAL and out.size > LARGE else WIDTH
+        share = THREADS if across else WARP                # threads that have `width` accesses together
+        kernel = add_splits_early(out.dtype, width, blocks(splits, share // width), across)
+        return Launch(kernel, blocks(out.size, 4 * width * (THREADS // share)), THREADS, [partial, target, np.int32(splits)],
                       early=True)
     lanes = 1 if splits < 8 or out.size > 1 << 19 else 8
     return Launch(add_splits(out.dtype, lanes), blocks(out.size, 4 * THREADS // lanes), (THREADS // lanes, lanes),

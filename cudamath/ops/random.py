@@ -151,7 +151,7 @@ def _of_module(name: str) -> Callable[..., Any]:
     signature = inspect.signature(method)
     parameters = list(signature.parameters.values())[1:]
     bare = inspect.Signature([p.replace(annotation=p.empty) for p in parameters])
-    written = {inspect.Parameter.KEYWORD_ONLY: "{0}={0}", inspect.Parameter.VAR_POSITIONAL: "*{0}"}
+    written: dict[Any, str] = {inspect.Parameter.KEYWORD_ONLY: "{0}={0}", inspect.Parameter.VAR_POSITIONAL: "*{0}"}
     passed = ", ".join([written.get(p.kind, "{0}").format(p.name) for p in parameters])
     made: dict[str, Any] = {"_method": method, "_generator": default_generator}
     exec(f"def {name}{bare}:\n    return _method(_generator(), {passed})", made)

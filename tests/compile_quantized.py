@@ -37,7 +37,7 @@ def quantized(f: np.dtype) -> None:
 
 def by_name(plan: Callable[..., None], new: Callable[..., Layout]) -> None:
     """Versions that planners leave to other layouts and to the simulator."""
-    from cudamath.kernels import linear_quantized, quantize
+    from cudamath.kernels import linear_quantized, quantize, quantize_rows
 
     x, scale = new(64, 128, dtype=F32), new(64, dtype=F32)
     for form, (stored, _, _) in quantize.FORMS.items():
@@ -45,7 +45,7 @@ def by_name(plan: Callable[..., None], new: Callable[..., Layout]) -> None:
         options: Any = {"form": form, "inner": 128, "version": "plain"}
         plan(functools.partial(quantize.quantize, **options), x, scale)
         plan(functools.partial(quantize.dequantize, dtype=BF16, **options), values, scale)
-        plan(functools.partial(quantize.quantize_row, form=form, version="plain"), x)
+        plan(functools.partial(quantize_rows.quantize_row, form=form, version="plain"), x)
     for t in (F16, BF16):
         plan(linear_quantized.gemv_same, new(9, 128, dtype=t), new(256, 128, dtype=t), new(256, dtype=t))
 

@@ -57,7 +57,7 @@ MAY_SPILL: dict[str, tuple[int, str]] = {
 PLANNED = {(7, 5): 64, (8, 0): 163, (8, 9): 99, (9, 0): 227}
 
 #: Kernels made of instructions that some architectures lack: name -> those that have them. What attention_decode is before
-#: 9.0, test_attention.py compiles.
+#: 9.0, test_attention.py compiles, and what quantize_rows is before 8.0, test_quantize_kernels.py.
 SINCE_8 = tuple(c for c in build.CAPABILITIES if c >= (8, 0))
 ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "matmul_mma": SINCE_8,
                                                      "matmul_async": SINCE_8, "matmul_async_small": SINCE_8,
@@ -80,7 +80,7 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
                                                      "softmax_turns": SINCE_8, "outer_wgmma": ((9, 0),),
                                                      "softmax_cluster": SINCE_8[2:], "softmax_cluster_grad": SINCE_8[2:],
                                                      "norm_shared": SINCE_8[2:], "norm_ring_grad": ((9, 0), (10, 0)),
-                                                     "reduce_partials_early": SINCE_8[2:],
+                                                     "reduce_partials_early": SINCE_8[2:], "quantize_rows": SINCE_8,
                                                      "add_often_early": SINCE_8[2:]}
 
 #: libdevice reduces large arguments of these in float64; the fast path does not.

@@ -85,11 +85,11 @@ def test_several_groups_of_a_thread(monkeypatch, dtype, zeros, kind):
 @pytest.mark.parametrize("form", ["int8", "float8_e4m3", "int4"])
 @pytest.mark.parametrize(("machine", "version"), versions("plain", "rows"))
 def test_rows_by_name(machine, version, form, dtype):
-    from cudamath.kernels import quantize
+    from cudamath.kernels import quantize_rows
 
     x = np.random.default_rng(12).standard_normal((3, 104)).astype(dtype)
     x[1] = 0
-    planner = functools.partial(quantize.quantize_row, form=FORMS[form], version=version)
+    planner = functools.partial(quantize_rows.quantize_row, form=FORMS[form], version=version)
     if version == "plain" or machine == "gpu":
         stored, by = run_version(machine, planner, x)
         expected, scale, _, _ = defined(x, form, axis=0)
@@ -105,7 +105,7 @@ def test_rows_by_name(machine, version, form, dtype):
 @pytest.mark.parametrize("shape", [(40, 8192), (45, 1000), (40, 24), (40, 34)], ids=str)
 def test_rows_of_any_size_of_numbers(shape, form, dtype):
     """The bits of a division, over all exponents, at ties, at the ends of float32 and beyond."""
-    from cudamath.kernels import quantize
+    from cudamath.kernels import quantize_rows
 
     rng = np.random.default_rng(14)
     x = rng.standard_normal(shape, F32)
@@ -128,12 +128,50 @@ def test_rows_of_any_size_of_numbers(shape, form, dtype):
             expected = np.clip(np.rint(np.where(np.isnan(value), 0, value)) + (8 if form == "int4" else 0), low, high)
         else:
             expected = np.clip(value, low, high).astype(STORED[form][0]).astype(F32)
-    planner = functools.partial(quantize.quantize_row, form=FORMS[form], version="rows")
+    planner = functools.partial(quantize_rows.quantize_row, form=FORMS[form], version="rows")
     stored, by = run_version("gpu", planner, x)
     np.testing.assert_array_equal(by, scale)
     if form == "int4":
         stored = np.stack([stored & 15, stored >> 4], -1).reshape(x.shape)
     np.testing.assert_array_equal(stored.astype(F32), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("dtype", "bits"), [(BF16, 7), (F16, 10)], ids=["bfloat16", "float16"])
+@pytest.mark.parametrize("form", ["int8", "int4"])
+def test_rows_with_every_significand_of_the_largest_number(form, dtype, bits):
+    """A row is rounded by one multiply-add, with a reciprocal made for it: every number down to less than half a step."""
+    from cudamath.kernels import quantize_rows
+
+    significands = 1 + np.arange(1 << bits) * 2.0**-bits
+    for down in range(8):  # from the largest number: 127 / 2^8 is below half a step
+        x = significands[:, None] * 0 + np.concatenate([significands, -significands]) * 2.0**-down
+        x = np.where(np.abs(x) <= significands[:, None], x, 0)
+        x = np.concatenate([x, significands[:, None] * [1, 0.5, -0.5, 0, 0, 0, 0, -1]], 1)
+        for scale in (1, 2.0**6):
+            numbers = (x * scale).astype(dtype)
+            assert (numbers.astype(F64) == x * scale).all()
+            wide = numbers.astype(F32)
+            by = np.abs(wide).max(1) / np.float32({"int8": 127, "int4": 7}[form])
+            expected = np.rint(wide / by[:, None]) + (8 if form == "int4" else 0)
+            planner = functools.partial(quantize_rows.quantize_row, form=form, version="rows")
+            stored, found = run_version("gpu", planner, numbers)
+            np.testing.assert_array_equal(found, by)
+            if form == "int4":
+                stored = np.stack([stored & 15, stored >> 4], -1).reshape(x.shape)
+            np.testing.assert_array_equal(stored.astype(F32), expected)
+
+
+@pytest.mark.skipif(build.SIMULATOR, reason="the simulator does not compile")
+@pytest.mark.parametrize("form", ["int8", "int4"])
+def test_rows_compile_where_no_pairs_are_compared(form):
+    from cudamath.kernels import quantize_rows
+
+    for dtype in (BF16, F16):
+        x = Layout.new((64, 8192), dtype, 0)
+        with assume((7, 5)):
+            plan = quantize_rows.quantize_row(x, form=form)
+        check_resources(plan, [x], (7, 5))
 
 
 @pytest.mark.simulator

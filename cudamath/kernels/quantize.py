@@ -12,20 +12,9 @@ as 0 .. 15: stored + 8 where there are no zero points.
 ``quantize_plain``, ``dequantize_plain``   one thread per stored byte; any GPU and the simulator
 ``quantize_wide``, ``dequantize_wide``     a thread 8 neighbours of one channel: 16-byte accesses of 16-bit numbers; the
                                            latter two such groups, both read before the first is written
-``quantize_rows``                          the largest absolute value of a row, its scale, and the stored row in one pass, for
-                                           weights by channel or group and for activations, whose scale nobody knows
-                                           beforehand: the row is read once into registers (rows.py)
-``quantize_rows_plain``                    the same by a block of threads that read the row twice: rows of any length
+What nobody knows the scale of beforehand, weights by channel or group and activations: quantize_rows.py.
 
 The floor is memory: each number read once and written once.
-
-Measured (row quantize_int8):
-quantize 8,192 squared, bfloat16 to int8, scales of rows; NVIDIA H200, commit 3d25f70cb8e1, 2026-11-22
-
-                   GB/s     of a copy
-    cudamath      3,996          0.94
-
-(end of what was measured)
 
 Measured (row dequantize_int8):
 dequantize 8,192 squared, int8 to bfloat16; NVIDIA H200, commit 3d25f70cb8e1, 2026-11-22
@@ -47,14 +36,13 @@ import numpy as np
 from ..core.dtypes import float8_e4m3, float8_e5m2
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Input, Launch, Output, Plan
-from .build import SIMULATOR, blocks, codec, numba_type
+from .build import SIMULATOR, blocks, codec
 from .float8 import decoder, encoder
 from .lazy import cuda, types
-from .rows import Rows, bounded, device, fetcher, group_max, spread, vector_width, writer
+from .rows import bounded, device, writer
 
 if not SIMULATOR:
     from .ptx import instruction, load_vector, store_vector
-    from .ptx_mma import float_bits
 
     int8_floats = instruction(
         "int8_floats", "{ .reg .b32 u, t; xor.b32 u, $4, 0x80808080;\n"
@@ -73,21 +61,12 @@ WIDTH = 8  # neighbours a thread takes
 NARROW = 1 << 31  # elements
 GROUPS = 2  # times WIDTH neighbours a thread of `dequantize_wide` takes
 ENOUGH = 1 << 22  # elements: with fewer it takes one group, so that all multiprocessors have some
-PLAIN_THREADS = 64  # of `quantize_rows_plain`
 #: form -> (dtype it is stored in, lowest and highest stored number)
 FORMS: dict[str, tuple[np.dtype, float, float]] = {
     "int8": (np.dtype(np.int8), -128, 127), "int4": (np.dtype(np.uint8), 0, 15),
     "float8_e4m3fn": (float8_e4m3, -448, 448), "float8_e5m2": (float8_e5m2, -57344, 57344)}
-# Numbers of a row in a thread of `quantize_rows`: 32 bits each. Twice as many of 16 bits, two to a register, up to FEW_THREADS
-# threads (more have too few registers) and not for float8, whose rounding is too long to be unrolled so often.
-HELD = 32
-FEW_THREADS = 256
-TOGETHER = 4  # threads that share a row at least
-#: the largest stored number of a row whose scale is its own
-LARGEST = {"int8": 127.0, "int4": 7.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
-LEAST, MOST = 2.0**-80, 2.0**100  # scales with whose reciprocals rows are multiplied
 
-i32, i64, u32, f32 = types.int32, types.int64, types.uint32, types.float32
+i32, i64, f32 = types.int32, types.int64, types.float32
 
 
 @functools.cache
@@ -325,200 +304,6 @@ def dequantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool, group
     return dequantize_wide
 
 
-# ------------------------------------------------------------------------------------------------ rows
-
-
-@functools.cache
-def _divide(dtype: np.dtype) -> Any:
-    """Device function (x, by, reciprocal of by): x / by, as exactly as by `/`, for numbers x of a dtype.
-
-    A division is a dozen instructions and a reciprocal of its own. Here the reciprocal is the row's, and the product with it is
-    corrected by its remainder, which a fused multiply-add finds exactly: twice, and it is rounded correctly (Markstein 1990) as
-    long as neither remainder nor reciprocal leave the normal numbers, which LEAST and MOST see to. After one correction all
-    16-bit numbers are right already: tried with every mantissa of x and of `by`.
-    """
-    short = dtype.itemsize == 2
-
-    @device
-    def divide(x, by, reciprocal):
-        first = f32(x * reciprocal)
-        q = cuda.fma(cuda.fma(-first, by, x), reciprocal, first)
-        return q if short else cuda.fma(cuda.fma(-q, by, x), reciprocal, q)
-
-    return divide
-
-
-@functools.cache
-def _within(form: str) -> Any:
-    """Device function: a quotient within what `form` stores, whatever it is. NaN becomes 0 as an integer."""
-    _, lowest, highest = FORMS[form]
-    integers = form.startswith("int")
-    low, high = f32(lowest - _middle(form)), f32(highest - _middle(form))
-
-    @device
-    def within(value):
-        if integers and value != value:
-            value = f32(0)
-        if value < low:  # False for NaN, which stays
-            value = low
-        if value > high:
-            value = high
-        return value
-
-    return within
-
-
-@functools.cache
-def _put(form: str, width: int) -> tuple[Any, np.dtype]:
-    """(device function (y, i, v), dtype of y): access number i of y = the numbers v[0] .. v[width - 1], within what `form`
-    stores, rounded and packed."""
-    if not form.startswith("int"):
-        write = writer(FORMS[form][0], width)
-
-        @device
-        def put_floats(y, i, v):
-            write(y, i * width, v, 0)
-
-        return put_floats, FORMS[form][0]
-    size = 4 if form == "int4" else 8  # bits of a number
-    each = min(32 // size, width)  # numbers of a word
-    words = width // each
-    word = np.dtype(f"uint{size * each}")
-    to = getattr(types, word.name)
-    # Added to 1.5 x 2^23, a small number is rounded to an integer, ties to even, and lies in the last bits of the sum: two's
-    # complement of as many bits as wanted. All bits are summed, shifted; what that is too much is the same for all numbers.
-    magic, shift = f32(12582912), u32(size)
-    middle = 1 << size - 1
-    rest = u32(sum((middle - 0x4B400000) << size * i for i in range(each)) & 0xFFFFFFFF)
-    signs = u32(sum(middle << size * i for i in range(each)) if form == "int8" else 0)  # int4 is stored less its lowest number
-
-    @device
-    def pack(v, e):
-        w = u32(0)
-        for i in range(each):
-            w = u32(u32(w << shift) + u32(float_bits(f32(v[e + each - 1 - i] + magic))))
-        return to(u32(w + rest) ^ signs)
-
-    @device
-    def put_word(y, i, v):
-        y[i] = pack(v, 0)
-
-    @device
-    def put_words(y, i, v):
-        store_vector(y, i * words, (pack(v, 0), pack(v, each)))
-
-    return put_word if words == 1 else put_words, word
-
-
-@functools.cache
-def quantize_rows(form: str, dtype: np.dtype, rows: Rows) -> Any:
-    """(m, n) -> (m, n) or, int4, (m, n / 2), and (m,) scales: the largest absolute value of a row over the largest number."""
-    threads, each, width, vectors = rows.threads, rows.rows, rows.width, rows.vectors
-    fetch, widen, words, word = fetcher(dtype, width)
-    load, _, T = codec(dtype)
-    held, stored = vectors * words, numba_type(word)
-    put, divide, within = _put(form, width)[0], _divide(dtype), _within(form)
-    largest, top, least, most = group_max(threads, f32), f32(LARGEST[form]), f32(LEAST), f32(MOST)
-    packed = words < width
-    bound = threads * each
-
-    @bounded(bound)
-    def quantize_rows(x, y, scale, vectors_of_row):
-        """x, y: flat, words; scale: (m,); vectors_of_row: accesses of a row. Block (threads a row, rows)."""
-        row = i64(cuda.blockIdx.x) * each + cuda.threadIdx.y
-        there = row < scale.size
-        last = i32(vectors_of_row) - 1
-        first = min(row, scale.size - 1) * vectors_of_row
-        raw = cuda.local.array(held, stored)
-        v = cuda.local.array(width, T)
-        quotients = cuda.local.array(width, f32)
-        for i in range(vectors):  # all reads go out; beyond its end the row's last access is read again
-            fetch(x, first + min(i32(i * threads + cuda.threadIdx.x), last), raw, i * words)
-
-        top_value = f32(0)
-        if packed:  # absolute values of 16-bit floats are ordered as their bits are, NaN above all
-            bits = u32(0)
-            for i in range(held):
-                pair = u32(raw[i] & u32(0x7FFF7FFF))
-                bits = u32(max(bits, u32(max(pair, u32(pair << u32(16))))))
-            top_value = f32(load(types.uint16(bits >> u32(16))))
-        else:
-            for i in range(vectors):
-                widen(raw, i * words, v, 0)
-                for j in range(width):
-                    size = f32(abs(v[j]))
-                    top_value = size if size >= top_value or size != size else top_value
-        top_value = largest(top_value)
-        by = f32(top_value / top)
-        if by == f32(0):  # a row of zeros, or as good as that
-            by = f32(1)
-        if there:
-            if cuda.threadIdx.x == 0:
-                scale[row] = by
-            if by >= least and by <= most:  # `by` is the row's largest number over the largest one stored: nothing is too large
-                reciprocal = f32(f32(1) / by)
-                for i in range(vectors):
-                    column = i32(i * threads + cuda.threadIdx.x)
-                    if column <= last:
-                        widen(raw, i * words, v, 0)
-                        for j in range(width):
-                            quotients[j] = divide(f32(v[j]), by, reciprocal)
-                        put(y, first + column, quotients)
-            else:  # very small or large, infinite or NaN
-                for i in range(vectors):
-                    column = i32(i * threads + cuda.threadIdx.x)
-                    if column <= last:
-                        widen(raw, i * words, v, 0)
-                        for j in range(width):
-                            quotients[j] = within(f32(f32(v[j]) / by))
-                        put(y, first + column, quotients)
-
-    return quantize_rows
-
-
-@functools.cache
-def quantize_rows_plain(form: str, dtype: np.dtype) -> Any:
-    """As quantize_rows; one block per row, which is read twice."""
-    load, _, _ = codec(dtype)
-    write, top, middle, packed = _write(form), f32(LARGEST[form]), _middle(form), form == "int4"
-
-    @cuda.jit
-    def quantize_rows_plain(x, y, scale, columns):
-        """x, y: flat, rows of `columns`; scale: (m,). Blocks of PLAIN_THREADS threads."""
-        parts = cuda.shared.array(PLAIN_THREADS, f32)
-        thread = cuda.threadIdx.x
-        first = i64(cuda.blockIdx.x) * columns
-        largest = f32(0)
-        for i in range(thread, columns, PLAIN_THREADS):
-            size = f32(abs(f32(load(x[first + i]))))
-            largest = size if size >= largest or size != size else largest
-        parts[thread] = largest
-        cuda.syncthreads()
-        step = PLAIN_THREADS // 2
-        while step > 0:
-            if thread < step:
-                other = parts[thread + step]
-                if other >= parts[thread] or other != other:
-                    parts[thread] = other
-            cuda.syncthreads()
-            step //= 2
-        by = f32(parts[0] / top)
-        if by == f32(0):
-            by = f32(1)
-        if thread == 0:
-            scale[cuda.blockIdx.x] = by
-        if packed:
-            for i in range(2 * thread, columns, 2 * PLAIN_THREADS):
-                low = write(f32(f32(load(x[first + i])) / by), i32(middle))
-                high = write(f32(f32(load(x[first + i + 1])) / by), i32(middle))
-                y[(first + i) >> 1] = types.uint8(low | high << 4)
-        else:
-            for i in range(thread, columns, PLAIN_THREADS):
-                y[first + i] = write(f32(f32(load(x[first + i])) / by), i32(middle))
-
-    return quantize_rows_plain
-
-
 # ------------------------------------------------------------------------------------------------ planners
 
 
@@ -562,27 +347,3 @@ def dequantize(values: Layout, scale: Layout, zero: Layout | None = None, *, for
     steps = dequantize_steps(Input(0), values, Input(1), None if zero is None else Input(2), Output(0), dtype, form, inner,
                              scale.size, version)
     return Plan([out], steps)
-
-
-def quantize_row(x: Layout, *, form: str, version: str | None = None) -> Plan:
-    """Planner of (stored numbers, scale of each row) of a contiguous (m, n), n > 0 and for int4 even.
-
-    version: "rows" or "plain".
-    """
-    m, n = x.shape
-    width = vector_width(n, x)
-    rows = None
-    if not (SIMULATOR or version == "plain" or (form == "int4" and width == 1)):
-        if x.itemsize == 2 and form.startswith("int"):
-            rows = spread(n, width, 2 * HELD, FEW_THREADS, TOGETHER)
-        rows = rows or spread(n, width, HELD * 4 // max(x.itemsize, 4), together=TOGETHER)
-    y = x.like((m, n // 2) if form == "int4" else None, FORMS[form][0])
-    if rows is None:
-        launch = Launch(quantize_rows_plain(form, x.dtype), m, PLAIN_THREADS,
-                        [Input(0).flat, Output(0).flat, Output(1).flat, n])
-    else:
-        taken, given = fetcher(x.dtype, width)[3], _put(form, width)[1]
-        launch = Launch(quantize_rows(form, x.dtype, rows), rows.grid(m), rows.block, [
-            Input(0).view((x.size * x.itemsize // taken.itemsize,), dtype=taken),
-            Output(0).view((y.size * y.itemsize // given.itemsize,), dtype=given), Output(1).flat, n // width])
-    return Plan([y, Layout.new((m,), np.dtype(np.float32), x.device)], [launch])

@@ -28,6 +28,7 @@ from . import matmul, quantize
 from .build import SIMULATOR, blocks, codec
 from .copy import copy_part, whole
 from .lazy import cuda, types
+from .quantize_rows import quantize_row
 
 THREADS = 256
 
@@ -186,7 +187,7 @@ def linear_8_bits(x: Layout, values: Layout, scale: Layout, own: Layout | None, 
     stored = flat.like(dtype=quantize.FORMS[form][0])
     temps = [stored]
     if own is None:
-        first = quantize.quantize_row(flat, form=form)
+        first = quantize_row(flat, form=form)
         temps.append(first.outputs[1])
         steps = []
         for step in first.steps:

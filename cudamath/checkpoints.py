@@ -379,6 +379,30 @@ def _load_like(path: Path, file: _File, like: Any, device: Any) -> Any:
     leaves, structure = optree.tree_flatten(like)
     names = [".".join(map(str, entries)) or "array" for entries in optree.tree_paths(like)]
     scalars = {name: _value(leaf) for name, leaf in file.leaves if _is_scalar(leaf)}
+    problems, types = _misfits(file, names, leaves, scalars)
+    if problems or types:
+        error = ValueError if problems else TypeError
+        raise error(f"load: {os.fspath(path)} does not fit: {_listed(problems + types)}")
+    chosen = None if device is None else index_of(device)
+    results = []
+    for name, leaf in zip(names, leaves, strict=True):
+        if name in scalars:
+            results.append(scalars[name])
+            continue
+        place: int | None
+        if isinstance(leaf, (np.ndarray, np.generic)):
+            place = None
+        elif chosen is not None:
+            place = chosen
+        else:
+            place = leaf._layout.device if isinstance(leaf, ndarray) else index_of(None)
+        x = file.read(name, place)
+        results.append(_paired(x) if leaf.dtype == np.complex128 else x)
+    return structure.unflatten(results)
+
+
+def _misfits(file: _File, names: list[str], leaves: list[Any], scalars: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """What a file has otherwise than is wanted: (what is missing, of another shape or too many; what is of another type)."""
     problems, types = [], []
     for name, leaf in zip(names, leaves, strict=True):
         if type(leaf) in _SCALARS:
@@ -399,25 +423,7 @@ def _load_like(path: Path, file: _File, like: Any, device: Any) -> Any:
                 types.append(f"{name} is {file.dtype(name)} of shape {shape}, wanted {dtype}")
     known = set(names)
     problems += [f"{name} is not wanted" for name in [*file.entries, *scalars] if name not in known]
-    if problems or types:
-        error = ValueError if problems else TypeError
-        raise error(f"load: {os.fspath(path)} does not fit: {_listed(problems + types)}")
-    chosen = None if device is None else index_of(device)
-    results = []
-    for name, leaf in zip(names, leaves, strict=True):
-        if name in scalars:
-            results.append(scalars[name])
-            continue
-        place: int | None
-        if isinstance(leaf, (np.ndarray, np.generic)):
-            place = None
-        elif chosen is not None:
-            place = chosen
-        else:
-            place = leaf._layout.device if isinstance(leaf, ndarray) else index_of(None)
-        x = file.read(name, place)
-        results.append(_paired(x) if leaf.dtype == np.complex128 else x)
-    return structure.unflatten(results)
+    return problems, types
 
 
 def _listed(problems: list[str]) -> str:

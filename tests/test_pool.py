@@ -195,6 +195,18 @@ def test_a_window_of_padding_only(device):
     assert pull(np.ones((1, 1, 1, 1)))[0].tolist() == [[[[0.0]]]]
 
 
+@pytest.mark.parametrize(("pool", "size"), [(cm.ml.avg_pool2d, 4), (cm.ml.max_pool2d, 1)])
+def test_gradients_of_one_row_and_column_in_either_order(device, pool, size):
+    """Such images lie in C order and with their channels last at once; the gradients that they get say which is meant."""
+    x, g = numbers((2, 4, 1, 1), "float32"), numbers((2, 4, 2, 2), "float32", seed=1)
+    last = cm.moveaxis(cm.copy(cm.moveaxis(cm.asarray(g), 1, -1)), -1, 1)
+    given = cm.moveaxis(cm.copy(cm.moveaxis(cm.asarray(x), 1, -1)), -1, 1)
+    expected = g.sum((2, 3), keepdims=True) / size
+    for seen in (cm.asarray(x), given):
+        for upstream in (cm.asarray(g), last):
+            assert_close(cm.vjp(lambda x: pool(x, 2, 1, 1), seen)[1](upstream)[0], expected, rtol=1e-6, atol=1e-6)
+
+
 def test_empty_and_strided(device):
     f = lambda x: (cm.ml.max_pool2d(x, 2) ** 2).sum()  # noqa: E731
     assert cm.grad(lambda x: cm.grad(f)(x).sum())(cm.ones((0, 3, 4, 6))).shape == (0, 3, 4, 6)

@@ -157,12 +157,69 @@ def test_ufunc_at(device):
         getattr(np, name).at(ours, [1, 1], 1.0)
         getattr(np, name).at(theirs, [1, 1], 1.0)
         agree(ours, theirs)
-    with pytest.raises(TypeError, match="^divide.at: there is no scatter"):
-        cm.divide.at(cm.ones(3), [0], 2.0)
     with pytest.raises(ValueError, match="^maximum.reduce: |^max: "):
         cm.maximum.reduce(cm.zeros(0))
     with pytest.raises(ValueError, match="^divide.reduce: "):
         cm.divide.reduce(cm.ones((2, 2)), axis=None)
+
+
+PLACES = (np.array([0, 2, 0, -1, 2, 2]), [1, 1, 3], slice(1, None, 2), np.array([True, False, True, True]), (), ...)
+
+
+@pytest.mark.parametrize("name", ["divide", "power", "fmax", "hypot", "arctan2", "bitwise_or", "left_shift", "logical_or",
+                                  "logical_xor", "negative", "sqrt", "square"])
+def test_ufunc_at_in_rounds(device, name):
+    """Functions for which there is no scatter: each position in as many rounds as it occurs."""
+    whole = name in ("bitwise_or", "left_shift")
+    base = np.arange(1, 5) if whole else np.arange(4) % 2 == 0 if name.startswith("logical") else np.arange(1, 5) / 2
+    for places in PLACES:
+        for turned in (False, True):
+            theirs = base.copy()
+            values = () if getattr(np, name).nin == 1 else ((np.arange(theirs[places].size) % 3 + 1).astype(
+                "i8" if whole else "f8").reshape(theirs[places].shape),)
+            ours = cm.asarray(base[::-1].copy())[::-1] if turned else cm.asarray(base, copy=True)
+            getattr(np, name).at(theirs, places, *values)
+            getattr(cm, name).at(ours, cm.asarray(places) if isinstance(places, np.ndarray) else places,
+                                 *map(cm.asarray, values))
+            agree(ours, theirs)
+            getattr(np, name).at(ours, places, *values)  # through __array_ufunc__
+            getattr(np, name).at(theirs, places, *values)
+            agree(ours, theirs)
+    grid, expected = cm.ones((2, 3), "float32"), np.ones((2, 3), "f4")
+    if name == "divide":
+        cm.divide.at(grid, ([0, 1, 0], [2, 2, 2]), 4)
+        np.divide.at(expected, ([0, 1, 0], [2, 2, 2]), 4)
+        agree(grid, expected)
+        cm.divide.at(grid, [0, 0], cm.asarray([2.0, 4.0, 8.0]))
+        np.divide.at(expected, [0, 0], [2.0, 4.0, 8.0])
+        agree(grid, expected)
+        with pytest.raises(TypeError, match="^divide.at: a result of float64 cannot be written into an array of int64"):
+            cm.divide.at(cm.arange(3), [0], 2)
+        with pytest.raises(IndexError):
+            cm.divide.at(grid, [2], 2.0)
+        with pytest.raises(RuntimeError, match="gradient"):
+            cm.grad(lambda v: [cm.divide.at(v, [0], 2.0), v.sum()][1])(cm.ones(3))
+
+
+@pytest.mark.parametrize("name", ["bitwise_and", "bitwise_xor", "subtract", "divide", "fmax", "hypot", "gcd"])
+def test_reductions_that_begin_with_a_number(device, name):
+    base = RNG.integers(1, 40, (3, 4, 2)) if name.startswith(("bitwise", "gcd")) else RNG.integers(1, 9, (3, 4, 2)) / 4
+    ours, theirs = getattr(cm, name), getattr(np, name)
+    for axis in (0, -1, *(((0, 2), None) if name not in ("subtract", "divide") else ())):
+        for keepdims in (False, True):
+            agree(ours.reduce(cm.asarray(base), axis=axis, initial=12, keepdims=keepdims),
+                  theirs.reduce(base, axis=axis, initial=12, keepdims=keepdims))
+    agree(ours.reduce(cm.asarray(base[:0]), axis=0, initial=12), theirs.reduce(base[:0], axis=0, initial=12))
+    with pytest.raises(TypeError, match=rf"^{name}.reduce: takes no where"):
+        ours.reduce(cm.asarray(base), where=base > 1)
+
+
+@pytest.mark.parametrize("name", ["logical_or", "logical_and"])
+def test_sections_of_bools(device, name):
+    for base in (RNG.random((3, 9)) < 0.5, RNG.integers(0, 2, (3, 9))):
+        for starts in ([0, 3, 4], [5, 2, 2, 8]):
+            ours, theirs = [getattr(xp, name).reduceat(xp.asarray(base), starts, axis=1) for xp in (cm, np)]
+            agree(ours, theirs)
 
 
 NUMPY_CALLS: list[Callable[[Any], Any]] = [

@@ -2,11 +2,13 @@
 
 Where there is a kernel for it (sums, products, extremes, logic; scatters), that does the work. Other functions that are
 associative combine halves: ceil(log2 n) elementwise calls on ever shorter arrays for a reduction, as many on whole ones for
-an accumulation. What is not associative (subtract, divide) goes element by element, as it is defined.
+an accumulation. What is not associative (subtract, divide) goes element by element, as it is defined. `at` of functions
+without a scatter goes in rounds, each of which meets each position once.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,11 +18,13 @@ from ..core.array import asarray, ndarray
 from ..core.op import coerce, require
 from ..core.shapes import normalize_axes, normalize_axis
 from . import elementwise, integers, numbers, reduce, scan
-from .index import take
+from .creation import arange, full
+from .index import put, take
 from .index_at import add_at, maximum_at, minimum_at, multiply_at
+from .inspection import can_cast
 from .join import concat
 from .output import deliver
-from .shape import astype, moveaxis, reshape, span
+from .shape import astype, broadcast_to, moveaxis, reshape, span
 
 _REDUCTIONS: dict[np.ufunc, Callable] = {
     np.add: reduce.sum, np.multiply: reduce.prod, np.maximum: reduce.max, np.minimum: reduce.min,
@@ -30,6 +34,7 @@ _SCANS: dict[np.ufunc, Callable] = {np.add: scan.cumsum, np.multiply: scan.cumpr
                                     np.minimum: scan.cummin}
 _SCATTERS: dict[np.ufunc, Callable] = {np.add: add_at, np.multiply: multiply_at, np.maximum: maximum_at,
                                        np.minimum: minimum_at}
+_OF_BOOLS = {np.logical_or: np.maximum, np.logical_and: np.minimum}  # what these are between bools
 _LOGICAL = {np.logical_and, np.logical_or, np.logical_xor}
 _ASSOCIATIVE = {np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or, np.logical_xor,
                 np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.logaddexp, np.logaddexp2, np.hypot, np.gcd, np.lcm}
@@ -41,12 +46,14 @@ def attach(function: Callable) -> None:
     name, ufunc = card.name, card.ufunc
 
     def reduce_(x: Any, /, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> ndarray:
-        """The function between all elements along axes, from the first to the last (NumPy's `ufunc.reduce`)."""
+        """The function between all elements along axes, from the first to the last (NumPy's `ufunc.reduce`); before the first:
+        `initial`, if given."""
         x = require(f"{name}.reduce", x)
         if ufunc in _REDUCTIONS:
             if dtype is not None and ufunc in (np.add, np.multiply):
                 more["dtype"] = dtype
             return _REDUCTIONS[ufunc](x, axis, keepdims=keepdims, out=out, **more)
+        initial = more.pop("initial", None)
         if more:
             raise TypeError(f"{name}.reduce: takes no {', '.join(more)}")
         x = _comparable(f"{name}.reduce", card, x)
@@ -54,7 +61,10 @@ def attach(function: Callable) -> None:
         if len(axes) > 1 and ufunc not in _ASSOCIATIVE:
             raise ValueError(f"{name}.reduce: the function is not associative, one axis at a time; got {axes}")
         y = x
-        for a in axes:
+        for i, a in enumerate(axes):
+            if initial is not None and i == len(axes) - 1:
+                first = full((*y.shape[:a], 1, *y.shape[a + 1 :]), initial, y.dtype, device=y.device)
+                y = concat([first, y], axis=a)
             y = _reduced(name, ufunc, function, y, a)
         if not keepdims:
             y = reshape(y, tuple([n for i, n in enumerate(x.shape) if i not in axes]))
@@ -78,7 +88,8 @@ def attach(function: Callable) -> None:
         return function(reshape(a, a.shape + (1,) * b.ndim), b, **more)
 
     def at(x: ndarray, key: Any, values: Any, /) -> None:
-        """x[key] = f(x[key], values) in place, where positions that occur several times are met several times (`ufunc.at`)."""
+        """x[key] = f(x[key], values) in place, where positions that occur several times are met several times (`ufunc.at`).
+        Where there is no scatter for the function, the positions are read on the host."""
         if ufunc is np.subtract:
             if type(values) is not float:
                 values = coerce(f"{name}.at", (x, values))[1]
@@ -87,18 +98,20 @@ def attach(function: Callable) -> None:
         elif ufunc in _SCATTERS:
             _SCATTERS[ufunc](x, key, values)
         else:
-            raise TypeError(f"{name}.at: there is no scatter for {name}; there is one for add, subtract, multiply, maximum and "
-                            "minimum")
+            _in_rounds(f"{name}.at", function, x, key, values)
 
     def reduceat(x: Any, indices: Any, /, axis: int = 0, dtype: Any = None, out: Any = None) -> ndarray:
         """The function between the elements indices[i] .. indices[i + 1] - 1 along an axis, for the last index up to the end;
         where an index is not below the next one, the element there (NumPy's `ufunc.reduceat`). The indices are read on the
         host."""
         x = require(f"{name}.reduceat", x)
-        if ufunc not in _SCATTERS:
-            raise TypeError(f"{name}.reduceat: there is one for add, multiply, maximum and minimum")
         axis = normalize_axis(f"{name}.reduceat", axis, x.ndim)
-        y = _sections(name, ufunc, x if dtype is None else astype(x, dtype, copy=False), np.asarray(indices), axis)
+        if ufunc in _OF_BOOLS:
+            x = _comparable(name, card, x)
+        elif ufunc not in _SCATTERS:
+            raise TypeError(f"{name}.reduceat: there is one for add, multiply, maximum, minimum, logical_and and logical_or")
+        x = x if dtype is None else astype(x, dtype, copy=False)
+        y = _sections(name, _OF_BOOLS.get(ufunc, ufunc), x, np.asarray(indices), axis)
         return y if out is None else deliver(f"{name}.reduceat", y, out)
 
     for method in (reduce_, accumulate, outer, at, reduceat):
@@ -122,8 +135,6 @@ def _reduced(name: str, ufunc: np.ufunc, function: Callable, x: ndarray, axis: i
     if not n:
         if ufunc.identity is None:
             raise ValueError(f"{name}.reduce: nothing to reduce along axis {axis} of shape {x.shape}, and there is no identity")
-        from .creation import full
-
         one = reduce.sum(x, axis, keepdims=True)
         return full(one.shape, ufunc.identity, function(x, x).dtype, device=x.device)
     if ufunc not in _ASSOCIATIVE:
@@ -165,6 +176,27 @@ def _sections(name: str, ufunc: np.ufunc, x: ndarray, starts: np.ndarray, axis: 
     return moveaxis(y, 0, axis)
 
 
+def _in_rounds(name: str, function: Callable, x: ndarray, key: Any, *values: Any) -> None:
+    """x[key] = function(x[key], *values) in place, once for each time that a position occurs: round by round, each position in
+    a round once."""
+    x = require(name, x)
+    places = reshape(arange(x.size, device=x.device), x.shape)[key]
+    at = places.to_numpy().ravel()
+    order = np.argsort(at, kind="stable")
+    fresh = np.r_[True, np.diff(at[order]) != 0]
+    begins = np.flatnonzero(fresh)
+    turn = np.empty(at.size, np.int64)  # how often a position occurred before
+    turn[order] = np.arange(at.size) - np.repeat(begins, np.diff(np.append(begins, at.size)))
+    others = [reshape(broadcast_to(coerce(name, (x, v))[1], places.shape), -1) for v in values]
+    for i in range(turn.max(initial=-1) + 1):
+        here = asarray(np.flatnonzero(turn == i), device=x.device)
+        where = take(reshape(places, -1), here)
+        y = function(take(reshape(x, -1), where), *[take(v, here) for v in others])
+        if not can_cast(y.dtype, x.dtype, "same_kind"):
+            raise TypeError(f"{name}: a result of {y.dtype} cannot be written into an array of {x.dtype} of shape {x.shape}")
+        put(x, where, y)
+
+
 def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> ndarray:
     n = x.shape[axis]
     if ufunc in _ASSOCIATIVE:  # Hillis and Steele: after the step of length d an element knows 2 d elements
@@ -181,7 +213,8 @@ def _accumulated(ufunc: np.ufunc, function: Callable, x: ndarray, axis: int) -> 
 
 
 def install() -> None:
-    """Gives every public elementwise function what NumPy's ufuncs say of themselves, and those of two arrays their methods."""
+    """Gives every public elementwise function what NumPy's ufuncs say of themselves, those of two arrays their methods, and
+    those of one array `at`."""
     for space in (elementwise, integers, numbers):
         for function in list(vars(space).values()):
             if hasattr(function, "card"):
@@ -190,6 +223,8 @@ def install() -> None:
                     setattr(function, fact, getattr(ufunc, fact))
                 if ufunc.nin == 2 and ufunc.nout == 1:
                     attach(function)
+                elif ufunc.nin == ufunc.nout == 1:
+                    function.at = functools.partial(_in_rounds, f"{function.card.name}.at", function)
     for alias, of in (("pow", elementwise._power),):
         public = getattr(elementwise, alias)
         for method in ("reduce", "accumulate", "outer", "at", "reduceat"):

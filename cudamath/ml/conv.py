@@ -171,7 +171,8 @@ def conv2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, in
         than the padded images.
 
     Gradient: with respect to x, weight and bias, of any order. Every sum is taken in a fixed order: the same inputs
-    give the same bits. In 16 bits, an infinity or NaN of x may make the gradients of all taps of its channel NaN.
+    give the same bits. In 16 bits, an infinity or NaN of x may make the gradients of all taps of its channel NaN. Whether one
+    in a filter, over zeros of the padding, gives NaN or nothing depends on the algorithm (as in PyTorch on the CPU).
 
     Accuracy: float32 stays float32, unless `set_matmul_precision("tf32")` lets cuDNN round its inputs to 10 bits. Large float32
     convolutions that go to cuDNN (`cm.explain` says which) may be done through Fourier's or Winograd's transform: errors are

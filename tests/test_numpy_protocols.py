@@ -268,6 +268,7 @@ def test_methods(device):
         theirs = call(a)
         if isinstance(theirs, np.generic | np.ndarray):
             agree(call(x), theirs)
+    assert bytes(x) == bytes(a) and bytes(x.T) == bytes(a.T)
     y, b = cm.array(CUBE), CUBE.copy()
     y.sort(axis=1)
     b.sort(axis=1)

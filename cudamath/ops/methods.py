@@ -206,6 +206,7 @@ def install() -> None:
         "cumsum": scan.cumsum, "cumprod": scan.cumprod, "searchsorted": search.searchsorted, "put": index.put,
         "repeat": repeat, "compress": _compress, "choose": select.choose, "diagonal": shape.diagonal, "trace": stacks.trace,
         "conjugate": elementwise.conj, "view": shape.view, "tofile": _tofile,
+        "__bytes__": ndarray.tobytes,
         "_getitem": index.getitem, "__setitem__": _setitem, "_to": transfer.to_device, "_stack": staticmethod(stack),
         "copy_to": transfer.copy_to,
         "__array_ufunc__": _array_ufunc, "__array_function__": _array_function, "__array_namespace__": _namespace,

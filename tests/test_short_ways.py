@@ -24,6 +24,9 @@ CALLS = {
     "circular": (lambda m, x: m.ml.pad(x, (2, -1, 1, 0), "circular"), [IMAGES]),
     "circular volumes": (lambda m, x: m.ml.pad(x, 1, "circular"), [(1, 2, 2, 3, 4)]),
     "circular, channels last": (lambda m, x: m.ml.pad(m.moveaxis(x, -1, 1), (2, 1, 1, 0), "circular"), [IMAGES]),
+    "resized": (lambda m, x: m.ml.upsample(x, (8, 7), mode="bilinear"), [IMAGES]),
+    "resized sequences": (lambda m, x: m.ml.upsample(x, 9), [(2, 3, 7)]),
+    "resized sequences by a factor": (lambda m, x: m.ml.upsample(x, scale_factor=2, mode="linear"), [(2, 3, 7)]),
     "means of bins": (lambda m, x: m.ml.adaptive_avg_pool1d(x, 3), [(2, 3, 7)]),
     "maxima of bins": (lambda m, x: m.ml.adaptive_max_pool1d(x[:, ::2], 3), [(2, 3, 7)]),
 }
@@ -82,7 +85,7 @@ def test_the_checks_are_left_out(fake, monkeypatch, name):
         given = list(map(cm.asarray, arrays_of(name, 0)))
         wanted = CALLS[name][0](cm, *given)._layout
         for module, checks in ((conv, "_operands"), (conv_transpose, "_operands"), (pool_nd, "images"), (resize, "_widths"),
-                               (join, "span")):
+                               (resize, "_sizes"), (join, "span")):
             if name not in several:
                 monkeypatch.setattr(module, checks, None)
         assert CALLS[name][0](cm, *given)._layout is wanted

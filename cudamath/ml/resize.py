@@ -76,7 +76,8 @@ def upsample(x: Any, size: int | Sequence[int] | None = None, scale_factor: floa
     """
     name = "upsample"
     key = name, size, scale_factor, mode, align_corners, size.__class__, scale_factor.__class__
-    known = _resize.again(key, (x,))
+    plain = size is None or whole(size)  # of a tuple's numbers the key does not tell the classes
+    known = _resize.again(key, (x,)) if plain else None
     if known is not None:
         return known
     given, x = x, require(name, x, FLOATING)
@@ -93,13 +94,13 @@ def upsample(x: Any, size: int | Sequence[int] | None = None, scale_factor: floa
         raise ValueError(f"{name}: wants at least one element to take from, got shape {x.shape}")
     kind = mode if mode in _NEAREST else "corners" if align_corners else "linear"
     axes = tuple([(kind, step) for step in steps])
-    if rank == 1:
-        return _images(x[:, :, None], (1, *new), (_KEPT, *axes))[:, :, 0]
-    if rank == 2:
-        x = _in_an_order(x)
-        y = _images(x, new, axes)
-        if size is None or type(size) is int:  # of a tuple's numbers the key does not tell the classes
-            _resize.remember(key, (given,), (x,), size=new, old=x.shape[2:], axes=axes)
+    if rank < 3:  # a sequence is an image one row high
+        x = _in_an_order(x if rank == 2 else x[:, :, None])
+        params = {"size": (1, *new)[-2:], "old": x.shape[2:], "axes": (_KEPT, *axes)[-2:]}
+        found = _resize(x, **params)
+        y = found if rank == 2 else found[:, :, 0]
+        if plain:
+            _resize.remember(key, (given,), (x,), (found, y), **params)
         return y
     n, c, d, h, w = x.shape
     wide = x if kind in _NEAREST else x.astype(compute_dtype(x.dtype), copy=False)  # not rounded between the two

@@ -65,7 +65,7 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
                                                      "matmul_mma_double": SINCE_8, "matmul_mma_double_whole": SINCE_8[2:],
                                                      "conv2d_wgmma": ((9, 0),), "conv2d_weight_wgmma": ((9, 0),),
                                                      "conv2d_weight_wgmma_taps": ((9, 0),), "add_splits_early": ((9, 0),),
-                                                     "conv2d_weight_pairs": ((9, 0),), "add_few": ((9, 0),),
+                                                     "conv2d_weight_pairs": ((9, 0),),
                                                      "conv2d_wgmma_kept": ((9, 0),), "scan_ring": ((9, 0),),
                                                      "conv2d_mma": SINCE_8, "conv2d_weight_mma": SINCE_8,
                                                      "attention_wgmma": ((9, 0),), "attention_grad_wgmma": ((9, 0),),

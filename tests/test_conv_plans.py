@@ -181,7 +181,7 @@ def test_what_was_measured_of_one_tap_decides(monkeypatch, tmp_path):
         assert order() == ["product", "wgmma", "mma", "cudnn"]
         assert conv.library("forward", y, x, w, **where, tf32=False) is None and asked.pop() == ""
         plan = conv.conv2d(x, w, **where, groups=1)
-        assert [step.kernel.__name__ for step in plan.steps] == ["matmul_wgmma", "add_few"]
+        assert [step.kernel.__name__ for step in plan.steps] == ["matmul_wgmma", "add_splits_early"]
         assert "product" in plan.why
         with_bias = conv.conv2d(x, w, Layout.new((256,), BF16, 0), **where, groups=1)
         assert [step.kernel.__name__ for step in with_bias.steps] == ["matmul_wgmma"]

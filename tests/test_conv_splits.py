@@ -11,8 +11,8 @@ from cudamath.core.plan import Input, Output, Plan
 from cudamath.kernels import conv_splits
 
 F32 = np.dtype(np.float32)
-CASES = [(4, 5), (64, 126), (68, 128), (4096, 33), (1000, 32), (1028, 31), (2052, 7), (260, 66), (36, 8), (131072, 16),
-         (270340, 5), (270336, 8), (64, 256)]
+CASES = [(4, 5), (12, 2), (64, 126), (64, 256), (68, 128), (4096, 33), (1000, 32), (1028, 31), (2052, 7), (260, 66), (36, 8),
+         (131072, 16), (270340, 5), (600000, 3), (262144, 4), (36864, 128), (73728, 44)]
 
 
 def plan_of(n, splits, dtype):
@@ -28,23 +28,28 @@ def test_every_part_is_added_once(n, splits):
     assert launch.kernel.__name__ == "add_splits_early" and launch.early and launch.cluster == 1
     names = launch.kernel.py_func.__code__.co_freevars
     inside = dict(zip(names, [cell.cell_contents for cell in launch.kernel.py_func.__closure__], strict=True))
-    width, each, step, across = [inside[name] for name in ("width", "each", "step", "across")]
-    assert each <= 8, "more than registers hold"
-    assert (width == 32) == (n > 1 << 18)
+    lanes, each, width, across = [inside[name] for name in ("lanes", "each", "width", "across")]
+    assert each <= 8 and width >= 8, "more than registers hold, or less than a line of the cache together"
     times = np.zeros((splits, n // 4), int)
-    lanes = 32 // width
-    block, warp, y, x = np.ogrid[:launch.grid[0], :launch.block[0] // 32, :lanes, :width]
+    block, warp, y, x = np.ogrid[:launch.grid[0], :launch.block[0] // 32, :32 // width, :width]
     place = width * (block if across else 8 * block + warp) + x + 0 * (y + warp)
-    first = lanes * warp + y if across else y + 0 * warp
+    first = 32 // width * warp + y if across else y + 0 * warp
     there = place < n // 4
     for k in range(each):
-        part = np.broadcast_to(first + k * step, place.shape)
+        part = np.broadcast_to(first + k * lanes, place.shape)
         np.add.at(times, (part[there & (part < splits)], place[there & (part < splits)]), 1)
     assert (times == 1).all()
 
 
+@pytest.mark.parametrize(("n", "splits", "lanes"), [(4, 2, 2), (1 << 20, 2, 1), (262144, 4, 2), (589824, 5, 1), (65536, 16, 4),
+                                                    (4096, 126, 32), (16384, 66, 32), (147456, 22, 4), (73728, 44, 8)])
+def test_how_many_share_the_parts(n, splits, lanes):
+    """Enough to fill the device, but few enough that each has several."""
+    assert conv_splits.lanes_for(n, splits) == lanes
+
+
 def test_more_parts_than_registers_hold():
-    (launch,) = plan_of(64, conv_splits.MOST + 1, BF16)[0].steps
+    (launch,) = plan_of(64, conv_splits.MANY * conv_splits.EACH + 1, BF16)[0].steps
     assert launch.kernel.__name__ == "add_splits" and not launch.early
 
 

@@ -75,7 +75,7 @@ def test_runs_of_pixels_hold_the_sums(case, together):
     with assume((9, 0)):
         plan = conv_wgmma_taps.conv2d_weight_grad(*last, **options, splits=2, rows=rows)
     launch, added = plan.steps
-    assert launch.early and added.early and added.kernel.__name__ == "add_few" and launch.shared <= 227 << 10
+    assert launch.early and added.early and added.kernel.__name__ == "add_splits_early" and launch.shared <= 227 << 10
     of_grads, of_images, _, *rest = launch.args
     (tiles, group_tiles, across, share, positions, area, width, row_start, row_step, column_start, taps, down, chunks, own,
      own_outputs, every) = map(int, rest)

@@ -119,7 +119,7 @@ def test_a_planner_follows_the_table(file):
         assert kind(*odd) == "float16 nn odd"
     assert kind(a, b.view((128, 512), (1024, 2), 2)) == "float16 nn odd"
     assert [s.kernel.__name__ for s in matmul(a, b).steps if isinstance(s, Launch)] == ["matmul_wgmma"]
-    for choice, kernels in (("naive", ["matmul_naive"]), ("wgmma 128x128 split 2", ["matmul_wgmma", "add_few"])):
+    for choice, kernels in (("naive", ["matmul_naive"]), ("wgmma 128x128 split 2", ["matmul_wgmma", "add_splits_early"])):
         tune.remember("assumed", "matmul", "float16 nn", (1, 256, 128, 512), {choice: 1.0, "tiled": 2.0})
         plan = matmul(a, b)
         assert [s.kernel.__name__ for s in plan.steps if isinstance(s, Launch)] == kernels

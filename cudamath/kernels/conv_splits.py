@@ -13,18 +13,17 @@ import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Launch
-from .build import SIMULATOR, blocks, codec
+from .build import SIMULATOR, blocks, codec, power_of_two
 from .lazy import cuda, types
 from .rows import FULL, WARP
 
 if not SIMULATOR:
     from . import ptx, ptx_hopper, ptx_mma
 
-THREADS, FEW_THREADS = 256, 128
-FEW, MANY = 4, 32            # parts
-MOST = 256                   # parts: eight a thread, which registers can hold
-SEVERAL, LARGE = 8, 1 << 18  # parts of so many sums that each can have a thread of its own
-WIDTH = 8                    # otherwise: accesses of 16 bytes side by side, 128 bytes of a part
+THREADS = 256
+THREADS_AT_ONCE = 1 << 17    # of the device: 1,024 to a multiprocessor
+MANY = 32                    # parts, and threads that share them
+EACH = 8                     # parts of four sums, which a thread's registers can hold
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 
@@ -62,13 +61,14 @@ def add_splits(dtype: np.dtype, lanes: int) -> Any:
 
 
 @functools.cache
-def add_splits_early(dtype: np.dtype, width: int, each: int, across: bool) -> Any:
-    """The same, launched before the parts are there (compute capability 9.0). A warp, or all warps together if `across`, have
-    `width` times four neighbouring sums; a thread has `each` parts of four, which are all under way together."""
+def add_splits_early(dtype: np.dtype, lanes: int, each: int) -> Any:
+    """The same, launched before the parts are there (compute capability 9.0). Up to four lanes are threads of one warp, which
+    need no shared memory; more are those of all warps. Each has `each` parts of four sums, all under way together."""
     store, load_vector, store_vector = codec(dtype)[1], ptx.load_vector, ptx.store_vector
-    lanes, warps = WARP // width, THREADS // WARP
-    step = lanes * warps if across else lanes
-    rounds = lanes.bit_length() - 1
+    warps, across = THREADS // WARP, lanes > 4
+    width = (THREADS if across else WARP) // lanes         # accesses of 16 bytes side by side, 128 bytes of a part at least
+    of_warp = WARP // width                                # lanes
+    rounds = of_warp.bit_length() - 1
     room, shared = 4 * each, 4 * warps * width
     load_four, global_address = ptx_mma.load_global_float_4, ptx_mma.global_address
     let_next_begin, wait_for_previous = ptx_hopper.let_next_begin, ptx_hopper.wait_for_previous
@@ -84,7 +84,7 @@ def add_splits_early(dtype: np.dtype, width: int, each: int, across: bool) -> An
         first = y == 0
         if across:
             i = (i64(cuda.blockIdx.x) * width + x) * 4
-            y = i32(y + lanes * warp)
+            y = i32(y + of_warp * warp)
         else:
             i = ((i64(cuda.blockIdx.x) * warps + warp) * width + x) * 4
         last = i32(splits - 1)
@@ -92,10 +92,10 @@ def add_splits_early(dtype: np.dtype, width: int, each: int, across: bool) -> An
         v = cuda.local.array(room, f32)
         for k in range(each):                              # beyond the last: the last again
             e = 4 * k
-            v[e], v[e + 1], v[e + 2], v[e + 3] = load_four(start + 4 * n * min(i32(y + k * step), last))
+            v[e], v[e + 1], v[e + 2], v[e + 3] = load_four(start + 4 * n * min(i32(y + k * lanes), last))
         a, b, c, d = f32(0), f32(0), f32(0), f32(0)
         for k in range(each):
-            if i32(y + k * step) <= last:
+            if i32(y + k * lanes) <= last:
                 e = 4 * k
                 a, b, c, d = f32(a + v[e]), f32(b + v[e + 1]), f32(c + v[e + 2]), f32(d + v[e + 3])
         for r in range(rounds):
@@ -120,48 +120,23 @@ def add_splits_early(dtype: np.dtype, width: int, each: int, across: bool) -> An
     return add_splits_early
 
 
-@functools.cache
-def add_few(dtype: np.dtype, splits: int) -> Any:
-    """The same where there are few, known to the compiler: all that a thread adds is under way together."""
-    store, load_vector, store_vector = codec(dtype)[1], ptx.load_vector, ptx.store_vector
-    room = 4 * splits
-    let_next_begin, wait_for_previous = ptx_hopper.let_next_begin, ptx_hopper.wait_for_previous
-
-    @cuda.jit
-    def add_few(partial, out):
-        """partial (splits * n,) float32, out (n,), n a multiple of 4. Blocks of FEW_THREADS."""
-        let_next_begin()
-        wait_for_previous()
-        n = i64(out.size)
-        i = (i64(cuda.blockIdx.x) * FEW_THREADS + cuda.threadIdx.x) * 4
-        v = cuda.local.array(room, f32)
-        if i < n:
-            for split in range(splits):
-                v[4 * split], v[4 * split + 1], v[4 * split + 2], v[4 * split + 3] = load_vector(partial, split * n + i, 4)
-            a, b, c, d = f32(0), f32(0), f32(0), f32(0)
-            for split in range(splits):
-                e = 4 * split
-                a, b, c, d = f32(a + v[e]), f32(b + v[e + 1]), f32(c + v[e + 2]), f32(d + v[e + 3])
-            store_vector(out, i, (store(a), store(b), store(c), store(d)))
-
-    return add_few
+def lanes_for(sums: int, splits: int) -> int:
+    """How many threads share the parts of four sums, a power of two: enough for THREADS_AT_ONCE together, or for EACH parts of
+    four a thread; from more than MANY parts on these may be threads of several warps."""
+    lanes = power_of_two(blocks(splits, EACH))
+    while lanes < min(splits, MANY) and lanes * sums < 4 * THREADS_AT_ONCE:
+        lanes *= 2
+    return lanes if splits > MANY else min(lanes, 4)
 
 
 def add(out: Layout, splits: int, partial: ArrayArg, target: ArrayArg, *, early: bool = False) -> Launch:
-    """The launch of add_splits: partial (splits * out.size,) float32 -> target (out.size,). early: see
-    add_splits_early.
+    """The launch of add_splits: partial (splits * out.size,) float32 -> target (out.size,). early: add_splits_early.
 
     Few sums of many parts want more threads a sum than one."""
-    if early and splits <= FEW:
-        return Launch(add_few(out.dtype, splits), blocks(out.size, 4 * FEW_THREADS), FEW_THREADS, [partial, target],
-                      early=True)
-    if early and splits <= MOST:
-        across = splits > MANY
-        width = WARP if splits <= SEVERAL and out.size > LARGE else WIDTH
-        share = THREADS if across else WARP                # threads that have `width` accesses together
-        kernel = add_splits_early(out.dtype, width, blocks(splits, share // width), across)
-        return Launch(kernel, blocks(out.size, 4 * width * (THREADS // share)), THREADS, [partial, target, np.int32(splits)],
-                      early=True)
+    if early and splits <= MANY * EACH:
+        lanes = lanes_for(out.size, splits)
+        kernel = add_splits_early(out.dtype, lanes, blocks(splits, lanes))
+        return Launch(kernel, blocks(out.size, 4 * THREADS // lanes), THREADS, [partial, target, np.int32(splits)], early=True)
     lanes = 1 if splits < 8 or out.size > 1 << 19 else 8
     return Launch(add_splits(out.dtype, lanes), blocks(out.size, 4 * THREADS // lanes), (THREADS // lanes, lanes),
                   [partial, target, splits])

@@ -11,6 +11,16 @@ import cudamath as cm
 from cudamath.testing import assert_close
 
 IMAGES = (2, 2, 4, 5)
+
+
+def masked(m, x):
+    """Numbers written where a mask holds, of the array's shape and broadcast."""
+    y, z = x.astype("float16"), x.astype("bfloat16")
+    y[y > 0], z[:, x[0] > 0] = float("inf"), -2.5
+    z[x < -1] = float("nan")
+    return m.where(m.isnan(z), 7, y.astype("float32") - z.astype("float32"))
+
+
 #: name -> function of the module and of arrays, shapes of these
 CALLS = {
     "roll": (lambda m, x: m.roll(x, (1, -2), (0, 2)), [(3, 4, 5)]),
@@ -27,6 +37,9 @@ CALLS = {
     "resized": (lambda m, x: m.ml.upsample(x, (8, 7), mode="bilinear"), [IMAGES]),
     "resized sequences": (lambda m, x: m.ml.upsample(x, 9), [(2, 3, 7)]),
     "resized sequences by a factor": (lambda m, x: m.ml.upsample(x, scale_factor=2, mode="linear"), [(2, 3, 7)]),
+    "where, 16 bits": (lambda m, x: m.where(x > 0, x.astype("f2"), 0) + m.where(x > 1, -0.5, x.astype("f2")), [(7, 9)]),
+    "where, bfloat16": (lambda m, x: m.where(x[0] > 0, 3, x.astype("bfloat16").T[:, None]).astype("float32"), [(5, 5)]),
+    "masked, 16 bits": (masked, [(5, 7)]),
     "means of bins": (lambda m, x: m.ml.adaptive_avg_pool1d(x, 3), [(2, 3, 7)]),
     "maxima of bins": (lambda m, x: m.ml.adaptive_max_pool1d(x[:, ::2], 3), [(2, 3, 7)]),
 }

@@ -34,10 +34,11 @@ from typing import Any
 import numpy as np
 
 from ..core import shapes
+from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
 from .along import in_rows
-from .build import SIMULATOR, blocks, codec, device_function, numba_type
+from .build import SIMULATOR, blocks, codec, device_function, numba_type, storage
 from .copy import Part, copy_part, index_type, whole
 from .elementwise import launch, result_layout
 from .lazy import cuda, types
@@ -438,6 +439,11 @@ def take_along(x: Layout, index: Layout, *, axis: int) -> Plan:
     return Plan([out], [*steps, *more, launch], temps)
 
 
+def _by_value(dtype: np.dtype) -> np.dtype:
+    """What a run-time scalar of a dtype is passed as: of 16-bit floats its bits."""
+    return storage(dtype) if dtype in (float16, bfloat16) else dtype
+
+
 @device_function
 def _first_if(mask, a, b):
     return a if mask else b
@@ -456,12 +462,13 @@ def where(mask: Layout, a: Layout, b: Layout) -> Plan:
 
 
 def where_number(mask: Layout, a: Layout, *, swapped: bool) -> Plan:
-    """mask ? a : number, broadcast; swapped: mask ? number : a. Scalar: the number, in a's dtype."""
+    """mask ? a : number, broadcast; swapped: mask ? number : a. Scalar: the number, in a's dtype (see `_by_value`)."""
+    number = _by_value(a.dtype)
     out = result_layout([mask, a], shapes.broadcast_shapes("where", mask.shape, a.shape), a.dtype)
-    return Plan([out], [launch(_first_if, (mask, a.dtype, a) if swapped else (mask, a, a.dtype), out, Output(0))])
+    return Plan([out], [launch(_first_if, (mask, number, a) if swapped else (mask, a, number), out, Output(0))])
 
 
 def where_into(x: Layout, mask: Layout, value: Layout | None = None) -> Plan:
     """``x = mask ? value : x`` in place; mask and value broadcast to x; x and value of one dtype. Without an array of values
-    the scalar is the value, in x's dtype."""
-    return Plan([], [launch(_last_if, (x, mask, x.dtype if value is None else value), x, Input(0))])
+    the scalar is the value, in x's dtype (see `_by_value`)."""
+    return Plan([], [launch(_last_if, (x, mask, _by_value(x.dtype) if value is None else value), x, Input(0))])

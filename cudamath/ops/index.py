@@ -233,8 +233,9 @@ def _one_mask(x: ndarray, key: ndarray) -> bool:
 
 def _put_where(x: ndarray, mask: ndarray, value: Any) -> None:
     """``x[mask] = value`` for one value and a mask that broadcasts to x: one launch, if the value is a number of x's dtype."""
-    if _by_value(mask, x, value):
-        _where_into(x, mask, scalars=(value,))
+    number = _by_value("setitem", mask, x, value)
+    if number is not None:
+        _where_into(x, mask, scalars=(number,))
     else:
         _where_into(x, mask, _value("setitem", x, value))
 
@@ -553,8 +554,9 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if type(condition) is ndarray and condition.dtype == np.bool_:  # the common cases, without the conversions below
         if type(x) is type(y) is ndarray and x.dtype == y.dtype and condition.shape == x.shape == y.shape:
             return _where(condition, x, y)
-        for a, number, swapped in ((x, y, False), (y, x, True)):
-            if _by_value(condition, a, number):
+        for a, value, swapped in ((x, y, False), (y, x, True)):
+            number = _by_value("where", condition, a, value)
+            if number is not None:
                 return _where_number(condition, a, scalars=(number,), swapped=swapped)
     place = next((a for a in (condition, x, y) if type(a) is ndarray), None)
     mask = coerce("where", (condition,) if place is None else (place, condition))[-1]
@@ -577,9 +579,15 @@ def _is_own(dtype: np.dtype, number: Any) -> bool:
     return held is not None and (dtype not in INTEGER if type(number) is float else number in held)
 
 
-def _by_value(mask: ndarray, x: Any, number: Any) -> bool:
-    """Whether these are an array and a number that its dtype takes as it is: then no array is made of the number."""
+def _by_value(name: str, mask: ndarray, x: Any, number: Any) -> float | None:
+    """Of an array and a number that its dtype takes as it is: the number as a launch takes it, so that no array is made of it
+    (of 16-bit floats on a GPU, its bits). Otherwise None."""
     if type(x) is not ndarray or x._node is not None or type(number) not in (int, float) or (
-            mask._layout.device != x._layout.device or x._layout.device == TRACED or not _is_own(x.dtype, number)):
-        return False
-    return mask.shape == x.shape or shapes.broadcast_shapes("where", mask.shape, x.shape) is not None
+            mask._layout.device != x._layout.device or x._layout.device == TRACED):
+        return None
+    if x._layout.device >= 0 and x.dtype in (dtypes.float16, dtypes.bfloat16):
+        number = pattern(name, number, x.dtype)[0] & 0xFFFF
+    elif not _is_own(x.dtype, number):
+        return None
+    shapes.broadcast_shapes("where", mask.shape, x.shape)
+    return number

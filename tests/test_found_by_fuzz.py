@@ -160,3 +160,19 @@ def test_negative_in_place_of_some_places(device, dtype, step):
     part = x[::step]
     assert cm.negative(part, out=part) is part
     np.testing.assert_array_equal(x.to_numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", [">u2", ">i4", ">f8", np.dtype(">f4"), "<i4", "u1", np.int16])
+def test_bytes_in_the_other_order(device, dtype, tmp_path):
+    """The bytes were read in the machine's order, whatever was asked for."""
+    given = np.array([1, 2, 300 % 256, 5], dtype)
+    native = given.astype(given.dtype.newbyteorder("="))
+    (tmp_path / "x").write_bytes(given.tobytes())
+    for found in (cm.frombuffer(given.tobytes(), dtype), cm.fromfile(tmp_path / "x", dtype), cm.asarray(given),
+                  cm.asarray([1, 2, 44, 5]).astype(dtype), cm.fromiter(iter([1, 2, 44, 5]), dtype)):
+        assert found.dtype == native.dtype and found.tolist() == native.tolist()
+    if np.dtype(dtype).isnative:
+        assert cm.asarray(native).view(dtype).tolist() == native.tolist()
+    else:
+        with pytest.raises(TypeError, match="^view: arrays are in the machine's byte order"):
+            cm.asarray(native).view(dtype)

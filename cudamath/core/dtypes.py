@@ -101,6 +101,12 @@ def as_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
     return found
 
 
+def is_swapped(dtype: Any) -> bool:
+    """Whether a dtype as it was given, a name or NumPy's, has the other byte order than the machine's, which `as_dtype` gives.
+    (Machines with GPUs are little-endian.)"""
+    return str(getattr(dtype, "byteorder", dtype))[:1] == ">"
+
+
 @functools.cache
 def promote(a: np.dtype, b: np.dtype) -> np.dtype:
     """The dtype that two arrays meet in."""

@@ -174,13 +174,15 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
     """A vector from the bytes of a buffer; on the CPU over the same memory.
 
     Args: buffer: bytes or anything with the buffer protocol; dtype: of the elements; count: how many, -1: all; offset: bytes
-    to leave out. Raises: ValueError if the size does not fit.
+    to leave out. Raises: ValueError if the size does not fit. Numbers in the other byte order (">i4") are converted.
 
     >>> import cudamath as cm
     >>> cm.frombuffer(b"\\x01\\x02", dtype="uint8").tolist()
     [1, 2]
     """
-    return asarray(np.frombuffer(buffer, dtypes.as_dtype(dtype, "frombuffer"), count, offset), device=device)
+    wanted = dtypes.as_dtype(dtype, "frombuffer")
+    wanted = wanted.newbyteorder() if dtypes.is_swapped(dtype) else wanted
+    return asarray(np.frombuffer(buffer, wanted, count, offset), device=device)
 
 
 def fromiter(iterable: Iterable, /, dtype: Any, count: int = -1, *, device: Any = None) -> ndarray:

@@ -221,6 +221,8 @@ def view(x: ndarray, dtype: Any = None) -> ndarray:
     if dtype is None:
         return view_of(x, ...)  # type: ignore[return-value]
     wanted = dtypes.as_dtype(dtype, "view")
+    if dtypes.is_swapped(dtype):
+        raise TypeError(f"view: arrays are in the machine's byte order, got {dtype!r} for {x.dtype} of shape {x.shape}")
     if x._node is not None:
         raise RuntimeError(f"view: the gradient of an array of shape {x.shape} is being recorded; its bits have none")
     layout, old, new = x._layout, x.itemsize, wanted.itemsize

@@ -43,41 +43,52 @@ def _path(equation: str, shapes: tuple[tuple[int, ...], ...], optimize: Any) -> 
 
 def _parsed(name: str, arguments: tuple) -> tuple[list[str], str, list[ndarray]]:
     """Letters of the operands and of the result, and the operands as arrays of one device."""
-    import opt_einsum
-
     if not arguments:
         raise ValueError(f"{name}: wants subscripts and arrays")
-    if isinstance(arguments[0], str):
-        arrays = coerce(name, arguments[1:], ANY)
-        given: tuple = (arguments[0], *arrays)
-    else:  # array, letters as integers, array, ...; last the result's
-        arrays = coerce(name, arguments[: len(arguments) // 2 * 2 : 2], ANY)
-        given = tuple([item for pair in zip(arrays, arguments[1::2], strict=True) for item in pair])
-        given += arguments[len(given) :]
+    named = isinstance(arguments[0], str)  # or else: array, letters as integers, array, ...; last the result's
+    arrays = coerce(name, arguments[1:] if named else arguments[: len(arguments) // 2 * 2 : 2], ANY)
     if not arrays:
         raise ValueError(f"{name}: wants at least one array")
+    equation, shapes = arguments[0], tuple([x.shape for x in arrays])
+    if not named:
+        given = [item for pair in zip(arrays, arguments[1::2], strict=True) for item in pair]
+        equation = "->".join(_parse(name, (*given, *arguments[len(given):]), shapes))
+    terms, result = _letters(name, equation, shapes)
+    return list(terms), result, arrays
+
+
+def _parse(name: str, given: tuple, shapes: tuple[tuple[int, ...], ...]) -> tuple[str, str]:
+    """Letters of the operands and of the result, as opt_einsum reads them. given: a text and shapes, or arrays and integers."""
+    import opt_einsum  # later than the rest of the package: 5 ms
+
     try:
-        letters, result, _ = opt_einsum.parser.parse_einsum_input(given)
+        return opt_einsum.parser.parse_einsum_input(given, shapes=isinstance(given[0], str))[:2]
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{name}: {error}; shapes {', '.join([str(a.shape) for a in arrays])}") from None
+        raise ValueError(f"{name}: {error}; shapes {', '.join(map(str, shapes))}") from None
+
+
+@functools.lru_cache(4096)
+def _letters(name: str, equation: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[tuple[str, ...], str]:
+    """Letters of operands of these shapes, and of the result."""
+    letters, result = _parse(name, (equation, *shapes), shapes)
     terms = letters.split(",")
-    if len(terms) != len(arrays):
-        raise ValueError(f"{name}: {letters!r} has {len(terms)} terms for {len(arrays)} arrays")
-    for term, x in zip(terms, arrays, strict=True):
-        if len(term) != x.ndim or len({*zip(term, x.shape, strict=True)}) > len({*term}):
-            raise ValueError(f"{name}: term {term!r} does not fit an array of shape {x.shape}")
+    if len(terms) != len(shapes):
+        raise ValueError(f"{name}: {letters!r} has {len(terms)} terms for {len(shapes)} arrays")
+    for term, shape in zip(terms, shapes, strict=True):
+        if len(term) != len(shape) or len({*zip(term, shape, strict=True)}) > len({*term}):
+            raise ValueError(f"{name}: term {term!r} does not fit an array of shape {shape}")
     if len(set(result)) < len(result) or not set(result) <= set(letters):
         raise ValueError(f"{name}: the result's letters {result!r} must be letters of {letters!r}, each once")
     if not all(letter.isalpha() for letter in letters.replace(",", "")):
         raise ValueError(f"{name}: {letters!r} holds characters that are no letters")
     sizes: dict[str, int] = {}
-    for term, x in zip(terms, arrays, strict=True):
-        for letter, n in zip(term, x.shape, strict=True):
+    for term, shape in zip(terms, shapes, strict=True):
+        for letter, n in zip(term, shape, strict=True):
             if sizes.setdefault(letter, n) != n and n != 1 and sizes[letter] != 1:
                 raise ValueError(f"{name}: index {letter!r} is {sizes[letter]} and {n} long, in arrays of shapes "
-                                 f"{', '.join([str(a.shape) for a in arrays])}")
+                                 f"{', '.join(map(str, shapes))}")
             sizes[letter] = max(sizes[letter], n) if n else 0
-    return terms, result, arrays
+    return tuple(terms), result
 
 
 def _single(x: ndarray, term: str, keep: str) -> tuple[ndarray, str]:

@@ -19,6 +19,7 @@ from ..ops.creation import ones, zeros
 from ..ops.elementwise import sqrt, where
 from ..ops.shape import copy, moveaxis
 from ..ops.source import number
+from .norm_orders import second_order, through_statistics
 from .softmax import in_order
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
@@ -195,16 +196,20 @@ def batch_norm(x: Any, running_mean: Any = None, running_var: Any = None, weight
 
 def _batch_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray, bias: ndarray, _mean: None, _var: None,
                      *_residual: None, momentum: float, eps: float, relu: bool) -> tuple:
+    more = None
+    if g[1] is not None or g[2] is not None:
+        to_mean, to_rstd = [None if v is None else _over_channels(tape.total(v), x) for v in g[1:3]]
+        more = through_statistics(to_mean, to_rstd, x, _over_channels(y[1], x), _over_channels(y[2], x))
     if g[0] is None:
-        return (None,) * (5 + len(_residual))
+        return more, *(None,) * (4 + len(_residual))
     values = x, weight, bias, y[1], y[2]
     if relu and _residual:
-        first, *more = [_ordered_as(each, x) for each in tape.terms(g[0])]
-        *grads, to_residual = _batch_norm_residual_grad(first, *values, y[0], *more)
+        first, *other = [_ordered_as(each, x) for each in tape.terms(g[0])]
+        dx, *grads, to_residual = _batch_norm_residual_grad(first, *values, y[0], *other)
     else:
         to_residual = tape.total(g[0])
-        grads = _batch_norm_grad(_ordered_as(to_residual, x), *values, relu=relu)
-    return *grads, None, None, *[to_residual] * len(_residual)
+        dx, *grads = _batch_norm_grad(_ordered_as(to_residual, x), *values, relu=relu)
+    return dx if more is None else dx + more, *grads, None, None, *[to_residual] * len(_residual)
 
 
 def _batch_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray, bias: ndarray, mean: ndarray,
@@ -219,7 +224,7 @@ def _batch_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: n
     elif relu:
         on = (x - mean) * rstd * weight + bias > 0
     h = h[0], *(None if v is None else _over_channels(v, x) for v in h[1:3]), *h[3:]
-    dg, dx, dweight = _second_order(h[:3], g if on is None else where(on, g, 0), x, weight, mean, rstd, axes)
+    dg, dx, dweight = second_order(h[:3], g if on is None else where(on, g, 0), x, weight, mean, rstd, axes)
     if y and h[3] is not None:
         dg = dg + h[3]
     dg = dg if on is None else where(on, dg, 0)
@@ -397,6 +402,9 @@ _EPS = {dtype: float(ml_dtypes.finfo(dtype).eps) for dtype in map(np.dtype, (np.
 def _layer_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bias: ndarray | None, _residual: None, *,
                      columns: int, eps: float) -> tuple:
     extra, h = (g[3], y[3]) if len(y) > 3 else (None, x)
+    more = _through_rows(g[1], g[2], h, y[1], y[2], columns)
+    if more is not None:
+        extra = more if extra is None else extra + more
     if g[0] is None:
         return extra, None, None, extra
     slopes = iter(_layer_norm_grad(in_order(g[0]), h, weight, y[1], y[2], None if extra is None else in_order(extra),
@@ -415,6 +423,9 @@ def _layer_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: n
 def _rms_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, _residual: None, *, columns: int,
                    eps: float) -> tuple:
     extra, h = (g[2], y[2]) if len(y) > 2 else (None, x)
+    more = _through_rows(None, g[1], h, None, y[1], columns)
+    if more is not None:
+        extra = more if extra is None else extra + more
     if g[0] is None:
         return extra, None, extra
     slopes = _rms_norm_grad(in_order(g[0]), h, weight, y[1], None if extra is None else in_order(extra), columns=columns)
@@ -428,15 +439,25 @@ def _rms_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: nda
     return dg, dx, dweight, None, h[0]
 
 
+def _through_rows(to_mean: ndarray | None, to_rstd: ndarray | None, x: ndarray, mean: ndarray | None, rstd: ndarray,
+                  columns: int) -> ndarray | None:
+    """`through_statistics` over rows, in the shape and dtype of x."""
+    if to_mean is None and to_rstd is None:
+        return None
+    to_mean, to_rstd, mean = [None if v is None else v.reshape((-1, 1)) for v in (to_mean, to_rstd, mean)]
+    found = through_statistics(to_mean, to_rstd, x.reshape((-1, columns)), mean, rstd.reshape((-1, 1)))
+    return found.reshape(x.shape).astype(x.dtype, copy=False)
+
+
 def _second_order_rows(h: tuple, g: ndarray, x: ndarray, weight: ndarray | None, mean: ndarray | None, rstd: ndarray,
                        columns: int) -> tuple:
-    """`_second_order` over rows, in the shapes of g, x and weight."""
+    """`second_order` over rows, in the shapes of g, x and weight."""
     def rows(v: ndarray | None, width: int) -> Any:
         return None if v is None else v.reshape((-1, width))
 
     h = (rows(h[0], columns), *[None if v is None else v.reshape((-1,)) for v in h[1:]])
     scale: Any = 1.0 if weight is None else weight.reshape((-1,))
-    dg, dx, dweight = _second_order(h, rows(g, columns), rows(x, columns), scale, rows(mean, 1), rows(rstd, 1), (1,))
+    dg, dx, dweight = second_order(h, rows(g, columns), rows(x, columns), scale, rows(mean, 1), rows(rstd, 1), (1,))
     if weight is not None and dweight is not None:
         dweight = dweight.sum(0).reshape(weight.shape)
     return dg.reshape(x.shape), dx.reshape(x.shape), None if weight is None else dweight
@@ -536,12 +557,13 @@ def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps:
 
 def _group_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bias: ndarray | None, *, groups: int,
                      eps: float) -> tuple:
-    if g[0] is None:
-        return None, None, None
-    slope, axes = in_order(g[0]), (0, *range(2, x.ndim))
     columns = x.size // max(y[1].size, 1)
+    more = _through_rows(g[1], g[2], x, y[1], y[2], columns)
+    if g[0] is None:
+        return more, None, None
+    slope, axes = in_order(g[0]), (0, *range(2, x.ndim))
     gw = slope if weight is None else (slope * _over_channels(weight, x)).astype(x.dtype, copy=False)
-    dx, = _layer_norm_grad(gw, x, None, y[1], y[2], None, columns=columns, biased=False)
+    dx, = _layer_norm_grad(gw, x, None, y[1], y[2], more, columns=columns, biased=False)
     dweight = None
     if weight is not None:
         xhat = _layer_norm(x, None, None, None, columns=columns, eps=eps)[0]
@@ -550,38 +572,3 @@ def _group_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bia
 
 
 _group_norm = Op("group_norm", cpu="norm.group_norm", cuda="norm.group_norm", outputs=3, vjp=_group_norm_rule)
-
-
-# --------------------------------------------------------------------------------------------- second order
-
-
-def _second_order(h: tuple, g: ndarray, x: ndarray, weight: ndarray, mean: ndarray | None, rstd: ndarray,
-                  axes: tuple[int, ...]) -> tuple[ndarray, ndarray, ndarray | None]:
-    """Gradients of (dx, dweight, dbias) with respect to g, x and weight (the last before it is summed over rows).
-
-    The first-order rule is dx = rstd P(g weight) with the projection P(v) = v - avg(v) - xhat avg(v xhat), the averages
-    over `axes` (RMS norm, mean None: without avg(v)); P is its own transpose. dweight and dbias sum g xhat and g.
-    h = (h of dx, of dweight, of dbias), each perhaps None; weight, mean and rstd broadcast over x. mean and rstd count
-    as functions of x.
-    """
-    def avg(v: ndarray) -> ndarray:
-        return v.mean(axes, keepdims=True)
-
-    def project(v: ndarray) -> ndarray:
-        rest = v - xhat * avg(v * xhat)
-        return rest if mean is None else rest - avg(v)
-
-    xhat = (x if mean is None else x - mean) * rstd
-    to_g, to_xhat = x * 0, x * 0
-    to_x, to_weight = to_g, None
-    if h[0] is not None:
-        gw = g * weight
-        back = rstd * project(h[0])
-        to_g, to_weight = back * weight, back * g
-        to_xhat = -rstd * (h[0] * avg(gw * xhat) + gw * avg(h[0] * xhat))
-        to_x = -rstd * rstd * xhat * avg(h[0] * project(gw))  # through rstd itself: d rstd / dx = -rstd^2 xhat / count
-    if h[1] is not None:
-        to_g, to_xhat = to_g + h[1] * xhat, to_xhat + h[1] * g
-    if h[2] is not None:
-        to_g = to_g + h[2]
-    return to_g, to_x + rstd * project(to_xhat), to_weight

@@ -34,12 +34,13 @@ def _rule(g: tuple, y: tuple, x: ndarray, q: ndarray, *, reduction: str, label_s
 
 def _grad_rule(h: ndarray, _dx: None, g: ndarray, x: ndarray, q: ndarray, stats: ndarray, divisor: ndarray, *,
                label_smoothing: float) -> tuple:
-    """dx = (W p - q') factor; stats, functions of x and q, need no gradient of their own."""
+    """dx = (W p - q') factor, W the sum of q', as a function of q. stats need no gradient of their own."""
     unit = h * _soft_cross_entropy_grad(ones((), dtype=g.dtype, device=g.device), x, q, stats, divisor,
                                         label_smoothing=label_smoothing)
     p, factor = softmax(x, 1), _factor(g, divisor)
     mean = (h * p).sum(1, keepdims=True)
-    weight = stats[2].astype(x.dtype, copy=False)[:, None]
+    weight = (stats[2].astype(x.dtype, copy=False)[:, None] if q._node is None
+              else q.sum(1, keepdims=True) * (1 - label_smoothing) + label_smoothing)
     return (unit.sum(1) if g.ndim else unit.sum(), weight * p * (h - mean) * factor,
             (mean - h) * factor * (1 - label_smoothing), None, None)
 

@@ -164,7 +164,8 @@ def _is_scalar(leaf: list) -> bool:
 
 
 def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a tree of arrays and Python scalars to a safetensors file, or one array to a file whose name ends with .npy.
+    """Write a tree of arrays and Python scalars to a safetensors file, or one array to a file whose name ends with .npy or that
+    is open for writing.
 
     The file appears whole or not at all: it is written under another name beside its place and renamed. What was there
     before is replaced at that moment, and stays where writing fails.
@@ -207,10 +208,14 @@ def save(path: Path, tree: Any, *, metadata: Mapping[str, str] | None = None) ->
     >>> tree["w"].shape, tree["step"], cm.load_metadata(path)
     ((2, 3), 7, {'made': 'for an example'})
     """
-    if os.fspath(path).endswith(".npy"):
+    opened = hasattr(path, "write")
+    if opened or os.fspath(path).endswith(".npy"):
         if not isinstance(tree, (ndarray, np.ndarray)) or metadata:
             raise TypeError(f"save: an .npy file holds one array and no metadata, got {type(tree).__name__} and {metadata!r}")
         host = on_host("save", tree)
+        if opened:
+            np.save(path, host, allow_pickle=False)
+            return
         with _whole(path) as beside, open(beside, "wb") as file:
             np.save(file, host, allow_pickle=False)
         return
@@ -320,7 +325,7 @@ def load(path: Path, like: Any = None, *, device: Any = None) -> Any:
     ----------
     path : path
         A file that `save` wrote, or any other safetensors file: one with the weights of a model, say; or NumPy's, told by
-        its first bytes: an .npz file gives a dict, name -> array, that also has NumPy's `files`.
+        its first bytes: an .npz file gives a dict, name -> array, that also has NumPy's `files`. NumPy's may be open files.
     like : tree, optional
         A tree of the structure wanted, with arrays (or anything that has `shape` and `dtype`) and scalars as its leaves.
         The file must hold exactly these: the same names, shapes, dtypes and types of scalars.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -80,12 +81,17 @@ class Archive(dict):
 
 def read(path: Any, device: Any) -> Any:
     """What an .npy or .npz file holds, on a device: an array or an `Archive`; None if the file is neither."""
+    opened = hasattr(path, "read")
     try:
-        with open(path, "rb") as file:
+        with contextlib.nullcontext(path) if opened else open(path, "rb") as file:
             head = file.read(6)
+            if opened:
+                file.seek(-len(head), os.SEEK_CUR)
     except OSError:  # for `load` to say
         return None
     if head != _NPY and head[:4] not in _NPZ:
+        if opened:
+            raise ValueError("load: an open file must be one of NumPy's, .npy or .npz; give the path of others")
         return None
     import zipfile  # which takes a while, and NumPy imports it where there is an archive
 
@@ -101,4 +107,4 @@ def read(path: Any, device: Any) -> Any:
         with found:
             return Archive({name: placed(found[name]) for name in found.files})
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:  # Python objects inside, or cut off
-        raise ValueError(f"load: {os.fspath(path)}: {error}") from None
+        raise ValueError(f"load: {path if opened else os.fspath(path)}: {error}") from None

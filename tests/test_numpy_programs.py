@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import tempfile
 from collections.abc import Callable, Iterator
@@ -355,5 +356,21 @@ def test_numpys_files_that_are_none(tmp_path, device):
     numpy.save(path, numpy.array([{}], object), allow_pickle=True)
     with pytest.raises(ValueError, match="^load: .*x.npy.*allow_pickle"):
         cm.load(path)
+    with io.BytesIO() as file:  # open files: one after the other, each from where it begins
+        for value in (cm.arange(4.0), cm.ones((2, 3), dtype="int8")):
+            cm.save(file, value)
+        numpy.save(file, numpy.arange(5))
+        file.seek(0)
+        for expected in (numpy.arange(4.0), numpy.ones((2, 3), "i1"), numpy.arange(5)):
+            found = cm.load(file)
+            assert found.dtype == expected.dtype and found.tolist() == expected.tolist()
+        with pytest.raises(ValueError, match="^load: an open file must be one of NumPy's"):
+            cm.load(file)
+        with pytest.raises(TypeError, match="^save: an .npy file holds one array"):
+            cm.save(file, {"x": cm.ones(2)})
+    with io.BytesIO() as file:
+        cm.savez(file, x=cm.arange(3))
+        file.seek(0)
+        assert cm.load(file)["x"].tolist() == [0, 1, 2]
     numpy.save(path, numpy.arange(3, dtype=">i4"))
     assert cm.load(path).tolist() == [0, 1, 2] and cm.load(path).dtype == "int32"

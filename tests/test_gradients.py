@@ -3,6 +3,7 @@ order; gradients through broadcasts, scalars, views and shared values; the machi
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -145,6 +146,40 @@ def test_rows(device, row: Row):
     arrays = row.arrays(F64)
     which = [i for i, a in enumerate(row.inputs) if isinstance(a, Array) and not a.constant]
     check_gradient(lambda *xs: row.run(cm, *xs), lambda *a: row.expected(list(a)), arrays, which, second=row.second)
+
+
+@pytest.mark.parametrize("row", [*[r for r in ROWS if r.grad and r.second], *DIFFERENTIABLE], ids=lambda row: row.name)
+def test_third_order(device, row):
+    """What a forward pass hands to its gradient besides results (means, norms) is a function of the inputs, too: it is the
+    third derivative that tells. The second one is right (see above), so its differences are the truth."""
+    if isinstance(row, Row):
+        arrays, run = row.arrays(F64), functools.partial(row.run, cm)
+        which = [i for i, a in enumerate(row.inputs) if isinstance(a, Array) and not a.constant]
+    else:
+        arrays, run = elementwise_inputs(row, F64, *[(3, 4)] * row.inputs), row.function
+        which = [i for i, there in enumerate(row.grad) if there]
+    rng, places = np.random.default_rng(7), tuple(range(len(which)))
+    outputs = run(*[cm.asarray(a) for a in arrays])
+    outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
+    weights = [direction(rng, y.to_numpy()) for y in outputs]
+
+    def value(*xs: cm.ndarray) -> cm.ndarray:
+        full = [cm.asarray(a) for a in arrays]
+        for i, x in zip(which, xs, strict=True):
+            full[i] = x
+        return pairing(weights, run(*full))
+
+    vs, us, ds = ([direction(rng, arrays[i]) for i in which] for _ in range(3))
+
+    def slope(*xs: cm.ndarray) -> cm.ndarray:
+        return pairing(vs, cm.grad(value, places)(*xs))
+
+    def curve(*xs: cm.ndarray) -> cm.ndarray:
+        return pairing(us, cm.grad(slope, places)(*xs))
+
+    promised, size = along(cm.grad(curve, places)(*[cm.asarray(arrays[i]) for i in which]), ds)
+    up, down = (float(curve(*[cm.asarray(arrays[i] + h * d) for i, d in zip(which, ds, strict=True)])) for h in (STEP, -STEP))
+    assert abs((up - down) / (2 * STEP) - promised) <= 1e-5 * size + 1e-7
 
 
 @pytest.mark.gpu

@@ -36,5 +36,6 @@ def in_range(x, *, bins):
 
 def between(x, *, bins, edge, scalars):
     """Counts between two numbers, and the edges, of this dtype."""
-    edges = np.linspace(*scalars, bins + 1, dtype=edge)
+    first, last = scalars
+    edges = np.linspace(first, last, bins + 1, dtype=edge)
     return histogram(x, edges, even=True), edges

@@ -1,8 +1,6 @@
 """Calls of layouts seen before, which on a GPU go straight to their plan (`Op.again`): other numbers, then gradients."""
 
 import itertools
-import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,9 +8,7 @@ from differences import check_gradient, numbers
 from fake_driver import gpu
 
 import cudamath as cm
-from cudamath.core import op
 from cudamath.core.plan import Input, Launch, Output, Plan, Temp
-from cudamath.ops import source, ufunc
 from cudamath.testing import assert_close
 
 
@@ -520,54 +516,6 @@ def test_cross_entropy_of_layouts_seen_before(device, options, more):
     leaf = torch.from_numpy(logits).requires_grad_()
     torch.nn.functional.cross_entropy(leaf, torch.from_numpy(targets), **options).sum().backward()
     np.testing.assert_allclose(gradient.to_numpy(), leaf.grad.numpy(), rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("most", [1, 2, 3])
-def test_plans_that_are_forgotten_meanwhile(device, monkeypatch, most):
-    """Remembering a call may be what makes too many plans: all are forgotten then, the call's own among them."""
-    for module in (op, ufunc, source):
-        monkeypatch.setattr(module, "_MOST_PLANS", most)
-    for dtype in ("float32", "float64", "int64", "int8"):
-        x = cm.ones((2, most), dtype)
-        for wanted in ("float16", "float32", "float64", dtype) * 2:
-            assert cm.astype(x, wanted).tolist() == x.astype(wanted).tolist() == cm.copy(x).tolist()
-        assert (x + x).sum(0).tolist() == (2 * x).sum(axis=0).tolist() == cm.cumulative_sum(x + x, axis=0)[-1].tolist()
-        assert cm.random.default_rng(3).random(most).shape == cm.full(most, 2).shape == x[0].shape
-
-
-def test_threads_forget_plans_of_each_other(monkeypatch):
-    monkeypatch.setattr(op, "_MOST_PLANS", 1)
-    pause = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-
-    def conversions(kind):
-        with cm.device("cpu"):
-            for i in range(500):
-                x = cm.ones((1 + i % 3, 1 + i % 5), kind)
-                assert x.astype(kind).astype("int16").astype(kind).sum() == x.size
-        return True
-
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            assert all(pool.map(conversions, ("float32", "float64", "int32", "int64")))
-    finally:
-        sys.setswitchinterval(pause)
-
-
-def test_plans_do_not_pile_up(fake, monkeypatch):
-    """One plan serves arrays given in any number of shapes; what is remembered of them is limited all the same."""
-    from cudamath.core import op
-    from cudamath.ml.loss import _cross_entropy
-
-    monkeypatch.setattr(op, "_MOST_PLANS", 4)
-    monkeypatch.setattr(_cross_entropy, "plans", {})
-    with cm.device("cuda"):
-        for k in range(20):
-            x, targets = cm.zeros((24, 3), dtype="float32"), cm.zeros(24, dtype="int64")
-            cm.ml.cross_entropy(x, targets)
-            _cross_entropy.remember(("asked", k), (x, targets), (x.reshape(24, 3, 1), targets.reshape(24, 1)),
-                                    reduction="mean", ignore_index=-100, label_smoothing=0.0)
-    assert 0 < len(_cross_entropy.plans) <= 4
 
 
 @pytest.mark.parametrize("wanted", [(0,), (1,), (2, 0)])

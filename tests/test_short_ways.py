@@ -40,6 +40,11 @@ CALLS = {
     "where, 16 bits": (lambda m, x: m.where(x > 0, x.astype("f2"), 0) + m.where(x > 1, -0.5, x.astype("f2")), [(7, 9)]),
     "where, bfloat16": (lambda m, x: m.where(x[0] > 0, 3, x.astype("bfloat16").T[:, None]).astype("float32"), [(5, 5)]),
     "masked, 16 bits": (masked, [(5, 7)]),
+    "pad, edge": (lambda m, x: m.pad(x, 2, mode="edge"), [(3, 4)]),
+    "pad, reflect": (lambda m, x: m.pad(x.T, ((1, 2), (0, 3)), mode="reflect"), [(5, 4)]),
+    "pad, symmetric": (lambda m, x: m.pad(x[1:, ::-2], (2, 0), mode="symmetric"), [(3, 9)]),
+    "pad, wrap, far": (lambda m, x: m.pad(x, (5, 7), mode="wrap"), [(3,)]),
+    "pad, pairs": (lambda m, x: m.pad(x, ((1, 2), (0, 3)), constant_values=1.5), [(3, 4)]),
     "means of bins": (lambda m, x: m.ml.adaptive_avg_pool1d(x, 3), [(2, 3, 7)]),
     "maxima of bins": (lambda m, x: m.ml.adaptive_max_pool1d(x[:, ::2], 3), [(2, 3, 7)]),
 }

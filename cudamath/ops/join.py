@@ -358,25 +358,24 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
             at = size - step % size
             parts = [span(out, a, at, size), span(out, a, 0, at)]
             if x._layout.device >= 0 and plain:
-                once = _rolling(out._layout, parts, a, parts[0]._data - out._data)
-                run = once if run is None else _after(run, once)
+                run = _after(run, _joining("roll", out, parts, a))
             out = _joined("roll", parts, a)
     if run is not None:
         _concat.keep(("roll", x._layout, shift, axis), run)
     return _copy(x) if out is x else out
 
 
-def _after(first: Callable, second: Callable) -> Callable:
-    return lambda x: second(first(x))
+def _after(first: Callable | None, second: Callable) -> Callable:
+    return second if first is None else lambda x: second(first(x))
 
 
-def _rolling(whole: Layout, parts: list[ndarray], axis: int, offset: int) -> Callable[[ndarray], ndarray]:
-    """The join of these parts of an array on a GPU, as a function of the array; offset: bytes to the first part."""
+def _joining(name: str, whole: ndarray, parts: list[ndarray], axis: int) -> Callable[[ndarray], ndarray]:
+    """The join of these parts of an array on a GPU, as a function of the array: they are its own elements."""
     layouts = [part._layout for part in parts]
     params: dict[str, Any] = {"axis": axis, "sizes": tuple([part.shape[axis] for part in parts])}
     plan = lazy("kernels", _concat.cuda)(*layouts, **params)
     plan.works = lazy("kernels", "work.of")("concat", plan, tuple(layouts), params)
-    return plan.of_one(layouts, (offset, 0)).bind("roll", [whole])  # the second part begins where x does
+    return plan.of_one(layouts, tuple([part._data - whole._data for part in parts])).bind(name, [whole._layout])
 
 
 def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, end_values: Any = 0,
@@ -396,8 +395,14 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
     array([3, 2, 1, 2, 3, 2])
     """
     x = require("pad", x)
-    if pad_width.__class__ is int and pad_width >= 0 and mode == "constant" and constant_values.__class__ in (int, float):
-        return _pad(x, scalars=pattern("pad", constant_values, x.dtype), widths=((pad_width, pad_width),) * x.ndim)
+    plain = _plain(pad_width, x.ndim)
+    if plain is not None and mode == "constant" and constant_values.__class__ in (int, float):
+        return _pad(x, scalars=pattern("pad", constant_values, x.dtype), widths=plain)
+    key, run = ("pad", x._layout, plain, mode, reflect_type), None
+    if plain is not None and x._node is None and mode.__class__ is reflect_type.__class__ is str:
+        known = _concat.plans.get(key)
+        if known is not None:
+            return known(x)
     try:
         widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
     except ValueError:
@@ -420,12 +425,30 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
             if not out.shape[axis] and mode != "constant":
                 raise ValueError(f"pad: axis {axis} of shape {x.shape} is empty: mode {mode!r} has nothing to repeat")
             if mode in ("edge", "reflect", "symmetric", "wrap"):
-                out = _joined("pad", [_stretch(out, axis, *s) for s in _ends(x.shape[axis], before, after, mode)], axis)
+                parts = [_stretch(out, axis, *s) for s in _ends(x.shape[axis], before, after, mode)]
+                if plain is not None and x._layout.device >= 0:
+                    run = _after(run, _joining("pad", out, parts, axis))
+                out = _joined("pad", parts, axis)
             else:
                 ends = [_end(out, axis, first, n, mode, value, stat_length)
                         for first, n, value in zip((True, False), (before, after), values[axis], strict=True)]
                 out = _joined("pad", [ends[0], out, ends[1]], axis)
+    if run is not None:
+        _concat.keep(key, run)
     return _copy(x) if out is x else out
+
+
+def _plain(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...] | None:
+    """The usual forms of the argument, integers and tuples of them, as a pair for each axis; None for others."""
+    if pad_width.__class__ is int:
+        pad_width = (pad_width, pad_width)
+    if pad_width.__class__ is not tuple:
+        return None
+    pairs = (pad_width,) * ndim if {*map(type, pad_width)} == {int} else pad_width
+    if len(pairs) == ndim and all([p.__class__ is tuple and len(p) == 2 and p[0].__class__ is p[1].__class__ is int
+                                   and p[0] >= 0 and p[1] >= 0 for p in pairs]):
+        return pairs
+    return None
 
 
 _STATISTICS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "median"}

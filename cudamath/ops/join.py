@@ -442,7 +442,7 @@ def _plain(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...] | None:
     """The usual forms of the argument, integers and tuples of them, as a pair for each axis; None for others."""
     if pad_width.__class__ is int:
         pad_width = (pad_width, pad_width)
-    if pad_width.__class__ is not tuple:
+    if pad_width.__class__ is not tuple or not pad_width or not ndim:
         return None
     pairs = (pad_width,) * ndim if {*map(type, pad_width)} == {int} else pad_width
     if len(pairs) == ndim and all([p.__class__ is tuple and len(p) == 2 and p[0].__class__ is p[1].__class__ is int

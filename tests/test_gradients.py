@@ -182,6 +182,16 @@ def test_third_order(device, row):
     assert abs((up - down) / (2 * STEP) - promised) <= 1e-5 * size + 1e-7
 
 
+@pytest.mark.parametrize("norm", [lambda x: cm.ml.layer_norm(x, 3), lambda x: cm.ml.rms_norm(x, 3), cm.ml.instance_norm,
+                                  lambda x: cm.ml.group_norm(x, 1), lambda x: cm.ml.softmax(x, -1)])
+def test_third_order_of_nothing(device, norm):
+    def once_more(f):
+        return lambda x: (cm.grad(f)(x) * x).sum()
+
+    x = cm.ones((0, 2, 3))
+    assert cm.grad(once_more(once_more(lambda x: (norm(x)**2).sum())))(x).shape == x.shape
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("row", [r for r in ROWS if r.grad], ids=lambda row: row.name)

@@ -557,7 +557,7 @@ def _grouped(name: str, x: Any, groups: int | None, weight: Any, bias: Any, eps:
 
 def _group_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bias: ndarray | None, *, groups: int,
                      eps: float) -> tuple:
-    columns = x.size // max(y[1].size, 1)
+    columns = x.shape[1] // groups * math.prod(x.shape[2:])
     more = _through_rows(g[1], g[2], x, y[1], y[2], columns)
     if g[0] is None:
         return more, None, None

@@ -19,7 +19,7 @@ def through_statistics(to_mean: ndarray | None, to_rstd: ndarray | None, x: ndar
         found = found - to_rstd * rstd * rstd * rstd * (x if mean is None else x - mean)
     if to_mean is not None:
         found = found + to_mean
-    return found * (rstd.size / x.size)
+    return found * (rstd.size / max(x.size, 1))
 
 
 def second_order(h: tuple, g: ndarray, x: ndarray, weight: ndarray, mean: ndarray | None, rstd: ndarray,

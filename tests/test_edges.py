@@ -412,3 +412,15 @@ def test_layers_warn_of_nothing(device):
                   lambda x: ml.linear(x, ml.quantize(w))):
         y, pull = cm.vjp(layer, x)
         assert pull(cm.full_like(y, np.inf))[0].shape == x.shape
+
+
+@pytest.mark.parametrize("dtype, number", [("i4", 10**20), ("i4", 1 << 40), ("u1", 300), ("u1", -1), ("i8", 1 << 63)])
+def test_numbers_that_integers_cannot_hold_in_functions_of_floats(device, dtype, number):
+    """They need not: the function computes in floating point."""
+    x = np.array([1, 2, 7], dtype)
+    for function in (lambda m, x: x / number, lambda m, x: number / x, lambda m, x: m.arctan2(x, number),
+                     lambda m, x: m.copysign(x, number), lambda m, x: m.hypot(number, x)):
+        for _ in range(2):
+            want, got = function(np, x), function(cm, cm.asarray(x))
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got.to_numpy(), want, rtol=2e-3 if want.dtype == "f2" else 1e-6)

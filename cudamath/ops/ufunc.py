@@ -344,9 +344,10 @@ class Elementwise:
         if boxed:
             return lambda *operands: bound(*[upload(np.asarray(x, by_value), device) if s else x
                                              for x, s in zip(operands, scalars, strict=True)])
-        limits = np.iinfo(common) if common in dtypes.INTEGER else None
-        if common != by_value and common in dtypes.FLOATING:  # a scalar is rounded to 16 bits first, like any element
-            plain, bound = bound, lambda *values: plain(*[x if type(x) is ndarray else float(common.type(x)) for x in values])
+        limits = np.iinfo(common) if common in dtypes.INTEGER and by_value in dtypes.INTEGER else None
+        own = common if common in dtypes.FLOATING else compute
+        if own != by_value and own in dtypes.FLOATING:  # a scalar is rounded to 16 bits first, like any element
+            plain, bound = bound, lambda *values: plain(*[x if type(x) is ndarray else float(own.type(x)) for x in values])
         order = sorted(range(len(scalars)), key=scalars.__getitem__)  # arrays first, then the values
         if limits is None and order == list(range(len(scalars))):  # `x * 2.0`: already in the order of the bound plan
             return bound

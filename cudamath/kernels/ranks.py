@@ -6,11 +6,12 @@ reading the same key of shared memory at the same time. A network of 78 rounds, 
 takes four times as long. The keys before a key are the smaller ones and the equal ones ahead of it, so the order is stable.
 If only the first few are wanted (`topk`), the others are not stored. For any GPU and the simulator.
 
-Floor: n^2 comparisons of two instructions. On an H200, device time by CUDA events, us, beside the networks of sort.py:
+Floor: n^2 comparisons of two instructions. Keys lie in fours, so that one access of shared memory serves four comparisons (one
+each: 12.9 us for 4,096 float32). On an H200, device time by CUDA events, us, beside the networks of sort.py:
 
-    float32       1,000   2,048   4,096   8 x 1,024   2 x 4,096   64 x 512
-    ranks           5.5     7.6    12.3         8.4        20.5       18.2
-    networks        8.5    13.8    27.8         8.5        27.8        6.4
+    float32         600   2,048   4,096   8 x 1,024   2 x 4,096
+    ranks           5.1     6.7     9.4         8.3        14.2
+    networks              13.8    27.8         8.5        27.8
 
 For a median the rank is known and the element is wanted (``median_rows``): the key of rank r is the greatest number
 that at most r keys are less than, and is found bit by bit from the top, while a warp has its row in registers and counts by

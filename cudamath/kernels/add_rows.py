@@ -22,12 +22,12 @@ at random, as words of a text are (zipf), or one row only. What must be moved ta
 
 Tried: 32 warps per block, which leave a thread 64 registers: 72 us for 8,192 sources; 256 and 512 owners: 71 and 87; zeros
 written before the indices are looked at, or by bulk stores out of shared memory: no difference; zeros written among the sums: 5
-us more; by warps of their own while the others sum: 2 of them 61.8, 4 60.2, one with bulk stores 72.7, where this way takes 59.9
+us more; by warps of their own while the others sum: 2 of them 61.8, 4 60.2, one with bulk stores 72.7, where it takes 59.9
 (of 1,024 sources 47.4, 47.9 and 68.8 beside 51.5); rows with sources dealt out evenly among the warps 59.0 (49.2), for one more
 loop around them. Of the 59.9 us zeros alone take 41.1, sums alone 28.5, and the second launch is 2.8.
 
-`add_often` took 9 us to find no such row in 12 blocks per multiprocessor that each looked at its owners in turn: it now looks at
-all of them at once. 2 blocks per multiprocessor: 60 and 255 us (8,192 sources, 65,536 zipf), 12: 65 and 213.
+`add_often` took 9 us to find no such row in 12 blocks per multiprocessor that each looked at its owners in turn: now it looks
+at all of them at once. 2 blocks per multiprocessor: 60 and 255 us (8,192 sources, 65,536 zipf), 12: 65 and 213.
 
 The order of all additions depends on the indices alone: same bits on every run. Floor: one write of the result and one read
 of the sources, against twice the writes and a sort in `segments.py`, whose way shorter rows and more indices go.

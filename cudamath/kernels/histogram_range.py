@@ -11,8 +11,8 @@ Between numbers that the host gives, ``write_edges`` writes edges, which NumPy t
 The bin of a number comes from a product, then a step aside where rounding put it on the wrong side of an edge, so that the
 edges alone decide, as in NumPy. The floor is two reads of the numbers; of those that the second-level cache holds, one.
 
-On an H200, us, until the host has its answer: 64 float32 23 (edges made by the host 64; torch.histc, without edges, 54), of given
-ends 11.5 (13.9); 2^24 float32 109 (198).
+On an H200, us, until the host has its answer: 64 float32 23 (edges made by the host 64; torch.histc, without edges, 54), of
+given ends 11.5 (13.9); 2^24 float32 109 (198).
 
 Measured (row histogram):
 histogram(a, 100), 2^24; NVIDIA H200, commit 8db76822220c, 2026-11-22

@@ -32,6 +32,6 @@ def isin(numbers, table, *, invert):
 def interp(x, places, values, *, sides, scalars):
     """NumPy's interpolation, which is in float64."""
     own = x.dtype
-    x, places, values = (a.astype(np.float64) for a in (x, places, values))
+    x, places, values = (a.astype(np.float64, copy=False) for a in (x, places, values))
     left, right = (scalar if sides & bit else None for scalar, bit in zip(scalars, (1, 2), strict=True))
-    return np.interp(x, places, values, left=left, right=right).astype(own)
+    return np.interp(x, places, values, left=left, right=right).astype(own, copy=False)

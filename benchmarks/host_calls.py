@@ -442,6 +442,28 @@ CALLS |= {
                                        lambda lib, x: lib.nn.functional.adaptive_avg_pool2d(x.images, 3)),
     "conv_transpose3d(volumes, cubes)": (lambda lib, x: lib.ml.conv_transpose3d(x.volumes, x.cubes),
                                          lambda lib, x: lib.nn.functional.conv_transpose3d(x.volumes, x.cubes)),
+    "conv2d(images, kernels, same)": (
+        lambda lib, x: lib.ml.conv2d(x.images, x.kernels, x.channels, padding="same"),
+        lambda lib, x: lib.nn.functional.conv2d(x.images, x.kernels, x.channels, padding="same")),
+    "conv3d(volumes, cubes, bias, padding)": (
+        lambda lib, x: lib.ml.conv3d(x.volumes, x.cubes, x.channels, padding=1),
+        lambda lib, x: lib.nn.functional.conv3d(x.volumes, x.cubes, x.channels, padding=1)),
+    "conv_transpose2d(images, kernels, bias)": (
+        lambda lib, x: lib.ml.conv_transpose2d(x.images, x.kernels, x.channels, stride=(2, 2)),
+        lambda lib, x: lib.nn.functional.conv_transpose2d(x.images, x.kernels, x.channels, stride=(2, 2))),
+    "conv_transpose3d(volumes, cubes, bias)": (
+        lambda lib, x: lib.ml.conv_transpose3d(x.volumes, x.cubes, x.channels),
+        lambda lib, x: lib.nn.functional.conv_transpose3d(x.volumes, x.cubes, x.channels)),
+    "adaptive_avg_pool1d(lines, 5)": (lambda lib, x: lib.ml.adaptive_avg_pool1d(x.lines, 5),
+                                      lambda lib, x: lib.nn.functional.adaptive_avg_pool1d(x.lines, 5)),
+    "ml.pad(images, 1, reflect)": (lambda lib, x: lib.ml.pad(x.images, (1, 1, 1, 1), "reflect"),
+                                   lambda lib, x: lib.nn.functional.pad(x.images, (1, 1, 1, 1), "reflect")),
+    "upsample(lines, 128)": (lambda lib, x: lib.ml.upsample(x.lines, 128, mode="linear"),
+                             lambda lib, x: lib.nn.functional.interpolate(x.lines, 128, mode="linear")),
+    "roll(a, (1, -2), (0, 1))": same(lambda lib, x: lib.roll(x.a, (1, -2), (0, 1))),
+    "waves * 2j": same(lambda lib, x: x.waves * 2j),
+    "waves + 1": same(lambda lib, x: x.waves + 1),
+    "einsum('ij,jk,k->i', a, b, v)": same(lambda lib, x: lib.einsum("ij,jk,k->i", x.a, x.b, x.v)),
     "max_pool2d(images, 2, indices)": (lambda lib, x: lib.ml.max_pool2d(x.images, 2, return_indices=True),
                                        lambda lib, x: lib.nn.functional.max_pool2d(x.images, 2, return_indices=True)),
     "binary_cross_entropy(chances, chances)": (

@@ -71,9 +71,19 @@ _runs = Op("distinct_runs", cpu="masks.runs", cuda="masks.runs", outputs=3)
 _count_new = Op("count_new", cpu="masks.count_new", cuda="masks.count_new")
 
 
+def _ascending(x: ndarray) -> ndarray:
+    """The elements of an array of real numbers in ascending order, as a vector."""
+    found = _sort.again(("ascending",), (x,))
+    if found is None:
+        line = ravel(x)
+        found = _sort(line, axis=0, descending=False)
+        _sort.remember(("ascending",), (x,), (line,), axis=0, descending=False)
+    return found
+
+
 def _values(x: ndarray, equal_nan: bool) -> ndarray:
-    """The distinct elements of a vector of real numbers."""
-    return _values_of(_sort(x, axis=0, descending=False), equal_nan)
+    """The distinct elements of an array of real numbers."""
+    return _values_of(_ascending(x), equal_nan)
 
 
 def _values_of(ordered: ndarray, equal_nan: bool) -> ndarray:
@@ -86,7 +96,7 @@ def _values_of(ordered: ndarray, equal_nan: bool) -> ndarray:
 
 def _with_counts(x: ndarray, equal_nan: bool) -> tuple[ndarray, ndarray]:
     """The distinct ones of few elements on a GPU, and how often each occurs: what the host waits for is made at once."""
-    ordered = _sort(ravel(x), axis=0, descending=False)
+    ordered = _ascending(x)
     values, counts, total = _runs(ordered, capacity=x._layout.size + 1 & -2, equal_nan=equal_nan)
     shape = (total.item(),)
     return beginning(values, shape), beginning(counts, shape)
@@ -98,7 +108,7 @@ _SEARCHED = 1 << 16, 1 << 10
 
 def _few(x: ndarray, inverse: bool, counts: bool) -> tuple[ndarray, ...]:
     """The distinct ones of a few numbers, and what was requested, by searching: half as many launches as otherwise."""
-    ordered = _sort(ravel(x), axis=0, descending=False)
+    ordered = _ascending(x)
     values = _values_of(ordered, True)
     out = [values]
     if inverse:
@@ -171,7 +181,7 @@ def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, 
     """
     x = require("unique", x)
     if axis is None and x.dtype not in COMPLEX and not (return_index or return_inverse or return_counts):
-        return _values(ravel(x), bool(equal_nan))
+        return _values(x, bool(equal_nan))
     if axis is None and return_counts and not (return_index or return_inverse) and x.dtype not in COMPLEX and (
             x._layout.device >= 0 and 0 < x.size <= WRITTEN_FIRST):
         return _with_counts(x, bool(equal_nan))
@@ -209,7 +219,8 @@ def unique_values(x: Any, /) -> ndarray:
     >>> cm.unique_values([3, 1, 3]).tolist()
     [1, 3]
     """
-    return unique(require("unique_values", x), equal_nan=False)
+    x = require("unique_values", x)
+    return _values(x, False) if x.dtype not in COMPLEX else unique(x, equal_nan=False)
 
 
 def unique_counts(x: Any, /) -> UniqueCounts:

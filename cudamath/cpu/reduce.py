@@ -219,6 +219,13 @@ def _mean_of_numbers(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype,
     return _total(np.where(there, x, 0), axis, keepdims, dtype) / count
 
 
+def _others_than_zero(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, _: float) -> np.ndarray:
+    there = x if x.dtype == np.bool_ else x != 0
+    if len(axis) < x.ndim:
+        return _add(there, axis=axis, dtype=np.int64, keepdims=keepdims)
+    return np.full((1,) * x.ndim if keepdims else (), np.count_nonzero(there))
+
+
 _UFUNCS = {"max": np.maximum, "min": np.minimum, "any": np.logical_or, "all": np.logical_and}
 _QUIET = frozenset(["max", "min", "argmax", "argmin", "any", "all", "count_nonzero"])  # these never warn
 _KINDS: dict[str, Callable] = {
@@ -231,8 +238,7 @@ _KINDS: dict[str, Callable] = {
     "argmin": _position(np.argmin),
     "any": lambda x, axis, keepdims, dtype, _: np.any(x, axis=axis, keepdims=keepdims),
     "all": lambda x, axis, keepdims, dtype, _: np.all(x, axis=axis, keepdims=keepdims),
-    "count_nonzero": lambda x, axis, keepdims, dtype, _: np.add.reduce(x != 0, axis=axis, dtype=np.int64,
-                                                                     keepdims=keepdims),
+    "count_nonzero": _others_than_zero,
     "var": _var,
     "std": lambda x, axis, keepdims, dtype, correction: np.sqrt(_var(x, axis, keepdims, dtype, correction)),
     "norm": _norm,

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.array import asarray, ndarray
+from ..core.array import asarray, ndarray, wrap
+from ..core.devices import CPU
 from ..core.op import INTEGER, INTEGER_OR_BOOL, require
 from ..core.shapes import normalize_axis
 from . import ufunc
@@ -53,6 +54,8 @@ def packbits(x: Any, /, axis: int | None = None, bitorder: str = "big") -> ndarr
     if axis is None:
         x, axis = ravel(x), 0
     axis = normalize_axis("packbits", axis, x.ndim)
+    if x._layout.device == CPU:
+        return wrap(np.packbits(x._data, axis, bitorder))  # type: ignore[call-overload]
     bits = moveaxis(astype(not_equal(x, 0), np.uint8), axis, -1)
     if more := -bits.shape[-1] % 8:
         bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, more)])

@@ -21,5 +21,5 @@ def band(x: np.ndarray, *, low: int, high: int) -> np.ndarray:
 def ones(*, layout: Layout, device: int, low: int, high: int) -> np.ndarray:
     """A new matrix of ones on a band."""
     if low == high:
-        return np.eye(*layout.shape, low, layout.dtype)
+        return np.eye(layout.shape[0], layout.shape[1], low, layout.dtype)
     return _inside(layout.shape[0], layout.shape[1], low, high).astype(layout.dtype)

@@ -16,7 +16,7 @@ Logits are (N, C, D): samples, classes, positions per sample; targets (N, D). Ve
 2. `rows`   D = 1: one group of threads per row (see rows.py), vector reads; rows of any length, a chunk at a time.
             Label smoothing sums x_c - top, once top is known, in a second trip (out of the caches).
 3. `long_rows` (loss_long.py)  D = 1, thousands of classes: the same in half as many instructions per element. The choice for
-            16-bit numbers, which memory delivers faster than the other versions can process, and for long rows of float32.
+            float32 and for 16-bit numbers, which memory delivers faster than the other versions can process.
 
 Each target leaves its loss and whether it counts (it is not `ignore_index`) in `pairs`; the last kernel adds them, in
 an order fixed by their number alone. (nll_loss of few targets: both in one launch, `pick_few`.) A target outside the
@@ -45,7 +45,7 @@ from .softmax import online, rescale
 
 HELD = 16  # elements of a row a thread reads at a time
 LAST = 1024  # threads of the last kernel, which is one block
-LONG = {2: 4096, 4: 16384}  # bytes of a number: classes from which rows are long
+LONG = 4096  # classes from which rows are long
 FEW = 4 * LAST  # targets of nll_loss that the one block also picks: a launch less
 MANY = 1 << 16  # more pairs than this are first added by FOLDS blocks
 FOLDS = 128
@@ -470,7 +470,7 @@ def _version(x: Layout) -> str:
     """The version for x (N, C, D), the fastest measured on an H200."""
     if x.shape[2] != 1:
         return "plain"
-    return "long_rows" if x.itemsize in LONG and x.shape[1] >= LONG[x.itemsize] and vector_width(0, x) > 1 else "rows"
+    return "long_rows" if x.itemsize <= 4 and x.shape[1] >= LONG and vector_width(0, x) > 1 else "rows"
 
 
 def cross_entropy(x: Layout, targets: Layout, *, reduction: str, ignore_index: int, label_smoothing: float) -> Plan:

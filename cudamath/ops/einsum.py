@@ -15,6 +15,7 @@ from typing import Any
 
 from ..core import dtypes
 from ..core.array import ndarray
+from ..core.dtypes import INEXACT
 from ..core.op import ANY, Op, coerce
 from . import reduce
 from .elementwise import multiply
@@ -105,7 +106,10 @@ def _single(x: ndarray, term: str, keep: str) -> tuple[ndarray, str]:
                 term = term[:i] + term[i + 1 : j] + term[j + 1 :] + letter
     alone = tuple([i for i, letter in enumerate(term) if letter not in keep])
     if alone:
-        x = reduce.sum(x, axis=alone, dtype=x.dtype) if x.dtype.kind != "b" else reduce.any(x, axis=alone)
+        if x.dtype in INEXACT:
+            x = reduce.sum(x, axis=alone)
+        else:  # in its own dtype, which a sum would widen
+            x = reduce.sum(x, axis=alone, dtype=x.dtype) if x.dtype.kind != "b" else reduce.any(x, axis=alone)
         term = "".join([letter for letter in term if letter in keep])
     return x, term
 
@@ -169,8 +173,9 @@ def einsum(*operands: Any, out: Any = None, dtype: Any = None, optimize: bool | 
         if known is not None:
             return known
     terms, result, arrays = _parsed("einsum", operands)
-    common = dtypes.as_dtype(dtype, "einsum") if dtype is not None else dtypes.result_type(*arrays)
-    arrays = [astype(x, common, copy=False) for x in arrays]
+    if dtype is not None or len(arrays) > 1:
+        common = dtypes.as_dtype(dtype, "einsum") if dtype is not None else dtypes.result_type(*arrays)
+        arrays = [astype(x, common, copy=False) for x in arrays]
     if not isinstance(optimize, bool | str):
         optimize = tuple([tuple(p) for p in optimize if not isinstance(p, str)])
     for step in _path(",".join(terms) + "->" + result, tuple([x.shape for x in arrays]), optimize):

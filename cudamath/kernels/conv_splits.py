@@ -3,7 +3,8 @@
 Each of `splits` blocks left its part of all n sums in float32. The floor is to read 4 * splits * n bytes once. They lie in the
 second-level cache, mostly, so what counts is to have many loads under way: on 9.0 a thread asks for all that it adds before it
 adds the first (`add_splits_early`). An H200, us with the kernel ahead of it, before and since: 126 parts of 4,096 sums 22.5,
-18.9; 66 of 16,384 39.2, 36.4; 16 of 65,536 23.0, 22.7; 22 of 147,456 28.5, 28.0.
+18.9; 66 of 16,384 39.2, 36.4; 128 of 36,864 35.7, 32.2; 16 of 65,536 23.0, 22.7; 22 of 147,456 28.5, 28.0; 4 of 262,144
+17.4, 17.1. With more threads for each sum (32 instead of 4, 147,456 sums) 31.6.
 """
 
 import functools
@@ -130,7 +131,7 @@ def lanes_for(sums: int, splits: int) -> int:
 
 
 def add(out: Layout, splits: int, partial: ArrayArg, target: ArrayArg, *, early: bool = False) -> Launch:
-    """The launch of add_splits: partial (splits * out.size,) float32 -> target (out.size,). early: add_splits_early.
+    """The launch that adds: partial (splits * out.size,) float32 -> target (out.size,). early: add_splits_early.
 
     Few sums of many parts want more threads a sum than one."""
     if early and splits <= MANY * EACH:

@@ -66,12 +66,15 @@ def add_rows(x, values, rows, kind="add"):
     """x[:, rows[j], :] += values[:, j, :] in the order of j, for x (before, n, after); 16-bit floats sum in float32.
 
     Sorting by row, keeping the order within one, turns the sums into sums of neighbours: ``reduceat``. For single elements
-    NumPy's ``at`` is faster than to sort.
+    NumPy's ``at`` is faster than to sort; as it adds one after another, float32 sums in float64 there.
     """
     if not rows.size:
         return
     if x.shape[0] == x.shape[2] == 1 and not (x.dtype.itemsize == 2 and x.dtype.kind in "fV"):
-        _FOLDS[kind].at(x[0, :, 0], rows, values[0, :, 0])
+        wide = {"f": np.float64, "c": np.complex128}.get(x.dtype.kind, x.dtype) if kind == "add" else x.dtype
+        line = x[0, :, 0].astype(wide, copy=False)
+        _FOLDS[kind].at(line, rows, values[0, :, 0].astype(wide, copy=False))
+        x[0, :, 0] = line
         return
     order = np.argsort(rows, kind="stable")
     ordered = rows[order]

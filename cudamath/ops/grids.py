@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -206,6 +207,25 @@ def diag_indices(n: int, ndim: int = 2, *, device: Any = None) -> tuple[ndarray,
     return (arange(n, device=device),) * operator.index(ndim)
 
 
+_triangle = Op("tril_indices", cpu="grids.triangle", cuda="grids.triangle")
+
+
+def _seen_before(function: Callable[..., tuple[ndarray, ...]]) -> Callable[..., tuple[ndarray, ...]]:
+    """`function`; of a square on the default device what makes its results is looked up first."""
+    name, plans = function.__name__, _triangle.plans
+
+    @functools.wraps(function)
+    def places(n: int, k: int = 0, m: int | None = None, *, device: Any = None) -> tuple[ndarray, ...]:
+        if m is device is None and n.__class__ is k.__class__ is int:
+            both = plans.get((name, n, k, default_index()))
+            if both is not None:
+                return both()
+        return function(n, k, m, device=device)
+
+    return places
+
+
+@_seen_before
 def tril_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None) -> tuple[ndarray, ...]:
     """Index arrays of the elements on and below diagonal k of an (n, m) matrix (m: as n).
 
@@ -216,9 +236,10 @@ def tril_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None
     >>> [i.tolist() for i in cm.tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
     """
-    return _triangle_places("tril_indices", n, k, m, device)
+    return _triangle_places("tril_indices", n, k, m, index_of(device))
 
 
+@_seen_before
 def triu_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None) -> tuple[ndarray, ...]:
     """Index arrays of the elements on and above diagonal k of an (n, m) matrix (m: as n).
 
@@ -229,49 +250,49 @@ def triu_indices(n: int, k: int = 0, m: int | None = None, *, device: Any = None
     >>> [i.tolist() for i in cm.triu_indices(2)]
     [[0, 0, 1], [0, 1, 1]]
     """
-    return _triangle_places("triu_indices", n, k, m, device)
+    return _triangle_places("triu_indices", n, k, m, index_of(device))
 
 
-def _triangle_places(name: str, n: int, k: int, m: int | None, device: Any) -> tuple[ndarray, ndarray]:
+def _triangle_places(name: str, n: int, k: int, m: int | None, index: int) -> tuple[ndarray, ndarray]:
     """The elements of an (n, m) matrix on one side of a diagonal: one launch, without counting what lies there, and one piece
-    of memory for both."""
-    index = default_index() if device is None else index_of(device)
-    key = (name, n, k, index) if m is None and n.__class__ is k.__class__ is int else (
-        name, n, k, index, m, n.__class__, k.__class__, m.__class__)
-    try:
-        run, line, offset = _triangle.plans[key]  # type: ignore[misc]
-    except (KeyError, TypeError):
-        run, line, offset = _triangle_of(name, n, k, m, index, key)
-    rows = run()
-    if index == CPU:
-        return rows._view(line), rows._view(line, offset)
-    columns = object.__new__(ndarray)
-    columns._layout, columns._data, columns._owner, columns._node = line, rows._data + offset, rows._owner, None
-    rows._layout = line  # of an array that nobody else has seen
-    return rows, columns
-
-
-def _triangle_of(name: str, n: int, k: int, m: int | None, index: int, key: tuple) -> tuple[Callable[[], ndarray], Layout, int]:
-    """What makes both lines of places as one array, the layout of a line, and the second one's byte offset."""
+    of memory for both lines of places."""
+    plain = {n.__class__, k.__class__, m.__class__} <= {int, NoneType}
+    key: tuple = () if not plain else (name, n, k, index) if m is None else (name, n, k, index, m)
+    known = _triangle.plans.get(key)
+    if known is not None:
+        return known()
     rows, columns = normalize_shape(name, (n, n if m is None else m))
     if min(rows, columns) < 0:
         raise ValueError(f"{name}: wants sizes >= 0, got {rows} and {columns}")
-    k, upper = max(-rows, min(operator.index(k), columns)), name == "triu_indices"
-    lower = k - 1 if upper else k  # the elements on and below this diagonal are those of the other triangle
+    try:
+        first, upper = max(-rows, min(operator.index(k), columns)), name == "triu_indices"
+    except TypeError:
+        raise TypeError(f"{name}: k must be an integer, got {k!r}") from None
+    lower = first - 1 if upper else first  # the elements on and below this diagonal are those of the other triangle
     series = [min(max(last, 0), columns) * (min(max(last, 0), columns) + 1) // 2 + max(last - columns, 0) * columns
               for last in (rows + lower, lower)]
     count = rows * columns - (series[0] - series[1]) if upper else series[0] - series[1]
     room = count + 1 & -2  # the second line begins aligned
     layout = Layout.new((2, room), np.dtype(np.int64), index)
-    params = {"layout": layout, "device": index, "rows": rows, "columns": columns, "k": k, "upper": upper}
+    line, offset = Layout.new((count,), layout.dtype, index), 8 * room
+    params = {"layout": layout, "device": index, "rows": rows, "columns": columns, "k": first, "upper": upper}
     run = _triangle.plans.get(tuple(params.values())) or _triangle.plan((), 0, params)
-    found = run, Layout.new((count,), layout.dtype, index), 8 * room
-    if {n.__class__, k.__class__, m.__class__} <= {int, NoneType}:
-        _triangle.keep(key, found)  # type: ignore[arg-type]
-    return found
+    new = object.__new__
 
+    def on_gpu() -> tuple[ndarray, ndarray]:
+        one, other = run(), new(ndarray)
+        other._layout = one._layout = line  # of an array that nobody else has seen
+        other._data, other._owner, other._node = one._data + offset, one._owner, None
+        return one, other
 
-_triangle = Op("tril_indices", cpu="grids.triangle", cuda="grids.triangle")
+    def on_cpu() -> tuple[ndarray, ndarray]:
+        one = run()
+        return one._view(line), one._view(line, offset)
+
+    both = on_cpu if index == CPU else on_gpu
+    if key:
+        _triangle.keep(key, both)
+    return both()
 
 
 def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:

@@ -14,7 +14,8 @@ def test_row_versions(machine, version, dtype, param):
     from cudamath.kernels import norm, norm_grad
 
     small = machine == "simulator"
-    for rows, columns in [(3, 7)] if small else [(3, 7), (200, 8), (40000, 4), (5, 129), (5000, 768), (700, 1024), (9, 4096)]:
+    many = [(200, 8), (40000, 4), (5, 129), (5000, 768), (700, 1024), (9, 4096)]
+    for rows, columns in [(3, 7), (19, 24)] if small else [(3, 7), *many]:
         x, g = numbers((rows, columns), dtype, scale=2, shift=1), numbers((rows, columns), dtype, 1)
         w, b = numbers((columns,), param, 2), numbers((columns,), param, 3)
         loose = dict(rtol=TOLERANCE[dtype] * 4, atol=TOLERANCE[dtype] * 6, what=f"{rows} x {columns}")

@@ -159,12 +159,17 @@ def test_registers(capability):
     def lay(*shape, dtype=np.float32):
         return Layout.new(shape, np.dtype(dtype), 0)
 
-    for dtype in (np.float32, bfloat16):
+    for dtype in (np.dtype(np.float32), np.dtype(bfloat16)):
         planes, c = lay(4, 64, 64, 64, dtype=dtype), lay(64)
         with assume(capability):
             plan = norm.group_norm(planes, c, c, groups=8, eps=1e-5, version="shared")
         assert plan.steps[0].cluster == (4 if capability >= (9, 0) else 1)
         check_resources(plan, [planes, c, c], capability)
+        long = [lay(300, 131_072, dtype=dtype), lay(300, 131_072, dtype=dtype), lay(131_072, dtype=dtype), lay(300), lay(300)]
+        with assume(capability):
+            plan = norm_grad.backward("long_rows", *long, None, 131_072, True)
+        assert plan.steps[1].grid == (131_072 * dtype.itemsize // 512, 3)  # 32 accesses of 16 bytes a block, 8 x 16 rows
+        check_resources(plan, long, capability)
     if capability == (9, 0):
         inputs = [lay(300, 4096, dtype=bfloat16), lay(300, 4096, dtype=bfloat16), lay(4096), lay(300), lay(300),
                   lay(300, 4096, dtype=bfloat16)]

@@ -28,7 +28,8 @@ THREADS = 512  # threads of a row, at most: these may have 128 registers each
 RESIDENT = 512  # threads on a multiprocessor, so of 128 registers; there are no more blocks than can run at once
 RESIDENT_WARP = 384  # .. of 168 registers
 SPLITS = 64  # parts the rows are cut into where a kernel of its own sums over them
-LANES, PARTS = 32, 16  # sums over rows: columns per block, threads per column
+LANES, PARTS = 32, 16  # sums over rows: accesses per block, threads per column
+ROWS, BUSY = 8, 4  # .. rows a thread adds up, unless there are fewer than so many blocks for each multiprocessor
 LAST = 32  # .. of the last sums
 
 
@@ -272,36 +273,48 @@ def long_rows(dtype, param, width, parts):
 
 
 @functools.cache
-def column_sums(dtype, center):
-    """Sums over a part of the rows; g, x: (rows * columns,); block (LANES columns, PARTS), grid (columns, splits).
+def column_sums(dtype, width, center):
+    """Sums over a part of the rows; g, x: (rows * columns,); block (LANES accesses, PARTS), grid (columns, splits).
 
     mean, rstd: (rows,); sums: (2, splits, columns), each split's dweight and dbias.
     """
-    load, _, T = codec(dtype)
+    _, _, T = codec(dtype)
+    read = reader(dtype, width)
+    covered = LANES * width  # columns of a block
 
     @bounded(LANES * PARTS)
     def norm_column_sums(g, x, mean, rstd, sums, rows, columns):
-        parts = cuda.shared.array((2, PARTS, LANES), T)
+        room = cuda.shared.array((2, PARTS, covered), T)
         lane, part = cuda.threadIdx.x, cuda.threadIdx.y
-        column = cuda.blockIdx.x * LANES + lane
-        sum_gx = T(0)
-        sum_g = T(0)
+        begin = cuda.blockIdx.x * covered
+        column = begin + lane * width
+        dweight = cuda.local.array(width, T)
+        dbias = cuda.local.array(width, T)
+        a = cuda.local.array(width, T)
+        v = cuda.local.array(width, T)
+        for j in range(width):
+            dweight[j] = T(0)
+            dbias[j] = T(0)
         if column < columns:
             for row in range(cuda.blockIdx.y * PARTS + part, rows, cuda.gridDim.y * PARTS):
-                a = load(g[row * columns + column])
-                v = load(x[row * columns + column])
-                if center:
-                    v -= mean[row]
-                sum_gx += a * (v * rstd[row])
-                sum_g += a
-        parts[0, part, lane] = sum_gx
-        parts[1, part, lane] = sum_g
+                read(g, row * columns + column, a, 0)
+                read(x, row * columns + column, v, 0)
+                middle = mean[row] if center else T(0)
+                scale = rstd[row]
+                for j in range(width):
+                    dweight[j] += a[j] * ((v[j] - middle) * scale)
+                    dbias[j] += a[j]
+        for j in range(width):
+            room[0, part, lane * width + j] = dweight[j]
+            room[1, part, lane * width + j] = dbias[j]
         cuda.syncthreads()
-        if part < 2 and column < columns:  # threads of part 0 add up dweight, those of part 1 dbias
-            total = T(0)
-            for p in range(PARTS):
-                total += parts[part, p, lane]
-            sums[part, cuda.blockIdx.y, column] = total
+        for e in range(part * LANES + lane, 2 * covered, LANES * PARTS):
+            which, place = e // covered, e % covered
+            if begin + place < columns:
+                total = T(0)
+                for p in range(PARTS):
+                    total += room[which, p, place]
+                sums[which, cuda.blockIdx.y, begin + place] = total
 
     return norm_column_sums
 
@@ -365,13 +378,15 @@ def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: La
     width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
     flat = [a.flat for a in (Input(0), Input(1), Output(0))]
     if version == "long_rows":
-        groups = min(SPLITS, blocks(rows_, PARTS))
+        across = blocks(columns, LANES * width)
+        enough = max(blocks(rows_, PARTS * ROWS), blocks(BUSY * multiprocessors(x.device), across))
+        groups = min(SPLITS, blocks(rows_, PARTS), enough)
         steps = [Launch(long_rows(x.dtype, given.dtype, width, parts), rows_, LONG,
                         [*flat[:2], w, m, s, flat[2], columns])]
         if extra is not None:
             steps.append(sum_into(Output(0), x, (Output(0), x), (other, extra)))
         if summed:
-            steps.append(Launch(column_sums(x.dtype, parts.center), (last, groups), (LANES, PARTS),
+            steps.append(Launch(column_sums(x.dtype, width, parts.center), (across, groups), (LANES, PARTS),
                                 [*flat[:2], m, s, Temp(0), rows_, columns]))
     else:
         shape = spread_grad(columns, width, x.dtype, parts.residual)

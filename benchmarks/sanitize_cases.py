@@ -255,8 +255,8 @@ def more() -> Calls:
     rng, F = np.random.default_rng(4), cm.ml
     x, line, wide = array(40, 70), array(70), array(40, 128)
     i, j, many, keys = (cm.asarray(rng.integers(0, 40, n)) for n in (30, 30, 5_000, (40, 70)))
-    square, images = array(4, 5, 5) + 9 * cm.eye(5, dtype="float32"), array(2, 3, 32, 32, dtype="bfloat16")
-    waves, matrix = x + 1j * x, cm.asarray(np.eye(7, dtype=np.float32) * 9 + 1)
+    square, images = array(2, 3, 3) + 9 * cm.eye(3, dtype="float32"), array(2, 3, 32, 32, dtype="bfloat16")
+    waves, matrix = x + 1j * x, array(2, 2) + 9 * cm.eye(2, dtype="float32")  # small: libraries' kernels are checked as well
     q, cache = array(2, 8, 1, 64, dtype="bfloat16"), array(2, 2, 4096, 64, dtype="bfloat16")
 
     def assigned() -> None:
@@ -275,7 +275,7 @@ def more() -> Calls:
 
     la = cm.linalg
     solvers = {"inv": la.inv, "slogdet": la.slogdet, "cholesky": lambda a: la.cholesky(a @ a.mT, upper=True), "eigh": la.eigh,
-               "qr": lambda a: la.qr(a, mode="complete"), "svd": la.svd, "solve": lambda a: la.solve(a, a), "lu": la.lu,
+               "qr": lambda a: la.qr(a, mode="complete"), "solve": lambda a: la.solve(a, a), "lu": la.lu,
                "solve_triangular": lambda a: la.solve_triangular(cm.triu(a), a), "eig": la.eig}
 
     def normalised() -> None:
@@ -300,7 +300,7 @@ def more() -> Calls:
         **{f"{name}, {a.ndim}-d": functools.partial(solved, a, solver)
            for name, solver in solvers.items() for a in (square, matrix)},
         "solve_triangular, large": lambda: la.solve_triangular(cm.triu(array(300, 300)), array(300, 9)),
-        "cross, complex svd": lambda: (la.cross(array(7, 3), array(7, 3)), la.svd(square + 1j * square)),
+        "cross, complex svd": lambda: (la.cross(array(7, 3), array(7, 3)), la.svd(square[:, :2, :2] + 1j)),
         "gathers": lambda: (x[i, j], wide[i], array(40, 8)[i], array(40, 40, 40)[i, j, i],
                             cm.grad(lambda v: (cm.take_along_axis(v, keys, axis=1)**2).sum())(x)),
         "band, grids": lambda: (cm.eye(5), cm.eye(64), cm.tril(x), cm.tril_indices(50), cm.kaiser(50, 5.0), cm.hanning(50),
@@ -323,7 +323,8 @@ def more() -> Calls:
 
 
 def left_to_others() -> Calls:
-    """The versions that planners leave to other machines or to odd shapes: the plans that the tests compile, where small."""
+    """The versions that planners leave to other machines or to odd shapes: of the plans that the tests compile, the first with
+    the same kernels for dtypes of the same widths, where small. Arrays hold zeros, what is but one number is 1."""
     from compile_calls import by_name
 
     from cudamath.core.plan import Scalar
@@ -331,13 +332,15 @@ def left_to_others() -> Calls:
     def bound(plan: Any, inputs: Any) -> None:
         values = [a for step in plan.steps for a in step.args if isinstance(a, Scalar)]
         count = 1 + max((a.index for a in values), default=-1)
-        plan.bind("sanitize", inputs, count)(*[cm.zeros(x.shape, dtype=x.dtype) for x in inputs], *[5_000] * count)
+        plan.bind("clip_factor", inputs, count)(*[(cm.zeros if x.ndim else cm.ones)(x.shape, dtype=x.dtype) for x in inputs],
+                                                *[5_000] * count)
 
     calls: Calls = {}
     for plan, inputs in by_name():
-        kernels = [step.kernel.py_func.__name__ for step in plan.steps if hasattr(step, "kernel")]
+        kernels = ", ".join(step.kernel.py_func.__name__ for step in plan.steps if hasattr(step, "kernel"))
         if all(x.size <= LARGEST and x.contiguous for x in inputs) and all(y.size <= LARGEST for y in plan.outputs):
-            calls[f"{', '.join(kernels)} by name {len(calls)}"] = functools.partial(bound, plan, inputs)
+            widths = "/".join(str(8 * x.itemsize) for x in inputs)
+            calls.setdefault(f"{kernels} by name, {widths} bits", functools.partial(bound, plan, inputs))
     return calls
 
 

@@ -444,6 +444,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             plan(functools.partial(pool.avg_pool2d, size=(3, 3), count_include_pad=counted, **window), image)
             plan(functools.partial(pool.avg_pool2d_grad, size=(5, 5), count_include_pad=counted, **window), y)
         plan(functools.partial(pool.avg_pool2d, size=(3, 3), count_include_pad=True, divisor=5, **window), image)
+        x = new(20, 64, dtype=f)
         plan(functools.partial(optim.sgd, version="one"), x, x)
         plan(functools.partial(optim.adam, version="one"), x, x, new(20, 64, dtype=wide), new(20, 64, dtype=wide))
         plan(functools.partial(dropout.dropout, version="each"), x)

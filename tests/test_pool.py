@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels.build import SIMULATOR
+from cudamath.runtime.device import assume
 from cudamath.testing import assert_close, compile_plan, layout_of, simulate
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -382,6 +383,20 @@ def test_kernels_on_the_gpu(dtype, case, form):
         for actual, wanted in zip(out if isinstance(out, tuple) else (out,), expected, strict=True):
             assert_close(actual.to_numpy().astype(np.float64), np.asarray(wanted, np.float64), rtol=0, atol=tolerance,
                          what=name)
+
+
+@pytest.mark.skipif(SIMULATOR, reason="the simulator knows one element an access alone")
+def test_whose_channels_lie_last_is_said_by_the_gradient():
+    """The images of one row and column that it belongs to lie in both orders."""
+    from cudamath.kernels import pool
+
+    for order, channels in (((0, 1, 2, 3), 1), ((0, 3, 1, 2), 4)):
+        shape = (2, 4, 2, 2) if channels == 1 else (2, 2, 2, 4)
+        g = np.zeros(shape, "f4").transpose(order)
+        with assume((9, 0)):
+            plan = pool.avg_pool2d_grad(layout_of(g), size=(1, 1), kernel=(2, 2), stride=(1, 1), padding=(1, 1),
+                                        count_include_pad=True)
+        assert plan.steps[0].args[3:9] == (32 // channels, 1, 1, 2, 2, channels)
 
 
 @pytest.mark.skipif(SIMULATOR, reason="the simulator knows one element an access alone")

@@ -168,7 +168,7 @@ def test_registers(capability):
         long = [lay(300, 131_072, dtype=dtype), lay(300, 131_072, dtype=dtype), lay(131_072, dtype=dtype), lay(300), lay(300)]
         with assume(capability):
             plan = norm_grad.backward("long_rows", *long, None, 131_072, True)
-        assert plan.steps[1].grid == (131_072 * dtype.itemsize // 512, 3)  # 32 accesses of 16 bytes a block, 8 x 16 rows
+        assert plan.steps[1].grid == (131_072 * dtype.itemsize // 512, 3, 1)  # 32 accesses of 16 bytes a block, 8 x 16 rows
         check_resources(plan, long, capability)
     if capability == (9, 0):
         inputs = [lay(300, 4096, dtype=bfloat16), lay(300, 4096, dtype=bfloat16), lay(4096), lay(300), lay(300),

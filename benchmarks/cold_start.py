@@ -158,7 +158,7 @@ def main(argv: list[str] | None = None) -> int:
         print(json.dumps(record["first"], indent=1), flush=True)
         keep(record | where)  # compiling takes a minute: what there is is kept if it is cut off
     if chosen.device != "cpu":
-        record["compile"] = compile_times(chosen.device, max(1, (os.cpu_count() or 1) - 2))
+        record["compile"] = compile_times(chosen.device, max(1, min(14, (os.cpu_count() or 1) - 2)))
         print(json.dumps(record["compile"], indent=1), flush=True)
     keep(record | ({"compile_commit": where["commit"]} if not chosen.rounds and "commit" in record else where))
     return 0

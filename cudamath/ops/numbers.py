@@ -13,6 +13,7 @@ from ..core.op import ANY, COMPLEX, FLOATING, INEXACT, INTEGER, NUMERIC, REAL, R
 from ..core.shapes import normalize_axis
 from . import ufunc
 from .compare import array_equal
+from .creation import ones_like, zeros_like
 from .differences import diff
 from .elementwise import (
     PRECISE,
@@ -27,6 +28,7 @@ from .elementwise import (
     isinf,
     logical_and,
     nextafter,
+    not_equal,
     remainder,
     round,
     sin,
@@ -283,7 +285,8 @@ def isreal(x: Any, /) -> ndarray:
     >>> cm.isreal([1 + 1j, 2 + 0j]).tolist()
     [False, True]
     """
-    return equal(imag(require("isreal", x)), 0)
+    x = require("isreal", x)
+    return equal(imag(x), 0) if x.dtype in COMPLEX else ones_like(x, np.bool_)
 
 
 def iscomplex(x: Any, /) -> ndarray:
@@ -295,7 +298,8 @@ def iscomplex(x: Any, /) -> ndarray:
     >>> cm.iscomplex([1 + 1j, 2 + 0j]).tolist()
     [True, False]
     """
-    return imag(require("iscomplex", x)) != 0  # type: ignore[return-value]
+    x = require("iscomplex", x)
+    return not_equal(imag(x), 0) if x.dtype in COMPLEX else zeros_like(x, np.bool_)
 
 
 def iscomplexobj(x: Any, /) -> bool:

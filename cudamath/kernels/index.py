@@ -18,11 +18,11 @@ Masks become positions in ``masks.py``. Writing into rows lives in ``scatter.py`
 in ``segments.py``.
 
 Measured (row versions_gather):
-65,536 rows of 1,024 in random order, float32; NVIDIA H200, commit acdffb690c61, 2026-11-22
+65,536 rows of 1,024 in random order, float32; NVIDIA H200, commit e29bd02f667c, 2026-11-22
 
                          GB/s     of a copy
-    gather_rows         1,435          0.35
-    gather_vectors      4,015          0.99
+    gather_rows         1,486          0.35
+    gather_vectors      4,027          0.95
 
 (end of what was measured)
 """

@@ -1,13 +1,13 @@
 """Gradients of layer norm and RMS norm (norm.py explains the picture and the versions).
 
 Measured (row versions_norm_grad):
-gradient of layer norm, 87,040 x 768, bfloat16; NVIDIA H200, commit 3d25f70cb8e1, 2026-11-22
+gradient of layer norm, 87,040 x 768, bfloat16; NVIDIA H200, commit e29bd02f667c, 2026-11-22
 
                     GB/s     of a copy
-    plain           17.3          0.00
-    long_rows        419          0.10
-    rows           3,625          0.85
-    ring           3,751          0.88
+    plain           17.4          0.00
+    long_rows        471          0.11
+    rows           3,632          0.85
+    ring           3,768          0.88
 
 (end of what was measured)
 """

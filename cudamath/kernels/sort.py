@@ -25,11 +25,11 @@ Floor: the networks work in a multiprocessor, one read and one write of the elem
 Source: Batcher (1968), Sorting networks and their applications.
 
 Measured (row versions_sort_rows):
-rows of 16,384 x 1,024, float32; NVIDIA H200, commit acdffb690c61, 2026-11-22
+rows of 16,384 x 1,024, float32; NVIDIA H200, commit e29bd02f667c, 2026-11-22
 
                     GB/s     of a copy
     sort_rows        126          0.03
-    sort_held        265          0.07
+    sort_held        265          0.06
 
 (end of what was measured)
 

@@ -322,6 +322,25 @@ def test_cond(device):
     assert la.cond(cm.zeros((0, 2, 2)), 1).shape == (0,)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_cond_of_nan_on_the_cpu(dtype):
+    """NaN as the first pivot: LAPACK's determinant is 0 then, as of a singular matrix, whose condition number is infinite."""
+    many = np.stack([np.array([[np.nan, 1], [1, 1]]), np.eye(2), np.ones((2, 2))]).astype(dtype)
+    with np.errstate(all="ignore"):
+        for p in (1, -1, np.inf, "fro"):
+            want = np.linalg.cond(many, p)
+            assert [*np.isnan(want)] == [True, False, False] and want[2] == np.inf
+            np.testing.assert_allclose(la.cond(cm.asarray(many, device="cpu"), p).to_numpy(), want, rtol=1e-6)
+
+
+def test_pivots_that_are_no_rows_on_the_cpu():
+    for pivots in ([0, 7], [-1, 1], [[0, 1], [2, 1]]):
+        with pytest.raises(IndexError, match=r"^lu_solve: pivots of shape \(.*\) are numbers of rows, 0 .. 1, got"):
+            lead = np.shape(pivots)[:-1]
+            la.lu_solve((cm.asarray(np.ones((*lead, 2, 2)), device="cpu"), cm.asarray(pivots, device="cpu")),
+                        cm.ones((*lead, 2, 1), device="cpu"))
+
+
 def test_matrix_norms_again(device):
     """A second call finds its plan by layout and `keepdims`; what it was first given does not matter."""
     x = rand(np.random.default_rng(1), (2, 3, 4))

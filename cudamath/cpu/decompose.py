@@ -45,9 +45,10 @@ def inv(a: np.ndarray) -> np.ndarray:
 
 
 def inv_and_sign(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """a: (..., n, n) -> inverses and signs of determinants, (...); of a singular matrix, whose sign is 0, any numbers."""
-    sign, _ = slogdet(a)
-    return inv(np.where((sign == 0)[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a)), sign
+    """a: (..., n, n) -> inverses and signs of determinants, (...); of a singular matrix, whose sign is 0, and of one with NaN,
+    whose sign is NaN (LAPACK's may be 0), any numbers."""
+    sign = np.where(np.isnan(a).any((-2, -1)), np.nan, slogdet(a)[0])
+    return inv(np.where((np.abs(sign) > 0)[..., None, None], a, np.eye(a.shape[-1], dtype=a.dtype))), sign
 
 
 def slogdet(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -147,7 +148,10 @@ def lu_factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def exchanged(pivots: np.ndarray, *, m: int) -> np.ndarray:
-    """Which row of A is which row of P A, (..., m), from the row exchanges (..., k), which are replayed."""
+    """Which row of A is which row of P A, (..., m), from the row exchanges (..., k), which are replayed; IndexError."""
+    if pivots.size and not 0 <= pivots.min() <= pivots.max() < m:
+        raise IndexError(f"lu_solve: pivots of shape {pivots.shape} are numbers of rows, 0 .. {m - 1}, got {pivots.min()} to "
+                         f"{pivots.max()}")
     lead = pivots.shape[:-1]
     if not lead:
         rows = list(range(m))

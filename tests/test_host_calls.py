@@ -1,4 +1,4 @@
-"""The calls whose host cost is measured (benchmarks/host_calls.py): a call that was seen before, which goes straight to its
+"""The calls whose host cost is measured (benchmarks/host_calls): a call that was seen before, which goes straight to its
 plan, launches what the first one launched, on the same memory. On the fake driver, so that it is checked without a GPU."""
 
 from __future__ import annotations
@@ -46,3 +46,7 @@ def test_the_same_launches_again(fake, monkeypatch, title):
             seen.append(described(fake, arguments, result))
             del result
     assert seen[0] == seen[1] == seen[2]
+
+
+def test_each_call_has_its_own_title():
+    assert len(host_calls.CALLS) == sum(len(file.CALLS) for file in host_calls.FILES)

@@ -9,6 +9,8 @@ import numpy as np
 
 from benchmarks import timer
 
+from .matrices import matrices
+
 Function = Callable[[Any, Any], object]  # (library, arguments by name) -> result
 Pair = tuple[Function, Function]  # cudamath's, PyTorch's
 
@@ -16,7 +18,8 @@ Pair = tuple[Function, Function]  # cudamath's, PyTorch's
 class Arguments:
     """Small arrays in one library: a, b (64, 64); v (64,); mask; places (32,) of rows; classes (64,); images and channels;
     steps: ascending; definite: a symmetric positive definite matrix; waves: complex; lines and taps, volumes and cubes: of
-    convolutions in one and three dimensions; chances: from 0 to 1, which no call writes into."""
+    convolutions in one and three dimensions; chances: from 0 to 1, which no call writes into;
+    and `matrices`."""
 
     def __init__(self, peer: timer.Peer):
         rng = np.random.default_rng(0)
@@ -29,7 +32,7 @@ class Arguments:
             "kernels": rng.random((8, 8, 3, 3), np.float32), "lines": rng.random((4, 8, 64), np.float32),
             "volumes": rng.random((2, 8, 4, 8, 8), np.float32), "taps": rng.random((8, 8, 3), np.float32),
             "cubes": rng.random((8, 8, 3, 3, 3), np.float32), "chances": rng.random((64, 64), np.float32)}
-        for name, value in values.items():
+        for name, value in {**values, **matrices(rng)}.items():
             setattr(self, name, peer.array(value))
 
 

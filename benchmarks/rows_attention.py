@@ -8,11 +8,12 @@ Gradients are counted as five products of the forward's two; "causal" as half of
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks.rows import Bind, Call, repeated, row
+from benchmarks.rows import Bind, Call, faster, repeated, row
 
 TOKENS, WIDTH = 16384, 2048
 
@@ -28,65 +29,51 @@ def ours(causal: bool, dtype: str = "bfloat16", lengths: bool = False) -> Bind:
     return bind
 
 
-def our_gradients(causal: bool, dtype: str = "bfloat16") -> Bind:
-    """cudamath, the three gradients."""
+def our_gradients(causal: bool, dtype: str = "bfloat16", lengths: bool = False) -> Bind:
+    """cudamath, the three gradients; lengths: the fifth argument."""
 
     def bind(lib: Any, *arrays: Any) -> Call:
-        q, k, v, g = (a.astype(dtype) for a in arrays)
-        _, pull = lib.vjp(lambda *a: lib.ml.scaled_dot_product_attention(*a, causal=causal), q, k, v)
+        q, k, v, g = (a.astype(dtype) for a in arrays[:4])
+        options = {"query_lengths": arrays[4], "key_lengths": arrays[4]} if lengths else {}
+        _, pull = lib.vjp(lambda *a: lib.ml.scaled_dot_product_attention(*a, causal=causal, **options), q, k, v)
         return lambda: pull(g)
 
     return bind
 
 
-def faster(torch: Any, calls: list[Call]) -> Call:
-    """The call that takes less time; one that its back end refuses is left out."""
-    found: list[tuple[float, int, Call]] = []
-    for call in calls:
-        try:
-            for _ in range(3):
-                call()
-        except RuntimeError:
-            continue
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(10):
-            call()
-        end.record()
-        torch.cuda.synchronize()
-        found.append((begin.elapsed_time(end), len(found), call))
-    return min(found)[2]
+def jagged(torch: Any, tensors: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    """As nested tensors, without what lies beyond the lengths; all of them with the same places of their parts."""
+    begins = torch.tensor([0, *np.cumsum(sizes)], device=tensors[0].device)
+    parts = ([x[i, :, :n].transpose(0, 1) for i, n in enumerate(sizes)] for x in tensors)
+    return [torch.nested.nested_tensor_from_jagged(torch.cat(each), begins).transpose(1, 2).detach() for each in parts]
 
 
 def torchs(causal: bool, gradients: bool = False, dtype: str = "bfloat16", lengths: bool = False) -> Bind:
-    """torch: the better one of its back ends. lengths: as nested tensors, without what lies beyond them, or with all of it
-    (if causal, no query sees it)."""
+    """torch: the better one of its back ends. lengths (the last argument): as nested tensors, or, if causal, with all that lies
+    beyond them, which no query sees; the gradient of a result there must be zero."""
 
     def bind(lib: Any, *arrays: Any) -> Call:
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
         attend = lib.nn.functional.scaled_dot_product_attention
-        tensors = [a.to(getattr(lib, dtype)) for a in (arrays[:3] if lengths else arrays)]
+        tensors = [a.to(getattr(lib, dtype)) for a in (arrays[:-1] if lengths else arrays)]
         how = {"is_causal": causal, "enable_gqa": tensors[0].shape[1] != tensors[1].shape[1]}
-        ways = [(tensors, how)]
+        ways = [(tensors, how)] if causal or not lengths else []
         if lengths:
-            sizes = arrays[3].tolist()
-            begins = lib.tensor([0, *np.cumsum(sizes)], device=tensors[0].device)
-            nested = [lib.nested.nested_tensor_from_jagged(
-                lib.cat([x[i, :, :n].transpose(0, 1) for i, n in enumerate(sizes)]), begins).transpose(1, 2) for x in tensors]
-            ways.append((nested, {"is_causal": causal}))
+            ways.append((jagged(lib, tensors, arrays[-1].tolist()), {"is_causal": causal}))
         calls: list[Call] = []
         for backend in (SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION):
-            if gradients:
-                inputs = [a.detach().requires_grad_() for a in tensors[:3]]
-                try:
-                    with sdpa_kernel(backend):
-                        y = attend(*inputs, **how)
-                except RuntimeError:  # a back end that refuses these operands
-                    continue
-                calls.append(functools.partial(lib.autograd.grad, y, inputs, tensors[3], retain_graph=True))
-                continue
             for operands, options in ways:
+                if gradients:
+                    inputs = [a.detach().requires_grad_() for a in operands[:3]]
+                    try:
+                        with sdpa_kernel(backend):
+                            y = attend(*inputs, **options)
+                    except RuntimeError:  # a back end that refuses these operands
+                        continue
+                    calls.append(functools.partial(lib.autograd.grad, y, inputs, operands[3], retain_graph=True))
+                    continue
+
                 def call(backend: Any = backend, operands: Any = operands, options: Any = options) -> object:
                     with sdpa_kernel(backend):
                         return attend(*operands[:3], **options)
@@ -116,7 +103,7 @@ for depth in (64, 128, 256):
                 {"cudamath": our_gradients(causal), "torch": torchs(causal, True)}, work=2.5 * flops, unit="FLOP",
                 ceiling="FLOP16")
 
-for depth in (64, 128):
+for depth in (64, 128, 256):
     shape = 4, WIDTH // depth, 4096, depth
     flops, text = 2 * TOKENS * WIDTH * 4096, f"f16, {'x'.join(map(str, shape))}, causal"
     row(f"attention_f16_{depth}", "device", f"attention, {text}", repeated(*[shape] * 3),
@@ -125,20 +112,43 @@ for depth in (64, 128):
         {"cudamath": our_gradients(True, "float16"), "torch": torchs(True, True, "float16")}, work=2.5 * flops, unit="FLOP",
         ceiling="FLOP16")
 
-SHARED = 2, 32, 4096, 128
-row("attention_grouped", "device", "attention, bf16, 2x32x4096x128, 8 heads of keys, causal",
-    repeated(SHARED, *[(2, 8, 4096, 128)] * 2), {"cudamath": ours(True), "torch": torchs(True)},
-    work=2 * 64 * 4096**2 * 128, unit="FLOP", ceiling="FLOP16")
-
-row("attention_grouped_gradients", "device", "gradients of attention, bf16, 2x32x4096x128, 8 heads of keys, causal",
-    repeated(SHARED, *[(2, 8, 4096, 128)] * 2, SHARED), {"cudamath": our_gradients(True), "torch": torchs(True, True)},
-    work=5 * 64 * 4096**2 * 128, unit="FLOP", ceiling="FLOP16")
+for depth, name in ((128, "attention_grouped"), (64, "attention_grouped_64"), (256, "attention_grouped_256")):
+    heads = 4096 // depth
+    shape, shared = (2, heads, 4096, depth), (2, heads // 4, 4096, depth)
+    text = f"attention, bf16, {'x'.join(map(str, shape))}, {heads // 4} heads of keys, causal"
+    row(name, "device", text, repeated(shape, shared, shared), {"cudamath": ours(True), "torch": torchs(True)},
+        work=4 * heads * 4096**2 * depth, unit="FLOP", ceiling="FLOP16")
+    row(f"{name}_gradients", "device", f"gradients of {text}", repeated(shape, shared, shared, shape),
+        {"cudamath": our_gradients(True), "torch": torchs(True, True)}, work=10 * heads * 4096**2 * depth, unit="FLOP",
+        ceiling="FLOP16")
 
 LENGTHS = np.array([4096, 512, 3000, 1024, 2048, 4000, 700, 1500], np.int32)
-row("attention_lengths", "device", "attention, bf16, 8x16x4096x128, lengths from 512 to 4,096, causal",
-    lambda rng: (*repeated(*[(8, 16, 4096, 128)] * 3)(rng), LENGTHS),
-    {"cudamath": ours(True, lengths=True), "torch": torchs(True, lengths=True)},
-    work=2 * 16 * 128 * float((LENGTHS.astype(float) ** 2).sum()), unit="FLOP", ceiling="FLOP16")
+
+
+def varied(depth: int, gradients: bool) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
+    """Arguments: sequences of LENGTHS in arrays as long as the longest; the gradient of what lies beyond is zero."""
+
+    def make(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+        *inputs, g = repeated(*[(8, WIDTH // depth, 4096, depth)] * 4)(rng)
+        for i, length in enumerate(LENGTHS):
+            g[i, :, length:] = 0
+        return (*inputs, *[g] * gradients, LENGTHS)
+
+    return make
+
+
+for name, depth, dtype, causal in (("", 128, "bfloat16", True), ("_full", 128, "bfloat16", False),
+                                   ("_64", 64, "bfloat16", True), ("_256", 256, "bfloat16", True),
+                                   ("_f16", 128, "float16", True)):
+    flops = 4 * WIDTH * float((LENGTHS.astype(float) ** 2).sum()) / (2 if causal else 1)
+    text = (f"attention, {'f16' if dtype == 'float16' else 'bf16'}, 8x{WIDTH // depth}x4096x{depth}, lengths from 512 to 4,096"
+            f"{', causal' * causal}")
+    row(f"attention_lengths{name}", "device", text, varied(depth, False),
+        {"cudamath": ours(causal, dtype, True), "torch": torchs(causal, False, dtype, True)}, work=flops, unit="FLOP",
+        ceiling="FLOP16")
+    row(f"attention_lengths{name}_gradients", "device", f"gradients of {text}", varied(depth, True),
+        {"cudamath": our_gradients(causal, dtype, True), "torch": torchs(causal, True, dtype, True)}, work=2.5 * flops,
+        unit="FLOP", ceiling="FLOP16")
 
 row("attention_unfused", "device", "attention, bf16, 4x16x4096x64, beside torch unfused", repeated(*[(4, 16, 4096, 64)] * 3),
     {"cudamath": ours(False), "torch": unfused}, work=4 * 64 * 4096**2 * 64, unit="FLOP", ceiling="FLOP16")

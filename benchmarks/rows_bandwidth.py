@@ -1,25 +1,26 @@
-"""Rows of work that memory limits: elementwise functions, copies, reductions, normalisation, losses, pools, optimizers,
-and functions fused by `cm.fuse` beside `torch.compile`.
+"""Rows of work that memory limits: elementwise functions, copies, reductions, pools, optimizers, and functions fused by
+`cm.fuse` beside `torch.compile`.
 
 `work` is the floor in bytes: what must be read and written if every array moves once (gradients: what forward and
-backward must read and write, each by itself).
+backward must read and write, each by itself). Softmax, normalisation and losses are in rows_norms.py.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks.rows import PEERS, Bind, Call, everywhere, method, normal, repeated, row
+from benchmarks.rows import PEERS, Bind, Call, everywhere, faster, method, normal, repeated, row
 
 N = 1 << 27  # numbers of a large array
 SIDE = 8192
 IMAGES = (32, 64, 256, 256)
 PIXELS = 32 * 64 * 256 * 256
-VOCABULARY, TOKENS = 50257, 4096
+VOCABULARY = 50257
 
 
 def in_bfloat16(function: Callable[..., Any]) -> dict[str, Bind]:
@@ -36,14 +37,27 @@ def in_bfloat16(function: Callable[..., Any]) -> dict[str, Bind]:
     return {"cudamath": ours, "torch": torch}
 
 
-def pair(ours: Callable[..., Any], torch: Callable[..., Any]) -> dict[str, Bind]:
-    """A function for cudamath (of its `ml`) and one for torch (of torch.nn.functional)."""
-    return {"cudamath": lambda lib, *arrays: lambda: ours(lib.ml, *arrays),
-            "torch": lambda lib, *arrays: lambda: torch(lib.nn.functional, *arrays)}
+def pair(ours: Callable[..., Any], torch: Callable[..., Any], kind: str = "float32", fixed: int = 0, compiled: bool = False
+         ) -> dict[str, Bind]:
+    """A function for cudamath (of its `ml`) and one for torch (of torch.nn.functional); kind: of all arrays but the last
+    `fixed`; compiled: by torch.compile too, and the faster of both."""
+
+    def bind(lib: Any, *arrays: Any) -> Call:
+        count = len(arrays) - fixed
+        given = (*[a.astype(kind) for a in arrays[:count]], *arrays[count:])
+        return lambda: ours(lib.ml, *given)
+
+    def bind_torch(lib: Any, *arrays: Any) -> Call:
+        count = len(arrays) - fixed
+        given = (*[a.to(getattr(lib, kind)) for a in arrays[:count]], *arrays[count:])
+        return fastest(lib, [functools.partial(run, *given) for run in ways(lib, torch, compiled)])
+
+    return {"cudamath": bind, "torch": bind_torch}
 
 
-def slopes(ours: Callable[..., Any], torch: Callable[..., Any], kind: str = "float32", fixed: int = 0) -> dict[str, Bind]:
-    """Forward and the gradients of all arrays but the last `fixed`, for a gradient of ones."""
+def slopes(ours: Callable[..., Any], torch: Callable[..., Any], kind: str = "float32", fixed: int = 0, compiled: bool = False
+           ) -> dict[str, Bind]:
+    """Forward and the gradients of all arrays but the last `fixed`, for a gradient of ones; see `pair`."""
 
     def bind(lib: Any, *arrays: Any) -> Call:
         count = len(arrays) - fixed
@@ -61,9 +75,27 @@ def slopes(ours: Callable[..., Any], torch: Callable[..., Any], kind: str = "flo
         floats = [a.to(getattr(lib, kind)).requires_grad_() for a in arrays[:count]]
         rest = arrays[count:]
         g = lib.ones_like(torch(lib.nn.functional, *floats, *rest))
-        return lambda: lib.autograd.grad(torch(lib.nn.functional, *floats, *rest), floats, g)
+
+        def gradients(run: Callable[..., Any]) -> Any:
+            return lib.autograd.grad(run(*floats, *rest), floats, g)
+
+        return fastest(lib, [functools.partial(gradients, run) for run in ways(lib, torch, compiled)])
 
     return {"cudamath": bind, "torch": bind_torch}
+
+
+def ways(lib: Any, function: Callable[..., Any], compiled: bool) -> list[Callable[..., Any]]:
+    """torch's function as it is, and compiled for the shapes it meets."""
+    eager = functools.partial(function, lib.nn.functional)
+    if not compiled:
+        return [eager]
+    lib._dynamo.config.recompile_limit = 1000  # a function of each row, all with this one's code
+    return [eager, lib.compile(lambda *xs: eager(*xs), dynamic=False)]
+
+
+def fastest(lib: Any, calls: Sequence[Call]) -> Call:
+    """The faster one, if there are several."""
+    return faster(lib, calls) if len(calls) > 1 else calls[0]
 
 
 def functional(lib: Any) -> Any:
@@ -156,69 +188,6 @@ row("var_columns", "device", "var(a, 0), 32768x4096", repeated((32768, 4096)), {
     "cupy": lambda lib, x: lambda: lib.var(x, 0)}, work=4 * N, unit="B")
 row("norm", "device", "norm(a), 2^27", repeated((N,)), everywhere(lambda lib, a: lambda: lib.linalg.norm(a), *PEERS),
     work=4 * N, unit="B")
-
-# ---------------------------------------------------------------- softmax, losses, normalisation
-
-
-def targets(*shape: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
-    """Logits of this shape and the class of each row."""
-    return lambda rng: (rng.standard_normal(shape, dtype=np.float32), rng.integers(0, shape[1], shape[0]))
-
-
-LOGITS = TOKENS * VOCABULARY
-row("softmax_64", "device", "softmax, 2^21x64", repeated((1 << 21, 64)),
-    pair(lambda ml, x: ml.softmax(x), lambda f, x: f.softmax(x, -1)), work=8 * N, unit="B")
-row("softmax_50k", "device", "softmax, 4096x50257", repeated((TOKENS, VOCABULARY)),
-    pair(lambda ml, x: ml.softmax(x), lambda f, x: f.softmax(x, -1)), work=8 * LOGITS, unit="B")
-row("softmax_128k", "device", "softmax, 1024x131072", repeated((1024, 131072)),
-    pair(lambda ml, x: ml.softmax(x), lambda f, x: f.softmax(x, -1)), work=8 * N, unit="B")
-row("log_softmax_gradients", "device", "log_softmax and gradient, 4096x50257, bfloat16", repeated((TOKENS, VOCABULARY)),
-    slopes(lambda ml, x: ml.log_softmax(x), lambda f, x: f.log_softmax(x, -1), "bfloat16"), work=10 * LOGITS, unit="B")
-row("cross_entropy", "device", "cross_entropy and gradient, 4096x50257", targets(TOKENS, VOCABULARY),
-    slopes(lambda ml, x, t: ml.cross_entropy(x, t), lambda f, x, t: f.cross_entropy(x, t), fixed=1), work=12 * LOGITS,
-    unit="B")
-row("cross_entropy_bf16", "device", "cross_entropy and gradient, 4096x50257, bfloat16", targets(TOKENS, VOCABULARY),
-    slopes(lambda ml, x, t: ml.cross_entropy(x, t), lambda f, x, t: f.cross_entropy(x, t), "bfloat16", fixed=1),
-    work=6 * LOGITS, unit="B")
-for columns in (768, 4096, 131072):
-    rows = N // 2 // columns
-    row(f"layer_norm_gradients_{columns}", "device", f"layer_norm and gradients, {rows}x{columns}, bfloat16",
-        repeated((rows, columns), (columns,), (columns,)),
-        slopes(lambda ml, x, w, b: ml.layer_norm(x, x.shape[1], w, b),
-               lambda f, x, w, b: f.layer_norm(x, (x.shape[1],), w, b), "bfloat16"), work=10 * rows * columns, unit="B")
-ROWS_768 = N // 2 // 768
-row("layer_norm_768", "device", f"layer_norm, {ROWS_768}x768, bfloat16", repeated((ROWS_768, 768), (768,), (768,)),
-    in_bfloat16(lambda lib, x, w, b: functional(lib).layer_norm(x, (768,), w, b)), work=4 * ROWS_768 * 768, unit="B")
-
-
-def residual_norm(ml: Any, x: Any, r: Any, w: Any, b: Any) -> Any:
-    """cudamath's layer norm of x + r, and the sum once more beside it."""
-    y, h = ml.layer_norm(x, 768, w, b, residual=r)
-    return y + h
-
-
-def residual_norm_torch(f: Any, x: Any, r: Any, w: Any, b: Any) -> Any:
-    """PyTorch's."""
-    h = x + r
-    return f.layer_norm(h, (768,), w, b) + h
-
-
-row("residual_norm_gradients", "device", f"layer_norm(x + r) + x + r and gradients, {ROWS_768}x768, bfloat16",
-    repeated((ROWS_768, 768), (ROWS_768, 768), (768,), (768,)), slopes(residual_norm, residual_norm_torch, "bfloat16"),
-    work=22 * ROWS_768 * 768, unit="B")
-row("rms_norm_gradients", "device", "rms_norm and gradients, 16384x4096", repeated((16384, 4096), (4096,)),
-    slopes(lambda ml, x, w: ml.rms_norm(x, 4096, w), lambda f, x, w: f.rms_norm(x, (4096,), w)), work=20 * N // 2, unit="B")
-row("rms_norm", "device", "rms_norm, 16384x4096", repeated((16384, 4096), (4096,)),
-    pair(lambda ml, x, w: ml.rms_norm(x, 4096, w), lambda f, x, w: f.rms_norm(x, (4096,), w)), work=8 * N // 2, unit="B")
-row("batch_norm", "device", "batch_norm (training), 64x256x64x64", repeated((64, 256, 64, 64), (256,), (256,)),
-    pair(lambda ml, x, w, b: ml.batch_norm(x, None, None, w, b, training=True)[0],
-         lambda f, x, w, b: f.batch_norm(x, None, None, w, b, True)), work=12 * N // 2, unit="B")
-row("batch_norm_gradients", "device", "batch_norm and gradients, 64x256x64x64", repeated((64, 256, 64, 64), (256,), (256,)),
-    slopes(lambda ml, x, w, b: ml.batch_norm(x, None, None, w, b, training=True)[0],
-           lambda f, x, w, b: f.batch_norm(x, None, None, w, b, True)), work=32 * N // 2, unit="B")
-row("group_norm", "device", "group_norm, 32 groups, 64x256x64x64", repeated((64, 256, 64, 64), (256,), (256,)),
-    pair(lambda ml, x, w, b: ml.group_norm(x, 32, w, b), lambda f, x, w, b: f.group_norm(x, 32, w, b)), work=8 * N // 2,
-    unit="B")
 
 # ---------------------------------------------------------------- pools, embedding
 

@@ -15,9 +15,11 @@ from benchmarks.rows import Bind, Call, normal, row
 
 #: name -> images, channels, rows and columns; outputs, taps down and right; stride
 LAYERS = {
-    "large": (32, 64, 128, 128, 3, 1),
+    "large": (32, 64, 128, 128, 3, 1), "stem": (64, 3, 224, 64, 7, 2),
     "56_1x1": (64, 64, 56, 64, 1, 1), "56_3x3": (64, 64, 56, 64, 3, 1), "56_widen": (64, 64, 56, 256, 1, 1),
     "56_narrow": (64, 256, 56, 64, 1, 1), "28_stride": (64, 128, 56, 128, 3, 2), "28_skip": (64, 256, 56, 512, 1, 2),
+    "28_first": (64, 256, 56, 128, 1, 1), "14_first": (64, 512, 28, 256, 1, 1), "7_first": (64, 1024, 14, 512, 1, 1),
+    "14_skip": (64, 512, 28, 1024, 1, 2), "7_skip": (64, 1024, 14, 2048, 1, 2),
     "28_3x3": (64, 128, 28, 128, 3, 1), "28_widen": (64, 128, 28, 512, 1, 1), "28_narrow": (64, 512, 28, 128, 1, 1),
     "14_stride": (64, 256, 28, 256, 3, 2), "14_3x3": (64, 256, 14, 256, 3, 1), "14_widen": (64, 256, 14, 1024, 1, 1),
     "14_narrow": (64, 1024, 14, 256, 1, 1), "7_stride": (64, 512, 14, 512, 3, 2), "7_3x3": (64, 512, 7, 512, 3, 1),
@@ -29,7 +31,7 @@ OTHERS = {
     "depthwise_3x3": (64, 128, 56, 128, 3, 1, 1, 128), "depthwise_7x7": (64, 96, 56, 96, 7, 1, 1, 96),
     "depthwise_stride": (64, 256, 28, 256, 3, 2, 1, 256),
 }
-FEWER = ("large", "56_3x3", "56_widen", "28_stride", "28_3x3", "14_3x3", "14_narrow", "7_3x3", "7_widen")
+FEWER = ("large", "stem", "56_3x3", "56_widen", "28_stride", "28_skip", "28_3x3", "14_3x3", "14_narrow", "7_3x3", "7_widen")
 LAST, FIRST = (0, 3, 1, 2), (0, 1, 2, 3)  # from memory to (images, channels, rows, columns)
 #: kind of number -> (its dtype, bytes, order in memory, the ceiling measured beside, our versions but of the weight gradient)
 NUMBERS = {"bf16": ("bfloat16", 2, LAST, "FLOP16", ("wgmma",)), "tf32": ("float32", 4, LAST, "TF32", ()),
@@ -112,5 +114,5 @@ for _numbers in ("f32", "tf32"):
     for _name in FEWER:
         layer(_numbers, _name, *LAYERS[_name])
 for _name, _where in OTHERS.items():
-    layer("bf16", _name, *_where)
-    layer("f32", _name, *_where)
+    for _numbers in ("bf16", "f32", *["tf32"] * (_name in ("dilated", "groups_32", "depthwise_3x3"))):
+        layer(_numbers, _name, *_where)

@@ -1,4 +1,5 @@
-"""Rows of elementwise functions over a grid: one to four inputs, dtypes, memory layouts, and sizes from 1 MB to 4 GB per array.
+"""Rows over a grid: elementwise functions of one to four inputs, reductions along each axis and scans; dtypes, memory layouts,
+and sizes from 1 MB to 4 GB per array.
 
 In reports they form a table of their own, a line an expression and a column a size (`section`). 4 GB of a 16-bit dtype are 2^31
 numbers, which 32-bit indices do not reach.
@@ -28,9 +29,32 @@ def clip(lib: Any, a: Any, b: Any, c: Any) -> Any:
 
 
 def square(a: Any) -> Any:
-    """As a matrix with as many columns as rows."""
-    side = math.isqrt(math.prod(a.shape))
-    return a.reshape((side, side))
+    """As a matrix with as many columns as rows, or twice as many."""
+    return a.reshape((1 << (math.prod(a.shape).bit_length() - 1) // 2, -1))
+
+
+def across(a: Any) -> Any:
+    """The transpose of a matrix, of the shape of `square`."""
+    return a.reshape((-1, square(a).shape[0])).T
+
+
+def rows_of(a: Any) -> tuple[Any]:
+    """As rows of 1,024."""
+    return (a.reshape((-1, WIDE)),)
+
+
+def by_name(ours: str, torch: str, **biased: int) -> Function:
+    """A reduction of rows; torch's may want to be told to divide by n."""
+
+    def function(lib: Any, a: Any) -> Any:
+        return getattr(lib, torch)(a, 1, **biased) if lib.__name__ == "torch" else getattr(lib, ours)(a, axis=1)
+
+    return function
+
+
+def scan(lib: Any, a: Any) -> Any:
+    """Sums along rows so far."""
+    return lib.cumulative_sum(a, axis=1) if lib.__name__ == "cudamath" else lib.cumsum(a, 1)
 
 
 #: name -> (title, number of arrays drawn, bytes moved / bytes of an array, what is prepared of them, the function)
@@ -41,10 +65,25 @@ EXPRESSIONS: dict[str, tuple[str, int, float, Callable[..., Sequence[Any]], Func
     "broadcast": ("a + row, rows of 1,024", 1, 2, lambda a: (a.reshape((-1, WIDE)), a[:WIDE]), lambda lib, a, b: a + b),
     "strided": ("a[:, ::2] + 1, of rows of 2,048", 1, 1.5, lambda a: (a.reshape((-1, 2 * WIDE))[:, ::2],),
                 lambda lib, a: a + 1.0),
-    "transposed": ("a + b.T, square", 2, 3, lambda a, b: (square(a), square(b).T), lambda lib, a, b: a + b),
+    "transposed": ("a + b.T, square", 2, 3, lambda a, b: (square(a), across(b)), lambda lib, a, b: a + b),
+    "reduce_sum": ("a.sum()", 1, 1, lambda a: (a,), lambda lib, a: a.sum()),
+    "reduce_norm": ("norm(a)", 1, 1, lambda a: (a,), lambda lib, a: lib.linalg.norm(a)),
+    "reduce_last": ("a.sum(1), rows of 1,024", 1, 1, rows_of, lambda lib, a: a.sum(1)),
+    "reduce_first": ("a.sum(0), rows of 1,024", 1, 1, rows_of, lambda lib, a: a.sum(0)),
+    "reduce_middle": ("a.sum(1), of 64 x 256 each", 1, 1, lambda a: (a.reshape((-1, 64, 256)),), lambda lib, a: a.sum(1)),
+    "reduce_argmax": ("argmax(a, 1), rows of 1,024", 1, 1, rows_of, by_name("argmax", "argmax")),
+    "reduce_var": ("var(a, 1), rows of 1,024", 1, 1, rows_of, by_name("var", "var", correction=0)),
+    "reduce_cumsum": ("cumsum(a, 1), rows of 1,024", 1, 2, rows_of, scan),
 }
-KINDS = [*((name, "float32") for name in EXPRESSIONS), ("exp", "bfloat16"), ("add", "bfloat16"), ("exp", "float16"),
-         ("add", "float16")]
+ELEMENTWISE = [name for name in EXPRESSIONS if not name.startswith("reduce_")]
+LARGER = ("16 MB", "256 MB")
+#: (name, dtype) -> sizes
+KINDS: dict[tuple[str, str], Sequence[str]] = {
+    **{(name, kind): LARGER if kind == "float16" and name not in ("exp", "add") else tuple(SIZES)
+       for kind in ("float32", "bfloat16", "float16") for name in ELEMENTWISE},
+    **{(name, kind): sizes for kind, sizes in (
+        ("float32", ("1 MB", "16 MB", "4 GB")), ("bfloat16", LARGER), ("float16", ("256 MB",)))
+       for name in EXPRESSIONS if name not in ELEMENTWISE}}
 
 
 def cast(lib: Any, x: Any, kind: str) -> Any:
@@ -70,9 +109,10 @@ def draw(count: int) -> Callable[[np.random.Generator], tuple[np.ndarray, ...]]:
     return lambda rng: tuple(rng.standard_normal((count, DRAWN), dtype=np.float32))
 
 
-for name, kind in KINDS:
+for (name, kind), labels in KINDS.items():
     title, count, moved, *_ = EXPRESSIONS[name]
-    for label, nbytes in SIZES.items():
+    for label in labels:
+        nbytes = SIZES[label]
         size = nbytes // (4 if kind == "float32" else 2)
         row(f"grid_{name}_{kind}_{nbytes // MB}", "device", f"{title}, {kind}, {label}", draw(count),
             dict.fromkeys(PEERS[kind], bound(name, kind, size)), work=moved * nbytes, unit="B",
@@ -84,19 +124,27 @@ def four(lib: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
     return a * b + c * d
 
 
-def fused(maker: str) -> Bind:
-    """`four` of 256 MB arrays by a library's own way to fuse."""
+def fused(kind: str, nbytes: int) -> Bind:
+    """`four` of arrays of so many bytes by a library's own way to fuse."""
 
     def bind(lib: Any, *drawn: Any) -> Call:
-        arrays = [lib.tile(x, (64,)) for x in drawn]
-        made = getattr(lib, maker)(lambda *xs: four(lib, *xs))
+        arrays = [lib.tile(cast(lib, x, kind), (nbytes // (4 if kind == "float32" else 2) // DRAWN,)) for x in drawn]
+        if lib.__name__ == "torch":
+            made = lib.compile(lambda *xs: four(lib, *xs), dynamic=False)
+        else:
+            made = lib.fuse(lambda *xs: four(lib, *xs))
         return lambda: made(*arrays)
 
     return bind
 
 
-row("four_inputs", "device", "a * b + c * d, fused, float32, 256 MB", draw(4),
-    {"cudamath": fused("fuse"), "torch": fused("compile")}, work=5 * 256 * MB, unit="B")
+for name, kind, label in (("four_inputs", "float32", "256 MB"), ("four_inputs_16", "float32", "16 MB"),
+                          ("four_inputs_4096", "float32", "4 GB"), ("four_inputs_bf16", "bfloat16", "256 MB"),
+                          ("four_inputs_f16", "float16", "256 MB")):
+    nbytes = SIZES[label]
+    row(name, "device", f"a * b + c * d, fused, {kind}, {label}", draw(4),
+        dict.fromkeys(("cudamath", "torch"), fused(kind, nbytes)), work=5 * nbytes, unit="B",
+        copies=max(1, -(-100 * MB // (5 * nbytes))))
 
 
 def section(records: Sequence[dict[str, Any]]) -> list[str]:
@@ -117,5 +165,5 @@ def section(records: Sequence[dict[str, Any]]) -> list[str]:
             lines.append(f"| {EXPRESSIONS[name][0]}, {kind} | " + " | ".join(cells) + " |")
     if not lines:
         return []
-    return ["", "**Elementwise functions by array size**: time / best peer (share of a copy's rate)", "",
+    return ["", "**Elementwise functions, reductions, scans by array size**: time / best peer (share of a copy's rate)", "",
             "| expression | " + " | ".join(SIZES) + " |", "|---" + "|---:" * len(SIZES) + "|", *lines]

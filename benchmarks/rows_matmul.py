@@ -71,6 +71,10 @@ def products(name: str, m: int, k: int, n: int, layout: str = "nn", kind: str = 
         traffic=batch * (m * k + k * n + m * n) * size, ceiling=ceiling, hide_host=True)
 
 
+#: layer -> numbers that go in, numbers that come out
+GPT2 = {"qkv": (768, 2304), "out": (768, 768), "up": (768, 3072), "down": (3072, 768), "head": (768, 50304)}
+LLAMA = {"qkv": (4096, 6144), "out": (4096, 4096), "up": (4096, 14336), "down": (14336, 4096)}
+
 for kind in ("bfloat16", "float16"):
     for size in (1024, 2048, 4096, 8192, 16384):
         products(str(size), size, size, size, kind=kind)
@@ -80,23 +84,24 @@ for kind in ("bfloat16", "float16"):
     for size in (2047, 4095):
         products(f"odd_{size}", size, size, size, kind=kind)
     products("odd_rows", 3001, 4096, 1000, "nt", kind)
-    for name, (k, n) in {"qkv": (768, 2304), "out": (768, 768), "up": (768, 3072), "down": (3072, 768),
-                         "head": (768, 50304)}.items():
+    for name, (k, n) in GPT2.items():
         products(f"gpt2_{name}", 8192, k, n, "nt", kind)
-    for name, (k, n) in {"qkv": (4096, 6144), "out": (4096, 4096), "up": (4096, 14336), "down": (14336, 4096)}.items():
+    for name, (k, n) in LLAMA.items():
         products(f"llama_{name}", 4096, k, n, "nt", kind)
         products(f"llama_decode_{name}", 16, k, n, "nt", kind)
 for name, (m, n) in {"qkv": (2304, 768), "out": (768, 768), "up": (3072, 768), "down": (768, 3072)}.items():
     products(f"gpt2_{name}_weight", m, 8192, n, "tn")  # the gradient of the weights
 for kind in ("tf32", "float32", "float64"):
-    for size in (1024, 2048, 4096, 8192)[:3 if kind == "float64" else 4]:
+    for size in (1024, 2048, 4096, 8192, 16384):
         products(str(size), size, size, size, kind=kind)
     for layout in ("nt", "tn", "tt"):
         products(f"2048_{layout}", 2048, 2048, 2048, layout, kind)
     products("odd_2047", 2047, 2047, 2047, kind=kind)
-    if kind != "float64":
-        products("gpt2_up", 8192, 768, 3072, "nt", kind)
-        products("llama_out", 4096, 4096, 4096, "nt", kind)
+    products("odd_rows", 3001, 4096, 1000, "nt", kind)
+    for name, (k, n) in GPT2.items():
+        products(f"gpt2_{name}", 8192, k, n, "nt", kind)
+    for name, (k, n) in LLAMA.items():
+        products(f"llama_{name}", 4096, k, n, "nt", kind)
 for kind in ("bfloat16", "float32"):
     for batch, size in ((1024, 64), (256, 128), (64, 256), (32, 512)):
         for layout in ("nn", "nt"):

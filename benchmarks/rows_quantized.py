@@ -8,11 +8,13 @@ a call takes the host: in a language model these layers are parts of a graph.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
-from benchmarks.rows import MEBI, Bind, Call, row
+from benchmarks.rows import MEBI, Bind, Call, faster, row
+from benchmarks.rows_matmul import GPT2, LLAMA
 
 GROUP = 128
 
@@ -65,44 +67,71 @@ for name, rows, inner, out in (("4096", 1, 4096, 4096), ("16384", 1, 4096, 16384
             hide_host=True)
 
 
-def eight_bits(dtype: str) -> dict[str, Bind]:
-    """Products of 8-bit matrices, b transposed: with bfloat16 results brought to scale (float8), with int32 sums (int8)."""
+def eight_bits(dtype: str, layout: str = "nt") -> dict[str, Bind]:
+    """Products of 8-bit matrices, b transposed: with bfloat16 results brought to scale (float8), with int32 sums (int8).
+
+    layout: as in rows_matmul.py. torch wants sides that are multiples of 8 (int8) or 16 (float8), and for float8 k
+    contiguous in both operands: what lies otherwise is first padded or copied in its call."""
+
+    def quantized(lib: Any, a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
+        p, q = lib.ml.quantize(a, dtype, axis=0), lib.ml.quantize(b, dtype, axis=0)
+        x = p.values if layout[0] == "n" else lib.copy(p.values.T).T
+        return x, q.values.T if layout[1] == "t" else lib.copy(q.values.T), p.scale, q.scale
 
     def ours(lib: Any, a: Any, b: Any) -> Call:
-        p, q = lib.ml.quantize(a, dtype, axis=0), lib.ml.quantize(b, dtype, axis=0)
-        x, y = p.values, q.values.T
+        x, y, *scales = quantized(lib, a, b)
         if dtype == "int8":
             return lambda: lib.matmul(x, y, dtype="int32")
-        return lambda: lib.ml.scaled_matmul(x, y, p.scale, q.scale)
+        return lambda: lib.ml.scaled_matmul(x, y, *scales)
 
     def theirs(lib: Any, a: Any, b: Any) -> Call:
-        if dtype == "int8":
-            x, y = (30 * a).to(lib.int8), (30 * b).to(lib.int8).T
-            return lambda: lib._int_mm(x, y)
-        x, y = a.to(lib.float8_e4m3fn), b.to(lib.float8_e4m3fn).T
-        rows, columns = lib.ones(a.shape[0], 1, device=a.device), lib.ones(1, b.shape[0], device=a.device)
-        return lambda: lib._scaled_mm(x, y, rows, columns, out_dtype=lib.bfloat16, use_fast_accum=True)
+        (m, k), n = a.shape, b.shape[0]
+        whole = dtype == "int8"
+        stored = [(30 * each).to(lib.int8) if whole else each.to(lib.float8_e4m3fn).view(lib.int8) for each in (a, b)]
+        x, y = stored[0] if layout[0] == "n" else stored[0].T.contiguous().T, stored[1].T
+        y = y if layout[1] == "t" else y.contiguous()
+        step = 8 if whole else 16
+        more_k, more_n = -k % step, -n % step
+        rows, columns = lib.ones(m, 1, device=a.device), lib.ones(1, n + more_n, device=a.device)
+
+        def call(copied: bool) -> Any:
+            p, q = x, y.T
+            if more_k or more_n:
+                p, q = (lib.nn.functional.pad(each, (0, more_k, 0, more)) for each, more in ((p, 0), (q, more_n)))
+            if copied:
+                p, q = p.contiguous(), q.contiguous()
+            if whole:
+                found = lib._int_mm(p, q.T)
+            else:
+                p, q = p.view(lib.float8_e4m3fn), q.view(lib.float8_e4m3fn)
+                found = lib._scaled_mm(p, q.T, rows, columns, out_dtype=lib.bfloat16, use_fast_accum=True)
+            return found[:, :n] if more_n else found
+
+        ways = [functools.partial(call, copied) for copied in (False, True)]
+        return faster(lib, ways) if layout != "nt" else ways[0]
 
     def kernel(lib: Any, a: Any, b: Any) -> Call:
         from cudamath.ml.quantize import _scaled
 
-        p, q = lib.ml.quantize(a, dtype, axis=0), lib.ml.quantize(b, dtype, axis=0)
-        x, y = p.values, q.values.T
-        return lambda: _scaled(x, y, p.scale, q.scale, dtype=lib.dtype("bfloat16"), version="wgmma")
+        x, y, *scales = quantized(lib, a, b)
+        return lambda: _scaled(x, y, *scales, dtype=lib.dtype("bfloat16"), version="wgmma")
 
     own = {"wgmma": kernel} if dtype != "int8" else {}  # int8 is multiplied by no other
     return {"cudamath": ours, "torch": theirs} | own
 
 
-for size in (1024, 2048, 4096, 8192):
+for size in (1024, 2048, 4096, 8192, 16384):
     for dtype in ("int8", "float8_e4m3"):
         row(f"matmul_{dtype}_{size}", "device", f"matmul {size} squared, {dtype}", drawn((size, size), (size, size)),
             eight_bits(dtype), work=2 * size**3, unit="FLOP", ceiling="FLOP8", copies=2, hide_host=True)
 
-for name, m, k, n in (("gpt2_up", 8192, 768, 3072), ("llama_up", 4096, 4096, 14336)):
+for name, m, k, n, layout in (
+        *((f"2048_{layout}", 2048, 2048, 2048, layout) for layout in ("nn", "tn", "tt")), ("odd_2047", 2047, 2047, 2047, "nt"),
+        ("odd_rows", 3001, 4096, 1000, "nt"), *((f"gpt2_{name}", 8192, *sides, "nt") for name, sides in GPT2.items()),
+        *((f"llama_{name}", 4096, *sides, "nt") for name, sides in LLAMA.items())):
     for dtype in ("int8", "float8_e4m3"):
-        row(f"matmul_{dtype}_{name}", "device", f"{m}x{k} @ {k}x{n} nt, {dtype}", drawn((m, k), (n, k)), eight_bits(dtype),
-            work=2 * m * k * n, unit="FLOP", ceiling="FLOP8", copies=2, hide_host=True)
+        row(f"matmul_{dtype}_{name}", "device", f"{m}x{k} @ {k}x{n} {layout}, {dtype}", drawn((m, k), (n, k)),
+            eight_bits(dtype, layout), work=2 * m * k * n, unit="FLOP", ceiling="FLOP8", copies=2, hide_host=True)
 
 for dtype, stored in (("int8", 1.0), ("int4", 0.5)):
     def quantizes(lib: Any, x: Any, dtype: str = dtype) -> Call:

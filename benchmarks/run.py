@@ -27,8 +27,10 @@ import benchmarks.rows_bandwidth  # noqa: F401  registers its rows
 import benchmarks.rows_conv  # noqa: F401  registers its rows
 import benchmarks.rows_elementwise  # noqa: F401  registers its rows
 import benchmarks.rows_grid  # noqa: F401  registers its rows
+import benchmarks.rows_halves  # noqa: F401  registers its rows
 import benchmarks.rows_layers  # noqa: F401  registers its rows
 import benchmarks.rows_linalg  # noqa: F401  registers its rows
+import benchmarks.rows_norms  # noqa: F401  registers its rows
 import benchmarks.rows_quantized  # noqa: F401  registers its rows
 import benchmarks.rows_random  # noqa: F401  registers its rows
 import benchmarks.rows_sort  # noqa: F401  registers its rows

@@ -12,20 +12,23 @@ from cudamath.core.array import ndarray
 from cudamath.runtime import flags
 
 #: These call a library (cuFFT, cuSOLVER), which the fake driver has not, or wait for numbers that kernels would have made.
-LIBRARIES = ("fft", "linalg", "cov", "images @ images", "bincount", "norm(a)")
-DRAWN = ("random", "normal", "uniform", "exponential", "poisson", "bernoulli", "integers", "permutation", "dropout", "choice",
-         "cauchy", "geometric", "binomial", "gamma")  # the place in the sequence is a scalar, which moves on
+LIBRARIES = ("fft", "linalg", "cov", "images @ images", "bincount", "norm(a)", "half @ half", "brain @ brain", "waves @ waves",
+             "(half, half)", "(brain, brain)", "lines.swapaxes(1, 2)")
+DRAWN = ("rand", "normal", "uniform", "exponential", "poisson", "bernoulli", "integers", "permutation", "dropout", "choice",
+         "cauchy", "geometric", "binomial", "gamma", "gumbel", "laplace", "categorical",
+         "AdamW")  # the place in the sequence, or the number of the step, is a scalar, which moves on
 CALLS = [title for title in host_calls.CALLS if not any(word in title for word in (*LIBRARIES, *DRAWN))]
 
 
 def described(fake, arguments, result):
     """Launches and result, with addresses by where they were seen first: an argument's name, or a number."""
-    names = {x._data: name for name, x in vars(arguments).items()}
+    names = {x._data: name for name, x in vars(arguments).items() if type(x) is ndarray}
 
     def address(word):
         return names.setdefault(word, len(names)) if word in addresses else word
 
-    results = [y for y in (result if isinstance(result, (tuple, list)) else [result]) if type(y) is ndarray]
+    results = [y for y in (result if isinstance(result, (tuple, list)) else [result])
+               if type(y) is ndarray and y._layout.device >= 0]
     addresses = {*names, *(y._data for y in results),
                  *(arg[1][4] for launch in fake.launches for arg in launch[-1] if isinstance(arg, tuple))}
     launches = [(name, grid, block, [[*map(address, arg[1])] if isinstance(arg, tuple) else arg.item() for arg in args])

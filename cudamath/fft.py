@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -70,10 +69,7 @@ def _scale(name: str, norm: str | None, sizes: Sequence[int], inverse: bool) -> 
 
 
 def _length(name: str, n: Any) -> int:
-    try:
-        size = operator.index(n)
-    except TypeError:
-        raise TypeError(f"{name}: a length must be an integer, got {n!r}") from None
+    size = shapes.as_integer(name, "a length", n)
     if size < 1:
         raise ValueError(f"{name}: Invalid number of FFT data points ({size}) specified.")
     return size

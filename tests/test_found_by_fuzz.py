@@ -38,6 +38,11 @@ CALLS = [
     # a float32 sum for a float64 array
     *[lambda m, a, f=f: getattr(m, f)(a(np.array([[0.1, 0.2, 0.3]] * 5, "f4")), axis=0, out=a(np.zeros(3)))
       for f in ("sum", "mean", "prod")],
+    # nothing to add up, along axes that are not the innermost
+    *[lambda m, a, f=f: getattr(m, f)(a(np.zeros((66, 32, 0, 65))), axis=(3, 0)) for f in ("sum", "mean", "std")],
+    lambda m, a: m.mean(a(np.zeros((66, 0, 65), "i4")), axis=(2, 0), where=a(np.zeros((0, 1), bool))),
+    # no elements, read as others
+    *[lambda m, a, s=s, t=t: a(np.zeros(s, "c8")).view(t) for s in ((0, 4), (3, 0), (0,), (2, 0, 6)) for t in ("u1", "c16")],
     # what NumPy lets a number be
     lambda m, a: m.argwhere(a(3)), lambda m, a: m.argwhere(a(0)), lambda m, a: m.add.reduce(a(3.5)),
     lambda m, a: m.sum(a(3.5), axis=-1, keepdims=True), lambda m, a: m.max(a(3), axis=0)]

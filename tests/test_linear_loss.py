@@ -94,7 +94,7 @@ def test_errors():
         (ValueError, r"got \(2, 3\), \(4, 2\) and \(2,\)", lambda: loss(x, weight[:, :2], targets)),
         (ValueError, r"targets \(\.\.\.\), got .* and \(3,\)", lambda: loss(x, weight, cm.array([0, 1, 2]))),
         (ValueError, r"wants 1 to 4 classes for weight \(4, 3\), got 5", lambda: loss(x, weight, targets, classes=5)),
-        (ValueError, "rows of at least 1, got 0", lambda: loss(x, weight, targets, rows=0)),
+        (ValueError, "rows must be at least 1, got 0", lambda: loss(x, weight, targets, rows=0)),
         (TypeError, "in one dtype, got float64 and float32", lambda: loss(x, weight.astype("float32"), targets)),
         (TypeError, "integer targets, got float64", lambda: loss(x, weight, cm.ones(2))),
     ]:

@@ -363,7 +363,7 @@ def test_draws_asked_for_again(device):
     (lambda g: g.integers(6, 5, endpoint=True), ValueError, "low <= high, got 6 and 5"),
     (lambda g: g.integers(0, 300, dtype="int8"), ValueError, "int8 can hold"),
     (lambda g: g.integers(-1, 3, dtype="uint8"), ValueError, "uint8 can hold"),
-    (lambda g: g.integers(0.5, 3), TypeError, "low as an integer"),
+    (lambda g: g.integers(0.5, 3), TypeError, "low must be an integer"),
     (lambda g: g.integers(3, dtype="float32"), TypeError, "integer dtype, got float32"),
     (lambda g: g.bernoulli(1.5), ValueError, "probability p in [0, 1], got 1.5"),
     (lambda g: g.bernoulli(math.nan), ValueError, "finite probability"),
@@ -422,7 +422,7 @@ def test_draws_asked_for_again(device):
     (lambda g: setattr(g, "state", {"key": 1}), ValueError, "Generator.state"),
     (lambda g: setattr(g, "state", {**g.state, "offset": -1}), ValueError, "offset in"),
     (lambda g: cm.random.default_rng(-1), ValueError, "seed in"),
-    (lambda g: cm.random.default_rng("x"), TypeError, "seed as an integer"),
+    (lambda g: cm.random.default_rng("x"), TypeError, "seed must be an integer"),
     (lambda g: cm.random.seed(1 << 128), ValueError, "seed in"),
 ])
 def test_errors(device, call, error, words):

@@ -99,7 +99,7 @@ def test_errors(device):
             call()
     for error, words, call in [
         (ValueError, "even dim", lambda: tables(3, 5)), (ValueError, "base > 0", lambda: tables(3, 4, base=0)),
-        (TypeError, "dim as an integer", lambda: tables(3, 4.5)),
+        (TypeError, "dim must be an integer", lambda: tables(3, 4.5)),
         (ValueError, "at least one axis", lambda: tables(np.float32(3), 4)),
     ]:
         with pytest.raises(error, match="rotary_tables: .*" + words):

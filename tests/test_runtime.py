@@ -527,3 +527,22 @@ def test_a_kernels_key_holds_what_it_calls_in_another_module(monkeypatch):
     assert build.fingerprint(kernel) == before
     monkeypatch.setattr(hopper, "advance", advance)
     assert build.fingerprint(kernel) != before
+
+
+def test_a_kernels_key_holds_the_assembly_of_its_intrinsics():
+    """Those of a kernel's own file, too: only the text of the ptx files is part of every key."""
+    pytest.importorskip("numba.cuda")
+    from cudamath.kernels import build, ptx
+    from cudamath.kernels.lazy import cuda, types
+
+    def key(assembly, pure=True):
+        f = ptx.instruction("f", assembly, types.float32, (types.float32,), "", pure=pure)
+
+        @cuda.jit
+        def kernel(x):
+            x[0] = f(x[0])
+
+        return build.fingerprint(kernel)
+
+    assert key("abs.f32 $0, $1;") == key("abs.f32 $0, $1;")
+    assert len({key("abs.f32 $0, $1;"), key("neg.f32 $0, $1;"), key("abs.f32 $0, $1;", pure=False)}) == 3

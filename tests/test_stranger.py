@@ -63,6 +63,54 @@ def test_errors(device, call, error, words):
         call()
 
 
+#: Half a number where there must be a whole one: (name, the call, the argument).
+HALVES = [
+    ("tril", lambda: cm.tril(A, 0.5), "k"), ("tri", lambda: cm.tri(3, 3, 0.5), "k"), ("eye", lambda: cm.eye(3, k=0.5), "k"),
+    ("array", lambda: cm.array([1], ndmin=1.5), "ndmin"), ("diag_indices", lambda: cm.diag_indices(3, 1.5), "ndim"),
+    ("tensordot", lambda: cm.tensordot(A, A, 1.5), "axes"), ("transpose", lambda: cm.asarray(A).transpose(0.5, 1), "an axis"),
+    ("trace", lambda: cm.trace(A, 0.5), "offset"), ("trace", lambda: cm.linalg.trace(A, offset=0.5), "offset"),
+    ("diff", lambda: cm.diff(F, n=1.5), "n"), ("unpackbits", lambda: cm.unpackbits(np.ones(3, "u1"), count=1.5), "count"),
+    ("polyder", lambda: cm.polyder(F, 1.5), "m"), ("polyint", lambda: cm.polyint(F, 1.5), "m"),
+    ("vander", lambda: cm.vander(F, 2.5), "N"), ("geomspace", lambda: cm.geomspace(1, 2, 2.5), "num"),
+    ("linspace", lambda: cm.linspace(1, 2, 2.5), "num"), ("partition", lambda: cm.partition(F, [1, 1.5]), "kth"),
+    ("topk", lambda: cm.topk(F, 1.5), "k"), ("histogram", lambda: cm.histogram(F, 2.5), "bins"),
+    ("matrix_power", lambda: cm.linalg.matrix_power(np.eye(3), 1.5), "exponent"),
+    ("random.integers", lambda: cm.random.default_rng(1).integers(0.5, 3), "low"),
+    ("one_hot", lambda: cm.ml.one_hot([1], 2.5), "num_classes"),
+    ("embedding", lambda: cm.ml.embedding([0], A, classes=2.5), "classes"),
+    ("embedding", lambda: cm.ml.embedding([0], A, padding_idx=0.5), "padding_idx"),
+    ("cross_entropy", lambda: cm.ml.cross_entropy(A, [0] * 4, ignore_index=0.5), "ignore_index"),
+    ("nll_loss", lambda: cm.ml.nll_loss(A, [0] * 4, ignore_index=0.5), "ignore_index"),
+    ("linear_cross_entropy", lambda: cm.ml.linear_cross_entropy(A, A, [0] * 4, ignore_index=0.5), "ignore_index"),
+    ("linear_cross_entropy", lambda: cm.ml.linear_cross_entropy(A, A, [0] * 4, classes=0.5), "classes"),
+    ("linear_cross_entropy", lambda: cm.ml.linear_cross_entropy(A, A, [0] * 4, rows=0.5), "rows")]
+
+
+@pytest.mark.parametrize("name, call, what", HALVES)
+def test_half_numbers(device, name, call, what):
+    with pytest.raises(TypeError, match=rf"^{name}: {what} must be an integer, got \d\.5"):
+        call()
+
+
+@pytest.mark.parametrize("name, call, least", [
+    ("diff", lambda: cm.diff(F, n=-1), 0), ("polyder", lambda: cm.polyder(F, -1), 0),
+    ("linspace", lambda: cm.linspace(0, 1, -1), 0),
+    ("geomspace", lambda: cm.geomspace(1, 2, -1), 0), ("vander", lambda: cm.vander(F, -1), 0),
+    ("bincount", lambda: cm.bincount([1], minlength=-1), 0), ("histogram", lambda: cm.histogram(F, 0), 1),
+    ("one_hot", lambda: cm.ml.one_hot([0], 0), 1),
+    ("linear_cross_entropy", lambda: cm.ml.linear_cross_entropy(A, A, [0] * 4, rows=0), 1)])
+def test_too_few(device, name, call, least):
+    with pytest.raises(ValueError, match=rf"^{name}: \w+ must be at least {least}, got {least - 1}$"):
+        call()
+
+
+def test_a_trace_has_two_axes(device):
+    with pytest.raises(ValueError, match=r"^trace: wants at least 2 dimensions, got shape \(10,\)"):
+        cm.trace(F)
+    with pytest.raises(ValueError, match="^trace: axis 2 is out of bounds"):
+        cm.trace(A, axis1=2)
+
+
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
 @pytest.mark.parametrize("n", [-1, 0, -3])
 def test_a_transform_has_a_length(device, name, n):

@@ -177,12 +177,15 @@ def normalize_axes(name: str, axes: "int | Sequence[int] | None", ndim: int) -> 
     return result
 
 
-def as_integer(name: str, what: str, number: int) -> int:
-    """An argument that must be an integer, as Python's."""
+def as_integer(name: str, what: str, number: Any, least: int | None = None) -> int:
+    """An argument that must be an integer, as Python's; not below `least`."""
     try:
-        return operator.index(number)
+        value = operator.index(number)
     except TypeError:
-        raise TypeError(f"{name}: {what} must be an integer, got {number!r}") from None
+        raise TypeError(f"{name}: {what} must be an integer, got {number!r:.60}") from None
+    if least is not None and value < least:
+        raise ValueError(f"{name}: {what} must be at least {least}, got {value}")
+    return value
 
 
 # ------------------------------------------------------------------------------------------------- reshape

@@ -172,7 +172,7 @@ def _by_runs(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The sum over the first axis, as a sum of sums of RUN rows."""
     while len(x) > RUN:
         whole = len(x) // RUN * RUN
-        runs = np.add.reduce(x[:whole].reshape(-1, RUN, *x.shape[1:]), axis=1, dtype=dtype)
+        runs = np.add.reduce(x[:whole].reshape(whole // RUN, RUN, *x.shape[1:]), axis=1, dtype=dtype)
         x = runs if whole == len(x) else np.concatenate([runs, np.add.reduce(x[whole:], axis=0, dtype=dtype, keepdims=True)])
     return np.add.reduce(x, axis=0, dtype=dtype)
 

@@ -295,12 +295,22 @@ def _digest(value: Any, digest: Any, seen: set[int]) -> None:
         digest.update(repr(value).encode())
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         _digest([getattr(value, field.name) for field in dataclasses.fields(value)], digest, seen)
-    elif hasattr(value, "__name__"):  # intrinsics, builtins, classes: named here, their source is part of the toolchain
+    elif hasattr(value, "__name__"):  # builtins, classes: named here, as they are part of the toolchain; intrinsics
         digest.update(f"{getattr(value, '__module__', '')}.{value.__name__}".encode())
+        if (generator := getattr(value, "generator", None)) is not None:
+            digest.update(_generated(generator))
     elif isinstance(value, python_types.GenericAlias) or " at 0x" not in repr(value):
         digest.update(repr(value).encode())
     else:
         raise TypeError(f"kernel: cannot tell what {value!r}, which the kernel refers to, stands for in another process")
+
+
+@functools.cache
+def _generated(generator: Callable) -> bytes:
+    """A digest of what an intrinsic emits: the code that generates it and, in its closures, the assembly."""
+    digest = hashlib.sha256()
+    _digest(generator, digest, set())
+    return digest.digest()
 
 
 def _is_kit(value: Any) -> bool:

@@ -117,9 +117,10 @@ def enlarge(dtype: np.dtype, made: Shape, large: bool) -> Any:
     @device
     def between(i, times, before, here, after):
         """New element i of `times` above an old one, from it and its neighbours."""
+        if 2 * i + 1 == times:
+            return here  # without a neighbour's share: 0 times infinity would be NaN
         s = T(abs(2 * i + 1 - times)) * (T(0.5) / T(times))
-        other = before if 2 * i + 1 < times else after if 2 * i + 1 > times else T(0)  # 0 times infinity would be NaN
-        return (T(1) - s) * here + s * other
+        return (T(1) - s) * here + s * (before if 2 * i + 1 < times else after)
 
     @device
     def along(x, row, w, W, line, out, e):

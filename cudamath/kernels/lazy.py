@@ -141,7 +141,7 @@ def _intrinsic(function: Callable[..., Any]) -> StandIn:
         return real
 
     made = StandIn(function.__name__, make)
-    made.__doc__, made.__module__ = function.__doc__, function.__module__
+    made.__doc__, made.__module__, made.generator = function.__doc__, function.__module__, function
     return made
 
 

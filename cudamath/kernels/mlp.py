@@ -15,17 +15,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.layout import Layout
+from ..core.op import registry
 from ..core.plan import ArrayArg, Call, Input, Launch, Output, Plan, Temp, TensorMap
 from . import linear as layer
 from . import matmul
 from .elementwise import launch, scalar_function
 
-#: The slope of an activation at y, times x; as in ml/activation.py.
-_HELD = "maximum(minimum(y, 30), -30)"
-_TWICE_U = f"({_HELD} * ({_HELD} * {_HELD} * 0.07135481627260025 + 1.5957691216057308))"
-SLOPES = {"relu": "x if y > 0 else 0", "silu": "x * sigmoid(y) * (1 + y * (1 - sigmoid(y)))", "gelu": "x * gelu_slope(y)",
-          "gelu_tanh": f"x * (sigmoid({_TWICE_U}) * (1 + {_HELD} * (1 - sigmoid({_TWICE_U}))"
-                       f" * ({_HELD} * {_HELD} * 0.21406444881780073 + 1.5957691216057308)))"}
 HIDDEN, BEFORE = 1, 2  # outputs of `mlp` besides y
 
 
@@ -92,6 +87,7 @@ def product_slope(g: Layout, weight: Layout, z: Layout, *, activation: str, tf32
         return matmul_tensor.wgmma(g, weight, version.removeprefix("wgmma").strip(), epilogue=extra)
     plan = matmul.matmul(g, weight, tf32=tf32)
     y = plan.outputs[0]
-    function = scalar_function(SLOPES[activation], (y.dtype, z.dtype), y.dtype, y.dtype)
+    slope: str = registry[f"{activation}_grad"].expressions[""]  # type: ignore[attr-defined]  # of the elementwise card
+    function = scalar_function(slope, (y.dtype, z.dtype), y.dtype, y.dtype)
     plan.steps += moved(Plan([], [launch(function, [y, z], y, Output(0))]), {Input(0): Output(0), Input(1): Input(2)})
     return plan

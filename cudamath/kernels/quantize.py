@@ -89,7 +89,7 @@ def _read(form: str) -> Any:
 
 
 @functools.cache
-def _write(form: str) -> Any:
+def rounding(form: str) -> Any:
     """(x / scale, zero point) -> stored number. NaN becomes 0 as an integer, what is too large the largest one."""
     _, lowest, highest = FORMS[form]
     low, high = f32(lowest), f32(highest)
@@ -119,7 +119,7 @@ def _write(form: str) -> Any:
     return write_float
 
 
-def _middle(form: str) -> int:
+def default_zero(form: str) -> int:
     """The zero point where there is none."""
     return 8 if form == "int4" else 0
 
@@ -128,7 +128,7 @@ def _middle(form: str) -> int:
 def quantize_plain(form: str, dtype: np.dtype, zeros: bool) -> Any:
     """(n,) -> (n,) or, int4, (n / 2,); scale, zero: (channels,)."""
     load, _, _ = codec(dtype)
-    write, middle, packed = _write(form), _middle(form), form == "int4"
+    write, middle, packed = rounding(form), default_zero(form), form == "int4"
 
     @cuda.jit
     def quantize_plain(x, scale, zero, y, inner):
@@ -170,7 +170,7 @@ def quantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool) -> Any:
     """As quantize_plain, 8 neighbours of one channel a thread: inner is a multiple of 8."""
     load, _, _ = codec(dtype)
     channel_of = _channel(narrow)
-    write, middle, packed = _write(form), _middle(form), form == "int4"
+    write, middle, packed = rounding(form), default_zero(form), form == "int4"
 
     @cuda.jit
     def quantize_wide(x, scale, zero, y, inner):
@@ -199,7 +199,7 @@ def quantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool) -> Any:
 def dequantize_plain(form: str, dtype: np.dtype, zeros: bool) -> Any:
     """(n,) or, int4, (n / 2,) -> (n,) of a floating-point dtype; scale, zero: (channels,)."""
     _, store, T = codec(dtype)
-    read, middle, packed = _read(form), _middle(form), form == "int4"
+    read, middle, packed = _read(form), default_zero(form), form == "int4"
 
     @cuda.jit
     def dequantize_plain(x, scale, zero, y, inner):
@@ -262,7 +262,7 @@ def _eight(form: str) -> Any:
 def dequantize_wide(form: str, dtype: np.dtype, zeros: bool, narrow: bool, groups: int) -> Any:
     """As dequantize_plain, `groups` times 8 neighbours of one channel a thread: inner is a multiple of 8."""
     _, store, T = codec(dtype)
-    eight, middle, words = _eight(form), _middle(form), 1 if form == "int4" else 2
+    eight, middle, words = _eight(form), default_zero(form), 1 if form == "int4" else 2
     number = types.uint32 if narrow else i64
     put = writer(dtype, WIDTH)
     held = groups * words

@@ -29,7 +29,7 @@ from ..core.plan import Input, Launch, Output, Plan
 from ..runtime.device import capability
 from .build import SIMULATOR, codec, numba_type
 from .lazy import cuda, types
-from .quantize import FORMS, _middle, _write
+from .quantize import FORMS, default_zero, rounding
 from .rows import Rows, bounded, device, fetcher, group_max, spread, vector_width, writer
 
 if not SIMULATOR:
@@ -82,7 +82,7 @@ def _within(form: str) -> Any:
     """Device function: a quotient within what `form` stores, whatever it is. NaN becomes 0 as an integer."""
     _, lowest, highest = FORMS[form]
     integers = form.startswith("int")
-    low, high = f32(lowest - _middle(form)), f32(highest - _middle(form))
+    low, high = f32(lowest - default_zero(form)), f32(highest - default_zero(form))
 
     @device
     def within(value):
@@ -268,7 +268,7 @@ def quantize_rows(form: str, dtype: np.dtype, rows: Rows, pairs: bool) -> Any:
 def quantize_rows_plain(form: str, dtype: np.dtype) -> Any:
     """As quantize_rows; one block per row, which is read twice."""
     load, _, _ = codec(dtype)
-    write, top, middle, packed = _write(form), f32(LARGEST[form]), _middle(form), form == "int4"
+    write, top, middle, packed = rounding(form), f32(LARGEST[form]), default_zero(form), form == "int4"
 
     @cuda.jit
     def quantize_rows_plain(x, y, scale, columns):

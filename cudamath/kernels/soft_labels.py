@@ -21,7 +21,7 @@ import math
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import blocks, codec, power_of_two
-from .lazy import cuda
+from .lazy import cuda, types
 from .loss import HELD, THREADS, reduction_steps
 from .normal import exponential
 from .rows import WARP, access, bounded, fitting, group_max, group_sum, row_reader, row_writer, wide
@@ -160,7 +160,8 @@ def soft_plain_grad(dtype, reduced):
 
 @functools.cache
 def soft_rows_grad(dtype, reduced, threads, rows, width, edges):
-    """x, q, dx: (N * C,); stats: (3, N); divisor: (1,); g: (1,) or (N,). Block (threads, rows); grid (rows, chunks)."""
+    """x, q, dx: (N * C,); stats: (3, N); divisor: (1,); g: (1,) or (N,). Block (threads, rows); `chunks` blocks share their
+    rows and follow each other, as in memory (a tenth faster for long rows, see loss_long.py)."""
     load, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     exp = exponential(dtype)
@@ -168,9 +169,10 @@ def soft_rows_grad(dtype, reduced, threads, rows, width, edges):
     vectors = held // width
 
     @bounded(threads * rows)
-    def soft_rows_grad(g, x, q, stats, divisor, dx, classes, count, keep, share):
-        row = cuda.blockIdx.x * rows + cuda.threadIdx.y
-        first = cuda.blockIdx.y * (threads * held) + cuda.threadIdx.x * width
+    def soft_rows_grad(g, x, q, stats, divisor, dx, classes, count, keep, share, chunks):
+        block = types.uint32(cuda.blockIdx.x)
+        row = types.int64(block // types.uint32(chunks)) * rows + cuda.threadIdx.y
+        first = types.int64(block % types.uint32(chunks)) * (threads * held) + cuda.threadIdx.x * width
         v = cuda.local.array(held, T)
         p = cuda.local.array(held, T)
         if row < count:
@@ -239,5 +241,5 @@ def soft_cross_entropy_grad(g: Layout, x: Layout, q: Layout, stats: Layout, divi
     chunks = blocks(classes + (width - 1 if edges else 0), threads * held)
     flat = [Input(0) if reduced else Input(0).flat, Input(1).flat, Input(2).flat, Input(3).view((3, n)), Input(4)]
     return Plan([x.like()], [Launch(soft_rows_grad(x.dtype, reduced, *block, width, edges),
-                                    (max(blocks(n, block[1]), 1), chunks), block,
-                                    [*flat, Output(0).flat, classes, n, *numbers])])
+                                    max(blocks(n, block[1]), 1) * chunks, block,
+                                    [*flat, Output(0).flat, classes, n, *numbers, chunks])])

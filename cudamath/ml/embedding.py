@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from ..core.array import ndarray
 from ..core.dtypes import as_dtype
 from ..core.layout import Layout
 from ..core.op import FLOATING, INTEGER, Op, coerce, require
+from ..core.shapes import as_integer
 from ..ops.index import _gather_grad, where
 from .softmax import in_order
 
@@ -65,10 +65,11 @@ def embedding(indices: Any, weight: Any, *, padding_idx: int | None = None, clas
     if weight.ndim != 2:
         raise ValueError(f"embedding: wants weight (rows, columns), got shape {weight.shape}")
     if padding_idx is not None:
-        if not -weight.shape[0] <= operator.index(padding_idx) < weight.shape[0]:
+        padding_idx = as_integer("embedding", "padding_idx", padding_idx)
+        if not -weight.shape[0] <= padding_idx < weight.shape[0]:
             raise ValueError(f"embedding: wants padding_idx in {-weight.shape[0]} .. {weight.shape[0] - 1}, got {padding_idx}")
         padding_idx %= weight.shape[0]
-    if classes is not None and not 1 <= (classes := operator.index(classes)) <= weight.shape[0]:
+    if classes is not None and not 1 <= (classes := as_integer("embedding", "classes", classes)) <= weight.shape[0]:
         raise ValueError(f"embedding: wants 1 to {weight.shape[0]} classes for weight {weight.shape}, got {classes}")
     flat = in_order(indices).reshape((indices.size,))
     rows = _embedding(flat, in_order(weight), classes=classes)
@@ -117,12 +118,8 @@ def one_hot(indices: Any, num_classes: int | None = None, *, dtype: Any = "int64
         if not indices.size:
             raise ValueError(f"one_hot: wants num_classes where there are no indices, got indices of shape {indices.shape}")
         num_classes = int(indices.max()) + 1
-    elif not hasattr(num_classes, "__index__"):
-        raise TypeError(f"one_hot: wants num_classes as an integer, got {num_classes!r}")
-    elif num_classes < 1:
-        raise ValueError(f"one_hot: wants num_classes >= 1, got {num_classes}")
-    rows = _one_hot(in_order(indices).reshape((indices.size,)), classes=operator.index(num_classes),
-                    dtype=as_dtype(dtype, "one_hot"))
+    num_classes = as_integer("one_hot", "num_classes", num_classes, 1)
+    rows = _one_hot(in_order(indices).reshape((indices.size,)), classes=num_classes, dtype=as_dtype(dtype, "one_hot"))
     return rows.reshape((*indices.shape, rows.shape[1]))
 
 

@@ -10,6 +10,7 @@ from ..core import tape
 from ..core.array import ndarray
 from ..core.dtypes import compute_dtype, float16
 from ..core.op import FLOATING, INTEGER, Op, coerce, require
+from ..core.shapes import as_integer
 from ..ops.elementwise import not_equal
 from ..ops.join import concat
 from .linear import linear
@@ -81,23 +82,22 @@ def linear_cross_entropy(x: Any, weight: Any, targets: Any, *, classes: int | No
     if not x.ndim or weight.ndim != 2 or x.shape[-1] != weight.shape[1] or targets.shape != x.shape[:-1]:
         raise ValueError(f"{NAME}: wants x (..., in), weight (out, in) and targets (...), got {x.shape}, {weight.shape} and "
                          f"{targets.shape}")
-    classes = weight.shape[0] if classes is None else classes
+    classes = weight.shape[0] if classes is None else as_integer(NAME, "classes", classes)
+    ignored = as_integer(NAME, "ignore_index", ignore_index)
     if not 1 <= classes <= weight.shape[0]:
         raise ValueError(f"{NAME}: wants 1 to {weight.shape[0]} classes for weight {weight.shape}, got {classes}")
-    if rows is not None and rows < 1:
-        raise ValueError(f"{NAME}: wants rows of at least 1, got {rows}")
-    rows = max(1, MOST // (weight.shape[0] * x.dtype.itemsize)) if rows is None else rows
+    rows = max(1, MOST // (weight.shape[0] * x.dtype.itemsize)) if rows is None else as_integer(NAME, "rows", rows, 1)
     x, picks = x.reshape((targets.size, weight.shape[1])), in_order(targets).reshape((targets.size,))
     if picks.dtype not in (np.int32, np.int64):
         picks = picks.astype(np.int64)
     if x.dtype == float16 and (x._node is not None or weight._node is not None):
-        return _composed(x, weight, picks, classes, ignore_index)
+        return _composed(x, weight, picks, classes, ignored)
     wanted = x._node is not None, weight._node is not None
     with tape.paused():
-        loss, dx, dweight = _with_slopes(x._alias(), weight._alias(), picks, classes, int(ignore_index), rows, wanted)
+        loss, dx, dweight = _with_slopes(x._alias(), weight._alias(), picks, classes, ignored, rows, wanted)
     if any(wanted):
         inputs = (x, weight, picks, dx, dweight)
-        tape.record(_Recorded, inputs, loss, {"classes": classes, "ignore_index": int(ignore_index)})
+        tape.record(_Recorded, inputs, loss, {"classes": classes, "ignore_index": ignored})
     return loss
 
 

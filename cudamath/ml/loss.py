@@ -10,6 +10,7 @@ import numpy as np
 from ..core.array import ndarray
 from ..core.dtypes import compute_dtype
 from ..core.op import FLOATING, INTEGER, Op, coerce, require
+from ..core.shapes import as_integer
 from ..ops.creation import ones
 from ..ops.elementwise import not_equal
 from ..ops.index import take, where
@@ -141,7 +142,8 @@ def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: s
     weight = None if weight is None else _class_weights(name, logits, weight)
     if targets.dtype in FLOATING:
         return _soft_cross_entropy(logits, targets, weight, reduction, label_smoothing)
-    picks, x, ignored = _class_targets(name, logits, targets), _flattened(logits), int(ignore_index)
+    picks, x = _class_targets(name, logits, targets), _flattened(logits)
+    ignored = as_integer(name, "ignore_index", ignore_index)
     if weight is None:
         params: dict[str, Any] = {"reduction": reduction, "ignore_index": ignored, "label_smoothing": float(label_smoothing)}
         loss = _cross_entropy(x, picks, **params)[0]
@@ -217,7 +219,7 @@ def nll_loss(log_probabilities: Any, targets: Any, *, weight: Any = None, reduct
     _check_reduction(name, reduction)
     x, targets = _operands(name, log_probabilities, targets)
     picks = _class_targets(name, x, targets)
-    ignored = int(ignore_index)
+    ignored = as_integer(name, "ignore_index", ignore_index)
     flat = _flattened(x)
     loss = _nll_loss(flat, picks, reduction=reduction if weight is None else "none", ignore_index=ignored)[0]
     if weight is None and reduction != "none":

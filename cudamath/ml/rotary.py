@@ -7,8 +7,8 @@ from typing import Any
 from ..core.array import ndarray
 from ..core.dtypes import compute_dtype
 from ..core.op import FLOATING, NUMERIC, Op, coerce, require
-from ..core.shapes import broadcast_shapes
-from ..ops.source import integer, number
+from ..core.shapes import as_integer, broadcast_shapes
+from ..ops.source import number
 
 __all__ = ["rotary_embedding", "rotary_tables"]
 
@@ -46,7 +46,7 @@ def rotary_tables(positions: Any, dim: int, *, base: float = 10000.0, dtype: Any
     """
     import cudamath as cm
 
-    dim, base = integer("rotary_tables", "dim", dim), number("rotary_tables", "base", base)
+    dim, base = as_integer("rotary_tables", "dim", dim), number("rotary_tables", "base", base)
     if dim < 0 or dim % 2:
         raise ValueError(f"rotary_tables: wants an even dim >= 0, got {dim}")
     if base <= 0:

@@ -9,12 +9,12 @@ itself, so that nothing is left to do on the host but to replay it.
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import cudamath as cm
 from cudamath import ml
 
+from ..core.shapes import as_integer
 from . import gpt2
 
 __all__ = ["Writer", "choose", "generate"]
@@ -36,10 +36,9 @@ def choose(scores: cm.ndarray, rng: cm.random.Generator, *, temperature: float =
     >>> sampling.choose(cm.array([[1.0, 3.0, 2.0]]), cm.random.default_rng(0), temperature=0).tolist()
     [1]
     """
-    if not temperature >= 0 or (top_k is not None and top_k < 1) or (top_p is not None and not 0 < top_p <= 1):
-        raise ValueError(f"choose: wants a temperature >= 0, top_k of at least 1 and top_p in (0, 1], got {temperature}, "
-                         f"{top_k} and {top_p}")
-    top_k = None if top_k is None else operator.index(top_k)
+    top_k = None if top_k is None else as_integer("choose", "top_k", top_k, 1)
+    if not temperature >= 0 or (top_p is not None and not 0 < top_p <= 1):
+        raise ValueError(f"choose: wants a temperature >= 0 and top_p in (0, 1], got {temperature} and {top_p}")
     if scores.ndim != 2 or not scores.shape[1]:
         raise ValueError(f"choose: wants scores (rows, classes) of at least one class, got shape {scores.shape}")
     on_host = scores.device == "cpu"

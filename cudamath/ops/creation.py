@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Any
@@ -91,7 +90,7 @@ def array(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | No
     """
     out = core.asarray(obj, dtype, device, copy, name="array")
     if ndmin > out.ndim:
-        out = reshape(out, (1,) * (operator.index(ndmin) - out.ndim) + out.shape)
+        out = reshape(out, (1,) * (as_integer("array", "ndmin", ndmin) - out.ndim) + out.shape)
     return out if order is None else in_order("array", out, order)
 
 
@@ -433,9 +432,7 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
             return _ramp.plans[key]()
         except (KeyError, TypeError):
             pass
-    num = as_integer("linspace", "num", num)
-    if num < 0:
-        raise ValueError(f"linspace: num must be at least 0, got {num}")
+    num = as_integer("linspace", "num", num, 0)
     steps = num - 1 if endpoint else num
     if np.ndim(start) or np.ndim(stop) or recorded(start, stop):
         first, last = coerce("linspace", (start, stop))
@@ -523,7 +520,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
 
 def _band_of_ones(name: str, rows: int, columns: int | None, dtype: Any, device: Any, low: int, high: int) -> ndarray:
     layout = _layout(name, (rows, rows if columns is None else columns), dtype, device)
-    return _ones_band(layout=layout, device=layout.device, low=operator.index(low), high=operator.index(high))
+    return _ones_band(layout=layout, device=layout.device, low=as_integer(name, "k", low), high=as_integer(name, "k", high))
 
 
 def tril(x: Any, /, k: int = 0) -> ndarray:
@@ -568,7 +565,8 @@ def _triangle(name: str, x: Any, k: int) -> ndarray:
         if not x.ndim:
             raise ValueError(f"{name}: wants at least 1 dimension, got {x.dtype} of shape ()")
         x = broadcast_to(x, (x.size, x.size))
-    low, high = (-_FAR, operator.index(k)) if name == "tril" else (operator.index(k), _FAR)
+    k = as_integer(name, "k", k)
+    low, high = (-_FAR, k) if name == "tril" else (k, _FAR)
     if not x._layout.contiguous:
         return _band(_copy(x), low=low, high=high)
     out = _band(x, low=low, high=high)

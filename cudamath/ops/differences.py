@@ -15,7 +15,7 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.layout import Layout
 from ..core.op import ANY, BOOLEAN, INEXACT, NUMERIC, Op, coerce, require
-from ..core.shapes import normalize_axes, normalize_axis
+from ..core.shapes import as_integer, normalize_axes, normalize_axis
 from . import reduce
 from .creation import recorded
 from .elementwise import add, conj, not_equal, subtract
@@ -40,9 +40,7 @@ def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any
     >>> cm.diff([1, 2, 4, 7]).tolist(), cm.diff([1, 2, 4, 7], n=2, prepend=0).tolist()
     ([1, 2, 3], [0, 1, 1])
     """
-    x = require("diff", x)
-    if n < 0:
-        raise ValueError(f"diff: n must be at least 0, got {n}")
+    x, n = require("diff", x), as_integer("diff", "n", n, 0)
     if not x.ndim:
         raise ValueError(f"diff: wants at least 1 dimension, got shape {x.shape}")
     axis = normalize_axis("diff", axis, x.ndim)

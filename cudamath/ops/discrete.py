@@ -11,7 +11,7 @@ from ..core import dtypes
 from ..core.array import asarray, empty, ndarray, upload
 from ..core.devices import CPU, device_of, index_of
 from ..core.op import FLOATING, INTEGER, REAL, Op, require
-from ..core.shapes import normalize_axis
+from ..core.shapes import as_integer, normalize_axis
 from .continuous import Continuous
 from .elementwise import ceil, clip, log1p, rint
 from .index import take, take_along_axis
@@ -24,7 +24,6 @@ from .source import (
     Size,
     drawn,
     filled,
-    integer,
     probability,
     remember,
     shape_for,
@@ -100,7 +99,7 @@ class Discrete(Continuous):
         dtype = wanted_dtype(name, dtype, INTEGER, _INT64)
         if _sized(low) or _sized(high):
             return self._integers_between(name, low, high, size, dtype, endpoint, device)
-        low, high = integer(name, "low", low), integer(name, "high", high)
+        low, high = as_integer(name, "low", low), as_integer(name, "high", high)
         last = high if endpoint else high - 1
         if low > last:
             raise ValueError(f"{name}: wants low {'<=' if endpoint else '<'} high, got {low} and {high}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Any
@@ -16,7 +15,7 @@ from ..core.devices import CPU, default_index, index_of
 from ..core.dtypes import FLOATING, as_dtype, default_float, promote, scalar_dtype
 from ..core.layout import Layout
 from ..core.op import INTEGER, INTEGER_OR_BOOL, Op, as_numbers, coerce, require
-from ..core.shapes import contiguous_strides, normalize_shape
+from ..core.shapes import as_integer, contiguous_strides, normalize_shape
 from .creation import arange, asarray, linspace, made_of, recorded, zeros_like
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, pow, remainder, sign
@@ -204,7 +203,7 @@ def diag_indices(n: int, ndim: int = 2, *, device: Any = None) -> tuple[ndarray,
     >>> [i.tolist() for i in cm.diag_indices(3)]
     [[0, 1, 2], [0, 1, 2]]
     """
-    return (arange(n, device=device),) * operator.index(ndim)
+    return (arange(n, device=device),) * as_integer("diag_indices", "ndim", ndim)
 
 
 _triangle = Op("tril_indices", cpu="grids.triangle", cuda="grids.triangle")
@@ -264,10 +263,7 @@ def _triangle_places(name: str, n: int, k: int, m: int | None, index: int) -> tu
     rows, columns = normalize_shape(name, (n, n if m is None else m))
     if min(rows, columns) < 0:
         raise ValueError(f"{name}: wants sizes >= 0, got {rows} and {columns}")
-    try:
-        first, upper = max(-rows, min(operator.index(k), columns)), name == "triu_indices"
-    except TypeError:
-        raise TypeError(f"{name}: k must be an integer, got {k!r}") from None
+    first, upper = max(-rows, min(as_integer(name, "k", k), columns)), name == "triu_indices"
     lower = first - 1 if upper else first  # the elements on and below this diagonal are those of the other triangle
     series = [min(max(last, 0), columns) * (min(max(last, 0), columns) + 1) // 2 + max(last - columns, 0) * columns
               for last in (rows + lower, lower)]
@@ -423,6 +419,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     >>> cm.geomspace(1, 1000, 4).tolist()
     [1.0, 10.0, 100.0, 1000.0]
     """
+    num = as_integer("geomspace", "num", num, 0)
     if not (np.ndim(start) or np.ndim(stop) or recorded(start, stop)):  # few numbers, exact at both ends: NumPy makes them
         ends = as_numbers("geomspace", "numbers", start, stop)
         kind = complex if complex in map(type, ends) else float
@@ -451,7 +448,7 @@ def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> ndarray
     x = require("vander", x)
     if x.ndim != 1:
         raise ValueError(f"vander: wants a vector, got shape {x.shape}")
-    columns = x.size if N is None else N
+    columns = x.size if N is None else as_integer("vander", "N", N, 0)
     base = astype(x, promote(x.dtype, np.dtype(np.int64))) if x.dtype in INTEGER_OR_BOOL else x
     powers = arange(columns, dtype=base.dtype if base.dtype.kind != "c" else np.float64, device=x.device)
     out = pow(expand_dims(base, axis=1), powers)

@@ -7,7 +7,6 @@ number of bins and their edges must be known on the host, so a call that takes i
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from ..core import dtypes
 from ..core.array import asarray, ndarray, upload
 from ..core.dtypes import COMPLEX, FLOATING, INTEGER_OR_BOOL, REAL_OR_BOOL
 from ..core.op import Op, coerce, require
+from ..core.shapes import as_integer
 from .creation import zeros
 from .index import take, where
 from .join import stack
@@ -69,11 +69,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> ndarray:
     x = require("bincount", x, INTEGER_OR_BOOL)
     if x.ndim != 1:
         raise ValueError(f"bincount: wants 1 dimension, got shape {x.shape}")
-    if not hasattr(minlength, "__index__"):
-        raise TypeError(f"bincount: minlength must be an integer, got {minlength!r}")
-    bins = operator.index(minlength)
-    if bins < 0:
-        raise ValueError(f"bincount: minlength must not be negative, got {minlength}")
+    bins = as_integer("bincount", "minlength", minlength, 0)
     if x.size:
         signed = x.dtype.kind == "i"
         high = int(max_(x.view(f"u{x.itemsize}") if signed else x))  # unsigned, negative numbers are the largest of all
@@ -172,17 +168,6 @@ def _is_number(bins: Any) -> bool:
     return np.ndim(bins) == 0 and not isinstance(bins, str)
 
 
-def _count(name: str, bins: Any) -> int:
-    """The number of bins that was given as such."""
-    try:
-        count = operator.index(bins)
-    except TypeError:
-        raise TypeError(f"{name}: bins must be an integer, a string or edges, got {bins!r}") from None
-    if count < 1:
-        raise ValueError(f"{name}: the number of bins must be positive, got {count}")
-    return count
-
-
 def _edges(name: str, x: ndarray, bins: Any, given: Any, weighted: bool) -> tuple[np.ndarray, bool]:
     """The edges of the bins of a raveled array, on the host, and whether they are evenly spaced."""
     if isinstance(bins, str):
@@ -203,7 +188,7 @@ def _edges(name: str, x: ndarray, bins: Any, given: Any, weighted: bool) -> tupl
                 width = 1.0
             count = max(math.ceil(span / width), 1) if width else 1
     elif _is_number(bins):
-        count = _count(name, bins)
+        count = as_integer(name, "bins", bins, 1)
         low, high = _range(name, x, given)
     else:
         edges = bins.to_numpy() if isinstance(bins, ndarray) else np.asarray(bins)
@@ -294,7 +279,7 @@ def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
     x = ravel(x)
     wide = x.dtype in INTEGER_OR_BOOL or x.dtype.name in ("float32", "float64")
     if wide and range is None and given is None and x.size and _is_number(bins) and (
-            count := _count("histogram", bins)) <= _MOST_BINS:
+            count := as_integer("histogram", "bins", bins, 1)) <= _MOST_BINS:
         counts, edges, wrong = _in_range(x, bins=count)
         if wrong.item():
             _edges("histogram", x, count, None, False)  # raises

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.array import asarray, ndarray, wrap
 from ..core.devices import CPU
 from ..core.op import INTEGER, INTEGER_OR_BOOL, require
-from ..core.shapes import normalize_axis
+from ..core.shapes import as_integer, normalize_axis
 from . import ufunc
 from .elementwise import bitwise_and, bitwise_left_shift, bitwise_right_shift, not_equal
 from .join import pad
@@ -85,8 +85,9 @@ def unpackbits(x: Any, /, axis: int | None = None, count: int | None = None, bit
     bits = bitwise_and(bitwise_right_shift(x, shifts), 1)
     bits = reshape(bits, (*bits.shape[:-2], 8 * bits.shape[-2]))
     n = bits.shape[-1]
-    if count is not None and count > n:
+    count = n if count is None else as_integer("unpackbits", "count", count)
+    if count > n:
         bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, count - n)])
-    elif count is not None:
+    elif count < n:
         bits = span(bits, bits.ndim - 1, 0, count if count >= 0 else max(n + count, 0))
     return moveaxis(bits, -1, axis)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
 from ..core.op import ANY, INEXACT, NUMERIC, Op, require
-from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
+from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
 from .elementwise import abs, conj, multiply
 from .inspection import can_cast
@@ -424,7 +423,7 @@ def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 
     a, b = _pair("tensordot", a, b)
     asked: Any = axes
     if not isinstance(axes, (tuple, list)) and np.ndim(axes) == 0:
-        count = operator.index(axes)
+        count = as_integer("tensordot", "axes", axes)
         if not 0 <= count <= builtins.min(a.ndim, b.ndim):
             raise ValueError(f"tensordot: axes={count} does not fit shapes {a.shape} and {b.shape}")
         of_a, of_b = tuple(range(a.ndim - count, a.ndim)), tuple(range(count))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ import numpy as np
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
 from ..core.op import ANY, NUMERIC, Op, require
-from ..core.shapes import broadcast_shapes, normalize_axes, normalize_axis
+from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
 from .creation import eye
 from .decompose import _inv_and_sign, adjoint, inv, matrices, pair, run, slogdet, solve
@@ -251,10 +250,7 @@ def matrix_power(a: Any, n: int) -> ndarray:
     a = require("matrix_power", a, NUMERIC)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise np.linalg.LinAlgError(f"matrix_power: Last 2 dimensions of the array must be square, got shape {a.shape}")
-    try:
-        n = operator.index(n)
-    except TypeError:
-        raise TypeError(f"matrix_power: exponent must be an integer, got {n!r}") from None
+    n = as_integer("matrix_power", "exponent", n)
     if n == 0:
         return broadcast_to(eye(a.shape[-1], dtype=a.dtype, device=a.device), a.shape).copy()
     if n < 0:
@@ -459,4 +455,4 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
     x = require("trace", x, ANY)
     if x.ndim < 2:
         raise ValueError(f"trace: wants matrices, an array of at least two dimensions, got shape {x.shape}")
-    return reduce.sum(diagonal(x, offset, -2, -1), axis=-1, dtype=dtype)
+    return reduce.sum(diagonal(x, as_integer("trace", "offset", offset), -2, -1), axis=-1, dtype=dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from ..core import tape
 from ..core.array import ndarray
 from ..core.devices import CPU
 from ..core.dtypes import COMPLEX
+from ..core.shapes import as_integer
 from ..runtime.memory import Buffer
 from . import (
     elementwise,
@@ -248,7 +248,7 @@ def _transpose(x: ndarray, *axes: Any) -> ndarray:
     """The array with its axes permuted: reversed, or as given."""
     if len(axes) == 1 and not hasattr(axes[0], "__index__"):
         axes = (() if axes[0] is None else tuple(axes[0]))
-    return shape.permute_dims(x, tuple(map(operator.index, axes))) if axes else shape.transpose(x)
+    return shape.permute_dims(x, tuple([as_integer("transpose", "an axis", a) for a in axes])) if axes else shape.transpose(x)
 
 
 def _setitem(x: ndarray, key: Any, value: Any) -> None:

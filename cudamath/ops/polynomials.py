@@ -13,7 +13,7 @@ from ..core.array import ndarray
 from ..core.devices import default_index
 from ..core.layout import Layout
 from ..core.op import COMPLEX, INEXACT, NUMERIC, Op, coerce, require
-from ..core.shapes import normalize_shape
+from ..core.shapes import as_integer, normalize_shape
 from . import reduce
 from .creation import arange, eye, made_of, ones, zeros
 from .differences import convolve
@@ -57,9 +57,9 @@ def polyder(p: Any, m: int = 1) -> ndarray:
     [3, 2, 1]
     """
     p = require("polyder", p, NUMERIC)
-    if p.ndim != 1 or m < 0:
-        raise ValueError(f"polyder: wants a vector and m >= 0, got shape {p.shape} and m={m}")
-    for _ in range(m):
+    if p.ndim != 1:
+        raise ValueError(f"polyder: wants a vector, got shape {p.shape}")
+    for _ in range(as_integer("polyder", "m", m, 0)):
         n = p.size - 1
         p = span(p, 0, 0, max(n, 0)) * arange(max(n, 0), 0, -1, device=p.device)
     return p
@@ -76,9 +76,9 @@ def polyint(p: Any, m: int = 1, k: float = 0) -> ndarray:
     [3.0, 2.0, 0.0]
     """
     p = require("polyint", p, NUMERIC)
-    if p.ndim != 1 or m < 0:
-        raise ValueError(f"polyint: wants a vector and m >= 0, got shape {p.shape} and m={m}")
-    for _ in range(m):
+    if p.ndim != 1:
+        raise ValueError(f"polyint: wants a vector, got shape {p.shape}")
+    for _ in range(as_integer("polyint", "m", m, 0)):
         p = p / arange(p.size, 0, -1, device=p.device)
         p = concat([p, ones(1, p.dtype, device=p.device) * k])
     return p

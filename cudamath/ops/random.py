@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 from ..core.array import ndarray
+from ..core.shapes import as_integer
 from ..runtime.stream import refuse_capture
 from .generator import Generator
-from .source import MASK, integer
+from .source import MASK
 
 __all__ = ["Generator", "RandomState", "bernoulli", "beta", "binomial", "categorical", "cauchy", "chisquare",
            "choice", "default_rng", "dirichlet", "exponential", "f", "gamma", "geometric", "gumbel", "hypergeometric",
@@ -60,7 +61,7 @@ def default_rng(seed: int | Generator | None = None) -> Generator:
     if seed is None:
         refuse_capture("random.default_rng", "its entropy would be the same at every replay; make the generator outside")
         seed = secrets.randbits(128)
-    seed = integer("random.default_rng", "a seed", seed)
+    seed = as_integer("random.default_rng", "a seed", seed)
     if not 0 <= seed < 1 << 128:
         raise ValueError(f"random.default_rng: wants a seed in [0, 2^128), got {seed}")
     return Generator(seed & MASK, seed >> 64)

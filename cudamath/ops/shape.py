@@ -228,12 +228,13 @@ def view(x: ndarray, dtype: Any = None) -> ndarray:
     layout, old, new = x._layout, x.itemsize, wanted.itemsize
     shape, strides = layout.shape, layout.strides
     if old != new:
-        if not shape or strides[-1] != old and shape[-1] > 1 or shape[-1] * old % new:
+        if not shape or strides[-1] != old and shape[-1] > 1 and x.size or shape[-1] * old % new:
             raise ValueError(f"view: {x.dtype} of shape {shape} and strides {strides} cannot be read as {wanted}: the last "
                              "axis must be contiguous and its bytes divisible")
         if any([s % new for s, n in zip(strides[:-1], shape[:-1], strict=True) if n > 1]):
             raise ValueError(f"view: strides {strides} are not divisible by the {new} bytes of {wanted}")
-        shape, strides = (*shape[:-1], shape[-1] * old // new), (*strides[:-1], new)
+        shape = (*shape[:-1], shape[-1] * old // new)
+        strides = (*strides[:-1], new) if x.size else shapes.contiguous_strides(shape, new)
     return x._view(layout.view(shape, strides, 0, wanted))
 
 

@@ -7,7 +7,6 @@ one, so `kind` and `stable` change nothing.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 from ..core.array import ndarray
 from ..core.dtypes import COMPLEX, NUMERIC, REAL_OR_BOOL
 from ..core.op import Op, coerce, require
-from ..core.shapes import normalize_axis
+from ..core.shapes import as_integer, normalize_axis
 from .elementwise import isnan
 from .index import _along_grad, take_along_axis
 from .shape import astype, ravel
@@ -166,10 +165,7 @@ def _ranks(name: str, kth: Any, shape: tuple[int, ...], axis: int) -> tuple[int,
     n = shape[axis]
     ranks = []
     for k in kth if isinstance(kth, (tuple, list, np.ndarray)) else (kth,):
-        try:
-            k = operator.index(k)
-        except TypeError:
-            raise TypeError(f"{name}: kth must be an integer or a sequence of them, got {kth!r}") from None
+        k = as_integer(name, "kth", k)
         if not -n <= k < n:
             raise ValueError(f"{name}: kth {k} is out of bounds for axis {axis} of shape {shape}")
         ranks.append(k % n)
@@ -241,9 +237,7 @@ def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[nd
         return known
     x = require("topk", x)
     axis = normalize_axis("topk", axis, x.ndim)
-    if not hasattr(k, "__index__"):
-        raise TypeError(f"topk: k must be an integer, got {k!r:.60}")
-    k = operator.index(k)
+    k = as_integer("topk", "k", k)
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"topk: k = {k} is out of bounds for axis {axis} of shape {x.shape}")
     n = x.shape[axis]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-import operator
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +23,7 @@ from ..core.array import asarray, ndarray, over, same_device
 from ..core.devices import CPU, default_index, device_of, index_of
 from ..core.layout import Layout
 from ..core.op import FLOATING, REAL, Op, lazy
-from ..core.shapes import normalize_shape
+from ..core.shapes import as_integer, normalize_shape
 from ..runtime import memory
 from ..runtime import stream as streams
 from ..runtime.stream import Stream, refuse_capture
@@ -72,14 +71,6 @@ def number(name: str, what: str, value: Any) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{name}: wants a finite {what}, got {value}")
     return value
-
-
-def integer(name: str, what: str, value: Any) -> int:
-    """`value` as a Python int."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}: wants {what} as an integer, got {value!r}") from None
 
 
 def probability(name: str, p: Any) -> float:
@@ -272,7 +263,7 @@ class Source:
         limits = {"key": MASK, "stream": MASK, "offset": _LAST_BLOCK, "children": _LAST_BLOCK}
         if not isinstance(state, dict) or set(state) != set(limits):
             raise ValueError(f"Generator.state: wants a dict with {', '.join(limits)}, got {state!r}")
-        values = {name: integer("Generator.state", name, state[name]) for name in limits}
+        values = {name: as_integer("Generator.state", name, state[name]) for name in limits}
         for name, most in limits.items():
             if not 0 <= values[name] <= most:
                 raise ValueError(f"Generator.state: wants {name} in [0, {most}], got {values[name]}")
@@ -348,7 +339,7 @@ class Source:
         >>> bool((a.integers(0, 10, 8) == b.integers(0, 10, 8)).all())
         False
         """
-        n = integer("Generator.spawn", "n", n)
+        n = as_integer("Generator.spawn", "n", n)
         if n < 0:
             raise ValueError(f"Generator.spawn: wants n >= 0, got {n}")
         if self._captured():

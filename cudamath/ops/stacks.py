@@ -385,6 +385,14 @@ def rollaxis(x: Any, /, axis: int, start: int = 0) -> ndarray:
     return moveaxis(x, axis, start - (axis < start))
 
 
+def _planes(x: Any, offset: int, axis1: int, axis2: int) -> ndarray:
+    """What `trace` sums along its last axis."""
+    x, offset = require("trace", x), shapes.as_integer("trace", "offset", offset)
+    if x.ndim < 2:
+        raise ValueError(f"trace: wants at least 2 dimensions, got shape {x.shape}")
+    return diagonal(x, offset, *normalize_axes("trace", (axis1, axis2), x.ndim))
+
+
 def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> ndarray:
     """The sum along the diagonal of the planes of two axes. (``cm.linalg.trace`` takes the last two.)
 
@@ -396,12 +404,12 @@ def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any
     5
     """
     if dtype is not None or out is not None:
-        return reduce.sum(diagonal(require("trace", x), offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
+        return reduce.sum(_planes(x, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
     numbers = offset, axis1, axis2
     key, given = ("trace", *numbers, *[n.__class__ for n in numbers]), (x,)
     known = reduce._sum.again(key, given)
     if known is None:
-        line = diagonal(require("trace", x), *numbers)
+        line = _planes(x, *numbers)
         known = reduce.sum(line, -1)
         reduce._sum.remember(key, given, (line,), kind="sum", axis=(line.ndim - 1,), keepdims=False, dtype=known.dtype,
                              shape=())

@@ -276,6 +276,7 @@ def more() -> Calls:
     la = cm.linalg
     solvers = {"inv": la.inv, "slogdet": la.slogdet, "cholesky": lambda a: la.cholesky(a @ a.mT, upper=True), "eigh": la.eigh,
                "qr": lambda a: la.qr(a, mode="complete"), "solve": lambda a: la.solve(a, a), "lu": la.lu,
+               "lu_solve": lambda a: la.lu_solve(la.lu_factor(a), a),
                "solve_triangular": lambda a: la.solve_triangular(cm.triu(a), a), "eig": la.eig}
 
     def normalised() -> None:
@@ -300,6 +301,7 @@ def more() -> Calls:
         **{f"{name}, {a.ndim}-d": functools.partial(solved, a, solver)
            for name, solver in solvers.items() for a in (square, matrix)},
         "solve_triangular, large": lambda: la.solve_triangular(cm.triu(array(300, 300)), array(300, 9)),
+        "lu_solve, large": lambda: la.lu_solve(la.lu_factor(array(300, 300)), array(300, 9)),
         "cross, complex svd": lambda: (la.cross(array(7, 3), array(7, 3)), la.svd(square[:, :2, :2] + 1j)),
         "gathers": lambda: (x[i, j], wide[i], array(40, 8)[i], array(40, 40, 40)[i, j, i],
                             cm.grad(lambda v: (cm.take_along_axis(v, keys, axis=1)**2).sum())(x)),

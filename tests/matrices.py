@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 from strategies import eps
 
 import cudamath as cm
@@ -58,3 +59,8 @@ def look(how: str, x: np.ndarray) -> cm.ndarray:
 
 
 LOOKS = ["rows", "columns", "strided", "reversed"]
+TYPES = [np.dtype(t) for t in ("f4", "f8", "c8", "c16")]
+LEADS = [(), (3,), (2, 1, 2)]
+#: dtype, leading axes, look, rows, seed
+draws = st.tuples(st.sampled_from(TYPES), st.sampled_from(LEADS), st.sampled_from(LOOKS), st.integers(1, 40),
+                  st.integers(0, 99))

@@ -1,8 +1,8 @@
-"""cudamath.linalg's decompositions and what is composed of them: the cards cholesky eig eigh eigvals eigvalsh exchanged_rows
-inv inv_and_sign lu_factor qr qr_r slogdet solve solve_triangular svd svdvals, and det, lu, lu_solve, pinv, lstsq,
+"""cudamath.linalg's decompositions and what is composed of them: the cards cholesky eig eigh eigvals eigvalsh
+inv inv_and_sign qr qr_r slogdet solve solve_triangular svd svdvals, and det, pinv, lstsq,
 matrix_rank, matrix_power, cond, expm, multi_dot, tensorinv, tensorsolve, cross, trace. Against NumPy and SciPy; factors,
-which are not unique, by putting the matrix together again. Gradients: test_linalg_gradients.py; kernels and handles:
-test_linalg_plans.py."""
+which are not unique, by putting the matrix together again. Gradients: test_linalg_gradients.py; LU: test_lu.py;
+kernels and handles: test_linalg_plans.py."""
 
 from __future__ import annotations
 
@@ -12,19 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matrices import LOOKS, H, hermitian, look, near, rand, regular
+from matrices import LEADS, LOOKS, TYPES, H, draws, hermitian, look, near, rand, regular
 from strategies import eps
 
 import cudamath as cm
 
 la = cm.linalg
 LinAlgError = np.linalg.LinAlgError
-TYPES = [np.dtype(t) for t in ("f4", "f8", "c8", "c16")]
-LEADS = [(), (3,), (2, 1, 2)]
-
-
-draws = st.tuples(st.sampled_from(TYPES), st.sampled_from(LEADS), st.sampled_from(LOOKS), st.integers(1, 40),
-                  st.integers(0, 99))
 
 
 # ---------------------------------------------------------------- systems
@@ -78,54 +72,6 @@ def test_solve_triangular(device, draw, k, lower, unit):
     assert got.dtype == dtype and x.shape == ((*lead, n) if k is None else (*lead, n, k))
     bound = np.abs(clean) @ np.abs(got)  # what rounding can do to each row
     assert (np.abs(clean @ got - columns) <= 20 * n * eps(dtype) * (bound + np.abs(columns))).all()
-
-
-@settings(max_examples=20)
-@given(draw=draws, m=st.integers(1, 70))
-def test_lu(device, draw, m):
-    """Packed factors, pivots and solutions as SciPy's; P, L and U give the matrix again."""
-    scipy = pytest.importorskip("scipy.linalg")
-    dtype, lead, how, n, seed = draw
-    rng = np.random.default_rng(seed)
-    a = rand(rng, (*lead, m, n), dtype)
-    p, low, up = (x.to_numpy() for x in la.lu(look(how, a)))
-    assert (p.shape, low.shape, up.shape) == ((*lead, m, m), (*lead, m, min(m, n)), (*lead, min(m, n), n))
-    near(p @ low @ up, a)
-    bound = 2**0.5 if dtype.kind == "c" else 1  # LAPACK's size of a complex pivot is |re| + |im|
-    assert (np.abs(low) <= bound + 4 * eps(dtype)).all() and (np.tril(low) == low).all() and (np.triu(up) == up).all()
-    packed, pivots = la.lu_factor(look(how, a))
-    assert pivots.dtype == np.int32
-    if m == n:
-        one = tuple(0 for _ in lead)
-        theirs = scipy.lu_factor(a[one])
-        if np.array_equal(theirs[1], pivots.to_numpy()[one]):  # of two candidates of almost one size either may win
-            near(packed[one] if one else packed, theirs[0].astype(dtype), scale=n)
-        a = regular(rng, (*lead, n, n), dtype)
-        b = rand(rng, (n, 2), dtype)
-        near(la.lu_solve(la.lu_factor(cm.asarray(a)), cm.asarray(b)), np.linalg.solve(a, b))
-        near(la.lu_solve(la.lu_factor(cm.asarray(a)), cm.asarray(b[:, 0])), np.linalg.solve(a, b[:, 0]))
-
-
-def test_orders_of_rows(device):
-    """Of many rows, as SciPy exchanges them; pivots of any integer dtype, in any order in memory, in vain and out of range."""
-    rng = np.random.default_rng(0)
-    for lead, n in (((), 1), ((), 5), ((), 300), ((3, 2), 7)):
-        pivots = np.minimum(np.arange(n) + rng.integers(0, n, (*lead, n)), n - 1)
-        want = np.broadcast_to(np.arange(n), (*lead, n)).copy()
-        for at in np.ndindex(lead):
-            for i, other in enumerate(pivots[at]):
-                want[at][[i, other]] = want[at][[other, i]]
-        b = rng.standard_normal((*lead, n, 2))
-        for dtype in ("i4", "i8", "u2"):
-            ours = cm.asarray(pivots.astype(dtype))
-            for places in (ours, cm.asfortranarray(ours)):
-                x = la.lu_solve((cm.eye(n), places), cm.asarray(b)).to_numpy()
-                np.testing.assert_array_equal(x, np.take_along_axis(b, want[..., None], -2))
-    assert la.lu_solve((cm.zeros((0, 0)), cm.zeros(0, "int32")), cm.zeros((0, 2))).shape == (0, 2)
-    assert la.lu(cm.zeros((3, 0)))[0].tolist() == np.eye(3).tolist()
-    with pytest.raises(IndexError):
-        la.lu_solve((cm.eye(2), cm.asarray([0, 7])), cm.asarray([1.0, 2.0]))
-        cm.cuda.synchronize()
 
 
 @pytest.mark.parametrize("upper", [False, True])
@@ -331,14 +277,6 @@ def test_cond_of_nan_on_the_cpu(dtype):
             want = np.linalg.cond(many, p)
             assert [*np.isnan(want)] == [True, False, False] and want[2] == np.inf
             np.testing.assert_allclose(la.cond(cm.asarray(many, device="cpu"), p).to_numpy(), want, rtol=1e-6)
-
-
-def test_pivots_that_are_no_rows_on_the_cpu():
-    for pivots in ([0, 7], [-1, 1], [[0, 1], [2, 1]]):
-        with pytest.raises(IndexError, match=r"^lu_solve: pivots of shape \(.*\) are numbers of rows, 0 .. 1, got"):
-            lead = np.shape(pivots)[:-1]
-            la.lu_solve((cm.asarray(np.ones((*lead, 2, 2)), device="cpu"), cm.asarray(pivots, device="cpu")),
-                        cm.ones((*lead, 2, 1), device="cpu"))
 
 
 def test_matrix_norms_again(device):

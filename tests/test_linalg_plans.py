@@ -31,7 +31,7 @@ LinAlgError = np.linalg.LinAlgError
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("dtype", ["f4", "c16"])
 def test_kernels(machine, dtype):
-    """triangle, identity, conjugate, zero_based, row_order, paired, reflected, log_determinant by name."""
+    """triangle, identity, conjugate, zero_based, one_based, row_order, factors, paired, reflected, log_determinant by name."""
     rng = np.random.default_rng(0)
     a = rand(rng, (2, 4, 5), dtype)
     size = 40
@@ -53,11 +53,28 @@ def test_kernels(machine, dtype):
     out = run_version(machine, lambda p: Plan([p.like(dtype="int32")], [Launch(small.zero_based, 1, 128,
                                                                               [Input(0), Output(0)])]), pivots)
     np.testing.assert_array_equal(out, pivots - 1)
+    for kind in ("i4", "i8"):
+        again = run_version(machine, lambda p, kind=kind: Plan([p.like(dtype=kind)], [Launch(small.one_based, 1, 128, [
+            Input(0), Output(0), 8, Flag(), Ticket()])]), out)
+        np.testing.assert_array_equal(again, pivots)
     for shape in ((3, 5), (1,), (2, 2, 4)):
         exchanges = rng.integers(0, shape[-1], shape).astype("i4")
         for m in (shape[-1], shape[-1] + 2):
             order = run_version(machine, lambda p, m=m: planners.exchanged(p, m=m), exchanges)
             np.testing.assert_array_equal(order, host.exchanged(exchanges, m=m))
+    for shape in ((2, 4, 5), (2, 5, 4), (3, 3, 3), (1, 1, 1)):
+        count, m, n = shape
+        k = min(m, n)
+        packed, order = rand(rng, shape, dtype), np.stack([rng.permutation(m) for _ in range(count)])
+
+        def parted(x: Layout, order: Layout, count=count, m=m, n=n, k=k) -> Plan:
+            outs = [x.like((count, *s)) for s in ((m, m), (m, k), (k, n))]
+            return Plan(outs, [Launch(small.factors(x.dtype), 1, 128, [Input(0), Input(1), *map(Output, range(3))])])
+
+        p, low, up = run_version(machine, parted, packed, order)
+        np.testing.assert_array_equal(p, np.eye(m, dtype=dtype)[order].mT)
+        np.testing.assert_array_equal(low, np.tril(packed[..., :k], -1) + np.eye(m, k, dtype=dtype))
+        np.testing.assert_array_equal(up, np.triu(packed[:, :k]))
     scipy = pytest.importorskip("scipy.linalg")
     for shape, columns in (((4, 7, 3), 3), ((4, 7, 3), 7), ((3, 2, 5), 2)):
         tall = rand(rng, shape, dtype)
@@ -179,6 +196,103 @@ def test_small_triangular_systems_in_the_simulator(dtype, n, k):
 
 
 @pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (5, 3), (18, 17)])
+def test_small_systems_of_factors_in_the_simulator(dtype, n, k):
+    """Exchanges in any order, also in vain; a zero on the diagonal and what is no row are flagged."""
+    rng = np.random.default_rng(0)
+    a, b = rand(rng, (2, n, n), dtype) / np.asarray(n, dtype) + 3 * np.eye(n, dtype=dtype), rand(rng, (2, n, k), dtype)
+    pivots = rng.integers(0, n, (2, n))
+    want = np.linalg.solve((np.tril(a, -1) + np.eye(n)) @ np.triu(a),
+                           np.take_along_axis(b, host.exchanged(pivots, m=n)[..., None], -2)).astype(dtype)
+
+    def found(packed: np.ndarray, exchanges: np.ndarray) -> Any:
+        plan = planners.lu_solve(*(Layout.of(x.shape, x.strides, x.dtype, 0) for x in (packed, b, exchanges)))
+        assert kernels(plan) == ["solve_factored"]
+        return simulate(plan, packed, b, exchanges)
+
+    for kind in ("i4", "i8", "u1"):
+        near(found(a, pivots.astype(kind)), want)
+    near(found(np.ascontiguousarray(a.mT).mT, pivots), want)
+    for wrong in (n, -1):
+        other = pivots.copy()
+        other[1, n - 1] = wrong
+        with pytest.raises(IndexError):
+            found(a, other)
+    a[1, n - 1, n - 1] = 0
+    with pytest.raises(IndexError):  # what the simulator makes of any flag
+        found(a, pivots)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("in_columns", [True, False])
+def test_systems_of_factors_in_the_simulator(fake, monkeypatch, count, in_columns):
+    """What the libraries are asked for: factors in columns, exchanges that count from 1, the right-hand side in columns."""
+    n, k = 5, 3
+    rng = np.random.default_rng(0)
+    a, b = rand(rng, (count, n, n)) + 3 * n**0.5 * np.eye(n), rand(rng, (count, n, k))
+    pivots = rng.integers(0, n, (count, n)).astype(np.int32)
+
+    def seen(address: int, rows: int, columns: int, dtype: str) -> np.ndarray:
+        size = np.dtype(dtype).itemsize
+        return np.asarray(types.SimpleNamespace(__array_interface__={
+            "data": (address, False), "shape": (rows, columns), "version": 3, "typestr": dtype,
+            "strides": (size, size * rows)}))
+
+    def stand_in(*, batched: bool) -> Any:
+        def make(dtype: np.dtype, *sizes: int) -> Any:
+            assert (dtype, sizes) == (a.dtype, (n, k, solver.NO_TRANSPOSE, count))
+
+            def getrs(_stream: Any, lu: int, rows: int, x: int, *_info: int) -> None:
+                exchanges = seen(rows, n, count, "<i4" if batched else "<i8").T - 1
+                for i in range(count):
+                    places = [(ctypes.c_int64 * count).from_address(p)[i] if batched else p + 8 * i * n * m
+                              for p, m in ((lu, n), (x, k))]
+                    packed, right = seen(places[0], n, n, "<f8"), seen(places[1], n, k, "<f8")
+                    rows_of = right[host.exchanged(exchanges[i], m=n)]
+                    right[...] = np.linalg.solve((np.tril(packed, -1) + np.eye(n)) @ np.triu(packed), rows_of)
+
+            return getrs
+
+        return make
+
+    monkeypatch.setattr(solver, "getrs", stand_in(batched=False))
+    monkeypatch.setattr(solver, "getrs_batched", stand_in(batched=True))
+    given = np.ascontiguousarray(a.mT).mT if in_columns else a
+    layouts = [Layout.of(x.shape, x.strides, x.dtype, 0) for x in (given, b, pivots)]
+    plan = planners.lu_solve(*layouts, version="library")
+    assert len(plan.temps) - 2 == (not in_columns) + (count > 1)  # rows; info or the table of x; a copy; the table of a
+    flagging = {small.check_diagonal(np.dtype("f8")), small.one_based}
+    counts = [step for step in plan.steps if isinstance(step, Launch) and step.kernel in flagging]
+    assert len(counts) == 2
+    for step in counts:  # the simulator's flag is another one: without it
+        plan.steps.remove(step)
+    rows = next(arg for arg in counts[1].args if getattr(arg, "kind", "") == "t")
+    made = (pivots + 1).astype(plan.temps[rows.index].dtype).ravel()
+    first = Call(lambda _stream, place: ctypes.memmove(place, made.ctypes.data, made.nbytes), [rows])
+    plan.steps.insert(0, first)
+    before = given.copy()
+    (x,) = host_run(plan, given, b, pivots, table=small.addresses)
+    near(x, np.linalg.solve((np.tril(a, -1) + np.eye(n)) @ np.triu(a),
+                            np.take_along_axis(b, host.exchanged(pivots, m=n)[..., None], -2)))
+    np.testing.assert_array_equal(given, before)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("version", [None, "library"])
+def test_versions_of_lu_solve(version, dtype):
+    rng = np.random.default_rng(0)
+    for count, n, k in ((1, 1, 1), (1, 32, 40), (3, 20, 3), (2, 5, 17)):
+        a, b = rand(rng, (count, n, n), dtype), rand(rng, (count, n, k), dtype)
+        packed, pivots = host.lu_factor(a + np.asarray(n**0.5, dtype) * np.eye(n, dtype=dtype))
+        for given in (packed, np.ascontiguousarray(packed.mT).mT):
+            near(run_version("gpu", lambda *x: planners.lu_solve(*x, version=version), given, b, pivots),
+                 host.lu_solve(packed, b, pivots))
+
+
+@pytest.mark.simulator
 def test_flagging_kernels_in_the_simulator():
     def flagged(kernel: Any, x: np.ndarray) -> bool:
         try:
@@ -193,14 +307,24 @@ def test_flagging_kernels_in_the_simulator():
     assert not flagged(small.check_diagonal(triangles.dtype), triangles)
     triangles[1, 2, 2] = 0
     assert flagged(small.check_diagonal(triangles.dtype), triangles)
+    for rows, wrong in (([0, 2], False), ([0, 3], True), ([-1, 1], True)):
+        plan = Plan([Layout.new((2,), np.dtype("i4"), 0)], [Launch(small.one_based, 1, 128, [
+            Input(0), Output(0), 3, Flag(), Ticket()])])
+        if wrong:
+            with pytest.raises(IndexError):
+                simulate(plan, np.array(rows))
+        else:
+            assert simulate(plan, np.array(rows)).tolist() == [1, 3]
 
 
 def test_plans_compile_without_spills():
     a, b, t = (Layout.new((7, 9, k), np.dtype("c16"), 0) for k in (9, 3, 5))
     real = Layout.new((7, 9, 9), np.dtype("f8"), 0)
     big = Layout.new((2, 300, 300), np.dtype("c16"), 0)
+    rows = Layout.new((7, 9), np.dtype("i4"), 0)
     plans = [(planners.inv(big), [big]), (planners.inv_and_sign(a), [a]),
-             (planners.slogdet(a), [a]), (planners.lu_factor(t), [t]), (planners.eig(real), [real]),
+             (planners.slogdet(a), [a]), (planners.lu_factor(t), [t]), (planners.lu(t), [t]), (planners.eig(real), [real]),
+             (planners.lu_solve(a, b, rows, version="library"), [a, b, rows]),
              (planners.solve_triangular(a, b, lower=True, unit=False, version="library"), [a, b]),
              (planners.cholesky(a, upper=False), [a]), (planners.qr(t, complete=True), [t]), (planners.svd(t, full=False), [t])]
     for plan, inputs in plans:
@@ -335,7 +459,8 @@ def test_library_calls_are_what_the_planners_say():
     one, many, large = (Layout.new(s, np.dtype("f4"), 0) for s in ((9, 9), (5, 9, 9), (2, 600, 600)))
     assert library(planners.solve(one, one)) == library(planners.solve(large, large)) == ["getrf", "getrs"]
     assert library(planners.solve(many, many)) == ["getrf_batched", "getrs_batched"]
-    assert library(planners.lu_factor(many)) == ["getrf_batched"] and library(planners.lu_factor(one)) == ["getrf"]
+    for factor in (planners.lu_factor, planners.lu):
+        assert library(factor(many)) == ["getrf_batched"] and library(factor(one)) == ["getrf"]
     for inverse in (planners.inv, planners.inv_and_sign):  # one factorisation
         assert library(inverse(many)) == ["getrf_batched", "getri_batched"] and library(inverse(one)) == ["getrf", "getrs"]
     assert library(planners.cholesky(one, upper=True)) == ["potrf"]

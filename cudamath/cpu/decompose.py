@@ -147,11 +147,16 @@ def lu_factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x.reshape(a.shape), pivots.reshape(*lead, k)
 
 
+def lu(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """a: (..., m, n) -> p: (..., m, m), l: (..., m, k), u: (..., k, n), k = min(m, n)."""
+    m, k = a.shape[-2], min(a.shape[-2:])
+    packed, pivots = lu_factor(a)
+    p = np.eye(m, dtype=a.dtype)[exchanged(pivots, m=m)].mT
+    return p, np.tril(packed[..., :k], -1) + np.eye(m, k, dtype=a.dtype), np.triu(packed[..., :k, :])
+
+
 def exchanged(pivots: np.ndarray, *, m: int) -> np.ndarray:
-    """Which row of A is which row of P A, (..., m), from the row exchanges (..., k), which are replayed; IndexError."""
-    if pivots.size and not 0 <= pivots.min() <= pivots.max() < m:
-        raise IndexError(f"lu_solve: pivots of shape {pivots.shape} are numbers of rows, 0 .. {m - 1}, got {pivots.min()} to "
-                         f"{pivots.max()}")
+    """Which row of A is which row of P A, (..., m), from the row exchanges (..., k), which are replayed."""
     lead = pivots.shape[:-1]
     if not lead:
         rows = list(range(m))
@@ -168,12 +173,29 @@ def exchanged(pivots: np.ndarray, *, m: int) -> np.ndarray:
     return order.reshape(*lead, m)
 
 
+@named("lu_solve")
+def lu_solve(packed: np.ndarray, b: np.ndarray, pivots: np.ndarray) -> np.ndarray:
+    """packed: (..., n, n), b: (..., n, k), pivots: (..., n), 0-based -> (..., n, k); IndexError."""
+    n = packed.shape[-1]
+    if pivots.size and not 0 <= pivots.min() <= pivots.max() < n:
+        raise IndexError(f"lu_solve: pivots of shape {pivots.shape} are numbers of rows, 0 .. {n - 1}, got {pivots.min()} to "
+                         f"{pivots.max()}")
+    _check_diagonal(packed)
+    rows = np.take_along_axis(b, exchanged(pivots, m=n)[..., None], -2)
+    return _substitute(packed, _substitute(packed, rows, True, True), False, False)
+
+
 @named("solve_triangular")
 def solve_triangular(a: np.ndarray, b: np.ndarray, *, lower: bool, unit: bool) -> np.ndarray:
     """a: (..., n, n), one triangle of it; b: (..., n, k) -> (..., n, k)."""
-    if not unit and (np.diagonal(a, axis1=-2, axis2=-1) == 0).any():
-        raise np.linalg.LinAlgError("Singular matrix")
+    if not unit:
+        _check_diagonal(a)
     return _substitute(a, b, lower, unit)
+
+
+def _check_diagonal(a: np.ndarray) -> None:
+    if (np.diagonal(a, axis1=-2, axis2=-1) == 0).any():
+        raise np.linalg.LinAlgError("Singular matrix")
 
 
 def _substitute(a: np.ndarray, b: np.ndarray, lower: bool, unit: bool) -> np.ndarray:

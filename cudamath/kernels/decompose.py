@@ -42,15 +42,17 @@ from .matrices import (
     check_diagonal,
     check_info,
     conjugate,
+    factors,
     identity,
     log_determinant,
+    one_based,
     paired,
     reflected,
     row_order,
     triangle,
     zero_based,
 )
-from .triangular import solved
+from .triangular import solved, solved_factored
 
 JACOBI = 32  # the largest that the batched Jacobi methods take
 TURNED = 64  # larger triangular matrices in rows are copied into columns: systems with a transposed one take 1.7 times as long
@@ -60,7 +62,7 @@ LU, INVERSE, EIGENVALUES, REFLECTORS = 32768, 8192, 65536, 512
 INT32, INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
 flags.failures.update({
-    "solve": "Singular matrix", "inv": "Singular matrix", "solve_triangular": "Singular matrix",
+    "solve": "Singular matrix", "inv": "Singular matrix", "solve_triangular": "Singular matrix", "lu_solve": "Singular matrix",
     "cholesky": "Matrix is not positive definite", "eigh": "Eigenvalues did not converge",
     "eigvalsh": "Eigenvalues did not converge", "eig": "Eigenvalues did not converge",
     "eigvals": "Eigenvalues did not converge", "svd": "SVD did not converge", "svdvals": "SVD did not converge",
@@ -221,21 +223,42 @@ def slogdet(a: Layout) -> Plan:
     return work.plan()
 
 
-def lu_factor(a: Layout) -> Plan:
-    """a: (..., m, n) -> the packed factors (..., m, n), in columns, and the pivots (..., min(m, n)), int32, 0-based."""
+def _packed(work: _Work, a: Layout, target: Any, to: Layout) -> tuple[Any, int]:
+    """LU factors of `a` in `target`, column-major matrices; the pivots, min(m, n) a matrix, from 1 on, and their number."""
     m, n = a.shape[-2:]
-    k, count, lead = min(m, n), _batch(a), a.shape[:-2]
-    lu, pivots = _columns(a), a.like((*lead, k), INT32)
-    work = _Work(lu, pivots)
-    work.copy(Input(0), a, Output(0), lu)
+    k, count = min(m, n), _batch(a)
+    work.copy(Input(0), a, target, to)
     info = work.info(a, count)
     if m == n and _together(count, n, LU):
         found = work.temp(a.like((count * n,), INT32))
-        work.call(solver.getrf_batched(a.dtype, n, count), work.table(Output(0), lu, count, n * n * a.itemsize), found, info)
+        work.call(solver.getrf_batched(a.dtype, n, count), work.table(target, to, count, n * n * a.itemsize), found, info)
     else:
         found = work.temp(a.like((count * k,), INT64))
-        work.call(solver.getrf(a.dtype, m, n, count), Output(0), found, info)
-    work.launch(zero_based, count * k, found, Output(1).view((count * k,)))
+        work.call(solver.getrf(a.dtype, m, n, count), target, found, info)
+    return found, count * k
+
+
+def lu_factor(a: Layout) -> Plan:
+    """a: (..., m, n) -> the packed factors (..., m, n), in columns, and the pivots (..., min(m, n)), int32, 0-based."""
+    packed, pivots = _columns(a), a.like((*a.shape[:-2], min(a.shape[-2:])), INT32)
+    work = _Work(packed, pivots)
+    found, count = _packed(work, a, Output(0), packed)
+    work.launch(zero_based, count, found, Output(1).view((count,)))
+    return work.plan()
+
+
+def lu(a: Layout) -> Plan:
+    """a: (..., m, n) -> p: (..., m, m), l: (..., m, k), u: (..., k, n), all in columns; k = min(m, n)."""
+    *lead, m, n = a.shape
+    k, count = min(m, n), _batch(a)
+    p, low, up = (_columns(a.like((*lead, *shape))) for shape in ((m, m), (m, k), (k, n)))
+    work = _Work(p, low, up)
+    inner, orders = _columns(a), a.like((count, m), INT64)
+    packed, order = work.temp(inner), work.temp(orders)
+    found, _ = _packed(work, a, packed, inner)
+    work.launch(row_order, count * m, found.view((count, k)), order, 1)
+    work.launch(factors(a.dtype), count * m * max(m, n), _cube(packed, inner), order, _cube(Output(0), p),
+                _cube(Output(1), low), _cube(Output(2), up))
     return work.plan()
 
 
@@ -245,7 +268,33 @@ def exchanged(pivots: Layout, *, m: int) -> Plan:
     work = _Work(pivots.like((*lead, m), INT64))
     count = math.prod(lead)
     if count * m:
-        work.launch(row_order, count * m, Input(0).view((count, k)), Output(0).view((count, m)))
+        work.launch(row_order, count * m, Input(0).view((count, k)), Output(0).view((count, m)), 0)
+    return work.plan()
+
+
+def lu_solve(packed: Layout, b: Layout, pivots: Layout, *, version: str | None = None) -> Plan:
+    """packed: (..., n, n), b: (..., n, k), pivots: (..., n), 0-based, in C order -> x: (..., n, k), in columns.
+    version: "library", or what fits."""
+    n, k, count = *b.shape[-2:], _batch(packed)
+    x = _columns(b)
+    small = solved_factored(packed, b, pivots, x) if version is None else None
+    if small:
+        return small
+    work = _Work(x)
+    inner, lu = _columns(packed), Input(0)
+    if packed.strides != inner.strides:
+        lu = work.copy(lu, packed, work.temp(inner), inner)
+    work.launch(check_diagonal(packed.dtype), count * n, _cube(lu, inner), Flag(), Ticket())
+    together = _together(count, n, LU)
+    rows = work.temp(packed.like((count * n,), INT32 if together else INT64))
+    work.launch(one_based, count * n, Input(2).view((count * n,)), rows, n, Flag(), Ticket())
+    work.copy(Input(1), b, Output(0), x)
+    if together:
+        step = n * packed.itemsize
+        tables = work.table(lu, inner, count, n * step), work.table(Output(0), x, count, k * step)
+        work.call(solver.getrs_batched(packed.dtype, n, k, solver.NO_TRANSPOSE, count), tables[0], rows, tables[1])
+    else:
+        work.call(solver.getrs(packed.dtype, n, k, solver.NO_TRANSPOSE, count), lu, rows, Output(0), work.info(packed, count))
     return work.plan()
 
 

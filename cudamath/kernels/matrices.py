@@ -175,7 +175,19 @@ def zero_based(pivots, out):  # pivots: (n,) int32 or int64, 1-based; out: (n,) 
 
 
 @cuda.jit
-def row_order(pivots, out):  # pivots: (count, k) integers, 0-based; out: (count, m) int64, m >= k
+def one_based(pivots, out, rows, flag, ticket):  # pivots: (n,) integers, 0-based; out: (n,) int32 or int64; rows: int64
+    """The other way; what is no row is reported."""
+    i = cuda.grid(1)
+    if i < out.size:
+        row = types.int64(pivots[i])
+        if row < 0 or row >= rows:
+            flag[0] = ticket
+            row = types.int64(0)
+        out[i] = row + 1
+
+
+@cuda.jit
+def row_order(pivots, out, first):  # pivots: (count, k) integers, counted from `first`; out: (count, m) int64, m >= k
     """Which row of A is row i of P A: i, taken back through the exchanges of rows j and pivots[j], the last one first. One
     thread per row; the threads of a matrix read the same pivot at a time."""
     i = cuda.grid(1)
@@ -184,12 +196,38 @@ def row_order(pivots, out):  # pivots: (count, k) integers, 0-based; out: (count
         b, row = i // m, i % m
         for back in range(pivots.shape[1]):
             j = pivots.shape[1] - 1 - back
-            other = types.int64(pivots[b, j])
+            other = types.int64(pivots[b, j]) - first
             if row == j:
                 row = other
             elif row == other:
                 row = j
         out[b, i % m] = row
+
+
+@functools.cache
+def factors(dtype: np.dtype) -> Any:
+    """P, L and U of A = P L U, from packed factors and the order of the rows of P^T A: all three in one launch."""
+    T = numba_type(dtype)
+
+    @cuda.jit
+    def factors(packed, order, p, low, up):
+        """packed: (count, m, n); order: (count, m) int64; p: (count, m, m); low: (count, m, k); up: (count, k, n), where
+        k = min(m, n). One thread per element of the largest of them; neighbours lie in columns."""
+        i = cuda.grid(1)
+        m, n, k = packed.shape[1], packed.shape[2], low.shape[2]
+        size = m * max(m, n)
+        if i < packed.shape[0] * size:
+            b, column, row = i // size, i % size // m, i % m
+            if column < n:
+                value = packed[b, row, column]
+                if column < k:
+                    low[b, row, column] = value if row > column else T(1) if row == column else T(0)
+                if row < k:
+                    up[b, row, column] = value if row <= column else T(0)
+            if column < m:
+                p[b, row, column] = T(1) if order[b, column] == row else T(0)
+
+    return factors
 
 
 @functools.cache

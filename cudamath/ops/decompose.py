@@ -21,7 +21,7 @@ from ..core.op import Category, Op, lazy, require
 from ..core.shapes import broadcast_shapes
 from .creation import eye, tril, triu
 from .elementwise import conj, exp
-from .index import getitem, take
+from .index import getitem
 from .join import concat
 from .linalg import matmul
 from .shape import astype, broadcast_to, expand_dims, in_order, matrix_transpose, moveaxis, reshape
@@ -78,7 +78,8 @@ def run(card: Op, *arrays: ndarray, **params: Any) -> Any:
     """Call a card. Of arrays without elements NumPy knows the answer, whatever the others hold; no library has to be asked."""
     if all(x.size for x in arrays):
         return card(*arrays, **params)
-    blank = [np.broadcast_to(np.eye(*x.shape[-2:], dtype=x.dtype), x.shape) for x in arrays]
+    blank = [np.broadcast_to(np.eye(*x.shape[-2:], dtype=x.dtype), x.shape) if x.dtype in dtypes.INEXACT else
+             np.zeros(x.shape, x.dtype) for x in arrays]  # matrices; pivots
     found = lazy("cpu", card.cpu)(*blank, **params)
     device = arrays[0].device
     return tuple(asarray(y, device=device) for y in found) if isinstance(found, tuple) else asarray(found, device=device)
@@ -90,19 +91,22 @@ def _batched(name: str, a: ndarray, b: ndarray) -> tuple[ndarray, ndarray]:
     return (broadcast_to(x, (*lead, *x.shape[-2:])) if x.shape[:-2] != lead else x for x in (a, b))  # type: ignore
 
 
-def _system(name: str, card: Op, a: ndarray, b: ndarray, **params: Any) -> ndarray:
-    """A X = B for B a vector, matrices, or a batch of them: all columns that share one A are solved together."""
+def _system(name: str, card: Op, given: tuple, a: ndarray, b: ndarray, *more: ndarray, **params: Any) -> ndarray:
+    """A X = B for B a vector, matrices, or a batch of them: all columns that share one A are solved together. more: what else
+    there is of each A, vectors. given: the public function's arrays in this order; a call that copies none is remembered."""
     if b.ndim == 0 or b.shape[-1 if b.ndim == 1 else -2] != a.shape[-1]:
         raise ValueError(f"{name}: the number of rows of b must be that of a, got shapes {a.shape} and {b.shape}")
-    if b.ndim == 1:
-        columns = expand_dims(b, axis=-1)
-        return reshape(_system(name, card, a, columns, **params), (*a.shape[:-2], b.shape[0]))
     if a.ndim == 2 and b.ndim > 2 and b.size:
         n, lead, k = b.shape[-2], b.shape[:-2], b.shape[-1]
         together = reshape(moveaxis(b, -2, 0), (n, b.size // n))
-        return moveaxis(reshape(run(card, a, together, **params), (n, *lead, k)), 0, -2)
-    a, b = _batched(name, a, b)
-    return run(card, a, b, **params)
+        return moveaxis(reshape(run(card, a, together, *more, **params), (n, *lead, k)), 0, -2)
+    left, right = _batched(name, a, expand_dims(b, axis=-1) if b.ndim == 1 else b)
+    more = tuple([broadcast_to(x, (*left.shape[:-2], x.shape[-1])) for x in more])
+    more = tuple([in_order(name, x, "C") for x in more])
+    columns = run(card, left, right, *more, **params)
+    x = reshape(columns, columns.shape[:-1]) if b.ndim == 1 else columns
+    card.remember((name, *params.values()), given, (left, right, *more), (columns, x), **params)
+    return x
 
 
 # ------------------------------------------------------------------------------------------------ LU
@@ -128,17 +132,29 @@ def _spread(factor: ndarray, a: ndarray) -> ndarray:
     return expand_dims(factor, axis=(-2, -1)) * adjoint(_inv(a))
 
 
-def _lu_grad(g: tuple, y: tuple, a: ndarray) -> tuple[ndarray | None]:
-    """With P A = L U, of square parts: P^T L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H; what sticks out on either side is
-    a triangular system, and is taken back through it first."""
+def _lu_factor_grad(g: tuple, y: tuple, a: ndarray) -> tuple[ndarray | None]:
     packed, pivots = y
-    given = g[0]
-    if given is None:
+    if g[0] is None:
         return (None,)
     m, n = a.shape[-2:]
     k = min(m, n)
-    low, up = packed[..., :, :k], packed[..., :k, :]
-    gl, gu = tril(given[..., :, :k], k=-1), triu(given[..., :k, :])
+    low = tril(packed[..., :, :k], k=-1) + eye(m, k, dtype=a.dtype, device=a.device)
+    p = matrix_transpose(_permutation(pivots, m, a.dtype))
+    return (_from_factors(g[0][..., :, :k], g[0][..., :k, :], p, low, triu(packed[..., :k, :])),)
+
+
+def _lu_grad(g: tuple, y: tuple, _a: Any) -> tuple[ndarray | None]:
+    (_, gl, gu), (p, low, up) = g, y
+    if gl is None and gu is None:
+        return (None,)
+    return (_from_factors(low * 0 if gl is None else gl, up * 0 if gu is None else gu, p, low, up),)
+
+
+def _from_factors(gl: ndarray, gu: ndarray, p: ndarray, low: ndarray, up: ndarray) -> ndarray:
+    """A = P L U, of square parts: P L^-H (tril(L^H gL, -1) + triu(gU U^H)) U^-H; what sticks out on either side is a triangular
+    system, and is taken back through it first."""
+    m, n, k = low.shape[-2], up.shape[-1], low.shape[-1]
+    gl, gu = tril(gl, k=-1), triu(gu)
     square_l, square_u = low[..., :k, :], up[..., :, :k]
     outside = None
     if m > n:  # L2 = A2 U^-1
@@ -149,13 +165,20 @@ def _lu_grad(g: tuple, y: tuple, a: ndarray) -> tuple[ndarray | None]:
         right = up[..., :, k:]
         outside = _triangular(square_l, gu[..., :, k:], True, True, True)
         gl = gl - tril(matmul(outside, adjoint(right)), k=-1)
-    unit_l = tril(square_l, k=-1) + eye(k, dtype=a.dtype, device=a.device)
-    inner = tril(matmul(adjoint(unit_l), gl[..., :k, :]), k=-1) + triu(matmul(gu[..., :, :k], adjoint(triu(square_u))))
+    inner = tril(matmul(adjoint(square_l), gl[..., :k, :]), k=-1) + triu(matmul(gu[..., :, :k], adjoint(square_u)))
     inner = _triangular(square_l, inner, True, True, True)  # L^-H inner
     inner = adjoint(_triangular(square_u, adjoint(inner), False, False))  # times U^-H
     if outside is not None:
         inner = concat([inner, outside], axis=-2 if m > n else -1)
-    return (matmul(matrix_transpose(_permutation(pivots, m, a.dtype)), inner),)
+    return matmul(p, inner)
+
+
+def _lu_solve_grad(g: ndarray, x: ndarray, packed: ndarray, _b: Any, pivots: ndarray) -> tuple[ndarray, ndarray, None]:
+    """With w = U^-H g and z = L^-H w: P^T z for b; -triu(w x^H) - tril(z (U x)^H, -1) for the factors."""
+    w = _triangular(packed, g, False, False, True)
+    z = _triangular(packed, w, True, True, True)
+    for_factors = -triu(matmul(w, adjoint(x))) - tril(matmul(z, adjoint(matmul(triu(packed), x))), k=-1)
+    return for_factors, matmul(matrix_transpose(_permutation(pivots, packed.shape[-1], packed.dtype)), z), None
 
 
 def _triangular(a: ndarray, b: ndarray, lower: bool, unit: bool, dagger: bool = False) -> ndarray:
@@ -184,7 +207,9 @@ _inv = Op("inv", cpu="decompose.inv", cuda="decompose.inv",
           vjp=lambda g, y, _a: (-matmul(matmul(adjoint(y), g), adjoint(y)),))
 _inv_and_sign = Op("inv_and_sign", cpu="decompose.inv_and_sign", cuda="decompose.inv_and_sign", outputs=2)
 _slogdet = Op("slogdet", cpu="decompose.slogdet", cuda="decompose.slogdet", vjp=_slogdet_grad, outputs=2)
-_lu_factor = Op("lu_factor", cpu="decompose.lu_factor", cuda="decompose.lu_factor", vjp=_lu_grad, outputs=2)
+_lu = Op("lu", cpu="decompose.lu", cuda="decompose.lu", vjp=_lu_grad, outputs=3)
+_lu_factor = Op("lu_factor", cpu="decompose.lu_factor", cuda="decompose.lu_factor", vjp=_lu_factor_grad, outputs=2)
+_lu_solve = Op("lu_solve", cpu="decompose.lu_solve", cuda="decompose.lu_solve", vjp=_lu_solve_grad)
 _exchanged = Op("exchanged_rows", cpu="decompose.exchanged", cuda="decompose.exchanged")
 _solve_triangular = Op("solve_triangular", cpu="decompose.solve_triangular", cuda="decompose.solve_triangular",
                        vjp=_triangular_grad)
@@ -207,8 +232,12 @@ def solve(a: Any, b: Any) -> ndarray:
     >>> cm.linalg.solve([[3.0, 1.0], [1.0, 2.0]], [9.0, 8.0]).tolist()
     [2.0, 3.0]
     """
+    given = a, b
+    known = _solve.again(("solve",), given)
+    if known is not None:
+        return known
     a, b = pair("solve", a, b, square=True)
-    return _system("solve", _solve, a, b)
+    return _system("solve", _solve, given, a, b)
 
 
 def inv(a: Any, /) -> ndarray:
@@ -282,31 +311,29 @@ def lu_solve(lu_and_pivots: tuple[Any, Any], b: Any, /) -> ndarray:
     """The solution x of a x = b from `lu_factor(a)`.
 
     Args: lu_and_pivots: what `lu_factor` returns for square a; b: as for `solve`.
-    Returns: as `solve`. Raises: TypeError (dtype), ValueError (shapes), LinAlgError (singular).
-    Gradient: by its parts.
+    Returns: as `solve`. Raises: TypeError (dtype), ValueError (shapes), LinAlgError (singular), IndexError (a pivot that is no
+    row); both on a GPU at the next synchronisation.
+    Gradient: with w = U^-H g and z = L^-H w: P^T z for b; -triu(w x^H) - tril(z (U x)^H, -1) for the factors.
 
     >>> import cudamath as cm
     >>> cm.linalg.lu_solve(cm.linalg.lu_factor([[0.0, 2.0], [4.0, 0.0]]), [2.0, 8.0]).tolist()
     [2.0, 1.0]
     """
     packed, pivots = lu_and_pivots
+    given = packed, b, pivots
+    known = _lu_solve.again(("lu_solve",), given)
+    if known is not None:
+        return known
     packed, b = pair("lu_solve", packed, b, square=True)
     n = packed.shape[-1]
-    vector = b.ndim == 1
-    columns = expand_dims(b, axis=-1) if vector else b
-    if columns.ndim < 2 or columns.shape[-2] != n:
-        raise ValueError(f"lu_solve: the number of rows of b must be that of a, got shapes {packed.shape} and {b.shape}")
     pivots = require("lu_solve", pivots if type(pivots) is ndarray else asarray(pivots, device=packed.device), dtypes.INTEGER,
                      "pivots")
     if pivots.shape[-1:] != (n,):
         raise ValueError(f"lu_solve: wants a pivot for each of the {n} rows, got pivots of shape {pivots.shape}")
-    if pivots.ndim == 1:
-        x = take(columns, _exchanged(in_order("lu_solve", pivots, "C"), m=n), axis=-2)
-    else:
-        x = matmul(_permutation(pivots, n, packed.dtype), columns)
-    x = _system("lu_solve", _solve_triangular, packed, x, lower=True, unit=True)
-    x = _system("lu_solve", _solve_triangular, packed, x, lower=False, unit=False)
-    return reshape(x, x.shape[:-1]) if vector else x
+    lead = broadcast_shapes("lu_solve", packed.shape[:-2], pivots.shape[:-1])
+    if packed.shape[:-2] != lead:
+        packed = broadcast_to(packed, (*lead, n, n))
+    return _system("lu_solve", _lu_solve, given, packed, b, in_order("lu_solve", pivots, "C"))
 
 
 def _permutation(pivots: ndarray, m: int, dtype: np.dtype) -> ndarray:
@@ -319,7 +346,7 @@ def lu(a: Any, /) -> tuple[ndarray, ndarray, ndarray]:
 
     Args: a: array (..., m, n).
     Returns: (p, l, u): a permutation (..., m, m); l (..., m, k), lower triangular with ones on the diagonal;
-        u (..., k, n), upper triangular; k = min(m, n).
+        u (..., k, n), upper triangular; k = min(m, n). On a GPU all three lie in columns.
     Raises: TypeError (dtype), ValueError (dimensions).
     Gradient: of l and u, while no pivot changes.
 
@@ -328,11 +355,7 @@ def lu(a: Any, /) -> tuple[ndarray, ndarray, ndarray]:
     >>> (p @ l @ u).tolist()
     [[1.0, 2.0], [2.0, 8.0]]
     """
-    a = matrices("lu", a)
-    m, k = a.shape[-2], min(a.shape[-2:])
-    packed, pivots = run(_lu_factor, a)
-    low = tril(packed[..., :, :k], k=-1) + eye(m, k, dtype=a.dtype, device=a.device)
-    return matrix_transpose(_permutation(pivots, m, a.dtype)), low, triu(packed[..., :k, :])
+    return run(_lu, matrices("lu", a))
 
 
 def solve_triangular(a: Any, b: Any, /, *, lower: bool = False, unit_diagonal: bool = False) -> ndarray:
@@ -353,14 +376,12 @@ def solve_triangular(a: Any, b: Any, /, *, lower: bool = False, unit_diagonal: b
     >>> cm.linalg.solve_triangular([[2.0, 0.0], [1.0, 4.0]], [2.0, 9.0], lower=True).tolist()
     [1.0, 2.0]
     """
-    key, given = ("solve_triangular", lower, unit_diagonal), (a, b)
-    known = _solve_triangular.again(key, given)
+    given = a, b
+    known = _solve_triangular.again(("solve_triangular", lower, unit_diagonal), given)
     if known is not None:
         return known
     a, b = pair("solve_triangular", a, b, square=True)
-    y = _system("solve_triangular", _solve_triangular, a, b, lower=bool(lower), unit=bool(unit_diagonal))
-    _solve_triangular.remember(key, given, (a, b), lower=bool(lower), unit=bool(unit_diagonal))
-    return y
+    return _system("solve_triangular", _solve_triangular, given, a, b, lower=bool(lower), unit=bool(unit_diagonal))
 
 
 def cholesky(a: Any, /, *, upper: bool = False) -> ndarray:

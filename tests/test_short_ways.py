@@ -21,6 +21,35 @@ def masked(m, x):
     return m.where(m.isnan(z), 7, y.astype("float32") - z.astype("float32"))
 
 
+def into(m, function, x, *others):
+    """The result of a function that writes it into an array of x's shape."""
+    out = m.ones_like(x)
+    found = function(x, *others, out=out)
+    assert found is out
+    return out + 0.0
+
+
+def shifted(m, x):
+    """Each element and its predecessor's old value."""
+    y = x.copy()
+    m.add(y[1:], y[:-1], out=y[1:])
+    return y
+
+
+def filled(m, x, value):
+    """With another diagonal."""
+    y = x.copy()
+    m.fill_diagonal(y, value)
+    return y
+
+
+def put(m, x, mask, values):
+    """With other elements where the mask holds."""
+    y = x.copy()
+    m.putmask(y, mask, values)
+    return y
+
+
 #: name -> function of the module and of arrays, shapes of these
 CALLS = {
     "roll": (lambda m, x: m.roll(x, (1, -2), (0, 2)), [(3, 4, 5)]),
@@ -45,6 +74,24 @@ CALLS = {
     "pad, symmetric": (lambda m, x: m.pad(x[1:, ::-2], (2, 0), mode="symmetric"), [(3, 9)]),
     "pad, wrap, far": (lambda m, x: m.pad(x, (5, 7), mode="wrap"), [(3,)]),
     "pad, pairs": (lambda m, x: m.pad(x, ((1, 2), (0, 3)), constant_values=1.5), [(3, 4)]),
+    "add into": (lambda m, x: into(m, m.add, x, x + 1), [(3, 4)]),
+    "add into an operand": (lambda m, x: into(m, lambda y, out: m.add(y, out, out=out), x), [(3, 4)]),
+    "add into what it reads shifted": (lambda m, x: shifted(m, x), [(9,)]),
+    "multiply into, a number": (lambda m, x: into(m, m.multiply, x, 0.5), [(3, 4)]),
+    "exp into": (lambda m, x: into(m, m.exp, x), [(3, 4)]),
+    "clip into": (lambda m, x: into(m, m.clip, x, -0.5, 0.5), [(3, 4)]),
+    "greater into": (lambda m, x: m.greater(x, 0, out=x > 1).astype("float32"), [(3, 4)]),
+    "add into another dtype": (lambda m, x: m.add(x, x, out=x.astype("float32")), [(3, 4)]),
+    "add into another order": (lambda m, x: into(m, m.add, x.T, x.T[:, :1]), [(3, 4)]),
+    "matmul into": (lambda m, x: into(m, m.matmul, x, m.ones_like(x.T @ x)), [(3, 4)]),
+    "matmul into an operand": (lambda m, x: into(m, lambda y, out: m.matmul(out, y, out=out), x), [(4, 4)]),
+    "linear alone": (lambda m, x: m.ml.linear(x, x + 1), [(3, 4)]),
+    "where a row": (lambda m, x: m.where(x > 0, x, x[0]), [(3, 4)]),
+    "a diagonal filled": (lambda m, x: filled(m, x, 2.5), [(3, 4)]),
+    "a diagonal of three axes filled": (lambda m, x: filled(m, x, x[0, 0] + 1), [(3, 3, 3)]),
+    "put where a mask holds": (lambda m, x: put(m, x, x > 0, 2), [(3, 4)]),
+    "put numbers where a mask holds": (lambda m, x: put(m, x, x > 0, x * 3), [(3, 4)]),
+    "running sums of columns": (lambda m, x: m.cumsum(x, 0) + m.cumsum(x.T, 1).T, [(9, 4)]),
     "means of bins": (lambda m, x: m.ml.adaptive_avg_pool1d(x, 3), [(2, 3, 7)]),
     "maxima of bins": (lambda m, x: m.ml.adaptive_max_pool1d(x[:, ::2], 3), [(2, 3, 7)]),
 }

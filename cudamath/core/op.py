@@ -296,8 +296,36 @@ class Op:
             run = seen_as(lambda x, *others: second(first(x), *others), y._layout)
             self.keep((key, *[a._layout for a in given]), run)
 
+    def into(self, arrays: tuple, target: ndarray, **params: Any) -> bool:
+        """Whether the op, on arrays that its public function has checked, could write its result into `target` itself: on a
+        GPU, if that has the layout the result has, is memory apart from the inputs', and no gradient is recorded. Nothing is
+        done otherwise."""
+        key = ("into", target._layout, *[x._layout for x in arrays], *params.values())
+        run: Any = self.plans.get(key, self)
+        if run is self:
+            if target._layout.device < 0 or any([x._layout.device != target._layout.device for x in arrays]):
+                return False
+            plan, layouts = lazy("kernels", self.cuda)(*key[2 : 2 + len(arrays)], **params), list(key[2 : 2 + len(arrays)])
+            run = None
+            if plan.outputs == [target._layout]:
+                plan.works = lazy("kernels", "work.of")(self.name, plan, layouts, params)
+                run = plan.into(len(arrays)).bind(self.name, [*layouts, target._layout], 0, target._layout.device)
+            self.keep(key, run)
+        if run is None or any([x._node is not None or not apart(target, x) for x in arrays]) or target._node is not None:
+            return False
+        tape.wrote(target)
+        run(*arrays, target)
+        return True
+
     def __repr__(self) -> str:
         return f"<Op {self.name}>"
+
+
+def apart(target: ndarray, x: ndarray) -> bool:
+    """Whether two arrays on a GPU are seen at once to share no memory: both contiguous, one behind the other."""
+    one, other = target._layout, x._layout
+    return one.contiguous and other.contiguous and (
+        x._data + other.nbytes <= target._data or target._data + one.nbytes <= x._data)
 
 
 def cpu_runner(function: Callable, params: dict, scalars: int, layouts: tuple[Layout | None, ...]) -> Callable:

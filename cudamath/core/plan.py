@@ -221,6 +221,20 @@ class Plan:
         plan.works = self.works
         return plan
 
+    def into(self, index: int) -> Plan:
+        """The same steps where the one output is an array that is given, as input number `index`, behind all others."""
+
+        def moved(arg: Any) -> Any:
+            if isinstance(arg, TensorMap):
+                return dataclasses.replace(arg, array=moved(arg.array))
+            return dataclasses.replace(arg, kind="x", index=index) if isinstance(arg, ArrayArg) and arg.kind == "y" else arg
+
+        steps = [Call(step.fn, [*map(moved, step.args)]) if isinstance(step, Call) else step.with_args([*map(moved, step.args)])
+                 for step in self.steps]
+        plan = Plan([], steps, self.temps, self.why)
+        plan.works = self.works
+        return plan
+
     def of_one(self, inputs: Sequence[Layout], offsets: Sequence[int]) -> Plan:
         """The same steps where the inputs, of these layouts, are views of one array that begin so many bytes behind it."""
 

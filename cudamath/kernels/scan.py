@@ -290,7 +290,8 @@ def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | Non
     ring = None if version is None else version == "ring"
     if version is None:
         many = x.size // n >= (1 << 10 if n <= SHORT else MANY_LINES // 2)
-        version = ("lines" if SIMULATOR or (n <= SHORT and many) else "columns" if scan_columns.worth(kind, layout, dtype)
+        short = n <= SHORT and (many or after > 1)  # few lines as well: copies to and from rows take three launches for one
+        version = ("lines" if SIMULATOR or short else "columns" if scan_columns.worth(kind, layout, dtype)
                    else "lines" if many and after > 1 else "tiles")
     if version in ("tiles", "ring"):
         temps = []

@@ -274,6 +274,8 @@ def clip(x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min:
     """
     min, max = a_min if min is None else min, a_max if max is None else max
     if out is not None:
+        if type(x) is type(out) is ndarray and min is not None and max is not None and _clip.into((x, min, max), out):
+            return out
         return deliver("clip", clip(x, min, max), out)
     if type(x) is ndarray and x._node is None:
         scalars = type(min) in ufunc.SCALARS and type(max) in ufunc.SCALARS

@@ -22,7 +22,7 @@ from .elementwise import clip, floor_divide, log10, pow, remainder, sign
 from .join import concat, stack
 from .masks import FETCHED, nonzero
 from .reduce import any as any_of
-from .shape import _broadcast, _broadcast_as, _copy, astype, expand_dims, flip, ravel, reshape, view
+from .shape import _broadcast, _broadcast_as, _copy, astype, diagonal, expand_dims, flip, ravel, reshape, view
 from .views import remember
 
 __all__ = ["c_", "diag_indices", "fill_diagonal", "geomspace", "indices", "ix_", "logspace", "meshgrid", "mgrid", "ogrid", "r_",
@@ -307,16 +307,22 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
     x = require("fill_diagonal", x)
     if x.ndim < 2 or x.ndim > 2 and len(set(x.shape)) > 1:
         raise ValueError(f"fill_diagonal: wants a matrix, or more axes of equal lengths, got shape {x.shape}")
-    rows = columns = np.arange(min(x.shape))
-    if wrap and x.ndim == 2 and x.shape[0] > x.shape[1]:
-        rows = np.arange(x.shape[0])
-        columns = rows % (x.shape[1] + 1)
-        rows, columns = rows[columns < x.shape[1]], columns[columns < x.shape[1]]
+    wrapped = wrap and x.ndim == 2 and x.shape[0] > x.shape[1]
+    places = np.arange(x.shape[0]) if wrapped else None  # of rows; the diagonal is a view otherwise
+    if places is not None:
+        places = places[places % (x.shape[1] + 1) < x.shape[1]]
+    size = min(x.shape) if places is None else places.size
     if not isinstance(val, bool | int | float | complex):
         val = ravel(coerce("fill_diagonal", (x, val))[1])
-        if val.size not in (1, rows.size):
-            val = val[asarray(np.arange(rows.size) % max(val.size, 1), device=x.device)]
-    x[tuple([asarray(places, device=x.device) for places in (rows, *[columns] * (x.ndim - 1))])] = val
+        if val.size not in (1, size):
+            val = val[asarray(np.arange(size) % max(val.size, 1), device=x.device)]
+    if places is None:
+        line = x
+        while line.ndim > 1:
+            line = diagonal(line)
+        line[...] = val
+    else:
+        x[asarray(places, device=x.device), asarray(places % (x.shape[1] + 1), device=x.device)] = val
 
 
 def unravel_index(indices: Any, shape: Sequence[int], order: str = "C") -> tuple[ndarray, ...]:

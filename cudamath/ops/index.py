@@ -552,7 +552,8 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None or y is None:
         raise ValueError("where: wants both x and y, or neither")
     if type(condition) is ndarray and condition.dtype == np.bool_:  # the common cases, without the conversions below
-        if type(x) is type(y) is ndarray and x.dtype == y.dtype and condition.shape == x.shape == y.shape:
+        if type(x) is type(y) is ndarray and x._layout.dtype is y._layout.dtype and (
+                condition.shape == x.shape == y.shape or (condition._layout, x._layout, y._layout) in _where.plans):
             return _where(condition, x, y)
         for a, value, swapped in ((x, y, False), (y, x, True)):
             number = _by_value("where", condition, a, value)

@@ -164,6 +164,8 @@ def matmul(a: Any, b: Any, /, out: Any = None, *, dtype: Any = None) -> ndarray:
             broadcast_shapes("matmul", left[:-2], right[:-2])
         except ValueError:
             raise ValueError(f"matmul: the leading axes of shapes {left} and {right} cannot be broadcast together") from None
+    if type(out) is ndarray and not wide and _matmul.into((a, b), out, tf32=_tf32):
+        return out
     product = _matmul_int32(a, b) if wide else _matmul(a, b, tf32=_tf32)
     return product if out is None else deliver("matmul", product, out)
 

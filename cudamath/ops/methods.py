@@ -97,7 +97,8 @@ def _inplace(function: Callable, symbol: str) -> Callable:
         try:
             if type(y) is not ndarray:
                 run = plans[x._layout, type(y), True]
-            elif x._layout.device == CPU or (x._owner is not y._owner and type(x._owner) is type(y._owner) is Buffer):
+            elif x._layout.device == CPU or (x._owner is not y._owner and type(x._owner) is type(y._owner) is Buffer) or (
+                    x._data == y._data and x._layout is y._layout):
                 run = plans[x._layout, y._layout, True]
             else:
                 raise KeyError

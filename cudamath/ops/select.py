@@ -10,7 +10,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import CPU
-from ..core.op import ANY, INTEGER, Op, coerce, require
+from ..core.op import ANY, FLOATING, INTEGER, Op, coerce, require
 from ..core.shapes import broadcast_shapes, normalize_axis
 from ..core.tape import wrote
 from .creation import arange
@@ -140,7 +140,7 @@ def _mask(name: str, x: Any, mask: Any) -> ndarray:
     found = coerce(name, (require(name, x), mask))[1]
     if found.shape != x.shape:
         raise ValueError(f"{name}: a mask of shape {found.shape} does not fit an array of shape {x.shape}")
-    return not_equal(found, 0)
+    return found if found.dtype == np.bool_ else not_equal(found, 0)
 
 
 def putmask(x: ndarray, /, mask: Any, values: Any) -> None:
@@ -155,10 +155,13 @@ def putmask(x: ndarray, /, mask: Any, values: Any) -> None:
     [0, 1, 2, 6, 8]
     """
     chosen = _mask("putmask", x, mask)
+    if type(values) in (int, float) and x.dtype in FLOATING:
+        x[chosen] = values
+        return
     given = ravel(coerce("putmask", (x, values))[1])
     if not given.size or not x.size:
         return
-    repeated = take(given, remainder(arange(x.size, device=x.device), given.size))
+    repeated = given if given.size == x.size else take(given, remainder(arange(x.size, device=x.device), given.size))
     x[...] = where(chosen, astype(reshape(repeated, x.shape), x.dtype, copy=False), x)
 
 

@@ -18,7 +18,7 @@ from ..core.array import ndarray, same_device, wrap
 from ..core.devices import CPU, TRACED
 from ..core.dtypes import bfloat16, float16
 from ..core.layout import Layout
-from ..core.op import Category, Op, coerce, lazy, registry
+from ..core.op import Category, Op, apart, coerce, lazy, registry
 from ..core.quiet import quiet
 from ..core.straight import either, straight, straight_inplace
 from .output import can_write, casting_rule, deliver, target_of
@@ -171,6 +171,8 @@ class Elementwise:
 
     def call_with(self, operands: tuple, out: Any, where: Any, dtype: Any, casting: Any) -> ndarray:
         """The op with NumPy's `out`, `where`, `dtype` and `casting`."""
+        if where is True and dtype is None and casting == "same_kind" and type(out) is ndarray and self.into(operands, out):
+            return out
         if dtype is not None or casting_rule(self.name, casting) != "same_kind":
             operands = self._in_dtype(operands, dtype, casting)
         if out is None:
@@ -196,6 +198,32 @@ class Elementwise:
 
             result = choose(where, result, base)
         return result if out is None else deliver(self.name, result, target, casting)
+
+    def into(self, operands: tuple, target: ndarray) -> bool:
+        """Whether the kernel could write the result into `target` itself: on a GPU, if that has the layout the result would
+        have, and no gradient is recorded. Nothing is done otherwise."""
+        key = ("into", target._layout, *[x._layout if type(x) is ndarray else type(x) for x in operands])
+        if key not in self.plans:
+            self.keep(key, self._plan_into(operands, target))  # type: ignore[arg-type, misc]
+        run = self.plans.get(key)
+        if run is None or any([x._node is not None for x in (*operands, target) if type(x) is ndarray]):
+            return False
+        tape.wrote(target)
+        run(*[_apart(target, x) for x in operands], target)
+        return True
+
+    def _plan_into(self, operands: tuple, target: ndarray) -> Callable | None:
+        """`run(*operands, target)`; None where the usual way must do, or finds what is wrong."""
+        scalars = tuple([type(x) in SCALARS for x in operands])
+        arrays = [x for x, s in zip(operands, scalars, strict=True) if not s]
+        device = target._layout.device
+        if device < 0 or not arrays or any([type(x) is not ndarray or x._layout.device != device for x in arrays]):
+            return None
+        common = self.common(operands)
+        if common not in self.category or common in dtypes.INTEGER and any(scalars):  # such scalars are checked at each call
+            return None
+        compute, result = resolve(self.name, self.ufunc, common)
+        return self._cuda((*operands, target), (*scalars, False), common, compute, result, False, device, into=True)
 
     def _in_dtype(self, operands: tuple, dtype: Any, casting: Any) -> tuple:
         """The operands cast, where NumPy's rule allows it, to what the op takes, to return a given dtype."""
@@ -327,7 +355,8 @@ class Elementwise:
         return output == result and (self.compares or all(d == compute for d in inputs))
 
     def _cuda(self, operands: tuple, scalars: tuple[bool, ...], common: np.dtype, compute: np.dtype, result: np.dtype,
-              inplace: bool, device: int) -> Callable:
+              inplace: bool, device: int, into: bool = False) -> Any:
+        """`run` for a GPU. into: the last of the operands is where the result goes; None where its layout is another."""
         from ..core.array import upload
 
         by_value = dtypes.compute_dtype(compute)
@@ -336,7 +365,12 @@ class Elementwise:
         for x, s in zip(operands, scalars, strict=True):
             kinds.append(Layout.new((), by_value, device) if s and boxed else by_value if s else x._layout)
         plan = lazy("kernels", "elementwise.elementwise")(
-            *kinds, expression=self.expression(by_value), compute=compute, output=result, inplace=inplace)
+            *kinds[:-1] if into else kinds, expression=self.expression(by_value), compute=compute, output=result,
+            inplace=inplace)
+        if into:
+            if plan.outputs[0] is not kinds[-1]:
+                return None
+            plan = plan.into(sum(isinstance(k, Layout) for k in kinds) - 1)
         bound = plan.bind(self.name, [k for k in kinds if isinstance(k, Layout)],
                           sum(not isinstance(k, Layout) for k in kinds), device)
         if not any(scalars):
@@ -378,6 +412,8 @@ class Elementwise:
 def _apart(target: ndarray, x: Any) -> Any:
     """An operand of an in-place op on a GPU; copied if it reaches into the target's memory other than as the target."""
     if type(x) is not ndarray or (x._data == target._data and x._layout is target._layout):
+        return x
+    if apart(target, x):
         return x
     described = [(a._data, a.shape, a.strides, a.itemsize) for a in (target, x)]
     return x.copy() if shapes.may_overlap(*described) else x

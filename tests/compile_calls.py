@@ -185,7 +185,8 @@ def arrays(t: np.dtype) -> None:
     cm.take(x, index, axis=1), cm.take_along_axis(x, cm.zeros((40, 3), "int32"), axis=1)
     cm.take_along_axis(wide, cm.zeros((300, 128), "int32"), axis=1)
     cm.put_along_axis(x, cm.zeros((40, 3), "int32"), 1, 1), cm.put_along_axis(x, cm.zeros((2, 70), "int64"), line, 0)
-    cm.tile(x, (2, 3)), cm.repeat(x, 2, axis=0), cm.roll(x, 3, axis=1), cm.stack([x, x])
+    cm.tile(x, (2, 3)), cm.repeat(x, 2, axis=0), cm.stack([x, x])
+    cm.roll(x, 3, axis=1), cm.roll(x, (3, 2), (0, 1)), cm.roll(made((4, 5, 6, 8), t), (1, 2, 4), (1, 2, 3))
     cm.full((7, 9), 1, t), cm.tril(x), cm.diag(line), cm.eye(5, dtype=t), cm.eye(64, dtype=t)
     for other in SAMPLE:
         x.astype(other)
@@ -433,6 +434,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             where = {"kernel": (3, 3), "stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1,
                      "version": version}
             plan(functools.partial(conv.conv2d_weight_grad, **where), new(4, 8, 5, 5, dtype=f), image)
+        where = {"stride": (1 << 31, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1, "size": (3, 6)}
+        plan(functools.partial(conv.conv2d_input_grad, **where), new(4, 2, 1, 4, dtype=f), new(2, 4, 2, 3, dtype=f),
+             new(4, dtype=f))                                                              # steps beyond 32 bits
         far = {"depth": 1, "taps": 2, "step": 1, "apart": 1 << 32, "before": 1 << 32}      # places beyond 32 bits
         plan(functools.partial(overlap.overlap_add, shape=(1, 3, 1, 9, 9), **far), new(1, 6, 9, 9, dtype=f))
         plan(functools.partial(overlap.overlap_take, **{**far, "depth": 1 << 20}), new(1, 32, 1, 9, 9, dtype=f))

@@ -172,7 +172,7 @@ ROWS = [
     moves("split", lambda xp, x: xp.split(x, [1, 3], axis=1), M),
     moves("array_split", lambda xp, x: xp.array_split(x, 4, axis=1), M),
     moves("unstack", lambda xp, x: xp.unstack(x, axis=1), M),
-    moves("roll", lambda xp, x: xp.roll(x, (1, -2), axis=(0, 1)), M),
+    moves("roll", lambda xp, x: xp.roll(x, (1, -2), axis=(0, 1)), M, cards=("roll",)),
     moves("pad", lambda xp, x: xp.pad(x, ((1, 0), (2, 3)), constant_values=1.5), M, cards=("pad",)),
     moves("tile", lambda xp, x: xp.tile(x, (2, 1, 2)), M),
     moves("repeat", lambda xp, x: xp.repeat(x, 3, axis=0), M),

@@ -355,6 +355,51 @@ def test_direct_kernels_in_the_simulator(name, dtype):
     check(simulate(plan, *arrays), expected, bound, dtype, name)
 
 
+@pytest.mark.simulator
+def test_input_gradients_with_biases_in_the_simulator():
+    """Within the kernel, and as a launch behind that of a version that knows none; and steps that only 64 bits hold."""
+    from cudamath.kernels import conv, conv_input
+
+    where = ((2, 3), (1, 0), (1, 2), 2)
+    x, w, grad = random_case((2, 6, 5, 7), (4, 3, 3, 2), *where, F32)
+    plan, arrays, expected, bound = planned("dx", x, w, grad, *where, "direct")
+    bias = numbers((6,), F32, 3)
+    expected, bound = expected + bias[:, None, None].astype(np.float64), bound + np.abs(bias[:, None, None])
+    behind = conv._biased(plan, layout_of(bias))
+    assert len(behind.steps) == 2
+    check(simulate(behind, *arrays, bias), expected, bound, F32, "behind")
+    options = dict(zip(("stride", "padding", "dilation"), (where[0], (1, 1, 0, 0), where[2]), strict=True))
+    for steps in ("contiguous", "reversed"):
+        given = bias if steps == "contiguous" else np.ascontiguousarray(bias[::-1])[::-1]
+        within = conv.conv2d_input_grad(*map(layout_of, (*arrays, given)), size=x.shape[2:], **options, groups=2)
+        assert [step.kernel.__name__ for step in within.steps][-1] == "conv2d_input_direct"
+        check(simulate(within, *arrays, given), expected, bound, F32, steps)
+    one, taps = np.full((1, 1, 1, 1), 3, np.float32), np.array([[[[2, 5]]]], np.float32)
+    far = conv_input.conv2d_input_grad(layout_of(np.zeros((1, 1, 1, 4), np.float32)), layout_of(one), layout_of(taps),
+                                       stride=(1, 1 << 33), padding=(0, 0, 1, 0), dilation=(1, 2), groups=1)
+    assert simulate(far, one, taps).ravel().tolist() == [0, 15, 0, 0]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("version", "dtype"), [("direct", F32), ("direct", BF16), ("implicit_gemm", F64), ("wgmma", F16),
+                                                ("mma", BF16), ("cudnn", F32)], ids=str)
+def test_input_gradients_with_biases(version, dtype):
+    from cudamath.kernels import conv
+
+    for case in TENSOR_CASES[:3]:
+        x_shape, w_shape, *where = case
+        x, w, grad = random_case(x_shape, w_shape, *where, dtype)
+        _, arrays, expected, bound = planned("dx", x, w, grad, *where, "direct")
+        bias = numbers(x_shape[1:2], dtype, 3)
+        wide = bias[:, None, None].astype(np.float64)
+        stride, margins, dilation, _ = geometry(x_shape, w_shape, *where[:3])
+        inputs = [cm.asarray(a, device="cuda:0") for a in (*arrays, bias)]
+        layouts = [a._layout for a in inputs]
+        plan = conv.conv2d_input_grad(*layouts, size=x_shape[2:], stride=stride, padding=margins, dilation=dilation,
+                                      groups=where[3], version=version)
+        check(plan.bind("dx", layouts)(*inputs), expected + wide, 2 * (bound + np.abs(wide)), dtype, version)
+
+
 TILE_EDGES = [
     ((2, 9, 16, 16), (129, 9, 3, 3), 1, 1, 1, 1),      # one output more than a tile, positions a multiple of it
     ((3, 64, 13, 9), (128, 64, 3, 3), 2, 1, 1, 1),

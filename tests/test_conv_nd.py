@@ -72,13 +72,25 @@ CASES = [  # function, x, weight, options
 ]
 
 
+CASES += [(f"{name}, made of images", *rest) for name, *rest in CASES if name == "conv3d"]
+
+
 def truth(name):
     return transposed if name == "conv_transpose2d" else convolution
 
 
+def named(name, monkeypatch):
+    """The public function's name; of volumes also as if there were much to do."""
+    name, *images = name.split(", ")
+    if images:
+        monkeypatch.setattr("cudamath.ml.conv_volumes.LITTLE", -1)
+    return name
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize(("name", "x", "w", "options"), CASES, ids=lambda v: str(v))
-def test_values(device, name, x, w, options, dtype):
+def test_values(device, name, x, w, options, dtype, monkeypatch):
+    name = named(name, monkeypatch)
     x, w = numbers(x, dtype), numbers(w, dtype, 1)
     expected, size = truth(name)(x, w, **options), truth(name)(np.abs(x), np.abs(w), **options)
     bias = numbers(expected.shape[1:2], dtype, 2)
@@ -92,8 +104,8 @@ def test_values(device, name, x, w, options, dtype):
 
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
 @pytest.mark.parametrize(("name", "x", "w", "options"), CASES, ids=lambda v: str(v))
-def test_gradients_against_torch(device, name, x, w, options):
-    torch = pytest.importorskip("torch")
+def test_gradients_against_torch(device, name, x, w, options, monkeypatch):
+    torch, name = pytest.importorskip("torch"), named(name, monkeypatch)
     x, w = numbers(x), numbers(w, seed=1)
     b = numbers(truth(name)(x, w, **options).shape[1:2], seed=2)
     inputs = [torch.tensor(a, requires_grad=True) for a in (x, w, b)]

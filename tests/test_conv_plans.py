@@ -40,12 +40,16 @@ def test_versions_without_cudnn(monkeypatch, dtype, capability, channels, expect
 
 
 def test_the_smallest_are_one_launch():
-    """Forward and backward, where a result has few terms and there are few results."""
-    x, w, dy = (Layout.new(shape, F32, 0) for shape in ((4, 8, 8, 8), (8, 8, 3, 3), (4, 8, 6, 6)))
-    where = dict(stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1)
-    with assume((9, 0)):
-        for plan in (conv.conv2d(x, w, **where), conv.conv2d_input_grad(dy, w, size=(8, 8), **where)):
-            assert [step.kernel.__name__ for step in plan.steps] == ["conv2d_direct"]
+    """Forward and backward, where a result has few terms and there are few results, in any dtype; with a stride and a bias."""
+    for dtype in (F32, F16, BF16):
+        x, w, dy, b = (Layout.new(shape, np.dtype(dtype), 0) for shape in ((4, 8, 8, 8), (8, 8, 3, 3), (4, 8, 6, 6), (8,)))
+        where = dict(stride=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1), groups=1)
+        with assume((9, 0)):
+            plans = [conv.conv2d(x, w, b, **where), conv.conv2d_input_grad(dy, w, b, size=(8, 8), **where),
+                     conv.conv2d_input_grad(x, w, b, size=(17, 17), **{**where, "stride": (2, 2)}),
+                     conv.conv2d_weight_grad(dy, x, kernel=(3, 3), **where)]
+        assert [[step.kernel.__name__ for step in plan.steps] for plan in plans] == [
+            ["conv2d_direct"], ["conv2d_input_direct"], ["conv2d_input_direct"], ["conv2d_weight_direct"]]
 
 
 @pytest.mark.parametrize("kind, out, first, second, stride, groups, expected", [

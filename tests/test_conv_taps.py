@@ -7,7 +7,7 @@ from test_conv import BF16, F16, F32, check, geometry, needs_tensor_cores, numbe
 
 from cudamath.core.layout import Layout
 from cudamath.core.plan import Output
-from cudamath.kernels import conv, conv_layout, conv_simt, conv_wgmma_taps
+from cudamath.kernels import conv, conv_input, conv_layout, conv_simt, conv_wgmma_taps
 from cudamath.kernels.conv_wgmma_grad import PIXELS
 from cudamath.runtime.device import assume
 
@@ -192,10 +192,10 @@ def test_where_sums_are_split():
     names = lambda plan: [step.kernel.__name__ for step in plan.steps]  # noqa: E731
     whole, split = ["pack_weights", "conv2d_implicit_gemm"], ["pack_weights", "conv2d_implicit_gemm", "add_splits"]
     with assume((9, 0)):
-        for plan in (conv_simt.conv2d(x, x, w, **where), conv_simt.conv2d_input_grad(x, x, w, **where)):
+        for plan in (conv_simt.conv2d(x, x, w, **where), conv_input.conv2d_input_grad(x, x, w, **where)):
             assert names(plan) == split and plan.steps[1].grid[1] == 4 and plan.temps[-1].shape == (4, 288, 128)
         assert names(conv_simt.conv2d(x, x, w, Layout.new((128,), F32, 0), **where)) == whole
-        strided = conv_simt.conv2d_input_grad(Layout.new((8, 128, 14, 14), F32, 0), x, w, **{**where, "stride": (2, 2)})
+        strided = conv_input.conv2d_input_grad(Layout.new((8, 128, 14, 14), F32, 0), x, w, **{**where, "stride": (2, 2)})
         assert "add_splits" not in names(strided)
 
 
@@ -209,7 +209,7 @@ def test_split_sums_on_the_gpu(kind, last):
                     ((x, w, grad), (np.abs(x), np.abs(w), np.abs(grad))))
     inputs = [on_gpu(a, last) for a in ((x, w) if kind == "y" else (grad, w))]
     layouts = [a._layout for a in inputs]
-    planner = conv_simt.conv2d if kind == "y" else conv_simt.conv2d_input_grad
+    planner = conv_simt.conv2d if kind == "y" else conv_input.conv2d_input_grad
     where = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": "implicit_gemm"}
     for splits in (1, 2, 6):
         run = planner(conv_layout.result(layouts[0], x.shape), *layouts, **where, splits=splits).bind("conv2d", layouts)

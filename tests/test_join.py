@@ -1,10 +1,11 @@
-"""Concatenation in one launch (kernels/join.py): its versions by name, in the simulator and on a GPU."""
+"""Concatenation and rolling in one launch (kernels/join.py, roll.py): versions by name, in the simulator and on a GPU."""
 
 import numpy as np
 import pytest
 
 import cudamath as cm
-from cudamath.kernels import join
+from cudamath.core.layout import Layout
+from cudamath.kernels import join, roll
 
 
 def sim(plan, *inputs):
@@ -77,3 +78,45 @@ def test_join(dtype):
         np.testing.assert_array_equal(joined.to_numpy(), np.concatenate(arrays, axis))
     shifted = cm.asarray(arrays[0].repeat(9, 1), device="cuda")[:, 1:]
     np.testing.assert_array_equal(cm.concat([shifted, shifted], 0).to_numpy(), np.concatenate([shifted.to_numpy()] * 2))
+
+
+# ------------------------------------------------------------------------------------------------ rolling several axes
+
+#: shape, shifts: two to four axes of the kernel, words of 1 to 16 bytes, one that stays in front, between and behind
+ROLLED = [((5, 7), (2, 3)), ((4, 8), (1, 4)), ((3, 5, 4), (1, 0, 2)), ((3, 5, 4), (0, 4, 1)), ((2, 3, 4, 6), (0, 2, 1, 4)),
+          ((2, 3, 4, 2), (1, 1, 3, 0)), ((1, 37, 33), (0, 20, 32))]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("shape, shifts", ROLLED, ids=str)
+def test_rolled_simulated(shape, shifts, dtype):
+    x = (np.arange(np.prod(shape)) % 251).reshape(shape).astype(dtype)
+    for given in (x, np.asfortranarray(x)):
+        plan = roll.roll(*layouts(given), shifts=shifts)
+        assert named(plan)[-1] == "rolled"
+        np.testing.assert_array_equal(sim(plan, given), np.roll(x, shifts, range(x.ndim)))
+
+
+def test_axes_that_stay_are_merged():
+    assert roll.merged((2, 3, 4, 5), (0, 1, 0, 2)) == [(2, 0), (12, 4), (5, 2)]
+    assert roll.merged((2, 3, 4), (1, 0, 0)) == [(24, 12)]
+    plan = roll.roll(Layout.new((2, 3, 4, 6), np.dtype("f4"), 0), shifts=(1, 0, 2, 2))
+    assert [view.dtype for view in plan.steps[0].args[:2]] == [np.uint64] * 2  # the widest that divide rows and shifts
+    assert named(roll.roll(Layout.new((0, 3), np.dtype("f4"), 0), shifts=(0, 1))) == []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8", "c16"])
+@pytest.mark.parametrize("shape, shifts", [*ROLLED, ((1025, 1023), (1000, 1)), ((64, 1024, 16), (3, 1, 8)),
+                                           ((7, 5, 3, 2, 3, 4), (1, 2, 1, 1, 2, 3))], ids=str)
+def test_rolled(shape, shifts, dtype):
+    x = (np.arange(np.prod(shape)) % 251).reshape(shape).astype(dtype)
+    turned = cm.asarray(x, device="cuda")[::-1].mT
+    for given, whole in ((cm.asarray(x, device="cuda"), x), (turned, x[::-1].swapaxes(-1, -2))):
+        for _ in range(2):
+            found = cm.roll(given, shifts, tuple(range(x.ndim)))
+            np.testing.assert_array_equal(found.to_numpy(), np.roll(whole, shifts, range(x.ndim)))
+        if dtype == "f8":
+            slope = cm.grad(lambda v, w=whole: (cm.roll(v, shifts, tuple(range(v.ndim))) * w).sum())(given)
+            np.testing.assert_array_equal(slope.to_numpy(), np.roll(whole, [-s for s in shifts], range(x.ndim)))

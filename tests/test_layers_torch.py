@@ -32,9 +32,21 @@ def agree(ours, theirs, *arrays, second=True, rtol=1e-9):
             assert_close(a, b.numpy(), rtol=rtol * 10, atol=rtol * 10 * max(1.0, float(b.detach().abs().max())))
 
 
-@pytest.mark.parametrize("rank", [1, 2, 3])
+RANKS = [1, 2, 3, "3, made of images"]
+
+
+def axes(rank, monkeypatch):
+    """How many axes there are; of volumes also as if there were much to do."""
+    if rank in (1, 2, 3):
+        return rank
+    monkeypatch.setattr("cudamath.ml.conv_volumes.LITTLE", -1)
+    return 3
+
+
+@pytest.mark.parametrize("rank", RANKS)
 @pytest.mark.parametrize("groups", [1, 2])
-def test_convolutions(device, rank, groups):
+def test_convolutions(device, rank, groups, monkeypatch):
+    rank = axes(rank, monkeypatch)
     sizes = (7, 6, 5)[:rank]
     for kernel, options in [(3, {"padding": "same"}), (2, {"padding": "same"}), (2, {"padding": "same", "dilation": 2}),
                             (3, {"stride": 2, "padding": 1}), (2, {"dilation": 2, "padding": 1}), (1, {"padding": "valid"})]:
@@ -44,9 +56,10 @@ def test_convolutions(device, rank, groups):
               lambda x, w, b: theirs(x, w, b, groups=groups, **options), x, w, b, second=kernel == 3)  # noqa: B023
 
 
-@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("rank", RANKS)
 @pytest.mark.parametrize("groups", [1, 2])
-def test_transposed_convolutions(device, rank, groups):
+def test_transposed_convolutions(device, rank, groups, monkeypatch):
+    rank = axes(rank, monkeypatch)
     sizes = (4, 3, 2)[-rank:]
     for kernel, options in [(3, {}), (2, {"stride": 2}), (3, {"stride": 2, "padding": 1, "output_padding": 1}),
                             (2, {"dilation": 2, "output_padding": 1}), (3, {"stride": 3, "output_padding": 2}),
@@ -57,19 +70,22 @@ def test_transposed_convolutions(device, rank, groups):
               lambda x, w, b: theirs(x, w, b, groups=groups, **options), x, w, b, second=kernel == 3)  # noqa: B023
 
 
+@pytest.mark.parametrize("rank", RANKS[2:])
 @pytest.mark.parametrize("depth, taps, options", [
     (1, 2, {"padding": (2, 0, 0), "dilation": (5, 1, 1)}),  # no tap reaches what is left of the depth
     (1, 3, {"padding": (2, 1, 0), "dilation": (3, 1, 1)}),  # one of three does
     (2, 3, {"padding": (3, 0, 1), "dilation": 3, "stride": (2, 1, 1), "output_padding": (1, 0, 0)})])
-def test_taps_that_padding_cuts_off(device, depth, taps, options):
+def test_taps_that_padding_cuts_off(device, depth, taps, options, rank, monkeypatch):
+    axes(rank, monkeypatch)
     x, w, b = numbers((2, 2, depth, 3, 3)), numbers((2, 3, taps, 2, 2), seed=2), numbers((3,), seed=3)
     agree(lambda x, w, b: ml.conv_transpose3d(x, w, b, **options), lambda x, w, b: f.conv_transpose3d(x, w, b, **options),
           x, w, b)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_transposed_convolutions_in_other_dtypes(device, dtype):
-    for rank in (1, 3):
+def test_transposed_convolutions_in_other_dtypes(device, dtype, monkeypatch):
+    for rank in (1, *RANKS[2:]):
+        rank = axes(rank, monkeypatch)
         x, w = numbers((2, 3, 4, 3, 5)[:2 + rank], dtype), numbers((3, 4, *(2,) * rank), dtype, seed=2)
         y = getattr(ml, f"conv_transpose{rank}d")(cm.asarray(x), cm.asarray(w), stride=2)
         expected = getattr(f, f"conv_transpose{rank}d")(torch.tensor(x.astype(float)), torch.tensor(w.astype(float)), stride=2)

@@ -102,8 +102,10 @@ def test_places_beyond_32_bits(machine):
     assert (np.asarray(back)[0, 1::2] == planes[0, 1::2]).all() and (np.asarray(back)[0, ::2] == 0).all()
 
 
-def test_numbers_that_are_not_added(device):
+@pytest.mark.parametrize("little", [1 << 22, -1])
+def test_numbers_that_are_not_added(device, little, monkeypatch):
     """Infinities and NaN reach only the planes of y that they belong to."""
+    monkeypatch.setattr("cudamath.ml.conv_volumes.LITTLE", little)
     x, w = np.ones((1, 1, 3, 2, 2)), np.ones((1, 1, 2, 1, 1))
     x[0, 0, 1] = np.nan
     y = cm.ml.conv_transpose3d(cm.asarray(x), cm.asarray(w), stride=(2, 1, 1)).to_numpy()

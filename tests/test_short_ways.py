@@ -99,12 +99,24 @@ _CONVOLUTIONS = {
     "conv3d": [{}, {"padding": 1, "stride": (2, 1, 1)}, {"padding": (1, 0, 1), "dilation": (1, 1, 2)}, {"padding": "same"}],
     "conv_transpose3d": [{}, {"padding": (1, 0, 1), "stride": 2}], "conv2d": [{"padding": "same"}, {"stride": (2, 1)}],
     "conv_transpose2d": [{"stride": (2, 1), "padding": 1}], "conv_transpose1d": [{}, {"padding": (1,)}]}
+_CONVOLUTIONS |= {f"{name}, made of images": _CONVOLUTIONS[name] for name in ("conv3d", "conv_transpose3d")}
+
+
+def convolved(m, arrays, name, options):
+    """The public function; of volumes also as if there were much to do."""
+    name, *images = name.split(", ")
+    with pytest.MonkeyPatch.context() as patch:
+        if images:
+            patch.setattr("cudamath.ml.conv_volumes.LITTLE", -1)
+        return getattr(m.ml, name)(*arrays, **options)
+
+
 for _name, _cases in _CONVOLUTIONS.items():
-    _rank = int(_name[-2])
-    _shapes = [(2, 2, *(3, 4, 3)[:_rank]), (2, 2, *(2, 3, 1)[:_rank]), (2,)]
+    _rank = int(_name.split("d")[0][-1])
+    _shapes = [(2, 2, *(3, 4, 4 if "made" in _name else 3)[:_rank]), (2, 2, *(2, 3, 1)[:_rank]), (2,)]
     for _options, _count in itertools.product(_cases, (2, 3)):  # without a bias and with one
         CALLS[f"{_name}, {_options}, {_count} arrays"] = (
-            lambda m, *arrays, name=_name, options=_options: getattr(m.ml, name)(*arrays, **options), _shapes[:_count])
+            lambda m, *arrays, name=_name, options=_options: convolved(m, arrays, name, options), _shapes[:_count])
 
 
 def arrays_of(name, seed):

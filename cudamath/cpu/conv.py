@@ -431,8 +431,8 @@ def conv2d(x, weight, bias=None, *, stride, padding, dilation, groups, tf32=Fals
     return out.astype(x.dtype, copy=False)
 
 
-def conv2d_input_grad(grad, weight, *, size, stride, padding, dilation, groups, tf32=False):
-    """grad (N, G*K, P, Q), weight (G*K, C, R, S), size (H, W) -> (N, G*C, H, W).
+def conv2d_input_grad(grad, weight, bias=None, *, size, stride, padding, dilation, groups, tf32=False):
+    """grad (N, G*K, P, Q), weight (G*K, C, R, S), bias (G*C,), size (H, W) -> (N, G*C, H, W).
 
     Row h of the input meets output row y through tap r where h + top = y * stride + r * dilation. For the rows with
     one residue a = (h + top) mod stride, only the taps with r * dilation = a (mod stride) take part, and each is a
@@ -443,11 +443,13 @@ def conv2d_input_grad(grad, weight, *, size, stride, padding, dilation, groups, 
     out = host.taker((images, groups * channels, *size), source.dtype)()
     out[:] = 0
     weights = weights.reshape(groups, outputs // groups, channels, *kernel)
-    bias = np.zeros(groups * channels, source.dtype)
+    zeros = np.zeros(groups * channels, source.dtype)
     if images and weights.size:
         for part, planes, shifts, reach, place, count in _input_tables(kernel, size, stride, padding, dilation,
                                                                        outputs // groups):
-            _correlate(source, weights[..., part[0], part[1]], shifts, planes, (1, 1), reach, bias, out, place, count)
+            _correlate(source, weights[..., part[0], part[1]], shifts, planes, (1, 1), reach, zeros, out, place, count)
+    if bias is not None:
+        out += bias.astype(out.dtype)[:, None, None]
     return out.astype(grad.dtype, copy=False)
 
 

@@ -83,6 +83,11 @@ def concat(*inputs, axis, sizes):
     return np.concatenate(inputs, axis=axis)
 
 
+def roll(x, *, shifts):
+    """Each axis rolled by its shift."""
+    return np.roll(x, shifts, range(x.ndim))
+
+
 def unview(g, *, shape, view):
     """Zeros of a shape with g written where the view (shape, strides, offset in elements) lies."""
     out = np.zeros(shape, g.dtype)

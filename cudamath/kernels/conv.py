@@ -1,8 +1,10 @@
-"""Convolution: which of its versions runs when. The kernels: conv_simt.py, conv_mma.py, conv_wgmma.py; cuDNN: here.
+"""Convolution: which of its versions runs when. The kernels: conv_simt.py, conv_input.py,
+conv_mma.py, conv_wgmma.py; cuDNN: here.
 
 A convolution and its two gradients are one sum of products, read three ways (conv_simt.py's header). Versions:
 
-``direct``, ``weight_direct``       one thread per output.
+``direct``, ``weight_direct``       one thread per output, one block per weight: where there is little to do, one
+                                    launch is sooner done than several.
 ``depthwise``                       one filter per channel: strips of results in registers, images in shared memory.
 ``depthwise_last``                  the same but for weight gradients, images channels last: pixels from the cache.
 ``few``                             weight gradients of groups of up to 8 channels and outputs, in the same way.
@@ -55,6 +57,7 @@ Measured (row versions_conv_float32):
 (end of what was measured)
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -63,7 +66,7 @@ import numpy as np
 
 from ..core import tune
 from ..core.layout import Layout
-from ..core.plan import Call, Input, Plan
+from ..core.plan import Call, Input, Output, Plan
 from ..core.shapes import contiguous_strides
 from ..runtime import dnn
 from ..runtime.device import capability
@@ -73,6 +76,7 @@ from . import (
     conv_depthwise_last,
     conv_few,
     conv_grad,
+    conv_input,
     conv_mma,
     conv_mma_grad,
     conv_pointwise,
@@ -83,8 +87,10 @@ from . import (
     conv_wgmma_pairs,
     conv_wgmma_taps,
 )
+from .build import codec, device_function
 from .conv_layout import Turned, last_strides, lies_last, result
 from .copy import copy_part, whole
+from .elementwise import plain
 
 Pair = tuple[int, int]
 NAMED = ("wgmma", "product", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas", "columns")
@@ -164,6 +170,35 @@ def one_tap(version: str, kind: str, out: Layout, first: Layout, second: Layout,
 # ------------------------------------------------------------------------------------------------ planners
 
 
+def _little(kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, groups: int) -> bool:
+    """Whether there is so little to do that one launch of a plain kernel is sooner done than several of others."""
+    if kind == "input":
+        return conv_input.little(out.size, (second.shape[0] // groups, *second.shape[1:]), stride)
+    each = math.prod(second.shape[1:] if kind == "forward" else (first.shape[0], *first.shape[2:]))
+    return out.size * each <= conv_simt.DIRECT and (kind == "weight" or each <= conv_simt.DIRECT_TAPS)
+
+
+@functools.cache
+def _sum(dtype: np.dtype) -> Any:
+    load, store, _ = codec(dtype)
+
+    @device_function
+    def added(a, b):
+        return store(load(a) + load(b))
+
+    return added
+
+
+def _biased(plan: Plan | None, bias: Layout | None) -> Plan | None:
+    """The plan of images (N, C, H, W) from two operands, and behind it a launch that adds a third one to each channel."""
+    if plan is None or bias is None:
+        return plan
+    (out,) = plan.outputs
+    view = Input(2).view(out.shape, (0, bias.strides[0], 0, 0))
+    plan.steps.append(plain(_sum(out.dtype), (True, True), [Output(0), view], Output(0), out.shape))
+    return plan
+
+
 def _order(version: str | None, kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, groups: int,
            tf32: bool, dilation: Pair = (1, 1)) -> list[str]:
     """The versions to try before the plain ones, which can do anything: the best first, as measured on an H200."""
@@ -184,7 +219,7 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     if (kind == "weight" and out.itemsize == 4 and first.contiguous and second.contiguous
             and conv_few.serves(out.shape, 4, groups, stride, dilation)):
         return ["few"]
-    if out.itemsize == 8:
+    if out.itemsize == 8 or _little(kind, out, first, second, stride, groups):
         return []
     if out.itemsize == 4 and not tf32:               # float32 as float32: see this file's header
         timed = measured(kind, out, first, second, stride, dilation)
@@ -247,13 +282,13 @@ def conv2d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Pai
         lambda: conv_simt.conv2d(out, x, weight, bias, **where, groups=groups, version=version))
 
 
-def conv2d_input_grad(grad: Layout, weight: Layout, *, size: Pair, stride: Pair,
+def conv2d_input_grad(grad: Layout, weight: Layout, bias: Layout | None = None, *, size: Pair, stride: Pair,
                       padding: tuple[int, int, int, int], dilation: Pair, groups: int, tf32: bool = False,
                       version: str | None = None) -> Plan:
-    """grad (N, G*M, P, Q), weight (G*M, C, R, S), size (H, W) -> (N, G*C, H, W). Versions as conv2d."""
+    """grad (N, G*M, P, Q), weight (G*M, C, R, S), bias (G*C,), size (H, W) -> (N, G*C, H, W). Versions as conv2d."""
     out = result(grad, (grad.shape[0], groups * weight.shape[1], *size))
     where: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation}
-    return _planned(version, _order(version, "input", out, grad, weight, stride, groups, tf32, dilation), {
+    ways: dict[str, Callable[[], Plan | None]] = {
         "depthwise": lambda: conv_depthwise.conv2d_input_grad(out, grad, weight, **where),
         "depthwise_last": lambda: conv_depthwise_last.conv2d_input_grad(out, grad, weight, **where),
         "cublas": lambda: one_tap("cublas", "input", out, grad, weight, stride=stride, padding=padding),
@@ -262,8 +297,10 @@ def conv2d_input_grad(grad: Layout, weight: Layout, *, size: Pair, stride: Pair,
         "wgmma": lambda: (conv_wgmma_kept.conv2d_input_grad(out, grad, weight, **where, groups=groups)
                           or conv_wgmma.conv2d_input_grad(out, grad, weight, **where, groups=groups)),
         "cudnn": lambda: library("input", out, grad, weight, **where, tf32=tf32),
-        "mma": lambda: conv_mma.conv2d_input_grad(out, grad, weight, **where, groups=groups)},
-        lambda: conv_simt.conv2d_input_grad(out, grad, weight, **where, groups=groups, version=version))
+        "mma": lambda: conv_mma.conv2d_input_grad(out, grad, weight, **where, groups=groups)}
+    return _planned(version, _order(version, "input", out, grad, weight, stride, groups, tf32, dilation),
+                    {name: lambda way=way: _biased(way(), bias) for name, way in ways.items()},  # type: ignore[misc]
+                    lambda: conv_input.conv2d_input_grad(out, grad, weight, bias, **where, groups=groups, version=version))
 
 
 def conv2d_weight_grad(grad: Layout, x: Layout, *, kernel: Pair, stride: Pair,

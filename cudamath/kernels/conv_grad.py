@@ -15,6 +15,8 @@ A warp reads 8 neighbouring positions of 4 outputs (or taps): four stretches of 
 """
 
 import functools
+import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,9 @@ from ..core.layout import Layout
 from ..core.plan import Constant, Launch, Output, Plan
 from .build import SIMULATOR, blocks, codec
 from .conv_simt import (
+    ALONG_DEPTH,
     DEPTH,
+    DIRECT,
     LEAST_OUTPUTS,
     OUTSIDE,
     PITCH,
@@ -33,6 +37,7 @@ from .conv_simt import (
     THREADS,
     Sources,
     Tile,
+    View,
     Walk,
     choose_tile,
     fits,
@@ -59,29 +64,33 @@ def conv2d_weight_direct(dtype: np.dtype) -> Any:
     load, store, C = codec(dtype)
 
     @cuda.jit
-    def conv2d_weight_direct(dy, x, dw, row_start, row_step, row_tap, column_start, column_step, column_tap):
-        """dy (N, G, M, P, Q), x (N, G, C, H, W), dw (G, M, C, R, S); any strides. Rows and columns as above."""
+    def conv2d_weight_direct(dy, x, dw, plane_start, plane_step, plane_tap, row_start, row_step, row_tap, column_start,
+                             column_step, column_tap):
+        """dy (N, G, M, O, P, Q), x (N, G, C, D, H, W), dw (G, M, C, T, R, S); any strides. Planes, rows and columns as in
+        conv2d_direct."""
         sums = cuda.shared.array(REDUCERS, C)
         t = cuda.threadIdx.x
         i = cuda.blockIdx.x
-        s = i % dw.shape[4]
+        s = i % dw.shape[5]
+        i //= dw.shape[5]
+        r = i % dw.shape[4]
         i //= dw.shape[4]
-        r = i % dw.shape[3]
+        deep = i % dw.shape[3]
         i //= dw.shape[3]
         c = i % dw.shape[2]
         i //= dw.shape[2]
         m = i % dw.shape[1]
         g = i // dw.shape[1]
-        height, width = dy.shape[3], dy.shape[4]
+        depth, height, width = dy.shape[3], dy.shape[4], dy.shape[5]
         total = C(0)
         for n in range(dy.shape[0]):
-            for pixel in range(t, height * width, REDUCERS):
-                p = types.int32(types.uint32(pixel) // types.uint32(width))
-                q = pixel - p * width
+            for pixel in range(t, depth * height * width, REDUCERS):
+                o, p, q = split_position(pixel, height * width, width)
+                d = plane_start + o * plane_step + deep * plane_tap
                 h = row_start + p * row_step + r * row_tap
                 v = column_start + q * column_step + s * column_tap
-                if h >= 0 and h < x.shape[3] and v >= 0 and v < x.shape[4]:
-                    total += load(dy[n, g, m, p, q]) * load(x[n, g, c, h, v])
+                if d >= 0 and d < x.shape[3] and h >= 0 and h < x.shape[4] and v >= 0 and v < x.shape[5]:
+                    total += load(dy[n, g, m, o, p, q]) * load(x[n, g, c, d, h, v])
         sums[t] = total
         cuda.syncthreads()
         half = REDUCERS // 2
@@ -91,7 +100,7 @@ def conv2d_weight_direct(dtype: np.dtype) -> Any:
             cuda.syncthreads()
             half //= 2
         if t == 0:
-            dw[g, m, c, r, s] = store(sums[0])
+            dw[g, m, c, deep, r, s] = store(sums[0])
 
     return conv2d_weight_direct
 
@@ -240,12 +249,20 @@ def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
 # ------------------------------------------------------------------------------------------------- planner
 
 
+def direct(dtype: np.dtype, dy: View, x: View, dw: View, *walks: Walk) -> Launch:
+    """One block per weight. walks: along planes (of volumes), rows and columns."""
+    steps = itertools.chain.from_iterable((*(ALONG_DEPTH,) * (3 - len(walks)), *walks))
+    return Launch(conv2d_weight_direct(dtype), math.prod(dw.shape), REDUCERS,
+                  [dy.volumes(), x.volumes(), dw.volumes(), *numbers(*steps)])
+
+
 def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[int, int],
                        padding: tuple[int, int, int, int], dilation: tuple[int, int], groups: int,
                        version: str | None = None) -> Plan:
     """grad (N, G*M, P, Q), x (N, G*C, H, W) -> out (G*M, C, R, S).
 
-    version: "weight_direct" or "weight_gemm"; by default the second unless a group has very few outputs."""
+    version: "weight_direct" or "weight_gemm"; by default the second unless a group has very few outputs, or there is little
+    to do."""
     kernel = out.shape[2:]
     if not out.size:
         return Plan([out], [])
@@ -257,12 +274,11 @@ def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[in
     images, _, outputs, height, width = dy.shape
     dtype, item, positions = grad.dtype, grad.itemsize, images * height * width
     if version is None:
-        gemm = outputs >= LEAST_OUTPUTS and groups <= 65535 and fits(dy, item) and fits(source, item) and positions
+        gemm = (outputs >= LEAST_OUTPUTS and groups <= 65535 and fits(dy, item) and fits(source, item) and positions
+                and positions * out.size > DIRECT)
         version = "weight_gemm" if gemm else "weight_direct"
     if version == "weight_direct":
-        launch = Launch(conv2d_weight_direct(dtype), out.size, REDUCERS,
-                        [dy.array(), source.array(), dw.array(), *numbers(*rows, *columns)])
-        return Plan([out], [*sources.steps, launch], sources.temps)
+        return Plan([out], [*sources.steps, direct(dtype, dy, source, dw, rows, columns)], sources.temps)
     if version != "weight_gemm":
         raise ValueError(f"conv2d: no version {version!r}; there are 'weight_direct' and 'weight_gemm'")
     tile = choose_tile(outputs, dtype)

@@ -87,34 +87,40 @@ def conv2d_direct(dtype: np.dtype) -> Any:
     load, store, C = codec(dtype)
 
     @cuda.jit
-    def conv2d_direct(x, w, bias, y, biased, row_start, row_step, row_tap, column_start, column_step, column_tap):
-        """x (N, G, C, H, W), w (G, M, C, R, S), bias (G * M,) if biased, y (N, G, M, P, Q); any strides.
+    def conv2d_direct(x, w, bias, y, biased, plane_start, plane_step, plane_tap, row_start, row_step, row_tap, column_start,
+                      column_step, column_tap):
+        """x (N, G, C, D, H, W), w (G, M, C, T, R, S), bias (G * M,) if biased, y (N, G, M, O, P, Q); any strides.
 
-        Input row = row_start + p * row_step + r * row_tap; columns alike."""
-        images, groups, outputs, height, width = y.shape
+        Input row = row_start + p * row_step + r * row_tap; planes and columns alike. Images are one plane deep."""
+        images, groups, outputs, depth, height, width = y.shape
         i = cuda.grid(1)
-        if i >= images * groups * outputs * height * width:
+        if i >= images * groups * outputs * depth * height * width:
             return
         q = i % width
         i //= width
         p = i % height
         i //= height
+        o = i % depth
+        i //= depth
         m = i % outputs
         i //= outputs
         g = i % groups
         n = i // groups
         total = C(0)
         for c in range(w.shape[2]):
-            for r in range(w.shape[3]):
-                h = row_start + p * row_step + r * row_tap
-                if h >= 0 and h < x.shape[3]:
-                    for s in range(w.shape[4]):
-                        v = column_start + q * column_step + s * column_tap
-                        if v >= 0 and v < x.shape[4]:
-                            total += load(w[g, m, c, r, s]) * load(x[n, g, c, h, v])
+            for t in range(w.shape[3]):
+                d = plane_start + o * plane_step + t * plane_tap
+                if d >= 0 and d < x.shape[3]:
+                    for r in range(w.shape[4]):
+                        h = row_start + p * row_step + r * row_tap
+                        if h >= 0 and h < x.shape[4]:
+                            for s in range(w.shape[5]):
+                                v = column_start + q * column_step + s * column_tap
+                                if v >= 0 and v < x.shape[5]:
+                                    total += load(w[g, m, c, t, r, s]) * load(x[n, g, c, d, h, v])
         if biased != 0:
             total += load(bias[g * outputs + m])
-        y[n, g, m, p, q] = store(total)
+        y[n, g, m, o, p, q] = store(total)
 
     return conv2d_direct
 
@@ -328,7 +334,7 @@ def conv2d_implicit_gemm(dtype: np.dtype, tile: Tile) -> Any:
 
 
 class View(NamedTuple):
-    """Where a five-dimensional operand lies: strides and offset in bytes."""
+    """Where an operand of five dimensions lies, or of volumes of six: strides and offset in bytes."""
 
     argument: ArrayArg
     shape: tuple[int, ...]
@@ -338,9 +344,16 @@ class View(NamedTuple):
     def array(self) -> ArrayArg:
         return self.argument.view(self.shape, self.strides, offset=self.offset)
 
+    def volumes(self) -> ArrayArg:
+        """As volumes: images are one plane deep."""
+        if len(self.shape) == 6:
+            return self.array()
+        (*first, h, w), (*apart, row, column) = self.shape, self.strides
+        return self.argument.view((*first, 1, h, w), (*apart, row * h, row, column), offset=self.offset)
+
     def line(self, itemsize: int) -> ArrayArg:
         """The memory it covers as one dimension (strides are not negative)."""
-        return self.argument.view((self.span(itemsize),), (itemsize,), offset=self.offset)
+        return self.argument.view((max(self.span(itemsize), 1),), (itemsize,), offset=self.offset)
 
     def span(self, itemsize: int) -> int:
         return 1 + sum((n - 1) * stride // itemsize for n, stride in zip(self.shape, self.strides, strict=True))
@@ -375,11 +388,22 @@ class Sources:
 
 
 def grouped(argument: ArrayArg, layout: Layout, groups: int, axis: int) -> View:
-    """View of (N, G*C, H, W) as (N, G, C, H, W) (axis 1), or of (G*M, C, R, S) as (G, M, C, R, S) (axis 0)."""
+    """View of (N, G*C, H, W) as (N, G, C, H, W) (axis 1), or of (G*M, C, R, S) as (G, M, C, R, S) (axis 0); volumes alike."""
     shape, strides = list(layout.shape), list(layout.strides)
     each = shape[axis] // groups
     return View(argument, (*shape[:axis], groups, each, *shape[axis + 1:]),
                 (*strides[:axis], each * strides[axis], strides[axis], *strides[axis + 1:]))
+
+
+ALONG_DEPTH = Walk(0, 1, 1)  # of images, which are one plane deep, as are their filters
+
+
+def direct(dtype: np.dtype, x: View, w: View, bias: ArrayArg | None, y: View, *walks: Walk) -> Launch:
+    """One thread per result. walks: along planes (of volumes), rows and columns."""
+    steps = itertools.chain.from_iterable((*(ALONG_DEPTH,) * (3 - len(walks)), *walks))
+    return Launch(conv2d_direct(dtype), blocks(math.prod(y.shape), THREADS), THREADS,
+                  [x.volumes(), w.volumes(), w.argument.view((1,), (dtype.itemsize,)) if bias is None else bias, y.volumes(),
+                   *numbers(bias is not None, *steps)])
 
 
 def numbers(*values: int) -> list[Any]:
@@ -436,13 +460,11 @@ def _split(sources: Sources, x: View, w: View, y: View, splits: int) -> tuple[Vi
             View(partial, (y.shape[0], splits, *y.shape[2:]), (y.strides[0], 4 * size, *y.strides[2:])))
 
 
-def _tap_sum(sources: Sources, dtype: np.dtype, x: View, w: View, bias: ArrayArg | None, y: View, rows: Walk,
+def tap_sum(sources: Sources, dtype: np.dtype, x: View, w: View, bias: ArrayArg | None, y: View, rows: Walk,
              columns: Walk, version: str | None, splits: int | None) -> None:
     """Append the launches of y[n, g, m, p, q] = bias + sum over (c, r, s) of w * x."""
     images, groups, outputs, height, width = y.shape
     channels, taps = w.shape[2], w.shape[2] * w.shape[3] * w.shape[4]
-    biased = bias is not None
-    bias = bias if biased else w.argument.view((1,), (dtype.itemsize,))       # not read
     positions, item = images * height * width, dtype.itemsize
     if version is None:
         gemm = (outputs >= LEAST_OUTPUTS and groups <= 65535 and fits(x, item) and positions < 1 << 30
@@ -450,12 +472,12 @@ def _tap_sum(sources: Sources, dtype: np.dtype, x: View, w: View, bias: ArrayArg
         gemm = gemm and (taps > DIRECT_TAPS or positions * groups * outputs * taps > DIRECT)
         version = "implicit_gemm" if gemm and taps else "direct"
     if version == "direct":
-        sources.steps.append(Launch(
-            conv2d_direct(dtype), blocks(positions * groups * outputs, THREADS), THREADS,
-            [x.array(), w.array(), bias, y.array(), *numbers(biased, *rows, *columns)]))
+        sources.steps.append(direct(dtype, x, w, bias, y, rows, columns))
         return
     if version != "implicit_gemm":
         raise ValueError(f"conv2d: no version {version!r}; there are 'direct' and 'implicit_gemm'")
+    biased = bias is not None
+    bias = bias if biased else w.argument.view((1,), (item,))                 # not read
     tile = choose_tile(outputs, dtype)
     target, size, device = y, math.prod(y.shape), sources.found[0][1].device
     if (dtype != float32 or tile != TILES[128] or groups > 1 or biased or size % 4
@@ -498,7 +520,7 @@ def conv2d(out: Layout, x: Layout, weight: Layout, bias: Layout | None = None, *
         return Plan([out], [])
     sources = Sources(*([x, weight] if bias is None else [x, weight, bias]))
     (x_arg, x), (w_arg, weight), *rest = sources.found
-    _tap_sum(sources, x.dtype, grouped(x_arg, x, groups, 1), grouped(w_arg, weight, groups, 0),
+    tap_sum(sources, x.dtype, grouped(x_arg, x, groups, 1), grouped(w_arg, weight, groups, 0),
              rest[0][0] if rest else None, grouped(Output(0), out, groups, 1),
              Walk(-padding[0], stride[0], dilation[0]), Walk(-padding[2], stride[1], dilation[1]), version, splits)
     return Plan([out], sources.steps, sources.temps)
@@ -520,26 +542,3 @@ def residues(kernel: int, size: int, stride: int, padding: int, dilation: int) -
         if count > 0:
             found.append((first, count, part, Walk(start, 1, -(step * dilation // stride))))
     return found
-
-
-def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, *, stride: tuple[int, int],
-                      padding: tuple[int, int, int, int], dilation: tuple[int, int], groups: int,
-                      version: str | None = None, splits: int | None = None) -> Plan:
-    """grad (N, G*M, P, Q), weight (G*M, C, R, S) -> out (N, G*C, H, W). Versions and splits as conv2d."""
-    kernel, size = weight.shape[2:], out.shape[2:]
-    if not out.size:
-        return Plan([out], [])
-    sources = Sources(grad, weight)
-    (g_arg, grad), (w_arg, weight) = sources.found
-    dy, w = grouped(g_arg, grad, groups, 1), grouped(w_arg, weight, groups, 0)
-    dx = grouped(Output(0), out, groups, 1)
-    axes = [residues(kernel[i], size[i], stride[i], padding[2 * i], dilation[i]) for i in (0, 1)]
-    for (top, height, r, rows), (left, width, s, columns) in itertools.product(*axes):
-        ws = w.strides                                             # (G, M, C, R, S) read as (G, C, M, R', S')
-        part = View(w_arg, (groups, w.shape[2], w.shape[1], len(range(kernel[0])[r]), len(range(kernel[1])[s])),
-                    (ws[0], ws[2], ws[1], r.step * ws[3], s.step * ws[4]), r.start * ws[3] + s.start * ws[4])
-        ds = dx.strides
-        target = View(Output(0), (*dx.shape[:3], height, width), (*ds[:3], stride[0] * ds[3], stride[1] * ds[4]),
-                      top * ds[3] + left * ds[4])
-        _tap_sum(sources, grad.dtype, dy, part, None, target, rows, columns, version, splits)
-    return Plan([out], sources.steps, sources.temps)

@@ -7,6 +7,7 @@ gradient, as a function.
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -15,8 +16,9 @@ from ..core.dtypes import float32
 from ..core.op import FLOATING, Op, require
 from ..ops.join import _pad, pad, stack
 from ..ops.linalg import tf32_allowed
-from ..ops.shape import _copy, moveaxis, reshape
+from ..ops.shape import _copy, expand_dims, moveaxis, reshape, squeeze
 from . import conv_fold
+from .conv_volumes import _conv3d, little
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose2d"]
 
@@ -256,9 +258,9 @@ def conv1d(x: Any, weight: Any, bias: Any = None, *, stride: int = 1, padding: i
     where = _windows("conv1d", 1, x, weight, stride, padding, dilation)
     params: dict[str, Any] = {"stride": (1, *where["stride"]), "padding": (0, 0, *where["padding"]),
                               "dilation": (1, *where["dilation"]), "groups": groups, "tf32": _tf32(x)}
-    arrays = x[:, :, None], weight[:, :, None], *biases
+    arrays = expand_dims(x, axis=2), expand_dims(weight, axis=2), *biases
     y = _conv2d(*arrays, **params)
-    sequences = y[:, :, 0]
+    sequences = squeeze(y, axis=2)
     if plain:
         _conv2d.remember(key, given, arrays, (y, sequences), **params)
     return sequences
@@ -308,11 +310,19 @@ def conv3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, in
     key = ("conv3d", stride, padding, dilation, groups, tf32_allowed())
     given = (x, weight) if bias is None else (x, weight, bias)
     plain = whole(stride, padding, dilation, groups)
-    known = _conv2d.again(key, given) if plain else None
-    if known is not None:
-        return known
+    for card in (_conv3d, _conv2d) if plain else ():
+        known = card.again(key, given)
+        if known is not None:
+            return known
     (x, weight, *biases), groups = _operands("conv3d", 3, x, weight, bias, groups)
     where = _windows("conv3d", 3, x, weight, stride, padding, dilation)
+    results = [(n + sum(where["padding"][2 * i:2 * i + 2]) - where["dilation"][i] * (weight.shape[2 + i] - 1) - 1)
+               // where["stride"][i] + 1 for i, n in enumerate(x.shape[2:])]
+    if little(x.shape[0] * weight.shape[0] * math.prod(results), weight):
+        y = _conv3d(x, weight, *biases, **where, groups=groups)
+        if plain:
+            _conv3d.remember(key, given, (x, weight, *biases), **where, groups=groups)
+        return y
     (step, *strides), (before, after, *margins), (apart, *dilations) = where["stride"], where["padding"], where["dilation"]
     taps, thin = weight.shape[2], x
     widths, zeros = ((0, 0), (0, 0), (before, after), (0, 0), (0, 0)), (0, 0)  # zeros: 16 bytes of them
@@ -394,9 +404,9 @@ def conv_transpose2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     [[[[1.0, 10.0, 2.0, 20.0]]]]
     """
     name = "conv_transpose2d"
-    key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
+    key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight) if bias is None else (x, weight, bias)
     plain = whole(stride, padding, output_padding, groups, dilation)
-    known = transposed_again(key, given, bias) if plain else None
+    known = _conv2d_input_grad.again(key, given) if plain else None
     if known is not None:
         return known
     (x, weight, *biases), groups = _operands(name, 2, x, weight, bias, groups, transposed=True)
@@ -416,26 +426,13 @@ def conv_transpose2d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     empty = [max(0, m - p - (s - 1)) for p, m, s in zip(margins, more, strides, strict=True)]
     where: dict[str, Any] = {"size": tuple([n - e for n, e in zip(size, empty, strict=True)]), "stride": strides,
                              "padding": (margins[0], ends[0], margins[1], ends[1]), "dilation": dilations, "groups": groups}
-    y = _conv2d_input_grad(x, weight, **where)
-    if plain and not max(empty):
-        _conv2d_input_grad.remember(key, given, (x, weight), **where)
     if max(empty):
-        y = pad(y, ((0, 0), (0, 0), (0, empty[0]), (0, empty[1])))
-    return y + biases[0][:, None, None] if biases else y
-
-
-def transposed_again(key: tuple, given: tuple[Any, Any], bias: Any) -> ndarray | None:
-    """The result of a transposed convolution like one that was seen before (`Op.again`), plus the bias; None if there was none,
-    or if such a bias has to be checked."""
-    y = _conv2d_input_grad.again(key, given)
-    if y is None or bias is None:
-        return y
-    if type(bias) is not ndarray:
-        return None
-    of, to = bias._layout, y._layout
-    if (of.shape, of.dtype, of.device) != (to.shape[1:2], to.dtype, to.device):
-        return None
-    return y + bias[(slice(None), *(None,) * (to.ndim - 2))]
+        y = pad(_conv2d_input_grad(x, weight, **where), ((0, 0), (0, 0), (0, empty[0]), (0, empty[1])))
+        return y + biases[0][:, None, None] if biases else y
+    y = _conv2d_input_grad(x, weight, *biases, **where)
+    if plain:
+        _conv2d_input_grad.remember(key, given, (x, weight, *biases), **where)
+    return y
 
 
 # The three are one trilinear form in (x, weight, gradient): the gradients of each are the other two, to any order.
@@ -448,9 +445,10 @@ def _conv2d_rule(g: ndarray, _y: None, x: ndarray, weight: ndarray, *_bias: None
             *[g.sum(axis=(0, 2, 3)) for _ in _bias])
 
 
-def _input_grad_rule(g: ndarray, _y: None, grad: ndarray, weight: ndarray, *, size: Any, **where: Any) -> tuple:
+def _input_grad_rule(g: ndarray, _y: None, grad: ndarray, weight: ndarray, *_bias: None, size: Any, **where: Any) -> tuple:
     return (_conv2d(g, weight, **where) if grad._node else None,
-            _conv2d_weight_grad(grad, g, kernel=weight.shape[2:], **where) if weight._node else None)
+            _conv2d_weight_grad(grad, g, kernel=weight.shape[2:], **where) if weight._node else None,
+            *[g.sum(axis=(0, 2, 3)) for _ in _bias])
 
 
 def _weight_grad_rule(g: ndarray, _y: None, grad: ndarray, x: ndarray, *, kernel: Any, **where: Any) -> tuple:

@@ -9,8 +9,9 @@ from typing import Any
 
 from ..core.array import ndarray
 from ..core.op import Op
-from ..ops.shape import _copy
-from .conv import _conv2d_input_grad, _operands, conv_transpose2d, several, transposed_again, whole
+from ..ops.shape import _copy, expand_dims, squeeze
+from .conv import _conv2d_input_grad, _operands, conv_transpose2d, several, whole
+from .conv_volumes import _conv3d_input_grad, little
 
 __all__ = ["conv_transpose1d", "conv_transpose3d"]
 
@@ -47,22 +48,23 @@ def conv_transpose1d(x: Any, weight: Any, bias: Any = None, *, stride: int = 1, 
     [[[1.0, 10.0, 2.0, 20.0]]]
     """
     name = "conv_transpose1d"
-    key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
+    key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight) if bias is None else (x, weight, bias)
     plain = whole(stride, padding, output_padding, groups, dilation)
-    known = transposed_again(key, given, bias) if plain else None
+    known = _conv2d_input_grad.again(key, given) if plain else None
     if known is not None:
         return known
     (x, weight, *biases), groups = _operands(name, 1, x, weight, bias, groups, transposed=True)
     (s,), (d,) = several(name, "stride", stride, 1, 1), several(name, "dilation", dilation, 1, 1)
     (p,), (more,) = several(name, "padding", padding, 0, 1), several(name, "output_padding", output_padding, 0, 1)
     _size(name, x, weight, (s,), (p,), (more,), (d,))
-    arrays, how = (x[:, :, None], weight[:, :, None]), {"stride": (1, s), "padding": (0, p), "output_padding": (0, more),
-                                                        "groups": groups, "dilation": (1, d)}
-    rows = conv_transpose2d(*arrays, **how)  # type: ignore[arg-type]
-    y = rows[:, :, 0]
+    arrays = expand_dims(x, axis=2), expand_dims(weight, axis=2), *biases
+    how: dict[str, Any] = {"stride": (1, s), "padding": (0, p), "output_padding": (0, more), "groups": groups,
+                           "dilation": (1, d)}
+    rows = conv_transpose2d(*arrays, **how)
+    y = squeeze(rows, axis=2)
     if plain:
         _conv2d_input_grad.remember_as(("conv_transpose2d", *how.values()), key, given, arrays, (rows, y))
-    return y + biases[0][:, None] if biases else y
+    return y
 
 
 def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, int, int] = 1,
@@ -103,14 +105,25 @@ def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     """
     name = "conv_transpose3d"
     key, given = (name, stride, padding, output_padding, groups, dilation), (x, weight)
+    everything = given if bias is None else (*given, bias)
     plain = whole(stride, padding, output_padding, groups, dilation)
-    known = transposed_again(key, given, bias) if plain else None
+    known = _conv3d_input_grad.again(key, everything) if plain else None
+    if known is None and plain:
+        known = _again(key, given, bias)
     if known is not None:
         return known
     (x, weight, *biases), groups = _operands(name, 3, x, weight, bias, groups, transposed=True)
     strides, dilations = several(name, "stride", stride, 1, 3), several(name, "dilation", dilation, 1, 3)
     margins, more = several(name, "padding", padding, 0, 3), several(name, "output_padding", output_padding, 0, 3)
     size = _size(name, x, weight, strides, margins, more, dilations)
+    if little(x.size, weight) and all(m - p < s for m, p, s in zip(more, margins, strides, strict=True)):
+        # of the convolution whose gradient this is: output_padding is less padding behind, as in conv_transpose2d
+        ends = tuple([n for p, m in zip(margins, more, strict=True) for n in (p, max(0, p - m))])
+        kept: dict[str, Any] = {"size": size, "stride": strides, "padding": ends, "dilation": dilations, "groups": groups}
+        y = _conv3d_input_grad(x, weight, *biases, **kept)
+        if plain:
+            _conv3d_input_grad.remember(key, everything, (x, weight, *biases), **kept)
+        return y
     (n, c, d, h, w), (_, outputs, taps, r, s) = x.shape, weight.shape
     turned = x.transpose((0, 2, 1, 3, 4))
     images, filters = turned.reshape((n * d, c, h, w)), weight.reshape((c, outputs * taps, r, s))
@@ -127,6 +140,20 @@ def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
         if first is not None and second is not None and third is not None:
             _conv2d_input_grad.remember_chain(key, given, turned, first, lambda x, w: third(second(x, w)), y)
     return y + biases[0][:, None, None, None] if biases else y
+
+
+def _again(key: tuple, given: tuple[Any, Any], bias: Any) -> ndarray | None:
+    """The result of a transposed convolution like one that was seen before (`Op.again`), plus the bias; None if there was none,
+    or if such a bias has to be checked."""
+    y = _conv2d_input_grad.again(key, given)
+    if y is None or bias is None:
+        return y
+    if type(bias) is not ndarray:
+        return None
+    of, to = bias._layout, y._layout
+    if (of.shape, of.dtype, of.device) != (to.shape[1:2], to.dtype, to.device):
+        return None
+    return y + bias[:, None, None, None]
 
 
 def _size(name: str, x: ndarray, weight: ndarray, strides: tuple[int, ...], margins: tuple[int, ...],

@@ -47,6 +47,8 @@ def _pieces(g: ndarray, axis: int, sizes: tuple) -> tuple[ndarray, ...]:
 
 _concat = Op("concat", cpu="shape.concat", cuda="join.concat",
              vjp=lambda g, _y, *_xs, axis, sizes: _pieces(g, axis, sizes))
+_roll: Op = Op("roll", cpu="shape.roll", cuda="roll.roll", vjp=lambda g, _y, _x, shifts: (
+    _roll(g, shifts=tuple([-step % n for step, n in zip(shifts, g.shape, strict=True)])),))
 _pad = Op("pad", cpu="shape.pad", cuda="copy.pad",
           vjp=lambda g, _y, _x, widths, **_scalars: (
               view_of(g, tuple([slice(b, n - a) for n, (b, a) in zip(g.shape, widths, strict=True)])),))
@@ -351,18 +353,28 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
         if not hasattr(step, "__int__"):
             raise TypeError(f"roll: shifts must be integers, got {shift!r:.80}")
         totals[a] = totals.get(a, 0) + int(step)
-    out, run = x, None
-    for a, step in totals.items():
-        size = x.shape[a]
-        if size and step % size:
-            at = size - step % size
-            parts = [span(out, a, at, size), span(out, a, 0, at)]
-            if x._layout.device >= 0 and plain:
-                run = _after(run, _joining("roll", out, parts, a))
-            out = _joined("roll", parts, a)
-    if run is not None:
-        _concat.keep(("roll", x._layout, shift, axis), run)
-    return _copy(x) if out is x else out
+    moving = {a: step % x.shape[a] for a, step in totals.items() if x.shape[a] and step % x.shape[a]}
+    if len(moving) > 1:
+        return _rolled(x, moving, ("roll", x._layout, shift, axis) if plain else None)
+    if not moving:
+        return _copy(x)
+    ((a, step),) = moving.items()
+    parts = [span(x, a, x.shape[a] - step, x.shape[a]), span(x, a, 0, x.shape[a] - step)]
+    if x._layout.device >= 0 and plain:
+        _concat.keep(("roll", x._layout, shift, axis), _joining("roll", x, parts, a))
+    return _joined("roll", parts, a)
+
+
+def _rolled(x: ndarray, moving: dict[int, int], key: tuple | None) -> ndarray:
+    """x rolled along several axes, three at a time; key: under which a call on a GPU finds the plan again."""
+    if len(moving) > 3:
+        first = dict(itertools.islice(moving.items(), 3))
+        return _rolled(_rolled(x, first, None), {a: step for a, step in moving.items() if a not in first}, None)
+    shifts = tuple([moving.get(a, 0) for a in range(x.ndim)])
+    out = _roll(x, shifts=shifts)
+    if key is not None and x._layout.device >= 0:
+        _concat.keep(key, _roll.plans[x._layout, shifts])
+    return out
 
 
 def _after(first: Callable | None, second: Callable) -> Callable:

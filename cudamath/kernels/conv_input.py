@@ -1,0 +1,142 @@
+"""The input gradient of a convolution, which is the transposed convolution: every output adds its filter to the input.
+
+    dx[c, h] = sum over m and r of w[m, c, r] * dy[m, p]     with p * stride + r * dilation - padding = h   (columns alike)
+
+With a stride, input row h meets only those taps r for which h + padding - r * dilation is a multiple of the stride. Versions:
+
+``conv2d_input_direct``  one thread per element of dx: it finds the first tap that meets an output along each axis and how many
+                         follow, and walks these, all outputs m of a tap in a row: nothing is asked within the sum, so that
+                         several loads are under way. One launch, whatever the stride, for images and volumes, with a bias:
+                         the right one where there is little to do, and for few channels.
+``implicit_gemm``        the rows (and columns) of one residue form a convolution of their own, with every stride-th tap and no
+                         stride at all: one product each, by the tiles of conv_simt.py.
+"""
+
+import functools
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.layout import Layout
+from ..core.plan import ArrayArg, Launch, Output, Plan
+from .build import blocks, codec
+from .conv_simt import LEAST_OUTPUTS, THREADS, Sources, View, grouped, numbers, residues, tap_sum
+from .lazy import cuda, types
+from .reduce_parts import index_walker
+
+ONCE = 1 << 21            # multiply-adds up to which one launch of `conv2d_input_direct` is sooner done than several products
+ONCE_ALONE = 1 << 18      # the same where there is no stride: beside a single product
+TAPS = 1 << 10            # and those of a single result
+
+
+@functools.cache
+def meeting(large: bool) -> Any:
+    """Device function: along one axis, the taps that meet an output from place `at` (padding counted): the first one, how many,
+    and the output that it meets. From one to the next it is `every` taps on and `back` outputs back. large: 64-bit places."""
+    signed, unsigned = (types.int64, types.uint64) if large else (types.int32, types.uint32)
+
+    @cuda.jit(device=True)
+    def meeting(at, size, taps, stride, dilation, every, back):
+        tap, rest = signed(0), signed(at)
+        while tap < taps and rest > 0 and unsigned(rest) % unsigned(stride) != unsigned(0):
+            tap, rest = signed(tap + 1), signed(rest - dilation)
+        place = signed(unsigned(max(rest, 0)) // unsigned(stride))
+        while tap < taps and place >= size:
+            tap, place = signed(tap + every), signed(place - back)
+        count = 0
+        if rest >= 0 and tap < taps and place >= 0:
+            count = 1 + min((taps - 1 - tap) // every, place // back)
+        return tap, count, place
+
+    return meeting
+
+
+@functools.cache
+def conv2d_input_direct(dtype: np.dtype, large: bool) -> Any:
+    """One thread per element of the input. large: sizes and places are 64-bit numbers."""
+    load, store, C = codec(dtype)
+    locate, meet, size, place = index_walker(0, 6, not large), meeting(large), dtype.itemsize, types.uint64
+
+    @cuda.jit
+    def conv2d_input_direct(dy, w, outputs, weights, bias, dx, biased, pad_o, stride_o, apart_o, every_o, back_o, pad_p,
+                            stride_p, apart_p, every_p, back_p, pad_q, stride_q, apart_q, every_q, back_q):
+        """dy (N, G, M, O, P, Q), w (G, M, C, T, R, S), bias (G * C,) if biased, dx (N, G, C, D, H, W); any strides. outputs,
+        weights: the memory of dy and w. Planes, rows and columns: padding in front, stride, dilation; from a tap that meets an
+        output to the next, taps and outputs."""
+        i = cuda.grid(1)
+        if i >= dx.size:
+            return
+        n, g, c, d, h, v = locate(dx, i)
+        first_t, planes, o = meet(d + pad_o, dy.shape[3], w.shape[3], stride_o, apart_o, every_o, back_o)
+        first_r, rows, p = meet(h + pad_p, dy.shape[4], w.shape[4], stride_p, apart_p, every_p, back_p)
+        first_s, columns, q = meet(v + pad_q, dy.shape[5], w.shape[5], stride_q, apart_q, every_q, back_q)
+        far, wide = dy.strides, w.strides
+        step_y, step_w = far[2] // size, wide[1] // size
+        total = C(0)
+        for j in range(planes):
+            for k in range(rows):
+                for e in range(columns):
+                    t, r, s = first_t + j * every_o, first_r + k * every_p, first_s + e * every_q
+                    of_w = (g * wide[0] + c * wide[2] + t * wide[3] + r * wide[4] + s * wide[5]) // size
+                    of_y = (n * far[0] + g * far[1] + (o - j * back_o) * far[3] + (p - k * back_p) * far[4]
+                            + (q - e * back_q) * far[5]) // size
+                    for m in range(dy.shape[2]):
+                        total += load(weights[place(of_w + m * step_w)]) * load(outputs[place(of_y + m * step_y)])
+        if biased != 0:
+            total += load(bias[g * dx.shape[2] + c])
+        dx[n, g, c, d, h, v] = store(total)
+
+    return conv2d_input_direct
+
+
+# ------------------------------------------------------------------------------------------------ planners
+
+
+def direct(dtype: np.dtype, dy: View, w: View, bias: ArrayArg | None, dx: View, stride: tuple[int, ...],
+           padding: tuple[int, ...], dilation: tuple[int, ...]) -> Launch:
+    """One thread per element of dx. stride, dilation, and padding in front: along planes (of volumes), rows and columns."""
+    steps: list[int] = []
+    for s, front, d in [(1, 0, 1)] * (3 - len(stride)) + list(zip(stride, padding, dilation, strict=True)):
+        common = math.gcd(s, d)
+        steps += [front, s, d, s // common, d // common]
+    large = max(math.prod(dx.shape), *steps, *[n + front for n, front in zip(dx.shape[3:], padding, strict=True)]) >= 1 << 30
+    memory = [view.line(dtype.itemsize) for view in (dy, w)]
+    added = w.argument.view((1,), (dtype.itemsize,)) if bias is None else bias                     # not read
+    return Launch(conv2d_input_direct(dtype, large), blocks(math.prod(dx.shape), THREADS), THREADS,
+                  [dy.volumes(), w.volumes(), *memory, added, dx.volumes(), *numbers(bias is not None, *steps)])
+
+
+def little(size: int, weight: tuple[int, ...], stride: tuple[int, ...]) -> bool:
+    """Whether an input gradient of `size` elements is sooner done by one launch of `conv2d_input_direct`."""
+    taps = weight[0] * math.prod([blocks(n, s) for n, s in zip(weight[2:], stride, strict=True)])
+    return taps <= TAPS and size * taps <= (ONCE if max(stride) > 1 else ONCE_ALONE)
+
+
+def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, bias: Layout | None = None, *, stride: tuple[int, int],
+                      padding: tuple[int, int, int, int], dilation: tuple[int, int], groups: int,
+                      version: str | None = None, splits: int | None = None) -> Plan:
+    """grad (N, G*M, P, Q), weight (G*M, C, R, S), bias (G*C,) -> out (N, G*C, H, W). Versions and splits as conv2d."""
+    if not out.size:
+        return Plan([out], [])
+    sources = Sources(*([grad, weight] if bias is None else [grad, weight, bias]))
+    (g_arg, grad), (w_arg, weight), *rest = sources.found
+    added = rest[0][0] if rest else None
+    dy, w = grouped(g_arg, grad, groups, 1), grouped(w_arg, weight, groups, 0)
+    dx = grouped(Output(0), out, groups, 1)
+    each = (weight.shape[0] // groups, *weight.shape[1:])
+    if version == "direct" or version is None and (weight.shape[1] < LEAST_OUTPUTS or little(out.size, each, stride)):
+        sources.steps.append(direct(grad.dtype, dy, w, added, dx, stride, padding[::2], dilation))
+        return Plan([out], sources.steps, sources.temps)
+    kernel, size = weight.shape[2:], out.shape[2:]
+    axes = [residues(kernel[i], size[i], stride[i], padding[2 * i], dilation[i]) for i in (0, 1)]
+    for (top, height, r, rows), (left, width, s, columns) in itertools.product(*axes):
+        ws = w.strides                                             # (G, M, C, R, S) read as (G, C, M, R', S')
+        part = View(w_arg, (groups, w.shape[2], w.shape[1], len(range(kernel[0])[r]), len(range(kernel[1])[s])),
+                    (ws[0], ws[2], ws[1], r.step * ws[3], s.step * ws[4]), r.start * ws[3] + s.start * ws[4])
+        ds = dx.strides
+        target = View(Output(0), (*dx.shape[:3], height, width), (*ds[:3], stride[0] * ds[3], stride[1] * ds[4]),
+                      top * ds[3] + left * ds[4])
+        tap_sum(sources, grad.dtype, dy, part, added, target, rows, columns, version, splits)
+    return Plan([out], sources.steps, sources.temps)

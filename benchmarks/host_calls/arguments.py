@@ -19,10 +19,10 @@ class Arguments:
     """Small arrays in one library: a, b (64, 64); v (64,); mask; places (32,) of rows; classes (64,); images and channels;
     steps: ascending; definite: a symmetric positive definite matrix; waves: complex; lines and taps, volumes and cubes: of
     convolutions in one and three dimensions; chances: from 0 to 1, which no call writes into; c (64, 64), which calls write
-    into. half, brain (bfloat16), double, whole (int64), short (int32), bytes: (64, 64) of other dtypes; halves, brains: images
-    in 16 bits. number: without dimensions; nothing: without elements; turned: chances transposed; strip: every other column of
-    it. For gradients, leaves of the graph in PyTorch: w, k (64, 64) and (64,), photos, filters, scales, table, batches; and
-    `matrices`."""
+    into. half, brain (bfloat16), double, whole (int64), short (int32), bytes: (64, 64) of other dtypes; halves, brains:
+    images in 16 bits, sieves: kernels. number: without dimensions; nothing: without elements; turned: chances transposed;
+    strip: every other column of it. For gradients, leaves of the graph in PyTorch: w, k (64, 64) and (64,), photos,
+    filters, scales, table, batches, threads (taps), films (volumes), blocks (cubes); and `matrices`."""
 
     def __init__(self, peer: timer.Peer):
         rng = np.random.default_rng(0)
@@ -40,7 +40,8 @@ class Arguments:
             "number": np.asarray(np.float32(0.5)), "nothing": np.zeros((0, 64), np.float32)}
         values |= matrices(rng)
         leaves = {"w": a, "k": rng.random(64, np.float32), "photos": values["images"], "filters": values["kernels"],
-                  "scales": values["channels"], "table": b, "batches": values["lines"]}
+                  "scales": values["channels"], "table": b, "batches": values["lines"],
+                  "threads": values["taps"], "films": values["volumes"], "blocks": values["cubes"]}
         ours = peer.name == "cudamath"
         for name, value in {**values, **leaves}.items():
             made = peer.array(value)
@@ -48,7 +49,7 @@ class Arguments:
                 self.turned, self.strip = made.T, made[:, ::2]
             setattr(self, name, made if ours or name in values else made.requires_grad_())
         for name, value, dtype in (("half", a, "float16"), ("brain", a, "bfloat16"), ("halves", values["images"], "float16"),
-                                   ("brains", values["images"], "bfloat16")):
+                                   ("brains", values["images"], "bfloat16"), ("sieves", values["kernels"], "float16")):
             made = peer.array(value)
             setattr(self, name, made.astype(dtype) if ours else made.to(getattr(peer.library, dtype)))
         self.trained: dict[str, Any] = {}  # what optimizers keep (gradients.py)

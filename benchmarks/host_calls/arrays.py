@@ -108,6 +108,17 @@ CALLS: dict[str, Pair] = {
     "append(v, v)": (lambda lib, x: lib.append(x.v, x.v), lambda lib, x: lib.cat([x.v, x.v])),
     "array(list of 64)": (lambda lib, x: lib.array(LIST), lambda lib, x: lib.tensor(LIST, device=x.a.device)),
     "roll(a, (1, -2), (0, 1))": same(lambda lib, x: lib.roll(x.a, (1, -2), (0, 1))),
+    "roll(a, -3, 1)": same(lambda lib, x: lib.roll(x.a, -3, 1)),
+    "roll(a.T, (1, 2), (0, 1))": same(lambda lib, x: lib.roll(x.a.T, (1, 2), (0, 1))),
+    "roll(images, (1, 2, 3), (1, 2, 3))": same(lambda lib, x: lib.roll(x.images, (1, 2, 3), (1, 2, 3))),
+    "pad(images, edge)": (lambda lib, x: lib.pad(x.images, ((0, 0), (0, 0), (1, 2), (2, 1)), mode="edge"),
+                          lambda lib, x: lib.nn.functional.pad(x.images, (2, 1, 1, 2), "replicate")),
+    "pad(images, reflect)": (lambda lib, x: lib.pad(x.images, ((0, 0), (0, 0), (1, 2), (2, 1)), mode="reflect"),
+                             lambda lib, x: lib.nn.functional.pad(x.images, (2, 1, 1, 2), "reflect")),
+    "pad(images, wrap)": (lambda lib, x: lib.pad(x.images, ((0, 0), (0, 0), (1, 2), (2, 1)), mode="wrap"),
+                          lambda lib, x: lib.nn.functional.pad(x.images, (2, 1, 1, 2), "circular")),
+    "pad(v, 3, edge)": (lambda lib, x: lib.pad(x.v, 3, mode="edge"),
+                        lambda lib, x: lib.nn.functional.pad(x.v[None], (3, 3), "replicate")[0]),
 }
 CALLS |= {f"{name}(a)": named(name, "a") for name in (
     "squeeze", "ravel", "atleast_2d", "atleast_3d", "fliplr", "flipud", "rot90", "triu", "empty_like", "argwhere")}

@@ -136,6 +136,16 @@ CALLS: dict[str, Pair] = {
         "filters", "scales", ours=lambda F, x, filters, scales: F.conv2d(x.images, filters, scales, padding=1)),
     "grad of conv2d(photos, filters)": layers(
         "photos", "filters", ours=lambda F, x, photos, filters: F.conv2d(photos, filters, padding=1)),
+    "grad of conv2d(photos, filters, stride)": layers(
+        "photos", "filters", "scales", ours=lambda F, x, *arrays: F.conv2d(*arrays, stride=2, padding=1)),
+    "grad of conv1d(batches, threads, stride)": layers(
+        "batches", "threads", ours=lambda F, x, *arrays: F.conv1d(*arrays, stride=2)),
+    "grad of conv3d(films, blocks, stride)": layers(
+        "films", "blocks", "scales", ours=lambda F, x, *arrays: F.conv3d(*arrays, stride=2, padding=1)),
+    "grad of conv_transpose2d(photos, filters, stride)": layers(
+        "photos", "filters", "scales", ours=lambda F, x, *arrays: F.conv_transpose2d(*arrays, stride=2)),
+    "grad of conv_transpose3d(films, blocks, stride)": layers(
+        "films", "blocks", ours=lambda F, x, *arrays: F.conv_transpose3d(*arrays, stride=2)),
     "grad of max_pool2d(photos, 2)": layers("photos", ours=lambda F, x, photos: F.max_pool2d(photos, 2)),
     "grad of avg_pool2d(photos, 2)": layers("photos", ours=lambda F, x, photos: F.avg_pool2d(photos, 2)),
     "grad of embedding(places, table)": layers("table", ours=lambda F, x, table: F.embedding(x.places, table)),

@@ -191,6 +191,17 @@ CALLS |= {
     "conv2d(images, kernels[:, :, :1, :1])": alike(lambda F, x: F.conv2d(x.images, x.kernels[:, :, :1, :1])),
     "conv2d(images, kernels, dilation)": alike(lambda F, x: F.conv2d(x.images, x.kernels, dilation=2)),
     "relu(conv2d(images, kernels, bias))": alike(lambda F, x: F.relu(F.conv2d(x.images, x.kernels, x.channels, padding=1))),
+    "conv2d(halves, sieves)": alike(lambda F, x: F.conv2d(x.halves, x.sieves, padding=1)),
+    "conv3d(volumes, cubes, bias, stride)": alike(lambda F, x: F.conv3d(x.volumes, x.cubes, x.channels, stride=2, padding=1)),
+    "conv_transpose1d(lines, taps, bias, stride)": alike(
+        lambda F, x: F.conv_transpose1d(x.lines, x.taps, x.channels, stride=2)),
+    "conv_transpose2d(images, kernels, bias, output_padding)": alike(
+        lambda F, x: F.conv_transpose2d(x.images, x.kernels, x.channels, stride=2, padding=1, output_padding=1)),
+    "conv_transpose2d(halves, sieves, stride)": alike(lambda F, x: F.conv_transpose2d(x.halves, x.sieves, stride=2)),
+    "conv_transpose3d(volumes, cubes, bias, padding)": alike(
+        lambda F, x: F.conv_transpose3d(x.volumes, x.cubes, x.channels, padding=1)),
+    "conv_transpose3d(volumes, cubes, bias, stride)": alike(
+        lambda F, x: F.conv_transpose3d(x.volumes, x.cubes, x.channels, stride=2)),
     "conv1d(lines, taps, bias, padding)": alike(lambda F, x: F.conv1d(x.lines, x.taps, x.channels, padding=1)),
     "attention, causal": functional(
         lambda F, x: F.scaled_dot_product_attention(x.images, x.images, x.images, causal=True),

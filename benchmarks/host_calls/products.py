@@ -39,6 +39,8 @@ CALLS: dict[str, Pair] = {
                         lambda lib, x: lib.linalg.lu_solve(*lib.linalg.lu_factor(x.definite), x.a)),
     "linalg.cond(definite, 1)": same(lambda lib, x: lib.linalg.cond(x.definite, 1)),
     "einsum('ij,jk,k->i', a, b, v)": same(lambda lib, x: lib.einsum("ij,jk,k->i", x.a, x.b, x.v)),
+    "einsum('ii', a)": same(lambda lib, x: lib.einsum("ii", x.a)),
+    "einsum('ij,jk', a, b)": same(lambda lib, x: lib.einsum("ij,jk", x.a, x.b)),
 }
 # Decompositions by many sweeps (qr, eigh, svd and what is made of them) keep the device busy for longer than the host even at
 # this size: their rows are among those of linear algebra.

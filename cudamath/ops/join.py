@@ -48,7 +48,7 @@ def _pieces(g: ndarray, axis: int, sizes: tuple) -> tuple[ndarray, ...]:
 _concat = Op("concat", cpu="shape.concat", cuda="join.concat",
              vjp=lambda g, _y, *_xs, axis, sizes: _pieces(g, axis, sizes))
 _roll: Op = Op("roll", cpu="shape.roll", cuda="roll.roll", vjp=lambda g, _y, _x, shifts: (
-    _roll(g, shifts=tuple([-step % n for step, n in zip(shifts, g.shape, strict=True)])),))
+    _roll(g, shifts=tuple([step and n - step for step, n in zip(shifts, g.shape, strict=True)])),))
 _pad = Op("pad", cpu="shape.pad", cuda="copy.pad",
           vjp=lambda g, _y, _x, widths, **_scalars: (
               view_of(g, tuple([slice(b, n - a) for n, (b, a) in zip(g.shape, widths, strict=True)])),))
@@ -354,11 +354,11 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
             raise TypeError(f"roll: shifts must be integers, got {shift!r:.80}")
         totals[a] = totals.get(a, 0) + int(step)
     moving = {a: step % x.shape[a] for a, step in totals.items() if x.shape[a] and step % x.shape[a]}
-    if len(moving) > 1:
-        return _rolled(x, moving, ("roll", x._layout, shift, axis) if plain else None)
     if not moving:
         return _copy(x)
-    ((a, step),) = moving.items()
+    ((a, step), *others) = moving.items()
+    if others or a and max(x.shape[:a]) > 1:
+        return _rolled(x, moving, ("roll", x._layout, shift, axis) if plain else None)
     parts = [span(x, a, x.shape[a] - step, x.shape[a]), span(x, a, 0, x.shape[a] - step)]
     if x._layout.device >= 0 and plain:
         _concat.keep(("roll", x._layout, shift, axis), _joining("roll", x, parts, a))
@@ -366,7 +366,7 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axes = None) -> ndarray:
 
 
 def _rolled(x: ndarray, moving: dict[int, int], key: tuple | None) -> ndarray:
-    """x rolled along several axes, three at a time; key: under which a call on a GPU finds the plan again."""
+    """x rolled along some axes, three at a time; key: under which a call on a GPU finds the plan again."""
     if len(moving) > 3:
         first = dict(itertools.islice(moving.items(), 3))
         return _rolled(_rolled(x, first, None), {a: step for a, step in moving.items() if a not in first}, None)

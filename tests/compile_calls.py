@@ -220,7 +220,8 @@ def reductions(t: np.dtype) -> None:
         function(x, axis=0), function(x, axis=1), function(made(2_000_000, t))
     for number in ("int8", "uint8", "uint32"):
         cm.max(made((64, 1000), number), axis=1)
-    cm.linalg.vector_norm(x.astype(F32))
+    for order in (0, 1, 2, float("inf"), float("-inf")):
+        cm.linalg.vector_norm(x.astype(F32), ord=order)
     for number in of_kinds("iufc"):
         cm.linalg.cross(made((7, 3), number), made((7, 3), number))
     if t == F32:

@@ -56,6 +56,8 @@ FUNCTIONS = {
     "sum of rows": (lambda x, b: cm.ml.relu(x + b).sum(-1), [(6, 5), (5,)], 1),
     "sum of columns": (lambda x: (x * x).sum(0), [(6, 5)], 1),
     "norm": (lambda x: x / cm.linalg.vector_norm(x, axis=-1, keepdims=True), [(4, 6)], 1),
+    "norms": (lambda x: x / cm.linalg.vector_norm(x, axis=-1, keepdims=True, ord=1)
+              + cm.linalg.vector_norm(x, axis=-1, keepdims=True, ord=float("inf")), [(4, 6)], 1),
     "columns then elements": (lambda x: (x - x.mean(0)) * 2, [(6, 5)], 1),
     "transposed": (lambda x, y: x.T * 2 + y, [(5, 4), (4, 5)], 1),
     "comparison": (lambda x, y: cm.where((x > y) & (x < 2), x, y), [(9,), ()], 1),

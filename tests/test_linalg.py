@@ -277,6 +277,11 @@ def test_cond_of_nan_on_the_cpu(dtype):
             want = np.linalg.cond(many, p)
             assert [*np.isnan(want)] == [True, False, False] and want[2] == np.inf
             np.testing.assert_allclose(la.cond(cm.asarray(many, device="cpu"), p).to_numpy(), want, rtol=1e-6)
+            recorded, back = cm.vjp(lambda a, p=p: la.cond(a, p), cm.asarray(many, device="cpu"))
+            assert recorded.dtype == want.dtype
+            np.testing.assert_allclose(recorded.to_numpy(), want, rtol=1e-6)
+            (g,) = back(cm.asarray(np.array([0, 1, 0], want.dtype), device="cpu"))
+            assert np.isfinite(g.to_numpy()[1]).all()
 
 
 def test_matrix_norms_again(device):

@@ -272,6 +272,23 @@ def test_vector_norm(device, ord, dtype):
                                    and dtype.kind != "i" else 1e-13)
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
+def test_vector_norms_of_what_is_not_finite(device, dtype):
+    """NaN stays, signed zeros are zeros; one pass and, on a large array, several blocks of it."""
+    x = np.zeros((6, 40_000), dtype)
+    x[0, 7], x[1, 3], x[2, 5], x[3] = np.nan, -np.inf, -2, -0.0
+    x[4] = 1 - x[0].real.astype(dtype) * 0
+    for axis in (1, None):
+        for ord in (0, 1, math.inf, -math.inf):
+            want = np.linalg.vector_norm(x, axis=axis, ord=ord)
+            np.testing.assert_array_equal(cm.vector_norm(cm.asarray(x), axis=axis, ord=ord).to_numpy(), want)
+    for ord in (math.inf, -math.inf):
+        with pytest.raises(ValueError, match="^vector_norm: no elements to choose from along axes .0,. of an array of shape"):
+            cm.vector_norm(cm.zeros((0, 3)), axis=0, ord=ord)
+        assert cm.vector_norm(cm.zeros((0, 3)), axis=1, ord=ord).shape == (0,)
+    assert cm.vector_norm(cm.zeros((0, 3)), axis=0, ord=1).tolist() == [0, 0, 0]
+
+
 @pytest.mark.parametrize("ord", ["fro", 1, -1, math.inf, -math.inf])
 def test_matrix_norm(device, ord):
     x = np.random.default_rng(1).standard_normal((3, 5, 4))
@@ -306,6 +323,7 @@ FUNCTIONS = {
     "norm1": lambda x, **k: cm.vector_norm(x, ord=1, **k),
     "norm3": lambda x, **k: cm.vector_norm(x, ord=3, **k),
     "norminf": lambda x, **k: cm.vector_norm(x, ord=math.inf, **k),
+    "norm0": lambda x, **k: cm.vector_norm(x, ord=0, **k) + 0 * cm.sum(x),
     "var1": lambda x, **k: cm.var(x, correction=1, **k),
 }
 
@@ -327,7 +345,7 @@ def test_gradient(device, name, axis, keepdims):
     np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["sum", "mean", "prod", "var", "std", "vector_norm", "norm3"])
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "var", "std", "vector_norm", "norm1", "norm3", "norminf"])
 def test_gradient_of_gradient(device, name):
     x = np.random.default_rng(4).standard_normal((2, 3)) + 0.2
 
@@ -420,6 +438,24 @@ def test_plain_in_the_simulator(kind, dtype):
             continue
         for seen in (x, x.transpose(2, 0, 1)[:, ::-1]):
             check(kind, cm.testing.simulate(planned(seen, kind, axis, "plain"), seen), seen, axis)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("ord", [0, 1, math.inf, -math.inf])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "c8"])
+def test_norms_in_the_simulator(ord, dtype):
+    from cudamath.kernels.reduce import plan
+
+    x = numbers(np.random.default_rng(1), (3, 5, 4), np.dtype(dtype))
+    x[1, :2] = 0
+    target = np.dtype({"i1": "f8", "c8": "f4"}.get(dtype, dtype))
+    for axis in ((0, 1, 2), (0,), (2,), (1, 2)):
+        made = plan(Layout.new(x.shape, x.dtype, 0), kind=f"norm {ord}", axis=axis, keepdims=False, dtype=target,
+                    version="plain")
+        got = cm.testing.simulate(made, x)
+        want = np.linalg.vector_norm(wide(x), axis=axis, ord=ord)
+        assert got.dtype == target and got.shape == want.shape
+        np.testing.assert_allclose(wide(got), want, rtol=8 * eps_of(target))
 
 
 @pytest.mark.simulator

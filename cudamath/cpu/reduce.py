@@ -196,6 +196,10 @@ def _norm(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, _: float) 
     return np.sqrt(_total(np.asarray(squares), axis, keepdims, dtype))
 
 
+def _sizes(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return np.abs(x if x.dtype.kind in "fc" else x.astype(dtype))  # |-128| is no int8
+
+
 def _position(find: Callable) -> Callable:
     def position(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, _: float) -> np.ndarray:
         return find(x, axis=axis[0] if len(axis) == 1 else None, keepdims=keepdims)  # more axes: all of them
@@ -242,6 +246,10 @@ _KINDS: dict[str, Callable] = {
     "var": _var,
     "std": lambda x, axis, keepdims, dtype, correction: np.sqrt(_var(x, axis, keepdims, dtype, correction)),
     "norm": _norm,
+    "norm 0": _others_than_zero,
+    "norm 1": lambda x, axis, keepdims, dtype, _: _total(_sizes(x, dtype), axis, keepdims, dtype),
+    "norm inf": lambda x, axis, keepdims, dtype, _: np.maximum.reduce(_sizes(x, dtype), axis=axis, keepdims=keepdims),
+    "norm -inf": lambda x, axis, keepdims, dtype, _: np.minimum.reduce(_sizes(x, dtype), axis=axis, keepdims=keepdims),
     "nansum": lambda x, axis, keepdims, dtype, _: _total(np.where(x == x, x, 0), axis, keepdims, dtype),
     "nanprod": lambda x, axis, keepdims, dtype, _: np.multiply.reduce(np.where(x == x, x, 1), axis=axis, dtype=dtype,
                                                                      keepdims=keepdims),

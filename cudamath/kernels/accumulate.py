@@ -45,7 +45,8 @@ def reduction(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
     """The functions of one reduction: of elements of dtype `source` to a result of dtype `target`.
 
     kind: sum, mean, prod, max, min, argmax, argmin, any, all, count_nonzero, var, std, norm (root of the sum of squared
-    absolute values); nansum, nanmean, nanprod, nanmax, nanmin, nanvar, nanstd, which leave NaN out.
+    absolute values), norm 1, norm inf, norm -inf (their sum, the largest, the smallest), norm 0 (how many are not 0); nansum,
+    nanmean, nanprod, nanmax, nanmin, nanvar, nanstd, which leave NaN out.
     """
     if kind in ("sum", "mean", "prod", "nansum", "nanprod"):
         return _arithmetic(kind, source, target)
@@ -63,7 +64,9 @@ def reduction(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
         return _truth(kind, source)
     if kind in ("var", "std"):
         return _spread(kind == "std", source, target)
-    return _norm(source, target)
+    if kind == "norm":
+        return _norm(source, target)
+    return _sizes(kind, source, target)
 
 
 def _result(target: np.dtype) -> tuple[Any, Any]:
@@ -200,6 +203,44 @@ def _extreme(largest: bool, source: np.dtype, target: np.dtype) -> Reduction:
         return store(a[0])
 
     return Reduction(lift, combine, identity, finish, (A,))
+
+
+def _sizes(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
+    """The reduction of a real array, of absolute values in the type of the result; or ones in the place of what is not 0."""
+    real = _arithmetic("sum", target, target) if kind in ("norm 0", "norm 1") else _extreme(kind == "norm inf", target, target)
+    load, A = codec(source)[0], real.kinds[0]
+    none, one, infinity = A(0), A(1), A(math.inf)
+
+    if kind == "norm 0" and source.kind == "c":
+
+        @device
+        def lift(value, j):
+            return (one if value.real != none or value.imag != none else none,)
+
+    elif kind == "norm 0":
+
+        @device
+        def lift(value, j):
+            return (none if A(load(value)) == none else one,)
+
+    elif source.kind == "c":
+
+        @device
+        def lift(value, j):  # scaled: squares of large numbers overflow; a sum is right for 0 and NaN
+            a, b = abs(value.real), abs(value.imag)
+            high, low = (a, b) if a > b else (b, a)
+            ratio = low / high
+            if ratio <= one:
+                return (high * math.sqrt(one + ratio * ratio),)
+            return (infinity if high == infinity or low == infinity else a + b,)
+
+    else:
+
+        @device
+        def lift(value, j):
+            return (abs(A(load(value))),)
+
+    return real._replace(lift=lift)
 
 
 def _extreme_of_numbers(largest: bool, source: np.dtype, target: np.dtype) -> Reduction:

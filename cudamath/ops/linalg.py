@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
+from ..core.devices import TRACED
 from ..core.op import ANY, INEXACT, NUMERIC, Op, require
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
@@ -477,15 +478,19 @@ def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims:
         x = require("vector_norm", x, NUMERIC)
         axes = tuple(sorted(normalize_axes("vector_norm", axis, x.ndim)))
         known = _vector_norm("vector_norm", x, axes, keepdims, ord)
-        if x.dtype in INEXACT and ord == 2:  # of integers: the default dtype, which changes
-            reduce._norm.remember(key, given, (x,), kind="norm", axis=axes, keepdims=keepdims, dtype=known.dtype)
+        if x.dtype in INEXACT and ord in _PASSES:  # of integers: the default dtype, which changes
+            reduce._norm.remember(key, given, (x,), kind=_PASSES[ord], axis=axes, keepdims=keepdims, dtype=known.dtype)
     return known
+
+
+#: Orders of norms that take one pass over the array: kinds of kernels/accumulate.py.
+_PASSES: dict[float, str] = {0: "norm 0", 1: "norm 1", 2: "norm", math.inf: "norm inf", -math.inf: "norm -inf"}
 
 
 def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float) -> ndarray:
     ord = ord.item() if isinstance(ord, np.generic) else ord  # a number of Python's does not widen x
-    if ord == 2:
-        return reduce.vector_length(name, x, axes, keepdims)
+    if ord in _PASSES and (ord == 2 or x._layout.device != TRACED):  # by its parts it can be fused
+        return reduce.vector_length(name, x, axes, keepdims, _PASSES[ord])
     result = dtypes.real_dtype(dtypes.default_float() if x.dtype.kind in "iu" else x.dtype)
     if ord == 0:
         return astype(reduce.count_nonzero(x, axis=axes, keepdims=keepdims), result)

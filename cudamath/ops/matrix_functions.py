@@ -219,17 +219,20 @@ def cond(a: Any, /, p: float | str | None = None) -> ndarray:
             return where(largest == 0, math.nan, smallest / where(largest == 0, 1, largest))
         return where(broken, where(reduce.any(a != a, axis=(-2, -1)), math.nan, math.inf), ratio)
     a = matrices("cond", a, square=True)
+    otherwise: Any = math.inf
     if a._node is None:
         inverse, sign = run(_inv_and_sign, a)
         regular = sign != 0  # no pivot is 0
     else:
         with tape.paused():
-            regular = slogdet(a)[0] != 0
+            unknown = reduce.any(a != a, axis=(-2, -1))
+            regular = where(unknown, 0, slogdet(a)[0]) != 0
+            otherwise = astype(where(unknown, math.nan, math.inf), dtypes.real_dtype(a.dtype), copy=False)
         inverse = inv(_where(expand_dims(regular, axis=(-2, -1)), a, eye(a.shape[-1], dtype=a.dtype, device=a.device)))
     if isinstance(p, str):
-        return where(regular, matrix_norm(a, ord=p) * matrix_norm(inverse, ord=p), math.inf)
+        return where(regular, matrix_norm(a, ord=p) * matrix_norm(inverse, ord=p), otherwise)
     norms = matrix_norm(stack([a, inverse]), ord=p)
-    return where(regular, norms[0] * norms[1], math.inf)
+    return where(regular, norms[0] * norms[1], otherwise)
 
 
 # ------------------------------------------------------------------------------------------------ powers
@@ -252,7 +255,9 @@ def matrix_power(a: Any, n: int) -> ndarray:
         raise np.linalg.LinAlgError(f"matrix_power: Last 2 dimensions of the array must be square, got shape {a.shape}")
     n = as_integer("matrix_power", "exponent", n)
     if n == 0:
-        return broadcast_to(eye(a.shape[-1], dtype=a.dtype, device=a.device), a.shape).copy()
+        one = eye(a.shape[-1], dtype=a.dtype, device=a.device)
+        return one if a.ndim == 2 else broadcast_to(one, a.shape).copy()
+    given = a
     if n < 0:
         a, n = inv(a), -n
     result: ndarray | None = None
@@ -261,7 +266,7 @@ def matrix_power(a: Any, n: int) -> ndarray:
             result = a if result is None else matmul(result, a)
         n >>= 1
         if not n:
-            return result.copy() if result is a else result  # type: ignore[return-value]
+            return result.copy() if result is given else result  # type: ignore[return-value]
         a = matmul(a, a)
 
 

@@ -15,7 +15,7 @@ from ..core import dtypes
 from ..core.array import asarray, ndarray
 from ..core.op import ANY, BOOLEAN, COMPLEX, INEXACT, NUMERIC, REAL_OR_BOOL, Op, coerce, require
 from ..core.shapes import broadcast_shapes, normalize_axes
-from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, sqrt
+from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, sign, sqrt
 from .index import where as choose
 from .output import can_write, deliver, target_of
 from .shape import astype, broadcast_to, reshape
@@ -78,9 +78,13 @@ def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: fl
     return (_from_mean(x, axis) * _kept(slope, x.shape, axis),)
 
 
-def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, **_: Any) -> tuple:
-    length = _kept(y, x.shape, axis)
-    return (x * choose(length == 0, 0, _kept(g, x.shape, axis) / choose(length == 0, 1, length)),)
+def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **_: Any) -> tuple[ndarray | None]:
+    if kind == "norm":
+        length = _kept(y, x.shape, axis)
+        return (x * choose(length == 0, 0, _kept(g, x.shape, axis) / choose(length == 0, 1, length)),)
+    if kind == "norm 0":
+        return (None,)
+    return (sign(x) * (_kept(g, x.shape, axis) if kind == "norm 1" else _extreme_grad(g, y, abs(x), axis)),)
 
 
 class _Reduction(Op):
@@ -399,9 +403,12 @@ def std(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
                        correction=_freedom("std", correction, ddof))
 
 
-def vector_length(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
-    """The root of the sum of squared absolute values: what `linalg.vector_norm` and `matrix_norm` share."""
-    return _norm(x, kind="norm", axis=axes, keepdims=_kept_axes(name, keepdims, x),
+def vector_length(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, kind: str = "norm") -> ndarray:
+    """The root of the sum of squared absolute values: what `linalg.vector_norm` and `matrix_norm` share; or what else `kind`
+    (kernels/accumulate.py) makes of absolute values in one pass."""
+    if "inf" in kind and 0 in [x.shape[i] for i in axes]:
+        raise ValueError(f"{name}: no elements to choose from along axes {axes} of an array of shape {x.shape}")
+    return _norm(x, kind=kind, axis=axes, keepdims=_kept_axes(name, keepdims, x),
                  dtype=dtypes.real_dtype(_floating_dtype(x.dtype)))
 
 

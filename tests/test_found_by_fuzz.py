@@ -41,6 +41,10 @@ CALLS = [
     # nothing to add up, along axes that are not the innermost
     *[lambda m, a, f=f: getattr(m, f)(a(np.zeros((66, 32, 0, 65))), axis=(3, 0)) for f in ("sum", "mean", "std")],
     lambda m, a: m.mean(a(np.zeros((66, 0, 65), "i4")), axis=(2, 0), where=a(np.zeros((0, 1), bool))),
+    # a polynomial of a polynomial was one of its coefficients
+    lambda m, a: m.asarray(m.polyval(a([1.0, 2, 3]), m.poly1d([1.0, -2])).coeffs),
+    lambda m, a: m.asarray(m.polyval([2, 1], m.poly1d([3, 4]))(5)),
+    lambda m, a: m.roots(a([])), lambda m, a: m.roots([]),
     # no elements, read as others
     *[lambda m, a, s=s, t=t: a(np.zeros(s, "c8")).view(t) for s in ((0, 4), (3, 0), (0,), (2, 0, 6)) for t in ("u1", "c16")],
     # what NumPy lets a number be

@@ -55,7 +55,7 @@ class _Problem:
         """(b, Hkv, R, rows, keys): scaled, masked; -inf where a query does not see a key."""
         q = self.q[part, :, :, rows] * q_type(self.q)(self.scale)
         b, shared, repeats, n, depth = q.shape
-        s = q.reshape(b, shared, repeats * n, depth) @ self.k[part, :, :keys].swapaxes(-1, -2)
+        s = _product(q.reshape(b, shared, repeats * n, depth), self.k[part, :, :keys].swapaxes(-1, -2))
         flat = s.reshape(b, shared * repeats, n, keys)
         if self.mask is not None:
             mask = self.mask[part, :, rows, :keys]
@@ -72,6 +72,11 @@ class _Problem:
         """Rows of an array like q, (B, Hkv, R, Sq, ...), as matrices (b, Hkv, R * rows, ...)."""
         x = x[part, :, :, rows]
         return x.reshape(*x.shape[:2], x.shape[2] * x.shape[3], *x.shape[4:])
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a @ b in C order, so that its reshapes are views to write into: NumPy keeps the order of the operands' batch axes."""
+    return np.matmul(a, b, order="C")
 
 
 def q_type(x):
@@ -149,7 +154,7 @@ def attention_grad(g, q, k, v, y, lse, mask=None, query_lengths=None, key_length
         b, shared, repeats, n, _ = s.shape
         matrix = b, shared, repeats * n, keys
         upstream = p.rows(g, part, rows)
-        slope = (upstream @ p.v[part, :, :keys].swapaxes(-1, -2)).reshape(s.shape)
+        slope = _product(upstream, p.v[part, :, :keys].swapaxes(-1, -2)).reshape(s.shape)
         kept = s
         if dropping:
             kept = s.copy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any
 
@@ -32,12 +33,15 @@ __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser", "poly", "poly
 def polyval(p: Any, x: Any) -> ndarray:
     """The polynomial p[0] x^(n-1) + ... + p[n-1], by Horner's rule.
 
-    Args: p: vector of coefficients; x: numeric array. Raises: ValueError (shape of p). Gradient: by its parts.
+    Args: p: vector of coefficients; x: numeric array, or a poly1d: then p of that polynomial. Raises: ValueError (shape of p).
+    Gradient: by its parts.
 
     >>> import cudamath as cm
     >>> cm.polyval([3, 0, 1], [0, 1, 5]).tolist()
     [1, 4, 76]
     """
+    if isinstance(x, poly1d):  # would be taken for its coefficients
+        return functools.reduce(lambda y, each: y * x + each, np.asarray(p), poly1d(0))  # type: ignore[return-value]
     p, x = coerce("polyval", (p, x), NUMERIC)
     if p.ndim != 1:
         raise ValueError(f"polyval: wants a vector of coefficients, got shape {p.shape}")
@@ -209,6 +213,8 @@ def roots(p: Any) -> ndarray:
     """
     import cudamath
 
+    if np.shape(p) == (0,):
+        return zeros(0)
     (p,) = _coefficients("roots", p)
     p = p if p.dtype in INEXACT else astype(p, dtypes.default_float())
     there = np.flatnonzero(p.to_numpy())

@@ -495,6 +495,7 @@ CALLS: list[tuple[str, Callable[[], None]]] = [
     *[(f"reductions {t}", functools.partial(reductions, t)) for t in SAMPLE if t.itemsize > 1 and t != F64],
     *[(f"libraries {t}", functools.partial(libraries, np.dtype(t))) for t in ("f4", "c8")],
     ("angle", lambda: cm.angle(cm.ones(9, dtype="complex64"))),
+    *[(f"modf {t}", functools.partial(lambda t: cm.modf(cm.ones(9, dtype=t)), t)) for t in FLOATS],
     ("random", numbers_at_random),
     *compile_quantized.CALLS,
     ("matmul int8", lambda: cm.matmul(made((64, 128), "i1"), made((128, 64), "i1"), dtype="int32")),

@@ -92,6 +92,7 @@ CALLS = {
     "put where a mask holds": (lambda m, x: put(m, x, x > 0, 2), [(3, 4)]),
     "put numbers where a mask holds": (lambda m, x: put(m, x, x > 0, x * 3), [(3, 4)]),
     "running sums of columns": (lambda m, x: m.cumsum(x, 0) + m.cumsum(x.T, 1).T, [(9, 4)]),
+    "fractions": (lambda m, x: m.modf(x * 3)[0] + 10 * m.modf(x * 3)[1], [(3, 4)]),
     "means of bins": (lambda m, x: m.ml.adaptive_avg_pool1d(x, 3), [(2, 3, 7)]),
     "maxima of bins": (lambda m, x: m.ml.adaptive_max_pool1d(x[:, ::2], 3), [(2, 3, 7)]),
 }

@@ -44,18 +44,20 @@ class Level:
     """Everything inside is recorded; nested levels are counted so that only the outermost gradient runs unrecorded."""
 
     def __enter__(self) -> None:
-        self.paused = tape.state.paused
-        if tape.state.depth == 0:
-            if not tape.state.kept:
-                tape.state.writes = {}
-            tape.state.noting = True
-        tape.state.depth += 1
-        tape.state.paused = False
+        state = tape.state
+        self.paused = state.paused
+        if state.depth == 0:
+            if not state.kept:
+                state.writes = {}
+            state.noting = True
+        state.depth += 1
+        state.paused = False
 
     def __exit__(self, *exc: object) -> None:
-        tape.state.depth -= 1
-        tape.state.noting = tape.state.depth > 0 or bool(tape.state.kept)
-        tape.state.paused = self.paused
+        state = tape.state
+        state.depth -= 1
+        state.noting = state.depth > 0 or bool(state.kept)
+        state.paused = self.paused
 
 
 def _pull(roots: list, wanted: list, *, release: bool) -> list:
@@ -96,10 +98,16 @@ def _memory(x: ndarray) -> int:
     return id(x._data if x._data.base is None else x._data.base)
 
 
-def _zeros(g: Any, x: ndarray) -> ndarray:
-    from ..ops.creation import zeros_like
+@functools.cache
+def _creation() -> Any:
+    """The module that makes arrays, which imports this package's own."""
+    from ..ops import creation
 
-    return zeros_like(x) if g is None else g
+    return creation
+
+
+def _zeros(g: Any, x: ndarray) -> ndarray:
+    return _creation().zeros_like(x) if g is None else g
 
 
 def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = False) -> Callable:
@@ -132,6 +140,11 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
     (5.0, [2.0, 4.0])
     """
     require_function("value_and_grad", fn)
+    return functools.wraps(fn)(_differentiated(fn, argnums, has_aux))
+
+
+def _differentiated(fn: Callable, argnums: int | Sequence[int], has_aux: bool) -> Callable:
+    """What `value_and_grad` returns, without the names of `fn`."""
     several = not hasattr(argnums, "__index__") or isinstance(argnums, np.ndarray) and argnums.ndim > 0
     try:
         given: list[Any] = list(argnums) if several else [argnums]  # type: ignore[arg-type]
@@ -141,7 +154,6 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
     if any([isinstance(position, bool) for position in given]):
         raise TypeError(f"grad: argnums must be a position or several, got {argnums!r}")
 
-    @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         flattened = {}
         for position in positions:
@@ -164,9 +176,7 @@ def value_and_grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: b
         wanted = [leaf._node for leaves in marked for leaf in leaves]
         gradients: list = [None] * len(wanted)
         if value._node is not None and wanted:
-            from ..ops.creation import ones_like
-
-            gradients = _apart(_pull([(value._node, ones_like(value._alias()))], wanted, release=True))
+            gradients = _apart(_pull([(value._node, _creation().ones_like(value._alias()))], wanted, release=True))
         trees, at = [], 0
         for (arrays, structure), leaves in zip(flattened.values(), marked, strict=True):
             part = gradients[at:at + len(leaves)]
@@ -195,7 +205,7 @@ def grad(fn: Callable, argnums: int | Sequence[int] = 0, *, has_aux: bool = Fals
     12.0
     """
     require_function("grad", fn)
-    both = value_and_grad(fn, argnums, has_aux=has_aux)
+    both = _differentiated(fn, argnums, has_aux)
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:

@@ -18,6 +18,11 @@ def angle(x: np.ndarray) -> np.ndarray:
     return np.arctan2(x.imag, x.real)
 
 
+def fraction(x: np.ndarray) -> np.ndarray:
+    """What is behind the point, with the sign of x: 0 of infinities."""
+    return np.modf(x)[0]
+
+
 def expm1(x: np.ndarray) -> np.ndarray:
     """exp(x) - 1 of complex numbers; where a part is infinite or NaN, what exp makes of it (NumPy has NaN there), and
     of a real part -0 the real part 0, as the array API has it."""

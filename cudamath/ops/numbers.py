@@ -25,7 +25,6 @@ from .elementwise import (
     equal,
     exp2,  # noqa: F401  in a gradient expression
     floor_divide,
-    isinf,
     logical_and,
     nextafter,
     not_equal,
@@ -84,6 +83,8 @@ _ldexp = _ByPowersOfTwo("ldexp", np.copysign, "ldexp(x, y)", ("_ldexp.call((g, y
 _frexp = Op("frexp", cpu="exponents.frexp", cuda="exponents.frexp", outputs=2, vjp=lambda g, y, _x: (
     None if g[0] is None else _ldexp.call((g[0], -y[1])),))
 
+_fraction = ufunc.Elementwise("modf", np.trunc, "copysign(0 if isinf(x) else x - trunc(x), x)", ("g",), FLOATING,
+                              "elementwise.fraction", globals())
 _angle = ufunc.Elementwise("angle", np.absolute, "argument(x)", None, COMPLEX, "elementwise.angle", globals())
 
 
@@ -155,8 +156,7 @@ def modf(x: Any, /) -> tuple[ndarray, ndarray]:
     """
     x = require("modf", x, REAL_OR_BOOL)
     x = x if x.dtype in FLOATING else astype(x, dtypes.default_float())
-    whole = trunc(x)
-    return copysign(where(isinf(x), 0, x - whole), x), whole
+    return _fraction(x), trunc(x)
 
 
 def ldexp(x: Any, i: Any, /, out: Any = None) -> ndarray:

@@ -149,7 +149,10 @@ class _Reduction(Op):
                 return result if out is None else deliver(self.name, result, out)
             if self.chooses and initial is None:
                 raise ValueError(f"{self.name}: where= wants an initial value, in case that nothing is chosen from")
-            x = choose(where, x, astype(asarray(initial if self.chooses else self.neutral, device=x.device), x.dtype))
+            number = initial if self.chooses else self.neutral
+            if type(number) not in (int, float) or x.dtype not in INEXACT:  # else it takes x's dtype, and no array is made
+                number = astype(asarray(number, device=x.device), x.dtype)
+            x = choose(where, x, number)
         if self.chooses and initial is not None and not x.size:  # one more to choose from along empty axes
             axes = _axes(self.name, axis, x.ndim)
             shape = tuple([builtins.max(n, 1) if i in axes else n for i, n in enumerate(x.shape)])

@@ -417,7 +417,7 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = 
     kind = dtypes.result_type(x, w) if dtypes.result_type(x, w) in INEXACT else dtypes.default_float()
     x, w = astype(x, kind, copy=False), broadcast_to(astype(w, kind, copy=False), x.shape)
     total = reduce.sum(w, axis, keepdims=keepdims)
-    if bool(reduce.any(total == 0)):
+    if not bool(total if total.size == 1 else reduce.all(total)):
         raise ZeroDivisionError(f"average: weights of shape {w.shape} add up to 0")
     y = reduce.sum(x * w, axis, keepdims=keepdims) / total
     return (y, total) if returned else y

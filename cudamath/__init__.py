@@ -104,6 +104,7 @@ from .ops.linalg import *  # noqa: F403
 from .ops.masks import *  # noqa: F403
 from .ops.nan import *  # noqa: F403
 from .ops.numbers import *  # noqa: F403
+from .ops.padding import *  # noqa: F403
 from .ops.polynomials import *  # noqa: F403
 from .ops.reduce import *  # noqa: F403
 from .ops.scan import *  # noqa: F403

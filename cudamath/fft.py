@@ -26,8 +26,9 @@ from .core.layout import Layout
 from .core.op import NUMERIC, REAL_OR_BOOL, Category, require
 from .ops.elementwise import _conj, conj
 from .ops.fft import c2c, c2r, frequencies, r2c
-from .ops.join import pad, roll
+from .ops.join import roll
 from .ops.output import deliver
+from .ops.padding import pad
 from .ops.shape import astype, copy, flip, reshape, span
 
 __all__ = ["fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",

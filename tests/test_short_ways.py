@@ -71,6 +71,8 @@ CALLS = {
     "masked, 16 bits": (masked, [(5, 7)]),
     "pad, edge": (lambda m, x: m.pad(x, 2, mode="edge"), [(3, 4)]),
     "pad, reflect": (lambda m, x: m.pad(x.T, ((1, 2), (0, 3)), mode="reflect"), [(5, 4)]),
+    "pad, edge, three axes": (lambda m, x: m.pad(x.swapaxes(0, 1), ((1, 0), (0, 2), (1, 1)), mode="edge"), [(3, 4, 2)]),
+    "pad, wrap, the first axis": (lambda m, x: m.pad(x, ((1, 2), (0, 0), (0, 0)), mode="wrap"), [(3, 4, 2)]),
     "pad, symmetric": (lambda m, x: m.pad(x[1:, ::-2], (2, 0), mode="symmetric"), [(3, 9)]),
     "pad, wrap, far": (lambda m, x: m.pad(x, (5, 7), mode="wrap"), [(3,)]),
     "pad, pairs": (lambda m, x: m.pad(x, ((1, 2), (0, 3)), constant_values=1.5), [(3, 4)]),
@@ -151,19 +153,19 @@ def test_the_checks_are_left_out(fake, monkeypatch, name):
     """At the second call: what would check the arguments is not there."""
     from cudamath.kernels import build
     from cudamath.ml import conv, conv_transpose, pool_nd, resize
-    from cudamath.ops import join
+    from cudamath.ops import join, padding
     from cudamath.runtime import dnn
 
     if build.SIMULATOR:
         pytest.skip("plans as on compute capability 9.0")
     monkeypatch.setattr(dnn, "available", lambda: False)
     monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
-    several = "roll by nothing", "replicate channels", "circular volumes", "circular"  # a copy, or several launches
+    several = "roll by nothing", "circular"  # a copy; a slice of the array
     with cm.device("cuda:0"):
         given = list(map(cm.asarray, arrays_of(name, 0)))
         wanted = CALLS[name][0](cm, *given)._layout
         for module, checks in ((conv, "_operands"), (conv_transpose, "_operands"), (pool_nd, "images"), (resize, "_widths"),
-                               (resize, "_sizes"), (join, "span")):
+                               (resize, "_sizes"), (join, "span"), (padding, "padded"), (padding, "span")):
             if name not in several:
                 monkeypatch.setattr(module, checks, None)
         assert CALLS[name][0](cm, *given)._layout is wanted

@@ -14,8 +14,9 @@ from typing import Any
 from ..core.array import ndarray
 from ..core.dtypes import float32
 from ..core.op import FLOATING, Op, require
-from ..ops.join import _pad, pad, stack
+from ..ops.join import stack
 from ..ops.linalg import tf32_allowed
+from ..ops.padding import _pad, pad
 from ..ops.shape import _copy, expand_dims, moveaxis, reshape, squeeze
 from . import conv_fold
 from .conv_volumes import _conv3d, little

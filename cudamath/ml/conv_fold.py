@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..core.array import ndarray
 from ..core.op import Op
-from ..ops.join import pad
+from ..ops.padding import pad
 from ..runtime.device import capability
 
 CHANNELS = 16  # what tensor cores sum at a time

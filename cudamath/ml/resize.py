@@ -16,17 +16,16 @@ import numpy as np
 
 from ..core.array import ndarray
 from ..core.dtypes import compute_dtype
-from ..core.op import FLOATING, Op, require
+from ..core.op import FLOATING, require
 from ..core.taps import Axis
-from ..ops.join import _pad
-from ..ops.join import pad as numpy_pad
-from ..ops.shape import moveaxis, pattern
+from ..ops.padding import KEPT, _pad, _resize, in_an_order, launched, padded
+from ..ops.padding import pad as numpy_pad
+from ..ops.shape import pattern
 from .conv import several, whole
 
 __all__ = ["interpolate", "pad", "upsample"]
 
 _NEAREST = ("nearest", "nearest-exact")
-_KEPT = ("replicate", 0.0)  # an axis that stays as it is
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
@@ -95,8 +94,8 @@ def upsample(x: Any, size: int | Sequence[int] | None = None, scale_factor: floa
     kind = mode if mode in _NEAREST else "corners" if align_corners else "linear"
     axes = tuple([(kind, step) for step in steps])
     if rank < 3:  # a sequence is an image one row high
-        x = _in_an_order(x if rank == 2 else x[:, :, None])
-        params = {"size": (1, *new)[-2:], "old": x.shape[2:], "axes": (_KEPT, *axes)[-2:]}
+        x = in_an_order(x if rank == 2 else x[:, :, None])
+        params = {"size": (1, *new)[-2:], "old": x.shape[2:], "axes": (KEPT, *axes)[-2:]}
         found = _resize(x, **params)
         y = found if rank == 2 else found[:, :, 0]
         if plain:
@@ -106,7 +105,7 @@ def upsample(x: Any, size: int | Sequence[int] | None = None, scale_factor: floa
     wide = x if kind in _NEAREST else x.astype(compute_dtype(x.dtype), copy=False)  # not rounded between the two
     planes = _images(wide.reshape((n, c * d, h, w)), new[1:], axes[1:])
     lines = planes.reshape((n, c, d, new[1] * new[2]))
-    return _images(lines, (new[0], lines.shape[3]), (axes[0], _KEPT)).reshape((n, c, *new)).astype(x.dtype, copy=False)
+    return _images(lines, (new[0], lines.shape[3]), (axes[0], KEPT)).reshape((n, c, *new)).astype(x.dtype, copy=False)
 
 
 interpolate = upsample
@@ -191,10 +190,14 @@ def pad(x: Any, padding: int | Sequence[int], mode: str = "constant", value: flo
                              f"(x {x.shape}, padding {padding!r})")
     if mode == "constant" or x.dtype not in FLOATING:
         return numpy_pad(x, widths, _PADDED[mode], constant_values=value if mode == "constant" else 0)
-    y, launches = _padded(x, widths, mode)
+    y, launches = padded(x, widths, mode)
     if copies and len(launches) == 1:
-        source, found, params = launches[0]
+        _, source, found, params = launches[0]
         _resize.remember(key, (given,), (source,), (found, y), **params)
+    elif copies and type(given) is ndarray and given._layout.device >= 0:
+        run = launched(given, y, launches)
+        if run is not None:
+            _resize.keep((key, given._layout), run)
     return y
 
 
@@ -224,49 +227,5 @@ def _widths(x: ndarray, padding: Any) -> list[tuple[int, int]]:
     return [(0, 0)] * (x.ndim - len(pairs)) + pairs
 
 
-def _padded(x: ndarray, widths: list[tuple[int, int]], mode: str) -> tuple[ndarray, list[tuple[ndarray, ndarray, dict]]]:
-    """Two axes at a time, the last two first. Returns also what `_resize` was given and what it returned, each time."""
-    launches = []
-    for axis in range(x.ndim - 1, -1, -2):
-        pair = [(0, 0), *widths][axis:axis + 2]
-        if pair == [(0, 0), (0, 0)]:
-            continue
-        front, rest = x.shape[:max(axis - 1, 0)], x.shape[axis + 1:]
-        rows = x.shape[axis - 1] if axis else 1
-        sizes = [n + sum(width) for n, width in zip((rows, x.shape[axis]), pair, strict=True)]
-        axes = [(mode, float(before)) if before or after else _KEPT for before, after in pair]
-        if rest:  # elements of the axes behind move together: an axis of their own
-            x = x.reshape((*front, rows, x.shape[axis], math.prod(rest)))
-            x = moveaxis(x, -1, -3)
-        shape = x.shape
-        four = x if x.ndim == 4 else x.reshape((1, math.prod(shape[:-2]), rows, shape[-1]))
-        source, params = _in_an_order(four), {"size": tuple(sizes), "old": four.shape[2:], "axes": tuple(axes)}
-        x = _resize(source, **params)
-        launches.append((source, x, params))
-        x = x if len(shape) == 4 else x.reshape((*shape[:-2], *sizes))
-        if rest:
-            x = moveaxis(x, -3, -1)
-        x = x.reshape((*front, *sizes[axis == 0:], *rest))
-    return x, launches
-
-
 def _images(x: ndarray, size: tuple[int, ...], axes: tuple[Axis, ...]) -> ndarray:
-    return _resize(_in_an_order(x), size=size, old=x.shape[2:], axes=axes)
-
-
-def _in_an_order(x: ndarray) -> ndarray:
-    """x in C order or with its channels last in memory: itself, or a copy."""
-    return x if x.is_contiguous or moveaxis(x, 1, -1).is_contiguous else x.copy()
-
-
-# size: what the last two axes become; old: what they are; axes: mode and number of each (core/taps.py).
-def _rule(g: ndarray, _y: None, _x: None, *, size: Any, old: Any, axes: Any) -> tuple:
-    return (_resize_grad(_in_an_order(g), size=old, old=size, axes=axes),)
-
-
-def _grad_rule(h: ndarray, _dx: None, _g: None, *, size: Any, old: Any, axes: Any) -> tuple:
-    return (_resize(_in_an_order(h), size=old, old=size, axes=axes),)
-
-
-_resize = Op("resize", cpu="resize.resize", cuda="resize.resize", vjp=_rule)
-_resize_grad = Op("_resize_grad", cpu="resize.resize_grad", cuda="resize.resize_grad", vjp=_grad_rule)
+    return _resize(in_an_order(x), size=size, old=x.shape[2:], axes=axes)

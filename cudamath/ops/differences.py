@@ -19,8 +19,9 @@ from ..core.shapes import as_integer, normalize_axes, normalize_axis
 from . import reduce
 from .creation import recorded
 from .elementwise import add, conj, not_equal, subtract
-from .join import _joined, pad
+from .join import _joined
 from .linalg import matmul
+from .padding import pad
 from .shape import Axes, _broadcast_as, astype, atleast_1d, flip, ravel, reshape, span
 from .stride_tricks import sliding_window_view
 from .views import remember

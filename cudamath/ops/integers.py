@@ -13,7 +13,7 @@ from ..core.op import INTEGER, INTEGER_OR_BOOL, require
 from ..core.shapes import as_integer, normalize_axis
 from . import ufunc
 from .elementwise import bitwise_and, bitwise_left_shift, bitwise_right_shift, not_equal
-from .join import pad
+from .padding import pad
 from .reduce import sum
 from .shape import astype, expand_dims, moveaxis, ravel, reshape, span
 

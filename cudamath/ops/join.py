@@ -1,4 +1,4 @@
-"""Joining, splitting and rearranging: ``concat`` and what is made of it, padding, tiles and repeats."""
+"""Joining, splitting and rearranging: ``concat`` and what is made of it, rolling, tiles and repeats."""
 
 from __future__ import annotations
 
@@ -23,18 +23,15 @@ from .shape import (
     _reshape,
     atleast_1d,
     atleast_2d,
-    bits,
     expand_dims,
-    pattern,
     ravel,
     reshape,
     span,
-    squeeze,
     view_of,
 )
 from .views import remember
 
-__all__ = ["array_split", "concat", "concatenate", "hstack", "pad", "repeat", "roll", "split", "stack", "tile",
+__all__ = ["array_split", "concat", "concatenate", "hstack", "repeat", "roll", "split", "stack", "tile",
            "unstack", "vstack"]
 
 # ----------------------------------------------------------------------------------------------------- cards
@@ -49,9 +46,6 @@ _concat = Op("concat", cpu="shape.concat", cuda="join.concat",
              vjp=lambda g, _y, *_xs, axis, sizes: _pieces(g, axis, sizes))
 _roll: Op = Op("roll", cpu="shape.roll", cuda="roll.roll", vjp=lambda g, _y, _x, shifts: (
     _roll(g, shifts=tuple([step and n - step for step, n in zip(shifts, g.shape, strict=True)])),))
-_pad = Op("pad", cpu="shape.pad", cuda="copy.pad",
-          vjp=lambda g, _y, _x, widths, **_scalars: (
-              view_of(g, tuple([slice(b, n - a) for n, (b, a) in zip(g.shape, widths, strict=True)])),))
 
 
 # ---------------------------------------------------------------------------------------------- joining, splitting
@@ -377,10 +371,6 @@ def _rolled(x: ndarray, moving: dict[int, int], key: tuple | None) -> ndarray:
     return out
 
 
-def _after(first: Callable | None, second: Callable) -> Callable:
-    return second if first is None else lambda x: second(first(x))
-
-
 def _joining(name: str, whole: ndarray, parts: list[ndarray], axis: int) -> Callable[[ndarray], ndarray]:
     """The join of these parts of an array on a GPU, as a function of the array: they are its own elements."""
     layouts = [part._layout for part in parts]
@@ -388,142 +378,6 @@ def _joining(name: str, whole: ndarray, parts: list[ndarray], axis: int) -> Call
     plan = lazy("kernels", _concat.cuda)(*layouts, **params)
     plan.works = lazy("kernels", "work.of")("concat", plan, tuple(layouts), params)
     return plan.of_one(layouts, tuple([part._data - whole._data for part in parts])).bind(name, [whole._layout])
-
-
-def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, end_values: Any = 0,
-        stat_length: int | None = None, reflect_type: str = "even") -> ndarray:
-    """``x`` with elements put before and after along each axis.
-
-    Args: x: any array; pad_width: an integer, a pair (before, after), or such a pair for each axis; mode:
-    "constant": ``constant_values`` (a scalar, a pair, or a pair for each axis); "edge": the nearest element; "reflect":
-    mirrored, the edge not repeated; "symmetric": mirrored, the edge repeated; "wrap": from the other end; "maximum",
-    "minimum", "mean", "median" of the lines (of the ``stat_length`` elements at that end); "linear_ramp": evenly down to
-    ``end_values``; "empty": anything; reflect_type: "even", others are not supported. Returns: a new array of the same dtype.
-    Raises: ValueError for a negative width, an unknown mode, or nothing to take values from. Gradient: that of the
-    elements of ``x``, plus (but for "constant") that of their copies.
-
-    >>> import cudamath as cm
-    >>> cm.pad(cm.asarray([1, 2, 3]), (2, 1), mode="reflect")
-    array([3, 2, 1, 2, 3, 2])
-    """
-    x = require("pad", x)
-    plain = _plain(pad_width, x.ndim)
-    if plain is not None and mode == "constant" and constant_values.__class__ in (int, float):
-        return _pad(x, scalars=pattern("pad", constant_values, x.dtype), widths=plain)
-    key, run = ("pad", x._layout, plain, mode, reflect_type), None
-    if plain is not None and x._node is None and mode.__class__ is reflect_type.__class__ is str:
-        known = _concat.plans.get(key)
-        if known is not None:
-            return known(x)
-    try:
-        widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
-    except ValueError:
-        raise ValueError(f"pad: pad_width {pad_width!r} does not fit an array of shape {x.shape}") from None
-    if any(type(n) is not int for pair in widths for n in pair):
-        raise TypeError(f"pad: pad_width must be integers, got {pad_width!r}")
-    if any(n < 0 for pair in widths for n in pair):
-        raise ValueError(f"pad: pad_width cannot be negative, got {pad_width!r}")
-    if reflect_type != "even":
-        raise ValueError(f"pad: reflect_type must be 'even', got {reflect_type!r}")
-    if mode in ("constant", "empty") and not np.ndim(constant_values):
-        return _pad(x, scalars=bits(constant_values, x.dtype), widths=tuple(map(tuple, widths)))
-    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", *_STATISTICS):
-        raise ValueError("pad: mode must be constant, edge, reflect, symmetric, wrap, linear_ramp, maximum, minimum, mean, "
-                         f"median or empty, got {mode!r}")
-    values = np.broadcast_to(np.asarray(end_values if mode == "linear_ramp" else constant_values), (x.ndim, 2)).tolist()
-    out = x
-    for axis, (before, after) in enumerate(widths):
-        if before or after:
-            if not out.shape[axis] and mode != "constant":
-                raise ValueError(f"pad: axis {axis} of shape {x.shape} is empty: mode {mode!r} has nothing to repeat")
-            if mode in ("edge", "reflect", "symmetric", "wrap"):
-                parts = [_stretch(out, axis, *s) for s in _ends(x.shape[axis], before, after, mode)]
-                if plain is not None and x._layout.device >= 0:
-                    run = _after(run, _joining("pad", out, parts, axis))
-                out = _joined("pad", parts, axis)
-            else:
-                ends = [_end(out, axis, first, n, mode, value, stat_length)
-                        for first, n, value in zip((True, False), (before, after), values[axis], strict=True)]
-                out = _joined("pad", [ends[0], out, ends[1]], axis)
-    if run is not None:
-        _concat.keep(key, run)
-    return _copy(x) if out is x else out
-
-
-def _plain(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...] | None:
-    """The usual forms of the argument, integers and tuples of them, as a pair for each axis; None for others."""
-    if pad_width.__class__ is int:
-        pad_width = (pad_width, pad_width)
-    if pad_width.__class__ is not tuple or not pad_width or not ndim:
-        return None
-    pairs = (pad_width,) * ndim if {*map(type, pad_width)} == {int} else pad_width
-    if len(pairs) == ndim and all([p.__class__ is tuple and len(p) == 2 and p[0].__class__ is p[1].__class__ is int
-                                   and p[0] >= 0 and p[1] >= 0 for p in pairs]):
-        return pairs
-    return None
-
-
-_STATISTICS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "median"}
-
-
-def _end(x: ndarray, axis: int, first: bool, count: int, mode: str, value: Any, length: int | None) -> ndarray:
-    """What `pad` puts before (first) or after x along an axis, in x's dtype."""
-    import cudamath
-
-    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
-    size = x.shape[axis]
-    if mode == "constant":
-        return cudamath.full(shape, value, x.dtype, device=x.device)
-    if mode == "linear_ramp":
-        edge = span(x, axis, 0, 1) if first else span(x, axis, size - 1, size)
-        ramp = cudamath.linspace(value, squeeze(edge, axis=axis), count, endpoint=False, axis=axis)
-        ramp = ramp if first else cudamath.flip(ramp, axis=axis)
-        return _cast_to(cudamath.trunc(ramp) if x.dtype.kind in "iu" else ramp, x.dtype)
-    near = size if length is None else min(length, size)
-    part = span(x, axis, 0, near) if first else span(x, axis, size - near, size)
-    found = getattr(cudamath, _STATISTICS[mode])(part, axis=axis, keepdims=True)
-    found = _cast_to(cudamath.round(found) if x.dtype.kind in "iu" else found, x.dtype)
-    return _broadcast(found, shape=shape, old=found.shape)
-
-
-def _cast_to(x: ndarray, dtype: np.dtype) -> ndarray:
-    return x if x.dtype == dtype else _cast(x, dtype=dtype)
-
-
-def _ends(n: int, before: int, after: int, mode: str) -> list[tuple[int, int, int]]:
-    """The padded axis as runs (first, step, count) of the n positions there are: every run is a slice of the array."""
-    most = n - 1 if mode == "reflect" else n
-    if mode != "edge" and max(before, after) > most:  # there and back again: NumPy pads the numbers 0 ... n - 1
-        return _stretches(np.pad(np.arange(n), (before, after), mode=mode).tolist())  # type: ignore[call-overload]
-    front, back = {"edge": ((0, 0), (n - 1, 0)), "reflect": ((before, -1), (n - 2, -1)),
-                   "symmetric": ((before - 1, -1), (n - 1, -1)), "wrap": ((n - before, 1), (0, 1))}[mode]
-    return [run for run in ((*front, before), (0, 1, n), (*back, after)) if run[2]]
-
-
-def _stretches(order: list[int]) -> list[tuple[int, int, int]]:
-    """Cut positions into runs (first, step, count) of step 1, 0 or -1."""
-    runs: list[tuple[int, int, int]] = []
-    i = 0
-    while i < len(order):
-        step = order[i + 1] - order[i] if i + 1 < len(order) else 1
-        end = i + 1
-        if abs(step) <= 1:
-            while end < len(order) and order[end] - order[end - 1] == step:
-                end += 1
-        else:
-            step = 1
-        runs.append((order[i], step, end - i))
-        i = end
-    return runs
-
-
-def _stretch(x: ndarray, axis: int, first: int, step: int, count: int) -> ndarray:
-    if step == 0:
-        one = span(x, axis, first, first + 1)
-        return _broadcast(one, shape=(*one.shape[:axis], count, *one.shape[axis + 1 :]), old=one.shape)
-    stop = first + step * count
-    key = (*[slice(None)] * axis, slice(first, None if stop < 0 else stop, step))
-    return view_of(x, key)  # type: ignore[return-value]
 
 
 def tile(x: Any, /, reps: int | Sequence[int]) -> ndarray:

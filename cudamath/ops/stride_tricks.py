@@ -9,7 +9,7 @@ from ..core.array import ndarray
 from ..core.layout import Layout
 from ..core.op import ViewOp, require
 from ..core.shapes import byte_bounds, normalize_axes, normalize_shape
-from .join import pad
+from .padding import pad
 from .shape import moveaxis, reshape, span
 
 __all__ = ["sliding_window_view"]

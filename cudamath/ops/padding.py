@@ -1,0 +1,243 @@
+"""Padding by NumPy's names; the card by which it is one launch, and which also resizes images (ml/resize.py)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.array import ndarray
+from ..core.dtypes import FLOATING
+from ..core.op import Op, require, seen_as
+from .join import _concat, _joined, _joining
+from .shape import _broadcast, _cast, _copy, bits, moveaxis, pattern, span, squeeze, view_of
+
+__all__ = ["pad"]
+
+KEPT = ("replicate", 0.0)  # an axis that stays as it is: mode and number, see core/taps.py
+_TAKEN = {"edge": "replicate", "reflect": "reflect", "wrap": "circular"}  # NumPy's modes in the words of core/taps.py
+
+# ----------------------------------------------------------------------------------------------------- cards
+
+
+_pad = Op("pad", cpu="shape.pad", cuda="copy.pad",
+          vjp=lambda g, _y, _x, widths, **_scalars: (
+              view_of(g, tuple([slice(b, n - a) for n, (b, a) in zip(g.shape, widths, strict=True)])),))
+
+
+def in_an_order(x: ndarray) -> ndarray:
+    """x in C order or with its channels last in memory: itself, or a copy."""
+    return x if x.is_contiguous or moveaxis(x, 1, -1).is_contiguous else x.copy()
+
+
+# size: what the last two axes become; old: what they are; axes: mode and number of each (core/taps.py).
+def _rule(g: ndarray, _y: None, _x: None, *, size: Any, old: Any, axes: Any) -> tuple:
+    return (_resize_grad(in_an_order(g), size=old, old=size, axes=axes),)
+
+
+def _grad_rule(h: ndarray, _dx: None, _g: None, *, size: Any, old: Any, axes: Any) -> tuple:
+    return (_resize(in_an_order(h), size=old, old=size, axes=axes),)
+
+
+_resize = Op("resize", cpu="resize.resize", cuda="resize.resize", vjp=_rule)
+_resize_grad = Op("_resize_grad", cpu="resize.resize_grad", cuda="resize.resize_grad", vjp=_grad_rule)
+
+
+# ----------------------------------------------------------------------------------------- elements of the array
+
+
+def padded(x: ndarray, widths: list[tuple[int, int]], mode: str) -> tuple[ndarray, list[tuple]]:
+    """Two axes at a time, the last two first. Returns also, for each time, the images, these in an order that `_resize` reads,
+    what it returned, and its parameters."""
+    launches: list[tuple] = []
+    for axis in range(x.ndim - 1, -1, -2):
+        pair = [(0, 0), *widths][axis:axis + 2]
+        if pair == [(0, 0), (0, 0)]:
+            continue
+        front, rest = x.shape[:max(axis - 1, 0)], x.shape[axis + 1:]
+        rows = x.shape[axis - 1] if axis else 1
+        sizes = [n + sum(width) for n, width in zip((rows, x.shape[axis]), pair, strict=True)]
+        axes = [(mode, float(before)) if before or after else KEPT for before, after in pair]
+        if rest:  # elements of the axes behind move together: an axis of their own
+            x = x.reshape((*front, rows, x.shape[axis], math.prod(rest)))
+            x = moveaxis(x, -1, -3)
+        shape = x.shape
+        four = x if x.ndim == 4 else x.reshape((1, math.prod(shape[:-2]), rows, shape[-1]))
+        source, params = in_an_order(four), {"size": tuple(sizes), "old": four.shape[2:], "axes": tuple(axes)}
+        x = _resize(source, **params)
+        launches.append((four, source, x, params))
+        x = x if len(shape) == 4 else x.reshape((*shape[:-2], *sizes))
+        if rest:
+            x = moveaxis(x, -3, -1)
+        x = x.reshape((*front, *sizes[axis == 0:], *rest))
+    return x, launches
+
+
+def launched(given: ndarray, y: ndarray, launches: list[tuple]) -> Callable | None:
+    """What `padded` launched on a GPU to make y of the given array, as a function of such an array; None if that is unknown."""
+    at, run = given, None
+    for images, source, found, params in launches:
+        copied = _copy.plans.get((images._layout,))
+        if images._data != at._data or source is not images and copied is None:
+            return None
+        run = run if source is images else _after(run, copied)
+        run, at = _after(run, _resize.plans[source._layout, *params.values()]), found
+    return seen_as(run, y._layout) if run is not None and y._data == at._data else None
+
+
+def _after(first: Callable | None, second: Any) -> Callable:
+    return second if first is None else lambda x: second(first(x))
+
+
+# -------------------------------------------------------------------------------------------- NumPy's padding
+
+
+def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0, end_values: Any = 0,
+        stat_length: int | None = None, reflect_type: str = "even") -> ndarray:
+    """``x`` with elements put before and after along each axis.
+
+    Args: x: any array; pad_width: an integer, a pair (before, after), or such a pair for each axis; mode:
+    "constant": ``constant_values`` (a scalar, a pair, or a pair for each axis); "edge": the nearest element; "reflect":
+    mirrored, the edge not repeated; "symmetric": mirrored, the edge repeated; "wrap": from the other end; "maximum",
+    "minimum", "mean", "median" of the lines (of the ``stat_length`` elements at that end); "linear_ramp": evenly down to
+    ``end_values``; "empty": anything; reflect_type: "even", others are not supported. Returns: a new array of the same dtype.
+    Raises: ValueError for a negative width, an unknown mode, or nothing to take values from. Gradient: that of the
+    elements of ``x``, plus (but for "constant") that of their copies.
+
+    >>> import cudamath as cm
+    >>> cm.pad(cm.asarray([1, 2, 3]), (2, 1), mode="reflect")
+    array([3, 2, 1, 2, 3, 2])
+    """
+    x = require("pad", x)
+    plain = _plain(pad_width, x.ndim)
+    if plain is not None and mode == "constant" and constant_values.__class__ in (int, float):
+        return _pad(x, scalars=pattern("pad", constant_values, x.dtype), widths=plain)
+    key, run = ("pad", x._layout, plain, mode, reflect_type), None
+    if plain is not None and x._node is None and mode.__class__ is reflect_type.__class__ is str:
+        known = _concat.plans.get(key)
+        if known is not None:
+            return known(x)
+    try:
+        widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
+    except ValueError:
+        raise ValueError(f"pad: pad_width {pad_width!r} does not fit an array of shape {x.shape}") from None
+    if any(type(n) is not int for pair in widths for n in pair):
+        raise TypeError(f"pad: pad_width must be integers, got {pad_width!r}")
+    if any(n < 0 for pair in widths for n in pair):
+        raise ValueError(f"pad: pad_width cannot be negative, got {pad_width!r}")
+    if reflect_type != "even":
+        raise ValueError(f"pad: reflect_type must be 'even', got {reflect_type!r}")
+    if mode in ("constant", "empty") and not np.ndim(constant_values):
+        return _pad(x, scalars=bits(constant_values, x.dtype), widths=tuple(map(tuple, widths)))
+    if mode not in ("constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", *_STATISTICS):
+        raise ValueError("pad: mode must be constant, edge, reflect, symmetric, wrap, linear_ramp, maximum, minimum, mean, "
+                         f"median or empty, got {mode!r}")
+    if x._layout.device >= 0 and x.dtype in FLOATING and _once(x.shape, widths, mode):
+        out, launches = padded(x, [(before, after) for before, after in widths], _TAKEN[mode])
+        run = launched(x, out, launches) if plain is not None else None
+        if run is not None:
+            _concat.keep(key, run)
+        return out
+    values = np.broadcast_to(np.asarray(end_values if mode == "linear_ramp" else constant_values), (x.ndim, 2)).tolist()
+    out = x
+    for axis, (before, after) in enumerate(widths):
+        if before or after:
+            if not out.shape[axis] and mode != "constant":
+                raise ValueError(f"pad: axis {axis} of shape {x.shape} is empty: mode {mode!r} has nothing to repeat")
+            if mode in ("edge", "reflect", "symmetric", "wrap"):
+                parts = [_stretch(out, axis, *s) for s in _ends(x.shape[axis], before, after, mode)]
+                if plain is not None and x._layout.device >= 0:
+                    run = _after(run, _joining("pad", out, parts, axis))
+                out = _joined("pad", parts, axis)
+            else:
+                ends = [_end(out, axis, first, n, mode, value, stat_length)
+                        for first, n, value in zip((True, False), (before, after), values[axis], strict=True)]
+                out = _joined("pad", [ends[0], out, ends[1]], axis)
+    if run is not None:
+        _concat.keep(key, run)
+    return _copy(x) if out is x else out
+
+
+def _plain(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...] | None:
+    """The usual forms of the argument, integers and tuples of them, as a pair for each axis; None for others."""
+    if pad_width.__class__ is int:
+        pad_width = (pad_width, pad_width)
+    if pad_width.__class__ is not tuple or not pad_width or not ndim:
+        return None
+    pairs = (pad_width,) * ndim if {*map(type, pad_width)} == {int} else pad_width
+    if len(pairs) == ndim and all([p.__class__ is tuple and len(p) == 2 and p[0].__class__ is p[1].__class__ is int
+                                   and p[0] >= 0 and p[1] >= 0 for p in pairs]):
+        return pairs
+    return None
+
+
+def _once(shape: tuple[int, ...], widths: list[list[int]], mode: str) -> bool:
+    """Whether padding takes elements of the array, some of them, and comes to no end a second time (there and back again)."""
+    most = {"edge": math.inf, "reflect": -1, "wrap": 0}.get(mode)
+    return most is not None and 0 not in shape and any(map(any, widths)) and all(
+        [max(width) <= n + most for n, width in zip(shape, widths, strict=True)])
+
+
+_STATISTICS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "median"}
+
+
+def _end(x: ndarray, axis: int, first: bool, count: int, mode: str, value: Any, length: int | None) -> ndarray:
+    """What `pad` puts before (first) or after x along an axis, in x's dtype."""
+    import cudamath
+
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    size = x.shape[axis]
+    if mode == "constant":
+        return cudamath.full(shape, value, x.dtype, device=x.device)
+    if mode == "linear_ramp":
+        edge = span(x, axis, 0, 1) if first else span(x, axis, size - 1, size)
+        ramp = cudamath.linspace(value, squeeze(edge, axis=axis), count, endpoint=False, axis=axis)
+        ramp = ramp if first else cudamath.flip(ramp, axis=axis)
+        return _cast_to(cudamath.trunc(ramp) if x.dtype.kind in "iu" else ramp, x.dtype)
+    near = size if length is None else min(length, size)
+    part = span(x, axis, 0, near) if first else span(x, axis, size - near, size)
+    found = getattr(cudamath, _STATISTICS[mode])(part, axis=axis, keepdims=True)
+    found = _cast_to(cudamath.round(found) if x.dtype.kind in "iu" else found, x.dtype)
+    return _broadcast(found, shape=shape, old=found.shape)
+
+
+def _cast_to(x: ndarray, dtype: np.dtype) -> ndarray:
+    return x if x.dtype == dtype else _cast(x, dtype=dtype)
+
+
+def _ends(n: int, before: int, after: int, mode: str) -> list[tuple[int, int, int]]:
+    """The padded axis as runs (first, step, count) of the n positions there are: every run is a slice of the array."""
+    most = n - 1 if mode == "reflect" else n
+    if mode != "edge" and max(before, after) > most:  # there and back again: NumPy pads the numbers 0 ... n - 1
+        return _stretches(np.pad(np.arange(n), (before, after), mode=mode).tolist())  # type: ignore[call-overload]
+    front, back = {"edge": ((0, 0), (n - 1, 0)), "reflect": ((before, -1), (n - 2, -1)),
+                   "symmetric": ((before - 1, -1), (n - 1, -1)), "wrap": ((n - before, 1), (0, 1))}[mode]
+    return [run for run in ((*front, before), (0, 1, n), (*back, after)) if run[2]]
+
+
+def _stretches(order: list[int]) -> list[tuple[int, int, int]]:
+    """Cut positions into runs (first, step, count) of step 1, 0 or -1."""
+    runs: list[tuple[int, int, int]] = []
+    i = 0
+    while i < len(order):
+        step = order[i + 1] - order[i] if i + 1 < len(order) else 1
+        end = i + 1
+        if abs(step) <= 1:
+            while end < len(order) and order[end] - order[end - 1] == step:
+                end += 1
+        else:
+            step = 1
+        runs.append((order[i], step, end - i))
+        i = end
+    return runs
+
+
+def _stretch(x: ndarray, axis: int, first: int, step: int, count: int) -> ndarray:
+    if step == 0:
+        one = span(x, axis, first, first + 1)
+        return _broadcast(one, shape=(*one.shape[:axis], count, *one.shape[axis + 1 :]), old=one.shape)
+    stop = first + step * count
+    key = (*[slice(None)] * axis, slice(first, None if stop < 0 else stop, step))
+    return view_of(x, key)  # type: ignore[return-value]

@@ -222,6 +222,7 @@ def reductions(t: np.dtype) -> None:
         cm.max(made((64, 1000), number), axis=1)
     for order in (0, 1, 2, float("inf"), float("-inf")):
         cm.linalg.vector_norm(x.astype(F32), ord=order)
+    cm.linalg.vector_norm(x.astype(F32), ord=3, axis=1)
     for number in of_kinds("iufc"):
         cm.linalg.cross(made((7, 3), number), made((7, 3), number))
     if t == F32:

@@ -258,51 +258,6 @@ def test_methods(device):
         np.testing.assert_allclose(getattr(a, kind)().to_numpy(), getattr(x, kind)(), rtol=1e-13)
 
 
-# ---------------------------------------------------------------------------------------------------- norms
-
-
-@pytest.mark.parametrize("dtype", [np.dtype("f4"), np.dtype("f8"), np.dtype("c8"), np.dtype("i4")], ids=str)
-@pytest.mark.parametrize("ord", [2, 1, 0, math.inf, -math.inf, 3, 0.5])
-def test_vector_norm(device, ord, dtype):
-    x = numbers(np.random.default_rng(1), (4, 5, 6), dtype)
-    for axis in (None, 0, (0, 2), (2, 1, 0)):
-        expected = np.linalg.vector_norm(wide(x), axis=axis, ord=ord)
-        got = cm.vector_norm(cm.asarray(x), axis=axis, ord=ord)
-        np.testing.assert_allclose(got.to_numpy(), expected, rtol=3e-6 if dtype.itemsize // (1 + (dtype.kind == "c")) == 4
-                                   and dtype.kind != "i" else 1e-13)
-
-
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
-def test_vector_norms_of_what_is_not_finite(device, dtype):
-    """NaN stays, signed zeros are zeros; one pass and, on a large array, several blocks of it."""
-    x = np.zeros((6, 40_000), dtype)
-    x[0, 7], x[1, 3], x[2, 5], x[3] = np.nan, -np.inf, -2, -0.0
-    x[4] = 1 - x[0].real.astype(dtype) * 0
-    for axis in (1, None):
-        for ord in (0, 1, math.inf, -math.inf):
-            want = np.linalg.vector_norm(x, axis=axis, ord=ord)
-            np.testing.assert_array_equal(cm.vector_norm(cm.asarray(x), axis=axis, ord=ord).to_numpy(), want)
-    for ord in (math.inf, -math.inf):
-        with pytest.raises(ValueError, match="^vector_norm: no elements to choose from along axes .0,. of an array of shape"):
-            cm.vector_norm(cm.zeros((0, 3)), axis=0, ord=ord)
-        assert cm.vector_norm(cm.zeros((0, 3)), axis=1, ord=ord).shape == (0,)
-    assert cm.vector_norm(cm.zeros((0, 3)), axis=0, ord=1).tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize("ord", ["fro", 1, -1, math.inf, -math.inf])
-def test_matrix_norm(device, ord):
-    x = np.random.default_rng(1).standard_normal((3, 5, 4))
-    for keepdims in (False, True):
-        expected = np.linalg.matrix_norm(x, ord=ord, keepdims=keepdims)
-        np.testing.assert_allclose(cm.matrix_norm(cm.asarray(x), ord=ord, keepdims=keepdims).to_numpy(), expected, rtol=1e-13)
-        for axis in ((0, 1), (2, 0), (1, 2)):
-            expected = np.linalg.norm(x, ord=ord, axis=axis, keepdims=keepdims)
-            got = cm.norm(cm.asarray(x), ord=ord, axis=axis, keepdims=keepdims)
-            np.testing.assert_allclose(got.to_numpy(), expected, rtol=1e-13)
-    np.testing.assert_allclose(float(cm.norm(cm.asarray(x))), np.linalg.norm(x), rtol=1e-13)
-    np.testing.assert_allclose(cm.norm(cm.asarray(x), axis=1).to_numpy(), np.linalg.norm(x, axis=1), rtol=1e-13)
-
-
 # ------------------------------------------------------------------------------------------------ gradients
 
 
@@ -438,24 +393,6 @@ def test_plain_in_the_simulator(kind, dtype):
             continue
         for seen in (x, x.transpose(2, 0, 1)[:, ::-1]):
             check(kind, cm.testing.simulate(planned(seen, kind, axis, "plain"), seen), seen, axis)
-
-
-@pytest.mark.simulator
-@pytest.mark.parametrize("ord", [0, 1, math.inf, -math.inf])
-@pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "c8"])
-def test_norms_in_the_simulator(ord, dtype):
-    from cudamath.kernels.reduce import plan
-
-    x = numbers(np.random.default_rng(1), (3, 5, 4), np.dtype(dtype))
-    x[1, :2] = 0
-    target = np.dtype({"i1": "f8", "c8": "f4"}.get(dtype, dtype))
-    for axis in ((0, 1, 2), (0,), (2,), (1, 2)):
-        made = plan(Layout.new(x.shape, x.dtype, 0), kind=f"norm {ord}", axis=axis, keepdims=False, dtype=target,
-                    version="plain")
-        got = cm.testing.simulate(made, x)
-        want = np.linalg.vector_norm(wide(x), axis=axis, ord=ord)
-        assert got.dtype == target and got.shape == want.shape
-        np.testing.assert_allclose(wide(got), want, rtol=8 * eps_of(target))
 
 
 @pytest.mark.simulator

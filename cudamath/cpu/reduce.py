@@ -200,6 +200,14 @@ def _sizes(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.abs(x if x.dtype.kind in "fc" else x.astype(dtype))  # |-128| is no int8
 
 
+def power_norm(x: np.ndarray, *, axis: Axes, keepdims: bool, dtype: np.dtype, scalars: tuple) -> np.ndarray:
+    """(Σ |x|^p)^(1/p) over the axes, as `dtype`; p: the scalar."""
+    wide = compute_dtype(dtype)
+    with np.errstate(all="ignore"):
+        powers = _sizes(x, wide).astype(wide, copy=False) ** wide.type(scalars[0])
+        return np.asarray(_total(powers, axis, keepdims, wide) ** wide.type(1 / scalars[0])).astype(dtype, copy=False)
+
+
 def _position(find: Callable) -> Callable:
     def position(x: np.ndarray, axis: Axes, keepdims: bool, dtype: np.dtype, _: float) -> np.ndarray:
         return find(x, axis=axis[0] if len(axis) == 1 else None, keepdims=keepdims)  # more axes: all of them

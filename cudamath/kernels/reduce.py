@@ -362,7 +362,7 @@ class _View(NamedTuple):
     offset: int
 
 
-def _view(x: Layout, axes: tuple[int, ...], out_itemsize: int, ordered: bool) -> _View:
+def view_of(x: Layout, axes: tuple[int, ...], out_itemsize: int, ordered: bool) -> _View:
     """Split the axes, sort them by stride and merge what can be merged. ordered: element numbers matter (argmax)."""
     kept = [i for i in range(x.ndim) if i not in axes]
     out = dict(zip(kept, shapes.contiguous_strides(tuple(x.shape[i] for i in kept), out_itemsize), strict=True))
@@ -403,7 +403,7 @@ def planned(x: Layout, reduce: Reduction, axis: tuple[int, ...], keepdims: bool,
     out = x.like(results_shape, dtype)
     if out.size == 0:
         return Plan([out], [])
-    view = _view(x, axis, out.itemsize, ordered)
+    view = view_of(x, axis, out.itemsize, ordered)
     count = math.prod(view.reduced)
     divisor = (np.float32 if reduce.kinds[0] in (types.float32, types.complex64) else np.float64)(
         correction if counted else max(count - correction, 0))

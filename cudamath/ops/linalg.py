@@ -474,32 +474,43 @@ def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims:
     kinds = map(type, axis) if isinstance(axis, tuple) else (axis.__class__,)
     key, given = ("vector_norm", axis, keepdims, keepdims.__class__, ord, *kinds), (x,)
     known = reduce._norm.again(key, given)
+    if known is None and ord.__class__ in (float, int):
+        known = reduce._power_norm.again(key, given, (ord,))
     if known is None:
         x = require("vector_norm", x, NUMERIC)
         axes = tuple(sorted(normalize_axes("vector_norm", axis, x.ndim)))
         known = _vector_norm("vector_norm", x, axes, keepdims, ord)
         if x.dtype in INEXACT and ord in _PASSES:  # of integers: the default dtype, which changes
             reduce._norm.remember(key, given, (x,), kind=_PASSES[ord], axis=axes, keepdims=keepdims, dtype=known.dtype)
+        elif x.dtype in INEXACT:
+            reduce._power_norm.remember(key, given, (x,), axis=axes, keepdims=bool(keepdims), dtype=known.dtype)
     return known
 
 
-#: Orders of norms that take one pass over the array: kinds of kernels/accumulate.py.
+_SHORT = 1 << 14  # elements of a vector up to which a norm of any order is one launch
+#: Orders that take one pass over an array of any size: kinds of kernels/accumulate.py.
 _PASSES: dict[float, str] = {0: "norm 0", 1: "norm 1", 2: "norm", math.inf: "norm inf", -math.inf: "norm -inf"}
 
 
 def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float) -> ndarray:
     ord = ord.item() if isinstance(ord, np.generic) else ord  # a number of Python's does not widen x
-    if ord in _PASSES and (ord == 2 or x._layout.device != TRACED):  # by its parts it can be fused
+    traced = x._layout.device == TRACED  # by its parts a norm can be fused
+    if ord in _PASSES and (ord == 2 or not traced):
         return reduce.vector_length(name, x, axes, keepdims, _PASSES[ord])
     result = dtypes.real_dtype(dtypes.default_float() if x.dtype.kind in "iu" else x.dtype)
     if ord == 0:
         return astype(reduce.count_nonzero(x, axis=axes, keepdims=keepdims), result)
+    short = math.prod([x.shape[i] for i in axes]) <= _SHORT
+    if short and x._node is None and not traced and isinstance(ord, (int, float)) and ord not in _PASSES:
+        return reduce._power_norm(x, scalars=(ord,), axis=axes, keepdims=reduce._kept_axes(name, keepdims, x), dtype=result)
     sizes = abs(x if x.dtype in INEXACT else astype(x, result))  # |-128| is not an int8
     if ord == 1:
         return reduce.sum(sizes, axis=axes, keepdims=keepdims)
     if math.isinf(ord):
         return (reduce.max if ord > 0 else reduce.min)(sizes, axis=axes, keepdims=keepdims)
-    return reduce.sum(sizes ** ord, axis=axes, keepdims=keepdims) ** (1 / ord)
+    wide = dtypes.compute_dtype(result)  # powers of 16-bit numbers soon leave their range
+    total = reduce.sum(astype(sizes, wide, copy=False) ** ord, axis=axes, keepdims=keepdims)
+    return astype(total ** (1 / ord), result, copy=False)
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") -> ndarray:

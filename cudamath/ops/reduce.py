@@ -232,6 +232,7 @@ _min = _Reduction("min", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, a
 _var = _Reduction("var", _var_grad, masked=_var_of)
 _std = _Reduction("std", _std_grad, masked=_std_of)
 _norm = _Reduction("vector_norm", _norm_grad)
+_power_norm = Op("power_norm", cpu="reduce.power_norm", cuda="power_norm.power_norm")
 _argmax, _argmin = _Reduction("argmax", chooses=True), _Reduction("argmin", chooses=True)
 _any, _all = _Reduction("any", neutral=0), _Reduction("all", neutral=1)
 _count_nonzero = _Reduction("count_nonzero", neutral=0)

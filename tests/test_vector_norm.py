@@ -1,0 +1,109 @@
+"""Norms of vectors and matrices against NumPy in float64: every order, dtype and axis, NaN, nothing; power_norm by name."""
+
+import math
+
+import numpy as np
+import pytest
+from test_reduce import BF16, eps_of, numbers, wide
+
+import cudamath as cm
+from cudamath.core.layout import Layout
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("f4"), np.dtype("f8"), np.dtype("c8"), np.dtype("i4")], ids=str)
+@pytest.mark.parametrize("ord", [2, 1, 0, math.inf, -math.inf, 3, 0.5])
+def test_vector_norm(device, ord, dtype):
+    x = numbers(np.random.default_rng(1), (4, 5, 6), dtype)
+    for axis in (None, 0, (0, 2), (2, 1, 0)):
+        expected = np.linalg.vector_norm(wide(x), axis=axis, ord=ord)
+        got = cm.vector_norm(cm.asarray(x), axis=axis, ord=ord)
+        np.testing.assert_allclose(got.to_numpy(), expected, rtol=3e-6 if dtype.itemsize // (1 + (dtype.kind == "c")) == 4
+                                   and dtype.kind != "i" else 1e-13)
+
+
+@pytest.mark.parametrize("dtype", [*map(np.dtype, ("f4", "f2", "f8", "c16", "i1")), BF16], ids=str)
+@pytest.mark.parametrize("ord", [3, 0.5, 2.5, -1, np.float32(4)])
+def test_norms_of_any_order(device, ord, dtype):
+    """power_norm, and beyond its length the passes that it stands for; 16-bit powers would overflow. Also of a second call."""
+    rng = np.random.default_rng(5)
+    x = (numbers(rng, (3, 4, 5), np.dtype("f4")) * 20 + 3).astype(dtype)
+    long = (rng.random((2, 20_000)) + 1.5).astype(dtype)
+    for seen, axes in ((x, (None, 0, (0, 2), (2, 1, 0))), (x.transpose(2, 0, 1)[:, ::-1], (None, 1, (0, 2))), (long, (1, 0))):
+        for axis in axes:
+            with np.errstate(all="ignore"):
+                want = np.asarray(np.linalg.vector_norm(wide(seen), axis=axis, ord=float(ord)))
+            for keepdims in (False, True, False):
+                got = cm.vector_norm(cm.asarray(seen), axis=axis, ord=ord, keepdims=keepdims)
+                assert got.dtype == (np.dtype("f8") if dtype.kind in "ic" else dtype)
+                with np.errstate(over="ignore"):
+                    limited = wide(want.astype(got.dtype))
+                inner = np.dtype("f4") if got.dtype.itemsize < 8 else got.dtype
+                np.testing.assert_allclose(wide(got.to_numpy()).reshape(want.shape), limited,
+                                           rtol=40 * eps_of(inner) + 2 * eps_of(got.dtype))
+    assert cm.vector_norm(cm.zeros((0, 3)), axis=0, ord=3).tolist() == [0, 0, 0]
+    assert cm.vector_norm(cm.zeros((0, 3)), axis=1, ord=3).shape == (0,)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
+def test_vector_norms_of_what_is_not_finite(device, dtype):
+    """NaN stays, signed zeros are zeros; one pass and, on a large array, several blocks of it."""
+    x = np.zeros((6, 40_000), dtype)
+    x[0, 7], x[1, 3], x[2, 5], x[3] = np.nan, -np.inf, -2, -0.0
+    x[4] = 1 - x[0].real.astype(dtype) * 0
+    for axis in (1, None):
+        for ord in (0, 1, math.inf, -math.inf):
+            want = np.linalg.vector_norm(x, axis=axis, ord=ord)
+            np.testing.assert_array_equal(cm.vector_norm(cm.asarray(x), axis=axis, ord=ord).to_numpy(), want)
+    for ord in (math.inf, -math.inf):
+        with pytest.raises(ValueError, match="^vector_norm: no elements to choose from along axes .0,. of an array of shape"):
+            cm.vector_norm(cm.zeros((0, 3)), axis=0, ord=ord)
+        assert cm.vector_norm(cm.zeros((0, 3)), axis=1, ord=ord).shape == (0,)
+    assert cm.vector_norm(cm.zeros((0, 3)), axis=0, ord=1).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("ord", ["fro", 1, -1, math.inf, -math.inf])
+def test_matrix_norm(device, ord):
+    x = np.random.default_rng(1).standard_normal((3, 5, 4))
+    for keepdims in (False, True):
+        expected = np.linalg.matrix_norm(x, ord=ord, keepdims=keepdims)
+        np.testing.assert_allclose(cm.matrix_norm(cm.asarray(x), ord=ord, keepdims=keepdims).to_numpy(), expected, rtol=1e-13)
+        for axis in ((0, 1), (2, 0), (1, 2)):
+            expected = np.linalg.norm(x, ord=ord, axis=axis, keepdims=keepdims)
+            got = cm.norm(cm.asarray(x), ord=ord, axis=axis, keepdims=keepdims)
+            np.testing.assert_allclose(got.to_numpy(), expected, rtol=1e-13)
+    np.testing.assert_allclose(float(cm.norm(cm.asarray(x))), np.linalg.norm(x), rtol=1e-13)
+    np.testing.assert_allclose(cm.norm(cm.asarray(x), axis=1).to_numpy(), np.linalg.norm(x, axis=1), rtol=1e-13)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("ord", [0, 1, math.inf, -math.inf])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "c8"])
+def test_norms_in_the_simulator(ord, dtype):
+    from cudamath.kernels.reduce import plan
+
+    x = numbers(np.random.default_rng(1), (3, 5, 4), np.dtype(dtype))
+    x[1, :2] = 0
+    target = np.dtype({"i1": "f8", "c8": "f4"}.get(dtype, dtype))
+    for axis in ((0, 1, 2), (0,), (2,), (1, 2)):
+        made = plan(Layout.new(x.shape, x.dtype, 0), kind=f"norm {ord}", axis=axis, keepdims=False, dtype=target,
+                    version="plain")
+        got = cm.testing.simulate(made, x)
+        want = np.linalg.vector_norm(wide(x), axis=axis, ord=ord)
+        assert got.dtype == target and got.shape == want.shape
+        np.testing.assert_allclose(wide(got), want, rtol=8 * eps_of(target))
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("ord", [3, 0.5])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "c8"])
+def test_power_norm_in_the_simulator(ord, dtype):
+    from cudamath.kernels.power_norm import power_norm
+
+    x = numbers(np.random.default_rng(1), (3, 5, 4), np.dtype(dtype))
+    target = np.dtype({"i1": "f8", "c8": "f4"}.get(dtype, dtype))
+    for seen in (x, x.transpose(2, 0, 1)[:, ::-1]):
+        for axis in ((0, 1, 2), (0,), (1, 2)):
+            layout = Layout.of(seen.shape, seen.strides, seen.dtype, 0, True)
+            got = cm.testing.simulate(power_norm(layout, axis=axis, keepdims=False, dtype=target), seen, scalars=(ord,))
+            want = np.linalg.vector_norm(wide(seen), axis=axis, ord=ord)
+            np.testing.assert_allclose(wide(got), wide(want.astype(target)), rtol=16 * eps_of(target))

@@ -307,6 +307,24 @@ def test_norms_by_singular_values(device):
     near(la.norm(cm.asarray(a[0]), 2), np.linalg.norm(a[0], 2))
 
 
+def test_dot_products_again(device):
+    """Calls that were seen before, on other numbers: conjugates too."""
+    rng = np.random.default_rng(0)
+    for dtype in ("f4", "c8", "c16"):
+        for shape in ((64,), (7,), (3, 5), (4, 16, 16)):
+            for _ in range(3):
+                a, b = rand(rng, shape, dtype), rand(rng, shape, dtype)
+                x, y = cm.asarray(a), cm.asarray(b)
+                near(la.vecdot(x, y), np.linalg.vecdot(a, b), scale=4)
+                near(la.vdot(x, y), np.vdot(a, b), scale=4)
+                near(la.vecdot(x.T, y.T, axis=0), np.linalg.vecdot(a.T, b.T, axis=0), scale=4)
+                if a.ndim > 1:
+                    for offset in (0, 1, -1):
+                        near(la.trace(x, offset=offset), np.linalg.trace(a, offset=offset), scale=4)
+                    near(la.trace(x, dtype="complex128"), np.linalg.trace(a, dtype="complex128"), scale=4)
+                    near(la.trace(x.mT), np.linalg.trace(a.mT), scale=4)
+
+
 def test_products(device):
     rng = np.random.default_rng(0)
     chain = [rand(rng, s) for s in ((5, 40), (40, 3), (3, 17), (17, 2))]

@@ -53,6 +53,11 @@ def clip(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 clip.into = np._core.umath.clip  # type: ignore[attr-defined]  # the ufunc behind np.clip, which has no public name
 
 
+def weighted_sum(x: np.ndarray, y: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a x + b y."""
+    return x * a + y * b
+
+
 def without_nan(x: np.ndarray, instead: np.ndarray, largest: np.ndarray) -> np.ndarray:
     """x with another number for NaN, and nothing beyond the largest."""
     return np.where(np.isnan(x), instead, np.clip(x, -largest, largest))

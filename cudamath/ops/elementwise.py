@@ -300,6 +300,10 @@ _clip = ufunc.Elementwise("clip", np.maximum, "minimum(maximum(x, y), z)", (
     REAL, "elementwise.clip", globals())
 
 
+weighted_sum = ufunc.Elementwise("weighted_sum", np.add, "x * z + y * x3", ("g * z", "g * x3", "g * x", "g * y"), INEXACT,
+                                 "elementwise.weighted_sum", globals(), nin=4)  # of two arrays by two numbers
+
+
 def where(condition: Any, x: Any, y: Any) -> ndarray:
     """x where the condition holds, else y (for gradient expressions; the public one is in `index.py`)."""
     from .index import where as choose

@@ -15,7 +15,7 @@ from ..core.devices import TRACED
 from ..core.op import ANY, INEXACT, NUMERIC, Op, require
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
-from .elementwise import abs, conj, multiply
+from .elementwise import abs, conj, multiply, weighted_sum
 from .inspection import can_cast
 from .output import deliver
 from .shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
@@ -52,7 +52,6 @@ def tf32_allowed() -> bool:
 
 
 # Sums over broadcast batches are the tape's (`broadcasts`), except where one product does both.
-
 
 def _left_grad(g: ndarray, _y: Any, _a: Any, b: ndarray, *, tf32: bool) -> ndarray:
     """g b^H."""
@@ -105,6 +104,17 @@ def remember_product(key: tuple, given: Sequence[Any], factors: Sequence[ndarray
     the former two are views of `given`, and `result` one of the whole product."""
     *operands, product = factors
     _matmul.remember((*key, _tf32), given, operands, (product, result), tf32=_tf32)
+
+
+def _remember_dot(key: tuple, given: Sequence[Any], left: ndarray, factors: Sequence[ndarray], result: ndarray) -> None:
+    """`remember_product` where the first factor is a view of `left`: of given[0], or of its complex conjugate."""
+    row, column, _ = factors
+    if left.dtype.kind != "c":
+        remember_product(key, given, factors, result)
+    elif all([type(x) is ndarray and x._node is None for x in given]) and left._layout is given[0]._layout and (
+            left._layout.device >= 0 and (row._data, column._data) == (left._data, given[1]._data)):
+        run = _products[row._layout, column._layout, _tf32]
+        _matmul.remember_chain((*key, _tf32), given, given[0], conj, run, result)
 
 
 # Exact modulo 2^32, on tensor cores where there are some.
@@ -213,16 +223,18 @@ def gemv(a: Any, x: Any, alpha: float = 1, y: Any = None, beta: float = 0) -> nd
 
 def _scaled(name: str, product: ndarray, alpha: float, c: Any, beta: float) -> ndarray:
     """alpha product + beta c."""
-    if alpha != 1:
-        product = product * alpha
     if beta == 0:
-        return product
+        return product if alpha == 1 else product * alpha
     if c is None:
         raise ValueError(f"{name}: beta is {beta}, but there is nothing to multiply it with")
     c = require(name, c if type(c) is ndarray else asarray(c, device=product.device, name=name), NUMERIC)
     if broadcast_shapes(name, c.shape, product.shape) != product.shape:
         raise ValueError(f"{name}: an array of shape {c.shape} cannot be added to a product of shape {product.shape}")
-    return product + (c if beta == 1 else c * beta)
+    if alpha == beta == 1:
+        return product + c
+    if product.dtype is c.dtype and product.dtype in INEXACT and {type(alpha), type(beta)} <= {int, float}:
+        return weighted_sum(product, c, alpha, beta)
+    return (product if alpha == 1 else product * alpha) + (c if beta == 1 else c * beta)
 
 
 def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1) -> ndarray:
@@ -252,12 +264,11 @@ def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1) -> ndarray:
         raise ValueError(f"vecdot: lengths along axis {axis} differ: shapes {a.shape} and {b.shape}")
     a, b = a if i == a.ndim - 1 else moveaxis(a, i, -1), b if j == b.ndim - 1 else moveaxis(b, j, -1)
     broadcast_shapes("vecdot", a.shape, b.shape)
-    if a.dtype.kind == "c":
-        a = conj(a)
-    row, column = a.reshape((*a.shape[:-1], 1, a.shape[-1])), b.reshape((*b.shape, 1))
+    left = conj(a) if a.dtype.kind == "c" else a
+    row, column = left.reshape((*a.shape[:-1], 1, a.shape[-1])), b.reshape((*b.shape, 1))
     product = matmul(row, column)
     y = reshape(product, broadcast_shapes("vecdot", a.shape[:-1], b.shape[:-1]))
-    remember_product(key, given, (row, column, product), y)
+    _remember_dot(key, given, left, (row, column, product), y)
     return y if out is None else deliver("vecdot", y, out)
 
 
@@ -326,10 +337,11 @@ def vdot(a: Any, b: Any) -> ndarray:
     a, b = require("vdot", a, NUMERIC), require("vdot", b, NUMERIC)
     if a.size != b.size:
         raise ValueError(f"vdot: wants equally many elements, got shapes {a.shape} and {b.shape}")
-    row, column = reshape(conj(a), (1, a.size)), reshape(b, (b.size, 1))
+    left = conj(a)
+    row, column = reshape(left, (1, a.size)), reshape(b, (b.size, 1))
     product = matmul(row, column)
     y = reshape(product, ())
-    remember_product(("vdot",), given, (row, column, product), y)
+    _remember_dot(("vdot",), given, left, (row, column, product), y)
     return y
 
 
@@ -474,8 +486,7 @@ def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims:
     kinds = map(type, axis) if isinstance(axis, tuple) else (axis.__class__,)
     key, given = ("vector_norm", axis, keepdims, keepdims.__class__, ord, *kinds), (x,)
     known = reduce._norm.again(key, given)
-    if known is None and ord.__class__ in (float, int):
-        known = reduce._power_norm.again(key, given, (ord,))
+    known = reduce._power_norm.again(key, given, (ord,)) if known is None else known
     if known is None:
         x = require("vector_norm", x, NUMERIC)
         axes = tuple(sorted(normalize_axes("vector_norm", axis, x.ndim)))

@@ -26,7 +26,7 @@ from .output import can_write, casting_rule, deliver, target_of
 SCALARS = (bool, int, float, complex)
 _SAME_KIND = "same_kind"
 _MOST_PLANS = 4096
-_NAMES = ("x", "y", "z")
+_NAMES = ("x", "y", "z", "x3")
 #: The operations of cpu/loops.py and the kinds of dtypes they are for.
 _LOOPS = {
     **dict.fromkeys(["add", "multiply", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "maximum",

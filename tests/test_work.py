@@ -77,9 +77,10 @@ def test_quantized_products(profiled, form, options):
 @pytest.mark.parametrize("x, w, more", [
     ((2, 64, 14, 14), (64, 64, 3, 3), {"padding": 1}), ((2, 64, 14, 14), (32, 64, 1, 1), {}),
     ((2, 3, 15, 13), (16, 3, 5, 3), {"dilation": 2}), ((2, 64, 14, 14), (64, 1, 3, 3), {"groups": 64, "padding": 1}),
-    ((2, 8, 20), (16, 8, 3), {})])
+    ((2, 8, 20), (16, 8, 3), {}), ((2, 4, 5, 6, 7), (8, 4, 3, 3, 3), {"stride": 2}),
+    ((2, 64, 8, 14, 14), (64, 64, 3, 3, 3), {"padding": (0, 1, 1)})])
 def test_convolutions(profiled, dtype, x, w, more):
-    function = cm.ml.conv1d if len(x) == 3 else cm.ml.conv2d
+    function = {3: cm.ml.conv1d, 4: cm.ml.conv2d, 5: cm.ml.conv3d}[len(x)]
     call = lambda x, w: function(x, w, **more)  # noqa: E731
     with cm.device("cpu"):
         places = call(cm.zeros(x), cm.zeros(w)).shape

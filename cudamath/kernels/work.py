@@ -171,6 +171,7 @@ COUNTS: dict[str, Callable[[Plan, Any, dict], Counted]] = {
     "linear (quantized weight)": _product, "linear_quantized": _product, "scaled_matmul": _product,
     "grouped_matmul": _product, "grouped_outer": _grouped_outer, "mlp": _mlp,
     "conv2d": _convolution, "_conv2d_input_grad": _input_gradient, "_conv2d_weight_grad": _weight_gradient,
+    "_conv3d": _convolution, "_conv3d_input_grad": _input_gradient, "_conv3d_weight_grad": _weight_gradient,
     "convolve": lambda plan, layouts, _params: [2 * plan.outputs[0].size * min(x.size for x in layouts)],
     "scaled_dot_product_attention": _attention_forward, "attention_grad": _attention_gradient,
     "self_attention": lambda _plan, layouts, params: _packed(layouts[0], params["heads"], params["causal"]),

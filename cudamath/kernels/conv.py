@@ -1,9 +1,9 @@
-"""Convolution: which of its versions runs when. The kernels: conv_simt.py, conv_input.py,
-conv_mma.py, conv_wgmma.py; cuDNN: here.
+"""Convolution: which of its versions runs when. The kernels: conv_direct.py, conv_simt.py,
+conv_input.py, conv_mma.py, conv_wgmma.py; cuDNN: here.
 
 A convolution and its two gradients are one sum of products, read three ways (conv_simt.py's header). Versions:
 
-``direct``, ``weight_direct``       one thread per output, one block per weight: where there is little to do, one
+``direct``, ``weight_direct``       a few threads per output, one block per weight: where there is little to do, one
                                     launch is sooner done than several.
 ``depthwise``                       one filter per channel: strips of results in registers, images in shared memory.
 ``depthwise_last``                  the same but for weight gradients, images channels last: pixels from the cache.

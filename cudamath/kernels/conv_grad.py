@@ -15,7 +15,6 @@ A warp reads 8 neighbouring positions of 4 outputs (or taps): four stretches of 
 """
 
 import functools
-import itertools
 import math
 from typing import Any
 
@@ -26,7 +25,6 @@ from ..core.layout import Layout
 from ..core.plan import Constant, Launch, Output, Plan
 from .build import SIMULATOR, blocks, codec
 from .conv_simt import (
-    ALONG_DEPTH,
     DEPTH,
     DIRECT,
     LEAST_OUTPUTS,
@@ -47,6 +45,7 @@ from .conv_simt import (
     place_in_tile,
     split_position,
     tap_table,
+    walks,
 )
 from .lazy import cuda, types
 
@@ -249,11 +248,10 @@ def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
 # ------------------------------------------------------------------------------------------------- planner
 
 
-def direct(dtype: np.dtype, dy: View, x: View, dw: View, *walks: Walk) -> Launch:
-    """One block per weight. walks: along planes (of volumes), rows and columns."""
-    steps = itertools.chain.from_iterable((*(ALONG_DEPTH,) * (3 - len(walks)), *walks))
+def direct(dtype: np.dtype, dy: View, x: View, dw: View, *along: Walk) -> Launch:
+    """One block per weight. along: planes (of volumes), rows and columns."""
     return Launch(conv2d_weight_direct(dtype), math.prod(dw.shape), REDUCERS,
-                  [dy.volumes(), x.volumes(), dw.volumes(), *numbers(*steps)])
+                  [dy.volumes(), x.volumes(), dw.volumes(), *numbers(*walks(*along))])
 
 
 def conv2d_weight_grad(out: Layout, grad: Layout, x: Layout, *, stride: tuple[int, int],

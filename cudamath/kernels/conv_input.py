@@ -4,10 +4,9 @@
 
 With a stride, input row h meets only those taps r for which h + padding - r * dilation is a multiple of the stride. Versions:
 
-``conv2d_input_direct``  one thread per element of dx: it finds the first tap that meets an output along each axis and how many
-                         follow, and walks these, all outputs m of a tap in a row: nothing is asked within the sum, so that
-                         several loads are under way. One launch, whatever the stride, for images and volumes, with a bias:
-                         the right one where there is little to do, and for few channels.
+``conv2d_input_direct``  a thread per element of dx, or a few: they find the first tap that meets an output along each axis
+                         and how many follow, and share these. One launch, whatever the stride, for images and volumes, with a
+                         bias: the right one where there is little to do, and for few channels.
 ``implicit_gemm``        the rows (and columns) of one residue form a convolution of their own, with every stride-th tap and no
                          stride at all: one product each, by the tiles of conv_simt.py.
 """
@@ -21,8 +20,10 @@ import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Launch, Output, Plan
+from . import conv_simt
 from .build import blocks, codec
-from .conv_simt import LEAST_OUTPUTS, THREADS, Sources, View, grouped, numbers, residues, tap_sum
+from .conv_direct import sum_of_lanes, sum_of_taps
+from .conv_simt import LEAST_OUTPUTS, Sources, View, grouped, residues, tap_sum
 from .lazy import cuda, types
 from .reduce_parts import index_walker
 
@@ -55,38 +56,33 @@ def meeting(large: bool) -> Any:
 
 @functools.cache
 def conv2d_input_direct(dtype: np.dtype, large: bool) -> Any:
-    """One thread per element of the input. large: sizes and places are 64-bit numbers."""
+    """A column of threads per element of the input: each has every blockDim.y-th of its taps."""
     load, store, C = codec(dtype)
-    locate, meet, size, place = index_walker(0, 6, not large), meeting(large), dtype.itemsize, types.uint64
+    share, add_lanes, size = sum_of_taps(dtype, large), sum_of_lanes(C), dtype.itemsize
+    locate, meet = index_walker(0, 6, not large), meeting(large)
 
     @cuda.jit
-    def conv2d_input_direct(dy, w, outputs, weights, bias, dx, biased, pad_o, stride_o, apart_o, every_o, back_o, pad_p,
+    def conv2d_input_direct(dy, w, outputs, filters, bias, dx, biased, pad_o, stride_o, apart_o, every_o, back_o, pad_p,
                             stride_p, apart_p, every_p, back_p, pad_q, stride_q, apart_q, every_q, back_q):
         """dy (N, G, M, O, P, Q), w (G, M, C, T, R, S), bias (G * C,) if biased, dx (N, G, C, D, H, W); any strides. outputs,
-        weights: the memory of dy and w. Planes, rows and columns: padding in front, stride, dilation; from a tap that meets an
+        filters: the memory of dy and w. Planes, rows and columns: padding in front, stride, dilation; from a tap that meets an
         output to the next, taps and outputs."""
-        i = cuda.grid(1)
-        if i >= dx.size:
-            return
-        n, g, c, d, h, v = locate(dx, i)
-        first_t, planes, o = meet(d + pad_o, dy.shape[3], w.shape[3], stride_o, apart_o, every_o, back_o)
-        first_r, rows, p = meet(h + pad_p, dy.shape[4], w.shape[4], stride_p, apart_p, every_p, back_p)
-        first_s, columns, q = meet(v + pad_q, dy.shape[5], w.shape[5], stride_q, apart_q, every_q, back_q)
+        i = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+        n, g, c, d, h, v = locate(dx, min(i, dx.size - 1))
+        t, planes, o = meet(d + pad_o, dy.shape[3], w.shape[3], stride_o, apart_o, every_o, back_o)
+        r, rows, p = meet(h + pad_p, dy.shape[4], w.shape[4], stride_p, apart_p, every_p, back_p)
+        s, columns, q = meet(v + pad_q, dy.shape[5], w.shape[5], stride_q, apart_q, every_q, back_q)
         far, wide = dy.strides, w.strides
-        step_y, step_w = far[2] // size, wide[1] // size
-        total = C(0)
-        for j in range(planes):
-            for k in range(rows):
-                for e in range(columns):
-                    t, r, s = first_t + j * every_o, first_r + k * every_p, first_s + e * every_q
-                    of_w = (g * wide[0] + c * wide[2] + t * wide[3] + r * wide[4] + s * wide[5]) // size
-                    of_y = (n * far[0] + g * far[1] + (o - j * back_o) * far[3] + (p - k * back_p) * far[4]
-                            + (q - e * back_q) * far[5]) // size
-                    for m in range(dy.shape[2]):
-                        total += load(weights[place(of_w + m * step_w)]) * load(outputs[place(of_y + m * step_y)])
-        if biased != 0:
-            total += load(bias[g * dx.shape[2] + c])
-        dx[n, g, c, d, h, v] = store(total)
+        at_y = (n * far[0] + g * far[1] + o * far[3] + p * far[4] + q * far[5]) // size
+        at_w = (g * wide[0] + c * wide[2] + t * wide[3] + r * wide[4] + s * wide[5]) // size
+        total = add_lanes(share(outputs, filters, at_y, at_w, columns, rows, planes, w.shape[1], -back_q * far[5] // size,
+                                -back_p * far[4] // size, -back_o * far[3] // size, far[2] // size, every_q * wide[5] // size,
+                                every_p * wide[4] // size, every_o * wide[3] // size, wide[1] // size, cuda.threadIdx.y,
+                                cuda.blockDim.y))
+        if cuda.threadIdx.y == 0 and i < dx.size:
+            if biased != 0:
+                total += load(bias[g * w.shape[2] + c])
+            dx[n, g, c, d, h, v] = store(total)
 
     return conv2d_input_direct
 
@@ -96,16 +92,13 @@ def conv2d_input_direct(dtype: np.dtype, large: bool) -> Any:
 
 def direct(dtype: np.dtype, dy: View, w: View, bias: ArrayArg | None, dx: View, stride: tuple[int, ...],
            padding: tuple[int, ...], dilation: tuple[int, ...]) -> Launch:
-    """One thread per element of dx. stride, dilation, and padding in front: along planes (of volumes), rows and columns."""
+    """The launch of `conv2d_input_direct`. stride, dilation, and padding in front: along planes (of volumes), rows, columns."""
     steps: list[int] = []
     for s, front, d in [(1, 0, 1)] * (3 - len(stride)) + list(zip(stride, padding, dilation, strict=True)):
         common = math.gcd(s, d)
         steps += [front, s, d, s // common, d // common]
-    large = max(math.prod(dx.shape), *steps, *[n + front for n, front in zip(dx.shape[3:], padding, strict=True)]) >= 1 << 30
-    memory = [view.line(dtype.itemsize) for view in (dy, w)]
-    added = w.argument.view((1,), (dtype.itemsize,)) if bias is None else bias                     # not read
-    return Launch(conv2d_input_direct(dtype, large), blocks(math.prod(dx.shape), THREADS), THREADS,
-                  [dy.volumes(), w.volumes(), *memory, added, dx.volumes(), *numbers(bias is not None, *steps)])
+    taps = w.shape[1] * math.prod([blocks(n, s) for n, s in zip(w.shape[3:], stride, strict=True)])
+    return conv_simt.direct(conv2d_input_direct, dtype, dy, w, bias, dx, taps, steps)
 
 
 def little(size: int, weight: tuple[int, ...], stride: tuple[int, ...]) -> bool:

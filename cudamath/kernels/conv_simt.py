@@ -16,7 +16,7 @@ padding is recognised (outside 0 <= row < H, 0 <= column < W the element is 0). 
 
 Versions, simple to fast:
 
-``conv2d_direct``         one thread per output, C * R * S multiply-adds each: two reads for each of them. Also the
+``conv2d_direct``         a thread per output, or a few: C * R * S multiply-adds, two reads for each of them. Also the
                           right one for depthwise convolutions, which have nothing to share, and for the smallest.
 ``conv2d_implicit_gemm``  a block computes a tile of (up to) 128 outputs m x 128 positions n, 8 taps at a time through
                           shared memory; a thread keeps 8 x 8 sums in registers and does 64 multiply-adds per 16
@@ -37,6 +37,7 @@ How the threads share a tile is told in kernels/matmul.py: four warps side by si
 import functools
 import itertools
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +47,7 @@ from ..core.layout import Layout
 from ..core.plan import ArrayArg, Constant, Input, Launch, Output, Plan, Temp
 from ..runtime.device import multiprocessors
 from .build import SIMULATOR, blocks, codec
+from .conv_direct import THREADS, conv2d_direct
 from .conv_splits import add
 from .copy import copy_part, whole
 from .lazy import cuda, types
@@ -53,7 +55,6 @@ from .lazy import cuda, types
 if not SIMULATOR:
     from .ptx import load_vector, store_vector
 
-THREADS = 256                # of kernels with one thread per element
 POSITIONS = 128              # columns of a tile
 DEPTH = 8                    # taps (or positions, in the weight gradient) that shared memory holds at a time
 PITCH = POSITIONS + 4        # of a shared row: stores by neighbouring taps hit different banks
@@ -79,50 +80,6 @@ TILES = {128: Tile(128, 2, 8), 64: Tile(64, 1, 8), 32: Tile(32, 1, 4)}
 
 
 # ------------------------------------------------------------------------------------------- simple kernels
-
-
-@functools.cache
-def conv2d_direct(dtype: np.dtype) -> Any:
-    """One thread per output element."""
-    load, store, C = codec(dtype)
-
-    @cuda.jit
-    def conv2d_direct(x, w, bias, y, biased, plane_start, plane_step, plane_tap, row_start, row_step, row_tap, column_start,
-                      column_step, column_tap):
-        """x (N, G, C, D, H, W), w (G, M, C, T, R, S), bias (G * M,) if biased, y (N, G, M, O, P, Q); any strides.
-
-        Input row = row_start + p * row_step + r * row_tap; planes and columns alike. Images are one plane deep."""
-        images, groups, outputs, depth, height, width = y.shape
-        i = cuda.grid(1)
-        if i >= images * groups * outputs * depth * height * width:
-            return
-        q = i % width
-        i //= width
-        p = i % height
-        i //= height
-        o = i % depth
-        i //= depth
-        m = i % outputs
-        i //= outputs
-        g = i % groups
-        n = i // groups
-        total = C(0)
-        for c in range(w.shape[2]):
-            for t in range(w.shape[3]):
-                d = plane_start + o * plane_step + t * plane_tap
-                if d >= 0 and d < x.shape[3]:
-                    for r in range(w.shape[4]):
-                        h = row_start + p * row_step + r * row_tap
-                        if h >= 0 and h < x.shape[4]:
-                            for s in range(w.shape[5]):
-                                v = column_start + q * column_step + s * column_tap
-                                if v >= 0 and v < x.shape[5]:
-                                    total += load(w[g, m, c, t, r, s]) * load(x[n, g, c, d, h, v])
-        if biased != 0:
-            total += load(bias[g * outputs + m])
-        y[n, g, m, o, p, q] = store(total)
-
-    return conv2d_direct
 
 
 @functools.cache
@@ -398,12 +355,35 @@ def grouped(argument: ArrayArg, layout: Layout, groups: int, axis: int) -> View:
 ALONG_DEPTH = Walk(0, 1, 1)  # of images, which are one plane deep, as are their filters
 
 
-def direct(dtype: np.dtype, x: View, w: View, bias: ArrayArg | None, y: View, *walks: Walk) -> Launch:
-    """One thread per result. walks: along planes (of volumes), rows and columns."""
-    steps = itertools.chain.from_iterable((*(ALONG_DEPTH,) * (3 - len(walks)), *walks))
-    return Launch(conv2d_direct(dtype), blocks(math.prod(y.shape), THREADS), THREADS,
-                  [x.volumes(), w.volumes(), w.argument.view((1,), (dtype.itemsize,)) if bias is None else bias, y.volumes(),
-                   *numbers(bias is not None, *steps)])
+MOST_LANES = 16
+AT_ONCE = 1 << 17            # threads of the device: 1,024 to a multiprocessor
+EACH = 4                     # taps that a lane has at least
+
+
+def lanes_for(results: int, taps: int) -> int:
+    """How many threads share the taps of a result: enough to fill the device, if they have something to do."""
+    lanes = 1
+    while lanes < MOST_LANES and lanes * results < AT_ONCE and taps >= 2 * lanes * EACH:
+        lanes *= 2
+    return lanes
+
+
+def direct(kernel: Callable, dtype: np.dtype, x: View, w: View, bias: ArrayArg | None, y: View, taps: int,
+           steps: Sequence[int]) -> Launch:
+    """The launch of `conv2d_direct` (or the like: `kernel` is its factory), of `taps` products a result. steps: its last
+    arguments."""
+    results = math.prod(y.shape)
+    lanes = lanes_for(results, taps)
+    large = max(x.span(dtype.itemsize), w.span(dtype.itemsize), results + THREADS, *map(abs, steps)) >= 1 << 30
+    return Launch(kernel(dtype, large), blocks(results, THREADS // lanes), (THREADS // lanes, lanes),
+                  [x.volumes(), w.volumes(), x.line(dtype.itemsize), w.line(dtype.itemsize),
+                   w.argument.view((1,), (dtype.itemsize,)) if bias is None else bias,            # not read
+                   y.volumes(), *numbers(bias is not None, *steps)])
+
+
+def walks(*along: Walk) -> list[int]:
+    """Numbers of the walks along planes (of volumes), rows and columns."""
+    return [*itertools.chain.from_iterable((*(ALONG_DEPTH,) * (3 - len(along)), *along))]
 
 
 def numbers(*values: int) -> list[Any]:
@@ -472,7 +452,7 @@ def tap_sum(sources: Sources, dtype: np.dtype, x: View, w: View, bias: ArrayArg 
         gemm = gemm and (taps > DIRECT_TAPS or positions * groups * outputs * taps > DIRECT)
         version = "implicit_gemm" if gemm and taps else "direct"
     if version == "direct":
-        sources.steps.append(direct(dtype, x, w, bias, y, rows, columns))
+        sources.steps.append(direct(conv2d_direct, dtype, x, w, bias, y, taps, walks(rows, columns)))
         return
     if version != "implicit_gemm":
         raise ValueError(f"conv2d: no version {version!r}; there are 'direct' and 'implicit_gemm'")

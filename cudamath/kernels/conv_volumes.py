@@ -1,10 +1,13 @@
-"""Convolutions of volumes where there is little to do: one launch of the plain kernels of conv_simt.py, conv_input.py and
-conv_grad.py, which know planes besides rows and columns. (Larger ones become convolutions of images: ml/conv.py.)
+"""Convolutions of volumes where there is little to do: one launch of the plain kernels of conv_direct.py, conv_input.py
+and conv_grad.py, which know planes besides rows and columns. (Larger ones become convolutions of images: ml/conv.py.)
 """
+
+import math
 
 from ..core.layout import Layout
 from ..core.plan import Launch, Output, Plan
 from . import conv_grad, conv_input, conv_simt
+from .conv_direct import conv2d_direct
 from .conv_simt import Sources, Walk, grouped
 
 Triple = tuple[int, ...]  # planes, rows, columns; of padding: in front and behind of each
@@ -29,8 +32,9 @@ def conv3d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Tri
     sources = Sources(*([x, weight] if bias is None else [x, weight, bias]))
     (x_arg, x), (w_arg, weight), *rest = sources.found
     return _plan(out, sources, conv_simt.direct(
-        x.dtype, grouped(x_arg, x, groups, 1), grouped(w_arg, weight, groups, 0), rest[0][0] if rest else None,
-        grouped(Output(0), out, groups, 1), *_walks(stride, padding, dilation)))
+        conv2d_direct, x.dtype, grouped(x_arg, x, groups, 1), grouped(w_arg, weight, groups, 0),
+        rest[0][0] if rest else None, grouped(Output(0), out, groups, 1), math.prod(weight.shape[1:]),
+        conv_simt.walks(*_walks(stride, padding, dilation))))
 
 
 def conv3d_input_grad(grad: Layout, weight: Layout, bias: Layout | None = None, *, size: Triple, stride: Triple,

@@ -302,6 +302,7 @@ def more() -> Calls:
            for name, solver in solvers.items() for a in (square, matrix)},
         "solve_triangular, large": lambda: la.solve_triangular(cm.triu(array(300, 300)), array(300, 9)),
         "norm of order 3": lambda: la.vector_norm(array(300, 30), ord=3, axis=0),
+        "lu of rectangles": lambda: la.lu(square[:, :2]),
         "lu_solve, large": lambda: la.lu_solve(la.lu_factor(array(300, 300)), array(300, 9)),
         "cross, complex svd": lambda: (la.cross(array(7, 3), array(7, 3)), la.svd(square[:, :2, :2] + 1j)),
         "gathers": lambda: (x[i, j], wide[i], array(40, 8)[i], array(40, 40, 40)[i, j, i],

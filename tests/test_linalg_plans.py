@@ -224,6 +224,30 @@ def test_small_systems_of_factors_in_the_simulator(dtype, n, k):
         found(a, pivots)
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("dtype", ["f4", "c16"])
+def test_factors_of_small_rectangles(machine, dtype):
+    """lu_small: as LAPACK's, also of columns without a pivot and of equal candidates; for lu_factor and for lu."""
+    rng = np.random.default_rng(0)
+    for shape in ((2, 5, 3), (3, 3, 5), (2, 1, 4), (2, 7, 1), (2, 2, 18, 11)):
+        a = rand(rng, shape, dtype)
+        a.reshape(-1, *shape[-2:])[1, :, 0] = 0
+        if min(shape[-2:]) > 2:
+            a.reshape(-1, *shape[-2:])[0, :, 1] = 2
+        for given in (a, np.ascontiguousarray(a.mT).mT):
+            packed, pivots = run_version(machine, planners.lu_factor, given)
+            want, exchanges = host.lu_factor(a)
+            near(packed, want, scale=8)
+            np.testing.assert_array_equal(pivots, exchanges)
+            p, low, up = run_version(machine, planners.lu, given)
+            near(p @ low @ up, a, scale=8)
+            np.testing.assert_array_equal(p, host.lu(a)[0])
+    layout = Layout.new((2, 5, 3), np.dtype(dtype), 0)
+    assert kernels(planners.lu_factor(layout)) == ["lu_small"]
+    assert kernels(planners.lu(layout)) == ["lu_small", "row_order", "factors"]
+    assert "library" in kernels(planners.lu_factor(Layout.new((2, 5, 65), np.dtype(dtype), 0)))
+
+
 @pytest.mark.simulator
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("in_columns", [True, False])

@@ -15,7 +15,8 @@ that nothing has to be moved afterwards:
 
 One matrix, or a few large ones, go to cuSOLVER one after the other; batches go to the routines that take a table of
 addresses, which ``addresses`` writes on the device. Q of such a batch is multiplied out
-by ``reflected``, one thread per column; no library does that.
+by ``reflected``, one thread per column; no library does that, nor LU of a batch of rectangles
+(lu_small.py). Small triangular systems and those of LU factors are one launch (triangular.py).
 
 Failures (a singular matrix, an iteration that does not converge) are known on the device only: ``check_info`` writes the
 call's ticket, negative, into the error flag, and the next synchronisation raises LinAlgError.
@@ -34,6 +35,7 @@ from ..core.dtypes import real_dtype
 from ..core.layout import Layout
 from ..core.plan import Call, Flag, Input, Launch, Output, Plan, Temp, Ticket
 from ..runtime import flags, solver
+from . import lu_small
 from .build import blocks
 from .copy import Part, copy_part, whole
 from .matrices import (
@@ -52,7 +54,7 @@ from .matrices import (
     triangle,
     zero_based,
 )
-from .triangular import solved, solved_factored
+from .triangular import cube, solved, solved_factored
 
 JACOBI = 32  # the largest that the batched Jacobi methods take
 TURNED = 64  # larger triangular matrices in rows are copied into columns: systems with a transposed one take 1.7 times as long
@@ -223,27 +225,34 @@ def slogdet(a: Layout) -> Plan:
     return work.plan()
 
 
-def _packed(work: _Work, a: Layout, target: Any, to: Layout) -> tuple[Any, int]:
-    """LU factors of `a` in `target`, column-major matrices; the pivots, min(m, n) a matrix, from 1 on, and their number."""
+def _packed(work: _Work, a: Layout, target: Any, to: Layout, pivots: Any = None) -> tuple[Any, int]:
+    """LU factors of `a` in `target`, column-major matrices; the pivots, min(m, n) a matrix, in scratch or where they are
+    wanted, and the number that they count from: 0 there."""
     m, n = a.shape[-2:]
     k, count = min(m, n), _batch(a)
+    given = cube(Input(0), a)
+    if lu_small.fits(a) and given is not None:
+        found = work.temp(a.like((count, k), INT32)) if pivots is None else pivots.view((count, k))
+        work.steps.append(Launch(lu_small.lu_small(a.dtype), count, lu_small.THREADS, [given, _cube(target, to), found]))
+        return found, 0
     work.copy(Input(0), a, target, to)
     info = work.info(a, count)
     if m == n and _together(count, n, LU):
-        found = work.temp(a.like((count * n,), INT32))
+        found = work.temp(a.like((count, n), INT32))
         work.call(solver.getrf_batched(a.dtype, n, count), work.table(target, to, count, n * n * a.itemsize), found, info)
     else:
-        found = work.temp(a.like((count * k,), INT64))
+        found = work.temp(a.like((count, k), INT64))
         work.call(solver.getrf(a.dtype, m, n, count), target, found, info)
-    return found, count * k
+    return found, 1
 
 
 def lu_factor(a: Layout) -> Plan:
     """a: (..., m, n) -> the packed factors (..., m, n), in columns, and the pivots (..., min(m, n)), int32, 0-based."""
     packed, pivots = _columns(a), a.like((*a.shape[:-2], min(a.shape[-2:])), INT32)
     work = _Work(packed, pivots)
-    found, count = _packed(work, a, Output(0), packed)
-    work.launch(zero_based, count, found, Output(1).view((count,)))
+    found, first = _packed(work, a, Output(0), packed, Output(1))
+    if first:
+        work.launch(zero_based, pivots.size, found.view((pivots.size,)), Output(1).view((pivots.size,)))
     return work.plan()
 
 
@@ -255,8 +264,8 @@ def lu(a: Layout) -> Plan:
     work = _Work(p, low, up)
     inner, orders = _columns(a), a.like((count, m), INT64)
     packed, order = work.temp(inner), work.temp(orders)
-    found, _ = _packed(work, a, packed, inner)
-    work.launch(row_order, count * m, found.view((count, k)), order, 1)
+    found, first = _packed(work, a, packed, inner)
+    work.launch(row_order, count * m, found, order, first)
     work.launch(factors(a.dtype), count * m * max(m, n), _cube(packed, inner), order, _cube(Output(0), p),
                 _cube(Output(1), low), _cube(Output(2), up))
     return work.plan()

@@ -439,6 +439,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         where = {"stride": (1 << 31, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1, "size": (3, 6)}
         plan(functools.partial(conv.conv2d_input_grad, **where), new(4, 2, 1, 4, dtype=f), new(2, 4, 2, 3, dtype=f),
              new(4, dtype=f))                                                              # steps beyond 32 bits
+        del where["size"]
+        plan(functools.partial(conv.conv2d, **where), new(4, 4, 3, 6, dtype=f), new(2, 4, 2, 3, dtype=f), new(2, dtype=f))
         far = {"depth": 1, "taps": 2, "step": 1, "apart": 1 << 32, "before": 1 << 32}      # places beyond 32 bits
         plan(functools.partial(overlap.overlap_add, shape=(1, 3, 1, 9, 9), **far), new(1, 6, 9, 9, dtype=f))
         plan(functools.partial(overlap.overlap_take, **{**far, "depth": 1 << 20}), new(1, 32, 1, 9, 9, dtype=f))

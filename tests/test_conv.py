@@ -378,6 +378,8 @@ def test_input_gradients_with_biases_in_the_simulator():
     far = conv_input.conv2d_input_grad(layout_of(np.zeros((1, 1, 1, 4), np.float32)), layout_of(one), layout_of(taps),
                                        stride=(1, 1 << 33), padding=(0, 0, 1, 0), dilation=(1, 2), groups=1)
     assert simulate(far, one, taps).ravel().tolist() == [0, 15, 0, 0]
+    ahead = conv.conv2d(layout_of(taps), layout_of(taps), stride=(1, 1 << 33), padding=(0, 0, 1, 1), dilation=(1, 2), groups=1)
+    assert simulate(ahead, taps, taps).ravel().tolist() == [25]
 
 
 @pytest.mark.gpu

@@ -45,6 +45,14 @@ CALLS = [
     lambda m, a: m.asarray(m.polyval(a([1.0, 2, 3]), m.poly1d([1.0, -2])).coeffs),
     lambda m, a: m.asarray(m.polyval([2, 1], m.poly1d([3, 4]))(5)),
     lambda m, a: m.roots(a([])), lambda m, a: m.roots([]),
+    # the dtype of a reduction was not heeded
+    *[lambda m, a, f=f: (getattr(m, f).reduce(a(CUBE), dtype="f8"), getattr(m, f).accumulate(a(CUBE.astype("i4")), 1, "i8"))
+      for f in ("maximum", "fmin", "remainder", "add")],
+    lambda m, a: m.bitwise_or.reduce(a(CUBE > 0), dtype="i8"), lambda m, a: m.maximum.reduce(a([1.5, 2.5]), dtype="i4"),
+    lambda m, a: m.fmin.accumulate(a([2.5, 1.5]), dtype="i8"), lambda m, a: m.add.reduceat(a([1.5, 2.5]), [0, 1], dtype="i4"),
+    lambda m, a: (m.logical_and.reduce(a(CUBE), dtype=bool), m.less.accumulate(a(CUBE > 0), dtype=bool)),
+    # where= promoted the result with out= before the rule was asked
+    lambda m, a: m.power(*a(np.array([[2, 3], [3, 1]], "u8")), out=a(np.array([7, 7], "i8")), where=a([True, False])),
     # no elements, read as others
     *[lambda m, a, s=s, t=t: a(np.zeros(s, "c8")).view(t) for s in ((0, 4), (3, 0), (0,), (2, 0, 6)) for t in ("u1", "c16")],
     # what NumPy lets a number be
@@ -91,6 +99,20 @@ def test_as_numpy(device, call):
     for got, expected in zip(mine, theirs, strict=True) if isinstance(theirs, tuple) else [(mine, theirs)]:
         assert got.dtype == np.asarray(expected).dtype
         np.testing.assert_allclose(got.to_numpy(), expected, rtol=1e-12 if got.dtype == np.float64 else 1e-6)
+
+
+@pytest.mark.parametrize("call", [
+    lambda m, x: m.logical_or.reduce(m.asarray(x), dtype="f8"),
+    lambda m, x: m.divide.reduce(m.asarray(x.astype(int)), dtype="i8"),
+    lambda m, x: m.logical_and(m.asarray(x), 1, out=m.zeros(3), where=m.asarray(x > 0), casting="no"),
+    lambda m, x: m.fmax(m.asarray(x.astype("i1")), 1, out=m.zeros(3, dtype="i4"), where=m.asarray(x > 0), casting="no"),
+    lambda m, x: m.putmask(m.zeros(3, dtype="i1"), m.asarray(x > 0), m.asarray(x)),
+    lambda m, x: m.place(m.zeros(3, dtype="f4"), m.asarray(x > 0), m.asarray(x))])
+def test_what_would_be_lost_without_a_word(device, call):
+    x = np.array([1.5, -2.5, 300.25])
+    for module, words in ((np, None), (cm, r"^\w+(\.\w+)?: ")):
+        with pytest.raises(TypeError, match=words):
+            call(module, x)
 
 
 @pytest.mark.parametrize("values, power", [("u1", 1.5), ("i8", 2.0), ("u2", 2j), ("u1", np.array([1, 2, 3]))])

@@ -38,8 +38,13 @@ def deliver(name: str, result: ndarray, out: Any, casting: Any = "same_kind") ->
     if result.shape != target.shape:
         raise ValueError(f"{name}: the result of shape {result.shape} cannot be written into an array of shape "
                          f"{target.shape}")
+    allow(name, result, target, casting)
+    target[...] = result
+    return target
+
+
+def allow(name: str, result: ndarray, target: ndarray, casting: Any) -> None:
+    """Raises TypeError where the rule forbids that a result goes into an array."""
     if not can_write(result.dtype, target.dtype, casting):
         raise TypeError(f"{name}: a result of dtype {result.dtype} cannot be written into an array of dtype {target.dtype} "
                         f"by the rule {casting!r}")
-    target[...] = result
-    return target

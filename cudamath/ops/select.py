@@ -18,7 +18,7 @@ from .elementwise import clip, not_equal, remainder
 from .index import _apart, _check_writable, _fitted, _is_own, _value, put, take, take_along_axis, where
 from .join import stack
 from .masks import nonzero
-from .output import deliver
+from .output import can_write, deliver
 from .reduce import any as any_of
 from .shape import _broadcast_as, astype, broadcast_to, expand_dims, moveaxis, ravel, reshape
 
@@ -122,8 +122,8 @@ def extract(condition: Any, x: Any, /) -> ndarray:
 def place(x: ndarray, /, mask: Any, vals: Any) -> None:
     """Assigns to the elements where a mask holds, in order, in place; values are repeated if there are fewer.
 
-    Args: x: any array; mask: array of x's shape; vals: vector, not empty if there is a place. Raises: ValueError (shapes).
-    Gradient: none, in place.
+    Args: x: any array; mask: array of x's shape; vals: vector, not empty if there is a place. Raises: ValueError (shapes),
+    TypeError (an array of values whose dtype does not fit into x's). Gradient: none, in place.
 
     >>> import cudamath as cm
     >>> x = cm.arange(5)
@@ -132,6 +132,7 @@ def place(x: ndarray, /, mask: Any, vals: Any) -> None:
     [0, 1, 2, 10, 10]
     """
     where_to = nonzero(ravel(_mask("place", x, mask)))[0]
+    _fits("place", x, vals)
     if where_to.size:
         put(x, where_to, vals)
 
@@ -143,10 +144,18 @@ def _mask(name: str, x: Any, mask: Any) -> ndarray:
     return found if found.dtype == np.bool_ else not_equal(found, 0)
 
 
+def _fits(name: str, x: ndarray, values: Any) -> None:
+    """Values that are arrays must be such that x's dtype holds them all, as in NumPy."""
+    if hasattr(values, "dtype") and not can_write(values.dtype, x.dtype, "safe"):
+        raise TypeError(f"{name}: values of {values.dtype} cannot go into an array of {x.dtype} of shape {x.shape} by the rule "
+                        "'safe'")
+
+
 def putmask(x: ndarray, /, mask: Any, values: Any) -> None:
     """x[mask] = values[mask] in place, where values are repeated (in C order) to x's size.
 
-    Args: x: any array; mask: array of x's shape; values: array or scalar. Raises: ValueError (shapes). Gradient: none.
+    Args: x: any array; mask: array of x's shape; values: array or scalar. Raises: ValueError (shapes), TypeError (an
+    array of values whose dtype does not fit into x's). Gradient: none.
 
     >>> import cudamath as cm
     >>> x = cm.arange(5)
@@ -155,6 +164,7 @@ def putmask(x: ndarray, /, mask: Any, values: Any) -> None:
     [0, 1, 2, 6, 8]
     """
     chosen = _mask("putmask", x, mask)
+    _fits("putmask", x, values)
     if type(values) in (int, float) and x.dtype in FLOATING:
         x[chosen] = values
         return

@@ -21,7 +21,7 @@ from ..core.layout import Layout
 from ..core.op import Category, Op, apart, coerce, lazy, registry
 from ..core.quiet import quiet
 from ..core.straight import either, straight, straight_inplace
-from .output import can_write, casting_rule, deliver, target_of
+from .output import allow, can_write, casting_rule, deliver, target_of
 
 SCALARS = (bool, int, float, complex)
 _SAME_KIND = "same_kind"
@@ -196,6 +196,9 @@ class Elementwise:
         if where is not True:
             from .index import where as choose
 
+            if out is not None and result.dtype != target.dtype:  # judged as it is, before the choice promotes it
+                allow(self.name, result, target, casting)
+                result = result.astype(target.dtype)
             result = choose(where, result, base)
         return result if out is None else deliver(self.name, result, target, casting)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.array import asarray, ndarray, wrap
 from ..core.devices import CPU
-from ..core.dtypes import bfloat16, float16
+from ..core.dtypes import as_dtype, bfloat16, float16
 from ..core.op import coerce, require
 from ..core.shapes import normalize_axes, normalize_axis
 from . import elementwise, integers, numbers, reduce, scan
@@ -51,9 +51,10 @@ def attach(function: Callable) -> None:
         """The function between all elements along axes, from the first to the last (NumPy's `ufunc.reduce`); before the first:
         `initial`, if given."""
         x = require(f"{name}.reduce", x)
+        if ufunc in (np.add, np.multiply):
+            return _REDUCTIONS[ufunc](x, axis, keepdims=keepdims, out=out, dtype=dtype, **more)
+        x = _given(f"{name}.reduce", card, function, x, dtype)
         if ufunc in _REDUCTIONS:
-            if dtype is not None and ufunc in (np.add, np.multiply):
-                more["dtype"] = dtype
             return _REDUCTIONS[ufunc](x, axis, keepdims=keepdims, out=out, **more)
         initial = more.pop("initial", None)
         if more:
@@ -78,10 +79,10 @@ def attach(function: Callable) -> None:
         axis = normalize_axis(f"{name}.accumulate", axis, x.ndim)
         if ufunc in (np.add, np.multiply):
             y = _SCANS[ufunc](x, axis, dtype=dtype)
-        elif ufunc in _SCANS:
-            y = _SCANS[ufunc](x, axis)
         else:
-            y = _accumulated(ufunc, function, _comparable(f"{name}.accumulate", card, x), axis)
+            x = _given(f"{name}.accumulate", card, function, x, dtype)
+            y = _SCANS[ufunc](x, axis) if ufunc in _SCANS else (
+                _accumulated(ufunc, function, _comparable(f"{name}.accumulate", card, x), axis))
         return y if out is None else deliver(f"{name}.accumulate", y, out)
 
     def outer(x: Any, y: Any, /, **more: Any) -> ndarray:
@@ -112,14 +113,30 @@ def attach(function: Callable) -> None:
             x = _comparable(name, card, x)
         elif ufunc not in _SCATTERS:
             raise TypeError(f"{name}.reduceat: there is one for add, multiply, maximum, minimum, logical_and and logical_or")
-        x = x if dtype is None else astype(x, dtype, copy=False)
+        x = _given(f"{name}.reduceat", card, function, x, dtype)
         y = _sections(name, _OF_BOOLS.get(ufunc, ufunc), x, np.asarray(indices), axis)
+        y = y if dtype is None else astype(y, dtype, copy=False)
         return y if out is None else deliver(f"{name}.reduceat", y, out)
 
     for method in (reduce_, accumulate, outer, at, reduceat):
         method.__name__ = method.__name__.rstrip("_")
         method.__qualname__ = f"{name}.{method.__name__}"
         setattr(function, method.__name__, method)
+
+
+def _given(name: str, card: Any, function: Callable, x: ndarray, dtype: Any) -> ndarray:
+    """x in the dtype that was asked for, in which the function must give its results, too."""
+    if dtype is None:
+        return x
+    wanted = as_dtype(dtype, name)
+    if card.compares or card.ufunc in _LOGICAL:  # bools of whatever x is
+        if wanted.kind != "b":
+            raise TypeError(f"{name}: results are bools, got dtype {wanted}")
+        return x
+    one = full((), 1, wanted, device="cpu")
+    if (given := function(one, one).dtype) != wanted:
+        raise TypeError(f"{name}: of {wanted} results are {given}, got dtype {wanted}")
+    return astype(x, wanted, copy=False)
 
 
 def _comparable(name: str, card: Any, x: ndarray) -> ndarray:

@@ -270,6 +270,8 @@ def libraries(t: np.dtype) -> None:
     for shape in ((70, 70), (9, 30, 30)):
         la.lu_solve(la.lu_factor(made(shape, t)), made((*shape[:-1], 3), t))
     cm.grad(lambda a: cm.abs(la.lu_factor(a)[0]).sum())(made((5, 5), t))
+    for shape in ((5, 12), (40, 33), (200, 4)):
+        la.svd(made(shape, t), full_matrices=False), la.svdvals(made(shape, t)), la.pinv(made(shape, t))
     x = made((6, 8), t)
     fft.ifft(x), fft.fft2(x), fft.irfft(x), fft.irfft2(x), fft.hfft(x), fft.fft(x, axis=0)
     if t.kind == "f":

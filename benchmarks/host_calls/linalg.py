@@ -24,6 +24,12 @@ CALLS |= {f"linalg.{name}(definite)": both(name, "definite") for name in ("lu", 
 CALLS |= {f"linalg.{name}({array})": both(name, array) for name in ("lu", "lu_factor", "qr") for array in (
     "tall", "wide", "few", "sides")}
 CALLS |= {f"linalg.{name}({array})": both(name, array) for name in ("eig", "eigvals") for array in ("few", "general", "waves")}
+# Singular values and what is made of them: PyTorch waits for the device there, and so does our lstsq, for the rank.
+CALLS |= {f"linalg.{name}({array})": both(name, array) for name in ("svd", "svdvals", "pinv", "matrix_rank", "cond")
+          for array in ("definite", "tall", "wide", "few", "wider", "hermitian")}
+CALLS |= {f"linalg.lstsq({', '.join(arrays)})": both("lstsq", *arrays) for arrays in (
+    ("definite", "a"), ("tall", "a"), ("few", "sides"), ("wider", "wider"))}
+CALLS |= {f"linalg.norm(definite, {order})": both("norm", "definite", ord=order) for order in (2, -2, "nuc")}
 CALLS |= {f"linalg.solve({', '.join(arrays)})": both("solve", *arrays) for arrays in (
     ("definite", "v"), ("few_definite", "sides"), ("few", "few"), ("hermitian", "waves"), ("wider", "wider"))}
 CALLS |= {f"matrix_norm({array}, {order})": both("matrix_norm", array, ord=order) for array in ("a", "few")

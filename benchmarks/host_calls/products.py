@@ -42,8 +42,6 @@ CALLS: dict[str, Pair] = {
     "einsum('ii', a)": same(lambda lib, x: lib.einsum("ii", x.a)),
     "einsum('ij,jk', a, b)": same(lambda lib, x: lib.einsum("ij,jk", x.a, x.b)),
 }
-# Decompositions by many sweeps (qr, eigh, svd and what is made of them) keep the device busy for longer than the host even at
-# this size: their rows are among those of linear algebra.
 CALLS |= {f"linalg.{name}(definite)": named(name, "definite", space="linalg") for name in (
     "cholesky", "inv", "det", "slogdet", "lu_factor", "vector_norm")}
 CALLS |= {f"fft.{name}(waves)": named(name, "waves", space="fft") for name in (

@@ -106,6 +106,8 @@ def eigvals(a: np.ndarray) -> np.ndarray:
 @named("svd")
 def svd(a: np.ndarray, *, full: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """a: (..., m, n) -> u: (..., m, m or k), s: (..., k), vh: (..., n or k, n)."""
+    if np.isinf(a).any():  # LAPACK never comes back from some wide matrices with infinity
+        raise np.linalg.LinAlgError("SVD did not converge")
     u, s, vh = np.linalg.svd(a, full_matrices=full)
     return u, s, vh
 
@@ -114,6 +116,12 @@ def svd(a: np.ndarray, *, full: bool) -> tuple[np.ndarray, np.ndarray, np.ndarra
 def svdvals(a: np.ndarray) -> np.ndarray:
     """a: (..., m, n) -> s: (..., min(m, n))."""
     return np.linalg.svdvals(a)
+
+
+def inverted(s: np.ndarray, *, ratio: float) -> tuple[np.ndarray, np.ndarray]:
+    """s: (..., k), descending -> 1 / s, or 0 where s is at most `ratio` times the largest, and how many are above it, int64."""
+    large = s > s.dtype.type(ratio) * s[..., :1]
+    return np.where(large, 1 / np.where(large, s, 1), 0).astype(s.dtype), np.asarray(np.count_nonzero(large, axis=-1), np.int64)
 
 
 # ------------------------------------------------------------------------------------------------ in blocks

@@ -16,7 +16,8 @@ that nothing has to be moved afterwards:
 One matrix, or a few large ones, go to cuSOLVER one after the other; batches go to the routines that take a table of
 addresses, which ``addresses`` writes on the device. Q of such a batch is multiplied out
 by ``reflected``, one thread per column; no library does that, nor LU of a batch of rectangles
-(lu_small.py). Small triangular systems and those of LU factors are one launch (triangular.py).
+(lu_small.py). Small triangular systems and those of LU factors are one launch (triangular.py); so are the singular values of
+matrices that fit into shared memory (jacobi.py).
 
 Failures (a singular matrix, an iteration that does not converge) are known on the device only: ``check_info`` writes the
 call's ticket, negative, into the error flag, and the next synchronisation raises LinAlgError.
@@ -38,14 +39,15 @@ from ..runtime import flags, solver
 from . import lu_small
 from .build import blocks
 from .copy import Part, copy_part, whole
+from .jacobi import decomposed
 from .matrices import (
     THREADS,
     addresses,
     check_diagonal,
     check_info,
-    conjugate,
     factors,
     identity,
+    inverse_values,
     log_determinant,
     one_based,
     paired,
@@ -56,7 +58,7 @@ from .matrices import (
 )
 from .triangular import cube, solved, solved_factored
 
-JACOBI = 32  # the largest that the batched Jacobi methods take
+JACOBI = 32  # the largest that the batched Jacobi method takes
 TURNED = 64  # larger triangular matrices in rows are copied into columns: systems with a transposed one take 1.7 times as long
 # A batched routine takes as long for one matrix as for many, and far longer than the other routine does for one: a batch
 # goes there if n^2 <= count * one of these (measured on an H200, n from 64 to 1,024). Batched LU itself is the least slow.
@@ -460,65 +462,28 @@ def eigvals(a: Layout) -> Plan:
     return _general(a, False)
 
 
-def _svd_version(a: Layout) -> str:
-    """Jacobi's method for small matrices: twice as fast, and the only one that takes a batch at once. For large ones (512) it
-    is still faster, but its error is 20 times that of the reduction to two diagonals."""
-    if max(a.shape[-2:]) > JACOBI:
-        return "bidiagonal"
-    return "jacobi_batched" if _batch(a) > 1 else "jacobi"
-
-
 def svd(a: Layout, *, full: bool, version: str | None = None) -> Plan:
     """a: (..., m, n) -> u: (..., m, m or k), s: (..., k), vh: (..., n or k, n), where k = min(m, n).
 
-    version: "bidiagonal" (gesvd), "jacobi" (gesvdj) or "jacobi_batched" (of matrices up to JACOBI).
+    version: "small" (svd_small), where it fits, or "bidiagonal" (gesvd). The library's own Jacobi method (gesvdj) is faster
+    than gesvd, but its error at 512 is 20 times as large.
     """
     *lead, m, n = a.shape
     count, k = _batch(a), min(m, n)
     u, vh = a.like((*lead, m, m if full else k)), a.like((*lead, n if full else k, n))
     s = _real(a, (*lead, k))
-    version = version or _svd_version(a)
-    if version == "jacobi_batched":
-        return _jacobi_batched(a, u, s, vh)
-    in_columns = m >= n or version == "jacobi"
-    if in_columns:
-        u, inner = _columns(u), _columns(a)
-        vh = vh if version == "jacobi" else _columns(vh)
-    else:
-        inner = a.like()
+    small = decomposed(a, [u, s, vh]) if version != "bidiagonal" else None
+    if small:
+        return small
+    inner = a.like()
+    if m >= n:
+        u, vh, inner = _columns(u), _columns(vh), _columns(a)
     work = _Work(u, s, vh)
     copied = work.copy(Input(0), a, work.temp(inner), inner)
     info = work.info(a, count)
-    if version == "jacobi":  # V in columns, read in rows, is V^T
-        work.call(solver.gesvdj(a.dtype, m, n, full, True, count), copied, Output(1), Output(0), Output(2), info)
-        _conjugated(work, Output(2), vh)
-    else:
-        left, right = (Output(0), Output(2)) if in_columns else (Output(2), Output(0))
-        work.call(solver.gesvd(a.dtype, max(m, n), k, "A" if full else "S", count), copied, Output(1), left, right, info)
+    left, right = (Output(0), Output(2)) if m >= n else (Output(2), Output(0))
+    work.call(solver.gesvd(a.dtype, max(m, n), k, "A" if full else "S", count), copied, Output(1), left, right, info)
     work.check(info, count)
-    return work.plan()
-
-
-def _conjugated(work: _Work, argument: Any, layout: Layout) -> None:
-    """Conjugate complex numbers in place."""
-    if layout.dtype.kind == "c":
-        real = real_dtype(layout.dtype)
-        work.launch(conjugate(real), layout.size, argument.view((layout.size, 2), dtype=real))
-
-
-def _jacobi_batched(a: Layout, u: Layout, s: Layout, vh: Layout) -> Plan:
-    """A batch of small matrices. U and V come whole."""
-    *lead, m, n = a.shape
-    count = _batch(a)
-    work = _Work(u, s, vh)
-    inner, left, right = _columns(a), _columns(a.like((*lead, m, m))), a.like((*lead, n, n))
-    copied = work.copy(Input(0), a, work.temp(inner), inner)
-    info, whole_u, whole_v = work.info(a, count), work.temp(left), work.temp(right)
-    work.call(solver.gesvdj_batched(a.dtype, m, n, True, count), copied, Output(1), whole_u, whole_v, info)
-    work.check(info, count)
-    work.steps += copy_part(Part(whole_u, left.view(u.shape, left.strides)), whole(Output(0), u))
-    work.steps += copy_part(Part(whole_v, right.view(vh.shape, right.strides)), whole(Output(2), vh))
-    _conjugated(work, Output(2), vh)
     return work.plan()
 
 
@@ -526,18 +491,22 @@ def svdvals(a: Layout, *, version: str | None = None) -> Plan:
     """a: (..., m, n) -> s: (..., min(m, n)). version: as for `svd`."""
     *lead, m, n = a.shape
     count, s = _batch(a), _real(a, (*lead, min(m, n)))
+    small = decomposed(a, [s]) if version != "bidiagonal" else None
+    if small:
+        return small
     work = _Work(s)
     inner = _columns(a) if m >= n else a.like()
     copied = work.copy(Input(0), a, work.temp(inner), inner)
     info = work.info(a, count)
-    version = version or ("jacobi_batched" if count > 1 and max(m, n) <= JACOBI else "bidiagonal")
-    m, n = max(m, n), min(m, n)
-    if version == "bidiagonal":
-        work.call(solver.gesvd(a.dtype, m, n, "N", count), copied, Output(0), 0, 0, info)
-    else:
-        unused = [work.temp(a.like((count, size, size))) for size in (m, n)]
-        routine = solver.gesvdj_batched(a.dtype, m, n, False, count) if version == "jacobi_batched" else (
-            solver.gesvdj(a.dtype, m, n, False, False, count))
-        work.call(routine, copied, Output(0), *unused, info)
+    work.call(solver.gesvd(a.dtype, max(m, n), min(m, n), "N", count), copied, Output(0), 0, 0, info)
     work.check(info, count)
+    return work.plan()
+
+
+def inverted(s: Layout, *, ratio: float) -> Plan:
+    """s: (..., k), descending -> 1 / s or 0, (..., k); rank: (...), int64."""
+    k, count = s.shape[-1], _batch(s, 1)
+    work = _Work(s.like(), s.like(s.shape[:-1], INT64))
+    values, inverse, rank = Input(0).view((count, k)), Output(0).view((count, k)), Output(1).view((count,))
+    work.launch(inverse_values(s.dtype), s.size, values, inverse, rank, s.dtype.type(ratio))
     return work.plan()

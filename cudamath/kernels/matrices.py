@@ -1,5 +1,5 @@
 """The small kernels between a library's decompositions: triangles, identities, determinants, Q, pairs of eigenvectors,
-tables of addresses, and the reports of failures. What they are for: kernels/decompose.py.
+inverse singular values, tables of addresses, and the reports of failures. What they are for: kernels/decompose.py.
 
 All are bound by memory, each element read and written once, next to decompositions that take n operations per element; so
 they are written plainly, one thread per element (``log_determinant``: one block per matrix; ``reflected``: one thread per
@@ -98,19 +98,6 @@ def triangle(dtype: np.dtype, upper: bool) -> Any:
 
 
 @functools.cache
-def conjugate(dtype: np.dtype) -> Any:
-    """x = conj(x), complex numbers seen as pairs."""
-
-    @cuda.jit
-    def conjugate(x):  # x: (n, 2) float32 or float64
-        i = cuda.grid(1)
-        if i < x.shape[0]:
-            x[i, 1] = -x[i, 1]
-
-    return conjugate
-
-
-@functools.cache
 def paired(dtype: np.dtype) -> Any:
     """Eigenvectors of a real matrix: a pair of conjugate ones, x + i y and x - i y, comes as two columns, x and y."""
     C = numba_type(dtype)
@@ -165,6 +152,28 @@ def reflected(dtype: np.dtype) -> Any:
                         q[b, row, c] = q[b, row, c] - total * packed[b, row, j]
 
     return reflected
+
+
+@functools.cache
+def inverse_values(dtype: np.dtype) -> Any:
+    """1 / s where a singular value is above `ratio` times the largest of its matrix and 0 elsewhere, and how many are."""
+    T = numba_type(dtype)
+
+    @cuda.jit
+    def inverse_values(s, inverse, rank, ratio):  # s, inverse: (count, k), s descending; rank: (count,) int64; ratio: T
+        i = cuda.grid(1)
+        k = s.shape[1]
+        if i < s.size:
+            b, j = i // k, i % k
+            bound = ratio * s[b, 0]
+            large = s[b, j] > bound
+            inverse[b, j] = T(1) / s[b, j] if large else T(0)
+            if large and (j + 1 == k or not s[b, j + 1] > bound):
+                rank[b] = j + 1
+            elif j == 0 and not large:
+                rank[b] = 0
+
+    return inverse_values
 
 
 @cuda.jit

@@ -65,13 +65,19 @@ def _cutoff(a: ndarray, rtol: Any) -> Any:
     return max(a.shape[-2:]) * float(np.finfo(a.dtype).eps) if rtol is None else rtol
 
 
+def _number(rtol: Any) -> bool:
+    """Whether it is one number for all matrices, known to the host."""
+    return not isinstance(rtol, (ndarray, np.ndarray)) and np.ndim(rtol) == 0
+
+
+_inverse_values = Op("inverse_values", cpu="decompose.inverted", cuda="decompose.inverted", outputs=2)
+
+
 def _inverted(s: ndarray, rtol: Any) -> ndarray:
     """1 / s, and 0 where s counts as 0."""
-    if not s.shape[-1]:
-        return s
-    if isinstance(rtol, (ndarray, np.ndarray)):
-        rtol = expand_dims(asarray(rtol, device=s.device), axis=-1)
-    large = s > rtol * reduce.max(s, axis=-1, keepdims=True)
+    if _number(rtol):
+        return _inverse_values(s, ratio=float(rtol))[0]
+    large = s > expand_dims(asarray(rtol, device=s.device), axis=-1) * reduce.max(s, axis=-1, keepdims=True)
     return where(large, 1 / where(large, s, 1), 0)
 
 
@@ -144,10 +150,11 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
     rtol = _cutoff(a, None if rcond is None or rcond == -1 else rcond) if m and n else 0.0
     if a._node is None and columns._node is None and a.size:
         u, s, vh = svd(a, full_matrices=False)
-        x = matmul(adjoint(vh), expand_dims(_inverted(s, rtol), axis=-1) * matmul(adjoint(u), columns))
+        inverse, count = _inverse_values(s, ratio=float(rtol))
+        x = matmul(adjoint(vh), expand_dims(inverse, axis=-1) * matmul(adjoint(u), columns))
     else:
         s, x = svdvals(a), matmul(pinv(a, rcond=rtol), columns)
-    count = _count(s, rtol)
+        count = _count(s, rtol)
     rank: Any = int(count) if a.ndim == 2 else count
     if m > n and (a.ndim > 2 or rank == n):
         missing = columns - matmul(a, x)
@@ -158,8 +165,18 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
 
 
 def _count(s: ndarray, rtol: Any) -> ndarray:
+    """How many of the singular values, in descending order, do not count as 0."""
     if not s.shape[-1]:
         return astype(asarray(np.zeros(s.shape[:-1]), device=s.device), "int64")
+    if _number(rtol):
+        with tape.paused():
+            return _inverse_values(s, ratio=float(rtol))[1]
+    return _count_above(s, rtol)
+
+
+def _count_above(s: ndarray, rtol: Any) -> ndarray:
+    if not _number(rtol):
+        rtol = expand_dims(asarray(rtol, device=s.device), axis=-1)
     return reduce.count_nonzero(s > rtol * reduce.max(s, axis=-1, keepdims=True), axis=-1)
 
 
@@ -188,9 +205,10 @@ def matrix_rank(a: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: An
     a = matrices("matrix_rank", a)
     with tape.paused():
         s = abs(eigvalsh(a)) if hermitian else svdvals(a)
-        if tol is None or not s.shape[-1]:
-            rtol = _cutoff(a, rtol) if s.shape[-1] else 0.0
-            return _count(s, expand_dims(asarray(rtol, device=a.device), axis=-1) if np.ndim(rtol) else rtol)
+        if not s.shape[-1]:
+            return _count(s, rtol)
+        if tol is None:
+            return (_count_above if hermitian else _count)(s, _cutoff(a, rtol))
         return reduce.count_nonzero(s > (expand_dims(asarray(tol, device=a.device), axis=-1) if np.ndim(tol) else tol), axis=-1)
 
 

@@ -266,8 +266,9 @@ def svd(a: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitia
         compute_uv: False: the singular values alone.
         hermitian: accepted for NumPy's sake; the answer is the same.
 
-    Returns: named triple (U, S, Vh), S real and descending (..., k); or S. On a GPU u and vh of a tall matrix lie in columns.
-    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (no convergence).
+    Returns: named triple (U, S, Vh), S real and descending (..., k); or S. On a GPU u and vh of a large tall matrix lie in
+        columns. The vectors of values that are 0, and those that full_matrices adds, are any orthonormal ones.
+    Raises: TypeError (dtype), ValueError (dimensions), LinAlgError (no convergence, as where there is NaN or infinity).
     Gradient: u [(skew(u^H g_u) / e) s + s (skew(v^H g_v) / e) + diag(g_s)] v^H + what lies outside, e_ij = s_j^2 - s_i^2;
     through the vectors only where singular values differ and are not 0, and not through those that full_matrices adds.
 

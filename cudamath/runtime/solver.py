@@ -48,7 +48,7 @@ def _errors() -> tuple[type[Exception], ...]:
 class _Handle:
     """cuSOLVER's handle of one stream, its parameters, and its settings of Jacobi's method, left as they are."""
 
-    __slots__ = ("solver", "params", "jacobi", "jacobi_hermitian", "device", "host", "__weakref__")
+    __slots__ = ("solver", "params", "jacobi", "device", "host", "__weakref__")
 
     def __init__(self, stream: streams.Stream):
         found = libraries.find("cusolver")
@@ -58,13 +58,13 @@ class _Handle:
         self.device = stream.device
         self.host: Any = None  # the latest host workspace: kept while the library may still read it
 
-        def make(_side: Any) -> tuple[int, int, int, int]:
+        def make(_side: Any) -> tuple[int, int, int]:
             solver = dn.create()
             dn.set_stream(solver, stream.ptr)
-            return solver, dn.create_params(), dn.create_gesvdj_info(), dn.create_syevj_info()
+            return solver, dn.create_params(), dn.create_syevj_info()
 
         try:
-            self.solver, self.params, self.jacobi, self.jacobi_hermitian = pool_of(stream.device).beside_capture(make)
+            self.solver, self.params, self.jacobi = pool_of(stream.device).beside_capture(make)
         except _errors() as error:
             raise library_error(error, "cusolverDnCreate") from None
 
@@ -72,8 +72,7 @@ class _Handle:
         """Destroy what was made."""
         dn = _bindings()
         with streams.in_context(self.device), relaxed():
-            dn.destroy_syevj_info(self.jacobi_hermitian)
-            dn.destroy_gesvdj_info(self.jacobi)
+            dn.destroy_syevj_info(self.jacobi)
             dn.destroy_params(self.params)
             dn.destroy(self.solver)
 
@@ -252,36 +251,9 @@ def syevj_batched(dtype: np.dtype, n: int, triangle: int, vectors: bool, count: 
         arguments = (int(vectors), triangle, n, a, n, w)
         try:
             if not sizes:
-                sizes.append(getattr(dn, f"{name}_buffer_size")(one.solver, *arguments, one.jacobi_hermitian, count))
+                sizes.append(getattr(dn, f"{name}_buffer_size")(one.solver, *arguments, one.jacobi, count))
             work = Buffer(max(sizes[0] * item, 1), stream)
-            getattr(dn, name)(one.solver, *arguments, work.address, sizes[0], info, one.jacobi_hermitian, count)
-        except _errors() as problem:
-            raise library_error(problem, what) from None
-
-    return run
-
-
-def gesvdj(dtype: np.dtype, m: int, n: int, full: bool, vectors: bool, count: int) -> Function:
-    """run(stream, a, s, u, v, info): A = U S V^H by Jacobi's method, A destroyed. U: m x m if `full`, else m x min(m, n);
-    V: n x n or n x min(m, n)."""
-    name = f"{DTYPES[dtype][1]}gesvdj"
-    what = f"cusolverDn{name} ({m}, {n})"
-    item, k = dtype.itemsize, min(m, n)
-    real = item // 2 if dtype.kind == "c" else item
-    sizes: list[int] = []
-
-    def run(stream: Any, a: int, s: int, u: int, v: int, info: int) -> None:
-        stream.refuse_capture(what, "cuSOLVER may wait for the device")
-        one, dn = handle(stream), _bindings()
-        try:
-            if not sizes:
-                sizes.append(getattr(dn, f"{name}_buffer_size")(one.solver, int(vectors), int(not full), m, n, a, m, s, u, m, v,
-                                                                n, one.jacobi))
-            work = Buffer(max(sizes[0] * item, 1), stream)
-            for i in range(count):
-                getattr(dn, name)(one.solver, int(vectors), int(not full), m, n, a + i * m * n * item, m, s + i * k * real,
-                                  u + i * m * (m if full else k) * item, m, v + i * n * (n if full else k) * item, n,
-                                  work.address, sizes[0], info + 4 * i, one.jacobi)
+            getattr(dn, name)(one.solver, *arguments, work.address, sizes[0], info, one.jacobi, count)
         except _errors() as problem:
             raise library_error(problem, what) from None
 
@@ -301,28 +273,6 @@ def gesvd(dtype: np.dtype, m: int, n: int, job: str, count: int) -> Function:
             routine(stream, (code, code, m, n, kind, a + i * m * n * item, m, real, s + i * n * size,
                              kind, u + i * m * columns * item if u else 0, m, kind, vt + i * n * n * item if vt else 0, n,
                              kind), info + 4 * i)
-
-    return run
-
-
-def gesvdj_batched(dtype: np.dtype, m: int, n: int, vectors: bool, count: int) -> Function:
-    """run(stream, a, s, u, v, info): A = U S V^H by Jacobi's method, m and n up to 32, all at once. U: m x m, V: n x n."""
-    name = f"{DTYPES[dtype][1]}gesvdj_batched"
-    what = f"cusolverDn{name} {count} x ({m}, {n})"
-    item = dtype.itemsize
-    sizes: list[int] = []
-
-    def run(stream: Any, a: int, s: int, u: int, v: int, info: int) -> None:
-        stream.refuse_capture(what, "cuSOLVER may wait for the device")
-        one, dn = handle(stream), _bindings()
-        arguments = (int(vectors), m, n, a, m, s, u, m, v, n)
-        try:
-            if not sizes:
-                sizes.append(getattr(dn, f"{name}_buffer_size")(one.solver, *arguments, one.jacobi, count))
-            work = Buffer(max(sizes[0] * item, 1), stream)
-            getattr(dn, name)(one.solver, *arguments, work.address, sizes[0], info, one.jacobi, count)
-        except _errors() as problem:
-            raise library_error(problem, what) from None
 
     return run
 

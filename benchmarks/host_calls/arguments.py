@@ -22,7 +22,8 @@ class Arguments:
     into. half, brain (bfloat16), double, whole (int64), short (int32), bytes: (64, 64) of other dtypes; halves, brains:
     images in 16 bits, sieves: kernels. number: without dimensions; nothing: without elements; turned: chances transposed;
     strip: every other column of it. For gradients, leaves of the graph in PyTorch: w, k (64, 64) and (64,), photos,
-    filters, scales, table, batches, threads (taps), films (volumes), blocks (cubes); and `matrices`."""
+    filters, scales, table, batches, threads (taps), films (volumes), blocks (cubes), positive (definite);
+    and `matrices`."""
 
     def __init__(self, peer: timer.Peer):
         rng = np.random.default_rng(0)
@@ -41,7 +42,8 @@ class Arguments:
         values |= matrices(rng)
         leaves = {"w": a, "k": rng.random(64, np.float32), "photos": values["images"], "filters": values["kernels"],
                   "scales": values["channels"], "table": b, "batches": values["lines"],
-                  "threads": values["taps"], "films": values["volumes"], "blocks": values["cubes"]}
+                  "threads": values["taps"], "films": values["volumes"], "blocks": values["cubes"],
+                  "positive": values["definite"]}
         ours = peer.name == "cudamath"
         for name, value in {**values, **leaves}.items():
             made = peer.array(value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .arguments import Pair, named, same
+from .gradients import gradient
 
 
 def both(name: str, *arrays: str, **options: Any) -> Pair:
@@ -107,4 +108,33 @@ CALLS |= {
     "vander(v)": same(lambda lib, x: lib.vander(x.v)),
     "tri(64)": (lambda lib, x: lib.tri(64, dtype="float32"),
                 lambda lib, x: lib.ones((64, 64), device=x.a.device).tril()),
+}
+
+
+def slope(name: str, *arrays: str, part: int | None = None, **options: Any) -> Pair:
+    """The gradient of the sum of what a function of `linalg` returns, or of one part of it."""
+
+    def loss(lib: Any, _x: Any, *given: Any) -> Any:
+        found = getattr(lib.linalg, name)(*given, **options)
+        return (found if part is None else found[part]).sum()
+
+    return gradient(*arrays, ours=loss)
+
+
+CALLS |= {f"grad of linalg.{name}({', '.join(arrays)})": slope(name, *arrays) for name, *arrays in (
+    ("solve", "positive", "w"), ("inv", "positive"), ("det", "positive"), ("cholesky", "positive"), ("eigvalsh", "positive"),
+    ("vecdot", "w", "table"), ("vector_norm", "w"), ("matrix_norm", "w"))}
+CALLS |= {f"grad of linalg.{name}({array}), {part}": slope(name, array, part=part) for name, array, part in (
+    ("slogdet", "positive", 1), ("lu", "positive", 2), ("qr", "w", 1), ("eigh", "positive", 1))}
+CALLS |= {f"grad of vector_norm(w, {order})": slope("vector_norm", "w", ord=order) for order in (1, 3, float("inf"))}
+CALLS |= {
+    "grad of matrix_power(w, 3)": gradient("w", ours=lambda lib, x, w: lib.linalg.matrix_power(w, 3).sum()),
+    "grad of multi_dot([w, table, w])": gradient(
+        "w", "table", ours=lambda lib, x, w, table: lib.linalg.multi_dot([w, table, w]).sum()),
+    "grad of trace(w)": gradient("w", ours=lambda lib, x, w: lib.trace(w)),
+    "grad of solve_triangular(positive, w)": gradient(
+        "positive", "w", ours=lambda lib, x, a, b: lib.linalg.solve_triangular(a, b, lower=True).sum(),
+        theirs=lambda lib, x, a, b: lib.linalg.solve_triangular(a, b, upper=False).sum()),
+    "grad of linalg.expm(w)": gradient("w", ours=lambda lib, x, w: lib.linalg.expm(w).sum(),
+                                theirs=lambda lib, x, w: lib.linalg.matrix_exp(w).sum()),
 }

@@ -109,6 +109,7 @@ def layers(f: np.dtype) -> None:
         cm.grad(lambda x, t=targets, n=classes: ml.linear_cross_entropy(x, made((n, 16), f), t))(made((count, 16), f))
         ml.linear_cross_entropy(made((count, 16), f), made((classes, 16), f), targets)
     cm.grad(lambda x: ml.cross_entropy(x, cm.zeros((4, 6), "int64")))(made((4, 5, 6), f))
+    ml.cross_entropy(made((4, 5, 6), f), cm.zeros((4, 6), "int64"), weight=made(5, f))
     for shape in ((16, 50_257), (5000, 10), (64, 4096), (4, 5, 6)):
         cm.grad(lambda x, s=shape: ml.cross_entropy(x, made(s, f)))(made(shape, f))
     for pair in (made((100, 1000), f), made((100, 1000), f)), (made((33, 7), f), made((33, 7), f)):

@@ -50,6 +50,28 @@ def put(m, x, mask, values):
     return y
 
 
+def listed(x, column=0):
+    """With numbers written by lists, or with a column doubled."""
+    y = x.copy()
+    if column:
+        y[:, column] *= 2
+        y[1:] += y[:1]
+    else:
+        y[[0, -1]] = 1.5
+        y[[1]] = x[:1]
+    return y
+
+
+def copied(m, x):
+    """With what another array has where it is larger."""
+    y, z = x.copy(), x.copy()
+    m.copyto(y, x + 1, where=x > 0)
+    m.copyto(z, y)
+    z[...] = z * 2
+    y.fill(3)
+    return y * z
+
+
 #: name -> function of the module and of arrays, shapes of these
 CALLS = {
     "roll": (lambda m, x: m.roll(x, (1, -2), (0, 2)), [(3, 4, 5)]),
@@ -95,6 +117,14 @@ CALLS = {
     "put numbers where a mask holds": (lambda m, x: put(m, x, x > 0, x * 3), [(3, 4)]),
     "running sums of columns": (lambda m, x: m.cumsum(x, 0) + m.cumsum(x.T, 1).T, [(9, 4)]),
     "fractions": (lambda m, x: m.modf(x * 3)[0] + 10 * m.modf(x * 3)[1], [(3, 4)]),
+    "weights of classes, some left out": (lambda m, x: m.ml.cross_entropy(
+        x, (x[:, 0] > 0).astype("int64"), weight=m.exp(x[0]), reduction="none", ignore_index=0), [(5, 4)]),
+    "rows in a list": (lambda m, x: x[[0, 2, -1]] + x[:, :, [1, -2, 0]][..., :1] * x[[-3, 1, 1]], [(3, 4, 5)]),
+    "written by a list": (lambda m, x: listed(x), [(3, 4)]),
+    "in place, a column": (lambda m, x: listed(x, 1), [(3, 4)]),
+    "parts": (lambda m, x: m.split(x, [1, 3])[1] + m.split(x, (2, 4))[1], [(5, 2)]),
+    "windows": (lambda m, x: m.sliding_window_view(x, 3, 1) * 2, [(3, 9)]),
+    "copied where": (lambda m, x: copied(m, x), [(3, 4)]),
     "means of bins": (lambda m, x: m.ml.adaptive_avg_pool1d(x, 3), [(2, 3, 7)]),
     "maxima of bins": (lambda m, x: m.ml.adaptive_max_pool1d(x[:, ::2], 3), [(2, 3, 7)]),
 }

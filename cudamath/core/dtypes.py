@@ -156,7 +156,7 @@ def result_type(*operands: Any) -> np.dtype:
         else:
             # a scalar type such as np.float32 has a `dtype` too: the descriptor of its instances
             dtype = as_dtype(operand if isinstance(operand, type) else getattr(operand, "dtype", operand), "result_type")
-            strong = dtype if strong is None else promote(strong, dtype)
+            strong = dtype if strong is None or strong is dtype else promote(strong, dtype)
     if strong is None:
         if not weak:
             raise ValueError("result_type: wants at least one array, dtype or scalar")

@@ -35,8 +35,13 @@ def _coefficient(g: np.ndarray, counted: np.ndarray, divisor: np.ndarray) -> np.
         return np.where(counted, widen(g) / divisor, divisor.dtype.type(0))[:, None, :]
 
 
-def cross_entropy(x, targets, *, reduction, ignore_index, label_smoothing):
-    """x (N, C, D), targets (N, D) -> loss () or (N, D); in compute precision stats (2, N, D), divisor ().
+def _weights(weight: np.ndarray | None, counted: np.ndarray, picks: np.ndarray) -> np.ndarray:
+    """How much each target counts, (N, D): not at all, once, or as much as its class weighs."""
+    return counted if weight is None else np.where(counted, weight[picks] if weight.size else 0, weight.dtype.type(0))
+
+
+def cross_entropy(x, targets, weight=None, *, reduction, ignore_index, label_smoothing):
+    """x (N, C, D), targets (N, D), weight (C,) -> loss () or (N, D); in compute precision stats (2, N, D), divisor ().
 
     stats: the maximum of x over the classes, and log sum exp(x - maximum).
     """
@@ -47,8 +52,9 @@ def cross_entropy(x, targets, *, reduction, ignore_index, label_smoothing):
         loss, stats = np.zeros((n, depth), wide.dtype), np.zeros((2, n, depth), wide.dtype)
     else:
         loss, stats = _losses(wide, picks, label_smoothing)
-    loss = np.where(counted, loss, wide.dtype.type(0))
-    reduced, divisor = _reduce(loss, counted, reduction, x.dtype)
+    factor = _weights(weight, counted, picks)
+    loss = np.where(counted, loss if weight is None else loss * factor, wide.dtype.type(0))
+    reduced, divisor = _reduce(loss, factor, reduction, x.dtype)
     return reduced, stats, divisor
 
 
@@ -85,15 +91,16 @@ def cross_entropy_grad(g, x, targets, stats, divisor, *, ignore_index, label_smo
     return d.astype(x.dtype, copy=False)
 
 
-def nll_loss(x, targets, *, reduction, ignore_index):
-    """x (N, C, D) log probabilities, targets (N, D) -> loss () or (N, D), and divisor ()."""
+def nll_loss(x, targets, weight=None, *, reduction, ignore_index):
+    """x (N, C, D) log probabilities, targets (N, D), weight (C,) -> loss () or (N, D), and divisor ()."""
     counted, picks = _checked("nll_loss", targets, x.shape[1], ignore_index)
+    factor = _weights(weight, counted, picks)
     if x.size == 0:
         loss = np.zeros(targets.shape, widen(x).dtype)
     else:
         picked = np.take_along_axis(widen(x), picks[:, None, :], axis=1)[:, 0]
-        loss = np.where(counted, -picked, picked.dtype.type(0))
-    return _reduce(loss, counted, reduction, x.dtype)
+        loss = np.where(counted, -picked if weight is None else -picked * factor, picked.dtype.type(0))
+    return _reduce(loss, factor, reduction, x.dtype)
 
 
 def nll_loss_grad(g, targets, divisor, *, classes, ignore_index):

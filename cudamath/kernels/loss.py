@@ -18,9 +18,9 @@ Logits are (N, C, D): samples, classes, positions per sample; targets (N, D). Ve
 3. `long_rows` (loss_long.py)  D = 1, thousands of classes: the same in half as many instructions per element. The choice for
             float32 and for 16-bit numbers, which memory delivers faster than the other versions can process.
 
-Each target leaves its loss and whether it counts (it is not `ignore_index`) in `pairs`; the last kernel adds them, in
-an order fixed by their number alone. (nll_loss of few targets: both in one launch, `pick_few`.) A target outside the
-classes raises the device's error flag.
+Each target leaves its loss and whether it counts (it is not `ignore_index`) in `pairs`, both times the weight of its
+class where there are weights (`weigh`); the last kernel adds them, in an order fixed by their number alone. (nll_loss of
+few targets: both in one launch, `pick_few`.) A target outside the classes raises the device's error flag.
 
 Measured (row versions_loss):
 cross entropy of 16,384 x 4,096, float32; NVIDIA H200, commit 8db76822220c, 2026-11-22
@@ -224,6 +224,23 @@ def pick_few(dtype, mean):
 
 
 @functools.cache
+def weigh(dtype):
+    """Losses and counts times the weight of their class, one thread per target; pairs: (2, N * D); targets: (N * D,);
+    weight: (C,) in compute precision."""
+
+    @cuda.jit
+    def loss_weigh(pairs, targets, weight, ignore):
+        i = cuda.grid(1)
+        if i < targets.size:
+            target = targets[i]
+            if target != ignore and 0 <= target < weight.size:  # the kernel before has said so if it lies elsewhere
+                pairs[0, i] *= weight[target]
+                pairs[1, i] *= weight[target]
+
+    return loss_weigh
+
+
+@functools.cache
 def copy_losses(dtype):
     """Without reduction; pairs: (2, n); losses: (n,) in the logits' dtype; divisor: (1,), set to 1."""
     _, store, T = codec(dtype)
@@ -399,17 +416,20 @@ def pick_grad(dtype, reduced):
 # Planners. x: (N, C, D), C order; targets: (N, D).
 
 
-def reduction_steps(version: str, dtype, targets: Layout, reduction: str, divisor) -> tuple[list[Launch], list[Layout]]:
-    """From pairs in Temp(0) to Output(0), the loss, and `divisor`; the scratch arrays."""
+def reduction_steps(version: str, dtype, targets: Layout, reduction: str, divisor, weight: Layout | None = None,
+                    ignore_index: int = 0) -> tuple[list[Launch], list[Layout]]:
+    """From pairs in Temp(0) to Output(0), the loss, and `divisor`; the scratch arrays. weight: of Input(2), if there is one."""
     T = wide(dtype)
     n = targets.size
     pairs = Temp(0).view((2, n))
     temps = [targets.like((2, *targets.shape), T)]
-    if reduction == "none":
-        return [Launch(copy_losses(dtype), max(blocks(n, 256), 1), 256, [pairs, Output(0).flat, divisor])], temps
-    if version == "plain":
-        return [Launch(plain_finish(dtype, reduction == "mean"), 1, 1, [pairs, Output(0), divisor])], temps
     steps = []
+    if weight is not None:
+        steps.append(Launch(weigh(T), blocks(n, 256), 256, [pairs, Input(1).flat, Input(2), ignore_index]))
+    if reduction == "none":
+        return [*steps, Launch(copy_losses(dtype), max(blocks(n, 256), 1), 256, [pairs, Output(0).flat, divisor])], temps
+    if version == "plain":
+        return [*steps, Launch(plain_finish(dtype, reduction == "mean"), 1, 1, [pairs, Output(0), divisor])], temps
     if n > MANY:
         steps.append(Launch(fold(dtype), FOLDS, LAST, [pairs, Temp(1)]))
         temps.append(targets.like((2, FOLDS), T))
@@ -418,7 +438,8 @@ def reduction_steps(version: str, dtype, targets: Layout, reduction: str, diviso
     return steps, temps
 
 
-def losses(version: str, x: Layout, targets: Layout, reduction: str, ignore_index: int, label_smoothing: float) -> Plan:
+def losses(version: str, x: Layout, targets: Layout, reduction: str, ignore_index: int, label_smoothing: float,
+           weight: Layout | None = None) -> Plan:
     """The plan of one version of cross entropy by name, "plain", or for D = 1 "rows" or "long_rows"."""
     T = wide(x.dtype)
     n, classes, depth = x.shape
@@ -438,7 +459,7 @@ def losses(version: str, x: Layout, targets: Layout, reduction: str, ignore_inde
         block = threads, max(128 // threads, 1) if threads <= WARP else 1
         flat = [Input(0).flat, Input(1).flat, Temp(0).view((2, n)), Output(1).view((2, n))]
         first = Launch(rows(x.dtype, threads, width, edges, smooth), blocks(n, block[1]), block, [*flat, classes, *settings])
-    rest, temps = reduction_steps(version, x.dtype, targets, reduction, Output(2))
+    rest, temps = reduction_steps(version, x.dtype, targets, reduction, Output(2), weight, ignore_index)
     return Plan(outputs, [first, *rest], temps)
 
 
@@ -473,9 +494,10 @@ def _version(x: Layout) -> str:
     return "long_rows" if x.itemsize <= 4 and x.shape[1] >= LONG and vector_width(0, x) > 1 else "rows"
 
 
-def cross_entropy(x: Layout, targets: Layout, *, reduction: str, ignore_index: int, label_smoothing: float) -> Plan:
-    """x: (N, C, D), targets: (N, D) -> loss () or (N, D), stats (2, N, D): top and log_sum, divisor ()."""
-    return losses(_version(x), x, targets, reduction, ignore_index, label_smoothing)
+def cross_entropy(x: Layout, targets: Layout, weight: Layout | None = None, *, reduction: str, ignore_index: int,
+                  label_smoothing: float) -> Plan:
+    """x: (N, C, D), targets: (N, D), weight: (C,) -> loss () or (N, D), stats (2, N, D): top and log_sum, divisor ()."""
+    return losses(_version(x), x, targets, reduction, ignore_index, label_smoothing, weight)
 
 
 def cross_entropy_grad(g: Layout, x: Layout, targets: Layout, stats: Layout, divisor: Layout, *, ignore_index: int,
@@ -484,16 +506,16 @@ def cross_entropy_grad(g: Layout, x: Layout, targets: Layout, stats: Layout, div
     return gradient(_version(x), g, x, label_smoothing, ignore_index)
 
 
-def nll_loss(x: Layout, targets: Layout, *, reduction: str, ignore_index: int) -> Plan:
-    """x: (N, C, D), targets: (N, D) -> loss () or (N, D), divisor ()."""
+def nll_loss(x: Layout, targets: Layout, weight: Layout | None = None, *, reduction: str, ignore_index: int) -> Plan:
+    """x: (N, C, D), targets: (N, D), weight: (C,) -> loss () or (N, D), divisor ()."""
     outputs = [x.like(targets.shape if reduction == "none" else ()), x.like((), wide(x.dtype))]
     settings = [ignore_index, Flag(), Ticket()]
-    if reduction != "none" and targets.size <= FEW:
+    if reduction != "none" and targets.size <= FEW and weight is None:
         return Plan(outputs, [Launch(pick_few(x.dtype, reduction == "mean"), 1, LAST,
                                      [Input(0), Input(1), Output(0), Output(1), *settings])])
     first = Launch(pick(x.dtype), blocks(targets.size, 128), 128,
                    [Input(0), Input(1), Temp(0).view((2, targets.size)), *settings])
-    rest, temps = reduction_steps("fast", x.dtype, targets, reduction, Output(1))
+    rest, temps = reduction_steps("fast", x.dtype, targets, reduction, Output(1), weight, ignore_index)
     return Plan(outputs, [first, *rest], temps)
 
 

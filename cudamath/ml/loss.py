@@ -65,11 +65,17 @@ def _class_weights(name: str, logits: ndarray, weight: Any) -> ndarray:
     return weight.astype(compute_dtype(logits.dtype), copy=False)
 
 
+def _factor(picks: ndarray, weight: ndarray, ignore_index: int) -> ndarray:
+    """The weights of the targets' classes, (N, D); 0 of those that are ignored."""
+    counted = not_equal(picks, ignore_index)
+    return where(counted, take(weight, where(counted, picks, 0)), 0)
+
+
 def _weighted(each: ndarray, picks: ndarray, weight: ndarray, reduction: str, ignore_index: int,
               smooth: ndarray | None = None) -> ndarray:
-    """Losses (N, D), each times the weight of its class, plus `smooth`; the mean is over the weights. In each's dtype."""
-    counted = not_equal(picks, ignore_index)
-    factor = where(counted, take(weight, where(counted, picks, 0)), 0)
+    """Losses (N, D), each times the weight of its class, plus `smooth`; the mean is over the weights. In each's dtype. For
+    gradients with respect to weights, and for smooth labels: `_cross_entropy` takes weights otherwise."""
+    counted, factor = not_equal(picks, ignore_index), _factor(picks, weight, ignore_index)
     loss = each.astype(weight.dtype, copy=False) * factor
     if smooth is not None:
         loss = loss + where(counted, smooth, 0)
@@ -130,9 +136,9 @@ def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: s
     0.1269
     """
     name = "cross_entropy"
-    asked = logits, targets
+    asked = (logits, targets) if weight is None else (logits, targets, weight)
     key = name, reduction, ignore_index, ignore_index.__class__, label_smoothing, label_smoothing.__class__
-    known = _cross_entropy.again(key, asked) if weight is None else None
+    known = _cross_entropy.again(key, asked)
     if known is not None:
         return known
     _check_reduction(name, reduction)
@@ -144,11 +150,12 @@ def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: s
         return _soft_cross_entropy(logits, targets, weight, reduction, label_smoothing)
     picks, x = _class_targets(name, logits, targets), _flattened(logits)
     ignored = as_integer(name, "ignore_index", ignore_index)
-    if weight is None:
+    if weight is None or not label_smoothing and weight._node is None:
         params: dict[str, Any] = {"reduction": reduction, "ignore_index": ignored, "label_smoothing": float(label_smoothing)}
-        loss = _cross_entropy(x, picks, **params)[0]
+        seen = (x, picks) if weight is None else (x, picks, in_order(weight))
+        loss = _cross_entropy(*seen, **params)[0]
         if reduction != "none":
-            _cross_entropy.remember(key, asked, (x, picks), None, (0,), **params)
+            _cross_entropy.remember(key, asked, seen, None, (0,), **params)
     else:
         loss, smooth = _cross_entropy(x, picks, reduction="none", ignore_index=ignored, label_smoothing=0.0)[0], None
         if label_smoothing:
@@ -212,32 +219,43 @@ def nll_loss(log_probabilities: Any, targets: Any, *, weight: Any = None, reduct
     2.5
     """
     name = "nll_loss"
-    asked, key = (log_probabilities, targets), (name, reduction, ignore_index, ignore_index.__class__)
-    known = _nll_loss.again(key, asked) if weight is None else None
+    asked = (log_probabilities, targets) if weight is None else (log_probabilities, targets, weight)
+    key = name, reduction, ignore_index, ignore_index.__class__
+    known = _nll_loss.again(key, asked)
     if known is not None:
         return known
     _check_reduction(name, reduction)
     x, targets = _operands(name, log_probabilities, targets)
     picks = _class_targets(name, x, targets)
     ignored = as_integer(name, "ignore_index", ignore_index)
-    flat = _flattened(x)
-    loss = _nll_loss(flat, picks, reduction=reduction if weight is None else "none", ignore_index=ignored)[0]
-    if weight is None and reduction != "none":
-        _nll_loss.remember(key, asked, (flat, picks), None, (0,), reduction=reduction, ignore_index=ignored)
-    if weight is not None:
-        loss = _weighted(loss, picks, _class_weights(name, x, weight), reduction, ignored)
+    flat, weight = _flattened(x), None if weight is None else _class_weights(name, x, weight)
+    if weight is not None and weight._node is not None:
+        loss = _weighted(_nll_loss(flat, picks, reduction="none", ignore_index=ignored)[0], picks, weight, reduction, ignored)
+    else:
+        seen = (flat, picks) if weight is None else (flat, picks, in_order(weight))
+        loss = _nll_loss(*seen, reduction=reduction, ignore_index=ignored)[0]
+        if reduction != "none":
+            _nll_loss.remember(key, asked, seen, None, (0,), reduction=reduction, ignore_index=ignored)
     return loss.reshape(targets.shape) if reduction == "none" else loss
 
 
-# The cards. x: (N, C, D), targets: (N, D).
+# The cards. x: (N, C, D), targets: (N, D), weight, if there is one: (C,) in compute precision, of which no gradient is taken.
 
 
-def _cross_entropy_rule(g: tuple, y: tuple, x: ndarray, targets: ndarray, *, reduction: str, ignore_index: int,
-                        label_smoothing: float) -> tuple:
+def _of_each(g: ndarray, targets: ndarray, weight: ndarray | None, ignore_index: int) -> ndarray:
+    """The gradient of the losses, with weights of each: times the weight of its class."""
+    if weight is None:
+        return in_order(g)
+    return in_order((_factor(targets, weight, ignore_index) * g).astype(g.dtype, copy=False))
+
+
+def _cross_entropy_rule(g: tuple, y: tuple, x: ndarray, targets: ndarray, weight: ndarray | None = None, *, reduction: str,
+                        ignore_index: int, label_smoothing: float) -> tuple:
     if g[0] is None:
-        return None, None
-    return _cross_entropy_grad(in_order(g[0]), x, targets, y[1], y[2], ignore_index=ignore_index,
-                               label_smoothing=label_smoothing), None
+        return (None,) * (2 if weight is None else 3)
+    found = _cross_entropy_grad(_of_each(g[0], targets, weight, ignore_index), x, targets, y[1], y[2],
+                                ignore_index=ignore_index, label_smoothing=label_smoothing)
+    return (found, None) if weight is None else (found, None, None)
 
 
 def _cross_entropy_grad_rule(h: ndarray, _dx: None, g: ndarray, x: ndarray, targets: ndarray, stats: ndarray,
@@ -258,10 +276,13 @@ _cross_entropy_grad = Op("cross_entropy_grad", cpu="loss.cross_entropy_grad", cu
                          vjp=_cross_entropy_grad_rule)
 
 
-def _nll_rule(g: tuple, y: tuple, x: ndarray, targets: ndarray, *, reduction: str, ignore_index: int) -> tuple:
+def _nll_rule(g: tuple, y: tuple, x: ndarray, targets: ndarray, weight: ndarray | None = None, *, reduction: str,
+              ignore_index: int) -> tuple:
     if g[0] is None:
-        return None, None
-    return _nll_loss_grad(in_order(g[0]), targets, y[1], classes=x.shape[1], ignore_index=ignore_index), None
+        return (None,) * (2 if weight is None else 3)
+    found = _nll_loss_grad(_of_each(g[0], targets, weight, ignore_index), targets, y[1], classes=x.shape[1],
+                           ignore_index=ignore_index)
+    return (found, None) if weight is None else (found, None, None)
 
 
 def _nll_grad_rule(h: ndarray, _dx: None, g: ndarray, targets: ndarray, divisor: ndarray, *, classes: int,

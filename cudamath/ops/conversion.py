@@ -43,6 +43,8 @@ def ascontiguousarray(obj: Any, /, dtype: Any = None) -> ndarray:
     >>> cm.ascontiguousarray(cm.zeros((2, 3)).T).flags.c_contiguous
     True
     """
+    if type(obj) is ndarray and dtype is None and obj._layout.contiguous and obj._layout.shape:
+        return obj
     x = asarray(obj, dtype)
     return in_order("ascontiguousarray", x if x.ndim else ravel(x), "C")
 
@@ -71,6 +73,10 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
     >>> x.tolist()
     [5.0, 0.0, 5.0]
     """
+    if where is True and type(dst) is type(src) is ndarray and dst._layout.dtype is src._layout.dtype:
+        casting_rule("copyto", casting)
+        dst[...] = src
+        return
     dst = require("copyto", dst)
     number = isinstance(src, bool | int | float | complex)
     kind = np.dtype(type(src)) if number else None
@@ -85,7 +91,7 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
         dst[...] = src
         return
     src = src if isinstance(src, ndarray) else asarray(src, dst.dtype, device=dst.device)
-    dst[...] = choose(broadcast_to(coerce("copyto", (dst, where))[1], dst.shape), astype(src, dst.dtype), dst)
+    dst[...] = choose(broadcast_to(coerce("copyto", (dst, where))[1], dst.shape), astype(src, dst.dtype, copy=False), dst)
 
 
 def ndim(x: Any, /) -> int:

@@ -24,7 +24,7 @@ from ..core.tape import wrote
 from ..runtime.memory import Buffer
 from . import elementwise
 from .creation import full
-from .index_forms import keep_form, known_form
+from .index_forms import keep_form, known_form, uploaded
 from .masks import elements, nonzero
 from .output import deliver
 from .shape import (
@@ -82,6 +82,8 @@ _where_into = Op("where_into", cpu="index.where_into", cuda="index.where_into")
 
 def getitem(x: ndarray, key: Any) -> ndarray:
     """``x[key]``: a view for basic keys, a copy otherwise."""
+    if x._layout.device >= 0 and (type(key) is list or type(key) is tuple and key and type(key[-1]) is list):
+        key = uploaded(x, key)
     places, axis = key, 0
     if type(key) is tuple and key and type(key[-1]) is ndarray and type(key[0]) is slice and all(
             [type(part) is slice and part.start is part.stop is part.step is None for part in key[:-1]]):
@@ -122,6 +124,7 @@ def getitem(x: ndarray, key: Any) -> ndarray:
 
 def setitem(x: ndarray, key: Any, value: Any) -> None:
     """``x[key] = value`` in place; ``value`` is cast and broadcast. Of repeated positions the last one wins."""
+    key = uploaded(x, key) if type(key) is list and x._layout.device >= 0 else key
     if type(value) is ndarray and value._layout is x._layout and x._node is None is value._node and (
             key is ... or type(key) is slice and key.start is key.stop is key.step is None):
         run = _copy_into.plans.get((x._layout, x._layout))  # all of an array from one like it, seen before
@@ -132,6 +135,8 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
             return
     if x._node is not None or not x._layout.contiguous or x._layout.device < 0:
         _check_writable("setitem", x)
+    elif key is ...:
+        return _assign(x, value)
     elif type(key) is ndarray and _put_again(x, key, value):
         return
     if type(key) is ndarray and _one_array(x, key):
@@ -313,7 +318,8 @@ def _assign(target: ndarray, value: Any) -> None:
         return
     if type(value) is ndarray and value._node is None and value._layout.shape == layout.shape and (
             value._layout.device == layout.device):
-        if layout.size:
+        own = value._layout is layout and layout.device >= 0 and value._data == target._data  # x[key] += 1 has written it
+        if layout.size and not own:
             source = _apart(target, value)
             run = _copy_into.plans.get((layout, source._layout))  # as the call below would find it
             run(target, source) if run is not None else _copy_into(target, source)

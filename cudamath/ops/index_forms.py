@@ -3,15 +3,21 @@ indexed by such a key before: to bring a key into its normal form (core/indexing
 
 from __future__ import annotations
 
+import struct
 from typing import Any
+
+import numpy as np
 
 from ..core.array import ndarray
 from ..core.layout import Layout
+from ..runtime.memory import table
+from ..runtime.stream import stream_of
 
 #: What keys of integer arrays and basic parts select of arrays on a GPU: `_form_key` -> (layout of the view that is indexed,
 #: its byte offset, the first axis, the layouts of the index arrays, broadcast to one shape).
 _forms: dict[tuple, tuple[Layout, int, int, tuple[Layout, ...]]] = {}
 _MOST_FORMS = 4096
+_FEW_PLACES = 64  # of a list of positions that is kept on the device
 
 
 def _form_key(layout: Layout, key: tuple) -> tuple | None:
@@ -57,3 +63,21 @@ def keep_form(x: ndarray, key: Any, base: ndarray, axis: int, arrays: list[ndarr
         _forms[form] = base._layout, base._data - x._data, axis, tuple([a._layout for a in arrays])
     except TypeError:
         pass
+
+
+def uploaded(x: ndarray, key: Any) -> Any:
+    """``x[[0, 2]]`` and ``x[:, [0, 2]]`` on a GPU, few positions, all inside: the list as an array there, which is uploaded
+    once for all keys like it. Any other key as it is."""
+    places = key if type(key) is list else key[-1]
+    axis = 0 if places is key else len(key) - 1
+    if not 0 < len(places) <= _FEW_PLACES or {*map(type, places)} != {int} or axis >= x.ndim or axis and any(
+            [type(part) is not slice or not part.start is part.stop is part.step is None for part in key[:-1]]):
+        return key
+    size = x._layout.shape[axis]
+    if not -size <= min(places) <= max(places) < size:
+        return key
+    out = object.__new__(ndarray)
+    out._layout = Layout.new((len(places),), np.dtype(np.int64), x._layout.device)
+    out._owner = table(struct.pack(f"<{len(places)}q", *places), stream_of(x._layout.device))
+    out._data, out._node = out._owner.address, None
+    return out if places is key else (*key[:-1], out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -65,7 +66,11 @@ def finfo(dtype: Any, /) -> FloatInfo:
     >>> cm.finfo(cm.float32).eps, cm.finfo("bfloat16").bits
     (1.1920928955078125e-07, 16)
     """
-    found = dtypes.real_dtype(_dtype_of("finfo", dtype, dtypes.INEXACT))
+    return _limits(dtypes.real_dtype(_dtype_of("finfo", dtype, dtypes.INEXACT)))
+
+
+@functools.cache
+def _limits(found: np.dtype) -> FloatInfo:
     info = ml_dtypes.finfo(found)
     return FloatInfo(int(info.bits), float(info.eps), float(info.max), float(info.min), float(info.smallest_normal),
                      float(info.smallest_subnormal), int(info.precision), found)

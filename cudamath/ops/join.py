@@ -271,13 +271,13 @@ _parts: dict[tuple, list[tuple[Layout, int]]] = {}
 
 def _cut(name: str, x: Any, sections: Any, axis: int, even: bool) -> list[ndarray]:
     x = require(name, x)
-    plain = x._node is None and type(sections) is type(axis) is int
+    sections = tuple(sections) if sections.__class__ is list else sections
+    plain = x._node is None and {type(axis), *map(type, sections if type(sections) is tuple else (sections,))} == {int}
     if plain:
         known = _parts.get((x._layout, sections, axis, even))
         if known is not None:
             return [x._view(layout, offset) for layout, offset in known]
-    axis = normalize_axis(name, axis, x.ndim)
-    size = x.shape[axis]
+    size = x.shape[axis := normalize_axis(name, axis, x.ndim)]
     if isinstance(sections, Sequence) or np.ndim(sections) > 0:
         at = [0, *_integers(name, "places", sections), size]
     else:

@@ -11,6 +11,7 @@ from ..core.op import ViewOp, require
 from ..core.shapes import byte_bounds, normalize_axes, normalize_shape
 from .padding import pad
 from .shape import moveaxis, reshape, span
+from .views import viewing
 
 __all__ = ["sliding_window_view"]
 
@@ -40,6 +41,7 @@ def _fold(g: ndarray, window: tuple[int, ...], axes: tuple[int, ...]) -> ndarray
 _slide = ViewOp("sliding_window_view", _windows, vjp=lambda g, _y, _x, window, axes: (_fold(g, window, axes),))
 
 
+@viewing
 def sliding_window_view(x: Any, /, window_shape: int | Sequence[int], axis: int | Sequence[int] | None = None) -> ndarray:
     """A view of all windows of a shape into ``x``; no element is copied.
 

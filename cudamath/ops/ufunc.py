@@ -21,6 +21,7 @@ from ..core.layout import Layout
 from ..core.op import Category, Op, apart, coerce, lazy, registry
 from ..core.quiet import quiet
 from ..core.straight import either, straight, straight_inplace
+from ..runtime.memory import Buffer
 from .output import allow, can_write, casting_rule, deliver, target_of
 
 SCALARS = (bool, int, float, complex)
@@ -206,13 +207,24 @@ class Elementwise:
         """Whether the kernel could write the result into `target` itself: on a GPU, if that has the layout the result would
         have, and no gradient is recorded. Nothing is done otherwise."""
         key = ("into", target._layout, *[x._layout if type(x) is ndarray else type(x) for x in operands])
-        if key not in self.plans:
-            self.keep(key, self._plan_into(operands, target))  # type: ignore[arg-type, misc]
-        run = self.plans.get(key)
-        if run is None or any([x._node is not None for x in (*operands, target) if type(x) is ndarray]):
+        run: Any = self.plans.get(key, self)
+        if run is self:
+            run = self._plan_into(operands, target)
+            self.keep(key, run)
+        if run is None or target._node is not None:
             return False
-        tape.wrote(target)
-        run(*[_apart(target, x) for x in operands], target)
+        owner, separate = target._owner, type(target._owner) is Buffer  # arrays of two buffers of ours share no memory
+        for x in operands:
+            if type(x) is ndarray:
+                if x._node is not None:
+                    return False
+                separate = separate and x._owner is not owner and type(x._owner) is Buffer
+        if tape.state.noting:
+            tape.wrote(target)
+        if separate:
+            run(*operands, target)
+        else:
+            run(*[_apart(target, x) for x in operands], target)
         return True
 
     def _plan_into(self, operands: tuple, target: ndarray) -> Callable | None:

@@ -429,11 +429,15 @@ def constant(data: bytes, index: int) -> int:
 
 def frozen(data: bytes, stream: streams.Stream) -> int:
     """Address of a device copy of `data` that lives as long as the graph that `stream` is capturing."""
+    return _frozen(data, stream).address
+
+
+def _frozen(data: bytes, stream: streams.Stream) -> Buffer:
     buffer = lasting(len(data), stream)
     stream.kept[id(buffer)] = buffer
     address = buffer.address
     stream.pool.beside_capture(lambda side: check(devices.driver().cuMemcpyHtoDAsync(address, data, len(data), side)))
-    return address
+    return buffer
 
 
 def lasting(nbytes: int, stream: streams.Stream) -> Buffer:
@@ -456,9 +460,13 @@ _TABLES_KEPT = 256
 
 def address_table(addresses: tuple[int, ...], stream: streams.Stream) -> int:
     """Address of a device array holding these addresses. Repeated tables (a training loop's) are uploaded once."""
-    data = struct.pack(f"<{len(addresses)}Q", *addresses)
+    return table(struct.pack(f"<{len(addresses)}Q", *addresses), stream).address
+
+
+def table(data: bytes, stream: streams.Stream) -> Buffer:
+    """A device copy of `data`, which nobody writes into: uploaded once for a stream, as long as it is asked for."""
     if stream.capturing:
-        return frozen(data, stream)
+        return _frozen(data, stream)
     key = (id(stream), data)  # the buffer keeps its stream alive, so that the id stays the stream's
     with devices.lock:
         found = _tables.get(key)
@@ -470,7 +478,7 @@ def address_table(addresses: tuple[int, ...], stream: streams.Stream) -> int:
                 _tables.popitem(last=False)
         else:
             _tables.move_to_end(key)
-        return found.address
+        return found
 
 
 def copy(target: int, source: int, nbytes: int, stream: streams.Stream) -> None:

@@ -81,7 +81,8 @@ def _std_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple, correction: fl
 def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **_: Any) -> tuple[ndarray | None]:
     if kind == "norm":
         length = _kept(y, x.shape, axis)
-        return (x * choose(length == 0, 0, _kept(g, x.shape, axis) / choose(length == 0, 1, length)),)
+        zero = length == 0
+        return (x * choose(zero, 0, _kept(g, x.shape, axis) / choose(zero, 1, length)),)
     if kind == "norm 0":
         return (None,)
     return (sign(x) * (_kept(g, x.shape, axis) if kind == "norm 1" else _extreme_grad(g, y, abs(x), axis)),)

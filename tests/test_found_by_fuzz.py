@@ -207,3 +207,23 @@ def test_bytes_in_the_other_order(device, dtype, tmp_path):
     else:
         with pytest.raises(TypeError, match="^view: arrays are in the machine's byte order"):
             cm.asarray(native).view(dtype)
+
+
+@pytest.mark.parametrize("zeros", [(), (1,), (0, 3), (1, 2, 4)])
+@pytest.mark.parametrize("cumulative", [False, True])
+def test_second_derivatives_of_products_with_zeros(device, zeros, cumulative):
+    """They were 0 where a factor was: the first derivative treats zeros apart. d2 y[i] / dx[a] dx[b] leaves out a and b."""
+    x = np.array([1.5, -2.0, 0.5, 3.0, -1.0])
+    x[list(zeros)] = 0
+    weights, direction = np.array([0.5, -1.0, 2.0, 1.0, 3.0]), np.array([1.0, 2.0, -1.0, 0.5, 4.0])
+    expected = np.zeros(5)
+    for i in range(5) if cumulative else (4,):
+        for a in range(i + 1):
+            expected[a] += weights[i] * sum(
+                direction[b] * np.prod(np.delete(x[:i + 1], [a, b])) for b in range(i + 1) if b != a)
+
+    def slope(v):
+        return cm.grad(lambda v: (cm.cumprod(v) * cm.asarray(weights)).sum() if cumulative else cm.prod(v) * weights[4])(v)
+
+    got = cm.grad(lambda v: (slope(v) * cm.asarray(direction)).sum())(cm.asarray(x))
+    np.testing.assert_allclose(got.to_numpy(), expected, rtol=1e-12, atol=1e-12)

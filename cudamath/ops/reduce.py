@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core import dtypes
+from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
 from ..core.op import ANY, BOOLEAN, COMPLEX, INEXACT, NUMERIC, REAL_OR_BOOL, Op, coerce, require
 from ..core.shapes import broadcast_shapes, normalize_axes
 from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, sign, sqrt
 from .index import where as choose
 from .output import can_write, deliver, target_of
-from .shape import astype, broadcast_to, reshape
+from .shape import astype, broadcast_to, reshape, span
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "std", "sum",
            "var"]
@@ -47,13 +47,35 @@ def _count(shape: tuple, axis: tuple) -> int:
 
 
 def _prod_grad(g: ndarray, x: ndarray, axis: tuple, dtype: np.dtype) -> ndarray:
-    """g times the product of all the others. Where one factor is 0 only its own gradient is not 0."""
+    """g times the product of all the others. Where one factor is 0 only its own gradient is not 0.
+
+    This knows nothing of how it changes with a factor that is 0. A gradient that is differentiated itself is therefore that of
+    multiplications in pairs."""
+    if not tape.state.paused and x._node is not None and x.size:
+        import cudamath as cm
+
+        _, pull = cm.vjp(lambda x: _pairs(astype(x, dtype, copy=False), axis), x)
+        return pull(_kept(g, x.shape, axis))[0]
     zero = x == 0
     others = choose(zero, 1, x)
     zeros = sum(zero, axis=axis, keepdims=True)
     rest = _kept(g, x.shape, axis) * conj(prod(others, axis=axis, keepdims=True, dtype=dtype))
     alone = zero & (zeros == 1)
     return choose((zeros == 0) | alone, rest / conj(others), 0)
+
+
+def _pairs(x: ndarray, axis: tuple) -> ndarray:
+    """The product along axes, which stay with length 1, as ceil(log2 n) products of halves."""
+    for a in axis:
+        n, odd = x.shape[a], None
+        while n > 1:
+            if n % 2:
+                last = span(x, a, n - 1, n)
+                odd = last if odd is None else odd * last
+            n //= 2
+            x = span(x, a, 0, n) * span(x, a, n, 2 * n)
+        x = x if odd is None else x * odd
+    return x
 
 
 def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: tuple) -> ndarray:
@@ -323,7 +345,7 @@ def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
     Args: x, axis, dtype, keepdims, out, where: as for `sum`; initial: number that multiplies the result.
     Returns: array of `dtype`. The product of no elements is 1.
     Raises: TypeError (dtype), ValueError (axis out of range or repeated).
-    Gradient: g times the product of the other elements; exact where elements are 0 (there to first order only).
+    Gradient: g times the product of the other elements; exact where elements are 0, too.
 
     >>> import cudamath as cm
     >>> cm.prod([[1, 2], [3, 4]], axis=1).tolist()

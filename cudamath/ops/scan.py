@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import tape
 from ..core.array import ndarray
 from ..core.dtypes import NUMERIC, REAL_OR_BOOL
 from ..core.op import Op, require
@@ -16,7 +17,7 @@ from .index import _along_grad, where
 from .join import concat
 from .output import deliver
 from .reduce import _total_dtype
-from .shape import astype, flip, ravel, reshape
+from .shape import astype, flip, ravel, reshape, span
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancummax", "nancummin",
            "nancumprod", "nancumsum"]
@@ -31,14 +32,30 @@ def _from_behind(g: ndarray, axis: int) -> ndarray:
 
 def _prod_grad(g: ndarray, y: ndarray, x: ndarray, axis: int, dtype: np.dtype) -> ndarray:
     """For j >= i, dy[j] / dx[i] = y[j] / x[i] while no factor was 0. The first zero's own derivative leaves it out:
-    products with a 1 in its place, up to the next zero. Whatever follows has none."""
+    products with a 1 in its place, up to the next zero. Whatever follows has none.
+
+    A gradient that is differentiated itself is that of multiplications, as in `reduce.prod`."""
     x = astype(x, dtype) if x.dtype != dtype else x
+    if not tape.state.paused and x._node is not None:
+        import cudamath as cm
+
+        _, pull = cm.vjp(lambda x: _doubled(x, axis), x)
+        return pull(g)[0]
     zero = x == 0
     seen = _scan(astype(zero, np.int64), kind="sum", axis=axis, dtype=np.dtype(np.int64))
     first = zero & (seen == 1)
     without = _scan(where(first, 1, x), kind="prod", axis=axis, dtype=dtype)
     at_first = _from_behind(where(seen == 1, g * conj(without), 0), axis)
     return where(seen == 0, _from_behind(g * conj(y), axis) / conj(where(zero, 1, x)), where(first, at_first, 0))
+
+
+def _doubled(x: ndarray, axis: int) -> ndarray:
+    """Running products as ceil(log2 n) products of the array and itself, moved by 1, 2, 4, ... elements."""
+    n, step = x.shape[axis], 1
+    while step < n:
+        x = concat([span(x, axis, 0, step), span(x, axis, step, n) * span(x, axis, 0, n - step)], axis=axis)
+        step *= 2
+    return x
 
 
 def _extreme_grad(g: ndarray, y: ndarray, x: ndarray, axis: int) -> ndarray:
@@ -115,7 +132,7 @@ def cumprod(x: Any, /, axis: int | None = None, dtype: Any = None, out: Any = No
 
     Args: x, axis, dtype, out: as for `cumsum`.
     Returns: as `cumsum`. Raises: as `cumsum`.
-    Gradient: exact where factors are 0 as well (there to first order only).
+    Gradient: exact where factors are 0 as well.
 
     >>> import cudamath as cm
     >>> cm.cumprod([[1, 2], [3, 4]], axis=0).tolist()

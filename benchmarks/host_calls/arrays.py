@@ -159,13 +159,6 @@ CALLS |= {
     "from_dlpack(a)": same(lambda lib, x: lib.from_dlpack(x.a)),
     "empty(64, int64)": (lambda lib, x: lib.empty(64, dtype="int64"),
                          lambda lib, x: lib.empty(64, dtype=lib.int64, device=x.a.device)),
-    # attributes
-    "a.shape": same(lambda lib, x: x.a.shape),
-    "a.dtype": same(lambda lib, x: x.a.dtype),
-    "a.ndim": same(lambda lib, x: x.a.ndim),
-    "len(a)": same(lambda lib, x: len(x.a)),
-    "a.device": same(lambda lib, x: x.a.device),
-    "a.nbytes": same(lambda lib, x: x.a.nbytes),
     # views
     "a[-1]": same(lambda lib, x: x.a[-1]),
     "a[..., 0]": same(lambda lib, x: x.a[..., 0]),

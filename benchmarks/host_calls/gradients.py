@@ -42,7 +42,7 @@ def step(ours: str, theirs: str, **options: Any) -> Pair:
         optimizer = x.trained.get(title)
         if optimizer is None:
             params = [x.w, x.k, x.table]
-            fused = {"fused": True} if theirs in ("SGD", "Adam", "AdamW", "Adagrad") else {}
+            fused = {"fused": True} if theirs in ("SGD", "Adam", "AdamW") else {}
             optimizer = x.trained[title] = getattr(lib.optim, theirs)(params, **options, **fused)
         x.w.grad, x.k.grad, x.table.grad = x.a, x.v, x.b
         optimizer.step()

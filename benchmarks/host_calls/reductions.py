@@ -142,8 +142,6 @@ CALLS |= {
     "argwhere(mask)": same(lambda lib, x: lib.argwhere(x.mask)),
     "isin(classes, [1, 2])": (lambda lib, x: lib.isin(x.classes, [1, 2]),
                               lambda lib, x: lib.isin(x.classes, lib.tensor([1, 2], device=x.a.device))),
-    "array_equal(a, a)": (lambda lib, x: lib.array_equal(x.chances, x.turned.T),
-                          lambda lib, x: lib.equal(x.chances, x.turned.T)),
     "convolve(v, taps)": (
         lambda lib, x: lib.convolve(x.v, x.taps[0, 0]),
         lambda lib, x: lib.nn.functional.conv1d(x.v[None, None], x.taps[0, 0].flip(0)[None, None], padding=2)[0, 0]),

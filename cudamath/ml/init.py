@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core import dtypes
-from ..core.array import ndarray, upload
-from ..core.devices import index_of
+from ..core.array import ndarray
 from ..core.op import FLOATING
 from ..core.shapes import normalize_shape
-from ..ops.elementwise import log, maximum, minimum, sqrt
+from ..ops.creation import full
+from ..ops.elementwise import clip, log, maximum, sqrt
 from ..ops.generator import Generator
 from ..ops.index import where
 from ..ops.random import default_generator
@@ -176,8 +177,15 @@ def trunc_normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, low: floa
                          f"{low} ... {high}")
     shape = normalize_shape("trunc_normal", shape)
     p = _generator(rng).uniform(first, last, shape, "float64", device)
-    values = _inverse_erf(p) * (std * math.sqrt(2)) + mean
-    return maximum(minimum(values, high), low).astype(_floating("trunc_normal", dtype), copy=False)
+    values = _fused_inverse_erf()(p) * (std * math.sqrt(2)) + mean
+    return clip(values, float(low), float(high)).astype(_floating("trunc_normal", dtype), copy=False)
+
+
+@functools.cache
+def _fused_inverse_erf() -> Callable[[ndarray], ndarray]:
+    import cudamath as cm
+
+    return cm.fuse(_inverse_erf)
 
 
 def _inverse_erf(p: ndarray) -> ndarray:
@@ -229,7 +237,7 @@ def _floating(name: str, dtype: Any) -> np.dtype:
 
 
 def _full(name: str, shape: Shape, value: float, dtype: Any, device: Any) -> ndarray:
-    return upload(np.full(normalize_shape(name, shape), value, _floating(name, dtype)), index_of(device))
+    return full(normalize_shape(name, shape), value, _floating(name, dtype), device=device)
 
 
 def constant(shape: Shape, value: float, *, dtype: Any = "float32", device: Any = None) -> ndarray:

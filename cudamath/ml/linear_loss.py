@@ -20,6 +20,7 @@ from .softmax import in_order
 __all__ = ["linear_cross_entropy"]
 
 NAME = "linear_cross_entropy"
+SMALL = 1 << 16  # scores up to which separate operations are fewer launches
 MOST = 2 << 30  # bytes of scores held at a time, unless requested otherwise
 
 _linear_loss = Op("linear_loss", cpu="linear_loss.linear_loss", cuda="linear_loss.linear_loss")
@@ -86,11 +87,12 @@ def linear_cross_entropy(x: Any, weight: Any, targets: Any, *, classes: int | No
     ignored = as_integer(NAME, "ignore_index", ignore_index)
     if not 1 <= classes <= weight.shape[0]:
         raise ValueError(f"{NAME}: wants 1 to {weight.shape[0]} classes for weight {weight.shape}, got {classes}")
+    small = rows is None and targets.size * weight.shape[0] <= SMALL and x._layout.device >= 0
     rows = max(1, MOST // (weight.shape[0] * x.dtype.itemsize)) if rows is None else as_integer(NAME, "rows", rows, 1)
     x, picks = x.reshape((targets.size, weight.shape[1])), in_order(targets).reshape((targets.size,))
     if picks.dtype not in (np.int32, np.int64):
         picks = picks.astype(np.int64)
-    if x.dtype == float16 and (x._node is not None or weight._node is not None):
+    if x.dtype == float16 and (x._node is not None or weight._node is not None) or small and x.dtype == compute_dtype(x.dtype):
         return _composed(x, weight, picks, classes, ignored)
     wanted = x._node is not None, weight._node is not None
     with tape.paused():
@@ -124,7 +126,9 @@ def _with_slopes(x: ndarray, weight: ndarray, targets: ndarray, classes: int, ig
 
 def _composed(x: ndarray, weight: ndarray, targets: ndarray, classes: int, ignore_index: int) -> ndarray:
     """The same out of public operations."""
-    return cross_entropy(linear(x, weight)[:, :classes].astype(compute_dtype(x.dtype)), targets, ignore_index=ignore_index)
+    scores = linear(x, weight)
+    scores = (scores if classes == weight.shape[0] else scores[:, :classes]).astype(compute_dtype(x.dtype), copy=False)
+    return cross_entropy(scores, targets, ignore_index=ignore_index)
 
 
 class _Recorded:

@@ -344,7 +344,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
     array([2, 4, 6])
     """
     index = index_of(device)
-    key = ("arange", start, stop, step, dtype, index, start.__class__, stop.__class__, step.__class__)
+    key = ("arange", start, stop, step, dtype, index, start.__class__, stop.__class__, step.__class__,
+           math.copysign(1.0, start) if start.__class__ is float else None)  # -0.0 equals 0.0
     try:
         return _ramp.plans[key]()
     except (KeyError, TypeError):  # TypeError: an array, say, cannot be part of a key
@@ -382,7 +383,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, de
         low, high = _RANGE[kind]
         if not low <= begin <= high or (dtype is None and not low <= begin + (size - 1) * step <= high):
             raise OverflowError(f"arange: from {begin} to {last} does not fit into {kind}")
-    return _ramped(layout, (first, step, first), size, key if {n.__class__ for n in key[1:4]} <= {int, NoneType} else None)
+    plain = {n.__class__ for n in key[1:4]} <= {int, float, NoneType}
+    return _ramped(layout, (first, step, first), size, key if plain else None)
 
 
 def _ramped(layout: Layout, scalars: tuple, count: int, key: tuple | None) -> ndarray:

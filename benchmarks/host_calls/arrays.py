@@ -145,7 +145,6 @@ CALLS |= {
                             lambda lib, x: lib.arange(64, dtype=lib.float32, device=x.a.device)),
     "identity(64)": (lambda lib, x: lib.identity(64), lambda lib, x: lib.eye(64, device=x.a.device)),
     "eye(64, 32)": (lambda lib, x: lib.eye(64, 32), lambda lib, x: lib.eye(64, 32, device=x.a.device)),
-    "geomspace(1, 10, 64)": (lambda lib, x: lib.geomspace(1, 10, 64), lambda lib, x: lib.logspace(0, 1, 64, device=x.a.device)),
     "linspace(0, 1, 64, float32)": (lambda lib, x: lib.linspace(0, 1, 64, dtype="float32"),
                                     lambda lib, x: lib.linspace(0, 1, 64, dtype=lib.float32, device=x.a.device)),
     "array(a)": (lambda lib, x: lib.array(x.a), lambda lib, x: x.a.clone()),

@@ -18,8 +18,7 @@ from ..core.op import Op
 from .elementwise import exp, expm1, log, sqrt
 from .index import where
 from .output import deliver, target_of
-from .source import Parameters, Size, Source, drawn, remember, shape_of
-from .views import all_ints
+from .source import Parameters, Size, Source, drawn, known_size, remember, shape_of
 
 _uniform = Op("random.uniform", cpu="random.uniform", cuda="random.uniform")
 _normal = Op("random.normal", cpu="random.normal", cuda="random.normal")
@@ -60,7 +59,7 @@ class Continuous(Source):
         """loc + scale * (a standard draw of the kind)."""
         asked = size, kind, dtype, device
         if (type(loc) in _PLAIN and type(scale) in _PLAIN and 0 <= scale < 1e308 and -1e308 < loc < 1e308
-                and all_ints(size)):
+                and known_size(size)):
             out = self.again(op, asked, (loc, scale, 0.0))
             if out is not None:
                 return out
@@ -117,7 +116,7 @@ class Continuous(Source):
         (2,)
         """
         name = "random.uniform"
-        if type(low) in _PLAIN and type(high) in _PLAIN and 0 <= high - low < 1e308 and low > -1e308 and all_ints(size):
+        if type(low) in _PLAIN and type(high) in _PLAIN and 0 <= high - low < 1e308 and low > -1e308 and known_size(size):
             out = self.again(_uniform, (size, dtype, device), (low, high - low, 0.0))
             if out is not None:
                 return out
@@ -185,7 +184,7 @@ class Continuous(Source):
         """
         name = "random.lognormal"
         asked = size, "lognormal", dtype, device
-        if type(mean) in _PLAIN and type(sigma) in _PLAIN and 0 <= sigma < 1e308 and -1e308 < mean < 1e308 and all_ints(size):
+        if type(mean) in _PLAIN and type(sigma) in _PLAIN and 0 <= sigma < 1e308 and -1e308 < mean < 1e308 and known_size(size):
             out = self.again(_tail, asked, (mean, sigma, 0.0))
             if out is not None:
                 return out

@@ -24,13 +24,13 @@ from .source import (
     Size,
     drawn,
     filled,
+    known_size,
     probability,
     remember,
     shape_for,
     shape_of,
     wanted_dtype,
 )
-from .views import all_ints
 
 _RANKED = 1024  # permutations up to this length are made by ranking keys
 _INT64 = np.dtype(np.int64)
@@ -90,7 +90,7 @@ class Discrete(Continuous):
         """
         name = "random.integers"
         asked = (size, low, high, dtype, endpoint, device)
-        if type(low) is int and (high is None or type(high) is int) and all_ints(size):
+        if type(low) is int and (high is None or type(high) is int) and known_size(size):
             out = self.again(_integers, asked)
             if out is not None:
                 return out
@@ -166,7 +166,7 @@ class Discrete(Continuous):
             return words < rint(given.values[0] * 2.0**32)
         threshold = round(probability(name, p) * (1 << 32))
         asked = size, "bernoulli", device
-        if all_ints(size):
+        if known_size(size):
             out = self.again(_bernoulli, asked, (threshold, 0, 0))
             if out is not None:
                 return out
@@ -232,7 +232,7 @@ class Discrete(Continuous):
                     _poisson.keep((lam._layout, dtype), (run, lam.size, ()))  # type: ignore[arg-type]
                 return out
         asked = size, dtype, device
-        if type(lam) is float and 0 <= lam <= 9e18 and all_ints(size):
+        if type(lam) is float and 0 <= lam <= 9e18 and known_size(size):
             out = self.again(_poisson, asked, (lam, 0.0))
             if out is not None:
                 return out
@@ -269,7 +269,7 @@ class Discrete(Continuous):
         True
         """
         asked = size, dtype, device
-        if type(n) is int and 0 <= n <= 1 << 53 and type(p) is float and 0 <= p <= 1 and all_ints(size):
+        if type(n) is int and 0 <= n <= 1 << 53 and type(p) is float and 0 <= p <= 1 and known_size(size):
             out = self.again(_binomial, asked, (float(n), p))
             if out is not None:
                 return out
@@ -291,7 +291,7 @@ class Discrete(Continuous):
         (1, True)
         """
         asked = size, "geometric", dtype, device
-        if type(p) is float and 0 < p <= 1 and all_ints(size):
+        if type(p) is float and 0 < p <= 1 and known_size(size):
             out = self.again(_geometric, asked, (_rate(p), 0.0, 0.0))
             if out is not None:
                 return out
@@ -530,7 +530,7 @@ class Discrete(Continuous):
         [10, 20, 30]
         """
         name = "random.choice"
-        plain = type(a) is int and replace and p is None and all_ints(size)
+        plain = type(a) is int and replace and p is None and known_size(size)
         if plain and (out := self.again(_integers, (size, 0, a, None, False, device))) is not None:  # as `integers` keeps it
             return out
         array = None

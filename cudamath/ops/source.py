@@ -216,11 +216,16 @@ def drawn(op: Op, counter: tuple, rest: tuple, *arrays: ndarray, **params: Any) 
     return op(*arrays, scalars=(*counter, *rest), **params)
 
 
+def known_size(size: Any) -> bool:
+    """Whether a size can be part of what a draw is remembered by: as `all_ints`, or not given."""
+    return size is None or all_ints(size)
+
+
 def remember(op: Op, asked: tuple, plan: tuple, blocks: int, rest: tuple = ()) -> None:
     """Keep the plan of a draw for `Source.again`. plan: its key in op.plans; rest: its parameters, where they are requested."""
     run = op.plans.get(plan)
     try:
-        if run is not None and len(op.plans) < _MOST_PLANS and all_ints(asked[0]):
+        if run is not None and len(op.plans) < _MOST_PLANS and known_size(asked[0]):
             op.plans[asked, default_index()] = run, blocks, rest  # type: ignore[assignment]
     except TypeError:  # a list, say, cannot be a key
         pass

@@ -15,7 +15,7 @@ A column that depends on the others becomes rounding error, which is orthogonali
 reduced to its own rounding error, nothing is left of it: its singular value is 0, and its vector is made up, as those are that
 full_matrices adds, of the unit vector that is farthest from the vectors so far, less its part along them.
 
-The floor is shared memory: of n x n numbers a round moves all of A and V in and out, n^3 numbers a sweep and 128 bytes a cycle.
+The floor is shared memory: a round moves all of A and V in and out, 4 n^3 numbers a sweep of n columns, 128 bytes a cycle.
 A library's reduction to two diagonals has some 20 launches per column. Versions: `svd_small` with vectors, `values_small`
 without. In the simulator sums go through shared memory.
 """
@@ -311,10 +311,11 @@ def svd_small(dtype: np.dtype, lanes: int, deep: int, whole: bool) -> Any:
             memory[taken + i] = T(held)
         cuda.syncthreads()
         while found < k:
-            best = 0
+            best, least = 0, memory[taken].real
             for i in range(1, m):
-                if memory[taken + i].real < memory[taken + best].real:
-                    best = i
+                held = memory[taken + i].real
+                if held < least:
+                    best, least = i, held
             for i in range(t, m, threads):
                 memory[i] = T(1) if i == best else T(0)
             for _ in range(2):  # once more, for what rounding left
@@ -424,8 +425,9 @@ def decomposed(a: Layout, outputs: list[Layout]) -> Plan | None:
     rows, v_rows = (-(-size // (lanes * deep)) * lanes * deep for size in (m, n))
     step, v_step = (_apart(size, lanes, a.itemsize) for size in (rows, v_rows))
     shared = max(n * (step + v_step * vectors), 3 * m * vectors) * a.itemsize
-    threads = -(-(n + n % 2) // 2 * lanes // 32) * 32
-    if n > MOST or threads > THREADS or vectors and m > ADDED and outputs[0].shape[-1] + outputs[2].shape[-2] > 2 * n:
+    adds = vectors and outputs[0].shape[-1] + outputs[2].shape[-2] > 2 * n
+    threads = -(-max((n + n % 2) // 2 * lanes, m if adds else 1) // 32) * 32  # of added columns, one of a row
+    if n > MOST or threads > THREADS or adds and m > ADDED:
         return None
     if shared + KEPT > (ALWAYS if shared + KEPT <= ALWAYS else ROOM.get(capability(a.device), OTHERS)):
         return None

@@ -34,7 +34,7 @@ def measure(device: str, quick: bool = False, named: Sequence[str] = ()) -> list
             calls = {peer.name: (lambda function=function, peer=peer: function(peer.library, arguments[peer.name]))
                      for peer, function in zip(libraries, pair, strict=False)}
             try:
-                spreads = interleave(calls, rounds=3 if quick else 15, seconds=0.004, warm=0.01, most=300,
+                spreads = interleave(calls, rounds=3 if quick else 9, seconds=0.004, warm=0.01, most=300,
                                      synchronize=synchronize, wait=False)
             except Exception as error:  # the others' figures stand
                 print(f"{title} failed: {type(error).__name__}: {error}", flush=True)

@@ -73,6 +73,8 @@ def seen_before(layout: Layout, key: Any) -> tuple[Layout, int] | None:
     kind = key.__class__
     if kind is int:
         return row(layout, key)
+    if key is None:
+        return KNOWN.get(view_key(layout, (None,)))
     if kind is slice or kind is tuple:
         try:
             return KNOWN.get(view_key(layout, key))
@@ -96,6 +98,7 @@ def cut(data: np.ndarray, key: Any) -> np.ndarray | None:
 
 def basic_view(layout: Layout, key: Any) -> tuple[Layout, int] | None:
     """Layout and byte offset of the view that a basic key selects; None if the key holds arrays."""
+    key = (None,) if key is None else key
     found = indexing.basic(layout.shape, layout.strides, key)
     if found is None:
         return None

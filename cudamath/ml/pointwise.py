@@ -5,7 +5,9 @@ A reduced loss is one op that reads both arrays once and keeps nothing but them;
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,6 +62,14 @@ def _card(x: Any, t: Any) -> Op:
     if x.__class__ is ndarray and t.__class__ is ndarray and x._node is not None and t._node is not None:
         return _pointwise_loss_of_two
     return _pointwise_loss
+
+
+@functools.cache
+def _fused_loss(kind: str, reduction: str) -> Callable[..., ndarray]:
+    """The loss of two arrays and one of parameters: one kernel, and a sum."""
+    import cudamath as cm
+
+    return cm.fuse(lambda x, t, parameter: _reduced(LOSSES[kind].value(_XP, x, t, parameter), reduction))
 
 
 def _simple(kind: str, x: Any, target: Any, reduction: str, parameter: float = 0.0, name: str = "") -> ndarray:
@@ -218,7 +228,7 @@ def bce_with_logits(x: Any, target: Any, *, weight: Any = None, pos_weight: Any 
     else:
         x, target, pos_weight = coerce(name, (x, target, pos_weight), FLOATING)
         _fits(name, "pos_weight", pos_weight, x.shape)
-        loss = _reduced(LOSSES[name].value(_XP, x, target, pos_weight.astype(x.dtype, copy=False)), inner)
+        loss = _fused_loss(name, inner)(x, target, pos_weight.astype(x.dtype, copy=False))
     return loss if weight is None else _weighted(name, loss, weight, reduction)
 
 

@@ -289,6 +289,11 @@ def more() -> Calls:
         long, scale = array(3, 20_000, dtype="float64"), array(20_000, dtype="float64")
         cm.grad(lambda v, w: (F.softmax(v)**2).sum() + (F.layer_norm(v, 20_000, w, w)**2).sum(), (0, 1))(long, scale)
 
+    def limited() -> None:
+        q, n = array(2, 4, 400, 128, dtype="bfloat16"), cm.asarray(np.array([300, 70], np.int32))
+        attend = functools.partial(F.scaled_dot_product_attention, causal=True, query_lengths=n, key_lengths=n)
+        cm.grad(lambda q, k: attend(q, k, k).sum(), (0, 1))(q, q[:, :2])
+
     def chosen() -> None:
         generator = cm.random.default_rng(5)
         generator.choice(10, 50, p=np.full(10, 0.1)), generator.permutation(100_000), generator.geometric(0.3, 50)
@@ -298,7 +303,7 @@ def more() -> Calls:
         "selection": lambda: [cm.partition(array(n, dtype="bfloat16"), 9) for n in (2_000, 8_000, 1 << 20)],
         "losses": lambda: (F.mse_loss(array(100, 1000), array(100, 1000)), F.nll_loss(x, i[:1].repeat(40))),
         "decode, merged": lambda: F.scaled_dot_product_attention(q, cache, cache, causal=True),
-        "assignment, pairs": assigned, "choices": chosen,
+        "attention with lengths": limited, "assignment, pairs": assigned, "choices": chosen,
         **{f"{name}, {a.ndim}-d": functools.partial(solved, a, solver)
            for name, solver in solvers.items() for a in (square, matrix)},
         "solve_triangular, large": lambda: la.solve_triangular(cm.triu(array(300, 300)), array(300, 9)),

@@ -254,10 +254,11 @@ def attention_grad(g: Layout, q: Layout, k: Layout, v: Layout, y: Layout, lse: L
     if version is None:
         version = "mma" if suits_mma(q, v) else "plain"
         if version == "mma" and capability(q.device)[0] == 9 and not dropping:
-            if not any(x is not None for x in rest) and suits_exponents(q, k, scale):
+            wide = q.shape[3] > 128 and not (extras.queries is extras.keys is None)
+            if extras.mask is None and not wide and suits_exponents(q, k, scale):
                 version = "wgmma"
     if version == "wgmma":
-        return (_grad_wgmma if q.shape[3] <= 128 else _grad_wide)(g, q, k, v, causal, scale)
+        return _grad_wgmma(g, q, k, v, extras, causal, scale) if q.shape[3] <= 128 else _grad_wide(g, q, k, v, causal, scale)
     kind = extras.kind(q, v, causal, dropping)
     heads, shares = math.prod(q.shape[:2]), math.prod(k.shape[:2])
     after = [compute_dtype(q.dtype).type(scale), *extras.scalars]
@@ -285,24 +286,26 @@ def attention_grad(g: Layout, q: Layout, k: Layout, v: Layout, y: Layout, lse: L
     return Plan([q.like(), k.like(), v.like()], steps, [*tiles.temps, lse.like()])
 
 
-def _prepare(q: Layout, g: ArrayArg, padded: int, *made: Temp) -> Launch:
-    """What the gradients' kernels of 9.0 want of each query; made: lse2, mean, turns."""
+def _prepare(q: Layout, g: ArrayArg, padded: int, *made: Temp, lengths: Any = None) -> Launch:
+    """What the gradients' kernels of 9.0 want of each query; made: lse2, mean, turns; lengths: of queries."""
     from . import attention_wgmma_grad as grad
 
     batch, heads, rows, depth = q.shape
     wide = 64 * 2 ** (blocks(depth, 64) - 1).bit_length()  # a row is read by a power of two of lanes
     lines = 32 // (wide // 8) * grad.ROUNDS * (grad.PREPARE_THREADS // 32)
-    return Launch(grad.attention_grad_prepare("bf16" if q.dtype == bfloat16 else "f16", wide),
+    return Launch(grad.attention_grad_prepare("bf16" if q.dtype == bfloat16 else "f16", wide, lengths is not None),
                   blocks(batch * heads * padded, lines), grad.PREPARE_THREADS,
-                  [g, Input(4), Input(5).flat, *made, *map(np.int32, (heads, rows, padded, depth))])
+                  [g, Input(4), Input(5).flat, Input(0) if lengths is None else lengths, *made,
+                   *map(np.int32, (heads, rows, padded, depth))])
 
 
-def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale: float) -> Plan:
+def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, extras: _Extras, causal: bool, scale: float) -> Plan:
     from . import attention_wgmma_grad as grad
 
     (batch, heads, rows, depth), (shares, keys) = q.shape, k.shape[1:3]
     kind, wide = "bf16" if q.dtype == bfloat16 else "f16", 64 * blocks(depth, 64)
-    tile = grad.Tile(kind, wide, wide != depth, causal, keys % grad.KEYS != 0)
+    limited, lengths = extras.queries is not None or extras.keys is not None, extras.both_lengths(rows, keys)
+    tile = grad.Tile(kind, wide, wide != depth, causal, not limited and keys % grad.KEYS != 0, limited)
     maps = _Boxes()
     boxes = (g, tile.queries), (q, tile.queries), (k, grad.KEYS), (v, grad.KEYS)
     operands = [maps.map(Input(i), x, n) for i, (x, n) in enumerate(boxes)]
@@ -313,16 +316,16 @@ def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale:
     sizes = [((batch * heads * padded,), single), ((batch * heads * padded,), single),
              ((batch * heads * tiles_q * 2,), np.dtype(np.int32)), ((parts,), single)]
     lse2, mean, turns, sums = (Temp(first + i) for i in range(4))
-    prepare = _prepare(q, operands[0].array, padded, lse2, mean, turns)
-    shift = keys - rows
+    prepare = _prepare(q, operands[0].array, padded, lse2, mean, turns, lengths=lengths[0] if limited else None)
     at_a_time, least = TOGETHER[wide][causal]
     together = min(HEADS, max(least, at_a_time // tiles_k))
-    numbers = [shares, heads // shares, keys, padded, tiles_k, tiles_q, together, batch * shares, shift]
+    numbers = [shares, heads // shares, rows, keys, padded, tiles_k, tiles_q, together, batch * shares]
     main = Launch(grad.attention_grad_wgmma(tile), tiles_k * batch * shares, grad.THREADS,
-                  [*operands, lse2, mean, turns, sums, Output(1), Output(2), *map(np.int32, numbers),
+                  [*operands, *lengths, lse2, mean, turns, sums, Output(1), Output(2), *map(np.int32, numbers),
                    np.float32(scale * math.log2(math.e)), np.float32(scale)], tile.shared)
-    finish = Launch(grad.attention_grad_finish(kind, wide, tile.ragged), tiles_q * batch * heads, grad.FINISH_THREADS,
-                    [sums, Output(0), *map(np.int32, (rows, depth, tiles_q, shift if causal else rows)), np.float32(scale)])
+    finish = Launch(grad.attention_grad_finish(kind, wide, tile.ragged, limited), tiles_q * batch * heads, grad.FINISH_THREADS,
+                    [sums, *lengths, Output(0), *map(np.int32, (rows, keys, depth, tiles_q, 0 if causal else rows)),
+                     np.float32(scale)])
     return Plan([q.like(), k.like(), v.like()], [*maps.steps, prepare, main, finish],
                 [*maps.temps, *(q.like(shape, dtype) for shape, dtype in sizes)])
 

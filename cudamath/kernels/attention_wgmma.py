@@ -319,17 +319,17 @@ def bounds(limited: bool) -> Any:
 
 
 @functools.cache
-def clear_rows(keys: int, panels: int) -> Any:
-    """A device function by which a warpgroup zeroes the rows of a tile in shared memory from `first` on: what lies there may
-    be no number at all, and 0 times that is none either."""
+def clear_rows(keys: int, panels: int, threads: int = 128) -> Any:
+    """A device function by which one or more warpgroups, `threads` in all, zero the rows of a tile in shared memory from
+    `first` on: what lies there may be no number at all, and 0 times that is none either."""
 
     @device
-    def clear_rows(at, first, thread, group):
-        for row in range(first + (thread >> 3), keys, 16):
+    def clear_rows(at, first, thread, barrier):
+        for row in range(first + (thread >> 3), keys, threads // 8):
             for panel in range(panels):
                 store_shared_4(i32(at + (panel * keys + row) * hopper.ROW + 16 * (thread & 7)), i32(0), i32(0), i32(0), i32(0))
         ptx.fence_async_shared()
-        ptx.named_sync(group, 128)
+        ptx.named_sync(barrier, threads)
 
     return clear_rows
 

@@ -22,7 +22,8 @@ interleaved so that neighbours in the chain do not run at the same time. Measure
 between nothing and a tenth.
 
 Queries of heads that share keys are walked over one head after the other. Queries beyond the end have lse = 1e30 in the
-padded copy, so their p is 0; of keys beyond the end ds is set to 0.
+padded copy, so their p is 0; of keys beyond the end ds is set to 0. Where lengths are given, tiles wholly beyond them are not
+visited, and what a tile has beyond them is cleared in shared memory, since it may be no number.
 
     attention_grad_prepare    mean, lse log2 e, both padded to whole tiles; counters set to 0
     attention_grad_wgmma      dk, dv and the parts of dq
@@ -43,7 +44,7 @@ from typing import Any, NamedTuple
 
 from . import hopper
 from . import ptx_hopper as ptx
-from .attention_wgmma import HIDDEN, store_rows, uniform
+from .attention_wgmma import HIDDEN, bounds, clear_rows, store_rows, uniform
 from .lazy import cuda, types
 from .ptx_mma import (
     divide_unsigned,
@@ -57,6 +58,7 @@ from .ptx_mma import (
     pack_f16,
     shared_address,
     shuffle_xor_float,
+    store_global_4,
     store_matrix_4,
     store_release,
     store_shared_float_4,
@@ -81,13 +83,14 @@ BARRIERS = 128  # bytes
 
 class Tile(NamedTuple):
     """Compile-time choices. kind: "bf16" or "f16"; depth: 64 or 128 columns, of which `ragged` says that some are beyond
-    D; causal; tail: keys may end within a tile."""
+    D; causal; tail: keys may end within a tile; lengths: they are given."""
 
     kind: str
     depth: int
     ragged: bool
     causal: bool
     tail: bool
+    lengths: bool
 
     @property
     def queries(self) -> int:
@@ -101,15 +104,16 @@ class Tile(NamedTuple):
 
 
 @functools.cache
-def attention_grad_prepare(kind: str, depth: int) -> Any:
+def attention_grad_prepare(kind: str, depth: int, lengths: bool) -> Any:
     """mean and lse in the units of 2^x, padded; counters set to 0."""
     unpack = unpack_bf16 if kind == "bf16" else unpack_f16
     lanes = depth // 8  # a row has, 16 bytes each
     together = 32 // lanes
+    bounds_of = bounds(lengths)
 
     @cuda.jit(launch_bounds=(PREPARE_THREADS, 1))
-    def attention_grad_prepare(g, y, lse, lse2, mean, turns, heads, rows, padded, columns):
-        """g, y (B, H, Sq, D), any strides of rows; lse (B, H, Sq), lse2, mean (B H, padded), turns: flat.
+    def attention_grad_prepare(g, y, lse, query_lengths, lse2, mean, turns, heads, rows, padded, columns):
+        """g, y (B, H, Sq, D), any strides of rows; lse (B, H, Sq), lse2, mean (B H, padded), turns: flat; query_lengths (B,).
         A row is read by depth / 8 lanes."""
         warp = i32(cuda.blockIdx.x * (PREPARE_THREADS // 32) + (cuda.threadIdx.x >> 5))
         lane = i32(cuda.threadIdx.x & 31)
@@ -123,8 +127,9 @@ def attention_grad_prepare(kind: str, depth: int) -> Any:
                 head = divide_unsigned(line, padded)
                 i = i32(line - head * padded)
                 batch = divide_unsigned(head, heads)
+                present, _ = bounds_of(query_lengths, query_lengths, batch, rows, rows)
                 total = f32(0)
-                if i < rows and 8 * own < columns:
+                if i < present and 8 * own < columns:
                     a = load_global_4(global_address(g) + i64(batch) * g.strides[0] + i64(head - batch * heads) * g.strides[1]
                                       + i64(i) * g.strides[2] + 16 * own)
                     b = load_global_4(global_address(y) + i64(batch) * y.strides[0] + i64(head - batch * heads) * y.strides[1]
@@ -143,7 +148,7 @@ def attention_grad_prepare(kind: str, depth: int) -> Any:
                 if own == 0:
                     mean[line] = total
                     exponent = f32(ABSENT)
-                    if i < rows:
+                    if i < present:
                         exponent = min(lse[i64(head) * rows + i] * f32(LOG2E), f32(ABSENT))
                     lse2[line] = exponent
 
@@ -151,15 +156,15 @@ def attention_grad_prepare(kind: str, depth: int) -> Any:
 
 
 @functools.cache
-def attention_grad_finish(kind: str, depth: int, ragged: bool) -> Any:
+def attention_grad_finish(kind: str, depth: int, ragged: bool, lengths: bool) -> Any:
     """dq, rounded, from its float32 sums, which lie as wgmma's registers do."""
     queries = PART // depth
-    store = store_rows(kind, 64, ragged)
+    store, bounds_of = store_rows(kind, 64, ragged), bounds(lengths)
 
     @cuda.jit(launch_bounds=(FINISH_THREADS, 1))
-    def attention_grad_finish(sums, dq, rows, columns, tiles, shift, scale):
-        """sums: PART numbers a tile; dq (B, H, Sq, D), any strides of rows; tiles: of a head; shift: query i sees keys up to
-        i + shift."""
+    def attention_grad_finish(sums, query_lengths, key_lengths, dq, rows, keys, columns, tiles, beyond, scale):
+        """sums: PART numbers a tile; lengths (B,); dq (B, H, Sq, D), any strides of rows; tiles: of a head; query i sees keys
+        up to i + beyond + the keys there are - the queries there are."""
         thread = i32(cuda.threadIdx.x)
         half, lane = i32(thread >> 7), i32(thread & 31)
         tile = i32(cuda.blockIdx.x)
@@ -173,12 +178,14 @@ def attention_grad_finish(kind: str, depth: int, ragged: bool) -> Any:
         c = cuda.local.array(32, f32)
         for i in range(32):
             c[i] = f32(0)
-        if first + queries - 1 + shift >= 0:  # else no key is seen, and nobody has stored anything
+        heads = i32(dq.shape[1])
+        batch = divide_unsigned(head, heads)
+        present, filled = bounds_of(query_lengths, key_lengths, batch, rows, keys)
+        # else no key is seen, and nobody has stored anything
+        if first + queries - 1 + beyond + filled - present >= 0 and first < present and filled > 0:
             at = global_address(sums) + 4 * (i64(tile) * PART + half * (PART // 2) + (thread & 127) * 4)
             for i in range(8):
                 c[4 * i], c[4 * i + 1], c[4 * i + 2], c[4 * i + 3] = load_global_float_4(at + 2048 * i)
-        heads = i32(dq.shape[1])
-        batch = divide_unsigned(head, heads)
         to = (global_address(dq) + i64(batch) * dq.strides[0] + i64(head - batch * heads) * dq.strides[1]
               + i64(row) * dq.strides[2] + 2 * column)
         store(c, to, 8 * dq.strides[2], scale, scale, row < rows, row + 8 < rows, lane, i32(columns - column))
@@ -189,7 +196,8 @@ def attention_grad_finish(kind: str, depth: int, ragged: bool) -> Any:
 @functools.cache
 def attention_grad_wgmma(tile: Tile) -> Any:
     """dk, dv and the parts of dq. See Tile."""
-    queries, depth, causal, tail = tile.queries, tile.depth, tile.causal, tile.tail
+    queries, depth, causal, lengths = tile.queries, tile.depth, tile.causal, tile.lengths
+    ends = tile.tail or lengths  # within a tile
     panels = depth // 64  # boxes of 64 columns
     panel_k, panel_q = KEYS * hopper.ROW, queries * hopper.ROW
     bytes_k, bytes_q = panels * panel_k, panels * panel_q
@@ -218,11 +226,12 @@ def attention_grad_wgmma(tile: Tile) -> Any:
     hold_packed = ptx.hold(packed, i32)
     more, fewer = ptx.registers_up(240), ptx.registers_down(24)
     read_all, written_all = ptx.bulk_wait(0, read=True), ptx.bulk_wait(0)
-    store = store_rows(tile.kind, depth, tile.ragged)
+    store, bounds_of = store_rows(tile.kind, depth, tile.ragged), bounds(lengths)
+    clear_keys, clear_queries = (clear_rows(rows, panels, 128 * WARPGROUPS) for rows in (KEYS, queries))
     pack = pack_bf16 if tile.kind == "bf16" else pack_f16
 
     @device
-    def settle(s, d, p, e, to_v, stage, phase, row, block, own, key, keys, shift, factor, lane, base, v_rows, slope_at):
+    def settle(s, d, p, e, to_v, stage, phase, row, block, own, key, filled, shift, factor, lane, base, v_rows, slope_at):
         """While s is being multiplied: dp, then p from s, dv += p g, ds from dp; ds rounded in registers and shared memory."""
         ptx.barrier_wait(i32(base + offset_barriers + 32 + 8 * stage), phase)
         multiply_scores(d, 0, v_rows, hopper.descriptor(i32(base + offset_g + stage * bytes_q), by_rows))
@@ -244,6 +253,11 @@ def attention_grad_wgmma(tile: Tile) -> Any:
             s[4 * i + 3] = exp2(s[4 * i + 3] * factor - y)
             p[2 * i] = pack(s[4 * i], s[4 * i + 1])
             p[2 * i + 1] = pack(s[4 * i + 2], s[4 * i + 3])
+        if lengths:  # keys that exist, but not in this sequence: their dv is stored, and is 0
+            if (block + 1) * KEYS > filled:
+                for i in range(packed // 2):
+                    p[2 * i] = p[2 * i] if key < filled else i32(0)
+                    p[2 * i + 1] = p[2 * i + 1] if key + 8 < filled else i32(0)
         multiply_queries(to_v, 0, p, 0, hopper.descriptor(i32(base + offset_g + stage * bytes_q), by_columns_q))
         all_but_one(d, 0)
         at = i32(base + offset_mean + stage * (4 * queries) + 8 * (lane & 3))
@@ -255,11 +269,11 @@ def attention_grad_wgmma(tile: Tile) -> Any:
             d[4 * i + 3] = s[4 * i + 3] * (d[4 * i + 3] - y)
             e[2 * i] = pack(d[4 * i], d[4 * i + 1])
             e[2 * i + 1] = pack(d[4 * i + 2], d[4 * i + 3])
-        if tail:  # keys beyond the end: their dk and dv are not stored, but they must not get into dq
-            if (block + 1) * KEYS > keys:
+        if ends:  # keys beyond the end must not get into dq
+            if (block + 1) * KEYS > filled:
                 for i in range(packed // 2):
-                    e[2 * i] = e[2 * i] if key < keys else i32(0)
-                    e[2 * i + 1] = e[2 * i + 1] if key + 8 < keys else i32(0)
+                    e[2 * i] = e[2 * i] if key < filled else i32(0)
+                    e[2 * i + 1] = e[2 * i + 1] if key + 8 < filled else i32(0)
         at = i32(slope_at + stage * bytes_slope)
         for i in range(queries // 16):
             store_matrix_4(i32((at ^ (32 * (i % 4))) + i // 4 * panel_k), e[4 * i], e[4 * i + 1], e[4 * i + 2],
@@ -268,13 +282,21 @@ def attention_grad_wgmma(tile: Tile) -> Any:
         outputs_done(to_v, 0)
         hold_packed(p, 0)
 
+    @device
+    def clear_beyond(row, present, stage, phase, base, mine):
+        """What a tile of queries, and of their gradients, has beyond the length."""
+        if (row + 1) * queries > present:
+            ptx.barrier_wait(i32(base + offset_barriers + 32 + 8 * stage), phase)
+            clear_queries(i32(base + offset_q + stage * bytes_q), i32(present - row * queries), mine, 1)
+            clear_queries(i32(base + offset_g + stage * bytes_q), i32(present - row * queries), mine, 1)
+
     @cuda.jit(launch_bounds=(THREADS, 1), fastmath={"contract"})
-    def attention_grad_wgmma(map_g, map_q, map_k, map_v, lse2, mean, turns, sums, dk, dv, shares, repeats, keys, padded,
-                             tiles_k, tiles_q, together, all_shares, shift, factor, scale):
-        """map_g, map_q: of g and q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D). lse2, mean (B H, padded); turns:
-        two counters a tile of queries; sums: PART numbers a tile; these flat. dk, dv (B, Hkv, Sk, D), any strides of rows.
-        shares: Hkv; repeats: H / Hkv; keys: Sk; tiles_k, tiles_q: of a head; together: heads that are interleaved;
-        all_shares: B Hkv; shift: query i sees keys up to i + shift; factor: scale log2 e.
+    def attention_grad_wgmma(map_g, map_q, map_k, map_v, query_lengths, key_lengths, lse2, mean, turns, sums, dk, dv, shares,
+                             repeats, rows, keys, padded, tiles_k, tiles_q, together, all_shares, factor, scale):
+        """map_g, map_q: of g and q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D). lengths (B,). lse2, mean (B H,
+        padded); turns: two counters a tile of queries; sums: PART numbers a tile; these flat. dk, dv (B, Hkv, Sk, D), any
+        strides of rows. shares: Hkv; repeats: H / Hkv; rows: Sq; keys: Sk; tiles_k, tiles_q: of a head; together: heads that
+        are interleaved; all_shares: B Hkv; factor: scale log2 e.
         """
         shared = cuda.shared.array(0, types.uint8)
         base = shared_address(shared)  # the system keeps the first 1,024 bytes of the window: this is a multiple of 1,024
@@ -301,10 +323,24 @@ def attention_grad_wgmma(tile: Tile) -> Any:
         share = i32(bunch * together + rest - block * width)
         batch = divide_unsigned(share, shares)
         within = i32(share - batch * shares)
+        present, filled = bounds_of(query_lengths, key_lengths, batch, rows, keys)
+        visited = tiles_q  # tiles of queries in which there are some
+        if lengths:
+            visited = divide_unsigned(i32(present + queries - 1), i32(queries))
+            if block * KEYS >= filled or present == 0:  # nobody sees these keys
+                for n in range(thread, KEYS * (depth // 8), THREADS):
+                    line, column = i32(n // (depth // 8)), i32(8 * (n % (depth // 8)))
+                    if block * KEYS + line < keys and column < dk.shape[3]:
+                        store_global_4(global_address(dk) + i64(batch) * dk.strides[0] + i64(within) * dk.strides[1]
+                                       + i64(block * KEYS + line) * dk.strides[2] + 2 * column, 0, 0, 0, 0)
+                        store_global_4(global_address(dv) + i64(batch) * dv.strides[0] + i64(within) * dv.strides[1]
+                                       + i64(block * KEYS + line) * dv.strides[2] + 2 * column, 0, 0, 0, 0)
+                return
+        shift = i32(filled - present)  # query i sees keys up to i + shift
         first = i32(0)
         if causal:
-            first = i32(min(divide_unsigned(i32(max(block * KEYS - shift, 0)), i32(queries)), tiles_q - 1))
-        each = i32(tiles_q - first)
+            first = i32(min(divide_unsigned(i32(max(block * KEYS - shift, 0)), i32(queries)), visited - 1))
+        each = i32(visited - first)
         left = i32(each * repeats)
         tile_of_head = i32(share * repeats * tiles_q)  # number of the first head's first tile of queries
 
@@ -316,7 +352,7 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                     ptx.tma_load_4d(i32(base + panel * panel_k), map_k, i32(64 * panel), i32(block * KEYS), within, batch,
                                     k_full)
                 head = i32(within * repeats)
-                row = i32(tiles_q - 1)
+                row = i32(visited - 1)
                 line = i64(share) * repeats * padded
                 stage, phase = i32(0), i32(1)
                 begun = i32(0)
@@ -346,13 +382,13 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                     stage, phase = hopper.advance(stage, phase, 2)
                     row = i32(row - 1)
                     if row < first:
-                        row = i32(tiles_q - 1)
+                        row = i32(visited - 1)
                         head = i32(head + 1)
                         line += padded
             writer = i32((thread >> 5) - 1)
             if writer == 0 or writer == 1:
                 lane = i32(thread & 31)
-                row = i32(tile_of_head + tiles_q - 1)
+                row = i32(tile_of_head + visited - 1)
                 last = i32(tile_of_head + first)
                 buffer = i32(0)
                 ptx.named_arrive(i32(8 + writer), 160)
@@ -415,13 +451,17 @@ def attention_grad_wgmma(tile: Tile) -> Any:
             slope_row = i32(own * 64 + (mine >> 5) * 16 + (lane & 15))
             slope_at = i32(base + offset_slope + slope_row * hopper.ROW + (((lane >> 4) ^ (lane & 7)) << 4))
             part_at = i32(base + offset_part + own * (bytes_part // 2) + mine * 16)
-            row = i32(tiles_q - 1)
+            row = i32(visited - 1)
             stage, phase = i32(0), i32(0)
             ptx.barrier_wait(k_full, 0)
             ptx.barrier_wait(q_full, 0)
+            if lengths:
+                if (block + 1) * KEYS > filled:
+                    clear_keys(base, i32(filled - block * KEYS), i32(thread - 128), 1)
+                clear_beyond(row, present, stage, phase, base, i32(thread - 128))
             multiply_scores(s, 0, k_rows, hopper.descriptor(i32(base + offset_q), by_rows))
             ptx.barrier_wait(v_full, 0)
-            settle(s, d, p, e, to_v, stage, phase, row, block, own, key, keys, shift, factor, lane, base, v_rows,
+            settle(s, d, p, e, to_v, stage, phase, row, block, own, key, filled, shift, factor, lane, base, v_rows,
                    slope_at)
             while left > 1:
                 left = i32(left - 1)
@@ -431,6 +471,9 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                 ptx.named_sync(1, 256)  # both halves of ds are in shared memory
                 multiply_slopes(part, 0, slopes + i64(before * (bytes_slope >> 4)), k_columns)
                 ptx.barrier_wait(i32(q_full + 8 * stage), phase)
+                if lengths:
+                    if row == first:  # the next head's last tile
+                        clear_beyond(i32(visited - 1), present, stage, phase, base, i32(thread - 128))
                 multiply_scores(s, 0, k_rows, hopper.descriptor(i32(base + offset_q + stage * bytes_q), by_rows))
                 part_but_one(part, 0)
                 hold_packed(e, 0)
@@ -443,8 +486,8 @@ def attention_grad_wgmma(tile: Tile) -> Any:
                 ptx.named_arrive(i32(4 + own + 2 * before), 160)
                 row = i32(row - 1)
                 if row < first:
-                    row = i32(tiles_q - 1)
-                settle(s, d, p, e, to_v, stage, phase, row, block, own, key, keys, shift, factor, lane, base, v_rows,
+                    row = i32(visited - 1)
+                settle(s, d, p, e, to_v, stage, phase, row, block, own, key, filled, shift, factor, lane, base, v_rows,
                        slope_at)
             multiply_queries(to_k, 0, e, 0, hopper.descriptor(i32(base + offset_q + stage * bytes_q), by_columns_q))
             ptx.named_sync(1, 256)

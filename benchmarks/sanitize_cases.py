@@ -185,7 +185,10 @@ def versions() -> Calls:
             "scan, lines": functools.partial(planned, scan.scan, array(9_000, 3), kind="sum", axis=0, dtype=np.dtype("f4"),
                                              version="lines"),
             "scaled_matmul, steps": functools.partial(planned, scaled_matmul.scaled_matmul, a, b, one, one,
-                                                      dtype=np.dtype("f4"), version="steps")}
+                                                      dtype=np.dtype("f4"), version="steps"),
+            "scaled_matmul, sums": functools.partial(planned, scaled_matmul.scaled_matmul, a.astype("float8_e4m3"),
+                                                     b[:, :71].astype("float8_e4m3"), one, one, dtype=cm.dtype("bfloat16"),
+                                                     version="sums")}
 
 
 def families() -> Calls:

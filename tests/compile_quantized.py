@@ -29,6 +29,9 @@ def quantized(f: np.dtype) -> None:
                 cm.ml.linear_quantized(x, q, bias), cm.ml.linear_quantized(x, q, scale=cm.empty((), F32))
     cm.ml.linear_quantized(cm.empty((3, 128), f), cm.ml.quantize(cm.empty((255, 128), f), axis=0))
     cm.ml.scaled_matmul(cm.empty((64, 128), "int8"), cm.empty((128, 64), "int8"), cm.empty((), F32), cm.empty(64, F32), dtype=f)
+    for t in (cm.float8_e4m3, cm.float8_e5m2):
+        a, b = cm.empty((64, 127), f).astype(t), cm.empty((127, 63), f).astype(t)
+        cm.ml.scaled_matmul(a, b, cm.empty((), F32), cm.empty(63, F32), dtype=f)
     for long in (1000, 40_000):
         cm.ml.linear_quantized(cm.empty((2, long), f), cm.ml.quantize(cm.empty((8, long), f), axis=0))
     for t in (cm.float8_e4m3, cm.float8_e5m2):

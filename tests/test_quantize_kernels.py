@@ -340,6 +340,40 @@ def test_scaled_tiles_on_the_gpu(tile, dtype):
         np.testing.assert_allclose(got.astype(F64), z, rtol=2.0**-7, atol=2.0**-8 * np.abs(z).max())
 
 
+@pytest.mark.skipif(build.SIMULATOR, reason="tensor cores have no simulator")
+def test_when_float8_is_summed_before_it_is_scaled():
+    """Rows that TMA cannot store; float32 results are summed exactly, without tensor cores."""
+    from cudamath.kernels.scaled_matmul import scaled_matmul
+
+    with assume((9, 0)):
+        plan = scaled_matmul(*scaled_layouts(32, 63, 128), dtype=BF16)
+        assert names(plan)[-2:] == ["matmul_wgmma", "rescale"] and "their scales afterwards" in plan.why
+        assert "matmul_wgmma" not in names(scaled_matmul(*scaled_layouts(32, 63, 128), dtype=F32))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float8_e4m3", "float8_e5m2"])
+def test_sums_and_then_their_scales_on_the_gpu(dtype):
+    """Rows that TMA cannot store, and operands that it cannot read; and the version by its name."""
+    from cudamath.kernels.scaled_matmul import scaled_matmul
+
+    if cm.cuda.devices()[0].capability != (9, 0):
+        pytest.skip("compute capability 9.0")
+    rng = np.random.default_rng(17)
+    kind = STORED[dtype][0]
+    for m, n, k in ((200, 263, 401), (1, 1, 3), (130, 264, 400)):
+        a, b = eight_bits(rng, kind, (m, k)), eight_bits(rng, kind, (n, k))
+        sa, sb = (rng.random(m) * 0.01).astype(F32), (rng.random(n) * 0.01).astype(F32)
+        there = [cm.asarray(v, device="cuda") for v in (a, b, sa, sb)]
+        there[1] = there[1].T
+        layouts = [v._layout for v in there]
+        plan = scaled_matmul(*layouts, dtype=BF16, version=None if n % 8 else "sums")
+        assert names(plan)[-2:] == ["matmul_wgmma", "rescale"]
+        z = a.astype(F64) @ b.astype(F64).T * sa[:, None] * sb
+        got = plan.bind("scaled", layouts)(*there).to_numpy()
+        np.testing.assert_allclose(got.astype(F64), z, rtol=2.0**-7, atol=2.0**-8 * np.abs(z).max())
+
+
 def scaled_layouts(m, n, k, outer=True, bias=False, kind=BF16, stored="float8_e4m3"):
     """Layouts of a product of 8-bit numbers, b transposed."""
     a, b = (Layout.new((rows, k), STORED[stored][0], 0) for rows in (m, n))

@@ -57,17 +57,17 @@ def rescale(source: np.dtype, dtype: np.dtype, with_bias: bool) -> Any:
     f32 = types.float32
 
     @cuda.jit
-    def rescale(sums, scale_a, scale_b, bias, out, columns):
-        """sums, out: (m n,); scale_a: (m,) or (1,), scale_b: (n,) or (1,), bias: (n,). A thread an element."""
-        i = cuda.grid(1)
-        if i < out.size:
-            row = i // columns
-            column = i - row * columns
+    def rescale(sums, scale_a, scale_b, bias, out, across):
+        """sums, out: (m, n); scale_a: (m,) or (1,), scale_b: (n,) or (1,), bias: (n,). A thread an element, `across` blocks a
+        row."""
+        row = cuda.blockIdx.x // across
+        column = (cuda.blockIdx.x - row * across) * THREADS + cuda.threadIdx.x
+        if column < out.shape[1]:
             by = f32(scale_a[row if scale_a.size > 1 else 0] * scale_b[column if scale_b.size > 1 else 0])
-            value = f32(f32(sums[i]) * by)
+            value = f32(f32(sums[row, column]) * by)
             if with_bias:
                 value = f32(value + f32(load(bias[column])))
-            out[i] = store(T(value))
+            out[row, column] = store(T(value))
 
     return rescale
 
@@ -76,8 +76,8 @@ def scaled_matmul(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: 
                   version: str | None = None) -> Plan:
     """Planner. a (m, k), b (k, n) of int8 or float8; scales float32, (1,) or (m,) and (1,) or (n,); bias (n,) of C's dtype.
 
-    version: "wgmma" (what may follow: matmul_tensor.Choice), "cublaslt" or "steps". By default, of those that can, the fastest
-    measured (core/tune.py).
+    version: "wgmma" (what may follow: matmul_tensor.Choice), "cublaslt", "sums" (float8: by wgmma, then scales) or "steps".
+    By default, of those that can, the fastest measured (core/tune.py).
     """
     (m, k), n = a.shape, b.shape[1]
     out = Layout.new((m, n), dtype, a.device)
@@ -99,8 +99,13 @@ def scaled_matmul(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: 
         plan.why = why
         return plan
     steps: list[Any] = []
-    if a.dtype == np.int8:
-        sums = matmul.matmul_int32(a, b)
+    if a.dtype == np.int8 or version == "sums":
+        if version == "sums":
+            from . import matmul_tensor
+
+            sums = matmul_tensor.wgmma(a, b, out=np.dtype(np.float32))
+        else:
+            sums = matmul.matmul_int32(a, b)
         temps, places = [sums.outputs[0]], {0: Input(0), 1: Input(1)}
     else:
         copies = [x.like(dtype=np.dtype(np.float32)) for x in (a, b)]
@@ -109,9 +114,10 @@ def scaled_matmul(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: 
         sums = matmul.matmul(*copies)
         temps, places = [sums.outputs[0], *copies], {0: Temp(1), 1: Temp(2)}
     steps += within(sums.steps, places, Temp(0), len(temps))
-    steps.append(Launch(rescale(sums.outputs[0].dtype, dtype, bias is not None), blocks(m * n, THREADS), THREADS, [
-        Temp(0).flat, Input(2).flat, Input(3).flat, (Output(0) if bias is None else Input(4)).flat, Output(0).flat, n]))
-    return Plan([out], steps, [*temps, *sums.temps])
+    across = blocks(n, THREADS)
+    steps.append(Launch(rescale(sums.outputs[0].dtype, dtype, bias is not None), m * across, THREADS, [
+        Temp(0), Input(2).flat, Input(3).flat, (Output(0) if bias is None else Input(4)).flat, Output(0), across]))
+    return Plan([out], steps, [*temps, *sums.temps], why=why)
 
 
 def contenders(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: Layout | None, out: Layout) -> list[str]:
@@ -130,8 +136,10 @@ def _able(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: Layout |
     """The versions that can multiply these layouts, tiles not told apart."""
     (m, k), n = a.shape, b.shape[1]
     found = ["steps"]
-    if (not SIMULATOR and devices.capability(a.device) == (9, 0) and out.itemsize == 2 and n % 8 == 0
-            and 0 not in (m, n, k) and all(o is None or o.contiguous and o.aligned for o in (scale_a, scale_b, bias))):
+    hopper = not SIMULATOR and devices.capability(a.device) == (9, 0) and out.itemsize == 2 and 0 not in (m, n, k)
+    if hopper and a.dtype != np.int8:  # whose sums are made by wgmma anyway
+        found.insert(0, "sums")
+    if (hopper and n % 8 == 0 and all(o is None or o.contiguous and o.aligned for o in (scale_a, scale_b, bias))):
         found.insert(0, "wgmma")
         lines = _lines(a, b)
         even = all(x.aligned and line is not None and line.ld % 16 == 0 for x, line in zip((a, b), lines, strict=True))
@@ -156,8 +164,8 @@ def _choose(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: Layout
             return found
         if 2 * blocks(out.shape[0], 128) * blocks(out.shape[1], 128) > 3 * devices.multiprocessors(a.device):
             return "cublaslt", "many tiles: cuBLASLt was ahead wherever those were measured"
-    if able[0] == "steps":
-        return "steps", "no kernel for all at once: the sums first, their scales afterwards"
+    if able[0] in ("sums", "steps"):
+        return able[0], "no kernel for all at once: the sums first, their scales afterwards"
     return "wgmma", "tensor cores: scales and bias on the way out"
 
 

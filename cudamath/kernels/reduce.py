@@ -76,7 +76,9 @@ if not SIMULATOR:
 THREADS = 256  # a block, where the shape of the problem does not say otherwise
 FILL = 8  # blocks of THREADS that a multiprocessor holds
 WAVES = 4  # times as many parts of a very long result: blocks that end early leave room for others, and none waits long
-LONG = 1 << 17  # elements from which on a row is worth a second launch
+LONG = 1 << 17  # elements from which on a row is worth a second launch ..
+LONGER = 1 << 19  # .. and columns, if there are FEW times NARROW vectors of them: a line of memory for each of so many blocks
+NARROW, FEW = 8, 16
 MOST_THREADS = 1024  # a row; a multiprocessor has 64 registers for each ..
 WIDE = 16  # .. too few for accumulators of this many bytes, which get half as many threads
 WHOLE = 512  # threads per row at the most where there are many rows: two blocks of 1,024 would leave gaps
@@ -538,6 +540,9 @@ def _cut_columns(x: Layout, walk: Walk, results: int, count: int, *, forced: boo
     if not forced and x.size < LONG:
         parts = 1
     parts = max(parts, min(2, count) if forced else 1)
+    if not forced and parts > 1 and x.size < LONGER and vectors >= FEW * NARROW:
+        across, down, parts = NARROW, min(power_of_two(blocks(count, 4)), THREADS // NARROW), 1
+        groups = blocks(vectors, across)
     segment = blocks(count, parts)
     if parts > 1 and segment > 4 * down:
         segment = blocks(segment, 4 * down) * 4 * down

@@ -12,14 +12,14 @@ import numpy as np
 from benchmarks.rows import repeated, row
 from benchmarks.rows_bandwidth import IMAGES, PIXELS, SIDE, VOCABULARY, N, in_bfloat16, pair, slopes
 
-# ---------------------------------------------------------------- pools: with their gradient x, y; dy, dx (and which, 1 byte)
+# ---------------------------------------------------------------- pools: with their gradient x, y; dy, dx (and which, 4 bytes)
 
 row("max_pool2d_bf16", "device", "max_pool2d, 32x64x256x256, 2x2, bfloat16", repeated(IMAGES),
     pair(lambda ml, x: ml.max_pool2d(x, 2), lambda f, x: f.max_pool2d(x, 2), "bfloat16"), work=2.5 * PIXELS, unit="B")
 for name, how, text in (("", (2,), "2x2"), ("_3x3", (3, 2, 1), "3x3, stride 2")):
     row(f"max_pool2d{name}_gradient_bf16", "device", f"max_pool2d and gradient, 32x64x256x256, {text}, bfloat16",
         repeated(IMAGES), slopes(lambda ml, x, how=how: ml.max_pool2d(x, *how), lambda f, x, how=how: f.max_pool2d(x, *how),
-                                 "bfloat16"), work=6 * PIXELS, unit="B")
+                                 "bfloat16"), work=7 * PIXELS, unit="B")
 row("avg_pool2d_bf16", "device", "avg_pool2d, 32x64x256x256, 2x2, bfloat16", repeated(IMAGES),
     pair(lambda ml, x: ml.avg_pool2d(x, 2), lambda f, x: f.avg_pool2d(x, 2), "bfloat16"), work=2.5 * PIXELS, unit="B")
 for kind, ending, width in (("float32", "", 4), ("bfloat16", "_bf16", 2)):

@@ -346,7 +346,8 @@ FORMS = ["plain", "fast", "channels last"]
 #: (kernel, stride, padding, dilation), shape of x: overlapping, dilated, and windows that tile the image or nearly so
 KERNELS = [((3, 2), (2, 1), (1, 1), (1, 1), (2, 2, 7, 6)), ((3, 2), (2, 1), (1, 1), (1, 2), (2, 2, 7, 6)),
            ((2, 2), (2, 2), (0, 0), (1, 1), (2, 3, 4, 8)), ((3, 2), (3, 2), (0, 0), (1, 1), (1, 4, 7, 8))]
-KERNELS_GPU = [*KERNELS, ((2, 2), (2, 2), (0, 0), (1, 1), (1, 16, 4, 32)), ((2, 3), (2, 3), (0, 0), (1, 1), (1, 8, 5, 24)),
+KERNELS_GPU = [*KERNELS, ((2, 2), (2, 2), (0, 0), (1, 1), (1, 16, 4, 32)), ((4, 4), (4, 4), (0, 0), (1, 1), (1, 2, 8, 32)),
+               ((2, 3), (2, 3), (0, 0), (1, 1), (1, 8, 5, 24)),
                ((2, 5), (1, 2), (0, 2), (1, 1), (1, 2, 8, 32)), ((3, 3), (2, 2), (1, 1), (1, 1), (1, 2, 9, 32)),
                ((3, 3), (1, 1), (1, 1), (1, 1), (2, 2, 6, 16)), ((3, 3), (2, 2), (1, 1), (1, 1), (1, 24, 9, 8))]
 
@@ -374,7 +375,8 @@ def test_kernels_in_the_simulator(dtype, case, form):
 @pytest.mark.gpu
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("dtype", "case"), [*[(F32, case) for case in KERNELS_GPU], (F64, KERNELS_GPU[0]),
-                                             *[(BF16, case) for case in KERNELS_GPU[-3:]], (F16, KERNELS_GPU[-1])], ids=str)
+                                             *[(BF16, case) for case in (*KERNELS_GPU[4:6], *KERNELS_GPU[-3:])],
+                                             (F16, KERNELS_GPU[-1])], ids=str)
 def test_kernels_on_the_gpu(dtype, case, form):
     for name, (plan, arrays, expected, tolerance) in plans(*kernel_case(dtype, *case, form)).items():
         inputs = [cm.asarray(np.ascontiguousarray(a.transpose(0, 2, 3, 1)), device="cuda:0").transpose((0, 3, 1, 2))

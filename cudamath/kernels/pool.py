@@ -402,10 +402,11 @@ def pool_gather(kind: str, dtype: np.dtype, window: Window, width: int, flat: bo
 
 
 @functools.cache
-def pool_spread(kind: str, dtype: np.dtype, window: Window, width: int, large: bool) -> Any:
-    """The gradient where windows tile the image (H = P rows, W = Q columns): a thread owns `width` windows of a row."""
+def pool_spread(kind: str, dtype: np.dtype, window: Window, width: int, together: int, large: bool) -> Any:
+    """The gradient where windows tile the image (H = P rows, W = Q columns): a thread owns `width` windows of a row, and writes
+    `together` neighbours at a time. Where these are all of its row, a warp's accesses are one piece of memory."""
     _, _, C = codec(dtype)
-    locate, read, write = decode(width, True, large), reader(dtype, width), writer(dtype, width)
+    locate, read, write = decode(width, True, large), reader(dtype, width), writer(dtype, together)
     rows, columns = window.rows, window.columns
     averaging = kind not in ("max", "notes")
     part = C(1.0 / (int(kind[6:]) if kind.startswith("sum / ") else rows * columns))
@@ -434,8 +435,8 @@ def pool_spread(kind: str, dtype: np.dtype, window: Window, width: int, large: b
                 for s in range(columns):
                     e = k * columns + s
                     line[e] = g[k] if averaging or note[k] == first + e else C(0)
-            for s in range(columns):
-                write(dx, n * H * W + first + s * width, line, s * width)
+            for e in range(0, held, together):
+                write(dx, n * H * W + first + e, line, e)
 
     return pool_spread
 
@@ -520,8 +521,10 @@ def _backward(dx: Layout, inputs: Sequence[Layout], kind: str, window: Window) -
     width = _width(q if spread else c, [grad, dx])
     arguments = [_memory(Input(0), grad), _memory(Input(len(inputs) - 1), inputs[-1]), _memory(Output(0), dx)]
     if spread:
+        row = _width(w, [grad, dx])
+        width, row = (row // window.columns, row) if row % window.columns == 0 else (width, width)
         count, patches = grad.size // width, ()
-        kernel = pool_spread(kind, dx.dtype, window, width, _large(dx))
+        kernel = pool_spread(kind, dx.dtype, window, width, row, _large(dx))
     elif together:
         patches = (blocks(h + window.top, window.down),)
         count, kernel = n * patches[0] * (q // together), pool_rows.pool_rows_grad(kind, dx.dtype, window, together, _large(dx))

@@ -62,11 +62,15 @@ def each(dtype, held):
 
 @functools.cache
 def vectors(dtype, read_width, held):
-    """Arguments of `each`; y 16-byte aligned, and x too if read_width > 1."""
+    """Arguments of `each`; y 16-byte aligned, and x too if read_width > 1.
+
+    Only the last threads may reach beyond the end, and go by another way, number by number. All others are free of branches: so
+    their loads are under way together, and wait for nothing but the words to be done.
+    """
     load, store, T = codec(dtype)
     width = run_width(dtype)
     G = max(LANES, width)  # elements per run
-    size = RUNS * G
+    size, stride = RUNS * G, THREADS * G
     begin = beginning(held)
     read, write = reader(dtype, read_width), writer(dtype, width)
 
@@ -74,34 +78,31 @@ def vectors(dtype, read_width, held):
     def vectors(x, y, key, stream, first, threshold, scale):
         v = cuda.local.array(size, T)
         k, s, start = begin(key, stream, first)
-        at = (cuda.blockIdx.x * RUNS * THREADS + cuda.threadIdx.x) * G
-        for run in range(RUNS):
-            i = at + run * (THREADS * G)
-            if i + G <= x.size:
+        place = cuda.blockIdx.x * (RUNS * THREADS) + cuda.threadIdx.x  # of the thread's first run
+        at = place * G
+        start += types.uint64(place) * types.uint64(G // LANES)
+        if at + (RUNS - 1) * stride + G <= x.size:
+            for run in range(RUNS):
                 for e in range(0, G, read_width):
-                    read(x, i + e, v, run * G + e)
-            else:
-                for e in range(G):
-                    if i + e < x.size:
-                        v[run * G + e] = load(x[i + e])
-        for run in range(RUNS):
-            i = at + run * (THREADS * G)
-            for e in range(0, G, LANES):
-                w0, w1, w2, w3 = philox(start + types.uint64((i + e) // LANES), s, k)
-                j = run * G + e
-                v[j] = v[j] * scale if types.uint64(w0) >= threshold else T(0)
-                v[j + 1] = v[j + 1] * scale if types.uint64(w1) >= threshold else T(0)
-                v[j + 2] = v[j + 2] * scale if types.uint64(w2) >= threshold else T(0)
-                v[j + 3] = v[j + 3] * scale if types.uint64(w3) >= threshold else T(0)
-        for run in range(RUNS):
-            i = at + run * (THREADS * G)
-            if i + G <= x.size:
+                    read(x, at + run * stride + e, v, run * G + e)
+            for run in range(RUNS):
+                for e in range(0, G, LANES):
+                    w0, w1, w2, w3 = philox(start + types.uint64((run * stride + e) // LANES), s, k)
+                    j = run * G + e
+                    v[j] = v[j] * scale if types.uint64(w0) >= threshold else T(0)
+                    v[j + 1] = v[j + 1] * scale if types.uint64(w1) >= threshold else T(0)
+                    v[j + 2] = v[j + 2] * scale if types.uint64(w2) >= threshold else T(0)
+                    v[j + 3] = v[j + 3] * scale if types.uint64(w3) >= threshold else T(0)
                 for e in range(0, G, width):
-                    write(y, i + e, v, run * G + e)
-            else:
-                for e in range(G):
-                    if i + e < x.size:
-                        y[i + e] = store(v[run * G + e])
+                    write(y, at + run * stride + e, v, run * G + e)
+        else:
+            for group in range(RUNS * G // LANES):
+                ahead = group // (G // LANES) * stride + group % (G // LANES) * LANES
+                words = philox(start + types.uint64(ahead // LANES), s, k)
+                for j in range(LANES):
+                    i = at + ahead + j
+                    if i < x.size:
+                        y[i] = store(load(x[i]) * scale if types.uint64(words[j]) >= threshold else T(0))
 
     return vectors
 

@@ -7,7 +7,7 @@
 
 With a residual r, what is standardised is h = x + r, which is written beside y; backward the gradient that h has got from
 elsewhere is added to dx. Weight and bias may be missing. In group norm a row is a group of a sample's channels, and weight and
-bias belong to channels, runs of the row, instead of columns.
+bias belong to channels, runs of the row, instead of columns; its gradient is in norm_group_grad.py.
 
 The floor is memory: read x, write y (2 x size bytes; with a residual 4 x); the gradient reads g and x and writes dx (3 x).
 The variance is the mean square of x - mean, with the row still in registers, never E[x^2] - E[x]^2.
@@ -53,6 +53,7 @@ from .lazy import cuda, types
 from .rows import Rows, bounded, device, fitting, group_sum, group_total, reader, spread, vector_width, wide, writer
 
 HELD = 32  # elements of a row a thread holds
+NEIGHBOURS = 16  # threads that share a row at least, if it has an access for each: they read a quarter of a kilobyte
 LONG = 1024  # threads for a row of any length
 LONG_GROUP = 2048  # elements of a group from which on a block of 64 threads has something to hold
 
@@ -284,9 +285,9 @@ def numbered(*inputs: Layout | None) -> list[ArrayArg | None]:
     return [None if x is None else Input(next(numbers)) for x in inputs]
 
 
-def fitting_rows(columns: int, width: int, held: int, limit: int = LONG) -> Rows | None:
+def fitting_rows(columns: int, width: int, held: int, limit: int = LONG, together: int = 1) -> Rows | None:
     """`rows.spread` with no more accesses per thread than the row has."""
-    shape = spread(columns, width, held, limit)
+    shape = spread(columns, width, held, limit, together)
     return shape and shape._replace(vectors=min(shape.vectors, blocks(blocks(columns, width), shape.threads)))
 
 
@@ -328,7 +329,7 @@ def forward(version: str, x: Layout, weight: Layout | None, bias: Layout | None,
     if version == "long_rows":
         kernel = long_rows(x.dtype, given.dtype, width, parts._replace(residual=False))
         return Plan(outputs, [*added, Launch(kernel, rows_, LONG, [flat[3], w, b, flat[2], mean, rstd, columns, *numbers])])
-    shape = fitting_rows(columns, width, fitting(HELD, x.dtype))
+    shape = fitting_rows(columns, width, fitting(HELD, x.dtype), together=NEIGHBOURS)
     if shape is None:
         raise ValueError(f"norm: version 'rows' cannot hold a row of {columns} elements of {x.dtype} in registers")
     kernel = rows(x.dtype, given.dtype, shape, parts)

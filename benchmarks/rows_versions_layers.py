@@ -42,6 +42,7 @@ def many(make: Callable[..., Any], kinds: int, scalars: Sequence[Any]) -> Bind:
 elementwise, scan, normal = planner("elementwise.elementwise"), planner("scan.scan"), planner("random.normal")
 losses, pool, lookup = planner("loss.losses"), planner("pool.max_pool2d_values"), planner("embedding.lookup")
 train, slope, dropout = planner("batch_norm.train"), planner("batch_norm_grad.gradient"), planner("dropout.dropout")
+group_slope = planner("norm_group_grad.gradient")
 adam, factor = planner("optim.adam"), planner("clip.factor")
 
 
@@ -113,6 +114,12 @@ row("versions_batch_norm_grad", "device", "gradient of batch norm, 256 x 1,024 x
     repeated(BATCH, BATCH, *CHANNELS), {
         name: version(lambda g, x, w, *_, name=name: slope(name, g, x, w, None, False)) for name in ("plain", "fast")},
     work=20 * 256 * 1024 * 14 * 14, unit="B")
+PLANES = (64, 256, 64, 64)  # in 32 groups
+STATISTICS = (PLANES[0] * 32,)
+row("versions_norm_group_grad", "device", "gradient of group norm, 32 groups, 64 x 256 x 64 x 64, float32",
+    repeated(PLANES, PLANES, PLANES[1:2], STATISTICS, STATISTICS), {
+        name: version(lambda g, x, w, m, s, name=name: group_slope(name, g, x, w, m, s, 32, True))
+        for name in ("plain", "long", "shared")}, work=12 * 64 * 256 * 64 * 64, unit="B")
 row("versions_optim", "device", f"Adam, 2^26 parameters in {PARAMETERS} arrays, float32", repeated((1 << 28,)), {
     name: many(lambda *x, name=name: adam(*x, version=name), 4, (1e-3, 1.0, 0.0, 0.1, 0.999, 0.001, 1.0, 1e-8))
     for name in ("one", "many")}, work=28 << 26, unit="B")

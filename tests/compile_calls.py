@@ -300,6 +300,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         mlp,
         norm,
         norm_grad,
+        norm_group_grad,
         optim,
         overlap,
         pointwise,
@@ -371,6 +372,14 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         plan(lambda x: norm.forward("shared", x, None, None, None, 20_000, 1e-5, center=False), long)
         for planes in (new(4, 6, 100, 80, dtype=f), new(4, 6, 10, 8, dtype=f)):
             plan(lambda x, w, b: norm.group_norm(x, w, b, groups=3, eps=1e-5, version="shared"), planes, c, c)
+        for planes, version in ((new(4, 6, 25, dtype=f), "plain"), (new(4, 6, 80, 80, dtype=f), "long"),
+                                (new(4, 6, 80, 80, dtype=f), "shared"), (new(4, 6, 25, dtype=f), "shared")):
+            if version == "shared" and f == F64 and planes.shape[2] == 80:
+                continue  # no cluster, and too long for a block
+            plan(lambda g, x, w, m, s, v=version: norm_group_grad.gradient(v, g, x, w, m, s, 3, True), planes, planes, c,
+                 new(12, dtype=wide), new(12, dtype=wide))
+            plan(lambda g, x, m, s, v=version: norm_group_grad.gradient(v, g, x, None, m, s, 3, False), planes, planes,
+                 new(12, dtype=wide), new(12, dtype=wide))
         if f == BF16:
             for n in (4096, 768):
                 long, w = new(20, n, dtype=f), new(n, dtype=f)

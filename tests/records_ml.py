@@ -198,7 +198,7 @@ ML_ROWS = [
         lambda x, w: x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * w, cards=("rms_norm", "rms_norm_grad")),
     Row("ml.group_norm", lambda xp, x, w, b: xp.ml.group_norm(x, 2, w, b), (IMAGE, A((4,)), A((4,))),
         lambda x, w, b: standard(x.reshape(len(x), 2, -1), 2).reshape(x.shape) * w[:, None, None] + b[:, None, None],
-        cards=("group_norm",)),
+        cards=("group_norm", "group_norm_grad")),
     Row("ml.instance_norm", lambda xp, x: xp.ml.instance_norm(x), (IMAGE,), lambda x: standard(x, (2, 3))),
     Row("ml.max_pool1d", lambda xp, x: xp.ml.max_pool1d(x, 2), (A((2, 3, 6)),),
         lambda x: x.reshape(2, 3, 3, 2).max(3), error=0),

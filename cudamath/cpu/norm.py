@@ -130,6 +130,24 @@ def group_norm(x, weight, bias, *, groups, eps):
     return y.astype(x.dtype, copy=False), mean, rstd
 
 
+def group_norm_grad(g, x, weight, mean, rstd, *, groups, biased):
+    """g, x (N, C, ...); weight (C,) or None; mean, rstd (N * groups,) -> dx, and the gradients of weight and bias, where there
+    are these."""
+    dtype = rstd.dtype if weight is None else weight.dtype  # of the gradients of the parameters
+    if x.size == 0:
+        return np.empty_like(x), *[np.zeros(x.shape[1], dtype)] * ((weight is not None) + biased)
+    columns, slope = x.size // rstd.size, _channels(g)
+    gw = slope if weight is None else slope * _column(weight, slope)
+    dx, = _row_norm_grad(gw, widen(x), None, mean, rstd, None, columns, False)
+    sums = []
+    if weight is not None:
+        xhat = (widen(x).reshape(-1, columns) - mean[:, None]) * rstd[:, None]
+        sums.append(dot_outer(slope, xhat.reshape(slope.shape)))
+    if biased:
+        sums.append(sum_outer(slope))
+    return dx.reshape(x.shape).astype(x.dtype, copy=False), *[total.astype(dtype) for total in sums]
+
+
 def _added(x, residual):
     """(x + residual in x's dtype, the same once more as a further result); without a residual (x, nothing)."""
     if residual is None:

@@ -561,14 +561,34 @@ def _group_norm_rule(g: tuple, y: tuple, x: ndarray, weight: ndarray | None, bia
     more = _through_rows(g[1], g[2], x, y[1], y[2], columns)
     if g[0] is None:
         return more, None, None
-    slope, axes = in_order(g[0]), (0, *range(2, x.ndim))
-    gw = slope if weight is None else (slope * _over_channels(weight, x)).astype(x.dtype, copy=False)
-    dx, = _layer_norm_grad(gw, x, None, y[1], y[2], more, columns=columns, biased=False)
-    dweight = None
-    if weight is not None:
-        xhat = _layer_norm(x, None, None, None, columns=columns, eps=eps)[0]
-        dweight = (slope * xhat).sum(axes, dtype=y[1].dtype)
-    return dx, dweight, None if bias is None else slope.sum(axes, dtype=y[1].dtype)
+    slopes = iter(_group_norm_grad(in_order(g[0]), x, weight, y[1], y[2], groups=groups, biased=bias is not None))
+    dx = next(slopes)
+    return (dx if more is None else dx + more, None if weight is None else next(slopes),
+            None if bias is None else next(slopes))
+
+
+def _group_norm_grad_rule(h: tuple, _dx: None, g: ndarray, x: ndarray, weight: ndarray | None, mean: ndarray, rstd: ndarray, *,
+                          groups: int, biased: bool) -> tuple:
+    samples, share = x.shape[0], x.shape[1] // groups
+
+    def grouped(v: ndarray | None, *shape: int) -> Any:
+        return None if v is None else v.reshape(shape)
+
+    def planes(v: ndarray | None) -> Any:
+        return grouped(v, samples, groups, share, math.prod(x.shape[2:]))
+
+    def parameter(v: ndarray | None) -> Any:
+        return grouped(v, 1, groups, share, 1)
+
+    h = (planes(h[0]), None if weight is None else parameter(h[1]), parameter(h[-1]) if biased else None)
+    mean, rstd = (grouped(v, samples, groups, 1, 1) for v in (mean, rstd))
+    scale: Any = 1.0 if weight is None else parameter(weight)
+    dg, dx, dweight = second_order(h, planes(g), planes(x), scale, mean, rstd, (2, 3))
+    if weight is not None and dweight is not None:
+        dweight = dweight.sum((0, 3)).reshape(weight.shape)
+    return dg.reshape(x.shape), dx.reshape(x.shape), None if weight is None else dweight, None, None
 
 
 _group_norm = Op("group_norm", cpu="norm.group_norm", cuda="norm.group_norm", outputs=3, vjp=_group_norm_rule)
+_group_norm_grad = Op("group_norm_grad", cpu="norm.group_norm_grad", cuda="norm_group_grad.group_norm_grad", outputs=3,
+                      vjp=_group_norm_grad_rule)

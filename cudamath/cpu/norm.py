@@ -136,16 +136,20 @@ def group_norm_grad(g, x, weight, mean, rstd, *, groups, biased):
     dtype = rstd.dtype if weight is None else weight.dtype  # of the gradients of the parameters
     if x.size == 0:
         return np.empty_like(x), *[np.zeros(x.shape[1], dtype)] * ((weight is not None) + biased)
-    columns, slope = x.size // rstd.size, _channels(g)
-    gw = slope if weight is None else slope * _column(weight, slope)
-    dx, = _row_norm_grad(gw, widen(x), None, mean, rstd, None, columns, False)
-    sums = []
-    if weight is not None:
-        xhat = (widen(x).reshape(-1, columns) - mean[:, None]) * rstd[:, None]
-        sums.append(dot_outer(slope, xhat.reshape(slope.shape)))
-    if biased:
-        sums.append(sum_outer(slope))
-    return dx.reshape(x.shape).astype(x.dtype, copy=False), *[total.astype(dtype) for total in sums]
+    samples, channels, run = len(x), x.shape[1], math.prod(x.shape[2:])
+    lines, kinds = (1, samples * channels, run), (samples, groups, channels // groups)
+    columns, scale = kinds[2] * run, rstd.astype(np.float64).reshape(samples, groups, 1)
+    factor = scale if weight is None else scale * weight.astype(np.float64).reshape(1, *kinds[1:])
+    slope = widen(g).reshape(lines)
+    d = (widen(x).reshape(-1, columns) - mean[:, None]).reshape(lines)
+    sum_g, sum_gx = sum_outer(slope).reshape(kinds), dot_outer(slope, d).reshape(kinds) * scale
+    # dx = scale (w g - mean(w g) - d scale mean(w g xhat)), means over groups, of which the scale is in the factor
+    mean_g, mean_gx = ((factor * total).sum(2, keepdims=True) / columns for total in (sum_g, sum_gx))
+    d *= _column((-scale * mean_gx).repeat(kinds[2], 2).ravel(), d)
+    d -= _column(mean_g.repeat(kinds[2], 2).ravel(), d)
+    d += slope * _column(np.broadcast_to(factor, kinds).ravel(), d)
+    sums = [total.sum(0).ravel() for total, wanted in ((sum_gx, weight is not None), (sum_g, biased)) if wanted]
+    return d.reshape(x.shape).astype(x.dtype, copy=False), *[total.astype(dtype) for total in sums]
 
 
 def _added(x, residual):

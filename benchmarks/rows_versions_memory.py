@@ -64,7 +64,7 @@ def gradient(name: str) -> Bind:
     def bind(_lib: Any, g: Any, x: Any, w: Any, mean: Any, rstd: Any) -> Call:
         there = [*(a.astype("bfloat16") for a in (g, x, w)), mean, rstd]
         layouts = [a._layout for a in there]
-        run = slope(name, *layouts, None, 768, True).bind("a version", layouts)
+        run = slope(name, *layouts, None, x.shape[1], True).bind("a version", layouts)
         return lambda: run(*there)
 
     return bind
@@ -74,6 +74,10 @@ row("versions_norm_grad", "device", "gradient of layer norm, 87,040 x 768, bfloa
     repeated(NORM, NORM, NORM[1:], NORM[:1], NORM[:1]), {
         name: gradient(name) for name in ("plain", "long_rows", "rows", "ring")},
     work=6 * NORM[0] * 768, unit="B")
+LONG = (512, 131072)
+row("versions_norm_grad_long", "device", "gradient of layer norm, 512 x 131,072, bfloat16",
+    repeated(LONG, LONG, LONG[1:], LONG[:1], LONG[:1]), {name: gradient(name) for name in ("long_rows", "cluster")},
+    work=6 * LONG[0] * LONG[1], unit="B")
 row("versions_join", "device", "two of 8,192 x 4,096 side by side, float32", repeated((SIDE, 4096), (SIDE, 4096)), {
     name: version(lambda a, b, name=name: concat(a, b, axis=1, sizes=(4096, 4096), version=name))
     for name in ("copies", "join")}, work=16 * SIDE * 4096, unit="B")

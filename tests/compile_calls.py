@@ -370,6 +370,9 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         long, w, c = new(20, 20_000, dtype=f), new(20_000, dtype=f), new(6, dtype=f)
         plan(lambda x, w, b: norm.forward("shared", x, w, b, None, 20_000, 1e-5), long, w, w)
         plan(lambda x: norm.forward("shared", x, None, None, None, 20_000, 1e-5, center=False), long)
+        plan(lambda g, x, w, m, s, h: norm_grad.backward("cluster", g, x, w, m, s, h, 20_000, True), long, long, w, rows, rows,
+             long)
+        plan(lambda g, x, s: norm_grad.backward("cluster", g, x, None, None, s, None, 20_000, False), long, long, rows)
         for planes in (new(4, 6, 100, 80, dtype=f), new(4, 6, 10, 8, dtype=f)):
             plan(lambda x, w, b: norm.group_norm(x, w, b, groups=3, eps=1e-5, version="shared"), planes, c, c)
         for planes, version in ((new(4, 6, 25, dtype=f), "plain"), (new(4, 6, 80, 80, dtype=f), "long"),

@@ -81,6 +81,7 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
                                                      "softmax_cluster": SINCE_8[2:], "softmax_cluster_grad": SINCE_8[2:],
                                                      "norm_shared": SINCE_8[2:],
                                                      "norm_group_shared": SINCE_8[2:], "norm_ring_grad": ((9, 0), (10, 0)),
+                                                     "norm_cluster_grad": ((9, 0), (10, 0)),
                                                      "reduce_partials_early": SINCE_8[2:], "quantize_rows": SINCE_8,
                                                      "add_often_early": SINCE_8[2:]}
 

@@ -1,4 +1,4 @@
-"""Norm kernels for long rows and for groups, by name: `shared`, a cluster's blocks to a row, and the gradient's `ring`."""
+"""Norm kernels for long rows and for groups, by name: `shared`, a cluster's blocks to a row; gradients by `ring`, `cluster`."""
 
 import math
 
@@ -9,7 +9,7 @@ from test_norm import channels, row_gradients, row_reference
 
 from cudamath.core.layout import Layout
 from cudamath.runtime.device import assume
-from cudamath.testing import assert_close
+from cudamath.testing import assert_close, simulate
 
 gpu = pytest.mark.gpu
 
@@ -51,6 +51,64 @@ def test_gradients_by_ring(rows, columns, dtype, param):
     (dx,) = run_version("gpu", lambda g, x, s: norm_grad.backward("ring", g, x, None, None, s, None, columns, False),
                         g, x, rstd)
     assert_close(dx, row_gradients(g, x, np.ones(columns), False)[0], **looseness(dtype))
+
+
+@gpu
+@pytest.mark.parametrize("rows, columns, dtype, param", [
+    (1, 8200, "bfloat16", "bfloat16"), (3, 10_000, "float16", "float16"), (150, 16_384, "bfloat16", "bfloat16"),
+    (37, 16_392, "bfloat16", "float16"), (65, 20_008, "bfloat16", "float32"), (29, 65_536, "bfloat16", "bfloat16"),
+    (14, 131_072, "bfloat16", "bfloat16"), (60, 131_064, "bfloat16", "bfloat16"), (70, 8196, "float32", "float32"),
+    (49, 40_004, "float32", "bfloat16"), (43, 65_536, "float32", "float32")])
+def test_gradients_by_cluster(rows, columns, dtype, param):
+    """Two, four and eight blocks to a row; fewer rows than clusters, than stages, many; a last block that has less."""
+    from cudamath.kernels import norm, norm_grad
+
+    x, g = numbers((rows, columns), dtype, scale=2, shift=1), numbers((rows, columns), dtype, 1)
+    w, b = numbers((columns,), param, 2), numbers((columns,), param, 3)
+    summed = looseness(param, rows)
+    _, mean, rstd = run_version("gpu", lambda x, w, b: norm.forward("shared", x, w, b, None, columns, 1e-5), x, w, b)
+    found = [run_version("gpu", lambda g, x, w, m, s: norm_grad.backward("cluster", g, x, w, m, s, None, columns, True),
+                         g, x, w, mean, rstd) for _ in range(3)]
+    for other in found[1:]:
+        for one, again in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(one, again)
+    expected = row_gradients(g, x, w, True)
+    assert_close(found[0][0], expected[0], **looseness(dtype))
+    for i in (1, 2):
+        assert_close(found[0][i], expected[i], **summed)
+    extra = numbers((rows, columns), dtype, 4)  # rounded, and rounded again when this is added
+    dx, dbias = run_version("gpu", lambda g, x, m, s, h: norm_grad.backward("cluster", g, x, None, m, s, h, columns, True),
+                            g, x, mean, rstd, extra)
+    expected = row_gradients(g, x, np.ones(columns), True)
+    assert_close(dx, expected[0] + wide(extra), **looseness(dtype))
+    assert_close(dbias, expected[2], **looseness(dtype, rows))
+    _, rstd = run_version("gpu", lambda x: norm.forward("shared", x, None, None, None, columns, 1e-5, center=False), x)
+    dx, dweight = run_version("gpu", lambda g, x, w, s: norm_grad.backward("cluster", g, x, w, None, s, None, columns, False),
+                              g, x, w, rstd)
+    expected = row_gradients(g, x, w, False)
+    assert_close(dx, expected[0], **looseness(dtype))
+    assert_close(dweight, expected[1], **summed)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("weighted, biased", [(True, True), (True, False), (False, True)])
+def test_last_sums_of_few_groups(weighted, biased):
+    """One thread adds up a column's, in the groups' order."""
+    from cudamath.core.plan import Input, Launch, Output, Plan
+    from cudamath.kernels.norm import Parts
+    from cudamath.kernels.norm_grad import FEW, finish_few
+
+    sums = numbers((2, 11, FEW + 3), "float32")
+    column = Layout.new((FEW + 3,), np.dtype(np.float32), 0)
+    kernel = finish_few(column.dtype, Parts(weight=weighted, bias=biased))
+    step = Launch(kernel, (2, 2), FEW, [Input(0), Output(0), Output(1)])
+    found = simulate(Plan([column, column], [step], several=True), sums)
+    for which in range(2):
+        if (weighted, biased)[which]:
+            total = np.float32(0)
+            for group in range(11):
+                total = total + sums[which, group]
+            np.testing.assert_array_equal(found[which], total)
 
 
 @gpu
@@ -134,7 +192,7 @@ def test_which_version(capability):
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (12, 0)])
 def test_which_gradient(capability):
     """Rows of 16-bit numbers that take at least a warp go through the ring where there is TMA, and room; with a residual those
-    that take more."""
+    that take more. There a cluster takes rows that no block can hold."""
     from cudamath.core.dtypes import bfloat16
     from cudamath.kernels import norm_grad
 
@@ -146,7 +204,11 @@ def test_which_gradient(capability):
         assert norm_grad.best(768, 8, x, True) == norm_grad.best(4096, 4, single, False) == "rows"
         assert norm_grad.best(256, 8, x, False) == "rows"
         assert norm_grad.best(1004, 4, x, False) == norm_grad.best(1001, 1, x, False) == "rows"
-        assert norm_grad.best(65_536, 8, x, False) == "long_rows"
+        long = "cluster" if capability == (9, 0) else "long_rows"
+        assert norm_grad.best(131_072, 8, x, False) == norm_grad.best(65_536, 4, x, True) == long
+        assert norm_grad.best(65_536, 4, single, False) == long
+        assert norm_grad.best(131_080, 8, x, False) == norm_grad.best(65_540, 4, single, False) == "long_rows"
+        assert norm_grad.best(65_540, 4, x, False) == norm_grad.best(65_537, 1, single, False) == "long_rows"
 
 
 @pytest.mark.slow
@@ -170,6 +232,13 @@ def test_registers(capability):
             plan = norm_grad.backward("long_rows", *long, None, 131_072, True)
         assert plan.steps[1].grid == (131_072 * dtype.itemsize // 512, 3, 1)  # 32 accesses of 16 bytes a block, 8 x 16 rows
         check_resources(plan, long, capability)
+        if capability == (9, 0):
+            n = 262_144 // dtype.itemsize
+            long = [lay(300, n, dtype=dtype), lay(300, n, dtype=dtype), lay(n, dtype=dtype), lay(300), lay(300)]
+            with assume(capability):
+                plan = norm_grad.backward("cluster", *long, None, n, True)
+            assert (plan.steps[0].grid, plan.steps[0].cluster) == ((112, 1, 1), 8)  # 14 clusters, of 132 multiprocessors
+            check_resources(plan, long, capability)
     if capability == (9, 0):
         inputs = [lay(300, 4096, dtype=bfloat16), lay(300, 4096, dtype=bfloat16), lay(4096), lay(300), lay(300),
                   lay(300, 4096, dtype=bfloat16)]

@@ -15,6 +15,7 @@ from .ptx_hopper import barrier_expect, barrier_init, barrier_wait_cluster, clus
 from .ptx_mma import shared_address
 from .rows import device
 
+TURNS = 4  # tables of exchanges that follow each other
 i32, i64, f32 = types.int32, types.int64, types.float32
 
 cluster_arrive = instruction("cluster_arrive", "barrier.cluster.arrive.relaxed.aligned;", None, (),
@@ -62,3 +63,43 @@ def table(ranks):
         return load_pair(i32(at + 8 * (cuda.threadIdx.x % ranks)))
 
     return meet, tell
+
+
+@functools.cache
+def tables(ranks):
+    """As `table`, for rows that follow each other: meet() -> the tables, at a kernel's start; tell(tables, turn, a, b), by the
+    block's first warp, whose threads all have these a and b; hear(tables, turn), by all: the a and b that the block of rank
+    threadIdx.x % ranks told.
+
+    turn = 0, 1, 2, ...: a block hears of a turn before it tells for the next but one. Who tells for turn t has thus heard of
+    t - 2: so every block has told for that, and before it has heard of t - 4, whose table is free. The kernel waits
+    (cluster_wait) between meet and the first tell, and lets its threads meet between hear(t - 4) and tell(t - 2)."""
+    words = ranks + 1  # a pair of each block, and the barrier
+    all_words = TURNS * words
+
+    @device
+    def meet():
+        at = i32(shared_address(cuda.shared.array(all_words, i64)))
+        if cuda.threadIdx.x == 0:
+            for turn in range(TURNS):
+                barrier_init(i32(at + 8 * (turn * words + ranks)), i32(1))
+            fence_barrier_init()
+        cluster_arrive()
+        return at
+
+    @device
+    def tell(at, turn, a, b):
+        mine = i32(at + 8 * words * (turn % TURNS))
+        barrier = i32(mine + 8 * ranks)
+        if cuda.threadIdx.x == 0:
+            barrier_expect(barrier, i32(8 * ranks))
+        if cuda.threadIdx.x < ranks:
+            send_pair(i32(mine + 8 * cluster_rank()), barrier, a, b, i32(cuda.threadIdx.x))
+
+    @device
+    def hear(at, turn):
+        mine = i32(at + 8 * words * (turn % TURNS))
+        barrier_wait_cluster(i32(mine + 8 * ranks), i32(turn // TURNS % 2))
+        return load_pair(i32(mine + 8 * (cuda.threadIdx.x % ranks)))
+
+    return meet, tell, hear

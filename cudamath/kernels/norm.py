@@ -24,7 +24,9 @@ Versions, from simple to fast.
             registers, in those of a cluster of blocks (9.0 on). Read once.
 4. `ring` (norm_grad_ring.py)  gradients of rows of 16-bit numbers that take a warp or more: as `rows`, but the rows to come
             wait in shared memory, loaded by TMA (9.0 and 10.0).
-5. `long_rows`  rows too long for registers: one block per row, which reads it again for each step (from the L2 cache),
+5. `cluster` (norm_grad_cluster.py)  gradients of rows too long for a block, in the shared memory of a cluster of blocks (9.0
+            and 10.0): read once, too.
+6. `long_rows`  rows too long for registers: one block per row, which reads it again for each step (from the L2 cache),
             and the sums over rows in a kernel of their own, by blocks of columns.
 
 weight and bias have x's dtype or float32. What is missing among the inputs is None for the planners, and for the kernels any

@@ -31,6 +31,7 @@ SPLITS = 64  # parts the rows are cut into where a kernel of its own sums over t
 LANES, PARTS = 32, 16  # sums over rows: accesses per block, threads per column
 ROWS, BUSY = 8, 4  # .. rows a thread adds up, unless there are fewer than so many blocks for each multiprocessor
 LAST = 32  # .. of the last sums
+FEW, AHEAD = 256, 8  # threads of a block, where one thread adds up a column's, so many of them in flight
 
 
 @functools.cache
@@ -352,12 +353,40 @@ def finish(param, parts):
     return norm_finish
 
 
+@functools.cache
+def finish_few(param, parts):
+    """As finish, for few groups and many columns: one thread per column; grid (columns, 2)."""
+    _, store_param, T = codec(param)
+    _, weighted, biased, _, _ = parts
+
+    @bounded(FEW)
+    def norm_finish_few(sums, dweight, dbias):
+        column, which = cuda.grid(1), cuda.blockIdx.y
+        groups = sums.shape[1]
+        part = cuda.local.array(AHEAD, T)
+        if column < sums.shape[2]:
+            total = T(0)
+            for group in range(0, groups, AHEAD):
+                for j in range(AHEAD):
+                    part[j] = sums[which, min(group + j, groups - 1), column]
+                for j in range(AHEAD):
+                    if group + j < groups:
+                        total += part[j]
+            if which == 0:
+                if weighted:
+                    dweight[column] = store_param(total)
+            elif biased:
+                dbias[column] = store_param(total)
+
+    return norm_finish_few
+
+
 # Planners. g, x, extra: rows, no gaps; weight: as many elements as a row, or None; biased: whether there was a bias.
 
 
 def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: Layout | None, rstd: Layout, extra: Layout | None,
              columns: int, biased: bool) -> Plan:
-    """The plan of one version by name, "plain", "rows", "ring" or "long_rows" -> dx, and dweight, dbias if there."""
+    """The plan of one version by name, "plain", "rows", "ring", "cluster" or "long_rows" -> dx, and dweight, dbias if there."""
     rows_, T = x.size // columns, wide(x.dtype)
     parts = Parts(mean is not None, weight is not None, biased, extra is not None)
     given = weight if weight is not None else x.like((columns,))
@@ -374,17 +403,21 @@ def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: La
             Launch(plain_sums(x.dtype, given.dtype, parts), blocks(columns, 128), 128, [*seen[:2], m, s, dweight, dbias]),
         ]
         return Plan(outputs, steps[rows_ == 0:1 + summed], several=True)
-    last = blocks(columns, LANES)
     width = vector_width(columns, *[a for a in (g, x, weight, extra) if a is not None])
     flat = [a.flat for a in (Input(0), Input(1), Output(0))]
-    if version == "long_rows":
+    added = [] if extra is None else [sum_into(Output(0), x, (Output(0), x), (other, extra))]
+    if version == "cluster":
+        from . import norm_grad_cluster
+
+        groups = norm_grad_cluster.clusters_for(rows_, columns, width, x)
+        steps = [norm_grad_cluster.launch(x, weight, columns, width, parts, groups, [
+            *flat[:2], arguments[1] if weight is None else arguments[2], m, s, flat[2], Temp(0).flat]), *added]
+    elif version == "long_rows":
         across = blocks(columns, LANES * width)
         enough = max(blocks(rows_, PARTS * ROWS), blocks(BUSY * multiprocessors(x.device), across))
         groups = min(SPLITS, blocks(rows_, PARTS), enough)
         steps = [Launch(long_rows(x.dtype, given.dtype, width, parts), rows_, LONG,
-                        [*flat[:2], w, m, s, flat[2], columns])]
-        if extra is not None:
-            steps.append(sum_into(Output(0), x, (Output(0), x), (other, extra)))
+                        [*flat[:2], w, m, s, flat[2], columns]), *added]
         if summed:
             steps.append(Launch(column_sums(x.dtype, width, parts.center), (across, groups), (LANES, PARTS),
                                 [*flat[:2], m, s, Temp(0), rows_, columns]))
@@ -404,8 +437,10 @@ def backward(version: str, g: Layout, x: Layout, weight: Layout | None, mean: La
         else:
             steps = [Launch(rows(x.dtype, given.dtype, shape, parts), groups, shape.block,
                             [*packed[:2], w, m, s, packed[2], flat[2], Temp(0), rows_, columns])]
-    if summed:
-        steps.append(Launch(finish(given.dtype, parts), (last, 2), (LANES, LAST), [Temp(0), dweight, dbias]))
+    if summed and groups <= LAST and columns >= LANES * BUSY * multiprocessors(x.device):  # these are threads enough
+        steps.append(Launch(finish_few(given.dtype, parts), (blocks(columns, FEW), 2), FEW, [Temp(0), dweight, dbias]))
+    elif summed:
+        steps.append(Launch(finish(given.dtype, parts), (blocks(columns, LANES), 2), (LANES, LAST), [Temp(0), dweight, dbias]))
     return Plan(outputs, steps, [x.like((2, groups if summed else 1, columns), T)], several=True)
 
 
@@ -430,6 +465,11 @@ def best(columns: int, width: int, x: Layout, residual: bool) -> str:
 
         if norm_grad_ring.fits(shape, columns, x):
             return "ring"
+    if shape is None:
+        from . import norm_grad_cluster
+
+        if norm_grad_cluster.fits(columns, width, x):
+            return "cluster"
     return "rows" if shape else "long_rows"
 
 

@@ -407,10 +407,8 @@ def pool_spread(kind: str, dtype: np.dtype, window: Window, width: int, together
     `together` neighbours at a time. Where these are all of its row, a warp's accesses are one piece of memory."""
     _, _, C = codec(dtype)
     locate, read, write = decode(width, True, large), reader(dtype, width), writer(dtype, together)
-    rows, columns = window.rows, window.columns
-    averaging = kind not in ("max", "notes")
-    part = C(1.0 / (int(kind[6:]) if kind.startswith("sum / ") else rows * columns))
-    held = width * columns
+    rows, columns, averaging = window.rows, window.columns, kind not in ("max", "notes")
+    part, held = C(1.0 / (int(kind[6:]) if kind.startswith("sum / ") else rows * columns)), width * columns
 
     @cuda.jit
     def pool_spread(grad, index, dx, count, H, W, P, Q, channels):
@@ -446,8 +444,7 @@ def pool_spread(kind: str, dtype: np.dtype, window: Window, width: int, together
 
 def _plan(kernel: Any, outputs: list[Layout], inputs: int, *pairs: tuple[int, int]) -> Plan:
     """A thread an element of the first output; arguments: inputs, outputs, numbers."""
-    numbers = [np.int64(n) for both in pairs for n in both]
-    arguments = [*map(Input, range(inputs)), *map(Output, range(len(outputs))), *numbers]
+    arguments = [*map(Input, range(inputs)), *map(Output, range(len(outputs))), *[np.int64(n) for both in pairs for n in both]]
     return Plan(outputs, [Launch(kernel, blocks(outputs[0].size, THREADS), THREADS, arguments)])
 
 

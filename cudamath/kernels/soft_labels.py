@@ -161,7 +161,7 @@ def soft_plain_grad(dtype, reduced):
 @functools.cache
 def soft_rows_grad(dtype, reduced, threads, rows, width, edges):
     """x, q, dx: (N * C,); stats: (3, N); divisor: (1,); g: (1,) or (N,). Block (threads, rows); `chunks` blocks share their
-    rows and follow each other, as in memory (a tenth faster for long rows, see loss_long.py)."""
+    rows and follow each other, as in memory (see loss_long.py)."""
     load, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     exp = exponential(dtype)

@@ -1,22 +1,19 @@
 """Pooling: one thread per result, in both directions.
 
-The idea. Forward, a thread owns one output and walks its window. Backward, a thread owns one *input* place and walks
-the windows that cover it: p from ceil((h + padding - extent) / stride) to floor((h + padding) / stride), where extent =
-dilation * (R - 1). Every sum then belongs to one thread and is taken in a fixed order: no atomics, the same bits
-every time. For the maximum, the forward kernel notes where it found it; backward a window contributes if its note names
-the thread's own position.
+The idea. Forward, a thread owns one output and walks its window. Backward, a thread owns one *input* place and walks the
+windows that cover it: p from ceil((h + padding - extent) / stride) to floor((h + padding) / stride), where extent = dilation *
+(R - 1). Every sum then belongs to one thread and is taken in a fixed order: no atomics, the same bits every time. For the
+maximum, the forward kernel notes where it found it; backward a window contributes if its note names the thread's own position.
 
-The floor is bytes(x) + bytes(y), and 4 more an output for the notes, which are only taken where a gradient will want
-them. Versions, from simple to fast:
+The floor is bytes(x) + bytes(y), and 4 more an output for notes, which are taken only for a gradient. From simple to fast:
 
-1. `max_pool2d`, `avg_pool2d` and their gradients: one thread per result, any strides. The overlap of windows is served by
-   the L1 cache; what it costs are divisions and loops of unknown length.
-2. `pool_windows`, `pool_gather`: for images in C order or with their channels last; the window is a constant, so loops
-   unroll and divisions by the stride become shifts. Channels last, a thread owns neighbouring channels: every access is
-   16 bytes.
-3. `pool_windows` with `across`, `pool_spread`: windows that tile the image (stride = size, nothing left over). A thread
-   owns neighbouring windows of a row, whose rows it reads, or backward writes, by wide accesses. `pool_rows` and
-   `pool_rows_grad` (pool_rows.py): the same for windows that overlap along the rows of images in C order.
+1. `max_pool2d`, `avg_pool2d` and their gradients: one thread per result, any strides. The overlap of windows is served by the
+   L1 cache; what it costs are divisions and loops of unknown length.
+2. `pool_windows`, `pool_gather`: for images in C order or with their channels last; the window is a constant, so loops unroll
+   and divisions by the stride become shifts. Channels last, a thread owns neighbouring channels: every access is 16 bytes.
+3. `pool_windows` with `across`, `pool_spread`: windows that tile the image (stride = size, nothing left over). A thread owns
+   neighbouring windows of a row, whose rows it reads, or backward writes, by wide accesses. `pool_rows` and `pool_rows_grad`
+   (pool_rows.py): the same for windows that overlap along the rows of images in C order.
 """
 
 import functools

@@ -72,6 +72,20 @@ def copied(m, x):
     return y * z
 
 
+def listed_flat(m, x, places, values):
+    """With other elements, counted through."""
+    y = x.copy()
+    m.put(y, m.asarray(places, device=x.device), values)
+    return y
+
+
+def at(m, function, x, places, values):
+    """With rows folded into, some of them twice."""
+    y = x.copy()
+    function(y, m.asarray(places, device=x.device), values)
+    return y
+
+
 #: name -> function of the module and of arrays, shapes of these
 CALLS = {
     "roll": (lambda m, x: m.roll(x, (1, -2), (0, 2)), [(3, 4, 5)]),
@@ -125,6 +139,13 @@ CALLS = {
     "parts": (lambda m, x: m.split(x, [1, 3])[1] + m.split(x, (2, 4))[1], [(5, 2)]),
     "windows": (lambda m, x: m.sliding_window_view(x, 3, 1) * 2, [(3, 9)]),
     "copied where": (lambda m, x: copied(m, x), [(3, 4)]),
+    "put by places": (lambda m, x: listed_flat(m, x, [3, -1, 0, 3], x[1]), [(3, 4)]),
+    "put by places, one number": (lambda m, x: listed_flat(m, x[0], [3, -1, 0], x[1, :1]), [(3, 4)]),
+    "added at places": (lambda m, x: at(m, m.add_at, x, [2, 0, 2], x * 2), [(3, 4)]),
+    "largest at places": (lambda m, x: at(m, m.maximum_at, x, [-1, -1], x[:1]), [(3, 4)]),
+    "blocks": (lambda m, x: m.block([[x, x[:, :1] + 1], [x[:2] * 2, x[1:, 1:2]]]), [(3, 4)]),
+    "blocks, rows of one": (lambda m, x: m.block([[x, x], [m.concat([x, x], 1)]]), [(3, 4)]),
+    "blocks, three lists deep": (lambda m, x: m.block([[[x, x]], [[x, x]]]), [(3, 4)]),
     "means of bins": (lambda m, x: m.ml.adaptive_avg_pool1d(x, 3), [(2, 3, 7)]),
     "maxima of bins": (lambda m, x: m.ml.adaptive_max_pool1d(x[:, ::2], 3), [(2, 3, 7)]),
 }

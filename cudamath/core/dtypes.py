@@ -148,6 +148,12 @@ def result_type(*operands: Any) -> np.dtype:
     >>> cm.result_type(cm.float32, 1.0)
     dtype('float32')
     """
+    if len(operands) == 2:  # two arrays, without the loop below
+        try:
+            a, b = operands[0]._layout.dtype, operands[1]._layout.dtype
+            return a if a is b else promote(a, b)
+        except AttributeError:
+            pass
     strong: np.dtype | None = None
     weak: list[type] = []
     for operand in operands:

@@ -210,10 +210,8 @@ def _put_again(x: ndarray, key: ndarray, value: Any) -> bool:
         return True
     if type(value) not in (int, float) or not _is_own(own.dtype, value):
         return False
-    if key._layout.dtype.kind != "b":
-        run = _scatter_number.plans.get((own, key._layout, 0))
-    else:
-        run = _where_into.plans.get((own, key._layout)) if key._layout.shape == own.shape else None
+    run = _scatter_number.plans.get((own, key._layout, 0)) if key._layout.dtype.kind != "b" else (
+        _where_into.plans.get((own, key._layout)) if key._layout.shape == own.shape else None)
     if run is None:
         return False
     wrote(x)
@@ -223,8 +221,6 @@ def _put_again(x: ndarray, key: ndarray, value: Any) -> bool:
 
 def _one_array(x: ndarray, key: Any) -> bool:
     """Whether a key is an integer array, and there is something to index: the common case, without the normal form."""
-    if type(key) is not ndarray:
-        return False
     layout, own = key._layout, x._layout
     return layout.dtype.kind in "iu" and layout.ndim > 0 and own.ndim > 0 and own.size > 0 and (
         layout.device == own.device)
@@ -517,6 +513,10 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     array([[1., 0.],
            [0., 2.]])
     """
+    if mode == "raise" and type(x) is type(ind) is type(v) is ndarray and x._node is None and x._layout.contiguous and (
+            x._layout.device >= 0 and ind._layout.ndim == 1 >= v._layout.ndim) and _put_again(
+                _reshape(x, shape=(x._layout.size,), old=x._layout.shape), ind, v):  # as `x.flat[ind] = v`
+        return
     x = require("put", x)
     _check_writable("put", x)
     positions = ravel(_integers("put", ind, x.device))

@@ -11,7 +11,7 @@ from ..core import indexing
 from ..core.array import ndarray
 from ..core.dtypes import INTEGER_OR_BOOL, NUMERIC, REAL_OR_BOOL
 from ..core.looked_up import known_view
-from ..core.op import Category, Op, require
+from ..core.op import Category, Op, apart, require
 from ..core.tape import wrote
 from . import elementwise
 from .index import _apart, _assign, _check_writable, _fitted, _index_arrays, _neighbours, _value
@@ -23,6 +23,8 @@ _scatter_add = Op("add_at", cpu="index.scatter_add", cuda="segments.scatter_add"
 
 def _fold_at(name: str, kind: str, function: Callable, category: Category, x: Any, key: Any, values: Any) -> None:
     """``x[key] = function(x[key], values)`` in place, once for each time that a position occurs."""
+    if type(key) is ndarray and _fold_again(kind, x, key, values):
+        return
     x = require(name, x, category)
     _check_writable(name, x)
     given = np.asarray(values).dtype if type(values) is not ndarray else values.dtype
@@ -40,6 +42,19 @@ def _fold_at(name: str, kind: str, function: Callable, category: Category, x: An
     base, axis = _neighbours(base, axes, form.position)
     shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
     _scatter_add(base, _apart(x, _fitted(name, _value(name, x, values), shape)), *arrays, axis=axis, kind=kind)
+
+
+def _fold_again(kind: str, x: Any, key: ndarray, values: Any) -> bool:
+    """`_fold_at` by one array of positions on a GPU, by a plan that was made before; False if there is none."""
+    if type(x) is not ndarray or type(values) is not ndarray or x._node is not None or values._node is not None:
+        return False
+    own, given = x._layout, values._layout
+    run = _scatter_add.plans.get((own, given, key._layout, 0, kind))
+    if run is None or own.device < 0 or own.dtype != given.dtype or key._owner is x._owner or not apart(x, values):
+        return False
+    wrote(x)
+    run(x, values, key)
+    return True
 
 
 def add_at(x: ndarray, key: Any, values: Any, /) -> None:

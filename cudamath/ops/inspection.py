@@ -66,7 +66,15 @@ def finfo(dtype: Any, /) -> FloatInfo:
     >>> cm.finfo(cm.float32).eps, cm.finfo("bfloat16").bits
     (1.1920928955078125e-07, 16)
     """
-    return _limits(dtypes.real_dtype(_dtype_of("finfo", dtype, dtypes.INEXACT)))
+    known = _KNOWN.get(dtype) if isinstance(dtype, np.dtype) else None
+    if known is not None:
+        return known
+    found = _dtype_of("finfo", dtype, dtypes.INEXACT)
+    limits = _KNOWN[found] = _limits(dtypes.real_dtype(found))
+    return limits
+
+
+_KNOWN: dict[np.dtype, FloatInfo] = {}
 
 
 @functools.cache

@@ -184,6 +184,10 @@ def block(arrays: Any) -> ndarray:
     >>> cm.block([[cm.eye(2), cm.zeros((2, 1))], [cm.ones((1, 3))]]).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 1.0]]
     """
+    known = _block_again(arrays)
+    if known is not None:
+        return known
+
     def depth(item: Any) -> int:
         if not isinstance(item, list):
             return 0
@@ -202,14 +206,28 @@ def block(arrays: Any) -> ndarray:
     given = iter(coerce("block", tuple(leaves(arrays))))
     parts = list(given)
     ndim = max([levels, *[x.ndim for x in parts]])
-    full = iter([reshape(x, (1,) * (ndim - x.ndim) + x.shape) for x in parts])
+    matrices = levels == 2 == ndim and {x.ndim for x in parts} == {2}
+    full = iter(parts if matrices else [reshape(x, (1,) * (ndim - x.ndim) + x.shape) for x in parts])
 
     def joined(item: Any, axis: int) -> ndarray:
         if not isinstance(item, list):
             return next(full)
-        return _joined("block", [joined(part, axis + 1) for part in item], axis)
+        return _joined("block", [joined(part, axis + 1) for part in item], axis, key=("block", axis) if matrices else None)
 
     return joined(arrays, ndim - levels)
+
+
+def _block_again(rows: Any) -> ndarray | None:
+    """A block matrix of matrices like one that was seen before: joins along rows, then one along columns."""
+    if rows.__class__ is not list:
+        return None
+    made = []
+    for row in rows:
+        joined = _concat.again(("block", 1), row) if row.__class__ is list else None
+        if joined is None:
+            return None
+        made.append(joined)
+    return _concat.again(("block", 0), made)
 
 
 def append(x: Any, /, values: Any, axis: int | None = None) -> ndarray:

@@ -453,7 +453,10 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             where = {"kernel": (3, 3), "stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1,
                      "version": version}
             plan(functools.partial(conv.conv2d_weight_grad, **where), new(4, 8, 5, 5, dtype=f), image)
-        where = {"stride": (1 << 31, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1, "size": (3, 6)}
+        where = {"stride": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1}
+        plan(functools.partial(conv.conv2d_weight_grad, kernel=(1, 1), **where, version="weight_direct"),
+             *[new(1, 1, 2, 1 << 30, dtype=f)] * 2)                                        # positions beyond 32 bits
+        where = {**where, "stride": (1 << 31, 1), "size": (3, 6)}
         plan(functools.partial(conv.conv2d_input_grad, **where), new(4, 2, 1, 4, dtype=f), new(2, 4, 2, 3, dtype=f),
              new(4, dtype=f))                                                              # steps beyond 32 bits
         del where["size"]

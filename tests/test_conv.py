@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cudamath as cm
+from cudamath.core.layout import Layout
+from cudamath.core.plan import Launch, Plan
 from cudamath.testing import assert_close, layout_of, simulate
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -380,6 +382,24 @@ def test_input_gradients_with_biases_in_the_simulator():
     assert simulate(far, one, taps).ravel().tolist() == [0, 15, 0, 0]
     ahead = conv.conv2d(layout_of(taps), layout_of(taps), stride=(1, 1 << 33), padding=(0, 0, 1, 1), dilation=(1, 2), groups=1)
     assert simulate(ahead, taps, taps).ravel().tolist() == [25]
+
+
+@pytest.mark.simulator
+def test_weight_gradients_of_positions_that_only_64_bits_hold():
+    from cudamath.kernels import conv_grad, conv_volumes
+
+    where, small = {"stride": (2, 1, 3), "padding": (1, 0, 0, 1, 2, 0), "dilation": (1, 2, 1), "groups": 1}, (1, 2, 3, 4, 4)
+    x = np.arange(-96.0, 96).reshape(1, 2, 4, 6, 4)
+    plan = conv_volumes.conv3d_weight_grad(layout_of(np.ones(small)), layout_of(x), kernel=(2, 2, 3), **where)
+    (step,) = plan.steps
+    assert step.kernel is conv_grad.conv2d_weight_direct(x.dtype, False)
+    grad = np.random.default_rng(2).integers(-9, 9, small).astype(np.float64)
+    far = Plan(plan.outputs, [Launch(conv_grad.conv2d_weight_direct(x.dtype, True), step.grid, step.block, step.args)])
+    np.testing.assert_array_equal(simulate(far, grad, x), simulate(plan, grad, x))
+    huge = Layout.new((1, 1, 2, 1 << 30), x.dtype, 0)
+    (step,) = conv_grad.conv2d_weight_grad(Layout.new((1, 1, 1, 1), x.dtype, 0), huge, huge, stride=(1, 1),
+                                           padding=(0, 0, 0, 0), dilation=(1, 1), groups=1).steps
+    assert step.kernel is conv_grad.conv2d_weight_direct(x.dtype, True)
 
 
 @pytest.mark.gpu

@@ -51,7 +51,8 @@ CALLS: dict[str, list[Call]] = {
         "edge", "reflect", "symmetric", "wrap", "maximum", "minimum", "mean", "median", "linear_ramp")] + [
         lambda xp, a: xp.pad(a(MATRIX), 1, constant_values=((1, 2), (3, 4))), lambda xp, a: xp.pad(a(WHOLE), 2, mode="mean"),
         lambda xp, a: xp.pad(a(MATRIX), 2, mode="maximum", stat_length=2),
-        lambda xp, a: xp.pad(a(WHOLE), 2, mode="linear_ramp", end_values=9)],
+        lambda xp, a: xp.pad(a(WHOLE), 2, mode="linear_ramp", end_values=9),
+        lambda xp, a: xp.pad(a(WHOLE - 20), 3, mode="linear_ramp", end_values=-3)],
     "block": [lambda xp, a: xp.block([[a(MATRIX), a(MATRIX[:, :1])], [a(np.ones((1, 6)))]]),
               lambda xp, a: xp.block([a(VECTOR), a(VECTOR)]), lambda xp, a: xp.block(a(MATRIX))],
     "choose": [lambda xp, a: xp.choose(a(WHOLE), a(CUBE[:, :3, :4])),

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from fake_driver import FakeDriver
 from test_reduce import BF16, eps_of, numbers, wide
 
 import cudamath as cm
@@ -42,6 +43,21 @@ def test_norms_of_any_order(device, ord, dtype):
                                            rtol=40 * eps_of(inner) + 2 * eps_of(got.dtype))
     assert cm.vector_norm(cm.zeros((0, 3)), axis=0, ord=3).tolist() == [0, 0, 0]
     assert cm.vector_norm(cm.zeros((0, 3)), axis=1, ord=3).shape == (0,)
+
+
+@pytest.mark.parametrize(("shape", "kernels"), [((3, 5), ["power_norm"]), ((8192, 127), ["power_norm"]), ((8193, 127), None),
+                                                ((8193, 128), ["power_norm"]), ((1, 1 << 14), ["power_norm"]),
+                                                ((1, (1 << 14) + 1), None), ((0, 5), []), ((5, 0), ["power_norm"])])
+def test_which_vectors_have_a_block_each(shape, kernels, fake, monkeypatch):
+    """Neither long ones nor many of a few elements, of which most of a block would be idle."""
+    monkeypatch.setattr(FakeDriver, "finish", lambda self, target: None)  # kernels do not run
+    with cm.device("cuda"):
+        x = cm.empty(shape, "float32")
+        for _ in range(2):
+            fake.launches.clear()
+            cm.vector_norm(x, axis=1, ord=3)
+            found = [launch[0] for launch in fake.launches]
+            assert found == kernels if kernels is not None else "power_norm" not in found and len(found) > 1
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])

@@ -57,10 +57,19 @@ ENOUGH_BLOCKS = 512          # sums are split until there are about that many bl
 MOST_SPLITS = 256
 
 
+@cuda.jit(device=True)
+def split_far_position(n, area, width):
+    """split_position of 64-bit numbers."""
+    image = n // area
+    row = (n - image * area) // width
+    return image, row, n - image * area - row * width
+
+
 @functools.cache
-def conv2d_weight_direct(dtype: np.dtype) -> Any:
-    """One block per weight: its threads walk the positions, then add up pairwise."""
+def conv2d_weight_direct(dtype: np.dtype, large: bool) -> Any:
+    """One block per weight: its threads walk the positions, then add up pairwise. large: 64-bit positions."""
     load, store, C = codec(dtype)
+    split = split_far_position if large else split_position
 
     @cuda.jit
     def conv2d_weight_direct(dy, x, dw, plane_start, plane_step, plane_tap, row_start, row_step, row_tap, column_start,
@@ -84,7 +93,7 @@ def conv2d_weight_direct(dtype: np.dtype) -> Any:
         total = C(0)
         for n in range(dy.shape[0]):
             for pixel in range(t, depth * height * width, REDUCERS):
-                o, p, q = split_position(pixel, height * width, width)
+                o, p, q = split(pixel, height * width, width)
                 d = plane_start + o * plane_step + deep * plane_tap
                 h = row_start + p * row_step + r * row_tap
                 v = column_start + q * column_step + s * column_tap
@@ -250,7 +259,8 @@ def conv2d_weight_gemm(dtype: np.dtype, tile: Tile) -> Any:
 
 def direct(dtype: np.dtype, dy: View, x: View, dw: View, *along: Walk) -> Launch:
     """One block per weight. along: planes (of volumes), rows and columns."""
-    return Launch(conv2d_weight_direct(dtype), math.prod(dw.shape), REDUCERS,
+    large = math.prod(dy.shape[3:]) >= 1 << 31
+    return Launch(conv2d_weight_direct(dtype, large), math.prod(dw.shape), REDUCERS,
                   [dy.volumes(), x.volumes(), dw.volumes(), *numbers(*walks(*along))])
 
 

@@ -217,6 +217,8 @@ def sweeper(dtype: np.dtype, vectors: bool, lanes: int, deep: int, whole: bool) 
                 x_noise, y_noise = R(0), R(0)
                 if inside:
                     x_noise, y_noise = noise[x], noise[y]
+                if not SIMULATOR:
+                    cuda.syncwarp()  # all lanes have read them: lane 0 changes them below
                 alpha, beta = total(alpha), total(beta)
                 if is_complex:
                     gamma = T(complex(total(gamma.real), total(gamma.imag)))

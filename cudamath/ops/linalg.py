@@ -498,7 +498,8 @@ def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims:
     return known
 
 
-_SHORT = 1 << 14  # elements of a vector up to which a norm of any order is one launch
+# A norm of any order is one launch, a block a vector, up to _SHORT elements: of fewer than _WHOLE, up to _FEW vectors.
+_SHORT, _WHOLE, _FEW = 1 << 14, 128, 1 << 13
 #: Orders that take one pass over an array of any size: kinds of kernels/accumulate.py.
 _PASSES: dict[float, str] = {0: "norm 0", 1: "norm 1", 2: "norm", math.inf: "norm inf", -math.inf: "norm -inf"}
 
@@ -511,14 +512,13 @@ def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, o
     result = dtypes.real_dtype(dtypes.default_float() if x.dtype.kind in "iu" else x.dtype)
     if ord == 0:
         return astype(reduce.count_nonzero(x, axis=axes, keepdims=keepdims), result)
-    short = math.prod([x.shape[i] for i in axes]) <= _SHORT
-    if short and x._node is None and not traced and isinstance(ord, (int, float)) and ord not in _PASSES:
+    length = math.prod([x.shape[i] for i in axes])
+    if x._node is None and not traced and isinstance(ord, (int, float)) and ord not in _PASSES and (
+            length <= _SHORT and (length >= _WHOLE or x.size <= _FEW * length)):
         return reduce._power_norm(x, scalars=(ord,), axis=axes, keepdims=reduce._kept_axes(name, keepdims, x), dtype=result)
     sizes = abs(x if x.dtype in INEXACT else astype(x, result))  # |-128| is not an int8
-    if ord == 1:
-        return reduce.sum(sizes, axis=axes, keepdims=keepdims)
-    if math.isinf(ord):
-        return (reduce.max if ord > 0 else reduce.min)(sizes, axis=axes, keepdims=keepdims)
+    if ord == 1 or math.isinf(ord):
+        return (reduce.sum if ord == 1 else reduce.max if ord > 0 else reduce.min)(sizes, axis=axes, keepdims=keepdims)
     wide = dtypes.compute_dtype(result)  # powers of 16-bit numbers soon leave their range
     total = reduce.sum(astype(sizes, wide, copy=False) ** ord, axis=axes, keepdims=keepdims)
     return astype(total ** (1 / ord), result, copy=False)

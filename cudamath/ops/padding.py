@@ -195,7 +195,7 @@ def _end(x: ndarray, axis: int, first: bool, count: int, mode: str, value: Any, 
         edge = span(x, axis, 0, 1) if first else span(x, axis, size - 1, size)
         ramp = cudamath.linspace(value, squeeze(edge, axis=axis), count, endpoint=False, axis=axis)
         ramp = ramp if first else cudamath.flip(ramp, axis=axis)
-        return _cast_to(cudamath.trunc(ramp) if x.dtype.kind in "iu" else ramp, x.dtype)
+        return _cast_to(cudamath.floor(ramp) if x.dtype.kind in "iu" else ramp, x.dtype)
     near = size if length is None else min(length, size)
     part = span(x, axis, 0, near) if first else span(x, axis, size - near, size)
     found = getattr(cudamath, _STATISTICS[mode])(part, axis=axis, keepdims=True)

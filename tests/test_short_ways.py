@@ -86,6 +86,17 @@ def at(m, function, x, places, values):
     return y
 
 
+def reduced(m, function, x, axis, keepdims=False):
+    """Reductions into rows and columns of an array that is there, and from them."""
+    out = m.zeros((5, 9), dtype=x.dtype, device=x.device)
+    for i in range(3):
+        row = out[i, :x.shape[1]]
+        assert function(x + i, axis, out=row, keepdims=keepdims) is row
+    function(x, axis, out=out[:, 5][:x.shape[1]])
+    function(out[:, :4].T, 0, out=out[0, :5])  # which it reads
+    return out
+
+
 #: name -> function of the module and of arrays, shapes of these
 CALLS = {
     "roll": (lambda m, x: m.roll(x, (1, -2), (0, 2)), [(3, 4, 5)]),
@@ -149,6 +160,13 @@ CALLS = {
     "means of bins": (lambda m, x: m.ml.adaptive_avg_pool1d(x, 3), [(2, 3, 7)]),
     "maxima of bins": (lambda m, x: m.ml.adaptive_max_pool1d(x[:, ::2], 3), [(2, 3, 7)]),
 }
+#: Reductions, whose shuffles the simulator has not.
+REDUCED = {
+    "sums into": (lambda m, x: reduced(m, m.sum, x, 0), [(3, 4)]),
+    "largest into": (lambda m, x: reduced(m, m.max, x, (0,)), [(3, 4)]),
+    "means into": (lambda m, x: reduced(m, m.mean, x, -2), [(3, 4)]),
+    "variances into": (lambda m, x: reduced(m, m.var, x, 0), [(3, 4)]),
+}
 _CONVOLUTIONS = {
     "conv3d": [{}, {"padding": 1, "stride": (2, 1, 1)}, {"padding": (1, 0, 1), "dilation": (1, 1, 2)}, {"padding": "same"}],
     "conv_transpose3d": [{}, {"padding": (1, 0, 1), "stride": 2}], "conv2d": [{"padding": "same"}, {"stride": (2, 1)}],
@@ -174,7 +192,7 @@ for _name, _cases in _CONVOLUTIONS.items():
 
 
 def arrays_of(name, seed):
-    return [np.random.default_rng(seed + i).standard_normal(shape) for i, shape in enumerate(CALLS[name][1])]
+    return [np.random.default_rng(seed + i).standard_normal(shape) for i, shape in enumerate((CALLS | REDUCED)[name][1])]
 
 
 @pytest.mark.simulator
@@ -190,9 +208,9 @@ def test_as_on_the_cpu(monkeypatch):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", CALLS | REDUCED)
 def test_as_on_the_cpu_on_a_gpu(name):
-    function = CALLS[name][0]
+    function = (CALLS | REDUCED)[name][0]
     for seed in range(3):
         wanted = function(cm, *[cm.asarray(a, device="cpu") for a in arrays_of(name, seed)])
         found = function(cm, *[cm.asarray(a, device="cuda") for a in arrays_of(name, seed)])
@@ -220,3 +238,20 @@ def test_the_checks_are_left_out(fake, monkeypatch, name):
             if name not in several:
                 monkeypatch.setattr(module, checks, None)
         assert CALLS[name][0](cm, *given)._layout is wanted
+
+
+@pytest.mark.parametrize("function", ["sum", "prod", "mean", "max", "min", "var", "std", "any", "all", "argmax",
+                                      "count_nonzero"])
+def test_reductions_write_into_out(fake, monkeypatch, function):
+    """Where it has the layout of the result and lies apart, no second launch copies."""
+    monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
+    with cm.device("cuda:0"):
+        x = cm.asarray(np.ones((4, 4)))
+        result = getattr(cm, function)(x, 1)
+        out, other = cm.zeros_like(result), cm.zeros(8, dtype=result.dtype)[::2]
+        for target, launches in ((out, 1), (other, 2), (x[0], 2)):
+            fake.launches.clear()
+            assert getattr(cm, function)(x, 1, out=target) is target
+            assert len(fake.launches) == launches or target.dtype != result.dtype
+            words = [word for launch in fake.launches[-1:] for arg in launch[-1] if isinstance(arg, tuple) for word in arg[1]]
+            assert target._data in words

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Sequence
 from math import prod as product
 from typing import Any
@@ -110,6 +111,10 @@ def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **
     return (sign(x) * (_kept(g, x.shape, axis) if kind == "norm 1" else _extreme_grad(g, y, abs(x), axis)),)
 
 
+#: target: (card, x, out) of the call with `out=` under way in this thread, for the card to write there if it can
+_wanted = threading.local()
+
+
 class _Reduction(Op):
     """The card of a reduction. `known` holds the plans of calls without other arguments than keepdims and an integer or
     no axis, of arrays whose gradient is not recorded: such a call finds its plan without checks and defaults."""
@@ -124,7 +129,8 @@ class _Reduction(Op):
         self.combine = combine  # of a result and an initial value
         self.masked = masked  # (x, where, axis, keepdims, **more): the reduction of the elements that are not left out
         self.known: dict[tuple, Callable] = {}
-        dtypes.forget.append(self.known.clear)
+        self.parameters: dict[tuple, dict[str, Any]] = {}  # the card's own of these calls, for `out=`
+        dtypes.forget += [self.known.clear, self.parameters.clear]
 
     def quick(self, function: Callable[..., ndarray]) -> Callable[..., ndarray]:
         """The public function of this card: `function`, except where the plan is known."""
@@ -159,9 +165,20 @@ class _Reduction(Op):
         call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *extra])  # type: ignore
         return call
 
+    def again_into(self, x: Any, axis: Axis, keepdims: bool, out: Any) -> bool:
+        """Whether a call that was seen before, with `out` or without, could write its result there itself."""
+        try:
+            params = self.parameters[x._layout, axis, axis.__class__, keepdims, keepdims.__class__]
+        except (AttributeError, KeyError, TypeError):
+            return False
+        return not (type(axis) is tuple and {*map(type, axis)} - {int}) and self.into((x,), out, **params)
+
     def with_options(self, call: Callable[..., ndarray], x: Any, axis: Axis, keepdims: bool, *, out: Any = None,
                      initial: Any = None, where: Any = True, **more: Any) -> ndarray:
         """The reduction with NumPy's `out`, `initial` and `where`."""
+        alone = type(out) is ndarray and where is True and initial is None and not more
+        if alone and self.again_into(x, axis, keepdims, out):
+            return out
         x = require(self.name, x)
         if where is not True:
             where = coerce(self.name, (x, where))[1]
@@ -182,16 +199,20 @@ class _Reduction(Op):
             x = broadcast_to(astype(asarray(initial, device=x.device), x.dtype), shape)
         if out is not None and self.name in ("sum", "prod", "mean"):  # computed in out's dtype, if that is wider
             wide = target_of(self.name, out).dtype
-            if wide in INEXACT and dtypes.promote(x.dtype, wide) == wide:
+            if wide != x.dtype and wide in INEXACT and dtypes.promote(x.dtype, wide) == wide:
                 more.setdefault("dtype", wide)
-        result = call(x, axis, keepdims=keepdims, **more)
+        _wanted.target = (self, x, out) if alone and not more else None
+        try:
+            result = call(x, axis, keepdims=keepdims, **more)
+        finally:
+            _wanted.target = None
         if initial is not None:
             if type(initial) is not int or result.dtype in BOOLEAN:  # an integer that does not fit is an error
                 first = asarray(initial, device=result.device)
                 if result.dtype in BOOLEAN or can_write(first.dtype, result.dtype):
                     initial = astype(first, result.dtype, copy=False)
             result = self.combine(result, initial)  # type: ignore[misc]
-        return result if out is None else deliver(self.name, result, out)
+        return result if out is None or result is out else deliver(self.name, result, out)
 
     def reduce(self, x: ndarray, axis: Axis, keepdims: bool, dtype: np.dtype, plain: bool = True, **more: Any) -> ndarray:
         """The op itself; `plain`: no arguments were given that `known` does not tell apart."""
@@ -200,14 +221,19 @@ class _Reduction(Op):
             keepdims = _kept_axes(self.name, keepdims, x)
         if self.chooses and 0 in [x.shape[i] for i in axes]:
             raise ValueError(f"{self.name}: no elements to choose from along axes {axes} of an array of shape {x.shape}")
-        out = self(x, kind=self.name, axis=axes, keepdims=keepdims, dtype=dtype, **more)
+        params = {"kind": self.name, "axis": axes, "keepdims": keepdims, "dtype": dtype, **more}
+        card, given, out = getattr(_wanted, "target", None) or (None, None, x)
+        if card is not self or given is not x or not self.into((x,), out, **params):
+            out = self(x, **params)
         if plain and x._node is None and (axis is None or type(axis) is int or (
                 type(axis) is tuple and {*map(type, axis)} <= {int})):
-            run = self.plans.get((x._layout, self.name, axes, keepdims, dtype, *more.values()))
-            if len(self.known) >= self.most_known:
+            key, run = (x._layout, axis, axis.__class__, keepdims, bool), self.plans.get((x._layout, *params.values()))
+            if len(self.parameters) >= self.most_known:
                 self.known.clear()
+                self.parameters.clear()
+            self.parameters[key] = params
             if run is not None:
-                self.known[x._layout, axis, axis.__class__, keepdims, bool] = run
+                self.known[key] = run
         return out
 
 
@@ -252,8 +278,7 @@ _mean = _Reduction("mean", lambda g, _y, _x, *, axis, shape, **_: (_back(g / _co
 _prod = _Reduction("prod", lambda g, _y, x, *, axis, dtype, **_: (_prod_grad(g, x, axis, dtype),), neutral=1, combine=multiply)
 _max = _Reduction("max", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=maximum)
 _min = _Reduction("min", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=minimum)
-_var = _Reduction("var", _var_grad, masked=_var_of)
-_std = _Reduction("std", _std_grad, masked=_std_of)
+_var, _std = _Reduction("var", _var_grad, masked=_var_of), _Reduction("std", _std_grad, masked=_std_of)
 _norm = _Reduction("vector_norm", _norm_grad)
 _power_norm = Op("power_norm", cpu="reduce.power_norm", cuda="power_norm.power_norm")
 _argmax, _argmin = _Reduction("argmax", chooses=True), _Reduction("argmin", chooses=True)

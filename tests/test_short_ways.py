@@ -255,3 +255,18 @@ def test_reductions_write_into_out(fake, monkeypatch, function):
             assert len(fake.launches) == launches or target.dtype != result.dtype
             words = [word for launch in fake.launches[-1:] for arg in launch[-1] if isinstance(arg, tuple) for word in arg[1]]
             assert target._data in words
+
+
+def test_copyto_writes_where_it_lies(fake, monkeypatch):
+    """By a mask: one launch, two where the source may be the array itself."""
+    monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
+    with cm.device("cuda:0"):
+        x, y = cm.asarray(np.ones((4, 4))), cm.asarray(np.zeros((4, 4)))
+        mask = x > y
+        for source, launches in ((y, 1), (x, 2)):
+            for _ in range(2):
+                fake.launches.clear()
+                cm.copyto(x, source, where=mask)
+                assert len(fake.launches) == launches
+        with pytest.raises(ValueError, match="copyto: casting"):
+            cm.copyto(x, y, "any", where=mask)

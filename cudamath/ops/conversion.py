@@ -10,9 +10,11 @@ import numpy as np
 
 from ..core import dtypes, shapes
 from ..core.array import ndarray
-from ..core.op import coerce, require
+from ..core.op import apart, coerce, require
+from ..core.tape import wrote
 from .creation import asarray, diag
 from .grids import diag_indices, indices, tril_indices, triu_indices
+from .index import _where_into
 from .index import where as choose
 from .output import can_write, casting_rule
 from .shape import astype, broadcast_to, in_order, ravel
@@ -76,6 +78,14 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
     if where is True and type(dst) is type(src) is ndarray and dst._layout.dtype is src._layout.dtype:
         casting_rule("copyto", casting)
         dst[...] = src
+        return
+    if type(dst) is type(src) is type(where) is ndarray and dst._node is None is src._node and (
+            dst._layout.device == src._layout.device == where._layout.device >= 0 and dst._layout.dtype is src._layout.dtype and
+            where._layout.dtype == np.bool_ and dst._layout.size and  # written where it lies
+            dst.shape == src.shape == where.shape and apart(dst, src) and apart(dst, where)):
+        casting_rule("copyto", casting)
+        wrote(dst)
+        _where_into(dst, where, src)
         return
     dst = require("copyto", dst)
     number = isinstance(src, bool | int | float | complex)

@@ -29,8 +29,8 @@ library on ResNet-50's layers); 1 x 1 ones as was measured: where little is summ
 Filters of one channel each go to ``depthwise`` where images lie in C order, else to ``depthwise_last``, but for weight
 gradients and 16-bit forward convolutions, the library's. Other float32 goes where it was measured to be
 fastest (core/tune.py, which also names the one of cuDNN's plans), as do 16-bit weight gradients; where nothing was measured,
-large forward convolutions and gradients of windows without a stride go to ``cudnn``; the rest, and all where the libraries are
-missing, runs in our own kernels.
+large forward convolutions and gradients of windows without a stride go to ``cudnn``, and so do smaller input gradients; the
+rest, and all where the libraries are missing, runs in our own kernels.
 
 Measured (row versions_conv_bfloat16):
 (32, 64, 128, 128) * (128, 64, 3, 3), bfloat16; NVIDIA H200, commit b1af96ed564e, 2026-11-22
@@ -95,6 +95,7 @@ from .elementwise import plain
 Pair = tuple[int, int]
 NAMED = ("wgmma", "product", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas", "columns")
 LARGE = 1 << 28  # multiply-adds from which float32 may go to the library
+SOME = 8  # channels and outputs, from which on input gradients of less than that go there, too: it takes one launch
 
 
 # -------------------------------------------------------------------------------------------------- cuDNN
@@ -226,8 +227,10 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
         if timed is not None:
             return [] if timed.choice == "ours" else library if timed.choice.startswith("cudnn") else [timed.choice, *library]
         results = (out if kind == "forward" else first).size
+        much = results * per_group * kernel[0] * kernel[1] >= LARGE
         dense = groups == 1 and (kind == "forward" or window and max(stride) == 1)
-        return library if dense and results * per_group * kernel[0] * kernel[1] >= LARGE else []
+        inward = kind == "input" and groups == 1 and window and max(dilation) == 1 and min(channels) >= SOME
+        return library if (dense if much else inward) else []
     ours = [name for name, module in (("wgmma", conv_wgmma), ("mma", conv_mma))
             if module.serves(out.dtype, capability(out.device), *channels)]
     timed = measured(kind, out, first, second, stride, dilation) if out.itemsize == 2 else None

@@ -56,8 +56,20 @@ def test_the_smallest_are_one_launch():
     ("forward", (64, 64, 56, 56), (64, 64, 56, 56), (64, 64, 3, 3), 1, 1, ["cudnn"]),
     ("forward", (128, 32, 28, 28), (128, 1, 28, 28), (32, 1, 3, 3), 1, 1, []),          # small
     ("input", (64, 128, 56, 56), (64, 128, 28, 28), (128, 128, 3, 3), 2, 1, []),        # every second row and column
-    ("input", (8, 32, 33, 33), (8, 32, 16, 16), (32, 32, 3, 3), 2, 1, ["cudnn"]),       # less to do
+    ("forward", (4, 8, 8, 8), (4, 8, 8, 8), (8, 8, 3, 3), 1, 1, []),                    # little
+    ("forward", (4, 16, 8, 8), (4, 16, 8, 8), (16, 16, 3, 3), 1, 1, ["cudnn"]),         # more
+    ("forward", (8, 64, 8, 8), (8, 32, 16, 16), (64, 32, 3, 3), 2, 1, ["cudnn"]),
+    ("forward", (8, 64, 16, 16), (8, 32, 16, 16), (64, 32, 1, 1), 1, 1, ["cudnn"]),
+    ("forward", (8, 32, 16, 16), (8, 32, 16, 16), (32, 8, 3, 3), 1, 4, []),             # in groups
+    ("input", (4, 8, 8, 8), (4, 8, 8, 8), (8, 8, 3, 3), 1, 1, []),                      # little
+    ("input", (4, 16, 8, 8), (4, 16, 8, 8), (16, 16, 3, 3), 1, 1, ["cudnn"]),           # more
+    ("input", (8, 32, 33, 33), (8, 32, 16, 16), (32, 32, 3, 3), 2, 1, ["cudnn"]),
     ("input", (8, 4, 65, 65), (8, 32, 32, 32), (32, 4, 3, 3), 2, 1, []),                # few channels
+    ("input", (8, 32, 16, 16), (8, 64, 16, 16), (64, 32, 1, 1), 1, 1, []),              # no window
+    ("weight", (8, 8, 3, 3), (4, 8, 8, 8), (4, 8, 8, 8), 1, 1, []),                     # little
+    ("weight", (16, 16, 3, 3), (4, 16, 16, 16), (4, 16, 16, 16), 1, 1, ["cudnn"]),      # more
+    ("weight", (64, 64, 3, 3), (4, 64, 8, 8), (4, 64, 8, 8), 1, 1, []),                 # enough blocks of ours
+    ("weight", (16, 16, 3, 3), (4, 16, 8, 8), (4, 16, 16, 16), 2, 1, []),
     ("weight", (64, 64, 3, 3), (64, 64, 56, 56), (64, 64, 56, 56), 1, 1, ["cudnn"]),
     ("weight", (64, 64, 3, 3), (64, 64, 28, 28), (64, 64, 56, 56), 2, 1, []),
     ("weight", (256, 64, 1, 1), (64, 256, 56, 56), (64, 64, 56, 56), 1, 1, []),
@@ -72,6 +84,8 @@ def test_where_float32_goes_to_the_library(monkeypatch, kind, out, first, second
     with assume((9, 0)):
         assert conv._order(None, kind, *layouts, (stride, stride), groups, False) == expected
         assert conv._order("direct", kind, *layouts, (stride, stride), groups, False) == []
+        monkeypatch.setattr(dnn, "available", lambda: False)
+        assert "cudnn" not in conv._order(None, kind, *layouts, (stride, stride), groups, False)
 
 
 @pytest.mark.parametrize(("grad", "weight", "stride", "first"), [

@@ -28,9 +28,9 @@ library on ResNet-50's layers); 1 x 1 ones as was measured: where little is summ
 ``cublas``; weight gradients of small images by ``cudnn``; without it, by ``product``, ``wgmma`` or ``mma``.
 Filters of one channel each go to ``depthwise`` where images lie in C order, else to ``depthwise_last``, but for weight
 gradients and 16-bit forward convolutions, the library's. Other float32 goes where it was measured to be
-fastest (core/tune.py, which also names the one of cuDNN's plans), as do 16-bit weight gradients; where nothing was measured,
-large forward convolutions and gradients of windows without a stride go to ``cudnn``, and so do smaller input gradients; the
-rest, and all where the libraries are missing, runs in our own kernels.
+fastest (core/tune.py, which also names the one of cuDNN's plans), as do 16-bit weight gradients. Where nothing was measured,
+its size decides, alone and at once (`_sooner`): little goes to the direct kernels, more to ``cudnn``; a process's first one
+waits for the library to be loaded, as torch's does. The rest, and all where the libraries are missing, runs in our own kernels.
 
 Measured (row versions_conv_bfloat16):
 (32, 64, 128, 128) * (128, 64, 3, 3), bfloat16; NVIDIA H200, commit b1af96ed564e, 2026-11-22
@@ -95,7 +95,8 @@ from .elementwise import plain
 Pair = tuple[int, int]
 NAMED = ("wgmma", "product", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas", "columns")
 LARGE = 1 << 28  # multiply-adds from which float32 may go to the library
-SOME = 8  # channels and outputs, from which on input gradients of less than that go there, too: it takes one launch
+SOME = 8  # channels and outputs, from which on less than that may go there, too: it takes one launch
+WEIGHTS = 1 << 22  # up to which weight gradients do; beyond, ours have enough blocks
 
 
 # -------------------------------------------------------------------------------------------------- cuDNN
@@ -200,6 +201,24 @@ def _biased(plan: Plan | None, bias: Layout | None) -> Plan | None:
     return plan
 
 
+def _sooner(kind: str, products: int, channels: int, window: bool, stride: int, dilation: int) -> bool:
+    """Whether float32 with so many multiply-adds, of a size that nobody timed, is sooner done by cuDNN than by our tiles.
+
+    Images (4, 16, 8, 8) to (8, 64, 16, 16), as many outputs, 3 x 3 taps; back to back on an H200, us (ours, cuDNN):
+
+                          2^19       2^21       2^23       2^25       2^26
+        forward           17, 10     17, 12     63, 17     63, 17     64, 17
+        input             17, 10     17, 10     62, 18     63, 19     63, 20
+        input, stride 2   52, 15     52, 15     107, 19    106, 30    108, 43
+        weight            16, 9      16, 9      23, 28     24, 24     26, 33
+    """
+    if products >= LARGE:
+        return kind == "forward" or window and stride == 1
+    if channels < SOME or dilation > 1:
+        return False
+    return kind == "forward" or window and (kind == "input" or stride == 1 and products <= WEIGHTS)
+
+
 def _order(version: str | None, kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, groups: int,
            tf32: bool, dilation: Pair = (1, 1)) -> list[str]:
     """The versions to try before the plain ones, which can do anything: the best first, as measured on an H200."""
@@ -226,11 +245,9 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
         timed = measured(kind, out, first, second, stride, dilation)
         if timed is not None:
             return [] if timed.choice == "ours" else library if timed.choice.startswith("cudnn") else [timed.choice, *library]
-        results = (out if kind == "forward" else first).size
-        much = results * per_group * kernel[0] * kernel[1] >= LARGE
-        dense = groups == 1 and (kind == "forward" or window and max(stride) == 1)
-        inward = kind == "input" and groups == 1 and window and max(dilation) == 1 and min(channels) >= SOME
-        return library if (dense if much else inward) else []
+        products = (out if kind == "forward" else first).size * per_group * kernel[0] * kernel[1]
+        sooner = groups == 1 and _sooner(kind, products, min(channels), window, max(stride), max(dilation))
+        return library if sooner else []
     ours = [name for name, module in (("wgmma", conv_wgmma), ("mma", conv_mma))
             if module.serves(out.dtype, capability(out.device), *channels)]
     timed = measured(kind, out, first, second, stride, dilation) if out.itemsize == 2 else None

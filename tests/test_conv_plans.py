@@ -65,11 +65,12 @@ def test_the_smallest_are_one_launch():
     ("input", (4, 16, 8, 8), (4, 16, 8, 8), (16, 16, 3, 3), 1, 1, ["cudnn"]),           # more
     ("input", (8, 32, 33, 33), (8, 32, 16, 16), (32, 32, 3, 3), 2, 1, ["cudnn"]),
     ("input", (8, 4, 65, 65), (8, 32, 32, 32), (32, 4, 3, 3), 2, 1, []),                # few channels
-    ("input", (8, 32, 16, 16), (8, 64, 16, 16), (64, 32, 1, 1), 1, 1, []),              # no window
+    ("input", (8, 32, 16, 16), (8, 64, 16, 16), (64, 32, 1, 1), 1, 1, ["cudnn"]),
     ("weight", (8, 8, 3, 3), (4, 8, 8, 8), (4, 8, 8, 8), 1, 1, []),                     # little
     ("weight", (16, 16, 3, 3), (4, 16, 16, 16), (4, 16, 16, 16), 1, 1, ["cudnn"]),      # more
     ("weight", (64, 64, 3, 3), (4, 64, 8, 8), (4, 64, 8, 8), 1, 1, []),                 # enough blocks of ours
     ("weight", (16, 16, 3, 3), (4, 16, 8, 8), (4, 16, 16, 16), 2, 1, []),
+    ("weight", (64, 32, 1, 1), (8, 64, 16, 16), (8, 32, 16, 16), 1, 1, []),
     ("weight", (64, 64, 3, 3), (64, 64, 56, 56), (64, 64, 56, 56), 1, 1, ["cudnn"]),
     ("weight", (64, 64, 3, 3), (64, 64, 28, 28), (64, 64, 56, 56), 2, 1, []),
     ("weight", (256, 64, 1, 1), (64, 256, 56, 56), (64, 64, 56, 56), 1, 1, []),
@@ -153,7 +154,8 @@ def test_what_was_measured_of_float32_decides(monkeypatch, tmp_path, kind):
         tune.remember("assumed", "conv2d", f"float32 {kind} 3x3 stride 1x1", (64, 8, 81, 16), times)
         with assume((9, 0)):
             assert conv._order(None, kind, *layouts, (1, 1), 1, False) == order
-            assert conv._order(None, kind, *layouts, (1, 1), 1, False, (2, 2)) == []
+            assert conv.measured(kind, *layouts, (1, 1), (2, 2)) is None
+            assert conv._order(None, kind, *layouts, (1, 1), 1, False, (2, 2)) == ["cudnn"] * (kind != "weight")
             assert conv.library(kind, *layouts, **where) is None and asked.pop() == plan
             assert conv.library(kind, *layouts, **{**where, "tf32": True}) is None and asked.pop() == ""
             last = [conv_layout.as_last(layout) for layout in layouts]

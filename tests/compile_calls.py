@@ -136,7 +136,8 @@ def layers(f: np.dtype) -> None:
         attend = functools.partial(ml.scaled_dot_product_attention, causal=True)
         cm.grad(lambda q, k: attend(q, k, k).sum(), (0, 1))(made((2, 8, 300, 128), f), made((2, 2, 500, 128), f))
         lengths = {"query_lengths": cm.zeros(2, "int32"), "key_lengths": cm.zeros(2, "int32")}
-        cm.grad(lambda q: attend(q, q, q, **lengths).sum())(made((2, 8, 300, 128), f))
+        for depth in (128, 256):
+            cm.grad(lambda q: attend(q, q, q, **lengths).sum())(made((2, 8, 300, depth), f))
         attend(made((2, 8, 1, 64), f), *[made((2, 2, 4096, 64), f)] * 2, key_lengths=cm.zeros(2, "int32"))
         cm.grad(lambda q: attend(q, q, q, mask=made((300, 300), "?")).sum())(made((2, 8, 300, 64), f))
         attend(made((2, 8, 300, 64), f), *[made((2, 8, 301, 64), f)] * 2, mask=made((300, 301), "?"))  # pairs do not fit

@@ -28,7 +28,8 @@ def test_tensor_core_versions_with_lengths(version, queries, causal):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("shape", [(4, 4, 2, 300, 500, 128), (4, 4, 4, 520, 333, 64), (4, 2, 1, 200, 300, 80)], ids=str)
+@pytest.mark.parametrize("shape", [(4, 4, 2, 300, 500, 128), (4, 4, 4, 520, 333, 64), (4, 2, 1, 200, 300, 80),
+                                   (4, 4, 2, 300, 500, 256), (4, 2, 2, 200, 300, 136)], ids=str)
 @pytest.mark.parametrize("causal", [False, True])
 def test_gradients_on_tensor_cores_with_lengths(shape, causal):
     """What lies beyond them gets zeros, be it no number, and adds nothing; and twice the same bits."""

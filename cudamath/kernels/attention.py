@@ -254,11 +254,10 @@ def attention_grad(g: Layout, q: Layout, k: Layout, v: Layout, y: Layout, lse: L
     if version is None:
         version = "mma" if suits_mma(q, v) else "plain"
         if version == "mma" and capability(q.device)[0] == 9 and not dropping:
-            wide = q.shape[3] > 128 and not (extras.queries is extras.keys is None)
-            if extras.mask is None and not wide and suits_exponents(q, k, scale):
+            if extras.mask is None and suits_exponents(q, k, scale):
                 version = "wgmma"
     if version == "wgmma":
-        return _grad_wgmma(g, q, k, v, extras, causal, scale) if q.shape[3] <= 128 else _grad_wide(g, q, k, v, causal, scale)
+        return (_grad_wgmma if q.shape[3] <= 128 else _grad_wide)(g, q, k, v, extras, causal, scale)
     kind = extras.kind(q, v, causal, dropping)
     heads, shares = math.prod(q.shape[:2]), math.prod(k.shape[:2])
     after = [compute_dtype(q.dtype).type(scale), *extras.scalars]
@@ -330,26 +329,29 @@ def _grad_wgmma(g: Layout, q: Layout, k: Layout, v: Layout, extras: _Extras, cau
                 [*maps.temps, *(q.like(shape, dtype) for shape, dtype in sizes)])
 
 
-def _grad_wide(g: Layout, q: Layout, k: Layout, v: Layout, causal: bool, scale: float) -> Plan:
+def _grad_wide(g: Layout, q: Layout, k: Layout, v: Layout, extras: _Extras, causal: bool, scale: float) -> Plan:
     from . import attention_wgmma_grad as grad
     from . import attention_wgmma_grad_wide as wide
+    from .attention_wgmma_grad_queries import attention_grad_wide_queries
 
     (batch, heads, rows, depth), (shares, keys) = q.shape, k.shape[1:3]
     columns, single = 64 * blocks(depth, 64), np.dtype(np.float32)
-    tile = wide.Tile("bf16" if q.dtype == bfloat16 else "f16", columns, columns != depth, causal)
+    limited, lengths = extras.queries is not None or extras.keys is not None, extras.both_lengths(rows, keys)
+    tile = wide.Tile("bf16" if q.dtype == bfloat16 else "f16", columns, columns != depth, causal, limited)
     maps = _Boxes()
     operands = [maps.map(Input(i), x, wide.ROWS) for i, x in enumerate((g, q, k, v))]
     tiles_k, tiles_q, padded = blocks(keys, wide.ROWS), blocks(rows, wide.OWNED), grad.PAD * blocks(rows, grad.PAD)
     sizes = [((batch * heads * padded,), single), ((batch * heads * padded,), single), ((1,), np.dtype(np.int32))]
     lse2, mean, turns = (Temp(len(maps.temps) + i) for i in range(3))  # nobody waits for a turn
-    prepare = _prepare(q, operands[0].array, padded, lse2, mean, turns)
-    shift, real = keys - rows, (np.float32(scale * math.log2(math.e)), np.float32(scale))
+    prepare = _prepare(q, operands[0].array, padded, lse2, mean, turns, lengths=lengths[0] if limited else None)
+    real = np.float32(scale * math.log2(math.e)), np.float32(scale)
     together = max(1, multiprocessors(q.device) // tiles_k)  # heads whose blocks run at the same time: by turns
-    numbers = [shares, heads // shares, keys, padded, tiles_k, blocks(rows, wide.ROWS), together, batch * shares, shift]
+    numbers = [shares, heads // shares, rows, keys, padded, tiles_k, blocks(rows, wide.ROWS), together, batch * shares]
     of_keys = Launch(wide.attention_grad_wide_keys(tile), tiles_k * batch * shares, wide.THREADS,
-                     [*operands, lse2, mean, Output(1), Output(2), *map(np.int32, numbers), *real], tile.shared_keys)
-    numbers = [heads, heads // shares, rows, keys, padded, tiles_q, _together(q, k, causal), batch * heads, shift]
-    of_queries = Launch(wide.attention_grad_wide_queries(tile._replace(tail=keys % wide.ROWS != 0)), tiles_q * batch * heads,
-                        wide.THREADS, [*operands, lse2, mean, Output(0), *map(np.int32, numbers), *real], tile.shared_queries)
+                     [*operands, *lengths, lse2, mean, Output(1), Output(2), *map(np.int32, numbers), *real], tile.shared_keys)
+    numbers = [heads, heads // shares, rows, keys, padded, tiles_q, _together(q, k, causal), batch * heads]
+    of_queries = Launch(attention_grad_wide_queries(tile._replace(tail=not limited and keys % wide.ROWS != 0)),
+                        tiles_q * batch * heads, wide.THREADS,
+                        [*operands, *lengths, lse2, mean, Output(0), *map(np.int32, numbers), *real], tile.shared_queries)
     return Plan([q.like(), k.like(), v.like()], [*maps.steps, prepare, of_keys, of_queries],
                 [*maps.temps, *(q.like(shape, dtype) for shape, dtype in sizes)])

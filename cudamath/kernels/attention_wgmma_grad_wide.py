@@ -6,6 +6,7 @@ products, but every number is written once, rounded, where it belongs:
 
     attention_grad_wide_keys       a block owns 64 keys and walks over the queries:   s, dp, dv += p g, dk += ds q
     attention_grad_wide_queries    a block owns 128 queries and walks over the keys:  s, dp, dq += ds k
+                                   (attention_wgmma_grad_queries.py)
 
 Both leave p and ds in registers, where a product reads them as its operand A: rounded to 16 bits, a result's registers are an
 operand's. dk and dv of 64 keys are half of all registers of a multiprocessor, so the first kernel's two warpgroups share the
@@ -24,7 +25,8 @@ Determinism: each sum is one thread's, in the order of the tiles. Blocks with mo
 The floor: 14 Sq Sk D operations (half of it if causal) at the speed of the tensor cores, some 700 TFLOP/s at the power limit
 of an H200. Shared memory is read for as long: a product of 64 x 64 x 16 reads 4 KB in the 32 clocks it takes.
 
-lse and mean come from attention_grad_prepare in attention_wgmma_grad.py, which explains both and the masks.
+lse and mean come from attention_grad_prepare in attention_wgmma_grad.py, which explains both, the masks and lengths. What a
+tile has beyond the lengths both warpgroups clear, each before it multiplies: zeros that are there already do no harm.
 
 Source: Dao, "FlashAttention-2", 2023; Shah et al., "FlashAttention-3", 2024.
 """
@@ -36,7 +38,7 @@ from typing import Any, NamedTuple
 
 from . import hopper
 from . import ptx_hopper as ptx
-from .attention_wgmma import HIDDEN, find_tile, leave, row_steps, store_rows, uniform
+from .attention_wgmma import HIDDEN, bounds, clear_rows, find_tile, leave, store_rows, uniform
 from .lazy import cuda, types
 from .ptx_mma import (
     any_lane,
@@ -49,6 +51,7 @@ from .ptx_mma import (
     pack_bf16,
     pack_f16,
     shared_address,
+    store_global_4,
     store_shared_float_4,
 )
 from .rows import device
@@ -69,12 +72,13 @@ STAGES = 3  # of queries in attention_grad_wide_keys; of gradients there are two
 
 class Tile(NamedTuple):
     """Compile-time choices. kind: "bf16" or "f16"; depth: 192 or 256 columns, of which `ragged` says that some are beyond D;
-    causal; tail: keys may end within a tile (attention_grad_wide_queries alone looks at that)."""
+    causal; lengths: they are given; tail: keys may end within a tile (attention_grad_wide_queries alone looks at that)."""
 
     kind: str
     depth: int
     ragged: bool
     causal: bool
+    lengths: bool
     tail: bool = False
 
     @property
@@ -129,10 +133,36 @@ def keep_here(s, half):
         ptx.fence_async_shared()
 
 
+@device
+def nothing(to, rows, first, count, columns, thread):
+    """Zeros for `count` rows from `first` on, as far as there are so many; to: (address of row 0, bytes of a row)."""
+    units = columns // 8
+    for n in range(thread, count * units, THREADS):
+        line = n // units
+        if first + line < rows:
+            store_global_4(to[0] + i64(first + line) * to[1] + 16 * i64(n - line * units), i32(0), i32(0), i32(0), i32(0))
+
+
+@functools.cache
+def keep_rows(count: int) -> Any:
+    """A device function (sums, whether the thread's first row counts, and the one 8 below): 0 in place of those that do not."""
+
+    @device
+    def keep_rows(c, first, second):
+        for i in range(count // 4):
+            c[4 * i] = c[4 * i] if first else f32(0)
+            c[4 * i + 1] = c[4 * i + 1] if first else f32(0)
+            c[4 * i + 2] = c[4 * i + 2] if second else f32(0)
+            c[4 * i + 3] = c[4 * i + 3] if second else f32(0)
+
+    return keep_rows
+
+
 @functools.cache
 def attention_grad_wide_keys(tile: Tile) -> Any:
     """dk and dv. See Tile."""
-    causal, depth, nbytes = tile.causal, tile.depth, tile.nbytes
+    causal, depth, nbytes, lengths = tile.causal, tile.depth, tile.nbytes, tile.lengths
+    bounds_of, clear, keep = bounds(lengths), clear_rows(ROWS, tile.panels), keep_rows(depth // 2)
     outputs, kept = depth // 2, 4 * (tile.panels - 1)  # instructions along the boxes of keys and values in shared memory
     multiply_held = ptx.wgmma_registers(tile.kind, ROWS, tile.along[kept:], zero=True, commit=False)
     multiply_kept = ptx.wgmma(tile.kind, ROWS, tile.along[:kept], tile.along[:kept])
@@ -198,12 +228,11 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
             a[4 * i], a[4 * i + 1], a[4 * i + 2], a[4 * i + 3] = load_matrix_4(i32(at ^ (32 * i)))
 
     @cuda.jit(launch_bounds=(THREADS, 1), fastmath={"contract"})
-    def attention_grad_wide_keys(map_g, map_q, map_k, map_v, lse2, mean, dk, dv, shares, repeats, keys, padded, tiles_k,
-                                 tiles_q, together, all_shares, shift, factor, scale):
-        """map_g, map_q: of g and q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D). lse2, mean (B H, padded), flat.
-        dk, dv (B, Hkv, Sk, D), any strides of rows. shares: Hkv; repeats: H / Hkv; keys: Sk; tiles_k, tiles_q: of a head;
-        together: heads whose blocks begin by turns; all_shares: B Hkv; shift: query i sees keys up to i + shift; factor: scale
-        log2 e.
+    def attention_grad_wide_keys(map_g, map_q, map_k, map_v, query_lengths, key_lengths, lse2, mean, dk, dv, shares, repeats,
+                                 rows, keys, padded, tiles_k, tiles_q, together, all_shares, factor, scale):
+        """map_g, map_q: of g and q (B, H, Sq, D), map_k, map_v: of k and v (B, Hkv, Sk, D). lengths (B,). lse2, mean (B H,
+        padded), flat. dk, dv (B, Hkv, Sk, D), any strides of rows. shares: Hkv; repeats: H / Hkv; rows: Sq; keys: Sk; tiles_k,
+        tiles_q: of a head; together: heads whose blocks begin by turns; all_shares: B Hkv; factor: scale log2 e.
         """
         shared = cuda.shared.array(0, types.uint8)
         base = shared_address(shared)  # the system keeps the first 1,024 bytes of the window: this is a multiple of 1,024
@@ -232,11 +261,22 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
         block = i32(tiles_k - 1 - from_end)  # of keys: the first are seen by most
         batch = divide_unsigned(share, shares)
         within = i32(share - batch * shares)
+        present, filled = bounds_of(query_lengths, key_lengths, batch, rows, keys)
+        visited = tiles_q  # tiles of queries in which there are some
+        if lengths:
+            visited = divide_unsigned(i32(present + ROWS - 1), i32(ROWS))
+            if block * ROWS >= filled or present == 0:  # nobody sees these keys
+                at = global_address(dk) + i64(batch) * dk.strides[0] + i64(within) * dk.strides[1]
+                nothing((at, i64(dk.strides[2])), keys, i32(block * ROWS), ROWS, i32(dk.shape[3]), thread)
+                at = global_address(dv) + i64(batch) * dv.strides[0] + i64(within) * dv.strides[1]
+                nothing((at, i64(dv.strides[2])), keys, i32(block * ROWS), ROWS, i32(dv.shape[3]), thread)
+                return
+        shift = i32(filled - present)  # query i sees keys up to i + shift
         first = i32(0)
         if causal:
-            first = i32(min(divide_unsigned(i32(max(block * ROWS - shift, 0)), i32(ROWS)), tiles_q - 1))
-        left = i32((tiles_q - first) * repeats)
-        row = i32(tiles_q - 1)
+            first = i32(min(divide_unsigned(i32(max(block * ROWS - shift, 0)), i32(ROWS)), visited - 1))
+        left = i32((visited - first) * repeats)
+        row = i32(visited - 1)
 
         if group == 0:  # ---------------------------------------------------------------------- the producer
             fewer()
@@ -273,7 +313,7 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                     g_stage, g_phase = hopper.advance(g_stage, g_phase, 2)
                     row = i32(row - 1)
                     if row < first:
-                        row = i32(tiles_q - 1)
+                        row = i32(visited - 1)
                         head = i32(head + 1)
                         line += padded
         else:  # -------------------------------------------------------------------------------- the consumers
@@ -302,6 +342,9 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                 ptx.barrier_wait(k_full, 0)
                 take(a, held_at)
                 ptx.barrier_wait(q_full, 0)
+                if lengths:
+                    if (row + 1) * ROWS > present:
+                        clear(q_tile, i32(present - row * ROWS), mine, 1)
                 multiply_held(s, 0, a, 0, q_rows)
                 multiply_kept(s, 0, k_rows, q_rows)
                 scores_done(s, 0)
@@ -312,14 +355,21 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                 rounded(p, s)
                 while left > 1:
                     left = i32(left - 1)
+                    before = row
                     row = i32(row - 1)
                     if row < first:
-                        row = i32(tiles_q - 1)
+                        row = i32(visited - 1)
                     stage, phase = hopper.advance(stage, phase, STAGES)
                     ptx.barrier_wait(i32(q_full + 8 * stage), phase)
+                    if lengths:
+                        if (row + 1) * ROWS > present:
+                            clear(i32(q_tile + stage * nbytes), i32(present - row * ROWS), mine, 1)
                     multiply_held(s, 0, a, 0, q_rows + i64(stage * (nbytes >> 4)))
                     multiply_kept(s, 0, k_rows, q_rows + i64(stage * (nbytes >> 4)))
                     ptx.barrier_wait(i32(g_full + 8 * g_stage), g_phase)
+                    if lengths:
+                        if (before + 1) * ROWS > present:
+                            clear(i32(g_tile + g_stage * nbytes), i32(present - before * ROWS), mine, 1)
                     multiply_rows(to, 0, p, 0, g_columns + i64(g_stage * (nbytes >> 4)))
                     all_but_outputs(s, 0)
                     ptx.barrier_wait(p_empty, p_phase)
@@ -333,8 +383,13 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                     g_stage, g_phase = hopper.advance(g_stage, g_phase, 2)
                     rounded(p, s)
                 ptx.barrier_wait(i32(g_full + 8 * g_stage), g_phase)
+                if lengths:
+                    if (row + 1) * ROWS > present:
+                        clear(i32(g_tile + g_stage * nbytes), i32(present - row * ROWS), mine, 1)
                 multiply_rows(to, 0, p, 0, g_columns + i64(g_stage * (nbytes >> 4)))
                 outputs_done(to, 0)
+                if lengths:
+                    keep(to, key < filled, key + 8 < filled)
                 at = global_address(dv) + i64(batch) * dv.strides[0] + i64(within) * dv.strides[1] + of * dv.strides[2]
                 store(to, at, 8 * dv.strides[2], f32(1), f32(1), key < keys, key + 8 < keys, lane, i32(dv.shape[3]))
             else:  # dp, ds and dk
@@ -342,6 +397,9 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                 ptx.barrier_wait(v_full, 0)
                 take(a, i32(held_at + PANEL))
                 ptx.barrier_wait(g_full, 0)
+                if lengths:
+                    if (row + 1) * ROWS > present:
+                        clear(g_tile, i32(present - row * ROWS), mine, 2)
                 multiply_held(s, 0, a, 0, g_rows)
                 multiply_kept(s, 0, v_rows, g_rows)
                 scores_done(s, 0)
@@ -353,12 +411,22 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                 rounded(p, s)
                 while left > 1:
                     left = i32(left - 1)
+                    before = row
+                    row = i32(row - 1)
+                    if row < first:
+                        row = i32(visited - 1)
                     g_stage, g_phase = hopper.advance(g_stage, g_phase, 2)
                     p_phase = i32(p_phase ^ 1)
                     ptx.barrier_wait(i32(g_full + 8 * g_stage), g_phase)
+                    if lengths:
+                        if (row + 1) * ROWS > present:
+                            clear(i32(g_tile + g_stage * nbytes), i32(present - row * ROWS), mine, 2)
                     multiply_held(s, 0, a, 0, g_rows + i64(g_stage * (nbytes >> 4)))
                     multiply_kept(s, 0, v_rows, g_rows + i64(g_stage * (nbytes >> 4)))
                     ptx.barrier_wait(i32(q_full + 8 * stage), phase)
+                    if lengths:
+                        if (before + 1) * ROWS > present:
+                            clear(i32(q_tile + stage * nbytes), i32(present - before * ROWS), mine, 2)
                     multiply_rows(to, 0, p, 0, q_columns + i64(stage * (nbytes >> 4)))
                     all_but_outputs(s, 0)
                     ptx.barrier_wait(p_full, p_phase)
@@ -371,175 +439,14 @@ def attention_grad_wide_keys(tile: Tile) -> Any:
                     stage, phase = hopper.advance(stage, phase, STAGES)
                     rounded(p, s)
                 ptx.barrier_wait(i32(q_full + 8 * stage), phase)
+                if lengths:
+                    if (row + 1) * ROWS > present:
+                        clear(i32(q_tile + stage * nbytes), i32(present - row * ROWS), mine, 2)
                 multiply_rows(to, 0, p, 0, q_columns + i64(stage * (nbytes >> 4)))
                 outputs_done(to, 0)
+                if lengths:
+                    keep(to, key < filled, key + 8 < filled)
                 at = global_address(dk) + i64(batch) * dk.strides[0] + i64(within) * dk.strides[1] + of * dk.strides[2]
                 store(to, at, 8 * dk.strides[2], scale, scale, key < keys, key + 8 < keys, lane, i32(dk.shape[3]))
 
     return attention_grad_wide_keys
-
-
-@functools.cache
-def attention_grad_wide_queries(tile: Tile) -> Any:
-    """dq. See Tile."""
-    causal, depth, nbytes = tile.causal, tile.depth, tile.nbytes
-    masked = causal or tile.tail
-    outputs = depth // 2
-    multiply_scores = ptx.wgmma(tile.kind, ROWS, tile.along, tile.along, zero=True)
-    multiply_keys = ptx.wgmma_registers(tile.kind, depth, DOWN, trans_b=True)
-    by_rows, by_columns = hopper.descriptor_base(), hopper.descriptor_base(PANEL)
-    all_but_two, outputs_done = ptx.wgmma_wait(2, outputs), ptx.wgmma_wait(0, outputs)
-    all_but_one, scores_done = ptx.wgmma_wait(1, SCORES), ptx.wgmma_wait(0, SCORES)
-    hold_packed = ptx.hold(PACKED, i32)
-    more, fewer = ptx.registers_up(240), ptx.registers_down(24)
-    hide, _, _ = row_steps(ROWS, HIDDEN)
-    load, store = load_tile(tile.panels), store_rows(tile.kind, depth, tile.ragged)
-    pack = pack_bf16 if tile.kind == "bf16" else pack_f16
-    offset_g, offset_k, offset_v = 2 * nbytes, 4 * nbytes, 6 * nbytes
-    offset_barriers = 7 * nbytes
-
-    @device
-    def weigh(s, block, seen, last0, last1, lse0, lse1, factor, lane):
-        """p from s. seen: keys that all of the warpgroup's queries see; last0, last1: the last that the thread's two see."""
-        if masked:
-            if (block + 1) * ROWS > seen:
-                start = i32(block * ROWS + 2 * (lane & 3))
-                hide(s, i32(last0 - start), i32(last1 - start))
-        for i in range(PIECES):
-            s[4 * i] = exp2(s[4 * i] * factor - lse0)
-            s[4 * i + 1] = exp2(s[4 * i + 1] * factor - lse0)
-            s[4 * i + 2] = exp2(s[4 * i + 2] * factor - lse1)
-            s[4 * i + 3] = exp2(s[4 * i + 3] * factor - lse1)
-
-    @device
-    def slope(d, s, mean0, mean1):
-        """ds from dp and p."""
-        for i in range(PIECES):
-            d[4 * i] = s[4 * i] * (d[4 * i] - mean0)
-            d[4 * i + 1] = s[4 * i + 1] * (d[4 * i + 1] - mean0)
-            d[4 * i + 2] = s[4 * i + 2] * (d[4 * i + 2] - mean1)
-            d[4 * i + 3] = s[4 * i + 3] * (d[4 * i + 3] - mean1)
-
-    @cuda.jit(launch_bounds=(THREADS, 1), fastmath={"contract"})
-    def attention_grad_wide_queries(map_g, map_q, map_k, map_v, lse2, mean, dq, heads, repeats, rows, keys, padded, tiles,
-                                    together, all_heads, shift, factor, scale):
-        """Arguments of attention_grad_wide_keys; dq (B, H, Sq, D), any strides of rows. heads: H; rows: Sq; tiles: of 128
-        queries in a head; all_heads: B H."""
-        shared = cuda.shared.array(0, types.uint8)
-        base = shared_address(shared)  # the system keeps the first 1,024 bytes of the window: this is a multiple of 1,024
-        q_full = i32(base + offset_barriers)
-        g_full, v_full, v_empty = i32(q_full + 8), i32(q_full + 16), i32(q_full + 24)
-        k_full, k_empty = i32(q_full + 32), i32(q_full + 48)
-        thread = i32(cuda.threadIdx.x)
-        group = uniform(thread >> 7)
-        if thread == 0:
-            ptx.barrier_init(q_full, 1)
-            ptx.barrier_init(g_full, 1)
-            ptx.barrier_init(v_full, 1)
-            ptx.barrier_init(v_empty, 4 * WARPGROUPS)  # every warp
-            for stage in range(2):
-                ptx.barrier_init(k_full + 8 * stage, 1)
-                ptx.barrier_init(k_empty + 8 * stage, 4 * WARPGROUPS)
-            ptx.fence_barrier_init()
-            ptx.fence_async_shared()
-        cuda.syncthreads()
-        row, head = find_tile(i32(cuda.blockIdx.x), tiles, all_heads, together)
-        row = i32(row * OWNED)
-        batch = divide_unsigned(head, heads)
-        within = i32(head - batch * heads)
-        mine_row = i32(row + max(group - 1, 0) * ROWS)  # the warpgroup's first query
-        if group == 0:
-            mine_row = i32(row + ROWS)  # the producer loads what the last one wants
-        end = i32(keys)
-        if causal:
-            end = i32(max(min(keys, mine_row + ROWS + shift), 1))
-        left = divide_unsigned(i32(end + ROWS - 1), i32(ROWS))  # tiles of keys
-
-        if group == 0:  # ---------------------------------------------------------------------- the producer
-            fewer()
-            if thread == 0:
-                share = divide_unsigned(within, repeats)
-                ptx.barrier_expect(q_full, 2 * nbytes)
-                load(base, map_q, row, within, batch, q_full)
-                load(i32(base + nbytes), map_q, i32(row + ROWS), within, batch, q_full)
-                stage, phase, v_phase, at = i32(0), i32(1), i32(1), i32(0)
-                while left > 0:
-                    left = i32(left - 1)
-                    ptx.barrier_wait(i32(k_empty + 8 * stage), phase)
-                    full = i32(k_full + 8 * stage)
-                    ptx.barrier_expect(full, nbytes)
-                    load(i32(base + offset_k + stage * nbytes), map_k, at, share, batch, full)
-                    if at == 0:
-                        ptx.barrier_expect(g_full, 2 * nbytes)
-                        load(i32(base + offset_g), map_g, row, within, batch, g_full)
-                        load(i32(base + offset_g + nbytes), map_g, i32(row + ROWS), within, batch, g_full)
-                    ptx.barrier_wait(v_empty, v_phase)
-                    ptx.barrier_expect(v_full, nbytes)
-                    load(i32(base + offset_v), map_v, at, share, batch, v_full)
-                    stage, phase = hopper.advance(stage, phase, 2)
-                    v_phase = i32(v_phase ^ 1)
-                    at = i32(at + ROWS)
-        else:  # -------------------------------------------------------------------------------- the consumers
-            more()
-            mine = i32(thread & 127)
-            lane = i32(thread & 31)
-            line = i32(mine_row + (mine >> 5) * 16 + (lane >> 2))  # the thread's first query
-            s = cuda.local.array(SCORES, f32)
-            d = cuda.local.array(SCORES, f32)
-            p = cuda.local.array(PACKED, i32)
-            to = cuda.local.array(outputs, f32)
-            for i in range(outputs):
-                to[i] = f32(0)
-            seen, last0, last1 = i32(keys), i32(keys - 1), i32(keys - 1)
-            if causal:
-                seen = i32(min(seen, mine_row + shift + 1))
-                last0, last1 = i32(min(last0, line + shift)), i32(min(last1, line + 8 + shift))
-            place = i64(head) * padded + line
-            lse0, lse1, mean0, mean1 = lse2[place], lse2[place + 8], mean[place], mean[place + 8]
-            q_rows = hopper.descriptor(i32(base + (group - 1) * nbytes), by_rows)
-            g_rows = hopper.descriptor(i32(base + offset_g + (group - 1) * nbytes), by_rows)
-            k_rows, v_rows = hopper.descriptor(i32(base + offset_k), by_rows), hopper.descriptor(i32(base + offset_v), by_rows)
-            k_columns = hopper.descriptor(i32(base + offset_k), by_columns)
-            stage, phase, v_phase, block = i32(0), i32(0), i32(0), i32(0)
-            ptx.barrier_wait(q_full, 0)
-            ptx.barrier_wait(k_full, 0)
-            multiply_scores(s, 0, q_rows, k_rows)
-            ptx.barrier_wait(g_full, 0)
-            ptx.barrier_wait(v_full, 0)
-            multiply_scores(d, 0, g_rows, v_rows)
-            all_but_one(s, 0)
-            weigh(s, block, seen, last0, last1, lse0, lse1, factor, lane)
-            scores_done(d, 0)
-            leave(v_empty, lane)
-            slope(d, s, mean0, mean1)
-            for i in range(PACKED):
-                p[i] = pack(d[2 * i], d[2 * i + 1])
-            while left > 1:
-                left = i32(left - 1)
-                block = i32(block + 1)
-                before = stage
-                stage, phase = hopper.advance(stage, phase, 2)
-                v_phase = i32(v_phase ^ 1)
-                multiply_keys(to, 0, p, 0, k_columns + i64(before * (nbytes >> 4)))
-                ptx.barrier_wait(i32(k_full + 8 * stage), phase)
-                multiply_scores(s, 0, q_rows, k_rows + i64(stage * (nbytes >> 4)))
-                ptx.barrier_wait(v_full, v_phase)
-                multiply_scores(d, 0, g_rows, v_rows)
-                all_but_two(to, 0)
-                hold_packed(p, 0)
-                leave(i32(k_empty + 8 * before), lane)
-                all_but_one(s, 0)
-                weigh(s, block, seen, last0, last1, lse0, lse1, factor, lane)
-                keep_here(s, 0)
-                keep_here(s, 1)
-                scores_done(d, 0)
-                leave(v_empty, lane)
-                slope(d, s, mean0, mean1)
-                for i in range(PACKED):
-                    p[i] = pack(d[2 * i], d[2 * i + 1])
-            multiply_keys(to, 0, p, 0, k_columns + i64(stage * (nbytes >> 4)))
-            outputs_done(to, 0)
-            at = global_address(dq) + i64(batch) * dq.strides[0] + i64(within) * dq.strides[1] + i64(line) * dq.strides[2]
-            store(to, at, 8 * dq.strides[2], scale, scale, line < rows, line + 8 < rows, lane, i32(dq.shape[3]))
-
-    return attention_grad_wide_queries

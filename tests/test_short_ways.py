@@ -270,3 +270,22 @@ def test_copyto_writes_where_it_lies(fake, monkeypatch):
                 assert len(fake.launches) == launches
         with pytest.raises(ValueError, match="copyto: casting"):
             cm.copyto(x, y, "any", where=mask)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.complex64, np.complex128])
+def test_limits_seen_before(kind):
+    """However a dtype was named, before or after another way."""
+    for given in (kind, np.dtype(kind), np.dtype(kind).name, np.ones(2, kind), cm.ones(2, dtype=kind), kind(1)) * 2:
+        limits, wanted = cm.finfo(given), np.finfo(kind)
+        assert limits.dtype == wanted.dtype
+        assert (limits.max, limits.eps, limits.tiny) == (wanted.max, wanted.eps, wanted.tiny)
+    with pytest.raises(TypeError, match="finfo"):
+        cm.finfo(np.int32)
+
+
+def test_result_types_of_two_arrays():
+    """As NumPy's, and as of their dtypes."""
+    kinds = [np.bool_, np.uint8, np.int64, np.float16, np.float32, np.complex64]
+    for a, b in itertools.product(kinds, kinds):
+        found = cm.result_type(cm.ones(2, dtype=a, device="cpu"), cm.ones((), dtype=b, device="cpu"))
+        assert found == cm.result_type(np.dtype(a), np.dtype(b)) == np.result_type(a, b)

@@ -66,15 +66,17 @@ def finfo(dtype: Any, /) -> FloatInfo:
     >>> cm.finfo(cm.float32).eps, cm.finfo("bfloat16").bits
     (1.1920928955078125e-07, 16)
     """
-    known = _KNOWN.get(dtype) if isinstance(dtype, np.dtype) else None
-    if known is not None:
-        return known
+    try:
+        return _KNOWN[dtype]
+    except (KeyError, TypeError):  # an array has no hash
+        pass
     found = _dtype_of("finfo", dtype, dtypes.INEXACT)
-    limits = _KNOWN[found] = _limits(dtypes.real_dtype(found))
+    limits = _KNOWN[found] = _KNOWN[found.type] = _limits(dtypes.real_dtype(found))
     return limits
 
 
-_KNOWN: dict[np.dtype, FloatInfo] = {}
+#: By dtypes and by the classes of their numbers.
+_KNOWN: dict[np.dtype | type, FloatInfo] = {}
 
 
 @functools.cache

@@ -172,10 +172,11 @@ def one_tap(version: str, kind: str, out: Layout, first: Layout, second: Layout,
 # ------------------------------------------------------------------------------------------------ planners
 
 
-def _little(kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, groups: int) -> bool:
-    """Whether there is so little to do that one launch of a plain kernel is sooner done than several of others."""
+def _little(kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, groups: int, single: bool) -> bool:
+    """Whether there is so little to do that one launch of a plain kernel is sooner done than what else there is: several
+    launches of others, or a `single` one of cuDNN's."""
     if kind == "input":
-        return conv_input.little(out.size, (second.shape[0] // groups, *second.shape[1:]), stride)
+        return conv_input.little(out.size, (second.shape[0] // groups, *second.shape[1:]), stride, single)
     each = math.prod(second.shape[1:] if kind == "forward" else (first.shape[0], *first.shape[2:]))
     return out.size * each <= conv_simt.DIRECT and (kind == "weight" or each <= conv_simt.DIRECT_TAPS)
 
@@ -239,14 +240,15 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     if (kind == "weight" and out.itemsize == 4 and first.contiguous and second.contiguous
             and conv_few.serves(out.shape, 4, groups, stride, dilation)):
         return ["few"]
-    if out.itemsize == 8 or _little(kind, out, first, second, stride, groups):
+    products = (out if kind == "forward" else first).size * per_group * kernel[0] * kernel[1]
+    sooner = (out.itemsize == 4 and not tf32 and bool(library) and groups == 1
+              and _sooner(kind, products, min(channels), window, max(stride), max(dilation)))
+    if out.itemsize == 8 or _little(kind, out, first, second, stride, groups, sooner):
         return []
     if out.itemsize == 4 and not tf32:               # float32 as float32: see this file's header
         timed = measured(kind, out, first, second, stride, dilation)
         if timed is not None:
             return [] if timed.choice == "ours" else library if timed.choice.startswith("cudnn") else [timed.choice, *library]
-        products = (out if kind == "forward" else first).size * per_group * kernel[0] * kernel[1]
-        sooner = groups == 1 and _sooner(kind, products, min(channels), window, max(stride), max(dilation))
         return library if sooner else []
     ours = [name for name, module in (("wgmma", conv_wgmma), ("mma", conv_mma))
             if module.serves(out.dtype, capability(out.device), *channels)]

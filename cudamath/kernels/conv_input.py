@@ -28,7 +28,7 @@ from .lazy import cuda, types
 from .reduce_parts import index_walker
 
 ONCE = 1 << 21            # multiply-adds up to which one launch of `conv2d_input_direct` is sooner done than several products
-ONCE_ALONE = 1 << 18      # the same where there is no stride: beside a single product
+ONCE_ALONE = 1 << 18      # the same beside a single product, or beside cuDNN
 TAPS = 1 << 10            # and those of a single result
 
 
@@ -101,10 +101,11 @@ def direct(dtype: np.dtype, dy: View, w: View, bias: ArrayArg | None, dx: View, 
     return conv_simt.direct(conv2d_input_direct, dtype, dy, w, bias, dx, taps, steps)
 
 
-def little(size: int, weight: tuple[int, ...], stride: tuple[int, ...]) -> bool:
-    """Whether an input gradient of `size` elements is sooner done by one launch of `conv2d_input_direct`."""
+def little(size: int, weight: tuple[int, ...], stride: tuple[int, ...], single: bool = False) -> bool:
+    """Whether an input gradient of `size` elements is sooner done by one launch of `conv2d_input_direct`. single: beside one
+    launch of another kernel, as it is where there is no stride."""
     taps = weight[0] * math.prod([blocks(n, s) for n, s in zip(weight[2:], stride, strict=True)])
-    return taps <= TAPS and size * taps <= (ONCE if max(stride) > 1 else ONCE_ALONE)
+    return taps <= TAPS and size * taps <= (ONCE_ALONE if single or max(stride) == 1 else ONCE)
 
 
 def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, bias: Layout | None = None, *, stride: tuple[int, int],

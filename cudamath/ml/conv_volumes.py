@@ -12,7 +12,7 @@ from typing import Any
 from ..core.array import ndarray
 from ..core.op import Op
 
-LITTLE, TAPS = 1 << 22, 1 << 11  # multiply-adds, in all and for a result of either side
+LITTLE, TAPS = 1 << 21, 1 << 11  # multiply-adds, in all and for a result of either side
 
 
 def little(results: int, weight: ndarray) -> bool:

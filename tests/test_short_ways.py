@@ -72,6 +72,24 @@ def copied(m, x):
     return y * z
 
 
+def masked_copy(m, x, source, mask):
+    """Another array's elements where a mask holds, which may be a part of what is written."""
+    y = x.copy()
+    for _ in range(2):
+        m.copyto(y, source, where=mask)
+    m.copyto(y, y[::-1], where=mask)
+    if y.dtype == "bool":
+        m.copyto(y, source, where=y[:, ::-1])
+    return y.astype("float64")
+
+
+def by_itself(x):
+    """A mask changed where its own transpose holds."""
+    y = x > 0
+    y[y.T] = True
+    return y.astype("float64")
+
+
 def listed_flat(m, x, places, values):
     """With other elements, counted through."""
     y = x.copy()
@@ -150,6 +168,14 @@ CALLS = {
     "parts": (lambda m, x: m.split(x, [1, 3])[1] + m.split(x, (2, 4))[1], [(5, 2)]),
     "windows": (lambda m, x: m.sliding_window_view(x, 3, 1) * 2, [(3, 9)]),
     "copied where": (lambda m, x: copied(m, x), [(3, 4)]),
+    "copied where, from a view": (lambda m, x: masked_copy(m, x, x.T[::-1], x > 0), [(4, 4)]),
+    "copied where a part of it holds": (lambda m, x: masked_copy(m, x > 0, x < 1, (x > 0)[:, ::-1]), [(3, 4)]),
+    "written where its own transpose holds": (lambda m, x: by_itself(x), [(40, 40)]),
+    "where, two numbers": (lambda m, x: m.where(x > 0, 1.0, 0) + m.where(x.T > 1, -0.5, 2.5).T, [(3, 4)]),
+    "where, two integers": (lambda m, x: m.where(x > 0, 7, -1 << 40) + m.where(x < 0, 0, 1), [(3, 4)]),
+    "normalised lines of a view": (lambda m, x: m.ml.layer_norm(x.T, 3) + m.ml.layer_norm(x.T, 3, x[:, 0], x[:, 1]), [(3, 4)]),
+    "normalised lines of a view, weights": (lambda m, x, w: m.ml.layer_norm(x.T, (3,), w, eps=1e-3), [(3, 4), (3,)]),
+    "read as integers": (lambda m, x: x.view("int64").view("float64")[..., 1:] + x.view(m.int32)[:, :1], [(3, 4)]),
     "put by places": (lambda m, x: listed_flat(m, x, [3, -1, 0, 3], x[1]), [(3, 4)]),
     "put by places, one number": (lambda m, x: listed_flat(m, x[0], [3, -1, 0], x[1, :1]), [(3, 4)]),
     "added at places": (lambda m, x: at(m, m.add_at, x, [2, 0, 2], x * 2), [(3, 4)]),
@@ -221,7 +247,7 @@ def test_as_on_the_cpu_on_a_gpu(name):
 def test_the_checks_are_left_out(fake, monkeypatch, name):
     """At the second call: what would check the arguments is not there."""
     from cudamath.kernels import build
-    from cudamath.ml import conv, conv_transpose, pool_nd, resize
+    from cudamath.ml import conv, conv_transpose, norm, pool_nd, resize
     from cudamath.ops import join, padding
     from cudamath.runtime import dnn
 
@@ -229,12 +255,13 @@ def test_the_checks_are_left_out(fake, monkeypatch, name):
         pytest.skip("plans as on compute capability 9.0")
     monkeypatch.setattr(dnn, "available", lambda: False)
     monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
-    several = "roll by nothing", "circular"  # a copy; a slice of the array
+    several = "roll by nothing", "circular", "normalised lines of a view"  # a copy; a slice of the array; weights are copied
     with cm.device("cuda:0"):
         given = list(map(cm.asarray, arrays_of(name, 0)))
         wanted = CALLS[name][0](cm, *given)._layout
         for module, checks in ((conv, "_operands"), (conv_transpose, "_operands"), (pool_nd, "images"), (resize, "_widths"),
-                               (resize, "_sizes"), (join, "span"), (padding, "padded"), (padding, "span")):
+                               (resize, "_sizes"), (join, "span"), (padding, "padded"), (padding, "span"),
+                               (norm, "_row_operands")):
             if name not in several:
                 monkeypatch.setattr(module, checks, None)
         assert CALLS[name][0](cm, *given)._layout is wanted
@@ -289,3 +316,21 @@ def test_result_types_of_two_arrays():
     for a, b in itertools.product(kinds, kinds):
         found = cm.result_type(cm.ones(2, dtype=a, device="cpu"), cm.ones((), dtype=b, device="cpu"))
         assert found == cm.result_type(np.dtype(a), np.dtype(b)) == np.result_type(a, b)
+
+
+@pytest.mark.parametrize("name, call, launches", [
+    ("copyto", lambda m, x, mask: m.copyto(x, x.T.copy(), where=mask), 2),
+    ("where, two numbers", lambda m, x, mask: m.where(mask, 1.0, 0.0), 1),
+    ("layer_norm", lambda m, x, mask: m.ml.layer_norm(x.T, 4), 2),
+    ("modf", lambda m, x, mask: m.modf(x), 2),
+])
+def test_launches(fake, monkeypatch, name, call, launches):
+    """A call and its repetition launch no more than this."""
+    monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
+    with cm.device("cuda:0"):
+        x = cm.asarray(np.ones((4, 4)))
+        mask = x > 0
+        for _ in range(3):
+            fake.launches.clear()
+            call(cm, x, mask)
+            assert len(fake.launches) == launches

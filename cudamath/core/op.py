@@ -296,6 +296,22 @@ class Op:
             run = seen_as(lambda x, *others: second(first(x), *others), y._layout)
             self.keep((key, *[a._layout for a in given]), run)
 
+    def remember_copied(self, key: tuple, given: Sequence[Any], arrays: Sequence[Any], copying: Op,
+                        wanted: tuple[int, ...] | None = None, /, **params: Any) -> None:
+        """`remember` for a call on a GPU whose first array was brought into C order for the card, by the card `copying`."""
+        x, y = given[0], arrays[0]
+        if type(x) is not ndarray or x._layout.device < 0 or x._layout.contiguous or not y._layout.contiguous or (
+                (x._layout.shape, x._layout.dtype) != (y._layout.shape, y._layout.dtype)) or not all([
+                a is b or type(a) is type(b) is ndarray and a._data == b._data
+                for a, b in zip(given[1:], arrays[1:], strict=True)]):
+            return
+        seen, own = [tuple([None if a is None else a._layout for a in those]) for those in (given, arrays)]
+        first = copying.plans.get((x._layout,))
+        if first is None or (key, *seen) in self.plans or (*own, *params.values()) not in self.plans:
+            return
+        second = self.plans[*own, *params.values()] if wanted is None else self.bound(own, params, 0, x._layout.device, wanted)
+        self.keep((key, *seen), lambda x, *others: second(first(x), *others))
+
     def into(self, arrays: tuple, target: ndarray, **params: Any) -> bool:
         """Whether the op, on arrays that its public function has checked, could write its result into `target` itself: on a
         GPU, if that has the layout the result has, is memory apart from the inputs', and no gradient is recorded. Nothing is

@@ -154,8 +154,11 @@ def _in_dtype(dtype, scalars):
         return dtype.type(scalars[0])
 
 
-def where_number(mask, a, *, swapped, scalars):
-    """mask ? a : number; swapped: mask ? number : a."""
+def where_number(mask, a=None, *, swapped, scalars, dtype=None):
+    """mask ? a : number; swapped: mask ? number : a. Without an array a: mask ? number : number, of this dtype."""
+    if a is None:
+        x, y = [_in_dtype(dtype, (number,)) for number in scalars]
+        return np.asarray(np.where(mask, x, y))
     number = _in_dtype(a.dtype, scalars)
     return np.asarray(np.where(mask, number, a) if swapped else np.where(mask, a, number))
 

@@ -461,8 +461,12 @@ def where(mask: Layout, a: Layout, b: Layout) -> Plan:
     return Plan([out], [launch(_first_if, (mask, a, b), out, Output(0))])
 
 
-def where_number(mask: Layout, a: Layout, *, swapped: bool) -> Plan:
-    """mask ? a : number, broadcast; swapped: mask ? number : a. Scalar: the number, in a's dtype (see `_by_value`)."""
+def where_number(mask: Layout, a: Layout | None = None, *, swapped: bool, dtype: np.dtype | None = None) -> Plan:
+    """mask ? a : number, broadcast; swapped: mask ? number : a. Scalar: the number, in a's dtype (see `_by_value`). Without an
+    array a: mask ? number : number, of this dtype; scalars: both."""
+    if a is None:
+        number, out = _by_value(dtype), result_layout([mask], mask.shape, dtype)
+        return Plan([out], [launch(_first_if, (mask, number, number), out, Output(0))])
     number = _by_value(a.dtype)
     out = result_layout([mask, a], shapes.broadcast_shapes("where", mask.shape, a.shape), a.dtype)
     return Plan([out], [launch(_first_if, (mask, number, a) if swapped else (mask, a, number), out, Output(0))])

@@ -17,7 +17,7 @@ from ..core.op import FLOATING, Op, coerce
 from ..core.shapes import normalize_shape
 from ..ops.creation import ones, zeros
 from ..ops.elementwise import sqrt, where
-from ..ops.shape import copy, moveaxis
+from ..ops.shape import _copy, copy, moveaxis
 from ..ops.source import number
 from .norm_orders import second_order, through_statistics
 from .softmax import in_order
@@ -343,6 +343,7 @@ def layer_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None
     results = _layer_norm(x, weight, bias, residual, **params)
     if residual is None:
         _layer_norm.remember(key, given, (x, weight, bias, None), None, (0,), **params)
+        _layer_norm.remember_copied(key, given, (x, weight, bias, None), _copy, (0,), **params)
     return results[0] if residual is None else (results[0], results[3])
 
 

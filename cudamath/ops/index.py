@@ -153,8 +153,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     if type(key) is ndarray and _one_mask(x, key):
         if _is_scalar(value):
             wrote(x)
-            _put_where(x, key, value)
-            return
+            return _put_where(x, key, value)
         if x._layout.contiguous and key._layout.contiguous:  # one position an element, and no normal form
             wrote(x)
             _put(x, _reshape(x, shape=(x._layout.size,), old=x.shape), 0, [nonzero(ravel(key))[0]], value)
@@ -162,12 +161,10 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     known = known_form(x, key) if type(key) is tuple and x._node is None else None
     if known is not None:
         wrote(known[0])
-        _put(x, *known, value)
-        return
+        return _put(x, *known, value)
     found = known_view(x._layout, key)
     if found is not None:
-        _assign(x._view(*found), value)
-        return
+        return _assign(x._view(*found), value)
     form = indexing.advanced(x.shape, x.strides, key)
     base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
     wrote(base)
@@ -175,8 +172,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
         mask = asarray(form.arrays[0], device=x.device)
         before, after = form.axes[0], base.ndim - form.axes[0] - mask.ndim
         mask = _reshape(mask, shape=(1,) * before + mask.shape + (1,) * after, old=mask.shape)
-        _put_where(base, mask, value)
-        return
+        return _put_where(base, mask, value)
     base, axes, arrays = _index_arrays(base, form)
     base, axis = _neighbours(base, axes, form.position)
     keep_form(x, key, base, axis, arrays)
@@ -234,6 +230,7 @@ def _one_mask(x: ndarray, key: ndarray) -> bool:
 
 def _put_where(x: ndarray, mask: ndarray, value: Any) -> None:
     """``x[mask] = value`` for one value and a mask that broadcasts to x: one launch, if the value is a number of x's dtype."""
+    mask = _apart(x, mask) if x.dtype in BOOLEAN and mask._layout is not x._layout else mask  # x[x.T] = True
     number = _by_value("setitem", mask, x, value)
     if number is not None:
         _where_into(x, mask, scalars=(number,))
@@ -565,6 +562,9 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
             number = _by_value("where", condition, a, value)
             if number is not None:
                 return _where_number(condition, a, scalars=(number,), swapped=swapped)
+        kind = dtypes.result_type(x, y) if type(x) in (int, float) and type(y) in (int, float) else None
+        if kind is not None and _is_own(kind, x) and _is_own(kind, y) and condition._layout.device != TRACED:
+            return _where_number(condition, scalars=(x, y), swapped=False, dtype=kind)
     place = next((a for a in (condition, x, y) if type(a) is ndarray), None)
     mask = coerce("where", (condition,) if place is None else (place, condition))[-1]
     if mask.dtype not in BOOLEAN:

@@ -85,6 +85,7 @@ _frexp = Op("frexp", cpu="exponents.frexp", cuda="exponents.frexp", outputs=2, v
 
 _fraction = ufunc.Elementwise("modf", np.trunc, "copysign(0 if isinf(x) else x - trunc(x), x)", ("g",), FLOATING,
                               "elementwise.fraction", globals())
+_trunc = trunc.card  # type: ignore[attr-defined]
 _angle = ufunc.Elementwise("angle", np.absolute, "argument(x)", None, COMPLEX, "elementwise.angle", globals())
 
 
@@ -154,6 +155,13 @@ def modf(x: Any, /) -> tuple[ndarray, ndarray]:
     >>> [a.tolist() for a in cm.modf([1.5, -2.25])]
     [[0.5, -0.25], [1.0, -2.0]]
     """
+    try:
+        run, whole = _fraction.plans[x._layout], _trunc.plans[x._layout]
+    except (AttributeError, KeyError):
+        pass
+    else:
+        if x._node is None and x.dtype in FLOATING:
+            return run(x), whole(x)
     x = require("modf", x, REAL_OR_BOOL)
     x = x if x.dtype in FLOATING else astype(x, dtypes.default_float())
     return _fraction(x), trunc(x)

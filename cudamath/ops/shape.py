@@ -20,7 +20,7 @@ from ..core.layout import Layout
 from ..core.looked_up import known_view
 from ..core.op import HELD, Op, ViewOp, require
 from ..core.shapes import normalize_axes, normalize_axis
-from .views import all_ints, remember, viewing
+from .views import all_ints, remember, viewing, viewing_as
 
 __all__ = [
     "astype", "atleast_1d", "atleast_2d", "broadcast_shapes", "broadcast_to", "copy", "diagonal",
@@ -207,6 +207,7 @@ def astype(x: Any, /, dtype: Any, order: str | None = None, casting: str = "unsa
     return in_order("astype", y, order)
 
 
+@viewing_as
 def view(x: ndarray, dtype: Any = None) -> ndarray:
     """The same bytes read as another dtype (`x.view("int32")`); without one, another array object over the same elements.
 

@@ -245,6 +245,8 @@ def test_where_simulated(rank):
         number = np.float32(2.5)
         np.testing.assert_array_equal(sim(plan, mask, a, scalars=(2.5,)),
                                       np.where(mask, number, a) if swapped else np.where(mask, a, number))
+    plan = kernels.where_number(*layouts(mask), swapped=False, dtype=np.dtype("f4"))
+    np.testing.assert_array_equal(sim(plan, mask, scalars=(2.5, -1)), np.where(mask, number, np.float32(-1)))
     x, expected, at = a.copy(), a.copy(), np.array([2, -1, 2])
     expected[at] = 2.5
     sim(scatter.scatter_number(*layouts(x, at), axis=0), x, at, scalars=(2.5,))

@@ -176,6 +176,9 @@ CALLS = {
     "normalised lines of a view": (lambda m, x: m.ml.layer_norm(x.T, 3) + m.ml.layer_norm(x.T, 3, x[:, 0], x[:, 1]), [(3, 4)]),
     "normalised lines of a view, weights": (lambda m, x, w: m.ml.layer_norm(x.T, (3,), w, eps=1e-3), [(3, 4), (3,)]),
     "read as integers": (lambda m, x: x.view("int64").view("float64")[..., 1:] + x.view(m.int32)[:, :1], [(3, 4)]),
+    "a polynomial": (lambda m, p, x: m.polyval(p, x) + m.polyval(p[::-2], x.astype("float32")), [(4,), (3, 5)]),
+    "a polynomial of integers": (lambda m, p, x: m.polyval([3, -2, 1], x) * m.polyval(p, m.arange(5, device=x.device)),
+                                 [(4,), (3, 5)]),
     "put by places": (lambda m, x: listed_flat(m, x, [3, -1, 0, 3], x[1]), [(3, 4)]),
     "put by places, one number": (lambda m, x: listed_flat(m, x[0], [3, -1, 0], x[1, :1]), [(3, 4)]),
     "added at places": (lambda m, x: at(m, m.add_at, x, [2, 0, 2], x * 2), [(3, 4)]),
@@ -323,6 +326,7 @@ def test_result_types_of_two_arrays():
     ("where, two numbers", lambda m, x, mask: m.where(mask, 1.0, 0.0), 1),
     ("layer_norm", lambda m, x, mask: m.ml.layer_norm(x.T, 4), 2),
     ("modf", lambda m, x, mask: m.modf(x), 2),
+    ("polyval", lambda m, x, mask: m.polyval(x[0], x), 5),
 ])
 def test_launches(fake, monkeypatch, name, call, launches):
     """A call and its repetition launch no more than this."""

@@ -237,9 +237,9 @@ class ndarray:
         return self.to_numpy().tobytes(order)  # type: ignore[arg-type]
 
     def _number(self) -> Any:
-        if self.size != 1:
+        if self._layout.size != 1:
             raise TypeError(f"only arrays of one element can become a Python number, got shape {self.shape}")
-        return self.item()
+        return _number_of(self) if self._layout.device >= 0 and self._node is None else self.item()
 
     def __float__(self) -> float:
         return float(self._number())

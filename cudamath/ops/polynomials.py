@@ -13,12 +13,12 @@ from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import default_index
 from ..core.layout import Layout
-from ..core.op import COMPLEX, INEXACT, NUMERIC, Op, coerce, require
+from ..core.op import COMPLEX, FLOATING, INEXACT, NUMERIC, Op, coerce, require
 from ..core.shapes import as_integer, normalize_shape
 from . import reduce
 from .creation import arange, eye, made_of, ones, zeros
 from .differences import convolve
-from .elementwise import abs, not_equal
+from .elementwise import abs, not_equal, weighted_sum
 from .grids import vander
 from .inspection import finfo
 from .join import concat
@@ -46,8 +46,9 @@ def polyval(p: Any, x: Any) -> ndarray:
     if p.ndim != 1:
         raise ValueError(f"polyval: wants a vector of coefficients, got shape {p.shape}")
     y = zeros(x.shape, dtypes.promote(p.dtype, x.dtype), device=x.device)
+    in_one = x._layout.device >= 0 and p.dtype in FLOATING and x.dtype in FLOATING  # a coefficient, one launch
     for i in range(p.size):
-        y = y * x + p[i]
+        y = weighted_sum(y, p[i], x, 1.0) if in_one else y * x + p[i]
     return y
 
 

@@ -303,6 +303,7 @@ def more() -> Calls:
     def chosen() -> None:
         generator = cm.random.default_rng(5)
         generator.choice(10, 50, p=np.full(10, 0.1)), generator.permutation(100_000), generator.geometric(0.3, 50)
+        generator.bernoulli(array(70, 300)), generator.bernoulli(array(5_001)[1:])
 
     return {
         "norms, columns": normalised,

@@ -250,6 +250,8 @@ def numbers_at_random() -> None:
     rng.beta(made((50,), F32), 2.0), rng.beta(2.0, 3.0, 50), rng.poisson(3.0, 50), rng.binomial(10, 0.3, 50)
     rng.lognormal(0, 1, 50, F32), rng.lognormal(0, 1, 50, F64), rng.poisson(made((50,), F32)), rng.poisson(made((50,), F64))
     rng.integers(made((50,), np.dtype("i8")), made((50,), np.dtype("i8")))
+    for t in (*FLOATS, *of_kinds("iu")):
+        rng.bernoulli(made((50,), t)), rng.bernoulli(made((51,), t)[1:])
 
 
 def grids() -> None:
@@ -307,6 +309,7 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         pointwise,
         pool,
         random,
+        random_chances,
         reduce,
         softmax,
     )
@@ -486,6 +489,8 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
     plan(functools.partial(random.normal, shape=(100,), dtype=F32, device=0), cell)
     plan(functools.partial(random.permutation, count=5000, ranked=False, bits=13, device=0), cell)
     plan(dropout.dropout, new(100), cell)
+    plan(random_chances.chances, new(100), cell)
+    plan(functools.partial(random_chances.chances, version="each"), new(100))
     plan(functools.partial(linear_loss.linear_loss, classes=9, ignore_index=-1, version="plain"), new(5, 12),
          new(5, dtype="i8"), new())
     for rate, factor in ((True, False), (False, False), (True, True)):

@@ -258,6 +258,71 @@ def test_bernoulli_of_arrays(device):
     np.testing.assert_array_equal(numpy(at().bernoulli(np.full(400, 0.3))), numpy(at().bernoulli(0.3, 400)))
 
 
+CHANCE_DTYPES = [*map(np.dtype, ("f8", "f4", "f2", "u1", "i8")), BF16]
+CHANCES = np.array([0, 1, 2.0**-33, 3 * 2.0**-33, 0.1, 0.5, 0.9, 1 - 2.0**-24, 1 - 2.0**-33, 0.25, 0.75])
+
+
+def test_bernoulli_numbers_of_an_arrays_chances(device):
+    """Word i of the sequence is below rint(p 2^32): of any dtype and layout, in a new array of bool, again and again."""
+    wide = np.random.default_rng(5).uniform(0, 1, (7, 9))
+    for dtype in ("f8", "f4", "f2", BF16, "i4", "u1", "i8"):
+        x = cm.asarray((wide * 1.2).astype(dtype) if np.dtype(dtype).kind in "iu" else wide.astype(dtype))
+        for given in (x, x.T, x[:, ::2], x.reshape(-1)[1:], x[:, :0]):
+            rng, plain = at(), at()
+            p = given.to_numpy().astype("f8")
+            for _ in range(3):
+                got = rng.bernoulli(given)
+                words = numpy(plain.integers(0, 1 << 32, p.shape, np.uint32))
+                assert got.dtype == np.bool_ and got.device == given.device
+                np.testing.assert_array_equal(numpy(got), words < np.rint(p * 2.0**32))
+            words = numpy(plain.integers(0, 1 << 32, (2, *p.shape), np.uint32))
+            np.testing.assert_array_equal(numpy(rng.bernoulli(given, (2, *p.shape))), words < np.rint(p * 2.0**32))
+            assert rng.state == plain.state
+    with pytest.raises(TypeError, match="random.bernoulli: wants p as real numbers, got complex128"):
+        at().bernoulli(cm.asarray(wide) * 1j)
+    with pytest.raises(TypeError, match="random.bernoulli: wants p as real numbers, got bool"):
+        at().bernoulli(cm.asarray(wide) > 0)
+    g = cm.grad(lambda v: (v * at().bernoulli(v)).sum())(cm.asarray(wide))  # the draw is a constant
+    np.testing.assert_array_equal(numpy(g), numpy(at().bernoulli(wide)))
+
+
+def test_bernoulli_of_chances_is_one_launch(fake):
+    with cm.device("cuda:0"):
+        p, rng = cm.zeros((64, 64)), at()
+        for _ in range(3):
+            fake.launches.clear()
+            rng.bernoulli(p)
+            assert len(fake.launches) == 1
+    assert rng.state["offset"] == COUNTER[2] + 3 * 1024
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", CHANCE_DTYPES, ids=str)
+def test_bernoulli_chances_each_in_the_simulator(dtype):
+    from cudamath.cpu import random as cpu
+    from cudamath.kernels import random_chances as kernels
+
+    p = np.tile(CHANCES, 4).astype(dtype)
+    got = cm.testing.simulate(kernels.chances(cm.testing.layout_of(p), version="each"), p, scalars=COUNTER)
+    np.testing.assert_array_equal(got, cpu.chances(p, scalars=COUNTER))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("version", ["each", "vectors"])
+@pytest.mark.parametrize("dtype", CHANCE_DTYPES, ids=str)
+def test_bernoulli_chances_on_the_gpu_are_those_of_the_cpu(dtype, version):
+    from cudamath.cpu import random as cpu
+    from cudamath.kernels import random_chances as kernels
+
+    for n in (1, 3, 7, 8, 9, 2055, 4095, 4096, 4097, 100_003):
+        for start in (0, 1):  # 1: not 16-byte aligned
+            host = np.concatenate([CHANCES, [np.nan, -0.5, 1.5] if dtype.kind == "f" else [1, 0], np.linspace(0, 1, n)])
+            host = np.random.default_rng(n).permutation(host)[: n + start].astype(dtype)
+            p = cm.asarray(host, device="cuda")[start:]
+            run = kernels.chances(p._layout, version=version).bind("bernoulli", [p._layout], 3, 0)
+            np.testing.assert_array_equal(numpy(run(p, *COUNTER)), cpu.chances(host[start:], scalars=COUNTER))
+
+
 def test_permuted(device):
     x = np.arange(24.0).reshape(4, 6)
     keys = np.array(words64(24), np.uint64).reshape(4, 6)

@@ -208,7 +208,7 @@ COUNTER = (0x0123456789ABCDEF, 0xFEDCBA9876543210, (1 << 40) + 3)
 @pytest.mark.simulator
 @pytest.mark.filterwarnings("ignore:.*overflow encountered")
 def test_kernels_read_their_cell():
-    from cudamath.kernels import dropout, random, sampling
+    from cudamath.kernels import dropout, random, random_chances, sampling
 
     cell = np.array([*COUNTER[:2], COUNTER[2] - 7], np.uint64)
     given = cm.testing.layout_of(cell)
@@ -220,6 +220,7 @@ def test_kernels_read_their_cell():
         (random.integers, (), dict(shape=(30,), dtype=np.dtype("i8"), wide=False, version="each", **place),
          (0, 11, 2**32 % 11)),
         (random.bernoulli, (), dict(shape=(30,), version="each", **place), (1 << 31, 0, 0)),
+        (random_chances.chances, (x / 31,), dict(version="each"), ()),
         (random.geometric, (), dict(shape=(30,), dtype=np.dtype("i8"), version="each", **place), (0.3, 0.0, 0.0)),
         (random.permutation, (), dict(count=30, ranked=True, bits=5, **place), (30,)),
         (random.permutation, (), dict(count=30, ranked=False, bits=12, **place), (4000,)),
@@ -246,7 +247,8 @@ def every_draw(rng):
     p = np.array([0.1, 0.2, 0.3, 0.4])
     return (rng.uniform(size=1000, dtype="float32"), rng.normal(size=999), rng.normal(size=(3, 5), dtype="float16"),
             rng.integers(0, 100, 1001), rng.integers(0, 1 << 40, 77), rng.bernoulli(0.3, 500), rng.geometric(0.2, 77),
-            rng.permutation(100), rng.permutation(5000), rng.choice(10, 20), rng.choice(4, 50, p=p))
+            rng.permutation(100), rng.permutation(5000), rng.choice(10, 20), rng.choice(4, 50, p=p),
+            rng.bernoulli(p), rng.bernoulli(cm.full((70, 30), 0.25)))
 
 
 @pytest.mark.gpu

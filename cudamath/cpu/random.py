@@ -369,6 +369,14 @@ def bernoulli(*, scalars, shape, device):
     return out
 
 
+def chances(p, *, scalars):
+    """p: probabilities, any real dtype; scalars = (key, stream, offset) -> bool of p's shape: word < rint(p 2^32)."""
+    counter, _ = keyed(scalars)
+    words = np.empty(p.shape, np.uint32)
+    split(fill_words, words.reshape(-1), 4, *counter)
+    return words < np.rint(p.astype(np.float64) * 2.0**32)
+
+
 def permutation(*, scalars, count, ranked, bits, device):
     """scalars = (key, stream, offset, n) -> (count,) int64: the first elements of a permutation of 0..n-1.
 

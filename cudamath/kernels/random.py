@@ -25,7 +25,7 @@ Distributions
     lognormal  exp of a normal number, by the libraries' exp: which may differ in its last bits from the CPU's
     bounded    integers below a bound, without bias: the upper half of word * bound (Lemire); the few words that
                would favour some results are rejected and drawn again from the next attempt's block
-    below      word < threshold: Bernoulli
+    below      word < threshold: Bernoulli (of chances by element: random_chances.py)
     geometric  the next whole number above an exponential one over a rate, in float64
 
 Permutations

@@ -13,7 +13,7 @@ from ..core.devices import CPU, device_of, index_of
 from ..core.op import FLOATING, INTEGER, REAL, Op, require
 from ..core.shapes import as_integer, normalize_axis
 from .continuous import Continuous
-from .elementwise import ceil, clip, log1p, rint
+from .elementwise import ceil, clip, log1p
 from .index import take, take_along_axis
 from .join import stack
 from .reduce import argmax
@@ -39,6 +39,7 @@ _LARGEST = 2.0**63 - 1024  # the largest float64 below 2^63
 _integers = Op("random.integers", cpu="random.integers", cuda="random.integers")
 _bounded = Op("random.integers (bounds by element)", cpu="sampling.bounded", cuda="sampling.bounded")
 _bernoulli = Op("random.bernoulli", cpu="random.bernoulli", cuda="random.bernoulli")
+_chances = Op("random.bernoulli (chances by element)", cpu="random.chances", cuda="random_chances.chances")
 _poisson = Op("random.poisson", cpu="sampling.poisson", cuda="sampling.poisson")
 _binomial = Op("random.binomial", cpu="sampling.binomial", cuda="sampling.binomial")
 _geometric = Op("random.geometric", cpu="random.geometric", cuda="random.geometric")
@@ -160,22 +161,26 @@ class Discrete(Continuous):
         True
         """
         name = "random.bernoulli"
+        if type(p) is ndarray and size is None and device is None:
+            out = self.again(_chances, (p._layout, "again"), (), p)
+            if out is not None:
+                return out
+            if p._layout.device >= 0 and p._layout.contiguous and p.dtype in REAL and p.ndim:  # the kernel reads it as it is
+                return self.drawn_for(_chances, name, (p._layout, "again"), -(-p.size // 4), (), p)
         if _sized(p):
-            given = Parameters(name, size, None, device, {"p": "probability"}, p, default=np.dtype(np.float64))
-            words = self.integers(0, 1 << 32, given.shape, np.uint32, device=device_of(given.place))
-            return words < rint(given.values[0] * 2.0**32)
+            p = Parameters(name, size, None, device, {"p": "probability"}, p, default=dtypes.float64).full(0, dtypes.float64)
+            return drawn(_chances, self.take(name, -(-p.size // 4), p._layout.device), (), p)
         threshold = round(probability(name, p) * (1 << 32))
         asked = size, "bernoulli", device
         if known_size(size):
             out = self.again(_bernoulli, asked, (threshold, 0, 0))
             if out is not None:
                 return out
-        shape = shape_of(name, size)
-        place = index_of(device)
+        shape, place = shape_of(name, size), index_of(device)
         blocks = -(-math.prod(shape) // 4)
-        y = drawn(_bernoulli, self.take(name, blocks, place), (threshold, 0, 0), shape=shape, device=place)
+        out = drawn(_bernoulli, self.take(name, blocks, place), (threshold, 0, 0), shape=shape, device=place)
         remember(_bernoulli, asked, (shape, place), blocks)
-        return y
+        return out
 
     # ------------------------------------------------------------ counts
 
@@ -224,13 +229,9 @@ class Discrete(Continuous):
             if out is not None:
                 return out
             if lam._layout.device >= 0 and lam._layout.contiguous and lam.dtype in REAL:  # the kernel reads means as they are
-                shape, place, kind = lam.shape, lam._layout.device, wanted_dtype("random.poisson", dtype, INTEGER, _INT64)
-                out = drawn(_poisson, self.take("random.poisson", lam.size, place), (0.0, 0.0), lam, shape=shape, dtype=kind,
-                            device=place, given=(True, False))
-                run = _poisson.plans.get((lam._layout, shape, kind, place, (True, False)))
-                if run is not None:
-                    _poisson.keep((lam._layout, dtype), (run, lam.size, ()))  # type: ignore[arg-type]
-                return out
+                kind, given = wanted_dtype("random.poisson", dtype, INTEGER, _INT64), (True, False)
+                return self.drawn_for(_poisson, "random.poisson", (lam._layout, dtype), lam.size, (0.0, 0.0), lam,
+                                      shape=lam.shape, dtype=kind, device=lam._layout.device, given=given)
         asked = size, dtype, device
         if type(lam) is float and 0 <= lam <= 9e18 and known_size(size):
             out = self.again(_poisson, asked, (lam, 0.0))

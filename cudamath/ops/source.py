@@ -309,6 +309,14 @@ class Source:
             self._offset = first + blocks
             return self._key, self._stream, first
 
+    def drawn_for(self, op: Op, name: str, asked: tuple, blocks: int, rest: tuple, x: ndarray, **params: Any) -> ndarray:
+        """A draw whose kernel reads its parameters from an array on a GPU as it is; `again(op, asked, rest, x)` repeats it."""
+        out = drawn(op, self.take(name, blocks, x._layout.device), rest, x, **params)
+        run = op.plans.get((x._layout, *params.values()))
+        if run is not None:
+            op.keep(asked, (run, blocks, ()))  # type: ignore[arg-type]
+        return out
+
     def again(self, op: Op, asked: Any, parameters: tuple = (), x: ndarray | None = None) -> ndarray | None:
         """A draw that was requested in the same words before and `remembered`; None where it must go the long way.
 

@@ -97,6 +97,18 @@ def listed_flat(m, x, places, values):
     return y
 
 
+def own_places(m, x):
+    """Written at places that are the array's own elements, by `put` twice and by a ufunc where a mask holds."""
+    numbers = m.argsort(x)
+    m.put(numbers, numbers, m.arange(40, device=x.device) % 7)
+    m.put(numbers, numbers[:9], m.arange(9, device=x.device))
+    total = x.copy()
+    for _ in range(2):
+        assert m.add(total, x, where=x > 0, out=total) is total
+        assert m.multiply(total, 0.5, out=total, where=total < 1) is total
+    return total + numbers
+
+
 def at(m, function, x, places, values):
     """With rows folded into, some of them twice."""
     y = x.copy()
@@ -180,6 +192,7 @@ CALLS = {
     "a polynomial of integers": (lambda m, p, x: m.polyval([3, -2, 1], x) * m.polyval(p, m.arange(5, device=x.device)),
                                  [(4,), (3, 5)]),
     "put by places": (lambda m, x: listed_flat(m, x, [3, -1, 0, 3], x[1]), [(3, 4)]),
+    "put by its own places": (lambda m, x: own_places(m, x), [(40,)]),
     "put by places, one number": (lambda m, x: listed_flat(m, x[0], [3, -1, 0], x[1, :1]), [(3, 4)]),
     "added at places": (lambda m, x: at(m, m.add_at, x, [2, 0, 2], x * 2), [(3, 4)]),
     "largest at places": (lambda m, x: at(m, m.maximum_at, x, [-1, -1], x[:1]), [(3, 4)]),
@@ -338,3 +351,24 @@ def test_launches(fake, monkeypatch, name, call, launches):
             fake.launches.clear()
             call(cm, x, mask)
             assert len(fake.launches) == launches
+
+
+def test_what_is_written_by_places_and_masks_is_one_launch(fake, monkeypatch):
+    """The second call as the first; places that are the array itself are copied first, since what is written is not read."""
+    monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
+    with cm.device("cuda:0"):
+        x, y = cm.asarray(np.ones((4, 4))), cm.asarray(np.zeros((4, 4)))
+        mask, places, values = x > y, cm.asarray(np.array([3, 1, 3])), cm.asarray(np.zeros(3))
+        numbers, ones = cm.asarray(np.arange(9)), cm.asarray(np.ones(9, np.int64))
+        for write, launches in ((lambda: cm.fill_diagonal(x, 2.0), 1), (lambda: cm.putmask(x, mask, 3.0), 1),
+                                (lambda: cm.put(x, places, values), 1), (lambda: cm.put(numbers, numbers, ones), 2),
+                                (lambda: cm.add(x, y, where=mask, out=x), 2), (lambda: cm.add(x, y, where=x > y, out=y), 3),
+                                (lambda: cm.greater(x, y, where=mask, out=mask), 3)):
+            for _ in range(2):
+                fake.launches.clear()
+                write()
+                assert len(fake.launches) == launches, [launch[0] for launch in fake.launches]
+        for wrong in (lambda: cm.putmask(x, mask[:2], 3.0), lambda: cm.put(x, places, values[:0]),
+                      lambda: cm.add(x, y, where=mask, out=x[:2]), lambda: cm.fill_diagonal(x[0], 2.0)):
+            with pytest.raises(ValueError):
+                wrong()

@@ -16,13 +16,14 @@ from ..core.dtypes import FLOATING, as_dtype, default_float, promote, scalar_dty
 from ..core.layout import Layout
 from ..core.op import INTEGER, INTEGER_OR_BOOL, Op, as_numbers, coerce, require
 from ..core.shapes import as_integer, contiguous_strides, normalize_shape
+from ..core.tape import state
 from .creation import arange, asarray, linspace, made_of, recorded, zeros_like
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, pow, remainder, sign
 from .join import concat, stack
 from .masks import FETCHED, nonzero
 from .reduce import any as any_of
-from .shape import _broadcast, _broadcast_as, _copy, astype, diagonal, expand_dims, flip, ravel, reshape, view
+from .shape import _broadcast, _broadcast_as, _copy, _fill, astype, diagonal, expand_dims, flip, pattern, ravel, reshape, view
 from .views import remember
 
 __all__ = ["c_", "diag_indices", "fill_diagonal", "geomspace", "indices", "ix_", "logspace", "meshgrid", "mgrid", "ogrid", "r_",
@@ -304,7 +305,10 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
     >>> x.tolist()
     [[5.0, 0.0, 0.0], [0.0, 5.0, 0.0]]
     """
-    x = require("fill_diagonal", x)
+    known = type(x) is ndarray and wrap is False and type(val) in (int, float) and not state.noting
+    if known and _fill.again(("fill_diagonal",), (x,), pattern("fill_diagonal", val, x._layout.dtype)) is not None:
+        return
+    x = given = require("fill_diagonal", x)
     if x.ndim < 2 or x.ndim > 2 and len(set(x.shape)) > 1:
         raise ValueError(f"fill_diagonal: wants a matrix, or more axes of equal lengths, got shape {x.shape}")
     wrapped = wrap and x.ndim == 2 and x.shape[0] > x.shape[1]
@@ -321,6 +325,8 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
         while line.ndim > 1:
             line = diagonal(line)
         line[...] = val
+        if known:  # the diagonal begins where the array does, so its plan serves the array
+            _fill.remember(("fill_diagonal",), (given,), (line,))
     else:
         x[asarray(places, device=x.device), asarray(places % (x.shape[1] + 1), device=x.device)] = val
 

@@ -18,7 +18,7 @@ from ..core.array import asarray, ndarray
 from ..core.devices import CPU, TRACED
 from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC
 from ..core.looked_up import known_view
-from ..core.op import Op, coerce, require
+from ..core.op import Op, apart, coerce, require
 from ..core.shapes import normalize_axis
 from ..core.tape import wrote
 from ..runtime.memory import Buffer
@@ -218,8 +218,7 @@ def _put_again(x: ndarray, key: ndarray, value: Any) -> bool:
 def _one_array(x: ndarray, key: Any) -> bool:
     """Whether a key is an integer array, and there is something to index: the common case, without the normal form."""
     layout, own = key._layout, x._layout
-    return layout.dtype.kind in "iu" and layout.ndim > 0 and own.ndim > 0 and own.size > 0 and (
-        layout.device == own.device)
+    return layout.dtype.kind in "iu" and layout.ndim > 0 and own.ndim > 0 and own.size > 0 and layout.device == own.device
 
 
 def _one_mask(x: ndarray, key: ndarray) -> bool:
@@ -297,8 +296,7 @@ def _apart(x: ndarray, value: ndarray) -> ndarray:
         return value
     if value._owner is not x._owner and type(value._owner) is type(x._owner) is Buffer:  # two blocks of the pool
         return value
-    described = [(a.ptr, a.shape, a.strides, a.itemsize) for a in (x, value)]
-    return _copy(value) if shapes.may_overlap(*described) else value
+    return _copy(value) if shapes.may_overlap(*[(a.ptr, a.shape, a.strides, a.itemsize) for a in (x, value)]) else value
 
 
 def _assign(target: ndarray, value: Any) -> None:
@@ -487,8 +485,7 @@ def index_add(x: Any, /, indices: Any, values: Any, axis: int = 0) -> ndarray:
     axis = normalize_axis("index_add", axis, x.ndim)
     if positions.ndim != 1:
         raise ValueError(f"index_add: indices must have 1 dimension, got shape {positions.shape}")
-    given = coerce("index_add", (x, values))[1]
-    given = given if given.dtype == x.dtype else astype(given, x.dtype)
+    given = astype(coerce("index_add", (x, values))[1], x.dtype, copy=False)
     given = _broadcast_as("index_add", given, (*x.shape[:axis], positions.size, *x.shape[axis + 1 :]))
     y = _index_add(x, positions, given, axis=axis)
     _index_add.remember(key, asked, (x, positions, given), axis=axis)
@@ -510,10 +507,11 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     array([[1., 0.],
            [0., 2.]])
     """
-    if mode == "raise" and type(x) is type(ind) is type(v) is ndarray and x._node is None and x._layout.contiguous and (
-            x._layout.device >= 0 and ind._layout.ndim == 1 >= v._layout.ndim) and _put_again(
-                _reshape(x, shape=(x._layout.size,), old=x._layout.shape), ind, v):  # as `x.flat[ind] = v`
-        return
+    if type(x) is type(ind) is type(v) is ndarray and x._node is None and (
+            x._layout.device == v._layout.device >= 0 and apart(x, v) and ind._owner is not x._owner):
+        wrote(x)
+        if _scatter.again(("put", mode), (x, v, ind)) is not None:
+            return
     x = require("put", x)
     _check_writable("put", x)
     positions = ravel(_integers("put", ind, x.device))
@@ -526,14 +524,16 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
         raise IndexError(f"put: an array of shape {x.shape} has no elements to assign to")
     positions = _in_range("put", positions, x.size, mode)
     if given.size not in (1, positions.size):
-        count = asarray(np.arange(positions.size) % given.size, device=x.device)
-        given = take(given, count)
+        given = take(given, asarray(np.arange(positions.size) % given.size, device=x.device))
+    if positions._owner is x._owner and x._layout.device >= 0:  # put(x, x, 0): what is written is not read as a position
+        positions = _copy(positions)
     wrote(x)
-    strides = shapes.reshape_strides(x.shape, x.strides, (x.size,), x.itemsize)
-    flat = _copy(x) if strides is None else x
-    _scatter(_reshape(flat, shape=(x.size,), old=x.shape), _apart(x, given), positions, axis=0)
+    flat = _copy(x) if shapes.reshape_strides(x.shape, x.strides, (x.size,), x.itemsize) is None else x
+    operands = _reshape(flat, shape=(x.size,), old=x.shape), _apart(x, given), positions
+    _scatter(*operands, axis=0)
     if flat is not x:
         _copy_into(x, flat)
+    _scatter.remember(("put", mode), (x, v, ind), operands, axis=0)
 
 
 # ------------------------------------------------------------------------------------------------------ selection

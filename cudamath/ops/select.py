@@ -15,7 +15,7 @@ from ..core.shapes import broadcast_shapes, normalize_axis
 from ..core.tape import wrote
 from .creation import arange
 from .elementwise import clip, not_equal, remainder
-from .index import _apart, _check_writable, _fitted, _is_own, _value, put, take, take_along_axis, where
+from .index import _apart, _check_writable, _fitted, _is_own, _put_again, _value, put, take, take_along_axis, where
 from .join import stack
 from .masks import nonzero
 from .output import can_write, deliver
@@ -163,6 +163,10 @@ def putmask(x: ndarray, /, mask: Any, values: Any) -> None:
     >>> x.tolist()
     [0, 1, 2, 6, 8]
     """
+    if type(x) is type(mask) is ndarray and type(values) in (int, float) and x._node is None and x._layout.contiguous and (
+            x._layout.device >= 0 and mask._layout.dtype.kind == "b" and x._layout.dtype in FLOATING) and (
+                _put_again(x, mask, values)):
+        return
     chosen = _mask("putmask", x, mask)
     _fits("putmask", x, values)
     if type(values) in (int, float) and x.dtype in FLOATING:

@@ -177,7 +177,7 @@ class Elementwise:
         if dtype is not None or casting_rule(self.name, casting) != "same_kind":
             operands = self._in_dtype(operands, dtype, casting)
         if out is None:
-            result = self.call(operands)
+            result = self(*operands)
             if where is True:
                 return result
             base: Any = 0
@@ -189,14 +189,21 @@ class Elementwise:
             if where is True and operands[0] is target and casting == "same_kind":
                 tape.wrote(target)
                 return self.call(operands, target=target)
-            result = self.call(operands)
+            result = self(*operands)
             if result.ndim <= target.ndim and result.shape != target.shape:
                 from .shape import _broadcast_as
 
                 result = _broadcast_as(self.name, result, target.shape)
         if where is not True:
+            from .index import _where_into
             from .index import where as choose
 
+            if out is not None and type(where) is ndarray and result._layout.dtype is target._layout.dtype and (
+                    result._layout.device == where._layout.device == target._layout.device >= 0 and target._layout.size and
+                    where._layout.dtype == np.bool_ and result.shape == where.shape == target.shape and apart(target, where)):
+                tape.wrote(target)  # written where it lies
+                _where_into(target, where, result)
+                return target
             if out is not None and result.dtype != target.dtype:  # judged as it is, before the choice promotes it
                 allow(self.name, result, target, casting)
                 result = result.astype(target.dtype)

@@ -372,3 +372,17 @@ def test_what_is_written_by_places_and_masks_is_one_launch(fake, monkeypatch):
                       lambda: cm.add(x, y, where=mask, out=x[:2]), lambda: cm.fill_diagonal(x[0], 2.0)):
             with pytest.raises(ValueError):
                 wrong()
+
+
+def test_folded_at_its_own_elements(fake, monkeypatch):
+    """Places that are the array itself are copied first: one launch more."""
+    monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
+    with cm.device("cuda:0"):
+        numbers, places, ones = (cm.asarray(a) for a in (np.arange(9), np.arange(9), np.ones(9, np.int64)))
+        for function in (cm.add_at, cm.maximum_at):
+            seen = []
+            for key in (places, numbers, places, numbers):
+                fake.launches.clear()
+                function(numbers, key, ones)
+                seen.append(len(fake.launches))
+            assert seen[1] == seen[3] == seen[0] + 1 == seen[2] + 1

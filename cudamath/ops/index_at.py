@@ -15,6 +15,7 @@ from ..core.op import Category, Op, apart, require
 from ..core.tape import wrote
 from . import elementwise
 from .index import _apart, _assign, _check_writable, _fitted, _index_arrays, _neighbours, _value
+from .shape import _copy
 
 __all__ = ["add_at", "maximum_at", "minimum_at", "multiply_at"]
 
@@ -39,6 +40,8 @@ def _fold_at(name: str, kind: str, function: Callable, category: Category, x: An
     base = x._view(x._layout.view(form.shape, form.strides, form.offset), form.offset)
     wrote(base)
     base, axes, arrays = _index_arrays(base, form)
+    if x._layout.device >= 0:  # what is written must not be read as a position
+        arrays = [_copy(a) if a._owner is x._owner else a for a in arrays]
     base, axis = _neighbours(base, axes, form.position)
     shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
     _scatter_add(base, _apart(x, _fitted(name, _value(name, x, values), shape)), *arrays, axis=axis, kind=kind)

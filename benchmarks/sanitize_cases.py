@@ -302,7 +302,8 @@ def more() -> Calls:
 
     def chosen() -> None:
         generator = cm.random.default_rng(5)
-        generator.choice(10, 50, p=np.full(10, 0.1)), generator.permutation(100_000), generator.geometric(0.3, 50)
+        generator.choice(10, 50, p=np.full(10, 0.1)), generator.choice(10, 50, p=cm.full(10, 0.1))
+        generator.permutation(100_000), generator.geometric(0.3, 50)
         generator.bernoulli(array(70, 300)), generator.bernoulli(array(5_001)[1:])
 
     return {
@@ -325,6 +326,7 @@ def more() -> Calls:
                                 cm.logspace(0, 1, 50), cm.full((7, 9), 1.0), cm.frexp(line), cm.fft.fftfreq(9)),
         "transforms": lambda: (cm.fft.ifft(waves), cm.fft.fft2(x), cm.fft.fft(x, axis=0), cm.fft.hfft(waves),
                                cm.fft.irfft2(waves)),
+        "weighted means": lambda: (cm.average(x, weights=x * x), cm.average(x, 0, x * x), cm.average(x + 1j, 1, x * x)),
         "bins, quantiles": lambda: (cm.histogram(x, 9_000, range=(-3, 3)), cm.nanquantile(x, 0.3, axis=1),
                                     cm.isin(many, many)),
         "8 bits": lambda: (F.linear(wide.astype("float16")[:16], F.quantize(array(256, 128), "float8_e4m3", axis=0)),

@@ -243,6 +243,7 @@ def numbers_at_random() -> None:
         rng.geometric(0.3, 50, t)
     rng.integers(0, 1 << 62, 50)
     rng.permutation(50), rng.permutation(100_000), rng.bernoulli(0.3, (50,)), rng.choice(10, 50, p=np.full(10, 0.1))
+    [rng.choice(10, 50, p=cm.full(10, 0.1, dtype=t)) for t in (F32, F64)]
     for t in (F32, F64):
         rng.exponential(size=50, dtype=t), rng.gamma(2.5, size=50, dtype=t)
     rng.laplace(size=50, dtype=F32), rng.logistic(size=50, dtype=F32), rng.gumbel(size=50, dtype=F32)

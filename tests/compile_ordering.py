@@ -28,6 +28,8 @@ def ordering(t: np.dtype) -> None:
     cm.unique(line), cm.unique(x), cm.nonzero(x), cm.nonzero(line), cm.argwhere(x), x[x != 0], line[line != 0]
     cm.sort(line[:4000]), cm.argsort(line[:4000])
     cm.take(x, cm.zeros(9, "int32"), axis=0), cm.take(made((40, 72)), cm.zeros(9, "int32"), axis=0)
+    if t.kind in "fcV":
+        cm.average(x, weights=x), cm.average(x, 1, x)
     if t.kind == "c":
         return
     plain = sort.argsort(line._layout, axis=0, descending=False, version="radix")

@@ -8,7 +8,8 @@ import pytest
 from simulated_gpu import simulated_gpu
 
 import cudamath as cm
-from cudamath.testing import assert_close
+from cudamath.kernels import elementwise
+from cudamath.testing import assert_close, layout_of, simulate
 
 IMAGES = (2, 2, 4, 5)
 
@@ -204,6 +205,12 @@ CALLS = {
 }
 #: Reductions, whose shuffles the simulator has not.
 REDUCED = {
+    "average": (lambda m, x: m.average(x, weights=x * x), [(5, 7)]),
+    "average of columns": (lambda m, x: m.average(x.T, 0, x.T * x.T, True, keepdims=True)[0], [(5, 7)]),
+    "average of a view, 16 bits": (lambda m, x: m.average((x.astype("f2"))[::2, 1:], 1, m.exp(x[0, 1:])), [(5, 7)]),
+    "choice": (lambda m, x: m.random.default_rng(3).choice(9, (4, 5), p=m.exp(x) / m.exp(x).sum()), [(9,)]),
+    "choice, float32, strides": (lambda m, x: m.random.default_rng(3).choice(
+        m.exp(x), 50, p=m.stack([m.abs(x) / m.abs(x).sum(), x], 1).astype("f4")[:, 0]), [(9,)]),
     "sums into": (lambda m, x: reduced(m, m.sum, x, 0), [(3, 4)]),
     "largest into": (lambda m, x: reduced(m, m.max, x, (0,)), [(3, 4)]),
     "means into": (lambda m, x: reduced(m, m.mean, x, -2), [(3, 4)]),
@@ -247,6 +254,20 @@ def test_as_on_the_cpu(monkeypatch):
                 found = function(cm, *map(cm.asarray, arrays_of(name, seed)))
                 assert found.shape == wanted.shape, name
                 assert_close(found, wanted.to_numpy(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8"])
+def test_average_divides_and_looks_for_zero_simulated(dtype):
+    sums, totals = (np.random.default_rng(seed).standard_normal((3, 5)).astype(dtype) for seed in range(2))
+    planned = elementwise.average(layout_of(sums), layout_of(totals))
+    found, real = simulate(planned, sums, totals), sums.real.dtype
+    np.testing.assert_array_max_ulp(found.view(real), (sums / totals).view(real), 4)
+    totals[1, 2] = np.nan
+    assert np.isnan(simulate(planned, sums, totals)[1, 2])  # which is no zero
+    totals[2, 4] = 0
+    with pytest.raises(IndexError), np.errstate(all="ignore"):  # the flag, which is a ZeroDivisionError on a GPU
+        simulate(planned, sums, totals)
 
 
 @pytest.mark.gpu

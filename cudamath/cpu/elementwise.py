@@ -31,6 +31,13 @@ def expm1(x: np.ndarray) -> np.ndarray:
     return out
 
 
+def average(sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """Quotients of weighted sums and the sums of their weights."""
+    if not np.all(totals):
+        raise ZeroDivisionError(f"average: weights add up to 0 (of {totals.dtype}, sums of shape {totals.shape})")
+    return sums / totals
+
+
 def floor_divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """floor(x / y) of floating-point numbers. Infinity divided by a finite number is infinite (NumPy has NaN there)."""
     out = np.asarray(np.floor_divide(x, y))

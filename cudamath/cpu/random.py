@@ -404,3 +404,16 @@ def choice(thresholds, *, scalars, shape):
     words = np.empty(shape, np.uint64)
     split(fill_words64, words.reshape(-1), 2, *counter)
     return np.searchsorted(thresholds, words >> np.uint64(11), side="right").astype(np.int64, copy=False).reshape(shape)
+
+
+def checked(p):
+    """Probabilities with nothing wrong with them."""
+    if not np.all(p >= 0) or not abs(p.sum() - 1) <= 1e-6:
+        raise ValueError(f"random.choice: wants p >= 0 adding up to 1, got sum {p.sum()}, least {p.min(initial=0)}")
+    return p
+
+
+def thresholds(p):
+    """Cumulative probabilities times 2^53, uint64."""
+    cumulative = np.cumsum(checked(p.astype(np.float64, copy=False)))
+    return np.rint(cumulative / cumulative[-1] * 2.0**53).astype(np.uint64)

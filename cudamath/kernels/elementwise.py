@@ -41,9 +41,10 @@ import numpy as np
 
 from ..core import shapes, trace
 from ..core.devices import TRACED
-from ..core.dtypes import COMPLEX
+from ..core.dtypes import COMPLEX, compute_dtype
 from ..core.layout import Layout
-from ..core.plan import ArrayArg, Input, Launch, Output, Plan, Scalar
+from ..core.plan import ArrayArg, Flag, Input, Launch, Output, Plan, Scalar, Ticket
+from ..runtime import flags
 from .build import SIMULATOR, blocks, codec, compiled, device_function
 from .lazy import cuda, types
 from .scalar import functions
@@ -58,6 +59,8 @@ IN_FLIGHT = 4  # elements a thread of `plain` reads before it writes, twice as m
 MANY = 1 << 20  # .. where there are so many that all multiprocessors are full anyway
 APART = 4  # dimensions from which on a thread's elements share all but the first place: one set of divisions for all of them
 NAMES = ("x", "y", "z", *(f"x{i}" for i in range(3, 32)))
+
+flags.failures["average"], flags.exceptions["average"] = "weights add up to 0", ZeroDivisionError
 
 
 class _Typed(ast.NodeTransformer):
@@ -329,3 +332,28 @@ def _arguments(operands: Sequence[Layout | np.dtype], see: Callable[[ArrayArg, L
             args.append(Scalar(scalars, operand))
             scalars += 1
     return args
+
+
+@functools.cache
+def checked_quotient(dtype: np.dtype) -> Any:
+    """out[i] = sums[i] / totals[i], the quotient that divide has; a total of 0 raises the error flag."""
+    load, _, T = codec(dtype)
+    compute = compute_dtype(dtype)
+    divide = scalar_function("divide(x, y)" if dtype in COMPLEX else "x / y", (dtype, dtype), compute, dtype)
+    zero = T(0)
+
+    @cuda.jit
+    def checked_quotient(sums, totals, out, flag, ticket):  # sums, totals, out: (n,); flag: (1,) int64
+        i = cuda.grid(1)
+        if i < out.size:
+            if load(totals[i]) == zero:
+                flag[0] = -ticket
+            out[i] = divide(sums[i], totals[i])
+
+    return checked_quotient
+
+
+def average(sums: Layout, totals: Layout) -> Plan:
+    """Quotients of what reductions gave: both contiguous, of one shape and dtype. None of the totals may be 0."""
+    return Plan([sums], [Launch(checked_quotient(sums.dtype), blocks(sums.size, THREADS), THREADS,
+                                [Input(0).flat, Input(1).flat, Output(0).flat, Flag(), Ticket()])])

@@ -56,7 +56,8 @@ import numpy as np
 
 from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
-from ..core.plan import Input, Launch, Output, Plan, Scalar
+from ..core.plan import Flag, Input, Launch, Output, Plan, Scalar, Ticket
+from ..runtime import flags
 from .build import SIMULATOR, blocks, codec
 from .lazy import cuda, types
 from .philox import INLINE, RETRY, beginning, counter, join, philox
@@ -67,9 +68,12 @@ RUNS = 8  # 16-byte runs a thread: enough work to hide the start of a block, and
 TOGETHER = 2  # of them computed side by side: two chains of Philox rounds hide each other's latency
 ALL = 0xFFFFFFFF  # lanes of a warp
 RANKED = 1024  # `ranks` holds its keys in the shared memory of one block
+WEIGHED = 1024  # probabilities that one thread adds up, of an array on the GPU; as in ops/discrete.py
 CIPHER_ROUNDS = 24
 UNIFORM_BITS = {"float32": 24, "float16": 11, "bfloat16": 8}  # as in cpu/random.py
 LARGEST = 2.0**63 - 1024  # the largest float64 below 2^63
+
+flags.failures["random.choice"], flags.exceptions["random.choice"] = "wants p >= 0 adding up to 1", ValueError
 
 if not SIMULATOR:
     from .rows import writer
@@ -518,6 +522,44 @@ def choice_each(held):
             out[i] = low
 
     return choice_each
+
+
+@functools.cache
+def thresholds_of(dtype):
+    """One block: the thresholds of probabilities, added up by one thread in the order in which the CPU adds them, so that both
+    draw the same."""
+    load = codec(dtype)[0]
+
+    @cuda.jit
+    def thresholds_of(p, thresholds, flag, ticket):
+        """p: (k,), k <= WEIGHED; thresholds: (k,) uint64. Raises the error flag (1,) where p is negative, NaN or
+        does not add up to 1."""
+        sums = cuda.shared.array(WEIGHED, types.float64)
+        t = cuda.threadIdx.x
+        for i in range(t, p.size, THREADS):
+            sums[i] = types.float64(load(p[i]))
+            if not sums[i] >= 0.0:
+                flag[0] = -ticket
+        cuda.syncthreads()
+        if t == 0:
+            total = 0.0
+            for i in range(p.size):
+                total += sums[i]
+                sums[i] = total
+            if not abs(total - 1.0) <= 1e-6:
+                flag[0] = -ticket
+        cuda.syncthreads()
+        for i in range(t, p.size, THREADS):
+            scaled = sums[i] / sums[p.size - 1] * 2.0**53
+            thresholds[i] = types.uint64(scaled + 2.0**52 - 2.0**52 if scaled < 2.0**52 else scaled)  # to the nearest integer
+
+    return thresholds_of
+
+
+def thresholds(p):
+    """Planner: probabilities (k,), float32 or float64 -> thresholds (k,) uint64."""
+    out = Layout.new(p.shape, np.dtype(np.uint64), p.device)
+    return Plan([out], [Launch(thresholds_of(p.dtype), 1, THREADS, [Input(0), Output(0), Flag(), Ticket()])])
 
 
 def choice(thresholds, *cell, shape):

@@ -12,6 +12,7 @@ from ..core.array import asarray, empty, ndarray, upload
 from ..core.devices import CPU, device_of, index_of
 from ..core.op import FLOATING, INTEGER, REAL, Op, require
 from ..core.shapes import as_integer, normalize_axis
+from ..cpu.random import checked, thresholds
 from .continuous import Continuous
 from .elementwise import ceil, clip, log1p
 from .index import take, take_along_axis
@@ -33,6 +34,7 @@ from .source import (
 )
 
 _RANKED = 1024  # permutations up to this length are made by ranking keys
+_WEIGHED = 1024, {np.dtype(np.float32), np.dtype(np.float64)}  # probabilities up to so many, of these, are used where they are
 _INT64 = np.dtype(np.int64)
 _LARGEST = 2.0**63 - 1024  # the largest float64 below 2^63
 
@@ -44,7 +46,8 @@ _poisson = Op("random.poisson", cpu="sampling.poisson", cuda="sampling.poisson")
 _binomial = Op("random.binomial", cpu="sampling.binomial", cuda="sampling.binomial")
 _geometric = Op("random.geometric", cpu="random.geometric", cuda="random.geometric")
 _permutation = Op("random.permutation", cpu="random.permutation", cuda="random.permutation")
-_choice = Op("random.choice", cpu="random.choice", cuda="random.choice")
+_choice = Op("random.choice (thresholds)", cpu="random.choice", cuda="random.choice")
+_thresholds = Op("random.choice", cpu="random.thresholds", cuda="random.thresholds")
 
 
 class Discrete(Continuous):
@@ -509,9 +512,9 @@ class Discrete(Continuous):
         replace : bool
             Whether an element may come again.
         p : array-like, optional
-            Probability of each element, adding up to 1; equal ones by default. It is read on the host: an array on a
-            GPU is waited for. Without replacement, each next element is drawn with probabilities proportional to p
-            among those left, on the host.
+            Probability of each element, adding up to 1; equal ones by default. Up to 1024 of float32 or float64 in an array
+            on the GPU are used there; others are read on the host: an array on a GPU is waited for. Without replacement, each
+            next element is drawn with probabilities proportional to p among those left, on the host.
         axis : int
             Axis to draw along.
         shuffle : bool
@@ -520,8 +523,8 @@ class Discrete(Continuous):
         Raises
         ------
         ValueError
-            Nothing to draw from; more samples than elements without replacement; p of another length, negative or
-            not adding up to 1; a 0-d array.
+            Nothing to draw from; more samples than elements without replacement; a 0-d array; p of another length, negative or
+            not adding up to 1 (used on the GPU: at the next synchronising call).
 
         >>> import cudamath as cm
         >>> rng = cm.random.default_rng(7)
@@ -561,21 +564,19 @@ class Discrete(Continuous):
         return index if array is None else take(array, index, axis=axis)
 
     def _weighted(self, name: str, n: int, shape: tuple[int, ...], replace: bool, p: Any, place: int) -> ndarray:
-        weights = np.asarray(p, dtype=np.float64)
-        if weights.shape != (n,):
-            raise ValueError(f"{name}: wants p of shape ({n},), got {weights.shape}")
-        if not np.all(weights >= 0) or abs(weights.sum() - 1) > 1e-6:
-            raise ValueError(f"{name}: wants p >= 0 adding up to 1, got sum {weights.sum()}, least "
-                             f"{weights.min(initial=0)}")
-        count = math.prod(shape)
+        count, x = math.prod(shape), p._layout if type(p) is ndarray and replace else None
+        if x is not None and (x.device, x.shape) == (place, (n,)) and 0 < n <= _WEIGHED[0] and x.dtype in _WEIGHED[1]:
+            bounds = _thresholds(p)
+        else:
+            weights = np.asarray(p, dtype=np.float64)
+            if weights.shape != (n,):
+                raise ValueError(f"{name}: wants p of shape ({n},), got {weights.shape}")
+            bounds = upload(thresholds(weights), place) if replace else checked(weights)
         if replace:
-            cumulative = np.cumsum(weights)
-            thresholds = np.rint(cumulative / cumulative[-1] * 2.0**53).astype(np.uint64)
-            counter = self.take(name, -(-count // 2), place)
-            return drawn(_choice, counter, (), upload(thresholds, place), shape=shape)
+            return drawn(_choice, self.take(name, -(-count // 2), place), (), bounds, shape=shape)
         if np.count_nonzero(weights) < count:
-            raise ValueError(f"{name}: wants at least {count} elements with p > 0 without replacement, "
-                             f"got {np.count_nonzero(weights)}")
+            found = np.count_nonzero(weights)
+            raise ValueError(f"{name}: wants at least {count} elements with p > 0 without replacement, got {found}")
         # Exponential times of rate p: the order of arrival is that of successive draws (Efraimidis and Spirakis, 2006).
         u = self.uniform(size=n, dtype=np.float64, device="cpu").to_numpy()
         with np.errstate(divide="ignore"):

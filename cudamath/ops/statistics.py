@@ -17,7 +17,7 @@ from ..core.shapes import normalize_axes
 from ..cpu.quantiles import rounded
 from . import reduce, ufunc
 from .creation import arange
-from .elementwise import clip, conj, equal, floor, isnan, logical_not, maximum, sqrt
+from .elementwise import clip, conj, divide, equal, floor, isnan, logical_not, maximum, sqrt
 from .index import take_along_axis, where  # noqa: F401  where in a gradient expression
 from .join import concat, stack
 from .linalg import matmul
@@ -97,6 +97,7 @@ _unless_nan = ufunc.Elementwise("median", np.maximum, "y if y != y else x", ("wh
 
 _order_statistics = Op("order_statistics", cpu="sort.order_statistics", cuda="select.order_statistics")
 _nan_quantiles = Op("nan_quantile", cpu="quantiles.nan_quantile", cuda="quantiles.nan_quantile")
+_average = Op("average", cpu="elementwise.average", cuda="elementwise.average", vjp=divide.card.vjp)  # type: ignore[attr-defined]
 _medians = Op("median_lines", cpu="sort.medians", cuda="ranks.medians")
 _SHORT = 1024  # elements of lines whose median is found in a warp's registers
 _MOST_RANKS = 5  # that are selected; for more a sort
@@ -394,7 +395,8 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = 
     Args: x: numeric or bool array; axis: int, ints, or None for all; weights: array of x's shape, or of the shape of its
     axes; None: all 1; returned: also return the sums of the weights; keepdims: keep the axes.
     Returns: array, or (array, sums) of equal shapes. Raises: ValueError (axis, shapes), TypeError (dtype, weights of another
-    shape without an axis), ZeroDivisionError if weights add up to 0 (waits for the device). Gradient: by its parts.
+    shape without an axis), ZeroDivisionError if weights add up to 0 (on a GPU at the next synchronising call). Gradient: by its
+    parts.
 
     >>> import cudamath as cm
     >>> float(cm.average([1.0, 2.0, 4.0], weights=[2, 1, 1]))
@@ -405,7 +407,8 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = 
         y = reduce.mean(x, axis, keepdims=keepdims)
         count = x.size / max(y.size, 1)
         return (y, broadcast_to(astype(ndarray_of(count, x), y.dtype), y.shape)) if returned else y
-    x, w = coerce("average", (x, weights), ANY)
+    alike = weights.__class__ is ndarray and weights._layout is x._layout and x._layout.dtype in INEXACT
+    x, w = (x, weights) if alike else coerce("average", (x, weights), ANY)
     if w.shape != x.shape:
         if axis is None:
             raise TypeError(f"average: weights of shape {w.shape} for an array of shape {x.shape} want an axis")
@@ -414,12 +417,11 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = 
             raise ValueError(f"average: weights of shape {w.shape} do not fit axes {axes} of an array of shape {x.shape}")
         order = sorted(range(len(axes)), key=axes.__getitem__)
         w = reshape(w.transpose(order), tuple([n if i in axes else 1 for i, n in enumerate(x.shape)]))
-    kind = dtypes.result_type(x, w) if dtypes.result_type(x, w) in INEXACT else dtypes.default_float()
-    x, w = astype(x, kind, copy=False), broadcast_to(astype(w, kind, copy=False), x.shape)
+    if not alike:
+        kind = dtypes.result_type(x, w) if dtypes.result_type(x, w) in INEXACT else dtypes.default_float()
+        x, w = astype(x, kind, copy=False), broadcast_to(astype(w, kind, copy=False), x.shape)
     total = reduce.sum(w, axis, keepdims=keepdims)
-    if not bool(total if total.size == 1 else reduce.all(total)):
-        raise ZeroDivisionError(f"average: weights of shape {w.shape} add up to 0")
-    y = reduce.sum(x * w, axis, keepdims=keepdims) / total
+    y = _average(reduce.sum(x * w, axis, keepdims=keepdims), total)
     return (y, total) if returned else y
 
 

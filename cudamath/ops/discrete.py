@@ -10,9 +10,8 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import asarray, empty, ndarray, upload
 from ..core.devices import CPU, device_of, index_of
-from ..core.op import FLOATING, INTEGER, REAL, Op, require
+from ..core.op import FLOATING, INTEGER, REAL, Op, lazy, require
 from ..core.shapes import as_integer, normalize_axis
-from ..cpu.random import checked, thresholds
 from .continuous import Continuous
 from .elementwise import ceil, clip, log1p
 from .index import take, take_along_axis
@@ -571,11 +570,11 @@ class Discrete(Continuous):
             weights = np.asarray(p, dtype=np.float64)
             if weights.shape != (n,):
                 raise ValueError(f"{name}: wants p of shape ({n},), got {weights.shape}")
-            bounds = upload(thresholds(weights), place) if replace else checked(weights)
+            bounds = lazy("cpu", "random.thresholds" if replace else "random.checked")(weights)
         if replace:
+            bounds = bounds if type(bounds) is ndarray else upload(bounds, place)
             return drawn(_choice, self.take(name, -(-count // 2), place), (), bounds, shape=shape)
-        if np.count_nonzero(weights) < count:
-            found = np.count_nonzero(weights)
+        if (found := np.count_nonzero(weights)) < count:
             raise ValueError(f"{name}: wants at least {count} elements with p > 0 without replacement, got {found}")
         # Exponential times of rate p: the order of arrival is that of successive draws (Efraimidis and Spirakis, 2006).
         u = self.uniform(size=n, dtype=np.float64, device="cpu").to_numpy()

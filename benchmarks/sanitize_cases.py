@@ -304,7 +304,7 @@ def more() -> Calls:
         generator = cm.random.default_rng(5)
         generator.choice(10, 50, p=np.full(10, 0.1)), generator.choice(10, 50, p=cm.full(10, 0.1))
         generator.permutation(100_000), generator.geometric(0.3, 50)
-        generator.bernoulli(array(70, 300)), generator.bernoulli(array(5_001)[1:])
+        generator.bernoulli(cm.clip(array(70, 300), 0, 1)), generator.bernoulli(cm.clip(array(5_001), 0, 1)[1:])
 
     return {
         "norms, columns": normalised,

@@ -87,6 +87,8 @@ ONLY_FOR: dict[str, tuple[tuple[int, int], ...]] = {"matmul_wgmma": ((9, 0),), "
 
 #: libdevice reduces large arguments of these in float64; the fast path does not.
 REDUCES_IN_FLOAT64 = re.compile(r"^(sin|cos|tan)$")
+#: Probabilities become thresholds of 53 bits, added up as on the CPU.
+WANTS_FLOAT64 = {"thresholds_of"}
 
 
 class Kernel(NamedTuple):
@@ -260,8 +262,8 @@ def check(kernels: list[Kernel], *capabilities: tuple[int, int], only: set[Kerne
 
 
 def may_use_float64(kernel: Kernel) -> bool:
-    """Sine, cosine and tangent: of large float32 numbers the remainder is found in float64."""
-    return uses(kernel.function, REDUCES_IN_FLOAT64)
+    """Sine, cosine and tangent: of large float32 numbers the remainder is found in float64. And what is made for it."""
+    return kernel.function.py_func.__name__ in WANTS_FLOAT64 or uses(kernel.function, REDUCES_IN_FLOAT64)
 
 
 def uses(function: Any, names: re.Pattern[str]) -> bool:

@@ -308,7 +308,7 @@ def test_sampling_errors():
     scores = cm.ones((1, 4))
     for words, call in [
         ("temperature >= 0", lambda: sampling.choose(scores, cm.random.default_rng(0), temperature=-1)),
-        ("top_k of at least 1", lambda: sampling.choose(scores, cm.random.default_rng(0), top_k=0)),
+        ("top_k must be at least 1", lambda: sampling.choose(scores, cm.random.default_rng(0), top_k=0)),
         (r"top_p in \(0, 1\]", lambda: sampling.choose(scores, cm.random.default_rng(0), top_p=1.5)),
         ("20 tokens and 5 more are beyond the length of 24",
          lambda: sampling.generate(params, np.zeros((1, 20), int), 5, SMALL)),

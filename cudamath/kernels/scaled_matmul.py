@@ -116,7 +116,8 @@ def scaled_matmul(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: 
     steps += within(sums.steps, places, Temp(0), len(temps))
     across = blocks(n, THREADS)
     steps.append(Launch(rescale(sums.outputs[0].dtype, dtype, bias is not None), m * across, THREADS, [
-        Temp(0), Input(2).flat, Input(3).flat, (Output(0) if bias is None else Input(4)).flat, Output(0), across]))
+        Temp(0), Input(2).flat, Input(3).flat, (Output(0) if bias is None else Input(4)).flat,
+        Output(0).view((m, n), out.strides), across]))
     return Plan([out], steps, [*temps, *sums.temps], why=why)
 
 

@@ -98,7 +98,7 @@ def _inplace(function: Callable, symbol: str) -> Callable:
             if type(y) is not ndarray:
                 run = plans[x._layout, type(y), True]
             elif x._layout.device == CPU or (x._owner is not y._owner and type(x._owner) is type(y._owner) is Buffer) or (
-                    x._data == y._data and x._layout is y._layout):
+                    x._layout is y._layout and x._data == y._data):
                 run = plans[x._layout, y._layout, True]
             else:
                 raise KeyError

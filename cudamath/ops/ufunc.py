@@ -226,12 +226,11 @@ class Elementwise:
                 if x._node is not None:
                     return False
                 separate = separate and x._owner is not owner and type(x._owner) is Buffer
+        if not separate and any([_apart(target, x) is not x for x in operands]):
+            return False  # a copy may have another layout than the plan knows
         if tape.state.noting:
             tape.wrote(target)
-        if separate:
-            run(*operands, target)
-        else:
-            run(*[_apart(target, x) for x in operands], target)
+        run(*operands, target)
         return True
 
     def _plan_into(self, operands: tuple, target: ndarray) -> Callable | None:

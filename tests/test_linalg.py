@@ -202,7 +202,8 @@ def test_lstsq(device, dtype, m, n, rank):
         near(ours.x, theirs[0], scale=10)
         assert ours.residuals.shape == theirs[1].shape
         near(ours.residuals, theirs[1].astype(ours.s.dtype), scale=10)
-        assert ours.rank == theirs[2] == rank and type(ours.rank) is int
+        assert ours.rank == theirs[2] == rank and (ours.rank.shape, ours.rank.dtype) == ((), np.int64)
+        assert list(range(ours.rank)) == list(range(rank))
         near(ours.s, theirs[3], scale=4)
     stack_a, stack_b = rand(rng, (2, 5, 3), dtype), rand(rng, (2, 5, 2), dtype)
     ours = la.lstsq(cm.asarray(stack_a), cm.asarray(stack_b))

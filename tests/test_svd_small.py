@@ -195,7 +195,8 @@ def test_which_matrices_are_small():
 @pytest.mark.parametrize(("call", "launches"), [
     (cm.linalg.svd, 1), (cm.linalg.svdvals, 1), (cm.linalg.matrix_rank, 2), (cm.linalg.pinv, 4),
     (lambda a: cm.linalg.norm(a, 2), 2), (lambda a: cm.linalg.norm(a, "nuc"), 2),
-    (lambda a: cm.linalg.lstsq(a[None], a[None, :, :3]), 5),  # of a batch, which does not wait for the rank
+    (lambda a: cm.linalg.lstsq(a[None], a[None, :, :3]), 5), (lambda a: cm.linalg.lstsq(a, a[0]), 5),
+    (lambda a: cm.linalg.lstsq(a[:9], a[:9]), 5),  # where there are no residuals the rank stays on the device
 ])
 def test_how_many_launches(fake, call, launches):
     a = on_gpu(np.ones((16, 16), np.float32))

@@ -25,7 +25,8 @@ CALLS |= {f"linalg.{name}(definite)": both(name, "definite") for name in ("lu", 
 CALLS |= {f"linalg.{name}({array})": both(name, array) for name in ("lu", "lu_factor", "qr") for array in (
     "tall", "wide", "few", "sides")}
 CALLS |= {f"linalg.{name}({array})": both(name, array) for name in ("eig", "eigvals") for array in ("few", "general", "waves")}
-# Singular values and what is made of them: PyTorch waits for the device there, and so does our lstsq, for the rank.
+# Singular values and what is made of them: PyTorch waits for the device there, and so does our lstsq of more rows than
+# columns, for the rank.
 CALLS |= {f"linalg.{name}({array})": both(name, array) for name in ("svd", "svdvals", "pinv", "matrix_rank", "cond")
           for array in ("definite", "tall", "wide", "few", "wider", "hermitian")}
 CALLS |= {f"linalg.lstsq({', '.join(arrays)})": both("lstsq", *arrays) for arrays in (

@@ -33,7 +33,7 @@ class LstsqResult(NamedTuple):
 
     x: ndarray
     residuals: ndarray
-    rank: Any
+    rank: ndarray
     s: ndarray
 
 
@@ -131,8 +131,9 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
         rcond: singular values up to rcond times the largest count as 0; default max(m, n) eps.
 
     Returns: named tuple (x (n,) or (..., n, k); residuals: sums of |b - a x|^2 down the columns, (k,), (1,) for a vector; as
-        in NumPy empty if m <= n or, of a single matrix, if its rank is below n; rank: an int, of a batch an int64 array;
-        s: singular values). The rank makes the call wait for the GPU.
+        in NumPy empty if m <= n or, of a single matrix, if its rank is below n; rank: int64 array (...), 0-d of a single
+        matrix; s: singular values). For a single matrix with m > n the call waits for the GPU: the rank says whether there
+        are residuals.
     Raises: TypeError (dtype), ValueError (shapes), LinAlgError (dimensions; no convergence).
     Gradient: of x, as pinv(a) b; of s, as `svdvals`.
 
@@ -150,13 +151,12 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
     rtol = _cutoff(a, None if rcond is None or rcond == -1 else rcond) if m and n else 0.0
     if a._node is None and columns._node is None and a.size:
         u, s, vh = svd(a, full_matrices=False)
-        inverse, count = _inverse_values(s, ratio=float(rtol))
+        inverse, rank = _inverse_values(s, ratio=float(rtol))
         x = matmul(adjoint(vh), expand_dims(inverse, axis=-1) * matmul(adjoint(u), columns))
     else:
         s, x = svdvals(a), matmul(pinv(a, rcond=rtol), columns)
-        count = _count(s, rtol)
-    rank: Any = int(count) if a.ndim == 2 else count
-    if m > n and (a.ndim > 2 or rank == n):
+        rank = _count(s, rtol)
+    if m > n and (a.ndim > 2 or int(rank) == n):
         missing = columns - matmul(a, x)
         residuals = reduce.sum((missing * conj(missing)).real, axis=-2)
     else:

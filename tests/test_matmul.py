@@ -383,6 +383,17 @@ def test_versions_on_the_gpu(version, dtypes, layout):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("m, k, n", [(2170, 800, 2100), (3001, 515, 1000), (700, 2050, 130)])
+def test_parts_of_k_fill_the_last_turn_on_the_gpu(m, k, n):
+    """More tiles than the device computes at a time, or fewer: parts of k, and what it leaves over."""
+    rng = np.random.default_rng(9)
+    with cm.device("cuda:0"):
+        a, b = numbers(rng, (m, k), np.dtype("f4")), numbers(rng, (k, n), np.dtype("f4"))
+        check(run_version(a, b, "async"), a, b)
+        check(run_version(np.asfortranarray(a), np.asfortranarray(b), "async"), a, b)
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("version", ["naive", "tiled", "register", "small", "async", "async small", "cublas"])
 def test_batches_on_the_gpu(version):
     rng = np.random.default_rng(9)

@@ -46,6 +46,11 @@ def test_k_is_split_where_tiles_are_few():
     assert [name for name, _ in names(1024, 1024, 1024, np.float16)] == ["matmul_block"]
     assert names(1024, 1024, 1024, version="async") == [("matmul_async", (64, 4)), ("sum_parts", (4096, 1))]
     assert names(1024, 1024, 1024, version="async small") == [("matmul_async_small", (256, 1))]
+    # 384 tiles are two turns of 264, whole ones or three of half the k; 256 are one; small sums are not worth their way
+    assert names(8192, 3072, 768, version="async") == [("matmul_async", (384, 2)), ("sum_parts", (24576, 1))]
+    assert names(3001, 4096, 1000, version="async")[0] == ("matmul_async", (192, 4))
+    for one in ((2048, 2048, 2048), (8192, 128, 768), (8192, 768, 2304)):
+        assert [name for name, _ in names(*one, version="async")] == ["matmul_async"]
     rest = names(513, 259, 515, version="async")  # of 259 steps four parts have 64, and the last three are a part as well
     assert rest == [("matmul_async", (25, 4)), ("matmul_async", (25, 1)), ("sum_parts", (1033, 1))]
     odd = [name for name, _ in names(513, 257, 515)]  # rows that do not begin at multiples of 16 bytes are copied

@@ -47,11 +47,13 @@ import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import Launch, Output, Plan
+from ..runtime import device as devices
 from . import ptx_mma as ptx
+from .build import blocks
 from .hopper import tile_at
 from .lazy import cuda, types
 from .matmul import Offsets, _finish, _naive, dense, register_tiles
-from .matmul_simt import in_parts, parts_of
+from .matmul_simt import in_parts
 from .product import Product
 from .ptx import instruction
 from .rows import device
@@ -60,6 +62,7 @@ from .scaled_matmul import within
 DEPTH = 16  # steps of k in a slab
 STAGES = 3  # slabs in shared memory
 PARTS = DEPTH // 2  # in which the copies of a slab stand between the arithmetic of another
+MEMORY = 28  # multiply-adds in the time of a number on its way to or from memory: 25e12 and 0.9e12 a second (H200)
 
 
 class Tile(NamedTuple):
@@ -359,12 +362,25 @@ def planned(p: Product, a: Layout, b: Layout, tile: Tile = LARGE) -> Plan:
         return Plan([p.out], [_naive(p, a, b, offsets, count) for offsets, count in p.launches()])
     launch = functools.partial(_launch, tile)
     ready = [a.itemsize in strides[1:] for strides in (p.strides_a, p.strides_b)]
-    if tile is LARGE and all(ready) and a.ndim == b.ndim == 2 and (parts := parts_of(p, a.device)) > 1:
+    if tile is LARGE and all(ready) and a.ndim == b.ndim == 2 and (parts := _parts(p, a.device)) > 1:
         return in_parts(a, b, parts, launch)
     temps, copies, arguments, operands = dense(a, b, ready)
     p = Product(*operands)
     launches = [launch(p, *operands, offsets, count) for offsets, count in p.launches()]
     return Plan([p.out], [*copies, *within(launches, dict(enumerate(arguments)), Output(0), 0)], temps)
+
+
+def _parts(p: Product, device: int) -> int:
+    """Into how many parts k is split. The device computes tiles in turns, `room` at a time, and the last turn is seldom full:
+    384 tiles where there is room for 264 take two. Twice as many of half the k take three half ones. But each part's sums
+    go to memory and are read again."""
+    tiles, room = blocks(p.m, LARGE.side) * blocks(p.n, LARGE.side), LARGE.blocks * devices.multiprocessors(device)
+
+    def cost(parts: int) -> float:  # in multiply-adds
+        turns = blocks(parts * tiles, room) / parts
+        return turns * room * LARGE.side**2 * p.k + (2 * parts * p.m * p.n * MEMORY if parts > 1 else 0)
+
+    return min((parts for parts in range(1, 9) if parts == 1 or p.k >= 64 * parts), key=cost)
 
 
 def _launch(tile: Tile, p: Product, a: Layout, b: Layout, offsets: Offsets, count: int) -> Launch:

@@ -103,6 +103,7 @@ from .ops.join import *  # noqa: F403
 from .ops.linalg import *  # noqa: F403
 from .ops.masks import *  # noqa: F403
 from .ops.nan import *  # noqa: F403
+from .ops.norms import *  # noqa: F403
 from .ops.numbers import *  # noqa: F403
 from .ops.padding import *  # noqa: F403
 from .ops.polynomials import *  # noqa: F403

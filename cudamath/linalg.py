@@ -7,7 +7,7 @@ from numpy.linalg import LinAlgError
 from .core.array import ndarray
 from .ops import shape
 from .ops.decompose import cholesky, det, inv, lu, lu_factor, lu_solve, slogdet, solve, solve_triangular
-from .ops.linalg import dot, gemm, gemv, inner, matmul, matrix_norm, norm, outer, tensordot, vdot, vecdot, vector_norm
+from .ops.linalg import dot, gemm, gemv, inner, matmul, outer, tensordot, vdot, vecdot
 from .ops.matrix_functions import (
     cond,
     cross,
@@ -21,6 +21,7 @@ from .ops.matrix_functions import (
     tensorsolve,
     trace,
 )
+from .ops.norms import matrix_norm, norm, vector_norm
 from .ops.shape import matrix_transpose
 from .ops.spectral import eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
 

@@ -1,4 +1,4 @@
-"""Matrix products and norms: cards. Kernels: kernels/matmul.py; cuBLAS: runtime/blas.py."""
+"""Matrix products: cards. Kernels: kernels/matmul.py; cuBLAS: runtime/blas.py."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
-from ..core.devices import TRACED
 from ..core.op import ANY, INEXACT, NUMERIC, Op, require
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
-from . import reduce
-from .elementwise import abs, conj, multiply, weighted_sum
+from .elementwise import conj, multiply, weighted_sum
 from .inspection import can_cast
 from .output import deliver
 from .shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
 from .views import remember
 
-__all__ = ["dot", "gemm", "gemv", "inner", "matmul", "matrix_norm", "matvec", "norm", "outer", "set_matmul_precision",
-           "tensordot", "vdot", "vecdot", "vecmat", "vector_norm"]
+__all__ = ["dot", "gemm", "gemv", "inner", "matmul", "matvec", "outer", "set_matmul_precision", "tensordot", "vdot",
+           "vecdot", "vecmat"]
 
 _tf32 = False
 
@@ -461,140 +459,3 @@ def tensordot(a: Any, b: Any, axes: int | tuple[Sequence[int], Sequence[int]] = 
 
 #: Of `tensordot`: the layouts of two operands and the number of axes -> those of the matrices, and of the result.
 _contractions: dict[tuple, tuple] = {}
-
-
-# --------------------------------------------------------------------------------------------------- norms
-
-
-def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: float = 2) -> ndarray:
-    """Norm of vectors: (Σ |x|^ord)^(1 / ord); ord = inf: max |x|; -inf: min |x|; 0: how many are not 0.
-
-    Args:
-        x: numeric array of any shape.
-        axis: the axis or axes whose elements form a vector; None: all of them.
-        keepdims: keep these axes as axes of size 1.
-        ord: order of the norm.
-
-    Returns: real array of x's precision (float64 for integers), without the reduced axes.
-    Raises: TypeError (dtype), ValueError (axis; ord = inf of no elements).
-    Gradient: ord 2: g x / y, and 0 where y is 0; otherwise by its parts.
-
-    >>> import cudamath as cm
-    >>> cm.vector_norm([[3.0, 4.0], [6.0, 8.0]], axis=1).tolist()
-    [5.0, 10.0]
-    """
-    kinds = map(type, axis) if isinstance(axis, tuple) else (axis.__class__,)
-    key, given = ("vector_norm", axis, keepdims, keepdims.__class__, ord, *kinds), (x,)
-    known = reduce._norm.again(key, given)
-    known = reduce._power_norm.again(key, given, (ord,)) if known is None else known
-    if known is None:
-        x = require("vector_norm", x, NUMERIC)
-        axes = tuple(sorted(normalize_axes("vector_norm", axis, x.ndim)))
-        known = _vector_norm("vector_norm", x, axes, keepdims, ord)
-        if x.dtype in INEXACT and ord in _PASSES:  # of integers: the default dtype, which changes
-            reduce._norm.remember(key, given, (x,), kind=_PASSES[ord], axis=axes, keepdims=keepdims, dtype=known.dtype)
-        elif x.dtype in INEXACT:
-            reduce._power_norm.remember(key, given, (x,), axis=axes, keepdims=bool(keepdims), dtype=known.dtype)
-    return known
-
-
-# A norm of any order is one launch, a block a vector, up to _SHORT elements: of fewer than _WHOLE, up to _FEW vectors.
-_SHORT, _WHOLE, _FEW = 1 << 14, 128, 1 << 13
-#: Orders that take one pass over an array of any size: kinds of kernels/accumulate.py.
-_PASSES: dict[float, str] = {0: "norm 0", 1: "norm 1", 2: "norm", math.inf: "norm inf", -math.inf: "norm -inf"}
-
-
-def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float) -> ndarray:
-    ord = ord.item() if isinstance(ord, np.generic) else ord  # a number of Python's does not widen x
-    traced = x._layout.device == TRACED  # by its parts a norm can be fused
-    if ord in _PASSES and (ord == 2 or not traced):
-        return reduce.vector_length(name, x, axes, keepdims, _PASSES[ord])
-    result = dtypes.real_dtype(dtypes.default_float() if x.dtype.kind in "iu" else x.dtype)
-    if ord == 0:
-        return astype(reduce.count_nonzero(x, axis=axes, keepdims=keepdims), result)
-    length = math.prod([x.shape[i] for i in axes])
-    if x._node is None and not traced and isinstance(ord, (int, float)) and ord not in _PASSES and (
-            length <= _SHORT and (length >= _WHOLE or x.size <= _FEW * length)):
-        return reduce._power_norm(x, scalars=(ord,), axis=axes, keepdims=reduce._kept_axes(name, keepdims, x), dtype=result)
-    sizes = abs(x if x.dtype in INEXACT else astype(x, result))  # |-128| is not an int8
-    if ord == 1 or math.isinf(ord):
-        return (reduce.sum if ord == 1 else reduce.max if ord > 0 else reduce.min)(sizes, axis=axes, keepdims=keepdims)
-    wide = dtypes.compute_dtype(result)  # powers of 16-bit numbers soon leave their range
-    total = reduce.sum(astype(sizes, wide, copy=False) ** ord, axis=axes, keepdims=keepdims)
-    return astype(total ** (1 / ord), result, copy=False)
-
-
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") -> ndarray:
-    """Norm of matrices: "fro": root of the sum of squares; 1 or -1: largest or smallest sum of absolute values of a
-    column; inf or -inf: of a row; 2 or -2: largest or smallest singular value; "nuc": the sum of the singular values.
-
-    Args: x: numeric array (..., m, n); keepdims: keep the last two axes as axes of size 1; ord: as above.
-    Returns: real array (...) of x's precision (float64 for integers).
-    Raises: TypeError (dtype), ValueError (fewer than two dimensions; another ord).
-    Gradient: by its parts.
-
-    >>> import cudamath as cm
-    >>> float(cm.matrix_norm([[1.0, -7.0], [2.0, 3.0]], ord=1))
-    10.0
-    """
-    known = reduce._norm.again(("matrix_norm", keepdims, keepdims.__class__), (x,)) if ord == "fro" else None
-    if known is not None:
-        return known
-    x = require("matrix_norm", x, NUMERIC)
-    if x.ndim < 2:
-        raise ValueError(f"matrix_norm: wants arrays of at least two dimensions, got shape {x.shape}")
-    if ord == "fro":
-        return _length("matrix_norm", x, (x.ndim - 2, x.ndim - 1), keepdims)
-    if ord in (2, -2, "nuc"):
-        from .spectral import svdvals
-
-        values = svdvals(x)
-        found = reduce.sum(values, axis=-1) if ord == "nuc" else (reduce.max if ord == 2 else reduce.min)(values, axis=-1)
-        return expand_dims(found, axis=(-2, -1)) if keepdims else found
-    if not isinstance(ord, (int, float, np.integer, np.floating)) or builtins.abs(ord) not in (1, math.inf):
-        raise ValueError(f"matrix_norm: wants ord 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}")
-    lines = -2 if builtins.abs(ord) == 1 else -1
-    sums = _vector_norm("matrix_norm", x, (x.ndim + lines,), True, 1)
-    choose = reduce.max if ord > 0 else reduce.min
-    return choose(sums, axis=(x.ndim - 2, x.ndim - 1), keepdims=keepdims)
-
-
-def _length(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
-    """Root of the sum of squares, remembered by the function's name and `keepdims`."""
-    y = reduce.vector_length(name, x, axes, keepdims)
-    if x.dtype in INEXACT:  # of integers: the default dtype, which changes
-        reduce._norm.remember((name, keepdims, keepdims.__class__), (x,), (x,), kind="norm", axis=axes, keepdims=keepdims,
-                              dtype=y.dtype)
-    return y
-
-
-def norm(x: Any, /, ord: float | str | None = None, axis: int | Sequence[int] | None = None, *,
-         keepdims: bool = False) -> ndarray:
-    """NumPy's linalg.norm: `vector_norm` for one axis, `matrix_norm` for two; with neither ord nor axis, of all elements.
-
-    Args: x: numeric array; ord: order, None: 2 for vectors, "fro" for matrices; axis: int, pair of ints or None;
-        keepdims: keep the reduced axes as axes of size 1.
-    Returns: real array of x's precision (float64 for integers).
-    Raises: TypeError (dtype), ValueError (axis, ord, or more than two dimensions with an ord and no axis).
-    Gradient: as `vector_norm`'s and `matrix_norm`'s.
-
-    >>> import cudamath as cm
-    >>> float(cm.norm([[1.0, 2.0], [2.0, 4.0]]))
-    5.0
-    """
-    if ord is axis is None:
-        known = reduce._norm.again(("norm", keepdims, keepdims.__class__), (x,))
-        if known is None:
-            x = require("norm", x, NUMERIC)
-            known = _length("norm", x, tuple(range(x.ndim)), keepdims)
-        return known
-    x = require("norm", x, NUMERIC)
-    axes = normalize_axes("norm", axis, x.ndim)
-    if len(axes) == 1:
-        if isinstance(ord, str):
-            raise ValueError(f"norm: wants a number as the order of a vector norm, got {ord!r}")
-        return _vector_norm("norm", x, axes, keepdims, 2 if ord is None else ord)
-    if len(axes) != 2:
-        raise ValueError(f"norm: wants one axis or two, got axes {axes} of an array of shape {x.shape}")
-    moved = matrix_norm(moveaxis(x, axes, (-2, -1)), keepdims=keepdims, ord="fro" if ord is None else ord)
-    return moveaxis(moved, (-2, -1), axes) if keepdims else moved

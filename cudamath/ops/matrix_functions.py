@@ -20,7 +20,8 @@ from .elementwise import abs, conj, where
 from .index import _where
 from .join import stack
 from .linalg import _pair as common_pair
-from .linalg import matmul, matrix_norm
+from .linalg import matmul
+from .norms import matrix_norm
 from .shape import astype, broadcast_to, diagonal, expand_dims, moveaxis, permute_dims, reshape
 from .spectral import eigvalsh, svd, svdvals
 
@@ -475,7 +476,15 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> ndarray:
     >>> int(cm.linalg.trace([[1, 2], [3, 4]]))
     5
     """
-    x = require("trace", x, ANY)
-    if x.ndim < 2:
-        raise ValueError(f"trace: wants matrices, an array of at least two dimensions, got shape {x.shape}")
-    return reduce.sum(diagonal(x, as_integer("trace", "offset", offset), -2, -1), axis=-1, dtype=dtype)
+    key, given = ("linalg.trace", offset, offset.__class__), (x,)
+    known = reduce._sum.again(key, given) if dtype is None else None
+    if known is None:
+        x = require("trace", x, ANY)
+        if x.ndim < 2:
+            raise ValueError(f"trace: wants matrices, an array of at least two dimensions, got shape {x.shape}")
+        line = diagonal(x, as_integer("trace", "offset", offset), -2, -1)
+        known = reduce.sum(line, -1, dtype=dtype)
+        if dtype is None:
+            reduce._sum.remember(key, given, (line,), kind="sum", axis=(line.ndim - 1,), keepdims=False, dtype=known.dtype,
+                                 shape=())
+    return known

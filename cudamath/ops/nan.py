@@ -16,7 +16,7 @@ from .elementwise import abs, add, equal, isfinite, isnan, logical_not, maximum,
 from .index import where as choose
 from .numbers import fmax, fmin
 from .output import deliver
-from .reduce import Axis
+from .reduction import Axis, Reduction, asked
 from .shape import astype, reshape
 from .transfer import imag, real
 
@@ -83,14 +83,14 @@ def _masked_nanstd(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: A
     return nanstd(_masked(x, where), axis, keepdims=keepdims, **more)
 
 
-_nansum = reduce._Reduction("nansum", lambda g, _y, x, *, axis, **_: (_there(x, reduce._kept(g, x.shape, axis)),), neutral=0,
+_nansum = Reduction("nansum", lambda g, _y, x, *, axis, **_: (_there(x, reduce._kept(g, x.shape, axis)),), neutral=0,
                             combine=add)
-_nanprod = reduce._Reduction("nanprod", _prod_grad, neutral=1, combine=multiply)
-_nanmean = reduce._Reduction("nanmean", _mean_grad, masked=_masked_nanmean)
-_nanmax = reduce._Reduction("nanmax", _extreme_grad, chooses=True, combine=fmax)
-_nanmin = reduce._Reduction("nanmin", _extreme_grad, chooses=True, combine=fmin)
-_nanvar = reduce._Reduction("nanvar", _var_grad, masked=_masked_nanvar)
-_nanstd = reduce._Reduction("nanstd", _std_grad, masked=_masked_nanstd)
+_nanprod = Reduction("nanprod", _prod_grad, neutral=1, combine=multiply)
+_nanmean = Reduction("nanmean", _mean_grad, masked=_masked_nanmean)
+_nanmax = Reduction("nanmax", _extreme_grad, chooses=True, combine=fmax)
+_nanmin = Reduction("nanmin", _extreme_grad, chooses=True, combine=fmin)
+_nanvar = Reduction("nanvar", _var_grad, masked=_masked_nanvar)
+_nanstd = Reduction("nanstd", _std_grad, masked=_masked_nanstd)
 
 # ---------------------------------------------------------------------------------------------- reductions
 
@@ -108,7 +108,7 @@ def nansum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = 
     x = require("nansum", x)
     if x.dtype not in INEXACT:
         return reduce.sum(x, axis, dtype=dtype, keepdims=keepdims)
-    return _nansum.reduce(x, axis, keepdims, reduce._total_dtype("nansum", x.dtype, dtype), dtype is None)
+    return _nansum.reduce(x, axis, keepdims, reduce._total_dtype("nansum", x.dtype, dtype), asked(dtype=dtype))
 
 
 @_nanprod.quick
@@ -124,7 +124,7 @@ def nanprod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool =
     x = require("nanprod", x)
     if x.dtype not in INEXACT:
         return reduce.prod(x, axis, dtype=dtype, keepdims=keepdims)
-    return _nanprod.reduce(x, axis, keepdims, reduce._total_dtype("nanprod", x.dtype, dtype), dtype is None)
+    return _nanprod.reduce(x, axis, keepdims, reduce._total_dtype("nanprod", x.dtype, dtype), asked(dtype=dtype))
 
 
 @_nanmean.quick
@@ -141,7 +141,7 @@ def nanmean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool =
     if x.dtype not in INEXACT:
         return reduce.mean(x, axis, dtype=dtype, keepdims=keepdims)
     x = reduce._spread_in("nanmean", x, dtype)  # whole numbers have no NaN
-    return _nanmean.reduce(x, axis, keepdims, x.dtype, dtype is None)
+    return _nanmean.reduce(x, axis, keepdims, x.dtype, asked(dtype=dtype))
 
 
 def _about(function: Any, x: ndarray, axis: Axis, keepdims: bool, *, correction: Any, ddof: Any, **more: Any) -> ndarray:
@@ -177,7 +177,7 @@ def nanvar(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
         freedom = count - reduce._freedom("nanvar", correction, ddof)
         y = choose(freedom > 0, y / choose(freedom > 0, freedom, 1), np.nan)
         return y if keepdims else reshape(y, reduce.sum(apart, axis).shape)
-    return _nanvar.reduce(x, axis, keepdims, x.dtype, dtype is None and correction is None and ddof is None,
+    return _nanvar.reduce(x, axis, keepdims, x.dtype, asked(dtype=dtype, correction=correction, ddof=ddof),
                           correction=reduce._freedom("nanvar", correction, ddof))
 
 
@@ -200,7 +200,7 @@ def nanstd(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float
     x = reduce._spread_in("nanstd", x, dtype)
     if x.dtype in COMPLEX:
         return sqrt(nanvar(x, axis, correction=correction, ddof=ddof, keepdims=keepdims))
-    return _nanstd.reduce(x, axis, keepdims, x.dtype, dtype is None and correction is None and ddof is None,
+    return _nanstd.reduce(x, axis, keepdims, x.dtype, asked(dtype=dtype, correction=correction, ddof=ddof),
                           correction=reduce._freedom("nanstd", correction, ddof))
 
 

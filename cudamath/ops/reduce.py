@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import functools
-import inspect
-import threading
-from collections.abc import Callable, Sequence
 from math import prod as product
 from typing import Any
 
@@ -14,20 +10,16 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, BOOLEAN, COMPLEX, INEXACT, NUMERIC, REAL_OR_BOOL, Op, coerce, require
-from ..core.shapes import broadcast_shapes, normalize_axes
+from ..core.op import ANY, COMPLEX, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
 from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, sign, sqrt
 from .index import where as choose
-from .output import can_write, deliver, target_of
+from .reduction import Axis, Reduction, asked, kept_axes
 from .shape import astype, broadcast_to, reshape, span
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min", "prod", "std", "sum",
            "var"]
 
-Axis = int | Sequence[int] | None
-
 _INT, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
-_ALL_AXES = tuple([tuple(range(n)) for n in range(65)])  # NumPy's arrays have at most 64 dimensions
 
 # ----------------------------------------------------------------------------------------------- gradients
 
@@ -111,132 +103,6 @@ def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **
     return (sign(x) * (_kept(g, x.shape, axis) if kind == "norm 1" else _extreme_grad(g, y, abs(x), axis)),)
 
 
-#: target: (card, x, out) of the call with `out=` under way in this thread, for the card to write there if it can
-_wanted = threading.local()
-
-
-class _Reduction(Op):
-    """The card of a reduction. `known` holds the plans of calls without other arguments than keepdims and an integer or
-    no axis, of arrays whose gradient is not recorded: such a call finds its plan without checks and defaults."""
-
-    most_known = 4096
-
-    def __init__(self, name: str, vjp: Callable | None = None, *, chooses: bool = False, neutral: int | None = None,
-                 combine: Callable | None = None, masked: Callable | None = None):
-        super().__init__(name, cpu="reduce.reduce", cuda="reduce.plan", vjp=vjp)
-        self.chooses = chooses  # an element, of which there must be one
-        self.neutral = neutral  # the number that changes nothing: what `where=` puts in the place of elements it leaves out
-        self.combine = combine  # of a result and an initial value
-        self.masked = masked  # (x, where, axis, keepdims, **more): the reduction of the elements that are not left out
-        self.known: dict[tuple, Callable] = {}
-        self.parameters: dict[tuple, dict[str, Any]] = {}  # the card's own of these calls, for `out=`
-        dtypes.forget += [self.known.clear, self.parameters.clear]
-
-    def quick(self, function: Callable[..., ndarray]) -> Callable[..., ndarray]:
-        """The public function of this card: `function`, except where the plan is known."""
-        known = self.known
-        options = {"out"} | ({"initial"} if self.combine else set()) | (
-            {"where"} if self.neutral is not None or self.combine or self.masked else set())
-
-        signature = inspect.signature(function)
-        order = [name for name in ("dtype", "out", "ddof") if name == "out" or name in signature.parameters]
-
-        @functools.wraps(function)
-        def call(x: Any, /, axis: Axis = None, *rest: Any, keepdims: bool = False, **more: Any) -> ndarray:
-            if rest:  # by position, as in NumPy
-                if len(rest) > len(order):
-                    raise TypeError(f"{self.name}: takes {', '.join(['x', 'axis', *order])} by position, got {2 + len(rest)} "
-                                    "arguments")
-                return call(x, axis, keepdims=keepdims, **dict(zip(order, rest, strict=False)), **more)
-            try:  # the classes as well, because 1.0 equals 1
-                run: Callable | None = known[x._layout, axis, axis.__class__, keepdims, keepdims.__class__]
-                if axis.__class__ is tuple and not {*map(type, axis)} <= {int}:
-                    run = None
-            except (AttributeError, KeyError, TypeError):
-                run = None
-            if run is None or more or x._node is not None:
-                if more and options & more.keys():
-                    return self.with_options(call, x, axis, keepdims, **more)
-                return function(x, axis, keepdims=keepdims, **more)
-            return run(x)
-
-        extra = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=True if name == "where" else None)
-                 for name in ("out", "initial", "where") if name in options]
-        call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *extra])  # type: ignore
-        return call
-
-    def again_into(self, x: Any, axis: Axis, keepdims: bool, out: Any) -> bool:
-        """Whether a call that was seen before, with `out` or without, could write its result there itself."""
-        try:
-            params = self.parameters[x._layout, axis, axis.__class__, keepdims, keepdims.__class__]
-        except (AttributeError, KeyError, TypeError):
-            return False
-        return not (type(axis) is tuple and {*map(type, axis)} - {int}) and self.into((x,), out, **params)
-
-    def with_options(self, call: Callable[..., ndarray], x: Any, axis: Axis, keepdims: bool, *, out: Any = None,
-                     initial: Any = None, where: Any = True, **more: Any) -> ndarray:
-        """The reduction with NumPy's `out`, `initial` and `where`."""
-        alone = type(out) is ndarray and where is True and initial is None and not more
-        if alone and self.again_into(x, axis, keepdims, out):
-            return out
-        x = require(self.name, x)
-        if where is not True:
-            where = coerce(self.name, (x, where))[1]
-            if broadcast_shapes(self.name, where.shape, x.shape) != x.shape:
-                raise ValueError(f"{self.name}: where of shape {where.shape} does not fit an array of shape {x.shape}")
-            if self.masked is not None:
-                result = self.masked(x, where, axis, keepdims, **more)
-                return result if out is None else deliver(self.name, result, out)
-            if self.chooses and initial is None:
-                raise ValueError(f"{self.name}: where= wants an initial value, in case that nothing is chosen from")
-            number = initial if self.chooses else self.neutral
-            if type(number) not in (int, float) or x.dtype not in INEXACT:  # else it takes x's dtype, and no array is made
-                number = astype(asarray(number, device=x.device), x.dtype)
-            x = choose(where, x, number)
-        if self.chooses and initial is not None and not x.size:  # one more to choose from along empty axes
-            axes = _axes(self.name, axis, x.ndim)
-            shape = tuple([builtins.max(n, 1) if i in axes else n for i, n in enumerate(x.shape)])
-            x = broadcast_to(astype(asarray(initial, device=x.device), x.dtype), shape)
-        if out is not None and self.name in ("sum", "prod", "mean"):  # computed in out's dtype, if that is wider
-            wide = target_of(self.name, out).dtype
-            if wide != x.dtype and wide in INEXACT and dtypes.promote(x.dtype, wide) == wide:
-                more.setdefault("dtype", wide)
-        _wanted.target = (self, x, out) if alone and not more else None
-        try:
-            result = call(x, axis, keepdims=keepdims, **more)
-        finally:
-            _wanted.target = None
-        if initial is not None:
-            if type(initial) is not int or result.dtype in BOOLEAN:  # an integer that does not fit is an error
-                first = asarray(initial, device=result.device)
-                if result.dtype in BOOLEAN or can_write(first.dtype, result.dtype):
-                    initial = astype(first, result.dtype, copy=False)
-            result = self.combine(result, initial)  # type: ignore[misc]
-        return result if out is None or result is out else deliver(self.name, result, out)
-
-    def reduce(self, x: ndarray, axis: Axis, keepdims: bool, dtype: np.dtype, plain: bool = True, **more: Any) -> ndarray:
-        """The op itself; `plain`: no arguments were given that `known` does not tell apart."""
-        axes = _axes(self.name, axis, x.ndim)
-        if type(keepdims) is not bool:
-            keepdims = _kept_axes(self.name, keepdims, x)
-        if self.chooses and 0 in [x.shape[i] for i in axes]:
-            raise ValueError(f"{self.name}: no elements to choose from along axes {axes} of an array of shape {x.shape}")
-        params = {"kind": self.name, "axis": axes, "keepdims": keepdims, "dtype": dtype, **more}
-        card, given, out = getattr(_wanted, "target", None) or (None, None, x)
-        if card is not self or given is not x or not self.into((x,), out, **params):
-            out = self(x, **params)
-        if plain and x._node is None and (axis is None or type(axis) is int or (
-                type(axis) is tuple and {*map(type, axis)} <= {int})):
-            key, run = (x._layout, axis, axis.__class__, keepdims, bool), self.plans.get((x._layout, *params.values()))
-            if len(self.parameters) >= self.most_known:
-                self.known.clear()
-                self.parameters.clear()
-            self.parameters[key] = params
-            if run is not None:
-                self.known[key] = run
-        return out
-
-
 def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None) -> ndarray:
     """The mean of the elements that `where` does not leave out."""
     x = astype(x, dtypes.as_dtype(dtype, "mean") if dtype is not None else _floating_dtype(x.dtype), copy=False)
@@ -272,34 +138,20 @@ def _std_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, **more: Any) -> 
     return sqrt(_var_of(x, where, axis, keepdims, **more))
 
 
-_sum = _Reduction("sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),), neutral=0, combine=add)
-_mean = _Reduction("mean", lambda g, _y, _x, *, axis, shape, **_: (_back(g / _count(shape, axis), shape, axis),),
+_sum = Reduction("sum", lambda g, _y, _x, *, axis, shape, **_: (_back(g, shape, axis),), neutral=0, combine=add)
+_mean = Reduction("mean", lambda g, _y, _x, *, axis, shape, **_: (_back(g / _count(shape, axis), shape, axis),),
                    masked=_mean_of)
-_prod = _Reduction("prod", lambda g, _y, x, *, axis, dtype, **_: (_prod_grad(g, x, axis, dtype),), neutral=1, combine=multiply)
-_max = _Reduction("max", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=maximum)
-_min = _Reduction("min", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=minimum)
-_var, _std = _Reduction("var", _var_grad, masked=_var_of), _Reduction("std", _std_grad, masked=_std_of)
-_norm = _Reduction("vector_norm", _norm_grad)
+_prod = Reduction("prod", lambda g, _y, x, *, axis, dtype, **_: (_prod_grad(g, x, axis, dtype),), neutral=1, combine=multiply)
+_max = Reduction("max", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=maximum)
+_min = Reduction("min", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=minimum)
+_var, _std = Reduction("var", _var_grad, masked=_var_of), Reduction("std", _std_grad, masked=_std_of)
+_norm = Reduction("vector_norm", _norm_grad)
 _power_norm = Op("power_norm", cpu="reduce.power_norm", cuda="power_norm.power_norm")
-_argmax, _argmin = _Reduction("argmax", chooses=True), _Reduction("argmin", chooses=True)
-_any, _all = _Reduction("any", neutral=0), _Reduction("all", neutral=1)
-_count_nonzero = _Reduction("count_nonzero", neutral=0)
+_argmax, _argmin = Reduction("argmax", chooses=True), Reduction("argmin", chooses=True)
+_any, _all = Reduction("any", neutral=0), Reduction("all", neutral=1)
+_count_nonzero = Reduction("count_nonzero", neutral=0)
 
 # -------------------------------------------------------------------------------------------------- checks
-
-
-def _kept_axes(name: str, keepdims: Any, x: ndarray) -> bool:
-    """Whether reduced axes are kept: True, False or an integer, as NumPy has it, whose argmax takes anything."""
-    if not hasattr(keepdims, "__index__") and name not in ("argmax", "argmin"):
-        raise TypeError(f"{name}: wants keepdims True or False, got {keepdims!r} for an array of shape {x.shape}")
-    return bool(keepdims)
-
-
-def _axes(name: str, axis: Axis, ndim: int) -> tuple[int, ...]:
-    """The reduced axes from the front, in ascending order."""
-    if axis is None or (ndim == 0 and type(axis) is int and axis in (0, -1)):  # NumPy lets a number be a vector here
-        return _ALL_AXES[ndim]
-    return tuple(sorted(normalize_axes(name, axis, ndim)))
 
 
 def _total_dtype(name: str, own: np.dtype, dtype: Any) -> np.dtype:
@@ -359,7 +211,7 @@ def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fal
     """
     x = require("sum", x, ANY)
     layout = x._layout
-    return _sum.reduce(x, axis, keepdims, _total_dtype("sum", layout.dtype, dtype), dtype is None,
+    return _sum.reduce(x, axis, keepdims, _total_dtype("sum", layout.dtype, dtype), asked(dtype=dtype),
                        shape=() if x._node is None else layout.shape)
 
 
@@ -377,7 +229,7 @@ def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
     [2, 12]
     """
     x = require("prod", x, ANY)
-    return _prod.reduce(x, axis, keepdims, _total_dtype("prod", x.dtype, dtype), dtype is None)
+    return _prod.reduce(x, axis, keepdims, _total_dtype("prod", x.dtype, dtype), asked(dtype=dtype))
 
 
 @_mean.quick
@@ -397,7 +249,11 @@ def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
     """
     x = require("mean", x, ANY)
     if dtype is not None:
-        x = astype(x, dtypes.as_dtype(dtype, "mean"), copy=False)
+        wide = dtypes.as_dtype(dtype, "mean")
+        if (x._layout.device >= 0 and x._node is None and x.dtype in REAL and wide in INEXACT
+                and dtypes.promote(x.dtype, wide) == wide):  # converted as it is read
+            return _mean.reduce(x, axis, keepdims, wide, asked(dtype=dtype), shape=())
+        x = astype(x, wide, copy=False)
         if x.dtype not in INEXACT:  # the mean of whole numbers as a whole number, as in NumPy
             return astype(mean(x, axis, keepdims=keepdims), x.dtype)
     layout = x._layout
@@ -430,7 +286,7 @@ def var(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
     x = _spread_in("var", x, dtype)
     if x.dtype in COMPLEX or mean is not None:
         return _var_of(x, True, axis, keepdims, correction=correction, ddof=ddof, mean=mean)
-    return _var.reduce(x, axis, keepdims, _floating_dtype(x.dtype), correction is None and ddof is None,
+    return _var.reduce(x, axis, keepdims, _floating_dtype(x.dtype), asked(correction=correction, ddof=ddof),
                        correction=_freedom("var", correction, ddof))
 
 
@@ -451,7 +307,7 @@ def std(x: Any, /, axis: Axis = None, *, dtype: Any = None, correction: float | 
     x = _spread_in("std", x, dtype)
     if x.dtype in COMPLEX or mean is not None:
         return _std_of(x, True, axis, keepdims, correction=correction, ddof=ddof, mean=mean)
-    return _std.reduce(x, axis, keepdims, _floating_dtype(x.dtype), correction is None and ddof is None,
+    return _std.reduce(x, axis, keepdims, _floating_dtype(x.dtype), asked(correction=correction, ddof=ddof),
                        correction=_freedom("std", correction, ddof))
 
 
@@ -460,7 +316,7 @@ def vector_length(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, 
     (kernels/accumulate.py) makes of absolute values in one pass."""
     if "inf" in kind and 0 in [x.shape[i] for i in axes]:
         raise ValueError(f"{name}: no elements to choose from along axes {axes} of an array of shape {x.shape}")
-    return _norm(x, kind=kind, axis=axes, keepdims=_kept_axes(name, keepdims, x),
+    return _norm(x, kind=kind, axis=axes, keepdims=kept_axes(name, keepdims, x),
                  dtype=dtypes.real_dtype(_floating_dtype(x.dtype)))
 
 
@@ -503,7 +359,7 @@ def min(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> ndarray:
     return _min.reduce(x, axis, keepdims, x.dtype)
 
 
-def _position(op: _Reduction, x: Any, axis: int | None, keepdims: bool) -> ndarray:
+def _position(op: Reduction, x: Any, axis: int | None, keepdims: bool) -> ndarray:
     name = op.name
     x = require(name, x, REAL_OR_BOOL)
     if isinstance(axis, (tuple, list)):

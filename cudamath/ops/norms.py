@@ -1,0 +1,175 @@
+"""Norms of vectors and matrices. Kernels: kernels/reduce.py, power_norm.py."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import dtypes
+from ..core.array import ndarray
+from ..core.devices import TRACED
+from ..core.op import INEXACT, NUMERIC, require
+from ..core.shapes import normalize_axes
+from . import reduce
+from .elementwise import abs
+from .reduction import kept_axes
+from .shape import astype, expand_dims, moveaxis
+
+__all__ = ["matrix_norm", "norm", "vector_norm"]
+
+
+def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims: bool = False, ord: float = 2) -> ndarray:
+    """Norm of vectors: (Σ |x|^ord)^(1 / ord); ord = inf: max |x|; -inf: min |x|; 0: how many are not 0.
+
+    Args:
+        x: numeric array of any shape.
+        axis: the axis or axes whose elements form a vector; None: all of them.
+        keepdims: keep these axes as axes of size 1.
+        ord: order of the norm.
+
+    Returns: real array of x's precision (float64 for integers), without the reduced axes.
+    Raises: TypeError (dtype), ValueError (axis; ord = inf of no elements).
+    Gradient: ord 2: g x / y, and 0 where y is 0; otherwise by its parts.
+
+    >>> import cudamath as cm
+    >>> cm.vector_norm([[3.0, 4.0], [6.0, 8.0]], axis=1).tolist()
+    [5.0, 10.0]
+    """
+    kinds = map(type, axis) if isinstance(axis, tuple) else (axis.__class__,)
+    key, given = ("vector_norm", axis, keepdims, keepdims.__class__, ord, *kinds), (x,)
+    known = reduce._norm.again(key, given)
+    known = reduce._power_norm.again(key, given, (ord,)) if known is None else known
+    if known is None:
+        x = require("vector_norm", x, NUMERIC)
+        axes = tuple(sorted(normalize_axes("vector_norm", axis, x.ndim)))
+        known = _vector_norm("vector_norm", x, axes, keepdims, ord)
+        _remember(key, given, x, axes, keepdims, ord, known)
+    return known
+
+
+def _remember(key: tuple, given: tuple, x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float, y: ndarray) -> None:
+    """Let the cards answer such a call of `_vector_norm` again."""
+    if x.dtype in INEXACT and ord in _PASSES:  # of integers: the default dtype, which changes
+        reduce._norm.remember(key, given, (x,), kind=_PASSES[ord], axis=axes, keepdims=keepdims, dtype=y.dtype)
+    elif x.dtype in INEXACT:
+        reduce._power_norm.remember(key, given, (x,), axis=axes, keepdims=bool(keepdims), dtype=y.dtype)
+
+
+# A norm of any order is one launch, a block a vector, up to _SHORT elements: of fewer than _WHOLE, up to _FEW vectors.
+_SHORT, _WHOLE, _FEW = 1 << 14, 128, 1 << 13
+#: Orders that take one pass over an array of any size: kinds of kernels/accumulate.py.
+_PASSES: dict[float, str] = {0: "norm 0", 1: "norm 1", 2: "norm", math.inf: "norm inf", -math.inf: "norm -inf"}
+
+
+def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float) -> ndarray:
+    ord = ord.item() if isinstance(ord, np.generic) else ord  # a number of Python's does not widen x
+    traced = x._layout.device == TRACED  # by its parts a norm can be fused
+    if ord in _PASSES and (ord == 2 or not traced):
+        return reduce.vector_length(name, x, axes, keepdims, _PASSES[ord])
+    result = dtypes.real_dtype(dtypes.default_float() if x.dtype.kind in "iu" else x.dtype)
+    if ord == 0:
+        return astype(reduce.count_nonzero(x, axis=axes, keepdims=keepdims), result)
+    length = math.prod([x.shape[i] for i in axes])
+    if x._node is None and not traced and isinstance(ord, (int, float)) and ord not in _PASSES and (
+            length <= _SHORT and (length >= _WHOLE or x.size <= _FEW * length)):
+        return reduce._power_norm(x, scalars=(ord,), axis=axes, keepdims=kept_axes(name, keepdims, x), dtype=result)
+    sizes = abs(x if x.dtype in INEXACT else astype(x, result))  # |-128| is not an int8
+    if ord == 1 or math.isinf(ord):
+        return (reduce.sum if ord == 1 else reduce.max if ord > 0 else reduce.min)(sizes, axis=axes, keepdims=keepdims)
+    wide = dtypes.compute_dtype(result)  # powers of 16-bit numbers soon leave their range
+    total = reduce.sum(astype(sizes, wide, copy=False) ** ord, axis=axes, keepdims=keepdims)
+    return astype(total ** (1 / ord), result, copy=False)
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str = "fro") -> ndarray:
+    """Norm of matrices: "fro": root of the sum of squares; 1 or -1: largest or smallest sum of absolute values of a
+    column; inf or -inf: of a row; 2 or -2: largest or smallest singular value; "nuc": the sum of the singular values.
+
+    Args: x: numeric array (..., m, n); keepdims: keep the last two axes as axes of size 1; ord: as above.
+    Returns: real array (...) of x's precision (float64 for integers).
+    Raises: TypeError (dtype), ValueError (fewer than two dimensions; another ord).
+    Gradient: by its parts.
+
+    >>> import cudamath as cm
+    >>> float(cm.matrix_norm([[1.0, -7.0], [2.0, 3.0]], ord=1))
+    10.0
+    """
+    key, given = ("matrix_norm", keepdims, keepdims.__class__, ord, ord.__class__), (x,)
+    known = reduce._norm.again(key, given)
+    if known is not None:
+        return known
+    x = require("matrix_norm", x, NUMERIC)
+    if x.ndim < 2:
+        raise ValueError(f"matrix_norm: wants arrays of at least two dimensions, got shape {x.shape}")
+    if ord == "fro":
+        return _length("matrix_norm", key, x, (x.ndim - 2, x.ndim - 1), keepdims)
+    if ord in (2, -2, "nuc"):
+        from .spectral import svdvals
+
+        values = svdvals(x)
+        found = reduce.sum(values, axis=-1) if ord == "nuc" else (reduce.max if ord == 2 else reduce.min)(values, axis=-1)
+        return expand_dims(found, axis=(-2, -1)) if keepdims else found
+    if not isinstance(ord, (int, float, np.integer, np.floating)) or builtins.abs(ord) not in (1, math.inf):
+        raise ValueError(f"matrix_norm: wants ord 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, got {ord!r}")
+    lines, both = (x.ndim - (2 if builtins.abs(ord) == 1 else 1),), (x.ndim - 2, x.ndim - 1)
+    sums = _vector_norm("matrix_norm", x, lines, True, 1)
+    found = (reduce.max if ord > 0 else reduce.min)(sums, axis=both, keepdims=keepdims)
+    first = reduce._norm.plans.get((x._layout, "norm 1", lines, True, sums.dtype))
+    second = (reduce._max if ord > 0 else reduce._min).known.get((sums._layout, both, tuple, keepdims, bool))
+    if first is not None and second is not None and x.dtype in INEXACT and type(keepdims) is bool:
+        reduce._norm.remember_chain(key, given, x, first, second, found)
+    return found
+
+
+def _length(name: str, key: tuple, x: ndarray, axes: tuple[int, ...], keepdims: bool) -> ndarray:
+    """Root of the sum of squares."""
+    y = reduce.vector_length(name, x, axes, keepdims)
+    _remember(key, (x,), x, axes, keepdims, 2, y)
+    return y
+
+
+def norm(x: Any, /, ord: float | str | None = None, axis: int | Sequence[int] | None = None, *,
+         keepdims: bool = False) -> ndarray:
+    """NumPy's linalg.norm: `vector_norm` for one axis, `matrix_norm` for two; with neither ord nor axis, of all elements.
+
+    Args: x: numeric array; ord: order, None: 2 for vectors, "fro" for matrices; axis: int, pair of ints or None;
+        keepdims: keep the reduced axes as axes of size 1.
+    Returns: real array of x's precision (float64 for integers).
+    Raises: TypeError (dtype), ValueError (axis, ord, or more than two dimensions with an ord and no axis).
+    Gradient: as `vector_norm`'s and `matrix_norm`'s.
+
+    >>> import cudamath as cm
+    >>> float(cm.norm([[1.0, 2.0], [2.0, 4.0]]))
+    5.0
+    """
+    kinds = map(type, axis) if isinstance(axis, tuple) else (axis.__class__,)
+    key, given = ("norm", keepdims, keepdims.__class__, ord, ord.__class__, axis, *kinds), (x,)
+    known = reduce._norm.again(key, given)
+    if known is None and axis is not None:
+        known = reduce._power_norm.again(key, given, (ord,))
+    if known is not None:
+        return known
+    x = require("norm", x, NUMERIC)
+    if ord is axis is None:
+        return _length("norm", key, x, tuple(range(x.ndim)), keepdims)
+    axes = normalize_axes("norm", axis, x.ndim)
+    if len(axes) == 1:
+        if isinstance(ord, str):
+            raise ValueError(f"norm: wants a number as the order of a vector norm, got {ord!r}")
+        found = _vector_norm("norm", x, axes, keepdims, 2 if ord is None else ord)
+        _remember(key, given, x, axes, keepdims, 2 if ord is None else ord, found)
+        return found
+    if len(axes) != 2:
+        raise ValueError(f"norm: wants one axis or two, got axes {axes} of an array of shape {x.shape}")
+    order: float | str = "fro" if ord is None else ord
+    matrices = moveaxis(x, axes, (-2, -1))
+    moved = matrix_norm(matrices, keepdims=keepdims, ord=order)
+    found = moveaxis(moved, (-2, -1), axes) if keepdims else moved
+    if x.dtype in INEXACT:
+        known_as = ("matrix_norm", keepdims, keepdims.__class__, order, order.__class__)
+        reduce._norm.remember_as(known_as, key, given, (matrices,), (moved, found))
+    return found

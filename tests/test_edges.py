@@ -242,6 +242,7 @@ def test_the_default_dtype_is_meant_everywhere(device):
     whole = np.arange(6).reshape(2, 3)
     calls = {"linspace": lambda: cm.linspace(cm.asarray([0, 1]), 3, 4), "cov": lambda: cm.cov(cm.asarray(whole)),
              "corrcoef": lambda: cm.corrcoef(cm.asarray(whole)), "hanning": lambda: cm.hanning(4),
+             "arange": lambda: cm.arange(0.0, 3.0),
              "kaiser": lambda: cm.kaiser(4, 2), "bartlett": lambda: cm.bartlett(0), "blackman": lambda: cm.blackman(3)}
     wide = {name: call() for name, call in calls.items()}
     cm.set_default_dtype("float32")

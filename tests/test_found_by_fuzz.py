@@ -248,3 +248,50 @@ def test_attention_in_any_order_of_memory(device, order):
     for expected, got in zip(found[:3], found[3:], strict=True):
         for a, b in zip(expected, got, strict=True):
             np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
+
+
+#: Values that NumPy takes or refuses: its own numbers are cast like Python's, arrays only where nothing is lost.
+VALUES = [1.5, 2, -1, True, np.float64(1.5), np.float32(1.5), np.int64(3), np.array([2.5]), np.array([1, 2], "i4"), [1, 2], 1j,
+          1e300, float("nan"), 300]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "u1", "bool", "c8"])
+def test_values_of_place_and_putmask(device, dtype):
+    """NumPy's numbers were refused; Python's went into integers, and complex ones into real arrays, whatever was lost."""
+    for name in ("place", "putmask"):
+        for value in VALUES:
+            def call(m, name=name, value=value):
+                x = m.asarray(np.arange(9).reshape(3, 3).astype(dtype))
+                mask = m.asarray(np.arange(9).reshape(3, 3) % 2 == 0)
+                getattr(m, name)(x, mask, m.asarray(value) if isinstance(value, np.ndarray) else value)
+                return x
+
+            with np.errstate(all="ignore"):
+                try:
+                    expected = call(np)
+                except (TypeError, ValueError, OverflowError) as error:
+                    with pytest.raises((TypeError, ValueError, OverflowError), match=f"^{name}: "):
+                        call(cm)
+                    assert error
+                else:
+                    np.testing.assert_array_equal(call(cm).to_numpy(), expected, err_msg=f"{name} {value!r}")
+
+
+def test_errors_of_what_is_written_name_the_function(device):
+    x, row = cm.zeros((3, 3)), cm.broadcast_to(cm.zeros(3), (3, 3))
+    for name, call in {"copyto": lambda: cm.copyto(x, cm.zeros((3, 4))),
+                       "vector_norm": lambda: cm.linalg.vector_norm(x, ord="x"),
+                       "fill_diagonal": lambda: cm.fill_diagonal(row, 1.0),
+                       "putmask": lambda: cm.putmask(row, x == 0, 1.0),
+                       "array": lambda: cm.array(1.0, ndmin="a")}.items():
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
+            call()
+    assert row.tolist() == [[0.0] * 3] * 3  # the diagonal of a row that is repeated is no view that overlaps
+
+
+def test_orders_of_norms_that_are_arrays(device):
+    x = np.array([1.0, -2.0, 3.0])
+    for order in (np.array(3), np.float32(2.5), np.int64(3), cm.asarray(3.0), cm.asarray(1), np.array(np.inf)):
+        for _ in range(2):
+            np.testing.assert_allclose(float(cm.linalg.vector_norm(cm.asarray(x), ord=order)),
+                                       np.linalg.vector_norm(x, ord=float(order)))

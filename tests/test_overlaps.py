@@ -85,3 +85,67 @@ def test_on_a_gpu_in_the_simulator(monkeypatch):
         for statement in STATEMENTS:
             if not any(slow in statement for slow in _SLOW):
                 check(statement, "f4", (None, "x"))
+
+
+def cascade(module):
+    """A mask that reaches into what it changes from 16 bytes before, of the same layout; bytes read as a mask, backwards."""
+    bools = np.arange(64) == 8
+    mine = np.array(bools) if module is np else cm.asarray(bools, copy=True)
+    mine[16:][mine[:-16] if module is cm else mine[:-16].copy()] = True  # NumPy's is read while it changes
+    numbers = (np.arange(64) == 40).astype("i1")
+    numbers = numbers if module is np else cm.asarray(numbers, copy=True)
+    numbers[::-1][numbers.view(bool) if module is cm else numbers.view(bool).copy()] = 1
+    return [np.asarray(x if module is np else x.to_numpy()) for x in (mine, numbers)]
+
+
+def check_cascade():
+    for found, expected in zip(cascade(cm), cascade(np), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_masks_in_the_memory_that_they_change(device):
+    check_cascade()
+
+
+@pytest.mark.simulator
+def test_masks_in_the_memory_that_they_change_on_a_simulated_gpu(monkeypatch):
+    with simulated_gpu(monkeypatch):
+        check_cascade()
+
+
+class Foreign:
+    """An array as another library hands it over: each time it is taken, with an owner of its own."""
+
+    def __init__(self, x):
+        self.__cuda_array_interface__, self.x = x.__cuda_array_interface__, x
+
+
+def placed(module, name, x, places, values):
+    """x with other numbers at places."""
+    if name == "put":
+        module.put(x, places, values)
+    elif name == "add.at":
+        module.add.at(x, places, values)
+    elif name == "a number":
+        x[places] = 0
+    else:
+        x[places] = values
+    return x
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("name", ["put", "add.at", "a number", "setitem"])
+def test_places_in_foreign_memory_that_is_written(monkeypatch, name):
+    """Two imports of one memory: nothing says that they are one but their addresses. Nor does what is remembered of others."""
+    numbers, values = np.array([3, 0, 1, 2, 5, 4, 7, 6]), np.arange(8)[::-1].copy()
+    expected = placed(np, name, numbers.copy(), numbers.copy(), values)
+    with simulated_gpu(monkeypatch):
+        for _ in range(2):
+            own = cm.asarray(numbers, copy=True)
+            placed(cm, name, own, cm.asarray(numbers, copy=True), cm.asarray(values))
+            one = cm.asarray(numbers, copy=True)
+            x, places = (cm.asarray(Foreign(one)) for _ in range(2))
+            assert x._owner is not places._owner and x._data == places._data
+            placed(cm, name, x, places, cm.asarray(values))
+            for found in (own, one):
+                np.testing.assert_array_equal(found.to_numpy(), expected)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..runtime.memory import Buffer
 from . import tape
 from .array import asarray, ndarray, same_device, wrap
 from .devices import CPU, TRACED
@@ -342,6 +343,11 @@ def apart(target: ndarray, x: ndarray) -> bool:
     one, other = target._layout, x._layout
     return one.contiguous and other.contiguous and (
         x._data + other.nbytes <= target._data or target._data + one.nbytes <= x._data)
+
+
+def two_blocks(x: ndarray, y: ndarray) -> bool:
+    """Whether two arrays on a GPU lie in two blocks of our own memory. Of what was imported, twice perhaps, nobody knows."""
+    return type(x._owner) is type(y._owner) is Buffer and x._owner is not y._owner
 
 
 def cpu_runner(function: Callable, params: dict, scalars: int, layouts: tuple[Layout | None, ...]) -> Callable:

@@ -14,7 +14,7 @@ from ..core.op import apart, coerce, require
 from ..core.tape import wrote
 from .creation import asarray, diag
 from .grids import diag_indices, indices, tril_indices, triu_indices
-from .index import _where_into
+from .index import _check_writable, _fitted, _where_into
 from .index import where as choose
 from .output import can_write, casting_rule
 from .shape import astype, broadcast_to, in_order, ravel
@@ -75,7 +75,8 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
     >>> x.tolist()
     [5.0, 0.0, 5.0]
     """
-    if where is True and type(dst) is type(src) is ndarray and dst._layout.dtype is src._layout.dtype:
+    if where is True and type(dst) is type(src) is ndarray and dst._layout.dtype is src._layout.dtype and (
+            dst._node is None and dst._layout.shape == src._layout.shape):
         casting_rule("copyto", casting)
         dst[...] = src
         return
@@ -88,6 +89,7 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
         _where_into(dst, where, src)
         return
     dst = require("copyto", dst)
+    _check_writable("copyto", dst)
     number = isinstance(src, bool | int | float | complex)
     kind = np.dtype(type(src)) if number else None
     if kind is None:
@@ -98,7 +100,7 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
     if not can_write(kind, dst.dtype, casting_rule("copyto", casting)):
         raise TypeError(f"copyto: {kind} cannot become {dst.dtype} of shape {dst.shape} by the rule {casting!r}")
     if where is True:
-        dst[...] = src
+        dst[...] = src if number else _fitted("copyto", src, dst.shape)
         return
     src = src if isinstance(src, ndarray) else asarray(src, dst.dtype, device=dst.device)
     dst[...] = choose(broadcast_to(coerce("copyto", (dst, where))[1], dst.shape), astype(src, dst.dtype, copy=False), dst)

@@ -43,12 +43,12 @@ __all__ = [
 
 Shape = int | Sequence[int]
 
-_ramp = Op("ramp", cpu="shape.ramp", cuda="copy.ramp")
-_full = Op("full", cpu="shape.full", cuda="copy.full")
+_ramp, _full = Op("ramp", cpu="shape.ramp", cuda="copy.ramp"), Op("full", cpu="shape.full", cuda="copy.full")
 _ones_band = Op("eye", cpu="band.ones", cuda="band.ones")
 _band: Op = Op("tril", cpu="band.band", cuda="band.band", vjp=lambda g, _y, _x, low, high: (
     _band(g if g._layout.contiguous else _copy(g), low=low, high=high),))
 _FAR = 1 << 40  # further than any diagonal
+dtypes.forget.append(_ramp.plans.clear)  # ranges of the default dtype
 
 # ------------------------------------------------------------------------------------------------- from objects
 
@@ -89,8 +89,8 @@ def array(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | No
     array([1.5, 2.5])
     """
     out = core.asarray(obj, dtype, device, copy, name="array")
-    if ndmin > out.ndim:
-        out = reshape(out, (1,) * (as_integer("array", "ndmin", ndmin) - out.ndim) + out.shape)
+    if ndmin and (least := as_integer("array", "ndmin", ndmin)) > out.ndim:
+        out = reshape(out, (1,) * (least - out.ndim) + out.shape)
     return out if order is None else in_order("array", out, order)
 
 

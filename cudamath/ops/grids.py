@@ -20,6 +20,7 @@ from ..core.tape import state
 from .creation import arange, asarray, linspace, made_of, recorded, zeros_like
 from .elementwise import abs as absolute
 from .elementwise import clip, floor_divide, log10, pow, remainder, sign
+from .index import _check_writable
 from .join import concat, stack
 from .masks import FETCHED, nonzero
 from .reduce import any as any_of
@@ -311,6 +312,7 @@ def fill_diagonal(x: ndarray, /, val: Any, wrap: bool = False) -> None:
     x = given = require("fill_diagonal", x)
     if x.ndim < 2 or x.ndim > 2 and len(set(x.shape)) > 1:
         raise ValueError(f"fill_diagonal: wants a matrix, or more axes of equal lengths, got shape {x.shape}")
+    _check_writable("fill_diagonal", x)
     wrapped = wrap and x.ndim == 2 and x.shape[0] > x.shape[1]
     places = np.arange(x.shape[0]) if wrapped else None  # of rows; the diagonal is a view otherwise
     if places is not None:

@@ -18,10 +18,9 @@ from ..core.array import asarray, ndarray
 from ..core.devices import CPU, TRACED
 from ..core.dtypes import BOOLEAN, INTEGER, NUMERIC
 from ..core.looked_up import known_view
-from ..core.op import Op, apart, coerce, require
+from ..core.op import Op, apart, coerce, require, two_blocks
 from ..core.shapes import normalize_axis
 from ..core.tape import wrote
-from ..runtime.memory import Buffer
 from . import elementwise
 from .creation import full
 from .index_forms import keep_form, known_form, uploaded
@@ -140,8 +139,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
     elif type(key) is ndarray and _put_again(x, key, value):
         return
     if type(key) is ndarray and _one_array(x, key):
-        if key._owner is x._owner and x._layout.device >= 0:  # x[x] = 0: what is written must not be read as a position
-            key = _copy(key)
+        key = _apart(x, key) if x._layout.device >= 0 else key  # x[x] = 0: what is written must not be read as a position
         if type(value) in (int, float) and _is_own(x._layout.dtype, value):
             wrote(x)
             _scatter_number(x, key, scalars=(value,), axis=0)
@@ -182,7 +180,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
 def _put(x: ndarray, base: ndarray, axis: int, arrays: list[ndarray], value: Any) -> None:
     """Assign to a view of x by index arrays along neighbouring axes."""
     if x._layout.device >= 0:  # what is written must not be read as a position
-        arrays = [_copy(a) if a._owner is x._owner else a for a in arrays]
+        arrays = [_apart(x, a) for a in arrays]
     if len(arrays) <= 2 and type(value) in (int, float) and _is_own(x._layout.dtype, value) and base._layout.size:
         _scatter_number(base, *arrays, scalars=(value,), axis=axis)
         return
@@ -193,7 +191,7 @@ def _put(x: ndarray, base: ndarray, axis: int, arrays: list[ndarray], value: Any
 def _put_again(x: ndarray, key: ndarray, value: Any) -> bool:
     """``x[key] = value`` by a plan that was made before; False if there is none. x: contiguous, on a GPU."""
     own = x._layout
-    if key._owner is x._owner:  # x[x] = 0: what is written must not be read as a position
+    if not two_blocks(x, key):  # x[x] = 0: what is written must not be read as a position
         return False
     if type(value) is ndarray:
         given = value._layout
@@ -229,7 +227,7 @@ def _one_mask(x: ndarray, key: ndarray) -> bool:
 
 def _put_where(x: ndarray, mask: ndarray, value: Any) -> None:
     """``x[mask] = value`` for one value and a mask that broadcasts to x: one launch, if the value is a number of x's dtype."""
-    mask = _apart(x, mask) if x.dtype in BOOLEAN and mask._layout is not x._layout else mask  # x[x.T] = True
+    mask = mask if mask is x else _apart(x, mask)  # x[x.T] = True
     number = _by_value("setitem", mask, x, value)
     if number is not None:
         _where_into(x, mask, scalars=(number,))
@@ -262,6 +260,7 @@ def _given(name: str, x: ndarray, value: Any) -> ndarray:
 def _value(name: str, x: ndarray, value: Any) -> ndarray:
     """What is assigned, as an array of x's dtype on x's device."""
     if type(value) in _SCALARS:
+        pattern(name, value, x.dtype)  # for its errors
         out = full((), value, x.dtype, device=x.device)
     else:
         out = _given(name, x, value)
@@ -294,7 +293,7 @@ def _apart(x: ndarray, value: ndarray) -> ndarray:
     if a.device >= 0 and a.contiguous and b.contiguous and (
             x._data + a.nbytes <= value._data or value._data + b.nbytes <= x._data):
         return value
-    if value._owner is not x._owner and type(value._owner) is type(x._owner) is Buffer:  # two blocks of the pool
+    if two_blocks(x, value):
         return value
     return _copy(value) if shapes.may_overlap(*[(a.ptr, a.shape, a.strides, a.itemsize) for a in (x, value)]) else value
 
@@ -508,7 +507,7 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
            [0., 2.]])
     """
     if type(x) is type(ind) is type(v) is ndarray and x._node is None and (
-            x._layout.device == v._layout.device >= 0 and apart(x, v) and ind._owner is not x._owner):
+            x._layout.device == v._layout.device >= 0 and apart(x, v) and two_blocks(x, ind)):
         wrote(x)
         if _scatter.again(("put", mode), (x, v, ind)) is not None:
             return
@@ -525,8 +524,7 @@ def put(x: ndarray, /, ind: Any, v: Any, mode: str = "raise") -> None:
     positions = _in_range("put", positions, x.size, mode)
     if given.size not in (1, positions.size):
         given = take(given, asarray(np.arange(positions.size) % given.size, device=x.device))
-    if positions._owner is x._owner and x._layout.device >= 0:  # put(x, x, 0): what is written is not read as a position
-        positions = _copy(positions)
+    positions = _apart(x, positions) if x._layout.device >= 0 else positions  # put(x, x, 0)
     wrote(x)
     flat = _copy(x) if shapes.reshape_strides(x.shape, x.strides, (x.size,), x.itemsize) is None else x
     operands = _reshape(flat, shape=(x.size,), old=x.shape), _apart(x, given), positions

@@ -11,11 +11,10 @@ from ..core import indexing
 from ..core.array import ndarray
 from ..core.dtypes import INTEGER_OR_BOOL, NUMERIC, REAL_OR_BOOL
 from ..core.looked_up import known_view
-from ..core.op import Category, Op, apart, require
+from ..core.op import Category, Op, apart, require, two_blocks
 from ..core.tape import wrote
 from . import elementwise
 from .index import _apart, _assign, _check_writable, _fitted, _index_arrays, _neighbours, _value
-from .shape import _copy
 
 __all__ = ["add_at", "maximum_at", "minimum_at", "multiply_at"]
 
@@ -41,7 +40,7 @@ def _fold_at(name: str, kind: str, function: Callable, category: Category, x: An
     wrote(base)
     base, axes, arrays = _index_arrays(base, form)
     if x._layout.device >= 0:  # what is written must not be read as a position
-        arrays = [_copy(a) if a._owner is x._owner else a for a in arrays]
+        arrays = [_apart(x, a) for a in arrays]
     base, axis = _neighbours(base, axes, form.position)
     shape = (*base.shape[:axis], *arrays[0].shape, *base.shape[axis + len(arrays) :])
     _scatter_add(base, _apart(x, _fitted(name, _value(name, x, values), shape)), *arrays, axis=axis, kind=kind)
@@ -53,7 +52,7 @@ def _fold_again(kind: str, x: Any, key: ndarray, values: Any) -> bool:
         return False
     own, given = x._layout, values._layout
     run = _scatter_add.plans.get((own, given, key._layout, 0, kind))
-    if run is None or own.device < 0 or own.dtype != given.dtype or key._owner is x._owner or not apart(x, values):
+    if run is None or own.device < 0 or own.dtype != given.dtype or not (two_blocks(x, key) and apart(x, values)):
         return False
     wrote(x)
     run(x, values, key)

@@ -12,7 +12,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.array import ndarray
 from ..core.devices import TRACED
-from ..core.op import INEXACT, NUMERIC, require
+from ..core.op import INEXACT, NUMERIC, as_numbers, require
 from ..core.shapes import normalize_axes
 from . import reduce
 from .elementwise import abs
@@ -44,7 +44,7 @@ def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims:
     known = reduce._norm.again(key, given)
     known = reduce._power_norm.again(key, given, (ord,)) if known is None else known
     if known is None:
-        x = require("vector_norm", x, NUMERIC)
+        x, (ord,) = require("vector_norm", x, NUMERIC), as_numbers("vector_norm", "real numbers", ord)
         axes = tuple(sorted(normalize_axes("vector_norm", axis, x.ndim)))
         known = _vector_norm("vector_norm", x, axes, keepdims, ord)
         _remember(key, given, x, axes, keepdims, ord, known)
@@ -66,7 +66,7 @@ _PASSES: dict[float, str] = {0: "norm 0", 1: "norm 1", 2: "norm", math.inf: "nor
 
 
 def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, ord: float) -> ndarray:
-    ord = ord.item() if isinstance(ord, np.generic) else ord  # a number of Python's does not widen x
+    (ord,) = as_numbers(name, "real numbers", ord)  # of Python's: they do not widen x
     traced = x._layout.device == TRACED  # by its parts a norm can be fused
     if ord in _PASSES and (ord == 2 or not traced):
         return reduce.vector_length(name, x, axes, keepdims, _PASSES[ord])

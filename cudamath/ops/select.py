@@ -15,7 +15,7 @@ from ..core.shapes import broadcast_shapes, normalize_axis
 from ..core.tape import wrote
 from .creation import arange
 from .elementwise import clip, not_equal, remainder
-from .index import _apart, _check_writable, _fitted, _is_own, _put_again, _value, put, take, take_along_axis, where
+from .index import _SCALARS, _apart, _check_writable, _fitted, _is_own, _put_again, _value, put, take, take_along_axis, where
 from .join import stack
 from .masks import nonzero
 from .output import can_write, deliver
@@ -134,7 +134,10 @@ def place(x: ndarray, /, mask: Any, vals: Any) -> None:
     where_to = nonzero(ravel(_mask("place", x, mask)))[0]
     _fits("place", x, vals)
     if where_to.size:
-        put(x, where_to, vals)
+        given = _value("place", x, vals)
+        if not given.size:
+            raise ValueError(f"place: there are no values for {where_to.size} places")
+        put(x, where_to, given)
 
 
 def _mask(name: str, x: Any, mask: Any) -> ndarray:
@@ -146,7 +149,7 @@ def _mask(name: str, x: Any, mask: Any) -> ndarray:
 
 def _fits(name: str, x: ndarray, values: Any) -> None:
     """Values that are arrays must be such that x's dtype holds them all, as in NumPy."""
-    if hasattr(values, "dtype") and not can_write(values.dtype, x.dtype, "safe"):
+    if hasattr(values, "dtype") and not isinstance(values, np.generic) and not can_write(values.dtype, x.dtype, "safe"):
         raise TypeError(f"{name}: values of {values.dtype} cannot go into an array of {x.dtype} of shape {x.shape} by the rule "
                         "'safe'")
 
@@ -168,11 +171,12 @@ def putmask(x: ndarray, /, mask: Any, values: Any) -> None:
                 _put_again(x, mask, values)):
         return
     chosen = _mask("putmask", x, mask)
+    _check_writable("putmask", x)
     _fits("putmask", x, values)
     if type(values) in (int, float) and x.dtype in FLOATING:
         x[chosen] = values
         return
-    given = ravel(coerce("putmask", (x, values))[1])
+    given = ravel(_value("putmask", x, values) if type(values) in _SCALARS else coerce("putmask", (x, values))[1])
     if not given.size or not x.size:
         return
     repeated = given if given.size == x.size else take(given, remainder(arange(x.size, device=x.device), given.size))

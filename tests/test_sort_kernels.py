@@ -97,6 +97,20 @@ def test_scan_lines_simulated(kind, function, dtype, shape, axis):
 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="the simulator knows `lines` alone by itself")
+@pytest.mark.parametrize("dtype, target, shape, name, lanes", [
+    ("bfloat16", "bfloat16", (1 << 17, 1024), "scan_rows", 32), ("f4", "f4", (1 << 20, 1024), "scan_rows", 32),
+    ("f2", "f2", (9, 1000), "scan_rows", 32), ("f4", "f4", (300, 128), "scan_rows", 8), ("f2", "f2", (9, 65), "scan_rows", 16),
+    ("i4", "i8", (8000, 2000), "scan_rows", 32), ("f4", "f4", (1000, 4096), "scan_tiles", 0),
+    ("f4", "f4", (8000, 4096), "scan_rows", 32), ("f4", "f4", (8000, 8192), "scan_tiles", 0)])
+def test_short_rows_get_a_warp(dtype, target, shape, name, lanes):
+    """Or a part of one: where it takes one step, or where rows are many and a tile's threads would have nothing to do."""
+    with assume((9, 0)):
+        plan = scan.scan(Layout.new(shape, cm.dtype(dtype), 0), kind="sum", axis=1, dtype=cm.dtype(target))
+    assert named(plan) == [name]
+    assert not lanes or plan.steps[0].grid[0] == -(-shape[0] * lanes // 256)
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_ENABLE_CUDASIM") == "1", reason="the simulator knows `lines` alone by itself")
 @pytest.mark.parametrize("dtype, target, shape, axis, name", [
     ("f4", "f4", (8192, 8192), 0, "scan_columns"), ("f8", "f8", (8192, 8192), 0, "scan_columns"),
     ("f4", "f4", (64, 2048, 1024), 1, "scan_columns"), ("f2", "f2", (64, 2048, 1024), 1, "scan_columns"),
@@ -467,7 +481,7 @@ def test_sort_with_wide_counts_on_gpu(dtype, monkeypatch):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("version", ["tiles", "lines", "columns"])
+@pytest.mark.parametrize("version", ["tiles", "rows", "lines", "columns"])
 @pytest.mark.parametrize("dtype, target", [("f4", "f4"), ("i4", "i8"), ("f8", "f8"), ("?", "i8"), ("c16", "c16"), ("u1", "u8")])
 @pytest.mark.parametrize("shape, axis", [((5,), 0), ((3, 8191), 1), ((2, 8193), 1), ((6_000_001,), 0), ((500, 77), 0),
                                          ((2, 1030, 33), 1)])
@@ -485,6 +499,37 @@ def test_scan_on_gpu(version, dtype, target, shape, axis):
     expected = np.cumsum(x.astype({"f": np.longdouble, "c": np.clongdouble}.get(x.dtype.kind, target)), axis)
     error = np.abs(results[0] - expected).max()
     assert error <= (0 if x.dtype.kind in "biu" else 64 * np.finfo(dtype).eps * np.abs(expected).max())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["f2", "bfloat16", "f4"])
+@pytest.mark.parametrize("shape", [(77, 5), (77, 8), (33, 40), (130, 64), (19, 100), (9, 256), (21, 500), (5, 1000), (5, 1001),
+                                   (7, 1024), (3, 1032), (70, 2100), (2, 4096)])
+def test_scan_rows_on_gpu(dtype, shape):
+    """Two to 32 lanes a row, rows that end within a block, a step and an access; sums that are whole numbers are exact."""
+    x = np.random.default_rng(4).integers(-1, 2, shape)
+    expected = np.cumsum(x, 1).astype("f8")
+    assert np.abs(expected).max() <= 256  # bfloat16 holds these
+    there = cm.asarray(x.astype("f4"), device="cuda").astype(dtype)
+    there[0, 0] = expected[0] = np.inf
+    plan = scan.scan(there._layout, kind="sum", axis=1, dtype=there.dtype, version="rows")
+    assert named(plan) == ["scan_rows"]
+    np.testing.assert_array_equal(plan.bind("scan", [there._layout])(there).astype("f8").to_numpy(), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("n", [300, 1025])
+@pytest.mark.parametrize("kind, function", [("nanmax", np.fmax), ("min", np.minimum), ("prod", np.multiply),
+                                            ("nansum", np.add)])
+def test_other_scan_rows_on_gpu(kind, function, n):
+    rng = np.random.default_rng(5)
+    x = rng.choice([1.0, -1.0, 0.5, 2.0], (50, n)) if kind == "prod" else rng.integers(-9, 10, (50, n)).astype("f8")
+    if kind.startswith("nan"):
+        x[rng.random(x.shape) < 0.1] = np.nan
+    there = cm.asarray(x, device="cuda")
+    plan = scan.scan(there._layout, kind=kind, axis=1, dtype=x.dtype, version="rows")
+    whole = np.nan_to_num(x) if kind == "nansum" else x
+    np.testing.assert_array_equal(plan.bind("scan", [there._layout])(there).to_numpy(), function.accumulate(whole, 1))
 
 
 @pytest.mark.gpu

@@ -7,6 +7,8 @@ then each thread has to know the total of what comes before its part:
 ``scan_lines``  one thread per line; neighbouring threads, neighbouring lines. Any strides, any GPU, the simulator; the
                 right choice where lines are many (a scan down the columns of a matrix). Where they are few they are
                 cut into segments: ``line_totals`` reads each segment once more to know its total.
+``scan_rows``   many rows of neighbours, too short for the threads of a tile: a warp or a part of one for each, which goes
+                along it with the total in registers. No block waits for another, no warp for another.
 ``scan_ring``    (scan_ring.py) long lines on 9.0, in tiles that are prefetched and whose totals are published ahead.
 ``scan_columns`` (scan_columns.py) lines whose neighbours are other lines, one block per strip of them: one pass.
 ``scan_tiles``  lines of neighbours, in tiles of 512 threads x some 16-byte accesses. Within a tile: each thread
@@ -49,23 +51,27 @@ import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
+from ..runtime.device import multiprocessors
 from . import scan_columns
-from .build import SIMULATOR, blocks, codec
+from .build import SIMULATOR, blocks, codec, power_of_two
 from .copy import fill_part, whole
 from .index import box
 from .lazy import cuda, dtype_of, types
 from .lines import neighbours
 from .rows import WARP, bounded, device, vector_width
-from .scan_parts import THREADS, WARPS, combining, handing, putting
+from .scan_parts import THREADS, WARPS, combining, handing, putting, reading, side_by_side
 
 if not SIMULATOR:
     from . import scan_ring
-    from .ptx import load_vector
 
 LINE_THREADS = 256
 GROUP = THREADS  # tiles whose totals a block reads at once
 BLOCKS = 3  # on a multiprocessor: while one waits for the tiles before it, others read and write
 TILE_BYTES = 64  # of its input that a thread of ``scan_tiles`` holds
+ROW_THREADS = 256
+ROW_BYTES, ROW_VECTORS = 128, 8  # of totals that a thread of ``scan_rows`` holds at most, and accesses
+ROW_LANES = 8  # that share a row at least, if it has an access for each: 128 bytes in one piece
+ROWS = 32  # for each multiprocessor, from which on rows that take ``scan_rows`` several steps are many enough for it
 LINE_STEP = 8  # loads in flight of a thread of ``scan_lines``
 LINE_RUN = 64  # elements that it combines one after another before it starts a new part: rounding errors of a float
 # sum then grow with the number of parts, not of elements
@@ -156,28 +162,64 @@ def scan_lines(kind: str, source: np.dtype, target: np.dtype) -> Any:
     return scan_lines
 
 
+# ----------------------------------------------------------------------------------------------- short rows
+
+
+@functools.cache
+def scan_rows(kind: str, source: np.dtype, target: np.dtype, width: int, vectors: int, lanes: int) -> Any:
+    """Rows of neighbours, each for `lanes` of a warp, which go along it by ``vectors`` accesses of ``width`` elements."""
+    kinds = kind, source, target
+    _, _, identity, A = combining(*kinds)
+    read, scan_lanes, put = reading(kinds, width), side_by_side(kinds, lanes, width, vectors), putting(A, target, width)
+    held = vectors * width
+    stride = lanes * width  # elements that the lanes of a row read at once
+    step = stride * vectors
+
+    @bounded(ROW_THREADS)
+    def scan_rows(x, y, rows, n):  # x, y: (rows * n,)
+        v = cuda.local.array(held, A)
+        t = types.int64(cuda.grid(1))
+        lane = cuda.threadIdx.x % WARP
+        place = lane % lanes
+        end = lane - place + lanes - 1
+        row = t // lanes
+        base = row * n
+        stop = n if row < rows else 0  # lanes past the last row take part in the shuffles
+        carry = identity
+        for start in range(0, n, step):
+            first = start + place * width
+            if start + step <= stop:  # all loads go out before the first is waited for
+                for r in range(vectors):
+                    read(x, base + first + r * stride, v, r * width)
+            else:
+                for r in range(vectors):
+                    if first + r * stride < stop:
+                        read(x, base + first + r * stride, v, r * width)
+                    else:
+                        for j in range(width):
+                            v[r * width + j] = identity
+            carry = scan_lanes(v, place, end, carry)
+            for r in range(vectors):
+                put(y, base, first + r * stride, stop, lane, v, r * width)
+
+    return scan_rows
+
+
 # ----------------------------------------------------------------------------------------------- tiles of a line
 
 
 @functools.cache
 def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vectors: int) -> Any:
     """Rows of neighbours in tiles of 512 threads x ``vectors`` accesses of ``width`` elements."""
-    lift, combine, identity, A = combining(kind, source, target)
-    shift, last, publish, await_, parts = handing(A)
+    _, combine, identity, A = combining(kind, source, target)
+    shift, _, publish, await_, parts = handing(A)
+    read = reading((kind, source, target), width)
+    scan_warp = side_by_side((kind, source, target), WARP, width, vectors)
     held = vectors * width
     stride = WARP * width  # elements that a warp reads at once
     warp_size = stride * vectors
     tile_size = warp_size * WARPS
     put = putting(A, target, width)
-
-    @device
-    def read(x, i, v, e):
-        if width == 1:
-            v[e] = lift(x[i])
-        else:
-            packed = load_vector(x, i, width)
-            for j in range(width):
-                v[e + j] = lift(packed[j])
 
     @device
     def warp_scan(a, lane):
@@ -193,7 +235,6 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
         # n: elements per row, per_row: tiles per row, groups: groups per row
         shared = cuda.shared.array(WARP, A)
         v = cuda.local.array(held, A)
-        up_to = cuda.local.array(vectors, A)
         t = cuda.threadIdx.x
         lane = t % WARP
         warp = t // WARP
@@ -209,23 +250,8 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
                 for j in range(width):
                     v[r * width + j] = identity
 
-        # 1. Within the warp: each access by itself, side by side; then ``carry`` goes from one to the next.
-        for r in range(vectors):
-            for j in range(1, width):
-                v[r * width + j] = combine(v[r * width + j - 1], v[r * width + j])
-            up_to[r] = v[r * width + width - 1]
-        for s in range(5):
-            for r in range(vectors):
-                lower = shift(up_to[r], 1 << s)
-                if lane >= 1 << s:
-                    up_to[r] = combine(lower, up_to[r])
-        carry = identity
-        for r in range(vectors):
-            before = shift(up_to[r], 1)
-            before = carry if lane == 0 else combine(carry, before)
-            for j in range(width):
-                v[r * width + j] = combine(before, v[r * width + j])
-            carry = combine(carry, last(up_to[r]))
+        # 1. Within the warp.
+        carry = scan_warp(v, lane, WARP - 1, identity)
         if lane == WARP - 1:
             shared[warp] = carry
         cuda.syncthreads()
@@ -279,7 +305,7 @@ SHORT = 64  # lines of neighbours up to this length are walked by a thread
 
 
 def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | None = None) -> Plan:
-    """Running totals along ``axis`` in ``dtype``; version: None, "lines", "columns", "tiles" or "ring"."""
+    """Running totals along ``axis`` in ``dtype``; version: None, "lines", "columns", "rows", "tiles" or "ring"."""
     out = x.like(dtype=dtype)
     if not out.size:
         return Plan([out], [])
@@ -293,10 +319,15 @@ def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | Non
         short = n <= SHORT and (many or after > 1)  # few lines as well: copies to and from rows take three launches for one
         version = ("lines" if SIMULATOR or short else "columns" if scan_columns.worth(kind, layout, dtype)
                    else "lines" if many and after > 1 else "tiles")
-    if version in ("tiles", "ring"):
+        if version == "tiles" and worth_rows((kind, x.dtype, dtype), x.size // n, n, x):
+            version = "rows"
+    if version in ("rows", "tiles", "ring"):
         temps = []
         steps, source, back, target = neighbours(x, out, axis, temps)
-        steps += tile_steps(kind, source, target, (x.size // n, n), x, out.dtype, temps, ring)
+        if version == "rows":
+            steps.append(row_step((kind, x.dtype, out.dtype), source, target, x.size // n, n, x))
+        else:
+            steps += tile_steps(kind, source, target, (x.size // n, n), x, out.dtype, temps, ring)
         return Plan([out], [*steps, *back], temps)
     target = Output(0).view(layout.shape)
     if version == "columns":
@@ -316,6 +347,29 @@ def line_steps(kind: str, source: Any, target: Any, layout: Layout, dtype: np.dt
     grid = blocks(segments * lines, LINE_THREADS)
     first = [Launch(line_totals(*kinds), grid, LINE_THREADS, [source, totals, length])] if segments > 1 else []
     return [*first, Launch(scan_lines(*kinds), grid, LINE_THREADS, [source, target, totals, length, segments])]
+
+
+def row_shape(kinds: tuple[str, np.dtype, np.dtype], n: int, x: Layout) -> tuple[int, int, int]:
+    """(elements of an access, accesses of a thread, lanes of a row) of ``scan_rows``."""
+    held = ROW_BYTES // dtype_of(combining(*kinds).A).itemsize
+    width = min(vector_width(n, x), 8, held)
+    wanted = max(blocks(n, min(held, width * ROW_VECTORS)), min(ROW_LANES, blocks(n, width)), 2)
+    lanes = min(power_of_two(wanted), WARP)
+    return width, min(power_of_two(blocks(n, lanes * width)), held // width, ROW_VECTORS), lanes
+
+
+def worth_rows(kinds: tuple[str, np.dtype, np.dtype], rows: int, n: int, x: Layout) -> bool:
+    """Whether ``scan_rows`` takes one step, or rows are many and fill less than half of a tile."""
+    width, vectors, lanes = row_shape(kinds, n, x)
+    short = n <= THREADS * TILE_BYTES // dtype_of(combining(*kinds).A).itemsize // 2
+    return n <= width * vectors * lanes or short and rows >= ROWS * multiprocessors(x.device)
+
+
+def row_step(kinds: tuple[str, np.dtype, np.dtype], source: Any, target: Any, rows: int, n: int, x: Layout) -> Launch:
+    """The launch of ``scan_rows`` for arguments of shape (rows, n) and contiguous; x: layout of the elements."""
+    width, vectors, lanes = row_shape(kinds, n, x)
+    return Launch(scan_rows(*kinds, width, vectors, lanes), blocks(rows * lanes, ROW_THREADS), ROW_THREADS,
+                  [source.view((x.size,), dtype=x.dtype), target.view((x.size,), dtype=kinds[2]), rows, n])
 
 
 def tile_steps(kind: str, source: Any, target: Any, shape: tuple[int, int], x: Layout, dtype: np.dtype,

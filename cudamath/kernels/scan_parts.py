@@ -13,6 +13,7 @@ from .lazy import cuda, dtype_of, types
 from .rows import FULL, WARP, device, writer
 
 if not SIMULATOR:
+    from .ptx import load_vector
     from .ptx_lookback import bits, load_relaxed, number, store_relaxed
 
 THREADS = 512
@@ -197,6 +198,56 @@ def among(A: Any, combine: Any, lanes: int) -> Any:
             if lane & (lanes - 1) >= 1 << s:
                 a = combine(lower, a)
         return a
+
+    return scanned
+
+
+@functools.cache
+def reading(kinds: tuple[str, np.dtype, np.dtype], width: int) -> Any:
+    """Device function (x, i, v, e): v[e], v[e + 1], .. = the `width` elements of x from i on, lifted."""
+    lift = combining(*kinds).lift
+
+    @device
+    def read_one(x, i, v, e):
+        v[e] = lift(x[i])
+
+    @device
+    def read(x, i, v, e):
+        packed = load_vector(x, i, width)
+        for j in range(width):
+            v[e + j] = lift(packed[j])
+
+    return read_one if width == 1 else read
+
+
+@functools.cache
+def side_by_side(kinds: tuple[str, np.dtype, np.dtype], lanes: int, width: int, vectors: int) -> Any:
+    """Device function (v, place, end, carry): scans what `lanes` neighbouring lanes hold, v: `vectors` accesses of `width`
+    elements each, those of the lanes side by side; this one is number `place`, the last one lane `end` of the warp. `carry`
+    comes before them all. Returns everything combined."""
+    _, combine, _, A = combining(*kinds)
+    lower, from_lane = moved(A, cuda.shfl_up_sync), moved(A, cuda.shfl_sync)
+    steps = lanes.bit_length() - 1
+
+    @device
+    def scanned(v, place, end, carry):
+        up_to = cuda.local.array(vectors, A)
+        for r in range(vectors):  # each access by itself
+            for j in range(1, width):
+                v[r * width + j] = combine(v[r * width + j - 1], v[r * width + j])
+            up_to[r] = v[r * width + width - 1]
+        for s in range(steps):
+            for r in range(vectors):
+                before = lower(up_to[r], 1 << s)
+                if place >= 1 << s:
+                    up_to[r] = combine(before, up_to[r])
+        for r in range(vectors):  # then `carry` goes from one to the next
+            before = lower(up_to[r], 1)
+            before = carry if place == 0 else combine(carry, before)
+            for j in range(width):
+                v[r * width + j] = combine(before, v[r * width + j])
+            carry = combine(carry, from_lane(up_to[r], end))
+        return carry
 
     return scanned
 

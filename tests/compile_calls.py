@@ -108,6 +108,10 @@ def layers(f: np.dtype) -> None:
         cm.grad(lambda x, t=targets: ml.nll_loss(x, t))(made((count, classes), f))
         cm.grad(lambda x, t=targets, n=classes: ml.linear_cross_entropy(x, made((n, 16), f), t))(made((count, 16), f))
         ml.linear_cross_entropy(made((count, 16), f), made((classes, 16), f), targets)
+    for reduction, smoothing, weight in (("mean", 0.1, None), ("mean", 0.0, made(10, f)), ("none", 0.0, made(10, f))):
+        for count in (64, 5000):  # in one launch, and in several
+            ml.cross_entropy(made((count, 10), f), cm.zeros(count, "int64"), reduction=reduction, weight=weight,
+                             label_smoothing=smoothing)
     cm.grad(lambda x: ml.cross_entropy(x, cm.zeros((4, 6), "int64")))(made((4, 5, 6), f))
     ml.cross_entropy(made((4, 5, 6), f), cm.zeros((4, 6), "int64"), weight=made(5, f))
     for shape in ((16, 50_257), (5000, 10), (64, 4096), (4, 5, 6)):

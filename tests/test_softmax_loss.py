@@ -1,5 +1,7 @@
 """Softmax, log-softmax and losses: values, extremes, gradients, errors, and each kernel version by name."""
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from differences import (
     versions,
     wide,
 )
+from fake_driver import gpu
+from simulated_gpu import simulated_gpu
 
 import cudamath as cm
 from cudamath.core.layout import Layout
@@ -410,7 +414,7 @@ def test_extreme_logits_and_soft_labels(device, columns):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-@pytest.mark.parametrize("machine, version", versions("plain", "rows", "long_rows"))
+@pytest.mark.parametrize("machine, version", versions("plain", "rows", "few", "long_rows"))
 def test_cross_entropy_versions(machine, version, reduction, dtype):
     from cudamath.kernels import loss as kernels
 
@@ -439,9 +443,51 @@ def test_cross_entropy_versions(machine, version, reduction, dtype):
             assert_close(dx, unit, rtol=TOLERANCE[dtype] * 3, atol=TOLERANCE[dtype], what=f"{shape}")
 
 
+def few_logits():
+    """Losses of few logits, again and again in the same call: in one launch on a GPU."""
+    for dtype, (n, classes), (reduction, weighted, smoothing) in itertools.product(
+            DTYPES, ((1, 1), (5, 7), (20, 600)),
+            (("mean", False, 0.1), ("mean", True, 0.0), ("sum", True, 0.0), ("none", False, 0.0), ("none", True, 0.0))):
+        weight = np.linspace(0.5, 2, classes) if weighted else None
+        for seed in range(2):
+            x = numbers((n, classes), dtype, scale=2, seed=seed)
+            targets = np.random.default_rng(seed).integers(0, classes, n)
+            targets[1:2] = -100
+            factor = np.where(targets == -100, 0, 1 if weight is None else weight[np.maximum(targets, 0)])
+            each = loss_reference(x, targets, "none", smoothing=smoothing) * factor
+            wanted = each if reduction == "none" else each.sum() / (factor.sum() if reduction == "mean" else 1)
+            weights = None if weight is None else cm.asarray(weight)
+            found = cm.ml.cross_entropy(cm.asarray(x), cm.asarray(targets), weight=weights, reduction=reduction,
+                                        label_smoothing=smoothing)
+            assert found.dtype == x.dtype and found.shape == wanted.shape
+            assert_close(found, wanted, rtol=TOLERANCE[dtype] * 5, atol=TOLERANCE[dtype], what=f"{dtype} {classes} {reduction}")
+
+
+@pytest.mark.simulator
+def test_few_logits_simulated(monkeypatch):
+    with simulated_gpu(monkeypatch):
+        few_logits()
+
+
+def test_few_logits(device):
+    few_logits()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_few_logits_are_one_launch(fake, reduction, weighted):
+    """More of them two, and one more for weights."""
+    for n, launches in ((256, 1), (257, 2 + weighted)):
+        x, targets, weight = gpu(np.zeros((n, 64), np.float32)), gpu(np.zeros(n, int)), gpu(np.ones(64, np.float32))
+        for _ in range(2):  # the second is looked up
+            fake.launches.clear()
+            found = cm.ml.cross_entropy(x, targets, reduction=reduction, weight=weight if weighted else None)
+            assert (len(fake.launches), found.shape) == (launches, (n,) if reduction == "none" else ())
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("version", ["plain", "rows", "long_rows"])
+@pytest.mark.parametrize("version", ["plain", "rows", "few", "long_rows"])
 def test_cross_entropy_of_rows_that_are_not_finite(version, dtype):
     """NaN anywhere, -inf throughout and +inf make a loss NaN; also in the ends of a row, which have threads of their own."""
     from cudamath.kernels import loss as kernels
@@ -514,7 +560,7 @@ def test_which_kernel_softmax_takes(capability, dtype, columns, expected):
 @pytest.mark.parametrize(("dtype", "shape", "expected"), [
     ("bfloat16", (8, 5000, 1), "cross_entropy_long_rows"), ("float16", (8, 50_257, 1), "cross_entropy_long_rows"),
     ("float32", (8, 50_257, 1), "cross_entropy_long_rows"), ("float32", (8, 4000, 1), "cross_entropy_rows"),
-    ("float64", (8, 50_257, 1), "cross_entropy_rows"), ("bfloat16", (8, 1000, 1), "cross_entropy_rows"),
+    ("float64", (8, 50_257, 1), "cross_entropy_rows"), ("bfloat16", (80, 1000, 1), "cross_entropy_rows"),
     ("bfloat16", (8, 5000, 3), "cross_entropy_plain")])
 def test_which_kernel_cross_entropy_takes(dtype, shape, expected):
     """Long rows have their own, forward and backward."""

@@ -250,7 +250,7 @@ class Op:
         them, as long as nothing was copied for it. A plan of the CPU serves them if they are what the card got. Elsewhere, and
         where something was copied, nothing is remembered.
         result: what the card returned, and what the function made of it, if that is a view of all of it.
-        wanted: of a card with several outputs, those that the function returns: `again` gives these alone.
+        wanted: of a card with several outputs, those that the function returns: `again` gives these alone (with `result`: one).
         """
         host = False
         for x, y in zip(given, arrays, strict=True):
@@ -269,15 +269,15 @@ class Op:
         run = self.plans.get((*own, *params.values()))
         if run is None:
             return
+        if wanted is not None and host:
+            run = _chosen_of(run, wanted)
+        elif wanted is not None:
+            run = self.bound(own, params, 0, next(x.device for x in own if x is not None), wanted)
         if result is not None and result[0] is not result[1]:
             whole, part = result
             if (part._data, part._layout.size) != (whole._data, whole._layout.size):
                 return
             run = seen_as(run, part._layout)
-        if wanted is not None and host:
-            run = _chosen_of(run, wanted)
-        elif wanted is not None:
-            run = self.bound(own, params, 0, next(x.device for x in own if x is not None), wanted)
         self.keep((key, *seen), run)
 
     def remember_as(self, known: tuple, key: tuple, given: Sequence[Any], arrays: Sequence[ndarray],

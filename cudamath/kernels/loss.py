@@ -15,7 +15,9 @@ Logits are (N, C, D): samples, classes, positions per sample; targets (N, D). Ve
             also the fast one: neighbouring threads read neighbouring positions. Any GPU, and the simulator.
 2. `rows`   D = 1: one group of threads per row (see rows.py), vector reads; rows of any length, a chunk at a time.
             Label smoothing sums x_c - top, once top is known, in a second trip (out of the caches).
-3. `long_rows` (loss_long.py)  D = 1, thousands of classes: the same in half as many instructions per element. The choice for
+3. `few`    D = 1: the rows as above, and their sum in the same launch, by one block: for so few logits that launches are what
+            takes time.
+4. `long_rows` (loss_long.py)  D = 1, thousands of classes: the same in half as many instructions per element. The choice for
             float32 and for 16-bit numbers, which memory delivers faster than the other versions can process.
 
 Each target leaves its loss and whether it counts (it is not `ignore_index`) in `pairs`, both times the weight of its
@@ -47,6 +49,8 @@ HELD = 16  # elements of a row a thread reads at a time
 LAST = 1024  # threads of the last kernel, which is one block
 LONG = 4096  # classes from which rows are long
 FEW = 4 * LAST  # targets of nll_loss that the one block also picks: a launch less
+FEW_LOGITS = 1 << 14  # up to which one block reads them all: some microseconds, as long as a launch
+FEW_THREADS = 512
 MANY = 1 << 16  # more pairs than this are first added by FOLDS blocks
 FOLDS = 128
 THREADS = 256  # threads per block, at most
@@ -100,8 +104,9 @@ def plain(dtype, smooth):
 
 
 @functools.cache
-def rows(dtype, threads, width, edges, smooth):
-    """A group of `threads` threads per row; x: (N * C,); targets: (N,); pairs, stats: (2, N); block (threads, rows)."""
+def of_row(dtype, threads, width, edges, smooth):
+    """Device function: (loss of a row, whether it counts, top, log_sum), the first two right in lane 0 of the `threads` that
+    share the row. A row beyond the last is read nowhere, but takes part in what its threads do together."""
     load, _, T = codec(dtype)
     read = row_reader(dtype, width, edges)
     take, rescaled = online(dtype), rescale(dtype)
@@ -111,9 +116,8 @@ def rows(dtype, threads, width, edges, smooth):
     stride = threads * width
     lowest = T(-math.inf)
 
-    @bounded(max(threads, 128))
-    def cross_entropy_rows(x, targets, pairs, stats, classes, ignore, smoothing, flag, ticket):
-        row = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
+    @device_function
+    def of_row(x, targets, row, lane, classes, ignore, smoothing, flag, ticket):
         inside = row < targets.size
         start = row * classes
         end = classes if inside else 0
@@ -121,7 +125,7 @@ def rows(dtype, threads, width, edges, smooth):
         v = cuda.local.array(held, T)
         m = lowest
         total = T(0)
-        for first in range(cuda.threadIdx.x * width - before, end, vectors * stride):
+        for first in range(lane * width - before, end, vectors * stride):
             for e in range(held):
                 v[e] = lowest
             for k in range(vectors):
@@ -130,20 +134,20 @@ def rows(dtype, threads, width, edges, smooth):
             m, total = take(m, total, v, held)
         top = group_top(m)
         total = total_of(rescaled(m, total, top))
-        log_sum = math.log(total) if total != T(0) else top - top  # NaN: -inf throughout
+        log_sum = math.log(total) if total != T(0) else top - top  # NaN: -inf throughout, or +inf
         away = T(0)
         if smooth:
-            for first in range(cuda.threadIdx.x * width - before, end, stride):
+            for first in range(lane * width - before, end, stride):
                 for e in range(width):
                     v[e] = top  # what lies beyond the row adds nothing
                 read(x, start + first, v, 0, start, start + classes)
                 for e in range(width):
                     away += top - v[e]
             away = total_of(away)
-        if inside and cuda.threadIdx.x == 0:
+        loss = T(0)
+        counts = T(0)
+        if inside and lane == 0:
             target = targets[row]
-            loss = T(0)
-            counts = T(0)
             if target != ignore:
                 counts = T(1)
                 if target < 0 or target >= classes:
@@ -152,12 +156,68 @@ def rows(dtype, threads, width, edges, smooth):
                     loss = log_sum - (load(x[start + target]) - top)
                     if smooth:
                         loss = loss * (T(1) - smoothing) + (log_sum + away / T(classes)) * smoothing
+        return loss, counts, top, log_sum
+
+    return of_row
+
+
+@functools.cache
+def rows(dtype, threads, width, edges, smooth):
+    """A group of `threads` threads per row; x: (N * C,); targets: (N,); pairs, stats: (2, N); block (threads, rows)."""
+    of_one = of_row(dtype, threads, width, edges, smooth)
+
+    @bounded(max(threads, 128))
+    def cross_entropy_rows(x, targets, pairs, stats, classes, ignore, smoothing, flag, ticket):
+        row = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
+        loss, counts, top, log_sum = of_one(x, targets, row, cuda.threadIdx.x, classes, ignore, smoothing, flag, ticket)
+        if row < targets.size and cuda.threadIdx.x == 0:
             pairs[0, row] = loss
             pairs[1, row] = counts
             stats[0, row] = top
             stats[1, row] = log_sum
 
     return cross_entropy_rows
+
+
+@functools.cache
+def few(dtype, threads, width, edges, smooth, weighted, reduction):
+    """`rows`, `weigh` and what makes the result of them in one launch, by one block of FEW_THREADS, `threads` a row.
+
+    x: (N * C,); targets: (N,); weight: (C,), unused unless `weighted`; losses: (N,) without reduction, otherwise (1,);
+    stats: (2, N); divisor: (1,)."""
+    _, store, T = codec(dtype)
+    of_one, total_of = of_row(dtype, threads, width, edges, smooth), group_sum(FEW_THREADS, T)
+
+    @bounded(FEW_THREADS)
+    def cross_entropy_few(x, targets, weight, losses, stats, divisor, classes, ignore, smoothing, flag, ticket):
+        group = cuda.threadIdx.x // threads
+        lane = cuda.threadIdx.x % threads
+        total = T(0)
+        counted = T(0)
+        for first in range(0, targets.size, FEW_THREADS // threads):
+            row = first + group
+            loss, counts, top, log_sum = of_one(x, targets, row, lane, classes, ignore, smoothing, flag, ticket)
+            if row < targets.size and lane == 0:
+                if weighted:
+                    target = targets[row]
+                    if target != ignore and 0 <= target < classes:
+                        loss *= weight[target]
+                        counts *= weight[target]
+                total += loss
+                counted += counts
+                stats[0, row] = top
+                stats[1, row] = log_sum
+                if reduction == "none":
+                    losses[row] = store(loss)
+        if reduction != "none":
+            total = total_of(total)
+            counted = total_of(counted)
+        if cuda.threadIdx.x == 0:
+            if reduction != "none":
+                losses[0] = store(total / counted) if reduction == "mean" else store(total)
+            divisor[0] = counted if reduction == "mean" else T(1)
+
+    return cross_entropy_few
 
 
 @functools.cache
@@ -440,7 +500,7 @@ def reduction_steps(version: str, dtype, targets: Layout, reduction: str, diviso
 
 def losses(version: str, x: Layout, targets: Layout, reduction: str, ignore_index: int, label_smoothing: float,
            weight: Layout | None = None) -> Plan:
-    """The plan of one version of cross entropy by name, "plain", or for D = 1 "rows" or "long_rows"."""
+    """The plan of one version of cross entropy by name, "plain", or for D = 1 "rows", "few" or "long_rows"."""
     T = wide(x.dtype)
     n, classes, depth = x.shape
     outputs = [x.like(targets.shape if reduction == "none" else ()), x.like((2, *targets.shape), T), x.like((), T)]
@@ -455,7 +515,12 @@ def losses(version: str, x: Layout, targets: Layout, reduction: str, ignore_inde
         first = loss_long.launch(x, smooth, [Input(1).flat, Temp(0).view((2, n)), Output(1).view((2, n))], settings)
     else:
         width, edges = access(classes, x)
-        threads = min(power_of_two(blocks(classes, HELD)), THREADS)
+        threads = min(power_of_two(blocks(classes, HELD)), THREADS if version == "rows" else WARP)
+        if version == "few":
+            kernel = few(x.dtype, threads, width, edges, smooth, weight is not None, reduction)
+            arrays = [Input(0).flat, Input(1).flat, Output(1).flat if weight is None else Input(2), Output(0).flat,
+                      Output(1).view((2, n)), Output(2)]
+            return Plan(outputs, [Launch(kernel, 1, FEW_THREADS, [*arrays, classes, *settings])])
         block = threads, max(128 // threads, 1) if threads <= WARP else 1
         flat = [Input(0).flat, Input(1).flat, Temp(0).view((2, n)), Output(1).view((2, n))]
         first = Launch(rows(x.dtype, threads, width, edges, smooth), blocks(n, block[1]), block, [*flat, classes, *settings])
@@ -497,7 +562,10 @@ def _version(x: Layout) -> str:
 def cross_entropy(x: Layout, targets: Layout, weight: Layout | None = None, *, reduction: str, ignore_index: int,
                   label_smoothing: float) -> Plan:
     """x: (N, C, D), targets: (N, D), weight: (C,) -> loss () or (N, D), stats (2, N, D): top and log_sum, divisor ()."""
-    return losses(_version(x), x, targets, reduction, ignore_index, label_smoothing, weight)
+    version = _version(x)
+    if version == "rows" and x.size <= FEW_LOGITS:
+        version = "few"
+    return losses(version, x, targets, reduction, ignore_index, label_smoothing, weight)
 
 
 def cross_entropy_grad(g: Layout, x: Layout, targets: Layout, stats: Layout, divisor: Layout, *, ignore_index: int,

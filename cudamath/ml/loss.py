@@ -65,6 +65,11 @@ def _class_weights(name: str, logits: ndarray, weight: Any) -> ndarray:
     return weight.astype(compute_dtype(logits.dtype), copy=False)
 
 
+def _shaped(loss: ndarray, targets: ndarray, reduction: str) -> ndarray:
+    """Losses (N, D) in the shape of the class indices; a sum or mean as it is."""
+    return loss.reshape(targets.shape) if reduction == "none" else loss
+
+
 def _factor(picks: ndarray, weight: ndarray, ignore_index: int) -> ndarray:
     """The weights of the targets' classes, (N, D); 0 of those that are ignored."""
     counted = not_equal(picks, ignore_index)
@@ -153,16 +158,15 @@ def cross_entropy(logits: Any, targets: Any, *, weight: Any = None, reduction: s
     if weight is None or not label_smoothing and weight._node is None:
         params: dict[str, Any] = {"reduction": reduction, "ignore_index": ignored, "label_smoothing": float(label_smoothing)}
         seen = (x, picks) if weight is None else (x, picks, in_order(weight))
-        loss = _cross_entropy(*seen, **params)[0]
-        if reduction != "none":
-            _cross_entropy.remember(key, asked, seen, None, (0,), **params)
-    else:
-        loss, smooth = _cross_entropy(x, picks, reduction="none", ignore_index=ignored, label_smoothing=0.0)[0], None
-        if label_smoothing:
-            share = weight.reshape((-1, 1)) * (-label_smoothing / x.shape[1])
-            loss, smooth = loss * (1 - label_smoothing), (log_softmax(x, 1) * share).sum(1)
-        loss = _weighted(loss, picks, weight, reduction, ignored, smooth)
-    return loss.reshape(targets.shape) if reduction == "none" else loss
+        whole = _cross_entropy(*seen, **params)[0]
+        loss = _shaped(whole, targets, reduction)
+        _cross_entropy.remember(key, asked, seen, (whole, loss), (0,), **params)
+        return loss
+    loss, smooth = _cross_entropy(x, picks, reduction="none", ignore_index=ignored, label_smoothing=0.0)[0], None
+    if label_smoothing:
+        share = weight.reshape((-1, 1)) * (-label_smoothing / x.shape[1])
+        loss, smooth = loss * (1 - label_smoothing), (log_softmax(x, 1) * share).sum(1)
+    return _shaped(_weighted(loss, picks, weight, reduction, ignored, smooth), targets, reduction)
 
 
 def _soft_cross_entropy(logits: ndarray, targets: ndarray, weight: ndarray | None, reduction: str,
@@ -230,13 +234,13 @@ def nll_loss(log_probabilities: Any, targets: Any, *, weight: Any = None, reduct
     ignored = as_integer(name, "ignore_index", ignore_index)
     flat, weight = _flattened(x), None if weight is None else _class_weights(name, x, weight)
     if weight is not None and weight._node is not None:
-        loss = _weighted(_nll_loss(flat, picks, reduction="none", ignore_index=ignored)[0], picks, weight, reduction, ignored)
-    else:
-        seen = (flat, picks) if weight is None else (flat, picks, in_order(weight))
-        loss = _nll_loss(*seen, reduction=reduction, ignore_index=ignored)[0]
-        if reduction != "none":
-            _nll_loss.remember(key, asked, seen, None, (0,), reduction=reduction, ignore_index=ignored)
-    return loss.reshape(targets.shape) if reduction == "none" else loss
+        each = _nll_loss(flat, picks, reduction="none", ignore_index=ignored)[0]
+        return _shaped(_weighted(each, picks, weight, reduction, ignored), targets, reduction)
+    seen = (flat, picks) if weight is None else (flat, picks, in_order(weight))
+    whole = _nll_loss(*seen, reduction=reduction, ignore_index=ignored)[0]
+    loss = _shaped(whole, targets, reduction)
+    _nll_loss.remember(key, asked, seen, (whole, loss), (0,), reduction=reduction, ignore_index=ignored)
+    return loss
 
 
 # The cards. x: (N, C, D), targets: (N, D), weight, if there is one: (C,) in compute precision, of which no gradient is taken.

@@ -134,6 +134,7 @@ ROWS = [
         cards=("weighted_sum",)),
     Row("gemv", lambda xp, a, x, y: xp.gemv(a, x, 0.5, y, 2.0), (M, V, A((4,))), lambda a, x, y: 0.5 * a @ x + 2 * y),
     same("linalg.vector_norm", lambda xp, x: xp.linalg.vector_norm(x, axis=1), CUBE, cards=("vector_norm",)),
+    same("linalg.vector_norm", lambda xp, x: xp.linalg.vector_norm(x, axis=1, ord=3), CUBE, cards=("power_norm", "norm_slope")),
     same("linalg.matrix_norm", lambda xp, x: xp.linalg.matrix_norm(x), CUBE),
     same("linalg.norm", lambda xp, x: xp.linalg.norm(x, axis=0), M),
     # elementwise compositions

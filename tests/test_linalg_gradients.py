@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fake_driver import gpu
 from matrices import rand
 
 import cudamath as cm
@@ -78,6 +79,7 @@ GRADIENTS: dict[str, Any] = {
     "multi_dot": lambda a, b: la.multi_dot([a, a, b]) if a.ndim == 2 else a @ (a @ b),
     "cross": lambda a, b: la.cross(a[..., :3], b),
     "trace": lambda a, b: la.trace(a, offset=1),
+    "vecdot": lambda a, b: (la.vecdot(a[..., :3], b), la.vecdot(a[..., :1], b, axis=-2), la.vecdot(b, b)),
 }
 
 
@@ -93,7 +95,7 @@ def test_gradients(device, name, dtype):
 
 
 @pytest.mark.parametrize("name", ["solve", "inv", "slogdet", "lower", "cholesky", "qr tall", "eigvalsh", "svdvals", "pinv tall",
-                                  "svd polar"])
+                                  "svd polar", "vecdot"])
 def test_second_order(device, name):
     rng = np.random.default_rng(3)
     a, b = rand(rng, (4, 4)), rand(rng, (4, 3))
@@ -105,6 +107,15 @@ def test_second_order(device, name):
         return pairing(g, 9)
 
     slope_matches(slope, a, b, tolerance=1e-5)
+
+
+def test_gradients_of_vecdot_are_products_of_elements(fake):
+    a, b = (gpu(np.ones(64, np.float32)) for _ in range(2))
+    fake.launches.clear()
+    with cm.device("cuda"):
+        _, pull = cm.vjp(la.vecdot, a, b)
+        pull(gpu(np.float32(2)))
+    assert len(fake.launches) == 3  # the product itself, and one for each gradient
 
 
 def test_gradients_of_vectors(device):

@@ -1,10 +1,13 @@
 """Norms of vectors and matrices against NumPy in float64: every order, dtype and axis, NaN, nothing; power_norm by name."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
-from fake_driver import FakeDriver
+from differences import check_second_order
+from fake_driver import FakeDriver, gpu
+from simulated_gpu import simulated_gpu
 from test_reduce import BF16, eps_of, numbers, wide
 
 import cudamath as cm
@@ -43,6 +46,53 @@ def test_norms_of_any_order(device, ord, dtype):
                                            rtol=40 * eps_of(inner) + 2 * eps_of(got.dtype))
     assert cm.vector_norm(cm.zeros((0, 3)), axis=0, ord=3).tolist() == [0, 0, 0]
     assert cm.vector_norm(cm.zeros((0, 3)), axis=1, ord=3).shape == (0,)
+
+
+def any_gradients(dtypes, orders, axes=(None, 1, (0, 2), (-1,))):
+    """sign(x) (|x| / y)^(order - 1), in float64; 0 where an element or a norm is 0, as where a line has no other."""
+    for dtype, ord in itertools.product(map(np.dtype, dtypes), orders):
+        x = numbers(np.random.default_rng(2), (4, 3, 5), dtype)
+        x[1], x[2, 0, ::2] = 0, -0.0
+        for axis in axes:
+            g = numbers(np.random.default_rng(3), np.sum(x, axis=axis).shape, dtype)
+            with np.errstate(all="ignore"):
+                y = np.linalg.vector_norm(wide(x), axis=axis, ord=ord, keepdims=True)
+                want = np.sign(wide(x)) * (np.abs(wide(x)) / y) ** (ord - 1) * wide(g).reshape(y.shape)
+            want = np.where((x == 0) | (y == 0), 0, want)
+            for keepdims in (False, True):
+                _, pull = cm.vjp(lambda v: cm.vector_norm(v, axis=axis, ord=ord, keepdims=keepdims), cm.asarray(x))  # noqa: B023
+                (got,) = pull(cm.asarray(g.reshape(y.shape) if keepdims else g))
+                assert got.dtype == dtype
+                np.testing.assert_allclose(got.to_numpy(), want, rtol=60 * eps_of(dtype))
+
+
+def test_gradients_of_any_order(device):
+    any_gradients(("f4", "f8"), (3, 0.5, 2.5, 1.5, -1))
+
+
+@pytest.mark.simulator
+def test_gradients_of_any_order_simulated(monkeypatch):
+    with simulated_gpu(monkeypatch):
+        any_gradients(("f4",), (3,), ((1, 2),))
+
+
+@pytest.mark.parametrize("ord", [3, 2.5, -2])
+def test_second_derivatives_of_any_order(device, ord):
+    x = np.random.default_rng(4).standard_normal((3, 5))
+    for axis in (None, 0, 1):
+        check_second_order(lambda v: cm.vector_norm(v, axis=axis, ord=ord), x)  # noqa: B023
+
+
+def test_launches_of_a_gradient_of_any_order(fake):
+    """The norm, its sum, the gradient of that, how the norm depends on each element, and the product of both."""
+    x = gpu(np.ones((4, 6), np.float32))
+    with cm.device("cuda"):
+        slope = cm.grad(lambda v: cm.vector_norm(v, axis=1, ord=3).sum())
+        for _ in range(2):
+            fake.launches.clear()
+            slope(x)
+            assert [launch[0] for launch in fake.launches[:2]] == ["power_norm", "reduce_rows"]
+            assert len(fake.launches) == 5
 
 
 @pytest.mark.parametrize(("shape", "kernels"), [((3, 5), ["power_norm"]), ((8192, 127), ["power_norm"]), ((8193, 127), None),

@@ -37,7 +37,7 @@ from .quiet import quiet
 from .straight import straight
 
 __all__ = ["ANY", "BOOLEAN", "COMPLEX", "FLOATING", "HELD", "INEXACT", "INTEGER", "INTEGER_OR_BOOL", "NUMERIC", "REAL",
-           "REAL_OR_BOOL", "Category", "Op", "ViewOp", "coerce", "lazy", "registry", "require",
+           "REAL_OR_BOOL", "Category", "Composed", "Op", "ViewOp", "coerce", "lazy", "registry", "require",
            "require_function", "seen_as"]
 
 #: Every op card by name (tests/test_complete.py compares it with records, docs and benchmark rows).
@@ -336,6 +336,28 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<Op {self.name}>"
+
+
+class Composed:
+    """A card that needs no plan: its value is made of other functions, unrecorded; its gradient is a rule of its own."""
+
+    several = False
+
+    def __init__(self, name: str, function: Callable, vjp: Callable | tuple[Callable, ...], broadcasts: bool = False):
+        self.name, self.function, self.vjp, self.broadcasts = name, function, vjp, broadcasts
+        out, inputs = tape.uses(vjp)
+        self._saves = out, inputs or ()
+
+    def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
+        """What the gradient rule uses: (output?, (input 0?, ...))."""
+        return self._saves
+
+    def __call__(self, *arrays: ndarray, **params: Any) -> ndarray:
+        with tape.paused():
+            out = self.function(*arrays, **params)
+        if any(x._node is not None for x in arrays):
+            tape.record(self, arrays, out, params)
+        return out
 
 
 def apart(target: ndarray, x: ndarray) -> bool:

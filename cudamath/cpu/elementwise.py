@@ -111,6 +111,13 @@ def within(x: np.ndarray, y: np.ndarray, most: np.ndarray) -> np.ndarray:
     return (x == y) | (np.abs(x - y) <= most) & np.isfinite(x) & np.isfinite(y)
 
 
+def norm_slope(x: np.ndarray, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    """sign(x) (|x| / y)^power, and 0 where x or y is 0."""
+    zero = (x == 0) | (y == 0)
+    ratio = np.abs(np.where(zero, x.dtype.type(1), x)) / np.where(zero, x.dtype.type(1), y)
+    return np.where(zero, x.dtype.type(0), np.copysign(ratio**power, x))
+
+
 def sinc(x: np.ndarray) -> np.ndarray:
     """sin(pi x) / (pi x), and 1 at 0."""
     y = x * x.dtype.type(np.pi)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, INEXACT, NUMERIC, Op, require
+from ..core.op import ANY, INEXACT, NUMERIC, Composed, Op, require
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from .elementwise import conj, multiply, weighted_sum
 from .inspection import can_cast
@@ -242,7 +242,7 @@ def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1) -> ndarray:
     int, counted from the end.
     Returns: array of the broadcast shape without that axis, of the common dtype.
     Raises: TypeError (dtype), ValueError (shapes, axis).
-    Gradient: g b for a, g a for b.
+    Gradient: conj(g) b for a, g a for b.
 
     >>> import cudamath as cm
     >>> cm.vecdot([[1, 2], [3, 4]], [1, 1]).tolist()
@@ -262,12 +262,30 @@ def vecdot(a: Any, b: Any, /, out: Any = None, *, axis: int = -1) -> ndarray:
         raise ValueError(f"vecdot: lengths along axis {axis} differ: shapes {a.shape} and {b.shape}")
     a, b = a if i == a.ndim - 1 else moveaxis(a, i, -1), b if j == b.ndim - 1 else moveaxis(b, j, -1)
     broadcast_shapes("vecdot", a.shape, b.shape)
+    if a.dtype == b.dtype and not (a._node is None and b._node is None):
+        y = _vecdot(a, b)
+    else:
+        y, left, factors = _dot_products(a, b)
+        _remember_dot(key, given, left, factors, y)
+    return y if out is None else deliver("vecdot", y, out)
+
+
+def _dot_products(a: ndarray, b: ndarray) -> tuple[ndarray, ndarray, tuple]:
+    """vecdot along the last axes; and a or its conjugate, and the two factors and the product that it was seen as."""
     left = conj(a) if a.dtype.kind == "c" else a
     row, column = left.reshape((*a.shape[:-1], 1, a.shape[-1])), b.reshape((*b.shape, 1))
     product = matmul(row, column)
-    y = reshape(product, broadcast_shapes("vecdot", a.shape[:-1], b.shape[:-1]))
-    _remember_dot(key, given, left, (row, column, product), y)
-    return y if out is None else deliver("vecdot", y, out)
+    return reshape(product, broadcast_shapes("vecdot", a.shape[:-1], b.shape[:-1])), left, (row, column, product)
+
+
+def _dot_grad_left(g: ndarray, _y: Any, _a: Any, b: ndarray) -> ndarray:
+    """The gradient of a, whose conjugate the products take: conj(g) b."""
+    return expand_dims(conj(g) if g.dtype.kind == "c" else g, axis=-1) * b
+
+
+#: Its gradients are products of elements; those of the matrix products that it consists of would be matrix products.
+_vecdot = Composed("vecdot", lambda a, b: _dot_products(a, b)[0], (
+    _dot_grad_left, lambda g, _y, a, _b: expand_dims(g, axis=-1) * a), broadcasts=True)
 
 
 def _shaped(name: str, a: ndarray, wanted: int, what: str) -> None:

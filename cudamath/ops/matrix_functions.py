@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
-from ..core.op import ANY, NUMERIC, Op, require
+from ..core.op import ANY, NUMERIC, Composed, Op, require
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
 from . import reduce
 from .creation import eye
@@ -39,26 +39,6 @@ class LstsqResult(NamedTuple):
 
 
 # ------------------------------------------------------------------------------------------------ pseudo-inverse
-
-
-class _Composed:
-    """A card that needs no plan: its value is made of other functions, unrecorded; its gradient is a rule of its own."""
-
-    several = broadcasts = False
-
-    def __init__(self, name: str, function: Any, vjp: Any):
-        self.name, self.function, self.vjp = name, function, vjp
-
-    def saves(self, count: int) -> tuple[bool, tuple[bool, ...]]:
-        """The rule uses the result and all inputs."""
-        return True, (True,) * count
-
-    def __call__(self, *arrays: ndarray, **params: Any) -> ndarray:
-        with tape.paused():
-            out = self.function(*arrays, **params)
-        if any(x._node is not None for x in arrays):
-            tape.record(self, arrays, out, params)
-        return out
 
 
 def _cutoff(a: ndarray, rtol: Any) -> Any:
@@ -95,7 +75,7 @@ def _pinv_grad(g: ndarray, p: ndarray, a: ndarray, *, rtol: Any) -> tuple[ndarra
     return (out,)
 
 
-_pinv = _Composed("pinv", _pinv_value, _pinv_grad)
+_pinv = Composed("pinv", _pinv_value, _pinv_grad)
 
 
 def pinv(a: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> ndarray:

@@ -15,7 +15,7 @@ from ..core.devices import TRACED
 from ..core.op import INEXACT, NUMERIC, as_numbers, require
 from ..core.shapes import normalize_axes
 from . import reduce
-from .elementwise import abs
+from .elementwise import PRECISE, abs
 from .reduction import kept_axes
 from .shape import astype, expand_dims, moveaxis
 
@@ -33,7 +33,8 @@ def vector_norm(x: Any, /, *, axis: int | Sequence[int] | None = None, keepdims:
 
     Returns: real array of x's precision (float64 for integers), without the reduced axes.
     Raises: TypeError (dtype), ValueError (axis; ord = inf of no elements).
-    Gradient: ord 2: g x / y, and 0 where y is 0; otherwise by its parts.
+    Gradient: ord 2: g x / y; others: g sign(x) (|x| / y)^(ord - 1); 0 where x or y is 0. Otherwise, of complex, 16-bit or long
+    vectors, by its parts.
 
     >>> import cudamath as cm
     >>> cm.vector_norm([[3.0, 4.0], [6.0, 8.0]], axis=1).tolist()
@@ -74,7 +75,7 @@ def _vector_norm(name: str, x: ndarray, axes: tuple[int, ...], keepdims: bool, o
     if ord == 0:
         return astype(reduce.count_nonzero(x, axis=axes, keepdims=keepdims), result)
     length = math.prod([x.shape[i] for i in axes])
-    if x._node is None and not traced and isinstance(ord, (int, float)) and ord not in _PASSES and (
+    if (x._node is None or x.dtype in PRECISE) and not traced and isinstance(ord, (int, float)) and ord not in _PASSES and (
             length <= _SHORT and (length >= _WHOLE or x.size <= _FEW * length)):
         return reduce._power_norm(x, scalars=(ord,), axis=axes, keepdims=kept_axes(name, keepdims, x), dtype=result)
     sizes = abs(x if x.dtype in INEXACT else astype(x, result))  # |-128| is not an int8

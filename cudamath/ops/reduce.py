@@ -11,7 +11,7 @@ import numpy as np
 from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
 from ..core.op import ANY, COMPLEX, INEXACT, NUMERIC, REAL, REAL_OR_BOOL, Op, coerce, require
-from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, sign, sqrt
+from .elementwise import abs, add, conj, equal, maximum, minimum, multiply, norm_slope, sign, sqrt
 from .index import where as choose
 from .reduction import Axis, Reduction, asked, kept_axes
 from .shape import astype, broadcast_to, reshape, span
@@ -103,6 +103,10 @@ def _norm_grad(g: ndarray, y: ndarray, x: ndarray, *, kind: str, axis: tuple, **
     return (sign(x) * (_kept(g, x.shape, axis) if kind == "norm 1" else _extreme_grad(g, y, abs(x), axis)),)
 
 
+def _power_norm_grad(g: ndarray, y: ndarray, x: ndarray, *, axis: tuple[int, ...], scalars: tuple, **_: Any) -> tuple[ndarray]:
+    return (_kept(g, x.shape, axis) * norm_slope(x, _kept(y, x.shape, axis), scalars[0] - 1.0),)
+
+
 def _mean_of(x: ndarray, where: Any, axis: Axis, keepdims: bool, *, dtype: Any = None) -> ndarray:
     """The mean of the elements that `where` does not leave out."""
     x = astype(x, dtypes.as_dtype(dtype, "mean") if dtype is not None else _floating_dtype(x.dtype), copy=False)
@@ -146,7 +150,7 @@ _max = Reduction("max", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, ax
 _min = Reduction("min", lambda g, y, x, *, axis, **_: (_extreme_grad(g, y, x, axis),), chooses=True, combine=minimum)
 _var, _std = Reduction("var", _var_grad, masked=_var_of), Reduction("std", _std_grad, masked=_std_of)
 _norm = Reduction("vector_norm", _norm_grad)
-_power_norm = Op("power_norm", cpu="reduce.power_norm", cuda="power_norm.power_norm")
+_power_norm = Op("power_norm", cpu="reduce.power_norm", cuda="power_norm.power_norm", vjp=_power_norm_grad)
 _argmax, _argmin = Reduction("argmax", chooses=True), Reduction("argmin", chooses=True)
 _any, _all = Reduction("any", neutral=0), Reduction("all", neutral=1)
 _count_nonzero = Reduction("count_nonzero", neutral=0)

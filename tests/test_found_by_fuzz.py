@@ -295,3 +295,28 @@ def test_orders_of_norms_that_are_arrays(device):
         for _ in range(2):
             np.testing.assert_allclose(float(cm.linalg.vector_norm(cm.asarray(x), ord=order)),
                                        np.linalg.vector_norm(x, ord=float(order)))
+
+
+def signed_zeros(m, dtype):
+    """-0 with nothing, -0, or 0 added to it, by few sources and by many, copied and in place; gradients begin at 0."""
+    x = m.asarray(np.full(4, complex(-0.0, -0.0)).astype(dtype) if dtype == "c8" else np.full(4, -0.0).astype(dtype))
+    found = []
+    for places, values in (([1, 2, 1], x[:3]), ([3], m.asarray(np.zeros(1, dtype))), ([0] * 40 + [2], x[[0] * 41])):
+        y = x.copy()
+        m.add.at(y, m.asarray(places), values)
+        if m is np:
+            z = y
+        else:
+            z = m.index_add(x, m.asarray(places), values)
+        found += [y, z]
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "c8", "f8"])
+def test_minus_nothing_stays_minus_nothing(device, dtype):
+    for mine, theirs in zip(signed_zeros(cm, dtype), signed_zeros(np, dtype), strict=True):
+        mine = mine.to_numpy()
+        for a, b in ((mine.real, theirs.real), (mine.imag, theirs.imag)) if dtype == "c8" else ((mine, theirs),):
+            assert np.signbit(a).tolist() == np.signbit(b).tolist()
+    slope = cm.grad(lambda x: -(x[[1, 1]] * 0.0).sum())(cm.asarray([1.0, 2.0, 3.0])).to_numpy()
+    assert np.signbit(slope).tolist() == [False] * 3

@@ -112,7 +112,9 @@ def gather_grad(g, *indices, shape, axis):
 
 def index_add(x, index, values, *, axis):
     """x with values[..., j, ...] added at index[j] along an axis."""
-    return quiet().run(np.add, x, gather_grad(values, index, shape=x.shape, axis=axis))
+    sums = np.full(x.shape, complex(-0.0, -0.0) if x.dtype.kind == "c" else -0.0, values.dtype)  # -0 + 0 is no -0
+    scatter_add(sums, values, index, axis=axis, name="index_add")
+    return quiet().run(np.add, x, sums)
 
 
 def take_along(x, index, *, axis):

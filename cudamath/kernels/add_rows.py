@@ -66,6 +66,12 @@ OFTEN_THREADS = GROUPS * LANES
 OFTEN_BLOCKS = 4  # of `add_often` per multiprocessor
 
 
+def no_sum(dtype: np.dtype) -> Any:
+    """What changes nothing that it is added to: -0, for 0 would make 0 of -0."""
+    T = codec(dtype)[2]
+    return T(complex(-0.0, -0.0) if dtype.kind == "c" else -0.0)
+
+
 @functools.cache
 def folding(kind: str, dtype: np.dtype) -> tuple[Any, Any]:
     """(device function that folds a value into a total, the total of nothing): add, multiply, max (NaN wins) or min."""
@@ -96,7 +102,7 @@ def folding(kind: str, dtype: np.dtype) -> tuple[Any, Any]:
             return total if total <= value or total != total else value
 
     if kind in ("add", "multiply"):
-        return fold, T(0 if kind == "add" else 1)
+        return fold, no_sum(dtype) if kind == "add" else T(1)
     lowest, highest = _limits(T)
     return fold, lowest if kind == "max" else highest
 
@@ -114,6 +120,7 @@ def add_rows(dtype: np.dtype, kind: str, base: str, row_of: Any, each: int) -> A
     raw_words, numbers = sources * each * words, each * width
     stored = getattr(types, word.name)
     zeros, copied, in_place = base == "zeros", base == "copy", base == "place"
+    nothing = T(0) if zeros else nothing
 
     @bounded((THREADS, 1))
     def add_rows(x, values, index, out, order, often, rows, vectors, bits, flag, ticket):
@@ -291,6 +298,7 @@ def add_often(dtype: np.dtype, kind: str, zeros: bool, early: bool) -> Any:
     width = 16 // dtype.itemsize
     fetch, widen, words, word = fetcher(dtype, width)
     fold, nothing = folding(kind, dtype)
+    nothing = T(0) if zeros else nothing
     columns = LANES * width
     raw_words = DEEP * words
     stored = getattr(types, word.name)

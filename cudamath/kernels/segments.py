@@ -38,7 +38,7 @@ import numpy as np
 from ..core.dtypes import compute_dtype
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
-from .add_rows import fits, folding, row_steps
+from .add_rows import fits, folding, no_sum, row_steps
 from .build import blocks, codec
 from .copy import copy_part, fill_part, whole
 from .index import add_along, along_positions, box, dense, flat_positions, own
@@ -185,7 +185,7 @@ def add_steps(target: Any, x: Layout, source: Any, positions: Any, m: int, temps
 def add_few(dtype: np.dtype) -> Any:
     """out[b, k, a] = x[b, k, a] + the sum of values[b, j, a] over the j with index[j] == k; one thread per element."""
     load, store, T = codec(dtype)
-    nothing = T(0)
+    nothing = no_sum(dtype)
 
     @cuda.jit
     def add_few(x, values, index, out, flag, ticket):

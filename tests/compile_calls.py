@@ -199,7 +199,7 @@ def arrays(t: np.dtype) -> None:
     for other in SAMPLE:
         x.astype(other)
     if t.kind != "b":
-        cm.add_at(x, index, line)
+        cm.add_at(x, index, line), cm.add_at(x, cm.zeros(2000, "int64"), line)
         cm.index_add(x, index, line, axis=0)
         if t in (F16, F32):
             table, many = made((3000, 512), t), cm.zeros(2000, "int64")

@@ -9,7 +9,7 @@ from strategies import BF16
 import cudamath as cm
 from cudamath.core.layout import Layout
 from cudamath.kernels import ranks, sort
-from cudamath.testing import simulate
+from cudamath.testing import layout_of, simulate
 
 
 def drawn(shape: tuple[int, ...], dtype: object) -> np.ndarray:
@@ -51,6 +51,42 @@ def check(run, x: np.ndarray, axis: int, count: int) -> None:
 @pytest.mark.simulator
 def test_ranks_simulated():
     check(simulate, drawn((40,), "f4"), 0, 4)
+
+
+def lines_of(x, xp=np):
+    """(view of (6, 2, 4), axis, steps of its topk): one where one stride leads from each line to the next."""
+    return ((x, 0, 1), (x[:, 0], 0, 1), (x[:, 1].T, 1, 1), (x[::-1, 0], 0, 1), (x[:, 0, ::2], 1, 1),
+            (xp.broadcast_to(x[0, 0], (3, 4)), 0, 1), (x[:2, 0], 1, 1), (x[:2], 1, 4))
+
+
+def check_lines(run, x, views):
+    for i, (seen, axis, steps) in enumerate(views):
+        planned = ranks.topk(layout_of(seen), axis=axis, count=2, descending=i % 2 == 0)
+        assert len(planned.steps) == steps
+        values, places = run(planned, seen)
+        first = np.take(host(seen, axis, i % 2 == 0), range(2), axis)
+        np.testing.assert_array_equal(places, first)
+        assert values.tobytes() == np.take_along_axis(seen, first, axis).tobytes()
+
+
+@pytest.mark.simulator
+def test_topk_of_lines_that_are_no_rows_simulated():
+    """They are read where they lie, and so are the results written."""
+    x = drawn((6, 2, 4), "f4")
+    check_lines(simulate, x, [lines_of(x)[i] for i in (1, 3, 7)])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8"])
+def test_topk_of_lines_that_are_no_rows_on_gpu(dtype):
+    x = drawn((6, 2, 4), dtype)
+    there = cm.asarray(x, device="cuda")
+    for (seen, axis, _), (ours, _, _) in zip(lines_of(x), lines_of(there, cm), strict=True):
+        for descending in (False, True):
+            first = np.take(host(seen, axis, descending), range(2), axis)
+            values, places = cm.topk(ours, 2, axis, largest=descending)
+            np.testing.assert_array_equal(places.to_numpy(), first)
+            assert values.to_numpy().tobytes() == np.take_along_axis(seen, first, axis).tobytes()
 
 
 def on_gpu(plan, x):

@@ -392,11 +392,13 @@ def row_steps(base: str, given: Any, target: Any, x: Layout, source: Any, index:
     values, lines = source.view((m * words,), dtype=word), target.view((rows * after,))
     old = values if base == "zeros" else given.view((rows * words,), dtype=word)
     early, slices = capability(x.device) >= (9, 0), blocks(vectors, LANES)
-    return [Launch(add_rows(x.dtype, kind, base, row_of, each), owners, THREADS,
+    first = Launch(add_rows(x.dtype, kind, base, row_of, each), owners, THREADS,
                    [old, values, index, lines, order, often, rows, np.int32(vectors), np.int32(owners.bit_length() - 1),
-                    Flag(), Ticket()], ((WARPS + 1) * own + 1) * 4),
-            Launch(add_often(x.dtype, kind, base == "zeros", early),
-                   (slices, min(owners, max(OFTEN_BLOCKS * multiprocessors(x.device) // slices, 1))), OFTEN_THREADS,
-                   [lines if base == "zeros" else given.view((rows * after,)), values, lines, order, often, np.int32(vectors),
-                    np.int32(owners)],
-                   early=early)]
+                    Flag(), Ticket()], ((WARPS + 1) * own + 1) * 4)
+    if m <= OFTEN:  # of which no row can have more
+        return [first]
+    return [first, Launch(add_often(x.dtype, kind, base == "zeros", early),
+                          (slices, min(owners, max(OFTEN_BLOCKS * multiprocessors(x.device) // slices, 1))), OFTEN_THREADS,
+                          [lines if base == "zeros" else given.view((rows * after,)), values, lines, order, often,
+                           np.int32(vectors), np.int32(owners)],
+                          early=early)]

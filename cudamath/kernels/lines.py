@@ -1,9 +1,11 @@
 """Lines as rows of neighbours: what sorts and scans along any axis begin and end with."""
 
+from math import prod
 from typing import Any
 
 from ..core.layout import Layout
-from ..core.plan import Input, Launch, Output, Temp
+from ..core.plan import ArrayArg, Input, Launch, Output, Temp
+from ..core.shapes import reshape_strides
 from .copy import Part, copy_part, whole
 
 
@@ -13,6 +15,15 @@ def turned(part: Part, axis: int) -> Part:
     axes = [*(i for i in range(layout.ndim) if i != axis), axis]
     shape, strides = (tuple([t[i] for i in axes]) for t in (layout.shape, layout.strides))
     return part._replace(layout=layout.view(shape, strides))
+
+
+def in_strides(argument: ArrayArg, x: Layout, axis: int) -> ArrayArg | None:
+    """The lines of an argument of this layout along ``axis`` as rows of a matrix where they lie, if one stride leads from each to
+    the next."""
+    line = turned(whole(argument, x), axis).layout
+    rows, n = prod(line.shape[:-1]), line.shape[-1]
+    step = reshape_strides(line.shape[:-1], line.strides[:-1], (rows,), n * x.itemsize)
+    return None if step is None else argument.view((rows, n), (*step, line.strides[-1]))
 
 
 def neighbours(x: Layout, out: Layout, axis: int, temps: list[Layout]) -> tuple[list[Launch], Any, list[Launch], Any]:

@@ -32,7 +32,7 @@ from .copy import copy_part, whole
 from .index import dense
 from .keys import Coding, coding, flipped
 from .lazy import cuda, types
-from .lines import neighbours, turned
+from .lines import in_strides, neighbours, turned
 from .rows import FULL, WARP, bounded
 
 if not SIMULATOR:
@@ -203,13 +203,16 @@ def topk(x: Layout, *, axis: int, count: int, descending: bool) -> Plan:
     if not outputs[0].size:
         return Plan(outputs, [])
     temps: list[Layout] = []
-    steps, source, _, _ = neighbours(x, x.like(), axis, temps)
+    steps: list[Launch] = []
+    source = in_strides(Input(0), x, axis)
+    if source is None:
+        steps, source, _, _ = neighbours(x, x.like(), axis, temps)
     last = []
     targets: list[Any] = []
-    for i, out in enumerate(outputs):  # results that are not rows of neighbours are made as such and then copied
-        made = turned(whole(Output(i), out), axis)
-        targets.append(Output(i))
-        if not made.layout.contiguous:
+    for i, out in enumerate(outputs):  # results whose rows lie anywhere are made side by side and then copied
+        targets.append(in_strides(Output(i), out, axis))
+        if targets[i] is None:
+            made = turned(whole(Output(i), out), axis)
             temps.append(out.like(made.layout.shape))
             targets[i] = Temp(len(temps) - 1)
             last += copy_part(whole(targets[i], temps[-1]), made)
@@ -218,10 +221,10 @@ def topk(x: Layout, *, axis: int, count: int, descending: bool) -> Plan:
 
 def rank_steps(source: Any, target: Any, places: Any, x: Layout, n: int, count: int, descending: bool) -> list[Launch]:
     """Steps that write the first ``count`` of the sorted rows of ``source``, an argument of x's dtype and rows of n, to
-    ``target``, and their positions to ``places``; either may be None."""
+    ``target``, and their positions to ``places``, in the strides that these have; either may be None."""
     code, rows = coding(x.dtype), x.size // n
-    given = source.view((rows, n), dtype=code.word)  # also stands for what is not wanted
-    words = given if target is None else target.view((rows, count), dtype=code.word)
-    order = given if places is None else places.view((rows, count), dtype=np.dtype(np.int64))
+    given = source.view((rows, n), source.strides, code.word)  # also stands for what is not wanted
+    words = given if target is None else target.view((rows, count), target.strides, code.word)
+    order = given if places is None else places.view((rows, count), places.strides, np.dtype(np.int64))
     return [Launch(rank_rows(code, target is not None, places is not None), rows * blocks(n, WARP), THREADS,
                    [given, words, order, flipped(x.dtype, descending), count])]

@@ -13,7 +13,8 @@ the order is that of the sources, so the sum is the same bit for bit every time.
 Long rows, and not too many sources of them, do without a sort: add_rows.py.
 
 Where there are few sources, `add_few` does without all that: each element of the result goes through all destinations, in
-their order, and adds what is for it.
+their order, and adds what is for it. In place, `fold_few`: each element of the sources looks whether it is the first one of
+its destination, and if so, folds it and those behind it.
 
 So a destination that occurs 16,000 times (padding) costs 500 additions one after another, not 16,000. The floor is
 one read of the sources and a read and a write of the destinations that occur:
@@ -52,6 +53,7 @@ AHEAD = 8  # sources of it whose loads are in flight at once
 THREADS = 256
 FEW, COMPARED = 1024, 1 << 24  # sources of `add_few`, and comparisons of a destination with an element's row. To find the
 OWN = 10  # row costs an element as much as so many comparisons. (2^24 of them: about 20 us on an H200, sorting 40.)
+ALIKE = 1 << 20  # comparisons of one destination with another, for each element of the sources, up to which `fold_few` is chosen
 OWNED = "each block looks for the sources of its rows"
 FEW_STEPS = 64  # along an axis, that a thread may make one after another
 
@@ -243,6 +245,44 @@ def index_add(x: Layout, index: Layout, values: Layout, *, axis: int) -> Plan:
     return Plan([out], steps, temps, "sorted by their destinations")
 
 
+@functools.cache
+def fold_few(dtype: np.dtype, kind: str, row_of: Any) -> Any:
+    """x[b, k, a] folded with values[b, j, a] of all j that lead to row k, in their order; kind: see ``folding``; row_of:
+    (index, rows) -> row or -1. One thread per element of the values: that of a row's first j does what there is to do."""
+    load, store, _ = codec(dtype)
+    fold, nothing = folding(kind, dtype)
+
+    @cuda.jit
+    def fold_few(x, values, index, flag, ticket):  # x: (before, rows, after), values: (before, m, after), index: (m,), m <= FEW
+        places = cuda.shared.array(FEW, np.int64)
+        m, rows, after = index.size, x.shape[1], x.shape[2]
+        for j in range(cuda.threadIdx.x, m, THREADS):
+            place = row_of(np.int64(index[j]), rows)
+            if place < 0:
+                flag[0] = ticket
+            places[j] = place
+        cuda.syncthreads()
+        i = cuda.grid(1)
+        line = i // after
+        a = i - line * after
+        b = line // m
+        first = line - b * m
+        if b < x.shape[0]:
+            place = places[first]
+            mine = place >= 0
+            for j in range(first):
+                if places[j] == place:
+                    mine = False
+            if mine:
+                total = nothing
+                for j in range(first, m):
+                    if places[j] == place:
+                        total = fold(total, load(values[b, j, a]))
+                x[b, place, a] = store(fold(load(x[b, place, a]), total))
+
+    return fold_few
+
+
 def scatter_add(x: Layout, values: Layout, *indices: Layout, axis: int, kind: str = "add") -> Plan:
     """``x[..., indices, ...] += values`` in place, equal indices added in their order; values are broadcast. ``kind``:
     what is done instead of adding, see ``folding``."""
@@ -255,7 +295,12 @@ def scatter_add(x: Layout, values: Layout, *indices: Layout, axis: int, kind: st
     steps, target, layout, copied = box(Input(0), x, axis, count, temps)
     again, source = dense(Input(1), values, shape, x.dtype, temps)
     steps += again
-    if fits(layout, m):
+    before, _, after = layout.shape
+    if m <= FEW and m * (m + OWN) * before * after <= ALIKE:
+        found, positions, row_of = positions_of(indices, sizes, 2, temps)
+        steps += [*found, Launch(fold_few(x.dtype, kind, row_of), blocks(before * m * after, THREADS), THREADS,
+                                 [target, source.view((before, m, after)), positions, Flag(), Ticket()])]
+    elif fits(layout, m):
         found, *places = positions_of(indices, sizes, 2, temps)
         steps += [*found, *row_steps("place", target, target, layout, source, *places, m, temps, kind)]
     else:

@@ -168,7 +168,8 @@ def arrays(t: np.dtype) -> None:
     x, line = made((40, 70), t), made(70, t)
     index = cm.asarray(np.arange(5))
     mask = made((40, 70), "?")
-    x.copy(), x.T.copy(), x[::2, 1:].copy(), x[:, ::-1].copy(), cm.concat([x, x.T.reshape(40, 70)]), cm.pad(x, 1)
+    x.copy(), x.T.copy(), cm.concat([x.T, x.reshape(70, 40)])
+    x[::2, 1:].copy(), x[:, ::-1].copy(), cm.concat([x, x.T.reshape(40, 70)]), cm.pad(x, 1)
     made((300, 500), t).T.copy()
     for shape in ((2, 3, 9, 9), (4, 64, 58, 58)):
         windows = cm.lib.stride_tricks.sliding_window_view(made(shape, t), (3, 3), axis=(2, 3))
@@ -242,6 +243,7 @@ def numbers_at_random() -> None:
     rng = cm.random.default_rng(5)
     for t in FLOATS:
         rng.uniform(size=(100, 3), dtype=t), rng.normal(size=101, dtype=t)
+        cm.ml.init.trunc_normal(101, dtype=t, rng=rng)
     for t in of_kinds("iu"):
         rng.integers(0, 100, 50, dtype=t)
         rng.geometric(0.3, 50, t)

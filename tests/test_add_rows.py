@@ -135,7 +135,8 @@ def test_other_folds_simulated(small, kind, function):
 
 
 @pytest.mark.simulator
-@pytest.mark.parametrize("kind, function", [("add", np.add), ("multiply", np.multiply), ("max", np.maximum), ("min", np.minimum)])
+@pytest.mark.parametrize("kind, function", [("add", np.add), ("multiply", np.multiply), ("max", np.maximum),
+                                            ("min", np.minimum)])
 @pytest.mark.parametrize("dtype, index", [("f4", [2]), ("f4", [4, 0, -5, 4, 2, -1, 4]), ("i4", [3] * 40), ("f2", [1, 0, 1]),
                                           ("f8", [[0, -1], [4, 4]])])
 def test_fold_few_simulated(kind, function, dtype, index):

@@ -30,7 +30,50 @@ def test_trunc_normal(device, mean, std, low, high):
 def test_inverse_of_the_error_function(device):
     x = np.concatenate([np.linspace(-3.5, 3.5, 141), [1e-6, 1e-3]])
     p = cm.asarray(np.vectorize(math.erf)(x))
-    assert_close(init._inverse_erf(p), x, rtol=2e-6, atol=1e-12)
+    for _ in range(2):
+        assert_close(init._truncated(p, scalars=(1.0, 0.0, -9.0, 9.0), dtype=p.dtype), x, rtol=2e-6, atol=1e-12)
+        cut = init._truncated(p, scalars=(2.0, 1.0, -3.0, 4.5), dtype=np.dtype("float32"))
+        assert cut.dtype == np.float32
+        assert_close(cut, np.clip(2 * x + 1, -3, 4.5).astype("f4"), rtol=4e-6, atol=2e-6)
+    ends = cm.asarray([-1.0, 1.0, 0.0])
+    assert init._truncated(ends, scalars=(1.0, 0.0, -2.0, 3.0), dtype=ends.dtype).tolist() == [-2, 3, 0]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_trunc_normal_has_the_same_numbers_everywhere(device, dtype):
+    for shape in ((), (0, 3), (7,), (33, 65)):
+        ours, host = (init.trunc_normal(shape, mean=0.5, std=2, low=-9, high=4, dtype=dtype, rng=cm.random.default_rng(3),
+                                        device=where) for where in (device, "cpu"))
+        assert ours.shape == host.shape == shape and ours.dtype == host.dtype == cm.dtype(dtype)
+        assert ours.to_numpy().tobytes() == host.to_numpy().tobytes()
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_truncated_simulated(dtype):
+    from cudamath.cpu import truncated as host
+    from cudamath.kernels import truncated as kernels
+
+    p = np.concatenate([np.random.default_rng(0).uniform(-1, 1, 70), [-1, 1, 1 - 1e-16, 0, 1e-9, 0.9, -0.999999]])
+    scalars, dtype = (1.5, 0.25, -3.0, 5.0), np.dtype(dtype)
+    plan = kernels.truncated(cm.testing.layout_of(p), dtype=dtype)
+    assert len(plan.steps) == 1
+    found = cm.testing.simulate(plan, p, scalars=scalars)
+    near = 2e-14 if dtype == "float64" else 2e-7  # in the simulator a multiply-add rounds twice
+    np.testing.assert_allclose(found, host.truncated(p, scalars=scalars, dtype=dtype), rtol=near, atol=1e-15)
+    erf = np.vectorize(math.erf)
+    inside = np.abs(found - 1) < 3.9  # away from the bounds; p as far as float64 tells it from 1
+    np.testing.assert_allclose(erf((found[inside].astype("f8") - 0.25) / 1.5), p[inside], atol=2e-6)
+
+
+def test_trunc_normal_is_two_launches(fake, monkeypatch):
+    monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
+    with cm.device("cuda:0"):
+        for dtype in ("float32", "bfloat16"):
+            for _ in range(2):
+                fake.launches.clear()
+                assert init.trunc_normal((5, 7), std=0.02, dtype=dtype).shape == (5, 7)
+                assert len(fake.launches) == 2
 
 
 @pytest.mark.parametrize("shape", [(8, 5), (5, 8), (6, 3, 2, 2), (4, 4)])

@@ -31,6 +31,51 @@ def test_join_simulated(dtype):
     np.testing.assert_array_equal(sim(plan, x, y), np.concatenate([x, y], 1))
 
 
+def views(dtype):
+    """(arrays, axis): not all in C order, several axes around the one along which they are joined."""
+    x = (np.arange(120).reshape(4, 5, 6) % 251).astype(dtype)
+    return [([x[0].T, x[1].T], 0), ([x[0].T, np.ascontiguousarray(x[1].T)], 1), ([x[:, 0], x[::-1, 1], x[:, :, 0]], 1),
+            ([x[1:3], np.broadcast_to(x[0, 0], (2, 1, 6)), x[:2, ::2]], 1), ([x[:, 4, 2], x[3, 3, ::-1]], 0),
+            ([x[:, :, :1], x[:, :, 5:2:-2]], 2)]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8"])
+def test_join_strided_simulated(dtype):
+    for arrays, axis in views(dtype):
+        plan = join.concat(*layouts(*arrays), axis=axis, sizes=tuple([a.shape[axis] for a in arrays]), version="strided")
+        assert named(plan) == ["join_strided"]
+        np.testing.assert_array_equal(sim(plan, *arrays), np.concatenate(arrays, axis))
+
+
+def test_what_is_joined_in_strides():
+    """Little, of whose axes one stride leads from step to step, and not all of it in C order; once in C order, by words."""
+    def steps(*arrays, axis=0):
+        return named(join.concat(*layouts(*arrays), axis=axis, sizes=tuple([a.shape[axis] for a in arrays])))
+
+    x, y = np.zeros((64, 64), "f4"), np.zeros((4, 5, 6), "f4")
+    assert steps(x.T, x) == steps(x[:, ::2], x[:, ::2], axis=1) == steps(*[x.T] * join.MOST) == ["join_strided"]
+    assert steps(x, x) == ["join"] and len(steps(*[x.T] * (join.MOST + 1))) == join.MOST + 1
+    assert len(steps(y.T, y.T)) == 2  # whose last two axes are not one
+    assert len(steps(np.zeros((256, 256), "f4").T, x[:, :1].repeat(256, 1))) == 2
+    assert "join_strided" not in steps(x.astype("c16").T, x.astype("c16"))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["?", "u1", "f2", "f4", "f8", "c8", "c16"])
+def test_join_strided_on_gpu(dtype):
+    """As the public functions call it, twice, and its gradient."""
+    for arrays, axis in views(dtype):
+        want = np.concatenate(arrays, axis)
+        ours = [cm.asarray(a.T.copy(), device="cuda").T for a in arrays]
+        for _ in range(2):
+            np.testing.assert_array_equal(cm.concat(ours, axis).to_numpy(), want)
+            np.testing.assert_array_equal(cm.concat([*ours[:-1], cm.asarray(arrays[-1], device="cuda")], axis).to_numpy(), want)
+        if dtype == "f8":
+            slope = cm.grad(lambda x, ours=ours, axis=axis: (cm.concat([x, *ours[1:]], axis) ** 2).sum())(ours[0])
+            np.testing.assert_array_equal(slope.to_numpy(), 2 * arrays[0])
+
+
 def gathered(shape, cuts, axis, dtype):
     """Parts of an array that are joined to it by join_gathered, and the array."""
     whole = (np.arange(np.prod(shape)) % 251).reshape(shape).astype(dtype)

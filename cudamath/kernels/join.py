@@ -8,7 +8,8 @@ The floor is one read and one write of everything. What an element is does not m
 divide the lengths of all of them, 16 bytes at best, four of which each thread has in flight (``join``). The second grid
 dimension is the number of the input. Where only words of 4 or 8 bytes divide all lengths, as when an array is rolled by an odd
 number of elements, at least the result can be written in 16 bytes: each thread gathers its vectors from where they lie
-(``join_gathered``). More than MOST inputs, or others than C-ordered ones, are copied one by one (copy.copy_part).
+(``join_gathered``). Little that is not in C order is read where it lies, in one launch too (``join_strided``). More than MOST
+inputs, and much that is not in C order, are copied one by one (copy.copy_part).
 
 Measured (row versions_join):
 two of 8,192 x 4,096 side by side, float32; NVIDIA H200, commit c0559706d750, 2026-11-22
@@ -31,6 +32,7 @@ from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan
 from .build import SIMULATOR, blocks, compiled
 from .copy import IN_FLIGHT, THREADS, copy_part, whole
+from .index import box
 from .lazy import cuda, types
 from .rows import device
 
@@ -46,6 +48,7 @@ else:
 
 MOST = 8
 LONG = 1 << 22  # bytes from which on wide stores show
+LITTLE = 1 << 16  # elements, which the second-level cache has ready in any order: a launch is dearer than how they are read
 _WORDS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -147,13 +150,36 @@ def join_gathered(inputs: int, count: int, single: bool) -> Any:
                              {"cuda": cuda, "types": types, "fetch": fetch, "word": word, "store_vector": store_vector}))
 
 
+@functools.cache
+def join_strided(inputs: int) -> Any:
+    """x0, x1, ...: (rows, n, inner) words in any strides; y: (words,), rows of `total` by inner. One thread a word."""
+    xs = [f"x{k}" for k in range(inputs)]
+    source = (f"def join_strided({', '.join(xs)}, y, total):\n"
+              f"    i = types.uint32(cuda.blockIdx.x * {THREADS} + cuda.threadIdx.x)\n    if i < y.size:\n"
+              "        inner = types.uint32(x0.shape[2])\n        line = i // inner\n"
+              "        a = types.int64(i - line * inner)\n"
+              "        row = types.int64(line // types.uint32(total))\n        at = types.int64(line) - row * total\n"
+              + "".join(f"        if 0 <= at < {x}.shape[1]:\n            y[i] = {x}[row, at, a]\n"
+                        f"        at -= {x}.shape[1]\n" for x in xs))
+    return cuda.jit(compiled(source, "join_strided", {"cuda": cuda, "types": types}))
+
+
 def concat(*inputs: Layout, axis: int, sizes: tuple[int, ...], version: str | None = None) -> Plan:
-    """The inputs, of one dtype and `sizes` along `axis`, one after another. version: "join", "gathered", "copies"; by default
-    what fits."""
+    """The inputs, of one dtype and `sizes` along `axis`, one after another. version: "join", "gathered", "strided", "copies";
+    by default what fits."""
     first = inputs[0].shape
     out = inputs[0].like((*first[:axis], sum(sizes), *first[axis + 1:]))
     rows, inner, size = prod(first[:axis]), prod(first[axis + 1:]), out.itemsize
-    fits = 1 < len(inputs) <= MOST and out.size < 1 << 32 and out.size and all(x.contiguous and x.size for x in inputs)
+    several = 1 < len(inputs) <= MOST and all(x.size for x in inputs)
+    fits = several and out.size < 1 << 32 and all(x.contiguous for x in inputs)
+    if several and out.size <= LITTLE and size in _WORDS and (version == "strided" or version is None and not fits):
+        copies: list[Layout] = []
+        boxes = [box(Input(i), x, axis, 1, copies)[1] for i, x in enumerate(inputs)]
+        if not copies:
+            words = [b.view(b.shape, b.strides, dtype=_WORDS[size]) for b in boxes]
+            target = Output(0).view((out.size,), dtype=_WORDS[size])
+            return Plan([out], [Launch(join_strided(len(inputs)), blocks(out.size, THREADS), THREADS,
+                                       [*words, target, sum(sizes)])])
     if version == "copies" or not fits:
         return Plan([out], _copies(inputs, out, axis, sizes))
     lengths = [n * inner * size for n in sizes]

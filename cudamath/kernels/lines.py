@@ -18,8 +18,8 @@ def turned(part: Part, axis: int) -> Part:
 
 
 def in_strides(argument: ArrayArg, x: Layout, axis: int) -> ArrayArg | None:
-    """The lines of an argument of this layout along ``axis`` as rows of a matrix where they lie, if one stride leads from each to
-    the next."""
+    """The lines of an argument of this layout along ``axis`` as rows of a matrix where they lie, if one stride leads from
+    each to the next."""
     line = turned(whole(argument, x), axis).layout
     rows, n = prod(line.shape[:-1]), line.shape[-1]
     step = reshape_strides(line.shape[:-1], line.strides[:-1], (rows,), n * x.itemsize)

@@ -53,7 +53,7 @@ AHEAD = 8  # sources of it whose loads are in flight at once
 THREADS = 256
 FEW, COMPARED = 1024, 1 << 24  # sources of `add_few`, and comparisons of a destination with an element's row. To find the
 OWN = 10  # row costs an element as much as so many comparisons. (2^24 of them: about 20 us on an H200, sorting 40.)
-ALIKE = 1 << 20  # comparisons of one destination with another, for each element of the sources, up to which `fold_few` is chosen
+ALIKE = 1 << 20  # comparisons of destinations, by all elements of the sources, up to which `fold_few` is chosen
 OWNED = "each block looks for the sources of its rows"
 FEW_STEPS = 64  # along an axis, that a thread may make one after another
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core import dtypes
 from ..core.array import ndarray
-from ..core.op import FLOATING
+from ..core.op import FLOATING, Op
 from ..core.shapes import normalize_shape
 from ..ops.creation import full
-from ..ops.elementwise import clip, log, maximum, sqrt
 from ..ops.generator import Generator
 from ..ops.index import where
 from ..ops.random import default_generator
@@ -161,8 +159,8 @@ def trunc_normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, low: floa
                  dtype: Any = "float32", device: Any = None, rng: Generator | None = None) -> ndarray:
     """Normal values of this mean and standard deviation, truncated to [low, high].
 
-    A uniform number is sent through the inverse of the distribution function. ValueError unless low < high, and where
-    the bounds are so far out that float64 sees nothing of the distribution between them.
+    A uniform number is sent through the inverse of the distribution function: the same numbers on CPU and GPU. ValueError
+    unless low < high, and where the bounds are so far out that float64 sees nothing of the distribution between them.
 
     >>> import cudamath as cm
     >>> w = cm.ml.init.trunc_normal((1000,), std=0.02, low=-0.04, high=0.04, rng=cm.random.default_rng(0))
@@ -176,34 +174,12 @@ def trunc_normal(shape: Shape, *, mean: float = 0.0, std: float = 1.0, low: floa
         raise ValueError(f"trunc_normal: nothing of a normal distribution of mean {mean} and std {std} lies in "
                          f"{low} ... {high}")
     shape = normalize_shape("trunc_normal", shape)
+    dtype = _floating("trunc_normal", dtype)
     p = _generator(rng).uniform(first, last, shape, "float64", device)
-    values = _fused_inverse_erf()(p) * (std * math.sqrt(2)) + mean
-    return clip(values, float(low), float(high)).astype(_floating("trunc_normal", dtype), copy=False)
+    return _truncated(p, scalars=(std * math.sqrt(2), float(mean), float(low), float(high)), dtype=dtype)
 
 
-@functools.cache
-def _fused_inverse_erf() -> Callable[[ndarray], ndarray]:
-    import cudamath as cm
-
-    return cm.fuse(_inverse_erf)
-
-
-def _inverse_erf(p: ndarray) -> ndarray:
-    """The x with erf(x) = p, to about 3e-7. Source: Giles, "Approximating the erfinv function", GPU Computing Gems, 2011."""
-    w = -log(maximum((1 - p) * (1 + p), 1e-300))
-    near, far = w - 2.5, sqrt(w) - 3.0
-    x = _polynomial(near, (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
-                           -0.00417768164, 0.246640727, 1.50140941))
-    y = _polynomial(far, (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
-                          0.00943887047, 1.00167406, 2.83297682))
-    return where(w < 5, x, y) * p
-
-
-def _polynomial(x: ndarray, coefficients: Sequence[float]) -> ndarray:
-    y: Any = coefficients[0]
-    for c in coefficients[1:]:
-        y = y * x + c
-    return y
+_truncated = Op("trunc_normal", cpu="truncated.truncated", cuda="truncated.truncated")
 
 
 def orthogonal(shape: Shape, *, gain: float = 1.0, dtype: Any = "float32", device: Any = None,

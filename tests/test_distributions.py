@@ -571,3 +571,23 @@ def test_the_modules_functions_pass_everything_on(device):
         np.testing.assert_array_equal(numpy(got), numpy(same))
     with pytest.raises(TypeError, match="unexpected keyword argument 'scales'"):
         cm.random.normal(0.0, scales=2.0)
+
+
+def test_gamma_of_numbers_that_were_requested_before(device):
+    """The second call finds its plan without checks: it draws what an array of the same shapes draws, and errs as the first."""
+    for dtype in ("float32", "float64", "float16"):
+        numbers, arrays = cm.random.default_rng(3), cm.random.default_rng(3)
+        for shape in (2.0, 2.0, 0.5, 3):
+            got = numbers.gamma(shape, 1, (4, 5), dtype)
+            np.testing.assert_array_equal(got.to_numpy(), arrays.gamma(np.full((4, 5), shape), 1, (4, 5), dtype).to_numpy())
+            np.testing.assert_array_equal(numbers.gamma(shape, size=5, dtype=dtype).to_numpy(),
+                                          arrays.gamma(np.full(5, shape), size=5, dtype=dtype).to_numpy())
+    for bad in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="^random.gamma: "):
+            numbers.gamma(bad, 1, (4, 5), "float32")
+    cm.random.gamma(2.0, 1.0, 3)
+    cm.set_default_dtype("float32")
+    try:
+        assert cm.random.gamma(2.0, 1.0, 3).dtype == np.float32
+    finally:
+        cm.set_default_dtype("float64")

@@ -26,7 +26,7 @@ _tail = Op("random.tail", cpu="random.tail", cuda="random.tail")
 _gamma = Op("random.gamma", cpu="sampling.gamma", cuda="sampling.gamma")
 _beta = Op("random.beta", cpu="sampling.beta", cuda="sampling.beta")
 
-dtypes.forget += [op.plans.clear for op in (_uniform, _normal, _tail)]  # `remember` keeps draws of the default dtype
+dtypes.forget += [op.plans.clear for op in (_uniform, _normal, _tail, _gamma)]  # `remember` keeps draws of the default dtype
 
 _PLAIN = (float, int)
 
@@ -442,8 +442,10 @@ class Continuous(Source):
         alone = type(shape) is ndarray and type(scale) in _PLAIN and scale == 1 and size is None and device is None and (
             shape._node is None)
         asked = (shape._layout, "gamma", dtype) if alone else ()
-        if alone:
-            found = self.again(_gamma, asked, (0.0, 0.0), shape)
+        numbers = type(shape) in _PLAIN and type(scale) in _PLAIN and 0 <= shape < 1e308 and scale == 1 and known_size(size)
+        if alone or numbers:
+            asked = asked or (size, "gamma", dtype, device)
+            found = self.again(_gamma, asked, (0.0, 0.0), shape) if alone else self.again(_gamma, asked, (float(shape), 0.0))
             if found is not None:
                 return found
         p = Parameters("random.gamma", size, dtype, device, {"shape": "not negative", "scale": "not negative"}, shape, scale)
@@ -454,7 +456,11 @@ class Continuous(Source):
             if run is not None:
                 _gamma.keep(asked, (run, shape.size * (2 if p.dtype == dtypes.float64 else 1), ()))  # type: ignore[arg-type]
             return y
-        return _scaled(self._gamma(p, 0, False), 0.0, p.values[1])
+        y = self._gamma(p, 0, False)
+        if numbers:
+            remember(_gamma, asked, (p.shape, p.dtype, p.place, (False, False), False),
+                     math.prod(p.shape) * (2 if p.dtype == dtypes.float64 else 1))
+        return _scaled(y, 0.0, p.values[1])
 
     def chisquare(self, df: Any, size: Size = None, dtype: Any = None, device: Any = None) -> ndarray:
         """Chi-square samples with `df` degrees of freedom: 2 gamma(df / 2). df > 0; else arguments and errors of `gamma`.

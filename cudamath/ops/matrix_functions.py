@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -339,29 +340,33 @@ def multi_dot(arrays: Sequence[Any], /) -> ndarray:
     items = [require("multi_dot", x, ANY) for x in arrays]
     if len(items) < 2:
         raise ValueError("multi_dot: Expecting at least two arrays.")
-    row, column = items[0].ndim == 1, items[-1].ndim == 1
-    if row:
-        items[0] = expand_dims(items[0], axis=0)
-    if column:
-        items[-1] = expand_dims(items[-1], axis=-1)
-    for x in items:
-        if x.ndim != 2:
+    last = len(items) - 1
+    for i, x in enumerate(items):
+        if x.ndim != 2 and (x.ndim != 1 or 0 < i < last):
             raise np.linalg.LinAlgError(f"multi_dot: wants matrices, got shape {x.shape}")
-    sizes = [items[0].shape[0], *(x.shape[1] for x in items)]
-    count = len(items)
-    cost: dict[tuple[int, int], tuple[int, int]] = {(i, i): (0, i) for i in range(count)}
+    first = items[0].shape
+    order = _grouping((first[0] if len(first) == 2 else 1, first[-1], *[x.shape[1] if x.ndim == 2 else 1 for x in items[1:]]))
+
+    def product(part: Any) -> ndarray:
+        return items[part] if type(part) is int else matmul(product(part[0]), product(part[1]))
+
+    return product(order)
+
+
+@functools.lru_cache(1024)
+def _grouping(sizes: tuple[int, ...]) -> Any:
+    """The order that takes the fewest operations for matrices of sizes[i] x sizes[i + 1]: the number of a matrix, or a pair of
+    such orders."""
+    count = len(sizes) - 1
+    best: dict[tuple[int, int], tuple[int, Any]] = {(i, i): (0, i) for i in range(count)}
     for length in range(1, count):
         for i in range(count - length):
             j = i + length
-            cost[i, j] = builtins.min((cost[i, k][0] + cost[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
-                                      for k in range(i, j))
-
-    def product(i: int, j: int) -> ndarray:
-        k = cost[i, j][1]
-        return items[i] if i == j else matmul(product(i, k), product(k + 1, j))
-
-    out = product(0, count - 1)
-    return reshape(out, out.shape[int(row): 2 - int(column)])
+            k = builtins.min(range(i, j), key=lambda k: best[i, k][0] + best[k + 1, j][0] + (  # noqa: B023
+                sizes[i] * sizes[k + 1] * sizes[j + 1]))  # noqa: B023
+            best[i, j] = best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], (
+                best[i, k][1], best[k + 1, j][1])
+    return best[0, count - 1][1]
 
 
 # ------------------------------------------------------------------------------------------------ tensors

@@ -124,13 +124,16 @@ def getitem(x: ndarray, key: Any) -> ndarray:
 def setitem(x: ndarray, key: Any, value: Any) -> None:
     """``x[key] = value`` in place; ``value`` is cast and broadcast. Of repeated positions the last one wins."""
     key = uploaded(x, key) if type(key) is list and x._layout.device >= 0 else key
-    if type(value) is ndarray and value._layout is x._layout and x._node is None is value._node and (
-            key is ... or type(key) is slice and key.start is key.stop is key.step is None):
-        run = _copy_into.plans.get((x._layout, x._layout))  # all of an array from one like it, seen before
-        if run is not None and x._layout.contiguous and x._layout.device >= 0 and (
-                abs(x._data - value._data) >= x._layout.nbytes):
+    layout, run, given = x._layout, None, (value,)
+    if x._node is None and layout.contiguous and layout.device >= 0 and (key is ... or type(key) is slice and layout.shape and (
+            key.start is key.stop is key.step is None)):  # all of an array, as was seen before
+        if type(value) in (float, int):
+            run, given = _fill.plans.get((layout,)), pattern("setitem", value, layout.dtype)
+        elif type(value) is ndarray and value._layout is layout and value._node is None:
+            run = _copy_into.plans.get((layout, layout)) if abs(x._data - value._data) >= layout.nbytes else None
+        if run is not None:
             wrote(x)
-            run(x, value)
+            run(x, *given)
             return
     if x._node is not None or not x._layout.contiguous or x._layout.device < 0:
         _check_writable("setitem", x)
@@ -156,8 +159,7 @@ def setitem(x: ndarray, key: Any, value: Any) -> None:
             wrote(x)
             _put(x, _reshape(x, shape=(x._layout.size,), old=x.shape), 0, [nonzero(ravel(key))[0]], value)
             return
-    known = known_form(x, key) if type(key) is tuple and x._node is None else None
-    if known is not None:
+    if type(key) is tuple and x._node is None and (known := known_form(x, key)) is not None:
         wrote(known[0])
         return _put(x, *known, value)
     found = known_view(x._layout, key)

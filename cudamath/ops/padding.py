@@ -166,11 +166,14 @@ def _plain(pad_width: Any, ndim: int) -> tuple[tuple[int, int], ...] | None:
         pad_width = (pad_width, pad_width)
     if pad_width.__class__ is not tuple or not pad_width or not ndim:
         return None
-    pairs = (pad_width,) * ndim if {*map(type, pad_width)} == {int} else pad_width
-    if len(pairs) == ndim and all([p.__class__ is tuple and len(p) == 2 and p[0].__class__ is p[1].__class__ is int
-                                   and p[0] >= 0 and p[1] >= 0 for p in pairs]):
-        return pairs
-    return None
+    pairs = (pad_width,) * ndim if pad_width[0].__class__ is int else pad_width
+    for pair in pairs:
+        if pair.__class__ is not tuple or len(pair) != 2:
+            return None
+        before, after = pair
+        if before.__class__ is not int or after.__class__ is not int or before < 0 or after < 0:
+            return None
+    return pairs if len(pairs) == ndim else None
 
 
 def _once(shape: tuple[int, ...], widths: list[list[int]], mode: str) -> bool:

@@ -12,6 +12,7 @@ from ..core.layout import Layout
 from ..core.op import ViewOp, registry, require
 from ..runtime import memory, stream
 from ..runtime.errors import DeviceError
+from .index import setitem
 
 __all__ = ["imag", "real"]
 
@@ -137,4 +138,7 @@ def imag(x: Any, /) -> ndarray:
 
 def fill(x: ndarray, value: Any) -> None:
     """Set every element."""
-    x[...] = value
+    if x._layout.device >= 0:
+        setitem(x, ..., value)
+    else:
+        x[...] = value

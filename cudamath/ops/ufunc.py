@@ -172,8 +172,6 @@ class Elementwise:
 
     def call_with(self, operands: tuple, out: Any, where: Any, dtype: Any, casting: Any) -> ndarray:
         """The op with NumPy's `out`, `where`, `dtype` and `casting`."""
-        if where is True and dtype is None and casting == "same_kind" and type(out) is ndarray and self.into(operands, out):
-            return out
         if dtype is not None or casting_rule(self.name, casting) != "same_kind":
             operands = self._in_dtype(operands, dtype, casting)
         if out is None:
@@ -213,19 +211,22 @@ class Elementwise:
     def into(self, operands: tuple, target: ndarray) -> bool:
         """Whether the kernel could write the result into `target` itself: on a GPU, if that has the layout the result would
         have, and no gradient is recorded. Nothing is done otherwise."""
-        key = ("into", target._layout, *[x._layout if type(x) is ndarray else type(x) for x in operands])
-        run: Any = self.plans.get(key, self)
-        if run is self:
-            run = self._plan_into(operands, target)
-            self.keep(key, run)
-        if run is None or target._node is not None:
-            return False
+        key: list = ["into", target._layout]
         owner, separate = target._owner, type(target._owner) is Buffer  # arrays of two buffers of ours share no memory
         for x in operands:
-            if type(x) is ndarray:
+            if x.__class__ is ndarray:
                 if x._node is not None:
                     return False
-                separate = separate and x._owner is not owner and type(x._owner) is Buffer
+                key.append(x._layout)
+                separate = separate and x._owner is not owner and x._owner.__class__ is Buffer
+            else:
+                key.append(x.__class__)
+        run: Any = self.plans.get(tuple(key), self)
+        if run is self:
+            run = self._plan_into(operands, target)
+            self.keep(tuple(key), run)
+        if run is None or target._node is not None:
+            return False
         if not separate and any([_apart(target, x) is not x for x in operands]):
             return False  # a copy may have another layout than the plan knows
         if tape.state.noting:
@@ -453,6 +454,8 @@ def unary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: st
     def function(x: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None,
                  casting: str = usual) -> ndarray:
         if out is not None or where is not True or dtype is not None or casting is not usual:
+            if where is True and dtype is None and casting is usual and type(out) is ndarray and card.into((x,), out):
+                return out
             return card.call_with((x,), out, where, dtype, casting)
         try:
             run = plans[x._layout]
@@ -476,6 +479,8 @@ def binary(name: str, ufunc: np.ufunc, expression: str | dict[str, str], grad: t
     def function(x: Any, y: Any, /, out: Any = None, *, where: Any = True, dtype: Any = None,
                  casting: str = usual) -> ndarray:
         if out is not None or where is not True or dtype is not None or casting is not usual:
+            if where is True and dtype is None and casting is usual and type(out) is ndarray and card.into((x, y), out):
+                return out
             return card.call_with((x, y), out, where, dtype, casting)
         try:
             if type(y) is ndarray:

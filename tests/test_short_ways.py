@@ -407,3 +407,61 @@ def test_folded_at_its_own_elements(fake, monkeypatch):
                 function(numbers, key, ones)
                 seen.append(len(fake.launches))
             assert seen[1] == seen[3] == seen[0] + 1 == seen[2] + 1
+
+
+def test_all_of_an_array_set_to_a_number(device):
+    """The second time it is looked up: every kind of number, signs of zero, and errors as of the first."""
+    for dtype in ("float32", "float64", "int8", "bool", "complex64", "bfloat16"):
+        for shape in ((), (3, 4), (0, 2)):
+            x = cm.ones(shape, dtype)
+            for value in (2, 0, 2.5, 0.0, -0.0, 7):
+                if dtype == "int8" and value == 2.5:
+                    continue
+                want = np.full(shape, value, x.dtype)
+                for write in (lambda v: x.fill(v), lambda v: x.__setitem__(..., v),  # noqa: B023
+                              *((lambda v: x.__setitem__(slice(None), v),) if shape else ())):  # noqa: B023
+                    x[...] = True
+                    write(value)
+                    np.testing.assert_array_equal(x.to_numpy(), want)
+                    signs, wanted = (np.signbit(a.astype("c8").real) for a in (x.to_numpy(), want))
+                    np.testing.assert_array_equal(signs, wanted)
+    number, small = cm.zeros(()), cm.zeros(3, "int8")
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            number[:] = 1.0
+        with pytest.raises(OverflowError, match="^setitem: 300 as int8"):
+            small[:] = 300
+        small[:] = 3
+
+
+@pytest.mark.parametrize("write", [lambda c: c.fill(0.0), lambda c: c.__setitem__(slice(None), 0.0),
+                                   lambda c: c.__setitem__(..., 0)])
+def test_numbers_written_over_what_a_gradient_needs(fake, write):
+    def overwritten(x):
+        y = x * c
+        write(c)
+        return y.sum()
+
+    with cm.device("cuda"):
+        x, c = cm.ones(4), cm.ones(4)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="changed in place"):
+                cm.grad(overwritten)(x)
+
+
+def test_joins_whose_gradient_is_recorded(device):
+    """Checked once for layouts: the next ones are joined as they should be, others checked."""
+    rng = np.random.default_rng(5)
+    for axis in (0, 1, -1):
+        for _ in range(2):
+            a, b = (rng.standard_normal((2, 3)) for _ in range(2))
+            w = rng.standard_normal(np.concatenate([a, b, a], axis).shape)
+            slope = cm.grad(lambda a, b: (cm.concat([a, b, a], axis) * w).sum(), (0, 1))  # noqa: B023
+            first, second, third = np.split(w, 3, axis)
+            for found, want in zip(slope(cm.asarray(a), cm.asarray(b)), (first + third, second), strict=True):
+                np.testing.assert_allclose(found.to_numpy(), want, rtol=1e-15)
+        with pytest.raises(ValueError, match="^concat: shapes must be equal"):
+            cm.grad(lambda a: cm.concat([a, cm.zeros((4, 4))], axis).sum())(cm.asarray(a))  # noqa: B023
+    mixed = cm.grad(lambda a: cm.concat([a, cm.ones((2, 3), "float64")]).sum())
+    for _ in range(2):
+        assert mixed(cm.ones((2, 3), "float32")).dtype == np.float32

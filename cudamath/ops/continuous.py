@@ -441,7 +441,7 @@ class Continuous(Source):
         """
         alone = type(shape) is ndarray and type(scale) in _PLAIN and scale == 1 and size is None and device is None and (
             shape._node is None)
-        asked = (shape._layout, "gamma", dtype) if alone else ()
+        asked: tuple = (shape._layout, "gamma", dtype) if alone else ()
         numbers = type(shape) in _PLAIN and type(scale) in _PLAIN and 0 <= shape < 1e308 and scale == 1 and known_size(size)
         if alone or numbers:
             asked = asked or (size, "gamma", dtype, device)

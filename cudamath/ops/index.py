@@ -124,16 +124,16 @@ def getitem(x: ndarray, key: Any) -> ndarray:
 def setitem(x: ndarray, key: Any, value: Any) -> None:
     """``x[key] = value`` in place; ``value`` is cast and broadcast. Of repeated positions the last one wins."""
     key = uploaded(x, key) if type(key) is list and x._layout.device >= 0 else key
-    layout, run, given = x._layout, None, (value,)
+    layout = x._layout
     if x._node is None and layout.contiguous and layout.device >= 0 and (key is ... or type(key) is slice and layout.shape and (
             key.start is key.stop is key.step is None)):  # all of an array, as was seen before
-        if type(value) in (float, int):
-            run, given = _fill.plans.get((layout,)), pattern("setitem", value, layout.dtype)
-        elif type(value) is ndarray and value._layout is layout and value._node is None:
+        fills = type(value) in (float, int)
+        run = _fill.plans.get((layout,)) if fills else None
+        if type(value) is ndarray and value._layout is layout and value._node is None:
             run = _copy_into.plans.get((layout, layout)) if abs(x._data - value._data) >= layout.nbytes else None
         if run is not None:
             wrote(x)
-            run(x, *given)
+            run(x, *(pattern("setitem", value, layout.dtype) if fills else (value,)))
             return
     if x._node is not None or not x._layout.contiguous or x._layout.device < 0:
         _check_writable("setitem", x)

@@ -465,3 +465,14 @@ def test_joins_whose_gradient_is_recorded(device):
     mixed = cm.grad(lambda a: cm.concat([a, cm.ones((2, 3), "float64")]).sum())
     for _ in range(2):
         assert mixed(cm.ones((2, 3), "float32")).dtype == np.float32
+
+
+def test_pairs_of_dtypes_are_promoted_again():
+    """By any names; what is no dtype is an error each time, also what a dict takes for a dtype's equal."""
+    for _ in range(2):
+        for a, b in (("f4", np.int32), (np.float16, "float32"), (int, np.dtype("u1")), ("c8", "f8"), (bool, "i1")):
+            assert cm.promote_types(a, b) == np.promote_types(a, b)
+        assert cm.promote_types(cm.bfloat16, "float16") == cm.promote_types("float16", "bfloat16") == np.float32
+        for bad in ([1], 1, "nope", object):
+            with pytest.raises(TypeError, match="^promote_types: "):
+                cm.promote_types(bad, "f4")

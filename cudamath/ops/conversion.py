@@ -45,7 +45,7 @@ def ascontiguousarray(obj: Any, /, dtype: Any = None) -> ndarray:
     >>> cm.ascontiguousarray(cm.zeros((2, 3)).T).flags.c_contiguous
     True
     """
-    if type(obj) is ndarray and dtype is None and obj._layout.contiguous and obj._layout.shape:
+    if dtype is None and type(obj) is ndarray and (layout := obj._layout).contiguous and layout.shape:
         return obj
     x = asarray(obj, dtype)
     return in_order("ascontiguousarray", x if x.ndim else ravel(x), "C")

@@ -171,7 +171,18 @@ def promote_types(a: Any, b: Any, /) -> np.dtype:
     >>> cm.promote_types(cm.int32, cm.float32), cm.promote_types(cm.bfloat16, cm.float16)
     (dtype('float64'), dtype('float32'))
     """
-    return dtypes.promote(dtypes.as_dtype(a, "promote_types"), dtypes.as_dtype(b, "promote_types"))
+    try:
+        return _promoted[a, b]
+    except (KeyError, TypeError):  # not seen before, or nothing that a dict can look up
+        found = dtypes.promote(dtypes.as_dtype(a, "promote_types"), dtypes.as_dtype(b, "promote_types"))
+    if len(_promoted) < _MOST_PAIRS:
+        _promoted[a, b] = found  # as_dtype has looked both up
+    return found
+
+
+#: Pairs of what stands for dtypes -> the common one.
+_promoted: dict[tuple, np.dtype] = {}
+_MOST_PAIRS = 4096
 
 
 # ----------------------------------------------------------------------------------------- the array API's inspection

@@ -320,3 +320,12 @@ def test_minus_nothing_stays_minus_nothing(device, dtype):
             assert np.signbit(a).tolist() == np.signbit(b).tolist()
     slope = cm.grad(lambda x: -(x[[1, 1]] * 0.0).sum())(cm.asarray([1.0, 2.0, 3.0])).to_numpy()
     assert np.signbit(slope).tolist() == [False] * 3
+
+
+@pytest.mark.parametrize("name", ["mean", "var", "std", "any", "all", "count_nonzero"])
+def test_reductions_without_an_initial_value(device, name):
+    """With where= some took one and forgot it."""
+    x = cm.asarray([1.0, 2.0, 4.0])
+    for options in ({}, {"where": x > 1}, {"out": cm.zeros(())}):
+        with pytest.raises(TypeError, match=f"^{name}(: |\\(\\) )got an unexpected .*initial"):
+            getattr(cm, name)(x, initial=1, **options)

@@ -119,6 +119,8 @@ class Reduction(Op):
         if alone and self.again_into(x, axis, keepdims, out):
             return out
         x = require(self.name, x)
+        if initial is not None and self.combine is None:
+            raise TypeError(f"{self.name}: got an unexpected argument, initial={initial!r:.60}")
         if where is not True:
             where = coerce(self.name, (x, where))[1]
             if broadcast_shapes(self.name, where.shape, x.shape) != x.shape:

@@ -367,7 +367,7 @@ def test_input_gradients_with_biases_in_the_simulator():
     plan, arrays, expected, bound = planned("dx", x, w, grad, *where, "direct")
     bias = numbers((6,), F32, 3)
     expected, bound = expected + bias[:, None, None].astype(np.float64), bound + np.abs(bias[:, None, None])
-    behind = conv._biased(plan, layout_of(bias))
+    behind = conv.biased(plan, layout_of(bias))
     assert len(behind.steps) == 2
     check(simulate(behind, *arrays, bias), expected, bound, F32, "behind")
     options = dict(zip(("stride", "padding", "dilation"), (where[0], (1, 1, 0, 0), where[2]), strict=True))

@@ -1,4 +1,7 @@
-"""Convolutions of volumes and their gradients: those of images (conv.py), one tap along the depth after another."""
+"""Convolutions of volumes and their gradients: those of images (conv.py), one tap along the depth after another.
+
+`library` is for GPUs.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def _inside(stride, padding, dilation, groups):
     return {"stride": stride[1:], "padding": padding[2:], "dilation": dilation[1:], "groups": groups}
 
 
-def conv3d(x, weight, bias=None, *, stride, padding, dilation, groups):
+def conv3d(x, weight, bias=None, *, stride, padding, dilation, groups, library=False):
     """x (N, G*C, D, H, W), weight (G*M, C, T, R, S), bias (G*M,); padding before and after each axis -> (N, G*M, O, P, Q)."""
     wide, weights, where = widen(x), widen(weight), _inside(stride, padding, dilation, groups)
     size = [(n + sum(padding[2 * i : 2 * i + 2]) - dilation[i] * (weight.shape[2 + i] - 1) - 1) // stride[i] + 1
@@ -49,7 +52,7 @@ def conv3d(x, weight, bias=None, *, stride, padding, dilation, groups):
     return y.astype(x.dtype, copy=False)
 
 
-def conv3d_input_grad(grad, weight, bias=None, *, size, stride, padding, dilation, groups):
+def conv3d_input_grad(grad, weight, bias=None, *, size, stride, padding, dilation, groups, library=False):
     """grad (N, G*M, O, P, Q), weight (G*M, C, T, R, S), bias (G*C,), size (D, H, W) -> (N, G*C, D, H, W)."""
     wide, weights, where = widen(grad), widen(weight), _inside(stride, padding, dilation, groups)
     x = np.zeros((grad.shape[0], groups * weight.shape[1], *size), wide.dtype)
@@ -63,7 +66,7 @@ def conv3d_input_grad(grad, weight, bias=None, *, size, stride, padding, dilatio
     return x.astype(grad.dtype, copy=False)
 
 
-def conv3d_weight_grad(grad, x, *, kernel, stride, padding, dilation, groups):
+def conv3d_weight_grad(grad, x, *, kernel, stride, padding, dilation, groups, library=False):
     """grad (N, G*M, O, P, Q), x (N, G*C, D, H, W), kernel (T, R, S) -> (G*M, C, T, R, S)."""
     grads, wide, where = widen(grad), widen(x), _inside(stride, padding, dilation, groups)
     weight = np.zeros((grad.shape[1], x.shape[1] // groups, *kernel), wide.dtype)

@@ -93,6 +93,7 @@ from .copy import copy_part, whole
 from .elementwise import plain
 
 Pair = tuple[int, int]
+Lengths = tuple[int, ...]  # along rows and columns, or along planes, rows and columns
 NAMED = ("wgmma", "product", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas", "columns")
 LARGE = 1 << 28  # multiply-adds from which float32 may go to the library
 SOME = 8  # channels and outputs, from which on less than that may go there, too: it takes one launch
@@ -104,14 +105,14 @@ WEIGHTS = 1 << 22  # up to which weight gradients do; beyond, ours have enough b
 ROLES = {"forward": "xwy", "input": "ywx", "weight": "yxw"}          # first and second operand, result
 
 
-def timed_as(dtype: np.dtype, kind: str, taps: tuple[int, ...], stride: Pair, dilation: Pair = (1, 1), groups: int = 1) -> str:
+def timed_as(dtype: np.dtype, kind: str, taps: Lengths, stride: Lengths, dilation: Lengths = (1, 1), groups: int = 1) -> str:
     """What tables of measurements tell apart besides the sizes."""
     told = {"stride": stride, **({"dilation": dilation} if max(dilation) > 1 else {})}
     words = [f"{what} {'x'.join(map(str, pair))}" for what, pair in told.items()] + [f"groups {groups}"] * (groups > 1)
     return f"{dtype} {kind} {'x'.join(map(str, taps))} {' '.join(words)}"
 
 
-def measured(kind: str, out: Layout, first: Layout, second: Layout, stride: Pair, dilation: Pair,
+def measured(kind: str, out: Layout, first: Layout, second: Layout, stride: Lengths, dilation: Lengths,
              able: list[str] | None = None, without: str = "-") -> tune.Decision | None:
     """The fastest candidate timed for a convolution of about this size, float32 in C order or 16-bit numbers channels last:
     "cudnn PLAN", "cublas", "columns", "wgmma", "product TILE", "ours". able, without: see tune.lookup."""
@@ -123,13 +124,14 @@ def measured(kind: str, out: Layout, first: Layout, second: Layout, stride: Pair
     return tune.lookup("conv2d", out.device, told, (images, channels, math.prod(size), outputs), able, without)
 
 
-def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout | None = None, *, stride: Pair,
-            padding: tuple[int, int, int, int], dilation: Pair, tf32: bool, plan: str = "") -> Plan | None:
-    """The plan of one of the three functions through cuDNN; None if it has nothing for it. plan: the name of the one that it
-    takes, by default the one measured to be the fastest.
+def library(kind: str, out: Layout, first: Layout, second: Layout, bias: Layout | None = None, *, stride: Lengths,
+            padding: Lengths, dilation: Lengths, tf32: bool, plan: str = "", last: bool | None = None) -> Plan | None:
+    """The plan of one of the three functions through cuDNN, of images or volumes; None if it has nothing for it. plan: the name
+    of the one that it takes, by default the one measured to be the fastest. last: whether it sees everything channels last.
 
     float32 and float64 images in C order stay so: that is how most of its kernels for these read them."""
-    last = out.itemsize == 2 or not all(x.contiguous for x in (out, first, second))
+    if last is None:
+        last = out.itemsize == 2 or not all(x.contiguous for x in (out, first, second))
     turned = Turned(out, first, second, last=last)
     names = ROLES[kind]
     added = []
@@ -192,12 +194,13 @@ def _sum(dtype: np.dtype) -> Any:
     return added
 
 
-def _biased(plan: Plan | None, bias: Layout | None) -> Plan | None:
-    """The plan of images (N, C, H, W) from two operands, and behind it a launch that adds a third one to each channel."""
+def biased(plan: Plan | None, bias: Layout | None) -> Plan | None:
+    """The plan of images (N, C, H, W) from two operands, or of volumes, and behind it a launch that adds a third one to each
+    channel."""
     if plan is None or bias is None:
         return plan
     (out,) = plan.outputs
-    view = Input(2).view(out.shape, (0, bias.strides[0], 0, 0))
+    view = Input(2).view(out.shape, (0, bias.strides[0], *[0] * (len(out.shape) - 2)))
     plan.steps.append(plain(_sum(out.dtype), (True, True), [Output(0), view], Output(0), out.shape))
     return plan
 
@@ -321,7 +324,7 @@ def conv2d_input_grad(grad: Layout, weight: Layout, bias: Layout | None = None, 
         "cudnn": lambda: library("input", out, grad, weight, **where, tf32=tf32),
         "mma": lambda: conv_mma.conv2d_input_grad(out, grad, weight, **where, groups=groups)}
     return _planned(version, _order(version, "input", out, grad, weight, stride, groups, tf32, dilation),
-                    {name: lambda way=way: _biased(way(), bias) for name, way in ways.items()},  # type: ignore[misc]
+                    {name: lambda way=way: biased(way(), bias) for name, way in ways.items()},  # type: ignore[misc]
                     lambda: conv_input.conv2d_input_grad(out, grad, weight, bias, **where, groups=groups, version=version))
 
 

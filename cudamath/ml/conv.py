@@ -1,8 +1,8 @@
 """Convolutions: the cards of conv2d and of its two gradients, and what is made of them.
 
-conv1d is a conv2d of images one row high. conv3d is one whose channels are those of all planes that a window meets:
-the planes are laid side by side in memory first, once for each tap along the depth. conv_transpose2d is conv2d's input
-gradient, as a function.
+conv1d is a conv2d of images one row high. conv3d, where no single launch does it (conv_volumes.py), is one whose channels are
+those of all planes that a window meets: the planes are laid side by side in memory first, once for each tap along the depth.
+conv_transpose2d is conv2d's input gradient, as a function.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..ops.linalg import tf32_allowed
 from ..ops.padding import _pad, pad
 from ..ops.shape import _copy, expand_dims, moveaxis, reshape, squeeze
 from . import conv_fold
-from .conv_volumes import _conv3d, little
+from .conv_volumes import _conv3d, by_library, little
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose2d"]
 
@@ -301,8 +301,8 @@ def conv3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, in
 
     Gradient: with respect to x, weight and bias, of any order. Every sum is taken in a fixed order.
 
-    Memory: the planes that the windows meet are copied once for each of the T taps along the depth (no copy if T, the
-    stride and the padding of the depth are 1, 1 and 0).
+    Memory: on a GPU, where there is much to do or no cuDNN, the planes that the windows meet are copied once for each of the T
+    taps along the depth (no copy if T, the stride and the padding of the depth are 1, 1 and 0).
 
     >>> import cudamath as cm
     >>> cm.ml.conv3d(cm.ones((1, 1, 3, 3, 3)), cm.ones((1, 1, 2, 3, 3))).tolist()
@@ -319,10 +319,12 @@ def conv3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tuple[int, in
     where = _windows("conv3d", 3, x, weight, stride, padding, dilation)
     results = [(n + sum(where["padding"][2 * i:2 * i + 2]) - where["dilation"][i] * (weight.shape[2 + i] - 1) - 1)
                // where["stride"][i] + 1 for i, n in enumerate(x.shape[2:])]
-    if little(x.shape[0] * weight.shape[0] * math.prod(results), weight):
-        y = _conv3d(x, weight, *biases, **where, groups=groups)
+    shape = x.shape[0], weight.shape[0], *results
+    small = little(math.prod(shape), weight)
+    if small or by_library("forward", math.prod(shape), [x, weight, *biases], shape, **where, groups=groups):
+        y = _conv3d(x, weight, *biases, **where, groups=groups, library=not small)
         if plain:
-            _conv3d.remember(key, given, (x, weight, *biases), **where, groups=groups)
+            _conv3d.remember(key, given, (x, weight, *biases), **where, groups=groups, library=not small)
         return y
     (step, *strides), (before, after, *margins), (apart, *dilations) = where["stride"], where["padding"], where["dilation"]
     taps, thin = weight.shape[2], x

@@ -11,7 +11,7 @@ from ..core.array import ndarray
 from ..core.op import Op
 from ..ops.shape import _copy, expand_dims, squeeze
 from .conv import _conv2d_input_grad, _operands, conv_transpose2d, several, whole
-from .conv_volumes import _conv3d_input_grad, little
+from .conv_volumes import _conv3d_input_grad, by_library, little
 
 __all__ = ["conv_transpose1d", "conv_transpose3d"]
 
@@ -97,7 +97,8 @@ def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
 
     Gradient: with respect to x, weight and bias, of any order. Every sum is taken in a fixed order.
 
-    Memory: the planes that the T taps along the depth give are held apart before they are added.
+    Memory: where there is much to do, or no cuDNN, the planes that the T taps along the depth give are held apart before they
+    are added.
 
     >>> import cudamath as cm
     >>> cm.ml.conv_transpose3d(cm.ones((1, 1, 2, 1, 1)), cm.ones((1, 1, 2, 1, 1))).ravel().tolist()
@@ -116,10 +117,13 @@ def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     strides, dilations = several(name, "stride", stride, 1, 3), several(name, "dilation", dilation, 1, 3)
     margins, more = several(name, "padding", padding, 0, 3), several(name, "output_padding", output_padding, 0, 3)
     size = _size(name, x, weight, strides, margins, more, dilations)
-    if little(x.size, weight) and all(m - p < s for m, p, s in zip(more, margins, strides, strict=True)):
-        # of the convolution whose gradient this is: output_padding is less padding behind, as in conv_transpose2d
-        ends = tuple([n for p, m in zip(margins, more, strict=True) for n in (p, max(0, p - m))])
-        kept: dict[str, Any] = {"size": size, "stride": strides, "padding": ends, "dilation": dilations, "groups": groups}
+    # of the convolution whose gradient this is: output_padding is less padding behind, as in conv_transpose2d
+    ends = tuple([n for p, m in zip(margins, more, strict=True) for n in (p, max(0, p - m))])
+    where: dict[str, Any] = {"stride": strides, "padding": ends, "dilation": dilations, "groups": groups}
+    small, shape = little(x.size, weight), (x.shape[0], weight.shape[1] * groups, *size)
+    if all(m - p < s for m, p, s in zip(more, margins, strides, strict=True)) and (
+            small or by_library("input", x.size, [x, weight, *biases], shape, **where)):
+        kept = {"size": size, **where, "library": not small}
         y = _conv3d_input_grad(x, weight, *biases, **kept)
         if plain:
             _conv3d_input_grad.remember(key, everything, (x, weight, *biases), **kept)
@@ -130,13 +134,12 @@ def conv_transpose3d(x: Any, weight: Any, bias: Any = None, *, stride: int | tup
     how: dict[str, Any] = {"stride": strides[1:], "padding": margins[1:], "output_padding": more[1:], "groups": groups,
                            "dilation": dilations[1:]}
     planes = conv_transpose2d(images, filters, **how)
-    where = {"shape": (n, outputs * groups, *size), "depth": d, "taps": taps, "step": strides[0], "apart": dilations[0],
-             "before": margins[0]}
-    y = _overlap_add(planes, **where)
+    laid = {"shape": shape, "depth": d, "taps": taps, "step": strides[0], "apart": dilations[0], "before": margins[0]}
+    y = _overlap_add(planes, **laid)
     if plain and x._layout.device >= 0 and getattr(given[1], "_data", None) == filters._data:
         first = (lambda x: x) if images._data == turned._data else _copy.plans.get((turned._layout,))
         second = _conv2d_input_grad.plans.get((("conv_transpose2d", *how.values()), images._layout, filters._layout))
-        third = _overlap_add.plans.get((planes._layout, *where.values()))
+        third = _overlap_add.plans.get((planes._layout, *laid.values()))
         if first is not None and second is not None and third is not None:
             _conv2d_input_grad.remember_chain(key, given, turned, first, lambda x, w: third(second(x, w)), y)
     return y + biases[0][:, None, None, None] if biases else y

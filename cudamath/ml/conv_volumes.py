@@ -1,7 +1,8 @@
-"""The cards of convolutions of volumes where there is little to do: on a GPU each is one launch (kernels/conv_volumes.py).
+"""The cards of convolutions of volumes where one launch of a GPU does them (kernels/conv_volumes.py): there is little to do, or
+neither little nor much, and cuDNN is installed.
 
-Larger ones are made of convolutions of images (`conv3d`, `conv_transpose3d`). All three do the same number of multiply-adds, so
-the gradients of what is small are small.
+Others are made of convolutions of images (`conv3d`, `conv_transpose3d`). All three do the same number of multiply-adds, so
+the gradients of what is small are small; of what goes to cuDNN, it is asked for the gradients beforehand.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import math
 from typing import Any
 
 from ..core.array import ndarray
-from ..core.op import Op
+from ..core.op import Op, lazy
 
 LITTLE, TAPS = 1 << 21, 1 << 11  # multiply-adds, in all and for a result of either side
+MUCH, SOME = 1 << 28, 8          # those below which cuDNN's one launch is taken; from how many channels and outputs on
 
 
 def little(results: int, weight: ndarray) -> bool:
@@ -20,6 +22,20 @@ def little(results: int, weight: ndarray) -> bool:
     outputs, channels, *kernel = weight.shape
     taps = math.prod(kernel)
     return max(outputs, channels) * taps <= TAPS and results * channels * taps <= LITTLE
+
+
+def by_library(kind: str, results: int, arrays: list[ndarray], shape: tuple[int, ...], stride: tuple[int, ...],
+               padding: tuple[int, ...], dilation: tuple[int, ...], groups: int) -> bool:
+    """Whether volumes, filters and perhaps a bias, on a GPU, are sooner convolved by cuDNN to volumes of this shape, in one
+    launch: "forward", or "input" (transposed). results: those of the convolution, or of the one whose gradient this is."""
+    x, weight, *bias = [a._layout for a in arrays]
+    products = results * math.prod(weight.shape[1:])
+    if not (0 < products < MUCH and groups == 1 and min(weight.shape[:2]) >= SOME and x.itemsize <= 4 and x.device >= 0
+            and all([a.device == x.device for a in (weight, *bias)])):
+        return False
+    recorded = any([a._node is not None for a in arrays])
+    kinds = (kind, *[k for k in ("forward", "input", "weight") if k != kind]) if recorded else (kind,)
+    return lazy("kernels", "conv_volumes.served")(kinds, x, weight, bias[0] if bias else None, shape, stride, padding, dilation)
 
 
 # The three are one trilinear form, as those of images: see conv.py.

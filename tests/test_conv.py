@@ -358,6 +358,26 @@ def test_direct_kernels_in_the_simulator(name, dtype):
 
 
 @pytest.mark.simulator
+@pytest.mark.parametrize("name", ["y", "dx"])
+def test_threads_share_channels_and_taps_in_the_simulator(name):
+    """Both at once, unequally: 11 channels in 2 parts, 9 taps (of dx: 6) in as many as leave each thread some products."""
+    where = ((1, 1) if name == "y" else (2, 1), (1, 0), (1, 2), 1)
+    x, w, grad = random_case((2, 11, 4, 5), (11, 11, 3, 3), *where, F32)
+    plan, arrays, expected, bound = planned(name, x, w, grad, *where, "direct")
+    assert plan.steps[0].block == ((16, 2, 8) if name == "y" else (32, 2, 4))
+    check(simulate(plan, *arrays), expected, bound, F32, name)
+
+
+def test_how_many_threads_share_a_result():
+    """Few results: channels first, taps where these are few; many: none."""
+    from cudamath.kernels.conv_simt import AT_ONCE, lanes_for
+
+    assert [lanes_for(64, 64, 9), lanes_for(64, 16, 9), lanes_for(64, 1, 27), lanes_for(64, 3, 1), lanes_for(64, 0, 9)] == [
+        (16, 1), (4, 4), (1, 4), (1, 1), (1, 1)]
+    assert [lanes_for(AT_ONCE // n, 64, 9) for n in (1, 2, 3, 8)] == [(1, 1), (2, 1), (4, 1), (8, 1)]
+
+
+@pytest.mark.simulator
 def test_input_gradients_with_biases_in_the_simulator():
     """Within the kernel, and as a launch behind that of a version that knows none; and steps that only 64 bits hold."""
     from cudamath.kernels import conv, conv_input

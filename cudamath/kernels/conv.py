@@ -178,7 +178,8 @@ def _little(kind: str, out: Layout, first: Layout, second: Layout, stride: Pair,
     """Whether there is so little to do that one launch of a plain kernel is sooner done than what else there is: several
     launches of others, or a `single` one of cuDNN's."""
     if kind == "input":
-        return conv_input.little(out.size, (second.shape[0] // groups, *second.shape[1:]), stride, single)
+        last = lies_last(first) and not first.contiguous
+        return conv_input.little(out.size, (second.shape[0] // groups, *second.shape[1:]), stride, single, last)
     each = math.prod(second.shape[1:] if kind == "forward" else (first.shape[0], *first.shape[2:]))
     return out.size * each <= conv_simt.DIRECT and (kind == "weight" or each <= conv_simt.DIRECT_TAPS)
 

@@ -1,9 +1,9 @@
 """Convolution by a thread per result, or a few: one launch, and a right one where there is little to do.
 
 A result is the sum over a box of taps: columns x rows x planes x channels. Which taps lie within the images is found once for
-each axis, so that nothing is asked within the sum, and several loads are under way. Where there are few results, several
-threads share the taps of one, and what they have is added in a fixed order. The input gradient (conv_input.py) is the same sum
-over another box.
+each axis, so that nothing is asked within the sum, and several loads are under way: a thread takes one tap after another, and
+within it channel after channel. Where there are few results, several threads share one: its channels, or if these are few, its
+taps; what they have is added in a fixed order. The input gradient (conv_input.py) is the same sum over another box.
 """
 
 import functools
@@ -15,30 +15,32 @@ from .build import codec
 from .lazy import cuda, types
 from .reduce_parts import index_walker
 
-THREADS = 256  # of a block: results side by side (threadIdx.x), and those that share one (threadIdx.y)
+THREADS = 256  # of a block: results side by side (threadIdx.x), and those that share the channels (y) and the taps (z) of one
 
 
 @functools.cache
 def sum_of_taps(dtype: np.dtype, large: bool) -> Any:
-    """Device function: what a lane of several has of a sum over columns, rows, planes and channels. large: 64-bit places."""
+    """Device function: what a thread of several has of a sum over columns, rows, planes and channels. large: 64-bit places."""
     load, _, C = codec(dtype)
-    signed, unsigned = (types.int64, types.uint64) if large else (types.int32, types.uint32)
+    signed, unsigned, place = (types.int64 if large else types.int32), (types.uint64 if large else types.uint32), types.uint64
 
     @cuda.jit(device=True)
     def sum_of_taps(x, w, at_x, at_w, columns, rows, planes, channels, x_column, x_row, x_plane, x_channel, w_column, w_row,
-                    w_plane, w_channel, lane, lanes):
+                    w_plane, w_channel):
         """x, w: memory as a line; at_x, at_w: where the first product's factors lie; then how many there are and how far apart.
 
-        Nothing is asked within the sum, so that several loads are under way."""
-        total = C(0)
-        for k in range(lane, columns * rows * planes * channels, lanes):
+        A tap is found by divisions; along its channels, a product costs two loads and nothing is asked."""
+        total, first, apart = C(0), cuda.threadIdx.y, cuda.blockDim.y
+        share = signed(unsigned(channels - first + apart - 1) // unsigned(apart))
+        for k in range(cuda.threadIdx.z, columns * rows * planes, cuda.blockDim.z):
             row = unsigned(unsigned(k) // unsigned(columns))
             plane = unsigned(row // unsigned(rows))
-            m = signed(plane // unsigned(planes))
-            t, r, s = signed(plane - m * planes), signed(row - plane * rows), signed(k - row * columns)
-            of_x = signed(s * x_column + r * x_row + t * x_plane + m * x_channel)
-            of_w = signed(s * w_column + r * w_row + t * w_plane + m * w_channel)
-            total += load(w[at_w + of_w]) * load(x[at_x + of_x])
+            r, s = signed(row - plane * rows), signed(k - row * columns)
+            of_x = place(signed(at_x + s * x_column + r * x_row + signed(plane) * x_plane + first * x_channel))
+            of_w = place(signed(at_w + s * w_column + r * w_row + signed(plane) * w_plane + first * w_channel))
+            for _ in range(share):
+                total += load(w[of_w]) * load(x[of_x])
+                of_x, of_w = place(of_x + place(apart * x_channel)), place(of_w + place(apart * w_channel))
         return total
 
     return sum_of_taps
@@ -57,15 +59,15 @@ def taps_inside(at, apart, taps, size):
 
 @functools.cache
 def sum_of_lanes(C: Any) -> Any:
-    """Device function: the sum of what the lanes (threadIdx.y) of a result have, in a fixed order; lane 0 gets it."""
+    """Device function: the sum of what the threads of a result have, in a fixed order; that of places y = z = 0 gets it."""
 
     @cuda.jit(device=True)
     def sum_of_lanes(total):
         sums = cuda.shared.array(THREADS, C)
-        x, wide = cuda.threadIdx.x, cuda.blockDim.x
-        sums[cuda.threadIdx.y * wide + x] = total
+        x, wide, across = cuda.threadIdx.x, cuda.blockDim.x, cuda.blockDim.y
+        sums[(cuda.threadIdx.z * across + cuda.threadIdx.y) * wide + x] = total
         cuda.syncthreads()
-        for lane in range(1, cuda.blockDim.y):
+        for lane in range(1, across * cuda.blockDim.z):
             total += sums[lane * wide + x]
         return total
 
@@ -74,7 +76,7 @@ def sum_of_lanes(C: Any) -> Any:
 
 @functools.cache
 def conv2d_direct(dtype: np.dtype, large: bool) -> Any:
-    """A column of threads per result: each has every blockDim.y-th of its taps."""
+    """A column of threads per result: each has every blockDim.y-th channel of every blockDim.z-th tap."""
     load, store, C = codec(dtype)
     share, add_lanes, size, locate = sum_of_taps(dtype, large), sum_of_lanes(C), dtype.itemsize, index_walker(0, 6, not large)
 
@@ -97,8 +99,8 @@ def conv2d_direct(dtype: np.dtype, large: bool) -> Any:
         at_w = (g * wide[0] + m * wide[1] + t * wide[3] + r * wide[4] + s * wide[5]) // size
         total = add_lanes(share(images, filters, at_x, at_w, columns, rows, planes, w.shape[2], far[5] * column_tap // size,
                                 far[4] * row_tap // size, far[3] * plane_tap // size, far[2] // size, wide[5] // size,
-                                wide[4] // size, wide[3] // size, wide[2] // size, cuda.threadIdx.y, cuda.blockDim.y))
-        if cuda.threadIdx.y == 0 and i < y.size:
+                                wide[4] // size, wide[3] // size, wide[2] // size))
+        if cuda.threadIdx.y == 0 and cuda.threadIdx.z == 0 and i < y.size:
             if biased != 0:
                 total += load(bias[g * w.shape[1] + m])
             y[n, g, m, o, p, q] = store(total)

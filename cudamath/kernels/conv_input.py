@@ -23,11 +23,13 @@ from ..core.plan import ArrayArg, Launch, Output, Plan
 from . import conv_simt
 from .build import blocks, codec
 from .conv_direct import sum_of_lanes, sum_of_taps
+from .conv_layout import lies_last
 from .conv_simt import LEAST_OUTPUTS, Sources, View, grouped, residues, tap_sum
 from .lazy import cuda, types
 from .reduce_parts import index_walker
 
-ONCE = 1 << 21            # multiply-adds up to which one launch of `conv2d_input_direct` is sooner done than several products
+ONCE = 1 << 23            # multiply-adds up to which one launch of `conv2d_input_direct` is sooner done than several products
+ONCE_LAST = 1 << 21       # the same of images channels last: neighbouring threads read far apart, and fewer launches are saved
 ONCE_ALONE = 1 << 18      # the same beside a single product, or beside cuDNN
 TAPS = 1 << 10            # and those of a single result
 
@@ -56,7 +58,7 @@ def meeting(large: bool) -> Any:
 
 @functools.cache
 def conv2d_input_direct(dtype: np.dtype, large: bool) -> Any:
-    """A column of threads per element of the input: each has every blockDim.y-th of its taps."""
+    """A column of threads per element of the input: each has every blockDim.y-th output of every blockDim.z-th of its taps."""
     load, store, C = codec(dtype)
     share, add_lanes, size = sum_of_taps(dtype, large), sum_of_lanes(C), dtype.itemsize
     locate, meet = index_walker(0, 6, not large), meeting(large)
@@ -77,9 +79,8 @@ def conv2d_input_direct(dtype: np.dtype, large: bool) -> Any:
         at_w = (g * wide[0] + c * wide[2] + t * wide[3] + r * wide[4] + s * wide[5]) // size
         total = add_lanes(share(outputs, filters, at_y, at_w, columns, rows, planes, w.shape[1], -back_q * far[5] // size,
                                 -back_p * far[4] // size, -back_o * far[3] // size, far[2] // size, every_q * wide[5] // size,
-                                every_p * wide[4] // size, every_o * wide[3] // size, wide[1] // size, cuda.threadIdx.y,
-                                cuda.blockDim.y))
-        if cuda.threadIdx.y == 0 and i < dx.size:
+                                every_p * wide[4] // size, every_o * wide[3] // size, wide[1] // size))
+        if cuda.threadIdx.y == 0 and cuda.threadIdx.z == 0 and i < dx.size:
             if biased != 0:
                 total += load(bias[g * w.shape[2] + c])
             dx[n, g, c, d, h, v] = store(total)
@@ -97,15 +98,16 @@ def direct(dtype: np.dtype, dy: View, w: View, bias: ArrayArg | None, dx: View, 
     for s, front, d in [(1, 0, 1)] * (3 - len(stride)) + list(zip(stride, padding, dilation, strict=True)):
         common = math.gcd(s, d)
         steps += [front, s, d, s // common, d // common]
-    taps = w.shape[1] * math.prod([blocks(n, s) for n, s in zip(w.shape[3:], stride, strict=True)])
-    return conv_simt.direct(conv2d_input_direct, dtype, dy, w, bias, dx, taps, steps)
+    taps = math.prod([blocks(n, s) for n, s in zip(w.shape[3:], stride, strict=True)])
+    return conv_simt.direct(conv2d_input_direct, dtype, dy, w, bias, dx, w.shape[1], taps, steps)
 
 
-def little(size: int, weight: tuple[int, ...], stride: tuple[int, ...], single: bool = False) -> bool:
+def little(size: int, weight: tuple[int, ...], stride: tuple[int, ...], single: bool = False, last: bool = False) -> bool:
     """Whether an input gradient of `size` elements is sooner done by one launch of `conv2d_input_direct`. single: beside one
-    launch of another kernel, as it is where there is no stride."""
+    launch of another kernel, as it is where there is no stride. last: of images channels last."""
     taps = weight[0] * math.prod([blocks(n, s) for n, s in zip(weight[2:], stride, strict=True)])
-    return taps <= TAPS and size * taps <= (ONCE_ALONE if single or max(stride) == 1 else ONCE)
+    return taps <= TAPS and size * taps <= (
+        ONCE_ALONE if single or max(stride) == 1 else ONCE_LAST if last else ONCE)
 
 
 def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, bias: Layout | None = None, *, stride: tuple[int, int],
@@ -120,7 +122,8 @@ def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, bias: Layout | 
     dy, w = grouped(g_arg, grad, groups, 1), grouped(w_arg, weight, groups, 0)
     dx = grouped(Output(0), out, groups, 1)
     each = (weight.shape[0] // groups, *weight.shape[1:])
-    if version == "direct" or version is None and (weight.shape[1] < LEAST_OUTPUTS or little(out.size, each, stride)):
+    if version == "direct" or version is None and (weight.shape[1] < LEAST_OUTPUTS or little(
+            out.size, each, stride, last=lies_last(grad) and not grad.contiguous)):
         sources.steps.append(direct(grad.dtype, dy, w, added, dx, stride, padding[::2], dilation))
         return Plan([out], sources.steps, sources.temps)
     kernel, size = weight.shape[2:], out.shape[2:]

@@ -356,26 +356,33 @@ ALONG_DEPTH = Walk(0, 1, 1)  # of images, which are one plane deep, as are their
 
 
 MOST_LANES = 16
-AT_ONCE = 1 << 17            # threads of the device: 1,024 to a multiprocessor
-EACH = 4                     # taps that a lane has at least
+AT_ONCE = 1 << 16            # threads of the device: 512 to a multiprocessor; each finds its place again, some 700 instructions
+EACH = 4                     # products that a lane has at least
 
 
-def lanes_for(results: int, taps: int) -> int:
-    """How many threads share the taps of a result: enough to fill the device, if they have something to do."""
-    lanes = 1
-    while lanes < MOST_LANES and lanes * results < AT_ONCE and taps >= 2 * lanes * EACH:
-        lanes *= 2
-    return lanes
+def lanes_for(results: int, channels: int, taps: int) -> tuple[int, int]:
+    """How many threads share the channels of a result, and its taps: enough to fill the device, if they have something to do.
+    Channels first, as long as each has some in a row: they are walked in a simple loop, which begins anew at every tap."""
+    across = along = 1
+    while across * along < MOST_LANES and across * along * results < AT_ONCE:
+        if channels >= 2 * EACH * across:
+            across *= 2
+        elif taps >= 2 * along and channels * taps >= 2 * EACH * across * along:
+            along *= 2
+        else:
+            break
+    return across, along
 
 
-def direct(kernel: Callable, dtype: np.dtype, x: View, w: View, bias: ArrayArg | None, y: View, taps: int,
+def direct(kernel: Callable, dtype: np.dtype, x: View, w: View, bias: ArrayArg | None, y: View, channels: int, taps: int,
            steps: Sequence[int]) -> Launch:
-    """The launch of `conv2d_direct` (or the like: `kernel` is its factory), of `taps` products a result. steps: its last
-    arguments."""
+    """The launch of `conv2d_direct` (or the like: `kernel` is its factory), of `channels` x `taps` products a result. steps:
+    its last arguments."""
     results = math.prod(y.shape)
-    lanes = lanes_for(results, taps)
+    across, along = lanes_for(results, channels, taps)
+    wide = THREADS // (across * along)
     large = max(x.span(dtype.itemsize), w.span(dtype.itemsize), results + THREADS, *map(abs, steps)) >= 1 << 30
-    return Launch(kernel(dtype, large), blocks(results, THREADS // lanes), (THREADS // lanes, lanes),
+    return Launch(kernel(dtype, large), blocks(results, wide), (wide, across, along),
                   [x.volumes(), w.volumes(), x.line(dtype.itemsize), w.line(dtype.itemsize),
                    w.argument.view((1,), (dtype.itemsize,)) if bias is None else bias,            # not read
                    y.volumes(), *numbers(bias is not None, *steps)])
@@ -452,7 +459,8 @@ def tap_sum(sources: Sources, dtype: np.dtype, x: View, w: View, bias: ArrayArg 
         gemm = gemm and (taps > DIRECT_TAPS or positions * groups * outputs * taps > DIRECT)
         version = "implicit_gemm" if gemm and taps else "direct"
     if version == "direct":
-        sources.steps.append(direct(conv2d_direct, dtype, x, w, bias, y, taps, walks(rows, columns)))
+        sources.steps.append(direct(conv2d_direct, dtype, x, w, bias, y, w.shape[2], w.shape[3] * w.shape[4],
+                                    walks(rows, columns)))
         return
     if version != "implicit_gemm":
         raise ValueError(f"conv2d: no version {version!r}; there are 'direct' and 'implicit_gemm'")

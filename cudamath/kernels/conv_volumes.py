@@ -83,8 +83,8 @@ def conv3d(x: Layout, weight: Layout, bias: Layout | None = None, *, stride: Tri
     (x_arg, x), (w_arg, weight), *rest = sources.found
     return _plan(out, sources, conv_simt.direct(
         conv2d_direct, x.dtype, grouped(x_arg, x, groups, 1), grouped(w_arg, weight, groups, 0),
-        rest[0][0] if rest else None, grouped(Output(0), out, groups, 1), math.prod(weight.shape[1:]),
-        conv_simt.walks(*_walks(stride, padding, dilation))))
+        rest[0][0] if rest else None, grouped(Output(0), out, groups, 1), weight.shape[1],
+        math.prod(weight.shape[2:]), conv_simt.walks(*_walks(stride, padding, dilation))))
 
 
 def conv3d_input_grad(grad: Layout, weight: Layout, bias: Layout | None = None, *, size: Triple, stride: Triple,

@@ -52,6 +52,26 @@ def test_the_smallest_are_one_launch():
             ["conv2d_direct"], ["conv2d_input_direct"], ["conv2d_input_direct"], ["conv2d_weight_direct"]]
 
 
+def test_strided_input_gradients_are_one_launch_where_others_are_several(monkeypatch):
+    """Up to 2^23 multiply-adds (of 9 taps, 4 meet an output) in C order, 2^21 of images channels last; not beside cuDNN."""
+    if build.SIMULATOR:
+        pytest.skip("the simulator has no tensor cores")
+    monkeypatch.setattr(dnn, "available", lambda: False)
+    where = dict(stride=(2, 2), padding=(0,) * 4, dilation=(1, 1), groups=1)
+    for dtype in (F32, F16, BF16):
+        for shape, expected in (((1, 32, 8, 8), [True, True]), ((1, 32, 8, 16), [True, False]), ((3, 32, 8, 16), [True, False]),
+                                ((4, 32, 8, 16), [False, False])):
+            grad, w = (Layout.new(each, dtype, 0) for each in (shape, (32, 32, 3, 3)))
+            size = tuple(2 * n + 1 for n in shape[2:])
+            with assume((9, 0)):
+                plans = [conv.conv2d_input_grad(g, w, size=size, **where) for g in (grad, conv_layout.as_last(grad))]
+            assert [[step.kernel.__name__ for step in plan.steps] == ["conv2d_input_direct"] for plan in plans] == expected
+    monkeypatch.setattr(dnn, "available", lambda: True)
+    out, grad, w = (Layout.new(shape, F32, 0) for shape in ((4, 32, 17, 33), (4, 32, 8, 16), (32, 32, 3, 3)))
+    with assume((9, 0)):
+        assert conv._order(None, "input", out, grad, w, (2, 2), 1, False) == ["cudnn"]
+
+
 @pytest.mark.parametrize("kind, out, first, second, stride, groups, expected", [
     ("forward", (64, 64, 56, 56), (64, 64, 56, 56), (64, 64, 3, 3), 1, 1, ["cudnn"]),
     ("forward", (128, 32, 28, 28), (128, 1, 28, 28), (32, 1, 3, 3), 1, 1, []),          # small

@@ -19,8 +19,8 @@ this is done with x - pivot, the pivot a typical element of the channel: that di
 pivot, and the pivot is added to the mean of the differences at the end, with one rounding. All orders are fixed by the
 shapes: no atomics.
 
-Versions of (a): `plain_*` one thread per channel (any GPU, and the simulator); `segments_*` for S > 1, a block reads
-the runs of S elements of one channel; `columns_*` for S = 1, threads own neighbouring channels and walk down N.
+Versions of (a): `plain_*` one thread per channel (any GPU, and the simulator); for S > 1 that of batch_norm_segments.py, a
+block reads the runs of S elements of one channel; `columns_*` for S = 1, threads own neighbouring channels and walk down N.
 Weight, bias and running statistics have x's dtype or float32; mean and rstd the compute type T.
 
 Loads stand outside of all tests: what would lie beyond the end is read from the last place once more, and not used. A load
@@ -50,7 +50,7 @@ from ..core.layout import Layout
 from ..core.plan import Constant, Input, Launch, Output, Plan, Temp
 from .build import blocks, codec, power_of_two
 from .lazy import cuda
-from .rows import RUN, bounded, device, fitting, reader, vector_width, wide, writer
+from .rows import RUN, bounded, device, fetcher, fitting, reader, vector_width, wide, writer
 
 HELD = 16  # elements a thread reads before it works on them
 THREADS = 256  # a block, at most
@@ -125,75 +125,6 @@ def plain_moments(dtype):
             parts[3, 0, c] = origin
 
     return batch_plain_moments
-
-
-@functools.cache
-def segments_moments(dtype, threads, rows, width):
-    """Block (c, split) reads some runs of channel c; x: (N * C * S,); parts: (4, splits, C); block (threads, rows).
-
-    An item of work is a chunk of a run, as many elements as `threads` threads hold; `chunks` of them make a run.
-    """
-    _, _, T = codec(dtype)
-    read, pivot = reader(dtype, width), typical(dtype)
-    merged = chan(T)
-    vectors = HELD // width
-    chunk = threads * HELD
-    size = threads * rows
-
-    @bounded(threads * rows)
-    def batch_segments_moments(x, parts, items, chunks, channels, run):
-        counts = cuda.shared.array(size, T)
-        means = cuda.shared.array(size, T)
-        squares = cuda.shared.array(size, T)
-        c = cuda.blockIdx.x
-        origin = pivot(x[c * run], x[(items // chunks // 2 * channels + c) * run + run // 2],
-                       x[(items // chunks - 1) * channels * run + (c + 1) * run - 1])
-        v = cuda.local.array(HELD, T)
-        count = T(0)
-        mean = T(0)
-        m2 = T(0)
-        for item in range(cuda.blockIdx.y * rows + cuda.threadIdx.y, items, cuda.gridDim.y * rows):
-            start = (item // chunks * channels + c) * run
-            first = item % chunks * chunk + cuda.threadIdx.x * width
-            for k in range(vectors):
-                at = start + min(first + k * threads * width, run - width)
-                read(x, at, v, k * width)
-            here = T(0)
-            total = T(0)
-            for k in range(vectors):
-                if first + k * threads * width < run:
-                    here += T(width)
-                    for e in range(k * width, (k + 1) * width):
-                        v[e] -= origin
-                        total += v[e]
-            middle = total / max(here, T(1))
-            total = T(0)
-            for k in range(vectors):
-                if first + k * threads * width < run:
-                    for e in range(k * width, (k + 1) * width):
-                        total += (v[e] - middle) * (v[e] - middle)
-            count, mean, m2 = merged(count, mean, m2, here, middle, total)
-        t = cuda.threadIdx.y * threads + cuda.threadIdx.x
-        counts[t] = count
-        means[t] = mean
-        squares[t] = m2
-        half = size // 2
-        while half > 0:
-            cuda.syncthreads()
-            if t < half:
-                u = t + half
-                count, mean, m2 = merged(count, mean, m2, counts[u], means[u], squares[u])
-                counts[t] = count
-                means[t] = mean
-                squares[t] = m2
-            half //= 2
-        if t == 0:
-            parts[0, cuda.blockIdx.y, c] = count
-            parts[1, cuda.blockIdx.y, c] = mean
-            parts[2, cuda.blockIdx.y, c] = m2
-            parts[3, cuda.blockIdx.y, c] = origin
-
-    return batch_segments_moments
 
 
 @functools.cache
@@ -363,49 +294,6 @@ def finish_many(param):
 
 
 @functools.cache
-def apply_segments(dtype, param, stat, inference, add, relu, threads, rows, width):
-    """y, for S > 1; x, more, y: (N * C * S,); weight, bias, mean, scale: (C,); block (threads, rows), grid (runs, chunks).
-
-    `scale` is rstd, or in inference the variance to make it from; `more` the residual, or untouched without `add`.
-    """
-    _, _, T = codec(dtype)
-    read, write = reader(dtype, width), writer(dtype, width)
-    load_param, load_stat = codec(param)[0], codec(stat)[0]
-    vectors = HELD // width
-
-    @bounded(threads * rows)
-    def batch_apply_segments(x, more, mean, scale, weight, bias, y, runs, channels, run, eps):
-        line = cuda.blockIdx.x * rows + cuda.threadIdx.y
-        first = cuda.blockIdx.y * (threads * HELD) + cuda.threadIdx.x * width
-        v = cuda.local.array(HELD, T)
-        r = cuda.local.array(HELD, T)
-        if line < runs:
-            c = line % channels
-            start = line * run
-            for k in range(vectors):
-                at = start + min(first + k * threads * width, run - width)
-                read(x, at, v, k * width)
-                if add:
-                    read(more, at, r, k * width)
-            spread_ = load_stat(scale[c])
-            rstd = T(1) / math.sqrt(spread_ + eps) if inference else spread_
-            factor = rstd * load_param(weight[c])
-            middle = load_stat(mean[c])
-            shift = load_param(bias[c])
-            for k in range(vectors):
-                if first + k * threads * width < run:
-                    for e in range(k * width, (k + 1) * width):
-                        v[e] = (v[e] - middle) * factor + shift
-                        if add:
-                            v[e] += r[e]
-                        if relu:
-                            v[e] = T(0) if v[e] < T(0) else v[e]  # NaN stays
-                    write(y, start + first + k * threads * width, v, k * width)
-
-    return batch_apply_segments
-
-
-@functools.cache
 def apply_columns(dtype, param, stat, inference, add, relu, threads, rows, width):
     """y, for S = 1; x, more, y: (N * C,); weight, bias, mean, scale: (C,); block (threads, rows), grid (channels, splits)."""
     _, _, T = codec(dtype)
@@ -452,6 +340,14 @@ def apply_columns(dtype, param, stat, inference, add, relu, threads, rows, width
 # Planners.
 
 
+def held(dtype, width: int) -> int:
+    """Elements that a thread of the `segments` kernels reads before it works on them: 64 bytes, where an access has several.
+
+    16-bit numbers stay packed until then. So four accesses are under way, and what an item of work costs by itself (its place,
+    its tests) is shared by 32 numbers: memory leaves a kernel of 16-bit numbers half as many instructions for each."""
+    return HELD * 2 if dtype.itemsize == 2 and width > 1 else fitting(HELD, dtype)
+
+
 class Geometry(NamedTuple):
     """An array as (n, channels, run), and how its threads lie: `block`, and `grid` for kernels that visit all of it."""
 
@@ -460,6 +356,7 @@ class Geometry(NamedTuple):
     run: int
     width: int
     block: tuple[int, int]
+    held: int  # elements of a thread (segments)
 
     @property
     def segments(self) -> bool:
@@ -468,7 +365,7 @@ class Geometry(NamedTuple):
     @property
     def chunks(self) -> int:
         """Pieces of a run that a row of threads reads at once (segments)."""
-        return blocks(self.run, self.block[0] * HELD)
+        return blocks(self.run, self.block[0] * self.held)
 
     @property
     def side(self) -> int:
@@ -498,10 +395,17 @@ def geometry(*layouts: Layout) -> Geometry:
         n, run = n * run, 1
     width = vector_width(run if run > 1 else channels, *layouts)
     if run > 1:
-        threads = min(power_of_two(blocks(run, HELD)), THREADS)
-        return Geometry(n, channels, run, width, (threads, max(128 // threads, 1)))
+        many = held(x.dtype, width)
+        threads = min(power_of_two(blocks(run, many)), THREADS)
+        return Geometry(n, channels, run, width, (threads, max(128 // threads, 1)), many)
     threads = min(power_of_two(blocks(channels, width)), 32)
-    return Geometry(n, channels, run, width, (threads, THREADS // threads))
+    return Geometry(n, channels, run, width, (threads, THREADS // threads), HELD)
+
+
+def packed(array, x: Layout, width: int):
+    """An array like x, as the accesses that `rows.fetcher` takes."""
+    _, _, words, kind = fetcher(x.dtype, width)
+    return array.view((x.size * words // width,), dtype=kind)
 
 
 def moments(version: str, x: Layout, geo: Geometry, array) -> tuple[Launch, Layout]:
@@ -515,22 +419,27 @@ def moments(version: str, x: Layout, geo: Geometry, array) -> tuple[Launch, Layo
     parts = x.like((4, splits, geo.channels), T)
     flat = array.view((x.size,))
     if geo.segments:
-        return Launch(segments_moments(x.dtype, *geo.block, geo.width), (geo.channels, splits), geo.block,
-                      [flat, Temp(0), geo.n * geo.chunks, geo.chunks, geo.channels, geo.run]), parts
+        from . import batch_norm_segments as segments
+
+        return Launch(segments.moments(x.dtype, *geo.block, geo.width), (geo.channels, splits), geo.block,
+                      [packed(array, x, geo.width), flat, Temp(0), geo.n * geo.chunks, geo.chunks, *geo[1:3]]), parts
     return Launch(columns_moments(x.dtype, *geo.block, geo.width), (geo.side, splits), geo.block,
                   [flat, Temp(0), geo.n, geo.channels]), parts
 
 
 def apply(x: Layout, param, stat, inference: bool, add: bool, relu: bool, geo: Geometry, arrays, eps: float) -> Launch:
     """Step (c); arrays: x, what is added, mean, scale, weight, bias, y."""
-    flat = [array.view((x.size,)) for array in arrays[:2]] + [*arrays[2:6], arrays[6].view((x.size,))]
+    options = x.dtype, param, stat, inference, add, relu, *geo.block, geo.width
     if geo.segments:
-        kernel = apply_segments(x.dtype, param, stat, inference, add, relu, *geo.block, geo.width)
+        from . import batch_norm_segments as segments
+
+        kernel, read = segments.apply(*options), [packed(array, x, geo.width) for array in arrays[:2]]
         sizes = [geo.n * geo.channels, geo.channels, geo.run]
     else:
-        kernel = apply_columns(x.dtype, param, stat, inference, add, relu, *geo.block, geo.width)
+        kernel, read = apply_columns(*options), [array.view((x.size,)) for array in arrays[:2]]
         sizes = [geo.n, geo.channels]
-    return Launch(kernel, geo.whole(), geo.block, [*flat, *sizes, wide(x.dtype).type(eps)])
+    return Launch(kernel, geo.whole(), geo.block,
+                  [*read, *arrays[2:6], arrays[6].view((x.size,)), *sizes, wide(x.dtype).type(eps)])
 
 
 def merging(alone, many, param, parts: Layout, arguments: list) -> Launch:

@@ -17,8 +17,8 @@ was, and writes the masked g: that is the gradient of the residual, and what (c)
 is computed; `kept`, y is read and the masked g written to `dr`; `two`, g comes as two arrays to be added, as it does where y
 was used twice: by the next block and by the connection around it.
 
-Versions of (a): `plain_sums` one thread per channel (any GPU, and the simulator); `segments_sums` and `columns_sums`
-as their counterparts forward.
+Versions of (a): `plain_sums` one thread per channel (any GPU, and the simulator); `sums` of batch_norm_segments.py and
+`columns_sums` as their counterparts forward.
 
 Measured (row versions_batch_norm_grad):
 gradient of batch norm, 256 x 1,024 x 14 x 14, float32; NVIDIA H200, commit ca66ee9f73a2, 2026-11-22
@@ -34,7 +34,8 @@ import functools
 
 from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
-from .batch_norm import HELD, MERGERS, NEIGHBOURS, geometry, merging, present
+from . import batch_norm_segments as segments
+from .batch_norm import HELD, MERGERS, NEIGHBOURS, geometry, merging, packed, present
 from .build import blocks, codec
 from .lazy import cuda
 from .rows import RUN, bounded, device, reader, wide, writer
@@ -82,78 +83,6 @@ def plain_sums(dtype, param, relu, kept, two):
             parts[2, 0, c] = sum_d
 
     return batch_plain_sums
-
-
-@functools.cache
-def segments_sums(dtype, param, relu, kept, two, threads, rows, width):
-    """As segments_moments; g, more, x, y, dr: (N * C * S,); weight, bias, mean, rstd: (C,); parts: (3, splits, C)."""
-    _, _, T = codec(dtype)
-    read, write = reader(dtype, width), writer(dtype, width)
-    load_param = codec(param)[0]
-    vectors = HELD // width
-    chunk = threads * HELD
-    size = threads * rows
-
-    @bounded(threads * rows)
-    def batch_segments_sums(g, more, x, y, weight, bias, mean, rstd, dr, parts, items, chunks, channels, run):
-        sums_g = cuda.shared.array(size, T)
-        sums_gd = cuda.shared.array(size, T)
-        sums_d = cuda.shared.array(size, T)
-        c = cuda.blockIdx.x
-        middle = mean[c]
-        factor = load_param(weight[c]) * rstd[c]
-        shift = load_param(bias[c])
-        a = cuda.local.array(HELD, T)
-        v = cuda.local.array(HELD, T)
-        z = cuda.local.array(HELD, T)
-        b = cuda.local.array(HELD, T)
-        sum_g = T(0)
-        sum_gd = T(0)
-        sum_d = T(0)
-        for item in range(cuda.blockIdx.y * rows + cuda.threadIdx.y, items, cuda.gridDim.y * rows):
-            start = (item // chunks * channels + c) * run
-            first = item % chunks * chunk + cuda.threadIdx.x * width
-            for k in range(vectors):
-                at = start + min(first + k * threads * width, run - width)
-                read(g, at, a, k * width)
-                read(x, at, v, k * width)
-                if two:
-                    read(more, at, b, k * width)
-                if kept:
-                    read(y, at, z, k * width)
-            for k in range(vectors):
-                if first + k * threads * width < run:
-                    for e in range(k * width, (k + 1) * width):
-                        d = v[e] - middle
-                        if two:
-                            a[e] += b[e]
-                        if relu:
-                            z[e] = d * factor + shift
-                        if relu or kept:
-                            a[e] = a[e] if z[e] > T(0) else T(0)
-                        sum_g += a[e]
-                        sum_gd += a[e] * d
-                        sum_d += d
-                    if kept:
-                        write(dr, start + first + k * threads * width, a, k * width)
-        t = cuda.threadIdx.y * threads + cuda.threadIdx.x
-        sums_g[t] = sum_g
-        sums_gd[t] = sum_gd
-        sums_d[t] = sum_d
-        half = size // 2
-        while half > 0:
-            cuda.syncthreads()
-            if t < half:
-                sums_g[t] += sums_g[t + half]
-                sums_gd[t] += sums_gd[t + half]
-                sums_d[t] += sums_d[t + half]
-            half //= 2
-        if t == 0:
-            parts[0, cuda.blockIdx.y, c] = sums_g[0]
-            parts[1, cuda.blockIdx.y, c] = sums_gd[0]
-            parts[2, cuda.blockIdx.y, c] = sums_d[0]
-
-    return batch_segments_sums
 
 
 @functools.cache
@@ -317,44 +246,6 @@ def finish_grad_many(param):
 
 
 @functools.cache
-def slope_segments(dtype, param, relu, threads, rows, width):
-    """dx, for S > 1; g, x, dx: (N * C * S,); weight, bias, mean, rstd: (C,); means: (2, C); launched as apply_segments."""
-    _, _, T = codec(dtype)
-    read, write = reader(dtype, width), writer(dtype, width)
-    load_param = codec(param)[0]
-    vectors = HELD // width
-
-    @bounded(threads * rows)
-    def batch_slope_segments(g, x, weight, bias, mean, rstd, means, dx, runs, channels, run):
-        line = cuda.blockIdx.x * rows + cuda.threadIdx.y
-        first = cuda.blockIdx.y * (threads * HELD) + cuda.threadIdx.x * width
-        a = cuda.local.array(HELD, T)
-        v = cuda.local.array(HELD, T)
-        if line < runs:
-            c = line % channels
-            start = line * run
-            for k in range(vectors):
-                at = start + min(first + k * threads * width, run - width)
-                read(g, at, a, k * width)
-                read(x, at, v, k * width)
-            factor = load_param(weight[c]) * rstd[c]
-            shift = load_param(bias[c])
-            middle = mean[c]
-            mean_g = means[0, c]
-            mean_gd = means[1, c]
-            for k in range(vectors):
-                if first + k * threads * width < run:
-                    for e in range(k * width, (k + 1) * width):
-                        d = v[e] - middle
-                        if relu:
-                            a[e] = a[e] if d * factor + shift > T(0) else T(0)
-                        a[e] = factor * (a[e] - mean_g - d * mean_gd)
-                    write(dx, start + first + k * threads * width, a, k * width)
-
-    return batch_slope_segments
-
-
-@functools.cache
 def slope_columns(dtype, param, relu, threads, rows, width):
     """dx, for S = 1; g, x, dx: (N * C,); weight, bias, mean, rstd: (C,); means: (2, C); launched as apply_columns."""
     _, _, T = codec(dtype)
@@ -421,20 +312,25 @@ def gradient(version: str, g: Layout, x: Layout, weight: Layout, y: Layout | Non
         first = Launch(plain_sums(*flags, kept, two), blocks(channels, 128), 128, [*views, *constants, target, Temp(0)])
     else:
         splits = geo.parts()
-        *views, target = [array.view(size) for array in (*arrays, masked)]
         if geo.segments:
-            kernel, grid, walk = segments_sums, (channels, splits), [geo.n * geo.chunks, geo.chunks, channels, geo.run]
+            kernel, grid, walk = segments.sums, (channels, splits), [geo.n * geo.chunks, geo.chunks, channels, geo.run]
+            views = [packed(array, x, geo.width) for array in arrays]
         else:
             kernel, grid, walk = columns_sums, (geo.side, splits), [geo.n, channels]
+            views = [array.view(size) for array in arrays]
         first = Launch(kernel(*flags, kept, two, *geo.block, geo.width), grid, geo.block,
-                       [*views, *constants, target, Temp(0), *walk])
+                       [*views, *constants, masked.view(size), Temp(0), *walk])
     parts = x.like((3, splits, channels), T)
     second = merging(finish_grad, finish_grad_many, weight.dtype, parts,
                      [Temp(0), Input(5), Output(1), Output(2), Temp(1), max(geo.n * geo.run, 1)])
-    slope = slope_segments if geo.segments else slope_columns
-    sizes = [geo.n * channels, channels, geo.run] if geo.segments else [geo.n, channels]
+    if geo.segments:
+        slope, sizes = segments.slope, [geo.n * channels, channels, geo.run]
+        views = [packed(array, x, geo.width) for array in (masked, Input(1))]
+    else:
+        slope, sizes = slope_columns, [geo.n, channels]
+        views = [array.view(size) for array in (masked, Input(1))]
     third = Launch(slope(*flags, *geo.block, geo.width), geo.whole(), geo.block,
-                   [masked.view(size), Input(1).view(size), *constants, Temp(1), Output(0).view(size), *sizes])
+                   [*views, *constants, Temp(1), Output(0).view(size), *sizes])
     return Plan(outputs, [first, second, third], [parts, x.like((2, channels), T)])
 
 

@@ -17,11 +17,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.dtypes import bfloat16
 from .build import SIMULATOR, blocks, codec, power_of_two
 from .lazy import cuda, types
 
 if not SIMULATOR:
-    from .ptx import load_vector, store_vector
+    from .ptx import instruction, load_vector, store_vector
+
+    bfloats = instruction(
+        "bfloats", "{ .reg .b16 z, a, b; mov.b16 z, 0; mov.b32 {a, b}, $2; mov.b32 $0, {z, a}; mov.b32 $1, {z, b}; }",
+        (types.float32,) * 2, (types.uint32,), "Two bfloat16 in a word, widened: one instruction each.")
 
 WARP = 32
 LONG_ENOUGH = 512  # columns from which on rows that begin between borders are read by whole accesses
@@ -170,7 +175,7 @@ def fetcher(dtype, width: int):
             r[k + j] = taken[j]
 
     @device
-    def widen(r, k, v, e):
+    def widen_each(r, k, v, e):
         for j in range(words):
             v[e + j] = load(r[k + j])
 
@@ -180,7 +185,16 @@ def fetcher(dtype, width: int):
             v[e + 2 * j] = load(types.uint16(r[k + j] & types.uint32(0xFFFF)))
             v[e + 2 * j + 1] = load(types.uint16(r[k + j] >> types.uint32(16)))
 
-    return fetch_one if width == 1 else fetch_vector, widen_packed if packed else widen, words, kind
+    @device
+    def widen_bfloats(r, k, v, e):
+        for j in range(words):
+            v[e + 2 * j], v[e + 2 * j + 1] = bfloats(r[k + j])
+
+    if packed:
+        widen = widen_bfloats if dtype == bfloat16 else widen_packed
+    else:
+        widen = widen_each
+    return fetch_one if width == 1 else fetch_vector, widen, words, kind
 
 
 @functools.cache

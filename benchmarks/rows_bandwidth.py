@@ -194,9 +194,9 @@ row("norm", "device", "norm(a), 2^27", repeated((N,)), everywhere(lambda lib, a:
 row("max_pool2d_3x3", "device", "max_pool2d, 32x64x256x256, 3x3, stride 2", repeated(IMAGES),
     pair(lambda ml, x: ml.max_pool2d(x, 3, 2, 1), lambda f, x: f.max_pool2d(x, 3, 2, 1)), work=5 * PIXELS, unit="B")
 row("max_pool2d_gradient", "device", "max_pool2d and gradient, 32x64x256x256, 2x2", repeated(IMAGES),
-    slopes(lambda ml, x: ml.max_pool2d(x, 2), lambda f, x: f.max_pool2d(x, 2)), work=12 * PIXELS, unit="B")
+    slopes(lambda ml, x: ml.max_pool2d(x, 2), lambda f, x: f.max_pool2d(x, 2)), work=10.5 * PIXELS, unit="B")
 row("max_pool2d_3x3_gradient", "device", "max_pool2d and gradient, 32x64x256x256, 3x3, stride 2", repeated(IMAGES),
-    slopes(lambda ml, x: ml.max_pool2d(x, 3, 2, 1), lambda f, x: f.max_pool2d(x, 3, 2, 1)), work=12 * PIXELS, unit="B")
+    slopes(lambda ml, x: ml.max_pool2d(x, 3, 2, 1), lambda f, x: f.max_pool2d(x, 3, 2, 1)), work=10.5 * PIXELS, unit="B")
 row("avg_pool2d", "device", "avg_pool2d, 32x64x256x256, 2x2", repeated(IMAGES),
     pair(lambda ml, x: ml.avg_pool2d(x, 2), lambda f, x: f.avg_pool2d(x, 2)), work=5 * PIXELS, unit="B")
 row("embedding_gradient", "device", "embedding and gradient, 8192 of 50257x768",

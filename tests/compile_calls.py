@@ -124,6 +124,7 @@ def layers(f: np.dtype) -> None:
     for x in (made((2, 8, 16, 16), f), cm.moveaxis(made((2, 16, 16, 8), f), -1, 1)):
         cm.grad(lambda x: (ml.max_pool2d(x, 3, 2, 1) ** 2).sum() + (ml.avg_pool2d(x, 3, 2, 1) ** 2).sum())(x)
         cm.grad(lambda x: ml.max_pool2d(x, 3, 2, 1).sum())(x)
+        cm.grad(lambda x: ml.max_pool2d(x, 3, 2, 1, return_indices=True)[0].sum())(x)
     ml.max_pool2d(x, 2)
     volumes = made((2, 3, 4, 6, 6), f)
     ml.adaptive_avg_pool3d(volumes, 2), ml.adaptive_max_pool2d(made((2, 3, 7, 5), f), 3)
@@ -479,9 +480,12 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
             plan(functools.partial(reduce.plan, kind="sum", axis=(1,), keepdims=False, dtype=f, version=version), x)
         plan(functools.partial(clip.clip, version="one"), x, image)
         window = {"kernel": (3, 2), "stride": (2, 2), "padding": (1, 1), "version": "plain"}
-        y, notes = new(4, 6, 3, 3, dtype=f), new(4, 6, 3, 3, dtype="i4")
+        y = new(4, 6, 3, 3, dtype=f)
         plan(functools.partial(pool.max_pool2d, size=(3, 3), dilation=(1, 1), **window), image)
-        plan(functools.partial(pool.max_pool2d_grad, size=(5, 5), dilation=(1, 1), **window), y, notes)
+        for kind in ("i4", "u1"):
+            notes = new(4, 6, 3, 3, dtype=kind)
+            plan(functools.partial(pool.max_pool2d_grad, size=(5, 5), dilation=(1, 1), **window), y, notes)
+            plan(functools.partial(pool.max_pool2d_take, dilation=(1, 1), **window), image, notes)
         for counted in (False, True):
             plan(functools.partial(pool.avg_pool2d, size=(3, 3), count_include_pad=counted, **window), image)
             plan(functools.partial(pool.avg_pool2d_grad, size=(5, 5), count_include_pad=counted, **window), y)

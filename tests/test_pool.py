@@ -320,8 +320,13 @@ def plans(x, grad, kernel, stride, padding, dilation, size, dtype, form):
         _, place = max_reference(x, kernel, stride, padding, dilation, grad=one)
         index[at] = numbered[place[at[0], at[1]] != 0][0]
     flat = np.take_along_axis(x.reshape(*x.shape[:2], -1), index.reshape(*x.shape[:2], -1).astype(int), 2)
+    p, q = np.indices(size)                                # the same positions, counted within the windows
+    row = (index // x.shape[3] - (p * stride[0] - padding[0])) // dilation[0]
+    column = (index % x.shape[3] - (q * stride[1] - padding[1])) // dilation[1]
+    within = (row * kernel[1] + column).astype(np.uint8)
     if form == "channels last":
-        x, grad, index = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) for a in (x, grad, index))
+        x, grad, index, within = (np.ascontiguousarray(a.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+                                  for a in (x, grad, index, within))
     lay, rounding = layout_of, ROUNDING[dtype] * 12
     shape = {"size": x.shape[2:], **where, "version": version}
     where |= {"size": size, "version": version}
@@ -330,7 +335,14 @@ def plans(x, grad, kernel, stride, padding, dilation, size, dtype, form):
         "max_pool2d_values": (pool.max_pool2d_values(lay(x), **where, dilation=dilation), (x,), (y,), 0),
         "max_pool2d_grad": (pool.max_pool2d_grad(lay(grad), lay(index), **shape, dilation=dilation), (grad, index), (dx,),
                             rounding),
-        "max_pool2d_take": (pool.max_pool2d_take(lay(x), lay(index)), (x, index), (flat.reshape(y.shape),), 0),
+        "max_pool2d_take": (pool.max_pool2d_take(lay(x), lay(index), **where, dilation=dilation), (x, index),
+                            (flat.reshape(y.shape),), 0),
+        "max_pool2d, bytes": (pool.max_pool2d(lay(x), **where, dilation=dilation, within=True), (x,),
+                              (y, index if form == "plain" else within), 0),
+        "max_pool2d_grad, bytes": (pool.max_pool2d_grad(lay(grad), lay(within), **shape, dilation=dilation), (grad, within),
+                                   (dx,), rounding),
+        "max_pool2d_take, bytes": (pool.max_pool2d_take(lay(x), lay(within), **where, dilation=dilation), (x, within),
+                                   (flat.reshape(y.shape),), 0),
     }
     if dilation == (1, 1):
         for include in (True, False):
@@ -357,6 +369,32 @@ def kernel_case(dtype, kernel, stride, padding, dilation, shape, form):
     where = (kernel, stride, padding, dilation)
     size = max_reference(x, *where)[0].shape[2:]
     return x, numbers((*shape[:2], *size), dtype, 1), *where, size, dtype, form
+
+
+@pytest.mark.simulator
+def test_notes_of_windows_without_a_maximum():
+    """-inf throughout, NaN, and windows that hold no position at all: notes of either kind, and where the gradient goes."""
+    from cudamath.kernels import pool
+
+    low = -np.inf
+    x = np.array([[[[low, low, 1, 2], [low, low, np.nan, 3], [low, 5, low, low], [low, low, low, low]]]], F32)
+    where = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1), "size": (2, 2), "version": "fast"}
+    for within, places in ((False, [[0, 6], [9, 10]]), (True, [[0, 2], [1, 0]])):
+        y, notes = simulate(pool.max_pool2d(layout_of(x), within=within, **where), x)
+        np.testing.assert_array_equal(y[0, 0], [[low, np.nan], [5, low]])
+        assert notes[0, 0].tolist() == places
+    x = np.full((1, 1, 3, 1), low, F32)  # windows of two columns, of which one lies beside the image, or both
+    where |= {"padding": (0, 1), "stride": (1, 1), "dilation": (1, 2)}
+    where["size"] = (2, 1)
+    grad = np.ones((1, 1, 2, 1), F32)
+    for within, nowhere in ((False, -1), (True, 255)):
+        y, notes = simulate(pool.max_pool2d(layout_of(x), within=within, **where), x)
+        assert notes.ravel().tolist() == [nowhere] * 2 and np.isneginf(y).all()
+        for version in ("fast", "plain"):
+            shape = {**where, "size": (3, 1), "version": version}
+            dx = simulate(pool.max_pool2d_grad(layout_of(grad), layout_of(notes), **shape), grad, notes)
+            assert dx.tolist() == [[[[0]] * 3]]
+        assert simulate(pool.max_pool2d_take(layout_of(x), layout_of(notes), **where), x, notes).tolist() == [[[[0]] * 2]]
 
 
 @pytest.mark.simulator

@@ -5,15 +5,16 @@ windows that cover it: p from ceil((h + padding - extent) / stride) to floor((h 
 (R - 1). Every sum then belongs to one thread and is taken in a fixed order: no atomics, the same bits every time. For the
 maximum, the forward kernel notes where it found it; backward a window contributes if its note names the thread's own position.
 
-The floor is bytes(x) + bytes(y), and 4 more an output for notes, which are taken only for a gradient. From simple to fast:
+The floor is bytes(x) + bytes(y), and a byte more an output for notes (pool_notes.py), which are taken only for a gradient. From
+simple to fast:
 
 1. `max_pool2d`, `avg_pool2d` and their gradients: one thread per result, any strides. The overlap of windows is served by the
    L1 cache; what it costs are divisions and loops of unknown length.
 2. `pool_windows`, `pool_gather`: for images in C order or with their channels last; the window is a constant, so loops unroll
    and divisions by the stride become shifts. Channels last, a thread owns neighbouring channels: every access is 16 bytes.
 3. `pool_windows` with `across`, `pool_spread`: windows that tile the image (stride = size, nothing left over). A thread owns
-   neighbouring windows of a row, whose rows it reads, or backward writes, by wide accesses. `pool_rows` and `pool_rows_grad`
-   (pool_rows.py): the same for windows that overlap along the rows of images in C order.
+   neighbouring windows of a row, whose rows it reads, or backward writes, by wide accesses. `pool_rows` and `pool_rows_grad`:
+   the same for windows that overlap along the rows of images in C order. (Those of 3 but `pool_windows`: pool_rows.py.)
 """
 
 import functools
@@ -28,6 +29,7 @@ from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import SIMULATOR, blocks, codec
 from .lazy import cuda, types
+from .pool_notes import BYTE, MAXIMA, NOTE, NOTED, first_note, note_reader, note_writer, spot, taking
 from .rows import device, reader, writer
 
 THREADS = 256
@@ -82,14 +84,14 @@ def max_pool2d_kernel(dtype: np.dtype, large: bool) -> Any:
 
 
 @functools.cache
-def max_pool2d_grad_kernel(dtype: np.dtype, large: bool) -> Any:
-    """One thread per input position."""
+def max_pool2d_grad_kernel(dtype: np.dtype, within: bool, large: bool) -> Any:
+    """One thread per input position. within: notes are bytes."""
     load, store, C = codec(dtype)
     locate = place(large)
 
     @cuda.jit
     def max_pool2d_grad(grad, index, dx, rows, columns, down, right, top, left, row_step, column_step):
-        """grad, index (int32) (N, C, P, Q), any strides; dx (N, C, H, W); numbers as in max_pool2d."""
+        """grad, index (N, C, P, Q), any strides; dx (N, C, H, W); numbers as in max_pool2d."""
         i = cuda.grid(1)
         if i >= dx.size:
             return
@@ -100,7 +102,10 @@ def max_pool2d_grad_kernel(dtype: np.dtype, large: bool) -> Any:
         total = C(0)
         for p in range(p0, p1):
             for q in range(q0, q1):
-                if index[n, c, p, q] == here:
+                note = types.int64(index[n, c, p, q])
+                if within:
+                    note = spot(note, p, q, dx.shape[3], columns, down, right, top, left, row_step, column_step)
+                if note == here:
                     total += load(grad[n, c, p, q])
         dx[n, c, h, w] = store(total)
 
@@ -108,19 +113,21 @@ def max_pool2d_grad_kernel(dtype: np.dtype, large: bool) -> Any:
 
 
 @functools.cache
-def max_pool2d_take_kernel(dtype: np.dtype, large: bool) -> Any:
-    """One thread per output."""
+def max_pool2d_take_kernel(dtype: np.dtype, within: bool, large: bool) -> Any:
+    """One thread per output. within: notes are bytes."""
     _, store, C = codec(dtype)
     locate = place(large)
 
     @cuda.jit
-    def max_pool2d_take(x, index, y):
-        """x (N, C, H, W), index (int32) (N, C, P, Q), any strides; y (N, C, P, Q): x at these positions."""
+    def max_pool2d_take(x, index, y, rows, columns, down, right, top, left, row_step, column_step):
+        """x (N, C, H, W), index (N, C, P, Q), any strides; y (N, C, P, Q): x at these positions; numbers as in max_pool2d."""
         i = cuda.grid(1)
         if i >= y.size:
             return
         n, c, p, q = locate(i, y.shape[1], y.shape[2], y.shape[3])
         where = types.int64(index[n, c, p, q])
+        if within:
+            where = spot(where, p, q, x.shape[3], columns, down, right, top, left, row_step, column_step)
         if where < 0:
             y[n, c, p, q] = store(C(0))
         else:
@@ -255,21 +262,22 @@ def decode(width: int, across: bool, large: bool) -> Any:
 
 @functools.cache
 def pool_windows(kind: str, dtype: np.dtype, window: Window, width: int, across: bool, flat: bool, large: bool) -> Any:
-    """kind: "max"; "notes": the maximum and where it is; "mean", "padded mean" (the padding counts) or "sum / 7" (divided
-    by that). flat: one channel."""
+    """kind: "max"; "notes": the maximum and where it is, "bytes": where it is in its window; "mean", "padded mean" (the padding
+    counts) or "sum / 7" (divided by that). flat: one channel."""
     _, _, C = codec(dtype)
     locate, read, write = decode(width, across, large), reader(dtype, width), writer(dtype, width)
     rows, columns, down, right, top, left, row_step, column_step = window
-    averaging = kind not in ("max", "notes")
+    averaging, within = kind not in MAXIMA, kind == "bytes"
+    write_notes, first, noted = note_writer(kind, width), first_note(kind, window), kind in NOTED
     size = window_size(kind)
     held = width * columns if across else width
     start = C(0) if averaging else C(-np.inf)
-    take = _taking(kind)
+    take = taking(kind)
 
     @cuda.jit
     def pool_windows(x, y, index, count, H, W, P, Q, channels):
-        """x: the memory of (n, H, W, channels), y and index (int32; x again if no notes are taken) of
-        (n, P, Q, channels): images in C order are (n c, H, W, 1). count: groups of `width` results."""
+        """x: the memory of (n, H, W, channels), y and index (x again if no notes are taken) of (n, P, Q, channels): images
+        in C order are (n c, H, W, 1). count: groups of `width` results."""
         i = cuda.grid(1)
         if i >= count:
             return
@@ -291,14 +299,16 @@ def pool_windows(kind: str, dtype: np.dtype, window: Window, width: int, across:
                         read(x, base + r * W + s * width, line, s * width)
                     for k in range(width):
                         for s in range(columns):
-                            take(best, where, k, line[k * columns + s], here + r * W + k * columns + s)
+                            position = r * columns + s if within else here + r * W + k * columns + s
+                            take(best, where, k, line[k * columns + s], position)
         elif h >= 0 and w >= 0 and h + (rows - 1) * row_step < H and w + (columns - 1) * column_step < W:
             for r in range(rows):
                 at = base + r * row_step * W * step
                 for s in range(columns):
                     read(x, at + s * column_step * step, line, 0)
+                    position = r * columns + s if within else here + r * row_step * W + s * column_step
                     for k in range(width):
-                        take(best, where, k, line[k], here + r * row_step * W + s * column_step)
+                        take(best, where, k, line[k], position)
         else:
             for r in range(rows):
                 if h + r * row_step >= 0 and h + r * row_step < H:
@@ -306,40 +316,26 @@ def pool_windows(kind: str, dtype: np.dtype, window: Window, width: int, across:
                     for s in range(columns):
                         if w + s * column_step >= 0 and w + s * column_step < W:
                             read(x, at + s * column_step * step, line, 0)
+                            position = r * columns + s if within else here + r * row_step * W + s * column_step
                             for k in range(width):
-                                take(best, where, k, line[k], here + r * row_step * W + s * column_step)
+                                take(best, where, k, line[k], position)
         if averaging:
             places = C(size(h, rows, H, top, w, columns, W, left))
             for k in range(width):
                 best[k] = C(best[k] / places)
         at = ((n * P + p) * Q + q) * step + c
         write(y, at, best, 0)
-        if kind == "notes":
-            for k in range(width):
-                index[at + k] = where[k]
+        if noted:
+            least = where[0]
+            for k in range(1, width):
+                least = min(least, where[k])
+            if least < 0:
+                for k in range(width):
+                    if where[k] < 0:
+                        where[k] = first(h, w + k * columns if across else w, H, W)
+            write_notes(index, at, where)
 
     return pool_windows
-
-
-def _taking(kind: str) -> Any:
-    """Device function: one more element of a window, at `position` of the image."""
-
-    @device
-    def add(best, where, k, value, position):
-        best[k] += value
-
-    @device
-    def larger(best, where, k, value, position):
-        if value > best[k] or value != value:  # NaN wins, as in NumPy and torch
-            best[k] = value
-
-    @device
-    def noted(best, where, k, value, position):
-        if where[k] < 0 or value > best[k] or value != value:
-            best[k] = value
-            where[k] = types.int32(position)
-
-    return {"max": larger, "notes": noted}.get(kind, add)
 
 
 @functools.cache
@@ -349,7 +345,7 @@ def pool_gather(kind: str, dtype: np.dtype, window: Window, width: int, flat: bo
     _, _, C = codec(dtype)
     locate, read, write = decode(width, False, large), reader(dtype, width), writer(dtype, width)
     rows, columns, down, right, top, left, row_step, column_step = window
-    averaging = kind not in ("max", "notes")
+    averaging, within, read_notes = kind not in MAXIMA, kind == "bytes", note_reader(kind, width)
     size = window_size(kind)
     above, before = (rows - 1) * row_step // down + 1, (columns - 1) * column_step // right + 1  # windows over a patch
     held = down * right * width
@@ -364,6 +360,7 @@ def pool_gather(kind: str, dtype: np.dtype, window: Window, width: int, flat: bo
         step = 1 if flat else channels
         total = cuda.local.array(held, C)
         line = cuda.local.array(width, C)
+        notes = cuda.local.array(width, types.int32)
         for e in range(held):
             total[e] = C(0)
         h, w = i * down - top, j * right - left
@@ -380,12 +377,19 @@ def pool_gather(kind: str, dtype: np.dtype, window: Window, width: int, flat: bo
                             places = C(size(p * down - top, rows, H, top, q * right - left, columns, W, left))
                             for k in range(width):
                                 line[k] = C(line[k] / places)
+                        if not averaging:
+                            read_notes(index, at, notes, 0)
                         for k in range(width):
-                            note = types.int64(0) if averaging else types.int64(index[at + k]) - here
+                            note = types.int64(0) if averaging else types.int64(notes[k]) - (0 if within else here)
                             for r in range(down):
                                 for s in range(right):
-                                    if averaging:  # constants: does this window reach so far?
-                                        if r + a * down < rows and s + b * right < columns:
+                                    u, v = r + a * down, s + b * right  # of the window: constants, as what is asked of them
+                                    if averaging:
+                                        if u < rows and v < columns:
+                                            total[(r * right + s) * width + k] += line[k]
+                                    elif within:
+                                        mine = u % row_step == 0 and v % column_step == 0 and v // column_step < columns
+                                        if mine and note == u // row_step * columns + v // column_step:
                                             total[(r * right + s) * width + k] += line[k]
                                     elif note == r * W + s:
                                         total[(r * right + s) * width + k] += line[k]
@@ -396,44 +400,6 @@ def pool_gather(kind: str, dtype: np.dtype, window: Window, width: int, flat: bo
                         write(dx, ((n * H + h + r) * W + w + s) * step + c, total, (r * right + s) * width)
 
     return pool_gather
-
-
-@functools.cache
-def pool_spread(kind: str, dtype: np.dtype, window: Window, width: int, together: int, large: bool) -> Any:
-    """The gradient where windows tile the image (H = P rows, W = Q columns): a thread owns `width` windows of a row, and writes
-    `together` neighbours at a time. Where these are all of its row, a warp's accesses are one piece of memory."""
-    _, _, C = codec(dtype)
-    locate, read, write = decode(width, True, large), reader(dtype, width), writer(dtype, together)
-    rows, columns, averaging = window.rows, window.columns, kind not in ("max", "notes")
-    part, held = C(1.0 / (int(kind[6:]) if kind.startswith("sum / ") else rows * columns)), width * columns
-
-    @cuda.jit
-    def pool_spread(grad, index, dx, count, H, W, P, Q, channels):
-        """grad, index (grad again for means): the memory of (n, P, Q); dx of (n, H, W); channels: 1."""
-        i = cuda.grid(1)
-        if i >= count:
-            return
-        n, p, q, _ = locate(i, P, Q, channels)
-        at = (n * P + p) * Q + q
-        g = cuda.local.array(width, C)
-        line = cuda.local.array(held, C)
-        note = cuda.local.array(width, types.int64)
-        read(grad, at, g, 0)
-        for k in range(width):
-            if averaging:
-                g[k] *= part
-            else:
-                note[k] = index[at + k]
-        for r in range(rows):
-            first = (p * rows + r) * W + q * columns
-            for k in range(width):
-                for s in range(columns):
-                    e = k * columns + s
-                    line[e] = g[k] if averaging or note[k] == first + e else C(0)
-            for e in range(0, held, together):
-                write(dx, n * H * W + first + e, line, e)
-
-    return pool_spread
 
 
 # ------------------------------------------------------------------------------------------------ planners
@@ -499,7 +465,7 @@ def _forward(x: Layout, outputs: list[Layout], kind: str, window: Window) -> Pla
     width = together or _width(gcd(q, w) if across else c, [x, y])
     kernel = (pool_rows.pool_rows(kind, x.dtype, window, width, _large(y)) if together
               else pool_windows(kind, x.dtype, window, width, across, c == 1, _large(y)))
-    count, notes = y.size // width, _memory(Output(1), y) if kind == "notes" else _memory(Input(0), x)
+    count, notes = y.size // width, _memory(Output(1), y) if kind in NOTED else _memory(Input(0), x)
     arguments = [_memory(Input(0), x), _memory(Output(0), y), notes, *(int(v) for v in (count, h, w, p, q, c))]
     return Plan(outputs, [Launch(kernel, blocks(count, THREADS), THREADS, arguments)])
 
@@ -518,7 +484,7 @@ def _backward(dx: Layout, inputs: Sequence[Layout], kind: str, window: Window) -
         row = _width(w, [grad, dx])
         width, row = (row // window.columns, row) if row % window.columns == 0 else (width, width)
         count, patches = grad.size // width, ()
-        kernel = pool_spread(kind, dx.dtype, window, width, row, _large(dx))
+        kernel = pool_rows.pool_spread(kind, dx.dtype, window, width, row, _large(dx))
     elif together:
         patches = (blocks(h + window.top, window.down),)
         count, kernel = n * patches[0] * (q // together), pool_rows.pool_rows_grad(kind, dx.dtype, window, together, _large(dx))
@@ -533,13 +499,15 @@ def _backward(dx: Layout, inputs: Sequence[Layout], kind: str, window: Window) -
 
 
 def max_pool2d(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int],
-               padding: tuple[int, int], dilation: tuple[int, int], version: str | None = None, **_: Any) -> Plan:
-    """x (N, C, H, W) -> maxima (N, C, P, Q) and their positions h * W + w, int32 (-1: none)."""
+               padding: tuple[int, int], dilation: tuple[int, int], within: bool = False, version: str | None = None,
+               **_: Any) -> Plan:
+    """x (N, C, H, W) -> maxima (N, C, P, Q) and their positions h * W + w, int32 (-1: none). within: nobody but the gradient
+    sees these, so that they may be bytes: their places in the windows."""
     fast = _fast(x, (), kernel, stride, version)
     y = _ordered((*x.shape[:2], *size), x) if fast else x.like((*x.shape[:2], *size))
-    index = _ordered(y.shape, y, np.int32)
+    index = _ordered(y.shape, y, BYTE if within and fast else NOTE)
     if fast:
-        return _forward(x, [y, index], "notes", Window(*kernel, *stride, *padding, *dilation))
+        return _forward(x, [y, index], "bytes" if within else "notes", Window(*kernel, *stride, *padding, *dilation))
     return _plan(max_pool2d_kernel(x.dtype, _large(y)), [y, index], 1, kernel, stride, padding, dilation)
 
 
@@ -558,17 +526,19 @@ def max_pool2d_grad(grad: Layout, index: Layout, *, size: tuple[int, int], kerne
                     stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int],
                     version: str | None = None, **_: Any) -> Plan:
     """grad, index (N, C, P, Q) -> (N, C, H, W); size (H, W)."""
-    shape = (*grad.shape[:2], *size)
-    if _fast(grad, (index,), kernel, stride, version):
-        return _backward(_ordered(shape, grad), [grad, index], "notes", Window(*kernel, *stride, *padding, *dilation))
+    shape, within = (*grad.shape[:2], *size), index.dtype == BYTE
+    if index.aligned and _fast(grad, (index,), kernel, stride, version):
+        return _backward(_ordered(shape, grad), [grad, index], "bytes" if within else "notes",
+                         Window(*kernel, *stride, *padding, *dilation))
     dx = grad.like(shape)
-    return _plan(max_pool2d_grad_kernel(grad.dtype, _large(dx)), [dx], 2, kernel, stride, padding, dilation)
+    return _plan(max_pool2d_grad_kernel(grad.dtype, within, _large(dx)), [dx], 2, kernel, stride, padding, dilation)
 
 
-def max_pool2d_take(x: Layout, index: Layout, **_: Any) -> Plan:
+def max_pool2d_take(x: Layout, index: Layout, *, kernel: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int],
+                    dilation: tuple[int, int], **_: Any) -> Plan:
     """x (N, C, H, W), index (N, C, P, Q) -> x at these positions (N, C, P, Q), 0 where there is none."""
     y = x.like(index.shape)
-    return _plan(max_pool2d_take_kernel(x.dtype, _large(y)), [y], 2)
+    return _plan(max_pool2d_take_kernel(x.dtype, index.dtype == BYTE, _large(y)), [y], 2, kernel, stride, padding, dilation)
 
 
 def avg_pool2d(x: Layout, *, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int],

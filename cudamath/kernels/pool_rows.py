@@ -28,7 +28,8 @@ import numpy as np
 from ..core.layout import Layout
 from .build import SIMULATOR, codec
 from .lazy import cuda, types
-from .pool import Window, _taking, decode, window_size
+from .pool import Window, decode, window_size
+from .pool_notes import MAXIMA, NOTED, first_note, note_reader, note_writer, taking
 from .rows import reader, writer
 
 
@@ -50,14 +51,15 @@ def pool_rows(kind: str, dtype: np.dtype, window: Window, width: int, large: boo
     body = width * right
     after = max(columns - left - right, 0)
     span = left + body + after
-    averaging = kind not in ("max", "notes")
+    averaging, within, noted = kind not in MAXIMA, kind == "bytes", kind in NOTED
+    write_notes, first = note_writer(kind, width), first_note(kind, window)
     size = window_size(kind)
     start = C(0) if averaging else C(-np.inf)
-    take = _taking(kind)
+    take = taking(kind)
 
     @cuda.jit
     def pool_rows(x, y, index, count, H, W, P, Q, channels):
-        """x: the memory of (n, H, W), y and index (int32; x again if no notes are taken) of (n, P, Q); count: groups of
+        """x: the memory of (n, H, W), y and index (x again if no notes are taken) of (n, P, Q); count: groups of
         `width` results; channels: 1."""
         i = cuda.grid(1)
         if i >= count:
@@ -87,15 +89,21 @@ def pool_rows(kind: str, dtype: np.dtype, window: Window, width: int, large: boo
                     for s in range(columns):
                         e = k * right + s
                         if (e >= left or w + e >= left) and (e < left + body or w + e - left < W):
-                            take(best, where, k, line[e], here + e)
+                            take(best, where, k, line[e], r * columns + s if within else here + e)
         if averaging:
             for k in range(width):
                 best[k] = C(best[k] / C(size(h, rows, H, top, w + k * right - left, columns, W, left)))
         at = (n * P + p) * Q + q
         write(y, at, best, 0)
-        if kind == "notes":
-            for k in range(width):
-                index[at + k] = where[k]
+        if noted:
+            least = where[0]
+            for k in range(1, width):
+                least = min(least, where[k])
+            if least < 0:
+                for k in range(width):
+                    if where[k] < 0:
+                        where[k] = first(h, w + k * right - left, H, W)
+            write_notes(index, at, where)
 
     return pool_rows
 
@@ -115,9 +123,9 @@ def pool_rows_grad(kind: str, dtype: np.dtype, window: Window, width: int, large
     """The gradient of pool_rows, kind as there."""
     load, _, C = codec(dtype)
     locate, read, write = decode(width, True, large), reader(dtype, width), writer(dtype, width)
-    read_notes = reader(np.dtype(np.int32), width)
+    read_notes = note_reader(kind, width)
     rows, columns, down, right, top, left, _, _ = window
-    averaging = kind not in ("max", "notes")
+    averaging, within = kind not in MAXIMA, kind == "bytes"
     size = window_size(kind)
     span, above = width * right, (rows - 1) // down + 1  # columns of a thread, rows of windows over a band of `down` rows
     before, after = (columns - 1 - left) // right, (right - 1 + left) // right  # windows beside its own that reach its columns
@@ -126,7 +134,7 @@ def pool_rows_grad(kind: str, dtype: np.dtype, window: Window, width: int, large
 
     @cuda.jit
     def pool_rows_grad(grad, index, dx, count, H, W, P, Q, channels, bands):
-        """grad, index (int32; grad again for means): the memory of (n, P, Q), dx of (n, H, W); count: groups of `width` windows
+        """grad, index (grad again for means): the memory of (n, P, Q), dx of (n, H, W); count: groups of `width` windows
         in `bands` bands of rows an image; channels: 1."""
         i = cuda.grid(1)
         if i >= count:
@@ -159,11 +167,17 @@ def pool_rows_grad(kind: str, dtype: np.dtype, window: Window, width: int, large
                     if averaging:
                         places = size(p * down - top, rows, H, top, q * right + first, columns, W, left)
                         g[e] = C(g[e] / C(places)) if places > 0 else C(0)
-                    place = types.int32(note[e] - here)
+                    place = types.int32(note[e] - (a * down * columns if within else here))  # from the window's row of the band
                     for r in range(down):
                         for s in range(span):
                             if s >= first and s < first + columns:  # constants: does this window reach so far?
-                                if r + a * down < rows if averaging else note[e] >= 0 and place == types.int32(r * W + s):
+                                if averaging:
+                                    mine = r + a * down < rows
+                                elif within:
+                                    mine = place == types.int32(r * columns + s - first)
+                                else:
+                                    mine = note[e] >= 0 and place == types.int32(r * W + s)
+                                if mine:
                                     total[r * span + s] += g[e]
         for r in range(down):
             if h + r >= 0 and h + r < H:
@@ -171,3 +185,42 @@ def pool_rows_grad(kind: str, dtype: np.dtype, window: Window, width: int, large
                     write(dx, (n * H + h + r) * W + q * right + s * width, total, r * span + s * width)
 
     return pool_rows_grad
+
+
+@functools.cache
+def pool_spread(kind: str, dtype: np.dtype, window: Window, width: int, together: int, large: bool) -> Any:
+    """The gradient where windows tile the image (H = P rows, W = Q columns): a thread owns `width` windows of a row, and writes
+    `together` neighbours at a time. Where these are all of its row, a warp's accesses are one piece of memory."""
+    _, _, C = codec(dtype)
+    locate, read, write = decode(width, True, large), reader(dtype, width), writer(dtype, together)
+    rows, columns, averaging, within = window.rows, window.columns, kind not in MAXIMA, kind == "bytes"
+    read_notes = note_reader(kind, width)
+    part, held = C(1.0 / (int(kind[6:]) if kind.startswith("sum / ") else rows * columns)), width * columns
+
+    @cuda.jit
+    def pool_spread(grad, index, dx, count, H, W, P, Q, channels):
+        """grad, index (grad again for means): the memory of (n, P, Q); dx of (n, H, W); channels: 1."""
+        i = cuda.grid(1)
+        if i >= count:
+            return
+        n, p, q, _ = locate(i, P, Q, channels)
+        at = (n * P + p) * Q + q
+        g = cuda.local.array(width, C)
+        line = cuda.local.array(held, C)
+        note = cuda.local.array(width, types.int32)
+        read(grad, at, g, 0)
+        if averaging:
+            for k in range(width):
+                g[k] *= part
+        else:
+            read_notes(index, at, note, 0)
+        for r in range(rows):
+            first = (p * rows + r) * W + q * columns
+            for k in range(width):
+                for s in range(columns):
+                    e = k * columns + s
+                    line[e] = g[k] if averaging or note[k] == (r * columns + s if within else first + e) else C(0)
+            for e in range(0, held, together):
+                write(dx, n * H * W + first + e, line, e)
+
+    return pool_spread

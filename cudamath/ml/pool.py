@@ -61,8 +61,8 @@ def _max(x: ndarray, where: dict[str, Any], positions: bool) -> Any:
     """Maxima of images; with `positions` a tuple of these and where they are."""
     where = {**where, "old": x.shape[2:]}
     if positions:
-        return _max_pool2d_noted(x, **where)
-    return _max_pool2d(x, **where) if x._node is None else _max_pool2d_noted(x, **where)[0]
+        return _max_pool2d_noted(x, **where, within=False)
+    return _max_pool2d(x, **where) if x._node is None else _max_pool2d_noted(x, **where, within=True)[0]
 
 
 def _mean(x: ndarray, where: dict[str, Any], count_include_pad: bool, divisor: int) -> ndarray:
@@ -391,8 +391,9 @@ def global_max_pool2d(x: Any) -> ndarray:
     return x.max((2, 3), keepdims=True)
 
 
-# Where a gradient is recorded: values and their positions in the image (h * W + w); the gradient goes to these
-# positions, and the gradient of that takes from them. size: of the result's images; old: of the input's.
+# Where a gradient is recorded: values and their positions in the image (h * W + w) or, if nobody sees these and a kernel so
+# likes, in their windows (`within`); the gradient goes to these positions, and the gradient of that takes from them.
+# size: of the result's images; old: of the input's.
 def _max_pool2d_rule(g: tuple, y: tuple, _x: None, *, size: Any, old: Any, **where: Any) -> tuple:
     return (None if g[0] is None else _max_pool2d_grad(g[0], y[1], size=old, old=size, **where),)
 

@@ -591,10 +591,10 @@ def test_dropout_on_the_gpu_is_that_of_the_cpu(dtype, version):
     from cudamath.cpu import dropout as cpu
     from cudamath.kernels import dropout as kernels
 
-    scalars = (*COUNTER, 1 << 30, 4 / 3)
-    for n in SIZES:
-        for start in (0, 1):  # 1: not 16-byte aligned
-            host = np.random.default_rng(n).standard_normal(n + start).astype(dtype)
-            x = cm.asarray(host, device="cuda")[start:]
+    for n, start in [(n, start) for n in SIZES for start in (0, 1)]:  # 1: not 16-byte aligned
+        host = np.random.default_rng(n).standard_normal(n + start).astype(dtype)
+        x = cm.asarray(host, device="cuda")[start:]
+        for threshold, scale in ((1 << 30, 4 / 3), (1, 1.0), ((1 << 32) - 1, 2.0), (1 << 32, 0.0)):
+            scalars = (*COUNTER, threshold, scale)
             run = kernels.dropout(x._layout, version=version).bind("dropout", [x._layout], len(scalars), 0)
             np.testing.assert_array_equal(numpy(run(x, *scalars)), cpu.dropout(host[start:], scalars=scalars))

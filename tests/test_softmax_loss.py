@@ -419,7 +419,8 @@ def test_cross_entropy_versions(machine, version, reduction, dtype):
     from cudamath.kernels import loss as kernels
 
     shapes = [(5, 7, 1)] if machine == "simulator" else [
-        (5, 7, 1), (1000, 10, 1), (3, 5000, 1), (5, 5003, 1), (70000, 4, 1), (3, 50257, 1), (3, 4096, 1), (9, 8200, 1)]
+        (5, 7, 1), (1000, 10, 1), (3, 5000, 1), (5, 5003, 1), (70000, 4, 1), (3, 50257, 1), (3, 4096, 1), (9, 8200, 1),
+        (1001, 64, 1), (37, 1000, 1), (37, 1001, 1)]
     for shape in shapes + [(2, 3, 4)] * (version == "plain"):
         x = numbers(shape, dtype, scale=2)
         targets = np.random.default_rng(3).integers(0, shape[1], (shape[0], shape[2]))

@@ -4,7 +4,7 @@ The idea. Element i is kept when word i % 4 of Philox block first + i // 4 reach
 gradient needs the same mask for the gradient of y: it runs this very kernel on it, with the same counter, and the
 same words come out. A stored mask would cost one byte per element of memory and of traffic, both ways.
 
-Versions: `each`, one thread per element (any GPU, the simulator); `vectors`, RUNS runs of 16 bytes per thread, all of
+Versions: `each`, one thread per element (any GPU, the simulator); `vectors`, a few runs of 16 bytes per thread, all of
 them loaded before the first Philox round, so that memory and arithmetic overlap.
 
 The floor is one read and one write of x: 8 bytes per element for float32, 4 for the 16-bit types. Philox adds about
@@ -35,7 +35,7 @@ if not SIMULATOR:
     from .rows import reader, writer
 
 THREADS = 256
-RUNS = 2
+RUNS = {2: 4}  # by bytes of an element: the fewer these are, the more of them share what a thread does once; else 2
 LANES = 4  # elements a Philox block decides
 
 
@@ -68,9 +68,9 @@ def vectors(dtype, read_width, held):
     their loads are under way together, and wait for nothing but the words to be done.
     """
     load, store, T = codec(dtype)
-    width = run_width(dtype)
+    width, runs = run_width(dtype), runs_of(dtype)
     G = max(LANES, width)  # elements per run
-    size, stride = RUNS * G, THREADS * G
+    size, stride = runs * G, THREADS * G
     begin = beginning(held)
     read, write = reader(dtype, read_width), writer(dtype, width)
 
@@ -78,25 +78,26 @@ def vectors(dtype, read_width, held):
     def vectors(x, y, key, stream, first, threshold, scale):
         v = cuda.local.array(size, T)
         k, s, start = begin(key, stream, first)
-        place = cuda.blockIdx.x * (RUNS * THREADS) + cuda.threadIdx.x  # of the thread's first run
+        place = cuda.blockIdx.x * (runs * THREADS) + cuda.threadIdx.x  # of the thread's first run
         at = place * G
         start += types.uint64(place) * types.uint64(G // LANES)
-        if at + (RUNS - 1) * stride + G <= x.size:
-            for run in range(RUNS):
+        most = types.uint32(threshold - types.uint64(1))  # the greatest word that drops: so 2^32 fits into 32 bits, too
+        if at + (runs - 1) * stride + G <= x.size:
+            for run in range(runs):
                 for e in range(0, G, read_width):
                     read(x, at + run * stride + e, v, run * G + e)
-            for run in range(RUNS):
+            for run in range(runs):
                 for e in range(0, G, LANES):
                     w0, w1, w2, w3 = philox(start + types.uint64((run * stride + e) // LANES), s, k)
                     j = run * G + e
-                    v[j] = v[j] * scale if types.uint64(w0) >= threshold else T(0)
-                    v[j + 1] = v[j + 1] * scale if types.uint64(w1) >= threshold else T(0)
-                    v[j + 2] = v[j + 2] * scale if types.uint64(w2) >= threshold else T(0)
-                    v[j + 3] = v[j + 3] * scale if types.uint64(w3) >= threshold else T(0)
+                    v[j] = v[j] * scale if w0 > most else T(0)
+                    v[j + 1] = v[j + 1] * scale if w1 > most else T(0)
+                    v[j + 2] = v[j + 2] * scale if w2 > most else T(0)
+                    v[j + 3] = v[j + 3] * scale if w3 > most else T(0)
                 for e in range(0, G, width):
                     write(y, at + run * stride + e, v, run * G + e)
         else:
-            for group in range(RUNS * G // LANES):
+            for group in range(runs * G // LANES):
                 ahead = group // (G // LANES) * stride + group % (G // LANES) * LANES
                 words = philox(start + types.uint64(ahead // LANES), s, k)
                 for j in range(LANES):
@@ -107,6 +108,11 @@ def vectors(dtype, read_width, held):
     return vectors
 
 
+def runs_of(dtype):
+    """Runs of a thread."""
+    return RUNS.get(dtype.itemsize, 2)
+
+
 def dropout(x, *cell, version="vectors"):
     """Planner: x contiguous -> y like x. Scalars: key, stream, first block, threshold, scale."""
     y = x.like()
@@ -115,6 +121,6 @@ def dropout(x, *cell, version="vectors"):
     if version == "each":
         return Plan([y], [Launch(each(x.dtype, held), blocks(x.size, THREADS), THREADS, arguments)])
     width = run_width(x.dtype)
-    per_block = THREADS * RUNS * max(LANES, width)
+    per_block = THREADS * runs_of(x.dtype) * max(LANES, width)
     kernel = vectors(x.dtype, width if x.aligned else 1, held)
     return Plan([y], [Launch(kernel, blocks(x.size, per_block), THREADS, arguments)])

@@ -39,13 +39,15 @@ import math
 
 from ..core.layout import Layout
 from ..core.plan import Flag, Input, Launch, Output, Plan, Temp, Ticket
-from .build import blocks, codec, device_function, power_of_two
-from .lazy import cuda
+from .build import blocks, codec, device_function
+from .lazy import cuda, types
 from .normal import exponential
-from .rows import RUN, WARP, access, bounded, fitting, group_max, group_sum, row_reader, row_writer, vector_width, wide
+from .rows import RUN, WARP, access, bounded, fitting, group_max, group_sum, row_reader, row_writer, spread, vector_width, wide
 from .softmax import online, rescale
 
-HELD = 16  # elements of a row a thread reads at a time
+HELD = 32  # elements of a row a thread reads at a time: a warp then has rows of a thousand to itself
+HELD_GRAD = 16  # the gradient writes as many, too; float64's exponential leaves no more registers forward
+TOGETHER = 32  # elements that neighbouring threads read in one piece, as in softmax.py
 LAST = 1024  # threads of the last kernel, which is one block
 LONG = 4096  # classes from which rows are long
 FEW = 4 * LAST  # targets of nll_loss that the one block also picks: a launch less
@@ -82,8 +84,7 @@ def plain(dtype, smooth):
                 total = top - top  # NaN: -inf throughout, or +inf
             log_sum = math.log(total)
             target = targets[n, d]
-            loss = T(0)
-            counts = T(0)
+            loss, counts = T(0), T(0)
             if target != ignore:
                 counts = T(1)
                 if target < 0 or target >= classes:
@@ -104,14 +105,14 @@ def plain(dtype, smooth):
 
 
 @functools.cache
-def of_row(dtype, threads, width, edges, smooth):
+def of_row(dtype, threads, width, edges, smooth, held):
     """Device function: (loss of a row, whether it counts, top, log_sum), the first two right in lane 0 of the `threads` that
-    share the row. A row beyond the last is read nowhere, but takes part in what its threads do together."""
+    share the row and have `held` elements of it each at a time. A row beyond the last is read nowhere, but takes part in
+    what its threads do together."""
     load, _, T = codec(dtype)
     read = row_reader(dtype, width, edges)
     take, rescaled = online(dtype), rescale(dtype)
     group_top, total_of = group_max(threads, T), group_sum(threads, T)
-    held = fitting(HELD, dtype)
     vectors = held // width
     stride = threads * width
     lowest = T(-math.inf)
@@ -123,6 +124,7 @@ def of_row(dtype, threads, width, edges, smooth):
         end = classes if inside else 0
         before = start % width if edges else 0  # accesses lie on their borders, the first may begin before the row
         v = cuda.local.array(held, T)
+        target = targets[row] if inside else ignore  # asked for now, needed at the end
         m = lowest
         total = T(0)
         for first in range(lane * width - before, end, vectors * stride):
@@ -144,10 +146,8 @@ def of_row(dtype, threads, width, edges, smooth):
                 for e in range(width):
                     away += top - v[e]
             away = total_of(away)
-        loss = T(0)
-        counts = T(0)
+        loss, counts = T(0), T(0)
         if inside and lane == 0:
-            target = targets[row]
             if target != ignore:
                 counts = T(1)
                 if target < 0 or target >= classes:
@@ -162,9 +162,9 @@ def of_row(dtype, threads, width, edges, smooth):
 
 
 @functools.cache
-def rows(dtype, threads, width, edges, smooth):
+def rows(dtype, threads, width, edges, smooth, held):
     """A group of `threads` threads per row; x: (N * C,); targets: (N,); pairs, stats: (2, N); block (threads, rows)."""
-    of_one = of_row(dtype, threads, width, edges, smooth)
+    of_one = of_row(dtype, threads, width, edges, smooth, held)
 
     @bounded(max(threads, 128))
     def cross_entropy_rows(x, targets, pairs, stats, classes, ignore, smoothing, flag, ticket):
@@ -180,20 +180,19 @@ def rows(dtype, threads, width, edges, smooth):
 
 
 @functools.cache
-def few(dtype, threads, width, edges, smooth, weighted, reduction):
+def few(dtype, threads, width, edges, smooth, held, weighted, reduction):
     """`rows`, `weigh` and what makes the result of them in one launch, by one block of FEW_THREADS, `threads` a row.
 
     x: (N * C,); targets: (N,); weight: (C,), unused unless `weighted`; losses: (N,) without reduction, otherwise (1,);
     stats: (2, N); divisor: (1,)."""
     _, store, T = codec(dtype)
-    of_one, total_of = of_row(dtype, threads, width, edges, smooth), group_sum(FEW_THREADS, T)
+    of_one, total_of = of_row(dtype, threads, width, edges, smooth, held), group_sum(FEW_THREADS, T)
 
     @bounded(FEW_THREADS)
     def cross_entropy_few(x, targets, weight, losses, stats, divisor, classes, ignore, smoothing, flag, ticket):
         group = cuda.threadIdx.x // threads
         lane = cuda.threadIdx.x % threads
-        total = T(0)
-        counted = T(0)
+        total, counted = T(0), T(0)
         for first in range(0, targets.size, FEW_THREADS // threads):
             row = first + group
             loss, counts, top, log_sum = of_one(x, targets, row, lane, classes, ignore, smoothing, flag, ticket)
@@ -230,8 +229,7 @@ def picked(dtype):
         n = i // targets.shape[1]
         d = i % targets.shape[1]
         target = targets[n, d]
-        loss = T(0)
-        counts = T(0)
+        loss, counts = T(0), T(0)
         if target != ignore:
             counts = T(1)
             if target < 0 or target >= x.shape[1]:
@@ -268,8 +266,7 @@ def pick_few(dtype, mean):
 
     @bounded(LAST)
     def nll_few(x, targets, loss, divisor, ignore, flag, ticket):
-        total = T(0)
-        counted = T(0)
+        total, counted = T(0), T(0)
         for i in range(cuda.threadIdx.x, targets.size, LAST):
             part, counts = one(x, targets, i, ignore, flag, ticket)
             total += part
@@ -346,8 +343,7 @@ def finish(dtype, mean):
 
     @bounded(LAST)
     def loss_finish(pairs, loss, divisor):
-        total = T(0)
-        counted = T(0)
+        total, counted = T(0), T(0)
         for i in range(cuda.threadIdx.x, pairs.shape[1], LAST):
             total += pairs[0, i]
             counted += pairs[1, i]
@@ -367,8 +363,7 @@ def plain_finish(dtype, mean):
 
     @cuda.jit
     def loss_plain_finish(pairs, loss, divisor):
-        total = T(0)
-        counted = T(0)
+        total, counted = T(0), T(0)
         for start in range(0, pairs.shape[1], RUN):
             part = T(0)
             for i in range(start, min(start + RUN, pairs.shape[1])):
@@ -411,21 +406,21 @@ def plain_grad(dtype, reduced):
 
 
 @functools.cache
-def rows_grad(dtype, reduced, threads, rows, width, edges):
+def rows_grad(dtype, reduced, threads, rows, width, edges, held):
     """x, dx: (N * C,); targets: (N,); stats: (2, N); divisor: (1,); g: (1,) or (N,).
 
-    Block (threads, rows); grid (rows, chunks of a row).
+    Block (threads, rows), `held` elements a thread; grid (rows, chunks of a row).
     """
     load, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
-    vectors = HELD // width
+    vectors = held // width
     exp = exponential(dtype)
 
     @bounded(threads * rows)
     def cross_entropy_rows_grad(g, x, targets, stats, divisor, dx, classes, ignore, smoothing):
         row = cuda.blockIdx.x * rows + cuda.threadIdx.y
-        first = cuda.blockIdx.y * (threads * HELD) + cuda.threadIdx.x * width
-        v = cuda.local.array(HELD, T)
+        first = cuda.blockIdx.y * (threads * held) + cuda.threadIdx.x * width
+        v = cuda.local.array(held, T)
         if row < targets.size:
             start = row * classes
             first -= start % width if edges else 0
@@ -440,10 +435,11 @@ def rows_grad(dtype, reduced, threads, rows, width, edges):
             for k in range(vectors):
                 column = first + k * threads * width
                 if column < classes:
+                    here = types.int32(target - column)
                     for j in range(width):
                         e = k * width + j
                         v[e] = exp(v[e] - top - log_sum) - spread_out
-                        if column + j == target:
+                        if j == here:
                             v[e] -= T(1) - smoothing
                         v[e] = v[e] * factor if target != ignore else T(0)
                     write(dx, start + column, v, k * width, start, start + classes)
@@ -498,6 +494,12 @@ def reduction_steps(version: str, dtype, targets: Layout, reduction: str, diviso
     return steps, temps
 
 
+def shares(classes: int, width: int, edges: bool, held: int, most: int) -> tuple[int, int]:
+    """(threads that share a row, elements of it that each has at a time): at most so many threads and `held` elements."""
+    alone = spread(classes + (width - 1 if edges else 0), width, held, most, TOGETHER // width)
+    return (alone.threads, alone.vectors * width) if alone else (most, held)
+
+
 def losses(version: str, x: Layout, targets: Layout, reduction: str, ignore_index: int, label_smoothing: float,
            weight: Layout | None = None) -> Plan:
     """The plan of one version of cross entropy by name, "plain", or for D = 1 "rows", "few" or "long_rows"."""
@@ -515,15 +517,17 @@ def losses(version: str, x: Layout, targets: Layout, reduction: str, ignore_inde
         first = loss_long.launch(x, smooth, [Input(1).flat, Temp(0).view((2, n)), Output(1).view((2, n))], settings)
     else:
         width, edges = access(classes, x)
-        threads = min(power_of_two(blocks(classes, HELD)), THREADS if version == "rows" else WARP)
+        most, budget = (THREADS, HELD) if version == "rows" else (WARP, HELD_GRAD)
+        threads, held = shares(classes, width, edges, fitting(budget if x.itemsize < 8 else HELD_GRAD, x.dtype), most)
         if version == "few":
-            kernel = few(x.dtype, threads, width, edges, smooth, weight is not None, reduction)
+            kernel = few(x.dtype, threads, width, edges, smooth, held, weight is not None, reduction)
             arrays = [Input(0).flat, Input(1).flat, Output(1).flat if weight is None else Input(2), Output(0).flat,
                       Output(1).view((2, n)), Output(2)]
             return Plan(outputs, [Launch(kernel, 1, FEW_THREADS, [*arrays, classes, *settings])])
         block = threads, max(128 // threads, 1) if threads <= WARP else 1
         flat = [Input(0).flat, Input(1).flat, Temp(0).view((2, n)), Output(1).view((2, n))]
-        first = Launch(rows(x.dtype, threads, width, edges, smooth), blocks(n, block[1]), block, [*flat, classes, *settings])
+        first = Launch(rows(x.dtype, threads, width, edges, smooth, held), blocks(n, block[1]), block,
+                       [*flat, classes, *settings])
     rest, temps = reduction_steps(version, x.dtype, targets, reduction, Output(2), weight, ignore_index)
     return Plan(outputs, [first, *rest], temps)
 
@@ -544,12 +548,12 @@ def gradient(version: str, g: Layout, x: Layout, label_smoothing: float, ignore_
         rest = [Input(2).flat, Input(3).view((2, n)), Input(4), Output(0).flat]
         return Plan([x.like()], [loss_long.launch_grad(x, label_smoothing != 0, reduced, rest, settings)])
     width, edges = access(classes, x)
-    threads = min(power_of_two(blocks(classes, HELD)), THREADS)
+    threads, held = shares(classes, width, edges, fitting(HELD_GRAD, x.dtype), THREADS)
     block = threads, max(128 // threads, 1)
-    chunks = blocks(classes + (width - 1 if edges else 0), threads * HELD)
+    chunks = blocks(classes + (width - 1 if edges else 0), threads * held)
     flat = [Input(0) if reduced else Input(0).flat, Input(1).flat, Input(2).flat, Input(3).view((2, n)), Input(4)]
-    return Plan([x.like()], [Launch(rows_grad(x.dtype, reduced, *block, width, edges), (blocks(n, block[1]), chunks), block,
-                                    [*flat, Output(0).flat, classes, *settings])])
+    kernel = rows_grad(x.dtype, reduced, *block, width, edges, held)
+    return Plan([x.like()], [Launch(kernel, (blocks(n, block[1]), chunks), block, [*flat, Output(0).flat, classes, *settings])])
 
 
 def _version(x: Layout) -> str:

@@ -22,9 +22,11 @@ from ..core.layout import Layout
 from ..core.plan import Input, Launch, Output, Plan, Temp
 from .build import blocks, codec, power_of_two
 from .lazy import cuda, types
-from .loss import HELD, THREADS, reduction_steps
+from .loss import THREADS, reduction_steps
 from .normal import exponential
 from .rows import WARP, access, bounded, fitting, group_max, group_sum, row_reader, row_writer, wide
+
+HELD = 8  # elements of a row of each array that a thread has at a time
 
 
 @functools.cache
@@ -74,7 +76,7 @@ def soft_rows(dtype, threads, width, edges):
     read = row_reader(dtype, width, edges)
     exp = exponential(dtype)
     top_of, total_of = group_max(threads, T), group_sum(threads, T)
-    held = fitting(HELD // 2, dtype)  # of each array
+    held = fitting(HELD, dtype)
     vectors = held // width
     stride = threads * width
     lowest = T(-math.inf)
@@ -165,7 +167,7 @@ def soft_rows_grad(dtype, reduced, threads, rows, width, edges):
     load, _, T = codec(dtype)
     read, write = row_reader(dtype, width, edges), row_writer(dtype, width, edges)
     exp = exponential(dtype)
-    held = fitting(HELD // 2, dtype)
+    held = fitting(HELD, dtype)
     vectors = held // width
 
     @bounded(threads * rows)
@@ -218,7 +220,7 @@ def soft_cross_entropy(x: Layout, q: Layout, *, reduction: str, label_smoothing:
                        [Input(0), Input(1), Temp(0), Output(1), *numbers])
     else:
         width, edges = access(classes, x, q)
-        threads = min(power_of_two(blocks(classes, fitting(HELD // 2, x.dtype))), THREADS)
+        threads = min(power_of_two(blocks(classes, fitting(HELD, x.dtype))), THREADS)
         block = threads, max(128 // threads, 1) if threads <= WARP else 1
         first = Launch(soft_rows(x.dtype, threads, width, edges), max(blocks(n, block[1]), 1), block,
                        [Input(0).flat, Input(1).flat, Temp(0).view((2, n)), Output(1).view((3, n)), classes, n, *numbers])
@@ -235,7 +237,7 @@ def soft_cross_entropy_grad(g: Layout, x: Layout, q: Layout, stats: Layout, divi
         return Plan([x.like()], [Launch(soft_plain_grad(x.dtype, reduced), max(blocks(x.size, 128), 1), 128,
                                         [*map(Input, range(5)), Output(0), *numbers])])
     width, edges = access(classes, x, q)
-    held = fitting(HELD // 2, x.dtype)
+    held = fitting(HELD, x.dtype)
     threads = min(power_of_two(blocks(classes, held)), THREADS)
     block = threads, max(128 // threads, 1)
     chunks = blocks(classes + (width - 1 if edges else 0), threads * held)

@@ -60,7 +60,7 @@ def dropout(x: Any, p: float = 0.5, *, training: bool = True, rng: Generator | N
     if not training or p == 0:
         return x
     counter = (default_generator() if rng is None else rng).take("dropout", -(-x.size // 4), x._layout.device)
-    return masked(x, (*counter, round(p * (1 << 32)), 1 / (1 - p) if p < 1 else 0.0))
+    return masked(x, (*counter, max(round(p * (1 << 32)), 1), 1 / (1 - p) if p < 1 else 0.0))
 
 
 def masked(x: ndarray, scalars: tuple) -> ndarray:

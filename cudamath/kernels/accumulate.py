@@ -16,7 +16,10 @@ SIGNED, UNSIGNED = types.int64, types.uint64
 
 class Reduction(NamedTuple):
     """Device functions lift, combine, identity, finish; `kinds`: the types of an accumulator's numbers; `follow`: what may
-    stand for `combine(a, b)` where every element of b comes after those of a."""
+    stand for `combine(a, b)` where every element of b comes after those of a; `together`: the accumulator of a whole load of
+    eight, (numbers, number of the first), if there is a shorter way to it than one by one; `meet`: lanes, a power of two ->
+    device function that combines the accumulators of so many neighbours in each of them, if not pair by pair (both:
+    accumulate_eights.py)."""
 
     lift: Any
     combine: Any
@@ -24,6 +27,8 @@ class Reduction(NamedTuple):
     finish: Any
     kinds: tuple[Any, ...]
     follow: Any = None
+    together: Any = None
+    meet: Any = None
 
     @property
     def in_order(self) -> "Reduction":

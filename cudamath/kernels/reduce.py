@@ -28,6 +28,9 @@ The floor is memory: each element is read once, size x itemsize bytes / bandwidt
                      scratch memory; a second launch (``reduce_partials``) combines them. Nothing is added in the
                      order of arrival: the same numbers in the same shape give the same bits.
 
+Rows of 16-bit floats have eight numbers to a load, and argmax and var have a shorter way for eight than for one by one:
+accumulate_eights.py.
+
 A planner sees an array as (kept axes ..., reduced axes ...). Axes are sorted by stride and merged where they can be,
 so most reductions have one axis of each kind, and the rest are walked by dividing an element number.
 
@@ -55,6 +58,7 @@ from ..core.plan import Input, Launch, Output, Plan, Temp
 from ..runtime.device import capability, multiprocessors
 from . import ptx
 from .accumulate import Reduction, reduction
+from .accumulate_eights import reduction_of_eights
 from .build import SIMULATOR, blocks, power_of_two
 from .lazy import cuda, types
 from .reduce_parts import (
@@ -66,7 +70,7 @@ from .reduce_parts import (
     lift_all,
     offset_walker,
     pairwise,
-    tree_of,
+    taking,
 )
 from .rows import RUN, bounded, device
 
@@ -83,6 +87,7 @@ MOST_THREADS = 1024  # a row; a multiprocessor has 64 registers for each ..
 WIDE = 16  # .. too few for accumulators of this many bytes, which get half as many threads
 WHOLE = 512  # threads per row at the most where there are many rows: two blocks of 1,024 would leave gaps
 BUSY = 768  # threads that keep a multiprocessor's loads in flight
+RESIDENT = 1536  # threads of a multiprocessor where eight numbers vary at once: told so, the compiler keeps four loads ahead
 EACH = 4  # vectors a thread of a row has at the least ..
 EACH_EXTREME = 16  # .. and of 16-bit numbers' max and min
 
@@ -127,8 +132,8 @@ class Walk(NamedTuple):
 def _row(reduce: Reduction, walk: Walk, threads: int) -> Any:
     """Device function: what the threads of a row have of its vectors first .. last - 1 and its elements up to `end`."""
     load, combine, follow, identity = ptx.load_vector, reduce.combine, reduce.in_order.combine, reduce.identity
-    width = walk.width
-    read, tree, tree_1 = lift_all(reduce, width, True), tree_of(reduce.in_order, width), lift_all(reduce, 1, True)
+    width, fours = walk.width, reduce.together is not None
+    take, take_1 = taking(reduce, width), taking(reduce, 1)
     kept, reduced = (offset_walker(0, walk.kept, walk.narrow, walk.itemsize),
                      offset_walker(walk.kept, walk.reduced, walk.narrow, walk.itemsize))
 
@@ -142,19 +147,24 @@ def _row(reduce: Reduction, walk: Walk, threads: int) -> Any:
             q = load(x, base + reduced(x, (v + threads) * width), width)
             r = load(x, base + reduced(x, (v + 2 * threads) * width), width)
             s = load(x, base + reduced(x, (v + 3 * threads) * width), width)
-            a = follow(a, tree(read(p, v * width)))
-            b = follow(b, tree(read(q, (v + threads) * width)))
-            c = follow(c, tree(read(r, (v + 2 * threads) * width)))
-            d = follow(d, tree(read(s, (v + 3 * threads) * width)))
+            e, f = take(p, v * width), take(q, (v + threads) * width)
+            g, h = take(r, (v + 2 * threads) * width), take(s, (v + 3 * threads) * width)
+            if fours:  # of as many numbers each: a variance divides once
+                a = follow(a, follow(follow(e, f), follow(g, h)))
+            else:
+                a, b, c, d = follow(a, e), follow(b, f), follow(c, g), follow(d, h)
             v += 4 * threads
         while v < last:
-            a = follow(a, tree(read(load(x, base + reduced(x, v * width), width), v * width)))
+            a = follow(a, take(load(x, base + reduced(x, v * width), width), v * width))
             v += threads
         j = last * width + lane  # a row that is not a multiple of the vector
         while j < end:
-            b = follow(b, tree_1(load(x, base + reduced(x, j), 1), j)[0])
+            if fours:
+                a = follow(a, take_1(load(x, base + reduced(x, j), 1), j))
+            else:
+                b = follow(b, take_1(load(x, base + reduced(x, j), 1), j))
             j += threads
-        return combine(combine(a, b), combine(c, d))
+        return a if fours else combine(combine(a, b), combine(c, d))
 
     return row
 
@@ -165,8 +175,9 @@ def reduce_rows(reduce: Reduction, walk: Walk, threads: int) -> Any:
     row, together, finish = _row(reduce, walk, threads), across_threads(reduce, threads), reduce.finish
     index = index_walker(0, walk.kept, walk.narrow)
     width = walk.width
+    block = max(threads, THREADS)
 
-    @bounded(max(threads, THREADS))
+    @bounded((block, RESIDENT // block) if reduce.meet is not None else block)
     def reduce_rows(x, out, count, divisor):
         """x: kept + reduced dimensions, vectors contiguous along the last; out: the kept ones. Block (threads, rows)."""
         o = cuda.blockIdx.x * cuda.blockDim.y + cuda.threadIdx.y
@@ -391,13 +402,16 @@ def plan(x: Layout, *, kind: str, axis: tuple[int, ...], keepdims: bool, dtype: 
     """
     return planned(x, reduction(kind, x.dtype, dtype), axis, keepdims, dtype, correction=correction,
                    ordered=kind in ("argmax", "argmin"), version=version, counted=kind in ("nanvar", "nanstd"),
+                   eights=reduction_of_eights(kind, x.dtype, dtype) if x.dtype in FLOATING and x.itemsize == 2 else None,
                    each=EACH_EXTREME if kind in ("max", "min") and x.dtype in FLOATING and x.itemsize == 2 else EACH)
 
 
 def planned(x: Layout, reduce: Reduction, axis: tuple[int, ...], keepdims: bool, dtype: np.dtype, *, correction: float = 0,
-            ordered: bool = False, version: str | None = None, counted: bool = False, each: int = EACH) -> Plan:
+            ordered: bool = False, version: str | None = None, counted: bool = False, each: int = EACH,
+            eights: Reduction | None = None) -> Plan:
     """The plan of any reduction. ordered: element numbers matter; counted: by the reduction itself, whose divisor is the
-    correction; each: vectors a thread of a row has at the least, before it shares them with another.
+    correction; each: vectors a thread of a row has at the least, before it shares them with another; eights: the same reduction
+    of loads of eight numbers.
 
     version: "plain", "rows", "columns", "rows_split" or "columns_split"; by default what the strides suggest.
     """
@@ -420,6 +434,8 @@ def planned(x: Layout, reduce: Reduction, axis: tuple[int, ...], keepdims: bool,
     along_rows = version.startswith("rows")
     walk = Walk(len(view.kept), len(view.reduced), narrow, x.itemsize, _width(x, view, along_rows))
     split = version.endswith("split")
+    if along_rows and eights is not None and walk.width == 8 and capability(x.device) >= (8, 0):
+        reduce = eights
     if along_rows:
         most = MOST_THREADS // (2 if sum(kind.bitwidth // 8 for kind in reduce.kinds) >= WIDE else 1)
         cut = _cut_rows(x, walk, out.size, count, most, each=each if len(reduce.kinds) == 1 else 0, forced=split)

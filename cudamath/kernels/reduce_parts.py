@@ -112,6 +112,20 @@ def tree_of(reduce: Reduction, width: int) -> Any:
 
 
 @functools.cache
+def taking(reduce: Reduction, width: int) -> Any:
+    """Device function (numbers of a load, number of the first) -> their accumulator."""
+    if reduce.together is not None and width == 8:
+        return reduce.together
+    read, tree = lift_all(reduce, width, True), tree_of(reduce.in_order, width)
+
+    @device
+    def take(v, j):
+        return tree(read(v, j))
+
+    return take
+
+
+@functools.cache
 def pairwise(reduce: Reduction, width: int) -> Any:
     """Device function: two tuples of `width` accumulators -> one such tuple."""
     combine = reduce.combine
@@ -234,13 +248,14 @@ def across_threads(reduce: Reduction, threads: int) -> Any:
     lanes, warps = min(threads, 32), threads // 32
 
     @device
-    def warp(a):
+    def pairs(a):
         distance = lanes // 2
         while distance:
             a = combine(a, swap(a, distance))
             distance //= 2
         return a
 
+    warp = reduce.meet(lanes) if reduce.meet else pairs
     if threads <= 32:
         return warp
 

@@ -4,10 +4,11 @@ One by one, an argmax of a number takes a conversion, three comparisons and thre
 both then compute for longer than memory takes. Together:
 
     argmax   A 16-bit float with its sign turned about is an ordered integer, two to a word, and one more place in a register
-             holds where in the load it was: (number << 16) + 7 - e. The larger key is the larger number, of equal ones the first,
-             so an element costs half of three instructions, a placement and a maximum. What remains is once per load.
+             holds where in the load it was: (number << 16) + 7 - e. The larger key is the larger number, of equal ones the
+             first, so an element costs half of three instructions, a placement and a maximum. The rest is once per load.
     var      The mean of eight numbers, then the squares of the distances from it: no division, nothing cancels. Lanes meet in
-             the same way: a division for the share of each in the mean of all, then sums. In pairs they would divide five times.
+             the same way: a division for the share of each in the mean of all, then sums. In pairs they would divide five
+             times.
 """
 
 import functools
@@ -48,8 +49,9 @@ def ordered(largest: bool, source: np.dtype) -> Any:
     one = (0x3F803F80 if bf16 else 0x3C003C00) | (0 if largest else 0x80008000)
     return instruction(
         f"ordered_{'bf16' if bf16 else 'f16'}_{'up' if largest else 'down'}",
-        f"{{ .reg .b32 one, zero, x, s; mov.b32 one, {one:#x}; mov.b32 zero, 0; fma.rn.{'bf16x2' if bf16 else 'f16x2'} x, $1, one, "
-        "zero;\nprmt.b32 s, x, 0, 0xBB99; and.b32 s, s, 0x7FFF7FFF; xor.b32 $0, x, s; }", u32, (u32,),
+        f"{{ .reg .b32 one, zero, x, s; mov.b32 one, {one:#x}; mov.b32 zero, 0;\n"
+        f"fma.rn.{'bf16x2' if bf16 else 'f16x2'} x, $1, one, zero;\n"
+        "prmt.b32 s, x, 0, 0xBB99; and.b32 s, s, 0x7FFF7FFF; xor.b32 $0, x, s; }", u32, (u32,),
         "Two floats of 16 bits as ordered integers.")
 
 
@@ -127,7 +129,7 @@ def _spread(kind: str, source: np.dtype, target: np.dtype) -> Reduction:
         def meet(a):
             every = total(a[2])
             share = a[2] / every if every > none else none
-            first = A(cuda.shfl_sync(FULL, a[0], cuda.laneid & before))  # has elements if any has; equal numbers vary by exactly 0
+            first = A(cuda.shfl_sync(FULL, a[0], cuda.laneid & before))  # has elements if any has; beside it equal ones are 0
             delta = a[0] - first if a[2] > none else none
             shift = total(delta * share)
             delta -= shift

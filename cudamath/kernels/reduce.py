@@ -88,6 +88,7 @@ WIDE = 16  # .. too few for accumulators of this many bytes, which get half as m
 WHOLE = 512  # threads per row at the most where there are many rows: two blocks of 1,024 would leave gaps
 BUSY = 768  # threads that keep a multiprocessor's loads in flight
 RESIDENT = 1536  # threads of a multiprocessor where eight numbers vary at once: told so, the compiler keeps four loads ahead
+SHARE = 16  # small elements of a column that a thread takes before others do, where columns are many: it finds them once
 EACH = 4  # vectors a thread of a row has at the least ..
 EACH_EXTREME = 16  # .. and of 16-bit numbers' max and min
 
@@ -549,9 +550,12 @@ def _cut_columns(x: Layout, walk: Walk, results: int, count: int, *, forced: boo
     vectors = results // walk.width
     across = min(power_of_two(vectors), 32)
     down = min(power_of_two(blocks(count, 4)), THREADS // across)
+    fill = FILL * multiprocessors(x.device)
+    fewer = power_of_two(blocks(count, SHARE))
+    if x.itemsize <= 2 and fewer < down and vectors * fewer >= 2 * fill * THREADS:
+        down = fewer
     across = min(power_of_two(vectors), THREADS // down)
     groups = blocks(vectors, across)
-    fill = FILL * multiprocessors(x.device)
     parts = max(min(blocks(fill, groups), count // (16 * down)), min(blocks(WAVES * fill, groups), count // (64 * down)))
     if not forced and x.size < LONG:
         parts = 1

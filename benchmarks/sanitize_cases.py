@@ -233,10 +233,12 @@ def large() -> Calls:
         cm.ml.clip_grad_norm(weights, 1.0)
         cm.ml.adamw_update(weights, weights, state)
 
+    eights = array(77, 1032, dtype="bfloat16")
     return {
         "sort, long": lambda: (cm.sort(long), cm.argsort(long), cm.unique(places), cm.topk(long, 9), cm.partition(long, 70)),
         "masks, long": lambda: (long[long > 0], cm.flatnonzero(long > 0), cm.nonzero(rows), cm.unique(long)),
         "reduce, long": lambda: (long.sum(), long.max(), long.argmax(), cm.median(long), rows.var(1), rows.argmin(1)),
+        "reduce, eights": lambda: [f(eights, axis=1) for f in (cm.argmax, cm.argmin, cm.var, cm.std)],
         "scan, long": lambda: (cm.cumsum(long), cm.cumprod(rows, axis=1)),
         "scan, columns": lambda: (cm.cumsum(array(300, 70, 30), axis=1), cm.cumsum(array(600, 70, 64), axis=1)),
         "assignment": assigned, "bincount, weighted": lambda: cm.bincount(places, weights=long[:20_000]),

@@ -7,6 +7,7 @@ import pytest
 from differences import TOLERANCE, check_resources, numbers, run_version, wide
 from test_norm import channels, row_gradients, row_reference
 
+from cudamath.core.dtypes import bfloat16
 from cudamath.core.layout import Layout
 from cudamath.runtime.device import assume
 from cudamath.testing import assert_close, simulate
@@ -167,7 +168,8 @@ def test_channels_are_found_by_multiplication():
             assert int(columns.max()) * inverse < 1 << 63
             assert (columns * inverse >> norm_shared.SHIFT == columns // run).all(), run
         assert not norm_shared.fits(1 << 18, 4, x, Channels(1, 1, 1 << 25))
-        assert math.prod(norm_shared.spread(1 << 18, True)) == 8192
+        assert math.prod(norm_shared.spread(1 << 18, True, x.dtype)) == 8192
+        assert math.prod(norm_shared.spread(1 << 18, True, bfloat16)) == 4096
     with assume((8, 0)):
         assert not norm_shared.fits(1 << 16, 4, x, None)
 
@@ -215,7 +217,6 @@ def test_which_gradient(capability):
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)])
 def test_registers(capability):
     """Nothing spills, in the variants that have the least room; without clusters as well."""
-    from cudamath.core.dtypes import bfloat16
     from cudamath.kernels import norm, norm_grad
 
     def lay(*shape, dtype=np.float32):
@@ -225,7 +226,7 @@ def test_registers(capability):
         planes, c = lay(4, 64, 64, 64, dtype=dtype), lay(64)
         with assume(capability):
             plan = norm.group_norm(planes, c, c, groups=8, eps=1e-5, version="shared")
-        assert plan.steps[0].cluster == (4 if capability >= (9, 0) else 1)
+        assert plan.steps[0].cluster == (1 if capability < (9, 0) else 4 if dtype.itemsize == 4 else 2)
         check_resources(plan, [planes, c, c], capability)
         long = [lay(300, 131_072, dtype=dtype), lay(300, 131_072, dtype=dtype), lay(131_072, dtype=dtype), lay(300), lay(300)]
         with assume(capability):

@@ -327,7 +327,7 @@ def forward(version: str, x: Layout, weight: Layout | None, bias: Layout | None,
         from . import norm_shared
 
         return Plan(outputs, [*added, norm_shared.launch(x, given.dtype, width, columns, parts, channels,
-                                                         [flat[3], w, b, flat[2], mean, rstd], T.type(eps))])
+                                                         [h, w, b, flat[2], mean, rstd], T.type(eps))])
     if version == "long_rows":
         kernel = long_rows(x.dtype, given.dtype, width, parts._replace(residual=False))
         return Plan(outputs, [*added, Launch(kernel, rows_, LONG, [flat[3], w, b, flat[2], mean, rstd, columns, *numbers])])

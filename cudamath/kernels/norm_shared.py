@@ -5,6 +5,11 @@ and little while it is written. Four blocks of 256 threads on four multiprocesso
 parts of four rows, of which one is read while another is written. Eight blocks of 1,024 threads hold rows of 262,144 numbers,
 which are read once.
 
+16-bit numbers stay packed, two to a register, so that a thread holds 64 of them: then half as many blocks share a row, each
+with as many bytes under way as in float32, and eight blocks of 256 threads, four to a multiprocessor, hold 131,072. They are
+widened anew in each of the three passes over the registers: an instruction a number. (With 32 a thread such a row took eight
+blocks of 512 threads, and of the two on a multiprocessor both waited for their clusters at times.)
+
 Each block finds the mean of its part and the sum of squares about it; one exchange in the cluster gives every block those of
 all, and they are merged as by Chan, Golub and LeVeque: squares about the common mean are the sum of the parts' own and of
 n_i (mean_i - mean)^2. ("Algorithms for computing the sample variance", The American Statistician 37, 1983.)
@@ -21,12 +26,12 @@ import math
 from ..core.layout import Layout
 from ..core.plan import Launch
 from ..runtime.device import capability
-from .build import blocks, codec, power_of_two
+from .build import blocks, codec, numba_type, power_of_two
 from .cluster import table
 from .lazy import cuda, types
 from .norm import HELD, LONG, Channels, Parts
 from .ptx_hopper import cluster_rank
-from .rows import bounded, device, group_sum, group_total, reader, wide, writer
+from .rows import bounded, device, fetcher, group_sum, group_total, reader, wide, writer
 
 THREADS = 256  # a block, where at most eight of them hold a row
 MOST = 8  # blocks of a cluster, on any device
@@ -34,15 +39,21 @@ SHIFT = 42  # bits of a fraction
 i32, i64 = types.int32, types.int64
 
 
-def spread(columns: int, clusters: bool) -> tuple[int, int]:
+def held(dtype) -> int:
+    """Elements that a thread holds."""
+    return 2 * HELD if dtype.itemsize == 2 else HELD
+
+
+def spread(columns: int, clusters: bool, dtype) -> tuple[int, int]:
     """(blocks that share a row, threads of such a block)."""
-    ranks = min(power_of_two(blocks(columns, THREADS * HELD)), MOST) if clusters else 1
-    return ranks, max(power_of_two(blocks(columns, ranks * HELD)), 64)
+    most = held(dtype)
+    ranks = min(power_of_two(blocks(columns, THREADS * most)), MOST) if clusters else 1
+    return ranks, max(power_of_two(blocks(columns, ranks * most)), 64)
 
 
 def fits(columns: int, width: int, x: Layout, channels: Channels | None) -> bool:
     """Whether this version can take rows of x."""
-    ranks, threads = spread(columns, capability(x.device) >= (9, 0))
+    ranks, threads = spread(columns, capability(x.device) >= (9, 0), x.dtype)
     exact = channels is None or (columns * channels.run < 1 << SHIFT and channels.share < 1 << 62 - SHIFT)
     return width > 1 and wide(x.dtype).itemsize == 4 and threads <= LONG and exact
 
@@ -67,19 +78,36 @@ def parameter(param, width, channels):
 
 @functools.cache
 def rows(dtype, param, width, threads, ranks, parts):
-    """`ranks` blocks per row; x, y: (rows * columns,). (A residual is added before.)
+    """`ranks` blocks per row; x: accesses (see rows.fetcher); y: (rows * columns,). (A residual is added before.)
 
     weight, bias: (columns,) or (channels,); mean, rstd: (rows,); most: columns of a block, all but the last have so many;
     groups, share: see Channels; inverse: of `run`, as above.
     """
     _, _, T = codec(dtype)
-    read, write = reader(dtype, width), writer(dtype, width)
-    read_param = parameter(param, width, parts.channels)
+    fetch, widen, words, kind = fetcher(dtype, width)
+    write, raw, read_param = writer(dtype, width), numba_type(kind), parameter(param, width, parts.channels)
     total_of, everybody, (meet, tell) = group_total(threads, T), group_sum(ranks, T), table(ranks)
-    vectors, halvings = HELD // width, ranks.bit_length() - 1
+    vectors, halvings = held(dtype) // width, ranks.bit_length() - 1
+    packed = vectors * words
     center, weighted, biased, _, channels = parts
 
-    @bounded((threads, max(1024 // threads, 1)))
+    @device
+    def finish(k, tx, count, r, v, w, b, weight, bias, y, first, begin, start, inverse, middle, scale):
+        """Access k of the thread's, standardised."""
+        column = i32((k * threads + tx) * width)
+        if column < count:
+            if weighted:
+                read_param(weight, first, begin + column, inverse, w)
+            if biased:
+                read_param(bias, first, begin + column, inverse, b)
+            widen(r, k * words, v, 0)
+            for j in range(width):
+                v[j] = (v[j] - middle) * (scale * w[j] if weighted else scale)
+                if biased:
+                    v[j] += b[j]
+            write(y, start + column, v, 0)
+
+    @bounded((threads, 14 if threads == 64 else max(1024 // threads, 1)))  # 72 registers, or 64
     def norm_shared(x, weight, bias, y, mean, rstd, columns, most, groups, share, inverse, eps):
         tx = i32(cuda.threadIdx.x)
         rank = i32(0)
@@ -90,28 +118,29 @@ def rows(dtype, param, width, threads, ranks, parts):
         begin = rank * most
         count = i32(min(most, columns - begin))
         start = row * columns + begin
-        v = cuda.local.array(HELD, T)
+        r = cuda.local.array(packed, raw)
+        v = cuda.local.array(width, T)
         w = cuda.local.array(width, T)
         b = cuda.local.array(width, T)
-        for e in range(HELD):
-            v[e] = T(0)
+        for e in range(packed):
+            r[e] = raw(0)
         for k in range(vectors):
-            column = i32((k * threads + tx) * width)
-            if column < count:
-                read(x, start + column, v, k * width)
+            if i32((k * threads + tx) * width) < count:
+                fetch(x, start // width + i32(k * threads + tx), r, k * words)
         middle = T(0)
         if center:
-            for e in range(HELD):
-                middle += v[e]
+            for k in range(vectors):  # zeros where nothing was read
+                widen(r, k * words, v, 0)
+                for j in range(width):
+                    middle += v[j]
             middle = total_of(middle, 0) / T(count)
         total = T(0)
         for k in range(vectors):
             if i32((k * threads + tx) * width) < count:
-                for e in range(k * width, (k + 1) * width):
-                    v[e] -= middle
-                    total += v[e] * v[e]
+                widen(r, k * words, v, 0)
+                for j in range(width):
+                    total += (v[j] - middle) * (v[j] - middle)
         total = total_of(total, 1)
-        shift = T(0)
         if ranks > 1:
             at = tx & ranks - 1
             other, squares = tell(pairs, middle, total)
@@ -119,28 +148,14 @@ def rows(dtype, param, width, threads, ranks, parts):
                 size = T(most if at < ranks - 1 else columns - (ranks - 1) * most)
                 whole = everybody(other * size) / T(columns)
                 squares += (other - whole) * (other - whole) * size
-                shift = middle - whole
                 middle = whole
             total = everybody(squares)
         scale = T(1) / math.sqrt(total / T(columns) + eps)
         first = i64(types.uint32(row) % types.uint32(groups)) * share if channels else i64(0)
-        for k in range(vectors):
-            column = i32((k * threads + tx) * width)
-            if column < count:
-                if weighted:
-                    read_param(weight, first, begin + column, inverse, w)
-                if biased:
-                    read_param(bias, first, begin + column, inverse, b)
-                for j in range(width):
-                    e = k * width + j
-                    if ranks > 1 and center:
-                        v[e] += shift
-                    v[e] *= scale
-                    if weighted:
-                        v[e] *= w[j]
-                    if biased:
-                        v[e] += b[j]
-                write(y, start + column, v, k * width)
+        for k in range(vectors // 2):  # in two loops: of one as long the compiler would not make registers of r
+            finish(k, tx, count, r, v, w, b, weight, bias, y, first, begin, start, inverse, middle, scale)
+        for k in range(vectors // 2, vectors):
+            finish(k, tx, count, r, v, w, b, weight, bias, y, first, begin, start, inverse, middle, scale)
         if rank == 0 and tx == 0:
             if center:
                 mean[row] = middle
@@ -151,9 +166,11 @@ def rows(dtype, param, width, threads, ranks, parts):
 
 def launch(x: Layout, param, width: int, columns: int, parts: Parts, channels: Channels | None, arguments: list, eps) -> Launch:
     """arguments: x, weight, bias, y, mean, rstd."""
-    ranks, threads = spread(columns, capability(x.device) >= (9, 0))
+    ranks, threads = spread(columns, capability(x.device) >= (9, 0), x.dtype)
     most = blocks(columns, ranks * width) * width
     groups, share, run = channels or (1, 1, 1)
+    _, _, words, kind = fetcher(x.dtype, width)
+    packed = arguments[0].view((x.size * words // width,), dtype=kind)
     kernel = rows(x.dtype, param, width, threads, ranks, parts._replace(residual=False))
     return Launch(kernel, x.size // columns * ranks, threads,
-                  [*arguments, columns, most, groups, share, (1 << SHIFT) // run + 1, eps], cluster=ranks)
+                  [packed, *arguments[1:], columns, most, groups, share, (1 << SHIFT) // run + 1, eps], cluster=ranks)

@@ -122,6 +122,9 @@ def few_channels(where: dict[str, Any]) -> Calls:
         if version != "depthwise_last":
             calls[f"conv2d_weight_grad {version}"] = functools.partial(
                 planned, conv.conv2d_weight_grad, x, x, kernel=(3, 3), **how)
+    grad, w, how = array(2, 70, 9, 11), array(70, 3, 7, 7), {**where, "padding": (3, 3, 3, 3), "stride": (2, 2)}
+    calls["conv2d_input_grad few"] = functools.partial(planned, conv.conv2d_input_grad, grad, w, size=(17, 22), **how,
+                                                        version="few")
     return calls
 
 

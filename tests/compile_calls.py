@@ -426,6 +426,10 @@ def by_name() -> list[tuple[plans.Plan, list[Layout]]]:
         for version in ("direct", "implicit_gemm"):
             where = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1, "version": version}
             plan(functools.partial(conv.conv2d, **where), image, new(8, 6, 3, 3, dtype=f))
+        for c, step in ((3, 2), (4, 1)):                     # gradients of images of few channels
+            where = {"stride": (step, step), "padding": (3, 3, 3, 3), "dilation": (1, 1), "groups": 1, "version": "few"}
+            plan(functools.partial(conv.conv2d_input_grad, size=(9 * step, 8 * step), **where), new(2, 5, 9, 8, dtype=f),
+                 new(5, c, 7, 7, dtype=f))
         for version in ("mma", "wgmma") if f == BF16 else ():
             for c in (72, 16):                           # images and filters that are whole steps, and such that are not
                 x, w, y = new(2, c, 9, 9, dtype=f), new(40, c, 3, 3, dtype=f), new(2, 40, 5, 5, dtype=f)

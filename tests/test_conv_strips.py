@@ -10,9 +10,11 @@ from test_conv import on_gpu as placed
 
 import cudamath as cm
 from cudamath.core.layout import Layout
-from cudamath.kernels import conv, conv_depthwise, conv_depthwise_last, conv_few, conv_layout, conv_pointwise
+from cudamath.core.plan import Call, Launch
+from cudamath.kernels import conv, conv_depthwise, conv_depthwise_last, conv_few, conv_input_few, conv_layout, conv_pointwise
 from cudamath.kernels.build import SIMULATOR
 from cudamath.kernels.lazy import cuda
+from cudamath.runtime import blas, dnn
 from cudamath.runtime.device import assume
 from cudamath.testing import layout_of, simulate
 
@@ -250,6 +252,105 @@ def test_tiles_of_groups_cover_the_results_and_fit(group, size, stride, taps):
     assert cut.rows * cut.pitch % 8 == cut.rows_dy * cut.pitch_dy % 8 == 4
 
 
+# -------------------------------------------------------------------------------- gradients of images of few channels
+
+FEW_CHANNELS = [  # images, channels, height, width; filters, taps; stride; padding
+    ((2, 3, 13, 18), (5, (7, 7)), (2, 2), (3, 3)),
+    ((1, 1, 9, 8), (11, (3, 3)), (1, 1), (1, 1)),
+    ((2, 4, 12, 10), (3, (5, 2)), (2, 1), (0, 1)),
+    ((1, 2, 7, 23), (1, (1, 4)), (1, 2), (0, 5)),       # more padding than taps
+    ((2, 3, 8, 8), (4, (2, 2)), (2, 2), (0, 0)),
+    ((1, 3, 9, 10), (2, (1, 1)), (2, 2), (0, 0)),       # most pixels meet no tap
+    ((1, 1, 71, 70), (9, (2, 2)), (2, 1), (0, 1)),      # several tiles, and planes that do not go into shared memory at once
+]
+LARGER_FEW_CHANNELS = [
+    ((3, 3, 224, 224), (64, (7, 7)), (2, 2), (3, 3)),
+    ((2, 4, 150, 333), (19, (7, 6)), (2, 2), (2, 3)),   # several tiles across
+    ((2, 3, 64, 80), (70, (3, 3)), (1, 1), (1, 1)),
+]
+
+
+def few_channels(case, dtype):
+    """(operands, options, expected, largest possible sums) of a gradient of images."""
+    shape, (outputs, taps), stride, padding = case
+    x, w = numbers(shape, dtype), numbers((outputs, shape[1], *taps), dtype, 1)
+    where = {"stride": stride, "padding": padding}
+    g = numbers(reference(x, w, **where).shape, dtype, 7)
+    options = {"stride": stride, "padding": (padding[0],) * 2 + (padding[1],) * 2, "dilation": (1, 1), "groups": 1,
+               "version": "few", "size": shape[2:]}
+    expected, size = (reference(f(x), f(w), **where, grad=f(g))[1] for f in (np.asarray, np.abs))
+    return (g, w), options, expected, size
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
+@pytest.mark.parametrize("case", FEW_CHANNELS + LARGER_FEW_CHANNELS, ids=str)
+def test_few_channels_by_name(case, dtype, last):
+    (g, w), options, expected, size = few_channels(case, dtype)
+    inputs = [placed(g, last), cm.asarray(w, device="cuda")]
+    layouts = [a._layout for a in inputs]
+    run = conv.conv2d_input_grad(*layouts, **options).bind("input", layouts)
+    first, again = run(*inputs), run(*inputs)
+    check(first, expected, size, dtype, "few")
+    assert first.tobytes() == again.tobytes()
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("dtype", [F32, F16], ids=str)
+@pytest.mark.parametrize("case", FEW_CHANNELS, ids=str)
+def test_few_channels_in_the_simulator(case, dtype):
+    arrays, options, expected, size = few_channels(case, dtype)
+    check(simulate(conv.conv2d_input_grad(*map(layout_of, arrays), **options), *arrays), expected, size, dtype, "few")
+
+
+def test_a_case_of_several_tiles_and_turns():
+    """One of those that the simulator computes."""
+    (_, _, *size), (planes, taps), *_ = FEW_CHANNELS[-1]
+    cut = conv_input_few.tiles(conv_depthwise.scheme(taps, (2, 1), (1, 1), (1, 0)), planes, *size, 1)
+    assert cut.tiles_down * cut.tiles_across > 1 and 1 < cut.count < planes
+
+
+@pytest.mark.parametrize("taps", [(1, 1), (7, 7), (2, 3)])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [(224, 224), (7, 7), (1, 1), (300, 500), (14, 1065)])
+def test_tiles_of_few_channels_cover_the_images_and_fit(size, stride, taps):
+    """A strip a thread; what a tile's strips read lies in shared memory, and places there are 16-bit numbers."""
+    how = conv_depthwise.scheme(taps, (stride,) * 2, (1, 1), (taps[0] // 2, taps[1] // 2))
+    cut = conv_input_few.tiles(how, 64, *size, 1)
+    assert cut.tiles_down * cut.tall >= size[0] > (cut.tiles_down - 1) * cut.tall
+    assert cut.tiles_across * cut.broad >= size[1] > (cut.tiles_across - 1) * cut.broad
+    assert cut.down * cut.across <= conv_depthwise.THREADS and cut.broad == cut.across * how.columns.wide
+    assert (cut.tall - conv_depthwise.HIGH) // stride + how.height <= cut.rows
+    assert (cut.broad - how.columns.wide) // stride + 4 * how.vectors <= cut.pitch
+    assert cut.count * (cut.rows * cut.pitch + 4 * taps[0] * taps[1]) <= conv_input_few.ROOM
+    assert cut.count * cut.rows * cut.pitch < 1 << 16 and 1 <= cut.count <= 64
+
+
+@pytest.mark.parametrize(("shape", "filters", "stride", "dtype", "tf32", "chosen"), [
+    ((64, 3, 224, 224), (64, 3, 7, 7), 2, F32, False, True),
+    ((64, 3, 224, 224), (64, 3, 7, 7), 2, F32, True, True),
+    ((64, 3, 224, 224), (64, 3, 7, 7), 2, BF16, False, True),
+    ((64, 3, 224, 224), (64, 3, 3, 3), 1, F32, False, True),
+    ((64, 3, 224, 224), (64, 3, 3, 3), 1, BF16, False, False),
+    ((64, 8, 224, 224), (64, 8, 7, 7), 2, F32, False, False),
+    ((64, 3, 224, 224), (64, 3, 11, 11), 2, F32, False, False),
+    ((64, 3, 224, 224), (64, 3, 7, 7), 4, F32, False, False),
+    ((2, 3, 16, 16), (8, 3, 3, 3), 2, F32, False, False),
+])
+def test_where_gradients_of_few_channels_run(monkeypatch, shape, filters, stride, dtype, tf32, chosen):
+    monkeypatch.setattr(dnn, "available", lambda: False)
+    pad = filters[2] // 2
+    grad = Layout.new((shape[0], filters[0], *[(n + 2 * pad - filters[2]) // stride + 1 for n in shape[2:]]), dtype, 0)
+    with assume((9, 0)):
+        plan = conv.conv2d_input_grad(grad, Layout.new(filters, dtype, 0), size=shape[2:], stride=(stride,) * 2,
+                                      padding=(pad,) * 4, dilation=(1, 1), groups=1, tf32=tf32)
+    names = [step.kernel.__name__ for step in plan.steps]
+    assert (names == ["conv2d_few_input"]) == chosen
+    if not chosen and shape[0] > 2:
+        assert "conv2d_input_direct" not in names and "conv2d_direct" not in names     # 64 images by those: 40 ms
+
+
 # -------------------------------------------------------------------------------- filters of one tap, by cuBLAS
 
 
@@ -266,6 +367,79 @@ def test_one_tap_by_cublas(shape, outputs, kind, dtype):
                                     "weight": ((g, x), {"kernel": (1, 1)}, dw, sizes[2])}[kind]
     options = {"stride": (1, 1), "padding": (0,) * 4, "dilation": (1, 1), "groups": 1, "version": "cublas"}
     check(on_gpu(kind, arrays, {**more, **options}), expected, size, dtype, kind)
+
+
+APART = [((2, 5, 7, 9), 4, (2, 2)), ((1, 3, 6, 8), 1, (3, 1)), ((3, 1, 5, 5), 6, (1, 2))]
+
+
+def apart(shape, outputs, stride, dtype):
+    """(operands, options, expected, largest possible sums) of a gradient of images at every second or third pixel."""
+    x, w = numbers(shape, dtype), numbers((outputs, shape[1], 1, 1), dtype, 1)
+    g = numbers(reference(x, w, stride=stride).shape, dtype, 7)
+    expected, size = (reference(f(x), f(w), stride=stride, grad=f(g))[1] for f in (np.asarray, np.abs))
+    return (g, w), {"stride": stride, "padding": (0,) * 4, "dilation": (1, 1), "groups": 1, "size": shape[2:]}, expected, size
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("version", ["cublas", "implicit_gemm", "direct", None])
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+@pytest.mark.parametrize("case", [*APART, ((4, 64, 33, 34), 48, (2, 2))], ids=str)
+def test_one_tap_apart(case, dtype, version, last):
+    (g, w), options, expected, size = apart(*case, dtype)
+    inputs = [placed(g, last), cm.asarray(w, device="cuda")]
+    layouts = [a._layout for a in inputs]
+    plan = conv.conv2d_input_grad(*layouts, **options, version=version)
+    check(plan.bind("input", layouts)(*inputs), expected, size, dtype, str(version))
+    biased = conv.conv2d_input_grad(*layouts, Layout.new((case[0][1],), dtype, 0), **options, version=version)
+    bias = numbers((case[0][1],), dtype, 3)
+    found = biased.bind("input", [*layouts, Layout.new(bias.shape, dtype, 0)])(*inputs, cm.asarray(bias, device="cuda"))
+    check(found, expected + bias[:, None, None], size + abs(bias)[:, None, None], dtype, "with a bias")
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("case", APART, ids=str)
+def test_products_put_apart_in_the_simulator(case, monkeypatch):
+    """By cuBLAS, whose product NumPy computes here, and by our kernels: zeros between, and a bias there too."""
+    arrays, options, expected, size = apart(*case, F32)
+    asked = []
+    monkeypatch.setattr(blas, "available", lambda: True)
+    monkeypatch.setattr(blas, "gemm", lambda *given: asked.append(given))
+    layouts = [Layout.new(a.shape, F32, 0) for a in arrays]
+    with assume((9, 0)):
+        plan = conv.conv2d_input_grad(*layouts, **options, version="cublas")
+    ((_, m, n, k, of_w, of_dy, of_dx, count),) = asked
+    assert (of_w, of_dy, of_dx) == (blas.Matrix(1, m), blas.Matrix(0, n, k * n), blas.Matrix(0, n, m * n))
+
+    class Products:
+        """Launched as kernels are."""
+
+        def __getitem__(self, where):
+            def products(w, dy, dx):
+                dx.reshape(count, m, n)[:] = w.reshape(k, m).T @ dy.reshape(count, k, n)
+
+            return products
+
+    plan.steps = [Launch(Products(), 1, 1, step.args) if isinstance(step, Call) else step for step in plan.steps]
+    check(simulate(plan, *arrays), expected, size, F32, "cublas")
+    check(simulate(conv.conv2d_input_grad(*layouts, **options), *arrays), expected, size, F32, "direct")
+    bias = numbers((case[0][1],), F32, 3)
+    plan = conv.conv2d_input_grad(*layouts, Layout.new(bias.shape, F32, 0), **options, version="direct")
+    check(simulate(plan, *arrays, bias), expected + bias[:, None, None], size + abs(bias)[:, None, None], F32, "with a bias")
+
+
+def test_where_products_put_apart_run(monkeypatch):
+    """Large ones by cuBLAS, one product; without it by our tiles, all zeros at once: one launch for them, not three."""
+    where = {"stride": (2, 2), "padding": (0,) * 4, "dilation": (1, 1), "groups": 1, "size": (56, 56)}
+    layouts = [Layout.new(shape, F32, 0) for shape in ((64, 512, 28, 28), (512, 256, 1, 1))]
+    for able in (True, False):
+        monkeypatch.setattr(blas, "available", lambda able=able: able)
+        monkeypatch.setattr(dnn, "available", lambda: False)
+        monkeypatch.setattr(blas, "gemm", lambda *given: "gemm")
+        with assume((9, 0)):
+            steps = conv.conv2d_input_grad(*layouts, **where).steps
+        names = ["gemm" if isinstance(step, Call) else step.kernel.__name__ for step in steps]
+        assert names == (["gemm", "fill_line", "strided"] if able else ["fill_line", "pack_weights", "conv2d_implicit_gemm"])
 
 
 # -------------------------------------------------------------------------------- filters of one tap, by wgmma

@@ -7,7 +7,8 @@ A convolution and its two gradients are one sum of products, read three ways (co
                                     launch is sooner done than several.
 ``depthwise``                       one filter per channel: strips of results in registers, images in shared memory.
 ``depthwise_last``                  the same but for weight gradients, images channels last: pixels from the cache.
-``few``                             weight gradients of groups of up to 8 channels and outputs, in the same way.
+``few``                             weight gradients of groups of up to 8 channels and outputs, and the gradient of images of
+                                    up to 4 channels, in the same way.
 ``implicit_gemm``, ``weight_gemm``  a matrix product over a table of taps, in registers; any GPU, any dtype.
 ``mma``                             the same on tensor cores, 16-bit numbers, compute capability 8.0 on.
 ``wgmma``                           the same by the means of compute capability 9.0: conv_wgmma.py, conv_wgmma_grad.py; where
@@ -77,6 +78,7 @@ from . import (
     conv_few,
     conv_grad,
     conv_input,
+    conv_input_few,
     conv_mma,
     conv_mma_grad,
     conv_pointwise,
@@ -97,6 +99,7 @@ Lengths = tuple[int, ...]  # along rows and columns, or along planes, rows and c
 NAMED = ("wgmma", "product", "cudnn", "mma", "depthwise", "depthwise_last", "few", "cublas", "columns")
 LARGE = 1 << 28  # multiply-adds from which float32 may go to the library
 SOME = 8  # channels and outputs, from which on less than that may go there, too: it takes one launch
+FEW = 1 << 24  # multiply-adds from which gradients of images of few channels have a kernel of their own
 WEIGHTS = 1 << 22  # up to which weight gradients do; beyond, ours have enough blocks
 
 
@@ -219,8 +222,8 @@ def _sooner(kind: str, products: int, channels: int, window: bool, stride: int, 
 
     Forward and input of (8, 32, 16, 16) with a dilation of 2: 29, 11; of (8, 128, 28, 28) with one tap: 26, 13 and 26, 14.
     """
-    if products >= LARGE:
-        return kind == "forward" or window and stride == 1
+    if products >= LARGE:                                 # of 3 channels forward: 530 us, 743; 64 x 3 x 224^2, 7 x 7, stride 2
+        return channels >= SOME if kind == "forward" else window and stride == 1
     return channels >= SOME and (kind != "weight" or window and stride == dilation == 1 and products <= WEIGHTS)
 
 
@@ -247,10 +250,15 @@ def _order(version: str | None, kind: str, out: Layout, first: Layout, second: L
     products = (out if kind == "forward" else first).size * per_group * kernel[0] * kernel[1]
     sooner = (out.itemsize == 4 and not tf32 and bool(library) and groups == 1
               and _sooner(kind, products, min(channels), window, max(stride), max(dilation)))
+    if (kind == "input" and products >= FEW and (out.itemsize == 4 and not tf32 or max(stride) > 1)
+            and conv_input_few.serves(second.shape, out.itemsize, groups, stride, dilation)):
+        return ["few", *library]
     if out.itemsize == 8 or _little(kind, out, first, second, stride, groups, sooner):
         return []
     if out.itemsize == 4 and not tf32:               # float32 as float32: see this file's header
         timed = measured(kind, out, first, second, stride, dilation)
+        if kind == "input" and not window and max(stride) > 1 and products >= LARGE and groups == 1:
+            return ["cublas"]                        # a product, and zeros
         if timed is not None:
             return [] if timed.choice == "ours" else library if timed.choice.startswith("cudnn") else [timed.choice, *library]
         return library if sooner else []
@@ -317,6 +325,7 @@ def conv2d_input_grad(grad: Layout, weight: Layout, bias: Layout | None = None, 
     ways: dict[str, Callable[[], Plan | None]] = {
         "depthwise": lambda: conv_depthwise.conv2d_input_grad(out, grad, weight, **where),
         "depthwise_last": lambda: conv_depthwise_last.conv2d_input_grad(out, grad, weight, **where),
+        "few": lambda: conv_input_few.conv2d_input_grad(out, grad, weight, **where, groups=groups),
         "cublas": lambda: one_tap("cublas", "input", out, grad, weight, stride=stride, padding=padding),
         "columns": lambda: conv_columns.input_gradient(out, grad, weight, **where, groups=groups),
         "product": lambda: one_tap("product", "input", out, grad, weight, stride=stride, padding=padding),

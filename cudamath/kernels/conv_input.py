@@ -24,7 +24,8 @@ from . import conv_simt
 from .build import blocks, codec
 from .conv_direct import sum_of_lanes, sum_of_taps
 from .conv_layout import lies_last
-from .conv_simt import LEAST_OUTPUTS, Sources, View, grouped, residues, tap_sum
+from .conv_simt import Sources, View, grouped, residues, tap_sum, tiles_pay
+from .copy import fill_part, whole
 from .lazy import cuda, types
 from .reduce_parts import index_walker
 
@@ -122,13 +123,19 @@ def conv2d_input_grad(out: Layout, grad: Layout, weight: Layout, bias: Layout | 
     dy, w = grouped(g_arg, grad, groups, 1), grouped(w_arg, weight, groups, 0)
     dx = grouped(Output(0), out, groups, 1)
     each = (weight.shape[0] // groups, *weight.shape[1:])
-    if version == "direct" or version is None and (weight.shape[1] < LEAST_OUTPUTS or little(
-            out.size, each, stride, last=lies_last(grad) and not grad.contiguous)):
+    worth = tiles_pay(weight.shape[1], math.prod(each) // math.prod(stride), out.size)
+    last = lies_last(grad) and not grad.contiguous
+    if version == "direct" or version is None and (not worth or little(out.size, each, stride, last=last)):
         sources.steps.append(direct(grad.dtype, dy, w, added, dx, stride, padding[::2], dilation))
         return Plan([out], sources.steps, sources.temps)
     kernel, size = weight.shape[2:], out.shape[2:]
     axes = [residues(kernel[i], size[i], stride[i], padding[2 * i], dilation[i]) for i in (0, 1)]
-    for (top, height, r, rows), (left, width, s, columns) in itertools.product(*axes):
+    products = [*itertools.product(*axes)]
+    met = [product for product in products if all(range(kernel[i])[product[i][2]] for i in (0, 1))]
+    if added is None and len(met) < len(products):
+        sources.steps += fill_part(whole(Output(0), out), np.uint64(0), np.uint64(0), None)
+        products = met
+    for (top, height, r, rows), (left, width, s, columns) in products:
         ws = w.strides                                             # (G, M, C, R, S) read as (G, C, M, R', S')
         part = View(w_arg, (groups, w.shape[2], w.shape[1], len(range(kernel[0])[r]), len(range(kernel[1])[s])),
                     (ws[0], ws[2], ws[1], r.step * ws[3], s.step * ws[4]), r.start * ws[3] + s.start * ws[4])

@@ -1,4 +1,4 @@
-"""Filters of one tap without a stride: products of matrices as they lie.
+"""Filters of one tap: products of matrices as they lie.
 
 16-bit images channels last are one matrix X of pixels x channels, so all three are single products:
 
@@ -13,12 +13,15 @@ float32 and float64 images in C order are a matrix x[n] of channels x pixels eac
     input gradient   dx[n] = w.T @ dy[n]
     weight gradient  dw = sum over n of dy[n] @ x[n].T, each kept by itself, then added in a fixed order
 
-Nothing is gathered, and nothing is turned. Where this is the fastest has been measured (core/tune.py, "cublas").
+Nothing is gathered, and nothing is turned. With a stride an input gradient is that product, copied to its places among zeros.
+Strides are for nothing else here. Where this is the fastest has been measured (core/tune.py, "cublas").
 """
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
 
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Call, Input, Launch, Output, Plan, Temp
@@ -26,6 +29,7 @@ from ..runtime import blas
 from .build import blocks
 from .conv_grad import sum_partials
 from .conv_layout import Turned
+from .copy import Part, copy_part, fill_part, whole
 from .matmul import contenders as matmul_contenders
 from .matmul import matmul, turned
 from .mlp import moved
@@ -106,9 +110,26 @@ def by_images(kind: str, out: Layout, first: Layout, second: Layout, bias: Layou
     """kind: see `operands`; all (N, C, H, W) in C order. None: not in this file's reach."""
     images, results, filters = {"forward": (first, out, second), "input": (out, first, second),
                                 "weight": (second, first, out)}[kind]
+    if kind == "input" and max(stride) > 1:
+        return _apart(out, first, second, stride, padding)
     if bias is not None or not serves(images, results, filters.shape, stride, padding):
         return None
     return _weight_product(out, first, second) if kind == "weight" else _product(out, second, first, kind == "input")
+
+
+def _apart(out: Layout, grad: Layout, weight: Layout, stride: Pair, padding: tuple[int, int, int, int]) -> Plan | None:
+    """grad (N, K, P, Q), weight (K, C, 1, 1) -> out (N, C, H, W), of which every stride-th row and column is no zero."""
+    close = out.like((*out.shape[:2], *grad.shape[2:]))
+    if not serves(close, grad, weight.shape, (1, 1), padding):
+        return None
+    inner, plan = _product(close, weight, grad, True), Turned(out, last=False)
+    source = plan.temp(close)
+    plan.steps += moved(inner, {Output(0): source, **{Temp(i): plan.temp(x) for i, x in enumerate(inner.temps)}})
+    steps = plan.seen.strides
+    places = plan.seen.view(close.shape, (*steps[:2], steps[2] * stride[0], steps[3] * stride[1]))
+    plan.steps += fill_part(whole(plan.target, plan.seen), np.uint64(0), np.uint64(0), None)
+    plan.steps += copy_part(whole(source, close), Part(plan.target, places))
+    return plan.plan()
 
 
 def _weight_product(out: Layout, grad: Layout, x: Layout) -> Plan | None:

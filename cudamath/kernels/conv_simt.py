@@ -60,7 +60,8 @@ DEPTH = 8                    # taps (or positions, in the weight gradient) that 
 PITCH = POSITIONS + 4        # of a shared row: stores by neighbouring taps hit different banks
 SIZE_B = 2 * DEPTH * PITCH     # two slabs in turn
 OUTSIDE = -(1 << 30)         # row of a tap or position that does not exist: it stays outside whatever is added
-LEAST_OUTPUTS = 8            # per group, below which a tile would stay nearly empty
+LEAST_OUTPUTS = 8            # per group, below which a tile would stay nearly empty,
+DEEP, MUCH = 64, 1 << 24     # which is sooner done for sums of so many taps and so many multiply-adds in all (3 of 32: 6 times)
 DIRECT, DIRECT_TAPS = 1 << 18, 256  # multiply-adds, in all and a result: up to these one launch of `direct` is sooner done
 
 
@@ -415,6 +416,11 @@ def choose_tile(outputs: int, dtype: np.dtype) -> Tile:
     return TILES[64 if outputs <= 64 else 128]
 
 
+def tiles_pay(outputs: int, taps: int, results: int) -> bool:
+    """Whether tiles are worth while for so many outputs a group, results in all, and taps of each."""
+    return outputs >= LEAST_OUTPUTS or (taps >= DEEP and results * taps >= MUCH)
+
+
 def fits(view: View, itemsize: int) -> bool:
     """Whether places in an operand, and their sums, are 32-bit numbers."""
     return view.span(itemsize) < 1 << 30
@@ -454,9 +460,10 @@ def tap_sum(sources: Sources, dtype: np.dtype, x: View, w: View, bias: ArrayArg 
     channels, taps = w.shape[2], w.shape[2] * w.shape[3] * w.shape[4]
     positions, item = images * height * width, dtype.itemsize
     if version is None:
-        gemm = (outputs >= LEAST_OUTPUTS and groups <= 65535 and fits(x, item) and positions < 1 << 30
+        results = positions * groups * outputs
+        gemm = (tiles_pay(outputs, taps, results) and groups <= 65535 and fits(x, item) and positions < 1 << 30
                 and taps * outputs * groups < 1 << 30)
-        gemm = gemm and (taps > DIRECT_TAPS or positions * groups * outputs * taps > DIRECT)
+        gemm = gemm and (taps > DIRECT_TAPS or results * taps > DIRECT)
         version = "implicit_gemm" if gemm and taps else "direct"
     if version == "direct":
         sources.steps.append(direct(conv2d_direct, dtype, x, w, bias, y, w.shape[2], w.shape[3] * w.shape[4],

@@ -189,6 +189,9 @@ def versions() -> Calls:
                                              version="lines"),
             "scaled_matmul, steps": functools.partial(planned, scaled_matmul.scaled_matmul, a, b, one, one,
                                                       dtype=np.dtype("f4"), version="steps"),
+            "scaled_matmul, odd": functools.partial(planned, scaled_matmul.scaled_matmul, a[:, :127].astype("float8_e4m3"),
+                                                    array(71, 127).astype("float8_e4m3").mT, one, one,
+                                                    dtype=cm.dtype("bfloat16")),
             "scaled_matmul, sums": functools.partial(planned, scaled_matmul.scaled_matmul, a.astype("float8_e4m3"),
                                                      b[:, :71].astype("float8_e4m3"), one, one, dtype=cm.dtype("bfloat16"),
                                                      version="sums")}

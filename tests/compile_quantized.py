@@ -32,6 +32,7 @@ def quantized(f: np.dtype) -> None:
     for t in (cm.float8_e4m3, cm.float8_e5m2):
         a, b = cm.empty((64, 127), f).astype(t), cm.empty((127, 63), f).astype(t)
         cm.ml.scaled_matmul(a, b, cm.empty((), F32), cm.empty(63, F32), dtype=f)
+        cm.ml.scaled_matmul(a, b, cm.empty((), F32), cm.empty(63, F32), cm.empty(63, f), dtype=f)
     for long in (1000, 40_000):
         cm.ml.linear_quantized(cm.empty((2, long), f), cm.ml.quantize(cm.empty((8, long), f), axis=0))
     for t in (cm.float8_e4m3, cm.float8_e5m2):

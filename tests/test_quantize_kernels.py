@@ -329,9 +329,10 @@ def test_scaled_tiles_on_the_gpu(tile, dtype):
         pytest.skip("compute capability 9.0")
     rng = np.random.default_rng(16)
     kind = STORED[dtype][0]
-    for m, n, k in ((200, 264, 400), (64, 128, 1024)):
+    for m, n, k, rows, columns in ((200, 264, 400, 200, 264), (64, 128, 1024, 64, 128), (201, 263, 401, 201, 263),
+                                   (67, 261, 90, 1, 261), (300, 2, 31, 300, 1), (1, 1, 3, 1, 1)):
         a, b = eight_bits(rng, kind, (m, k)), eight_bits(rng, kind, (n, k))
-        sa, sb = (rng.random(m) * 0.01).astype(F32), (rng.random(n) * 0.01).astype(F32)
+        sa, sb = (rng.random(rows) * 0.01).astype(F32), (rng.random(columns) * 0.01).astype(F32)
         there = [cm.asarray(v, device="cuda") for v in (a, b, sa, sb)]
         there[1] = there[1].T
         layouts = [v._layout for v in there]
@@ -342,11 +343,15 @@ def test_scaled_tiles_on_the_gpu(tile, dtype):
 
 @pytest.mark.skipif(build.SIMULATOR, reason="tensor cores have no simulator")
 def test_when_float8_is_summed_before_it_is_scaled():
-    """Rows that TMA cannot store; float32 results are summed exactly, without tensor cores."""
+    """Rows that TMA cannot store, with a bias; float32 results are summed exactly, without tensor cores."""
     from cudamath.kernels.scaled_matmul import scaled_matmul
 
     with assume((9, 0)):
-        plan = scaled_matmul(*scaled_layouts(32, 63, 128), dtype=BF16)
+        for stored in ("int8", "float8_e4m3"):
+            assert names(scaled_matmul(*scaled_layouts(32, 63, 128, stored=stored), dtype=BF16)) == ["matmul_wgmma"]
+            odd = scaled_matmul(*scaled_layouts(32, 63, 127, stored=stored), dtype=BF16)
+            assert names(odd) == ["pitched", "matmul_wgmma"]
+        plan = scaled_matmul(*scaled_layouts(32, 63, 128, bias=True), dtype=BF16)
         assert names(plan)[-2:] == ["matmul_wgmma", "rescale"] and "their scales afterwards" in plan.why
         assert "matmul_wgmma" not in names(scaled_matmul(*scaled_layouts(32, 63, 128), dtype=F32))
 
@@ -354,7 +359,7 @@ def test_when_float8_is_summed_before_it_is_scaled():
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float8_e4m3", "float8_e5m2"])
 def test_sums_and_then_their_scales_on_the_gpu(dtype):
-    """Rows that TMA cannot store, and operands that it cannot read; and the version by its name."""
+    """Also rows that TMA cannot store, and operands that it cannot read."""
     from cudamath.kernels.scaled_matmul import scaled_matmul
 
     if cm.cuda.devices()[0].capability != (9, 0):
@@ -367,7 +372,7 @@ def test_sums_and_then_their_scales_on_the_gpu(dtype):
         there = [cm.asarray(v, device="cuda") for v in (a, b, sa, sb)]
         there[1] = there[1].T
         layouts = [v._layout for v in there]
-        plan = scaled_matmul(*layouts, dtype=BF16, version=None if n % 8 else "sums")
+        plan = scaled_matmul(*layouts, dtype=BF16, version="sums")
         assert names(plan)[-2:] == ["matmul_wgmma", "rescale"]
         z = a.astype(F64) @ b.astype(F64).T * sa[:, None] * sb
         got = plan.bind("scaled", layouts)(*there).to_numpy()

@@ -324,23 +324,43 @@ def store(tile: Any) -> tuple[Any, Any]:
         return store_boxes, drain
 
     size, pair = _pair(tile.store, tile.sums)
+    scaled, by_row, by_column = tile.scaled != "", tile.scaled.startswith("m"), tile.scaled.endswith("n")
+
+    @device
+    def scale(at, number, count, each):
+        if scaled:
+            return load_global_float(at + 4 * i64(min(number, i32(count - 1)) if each else i32(0)))
+        return f32(1)
+
+    @device
+    def times(value, by):
+        return f32(value) * by
+
+    @device
+    def alone(value, by):
+        return value
+
+    bring = times if scaled else alone
 
     @device
     def store_pairs(c, thread, group, staging, maps, out, z, row0, column0, rows, columns, vectors, residual):
         lane = i32(thread & 31)
         base = global_address(out)
+        _, at_rows, at_columns = vectors
         for block in range(blocks_m):
             row = i32(row0 + block * BOX + (thread >> 5) * 16 + (lane >> 2))
+            upper, lower = scale(at_rows, row, rows, by_row), scale(at_rows, i32(row + 8), rows, by_row)
             for j in range(n // 8):
                 column = i32(column0 + 8 * j + 2 * (lane & 3))
                 i = block * (n // 2) + 4 * j
                 if column < columns:
                     both = column + 1 < columns
+                    u, v = scale(at_columns, column, columns, by_column), scale(at_columns, i32(column + 1), columns, by_column)
                     at = base + size * ((i64(z) * rows + row) * columns + column)
                     if row < rows:
-                        pair(at, both, c[i], c[i + 1])
+                        pair(at, both, bring(c[i], upper * u), bring(c[i + 1], upper * v))
                     if row + 8 < rows:
-                        pair(at + 8 * size * i64(columns), both, c[i + 2], c[i + 3])
+                        pair(at + 8 * size * i64(columns), both, bring(c[i + 2], lower * u), bring(c[i + 3], lower * v))
 
     @device
     def nothing(thread):

@@ -16,7 +16,7 @@ from ..core import shapes
 from ..core.layout import Layout
 from ..core.plan import ArrayArg, Input, Launch, Output, Plan, Temp, TensorMap
 from ..runtime import device as devices
-from . import conv_splits, matmul_mma
+from . import conv_splits, matmul_mma, pitched
 from .build import blocks, codec
 from .copy import Part, copy_part
 from .lazy import cuda
@@ -122,11 +122,13 @@ class _Prepared(NamedTuple):
 
 
 def _prepared(a: Layout, b: Layout, majors: str) -> _Prepared:
-    """Operands that cannot be read as they lie are copied to scratch, contiguous along their last axis."""
+    """Operands that cannot be read as they lie are copied to scratch, contiguous along their last axis; such as only begin
+    their rows elsewhere, in one launch (pitched.py)."""
     p = Product(a, b)
     operands, arguments = [a, b], [Input(0), Input(1)]
     temps: list[Layout] = []
     steps: list[Launch] = []
+    moved: list[pitched.Rows] = []
     for i, found in enumerate(_sides(p, a, b, majors)):
         if found is not None:
             continue
@@ -137,9 +139,15 @@ def _prepared(a: Layout, b: Layout, majors: str) -> _Prepared:
         arguments[i] = Temp(len(temps))
         whole_rows = layout.strides[0] * layout.shape[0] // layout.itemsize
         temps.append(Layout.new((whole_rows,), layout.dtype, layout.device))
-        steps += copy_part(Part(Input(i).view(view.shape, view.strides), view),
-                           Part(arguments[i].view(layout.shape, layout.strides), layout))
+        rows = pitched.rows_of(Input(i), arguments[i], view)
+        if rows is not None and pitched.fits(rows, view.itemsize):
+            moved.append(rows)
+        else:
+            steps += copy_part(Part(Input(i).view(view.shape, view.strides), view),
+                               Part(arguments[i].view(layout.shape, layout.strides), layout))
         operands[i] = _transposed(layout) if flip else layout
+    if moved:
+        steps.append(pitched.launch(moved, a.itemsize))
     if temps:
         p = Product(*operands)
     side_a, side_b = _sides(p, *operands, majors)
@@ -278,8 +286,8 @@ def wgmma(a: Layout, b: Layout, choice: str = "", *, tf32: bool = False, out: np
     """Plan of a @ b by wgmma: 16-bit numbers, 8-bit ones, float32 rounded to TF32 (`tf32`); compute capability 9.0.
 
     choice: see Choice.parse; by default the fastest measured, else what `choose` says. out: C's dtype where it is not the
-    operands': int32 for int8, float32 for float8, or with an epilogue a 16-bit one for both. epilogue: for C of 16-bit numbers
-    whose rows are `boxed`.
+    operands': int32 for int8, float32 for float8, or with an epilogue a 16-bit one for both. epilogue: for C of 16-bit numbers;
+    all but scales for such whose rows are `boxed`.
     """
     if (a.dtype == np.float32) != tf32:
         raise AssertionError("wgmma: float32 is multiplied as TF32 or not at all")
@@ -322,6 +330,8 @@ def _launches(ready: _Prepared, a: Layout, c: Layout, batch: int, offsets: tuple
     else:
         store = "box" if boxed(n, offsets[2]) else KINDS[c.dtype.name]
     extra = epilogue or Epilogue()
+    if store != "box" and (extra.activation or extra.bias or extra.residual or extra.keep):
+        raise AssertionError(f"wgmma: of what follows a product only scales go with rows of {n} numbers")
     tile = Tile(kind, ready.sides[0].major, ready.sides[1].major, choice.m, choice.n, choice.pingpong, store, extra.activation,
                 extra.bias is not None, extra.residual is not None, share,
                 KINDS[c.dtype.name] if c.itemsize == 2 * a.itemsize == 2 else "", extra.scaled, extra.keep, extra.slope)

@@ -140,7 +140,8 @@ def _able(a: Layout, b: Layout, scale_a: Layout, scale_b: Layout, bias: Layout |
     hopper = not SIMULATOR and devices.capability(a.device) == (9, 0) and out.itemsize == 2 and 0 not in (m, n, k)
     if hopper and a.dtype != np.int8:  # whose sums are made by wgmma anyway
         found.insert(0, "sums")
-    if (hopper and n % 8 == 0 and all(o is None or o.contiguous and o.aligned for o in (scale_a, scale_b, bias))):
+    beside = [o for o in (scale_a, scale_b, bias) if o is not None]
+    if hopper and (n % 8 == 0 or bias is None) and all(o.contiguous and o.aligned for o in beside):
         found.insert(0, "wgmma")
         lines = _lines(a, b)
         even = all(x.aligned and line is not None and line.ld % 16 == 0 for x, line in zip((a, b), lines, strict=True))

@@ -91,6 +91,38 @@ def test_gradients_by_cluster(rows, columns, dtype, param):
     assert_close(dweight, expected[1], **summed)
 
 
+@pytest.mark.parametrize("dtype, columns, many, side", [
+    ("float32", 64, 1 << 20, 4), ("bfloat16", 64, 1 << 20, 2), ("float32", 4, 1 << 22, 4), ("float32", 128, 1 << 20, 2),
+    ("float32", 64, 100_000, 1), ("float32", 768, 1 << 20, 1), ("float32", 63, 1 << 20, 1), ("float64", 64, 1 << 20, 1)])
+def test_how_many_short_rows_are_read_at_once(dtype, columns, many, side):
+    """As many as make four accesses of float32 or two of 16 bits a thread, where blocks are left for all multiprocessors."""
+    from cudamath.kernels import norm
+
+    x = Layout.new((many, columns), np.dtype(bfloat16 if dtype == "bfloat16" else dtype), 0)
+    with assume((9, 0)):
+        step = norm.forward("rows", x, None, None, None, columns, 1e-5).steps[0]
+        assert -(-many // (step.grid[0] * step.block[1])) == side
+
+
+@gpu
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("columns", [8, 40, 64, 128])
+def test_short_rows_read_several_at_once(columns, dtype):
+    """The last blocks have fewer rows than they could, and groups some of theirs alone."""
+    from cudamath.kernels import norm
+
+    x, r = numbers((1_200_011, columns), dtype, scale=2, shift=1), numbers((1_200_011, columns), dtype, 1)
+    w, b = numbers((columns,), dtype, 2), numbers((columns,), dtype, 3)
+    h = (wide(x) + wide(r)).astype(x.dtype)
+    y, mean, rstd, found = run_version("gpu", lambda x, w, b, r: norm.forward("rows", x, w, b, r, columns, 1e-5), x, w, b, r)
+    assert_close(found, h, rtol=0)
+    assert_close(y, row_reference(h, w, b), **looseness(dtype))
+    assert_close(mean, wide(h).mean(1), rtol=1e-5, atol=1e-5)
+    assert_close(rstd, 1 / np.sqrt(wide(h).var(1) + 1e-5), rtol=1e-5)
+    y, _ = run_version("gpu", lambda x, w: norm.forward("rows", x, w, None, None, columns, 1e-5, center=False), x, w)
+    assert_close(y, row_reference(x, w), **looseness(dtype))
+
+
 @pytest.mark.simulator
 @pytest.mark.parametrize("weighted, biased", [(True, True), (True, False), (False, True)])
 def test_last_sums_of_few_groups(weighted, biased):

@@ -477,7 +477,7 @@ def _backward(dx: Layout, inputs: Sequence[Layout], kind: str, window: Window) -
     (n, c, h, w), (_, _, p, q) = dx.shape, grad.shape
     n, c = (n * c, 1) if grad.contiguous else (n, c)  # dx is, too, where it is one row and column, channels last
     spread = c == 1 and window.tiles and (h, w) == (p * window.rows, q * window.columns) and window.columns <= 4
-    together = 0 if spread or c > 1 else pool_rows.fits_grad(grad, dx, window)
+    together = 0 if spread or c > 1 else pool_rows.fits_grad(grad, dx, window, kind)
     width = _width(q if spread else c, [grad, dx])
     arguments = [_memory(Input(0), grad), _memory(Input(len(inputs) - 1), inputs[-1]), _memory(Output(0), dx)]
     if spread:

@@ -108,14 +108,14 @@ def pool_rows(kind: str, dtype: np.dtype, window: Window, width: int, large: boo
     return pool_rows
 
 
-def fits_grad(grad: Layout, dx: Layout, window: Window) -> int:
+def fits_grad(grad: Layout, dx: Layout, window: Window, kind: str) -> int:
     """Windows whose columns a thread of `pool_rows_grad` owns, or 0 where it does not apply. All (N, C, rows, columns) in C
-    order."""
-    width, results = 16 // max(grad.itemsize, 4), grad.shape[3]
+    order. As many as 16 bytes hold of the gradient, but more than four only beside notes that are bytes."""
     good = (not SIMULATOR and grad.aligned and dx.aligned and (window.row_step, window.column_step) == (1, 1)
-            and window.columns >= window.right and results % width == 0 and results * window.right == dx.shape[3]
-            and width * window.down * window.right <= 32)
-    return width if good and width > 1 else 0
+            and window.columns >= window.right and grad.shape[3] * window.right == dx.shape[3])
+    most = 16 // (grad.itemsize if kind == "bytes" else max(grad.itemsize, 4))
+    return next((width for width in (most, 4, 2) if good and width <= most and grad.shape[3] % width == 0
+                 and width * window.down * window.right <= 32), 0)
 
 
 @functools.cache

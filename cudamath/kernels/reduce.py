@@ -88,9 +88,10 @@ WIDE = 16  # .. too few for accumulators of this many bytes, which get half as m
 WHOLE = 512  # threads per row at the most where there are many rows: two blocks of 1,024 would leave gaps
 BUSY = 768  # threads that keep a multiprocessor's loads in flight
 RESIDENT = 1536  # threads of a multiprocessor where eight numbers vary at once: told so, the compiler keeps four loads ahead
-SHARE = 16  # small elements of a column that a thread takes before others do, where columns are many: it finds them once
+SHARE = 64  # small elements of a column that a thread takes before others do: columns of 64 by 8, 4, 2, 1 threads 83 to 69 us
 EACH = 4  # vectors a thread of a row has at the least ..
 EACH_EXTREME = 16  # .. and of 16-bit numbers' max and min
+EACH_EIGHTS = 16  # .. and of their argmax, argmin, var and std: argmax of rows of 1,024 82, 72, 68 us with 4, 8, 16 (H200)
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -439,7 +440,8 @@ def planned(x: Layout, reduce: Reduction, axis: tuple[int, ...], keepdims: bool,
         reduce = eights
     if along_rows:
         most = MOST_THREADS // (2 if sum(kind.bitwidth // 8 for kind in reduce.kinds) >= WIDE else 1)
-        cut = _cut_rows(x, walk, out.size, count, most, each=each if len(reduce.kinds) == 1 else 0, forced=split)
+        least = min(max(power_of_two(blocks(count, 8 * EACH_EIGHTS)), 8), 32) if reduce is eights else 32
+        cut = _cut_rows(x, walk, out.size, count, most, least, each=each if len(reduce.kinds) == 1 else 0, forced=split)
     else:
         cut = _cut_columns(x, walk, out.size, count, forced=split)
     if cut.parts == 1 and not split:
@@ -498,8 +500,8 @@ class _Cut(NamedTuple):
     segment: int
 
 
-def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, most: int, *, each: int, forced: bool) -> _Cut:
-    """most: threads of a row; each: see _threads; forced: parts even where one would do."""
+def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, most: int, least: int, *, each: int, forced: bool) -> _Cut:
+    """most: threads of a row; least, each: see _threads; forced: parts even where one would do."""
     vectors = max(count // walk.width, 1)
     fill = FILL * multiprocessors(x.device)
     if forced or (count >= LONG and rows * 2 <= fill):
@@ -512,15 +514,16 @@ def _cut_rows(x: Layout, walk: Walk, rows: int, count: int, most: int, *, each: 
                 segment = blocks(segment, round_) * round_
             return _Cut(rows, (THREADS, 1), blocks(vectors, segment), segment)
     enough = power_of_two(blocks(vectors, 4))  # so many threads have one to four loads each
-    threads = _threads(rows, vectors, min(enough, most), each, BUSY * multiprocessors(x.device)) if rows >= fill else max(
-        min(enough, most), min(power_of_two(vectors), 64))  # few rows: each spread wide
+    enough = min(enough, most)
+    threads = (_threads(rows, vectors, enough, least, each, BUSY * multiprocessors(x.device)) if rows >= fill
+               else max(enough, min(power_of_two(vectors), 64)))  # few rows: each spread wide
     height = max(THREADS // threads, 1) if threads <= 32 else 1
     return _Cut(blocks(rows, height), (threads, height), 1, vectors)
 
 
-def _threads(rows: int, vectors: int, most: int, each: int, busy: int) -> int:
-    """Threads for each of many rows of so many vectors, each with `each` of them or more (0: an accumulator is several
-    numbers); busy: threads that keep all multiprocessors' loads in flight.
+def _threads(rows: int, vectors: int, most: int, least: int, each: int, busy: int) -> int:
+    """Threads for each of many rows of so many vectors, `least` or more, each with `each` of them or more (0: an accumulator is
+    several numbers); busy: threads that keep all multiprocessors' loads in flight.
 
     Measured on an H200, GB/s of rows of float32 by 32, 64, 128, 256 and 512 threads:
 
@@ -534,7 +537,7 @@ def _threads(rows: int, vectors: int, most: int, each: int, busy: int) -> int:
     (a var divides at each step): one warp per row, more only where rows are too few. max is as sum, argmax between the two, and
     max of bfloat16 (512 vectors: 3,672 3,462 3,292 2,506 1,897), where a vector is eight choices, wants more vectors a thread.
     """
-    threads = min(most, 32)
+    threads = min(most, least)
     if each:
         while threads < min(most, WHOLE) and vectors >= 2 * each * threads:
             threads *= 2
@@ -551,9 +554,9 @@ def _cut_columns(x: Layout, walk: Walk, results: int, count: int, *, forced: boo
     across = min(power_of_two(vectors), 32)
     down = min(power_of_two(blocks(count, 4)), THREADS // across)
     fill = FILL * multiprocessors(x.device)
-    fewer = power_of_two(blocks(count, SHARE))
-    if x.itemsize <= 2 and fewer < down and vectors * fewer >= 2 * fill * THREADS:
-        down = fewer
+    if x.itemsize <= 2:  # a thread finds a column once: as few share one as keep the device nearly full
+        fill = fill * 7 // 8
+        down = min(down, max(power_of_two(blocks(count, SHARE)), power_of_two(blocks(fill * THREADS, vectors))))
     across = min(power_of_two(vectors), THREADS // down)
     groups = blocks(vectors, across)
     parts = max(min(blocks(fill, groups), count // (16 * down)), min(blocks(WAVES * fill, groups), count // (64 * down)))

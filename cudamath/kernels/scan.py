@@ -302,6 +302,7 @@ def scan_tiles(kind: str, source: np.dtype, target: np.dtype, width: int, vector
 
 MANY_LINES = 1 << 14  # so many threads are enough for ``scan_lines`` with a few segments each
 SHORT = 64  # lines of neighbours up to this length are walked by a thread
+LONGEST = 1 << 16  # numbers of a row that ``scan_rows`` takes: it adds step after step, and as many roundings
 
 
 def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | None = None) -> Plan:
@@ -325,6 +326,8 @@ def scan(x: Layout, *, kind: str, axis: int, dtype: np.dtype, version: str | Non
         temps = []
         steps, source, back, target = neighbours(x, out, axis, temps)
         if version == "rows":
+            if n > LONGEST:
+                raise ValueError(f"scan: version rows is for rows of up to {LONGEST} numbers, got {n}")
             steps.append(row_step((kind, x.dtype, out.dtype), source, target, x.size // n, n, x))
         else:
             steps += tile_steps(kind, source, target, (x.size // n, n), x, out.dtype, temps, ring)

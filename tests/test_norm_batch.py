@@ -11,13 +11,14 @@ from cudamath.testing import assert_close
 @pytest.fixture
 def few_threads(monkeypatch):
     """Blocks of two rows of two threads where the simulator runs, and of few blocks: the threads go round often."""
-    from cudamath.kernels import batch_norm
+    from cudamath.kernels import batch_norm, batch_norm_grad
 
     def fewer(machine, channels):
         monkeypatch.setattr(batch_norm, "BLOCKS", channels)
         if machine == "simulator":
             found = batch_norm.geometry
-            monkeypatch.setattr(batch_norm, "geometry", lambda *layouts: found(*layouts)._replace(block=(2, 2)))
+            for module in (batch_norm, batch_norm_grad):
+                monkeypatch.setattr(module, "geometry", lambda *layouts: found(*layouts)._replace(block=(2, 2)))
 
     return fewer
 
@@ -55,6 +56,24 @@ def test_many_rounds(machine, dtype, kind, few_threads):
         size = (x.size // c) ** 0.5
         for got, right, much in zip(found, batch_gradients(g, x, w), (1, size, size), strict=True):
             assert_close(got, right, rtol=loose["rtol"], atol=3e-6 * much + loose["atol"] * (much == 1), what=f"{shape}")
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_many_additions_that_round_alike(machine, few_threads):
+    """Float16 near 3,000 are even, so all distances to the mean have the same digits after the point; threads that stand where
+    a corner of 0 is, and those beside them, have large sums of them."""
+    from cudamath.kernels import batch_norm_grad
+
+    shape = (200 if machine == "simulator" else 4000, 3, 25)
+    few_threads(machine, 3)
+    x, g, w = images(shape, "float16", "corners"), numbers(shape, "float16", 1, shift=1), np.ones(3, "float32")
+    mean, rstd = wide(x).mean((0, 2)), 1 / np.sqrt(wide(x).var((0, 2)) + 1e-5)
+    _, found, _ = run_version(machine, lambda g, x, w, *_: batch_norm_grad.gradient("fast", g, x, w, None, False),
+                              g, x, w, w, mean.astype("float32"), rstd.astype("float32"))
+    xhat = np.abs((wide(x) - mean[:, None]) * rstd[:, None])
+    # What is added up: g xhat, and xhat, whose sum is taken off it times the mean of g. One rounding of all of that:
+    terms = (np.abs(wide(g)) * xhat).sum((0, 2)) + np.abs(wide(g).mean((0, 2))) * xhat.sum((0, 2))
+    assert_close(found, batch_gradients(g, x, w)[1], rtol=0, atol=np.finfo("float32").eps / 2 * float(terms.min()))
 
 
 @pytest.mark.parametrize("machine", MACHINES)

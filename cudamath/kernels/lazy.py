@@ -158,7 +158,10 @@ if SIMULATOR:
     intrinsic = importlib.import_module("numba.extending").intrinsic  # declared, never called there
     libdevice = ir = None  # the simulator has none
 else:
-    cuda = Module("numba.cuda", {"jit": _jit})
+    # functions that are handed to others before there is a kernel; within kernels Numba looks them up itself
+    shuffles = {name: StandIn(name, functools.partial(lambda name: getattr(numba_cuda(), name), name))
+                for name in ("shfl_sync", "shfl_up_sync", "shfl_xor_sync")}
+    cuda = Module("numba.cuda", {"jit": _jit, **shuffles})
     types = Module("numba.types", {name: Number(name) for name in _NUMBERS} | {"boolean": Number("bool")})
     libdevice = Functions("numba.cuda.libdevice", {})
     ir = Module("llvmlite.ir", {})

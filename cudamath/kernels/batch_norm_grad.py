@@ -21,11 +21,11 @@ Versions of (a): `plain_sums` one thread per channel (any GPU, and the simulator
 `columns_sums` as their counterparts forward.
 
 Measured (row versions_batch_norm_grad):
-gradient of batch norm, 256 x 1,024 x 14 x 14, float32; NVIDIA H200, commit ca66ee9f73a2, 2026-11-22
+gradient of batch norm, 256 x 1,024 x 14 x 14, float32; NVIDIA H200, commit 4cfd1d1e8c26, 2026-11-23
 
                 GB/s     of a copy
-    plain       69.0          0.02
-    fast       4,075          1.00
+    plain       67.8          0.02
+    fast       4,084          0.97
 
 (end of what was measured)
 """

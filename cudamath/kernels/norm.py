@@ -35,12 +35,12 @@ weight and bias have x's dtype or float32. What is missing among the inputs is N
 array in their place, which kernels made without it (see Parts) do not touch.
 
 Measured (row versions_norm):
-layer norm of 87,040 x 768, bfloat16; NVIDIA H200, commit 8db76822220c, 2026-11-22
+layer norm of 87,040 x 768, bfloat16; NVIDIA H200, commit 4cfd1d1e8c26, 2026-11-23
 
                     GB/s     of a copy
-    plain            144          0.04
-    long_rows        349          0.09
-    rows           3,887          0.95
+    plain            141          0.03
+    long_rows        346          0.08
+    rows           3,836          0.91
 
 (end of what was measured)
 """

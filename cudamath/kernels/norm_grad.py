@@ -1,13 +1,13 @@
 """Gradients of layer norm and RMS norm (norm.py explains the picture and the versions).
 
 Measured (row versions_norm_grad):
-gradient of layer norm, 87,040 x 768, bfloat16; NVIDIA H200, commit e29bd02f667c, 2026-11-22
+gradient of layer norm, 87,040 x 768, bfloat16; NVIDIA H200, commit 4cfd1d1e8c26, 2026-11-23
 
                     GB/s     of a copy
-    plain           17.4          0.00
-    long_rows        471          0.11
-    rows           3,632          0.85
-    ring           3,768          0.88
+    plain           16.9          0.00
+    long_rows        466          0.11
+    rows           3,623          0.86
+    ring           3,756          0.89
 
 (end of what was measured)
 """

@@ -14,12 +14,12 @@ access each, is handled element by element, one for each of the first 2 x width 
 16-bit numbers stay packed in shared memory (rows.fetcher). The gradient keeps g. Log-softmax then needs y once, softmax twice.
 
 Measured (row versions_softmax_cached):
-log-softmax of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 3d25f70cb8e1, 2026-11-22
+log-softmax of 4,096 x 50,257, bfloat16; NVIDIA H200, commit 4cfd1d1e8c26, 2026-11-23
 
                       GB/s     of a copy
-    long_rows        2,217          0.52
-    cached_rows      3,433          0.81
-    cluster          3,731          0.88
+    long_rows        2,182          0.52
+    cached_rows      3,441          0.81
+    cluster          3,778          0.89
 
 (end of what was measured)
 """

@@ -187,6 +187,8 @@ def test_rules_that_are_none_and_rules_for_copies(device):
         cm.add(1, 2, casting="maybe")
     with pytest.raises(ValueError, match="^copyto: casting is .*'maybe'"):
         cm.copyto(cm.zeros(2), 1, casting="maybe")
+    with pytest.raises(ValueError, match=r"^copyto: .*\(3,\).* broadcast view"):
+        cm.copyto(cm.broadcast_to(cm.zeros(1), (3,)), cm.ones(3))
     for rule in _RULES:
         assert _copied(np, np.asarray, rule) == _copied(cm, cm.asarray, rule)
     x = cm.asarray([1.5, 2.5])

@@ -447,6 +447,7 @@ X = cm.ones
     (lambda: la.cond(cm.eye(2), 7), ValueError, "^matrix_norm: .*7"),
     (lambda: la.matrix_power(cm.eye(2), 1.5), TypeError, "^matrix_power: .*1.5"),
     (lambda: la.multi_dot([cm.eye(2)]), ValueError, "^multi_dot: .*two"),
+    (lambda: la.multi_dot([X((2, 3)), X((4, 5)), X((5, 2))]), ValueError, r"^multi_dot: .*\(4, 5\).*\(2, 3\)"),
     (lambda: la.multi_dot([cm.eye(2), X((2, 2, 2)), cm.eye(2)]), LinAlgError, r"^multi_dot: .*\(2, 2, 2\)"),
     (lambda: la.tensorinv(cm.eye(4), 0), ValueError, "^tensorinv: .*ind"),
     (lambda: la.tensorsolve(X((2, 3)), X(2)), LinAlgError, r"^tensorsolve: .*\(2, 3\)"),

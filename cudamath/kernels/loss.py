@@ -124,7 +124,7 @@ def of_row(dtype, threads, width, edges, smooth, held):
         inside = row < targets.size
         start = row * classes
         end = classes if inside else 0
-        before = start % width if edges else 0  # accesses lie on their borders, the first may begin before the row
+        before = start % width if edges and inside else 0  # accesses lie on borders, the first may begin before the row
         v = cuda.local.array(held, T)
         target = targets[row] if inside else ignore  # asked for now, needed at the end
         m = lowest

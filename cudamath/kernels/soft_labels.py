@@ -87,7 +87,7 @@ def soft_rows(dtype, threads, width, edges):
         inside = row < count
         start = row * classes
         end = classes if inside else 0
-        before = start % width if edges else 0  # accesses lie on their borders, the first may begin before the row
+        before = start % width if edges and inside else 0  # accesses lie on borders, the first may begin before the row
         v = cuda.local.array(held, T)
         p = cuda.local.array(held, T)
         m = lowest

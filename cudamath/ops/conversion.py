@@ -78,6 +78,8 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = True
     if where is True and type(dst) is type(src) is ndarray and dst._layout.dtype is src._layout.dtype and (
             dst._node is None and dst._layout.shape == src._layout.shape):
         casting_rule("copyto", casting)
+        if dst._layout.device < 0 or not dst._layout.contiguous:
+            _check_writable("copyto", dst)
         dst[...] = src
         return
     if type(dst) is type(src) is type(where) is ndarray and dst._node is None is src._node and (

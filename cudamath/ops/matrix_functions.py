@@ -344,6 +344,8 @@ def multi_dot(arrays: Sequence[Any], /) -> ndarray:
     for i, x in enumerate(items):
         if x.ndim != 2 and (x.ndim != 1 or 0 < i < last):
             raise np.linalg.LinAlgError(f"multi_dot: wants matrices, got shape {x.shape}")
+        if i and items[i - 1].shape[-1] != x.shape[0]:
+            raise ValueError(f"multi_dot: matrix {i} of shape {x.shape} does not follow one of shape {items[i - 1].shape}")
     first = items[0].shape
     order = _grouping((first[0] if len(first) == 2 else 1, first[-1], *[x.shape[1] if x.ndim == 2 else 1 for x in items[1:]]))
 

@@ -1,7 +1,10 @@
 """The calls whose host cost is measured (benchmarks/host_calls): a call that was seen before, which goes straight to its
-plan, launches what the first one launched, on the same memory. On the fake driver, so that it is checked without a GPU."""
+plan, launches what the first one launched, on the same memory, and an error that its kernel would report later names the line
+of who called. On the fake driver, so that it is checked without a GPU."""
 
 from __future__ import annotations
+
+import pathlib
 
 import pytest
 from fake_driver import FakeDriver
@@ -18,6 +21,7 @@ DRAWN = ("rand", "normal", "uniform", "exponential", "poisson", "bernoulli", "in
          "cauchy", "geometric", "binomial", "gamma", "gumbel", "laplace", "categorical",
          "AdamW")  # the place in the sequence, or the number of the step, is a scalar, which moves on
 CALLS = [title for title in host_calls.CALLS if not any(word in title for word in (*LIBRARIES, *DRAWN))]
+PICKED = [title for title in host_calls.CALLS if any(word in title for word in ("choice", "permutation", "shuffle"))]
 
 
 def described(fake, arguments, result):
@@ -45,10 +49,30 @@ def test_the_same_launches_again(fake, monkeypatch, title):
         seen = []
         for _ in range(3):
             fake.launches.clear()
+            flags.calls[1] = (0, "", None)
             result = host_calls.CALLS[title][0](cm, arguments)
             seen.append(described(fake, arguments, result))
+            check_place()
             del result
     assert seen[0] == seen[1] == seen[2]
+
+
+def check_place():
+    """The call whose errors may come later, if there was one, was noted with a line of benchmarks/host_calls."""
+    _, op, place = flags.calls[1]
+    assert place is None or pathlib.Path(place[0].co_filename).parent == pathlib.Path(host_calls.__file__).parent, (op, place)
+
+
+@pytest.mark.parametrize("title", PICKED)
+def test_errors_of_what_is_drawn_name_the_line_of_who_called(fake, monkeypatch, title):
+    monkeypatch.setattr(FakeDriver, "finish", lambda self, target: None)
+    monkeypatch.setattr(flags, "next_ticket", lambda: 1)
+    with cm.device("cuda:0"):
+        arguments = host_calls.Arguments(timer.Cudamath("cuda:0"))
+        for _ in range(2):
+            flags.calls[1] = (0, "", None)
+            host_calls.CALLS[title][0](cm, arguments)
+            check_place()
 
 
 def test_each_call_has_its_own_title():

@@ -314,8 +314,8 @@ class _Writer:
             self.emit(f"{y}._owner = {owners[y]}; {y}._node = None")
         if any(isinstance(arg, Ticket) for step in self.plan.steps for arg in step.args):
             self.constants |= {"next_ticket": flags.next_ticket, "calls": flags.calls, "user_place": user_place}
-            self.emit("call_ticket = next_ticket()")  # below: `run`, what calls it (`Op.again`) and a public function are ours
-            self.emit(f"calls[call_ticket % {flags.RING}] = call_ticket, {self.name!r}, user_place(4)")
+            self.emit("call_ticket = next_ticket()")  # below: `run` and what calls it are ours, whoever asks in whatever way
+            self.emit(f"calls[call_ticket % {flags.RING}] = call_ticket, {self.name!r}, user_place(3)")
         works = self.plan.works or [UNKNOWN] * len(self.plan.steps)
         for number, (step, work) in enumerate(zip(self.plan.steps, works, strict=True)):
             if isinstance(step, Launch):

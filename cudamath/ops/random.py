@@ -155,7 +155,8 @@ def _of_module(name: str) -> Callable[..., Any]:
     written: dict[Any, str] = {inspect.Parameter.KEYWORD_ONLY: "{0}={0}", inspect.Parameter.VAR_POSITIONAL: "*{0}"}
     passed = ", ".join([written.get(p.kind, "{0}").format(p.name) for p in parameters])
     made: dict[str, Any] = {"_method": method, "_generator": default_generator}
-    exec(f"def {name}{bare}:\n    return _method(_generator(), {passed})", made)
+    source = f"def {name}{bare}:\n    return _method(_generator(), {passed})"
+    exec(compile(source, "<cudamath random>", "exec"), made)  # whose name says to user_place that it is ours
     draw = functools.update_wrapper(made[name], method)
     draw.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return draw

@@ -122,9 +122,11 @@ def test_little_products_are_not_worth_a_call_of_cublas(monkeypatch):
 
     monkeypatch.setattr(planner.blas, "available", lambda: True)
     with assume((9, 0)):
-        def chosen(m, k, n, dtype="f4"):
-            a, b = (Layout.new(shape, np.dtype(dtype), 0) for shape in ((m, k), (k, n)))
+        def chosen(m, k, n, dtype="f4", batch=()):
+            a, b = (Layout.new((*batch, *shape), np.dtype(dtype), 0) for shape in ((m, k), (k, n)))
             return planner._choose(planner.Product(a, b), a, b, False)[0]
 
         assert {chosen(1, 64, 1), chosen(64, 64, 64), chosen(64, 64, 64, "f8"), chosen(128, 16, 100)} == {"tiled"}
         assert {chosen(1, 256, 1), chosen(65, 64, 64), chosen(64, 64, 64, "c8")} == {"cublas"}
+        for batch, wanted in (((4,), "tiled"), ((2, 66), "tiled"), ((133,), "cublas")):  # a tile each, 132 multiprocessors
+            assert chosen(16, 16, 16, batch=batch) == wanted

@@ -165,6 +165,10 @@ CALLS = {
     "add into another order": (lambda m, x: into(m, m.add, x.T, x.T[:, :1]), [(3, 4)]),
     "matmul into": (lambda m, x: into(m, m.matmul, x, m.ones_like(x.T @ x)), [(3, 4)]),
     "matmul into an operand": (lambda m, x: into(m, lambda y, out: m.matmul(out, y, out=out), x), [(4, 4)]),
+    "gemm": (lambda m, x, c: m.gemm(x, x.T, 2, c, -0.5) - m.gemm(x, x.T, 1, c[0], 1.0), [(3, 4), (3, 3)]),
+    "gemm of batches": (lambda m, x, c: m.gemm(x, x.swapaxes(1, 2), 1, c, 1) + m.gemm(x, x, 3), [(2, 3, 3), (3, 3)]),
+    "gemm by zeros": (lambda m, x: m.copysign(1.0, m.gemm(x, x, -0.0, x * 0.0, 1) * m.gemm(x, x, 0.0, x * 0.0, 1)), [(3, 3)]),
+    "gemv": (lambda m, x, v: m.gemv(x, v, 2, v, 3) * m.gemv(x.T, v, 1, v, 1), [(3, 3), (3,)]),
     "linear alone": (lambda m, x: m.ml.linear(x, x + 1), [(3, 4)]),
     "where a row": (lambda m, x: m.where(x > 0, x, x[0]), [(3, 4)]),
     "a diagonal filled": (lambda m, x: filled(m, x, 2.5), [(3, 4)]),
@@ -285,20 +289,21 @@ def test_the_checks_are_left_out(fake, monkeypatch, name):
     """At the second call: what would check the arguments is not there."""
     from cudamath.kernels import build
     from cudamath.ml import conv, conv_transpose, norm, pool_nd, resize
-    from cudamath.ops import join, padding
+    from cudamath.ops import join, linalg, padding
     from cudamath.runtime import dnn
 
     if build.SIMULATOR:
         pytest.skip("plans as on compute capability 9.0")
     monkeypatch.setattr(dnn, "available", lambda: False)
     monkeypatch.setattr(type(fake), "finish", lambda self, target: None)  # kernels do not run
-    several = "roll by nothing", "circular", "normalised lines of a view"  # a copy; a slice of the array; weights are copied
+    # a copy; a slice of the array; weights are copied; zeros have two signs; a number times a product
+    several = "roll by nothing", "circular", "normalised lines of a view", "gemm by zeros", "gemm of batches"
     with cm.device("cuda:0"):
         given = list(map(cm.asarray, arrays_of(name, 0)))
         wanted = CALLS[name][0](cm, *given)._layout
         for module, checks in ((conv, "_operands"), (conv_transpose, "_operands"), (pool_nd, "images"), (resize, "_widths"),
                                (resize, "_sizes"), (join, "span"), (padding, "padded"), (padding, "span"),
-                               (norm, "_row_operands")):
+                               (norm, "_row_operands"), (linalg, "_scaled")):
             if name not in several:
                 monkeypatch.setattr(module, checks, None)
         assert CALLS[name][0](cm, *given)._layout is wanted

@@ -477,14 +477,14 @@ def _choose(p: Product, a: Layout, b: Layout, tf32: bool) -> tuple[str, str]:
     if few_rows(a, turned(b)):
         return "gemv", "few rows: a kernel that reads each weight once, ahead of cuBLAS wherever it was measured"
     able = candidates(a, b, tf32)
-    few = p.m * p.n * p.k <= LITTLE and p.k <= 8 * TILE and p.batch * len(p.parts) == 1
+    few = p.m * p.n * p.k <= LITTLE and p.k <= 8 * TILE and len(p.parts) == 1 and (p.batch == 1 or  # no tile waits for another
+        -(-p.m // TILE) * -(-p.n // TILE) * p.batch <= devices.multiprocessors(a.device))
     if able[0] == "cublas" and few and a.dtype in (np.float32, np.float64):
         return "tiled", "small: it ends before the host has finished a cuBLAS call, which takes twice as long as a launch"
-    what = kind(a, b, tf32)
     found = measured(p, a, b, able, tf32)
     if found is not None:
         return found
-    if "wgmma" in able and a.itemsize == 2 and what.endswith("odd") and min(p.m, p.n, p.k) >= 512:
+    if "wgmma" in able and a.itemsize == 2 and kind(a, b, tf32).endswith("odd") and min(p.m, p.n, p.k) >= 512:
         return "wgmma", "unaligned rows: cuBLAS reads them element by element; a copy and TMA are faster"
     if able[0] == "cublas":
         return "cublas", "cuBLAS, where nothing was measured"

@@ -13,7 +13,7 @@ from ..core import dtypes, tape
 from ..core.array import asarray, ndarray
 from ..core.op import ANY, INEXACT, NUMERIC, Composed, Op, require
 from ..core.shapes import as_integer, broadcast_shapes, normalize_axes, normalize_axis
-from .elementwise import conj, multiply, weighted_sum
+from .elementwise import add, conj, multiply, weighted_sum
 from .inspection import can_cast
 from .output import deliver
 from .shape import astype, expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
@@ -195,10 +195,14 @@ def gemm(a: Any, b: Any, alpha: float = 1, c: Any = None, beta: float = 0) -> nd
     >>> cm.gemm([[1.0, 2.0]], [[3.0], [4.0]], alpha=2, c=[[1.0]], beta=10).tolist()
     [[32.0]]
     """
+    key, given = ("gemm", alpha, alpha.__class__, beta, beta.__class__), (a, b, c)
+    known = product_known(key, given)
+    if known is not None:
+        return known
     a, b = _pair("gemm", a, b)
     if a.ndim < 2 or b.ndim < 2:
         raise ValueError(f"gemm: wants matrices, got shapes {a.shape} and {b.shape}")
-    return _scaled("gemm", matmul(a, b), alpha, c, beta)
+    return _scaled(key, given, matmul(a, b))
 
 
 def gemv(a: Any, x: Any, alpha: float = 1, y: Any = None, beta: float = 0) -> ndarray:
@@ -213,14 +217,19 @@ def gemv(a: Any, x: Any, alpha: float = 1, y: Any = None, beta: float = 0) -> nd
     >>> cm.gemv([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0], alpha=2).tolist()
     [6.0, 14.0]
     """
+    key, given = ("gemv", alpha, alpha.__class__, beta, beta.__class__), (a, x, y)
+    known = product_known(key, given)
+    if known is not None:
+        return known
     a, x = _pair("gemv", a, x)
     if a.ndim != 2 or x.ndim != 1:
         raise ValueError(f"gemv: wants a matrix and a vector, got shapes {a.shape} and {x.shape}")
-    return _scaled("gemv", matmul(a, x), alpha, y, beta)
+    return _scaled(key, given, matmul(a, x))
 
 
-def _scaled(name: str, product: ndarray, alpha: float, c: Any, beta: float) -> ndarray:
-    """alpha product + beta c."""
+def _scaled(key: tuple, given: tuple, product: ndarray) -> ndarray:
+    """alpha product + beta c, for gemm and gemv: `given` are their arrays, c the last; `key` has the name and the numbers."""
+    (name, alpha, _, beta, _), c = key, given[2]
     if beta == 0:
         return product if alpha == 1 else product * alpha
     if c is None:
@@ -228,10 +237,21 @@ def _scaled(name: str, product: ndarray, alpha: float, c: Any, beta: float) -> n
     c = require(name, c if type(c) is ndarray else asarray(c, device=product.device, name=name), NUMERIC)
     if broadcast_shapes(name, c.shape, product.shape) != product.shape:
         raise ValueError(f"{name}: an array of shape {c.shape} cannot be added to a product of shape {product.shape}")
+    card: Any = None
+    numbers: tuple = ()
     if alpha == beta == 1:
-        return product + c
-    if product.dtype is c.dtype and product.dtype in INEXACT and {type(alpha), type(beta)} <= {int, float}:
-        return weighted_sum(product, c, alpha, beta)
+        card = add.card  # type: ignore[attr-defined]
+    elif product.dtype is c.dtype and product.dtype in INEXACT and {type(alpha), type(beta)} <= {int, float}:
+        card, numbers = weighted_sum, (alpha, beta)
+    if card is not None:
+        result = card(product, c, *numbers)
+        if alpha and all([type(x) is ndarray and x._layout.device >= 0 for x in given]):  # a 0 has two signs and one key
+            first = _products.get((given[0]._layout, given[1]._layout, _tf32))
+            second = card.plans.get((product._layout, c._layout, *map(type, numbers)))
+            if first is not None and second is not None:
+                _matmul.keep(((*key, _tf32), *[x._layout for x in given]),
+                             lambda a, b, c: second(first(a, b), c, *numbers))
+        return result
     return (product if alpha == 1 else product * alpha) + (c if beta == 1 else c * beta)
 
 
